@@ -1,10 +1,10 @@
 //! Owns the arguments of doorbell calls.
 
-pub use crate::layout::CreateDoorbellFlags;
 use crate::{Handle, ReadOnly, RingHint};
 use std::fmt;
 use std::sync::Arc;
 use tidegate_platform::{Mapping, Word};
+pub use tidegate_wddm_abi::d3dkmthk::CreateDoorbellFlags;
 
 /// D3DKMTCreateDoorbell.
 #[derive(Clone, Debug)]

@@ -1,7 +1,10 @@
-//! Owns the arguments of synchronisation object calls.
+//! Arguments of synchronisation object calls.
 
 use crate::{AdapterInfo, Handle, NativeFenceType, ReadOnly, SyncObjectFlags};
 use tidegate_platform::{CacheType, Event};
+
+/// Fences that one CPU wait names at most. Not published: bounds the copy of the caller's arrays.
+pub const MAX_OBJECTS_PER_CPU_WAIT: usize = 4096;
 
 bitflags::bitflags! {
     /// D3DDDICB_SIGNALFLAGS. A bit without a name here is reserved: a call that has one is refused.

@@ -4,8 +4,8 @@
 //! [`Kernel`] is the surface of one process. Its in-process implementation is the graphics kernel
 //! itself; the service's socket end will be the other. Rooms: [`adapter`] · [`allocation`] ·
 //! [`device`] (devices, contexts, hardware queues) · [`display`] (presents) · [`doorbell`] ·
-//! [`fence`] · [`paging`] (residency) · [`share`] · [`handle`] · [`view`] · [`layout`] (the C
-//! structures of these calls).
+//! [`fence`] · [`paging`] (residency) · [`share`] · [`handle`] · [`view`].
+//! The C structures of these calls are in `wddm-abi`.
 //!
 //! CPU addresses come back as typed views of memory: [`ReadOnly`] where the process may only look.
 
@@ -17,7 +17,6 @@ pub mod doorbell;
 pub mod fence;
 pub mod handle;
 pub mod kernel;
-pub mod layout;
 pub mod paging;
 pub mod share;
 pub mod view;
@@ -32,7 +31,8 @@ pub use display::{DisplayInfo, Present, PresentQueue};
 pub use doorbell::{Connection, CreateDoorbell, CreateDoorbellFlags, Doorbell};
 pub use fence::{
     CreateMonitoredFence, CreateNativeFence, CurrentValueView, FenceInstance, FenceValue,
-    LogDetail, SignalFlags, SignalFromGpu2, SubmitSignalToHwQueues, WaitMode,
+    LogDetail, MAX_OBJECTS_PER_CPU_WAIT, SignalFlags, SignalFromGpu2, SubmitSignalToHwQueues,
+    WaitMode,
 };
 pub use handle::Handle;
 pub use kernel::Kernel;

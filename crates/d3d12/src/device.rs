@@ -26,7 +26,7 @@ use crate::umd::{Failure, QueueIdentity, ring};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
-use tidegate_calls::layout::MAX_OBJECTS_PER_CPU_WAIT;
+use tidegate_calls::MAX_OBJECTS_PER_CPU_WAIT;
 use tidegate_calls::{
     AdapterInfo, CreatePagingQueue, DeviceState, FaultReport, FenceValue, Handle, Kernel,
     MakeResident, NtHandle, PagingPriority, Priority, ReadOnly, Residency, SegmentGroup, Status,

@@ -1,6 +1,4 @@
-//! Owns the doorbell's status word and the hint that goes with a ring.
-
-use crate::Status;
+//! The doorbell's status word, and the hint that goes with a ring.
 
 // spec: UMS-027
 /// D3DDDI_DOORBELLSTATUS. The kernel writes it, the user-mode driver reads it as a 64-bit word.
@@ -18,7 +16,7 @@ pub enum DoorbellStatus {
 }
 
 impl DoorbellStatus {
-    /// What a status word says; a number that no document names counts as ABORT.
+    /// Decodes a status word. An unpublished number counts as ABORT.
     pub fn from_word(word: u64) -> DoorbellStatus {
         match word {
             0 => DoorbellStatus::Connected,
@@ -34,22 +32,8 @@ impl DoorbellStatus {
     }
 }
 
-impl TryFrom<u32> for DoorbellStatus {
-    type Error = Status;
-
-    /// The status of that number, as a driver states it; INVALID_PARAMETER for any other.
-    fn try_from(number: u32) -> Result<DoorbellStatus, Status> {
-        if number <= DoorbellStatus::DisconnectedAbort as u32 {
-            Ok(DoorbellStatus::from_word(u64::from(number)))
-        } else {
-            Err(Status::INVALID_PARAMETER)
-        }
-    }
-}
-
-/// What a ringer does beside its store so that an engine that looks elsewhere, or sleeps, finds the
-/// ring. It travels from the kernel-mode driver to the user-mode driver of the same vendor, opaque
-/// to the kernel, and is valid for one connect.
+/// Wakes an engine that does not poll the doorbell's page. The kernel-mode driver hands the hint to
+/// the user-mode driver of the same vendor; the kernel does not interpret it. Valid for one connect.
 pub trait RingHint: Send + Sync {
     /// Call after the doorbell's store.
     fn rung(&self);

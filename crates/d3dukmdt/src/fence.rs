@@ -1,4 +1,4 @@
-//! Owns types of fences and of synchronisation objects, creation flags and priorities.
+//! Types of native fences, creation flags of synchronisation objects, priorities.
 
 use crate::Status;
 
@@ -7,63 +7,11 @@ use crate::Status;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum NativeFenceType {
-    /// System memory; everybody may wait and signal.
+    /// System memory; CPU and GPU may wait and signal.
     #[default]
     Default = 0,
     /// Local memory, for a driver's own use; no CPU waits or signals.
     IntraGpu = 1,
-}
-
-impl TryFrom<u32> for NativeFenceType {
-    type Error = Status;
-
-    /// The type of that number; INVALID_PARAMETER for any other.
-    fn try_from(number: u32) -> Result<NativeFenceType, Status> {
-        match number {
-            0 => Ok(NativeFenceType::Default),
-            1 => Ok(NativeFenceType::IntraGpu),
-            _ => Err(Status::INVALID_PARAMETER),
-        }
-    }
-}
-
-/// D3DDDI_SYNCHRONIZATIONOBJECT_TYPE. There is no type 0, and TYPE_LIMIT is 8.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u32)]
-pub enum SynchronizationObjectType {
-    /// D3DDDI_SYNCHRONIZATION_MUTEX
-    SynchronizationMutex = 1,
-    /// D3DDDI_SEMAPHORE
-    Semaphore = 2,
-    /// D3DDDI_FENCE: the fence of WDDM 1.x.
-    Fence = 3,
-    /// D3DDDI_CPU_NOTIFICATION: an event in the place of a fence.
-    CpuNotification = 4,
-    // spec: MF-002
-    /// D3DDDI_MONITORED_FENCE
-    MonitoredFence = 5,
-    /// D3DDDI_PERIODIC_MONITORED_FENCE: a display drives it.
-    PeriodicMonitoredFence = 6,
-    /// D3DDDI_NATIVE_FENCE: made by a call of its own.
-    NativeFence = 7,
-}
-
-impl TryFrom<u32> for SynchronizationObjectType {
-    type Error = Status;
-
-    /// The type of that number; INVALID_PARAMETER for any other.
-    fn try_from(number: u32) -> Result<SynchronizationObjectType, Status> {
-        Ok(match number {
-            1 => SynchronizationObjectType::SynchronizationMutex,
-            2 => SynchronizationObjectType::Semaphore,
-            3 => SynchronizationObjectType::Fence,
-            4 => SynchronizationObjectType::CpuNotification,
-            5 => SynchronizationObjectType::MonitoredFence,
-            6 => SynchronizationObjectType::PeriodicMonitoredFence,
-            7 => SynchronizationObjectType::NativeFence,
-            _ => return Err(Status::INVALID_PARAMETER),
-        })
-    }
 }
 
 /// Scheduling priority of a context or hardware queue, as four levels.
@@ -143,18 +91,5 @@ mod tests {
         assert_eq!(SyncObjectFlags::TOP_OF_PIPELINE.bits(), 0x8);
         assert_eq!(SyncObjectFlags::SIGNAL_BY_KMD.bits(), 0x100);
         assert_eq!(SyncObjectFlags::UNWAIT_CPU_WAITERS_ONLY_ON_DESTROY.bits(), 0x400);
-    }
-
-    // spec: MF-002
-    #[test]
-    fn types_have_the_headers_numbers() {
-        for number in 1..8 {
-            assert_eq!(SynchronizationObjectType::try_from(number).unwrap() as u32, number);
-        }
-        assert_eq!(SynchronizationObjectType::MonitoredFence as u32, 5);
-        assert_eq!(SynchronizationObjectType::try_from(0), Err(Status::INVALID_PARAMETER));
-        assert_eq!(SynchronizationObjectType::try_from(8), Err(Status::INVALID_PARAMETER));
-        assert_eq!(NativeFenceType::try_from(1), Ok(NativeFenceType::IntraGpu));
-        assert_eq!(NativeFenceType::try_from(2), Err(Status::INVALID_PARAMETER));
     }
 }

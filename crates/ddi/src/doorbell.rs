@@ -1,11 +1,11 @@
 //! Owns the arguments of the doorbell DDIs.
 
-pub use crate::layout::{ConnectDoorbellFlags, CreateDoorbellFlags};
 use crate::queue::RingAllocations;
 use crate::{DoorbellStatus, DriverHandle, OsHandle, RingHint};
 use std::fmt;
 use std::sync::Arc;
 use tidegate_platform::Page;
+pub use tidegate_wddm_abi::d3dkmddi::{ConnectDoorbellFlags, CreateDoorbellFlags};
 
 /// Why a driver disconnects: the two DISCONNECTED values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use crate::fence::{
     UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
 };
 use crate::interrupt::InterruptData;
-use crate::layout::InterruptType;
+use crate::interrupt::InterruptType;
 use crate::memory::{
     AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation,
     UpdatePageTable,

@@ -83,7 +83,7 @@ pub enum UpdateCurrentMode {
     AlwaysSignaled,
 }
 
-pub use tidegate_d3dukmdt::layout::log::LogType;
+pub use tidegate_d3dukmdt::log::LogType;
 
 /// DXGKARG_SETNATIVEFENCELOGBUFFER.
 #[derive(Clone, Debug)]

@@ -1,10 +1,8 @@
 //! Owns what a driver reports at interrupt level (DXGKARGCB_NOTIFY_INTERRUPT_DATA).
 
-use crate::layout::{
-    EngineState, FaultErrorCode, InterruptType, PageFaultFlags, RenderPipelineStage,
-};
-use crate::{DriverHandle, OsHandle};
+use crate::{DriverHandle, FaultErrorCode, OsHandle, PageFaultFlags, RenderPipelineStage};
 use tidegate_platform::PhysicalAddress;
+pub use tidegate_wddm_abi::d3dkmddi::{EngineState, InterruptType};
 
 /// One interrupt's data, already copied out of the driver's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]

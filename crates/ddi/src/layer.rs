@@ -13,7 +13,7 @@ use crate::fence::{
     CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer,
     UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
 };
-use crate::layout::InterruptType;
+use crate::interrupt::InterruptType;
 use crate::memory::{
     AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation,
     UpdatePageTable,

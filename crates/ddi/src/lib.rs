@@ -6,8 +6,8 @@
 //! contexts are kept) · [`timeout`] (recovery) · [`display`] · [`memory`] (page tables) ·
 //! [`interrupt`] · [`version`] and [`feature`] (what both sides can do) · [`handle`] · [`patch`]
 //! (packets with physical addresses) · [`peer`] (GPUs that tell each other of signals) · [`layer`]
-//! (a driver around a driver) · [`layout`] (the C structures) · [`recording`] (one that writes down
-//! calls).
+//! (a driver around a driver) · [`recording`] (one that writes down calls). The C structures of
+//! these calls are in `wddm-abi`.
 //!
 //! Laws: the kernel holds no lock of policy state over any of these calls; kernel CPU addresses
 //! that are handed in are valid only during the call; a broken contract is a `BugCheck` of the
@@ -24,7 +24,6 @@ pub mod fence;
 pub mod handle;
 pub mod interrupt;
 pub mod layer;
-pub mod layout;
 pub mod level;
 pub mod memory;
 pub mod patch;
@@ -50,7 +49,7 @@ pub use driver::{Callbacks, Driver, InterruptService, StartInfo};
 pub use entries::OptionalEntries;
 pub use feature::{FeatureId, FeatureInterface, FeatureState};
 pub use handle::{DriverHandle, OsHandle};
-pub use interrupt::{InterruptData, PageFault};
+pub use interrupt::{EngineState, InterruptData, InterruptType, PageFault};
 pub use layer::DriverLayer;
 pub use level::{Dirql, Dispatch, Passive};
 pub use patch::{Patch, PatchLocation, Render, RenderAllocation, SubmitCommandPhysical};

@@ -14,8 +14,8 @@ use crate::fence::{
     CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
     UpdateCurrentValue, UpdateMonitoredValue,
 };
+use crate::interrupt::InterruptType;
 use crate::layer::DriverLayer;
-use crate::layout::InterruptType;
 use crate::memory::{AllocationSegments, PagingOperation, StandardAllocation, UpdatePageTable};
 use crate::patch::{Patch, PatchLocation, Render, SubmitCommandPhysical};
 use crate::power::{ComponentState, DevicePowerState, PowerAction};

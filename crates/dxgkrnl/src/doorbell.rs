@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{AllocationMemory, CreateDoorbellFlags, DoorbellStatus, Status};
-use tidegate_d3dukmdt::layout::DOORBELL_PRIVATE_DATA_BYTES;
+use tidegate_d3dukmdt::DOORBELL_PRIVATE_DATA_BYTES;
 use tidegate_ddi::doorbell::{self, ConnectDoorbellFlags, CreateDoorbell, DisconnectReason};
 use tidegate_ddi::queue::RingAllocations;
 use tidegate_ddi::{ConnectedDoorbell, DriverHandle, OsHandle, Passive};

@@ -19,8 +19,8 @@ use crate::page_fault::HwQueueFault;
 use crate::stats::Count;
 use crate::{display, doorbell, fence, page_fault, power, recovery, sched, suspend, tdr};
 use std::sync::{Arc, OnceLock, Weak};
+use tidegate_ddi::EngineState;
 use tidegate_ddi::doorbell::DisconnectReason;
-use tidegate_ddi::layout::EngineState;
 use tidegate_ddi::{
     Callbacks, ContextAllocation, CreateContextAllocation, Dirql, Dispatch, EngineId,
     HwContextLoss, InterruptData, InterruptService, OsHandle, PageFault, Passive, Status,

@@ -40,7 +40,8 @@ pub(crate) enum Named {
     Engine,
 }
 
-/// What a device that was lost to a fault says of it.
+// spec: HS-020
+/// The report of a device that was removed because of a page fault.
 pub(crate) fn report(tag: u32, engine: EngineId, position: u64, fault: &PageFault) -> FaultReport {
     FaultReport {
         tag,

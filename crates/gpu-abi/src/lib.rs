@@ -30,4 +30,4 @@ pub use ring::{
     CONTROL_INTERRUPTED_WORD, CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, PacketError,
     RingPacket, SLOT_BYTES, TraceWords,
 };
-pub use tidegate_d3dukmdt::layout::log;
+pub use tidegate_d3dukmdt::log;

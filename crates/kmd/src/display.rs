@@ -7,8 +7,8 @@
 //! The interrupt routine reads what was latched.
 
 use crate::{KmdError, ReferenceDriver};
+use tidegate_ddi::InterruptType;
 use tidegate_ddi::display::{SetVidPnSourceAddressFlags, VID_PN_SOURCE};
-use tidegate_ddi::layout::InterruptType;
 use tidegate_ddi::{DisplayCaps, SetVidPnSourceAddress};
 use tidegate_gpu_abi::Register;
 use tidegate_gpu_abi::display::{DisplayControl, DisplayFlip, encode_surface};

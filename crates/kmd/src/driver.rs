@@ -7,6 +7,7 @@ use crate::mailbox::Mailbox;
 use crate::objects::Objects;
 use crate::{Config, KmdError, Violation, caps, paging, segments};
 use std::sync::Arc;
+use tidegate_ddi::InterruptType;
 use tidegate_ddi::caps::{AdapterCaps, NativeFenceCaps, UserModeSubmissionCaps};
 use tidegate_ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use tidegate_ddi::feature::{
@@ -16,7 +17,6 @@ use tidegate_ddi::fence::{
     CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer,
     UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
 };
-use tidegate_ddi::layout::InterruptType;
 use tidegate_ddi::memory::{
     AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation,
     UpdatePageTable,

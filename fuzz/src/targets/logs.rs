@@ -4,8 +4,7 @@
 use crate::client::Client;
 use crate::input::Input;
 use crate::neighbour::{Setting, unharmed_by};
-use tidegate::d3dukmdt::layout::Raw;
-use tidegate::d3dukmdt::layout::log::{LOG_ENTRY_BYTES, LogEntry};
+use tidegate::d3dukmdt::log::{LOG_ENTRY_BYTES, LogEntry};
 use tidegate::gpu_abi::{Command, CommandWriter, GpuVa, RingPacket, TraceWords};
 
 pub(crate) fn run(data: &[u8]) {
@@ -55,7 +54,7 @@ fn entries(client: &Client, input: &mut Input<'_>) -> Vec<u8> {
         operation: input.number() as u32,
         observed_ns: input.number(),
         end_ns: input.number(),
-        ..Raw::ZERO
+        ..LogEntry::default()
     };
     entry.encode().repeat(1 + input.below(3))
 }

@@ -2,7 +2,7 @@
 //! encode to the same again, and what they refuse they refuse without harm.
 
 use crate::input::Input;
-use tidegate::d3dukmdt::layout::log::{LOG_ENTRY_BYTES, LogEntry, LogIndex};
+use tidegate::d3dukmdt::log::{LOG_ENTRY_BYTES, LogEntry, LogIndex};
 use tidegate::gpu_abi::command::MAX_COMMAND_WORDS;
 use tidegate::gpu_abi::{CommandReader, CommandWriter, RingPacket, SLOT_BYTES};
 

@@ -34,8 +34,8 @@ use flips::{Flips, Latched, Powered, Step};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use tidegate_calls::{SignalFlags, Status, Surface};
+use tidegate_ddi::InterruptType;
 use tidegate_ddi::display::{VID_PN_SOURCE, VID_PN_TARGET};
-use tidegate_ddi::layout::InterruptType;
 use tidegate_ddi::{
     Dirql, DisplayCaps, OsHandle, Passive, SetVidPnSourceAddress, SetVidPnSourceAddressFlags,
 };

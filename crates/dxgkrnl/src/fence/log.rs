@@ -25,8 +25,7 @@ use crate::hwqueue::HwQueue;
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_calls::{LogDetail, ReadOnly, Status};
-use tidegate_d3dukmdt::layout::Raw;
-use tidegate_d3dukmdt::layout::log::{LOG_ENTRY_BYTES, LogEntry, LogIndex, LogType};
+use tidegate_d3dukmdt::log::{LOG_ENTRY_BYTES, LogEntry, LogIndex, LogType};
 use tidegate_ddi::{Dispatch, DriverHandle};
 use tidegate_platform::{Mutex, Word};
 
@@ -273,7 +272,7 @@ fn read_log(adapter: &Adapter, queue: &HwQueue, found: &Found<'_>) -> LogNews {
     let mut entries: Vec<(u64, LogEntry)> = (oldest..written)
         .map(|nth| (nth, read_entry(place, (start + nth) % capacity)))
         // Nobody wrote a blank one: its number was left out.
-        .filter(|(_, entry)| *entry != LogEntry::ZERO)
+        .filter(|(_, entry)| *entry != LogEntry::default())
         .collect();
     // What the GPU has begun another lap over since: its new entries are read the next time, the
     // old ones are gone. An entry that is just being written over is not counted yet, so a whole

@@ -15,7 +15,7 @@ use crate::adapter::Adapter;
 use crate::memory::{Access, AddressSpace};
 use std::sync::Arc;
 use tidegate_calls::Status;
-use tidegate_d3dukmdt::layout::log::{LOG_ENTRY_BYTES, LOG_HEADER_BYTES};
+use tidegate_d3dukmdt::log::{LOG_ENTRY_BYTES, LOG_HEADER_BYTES};
 use tidegate_ddi::DriverHandle;
 use tidegate_ddi::fence::{LogType, SetNativeFenceLogBuffer};
 use tidegate_platform::{Bulk, PhysicalAddress, Untrusted, Word};

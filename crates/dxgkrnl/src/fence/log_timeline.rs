@@ -7,7 +7,7 @@
 
 use crate::adapter::Adapter;
 use crate::hwqueue::HwQueue;
-use tidegate_d3dukmdt::layout::log::LogEntry;
+use tidegate_d3dukmdt::log::LogEntry;
 use tidegate_ddi::Dispatch;
 use tidegate_ddi::fence::LogType;
 use tidegate_trace::{Kind, LaneId, NameId, Record};

@@ -639,6 +639,7 @@ impl LocalMemory {
         let plan = Plan { bring: ids, ..plan };
         let (queue, priority) = (Some(queue.id.0), queue.priority);
         self.leave(adapter, state, Operation { queue, priority, plan, outside: Vec::new(), says });
+        // spec: RES-003
         Ok(tidegate_calls::Residency::Pending { paging_fence_value })
     }
 

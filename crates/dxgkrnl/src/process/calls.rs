@@ -13,8 +13,8 @@ use crate::sched::{self, CommandKind, Effect, Signal, render};
 use crate::scheduling;
 use crate::signal::{check_flags, signal};
 use std::sync::{Arc, Weak};
+use tidegate_calls::MAX_OBJECTS_PER_CPU_WAIT;
 use tidegate_calls::doorbell::Connection;
-use tidegate_calls::layout::MAX_OBJECTS_PER_CPU_WAIT;
 use tidegate_calls::{
     AdapterInfo, Allocation, AllocationMemory, CreateAllocation, CreateContextVirtual,
     CreateDoorbell, CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence,
@@ -24,7 +24,7 @@ use tidegate_calls::{
     SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TdrTest,
     VideoMemoryInfo, WaitMode,
 };
-use tidegate_d3dukmdt::layout::MAX_BROADCAST_CONTEXTS;
+use tidegate_d3dukmdt::MAX_BROADCAST_CONTEXTS;
 use tidegate_ddi::{OsHandle, VidSchCaps};
 use tidegate_platform::Event;
 

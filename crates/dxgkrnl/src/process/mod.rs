@@ -22,7 +22,7 @@ use tidegate_calls::{
     CurrentValueView, FenceInstance, FenceValue, Handle, OpenSyncObject, ReadOnly, SignalFlags,
     Status, SyncObjectFlags,
 };
-use tidegate_d3dukmdt::layout::{MAX_OBJECTS_SIGNALED, MAX_OBJECTS_WAITED_ON};
+use tidegate_d3dukmdt::{MAX_OBJECTS_SIGNALED, MAX_OBJECTS_WAITED_ON};
 use tidegate_platform::{CacheType, Mutex};
 
 #[derive(Clone)]

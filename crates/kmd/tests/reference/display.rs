@@ -1,7 +1,7 @@
 //! Flips, the screen, and vertical syncs.
 
+use tidegate_ddi::InterruptType;
 use tidegate_ddi::display::SetVidPnSourceAddressFlags;
-use tidegate_ddi::layout::InterruptType;
 use tidegate_ddi::{
     Dirql, Driver, InterruptData, Passive, PixelFormat, SetVidPnSourceAddress, Status, Surface,
 };

@@ -9,7 +9,6 @@ use crate::cmp::waits::WaitKey;
 use crate::log::LogBuffer;
 use crate::mmu::{Fault, Space};
 use crate::queue::{Packet, PendingWait, Run, RunState};
-use tidegate_d3dukmdt::layout::Raw;
 use tidegate_gpu_abi::log::{LogEntry, LogOperation};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
@@ -214,7 +213,7 @@ impl Engine {
                 operation: LogOperation::WaitUnblocked as u32,
                 observed_ns: self.log_time(wait.observed).0,
                 end_ns: self.log_time(at.unwrap_or_else(|| self.gpu.clock.now())).0,
-                ..Raw::ZERO
+                ..LogEntry::default()
             };
             asked = log.write(&self.gpu.posted, wait.log_entry, &entry);
         } else {
@@ -244,7 +243,7 @@ impl Engine {
                 operation: LogOperation::CommandsExecuted as u32,
                 observed_ns: self.log_time(begun).0,
                 end_ns: self.log_time(self.gpu.clock.now()).0,
-                ..Raw::ZERO
+                ..LogEntry::default()
             };
             // Verbose entries ask for no interrupt: those of the queue's fences come often enough.
             log.write(&self.gpu.posted, number, &entry);
@@ -288,6 +287,6 @@ fn entry_of(signal: &Signal, end: GpuTime) -> LogEntry {
         operation: LogOperation::SignalExecuted as u32,
         observed_ns: 0,
         end_ns: end.0,
-        ..Raw::ZERO
+        ..LogEntry::default()
     }
 }

@@ -10,7 +10,6 @@ use crate::world::{
 use std::sync::Arc;
 use tidegate::calls::{DeviceState, FenceInstance, FenceValue, Handle, WaitMode};
 use tidegate::d3d12::{CommandListType, DeviceOptions, Priority, QueueDesc};
-use tidegate::d3dukmdt::layout::Raw;
 use tidegate::ddi::fence::{LogType, SetNativeFenceLogBuffer};
 use tidegate::ddi::{Dispatch, Driver, DriverHandle, DriverLayer, InterruptData};
 use tidegate::dxgkrnl::LogTimeFault;
@@ -187,7 +186,7 @@ fn a_log_entry_has_no_room_for_a_cpu_time() {
         operation: 3,
         observed_ns: 4,
         end_ns: 5,
-        ..Raw::ZERO
+        ..LogEntry::default()
     };
     // Value, handle, operation and two GPU times, name by name: an entry with more would not
     // compile here.
@@ -316,7 +315,7 @@ fn what_a_process_writes_into_a_log_is_a_hint_and_no_more() {
                 operation: u32::MAX,
                 observed_ns: u64::MAX,
                 end_ns: u64::MAX - index,
-                ..Raw::ZERO
+                ..LogEntry::default()
             };
             signals.entries.write(index * 48, &lie.encode()).unwrap();
         }

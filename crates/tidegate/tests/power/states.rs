@@ -8,7 +8,7 @@ use tidegate::calls::{
     AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateDoorbellFlags,
     DeviceState, DoorbellStatus, Handle, Placement,
 };
-use tidegate::ddi::layout::EngineState;
+use tidegate::ddi::EngineState;
 use tidegate::ddi::{ComponentState, DevicePowerState, EngineId, InterruptData, Status};
 use tidegate::dxgkrnl::{BugCheck, PowerManagement};
 use tidegate::gpu_abi::{

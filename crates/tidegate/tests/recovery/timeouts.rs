@@ -5,7 +5,7 @@ use crate::world::*;
 use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{DeviceState, DoorbellStatus, Status, TdrTest};
-use tidegate::ddi::layout::EngineState;
+use tidegate::ddi::EngineState;
 use tidegate::ddi::{HwContextLoss, InterruptData, Passive};
 use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome, RecoveryReport, TdrDebugMode, TdrLevel};
 use tidegate::gpu_abi::Command;

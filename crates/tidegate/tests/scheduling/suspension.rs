@@ -4,7 +4,7 @@
 use crate::world::{UserQueue, World, signal_packet, wait_packet, world, world_with};
 use std::sync::Arc;
 use tidegate::calls::{DeviceState, DoorbellStatus, Handle};
-use tidegate::ddi::layout::EngineState;
+use tidegate::ddi::EngineState;
 use tidegate::ddi::{InterruptData, OsHandle, Status};
 use tidegate::dxgkrnl::BugCheck;
 use tidegate::gpu_abi::Command;

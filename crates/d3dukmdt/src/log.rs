@@ -1,19 +1,13 @@
-//! Owns the published layout of a native fence log: header, entries, numbers, and the arithmetic of
-//! its index word.
+//! Native fence logs: numbers of types and operations, and the arithmetic of the index word.
 //!
-//! A log is 4 KiB: a header of 40 bytes, then 84 entries of 48 bytes, then 24 bytes that nobody
-//! uses. The first word of the header is the only one that changes while the log lives; index and
-//! wraparound count are its halves, so that they change as one. The GPU writes entries and that
-//! word, the kernel reads both, the user-mode driver chooses which entry an operation writes.
-//! Entries are written by commands of an untrusted process: nothing in them is believed here or
-//! checked beyond its range.
-//!
-//! A packet names its entry by a number, which the hardware takes modulo the entries of the log
-//! that is in place when the operation is carried out; numbers that go round in a multiple of every
-//! capacity are right whatever log that is.
+//! - A log is 4 KiB: a header of 40 bytes, 84 entries of 48 bytes, 24 unused bytes.
+//! - Only the first word of the header changes: index and wraparound count, updated as one word.
+//! - The GPU writes entries and that word. The kernel reads both. The user-mode driver chooses the
+//!   entry of an operation; the hardware takes its number modulo the capacity of the current log.
+//! - Commands of an untrusted process write the entries: readers check every field.
 
-use super::Raw;
-use crate::{Status, layout};
+use crate::Status;
+pub use tidegate_wddm_abi::d3dukmdt::{LogEntry, LogHeader};
 
 /// Bytes of a log.
 pub const LOG_BYTES: usize = 4096;
@@ -41,41 +35,7 @@ pub const fn log_entries(log_bytes: usize) -> u32 {
     (log_bytes.saturating_sub(LOG_HEADER_BYTES) / LOG_ENTRY_BYTES) as u32
 }
 
-layout! {
-    /// Header of a log.
-    LogHeader = "DXGK_NATIVE_FENCE_LOG_HEADER", 40 bytes {
-        /// See [`LogIndex`]: written by the GPU, as one word.
-        0 "AtomicWraparoundAndEntryIndex" index: u64,
-        /// See [`LogType`].
-        8 "Type" log_type: u32,
-        /// How many entries follow.
-        16 "NumberOfEntries" number_of_entries: u64,
-        /// Zero.
-        24 "Reserved" reserved: [u64; 2],
-    }
-
-    // spec: NF-185, NF-193
-    /// One entry of a log.
-    LogEntry = "DXGK_NATIVE_FENCE_LOG_ENTRY", 48 bytes {
-        /// The value signalled or reached. From the process.
-        0 "FenceValue" fence_value: u64,
-        /// The process's handle of the fence. From the process.
-        8 "hNativeFence" fence_handle: u32,
-        /// See [`LogOperation`]. From the process.
-        12 "OperationType" operation: u32,
-        /// Nothing.
-        16 "Reserved0" reserved_0: u64,
-        /// When an unmet wait was first seen and stalled its queue, or a command buffer begun, GPU
-        /// ns; 0 for signals and waits that never stalled.
-        24 "FenceObservedGpuTimestamp" observed_ns: u64,
-        /// Nothing.
-        32 "Reserved1" reserved_1: u64,
-        /// When the operation was complete, GPU ns; 0 when the adapter left it out.
-        40 "FenceEndGpuTimestamp" end_ns: u64,
-    }
-}
-
-/// Which of a queue's logs.
+/// Log of a queue.
 #[doc(alias = "DXGK_NATIVE_FENCE_LOG_TYPE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -110,7 +70,7 @@ impl TryFrom<u32> for LogType {
 }
 
 // spec: NF-187
-/// What an entry reports.
+/// Operation that an entry reports.
 #[doc(alias = "DXGK_NATIVE_FENCE_LOG_OPERATION")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -139,38 +99,8 @@ impl TryFrom<u32> for LogOperation {
     }
 }
 
-impl LogHeader {
-    /// Header of a new log that nothing was written to.
-    pub fn new(log_type: LogType, number_of_entries: u32) -> LogHeader {
-        LogHeader {
-            log_type: log_type as u32,
-            number_of_entries: u64::from(number_of_entries),
-            ..Self::ZERO
-        }
-    }
-
-    /// Its words, as the kernel stores them into a page of words.
-    pub fn words(&self) -> [u64; LOG_HEADER_WORDS] {
-        <[u64; LOG_HEADER_WORDS]>::read(&self.to_bytes())
-    }
-}
-
-impl LogEntry {
-    /// The entry's bytes.
-    pub fn encode(&self) -> [u8; LOG_ENTRY_BYTES] {
-        let mut bytes = [0; LOG_ENTRY_BYTES];
-        self.write(&mut bytes);
-        bytes
-    }
-
-    /// Reads an entry.
-    pub fn decode(bytes: &[u8; LOG_ENTRY_BYTES]) -> LogEntry {
-        LogEntry::read(bytes)
-    }
-}
-
-/// The word of the header that moves: FirstFreeEntryIndex in the low half, WraparoundCount in the
-/// high one.
+/// The index word of the header: FirstFreeEntryIndex in the low half, WraparoundCount in the high
+/// one.
 #[doc(alias = "FirstFreeEntryIndex")]
 #[doc(alias = "WraparoundCount")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -182,19 +112,19 @@ impl LogIndex {
         LogIndex(u64::from(wraparound_count) << 32 | u64::from(first_free_entry))
     }
 
-    /// Where the next entry goes.
+    /// Index of the next entry.
     pub fn first_free_entry(self) -> u32 {
         self.0 as u32
     }
 
-    /// How often the log began anew.
+    /// Count of finished rounds.
     pub fn wraparound_count(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// The word after entry `index` of `entries` was written: the next one, or the first of one
-    /// more round. An index below the first free one is of the next round, so that what a reader
-    /// sees never goes back, whatever numbers a process names.
+    /// The word after entry `index` of `entries` was written: the next index, or index 0 of the
+    /// next round. An index below the first free one belongs to the next round. The word therefore
+    /// never falls, whatever indices a process names.
     // spec: NF-184
     pub fn after(self, index: u32, entries: u32) -> LogIndex {
         let skipped = u32::from(index < self.first_free_entry());
@@ -205,10 +135,9 @@ impl LogIndex {
         }
     }
 
-    /// How many entries were written since `earlier`, of a log of `entries`; more than `entries`
-    /// means that some were lost. The count of rounds has 32 bits and wraps in silence: a reader
-    /// that slept through 2^32 rounds counts too few. An index comes from hardware that a process
-    /// feeds: it is bounded by `entries`.
+    /// Returns the entries written since `earlier` in a log of `entries`. More than `entries` means
+    /// that some were lost. The count of rounds has 32 bits, so a reader that missed 2^32 rounds
+    /// counts too few. Both indices are untrusted and are bounded by `entries`.
     // spec: NF-192
     // spec: NF-202
     pub fn written_since(self, earlier: LogIndex, entries: u32) -> u64 {
@@ -221,36 +150,6 @@ impl LogIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn header_and_entry_stand_where_the_header_has_them() {
-        let header = LogHeader {
-            index: 0x11,
-            reserved: [0x44, 0x55],
-            ..LogHeader::new(LogType::Signals, 84)
-        };
-        let bytes = header.to_bytes();
-        assert_eq!(bytes.len(), 40);
-        for (at, byte) in [(0, 0x11), (8, 2), (16, 84), (24, 0x44), (32, 0x55)] {
-            assert_eq!(bytes[at], byte, "byte {at}");
-        }
-        assert_eq!(header.words(), [0x11, 2, 84, 0x44, 0x55]);
-
-        let entry = LogEntry {
-            fence_value: 1,
-            fence_handle: 2,
-            operation: 3,
-            reserved_0: 4,
-            observed_ns: 5,
-            reserved_1: 6,
-            end_ns: 7,
-        };
-        let bytes = entry.encode();
-        for (at, byte) in [(0, 1), (8, 2), (12, 3), (16, 4), (24, 5), (32, 6), (40, 7)] {
-            assert_eq!(bytes[at], byte, "byte {at}");
-        }
-        assert_eq!(LogEntry::decode(&bytes), entry);
-    }
 
     #[test]
     fn eighty_four_entries_fit_into_4_kib() {
@@ -283,7 +182,7 @@ mod tests {
 
     // spec: NF-184, NF-201
     #[test]
-    fn the_index_word_rises_whatever_is_named() {
+    fn the_index_word_never_falls() {
         let after = |rounds, first_free, index| LogIndex::new(rounds, first_free).after(index, 4);
         assert_eq!(after(0, 0, 0), LogIndex::new(0, 1));
         assert_eq!(after(0, 3, 3), LogIndex::new(1, 0), "the end of a round");
@@ -295,7 +194,7 @@ mod tests {
 
     // spec: NF-192, NF-202
     #[test]
-    fn news_are_counted_over_rounds_and_bounded() {
+    fn new_entries_are_counted_over_rounds_and_bounded() {
         let since = |(rounds, index), (earlier_rounds, earlier)| {
             LogIndex::new(rounds, index).written_since(LogIndex::new(earlier_rounds, earlier), 84)
         };

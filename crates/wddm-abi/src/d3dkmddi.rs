@@ -1,0 +1,548 @@
+//! d3dkmddi.h: argument structures of the DDIs and callbacks, numbers of interrupts and features.
+//! Several structures carry the kernel's handle in and the driver's handle out in one field.
+
+use crate::d3dukmdt::NATIVE_FENCE_PRIVATE_DATA_BYTES;
+
+/// Query type of [`NativeFenceCaps`].
+#[doc(alias = "DXGKQAITYPE_NATIVE_FENCE_CAPS")]
+pub const NATIVE_FENCE_CAPS_QUERY: u32 = 37;
+
+/// Query type of [`UserModeSubmissionCaps`].
+#[doc(alias = "DXGKQAITYPE_USERMODESUBMISSION_CAPS")]
+pub const USER_MODE_SUBMISSION_CAPS_QUERY: u32 = 38;
+
+/// Lowest of the four bits of HwQueuePacketCap in the word of scheduling capabilities.
+#[doc(alias = "DXGK_VIDSCHCAPS")]
+pub const HW_QUEUE_PACKET_CAP_SHIFT: u32 = 7;
+
+published! {
+    /// How the driver wants native fences stored and mapped.
+    NativeFenceCaps = "DXGK_NATIVE_FENCE_CAPS", 56 bytes {
+        /// Bytes between two fences packed into a page.
+        0 "MonitoredValueStride" monitored_value_stride: u32,
+        /// 1: map both values into the system process, too.
+        4 "MapToGpuSystemProcess" map_to_gpu_system_process: u8,
+        /// Lowest GPU address for them; 0 for no bound.
+        8 "MinimumAddress" minimum_address: u64,
+        /// Highest GPU address for them; 0 for no bound.
+        16 "MaximumAddress" maximum_address: u64,
+        /// Zero.
+        24 "Reserved" reserved: [u8; 28],
+    }
+
+    /// The driver's doorbell capabilities.
+    UserModeSubmissionCaps = "DXGK_USERMODESUBMISSION_CAPS", 28 bytes {
+        /// See [`UserModeSubmissionCapsFlags`].
+        0 "Flags" flags: u32,
+        /// Bytes of a doorbell.
+        4 "DoorbellSizeInBytes" doorbell_size_bytes: u32,
+        /// Bytes of a secondary doorbell.
+        8 "SecondaryDoorbellSizeInBytes" secondary_doorbell_size_bytes: u32,
+        /// Zero.
+        12 "Reserved" reserved: [u8; 16],
+    }
+}
+
+bitflags::bitflags! {
+    /// Bits of [`UserModeSubmissionCaps`]; the others are reserved.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct UserModeSubmissionCapsFlags: u32 {
+        /// There are secondary doorbells.
+        #[doc(alias = "SecondaryDoorbellSupported")]
+        const SECONDARY_DOORBELL_SUPPORTED = 1;
+    }
+}
+
+published! {
+    /// Makes a doorbell object.
+    CreateDoorbell = "DXGKARG_CREATEDOORBELL", 56 bytes {
+        /// The driver's handle of the queue. In.
+        0 "hHwQueue" hw_queue: u64,
+        /// In: the kernel's handle. Out: the driver's.
+        8 "hDoorbell" doorbell: u64,
+        /// Bytes of private driver data, at most 16. In.
+        16 "PrivateDriverDataSize" private_driver_data_size: u32,
+        /// Its address. In; the data behind it out.
+        24 "PrivateDriverData" private_driver_data: u64,
+        /// The driver's handle of the ring's slots. In.
+        32 "hRingBuffer" ring_buffer: u64,
+        /// The driver's handle of the control area; 0 for none. In.
+        40 "hRingBufferControl" ring_buffer_control: u64,
+        /// See [`CreateDoorbellFlags`]. In.
+        48 "Flags" flags: u32,
+    }
+
+    /// Connects a doorbell.
+    ConnectDoorbell = "DXGKARG_CONNECTDOORBELL", 40 bytes {
+        /// The driver's handle. In.
+        0 "hDoorbell" doorbell: u64,
+        /// See [`ConnectDoorbellFlags`]. In.
+        8 "Flags" flags: u32,
+        /// The doorbell, kernel CPU address. Out.
+        16 "KernelCpuVirtualAddress" kernel_cpu_va: u64,
+        /// The secondary one; 0 for none. Out.
+        24 "SecondaryKernelCpuVirtualAddress" secondary_kernel_cpu_va: u64,
+        /// CONNECTED or CONNECTED_NOTIFY. Out.
+        32 "Status" status: u32,
+    }
+
+    /// Disconnects a doorbell.
+    DisconnectDoorbell = "DXGKARG_DISCONNECTDOORBELL", 16 bytes {
+        /// The driver's handle.
+        0 "hDoorbell" doorbell: u64,
+        /// Reserved.
+        8 "Flags" flags: u32,
+    }
+
+    /// Frees the object.
+    DestroyDoorbell = "DXGKARG_DESTROYDOORBELL", 8 bytes {
+        /// The driver's handle.
+        0 "hDoorbell" doorbell: u64,
+    }
+
+    /// Notifies the driver of new work.
+    NotifyWorkSubmission = "DXGKARG_NOTIFYWORKSUBMISSION", 16 bytes {
+        /// The driver's handle of the queue.
+        0 "hHwQueue" hw_queue: u64,
+        /// Reserved.
+        8 "Flags" flags: u32,
+    }
+
+    /// The driver disconnects the doorbell of a queue.
+    DisconnectDoorbellCallback = "DXGKARGCB_DISCONNECTDOORBELL", 24 bytes {
+        /// The kernel's handle of the queue.
+        0 "hHwQueue" hw_queue: u64,
+        /// The kernel's handle of the doorbell.
+        8 "hDoorbell" doorbell: u64,
+        /// Reserved.
+        16 "Flags" flags: u32,
+        /// DISCONNECTED_RETRY or DISCONNECTED_ABORT.
+        20 "DisconnectReason" disconnect_reason: u32,
+    }
+}
+
+bitflags::bitflags! {
+    /// Flags of a new doorbell; the others are reserved.
+    #[doc(alias = "DXGK_CREATEDOORBELL_FLAGS")]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct CreateDoorbellFlags: u32 {
+        /// The queue's doorbell is made again because its ring grows.
+        #[doc(alias = "ResizeRingBufferOperation")]
+        const RESIZE_RING_BUFFER_OPERATION = 1;
+    }
+}
+
+bitflags::bitflags! {
+    /// Flags of a connect; the others are reserved.
+    #[doc(alias = "DXGK_CONNECTDOORBELL_FLAGS")]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct ConnectDoorbellFlags: u32 {
+        /// A second address is needed.
+        #[doc(alias = "RequireSecondaryAddress")]
+        const REQUIRE_SECONDARY_ADDRESS = 1;
+    }
+}
+
+/// Owner of a feature: the upper four bits of its id.
+#[doc(alias = "DXGK_FEATURE_CATEGORY")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum FeatureCategory {
+    /// Drivers.
+    Driver = 0,
+    /// The operating system.
+    Os = 1,
+    /// Corrections.
+    BugFix = 2,
+    /// Tests.
+    Test = 3,
+}
+
+/// Numbers of published features.
+pub mod feature {
+    /// DXGK_FEATURE_HWFLIPQUEUE
+    pub const HW_FLIP_QUEUE: u32 = 1;
+    /// DXGK_FEATURE_LDA_GPUPV
+    pub const LDA_GPUPV: u32 = 2;
+    /// DXGK_FEATURE_KMD_SIGNAL_CPU_EVENT
+    pub const KMD_SIGNAL_CPU_EVENT: u32 = 3;
+    /// DXGK_FEATURE_SHARE_BACKING_STORE_WITH_KMD
+    pub const SHARE_BACKING_STORE_WITH_KMD: u32 = 5;
+    /// DXGK_FEATURE_PAGE_BASED_MEMORY_MANAGER
+    pub const PAGE_BASED_MEMORY_MANAGER: u32 = 32;
+    /// DXGK_FEATURE_KERNEL_MODE_TESTING
+    pub const KERNEL_MODE_TESTING: u32 = 33;
+    /// DXGK_FEATURE_64K_PT_DEMOTION_FIX
+    pub const PT_DEMOTION_FIX_64K: u32 = 34;
+    /// DXGK_FEATURE_GPUPV_PRESENT_HWQUEUE
+    pub const GPUPV_PRESENT_HW_QUEUE: u32 = 35;
+    /// DXGK_FEATURE_GPUVAIOMMU
+    pub const GPU_VA_IOMMU: u32 = 36;
+    /// DXGK_FEATURE_SYNC_PRESENT_RENDER_HWQ_ONLY
+    pub const SYNC_PRESENT_RENDER_HWQ_ONLY: u32 = 41;
+    /// DXGK_FEATURE_PANEL_BUFFER_CONTROL
+    pub const PANEL_BUFFER_CONTROL: u32 = 46;
+}
+
+published! {
+    /// The fields of D3DKMDT_FENCESTORAGESURFACEDATA that stand before its reserved bytes. How many
+    /// those are, and with it the offset of the driver's AllocationInfo, is not published.
+    FenceStorageSurfaceFields = "D3DKMDT_FENCESTORAGESURFACEDATA", 32 bytes {
+        /// Which physical adapter.
+        0 "PhysicalAdapterIndex" physical_adapter_index: u32,
+        /// See [`FenceStorageValueType`].
+        4 "FenceStorageValueType" value_type: u32,
+        /// See `NativeFenceType`.
+        8 "FenceStorageType" fence_type: u32,
+        /// Not used.
+        12 "PrivateDriverDataSize" private_driver_data_size: u32,
+        /// Not used.
+        16 "pPrivateDriverData" private_driver_data: u64,
+        /// Reserved.
+        24 "Flags" flags: u32,
+    }
+}
+
+/// The standard allocation type of fence storage, for DxgkDdiGetStandardAllocationDriverData.
+#[doc(alias = "D3DKMDT_STANDARDALLOCATION_FENCESTORAGE")]
+pub const FENCE_STORAGE_ALLOCATION: u32 = 6;
+
+/// Value of a fence that the storage holds.
+#[doc(alias = "D3DKMDT_FENCESTORAGEVALUETYPE")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum FenceStorageValueType {
+    /// CurrentValue.
+    CurrentValue = 0,
+    /// MonitoredValue.
+    MonitoredValue = 1,
+}
+
+published! {
+    /// New MonitoredValues.
+    UpdateMonitoredValues = "DXGKARG_UPDATEMONITOREDVALUES", 64 bytes {
+        /// Address of the driver's handles of the fences.
+        0 "NativeFenceArray" native_fence_array: u64,
+        /// Address of the new values.
+        8 "UpdatedValueArray" updated_value_array: u64,
+        /// Address of the cells' addresses.
+        16 "MonitoredValueKernelCpuVa" monitored_value_kernel_cpu_va: u64,
+        /// How many of each.
+        24 "NumFences" num_fences: u32,
+        /// Reserved.
+        28 "Flags" flags: u32,
+        /// Zero.
+        32 "Reserved" reserved: [u8; 28],
+    }
+
+    /// New CurrentValues.
+    UpdateCurrentValuesFromCpu = "DXGKARG_UPDATECURRENTVALUESFROMCPU", 64 bytes {
+        /// Address of the driver's handles of the fences.
+        0 "NativeFenceArray" native_fence_array: u64,
+        /// Address of the new values.
+        8 "UpdatedValueArray" updated_value_array: u64,
+        /// Address of the cells' addresses.
+        16 "CurrentValueKernelCpuVa" current_value_kernel_cpu_va: u64,
+        /// How many of each.
+        24 "NumFences" num_fences: u32,
+        /// See [`UpdateCurrentValuesFlags`].
+        28 "Flags" flags: u32,
+        /// Zero.
+        32 "Reserved" reserved: [u8; 28],
+    }
+}
+
+bitflags::bitflags! {
+    /// How CurrentValues change. The other bits are reserved.
+    #[doc(alias = "DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS")]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct UpdateCurrentValuesFlags: u32 {
+        /// The parent device is in error.
+        #[doc(alias = "AlwaysSignaled")]
+        const ALWAYS_SIGNALED = 1;
+        /// The values have changed already.
+        #[doc(alias = "NotificationOnly")]
+        const NOTIFICATION_ONLY = 1 << 1;
+    }
+}
+
+published! {
+    /// Makes a hardware queue.
+    CreateHwQueue = "DXGKARG_CREATEHWQUEUE", 48 bytes {
+        /// In: the kernel's handle. Out: the driver's.
+        0 "hHwQueue" hw_queue: u64,
+        /// See `CreateHwQueueFlags`. In.
+        8 "Flags" flags: u32,
+        /// Bytes of private driver data. In.
+        12 "PrivateDriverDataSize" private_driver_data_size: u32,
+        /// Its address. In.
+        16 "pPrivateDriverData" private_driver_data: u64,
+        /// The progress fence: with NativeProgressFence the driver's handle of a native fence, else
+        /// the kernel's. In.
+        24 "hHwQueueProgressFence" progress_fence: u64,
+        /// The progress fence's value, kernel CPU address. In.
+        32 "HwQueueProgressFenceCPUVirtualAddress" progress_fence_cpu_va: u64,
+        /// The progress fence's value, process GPU address. In.
+        40 "HwQueueProgressFenceGPUVirtualAddress" progress_fence_gpu_va: u64,
+    }
+
+    /// Submits a command buffer to a kernel-mode hardware queue.
+    SubmitCommandToHwQueue = "DXGKARG_SUBMITCOMMANDTOHWQUEUE", 64 bytes {
+        /// The driver's handle of the queue.
+        0 "hHwQueue" hw_queue: u64,
+        /// The progress value that says it is done.
+        8 "HwQueueProgressFenceId" progress_fence_id: u64,
+        /// Process GPU address of the commands.
+        16 "DmaBufferVirtualAddress" dma_buffer_gpu_va: u64,
+        /// How many bytes.
+        24 "DmaBufferSize" dma_buffer_size: u32,
+        /// Bytes of private driver data.
+        28 "DmaBufferPrivateDataSize" dma_buffer_private_data_size: u32,
+        /// Its address; valid during the call alone.
+        32 "pDmaBufferPrivateData" dma_buffer_private_data: u64,
+        /// Reserved.
+        40 "Flags" flags: u32,
+        /// The progress fence's value, process GPU address.
+        48 "HwQueueProgressFenceGpuVa" progress_fence_gpu_va: u64,
+        /// The progress fence's value, kernel CPU address.
+        56 "HwQueueProgressFenceCpuVa" progress_fence_cpu_va: u64,
+    }
+}
+
+published! {
+    /// Arm of [`InterruptType::NativeFenceSignaled`].
+    NativeFenceSignaled = "DXGKARGCB_NOTIFY_INTERRUPT_DATA::NativeFenceSignaled", 32 bytes {
+        /// Which engine.
+        0 "NodeOrdinal" node_ordinal: u32,
+        /// Which physical adapter.
+        4 "EngineOrdinal" engine_ordinal: u32,
+        /// How many fences.
+        8 "SignaledNativeFenceCount" signaled_native_fence_count: u32,
+        /// Address of the kernel's handles of them; NULL when any fence may have been signalled.
+        16 "pSignaledNativeFenceArray" signaled_native_fence_array: u64,
+        /// The driver's handle of the queue whose logs have the entries; NULL for all queues of the engine.
+        24 "hHWQueue" hw_queue: u64,
+    }
+
+    /// Arm of [`InterruptType::HwQueuePageFaulted`].
+    HwQueuePageFaulted = "DXGKARGCB_NOTIFY_INTERRUPT_DATA::HwQueuePageFaulted", 64 bytes {
+        /// The progress value of the command buffer that faulted.
+        0 "FaultedFenceId" faulted_fence_id: u64,
+        /// Faulting address.
+        8 "FaultedVirtualAddress" faulted_virtual_address: u64,
+        /// Which primitive, counted by the API; 0 when unknown.
+        16 "FaultedPrimitiveAPISequenceNumber" faulted_primitive_api_sequence_number: u64,
+        /// A union, selected by the flags: the kernel's handle of the queue, of the context, or
+        /// of the process.
+        24 "FaultedHwQueue" faulted: u64,
+        /// Which engine.
+        32 "NodeOrdinal" node_ordinal: u32,
+        /// Which physical adapter.
+        36 "EngineOrdinal" engine_ordinal: u32,
+        /// Which stage of the pipeline; 0 when unknown.
+        40 "FaultedPipelineStage" faulted_pipeline_stage: u32,
+        /// Which entry of the bind table; 0 when unknown.
+        44 "FaultedBindTableEntry" faulted_bind_table_entry: u32,
+        /// See `PageFaultFlags`.
+        48 "PageFaultFlags" page_fault_flags: u32,
+        /// Page table level at which translation stopped; the last level is 0.
+        52 "PageTableLevel" page_table_level: u32,
+        /// See `FaultErrorCode`.
+        56 "FaultErrorCode" fault_error_code: u32,
+    }
+
+    /// Arm of [`InterruptType::MonitoredFenceSignaled`].
+    MonitoredFenceSignaled = "DXGKARGCB_NOTIFY_INTERRUPT_DATA::MonitoredFenceSignaled", 8 bytes {
+        /// Which engine.
+        0 "NodeOrdinal" node_ordinal: u32,
+        /// Which physical adapter.
+        4 "EngineOrdinal" engine_ordinal: u32,
+    }
+
+    /// Arm of [`InterruptType::SuspendContextCompleted`].
+    SuspendContextCompleted = "DXGKARGCB_NOTIFY_INTERRUPT_DATA::SuspendContextCompleted", 16 bytes {
+        /// The kernel's handle of the context.
+        0 "hContext" context: u64,
+        /// The request that completed.
+        8 "ContextSuspendFence" context_suspend_fence: u64,
+    }
+
+    /// Arm of [`InterruptType::GpuEngineStateChange`].
+    EngineStateChange = "DXGKARGCB_NOTIFY_INTERRUPT_DATA::EngineStateChange", 12 bytes {
+        /// Which engine.
+        0 "NodeOrdinal" node_ordinal: u32,
+        /// Which physical adapter.
+        4 "EngineOrdinal" engine_ordinal: u32,
+        /// See [`EngineState`].
+        8 "NewState" new_state: u32,
+    }
+}
+
+/// Kind of interrupt.
+#[doc(alias = "DXGK_INTERRUPT_TYPE")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum InterruptType {
+    /// DXGK_INTERRUPT_DMA_COMPLETED
+    DmaCompleted = 1,
+    /// DXGK_INTERRUPT_DMA_PREEMPTED
+    DmaPreempted = 2,
+    /// DXGK_INTERRUPT_CRTC_VSYNC
+    CrtcVsync = 3,
+    /// DXGK_INTERRUPT_DMA_FAULTED: reserved for the system.
+    DmaFaulted = 4,
+    /// DXGK_INTERRUPT_DISPLAYONLY_VSYNC
+    DisplayOnlyVsync = 5,
+    /// DXGK_INTERRUPT_DISPLAYONLY_PRESENT_PROGRESS
+    DisplayOnlyPresentProgress = 6,
+    /// DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY
+    CrtcVsyncWithMultiplaneOverlay = 7,
+    /// DXGK_INTERRUPT_MICACAST_CHUNK_PROCESSING_COMPLETE
+    MicacastChunkProcessingComplete = 8,
+    /// DXGK_INTERRUPT_DMA_PAGE_FAULTED
+    DmaPageFaulted = 9,
+    /// DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY2
+    CrtcVsyncWithMultiplaneOverlay2 = 10,
+    /// DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED
+    MonitoredFenceSignaled = 11,
+    /// DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED
+    HwQueuePageFaulted = 12,
+    /// DXGK_INTERRUPT_HWCONTEXTLIST_SWITCH_COMPLETED
+    HwContextListSwitchCompleted = 13,
+    /// DXGK_INTERRUPT_PERIODIC_MONITORED_FENCE_SIGNALED
+    PeriodicMonitoredFenceSignaled = 14,
+    /// DXGK_INTERRUPT_SCHEDULING_LOG_INTERRUPT
+    SchedulingLogInterrupt = 15,
+    /// DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT
+    GpuEngineTimeout = 16,
+    /// DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED
+    SuspendContextCompleted = 17,
+    /// DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY3
+    CrtcVsyncWithMultiplaneOverlay3 = 18,
+    // spec: NF-118
+    /// DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED
+    NativeFenceSignaled = 19,
+    /// DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE
+    GpuEngineStateChange = 20,
+}
+
+bitflags::bitflags! {
+    /// Flags of an interrupt's data; the others are reserved.
+    #[doc(alias = "DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS")]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct NotifyInterruptFlags: u32 {
+        /// The mask of physical adapters is valid.
+        const VALID_PHYSICAL_ADAPTER_MASK = 1;
+        /// A flip was completed at a horizontal blank.
+        const HSYNC_FLIP_COMPLETION = 1 << 1;
+        /// Waits for monitored fences are evaluated, too.
+        #[doc(alias = "EvaluateLegacyMonitoredFences")]
+        const EVALUATE_LEGACY_MONITORED_FENCES = 1 << 2;
+    }
+}
+
+/// State of an engine.
+#[doc(alias = "DXGK_ENGINE_STATE")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum EngineState {
+    /// Working.
+    Active = 0,
+    /// Idle; may be powered down.
+    TransitionToF1 = 1,
+    /// Makes no progress.
+    Hung = 2,
+}
+
+published! {
+    /// Tells where one log of a hardware queue is from now on; its header says which of the two it
+    /// is.
+    SetNativeFenceLogBuffer = "DXGKARG_SETNATIVEFENCELOGBUFFER", 80 bytes {
+        /// The driver's handle of the queue.
+        0 "hHwQueue" hw_queue: u64,
+        /// How many entries fit.
+        8 "NumberOfEntries" number_of_entries: u32,
+        /// The header, kernel CPU address.
+        16 "LogBufferCpuVa" log_buffer_cpu_va: u64,
+        /// The header, process GPU address.
+        24 "LogBufferGpuVa" log_buffer_gpu_va: u64,
+        /// The header, GPU address of the system process.
+        32 "LogBufferSystemProcessGpuVa" log_buffer_system_process_gpu_va: u64,
+        /// Reserved.
+        40 "Flags" flags: u32,
+        /// Zero.
+        44 "Reserved" reserved: [u8; 32],
+    }
+
+    /// Makes the entries of all logs of the named queues readable.
+    UpdateNativeFenceLogs = "DXGKARG_UPDATENATIVEFENCELOGS", 56 bytes {
+        /// How many queues.
+        0 "NumberOfQueues" number_of_queues: u32,
+        /// Where the driver's handles of them stand.
+        8 "hHWQueue" hw_queues: u64,
+        /// Reserved.
+        16 "Flags" flags: u32,
+        /// Zero.
+        20 "Reserved" reserved: [u8; 32],
+    }
+}
+
+published! {
+    /// Makes a native fence on an adapter.
+    CreateNativeFence = "DXGKARG_CREATENATIVEFENCE", 136 bytes {
+        /// In: the kernel's handle. Out: the driver's.
+        0 "hGlobalNativeFence" global_native_fence: u64,
+        /// See `NativeFenceType`. In.
+        8 "Type" fence_type: u32,
+        /// CurrentValue in the system process's GPU address space; 0 unless the caps ask for it.
+        /// In.
+        16 "CurrentValueSystemProcessGpuVa" current_value_system_process_gpu_va: u64,
+        /// MonitoredValue in the system process's GPU address space; 0 unless the caps ask for it.
+        /// In.
+        24 "MonitoredValueSystemProcessGpuVa" monitored_value_system_process_gpu_va: u64,
+        /// Private driver data, in spite of its name the bytes themselves. In and out.
+        32 "pPrivateDriverData" private_driver_data: [u8; NATIVE_FENCE_PRIVATE_DATA_BYTES],
+        /// Reserved.
+        96 "Flags" flags: u32,
+        /// Zero.
+        100 "Reserved" reserved: [u8; 32],
+    }
+
+    /// Opens an instance of a native fence for a device.
+    OpenNativeFence = "DXGKARG_OPENNATIVEFENCE", 80 bytes {
+        /// The driver's handle of the fence. In.
+        0 "hGlobalNativeFence" global_native_fence: u64,
+        /// In: the kernel's handle of the instance. Out: the driver's.
+        8 "hLocalNativeFence" local_native_fence: u64,
+        /// The driver's handle of the device. In.
+        16 "hDevice" device: u64,
+        /// CurrentValue, process GPU address. In.
+        24 "CurrentValueGpuVa" current_value_gpu_va: u64,
+        /// MonitoredValue, process GPU address. In.
+        32 "MonitoredValueGpuVa" monitored_value_gpu_va: u64,
+        /// Reserved.
+        40 "Flags" flags: u32,
+        /// Zero.
+        44 "Reserved" reserved: [u8; 32],
+    }
+
+    /// Closes an instance.
+    CloseNativeFence = "DXGKARG_CLOSENATIVEFENCE", 48 bytes {
+        /// The driver's handle of the instance.
+        0 "hLocalNativeFence" local_native_fence: u64,
+        /// Reserved.
+        8 "Flags" flags: u32,
+        /// Zero.
+        12 "Reserved" reserved: [u8; 32],
+    }
+
+    /// Destroys a fence, after its last instance was closed.
+    DestroyNativeFence = "DXGKARG_DESTROYNATIVEFENCE", 48 bytes {
+        /// The driver's handle of the fence.
+        0 "hGlobalNativeFence" global_native_fence: u64,
+        /// Reserved.
+        8 "Flags" flags: u32,
+        /// Zero.
+        12 "Reserved" reserved: [u8; 32],
+    }
+}
