@@ -320,7 +320,8 @@ published! {
         8 "SignaledNativeFenceCount" signaled_native_fence_count: u32,
         /// Address of the kernel's handles of them; NULL when any fence may have been signalled.
         16 "pSignaledNativeFenceArray" signaled_native_fence_array: u64,
-        /// The driver's handle of the queue whose logs have the entries; NULL for all queues of the engine.
+        /// The driver's handle of the queue whose logs have the entries; NULL for all queues of
+        /// the engine.
         24 "hHWQueue" hw_queue: u64,
     }
 

@@ -5,7 +5,7 @@
 //! - Handles, enumerations and flags are plain integers, so every bit pattern is a valid value.
 //!   A pointer is a 64-bit address that no code here follows.
 //! - `public!` structures are compared with the public bindings when the tests are compiled.
-//!   `published!` structures have no binding, or a stale one, and state size and offsets themselves.
+//!   `published!` structures have no binding or a stale one. They state size and offsets.
 
 /// Defines C structures that the public bindings have: the bindings' name of the structure, then
 /// each field as the bindings' name, our name and type.
