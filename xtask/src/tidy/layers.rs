@@ -32,7 +32,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("service", &["calls", "dxgkrnl", "d3dukmdt", "platform", "trace"]),
     ("workload", &["d3d12", "calls", "gpu-abi", "d3dukmdt", "platform", "programs", "trace"]),
     ("tidegate", BELOW_THE_FACADE),
-    ("scenarios", WITH_THE_FACADE),
+    ("testbed", WITH_THE_FACADE),
+    ("scenarios", WITH_THE_TESTBED),
     ("cli", WITH_SCENARIOS),
     ("fuzz", WITH_SCENARIOS),
     ("xtask", &[]),
@@ -46,6 +47,11 @@ const BELOW_THE_FACADE: &[&str] = &[
 const WITH_THE_FACADE: &[&str] = &[
     "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer",
     "dxgkrnl", "kmd", "d3d12", "service", "workload", "tidegate",
+];
+
+const WITH_THE_TESTBED: &[&str] = &[
+    "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer",
+    "dxgkrnl", "kmd", "d3d12", "service", "workload", "tidegate", "testbed",
 ];
 
 const WITH_SCENARIOS: &[&str] = &[
@@ -63,6 +69,7 @@ const WITH_SCENARIOS: &[&str] = &[
     "service",
     "workload",
     "tidegate",
+    "testbed",
     "scenarios",
 ];
 

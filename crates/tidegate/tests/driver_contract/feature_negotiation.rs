@@ -2,8 +2,6 @@
 //! called: versions of the contract, features with their tables and versions, and no entry that is
 //! not there or not enabled.
 
-use crate::world::declaring::Says;
-use crate::world::{World, at, start_with, store, world, world_with};
 use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{CreateHwContext, FenceInstance, SignalFlags, Status, SyncObjectFlags};
@@ -13,6 +11,8 @@ use tidegate::ddi::feature::{
 };
 use tidegate::ddi::{DdiVersion, Driver, FeatureId, FeatureState, Passive};
 use tidegate::dxgkrnl::{FeatureSetting, StartError};
+use tidegate_testbed::Says;
+use tidegate_testbed::{World, at, start_with, store, world, world_with};
 
 const HWSCH: FeatureId = FeatureId::HWSCH;
 const NATIVE_FENCE: FeatureId = FeatureId::NATIVE_FENCE;

@@ -1,8 +1,5 @@
 //! The contract with the driver: features, versions, declarations that contradict themselves, wrong entries.
 
-#[path = "../world/mod.rs"]
-mod world;
-
 mod feature_negotiation;
 mod native_fence_start;
 mod wrong_entries;

@@ -1,8 +1,6 @@
 //! What an adapter's start makes of the features and of the driver's declaration: contradictions
 //! fail it, and what is not enabled is not called.
 
-use crate::world::declaring::Says;
-use crate::world::{World, start, start_with, world, world_with};
 use std::sync::Arc;
 use tidegate::MachineError;
 use tidegate::calls::{CreateNativeFence, NativeFenceType, Status, SyncObjectFlags};
@@ -15,6 +13,8 @@ use tidegate::ddi::{
 };
 use tidegate::dxgkrnl::{FeatureSetting, StartError};
 use tidegate::{MachineConfig, ddi};
+use tidegate_testbed::Says;
+use tidegate_testbed::{World, start, start_with, world, world_with};
 
 fn without_native_fences(mut config: MachineConfig) -> MachineConfig {
     config.kernel.native_fence = FeatureSetting::OFF;
@@ -337,7 +337,7 @@ fn a_driver_that_declares_a_capability_has_the_entries_that_it_rests_on() {
     for (capability, entries, off) in off {
         for &(entry, name) in entries {
             let refusal_of = |declared: bool| {
-                let caps: crate::world::ChangeCaps = Box::new(move |caps| {
+                let caps: tidegate_testbed::ChangeCaps = Box::new(move |caps| {
                     caps.scheduling |= VidSchCaps::CANCEL_COMMAND_AWARE;
                     caps.scheduling -= VidSchCaps::NO_DMA_PATCHING;
                     caps.peer_signal.common_doorbell = true;

@@ -1,7 +1,6 @@
 //! Drivers with one wrong entry each: lost work is reported, waiters are released, and the kernel
 //! names the entry.
 
-use crate::world::*;
 use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{DeviceState, Status};
@@ -15,6 +14,7 @@ use tidegate::ddi::{
 use tidegate::dxgkrnl::{BugCheck, DriverFault, RecoveryOutcome, TdrLevel};
 use tidegate::gpu_abi::Command;
 use tidegate::platform::{Platform, StepCosts, Word};
+use tidegate_testbed::*;
 
 const S: u64 = 1_000_000_000;
 
@@ -250,8 +250,8 @@ fn a_ring_that_no_hardware_watches_runs_with_the_request_and_its_calls_are_named
 #[test]
 fn work_that_a_process_announces_and_never_rings_costs_its_device_alone() {
     world().run(|w| {
-        let (n, liar) = (Neighbour::of(w, "innocent"), w.connected_queue(0));
-        let innocent = n.queue(0, 7);
+        let (n, liar) = (w.client("innocent"), w.connected_queue(0));
+        let innocent = n.hw_queue_on(0);
         liar.doorbell.last_queued.store(9);
         assert_eq!(w.wait(liar.queue.progress_fence, 1), Err(Status::DEVICE_REMOVED));
         let (outcome, noticed) = only_recovery(w);

@@ -1,11 +1,6 @@
 //! Hardware that is not coherent with the CPU's caches, and hardware behind an IoMmu: the kernel
 //! maps fences as it needs them, and a kernel that does not is stopped by name.
 
-use crate::world::pair::{Adapters, Kind};
-use crate::world::{
-    ChangeCaps, World, copy_word, signal_packet, start, start_with, store, wait_packet, world,
-    world_with,
-};
 use std::sync::Arc;
 use tidegate::calls::{
     DeviceState, FenceInstance, OpenSyncObject, Status, SyncObjectAccess, SyncObjectFlags,
@@ -14,6 +9,11 @@ use tidegate::ddi::memory::{PageTableEntry, UpdatePageTable};
 use tidegate::ddi::{Driver, DriverLayer, Passive};
 use tidegate::platform::{CacheType, StepCosts};
 use tidegate::{MachineConfig, Platform, Submission};
+use tidegate_testbed::{Adapters, Client, Kind};
+use tidegate_testbed::{
+    ChangeCaps, World, copy_word, signal_packet, start, start_with, store, wait_packet, world,
+    world_with,
+};
 
 const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
 
@@ -188,7 +188,7 @@ fn behind_an_io_mmu_engines_reach_fences_by_cpu_addresses() {
 #[test]
 fn the_separate_gpu_address_faults_behind_an_io_mmu_and_the_cpu_address_elsewhere() {
     let unmapped = "a store to an address that is not mapped or not writable";
-    for make in [World::native as fn(&World, u64) -> FenceInstance, World::monitored] {
+    for make in [Client::native as fn(&Client, u64) -> FenceInstance, Client::monitored] {
         assert_eq!(
             fault_at(world_with(io_mmu), move |w| make(w, 0).current_value_gpu_va),
             unmapped

@@ -1,8 +1,6 @@
 //! Fences of several adapters: one value, propagation by the kernel, every pair of waiter and
 //! signaller.
 
-use crate::world::native_signalled;
-use crate::world::pair::{Adapters, Kind};
 use std::sync::Arc;
 use tidegate::calls::{
     CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, Handle, Kernel,
@@ -18,6 +16,8 @@ use tidegate::kmd::InterruptMode;
 use tidegate::platform::{StepCosts, WaitEnd};
 use tidegate::workload::cost::CostModel;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
+use tidegate_testbed::native_signalled;
+use tidegate_testbed::{Adapters, Kind};
 
 const CROSS: SyncObjectFlags = SyncObjectFlags::SHARED
     .union(SyncObjectFlags::NT_SECURITY_SHARING)

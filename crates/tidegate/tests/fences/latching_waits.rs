@@ -2,13 +2,15 @@
 //! becomes, on every kind of queue and on the CPU. A pulse here is a signal of the value and a
 //! rewind to 0 right behind it.
 
-use crate::world::{UserQueue, World, at, signal_packet, store, wait_packet, world, world_with};
 use tidegate::calls::{AllocationKind, FenceInstance, FenceValue, Handle, HwQueue, WaitMode};
 use tidegate::d3dukmdt::fence_cell::MAX_ANNEX_PEAKS;
 use tidegate::ddi::{Driver, DriverHandle, Passive};
 use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate::kmd::{DoorbellModel, InterruptMode};
 use tidegate::platform::{Event, Word};
+use tidegate_testbed::{
+    UserQueue, World, at, signal_packet, store, wait_packet, world, world_with,
+};
 
 const SETTLED_NS: u64 = 100_000;
 
@@ -278,7 +280,7 @@ fn a_queue_without_its_doorbell_loses_no_pulse() {
         pulser.pulse(w, &parked, 5);
         pulser.pulse(w, &unseen, 7);
         assert_eq!(done.value.load(), 0, "nobody heard of the ring");
-        victim.connect(w).unwrap();
+        victim.connect().unwrap();
         victim.ring();
         w.wait(done.handle, 1).unwrap();
     });
@@ -488,7 +490,10 @@ fn a_copy_onto_a_fence_is_a_signal_that_latches() {
         w.submit(
             &copies,
             1,
-            &[crate::world::copy_word(onto, source), crate::world::copy_word(onto, source + 8)],
+            &[
+                tidegate_testbed::copy_word(onto, source),
+                tidegate_testbed::copy_word(onto, source + 8),
+            ],
         );
         w.wait(copies.progress_fence, 1).unwrap();
         assert_eq!(gate.value.load(), 0);

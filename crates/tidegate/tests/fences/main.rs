@@ -1,8 +1,5 @@
 //! Fences of every kind: storage, signals, waits that latch, sharing between devices and adapters.
 
-#[path = "../world/mod.rs"]
-mod world;
-
 mod coherency;
 mod cross_adapter;
 mod latching_waits;

@@ -1,13 +1,13 @@
 //! Monitored fences through the kernel's calls: creation, signals and waits of CPU and GPU,
 //! destruction, and the loss of a device.
 
-use crate::world::{World, at, store, world};
 use tidegate::calls::{
     CreateMonitoredFence, DeviceState, FenceInstance, FenceValue, Handle, SignalFlags, Status,
     SubmitCommand, SyncObjectFlags, WaitMode,
 };
 use tidegate::gpu_abi::{Command, GpuVa};
 use tidegate::platform::WaitEnd;
+use tidegate_testbed::{World, at, store, world};
 
 /// Work that keeps an engine for a while.
 const LONG: Command = Command::Timed { ns: 1_000_000 };
@@ -195,8 +195,8 @@ fn a_cpu_signal_releases_cpu_and_gpu_waiters_that_it_satisfies() {
         let kernel_mode = [w.hw_queue_on(0), w.hw_queue_on(1)];
         let packets = [w.context(0), w.context(1)];
         for (index, value) in [(0, 5), (1, 6)] {
-            user[index].push(&crate::world::wait_packet(&fence, value, u32::MAX));
-            user[index].push(&crate::world::signal_packet(&done[index], 1, u32::MAX));
+            user[index].push(&tidegate_testbed::wait_packet(&fence, value, u32::MAX));
+            user[index].push(&tidegate_testbed::signal_packet(&done[index], 1, u32::MAX));
             w.kernel
                 .submit_wait_to_hw_queue(kernel_mode[index].handle, &at(&fence, value))
                 .unwrap();
@@ -325,7 +325,7 @@ fn calls_on_a_lost_device_say_so() {
         );
         assert_eq!(w.try_monitored(0, SyncObjectFlags::empty()).err(), gone.err());
         assert_eq!(w.try_native(0, SyncObjectFlags::empty()).err(), gone.err());
-        assert_eq!(user.connect(w), gone);
+        assert_eq!(user.connect(), gone);
         let args = tidegate::calls::CreateHwQueue {
             hw_context,
             user_mode_submission: false,

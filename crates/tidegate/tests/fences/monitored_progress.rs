@@ -1,10 +1,10 @@
 //! Kernel-mode hardware queues of an adapter without native fences: their progress fence is a
 //! monitored one, of which the hardware tells as often as it completes commands.
 
-use crate::world::{World, at, inline, world_with};
 use tidegate::MachineConfig;
 use tidegate::calls::Status;
 use tidegate::gpu_abi::Command;
+use tidegate_testbed::{World, at, inline, world_with};
 
 /// How a machine is changed for a test.
 type Change = fn(MachineConfig) -> MachineConfig;

@@ -1,12 +1,12 @@
 //! A GPU that updates only 32 bits atomically: the kernel follows fences through the wrap of their
 //! low halves, and refuses what it could not follow.
 
-use crate::world::{World, at, start, store, world_with};
 use tidegate::calls::{SignalFlags, Status, SyncObjectFlags, WaitMode};
 use tidegate::d3d12::{CommandListType, DeviceOptions, Priority, QueueDesc};
 use tidegate::ddi::VidSchCaps;
 use tidegate::platform::StepCosts;
 use tidegate::{BadConfig, Machine, MachineConfig, MachineError, Platform, Submission};
+use tidegate_testbed::{World, at, start, store, world_with};
 
 const BELOW_WRAP: u64 = 0x1_FFFF_FFF0;
 const ABOVE_WRAP: u64 = 0x2_0000_0005;

@@ -2,11 +2,11 @@
 //! nobody is left behind, nobody is released early, and interrupts that release nobody are counted
 //! and harmless. The same work in every form shows what each costs in fences read.
 
-use crate::world::{UserQueue, World, signal_packet, start_at, store};
 use tidegate::calls::{FenceInstance, Handle};
 use tidegate::dxgkrnl::KernelStats;
 use tidegate::kmd::InterruptMode;
 use tidegate::platform::{Event, Step, StepCosts};
+use tidegate_testbed::{UserQueue, World, signal_packet, start_at, store};
 
 /// SplitMix64.
 struct Numbers(u64);

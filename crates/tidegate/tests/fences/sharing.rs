@@ -1,7 +1,6 @@
 //! Fences that several devices and processes have open: NT handles, instances, rights, addresses,
 //! pages.
 
-use crate::world::{World, signal_packet, wait_packet, world};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate::calls::{
@@ -10,6 +9,7 @@ use tidegate::calls::{
     SyncObjectFlags, WaitMode,
 };
 use tidegate::platform::{Event, PhysicalAddress};
+use tidegate_testbed::{World, signal_packet, wait_packet, world};
 
 const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
 

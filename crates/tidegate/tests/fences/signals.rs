@@ -1,7 +1,6 @@
 //! Signals through the kernel's calls: packets that stand in several queues, CPU events, flags, and
 //! values that go down.
 
-use crate::world::{World, at, host_world, world, world_with};
 use std::sync::Arc;
 use tidegate::calls::{
     CreateContextVirtual, CreateHwContext, CreateHwQueue, CreateMonitoredFence, DeviceState,
@@ -11,6 +10,7 @@ use tidegate::calls::{
 use tidegate::dxgkrnl::FenceRewind;
 use tidegate::gpu_abi::{Command, GpuVa};
 use tidegate::platform::{Event, Step, WaitEnd};
+use tidegate_testbed::{World, at, host_world, world, world_with};
 
 /// Work that keeps an engine for a while.
 const LONG: Command = Command::Timed { ns: 1_000_000 };
@@ -727,7 +727,7 @@ fn engine_affinity_names_physical_adapters_and_0_is_all_of_them() {
                     let (context, value) = (w.context(node), value + u64::from(node));
                     w.submit_packet(
                         context,
-                        &[crate::world::store(fence.current_value_gpu_va, value)],
+                        &[tidegate_testbed::store(fence.current_value_gpu_va, value)],
                     );
                     w.pass(10_000);
                     assert_eq!(fence.value.load(), value, "an engine of node {node} reaches it");

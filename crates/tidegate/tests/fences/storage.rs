@@ -1,10 +1,6 @@
 //! Where the values of fences stand: the three kinds of storage, the segments that the driver
 //! names, moves under memory pressure, the system process, and the bounds of addresses.
 
-use crate::world::page_tables::{leads_to, own_space};
-use crate::world::{
-    UserQueue, World, at, signal_packet, start, start_on, store, wait_packet, world, world_with,
-};
 use std::ops::Range;
 use std::sync::Arc;
 use tidegate::calls::{
@@ -17,6 +13,10 @@ use tidegate::dxgkrnl::{BugCheck, StartError};
 use tidegate::gpu_abi::{Command, GpuVa, RingPacket, TraceWords};
 use tidegate::platform::PhysicalAddress;
 use tidegate::{MachineConfig, MachineError, Platform};
+use tidegate_testbed::{
+    UserQueue, World, at, signal_packet, start, start_on, store, wait_packet, world, world_with,
+};
+use tidegate_testbed::{leads_to, own_space};
 
 const LOCAL: PhysicalAddress = PhysicalAddress(1 << 40);
 const HIDDEN: PhysicalAddress = PhysicalAddress(1 << 41);

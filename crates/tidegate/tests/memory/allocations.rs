@@ -1,8 +1,8 @@
 //! Allocations at the call surface: where a process reaches their memory.
 
-use crate::world::{signal_packet, world};
 use tidegate::calls::{AllocationKind, AllocationMemory, Handle, Status};
 use tidegate::gpu_abi::CONTROL_WRITE_WORD;
+use tidegate_testbed::{signal_packet, world};
 
 const NO_LOG: u32 = tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 

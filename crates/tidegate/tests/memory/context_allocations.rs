@@ -1,8 +1,6 @@
 //! Save areas of packet contexts: made, given their first content, kept over evictions and moves,
 //! and freed.
 
-use crate::world::save_areas::SaveAreas;
-use crate::world::{Neighbour, World};
 use std::sync::{Arc, OnceLock};
 use tidegate::calls::{
     Allocation, AllocationKind, CreateAllocation, CreatePagingQueue, Handle, MakeResident,
@@ -16,6 +14,8 @@ use tidegate::dxgkrnl::PowerManagement;
 use tidegate::gpu_abi::ring::SAVED_STATE;
 use tidegate::gpu_abi::{Command, GpuVa};
 use tidegate::{MachineConfig, Platform};
+use tidegate_testbed::SaveAreas;
+use tidegate_testbed::World;
 
 const AREA_BYTES: u64 = 4096;
 /// Of a test's allocations.
@@ -33,7 +33,7 @@ fn world_with(change: impl FnOnce(&mut MachineConfig)) -> (World, Arc<SaveAreas>
         change(&mut config);
         config
     };
-    let w = crate::world::start_with(change, None, move |driver| {
+    let w = tidegate_testbed::start_with(change, None, move |driver| {
         let areas = SaveAreas::new(&Platform::host(), driver);
         let _first = watch.set(areas.clone());
         areas
@@ -87,7 +87,7 @@ fn counts(w: &World) -> (usize, usize) {
 
 fn done(w: &World, context: Handle) {
     let fence = w.monitored(0);
-    w.kernel.signal_from_gpu(context, &crate::world::at(&fence, 1)).unwrap();
+    w.kernel.signal_from_gpu(context, &tidegate_testbed::at(&fence, 1)).unwrap();
     w.wait(fence.handle, 1).unwrap();
 }
 
@@ -102,7 +102,7 @@ fn a_packet_context_gets_a_save_area_and_no_packet_runs_before_its_first_content
         let area = areas.areas()[0];
         assert_eq!((areas.areas().len(), area.system_gpu_va % AREA_BYTES), (1, 0));
         assert_eq!(counts(w), (1, 1), "there is room in local memory");
-        w.submit_packet(context, &[crate::world::store(gpu_va, 7)]);
+        w.submit_packet(context, &[tidegate_testbed::store(gpu_va, 7)]);
         assert!(
             !w.driver.take().iter().any(|c| c.ddi == "SubmitCommandVirtual"),
             "it has no content yet"
@@ -347,9 +347,9 @@ fn drivers_ask_for_whole_pages_of_contexts_that_are_there() {
 fn a_device_s_area_has_its_content_at_once_and_goes_with_the_device() {
     let (w, areas) = narrow();
     w.run(move |w| {
-        let guest = Neighbour::of(w, "guest");
+        let guest = w.client("guest");
         let device = areas.devices().last().copied().unwrap();
-        let busy = guest.context(0, 7);
+        let busy = guest.context(0);
         settled(w, &areas);
         let before = counts(w);
         let (level, kernel) = (Passive::enter(), areas.callbacks());
@@ -410,9 +410,10 @@ fn a_packet_that_was_preempted_goes_on_from_a_state_that_has_moved() {
         let area = settled(w, &areas);
         memory.write(0, &1u64.to_le_bytes()).unwrap();
         // Whoever began this again would find another first word.
-        let mut work = vec![crate::world::copy_word(second, first), crate::world::store(first, 2)];
+        let mut work =
+            vec![tidegate_testbed::copy_word(second, first), tidegate_testbed::store(first, 2)];
         work.extend((0..100).map(|_| Command::Timed { ns: 10_000 }));
-        work.push(crate::world::copy_word(third, second));
+        work.push(tidegate_testbed::copy_word(third, second));
         w.submit_packet(context, &work);
         w.pass(100_000);
         let args = tidegate::calls::CreateContextVirtual {

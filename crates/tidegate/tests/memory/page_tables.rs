@@ -1,13 +1,13 @@
 //! Page tables of a process: made when something is mapped, freed when the last mapping in them
 //! goes, in an order that is safe for engines that still walk them.
 
-use crate::world::{World, copy_word, start_with, world, world_with};
 use std::sync::Arc;
 use tidegate::calls::{Allocation, AllocationKind, AllocationMemory, Status};
 use tidegate::ddi::memory::{PageTableEntry, UpdatePageTable};
 use tidegate::ddi::{Driver, DriverLayer, Passive, StartInfo};
 use tidegate::platform::{Mutex, PhysicalMemory};
 use tidegate::{MachineConfig, Platform};
+use tidegate_testbed::{World, copy_word, start_with, world, world_with};
 
 const MIB: u64 = 1 << 20;
 

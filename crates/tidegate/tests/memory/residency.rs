@@ -1,7 +1,6 @@
 //! Local memory that is too small: what is resident, who leaves, what is refused, and that results
 //! stay right.
 
-use crate::world::{World, wait_packet, world_with};
 use std::sync::Arc;
 use tidegate::calls::{
     Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell,
@@ -20,6 +19,7 @@ use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate::gpu_abi::{CONTROL_WORDS, Command, GpuVa, RingPacket, TraceWords};
 use tidegate::platform::{BulkWindow, StepCosts};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
+use tidegate_testbed::{World, wait_packet, world_with};
 
 const KIB: u64 = 1024;
 /// Of a test's allocations.
@@ -530,7 +530,7 @@ fn whoever_wakes_the_device_finds_memory_where_it_was() {
             assert_eq!(sleep(w), DevicePowerState::D3);
             let args = SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns: 0 };
             w.kernel.submit_command(args).unwrap();
-            w.kernel.signal_from_gpu(context, &crate::world::at(&fence, 1)).unwrap();
+            w.kernel.signal_from_gpu(context, &tidegate_testbed::at(&fence, 1)).unwrap();
             w.wait(fence.handle, 1).unwrap();
             assert_eq!(first_word(allocation), 8 << 32 | 8);
         }),

@@ -1,7 +1,6 @@
 //! Packets with physical addresses: what commands may reach, where buffers are cut when local
 //! memory is too small, and what runs between two parts.
 
-use crate::world::World;
 use std::sync::Arc;
 use tidegate::calls::{
     Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual,
@@ -15,6 +14,7 @@ use tidegate::gpu_abi::{Command, CommandWriter, GpuVa};
 use tidegate::platform::{Bulk, Event, Mutex, Platform, Step, WaitEnd};
 use tidegate::trace::{Kind, LaneKind, NameId};
 use tidegate::{MachineConfig, variants};
+use tidegate_testbed::World;
 
 /// Of a test's allocations.
 const BYTES: u64 = 64 * 1024;
@@ -96,12 +96,12 @@ fn patching(room: u64) -> impl FnOnce(MachineConfig) -> MachineConfig {
 }
 
 fn world(room: u64) -> World {
-    crate::world::world_with(patching(room))
+    tidegate_testbed::world_with(patching(room))
 }
 
 fn meddling(room: u64, change: impl FnOnce(&mut Meddler)) -> (World, Arc<Meddler>) {
     let mut made = None;
-    let w = crate::world::start_with(patching(room), None, |driver| {
+    let w = tidegate_testbed::start_with(patching(room), None, |driver| {
         let mut driver = meddler(&Platform::host(), driver);
         change(&mut driver);
         let driver = Arc::new(driver);
@@ -161,7 +161,7 @@ fn render(
 
 fn done(w: &World, context: Handle) {
     let fence = w.monitored(0);
-    w.kernel.signal_from_gpu(context, &crate::world::at(&fence, 1)).unwrap();
+    w.kernel.signal_from_gpu(context, &tidegate_testbed::at(&fence, 1)).unwrap();
     w.wait(fence.handle, 1).unwrap();
 }
 
@@ -233,7 +233,7 @@ fn between_parts(preemption_aware: bool) -> (Vec<u32>, usize) {
         config.driver.preemption_aware = preemption_aware;
         config
     };
-    let w = crate::world::world_with(change);
+    let w = tidegate_testbed::world_with(change);
     let result = Arc::new(w.platform.mutex("what ran between", (Vec::new(), 0)));
     let inner = result.clone();
     w.run(move |w| {
@@ -241,8 +241,8 @@ fn between_parts(preemption_aware: bool) -> (Vec<u32>, usize) {
         let split = context(w, COPY, 0);
         let list: Vec<_> = all.iter().map(|a| (a, true)).collect();
         // It is of another process, so work queued by this one does not delay its paging.
-        let neighbour = crate::world::Neighbour::of(w, "another");
-        let other = neighbour.context(COPY, 7);
+        let neighbour = w.client("another");
+        let other = neighbour.context(COPY);
         let platform = w.platform.clone();
         w.driver.take();
         let going = w.platform.spawn("another", move || {
@@ -309,7 +309,7 @@ fn what_the_first_part_sets_holds_in_every_part() {
         let w = w.run(move |w| {
             let all: Vec<Allocation> = (0..6).map(|_| on_demand(w)).collect();
             let (split, other) = (context(w, COPY, 0), context(w, COPY, 0));
-            let neighbour = crate::world::Neighbour { kernel: w.kernel.clone(), device: w.device };
+            let neighbour = (**w).clone();
             let platform = w.platform.clone();
             let (_, gpu_va) = w.bytes(4_096);
             let going = w.platform.spawn("another", move || {
@@ -354,7 +354,7 @@ fn a_part_does_without_the_memory_that_work_behind_a_held_engine_uses() {
         config.driver.preemption_aware = false;
         config
     };
-    let w = crate::world::start_with(unaware, None, |driver| {
+    let w = tidegate_testbed::start_with(unaware, None, |driver| {
         let driver = Arc::new(meddler(&Platform::host(), driver));
         made = Some(driver.clone());
         driver
@@ -371,14 +371,14 @@ fn a_part_does_without_the_memory_that_work_behind_a_held_engine_uses() {
             placement: Placement::Local,
         };
         let used = w.kernel.create_allocation(args).unwrap();
-        w.kernel.wait_from_gpu(other, &crate::world::at(&gate, 1)).unwrap();
+        w.kernel.wait_from_gpu(other, &tidegate_testbed::at(&gate, 1)).unwrap();
         w.submit_packet(other, &[fill(&used, 5)]);
         w.kernel.evict(w.device, &[used.handle]).unwrap();
         // It can go when the engine is held: the first part needs two allocations, the second
         // three.
         let given = w.platform.event(false);
         *driver.given.lock() = Some(given.clone());
-        let (kernel, open) = (w.kernel.clone(), crate::world::at(&gate, 1));
+        let (kernel, open) = (w.kernel.clone(), tidegate_testbed::at(&gate, 1));
         let going = w.platform.spawn("gate", move || {
             assert_eq!(given.wait(), WaitEnd::Woken);
             kernel.signal_from_cpu(&open, SignalFlags::empty()).unwrap();
@@ -475,7 +475,7 @@ fn what_one_command_needs_must_fit_at_once() {
 
 #[test]
 fn a_driver_that_patches_nothing_takes_no_commands_to_patch() {
-    crate::world::world().run(|w| {
+    tidegate_testbed::world().run(|w| {
         let (own, context) = (on_demand(w), context(w, COPY, 0));
         assert_eq!(
             render(w, &[context], &[fill(&own, 1)], &[(&own, true)]),
@@ -517,7 +517,7 @@ fn where_nobody_verifies_a_binding_may_be_left_behind() {
         config.kernel.verify_split_buffers = false;
         config
     };
-    let w = crate::world::start_with(change, None, |driver| {
+    let w = tidegate_testbed::start_with(change, None, |driver| {
         Arc::new(Meddler { leaks: true, ..meddler(&Platform::host(), driver) })
     });
     w.unwrap().run(|w| assert_eq!(three_fills(w), (Status::SUCCESS, DeviceState::Active)));
@@ -539,7 +539,7 @@ fn linked_adapters_run_the_same_copy_of_a_split_buffer() {
         config.gpu.physical_gpus = 2;
         config
     };
-    let w = crate::world::start_with(change, None, |driver| {
+    let w = tidegate_testbed::start_with(change, None, |driver| {
         let driver = Arc::new(meddler(&Platform::host(), driver));
         made = Some(driver.clone());
         driver
@@ -576,7 +576,7 @@ fn a_part_is_preempted_and_goes_on() {
         config.driver.save_areas = true;
         config
     };
-    crate::world::world_with(change).run(|w| {
+    tidegate_testbed::world_with(change).run(|w| {
         let (own, to, split) = (on_demand(w), on_demand(w), context(w, 0, 0));
         w.pass(1_000_000);
         let store = |value| Command::WriteValue { destination: GpuVa(own.gpu_va), value };

@@ -1,11 +1,6 @@
 //! One adapter of several physical GPUs: engines by node and engine ordinal, fences by engine
 //! affinity, one CMP for all of them.
 
-use crate::world::pair::{Adapters, Kind};
-use crate::world::{
-    UserQueue, World, at, copy_word, signal_packet, start, start_with, store, wait_packet,
-    world_with,
-};
 use std::sync::Arc;
 use tidegate::calls::{
     AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual, CreateHwContext,
@@ -27,6 +22,11 @@ use tidegate::gpu_abi::log::LogEntry;
 use tidegate::kmd::InterruptMode;
 use tidegate::platform::{Mutex, Platform, StepCosts};
 use tidegate::{Machine, MachineConfig, MachineError};
+use tidegate_testbed::{Adapters, Kind};
+use tidegate_testbed::{
+    UserQueue, World, at, copy_word, signal_packet, start, start_with, store, wait_packet,
+    world_with,
+};
 
 /// Work that keeps an engine for this long, in nanoseconds.
 const LONG_NS: u64 = 1_000_000;
@@ -68,7 +68,7 @@ fn hw_queue(w: &World, node_ordinal: u32, gpu: u32, user_mode_submission: bool) 
 /// A user-mode queue on a physical GPU, connected.
 fn user_queue(w: &World, node_ordinal: u32, gpu: u32) -> UserQueue {
     let queue = w.with_ring(hw_queue(w, node_ordinal, gpu, true));
-    queue.connect(w).unwrap();
+    queue.connect().unwrap();
     queue
 }
 
@@ -607,14 +607,14 @@ fn a_report_of_a_physical_gpu_that_is_not_there_is_a_broken_contract() {
         hw_queue: None,
         evaluate_legacy_monitored_fences: false,
     };
-    let w = world_with(|config| crate::world::inline(two(config)));
+    let w = world_with(|config| tidegate_testbed::inline(two(config)));
     w.hooked.interrupt(absent(1));
     assert_eq!(w.machine.adapter().bug_checks(), []);
     w.hooked.interrupt(absent(2));
     assert_eq!(w.machine.adapter().bug_checks(), [BugCheck::UnknownPhysicalAdapter(2)]);
     drop(w);
     // A node that is not there is no packet of another engine.
-    let w = world_with(|config| crate::world::inline(two(config)));
+    let w = world_with(|config| tidegate_testbed::inline(two(config)));
     w.hooked.interrupt(InterruptData::DmaCompleted {
         node_ordinal: 4,
         engine_ordinal: 0,

@@ -1,8 +1,5 @@
 //! Queues on several engines and adapters: the rules of the multi-engine document, its programs, reports of runs.
 
-#[path = "../world/mod.rs"]
-mod world;
-
 mod adapter_variants;
 mod linked_adapters;
 mod programs;

@@ -1,12 +1,12 @@
 //! The kernel through its call surface, with the reference driver and the software GPU behind it:
 //! what the documents promise of fences, their interrupts, and the calls of a driver.
 
-use crate::world::{World, world, world_with};
 use tidegate::calls::{
     CreateContextVirtual, CreateHwContext, CreateHwQueue, CreateMonitoredFence, FenceInstance,
     FenceValue, Handle, Priority, SignalFlags, Status, SubmitCommandToHwQueue, SyncObjectFlags,
     WaitMode,
 };
+use tidegate_testbed::{World, world, world_with};
 
 // spec: NF-014, NF-015, NF-022, NF-037
 #[test]

@@ -1,7 +1,6 @@
 //! What engines can do by themselves with a fence, engine by engine: write it or not, tell of it or
 //! not, tell the kinds of fence apart or not.
 
-use crate::world::{World, at, inline, inline_world, signal_packet, start, store, world_with};
 use tidegate::calls::{
     CreateMonitoredFence, DeviceState, FenceInstance, Handle, Priority, Status, SyncObjectFlags,
     WaitMode,
@@ -15,6 +14,7 @@ use tidegate::gpu_abi::Command;
 use tidegate::kmd::InterruptMode;
 use tidegate::platform::{Event, StepCosts};
 use tidegate::{Machine, MachineConfig, MachineError, Platform, Submission};
+use tidegate_testbed::{World, at, inline, inline_world, signal_packet, start, store, world_with};
 
 /// Work that keeps an engine for a while.
 const LONG: Command = Command::Timed { ns: 1_000_000 };
@@ -126,14 +126,14 @@ fn a_copy_onto_a_monitored_fence_is_a_write_of_it() {
         bytes.write_u64(0, 5).unwrap();
         w.submit_packet(
             w.context(2),
-            &[crate::world::copy_word(fence.current_value_gpu_va, source), LONG],
+            &[tidegate_testbed::copy_word(fence.current_value_gpu_va, source), LONG],
         );
         w.pass(10_000);
         assert!(event.is_set());
         let before = w.machine.adapter().stats().interrupts;
         let (_, scratch) = w.bytes(64);
         let queue = w.hw_queue_on(2);
-        w.submit(&queue, 1, &[crate::world::copy_word(scratch, source)]);
+        w.submit(&queue, 1, &[tidegate_testbed::copy_word(scratch, source)]);
         w.pass(2_000_000);
         let stats = w.machine.adapter().stats();
         assert_eq!(

@@ -1,13 +1,13 @@
 //! What the kernel makes of the signalled interrupt: which fences it looks at, when it releases,
 //! and what it does about a driver that names what is not there.
 
-use crate::world::{
-    Neighbour, World, inline_world, native_signalled, signal_packet, signalled, start_at, world,
-};
 use tidegate::calls::{FenceInstance, FenceValue, Status, WaitMode};
 use tidegate::ddi::{InterruptData, OsHandle};
 use tidegate::dxgkrnl::BugCheck;
 use tidegate::platform::{Event, Step, StepCosts};
+use tidegate_testbed::{
+    World, inline_world, native_signalled, signal_packet, signalled, start_at, world,
+};
 
 /// A fence whose value a GPU has raised to 5 without a word to anybody, with somebody who waits for
 /// 5.
@@ -36,7 +36,7 @@ impl Raised {
 fn raised_monitored(w: &World) -> (FenceInstance, Event) {
     let (fence, queue) = (w.monitored(0), w.hw_queue_on(2));
     let event = w.wait_event(&fence, 5);
-    w.submit(&queue, 1, &[crate::world::store(fence.current_value_gpu_va, 5)]);
+    w.submit(&queue, 1, &[tidegate_testbed::store(fence.current_value_gpu_va, 5)]);
     w.wait(queue.progress_fence, 1).unwrap();
     assert!(!event.is_set() && fence.value.load() == 5, "nobody was told yet");
     (fence, event)
@@ -64,12 +64,12 @@ fn fences_of_two_processes_at_one_address_are_both_reported() {
     let costs = StepCosts::free().with(Step::InterruptDelivery, 10_000);
     let world = start_at(costs, |config| config, None).unwrap();
     world.run(|w| {
-        let other = Neighbour::of(w, "other");
+        let other = w.client("other");
         let fences = [w.native(0), other.native(0)];
         let [place, place_of_other] =
             [0, 1].map(|number: usize| fences[number].current_value_gpu_va);
         assert_eq!(place, place_of_other, "each process has its fence at the same address");
-        let queues = [w.connected_queue(0), other.ring(w, 1, 1)];
+        let queues = [w.connected_queue(0), other.connected_queue(1)];
         let events = [w.wait_event(&fences[0], 1), w.platform.event(true)];
         let awaited = [FenceValue { fence: fences[1].handle, value: 1 }];
         other.kernel.wait_from_cpu(&awaited, WaitMode::All, Some(events[1].clone())).unwrap();
@@ -198,7 +198,7 @@ fn a_fence_that_is_gone_or_never_was_is_a_bug_check() {
         assert_eq!(w.machine.adapter().bug_checks(), [BugCheck::UnknownFence(named.0)]);
         assert!(bystander.released(), "nobody is left behind");
         let lost = w.kernel.signal_from_cpu(
-            &crate::world::at(&bystander.fence, 6),
+            &tidegate_testbed::at(&bystander.fence, 6),
             tidegate::calls::SignalFlags::empty(),
         );
         assert_eq!(lost, Err(Status::DEVICE_REMOVED));
@@ -259,13 +259,13 @@ fn a_gpu_interrupts_only_for_a_value_that_somebody_on_the_cpu_waits_for() {
     let w = world().run(|w| {
         let (fence, queue) = (w.native(0), w.connected_queue(0));
         for value in 1..=50 {
-            queue.push(&crate::world::signal_packet(&fence, value, u32::MAX));
+            queue.push(&tidegate_testbed::signal_packet(&fence, value, u32::MAX));
         }
         w.pass(1_000_000);
         assert_eq!((fence.value.load(), w.machine.adapter().stats().interrupts), (50, 0));
         let event = w.wait_event(&fence, 60);
         for value in 51..=60 {
-            queue.push(&crate::world::signal_packet(&fence, value, u32::MAX));
+            queue.push(&tidegate_testbed::signal_packet(&fence, value, u32::MAX));
         }
         w.pass(1_000_000);
         assert!(event.is_set());

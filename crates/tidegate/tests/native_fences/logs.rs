@@ -2,11 +2,6 @@
 //! when an interrupt names a hardware queue, or none; logs that change their places, times that
 //! fall, and the timeline that comes out of them.
 
-use crate::world::page_tables::{leads_to, own_space};
-use crate::world::{
-    Hooked, Neighbour, UserQueue, World, inline, signal_packet, store, wait_packet, world,
-    world_with,
-};
 use std::sync::Arc;
 use tidegate::calls::{DeviceState, FenceInstance, FenceValue, Handle, WaitMode};
 use tidegate::d3d12::{CommandListType, DeviceOptions, Priority, QueueDesc};
@@ -19,6 +14,10 @@ use tidegate::kmd::InterruptMode;
 use tidegate::platform::{Event, StepCosts, Target};
 use tidegate::trace::{Kind, LaneId, Record, Trace};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
+use tidegate_testbed::{
+    Hooked, UserQueue, World, inline, signal_packet, store, wait_packet, world, world_with,
+};
+use tidegate_testbed::{leads_to, own_space};
 
 /// A machine whose interrupts name hardware queues, with logs of so many entries.
 fn named_queues(log_entries: u32) -> World {
@@ -413,8 +412,8 @@ fn a_log_stands_in_the_process_s_address_space_as_published() {
 fn a_process_that_stores_to_the_header_of_its_log_harms_no_other() {
     for index in [0, 1, 83, 84, u64::from(u32::MAX), 1 << 32, u64::MAX - 1, u64::MAX] {
         named_queues(84).run(move |w| {
-            let neighbour = Neighbour::of(w, "neighbour");
-            let (hostile, beside) = (w.connected_queue(1), neighbour.ring(w, 2, 2));
+            let neighbour = w.client("neighbour");
+            let (hostile, beside) = (w.connected_queue(1), neighbour.connected_queue(2));
             let told = w.hooked.told();
             let [.., signals, _, _] = &told.logs[..] else { panic!("two queues have four logs") };
             let (header, writer) = (signals.gpu_va, w.hw_queue());

@@ -1,8 +1,5 @@
 //! Native fences: the two values, the signalled interrupt, logs, and what engines do without the CPU.
 
-#[path = "../world/mod.rs"]
-mod world;
-
 mod call_surface;
 mod engine_variants;
 mod engines_without_the_cpu;

@@ -2,10 +2,10 @@
 //! and the reference driver: the kernel does nothing otherwise, the driver tells the CMP, and
 //! nobody is left behind.
 
-use crate::world::{World, signal_packet, world_with};
 use tidegate::MachineConfig;
 use tidegate::kmd::InterruptMode;
 use tidegate::platform::Event;
+use tidegate_testbed::{World, signal_packet, world_with};
 
 fn hardware(mut config: MachineConfig, entries: u32, mode: InterruptMode) -> MachineConfig {
     config.gpu.shadow_entries = entries;

@@ -1,9 +1,6 @@
 //! The signalled interrupt that names hardware queues, one or several, or none: whose logs are
 //! read, what a handle that names nothing leads to, and what is read beside the logs.
 
-use crate::world::{
-    UserQueue, World, inline, signal_packet, signalled, start, store, wait_packet, world_with,
-};
 use tidegate::calls::{FenceInstance, Handle};
 use tidegate::ddi::{DriverHandle, InterruptData, OsHandle};
 use tidegate::dxgkrnl::{BugCheck, StartError};
@@ -11,6 +8,9 @@ use tidegate::gpu_abi::{GpuVa, RingPacket};
 use tidegate::kmd::InterruptMode;
 use tidegate::platform::Event;
 use tidegate::{MachineConfig, MachineError};
+use tidegate_testbed::{
+    UserQueue, World, inline, signal_packet, signalled, start, store, wait_packet, world_with,
+};
 
 fn mode(mode: InterruptMode) -> impl FnOnce(MachineConfig) -> MachineConfig {
     move |config| {
@@ -222,7 +222,8 @@ fn an_overrun_has_the_fences_of_the_queue_s_device_read() {
     let queue = Signaller::on(&w, 0);
     let own = [(); 4].map(|()| awaited(&w));
     // A device of the same process, whose fence was raised too.
-    let first = std::mem::replace(&mut w.device, w.kernel.create_device().unwrap());
+    let second = w.kernel.create_device().unwrap();
+    let first = std::mem::replace(&mut w.device, second);
     let (other, elsewhere) = (Signaller::on(&w, 0), awaited(&w));
     w.device = first;
     w.run(move |w| {
@@ -355,7 +356,8 @@ fn when_fences_are_named_the_logs_of_their_device_are_read_for_the_timeline() {
         let (first, second) = (Signaller::on(&w, 0), Signaller::on(&w, 1));
         let (fence, event) = awaited(&w);
         let named = w.last_os_handle();
-        let device: Handle = std::mem::replace(&mut w.device, w.kernel.create_device().unwrap());
+        let second_device = w.kernel.create_device().unwrap();
+        let device: Handle = std::mem::replace(&mut w.device, second_device);
         let (other, elsewhere) = (Signaller::on(&w, 0), awaited(&w));
         w.device = device;
         w.run(move |w| {

@@ -1,7 +1,6 @@
 //! Native fences through the kernel's calls: the two values, who sees them, and how waits and
 //! signals move them.
 
-use crate::world::{at, copy_word, inline_world, store, world};
 use std::sync::Arc;
 use tidegate::calls::{
     FenceInstance, FenceValue, HwQueue, LogDetail, ReadOnly, SignalFlags, Status, WaitMode,
@@ -12,6 +11,7 @@ use tidegate::ddi::queue::ProgressFence;
 use tidegate::ddi::{Dirql, Dispatch};
 use tidegate::gpu_abi::{Command, GpuVa};
 use tidegate::platform::PhysicalAddress;
+use tidegate_testbed::{at, copy_word, inline_world, store, world};
 
 /// Local memory begins here on the bus; system memory lies below.
 const LOCAL_MEMORY: PhysicalAddress = PhysicalAddress(1 << 40);
@@ -185,13 +185,13 @@ fn a_gpu_signal_ends_the_blocking_wait_that_it_satisfies_and_no_other() {
         });
         w.pass(1_000);
         assert!(!ended.is_set(), "without an event the call blocks");
-        queue.push(&crate::world::signal_packet(&fence, 5, u32::MAX));
+        queue.push(&tidegate_testbed::signal_packet(&fence, 5, u32::MAX));
         waiter.join();
         assert!(ended.is_set() && five.is_set() && !six.is_set());
-        queue.push(&crate::world::signal_packet(&done, 1, u32::MAX));
+        queue.push(&tidegate_testbed::signal_packet(&done, 1, u32::MAX));
         w.wait(done.handle, 1).unwrap();
         assert!(!six.is_set());
-        queue.push(&crate::world::signal_packet(&fence, 6, u32::MAX));
+        queue.push(&tidegate_testbed::signal_packet(&fence, 6, u32::MAX));
         w.wait(fence.handle, 6).unwrap();
         w.pass(1_000);
         assert!(six.is_set());
@@ -282,7 +282,7 @@ fn arming_never_meets_the_interrupt_routine() {
         });
         for value in 1..=40 {
             let _far = w.wait_event(&fence, 1_000 - value);
-            queue.push(&crate::world::signal_packet(&fence, value, u32::MAX));
+            queue.push(&tidegate_testbed::signal_packet(&fence, value, u32::MAX));
             w.pass(777);
         }
         waiter.join();

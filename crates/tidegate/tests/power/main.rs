@@ -1,7 +1,4 @@
 //! Power of engines and of the adapter.
 
-#[path = "../world/mod.rs"]
-mod world;
-
 mod idle;
 mod states;

@@ -1,7 +1,6 @@
 //! Power of engines (F0, F1) and of the adapter (D0, D3): who takes it, in which order, who brings
 //! it back, and that no work is lost over it.
 
-use crate::world::{UserQueue, World, at, signal_packet, wait_packet, world, world_with};
 use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{
@@ -16,6 +15,7 @@ use tidegate::gpu_abi::{
     TraceWords,
 };
 use tidegate::platform::{BulkWindow, Mutex, Page, WaitEnd};
+use tidegate_testbed::{UserQueue, World, at, signal_packet, wait_packet, world, world_with};
 
 const SETTLED_NS: u64 = 100_000;
 
@@ -70,7 +70,7 @@ fn submit(w: &World, queue: &UserQueue, progress: u64) {
     queue.doorbell.last_queued.store(progress);
     queue.push(&work(w, progress));
     while !status(queue).is_connected() {
-        queue.connect(w).unwrap();
+        queue.connect().unwrap();
         queue.ring();
     }
 }
@@ -98,7 +98,7 @@ fn an_idle_engine_goes_to_f1_and_a_connect_brings_it_back() {
             queue.ring();
             w.pass(SETTLED_NS);
             assert_eq!(engine(w, 0), ComponentState::F1);
-            queue.connect(w).unwrap();
+            queue.connect().unwrap();
             assert_eq!(engine(w, 0), ComponentState::F0);
             let up = w.driver.take();
             let up: Vec<_> = up.iter().map(|c| c.ddi).filter(|n| *n != "UpdatePageTable").collect();
@@ -314,7 +314,7 @@ fn a_connect_in_d3_brings_power_then_the_doorbell_then_the_contexts() {
             queues[0].doorbell.last_queued.store(round);
             queues[0].push(&packet);
             assert_eq!(status(&queues[0]), DoorbellStatus::DisconnectedRetry);
-            queues[0].connect(w).unwrap();
+            queues[0].connect().unwrap();
             let woken = ["SetPowerState", "ConnectDoorbell", "ResumeContext", "ResumeContext"];
             assert_eq!(calls(w), woken);
             queues[0].ring();
@@ -439,13 +439,13 @@ fn an_idle_device_with_announced_work_stays_and_a_sleeping_system_s_does_not() {
             Ok(DevicePowerState::D0)
         );
         w.wait(queue.queue.progress_fence, 1).unwrap();
-        queue.connect(w).unwrap();
+        queue.connect().unwrap();
         queue.doorbell.last_queued.store(2);
         w.driver.take();
         assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D0));
         assert!(!calls(w).contains(&"SetPowerState"));
         queue.put(&work(w, 2));
-        queue.connect(w).unwrap();
+        queue.connect().unwrap();
         queue.ring();
         w.wait(queue.queue.progress_fence, 2).unwrap();
     });
@@ -544,7 +544,7 @@ fn power_that_does_not_come_back_breaks_the_contract() {
         let queue = w.connected_queue(0);
         assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
         w.hooked.fail_next("SetPowerState", Status::INVALID_PARAMETER);
-        assert!(queue.connect(w).is_err());
+        assert!(queue.connect().is_err());
     });
     let broken = w.machine.adapter().bug_checks();
     assert!(

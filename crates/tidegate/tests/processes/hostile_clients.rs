@@ -1,7 +1,6 @@
 //! What a hostile process once could do to others, found by fuzzing and by thinking, through the
 //! kernel's calls: each of these must cost the process its own device at most.
 
-use crate::world::{World, signal_packet, world};
 use std::sync::Arc;
 use tidegate::Submission;
 use tidegate::calls::{
@@ -9,6 +8,7 @@ use tidegate::calls::{
 };
 use tidegate::d3d12::{CommandListType, Device, DeviceOptions, QueueDesc};
 use tidegate::gpu_abi::{GpuVa, RingPacket, TraceWords};
+use tidegate_testbed::{World, signal_packet, world};
 
 /// A process beside the one of the world, whose work completes.
 fn neighbour(w: &World) -> Arc<dyn Fn() + Send + Sync> {

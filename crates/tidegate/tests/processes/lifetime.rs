@@ -1,7 +1,6 @@
 //! How processes end: in good order, by force, and at any moment; what becomes of what they share,
 //! and that nothing is left.
 
-use crate::world::{UserQueue, World, at, signal_packet, world};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate::calls::{
@@ -16,6 +15,7 @@ use tidegate::dxgkrnl::Process;
 use tidegate::gpu_abi::{Command, GpuVa, RingPacket, TraceWords};
 use tidegate::platform::{Event, Step, StepCosts};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
+use tidegate_testbed::{UserQueue, World, at, signal_packet, world};
 
 const SETTLED_NS: u64 = 100_000;
 const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
@@ -306,7 +306,7 @@ fn packets_that_the_driver_has_are_finished_and_no_other_follows() {
         let (memory, gpu_va) = w.bytes(64);
         let context = w.context(0);
         for slot in 0..6 {
-            let store = crate::world::store(gpu_va + slot * 8, 1);
+            let store = tidegate_testbed::store(gpu_va + slot * 8, 1);
             w.submit_packet(context, &[Command::Timed { ns: 1_000 }, store]);
         }
         w.kernel.signal_from_gpu(context, &at(&shared, 1)).unwrap();
@@ -517,7 +517,7 @@ fn end_after(after_ns: u64, end: fn(&Process)) -> Ended {
         config.driver.doorbells = tidegate::kmd::DoorbellModel::Dedicated { physical: 1 };
         config
     };
-    let w = crate::world::start_at(priced(), change, None).unwrap();
+    let w = tidegate_testbed::start_at(priced(), change, None).unwrap();
     let told = Arc::new(w.platform.mutex("how the life went", None));
     let tell = told.clone();
     w.run(move |w| {

@@ -1,8 +1,5 @@
 //! Processes: how they end, hostile ones, threads that the platform does not know.
 
-#[path = "../world/mod.rs"]
-mod world;
-
 mod foreign_threads;
 mod hostile_clients;
 mod lifetime;

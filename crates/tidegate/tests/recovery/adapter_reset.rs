@@ -1,10 +1,10 @@
 //! The reset of an adapter: the published order, who is lost and who is not, and what works
 //! afterwards.
 
-use crate::world::*;
 use tidegate::calls::{AllocationMemory, DeviceState, DoorbellStatus, Placement, Status, TdrTest};
 use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome};
 use tidegate::gpu_abi::Command;
+use tidegate_testbed::*;
 
 const S: u64 = 1_000_000_000;
 const SETTLED_NS: u64 = 1_000_000;
@@ -17,8 +17,8 @@ fn is_reset(state: Result<DeviceState, Status>) -> bool {
 #[test]
 fn an_adapter_is_reset_in_the_published_order() {
     world().run(|w| {
-        let owner = Neighbour::of(w, "owner");
-        let made = owner.allocate(64 << 10, Placement::Local);
+        let owner = w.client("owner");
+        let made = owner.allocate_in(64 << 10, Placement::Local);
         let AllocationMemory::Window(window) = &made.memory else { panic!("it moves") };
         window.write(0, &[7; 16]).unwrap();
         let busy = w.hw_queue();
@@ -50,8 +50,8 @@ fn an_adapter_is_reset_in_the_published_order() {
 #[test]
 fn whoever_had_neither_work_nor_memory_goes_on_and_new_devices_work() {
     world().run(|w| {
-        let idle = Neighbour::of(w, "idle");
-        let queue = idle.queue(0, 7);
+        let idle = w.client("idle");
+        let queue = idle.hw_queue_on(0);
         idle.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
         idle.finish(&queue, 1);
         let users = [w.connected_queue(0), w.connected_queue(1)];
@@ -63,9 +63,9 @@ fn whoever_had_neither_work_nor_memory_goes_on_and_new_devices_work() {
         }
         idle.submit(&queue, 2, &[Command::Timed { ns: 1000 }]);
         idle.finish(&queue, 2);
-        let new = Neighbour::of(w, "new");
-        let (packets, queue) = (new.context(1, 8), new.queue(1, 9));
-        new.allocate(64 << 10, Placement::Local);
+        let new = w.client("new");
+        let (packets, queue) = (new.context(1), new.hw_queue_on(1));
+        new.allocate_in(64 << 10, Placement::Local);
         new.submit_packet(packets, &[Command::Timed { ns: 1000 }]);
         new.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
         new.finish(&queue, 1);
@@ -110,8 +110,8 @@ fn whoever_is_in_the_driver_is_waited_for_and_not_for_ever() {
             w.hooked.on("CreateHwQueue", move || {
                 _ = platform.sleep_until(platform.now().after(stays_s * S))
             });
-            let other = Neighbour::of(w, "in the driver");
-            let inside = w.platform.spawn("in the driver", move || _ = other.queue(0, 7));
+            let other = w.client("in the driver");
+            let inside = w.platform.spawn("in the driver", move || _ = other.hw_queue_on(0));
             w.pass(SETTLED_NS);
             let before = w.platform.now();
             assert_eq!(w.kernel.debug_timeouts(TdrTest::ForceTdr).is_err(), fatal);
@@ -129,12 +129,12 @@ fn whoever_calls_while_the_adapter_is_reset_waits_until_it_is() {
     world().run(|w| {
         let platform = w.platform.clone();
         w.hooked.on("ResetFromTimeout", move || _ = platform.sleep_until(platform.now().after(S)));
-        let other = Neighbour::of(w, "late");
+        let other = w.client("late");
         let (platform, driver) = (w.platform.clone(), w.driver.clone());
         let late = w.platform.spawn("late", move || {
             platform.sleep_until(platform.now().after(SETTLED_NS));
             driver.take();
-            let queue = other.queue(0, 7);
+            let queue = other.hw_queue_on(0);
             let names: Vec<_> = driver.take().into_iter().map(|c| c.ddi).collect();
             assert!(!names.contains(&"ResetFromTimeout"), "{names:?}");
             other.submit(&queue, 1, &[Command::Timed { ns: 10 }]);

@@ -1,12 +1,12 @@
 //! The reset of an engine that has packets: the published order, its checks, and who goes on
 //! afterwards.
 
-use crate::world::*;
 use tidegate::MachineConfig;
 use tidegate::calls::{DeviceState, FenceValue, Placement, Status};
 use tidegate::ddi::InterruptData;
 use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome, TdrDebugMode, TdrLevel};
 use tidegate::gpu_abi::Command;
+use tidegate_testbed::*;
 
 const S: u64 = 1_000_000_000;
 const SETTLED_NS: u64 = 1_000_000;
@@ -37,7 +37,7 @@ fn hung(state: Result<DeviceState, Status>) -> bool {
 }
 
 /// An event-like fence that a context signals when its packets are done.
-fn done(n: &Neighbour, context: tidegate::calls::Handle) -> FenceValue {
+fn done(n: &Client, context: tidegate::calls::Handle) -> FenceValue {
     let args = tidegate::calls::CreateMonitoredFence {
         device: n.device,
         initial_value: 0,
@@ -51,7 +51,7 @@ fn done(n: &Neighbour, context: tidegate::calls::Handle) -> FenceValue {
     fence
 }
 
-fn wait(n: &Neighbour, fence: FenceValue) -> Result<(), Status> {
+fn wait(n: &Client, fence: FenceValue) -> Result<(), Status> {
     n.kernel.wait_from_cpu(&[fence], tidegate::calls::WaitMode::All, None)
 }
 
@@ -59,8 +59,8 @@ fn wait(n: &Neighbour, fence: FenceValue) -> Result<(), Status> {
 #[test]
 fn a_hung_packet_is_asked_for_and_then_its_engine_is_reset_in_the_published_order() {
     world().run(|w| {
-        let n = Neighbour::of(w, "innocent");
-        let (guilty, innocent) = (w.context(0), n.context(0, 7));
+        let n = w.client("innocent");
+        let (guilty, innocent) = (w.context(0), n.context(0));
         w.driver.take();
         w.submit_packet(guilty, &[Command::Hang]);
         n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
@@ -92,12 +92,12 @@ fn a_hung_packet_is_asked_for_and_then_its_engine_is_reset_in_the_published_orde
 #[test]
 fn whoever_stands_behind_the_hung_packet_goes_on_and_signals_as_if_nothing_had_been() {
     world().run(|w| {
-        let neighbours: Vec<_> = ["a", "b", "c"].map(|name| Neighbour::of(w, name)).into();
+        let neighbours: Vec<_> = ["a", "b", "c"].map(|name| w.client(name)).into();
         let guilty = w.context(0);
         w.submit_packet(guilty, &[Command::Hang]);
         let mut fences = Vec::new();
         for (n, tag) in neighbours.iter().zip(10..) {
-            let context = n.context(0, tag);
+            let context = n.tagged(tag).context(0);
             (0..3).for_each(|_| n.submit_packet(context, &[Command::Timed { ns: 1000 }]));
             fences.push(done(n, context));
         }
@@ -118,8 +118,8 @@ fn a_driver_that_refuses_the_request_for_a_packet_that_spins_is_asked_once() {
         [Status::NOT_SUPPORTED, Status::GRAPHICS_ALLOCATION_BUSY, Status::GRAPHICS_TRY_AGAIN_LATER]
     {
         let (w, report) = world().run_to_report(move |w| {
-            let n = Neighbour::of(w, "guilty");
-            let context = n.context(0, 7);
+            let n = w.client("guilty");
+            let context = n.context(0);
             w.hooked.fail_next("PreemptCommand", status);
             n.submit_packet(context, &[Command::Hang]);
             let fence = done(&n, context);
@@ -138,8 +138,8 @@ fn a_driver_that_refuses_the_request_for_a_packet_that_spins_is_asked_once() {
 #[test]
 fn an_engine_that_was_done_in_the_meantime_is_not_reset() {
     world().run(|w| {
-        let n = Neighbour::of(w, "slow");
-        let context = n.context(0, 7);
+        let n = w.client("slow");
+        let context = n.context(0);
         w.hooked.ignore_preemptions(true);
         w.driver.take();
         // Asked for after two seconds, complete after three, and never given back.
@@ -161,7 +161,7 @@ fn an_engine_that_was_done_in_the_meantime_is_not_reset() {
 #[test]
 fn what_is_said_of_an_engine_while_it_is_reset_means_nothing() {
     inline_world().run(|w| {
-        let (n, guilty) = (Neighbour::of(w, "innocent"), w.context(0));
+        let (n, guilty) = (w.client("innocent"), w.context(0));
         let hooked = w.hooked.clone();
         w.hooked.on("ResetEngine", move || {
             for submission_fence_id in [1, 2] {
@@ -175,7 +175,7 @@ fn what_is_said_of_an_engine_while_it_is_reset_means_nothing() {
             }
         });
         w.submit_packet(guilty, &[Command::Hang]);
-        let innocent = n.context(0, 7);
+        let innocent = n.context(0);
         n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
         let fence = done(&n, innocent);
         wait(&n, fence).unwrap();
@@ -228,10 +228,8 @@ fn a_group_without_the_engine_itself_breaks_the_contract() {
 fn engines_that_depend_on_it_give_back_what_they_have_or_are_reset_as_well() {
     for answers in [true, false] {
         world().run(move |w| {
-            let (n, other) =
-                (Neighbour::of(w, "innocent"), Neighbour::of(w, "on the other engine"));
-            let (guilty, innocent, dependent) =
-                (w.context(0), n.context(0, 7), other.context(1, 8));
+            let (n, other) = (w.client("innocent"), w.client("on the other engine"));
+            let (guilty, innocent, dependent) = (w.context(0), n.context(0), other.context(1));
             w.hooked.answer_group(0b11);
             w.driver.take();
             // The first reset is a little after two seconds: what runs until then is over in the
@@ -259,12 +257,12 @@ fn engines_that_depend_on_it_give_back_what_they_have_or_are_reset_as_well() {
 fn a_reset_that_fails_becomes_the_adapter_s() {
     for ddi in ["ResetEngine", "QueryDependentEngineGroup"] {
         world().run(move |w| {
-            let (n, context) = (Neighbour::of(w, "idle"), w.context(0));
+            let (n, context) = (w.client("idle"), w.context(0));
             w.hooked.fail_next(ddi, Status::INVALID_PARAMETER);
             w.submit_packet(context, &[Command::Hang]);
             w.pass(5 * S);
             assert!(hung(w.kernel.device_state(w.device)));
-            let context = n.context(0, 7);
+            let context = n.context(0);
             n.submit_packet(context, &[Command::Timed { ns: 1000 }]);
             let fence = done(&n, context);
             wait(&n, fence).unwrap();
@@ -289,15 +287,14 @@ fn a_driver_without_per_engine_recovery_has_the_adapter_reset() {
 /// A paging operation stands behind work that hangs on the copy engine.
 fn paging_behind_a_hang(
     w: &World,
-    n: &Neighbour,
+    n: &Client,
 ) -> (tidegate::calls::HwQueue, tidegate::platform::AgentHandle) {
     let guilty = w.hw_queue_on(2);
     w.submit(&guilty, 1, &[Command::Hang]);
     w.pass(SETTLED_NS);
-    let (kernel, device) = (n.kernel.clone(), n.device);
+    let n = n.clone();
     let pages = w.platform.spawn("pages", move || {
-        let n = Neighbour { kernel, device };
-        let made = n.allocate(64 << 10, Placement::LocalOnDemand);
+        let made = n.allocate_in(64 << 10, Placement::LocalOnDemand);
         let queue = tidegate::calls::CreatePagingQueue {
             device: n.device,
             priority: tidegate::calls::PagingPriority::Normal,
@@ -320,7 +317,7 @@ fn paging_behind_a_hang(
 #[test]
 fn a_paging_packet_behind_a_hang_comes_back_under_its_id() {
     world().run(|w| {
-        let n = Neighbour::of(w, "pages");
+        let n = w.client("pages");
         w.driver.take();
         let (_guilty, pages) = paging_behind_a_hang(w, &n);
         pages.join();
@@ -336,7 +333,7 @@ fn a_paging_packet_behind_a_hang_comes_back_under_its_id() {
 #[test]
 fn a_paging_packet_that_is_cut_off_has_the_adapter_reset_and_the_kernel_s_device_is_not_lost() {
     world().run(|w| {
-        let n = Neighbour::of(w, "pages");
+        let n = w.client("pages");
         w.hooked.answer_aborted(1);
         let (_guilty, pages) = paging_behind_a_hang(w, &n);
         pages.join();
@@ -345,8 +342,8 @@ fn a_paging_packet_that_is_cut_off_has_the_adapter_reset_and_the_kernel_s_device
         assert!(report.noticed.contains("a paging packet was cut off"), "{report}");
         // Whoever owns what was paged is lost; paging itself goes on.
         assert!(matches!(n.state(), Ok(DeviceState::Reset(_))), "{:?}", n.state());
-        let other = Neighbour::of(w, "later");
-        other.allocate(64 << 10, Placement::LocalOnDemand);
+        let other = w.client("later");
+        other.allocate_in(64 << 10, Placement::LocalOnDemand);
     });
 }
 
@@ -362,8 +359,8 @@ fn a_context_whose_time_out_is_disabled_may_run_for_ever() {
         let kernel: std::sync::Arc<dyn tidegate::calls::Kernel> =
             w.machine.privileged_process("long").unwrap();
         let device = kernel.create_device().unwrap();
-        let n = Neighbour { kernel, device };
-        let (context, queue) = (n.context(0, 7), n.queue(0, 8));
+        let n = Client::of(&w.platform, kernel, device);
+        let (context, queue) = (n.context(0), n.hw_queue_on(0));
         n.kernel.disable_gpu_timeout(context).unwrap();
         n.kernel.disable_gpu_timeout(queue.handle).unwrap();
         assert_eq!(n.kernel.disable_gpu_timeout(device), Err(Status::INVALID_PARAMETER));
@@ -405,8 +402,8 @@ fn a_hung_packet_that_is_not_recovered_leaves_no_timer_due() {
 fn after_the_fatal_timeout_of_packets_no_timer_is_due() {
     let (w, _) = world().run_to_report(|w| {
         for time in 1..=5 {
-            let n = Neighbour::of(w, "guilty");
-            let context = n.context(0, time);
+            let n = w.client("guilty");
+            let context = n.tagged(time).context(0);
             n.submit_packet(context, &[Command::Hang]);
             w.pass(6 * S);
         }
@@ -425,8 +422,8 @@ fn an_engine_that_is_asked_for_nothing_is_reset_when_a_packet_ran_for_too_long()
         config
     };
     world_with(change).run(|w| {
-        let n = Neighbour::of(w, "innocent");
-        let (guilty, innocent) = (w.context(0), n.context(0, 7));
+        let n = w.client("innocent");
+        let (guilty, innocent) = (w.context(0), n.context(0));
         // Longer than any quantum, shorter than the delay.
         n.submit_packet(innocent, &[Command::Timed { ns: 1_900_000_000 }]);
         wait(&n, done(&n, innocent)).unwrap();

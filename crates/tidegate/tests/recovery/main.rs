@@ -1,8 +1,5 @@
 //! Recovery: timeouts, page faults, resets of an engine and of the adapter, removal.
 
-#[path = "../world/mod.rs"]
-mod world;
-
 mod adapter_reset;
 mod engine_reset;
 mod page_faults;

@@ -1,7 +1,6 @@
 //! Page faults of hardware queues: all that is reported of them, whom they name, what is nonsense,
 //! and who does not notice.
 
-use crate::world::{World, inline_world, store, world, world_with};
 use std::sync::Arc;
 use tidegate::calls::{
     AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue,
@@ -16,6 +15,7 @@ use tidegate::dxgkrnl::TdrLevel;
 use tidegate::dxgkrnl::error::BugCheck;
 use tidegate::gpu_abi::{Command, CommandWriter, GpuVa, RingPacket, TraceWords};
 use tidegate::kmd::FaultNaming;
+use tidegate_testbed::{World, inline_world, store, world, world_with};
 
 /// Nothing is ever mapped here.
 const NOWHERE: u64 = 1 << 46;
@@ -365,7 +365,7 @@ fn an_adapter_is_reset_where_nobody_has_deadlines_and_is_not_where_nothing_is_re
         w.machine.adapter().stats().adapter_resets
     };
     let without_supervisor = |config| {
-        let mut config = crate::world::inline(config);
+        let mut config = tidegate_testbed::inline(config);
         config.kernel.supervised = false;
         config
     };

@@ -1,7 +1,6 @@
 //! The removal of an adapter while processes use it: waiters are released, the driver ends its
 //! objects in the published order, and later calls return the reason.
 
-use crate::world::*;
 use std::sync::Arc;
 use tidegate::calls::{
     AllocationKind, CreateNativeFence, DeviceState, FenceInstance, Handle, Kernel, NativeFenceType,
@@ -15,6 +14,7 @@ use tidegate::dxgkrnl::Adapter;
 use tidegate::gpu_abi::Command;
 use tidegate::platform::{Step, StepCosts, WaitEnd};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
+use tidegate_testbed::*;
 
 const S: u64 = 1_000_000_000;
 /// Longer than any step of the tests takes.
@@ -90,9 +90,9 @@ fn a_process_of_another_adapter_that_waits_for_a_shared_fence_is_released() {
             let event = pair.platform.event(true);
             kernel.wait_from_cpu(&wait, WaitMode::All, Some(event.clone())).unwrap();
             // A packet of the other adapter waits too, in its software queue.
-            let other = Neighbour { kernel: kernel.clone(), device: pair.devices[1] };
+            let other = Client::of(&pair.platform, kernel.clone(), pair.devices[1]);
             let (context, done) =
-                (other.context(0, 7), fence(kernel, pair.devices[1], SyncObjectFlags::empty()));
+                (other.context(0), fence(kernel, pair.devices[1], SyncObjectFlags::empty()));
             kernel.wait_from_gpu(context, &wait).unwrap();
             kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
             end(pair);

@@ -1,7 +1,6 @@
 //! Timeout detection and recovery of hardware queues on a manual clock: who hangs, who does not,
 //! who is lost, and what is said about it.
 
-use crate::world::*;
 use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{DeviceState, DoorbellStatus, Status, TdrTest};
@@ -9,6 +8,7 @@ use tidegate::ddi::EngineState;
 use tidegate::ddi::{HwContextLoss, InterruptData, Passive};
 use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome, RecoveryReport, TdrDebugMode, TdrLevel};
 use tidegate::gpu_abi::Command;
+use tidegate_testbed::*;
 
 const S: u64 = 1_000_000_000;
 /// As long as nothing that the tests do takes.
@@ -28,9 +28,9 @@ fn only_report(w: &World) -> RecoveryReport {
 #[test]
 fn a_queue_that_hangs_is_asked_first_and_costs_its_device_alone() {
     world().run(|w| {
-        let n = Neighbour::of(w, "innocent");
+        let n = w.client("innocent");
         {
-            let (guilty, innocent) = (w.hw_queue(), n.queue(0, 7));
+            let (guilty, innocent) = (w.hw_queue(), n.hw_queue_on(0));
             w.submit(&guilty, 1, &[Command::Hang]);
             n.submit(&innocent, 1, &[Command::Timed { ns: 1000 }]);
             w.driver.take();
@@ -150,10 +150,10 @@ fn an_idle_machine_stays_idle() {
 
 /// Hangs and waits until it is over.
 fn hang_once(w: &World) {
-    let n = Neighbour::of(w, "guilty");
-    let queue = n.queue(0, 3);
+    let n = w.client("guilty");
+    let queue = n.hw_queue_on(0);
     n.submit(&queue, 1, &[Command::Hang]);
-    assert!(n.wait(&queue, 1).is_err());
+    assert!(n.wait_progress(&queue, 1).is_err());
 }
 
 // spec: PRE-044
@@ -213,13 +213,13 @@ fn a_minute_later_they_are_forgotten_and_unconditionally_they_are_not_counted() 
 #[test]
 fn a_process_that_causes_three_engine_time_outs_is_blocked() {
     world().run(|w| {
-        let Neighbour { kernel, .. } = Neighbour::of(w, "guilty");
+        let Client { kernel, .. } = w.client("guilty");
         for time in 1..=3 {
             let device = kernel.create_device().unwrap();
-            let n = Neighbour { kernel: kernel.clone(), device };
-            let queue = n.queue(0, 3);
+            let n = Client::of(&w.platform, kernel.clone(), device);
+            let queue = n.hw_queue_on(0);
             n.submit(&queue, 1, &[Command::Hang]);
-            assert!(n.wait(&queue, 1).is_err());
+            assert!(n.wait_progress(&queue, 1).is_err());
             assert_eq!(w.machine.adapter().recoveries().last().unwrap().blocked, time == 3);
         }
         assert_eq!(kernel.create_device(), Err(Status::ACCESS_DENIED));
@@ -291,9 +291,9 @@ fn whoever_debugs_is_told_before_a_recovery() {
 #[test]
 fn bystanders_that_lost_something_read_reset() {
     world().run(|w| {
-        let n = Neighbour::of(w, "bystander");
+        let n = w.client("bystander");
         {
-            let (guilty, bystander) = (w.hw_queue(), n.queue(0, 7));
+            let (guilty, bystander) = (w.hw_queue(), n.hw_queue_on(0));
             let contexts = w.hooked.told().contexts;
             let os_handle = contexts.last().unwrap().0.os_handle;
             let callbacks = w.hooked.start_info().callbacks;
@@ -328,12 +328,12 @@ fn bystanders_that_lost_something_read_reset() {
 fn a_reset_that_fails_becomes_the_adapter_s() {
     for ddi in ["ResetHwEngine", "ResumeHwEngine"] {
         world().run(move |w| {
-            let (n, queue) = (Neighbour::of(w, "idle"), w.hw_queue());
+            let (n, queue) = (w.client("idle"), w.hw_queue());
             w.hooked.fail_next(ddi, Status::INVALID_PARAMETER);
             w.submit(&queue, 1, &[Command::Hang]);
             assert!(w.wait(queue.progress_fence, 1).is_err());
             assert!(hung(w.kernel.device_state(w.device)));
-            let innocent = n.queue(0, 7);
+            let innocent = n.hw_queue_on(0);
             n.submit(&innocent, 1, &[Command::Timed { ns: 1000 }]);
             n.finish(&innocent, 1);
             let report = only_report(w);

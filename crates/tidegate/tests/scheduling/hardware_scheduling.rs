@@ -1,7 +1,6 @@
 //! Priority bands as a process, the kernel and the driver see them, and the bounds of what is on a
 //! hardware queue at once.
 
-use crate::world::{ChangeCaps, World, start, world, world_with};
 use std::sync::Arc;
 use tidegate::calls::{
     AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue,
@@ -10,6 +9,7 @@ use tidegate::calls::{
 };
 use tidegate::d3d12::{CommandListType, DeviceOptions, Error, QueueDesc, Submission};
 use tidegate::gpu_abi::{Command, CommandWriter};
+use tidegate_testbed::{ChangeCaps, World, start, world, world_with};
 
 fn hw_context(kernel: &dyn Kernel) -> Handle {
     let device = kernel.create_device().unwrap();

@@ -1,8 +1,5 @@
 //! Scheduling: priority bands, time slices, preemption of packets, suspended contexts.
 
-#[path = "../world/mod.rs"]
-mod world;
-
 mod hardware_scheduling;
 mod packet_preemption;
 mod priorities;

@@ -2,7 +2,6 @@
 //! submitted again. Where a test speaks for the hardware, packets go no further than the driver in
 //! the middle; the others run on the software GPU in virtual time.
 
-use crate::world::{ChangeCaps, World, at, host_world, start, store, world, world_with};
 use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{
@@ -17,6 +16,7 @@ use tidegate::ddi::{
 };
 use tidegate::dxgkrnl::BugCheck;
 use tidegate::gpu_abi::{Command, GpuVa};
+use tidegate_testbed::{ChangeCaps, World, at, host_world, start, store, world, world_with};
 
 /// Longer than anything that must happen takes to happen.
 const SETTLED_NS: u64 = 1_000;

@@ -1,7 +1,6 @@
 //! Hardware contexts off the run list and back: what goes on meanwhile, how the driver answers, and
 //! what becomes of one that does not; and engines that say that they hang.
 
-use crate::world::{UserQueue, World, signal_packet, wait_packet, world, world_with};
 use std::sync::Arc;
 use tidegate::calls::{DeviceState, DoorbellStatus, Handle};
 use tidegate::ddi::EngineState;
@@ -10,6 +9,7 @@ use tidegate::dxgkrnl::BugCheck;
 use tidegate::gpu_abi::Command;
 use tidegate::kmd::DoorbellModel;
 use tidegate::platform::WaitEnd;
+use tidegate_testbed::{UserQueue, World, signal_packet, wait_packet, world, world_with};
 
 const SETTLED_NS: u64 = 100_000;
 
@@ -61,7 +61,7 @@ fn a_suspended_queue_can_lose_its_doorbell_and_get_it_back() {
         other.push(&signal_packet(&other_fence, 1, u32::MAX));
         // A context that was made later is not held.
         w.wait(other_fence.handle, 1).unwrap();
-        victim.connect(w).unwrap();
+        victim.connect().unwrap();
         victim.push(&signal_packet(&fence, 2, u32::MAX));
         w.pass(SETTLED_NS);
         assert_eq!(fence.value.load(), 0);

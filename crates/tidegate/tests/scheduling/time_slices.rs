@@ -2,11 +2,11 @@
 //! process that never ends keeps equal work of another process waiting for one slice only, where
 //! the engine may leave it.
 
-use crate::world::{Neighbour, UserQueue, World, world_with};
 use tidegate::MachineConfig;
 use tidegate::calls::{Handle, HwQueue, SignalFlags, SignalFromGpu2};
 use tidegate::d3dukmdt::ComputePreemption;
 use tidegate::gpu_abi::{Command, GpuVa, RingPacket, TraceWords};
+use tidegate_testbed::{Client, UserQueue, World, world_with};
 
 const MS: u64 = 1_000_000;
 /// The process quantum of a band, and the quantum of packets.
@@ -59,16 +59,16 @@ enum Lane {
 }
 
 impl Lane {
-    fn new(w: &World, owner: &Neighbour, model: Model) -> Lane {
+    fn new(owner: &Client, model: Model) -> Lane {
         match model {
-            Model::Packets => Lane::Packets(owner.context(0, 7)),
-            Model::HardwareQueues => Lane::Queue(owner.queue(0, 7)),
-            Model::Rings => Lane::Ring(owner.ring(w, 0, 7)),
+            Model::Packets => Lane::Packets(owner.context(0)),
+            Model::HardwareQueues => Lane::Queue(owner.hw_queue_on(0)),
+            Model::Rings => Lane::Ring(owner.connected_queue(0)),
         }
     }
 
     /// Gives it its only buffer.
-    fn submit(&self, owner: &Neighbour, commands: &[Command]) {
+    fn submit(&self, owner: &Client, commands: &[Command]) {
         match self {
             Lane::Packets(context) => owner.submit_packet(*context, commands),
             Lane::Queue(queue) => owner.submit(queue, 1, commands),
@@ -87,7 +87,7 @@ impl Lane {
     }
 
     /// Blocks until that buffer is done.
-    fn finish(&self, w: &World, owner: &Neighbour) {
+    fn finish(&self, w: &World, owner: &Client) {
         match self {
             Lane::Packets(context) => {
                 let event = w.platform.event(true);
@@ -100,8 +100,8 @@ impl Lane {
                 owner.kernel.signal_from_gpu2(signal).unwrap();
                 event.wait();
             }
-            Lane::Queue(queue) => owner.wait(queue, 1).unwrap(),
-            Lane::Ring(ring) => owner.wait(&ring.queue, 1).unwrap(),
+            Lane::Queue(queue) => owner.wait_progress(queue, 1).unwrap(),
+            Lane::Ring(ring) => owner.wait_progress(&ring.queue, 1).unwrap(),
         }
     }
 }
@@ -109,8 +109,8 @@ impl Lane {
 /// How long 1 us of work of one process waits behind work of another that has had the engine for
 /// 100 ms, in ns.
 fn waits_ns(w: &World, model: Model, commands: &[Command]) -> u64 {
-    let (busy, short) = (Neighbour::of(w, "busy"), Neighbour::of(w, "short"));
-    let (endless, own) = (Lane::new(w, &busy, model), Lane::new(w, &short, model));
+    let (busy, short) = (w.client("busy"), w.client("short"));
+    let (endless, own) = (Lane::new(&busy, model), Lane::new(&short, model));
     endless.submit(&busy, commands);
     w.pass(100 * MS);
     let start = w.platform.now();
@@ -163,11 +163,11 @@ fn a_slice_ends_where_the_granularity_lets_the_engine_go() {
 fn queues_of_one_process_take_turns_in_the_middle_of_their_buffers() {
     for model in Model::ALL {
         preempted_at(ComputePreemption::ThreadGroup).run(move |w| {
-            let process = Neighbour::of(w, "two queues");
-            let lanes = [(); 2].map(|()| Lane::new(w, &process, model));
+            let process = w.client("two queues");
+            let lanes = [(); 2].map(|()| Lane::new(&process, model));
             let start = w.platform.now();
             lanes.iter().for_each(|lane| lane.submit(&process, &[Command::Timed { ns: 20 * MS }]));
-            let third = Lane::new(w, &process, model);
+            let third = Lane::new(&process, model);
             third.submit(&process, &SHORT);
             third.finish(w, &process);
             let waited_ns = w.platform.now().since(start);

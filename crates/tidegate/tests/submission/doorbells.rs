@@ -2,7 +2,6 @@
 //! address, the resize of a ring, the location that all queues of a process share, who is
 //! victimised, and that ringing again is harmless.
 
-use crate::world::{UserQueue, World, signal_packet, start_with, world, world_with};
 use std::sync::Arc;
 use tidegate::calls::{
     AllocationKind, CreateAllocation, CreateDoorbell, CreateDoorbellFlags, Doorbell,
@@ -14,6 +13,7 @@ use tidegate::ddi::{
 };
 use tidegate::gpu_abi::{CONTROL_WORDS, DOORBELL_VALUE_WORD, SLOT_BYTES, global_parts};
 use tidegate::kmd::DoorbellModel;
+use tidegate_testbed::{UserQueue, World, signal_packet, start_with, world, world_with};
 
 const SETTLED_NS: u64 = 100_000;
 
@@ -136,7 +136,7 @@ fn dummy_page_and_rotated_page_are_as_large_as_the_driver_says_a_doorbell_is() {
         let w = stating(sizes(bytes, Some(2 * bytes)), false);
         let queue = w.user_queue(0);
         assert_eq!(queue.doorbell.mapping.page().len(), words);
-        queue.connect(&w).unwrap();
+        queue.connect().unwrap();
         let second = another(&w, &w.user_queue(0), CreateDoorbellFlags::empty()).err();
         assert_eq!(second, Some(Status::INVALID_PARAMETER), "it has one");
         let second = w.user_queue(0);
@@ -150,7 +150,7 @@ fn dummy_page_and_rotated_page_are_as_large_as_the_driver_says_a_doorbell_is() {
     // A page that is smaller than what was stated is no doorbell.
     let w = stating(sizes(128, None), false);
     let queue = w.user_queue(0);
-    assert_eq!(queue.connect(&w), Err(Status::DEVICE_REMOVED));
+    assert_eq!(queue.connect(), Err(Status::DEVICE_REMOVED));
     assert_eq!(w.machine.adapter().bug_checks().len(), 1);
 }
 
@@ -171,7 +171,7 @@ fn a_secondary_address_rings_the_same_queue() {
         queue.ring_secondary();
         w.pass(SETTLED_NS);
         assert_eq!(fence.value.load(), 0, "a dummy page, too");
-        queue.connect(w).unwrap();
+        queue.connect().unwrap();
         queue.ring_secondary();
         w.wait(fence.handle, 1).unwrap();
         queue.push(&signal_packet(&fence, 2, u32::MAX));
@@ -204,7 +204,7 @@ fn a_secondary_address_is_had_where_the_adapter_offers_one() {
     let queue = w.user_queue(0);
     w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
     let queue = another(&w, &queue, CreateDoorbellFlags::REQUIRE_SECONDARY_CPU_VA).unwrap();
-    assert_eq!(queue.connect(&w), Err(Status::DEVICE_REMOVED));
+    assert_eq!(queue.connect(), Err(Status::DEVICE_REMOVED));
     assert_eq!(w.machine.adapter().bug_checks().len(), 1);
 }
 
@@ -266,9 +266,9 @@ fn a_queue_has_one_doorbell_and_a_resize_ends_the_one_before() {
         );
         assert_eq!(status(&old), DoorbellStatus::DisconnectedAbort);
         assert_eq!(status(&new), DoorbellStatus::DisconnectedRetry);
-        assert_eq!(old.connect(w), Err(Status::DEVICE_REMOVED));
+        assert_eq!(old.connect(), Err(Status::DEVICE_REMOVED));
         // The new ring works, with its pointers from 0; the old one is not looked at any more.
-        new.connect(w).unwrap();
+        new.connect().unwrap();
         old.push(&signal_packet(&fence, 7, u32::MAX));
         new.push(&signal_packet(&fence, 2, u32::MAX));
         w.wait(fence.handle, 2).unwrap();
@@ -281,7 +281,7 @@ fn a_queue_has_one_doorbell_and_a_resize_ends_the_one_before() {
         // The old one may be destroyed first as well: then there is nothing to supersede.
         w.kernel.destroy_doorbell(new.doorbell.handle).unwrap();
         let third = another(w, &old, resize).unwrap();
-        third.connect(w).unwrap();
+        third.connect().unwrap();
         third.push(&signal_packet(&fence, 4, u32::MAX));
         w.wait(fence.handle, 4).unwrap();
     });
@@ -313,7 +313,7 @@ fn a_doorbell_takes_ring_and_control_area_of_its_own_device_only() {
     // The refused calls keep nothing: the other device and its memory go, and the queue's own ring
     // still works.
     w.kernel.destroy_device(other).unwrap();
-    another(&w, &queue, CreateDoorbellFlags::empty()).unwrap().connect(&w).unwrap();
+    another(&w, &queue, CreateDoorbellFlags::empty()).unwrap().connect().unwrap();
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn the_page_is_the_dummy_page_again_when_a_doorbell_is_taken_away() {
         let w = with(model);
         let queue = w.user_queue(0);
         let dummy = queue.doorbell.mapping.page();
-        queue.connect(&w).unwrap();
+        queue.connect().unwrap();
         assert!(!queue.doorbell.mapping.page().same(&dummy));
         let (seen, mapping, state) =
             (dummy.clone(), queue.doorbell.mapping.clone(), queue.doorbell.status.clone());
@@ -425,19 +425,19 @@ fn the_least_recently_rung_doorbell_gives_way() {
         let connected =
             || (0..5).filter(|n| status(&queues[*n].0).is_connected()).collect::<Vec<usize>>();
         for (queue, _) in &queues[..3] {
-            queue.connect(w).unwrap();
+            queue.connect().unwrap();
         }
         // 0 connected first and is rung last: 1 and then 2 are older.
         for (n, value) in [(1, 1), (2, 1), (0, 1)] {
             submit(n, value);
         }
-        queues[3].0.connect(w).unwrap();
+        queues[3].0.connect().unwrap();
         assert_eq!(connected(), [0, 2, 3]);
         submit(2, 2);
-        queues[4].0.connect(w).unwrap();
+        queues[4].0.connect().unwrap();
         assert_eq!(connected(), [2, 3, 4], "a connect counts as a ring");
         submit(3, 1);
-        queues[0].0.connect(w).unwrap();
+        queues[0].0.connect().unwrap();
         assert_eq!(connected(), [0, 3, 4]);
     });
 }
@@ -474,7 +474,7 @@ fn rings_at_random(model: DoorbellModel, seed: u64) {
                     .doorbell
                     .mapping
                     .store(DOORBELL_VALUE_WORD, queue.stale(dice.throw(queued[n] + 1))),
-                5 => queue.connect(w).unwrap(),
+                5 => queue.connect().unwrap(),
                 6 => take_away(w, handles[n], DisconnectReason::Retry).unwrap(),
                 _ => w.kernel.notify_work_submission(queue.doorbell.handle).unwrap(),
             }
@@ -483,7 +483,7 @@ fn rings_at_random(model: DoorbellModel, seed: u64) {
             }
             // A ring of 64 slots is not overrun.
             if queued[n] % 48 == 47 {
-                queue.connect(w).unwrap();
+                queue.connect().unwrap();
                 queue.ring();
                 w.wait(fence.handle, queued[n]).unwrap();
             }
@@ -495,7 +495,7 @@ fn rings_at_random(model: DoorbellModel, seed: u64) {
                 if status(queue).is_connected() {
                     break;
                 }
-                queue.connect(w).unwrap();
+                queue.connect().unwrap();
             }
             w.wait(fence.handle, value).unwrap();
         }

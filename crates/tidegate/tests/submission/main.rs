@@ -1,8 +1,5 @@
 //! User-mode and kernel-mode submission: doorbells, rings, backlogs and the queues behind them.
 
-#[path = "../world/mod.rs"]
-mod world;
-
 mod doorbells;
 mod many_queues;
 mod queued_work;

@@ -2,7 +2,6 @@
 //! than a ring holds, after the application has dropped what it names. All three submission models,
 //! on threads and in virtual time.
 
-use crate::world::{World, start_on, world, world_with};
 use std::sync::Arc;
 use tidegate::d3d12::{
     Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, Heap,
@@ -11,6 +10,7 @@ use tidegate::d3d12::{
 use tidegate::ddi::{DisconnectReason, Passive};
 use tidegate::platform::StepCosts;
 use tidegate::{MachineConfig, Platform, Submission};
+use tidegate_testbed::{World, start_on, world, world_with};
 
 const SETTLED_NS: u64 = 100_000;
 

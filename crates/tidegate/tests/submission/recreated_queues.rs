@@ -2,7 +2,6 @@
 //! were told, with what had not run submitted again, once; and what cannot be had any more
 //! reported.
 
-use crate::world::{World, world, world_with};
 use std::sync::Arc;
 use tidegate::calls::Status;
 use tidegate::d3d12::{
@@ -12,6 +11,7 @@ use tidegate::d3d12::{
 use tidegate::ddi::{DisconnectReason, Passive};
 use tidegate::gpu_abi::DOORBELL_VALUE_WORD;
 use tidegate::{MachineConfig, Submission};
+use tidegate_testbed::{World, world, world_with};
 
 const SETTLED_NS: u64 = 100_000;
 

@@ -1,9 +1,6 @@
 //! User-mode queues and their doorbells through the kernel's calls: making, connecting, losing to
 //! another queue, and losing for good.
 
-use crate::world::{
-    UserQueue, World, at, inline_world, signal_packet, signalled, wait_packet, world, world_with,
-};
 use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{
@@ -14,6 +11,9 @@ use tidegate::ddi::{DisconnectReason, OsHandle, Passive};
 use tidegate::dxgkrnl::FeatureSetting;
 use tidegate::gpu_abi::{Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket, TraceWords};
 use tidegate::kmd::DoorbellModel;
+use tidegate_testbed::{
+    UserQueue, World, at, inline_world, signal_packet, signalled, wait_packet, world, world_with,
+};
 
 /// All connected queues share this many doorbells.
 fn with_doorbells(physical: u32) -> World {
@@ -127,7 +127,7 @@ fn a_new_doorbell_is_not_connected_and_rings_nobody() {
         queue.push(&signal_packet(&fence, 1, u32::MAX));
         w.pass(SETTLED_NS);
         assert_eq!((fence.value.load(), queue.doorbell.status.load()), (0, 2));
-        queue.connect(w).unwrap();
+        queue.connect().unwrap();
         queue.ring();
         w.pass(SETTLED_NS);
         assert_eq!((fence.value.load(), queue.doorbell.status.load()), (1, 0));
@@ -141,7 +141,7 @@ fn connecting_shows_the_hardware_behind_the_same_address() {
     let queue = w.user_queue(0);
     let dummy = queue.doorbell.mapping.page();
     w.driver.take();
-    queue.connect(&w).unwrap();
+    queue.connect().unwrap();
     let (shown, driver) = (queue.doorbell.mapping.page(), w.hooked.told().doorbells[0].1);
     assert!(!shown.same(&dummy), "the mapping that the process holds shows another page");
     assert_eq!(status(&queue), DoorbellStatus::Connected);
@@ -155,7 +155,7 @@ fn connecting_shows_the_hardware_behind_the_same_address() {
     .unwrap();
     assert!(named.page.same(&shown));
     w.driver.take();
-    queue.connect(&w).unwrap();
+    queue.connect().unwrap();
     assert!(queue.doorbell.mapping.page().same(&shown));
     assert_eq!(w.driver.take_names(), Vec::<&str>::new(), "connected already: nothing to be done");
     assert_eq!(w.kernel.connect_doorbell(Handle(0x40)).err(), Some(Status::INVALID_PARAMETER));
@@ -334,7 +334,7 @@ fn the_only_doorbell_goes_from_queue_to_queue() {
             for (queue, fence) in &queues {
                 queue.push(&signal_packet(fence, round, u32::MAX));
                 if !status(queue).is_connected() {
-                    queue.connect(w).unwrap();
+                    queue.connect().unwrap();
                     queue.ring();
                 }
                 assert_eq!(status(queue), DoorbellStatus::Connected);
@@ -379,7 +379,7 @@ fn a_doorbell_that_is_taken_away_rings_nobody_and_its_ring_stays() {
         );
         assert_eq!(other.queue.progress_value.load(), 0);
         // The ring is where it was: connected again, the same slot runs.
-        victim.connect(w).unwrap();
+        victim.connect().unwrap();
         victim.ring();
         w.wait(victim.queue.progress_fence, 1).unwrap();
         assert_eq!(memory.read_u64(56), Ok(0x7_0000_0007));
@@ -423,9 +423,9 @@ fn after_abort_there_is_no_way_back() {
     let queue = w.connected_queue(0);
     take_away(&w, os_handles(&w), DisconnectReason::Abort).unwrap();
     w.driver.take();
-    assert_eq!(queue.connect(&w), Err(Status::DEVICE_REMOVED));
+    assert_eq!(queue.connect(), Err(Status::DEVICE_REMOVED));
     assert_eq!(take_away(&w, os_handles(&w), DisconnectReason::Retry), Ok(()));
-    assert_eq!(queue.connect(&w), Err(Status::DEVICE_REMOVED));
+    assert_eq!(queue.connect(), Err(Status::DEVICE_REMOVED));
     assert_eq!(status(&queue), DoorbellStatus::DisconnectedAbort);
     assert_eq!(w.driver.take_names(), Vec::<&str>::new(), "the driver is not asked");
 }
@@ -444,7 +444,7 @@ fn a_fault_ends_all_doorbells_of_its_device_and_a_new_device_works() {
         });
         w.pass(SETTLED_NS);
         assert!(queues.iter().all(|queue| status(queue) == DoorbellStatus::DisconnectedAbort));
-        assert!(queues.iter().all(|queue| queue.connect(w) == Err(Status::DEVICE_REMOVED)));
+        assert!(queues.iter().all(|queue| queue.connect() == Err(Status::DEVICE_REMOVED)));
         // All of it goes, and is made anew on a device that works.
         for queue in &queues {
             w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
@@ -479,7 +479,7 @@ fn a_stop_of_the_adapter_ends_all_doorbells() {
     assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Stopped));
     for (n, (queue, before)) in queues.iter().zip(&shown).enumerate() {
         assert_eq!(status(queue), DoorbellStatus::DisconnectedAbort);
-        assert_eq!(queue.connect(&w), Err(Status::DEVICE_REMOVED));
+        assert_eq!(queue.connect(), Err(Status::DEVICE_REMOVED));
         // No page of the hardware is shown any more.
         assert_eq!(queue.doorbell.mapping.page().same(before), n == 2);
     }
@@ -494,10 +494,10 @@ fn the_cell_of_what_was_queued_last_is_the_process_s_word_and_harms_nobody() {
         for (round, lie) in (1..).zip([u64::MAX, 0, 1 << 63, 3, 0]) {
             liar.doorbell.last_queued.store(lie);
             assert_eq!(liar.doorbell.last_queued.load(), lie, "it can be read and written");
-            honest.connect(w).unwrap();
+            honest.connect().unwrap();
             honest.push(&signal_packet(&fence, round, u32::MAX));
             w.wait(fence.handle, round).unwrap();
-            liar.connect(w).unwrap();
+            liar.connect().unwrap();
         }
         let (packet, _memory) = fill(w, 1);
         liar.push(&packet);
@@ -528,29 +528,29 @@ fn what_a_victim_has_queued_and_not_done_goes_to_the_driver() {
         let (victim, other) = (w.connected_queue(0), w.user_queue(0));
         let notified = |w: &World| w.driver.take_names().contains(&"NotifyWorkSubmission");
         w.driver.take();
-        other.connect(w).unwrap();
+        other.connect().unwrap();
         assert!(!notified(w), "nothing is queued");
         for (last_queued, pending) in [(1, true), (0, false)] {
-            victim.connect(w).unwrap();
+            victim.connect().unwrap();
             victim.doorbell.last_queued.store(last_queued);
             w.driver.take();
-            other.connect(w).unwrap();
+            other.connect().unwrap();
             assert_eq!(notified(w), pending);
         }
         // Done is not pending.
-        victim.connect(w).unwrap();
+        victim.connect().unwrap();
         victim.doorbell.last_queued.store(1);
         let (packet, _memory) = fill(w, 1);
         victim.push(&packet);
         w.wait(victim.queue.progress_fence, 1).unwrap();
         w.driver.take();
-        other.connect(w).unwrap();
+        other.connect().unwrap();
         assert!(!notified(w));
         // A packet that was announced and never rung runs by the notification alone.
-        victim.connect(w).unwrap();
+        victim.connect().unwrap();
         victim.doorbell.last_queued.store(2);
         victim.put(&fill(w, 2).0);
-        other.connect(w).unwrap();
+        other.connect().unwrap();
         w.wait(victim.queue.progress_fence, 2).unwrap();
     });
 }

@@ -24,6 +24,7 @@ struct Seen {
     initialised: Vec<OsHandle>,
 }
 
+/// A layer that records context allocations.
 pub struct SaveAreas {
     inner: Arc<dyn Driver>,
     seen: Arc<Mutex<Seen>>,
@@ -32,6 +33,7 @@ pub struct SaveAreas {
 }
 
 impl SaveAreas {
+    /// A layer in front of `inner`.
     pub fn new(platform: &Platform, inner: Arc<dyn Driver>) -> Arc<SaveAreas> {
         let seen = Arc::new(platform.mutex("what was seen of save areas", Seen::default()));
         Arc::new(SaveAreas { inner, seen, rubbish: 0xA5 })

@@ -14,7 +14,9 @@ pub type Support = fn(QueryFeatureSupport) -> FeatureSupport;
 /// What is said instead; what is `None` stays as the driver behind it says.
 #[derive(Clone, Copy, Default)]
 pub struct Says {
+    /// The version of the contract.
     pub ddi_version: Option<DdiVersion>,
+    /// The caps of native fences.
     pub native_fence: Option<NativeFenceCaps>,
     /// Of which feature something else is said.
     pub support: Option<(FeatureId, Support)>,

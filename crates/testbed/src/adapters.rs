@@ -1,7 +1,7 @@
 //! Owns machines with two adapters (or more): a process on each, and drivers that write down what
 //! they are told.
 
-use super::Hooked;
+use crate::Hooked;
 use std::sync::Arc;
 use tidegate::calls::{NtHandle, Priority};
 use tidegate::d3d12::{
@@ -16,8 +16,11 @@ use tidegate::{Machine, MachineConfig, Platform, Submission};
 /// What one adapter of a machine is like.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
+    /// Whether the kernel supports native fences there.
     pub native: bool,
+    /// Where interrupts run.
     pub interrupts: InterruptDelivery,
+    /// What an interrupt of a signalled fence names.
     pub mode: InterruptMode,
 }
 
@@ -34,14 +37,18 @@ impl Kind {
 
 /// A machine with a device on each adapter.
 pub struct Adapters {
+    /// One device on each adapter.
     pub devices: Vec<Device>,
-    /// After the devices: a machine is stopped when nobody is left on it.
+    /// The machine. It is dropped after the devices, because it stops when its last process ends.
     pub machine: Machine,
+    /// The driver of each adapter.
     pub told: Vec<Arc<Hooked>>,
+    /// The driver calls of each adapter, from after its start.
     pub calls: Vec<Arc<Recording>>,
 }
 
 impl Adapters {
+    /// A machine with one adapter of each kind.
     pub fn new(platform: &Platform, kinds: &[Kind]) -> Adapters {
         Adapters::with(platform, kinds, |_, _| {})
     }
@@ -99,6 +106,7 @@ impl Adapters {
         (self.devices.iter().enumerate().map(open).collect(), handle)
     }
 
+    /// A compute queue on an adapter.
     pub fn queue(&self, adapter: usize, submission: Submission) -> Queue {
         let desc = QueueDesc {
             name: format!("queue of {adapter}"),

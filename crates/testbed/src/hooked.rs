@@ -11,12 +11,10 @@ use tidegate::ddi::fence::{
     UpdateCurrentValue, UpdateMonitoredValue,
 };
 use tidegate::ddi::memory::{
-    AllocationSegments, PageTableEntry, PageTableShape, PagingOperation, Segment,
-    StandardAllocation, UpdatePageTable,
+    AllocationSegments, PageTableEntry, PagingOperation, StandardAllocation, UpdatePageTable,
 };
 use tidegate::ddi::queue::{
-    CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
-    SubmitCommandVirtual,
+    CreateContext, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue, SubmitCommandVirtual,
 };
 use tidegate::ddi::{
     CancelCommand, ComponentState, DevicePowerState, Dirql, Dispatch, Driver, DriverHandle,
@@ -35,16 +33,22 @@ pub type ChangeCaps = Box<dyn Fn(&mut AdapterCaps) + Send + Sync>;
 /// no right to.
 #[derive(Clone)]
 pub struct KeptCurrent {
+    /// The fence.
     pub fence: DriverHandle,
+    /// The new value.
     pub value: u64,
+    /// The address.
     pub current_value: Option<FenceCell>,
 }
 
 /// The same of UpdateMonitoredValues.
 #[derive(Clone)]
 pub struct KeptMonitored {
+    /// The fence.
     pub fence: DriverHandle,
+    /// The new value.
     pub value: u64,
+    /// The address.
     pub monitored_value: Word,
 }
 
@@ -63,13 +67,19 @@ pub struct Told {
     pub roots: Vec<(u32, PhysicalAddress)>,
     /// Instances: what was asked for, and the driver's handle.
     pub instances: Vec<(OpenNativeFence, DriverHandle)>,
+    /// Contexts, with the driver's handle.
     pub contexts: Vec<(CreateContext, DriverHandle)>,
+    /// Hardware queues, with the driver's handle.
     pub queues: Vec<(CreateHwQueue, DriverHandle)>,
     /// Suspensions: the driver's handle and the suspend fence.
     pub suspensions: Vec<(DriverHandle, u64)>,
+    /// Doorbells, with the driver's handle.
     pub doorbells: Vec<(CreateDoorbell, DriverHandle)>,
+    /// Log buffers.
     pub logs: Vec<SetNativeFenceLogBuffer>,
+    /// CurrentValues that the CPU updated, call by call.
     pub current: Vec<(KeptCurrent, UpdateCurrentMode)>,
+    /// MonitoredValues that the kernel published.
     pub monitored: Vec<KeptMonitored>,
     /// Pages that were mapped: where on the bus, and whether engines may store there.
     pub pages: Vec<(PhysicalAddress, bool)>,
@@ -104,6 +114,7 @@ pub struct Hooked {
 }
 
 impl Hooked {
+    /// A layer that passes every call on; `caps` changes what the adapter declares.
     pub fn new(
         platform: &Platform,
         inner: Arc<dyn Driver>,

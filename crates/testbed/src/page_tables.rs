@@ -1,6 +1,6 @@
 //! Purpose: a walk over the page tables that the kernel made, as the hardware walks them.
 
-use super::World;
+use crate::World;
 use tidegate::gpu_abi::{GpuVa, Pte};
 use tidegate::platform::{PhysicalAddress, Target};
 

@@ -1,0 +1,275 @@
+//! A process with a device at the kernel's call surface, and the calls that tests make by it.
+//!
+//! Calls unwrap: a refusal is a failure of the test. The `try_` forms return it.
+
+use std::sync::Arc;
+use tidegate::calls::{
+    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual,
+    CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence, DeviceState,
+    FenceInstance, FenceValue, Handle, HwQueue, Kernel, NativeFenceType, Placement, Priority,
+    SignalFlags, Status, SubmitCommand, SubmitCommandToHwQueue, SyncObjectFlags, WaitMode,
+};
+use tidegate::gpu_abi::{Command, CommandWriter};
+use tidegate::platform::{Bulk, Event};
+use tidegate::{Machine, Platform};
+
+/// A process and its device.
+#[derive(Clone)]
+pub struct Client {
+    /// The process, as it calls the kernel.
+    pub kernel: Arc<dyn Kernel>,
+    /// Its device.
+    pub device: Handle,
+    /// The tag of the contexts and queues that it creates.
+    pub tag: u32,
+    /// The platform of the machine.
+    pub platform: Platform,
+}
+
+impl Client {
+    /// A new process on the first adapter.
+    pub fn open(machine: &Machine, name: &str) -> Client {
+        let kernel: Arc<dyn Kernel> = machine.open(name).expect("a process");
+        let device = kernel.create_device().expect("a device");
+        Client::of(machine.platform(), kernel, device)
+    }
+
+    /// A process that exists.
+    pub fn of(platform: &Platform, kernel: Arc<dyn Kernel>, device: Handle) -> Client {
+        Client { kernel, device, tag: 1, platform: platform.clone() }
+    }
+
+    /// The same process and device; what it creates has this tag.
+    pub fn tagged(&self, tag: u32) -> Client {
+        Client { tag, ..self.clone() }
+    }
+
+    /// State of the device.
+    pub fn state(&self) -> Result<DeviceState, Status> {
+        self.kernel.device_state(self.device)
+    }
+
+    /// A native fence.
+    pub fn native(&self, initial_value: u64) -> FenceInstance {
+        self.try_native(initial_value, SyncObjectFlags::empty()).unwrap()
+    }
+
+    /// A native fence with flags.
+    ///
+    /// # Errors
+    /// The kernel's refusal; so in the other `try_` forms.
+    pub fn try_native(
+        &self,
+        initial_value: u64,
+        flags: SyncObjectFlags,
+    ) -> Result<FenceInstance, Status> {
+        self.kernel.create_native_fence(CreateNativeFence {
+            device: self.device,
+            initial_value,
+            fence_type: NativeFenceType::Default,
+            flags,
+            engine_affinity: 0,
+            private_data: [0; 64],
+            name: "f",
+        })
+    }
+
+    /// A monitored fence.
+    pub fn monitored(&self, initial_value: u64) -> FenceInstance {
+        self.try_monitored(initial_value, SyncObjectFlags::empty()).unwrap()
+    }
+
+    /// A monitored fence with flags.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn try_monitored(
+        &self,
+        initial_value: u64,
+        flags: SyncObjectFlags,
+    ) -> Result<FenceInstance, Status> {
+        self.kernel.create_monitored_fence(CreateMonitoredFence {
+            device: self.device,
+            initial_value,
+            flags,
+            engine_affinity: 0,
+            name: "m",
+        })
+    }
+
+    /// Signals a fence from the CPU.
+    pub fn signal(&self, fence: &FenceInstance, value: u64) {
+        self.kernel.signal_from_cpu(&at(fence, value), SignalFlags::empty()).unwrap();
+    }
+
+    /// Blocks until the fence has reached `value`.
+    ///
+    /// # Errors
+    /// The device was lost, or the fence destroyed.
+    pub fn wait(&self, fence: Handle, value: u64) -> Result<(), Status> {
+        self.kernel.wait_from_cpu(&[FenceValue { fence, value }], WaitMode::All, None)
+    }
+
+    /// An event that is set when the fence has reached `value`.
+    pub fn wait_event(&self, fence: &FenceInstance, value: u64) -> Event {
+        let event = self.platform.event(true);
+        self.kernel.wait_from_cpu(&at(fence, value), WaitMode::All, Some(event.clone())).unwrap();
+        event
+    }
+
+    /// A hardware context.
+    pub fn hw_context(&self, node_ordinal: u32) -> Handle {
+        self.try_hw_context(node_ordinal).unwrap()
+    }
+
+    fn try_hw_context(&self, node_ordinal: u32) -> Result<Handle, Status> {
+        let device = self.device;
+        self.kernel.create_hw_context(CreateHwContext { device, node_ordinal, engine_affinity: 0 })
+    }
+
+    /// A kernel-mode hardware queue on node 0.
+    pub fn hw_queue(&self) -> HwQueue {
+        self.hw_queue_on(0)
+    }
+
+    /// A kernel-mode hardware queue in a context of its own.
+    pub fn hw_queue_on(&self, node_ordinal: u32) -> HwQueue {
+        self.try_hw_queue(node_ordinal, false).unwrap()
+    }
+
+    /// A hardware queue in a context of its own.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn try_hw_queue(
+        &self,
+        node_ordinal: u32,
+        user_mode_submission: bool,
+    ) -> Result<HwQueue, Status> {
+        self.hw_queue_in(self.try_hw_context(node_ordinal)?, user_mode_submission)
+    }
+
+    /// A hardware queue in a context.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn hw_queue_in(
+        &self,
+        hw_context: Handle,
+        user_mode_submission: bool,
+    ) -> Result<HwQueue, Status> {
+        self.kernel.create_hw_queue(CreateHwQueue {
+            hw_context,
+            user_mode_submission,
+            priority: Priority::Normal,
+            tag: self.tag,
+            lane: 0,
+        })
+    }
+
+    /// A context for packets.
+    pub fn context(&self, node_ordinal: u32) -> Handle {
+        self.context_of(node_ordinal, Priority::Normal)
+    }
+
+    /// A context for packets, with a priority.
+    pub fn context_of(&self, node_ordinal: u32, priority: Priority) -> Handle {
+        let args = CreateContextVirtual {
+            device: self.device,
+            node_ordinal,
+            engine_affinity: 0,
+            priority,
+            tag: self.tag,
+            lane: 0,
+        };
+        self.kernel.create_context_virtual(args).unwrap()
+    }
+
+    /// Memory in system memory.
+    pub fn allocate(&self, bytes: u64, kind: AllocationKind) -> Allocation {
+        self.create_allocation(bytes, kind, Placement::System)
+    }
+
+    /// Bytes in any place.
+    pub fn allocate_in(&self, bytes: u64, placement: Placement) -> Allocation {
+        self.create_allocation(bytes, AllocationKind::Bulk, placement)
+    }
+
+    fn create_allocation(
+        &self,
+        bytes: u64,
+        kind: AllocationKind,
+        placement: Placement,
+    ) -> Allocation {
+        let args = CreateAllocation { device: self.device, bytes, kind, placement };
+        self.kernel.create_allocation(args).unwrap()
+    }
+
+    /// Bytes that engines and this process share, and their GPU address.
+    pub fn bytes(&self, bytes: u64) -> (Bulk, u64) {
+        let made = self.allocate(bytes, AllocationKind::Bulk);
+        let AllocationMemory::Bulk(memory) = made.memory else { panic!("bytes were asked for") };
+        (memory, made.gpu_va)
+    }
+
+    /// A command buffer in GPU memory: its address, and its length in bytes.
+    pub fn commands(&self, commands: &[Command]) -> (u64, u32) {
+        let mut writer = CommandWriter::new();
+        commands.iter().for_each(|command| writer.push(command));
+        let bytes = writer.to_bytes();
+        let (memory, gpu_va) = self.bytes(bytes.len() as u64);
+        memory.write(0, &bytes).expect("the memory was made for these bytes");
+        (gpu_va, bytes.len() as u32)
+    }
+
+    /// A command buffer for a kernel-mode hardware queue, to be submitted.
+    pub fn command_buffer(
+        &self,
+        queue: &HwQueue,
+        progress_fence_id: u64,
+        commands: &[Command],
+    ) -> SubmitCommandToHwQueue {
+        let (commands_gpu_va, command_bytes) = self.commands(commands);
+        SubmitCommandToHwQueue {
+            hw_queue: queue.handle,
+            progress_fence_id,
+            commands_gpu_va,
+            command_bytes,
+            queued_ns: 0,
+        }
+    }
+
+    /// Submits commands to a kernel-mode hardware queue.
+    pub fn submit(&self, queue: &HwQueue, progress_fence_id: u64, commands: &[Command]) {
+        let args = self.command_buffer(queue, progress_fence_id, commands);
+        self.kernel.submit_command_to_hw_queue(args).unwrap();
+    }
+
+    /// Submits commands to a context for packets.
+    pub fn submit_packet(&self, context: Handle, commands: &[Command]) {
+        let (commands_gpu_va, command_bytes) = self.commands(commands);
+        let args = SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns: 0 };
+        self.kernel.submit_command(args).unwrap();
+    }
+
+    /// Blocks until the queue's progress fence has reached `value`.
+    ///
+    /// # Errors
+    /// The device was lost.
+    pub fn wait_progress(&self, queue: &HwQueue, value: u64) -> Result<(), Status> {
+        self.wait(queue.progress_fence, value)
+    }
+
+    /// Blocks until the queue's progress fence has reached `value`, and asserts that the device is
+    /// still active.
+    pub fn finish(&self, queue: &HwQueue, value: u64) {
+        self.wait_progress(queue, value).unwrap();
+        assert_eq!(self.state(), Ok(DeviceState::Active));
+        assert_eq!(queue.progress_value.load(), value);
+    }
+}
+
+/// One fence and a value, as most calls take them.
+pub fn at(fence: &FenceInstance, value: u64) -> [FenceValue; 1] {
+    [FenceValue { fence: fence.handle, value }]
+}

@@ -1,0 +1,168 @@
+//! A user-mode queue at the call surface: ring, control area and doorbell, each step on its own.
+
+use crate::client::Client;
+use std::sync::Arc;
+use tidegate::calls::{
+    Allocation, AllocationKind, AllocationMemory, Connection, CreateDoorbell, CreateDoorbellFlags,
+    Doorbell, FenceInstance, HwQueue, Kernel, Status,
+};
+use tidegate::d3dukmdt::fence_cell::REACHED;
+use tidegate::gpu_abi::{
+    CONTROL_WORDS, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket, SLOT_BYTES,
+    TraceWords,
+};
+use tidegate::platform::{Bulk, Mapping, Mutex, Page, Word};
+
+/// Slots of the ring.
+const SLOTS: u64 = 64;
+
+/// A user-mode queue with a ring of 64 slots.
+pub struct UserQueue {
+    /// The hardware queue.
+    pub queue: HwQueue,
+    /// Memory of the ring.
+    pub ring: Allocation,
+    /// Memory of the read and write pointers.
+    pub control: Allocation,
+    /// The doorbell.
+    pub doorbell: Doorbell,
+    kernel: Arc<dyn Kernel>,
+    slots: Bulk,
+    pointers: Page,
+    connection: Mutex<Option<Connection>>,
+    written: Word,
+}
+
+impl Client {
+    /// A user-mode queue with its doorbell, not connected.
+    pub fn user_queue(&self, node_ordinal: u32) -> UserQueue {
+        self.with_ring(self.try_hw_queue(node_ordinal, true).unwrap())
+    }
+
+    /// A ring and a doorbell for a queue, not connected.
+    pub fn with_ring(&self, queue: HwQueue) -> UserQueue {
+        UserQueue::new(self, queue)
+    }
+
+    /// A user-mode queue with a connected doorbell.
+    pub fn connected_queue(&self, node_ordinal: u32) -> UserQueue {
+        let queue = self.user_queue(node_ordinal);
+        queue.connect().unwrap();
+        queue
+    }
+}
+
+impl UserQueue {
+    fn new(owner: &Client, queue: HwQueue) -> UserQueue {
+        let ring = owner.allocate(SLOTS * SLOT_BYTES, AllocationKind::Bulk);
+        let control = owner.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
+        let args = CreateDoorbell {
+            hw_queue: queue.handle,
+            ring: ring.handle,
+            control: control.handle,
+            flags: CreateDoorbellFlags::empty(),
+            private_data: Vec::new(),
+        };
+        let doorbell = owner.kernel.create_doorbell(args).unwrap();
+        let (AllocationMemory::Bulk(slots), AllocationMemory::Protocol(pointers)) =
+            (ring.memory.clone(), control.memory.clone())
+        else {
+            panic!("ring and control area are of the kinds that were asked for")
+        };
+        let connection = owner.platform.mutex("a connection", None);
+        let (kernel, written) = (owner.kernel.clone(), owner.platform.page(1).word(0));
+        UserQueue { queue, ring, control, doorbell, kernel, slots, pointers, connection, written }
+    }
+
+    /// The same ring behind another doorbell.
+    pub fn with_doorbell(self, doorbell: Doorbell) -> UserQueue {
+        UserQueue { doorbell, ..self }
+    }
+
+    /// Connects the doorbell.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn connect(&self) -> Result<(), Status> {
+        let connection = self.kernel.connect_doorbell(self.doorbell.handle)?;
+        *self.connection.lock() = Some(connection);
+        Ok(())
+    }
+
+    /// Puts a packet into the ring and publishes the write pointer, without a ring of the doorbell.
+    pub fn put(&self, packet: &RingPacket) {
+        let slot = self.written.fetch_add(1);
+        self.slots.write(slot % SLOTS * SLOT_BYTES, &packet.encode()).unwrap();
+        self.pointers.store(CONTROL_WRITE_WORD, slot + 1);
+    }
+
+    /// Rings with the present write pointer.
+    pub fn ring(&self) {
+        self.ring_at(&self.doorbell.mapping);
+    }
+
+    /// Rings at the secondary address.
+    pub fn ring_secondary(&self) {
+        self.ring_at(self.doorbell.secondary.as_ref().unwrap());
+    }
+
+    /// The doorbell value of an earlier write pointer.
+    pub fn stale(&self, pointer: u64) -> u64 {
+        self.connection.lock().as_ref().map_or(0, |c| c.value_base) + pointer
+    }
+
+    fn ring_at(&self, mapping: &Mapping) {
+        let connection = self.connection.lock().clone();
+        let base = connection.as_ref().map_or(0, |c| c.value_base);
+        mapping.store(DOORBELL_VALUE_WORD, base + self.written.load());
+        if let Some(Connection { hint, .. }) = connection {
+            hint.rung();
+        }
+    }
+
+    /// Puts a packet and rings.
+    pub fn push(&self, packet: &RingPacket) {
+        self.put(packet);
+        self.ring();
+    }
+}
+
+/// The command that stores `value` at `destination`.
+pub fn store(destination: u64, value: u64) -> Command {
+    Command::WriteValue { destination: GpuVa(destination), value }
+}
+
+/// The command that copies 8 bytes.
+pub fn copy_word(destination: u64, source: u64) -> Command {
+    Command::Copy { source: GpuVa(source), destination: GpuVa(destination), bytes: 8 }
+}
+
+/// A ring packet that signals a fence.
+pub fn signal_packet(fence: &FenceInstance, value: u64, log_entry: u32) -> RingPacket {
+    RingPacket::Signal {
+        current_value: GpuVa(fence.current_value_gpu_va),
+        monitored_value: GpuVa(fence.monitored_value_gpu_va),
+        value,
+        fence_handle: fence.handle.0,
+        log_entry,
+        trace: TraceWords::default(),
+    }
+}
+
+/// A ring packet that waits for a fence.
+pub fn wait_packet(fence: &FenceInstance, value: u64, log_entry: u32) -> RingPacket {
+    RingPacket::Wait {
+        current_value: GpuVa(fence.current_value_gpu_va),
+        value,
+        epoch: epoch_of_wait(fence, value),
+        fence_handle: fence.handle.0,
+        log_entry,
+        trace: TraceWords::default(),
+    }
+}
+
+/// What a wait carries so that it latches from its call on.
+fn epoch_of_wait(fence: &FenceInstance, value: u64) -> u64 {
+    let epoch = fence.epoch.as_ref().map_or(0, |word| word.load());
+    if fence.value.get().is_some_and(|now| now >= value) { REACHED } else { epoch }
+}

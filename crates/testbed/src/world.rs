@@ -1,0 +1,213 @@
+//! A machine with one process and one device, and a driver in the middle that records every call
+//! and can be told to misbehave.
+//!
+//! Platform is virtual time unless a test asks for another.
+
+use crate::{ChangeCaps, Client, Hooked};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use tidegate::calls::{FenceInstance, Kernel};
+use tidegate::d3dukmdt::FenceCell;
+use tidegate::ddi::recording::Called;
+use tidegate::ddi::{Driver, InterruptData, OsHandle, Recording};
+use tidegate::dxgkrnl::{InterruptDelivery, Process};
+use tidegate::platform::{RunReport, StepCosts};
+use tidegate::{Machine, MachineConfig, MachineError, Platform};
+
+/// A machine with one process. It derefs to that process's [`Client`].
+pub struct World {
+    client: Client,
+    /// The process, to be closed or terminated.
+    pub process: Arc<Process>,
+    /// The machine. It is dropped after the process, because it stops when its last process ends.
+    pub machine: Machine,
+    /// The driver calls, in order.
+    pub driver: Arc<Recording>,
+    /// The driver calls of the adapter's start.
+    pub start_calls: Vec<Called>,
+    /// The driver in the middle.
+    pub hooked: Arc<Hooked>,
+}
+
+impl Deref for World {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
+}
+
+/// A thread has one machine at a time, and the machine's services end with its run. A machine that
+/// was never run is run here.
+impl Drop for World {
+    fn drop(&mut self) {
+        if !self.platform.is_stopped() {
+            self.machine.run(|| ());
+        }
+    }
+}
+
+/// A machine of the standard kind.
+pub fn world() -> World {
+    world_with(|config| config)
+}
+
+/// The same, changed.
+pub fn world_with(change: impl FnOnce(MachineConfig) -> MachineConfig) -> World {
+    start(change, None).unwrap()
+}
+
+/// A machine whose interrupts run on the raising agent, so that a test can raise them outside of a
+/// run.
+pub fn inline_world() -> World {
+    world_with(inline)
+}
+
+/// Interrupts run on the raising agent.
+pub fn inline(mut config: MachineConfig) -> MachineConfig {
+    config.kernel.interrupts = InterruptDelivery::Inline;
+    config
+}
+
+/// Starts a machine that is configured and declares as asked.
+pub fn start(
+    change: impl FnOnce(MachineConfig) -> MachineConfig,
+    caps: Option<ChangeCaps>,
+) -> Result<World, MachineError> {
+    start_on(Platform::virtual_time(StepCosts::free()), change, caps)
+}
+
+/// A machine of the standard kind on threads.
+pub fn host_world() -> World {
+    start_on(Platform::closed_host(), |config| config, None).unwrap()
+}
+
+/// The same where steps cost time.
+pub fn start_at(
+    costs: StepCosts,
+    change: impl FnOnce(MachineConfig) -> MachineConfig,
+    caps: Option<ChangeCaps>,
+) -> Result<World, MachineError> {
+    start_on(Platform::virtual_time(costs), change, caps)
+}
+
+/// The same on any platform.
+pub fn start_on(
+    platform: Platform,
+    change: impl FnOnce(MachineConfig) -> MachineConfig,
+    caps: Option<ChangeCaps>,
+) -> Result<World, MachineError> {
+    start_around(platform, change, caps, |driver| driver)
+}
+
+/// The same with something else in the place of the reference driver, or around it.
+pub fn start_with(
+    change: impl FnOnce(MachineConfig) -> MachineConfig,
+    caps: Option<ChangeCaps>,
+    layer: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver>,
+) -> Result<World, MachineError> {
+    start_around(Platform::virtual_time(StepCosts::free()), change, caps, layer)
+}
+
+/// The same on any platform.
+pub fn start_around(
+    platform: Platform,
+    change: impl FnOnce(MachineConfig) -> MachineConfig,
+    caps: Option<ChangeCaps>,
+    layer: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver>,
+) -> Result<World, MachineError> {
+    let mut config = MachineConfig::standard(&platform);
+    // Save areas cost calls and bytes, which many tests count. Tests that preempt packets in their
+    // middle switch them on.
+    config.driver.save_areas = false;
+    let config = change(config);
+    let mut drivers = None;
+    let machine = Machine::with_driver(&platform, config, |driver| {
+        let hooked = Hooked::new(&platform, layer(driver), caps);
+        let recording = Recording::new(&platform, hooked.clone());
+        drivers = Some((recording.clone(), hooked));
+        recording
+    })?;
+    let (driver, hooked) = drivers.expect("the machine asked for its driver");
+    let start_calls = driver.take();
+    let process = machine.process("test")?;
+    let kernel: Arc<dyn Kernel> = process.clone();
+    let device = kernel.create_device().map_err(MachineError::Open)?;
+    driver.take();
+    let client = Client::of(&platform, kernel, device);
+    Ok(World { client, process, machine, driver, start_calls, hooked })
+}
+
+impl World {
+    /// The MonitoredValues published since the last look at the calls.
+    pub fn armed(&self) -> Vec<String> {
+        let calls = self.driver.take().into_iter();
+        calls.filter(|c| c.ddi == "UpdateMonitoredValues").map(|c| c.about).collect()
+    }
+
+    /// CurrentValue as the kernel's CPU reaches it. A store there is a GPU signal without an
+    /// interrupt.
+    pub fn current_word(&self, fence: &FenceInstance) -> FenceCell {
+        self.signal(fence, fence.value.load());
+        let kept = self.hooked.told().current.pop().unwrap().0;
+        kept.current_value.expect("the kernel reaches a DEFAULT fence")
+    }
+
+    /// The kernel's handle of the native fence made last.
+    pub fn last_os_handle(&self) -> OsHandle {
+        self.hooked.told().fences.last().unwrap().0
+    }
+
+    /// A process beside the world's own, on the same machine.
+    pub fn client(&self, name: &str) -> Client {
+        Client::open(&self.machine, name).tagged(7)
+    }
+
+    /// Sleeps for `ns` of modelled time.
+    pub fn pass(&self, ns: u64) {
+        self.platform.sleep_until(self.platform.now().after(ns));
+    }
+
+    /// Runs `main` as the application to its end. Asserts that no agent panicked or stayed blocked,
+    /// and that no contract was broken.
+    pub fn run(self, main: impl FnOnce(&World) + Send + 'static) -> Arc<World> {
+        let (world, report) = self.run_to_report(main);
+        assert!(report.completed(), "{report:?}");
+        assert_eq!(world.machine.adapter().bug_checks(), []);
+        assert_eq!(world.machine.driver().violations(), []);
+        world
+    }
+
+    /// Runs `main` as the application.
+    pub fn run_to_report(
+        self,
+        main: impl FnOnce(&World) + Send + 'static,
+    ) -> (Arc<World>, RunReport) {
+        let world = Arc::new(self);
+        let own = world.clone();
+        let report = world.machine.run(move || main(&own));
+        (world, report)
+    }
+}
+
+/// An interrupt that says which fences were signalled.
+pub fn signalled(fences: &[OsHandle]) -> InterruptData {
+    native_signalled(Some(fences.to_vec()), false)
+}
+
+/// An interrupt of the signalled kind without a hardware queue.
+pub fn native_signalled(fences: Option<Vec<OsHandle>>, legacy: bool) -> InterruptData {
+    InterruptData::NativeFenceSignaled {
+        node_ordinal: 0,
+        engine_ordinal: 0,
+        fences,
+        hw_queue: None,
+        evaluate_legacy_monitored_fences: legacy,
+    }
+}
