@@ -26,7 +26,8 @@ use tidegate_ddi::{
     HwContextLoss, InterruptData, InterruptService, OsHandle, PageFault, Passive, Status,
 };
 use tidegate_platform::{
-    Agent, CpuTime, Mutex, PhysicalAddress, Platform, ServiceHandle, Step, Turn, WakeWord, Word,
+    Agent, CpuTime, Event, Mutex, PhysicalAddress, Platform, ServiceHandle, Step, Turn, WaitEnd,
+    WakeWord, Word,
 };
 use tidegate_trace::{Kind, NameId, Record};
 
@@ -95,6 +96,8 @@ struct Reports {
     ignored: u64,
     /// The adapter has stopped: nothing takes what is reported.
     closed: bool,
+    /// Set when reports were taken; `None` while no reset waits for one.
+    taken: Option<Event>,
     /// When the oldest one was reported, and how many deferred routines had run by then; kept where
     /// the supervisor is there.
     since: Option<(CpuTime, u64)>,
@@ -307,7 +310,10 @@ fn native(adapter: &Adapter, engine: EngineId, named: Named<'_>, legacy: bool) -
 
 // spec: NF-130
 fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
-    let reported = std::mem::take(&mut adapter.dpc.reported.lock().list);
+    let (reported, taken) = {
+        let mut reports = adapter.dpc.reported.lock();
+        (std::mem::take(&mut reports.list), reports.taken.clone())
+    };
     for data in reported {
         match data {
             Reported::DmaCompleted { engine, fence_id } => {
@@ -357,6 +363,19 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
             Reported::Stopped => adapter.lose_all_devices(),
         }
     }
+    taken.iter().for_each(|event| event.set(Step::ThreadWake));
+}
+
+/// Waits until reports that were taken have made `is_over` true, until the deadline at most. One
+/// agent at a time waits: the one that resets an engine.
+pub(crate) fn wait_for_reports(adapter: &Adapter, deadline: CpuTime, is_over: impl Fn() -> bool) {
+    let taken = adapter.platform.event(false);
+    adapter.dpc.reported.lock().taken = Some(taken.clone());
+    while !is_over()
+        && taken.wait_for(Some(deadline), "the answer to a preemption request") == WaitEnd::Woken
+    {
+    }
+    adapter.dpc.reported.lock().taken = None;
 }
 
 /// Takes reports that stand untaken for half of the timeout delay. The driver did not call

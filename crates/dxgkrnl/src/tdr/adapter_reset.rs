@@ -29,7 +29,7 @@ pub(super) fn reset(
     let busy = sched::stop_all_engines(adapter);
     // 2. The driver resets the hardware, alone with it.
     let alone = |call: &mut dyn FnMut() -> Result<(), tidegate_calls::Status>| {
-        adapter.threads.alone(config.ddi_delay_ns, call).ok_or(BugCheck::StuckInDriver)
+        adapter.threads.exclusive(config.ddi_delay_ns, call).ok_or(BugCheck::StuckInDriver)
     };
     let (reset, blame) =
         naming(adapter, || alone(&mut || adapter.driver().reset_from_timeout(&Passive::enter())));
