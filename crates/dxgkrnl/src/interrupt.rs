@@ -16,8 +16,10 @@ use crate::fence::Fence;
 use crate::fence::{Meant, Named};
 use crate::memory::context_allocation;
 use crate::page_fault::HwQueueFault;
+use crate::recovery::detect::report_finding;
+use crate::recovery::{TimeoutCause, device_loss};
 use crate::stats::Count;
-use crate::{display, doorbell, fence, page_fault, power, recovery, sched, suspend, tdr};
+use crate::{display, doorbell, fence, page_fault, power, sched, suspend};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::EngineState;
 use tidegate_ddi::doorbell::DisconnectReason;
@@ -220,7 +222,7 @@ impl Callbacks for KernelCallbacks {
         loss: HwContextLoss,
     ) -> Result<(), Status> {
         let adapter = self.adapter().ok_or(Status::DEVICE_REMOVED)?;
-        tdr::invalidated(&adapter, context, loss)
+        adapter.recovery.invalidated(&adapter, context, loss)
     }
 }
 
@@ -327,7 +329,7 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
                 );
             }
             Reported::DmaFaulted { engine, fence_id, fault } => {
-                recovery::dma_faulted(adapter, engine, fence_id, fault)
+                device_loss::dma_faulted(adapter, engine, fence_id, fault)
             }
             Reported::Vsync { target, address } => display::vsync(adapter, target, address),
             // spec: MF-026
@@ -349,11 +351,7 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
             Reported::EngineState { engine, new_state } => match new_state {
                 // spec: UMS-053
                 EngineState::Hung => {
-                    tdr::engine_hangs(
-                        adapter,
-                        engine,
-                        format!("{engine} made no progress, says its driver"),
-                    );
+                    report_finding(adapter, TimeoutCause::EngineReportedHung { engine });
                 }
                 EngineState::TransitionToF1 => power::engine_is_idle(adapter, engine),
                 EngineState::Active => {}
@@ -429,7 +427,7 @@ pub(crate) fn flush(adapter: &Adapter) {
 /// Counts a signalled interrupt.
 fn served(adapter: &Adapter, released: bool) {
     adapter.count(Count::fence_interrupts);
-    adapter.stir_watch();
+    adapter.watch_for_hangs();
     if !released {
         adapter.count(Count::spurious_fence_interrupts);
     }

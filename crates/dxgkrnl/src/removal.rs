@@ -36,7 +36,7 @@ impl Adapter {
         }
         // 1. Nothing begins on the adapter: no call, no recovery. A recovery that is under way is
         //    over first.
-        self.tdr.wait_for_recovery(|| self.begin_removal());
+        self.recovery.between_recoveries(|| self.begin_removal());
         // A thread that waits for a vertical sync waits for the hardware.
         if let Some(display) = &self.display {
             display.forget();
@@ -50,7 +50,7 @@ impl Adapter {
             // spec: PRE-093
             self.lose_all_processes_devices(&DeviceState::Removed);
             // No answer of the hardware is waited for.
-            suspend::settle_all(self, |_| true);
+            suspend::acknowledge_all(self, |_| true);
             sched::end_kernel_s_packets(self);
             sched::end_all_packets(self);
             // 4. For each process and each of its queues: doorbell and queue are destroyed, and
@@ -112,7 +112,7 @@ impl Adapter {
 
     fn stop_agents(&self) {
         self.timer.stop();
-        self.tdr.forget();
+        self.recovery.forget();
         let worker = self.interrupt_worker.lock().take();
         if let Some(worker) = worker {
             worker.stop();
