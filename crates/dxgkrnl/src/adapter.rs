@@ -22,15 +22,16 @@ use crate::fence::residency::Residency;
 use crate::fence::storage::Grave;
 use crate::hwqueue::{HwQueue, HwQueueTable};
 use crate::interrupt::{self, DpcQueue};
+use crate::lock_order::LOCK_ORDER;
 use crate::memory::{AddressSpace, ContextAllocations, LocalMemory};
 use crate::power::{Power, WakeDevice};
 use crate::process::Process;
-use crate::recovery::Recovery;
 use crate::registry::Registry;
 use crate::sched::idle::IdleContexts;
 use crate::sched::{FenceOperations, Limits, VidSch};
 use crate::stats::{Census, Count};
 use crate::supervisor;
+use crate::tdr::Tdr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Deref;
@@ -103,7 +104,7 @@ pub struct Adapter {
     /// Adapters whose common doorbell its driver was given, by ordinal.
     pub(crate) peers: Mutex<BTreeSet<u32>>,
     pub(crate) power: Arc<Power>,
-    pub(crate) recovery: Recovery,
+    pub(crate) tdr: Tdr,
     /// Processes that have it open.
     pub(crate) processes: Mutex<Vec<Weak<Process>>>,
     /// One removal at a time; held over all of it.
@@ -122,6 +123,7 @@ impl Adapter {
     ) -> Result<Arc<Adapter>, StartError> {
         let level = Passive::enter();
         config.tdr.check()?;
+        platform.set_lock_order(LOCK_ORDER);
         // 1. Which contract is it written for?
         let version = driver.ddi_version();
         let (oldest, newest) = (entry::OLDEST, entry::NEWEST);
@@ -185,7 +187,7 @@ impl Adapter {
             gpu_clock_zero: OnceLock::new(),
             dpc: DpcQueue::new(platform),
             peers: platform.mutex("peers of an adapter", BTreeSet::new()),
-            recovery: Recovery::new(platform, &config.tdr),
+            tdr: Tdr::new(platform, &config.tdr),
             processes: platform.mutex("processes of an adapter", Vec::new()),
             removing: platform.mutex("removal of an adapter", ()),
             interrupt_worker: platform.mutex("interrupt worker", None),

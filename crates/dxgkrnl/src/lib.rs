@@ -13,15 +13,8 @@
 //! do) · `declaration` (what the driver says it is) · `entry` (which of its entries may be called)
 //! · `error`.
 //!
-//! Locks. A removal takes its lock before every other. Guards of policy state (`Mutex::lock`) are
-//! never held over a DDI call, a callback or a wake: decide, drop, call, take, apply. Locks that
-//! order calls (`Mutex::lock_device`) may be, and are taken in this order: joining of a
-//! cross-adapter fence → moves of fence storage → page tables of a process, or CPU updates of a
-//! fence → interrupt lock. Who takes the power takes the doorbell transition inside. The transition
-//! otherwise, and the reading of fence logs, are taken alone: a log is mapped before its reading,
-//! and unmapped after it. Suspensions of a context may be taken inside any of them but the
-//! interrupt lock: a DDI call may be the one that wakes the device. A guard of policy state may be
-//! taken inside any of them.
+//! Locks are ordered by `lock_order`. Guards of policy state (`Mutex::lock`) are never held over a
+//! DDI call, a callback or a wake: decide, drop, call, take, apply.
 //!
 //! It does not know what a packet or a page table entry looks like: that is between the user-mode
 //! and the kernel-mode driver.
@@ -38,6 +31,7 @@ mod fence;
 mod handle;
 mod hwqueue;
 mod interrupt;
+mod lock_order;
 mod memory;
 mod objects;
 mod page_fault;
@@ -52,6 +46,7 @@ mod signal;
 mod stats;
 mod supervisor;
 mod suspend;
+mod tdr;
 mod teardown;
 mod timer;
 
@@ -66,10 +61,7 @@ pub use error::{BugCheck, StartError};
 pub use fence::log::LogTimeFault;
 pub use memory::LocalMemoryUse;
 pub use process::Process;
-pub use recovery::{
-    HeldBack, Promotion, RecoveryHook, RecoveryOutcome, RecoveryReason, RecoveryReport,
-    TimeoutCause, WorkAtReset,
-};
 pub use sched::FenceOperations;
 pub use stats::{Census, FenceRewind, KernelStats, LostSignal};
 pub use suspend::Suspended;
+pub use tdr::{HeldBack, RecoveryHook, RecoveryOutcome, RecoveryReport, WorkAtReset};

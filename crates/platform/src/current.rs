@@ -14,12 +14,14 @@ thread_local! {
 pub(crate) struct Belongings {
     pub(crate) name: String,
     guards: u32,
+    /// Locks that are held, in the order in which they were taken. Kept in debug builds.
+    locks: Vec<HeldLock>,
     pub(crate) recorder: Option<Recorder>,
 }
 
 impl Belongings {
     const fn nobody() -> Belongings {
-        Belongings { name: String::new(), guards: 0, recorder: None }
+        Belongings { name: String::new(), guards: 0, locks: Vec::new(), recorder: None }
     }
 
     pub(crate) fn named(name: String) -> Belongings {
@@ -77,6 +79,39 @@ pub fn assert_no_guards(what: &str) {
         "agent '{}' holds {held} lock(s) over {what}: decide, drop, call, take, apply",
         name()
     );
+}
+
+/// A lock that an agent holds.
+#[derive(Clone, Copy)]
+struct HeldLock {
+    address: usize,
+    name: &'static str,
+    rank: Option<u32>,
+}
+
+/// The calling agent is about to take a lock. Panics when it holds a lock that stands behind this
+/// one in the platform's lock order.
+pub(crate) fn lock_taken(address: usize, name: &'static str, rank: Option<u32>) {
+    let held = with(|m| {
+        let inner = m.locks.iter().find(|held| rank.is_some() && held.rank >= rank).copied();
+        m.locks.push(HeldLock { address, name, rank });
+        inner
+    });
+    if let Some(held) = held {
+        panic!(
+            "agent '{}' takes the lock '{name}' while it holds '{}', against the lock order",
+            self::name(),
+            held.name
+        );
+    }
+}
+
+pub(crate) fn lock_dropped(address: usize) {
+    with(|m| {
+        if let Some(at) = m.locks.iter().rposition(|held| held.address == address) {
+            m.locks.remove(at);
+        }
+    });
 }
 
 pub(crate) fn with_recorder<R>(f: impl FnOnce(&mut Recorder) -> R) -> R {

@@ -45,7 +45,7 @@ pub use sync::{Event, EventId, Mutex, MutexGuard, WaitEnd, WakeWord};
 pub use time::{CpuTime, Step, StepCosts};
 pub use world::RunReport;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tidegate_trace::ClockName;
 
 /// Which of the three back ends a [`Platform`] is.
@@ -70,6 +70,7 @@ pub(crate) struct Inner {
     pub(crate) host: host::Host,
     pub(crate) tracing: tracing::Tracing,
     pub(crate) world: Option<world::WorldId>,
+    lock_order: OnceLock<&'static [&'static str]>,
 }
 
 impl Platform {
@@ -120,7 +121,13 @@ impl Platform {
             PlatformKind::Virtual => ClockName::Virtual,
             PlatformKind::Explored => ClockName::Steps,
         };
-        let inner = Inner { kind, host, tracing: tracing::Tracing::new(clock), world };
+        let inner = Inner {
+            kind,
+            host,
+            tracing: tracing::Tracing::new(clock),
+            world,
+            lock_order: OnceLock::new(),
+        };
         Platform { inner: Arc::new(inner) }
     }
 
@@ -201,6 +208,18 @@ impl Platform {
     /// A zeroed run of bulk bytes.
     pub fn bulk(&self, bytes: usize) -> Bulk {
         Bulk::new(self, bytes)
+    }
+
+    /// Names locks from the outermost to the innermost, once, before they are made. In debug
+    /// builds an agent that takes a lock of the list while it holds the same or a later one panics
+    /// with the names of both. Locks that are not in the list are not ordered.
+    pub fn set_lock_order(&self, order: &'static [&'static str]) {
+        let _first = self.inner.lock_order.set(order);
+    }
+
+    fn lock_rank(&self, name: &str) -> Option<u32> {
+        let order = self.inner.lock_order.get().filter(|_| cfg!(debug_assertions))?;
+        order.iter().position(|other| *other == name).map(|at| at as u32)
     }
 
     /// A mutex with a name for panics and reports.

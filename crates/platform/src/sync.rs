@@ -29,6 +29,8 @@ pub struct Mutex<T> {
     name: &'static str,
     /// Number in the explored world; 0 elsewhere.
     id: u32,
+    /// Place in the platform's lock order.
+    rank: Option<u32>,
     owner: AtomicU64,
     value: std::sync::Mutex<T>,
 }
@@ -41,6 +43,7 @@ impl<T> Mutex<T> {
             platform: platform.clone(),
             name,
             id,
+            rank: platform.lock_rank(name),
             owner: AtomicU64::new(0),
             value: std::sync::Mutex::new(value),
         }
@@ -84,6 +87,9 @@ impl<T> Mutex<T> {
             current::name(),
             self.name
         );
+        if cfg!(debug_assertions) {
+            current::lock_taken(self.key(), self.name, self.rank);
+        }
         let guard = match self.platform.kind() {
             PlatformKind::Host => self.value.lock().unwrap_or_else(PoisonError::into_inner),
             PlatformKind::Virtual => self.lock_virtual(),
@@ -128,6 +134,9 @@ impl<T> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
         self.mutex.owner.store(0, Ordering::Relaxed);
         self.guard = None;
+        if cfg!(debug_assertions) {
+            current::lock_dropped(self.mutex.key());
+        }
         if self.counted {
             current::guard_dropped();
         }

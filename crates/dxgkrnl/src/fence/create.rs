@@ -18,7 +18,6 @@ use tidegate_calls::{Handle, NativeFenceType, Status, SyncObjectFlags};
 use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::fence::{CreateNativeFence, OpenNativeFence};
 use tidegate_ddi::{DriverHandle, OsHandle, Passive, VidSchCaps};
-use tidegate_platform::Step;
 
 /// What a fence is made with.
 pub(crate) struct CreateFence<'a> {
@@ -377,6 +376,5 @@ fn end(fence: &Arc<Fence>) {
     let mapped = std::mem::take(&mut *fence.mappings.lock());
     drop(mapped);
     // Last: a removal stops the driver when no fence is left.
-    let emptied = fence.adapter.fences.lock().remove(fence.os_handle);
-    emptied.iter().for_each(|event| event.set(Step::ThreadWake));
+    fence.adapter.fences.lock().remove(fence.os_handle);
 }

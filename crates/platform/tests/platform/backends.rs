@@ -122,6 +122,27 @@ fn a_mutex_excludes_and_names_who_takes_it_twice() {
     }
 }
 
+#[test]
+fn a_lock_is_taken_inside_those_before_it_in_the_order() {
+    for make in platforms() {
+        let platform = make();
+        platform.set_lock_order(&["outer", "inner"]);
+        let locks = std::sync::Arc::new((platform.mutex("outer", ()), platform.mutex("inner", ())));
+        let in_order = locks.clone();
+        let report = platform.run(move || {
+            let _outer = in_order.0.lock();
+            let _inner = in_order.1.lock();
+        });
+        assert!(report.completed(), "{report:?}");
+        let report = platform.run(move || {
+            let _inner = locks.1.lock();
+            let _outer = locks.0.lock();
+        });
+        let panic = "takes the lock 'outer' while it holds 'inner', against the lock order";
+        assert!(report.panics[0].contains(panic), "{report:?}");
+    }
+}
+
 struct Echo {
     bell: Word,
     seen: Word,

@@ -1,0 +1,137 @@
+//! The order of the kernel's locks, from the outermost to the innermost, by their names.
+//!
+//! Invariants: an agent takes a lock only while every lock that it holds stands before it in
+//! [`LOCK_ORDER`]; debug builds check this at run time. No two locks of one name are held together,
+//! so no two adapters' locks are. The first group orders calls and is held over DDI calls
+//! (`Mutex::lock_device`). The second guards policy state; nothing is called while it is held. The
+//! last group are leaves: nothing is taken inside them.
+
+/// Names of locks, as they are made with `Platform::mutex`.
+pub(crate) const LOCK_ORDER: &[&str] = &[
+    // Order calls.
+    "removal of an adapter",
+    "recovery of an adapter",
+    "who takes the power",
+    "mapping of a shareable fence",
+    "joining a cross-adapter fence",
+    "moves of fence storage",
+    "the paging context",
+    "doorbell transition",
+    "who gives the power",
+    "reading of fence logs",
+    "idle contexts",
+    "system process",
+    "page tables",
+    "CPU updates of a fence",
+    "suspensions of a context",
+    "alone with the driver",
+    "interrupt lock",
+    // Guard policy state.
+    "handle table",
+    "local memory",
+    "display of an adapter",
+    "VidSch",
+    "devices",
+    "contexts",
+    "hardware contexts",
+    "hardware queues",
+    "doorbells",
+    "fence table",
+    "parts of a context",
+    "priorities of a context",
+    // Leaves.
+    "a broadcast signal",
+    "a CPU wait",
+    "a doorbell",
+    "a last use",
+    "a paging queue",
+    "a part in use",
+    "a patched part",
+    "a queued flip",
+    "bug checks",
+    "context allocations",
+    "context allocations of devices",
+    "device state",
+    "faults in fence logs",
+    "faults of a driver",
+    "fence log reader",
+    "fence pages",
+    "fence pages of other affinities",
+    "fence rewinds",
+    "fence storage in local memory",
+    "holders of a fence",
+    "interrupt worker",
+    "last relay of a cross-adapter fence",
+    "link of a cross-adapter fence",
+    "lost signals",
+    "mappings of a fence",
+    "mappings of fence storage",
+    "mappings of shareable fences",
+    "members of a cross-adapter fence",
+    "mode of fence logs",
+    "openers of a fence",
+    "peers of an adapter",
+    "place of a fence log",
+    "place of an allocation",
+    "place of fence storage",
+    "power",
+    "priority of a context",
+    "processes of an adapter",
+    "references of an allocation",
+    "reported interrupts",
+    "segments of fence storage",
+    "suspension of a context",
+    "the rings of a doorbell",
+    "timeouts",
+    "timer",
+    "value of a 32-bit fence",
+    "victims",
+    "waiters of a fence",
+    "what a process stands on",
+    "who is alone with the driver",
+    "who may signal through a mapping",
+];
+
+/// Locks that have no place: a broadcast holds those of several hardware queues, in the order of
+/// the queues' handles.
+#[cfg(test)]
+const UNORDERED: [&str; 1] = ["a hardware queue"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    /// The names of the locks that the sources below `folder` make.
+    fn made_in(folder: &Path, names: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if path.is_dir() {
+                made_in(&path, names);
+                continue;
+            }
+            if path.ends_with(file!().rsplit('/').next().unwrap()) {
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            for rest in text.split(".mutex(").skip(1) {
+                if let Some(name) = rest.trim_start().strip_prefix('"') {
+                    names.insert(name.split('"').next().unwrap().to_owned());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_lock_of_the_kernel_has_one_place_in_the_order() {
+        let mut made = BTreeSet::new();
+        made_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut made);
+        let ordered: BTreeSet<String> = LOCK_ORDER.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(ordered.len(), LOCK_ORDER.len(), "a name stands twice");
+        UNORDERED.iter().for_each(|name| assert!(made.remove(*name), "no lock '{name}'"));
+        let differs: Vec<&String> = made.symmetric_difference(&ordered).collect();
+        assert!(differs.is_empty(), "not made, or not ordered: {differs:?}");
+    }
+}
