@@ -31,9 +31,9 @@ pub fn check(root: &Path) -> Result<(), String> {
     };
     let features = [
         "--package",
-        "tidegate-workload",
+        "tidegate-runner",
         "--features",
-        "tidegate-workload/columns",
+        "tidegate-runner/columns",
         "--lib",
         "columns",
     ];

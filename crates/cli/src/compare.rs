@@ -11,13 +11,13 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate::RunResult;
+use tidegate::runner::cost::CostModel;
+use tidegate::runner::ranking::{self, Measurement, Ranking, RingSpace};
+use tidegate::runner::report::{self, Report};
+use tidegate::runner::verdict::{self, Account, Grade, ModelVerdict, Trust, Verdict};
 use tidegate::trace::compare_page::{self, ComparePage, ComparedModel};
-use tidegate::workload::cost::CostModel;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::{Submission, Workload};
-use tidegate::workload::ranking::{self, Measurement, Ranking, RingSpace};
-use tidegate::workload::report::{self, Report};
-use tidegate::workload::verdict::{self, Account, Grade, ModelVerdict, Trust, Verdict};
 use tidegate::workload::what_if::WhatIf;
 
 /// Where the page goes when `--html` says nothing else.

@@ -8,8 +8,8 @@ use crate::streams::outln;
 use crate::tables::{align_numbers, duration, table};
 use crate::{BadInput, End};
 use std::path::Path;
-use tidegate::workload::diff::{Diff, DiffRow, Figures, Side, diff};
-use tidegate::workload::kernels::Table;
+use tidegate::runner::diff::{Diff, DiffRow, Figures, Side, diff};
+use tidegate::runner::kernels::Table;
 
 /// `tidegate diff`.
 pub(crate) fn command(arguments: &arguments::Diff) -> Result<End, BadInput> {

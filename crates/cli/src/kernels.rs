@@ -4,7 +4,7 @@ use crate::tables::{align_numbers, duration, table};
 use crate::{BadInput, output};
 use comfy_table::Table;
 use std::path::Path;
-use tidegate::workload::kernels::{KernelRow, NameRow, write_csv};
+use tidegate::runner::kernels::{KernelRow, NameRow, write_csv};
 
 /// Columns that a name takes in a table; C++ names are cut in the middle, where they say least.
 const NAME_WIDTH: usize = 40;
@@ -36,7 +36,7 @@ pub(crate) fn check_format(path: &Path) -> Result<(), BadInput> {
 pub(crate) fn write(path: &Path, rows: &[KernelRow]) -> Result<(), BadInput> {
     #[cfg(feature = "columns")]
     if is_parquet(path) {
-        return output::write(path, |out| tidegate::workload::columns::write_parquet(rows, out));
+        return output::write(path, |out| tidegate::runner::columns::write_parquet(rows, out));
     }
     output::write(path, |out| write_csv(rows, out))
 }

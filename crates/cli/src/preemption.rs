@@ -5,7 +5,7 @@
 use clap::Args;
 use std::str::FromStr;
 use tidegate::PreemptionChoice;
-use tidegate::workload::runner::HangAt;
+use tidegate::runner::HangAt;
 
 /// How engines are preempted, and what becomes of those that do not answer.
 #[derive(Args, Clone, Debug, Default)]

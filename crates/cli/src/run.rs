@@ -9,14 +9,14 @@ use crate::tables;
 use crate::{BadInput, End};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tidegate::runner::cost::{self, CostModel};
+use tidegate::runner::kernels::{Table, summary};
+use tidegate::runner::report::Report;
+use tidegate::runner::{Outcome, Picture, submission_of};
 use tidegate::trace::{self, Trace};
-use tidegate::workload::cost::{self, CostModel};
 use tidegate::workload::expect::Clock;
-use tidegate::workload::kernels::{Table, summary};
 use tidegate::workload::model::{Submission, Workload};
 use tidegate::workload::recording;
-use tidegate::workload::report::Report;
-use tidegate::workload::runner::{Outcome, Picture, submission_of};
 use tidegate::{Platform, RunRequest, RunResult, run_workload, workload};
 
 /// What `compare` runs when it is given nothing: the ring buffer, and the file that it is.

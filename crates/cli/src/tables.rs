@@ -3,11 +3,11 @@
 use crate::compare::WhatIfRow;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, TableComponent, presets};
 use std::io::IsTerminal;
-use tidegate::workload::MetricRow;
-use tidegate::workload::ranking::{Relation, relation};
-use tidegate::workload::recovery::{EngineRow, Fate};
-use tidegate::workload::report::Report;
-use tidegate::workload::verdict::{Account, Part, durations};
+use tidegate::runner::MetricRow;
+use tidegate::runner::ranking::{Relation, relation};
+use tidegate::runner::recovery::{EngineRow, Fate};
+use tidegate::runner::report::Report;
+use tidegate::runner::verdict::{Account, Part, durations};
 
 /// A duration with three significant digits and a unit.
 pub(crate) fn duration(ns: u64) -> String {

@@ -2,59 +2,10 @@
 //! the descriptions from which devices, queues and buffers are made. It decides nothing.
 
 use std::fmt;
-use std::str::FromStr;
 use tidegate_calls::Priority;
 
+pub use tidegate_d3dukmdt::{Submission, UnknownSubmission};
 pub use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
-
-// spec: UMS-003
-/// How a queue's work reaches its engine. Chosen for each queue; queues of all three share engines
-/// and fences.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Submission {
-    /// Contexts with a software queue in the scheduler; waits are held on the CPU, packets handed
-    /// to the engine.
-    Packet,
-    /// Hardware queues fed by kernel calls; waits and signals are software commands of the
-    /// scheduler.
-    Hardware,
-    /// Ring and doorbell: no kernel call per submission. Takes native fences only.
-    User,
-}
-
-impl Submission {
-    /// All three, in the order in which they are compared.
-    pub const ALL: [Submission; 3] = [Submission::Packet, Submission::Hardware, Submission::User];
-
-    /// The word used in files, tables and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Submission::Packet => "packet",
-            Submission::Hardware => "hardware",
-            Submission::User => "user",
-        }
-    }
-}
-
-impl fmt::Display for Submission {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// A word that names no submission model.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no submission model is called '{0}'; use packet, hardware or user")]
-pub struct UnknownSubmission(pub String);
-
-impl FromStr for Submission {
-    type Err = UnknownSubmission;
-
-    fn from_str(word: &str) -> Result<Submission, UnknownSubmission> {
-        let found = Submission::ALL.into_iter().find(|s| s.name() == word);
-        found.ok_or_else(|| UnknownSubmission(word.to_owned()))
-    }
-}
 
 bitflags::bitflags! {
     /// What a fence is made for (D3D12_FENCE_FLAGS).

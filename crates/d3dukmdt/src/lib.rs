@@ -12,6 +12,7 @@ pub mod low_half;
 mod page_fault;
 mod preemption;
 mod status;
+mod submission;
 
 pub use display::{MAX_SURFACE_PIXELS, PixelFormat, Surface};
 pub use doorbell::{DoorbellStatus, RingHint};
@@ -20,6 +21,7 @@ pub use fence_cell::{FenceCell, FenceWait};
 pub use page_fault::{FaultErrorCode, GeneralErrorCode, PageFaultFlags, RenderPipelineStage};
 pub use preemption::{ComputePreemption, GraphicsPreemption};
 pub use status::Status;
+pub use submission::{Submission, UnknownSubmission};
 pub use tidegate_wddm_abi::d3dukmdt::{
     DOORBELL_PRIVATE_DATA_BYTES, MAX_BROADCAST_CONTEXTS, MAX_OBJECTS_SIGNALED,
     MAX_OBJECTS_WAITED_ON, NATIVE_FENCE_PRIVATE_DATA_BYTES,

@@ -56,6 +56,7 @@ pub use tidegate_kmd as kmd;
 pub use tidegate_platform as platform;
 pub use tidegate_platform::Platform;
 pub use tidegate_programs as programs;
+pub use tidegate_runner as runner;
 pub use tidegate_softgpu as softgpu;
 pub use tidegate_trace as trace;
 pub use tidegate_workload as workload;

@@ -11,16 +11,16 @@ use tidegate_dxgkrnl::{RecoveryOutcome, RecoveryReport, WorkAtReset};
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_kmd::DoorbellModel;
 use tidegate_platform::{Mutex, Platform};
+use tidegate_runner::cost::{self, CostModel};
+use tidegate_runner::recovery::{EngineRow, FenceAt, Times};
+use tidegate_runner::{
+    self as runner, DisplayCounters, HangAt, MachineCounters, MachineProbe, NodeNeeds, Outcome,
+    PendingWait, Picture, Progress, QueueCounters, RecoveredWork, Recovery, RunOptions,
+};
 use tidegate_softgpu::{NodeStats, Spread, WorkRates};
 use tidegate_trace::Trace;
-use tidegate_workload::cost::{self, CostModel};
 use tidegate_workload::expect::Clock;
 use tidegate_workload::model::{Submission, Workload};
-use tidegate_workload::recovery::{EngineRow, FenceAt, Times};
-use tidegate_workload::runner::{
-    self, DisplayCounters, HangAt, MachineCounters, MachineProbe, NodeNeeds, Outcome, PendingWait,
-    Picture, Progress, QueueCounters, RecoveredWork, Recovery, RunOptions,
-};
 
 /// What to run, and how.
 #[derive(Clone)]

@@ -13,8 +13,7 @@ use std::sync::Arc;
 
 use crate::expression::Constants;
 use crate::model::{
-    CommandKind, Engine, FenceId, FenceWait, Op, OpKind, QueueId, QueueRef, Ref, Span, Thread,
-    Workload,
+    CommandKind, Engine, FenceId, FenceWait, Op, OpKind, QueueId, Ref, Span, Thread, Workload,
 };
 
 /// A question.
@@ -102,23 +101,13 @@ impl WhatIf {
     }
 }
 
-/// The queue of an operation that queues something.
-fn queue_of(op: &OpKind) -> Option<&QueueRef> {
-    match op {
-        OpKind::Submit { queue, .. }
-        | OpKind::Signal { queue, .. }
-        | OpKind::Wait { queue, .. } => Some(queue),
-        _ => None,
-    }
-}
-
 /// Merges or splits the streams that have work, so that there are `streams` of them.
 fn streams_of(workload: &mut Workload, streams: u32) -> Result<(), String> {
     let mut fed: Vec<QueueId> = Vec::new();
     let mut feeders = 0;
     for thread in &workload.threads {
         let mut feeds = false;
-        for queue in thread.body.iter().filter_map(|op| queue_of(&op.kind)) {
+        for queue in thread.body.iter().filter_map(|op| op.kind.queue()) {
             feeds = true;
             if !fed.contains(&queue.first) {
                 fed.push(queue.first);
@@ -261,8 +250,7 @@ fn wait_on_streams(ops: &[Op]) -> Vec<Op> {
                 continue;
             }
             kind => {
-                if let Some(queue) = queue_of(kind).filter(|queue| !waiting.contains(&queue.first))
-                {
+                if let Some(queue) = kind.queue().filter(|queue| !waiting.contains(&queue.first)) {
                     waiting.push(queue.first);
                     for wait in &pending {
                         let (fence, value) = (wait.fence.clone(), wait.value.clone());

@@ -30,7 +30,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("d3d12", &["calls", "gpu-abi", "d3dukmdt", "platform", "trace"]),
     ("d3dkmt", &["calls", "d3dukmdt", "platform", "trace", "wddm-abi"]),
     ("service", &["calls", "dxgkrnl", "d3dukmdt", "platform", "trace"]),
-    ("workload", &["d3d12", "calls", "gpu-abi", "d3dukmdt", "platform", "programs", "trace"]),
+    ("workload", &["d3dukmdt", "trace"]),
+    ("runner", &["workload", "d3d12", "platform", "programs", "trace"]),
     ("tidegate", BELOW_THE_FACADE),
     ("testbed", WITH_THE_FACADE),
     ("scenarios", WITH_THE_TESTBED),
@@ -41,12 +42,12 @@ const LAYERS: &[(&str, &[&str])] = &[
 
 const BELOW_THE_FACADE: &[&str] = &[
     "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer",
-    "dxgkrnl", "kmd", "d3d12", "service", "workload",
+    "dxgkrnl", "kmd", "d3d12", "service", "workload", "runner",
 ];
 
 const WITH_THE_FACADE: &[&str] = &[
     "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer",
-    "dxgkrnl", "kmd", "d3d12", "service", "workload", "tidegate",
+    "dxgkrnl", "kmd", "d3d12", "service", "workload", "runner", "tidegate",
 ];
 
 const WITH_THE_TESTBED: &[&str] = &[
@@ -68,6 +69,7 @@ const WITH_SCENARIOS: &[&str] = &[
     "d3d12",
     "service",
     "workload",
+    "runner",
     "tidegate",
     "testbed",
     "scenarios",

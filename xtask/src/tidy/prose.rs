@@ -48,6 +48,7 @@ const NOT_YET: &[&str] = &[
     "crates/kmd",
     "crates/platform",
     "crates/programs",
+    "crates/runner",
     "crates/scenarios",
     "crates/softgpu",
     "crates/tidegate",

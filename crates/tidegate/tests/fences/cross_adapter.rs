@@ -14,7 +14,7 @@ use tidegate::ddi::{InterruptData, PeerSignalCaps};
 use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::kmd::InterruptMode;
 use tidegate::platform::{StepCosts, WaitEnd};
-use tidegate::workload::cost::CostModel;
+use tidegate::runner::cost::CostModel;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 use tidegate_testbed::native_signalled;
 use tidegate_testbed::{Adapters, Kind};

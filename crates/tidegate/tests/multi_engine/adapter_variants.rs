@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use tidegate::d3d12::{CommandListType, Device, DeviceOptions, Priority, QueueDesc};
 use tidegate::platform::StepCosts;
+use tidegate::runner::HangAt;
+use tidegate::runner::recovery::Fate;
 use tidegate::variants::{ALL, Caps};
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Workload;
-use tidegate::workload::recovery::Fate;
-use tidegate::workload::runner::HangAt;
 use tidegate::workload::{LoadOptions, load};
 use tidegate::{Machine, Platform, RunRequest, Submission, run_workload};
 

@@ -4,9 +4,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use tidegate::runner::report::Report;
 use tidegate::trace::{Kind, LaneKind, Record, Trace};
 use tidegate::workload::expect::Clock;
-use tidegate::workload::report::Report;
 use tidegate::workload::{LoadOptions, load_bytes};
 use tidegate::{RunRequest, Submission, run_workload};
 

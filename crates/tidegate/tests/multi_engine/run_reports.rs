@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate::platform::Step;
+use tidegate::runner::HangAt;
+use tidegate::runner::cost::{CostModel, import_options_for};
+use tidegate::runner::report::Report;
 use tidegate::trace::{Kind, LaneId, LaneKind, Trace, chrome, perfetto};
-use tidegate::workload::cost::{CostModel, import_options_for};
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Workload;
-use tidegate::workload::report::Report;
-use tidegate::workload::runner::HangAt;
 use tidegate::workload::{LoadOptions, load, load_bytes};
 use tidegate::{RunRequest, RunResult, Submission, run_workload};
 

@@ -5,9 +5,9 @@
 use std::path::Path;
 use std::sync::Arc;
 use tidegate::d3dukmdt::ComputePreemption;
+use tidegate::runner::report::Report;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Workload;
-use tidegate::workload::report::Report;
 use tidegate::workload::{LoadOptions, load, load_bytes};
 use tidegate::{PreemptionChoice, RunRequest, Submission, run_workload};
 

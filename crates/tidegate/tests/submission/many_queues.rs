@@ -3,7 +3,7 @@
 
 use tidegate::d3d12::{CommandListType, DeviceOptions, FenceChoice, Priority, QueueDesc};
 use tidegate::dxgkrnl::KernelStats;
-use tidegate::workload::cost::CostModel;
+use tidegate::runner::cost::CostModel;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
 /// A token goes once through `count` queues: each waits for the one before it, works, and signals

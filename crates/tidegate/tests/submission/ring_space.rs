@@ -2,10 +2,10 @@
 //! the rest stands in the backlog.
 
 use std::sync::Arc;
-use tidegate::workload::cost::CostModel;
+use tidegate::runner::cost::CostModel;
+use tidegate::runner::report::Report;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Workload;
-use tidegate::workload::report::Report;
 use tidegate::workload::{LoadOptions, load_bytes};
 use tidegate::{RunRequest, Submission, run_workload};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate::d3d12::{CommandListType, DeviceOptions, Priority, Queue, QueueDesc};
 use tidegate::kmd::DoorbellModel;
 use tidegate::platform::StepCosts;
-use tidegate::workload::cost::CostModel;
+use tidegate::runner::cost::CostModel;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
 const QUEUES: usize = 64;

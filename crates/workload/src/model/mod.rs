@@ -1,114 +1,37 @@
-//! The intermediate form of a workload: what everything that reads one produces and everything that
-//! runs one consumes.
+//! The intermediate form of a workload. Readers produce it, the runner consumes it.
 //!
-//! This room owns the data types and nothing else: objects here, operations in `op`, built-in
-//! programs and their arguments in `program`. Names are for people; ids are what is used. The order
-//! of each list is the order of the file, and an id is an index into its list.
-//!
-//! `toml_file` and `kineto` call in. It calls nobody and executes nothing.
+//! - An id is an index into a list of [`Workload`]. Lists keep the order of the file.
+//! - Names are for messages. No lookup by name happens after reading.
+//! - Objects are here, operations in `op`, programs and their arguments in `program`, numbers in
+//!   `expression`, expected results in `expect`, recorded times in `recorded`.
 
-pub use tidegate_d3d12::{Priority, Submission};
-
+mod engine;
+pub mod expect;
+pub mod expression;
+mod ids;
 mod op;
 mod program;
-mod recorded;
+pub mod recorded;
 
-use std::fmt;
 use std::sync::Arc;
 
+pub use engine::Engine;
+pub use expression::{BufferRef, FenceRef, QueueRef, Ref};
+pub use ids::{BufferId, FenceId, GroupMember, QueueId, Span};
 pub use op::{Command, CommandKind, Data, FenceWait, Op, OpKind};
 pub use program::{
     Arg, Args, Parameter, ParameterKind, Program, Signature, program_names, program_signature,
 };
 pub use recorded::{Ready, Recorded, RecordedItem};
+pub use tidegate_d3dukmdt::{Priority, Submission};
 
 use crate::error::Problem;
-use crate::expect::Expect;
-use crate::expression::{ArithmeticError, Expr, Scope};
-
-/// Index into [`Workload::buffers`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BufferId(pub u32);
-/// Index into [`Workload::queues`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct QueueId(pub u32);
-/// Index into [`Workload::fences`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FenceId(pub u32);
-
-/// An id that can stand in a group.
-pub trait GroupMember: Copy {
-    /// The member `k` places after this one.
-    fn offset(self, k: u32) -> Self;
-}
-impl GroupMember for BufferId {
-    fn offset(self, k: u32) -> Self {
-        Self(self.0 + k)
-    }
-}
-impl GroupMember for QueueId {
-    fn offset(self, k: u32) -> Self {
-        Self(self.0 + k)
-    }
-}
-impl GroupMember for FenceId {
-    fn offset(self, k: u32) -> Self {
-        Self(self.0 + k)
-    }
-}
-
-/// A reference as written: one object, or one of a group (`count = 300`) chosen when the operation
-/// runs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ref<I> {
-    /// The object, or the first of its group.
-    pub first: I,
-    /// How many the group has; 1 for a single object.
-    pub count: u32,
-    /// Which one; `None` is the first.
-    pub index: Option<Expr>,
-}
-
-/// A reference to a buffer.
-pub type BufferRef = Ref<BufferId>;
-/// A reference to a queue.
-pub type QueueRef = Ref<QueueId>;
-/// A reference to a fence.
-pub type FenceRef = Ref<FenceId>;
-
-impl<I: GroupMember> Ref<I> {
-    /// A reference to exactly this object.
-    pub fn to(id: I) -> Self {
-        Self { first: id, count: 1, index: None }
-    }
-
-    /// The object that is meant now.
-    ///
-    /// # Errors
-    /// An index outside the group, or one that cannot be evaluated.
-    pub fn resolve(&self, scope: &dyn Scope) -> Result<I, ArithmeticError> {
-        let Some(index) = &self.index else { return Ok(self.first) };
-        let index = index.evaluate(scope)?;
-        match u32::try_from(index) {
-            Ok(k) if k < self.count => Ok(self.first.offset(k)),
-            _ => Err(ArithmeticError::OutsideGroup { index, count: self.count }),
-        }
-    }
-}
-
-/// Where something stands in the workload's file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Span {
-    /// Line from 1; 0 for what no line of a file says (imported work).
-    pub line: u32,
-    /// Column in characters from 1.
-    pub column: u32,
-}
+use expect::Expect;
 
 /// A whole workload, every name resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
-    /// What it is called in tables and timelines.
+    /// Its name in tables and timelines.
     pub name: String,
     /// One or two sentences: the point that it shows.
     pub description: String,
@@ -226,34 +149,6 @@ pub struct Content {
     pub width: u32,
     /// Its height.
     pub height: u32,
-}
-
-/// Which kind of engine a queue's commands need.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Engine {
-    /// Draws, dispatches and copies.
-    ThreeD,
-    /// Dispatches and copies.
-    Compute,
-    /// Copies and fills.
-    Copy,
-}
-
-impl Engine {
-    /// The word used in files and tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ThreeD => "3d",
-            Self::Compute => "compute",
-            Self::Copy => "copy",
-        }
-    }
-}
-
-impl fmt::Display for Engine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 /// A GPU queue.

@@ -246,3 +246,15 @@ pub enum CommandKind {
         ns: Expr,
     },
 }
+
+impl OpKind {
+    /// The queue of a submission, GPU signal or GPU wait.
+    pub fn queue(&self) -> Option<&QueueRef> {
+        match self {
+            OpKind::Submit { queue, .. }
+            | OpKind::Signal { queue, .. }
+            | OpKind::Wait { queue, .. } => Some(queue),
+            _ => None,
+        }
+    }
+}

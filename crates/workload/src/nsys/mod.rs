@@ -8,6 +8,7 @@
 
 mod names;
 mod sync;
+mod tables;
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,15 +18,7 @@ use crate::recording::{
     WorkKind, WorkRecord, call,
 };
 use names::Names;
-
-const KERNEL: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
-const MEMCPY: &str = "CUPTI_ACTIVITY_KIND_MEMCPY";
-const MEMSET: &str = "CUPTI_ACTIVITY_KIND_MEMSET";
-const GRAPH_TRACE: &str = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
-const RUNTIME: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
-const SYNCHRONIZATION: &str = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
-const CUDA_EVENT: &str = "CUPTI_ACTIVITY_KIND_CUDA_EVENT";
-const STREAM: &str = "TARGET_INFO_CUDA_STREAM";
+use tables::{GRAPH_TRACE, KERNEL, MEMCPY, MEMSET, RUNTIME, STREAM};
 
 /// The columns that every table of GPU work begins with, in the order of [`Work::of`].
 const WORK_COLUMNS: [&str; 7] =

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{KERNEL, RUNTIME};
+use super::tables::{KERNEL, RUNTIME};
 use crate::database::Database;
 
 /// Texts by number.

@@ -8,7 +8,8 @@
 
 use std::collections::HashMap;
 
-use super::{CUDA_EVENT, Reader, SYNCHRONIZATION, applicable};
+use super::tables::{CUDA_EVENT, SYNCHRONIZATION};
+use super::{Reader, applicable};
 use crate::recording::{
     Awaited, Call, CallId, CallRef, EventId, EventKey, EventRecord, ProcessId, Remark, SyncKind,
     SyncRecord,

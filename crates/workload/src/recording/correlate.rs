@@ -14,7 +14,7 @@ use super::records::{
     Awaited, CallId, CallRecord, CallRef, EventId, Launcher, ProcessId, Recording, StreamFacts,
     StreamId, SyncKind, SyncRecord, TrackId, WorkId, WorkKind, WorkRecord,
 };
-use super::report::ImportReport;
+use crate::model::recorded::ImportReport;
 
 /// A stream of a device.
 #[derive(Debug, Clone)]

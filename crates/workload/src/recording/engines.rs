@@ -6,28 +6,15 @@
 //! share all the same are reported with the time. Entry point: [`assign`].
 //! `decisions/0036-engines-for-streams.md` has the reasons.
 
-use serde::Serialize;
-
 use super::correlate::Joined;
 use super::records::WorkKind;
 use crate::model::Engine;
+use crate::model::recorded::SharedEngine;
 
 /// Compute engines and copy engines that a replay may use. With one 3D engine they are the 48 that
 /// the modelled GPU has bits for in its interrupt cause.
 const MOST_COMPUTE: usize = 32;
 const MOST_COPY: usize = 15;
-
-/// An engine that replays work of several streams that overlapped in the recording.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SharedEngine {
-    /// The engine's kind and its number among those of the kind, from 0.
-    pub engine: String,
-    /// The streams that share it.
-    pub streams: Vec<String>,
-    /// How long work of several of them ran at once in the recording, in nanoseconds. It is
-    /// replayed one after the other.
-    pub overlapped_ns: u64,
-}
 
 /// The engine and its number for each stream, and the engines whose streams overlapped.
 pub fn assign(joined: &Joined) -> (Vec<(Engine, u32)>, Vec<SharedEngine>) {

@@ -14,8 +14,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use super::call::Call;
-use super::damage::{Damage, Extent, Fault, Position};
-use super::source::{Remark, Source};
+use crate::model::recorded::{Damage, Extent, Fault, Position, Remark, Source};
 
 /// Defines an index into a list of the recording.
 macro_rules! ids {

@@ -9,9 +9,9 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::ImportOptions;
 use super::correlate::{HostCall, Joined, Moment, Role, Work};
 use super::records::CallId;
+use super::{Gaps, ImportOptions};
 use crate::model::Ready;
 
 /// A piece of work in its place.
@@ -377,7 +377,8 @@ impl Timeline {
         report.median_launch_ns = median(launches);
         report.median_turnaround_ns = median(turnarounds);
         report.median_wake_ns = median(wakes);
-        self.joined.report = report.with_gaps(options.gaps);
+        report.gaps_dropped = options.gaps == Gaps::Drop;
+        self.joined.report = report;
     }
 
     /// The end of the work that a stream wait is for, where that is launched after the wait.

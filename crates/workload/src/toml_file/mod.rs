@@ -23,11 +23,6 @@ use crate::model::Workload;
 use names::Symbols;
 use reader::{Reader, Section};
 
-/// Largest length of one buffer.
-pub const LARGEST_BUFFER_BYTES: u64 = 4 << 30;
-/// Most buffers, queues, fences or threads of one workload, templates counted out.
-pub const MOST_OBJECTS: u32 = 65_536;
-
 /// Reads a workload from TOML text; `file` is its name for messages.
 ///
 /// # Errors

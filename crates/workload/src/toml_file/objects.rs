@@ -6,12 +6,16 @@
 
 use super::names::{Groups, Symbols, Variables, is_object_name};
 use super::reader::{Section, float_of, suggest};
-use super::{LARGEST_BUFFER_BYTES, MOST_OBJECTS};
 use crate::expression::Constants;
 use crate::model::{
     Buffer, BufferId, Content, Display, Engine, Fence, FenceId, Frame, GroupMember, Init, Priority,
     Queue, QueueId, Submission,
 };
+
+/// Largest length of one buffer.
+pub const LARGEST_BUFFER_BYTES: u64 = 4 << 30;
+/// Most buffers, queues, fences or threads of one workload, each instance of a template counted.
+pub const MOST_OBJECTS: u32 = 65_536;
 
 /// The objects of a file, and the queue sections with their groups for the programs.
 pub struct Objects<'r, 'i> {

@@ -9,14 +9,23 @@ use std::sync::Arc;
 use toml::de::DeValue;
 
 use super::names::{Symbols, Variables};
-use super::objects::values_f32;
-use super::program::Context;
+use super::objects::{LARGEST_BUFFER_BYTES, values_f32};
 use super::reader::{Section, Value, float_of, suggest};
 use crate::expression::{Expr, Operator, Slot};
 use crate::model::{
     Arg, Args, BufferRef, Command, CommandKind, Data, FenceRef, FenceWait, OpKind, ParameterKind,
     Program, QueueRef, program_names, program_signature,
 };
+
+/// Scope of the operations of one program.
+pub struct Context<'a, 'r> {
+    pub symbols: &'a Symbols<'r>,
+    pub variables: &'a Variables,
+    /// The queue whose own program this is.
+    pub own: Option<QueueRef>,
+    /// How many loops and conditions enclose the operation.
+    pub depth: u32,
+}
 
 /// Every verb. Those up to `delay_ms` are commands and may stand inside `execute`.
 const VERBS: [&str; 27] = [
@@ -306,8 +315,8 @@ fn length_is_not_zero(section: &Section<'_, '_>, bytes: Option<&Expr>) {
             "a length of 0 bytes does nothing; leave the command out or give a length".into()
         }
         Some(n) if n < 0 => format!("a length of {n} bytes; give a positive one"),
-        Some(n) if n > i128::from(super::LARGEST_BUFFER_BYTES) => {
-            format!("a length of {n} bytes; the largest buffer has {}", super::LARGEST_BUFFER_BYTES)
+        Some(n) if n > i128::from(LARGEST_BUFFER_BYTES) => {
+            format!("a length of {n} bytes; the largest buffer has {}", LARGEST_BUFFER_BYTES)
         }
         _ => return,
     };

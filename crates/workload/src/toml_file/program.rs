@@ -10,7 +10,7 @@ use toml::de::DeArray;
 
 use super::names::{Symbols, Variables, is_variable_name};
 use super::objects::{Objects, declare, members};
-use super::operation;
+use super::operation::{self, Context};
 use super::reader::{Section, Value};
 use crate::expression::{Constants, Expr, Slot};
 use crate::model::{Op, OpKind, QueueId, QueueRef, Thread};
@@ -19,15 +19,6 @@ use crate::model::{Op, OpKind, QueueId, QueueRef, Thread};
 const MOST_ITERATIONS: i128 = 10_000_000;
 /// How deep loops and conditions may be nested.
 const DEPTH_LIMIT: u32 = 16;
-
-/// What is known while one program is read.
-pub struct Context<'a, 'r> {
-    pub symbols: &'a Symbols<'r>,
-    pub variables: &'a Variables,
-    /// The queue whose own program this is.
-    pub own: Option<QueueRef>,
-    depth: u32,
-}
 
 /// Reads all threads; nothing when one of them has a mistake.
 pub fn read(

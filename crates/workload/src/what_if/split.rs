@@ -63,7 +63,7 @@ pub(super) fn split_streams(
 }
 
 fn feeders(workload: &Workload, stream: QueueId) -> usize {
-    let feeds = |op: &Op| super::queue_of(&op.kind).is_some_and(|queue| queue.first == stream);
+    let feeds = |op: &Op| op.kind.queue().is_some_and(|queue| queue.first == stream);
     workload.threads.iter().filter(|thread| thread.body.iter().any(feeds)).count()
 }
 
@@ -96,7 +96,7 @@ fn add_parts(workload: &mut Workload, stream: QueueId, wanted: u32) -> Parts {
 
 /// Appends what an operation becomes.
 fn spread(op: &Op, parts: &mut BTreeMap<QueueId, Parts>, body: &mut Vec<Op>) {
-    let stream = super::queue_of(&op.kind).map(|queue| queue.first);
+    let stream = op.kind.queue().map(|queue| queue.first);
     let Some(of) = stream.and_then(|stream| parts.get_mut(&stream)) else {
         body.push(op.clone());
         return;

@@ -3,7 +3,6 @@
 #[path = "../generated/mod.rs"]
 mod generated;
 
-mod large_trace;
 mod other_traces;
 mod plain_interpreter;
 mod real_traces;

@@ -3,7 +3,7 @@
 
 use crate::bench::measure::{CLIENT_CPU, Count, CpuMeter, Measured, Trouble, on_own_thread, pin};
 use tidegate::d3d12::{CommandListType, Device, DeviceOptions, Priority, QueueDesc};
-use tidegate::workload::cost::CostModel;
+use tidegate::runner::cost::CostModel;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
 /// Engines, and with them pending timers.

@@ -1,0 +1,575 @@
+//! From what a run left behind to its report: the only reader of the run's state.
+//!
+//! The order that matters: counters and the timeline first, then what went wrong (failures before a
+//! standstill: who failed leaves others waiting), and expectations only of a run that came to its
+//! end.
+
+use std::collections::BTreeMap;
+
+use tidegate_d3d12::{QueueStats, RemovedReason};
+use tidegate_platform::RunReport;
+use tidegate_trace::Trace;
+
+use crate::deadlock::{self, Standstill};
+use crate::fault::{self, Placed};
+use crate::kernels::KernelRow;
+use crate::measure::metrics::{Measured, QueueNumbers, last_end, work_overlap_ns};
+use crate::measure::replay::{self, ReplayError};
+use crate::measure::{QueueOnTimeline, QueueTimes, queue_times};
+use crate::options::HangAt;
+use crate::prepare::Prepared;
+use crate::probe::QueueCounters;
+use crate::probe::{PendingWait, RecoveredWork, Recovery};
+use crate::queue_log::QueueLog;
+use crate::recovery::{Fate, FenceAt, HeldBackRow, LostRow, RecoveryRow, WaiterKind, WorkRow};
+use crate::report::{DisplayRow, FenceRow, QueueRow, Report};
+use crate::run_state::RunState;
+use crate::scene::Scenes;
+use crate::verdict::RunOnTimeline;
+use crate::verify::{self, Circumstances, Evidence, Judgement};
+use crate::{held_up, work};
+use tidegate_workload::expect::{Clock, Metric};
+use tidegate_workload::model::{BufferId, FenceId, Priority, QueueId, Submission, Workload};
+
+/// A picture: file name, width, height, and four bytes a pixel (red, green, blue, alpha).
+pub type Picture = (String, u32, u32, Vec<u8>);
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its numbers.
+    pub report: Report,
+    /// What went wrong, one text of at most one screen each; the same as in the report.
+    pub problems: Vec<String>,
+    /// The pictures that the workload asks for; none of a run that did not complete.
+    pub frames: Vec<Picture>,
+    /// Where the run and its queues are on the timeline.
+    pub on_timeline: RunOnTimeline,
+    /// The per-kernel table, if [`crate::RunOptions::kernels`] asks for it and there is a timeline.
+    pub kernels: Vec<KernelRow>,
+}
+
+/// What buffers, fences and counters say after the run.
+struct After<'a> {
+    run: &'a Prepared,
+    fences: Vec<u64>,
+    measured: Measured,
+}
+
+impl Evidence for After<'_> {
+    fn fence(&self, fence: FenceId) -> u64 {
+        self.fences[fence.0 as usize]
+    }
+
+    fn read(&self, buffer: BufferId, offset: u64, bytes: u64) -> Result<Vec<u8>, String> {
+        let buffer = &self.run.buffers[buffer.0 as usize];
+        let fits = offset.checked_add(bytes).is_some_and(|end| end <= buffer.bytes());
+        let len = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if !fits {
+            let (name, size) = (buffer.name(), buffer.bytes());
+            return Err(format!(
+                "{bytes} bytes from {offset} leave buffer '{name}' of {size} bytes"
+            ));
+        }
+        let mut out = vec![0; len];
+        buffer.read(offset, &mut out).map_err(|error| error.to_string())?;
+        Ok(out)
+    }
+
+    fn metric(&self, metric: Metric, queues: &[usize]) -> Option<u64> {
+        self.measured.value(metric, queues)
+    }
+}
+
+impl Prepared {
+    /// Judges a run that is over. `trace` is its timeline, if there is one: without it times of
+    /// queues are unknown, and expectations about them are not judged. Times of the report count
+    /// from `origin_ns`, the start of the run on the timeline: of several workloads on one machine,
+    /// the earliest of [`Prepared::started_ns`]. The report's `elapsed_ns` is left to the caller.
+    pub fn finish(&self, run: &RunReport, trace: Option<&Trace>, origin_ns: u64) -> Outcome {
+        let mut state = std::mem::take(&mut *self.state.lock());
+        state.started_ns = origin_ns;
+        let logs: Vec<QueueLog> =
+            self.logs.iter().map(|log| std::mem::take(&mut *log.lock())).collect();
+        let fences: Vec<u64> =
+            self.fences.iter().map(tidegate_d3d12::Fence::completed_value).collect();
+        let times = trace.map(|trace| queue_times(trace, &self.on_timeline(&logs)));
+        let hangs = self.hangs(&logs);
+        let ran = times.as_ref().map(|times| work::ran(&logs, times, state.started_ns));
+        let recorded = self.workload.recorded.as_ref();
+        let replay =
+            recorded.zip(ran.as_ref()).map(|(r, ran)| replay::compare(r, &work::starts(r, ran)));
+        let kernels = match (&ran, trace) {
+            (Some(ran), Some(trace)) if self.options.kernels => self.kernels(ran, trace),
+            _ => Vec::new(),
+        };
+        let measured = self.measure(&state, &logs, times, run);
+        let after = After { run: self, fences, measured };
+
+        let mut problems = run.panics.clone();
+        problems.extend(self.what_failed(&state, &logs, &after.fences, run));
+        let all_ended = state.finished_threads == self.workload.threads.len() && state.is_idle;
+        let goes_on = run.completed() || self.options.shares_machine && run.panics.is_empty();
+        let completed = all_ended && goes_on && problems.is_empty();
+        let on_timeline = RunOnTimeline {
+            started_ns: state.started_ns,
+            ended_ns: state.started_ns + after.measured.makespan_ns.unwrap_or(0),
+            queues: self
+                .queues
+                .iter()
+                .map(tidegate_d3d12::Queue::timeline_lane)
+                .zip(self.nodes.clone())
+                .collect(),
+        };
+        let judgement = match completed {
+            true => self.judge(&after),
+            false => Judgement { metrics: self.judge(&after).metrics, ..Judgement::default() },
+        };
+        problems.extend(judgement.problems.iter().cloned());
+        let mut frames = Vec::new();
+        if completed {
+            for frame in self.frames(&after) {
+                match frame {
+                    Ok(frame) => frames.push(frame),
+                    Err(problem) => problems.push(problem),
+                }
+            }
+        }
+        let rest = (completed, replay, problems.clone(), hangs);
+        let report = self.report((&state, &logs), after, judgement, rest);
+        Outcome { report, problems, frames, on_timeline, kernels }
+    }
+
+    fn on_timeline(&self, logs: &[QueueLog]) -> Vec<QueueOnTimeline> {
+        let queues = self.queues.iter().zip(&self.nodes).zip(logs);
+        let on =
+            |((queue, node), log): ((&tidegate_d3d12::Queue, &u32), &QueueLog)| QueueOnTimeline {
+                lane: queue.timeline_lane(),
+                node: *node,
+                submissions: log.submissions,
+            };
+        queues.map(on).collect()
+    }
+
+    /// The model of all queues; `None` when they differ.
+    fn submission(&self) -> Option<Submission> {
+        let mut models = self
+            .workload
+            .queues
+            .iter()
+            .map(|q| crate::probe::submission_of(q, self.options.submission));
+        let first = models.next().or(self.options.submission).unwrap_or(Submission::User);
+        models.all(|model| model == first).then_some(first)
+    }
+
+    fn measure(
+        &self,
+        state: &RunState,
+        logs: &[QueueLog],
+        times: Option<Vec<QueueTimes>>,
+        run: &RunReport,
+    ) -> Measured {
+        let calls = state.calls.since(&state.before.device);
+        let machine = state.after.machine.since(&state.before.machine);
+        let end_ns = state.ended_ns.unwrap_or(run.end.0);
+        // The end is that of the last command buffer. No lane of a queue shows the end of a picture
+        // on the screen, or of work that was cut off or never ran: there it is the end of the run.
+        let all_done = state.is_idle && state.removed.is_none() && self.workload.display.is_none();
+        let worked = times.as_ref().filter(|_| all_done);
+        let worked_until = worked.and_then(|all| last_end(&all.iter().collect::<Vec<_>>()));
+        let makespan_ns = worked_until.unwrap_or(end_ns).saturating_sub(state.started_ns);
+        // Counters include operations of memory management and of waits for idle queues, which were
+        // not queued by the workload.
+        let done = |queued: fn(&QueueStats) -> u64, counted: fn(&QueueCounters) -> u64| {
+            let counted = state.after.queues.iter().map(counted);
+            self.queues
+                .iter()
+                .zip(counted)
+                .map(|(queue, counted)| queued(&queue.stats()).min(counted))
+                .sum()
+        };
+        let queues = logs.iter().enumerate().map(|(number, log)| {
+            let counted = |all: &[QueueCounters]| all.get(number).copied().unwrap_or_default();
+            let (before, after) = (counted(&state.before.queues), counted(&state.after.queues));
+            QueueNumbers {
+                packets: log.submissions,
+                busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
+                blocked_ns: after.blocked_ns.saturating_sub(before.blocked_ns),
+                preempted: after.preempted.saturating_sub(before.preempted),
+                preempts: after.preempts,
+            }
+        });
+        Measured {
+            started_ns: state.started_ns,
+            makespan_ns: Some(makespan_ns),
+            kernel_calls: calls.kernel_calls,
+            interrupts: machine.interrupts,
+            interrupts_suppressed: machine.interrupts_suppressed,
+            cpu_waits: calls.cpu_waits,
+            cpu_wakes: calls.cpu_wakes,
+            gpu_waits: done(|queue| queue.waits, |queue| queue.waits),
+            gpu_signals: done(|queue| queue.signals, |queue| queue.signals),
+            frames_shown: state.display.shown,
+            missed_vsyncs: state.display.missed_vsyncs,
+            queues: queues.collect(),
+            times,
+        }
+    }
+
+    /// Failures of threads and a lost device; a standstill when there are none of these.
+    fn what_failed(
+        &self,
+        state: &RunState,
+        logs: &[QueueLog],
+        fences: &[u64],
+        run: &RunReport,
+    ) -> Vec<String> {
+        let mut problems = state.failures.clone();
+        if let Some(reason) = &state.removed {
+            problems.push(self.removal(reason, logs));
+        }
+        let all_ended = state.finished_threads == self.workload.threads.len() && state.is_idle;
+        let only_others = self.options.shares_machine && all_ended;
+        if !problems.is_empty() || !run.panics.is_empty() || run.blocked.is_empty() || only_others {
+            return problems;
+        }
+        let parked = self.parked();
+        let standstill = Standstill {
+            workload: &self.workload,
+            fences,
+            stuck: &state.stuck,
+            parked,
+            logs: logs.iter().collect(),
+            largest: &state.largest,
+        };
+        problems.push(
+            deadlock::explain(&standstill).unwrap_or_else(|| unexplained(&self.workload, run)),
+        );
+        problems
+    }
+
+    /// Waits at which queues of this workload are parked.
+    fn parked(&self) -> Vec<(QueueId, PendingWait)> {
+        let by_tag: BTreeMap<u32, QueueId> = (0u32..)
+            .zip(&self.queues)
+            .map(|(number, queue)| (queue.tag(), QueueId(number)))
+            .collect();
+        let waits = self.probe.pending_waits().into_iter();
+        let mut parked: Vec<(QueueId, PendingWait)> =
+            waits.filter_map(|wait| Some((*by_tag.get(&wait.tag)?, wait))).collect();
+        parked.sort_by_key(|(queue, _)| *queue);
+        parked.dedup_by_key(|(queue, _)| *queue);
+        parked
+    }
+
+    fn removal(&self, reason: &RemovedReason, logs: &[QueueLog]) -> String {
+        let RemovedReason::Faulted(fault) = reason else {
+            let begun: Vec<String> = self.hangs(logs).0;
+            let injected = match begun[..] {
+                [] => String::new(),
+                _ => format!(" (put in: {})", begun.join(", ")),
+            };
+            return format!("{}: the device was lost: {reason}{injected}", self.workload.file);
+        };
+        let queue = self.queues.iter().position(|queue| queue.tag() == fault.report.tag);
+        let placed: Vec<Placed> = self
+            .buffers
+            .iter()
+            .map(|buffer| Placed {
+                name: buffer.name().to_owned(),
+                gpu_va: buffer.gpu_va(),
+                bytes: buffer.bytes(),
+            })
+            .collect();
+        fault::explain(&self.workload, fault, queue.map(|queue| &logs[queue]), &placed)
+    }
+
+    /// The recoveries of the run, with the names of queues.
+    fn recoveries(&self, state: &RunState, logs: &[QueueLog]) -> Vec<RecoveryRow> {
+        let name = |tag: u32| {
+            let queue = self.queues.iter().position(|queue| queue.tag() == tag);
+            let stranger =
+                || self.strangers.get().and_then(|strangers| strangers.get(&tag)).cloned();
+            let own = queue.map(|number| self.workload.queues[number].name.clone());
+            own.or_else(stranger).unwrap_or_else(|| format!("number {tag}"))
+        };
+        let begun: Vec<&HangAt> = self.options.hangs.iter().collect();
+        let work = |work: RecoveredWork| {
+            let queue = name(work.tag);
+            let injected = begun.iter().find(|hang| work.guilty && hang.queue == queue);
+            let injected = injected.map(|hang| hang.to_string());
+            let (command, signals, guilty) = (work.command, work.signals, work.guilty);
+            WorkRow { queue, command, injected, submission: None, signals, guilty }
+        };
+        let held_back = |(wait, signaller): (PendingWait, u32)| HeldBackRow {
+            kind: WaiterKind::Queue,
+            waiter: name(wait.tag),
+            wait: FenceAt { fence: wait.fence, value: wait.value },
+            current: wait.current,
+            signaller: name(signaller),
+        };
+        let row = |recovery: Recovery| RecoveryRow {
+            at_ns: recovery.at_ns.saturating_sub(state.started_ns),
+            code: recovery.code,
+            engine: recovery.engine,
+            noticed: recovery.noticed,
+            work: recovery.work.into_iter().map(work).collect(),
+            held_back: recovery.held_back.into_iter().map(held_back).collect(),
+            outcome: recovery.outcome,
+            lost: recovery
+                .lost
+                .into_iter()
+                .map(|(tag, guilty)| LostRow { queue: name(tag), guilty })
+                .collect(),
+            driver: recovery.driver,
+        };
+        let mut rows: Vec<RecoveryRow> = self.probe.recoveries().into_iter().map(row).collect();
+        rows.iter_mut().for_each(|row| self.name_the_guilty(row));
+        rows.iter_mut().for_each(|row| self.add_held_up(row, state, logs));
+        rows
+    }
+
+    /// The kernel tells guilty devices, by one of their queues; of this one's queues it is known
+    /// here which hangs.
+    fn name_the_guilty(&self, row: &mut RecoveryRow) {
+        if row.work.iter().any(|work| work.injected.is_some()) {
+            row.work.iter_mut().for_each(|work| work.guilty &= work.injected.is_some());
+        }
+        let own = |name: &str| self.workload.queues.iter().any(|queue| queue.name == name);
+        let guilty = row.work.iter().find(|work| work.guilty && own(&work.queue));
+        let Some(guilty) = guilty.map(|work| work.queue.clone()) else { return };
+        for lost in row.lost.iter_mut().filter(|lost| lost.guilty && own(&lost.queue)) {
+            lost.queue.clone_from(&guilty);
+        }
+    }
+
+    /// Puts in what the hangs that were injected kept others from.
+    fn add_held_up(&self, row: &mut RecoveryRow, state: &RunState, logs: &[QueueLog]) {
+        for work in &mut row.work {
+            let hang =
+                self.options.hangs.iter().find(|hang| work.injected == Some(hang.to_string()));
+            let Some(hang) = hang else { continue };
+            let Some(queue) =
+                self.workload.queues.iter().position(|queue| queue.name == hang.queue)
+            else {
+                continue;
+            };
+            let held = held_up::by(
+                &self.workload,
+                logs,
+                &state.bereft,
+                (QueueId(queue as u32), hang.submission),
+            );
+            if !held.signals.is_empty() {
+                work.signals = held.signals;
+            }
+            work.submission = held.label.map(|label| (hang.submission, label));
+            for new in held.held_back {
+                let known = |old: &HeldBackRow| {
+                    (old.kind, &old.waiter, &old.wait) == (new.kind, &new.waiter, &new.wait)
+                };
+                if !row.held_back.iter().any(known) {
+                    row.held_back.push(new);
+                }
+            }
+        }
+    }
+
+    /// The hangs that were begun, and those that were not.
+    fn hangs(&self, logs: &[QueueLog]) -> (Vec<String>, Vec<String>) {
+        let missed = |hang: &&HangAt| {
+            let queue = self.workload.queues.iter().position(|queue| queue.name == hang.queue);
+            queue.is_some_and(|queue| logs[queue].hangs.contains(&hang.submission))
+        };
+        let (missed, begun): (Vec<&HangAt>, Vec<&HangAt>) =
+            self.options.hangs.iter().partition(missed);
+        let text = |hangs: Vec<&HangAt>| hangs.into_iter().map(ToString::to_string).collect();
+        (text(begun), text(missed))
+    }
+
+    fn judge(&self, after: &After<'_>) -> Judgement {
+        let run = Circumstances { submission: self.submission(), clock: self.options.clock };
+        verify::judge(&self.workload, after, &Scenes::new(), run)
+    }
+
+    fn frames(&self, after: &After<'_>) -> Vec<Result<Picture, String>> {
+        let picture = |frame: &tidegate_workload::model::Frame| {
+            let placed = |text: String| format!("{}: {text}", self.workload.place(frame.span));
+            let buffer = frame
+                .buffer
+                .resolve(&tidegate_workload::expression::Constants)
+                .map_err(|e| placed(e.to_string()))?;
+            let bytes = u64::from(frame.width) * u64::from(frame.height) * 4;
+            let pixels = after.read(buffer, 0, bytes).map_err(placed)?;
+            Ok((frame.file.clone(), frame.width, frame.height, pixels))
+        };
+        self.workload.frames.iter().map(picture).collect()
+    }
+
+    fn kernels(&self, ran: &[work::Ran], trace: &Trace) -> Vec<KernelRow> {
+        let queues = &self.workload.queues;
+        let model =
+            |queue: usize| crate::probe::submission_of(&queues[queue], self.options.submission);
+        work::rows(&self.workload, ran, trace, model)
+    }
+
+    fn report(
+        &self,
+        (state, logs): (&RunState, &[QueueLog]),
+        after: After<'_>,
+        judgement: Judgement,
+        (completed, replay, problems, hangs): Rest,
+    ) -> Report {
+        let machine = state.after.machine.since(&state.before.machine);
+        let rings = state.after.device.since(&state.before.device);
+        let recoveries = self.recoveries(state, logs);
+        let After { fences, measured, .. } = after;
+        let queues = self.workload.queues.iter().zip(&self.queues).zip(&measured.queues);
+        let queues = queues.map(|((queue, made), numbers)| {
+            let stats = made.stats();
+            QueueRow {
+                name: queue.name.clone(),
+                engine: queue.engine.name(),
+                submission: made.submission().name(),
+                packets: numbers.packets,
+                busy_ns: numbers.busy_ns,
+                blocked_ns: numbers.blocked_ns,
+                doorbell_connects: stats.connects,
+                doorbell_retries: stats.retries,
+                ring_slots: made.ring_slots().unwrap_or(0),
+                ring_waits: stats.ring_waits,
+                ring_wait_ns: stats.ring_wait_ns,
+                priority: priority_name(queue.priority),
+                preempted: numbers.preempted,
+                preempts: numbers.preempts,
+                fate: fate_of(&recoveries, &queue.name, (state.removed.is_some(), &hangs.0)),
+            }
+        });
+        let queues: Vec<QueueRow> = queues.collect();
+        let fences = self.workload.fences.iter().zip(fences);
+        // The machine counts the gaps of a replay as work.
+        let overlap_ns = match (&self.workload.recorded, &measured.times) {
+            (Some(_), Some(times)) => work_overlap_ns(times),
+            _ => machine.overlap_ns,
+        };
+        Report {
+            workload: self.workload.name.clone(),
+            submission: self.submission().map_or("mixed", Submission::name),
+            clock: clock_name(self.options.clock),
+            elapsed_ns: 0,
+            started_ns: measured.started_ns,
+            makespan_ns: measured.makespan_ns.unwrap_or(0),
+            recorded_ns: self.workload.recorded.as_ref().map(|recorded| recorded.makespan_ns),
+            completed,
+            verified: completed && problems.is_empty(),
+            judged: judgement.judged as u64,
+            kernel_calls: measured.kernel_calls,
+            interrupts: measured.interrupts,
+            interrupts_suppressed: measured.interrupts_suppressed,
+            cpu_waits: measured.cpu_waits,
+            cpu_wakes: measured.cpu_wakes,
+            gpu_waits: measured.gpu_waits,
+            gpu_waits_stalled: machine.gpu_waits_stalled,
+            gpu_signals: measured.gpu_signals,
+            log_entries_lost: machine.log_entries_lost,
+            doorbell_rings: rings.doorbell_rings,
+            doorbell_connects: machine.doorbell_connects,
+            doorbell_victims: machine.doorbell_victims,
+            doorbell_retries: rings.retries,
+            ring_slots: queues.iter().map(|queue| queue.ring_slots).max().unwrap_or(0),
+            ring_waits: queues.iter().map(|queue| queue.ring_waits).sum(),
+            ring_wait_ns: queues.iter().map(|queue| queue.ring_wait_ns).sum(),
+            page_ins: machine.page_ins,
+            page_outs: machine.page_outs,
+            bytes_paged: machine.bytes_paged,
+            local_memory_bytes: machine.local_memory_bytes,
+            local_memory_peak_bytes: machine.local_memory_peak_bytes,
+            kernel_packets: machine.packets,
+            overlap_ns,
+            queues,
+            display: self
+                .workload
+                .display
+                .as_ref()
+                .map(|display| DisplayRow::of(display, &state.display)),
+            fences: fences
+                .map(|(fence, final_value)| FenceRow { name: fence.name.clone(), final_value })
+                .collect(),
+            engines: self.probe.engines(),
+            hangs: hangs.0,
+            hangs_not_reached: hangs.1,
+            recoveries,
+            beside: None,
+            metrics: judgement.metrics,
+            replay,
+            import: self.workload.recorded.as_ref().map(|recorded| recorded.report.clone()),
+            problems,
+        }
+    }
+}
+
+/// What a report has besides numbers: whether the run completed, the replay, problems, and the
+/// hangs that were begun and those that were not.
+type Rest = (bool, Option<ReplayError>, Vec<String>, (Vec<String>, Vec<String>));
+
+/// What became of a queue, in a run whose device may be lost.
+fn fate_of(recoveries: &[RecoveryRow], queue: &str, (removed, hangs): (bool, &[String])) -> Fate {
+    let mut lost =
+        recoveries.iter().flat_map(|recovery| &recovery.lost).filter(|lost| lost.queue == queue);
+    let put_in = |hang: &String| {
+        hang.strip_prefix("hang:").and_then(|h| h.rsplit_once('@')).is_some_and(|h| h.0 == queue)
+    };
+    let hung = lost.any(|lost| lost.guilty) || removed && hangs.iter().any(put_in);
+    match (hung, removed) {
+        (true, _) => Fate::Hung,
+        (false, true) => Fate::Lost,
+        (false, false) => Fate::WentOn,
+    }
+}
+
+fn priority_name(priority: Priority) -> &'static str {
+    match priority {
+        Priority::Idle => "idle",
+        Priority::Normal => "normal",
+        Priority::High => "high",
+        Priority::Realtime => "realtime",
+    }
+}
+
+fn clock_name(clock: Clock) -> &'static str {
+    match clock {
+        Clock::Wall => "wall",
+        Clock::Virtual => "virtual",
+    }
+}
+
+/// A standstill of which only the platform knows something.
+fn unexplained(workload: &Workload, run: &RunReport) -> String {
+    let mut text = format!("{}: deadlock: nothing can move any more", workload.file);
+    for (agent, what) in run.blocked.iter().take(8) {
+        let what = if what.is_empty() { "something" } else { what };
+        text += &format!("\n  '{agent}' waits for {what}");
+    }
+    if run.blocked.len() > 8 {
+        text += &format!("\n  and {} more", run.blocked.len() - 8);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_workload::{LoadOptions, load_bytes};
+
+    #[test]
+    fn a_standstill_is_told_even_when_only_the_platform_knows_of_it() {
+        let text = "[[thread]]\nname = \"t\"\nprogram = [{ sleep_ns = 1 }]\n";
+        let workload = load_bytes(text.as_bytes(), "w.toml", &LoadOptions::default()).unwrap().0;
+        let blocked =
+            (0..10).map(|n| (format!("agent{n}"), "fence 'f' to reach 1".to_owned())).collect();
+        let run = RunReport { blocked, ..RunReport::default() };
+        let text = unexplained(&workload, &run);
+        assert_eq!(text.lines().count(), 10);
+        assert!(text.ends_with("and 2 more"));
+    }
+}

@@ -1,0 +1,352 @@
+//! Commands of one submission → a closed command list.
+//!
+//! This room owns the evaluation of commands, and how each kind is recorded. The order that
+//! matters: evaluate everything (nothing is recorded of a submission that has a bad number in it),
+//! look for a list with the same contents, record one only where there is none. A loop that submits
+//! the same work again therefore records it once, as an application would.
+//!
+//! Ranges are not checked against buffers: a copy that leaves its buffer goes to the GPU, whose
+//! page tables stop it.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use tidegate_d3d12::{Arg as Word, Buffer, ClosedList, CommandList, CommandListType, Device};
+use tidegate_programs::{ArgumentKind, Dispatch, ProgramId, signature, validate};
+
+use tidegate_workload::expression::{ArithmeticError, Expr, Scope};
+use tidegate_workload::model::{
+    Arg, Args, BufferId, Command, CommandKind, Engine, Program, Span, Workload,
+};
+
+/// What a hang is called that the file knows nothing of.
+const HANG_LABEL: &str = "injected hang";
+/// What time is called that a replay lets pass without work.
+const GAP_LABEL: &str = "gap";
+
+/// A command whose numbers are known.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Evaluated {
+    Copy {
+        src: BufferId,
+        src_offset: u64,
+        dst: BufferId,
+        dst_offset: u64,
+        bytes: u64,
+    },
+    Fill {
+        dst: BufferId,
+        offset: u64,
+        bytes: u64,
+        value: u32,
+    },
+    Grid {
+        program: Program,
+        draw: bool,
+        groups: [u32; 3],
+        words: Vec<u64>,
+        uses: Vec<BufferId>,
+    },
+    Work {
+        ns: u64,
+        label: Option<Arc<str>>,
+    },
+    Delay {
+        ns: u64,
+    },
+    /// Put in front of what the file says: see [`crate::HangAt`].
+    Hang,
+}
+
+/// What makes two submissions the same: the queue's type, the place in the file, the commands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Contents {
+    pub(crate) list_type: CommandListType,
+    pub(crate) place: (u32, u32),
+    pub(crate) commands: Vec<Evaluated>,
+}
+
+/// A closed list, and what is in it.
+#[derive(Debug)]
+pub(crate) struct RecordedList {
+    pub(crate) closed: ClosedList,
+    pub(crate) commands: Vec<Evaluated>,
+    pub(crate) spans: Vec<Span>,
+}
+
+/// What is wrong with a command, and where.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) span: Span,
+    pub(crate) why: Why,
+}
+
+#[derive(Debug)]
+pub(crate) enum Why {
+    Arithmetic(ArithmeticError),
+    Program(String),
+    Device(tidegate_d3d12::Error),
+}
+
+impl From<ArithmeticError> for Why {
+    fn from(error: ArithmeticError) -> Self {
+        Self::Arithmetic(error)
+    }
+}
+
+/// The list type that a queue of this engine runs.
+pub(crate) fn list_type(engine: Engine) -> CommandListType {
+    match engine {
+        Engine::ThreeD => CommandListType::Direct,
+        Engine::Compute => CommandListType::Compute,
+        Engine::Copy => CommandListType::Copy,
+    }
+}
+
+/// The numbers of all commands.
+pub(crate) fn evaluate(
+    commands: &[Command],
+    buffers: &[Buffer],
+    scope: &dyn Scope,
+) -> Result<Vec<Evaluated>, Refused> {
+    let one = |command: &Command| {
+        evaluate_one(&command.kind, buffers, scope)
+            .map_err(|why| Refused { span: command.span, why })
+    };
+    commands.iter().map(one).collect()
+}
+
+fn evaluate_one(
+    kind: &CommandKind,
+    buffers: &[Buffer],
+    scope: &dyn Scope,
+) -> Result<Evaluated, Why> {
+    Ok(match kind {
+        CommandKind::Copy { src, src_offset, dst, dst_offset, bytes } => Evaluated::Copy {
+            src: src.resolve(scope)?,
+            src_offset: src_offset.evaluate_u64(scope)?,
+            dst: dst.resolve(scope)?,
+            dst_offset: dst_offset.evaluate_u64(scope)?,
+            bytes: bytes.evaluate_u64(scope)?,
+        },
+        CommandKind::Fill { dst, offset, bytes, value } => Evaluated::Fill {
+            dst: dst.resolve(scope)?,
+            offset: offset.evaluate_u64(scope)?,
+            bytes: bytes.evaluate_u64(scope)?,
+            value: value.evaluate_u32(scope)?,
+        },
+        CommandKind::Dispatch { program, args, groups } => {
+            grid(*program, args, groups.as_ref(), buffers, scope)?
+        }
+        CommandKind::Draw { args } => grid(Program::Draw, args, None, buffers, scope)?,
+        CommandKind::Work { ns, label, .. } => {
+            Evaluated::Work { ns: ns.evaluate_u64(scope)?, label: label.clone() }
+        }
+        CommandKind::Delay { ns } => Evaluated::Delay { ns: ns.evaluate_u64(scope)? },
+    })
+}
+
+/// The argument words of a program in the order of its signature; what was left out is 0.
+pub(crate) fn words(
+    program: Program,
+    args: &Args,
+    va: impl Fn(BufferId) -> u64,
+    scope: &dyn Scope,
+) -> Result<Vec<u64>, ArithmeticError> {
+    let arguments = signature(ProgramId(program.number())).map_or(&[][..], |known| known.arguments);
+    let word = |argument: &tidegate_programs::Argument| match args.get(argument.name) {
+        None => Ok(0),
+        Some(Arg::Float(value)) => Ok(u64::from(value.to_bits())),
+        Some(Arg::Integer(value)) if argument.kind == ArgumentKind::U64 => {
+            value.evaluate_u64(scope)
+        }
+        Some(Arg::Integer(value)) => value.evaluate_u32(scope).map(u64::from),
+        Some(Arg::Buffer { buffer, offset }) => {
+            Ok(va(buffer.resolve(scope)?).saturating_add(offset.evaluate_u64(scope)?))
+        }
+    };
+    arguments.iter().map(word).collect()
+}
+
+fn grid(
+    program: Program,
+    args: &Args,
+    groups: Option<&[Expr; 3]>,
+    buffers: &[Buffer],
+    scope: &dyn Scope,
+) -> Result<Evaluated, Why> {
+    let id = ProgramId(program.number());
+    let uses = RefCell::new(Vec::new());
+    let address = |buffer: BufferId| {
+        uses.borrow_mut().push(buffer);
+        buffers[buffer.0 as usize].gpu_va()
+    };
+    let words = words(program, args, address, scope)?;
+    let groups = match groups {
+        Some([x, y, z]) => [x.evaluate_u32(scope)?, y.evaluate_u32(scope)?, z.evaluate_u32(scope)?],
+        None => signature(id).map_or([0; 3], |known| known.groups_for(&words)),
+    };
+    validate(&Dispatch { program: id, groups, args: &words })
+        .map_err(|fault| Why::Program(fault.to_string()))?;
+    if groups.contains(&0) {
+        let text =
+            format!("'{}' with {groups:?} groups does nothing; leave it out", program.name());
+        return Err(Why::Program(text));
+    }
+    Ok(Evaluated::Grid {
+        program,
+        draw: program == Program::Draw,
+        groups,
+        words,
+        uses: uses.into_inner(),
+    })
+}
+
+impl Evaluated {
+    /// The buffers that it names. What else its addresses lead to is the GPU's business.
+    fn uses(&self) -> Vec<BufferId> {
+        match self {
+            Self::Copy { src, dst, .. } => vec![*src, *dst],
+            Self::Fill { dst, .. } => vec![*dst],
+            Self::Grid { uses, .. } => uses.clone(),
+            Self::Work { .. } | Self::Delay { .. } | Self::Hang => Vec::new(),
+        }
+    }
+
+    /// What it is called on the timeline and in messages.
+    pub(crate) fn label(&self, workload: &Workload) -> String {
+        let name = |buffer: &BufferId| &workload.buffer(*buffer).name;
+        match self {
+            Self::Copy { src, dst, .. } => format!("copy {} to {}", name(src), name(dst)),
+            Self::Fill { dst, .. } => format!("fill {}", name(dst)),
+            Self::Grid { program, .. } => program.name().to_owned(),
+            Self::Work { label, .. } => label.as_deref().unwrap_or("work").to_owned(),
+            Self::Delay { .. } => GAP_LABEL.to_owned(),
+            Self::Hang => HANG_LABEL.to_owned(),
+        }
+    }
+}
+
+/// What a list is called on its queue's lane and in messages: the first command that the file has
+/// in it, gaps aside, and how many more there are.
+fn list_name(workload: &Workload, commands: &[Evaluated]) -> String {
+    let of_the_file =
+        |command: &&Evaluated| !matches!(command, Evaluated::Delay { .. } | Evaluated::Hang);
+    let mut named = commands.iter().filter(of_the_file);
+    match (named.next(), named.count()) {
+        (None, _) => commands.first().map_or_else(String::new, |command| command.label(workload)),
+        (Some(only), 0) => only.label(workload),
+        (Some(first), more) => format!("{} and {more} more", first.label(workload)),
+    }
+}
+
+/// Records a list and closes it. `spans` are the places of the commands, in the same order.
+pub(crate) fn record(
+    device: &Device,
+    workload: &Workload,
+    buffers: &[Buffer],
+    contents: &Contents,
+    spans: Vec<Span>,
+) -> Result<RecordedList, Refused> {
+    let mut list = device.create_command_list(contents.list_type);
+    list.set_name(&list_name(workload, &contents.commands));
+    for (command, span) in contents.commands.iter().zip(&spans) {
+        let recorded = record_one(&mut list, workload, buffers, command);
+        recorded.map_err(|error| Refused { span: *span, why: Why::Device(error) })?;
+    }
+    let span = spans.first().copied().unwrap_or_default();
+    let closed = list.close().map_err(|error| Refused { span, why: Why::Device(error) })?;
+    Ok(RecordedList { closed, commands: contents.commands.clone(), spans })
+}
+
+fn record_one(
+    list: &mut CommandList,
+    workload: &Workload,
+    buffers: &[Buffer],
+    command: &Evaluated,
+) -> tidegate_d3d12::Result<()> {
+    let at = |buffer: &BufferId, offset: &u64| {
+        buffers[buffer.0 as usize].gpu_va().saturating_add(*offset)
+    };
+    list.label(&command.label(workload))?;
+    command.uses().iter().try_for_each(|buffer| list.uses(&buffers[buffer.0 as usize]))?;
+    match command {
+        Evaluated::Copy { src, src_offset, dst, dst_offset, bytes } => {
+            list.copy_unchecked(at(dst, dst_offset), at(src, src_offset), *bytes)
+        }
+        Evaluated::Fill { dst, offset, bytes, value } => {
+            list.fill_unchecked(at(dst, offset), *bytes, *value)
+        }
+        Evaluated::Grid { program, draw, groups, words, .. } => {
+            let words: Vec<Word<'_>> = words.iter().map(|word| Word::U64(*word)).collect();
+            match draw {
+                true => list.draw(program.number(), *groups, &words),
+                false => list.dispatch(program.number(), *groups, &words),
+            }
+        }
+        Evaluated::Work { ns, .. } => list.timed(*ns),
+        Evaluated::Delay { ns } => list.gap(*ns),
+        Evaluated::Hang => list.hang(),
+    }
+}
+
+/// The message for a command that cannot be recorded, with its place.
+pub(crate) fn refusal(workload: &Workload, refused: &Refused) -> String {
+    let place = workload.place(refused.span);
+    match &refused.why {
+        Why::Arithmetic(error) => format!("{place}: {error}"),
+        Why::Program(text) => format!("{place}: {text}"),
+        Why::Device(error) => format!("{place}: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_workload::expression::Constants;
+    use tidegate_workload::model::{BufferRef, ParameterKind, program_names, program_signature};
+
+    #[test]
+    fn files_name_the_programs_and_arguments_that_engines_have() {
+        let mut named = 0;
+        for name in program_names(false).chain(program_names(true)) {
+            named += 1;
+            let ours = program_signature(name).unwrap();
+            let theirs = signature(ProgramId(ours.program.number())).expect(name);
+            assert_eq!(theirs.name, name);
+            assert_eq!(theirs.arguments.len(), ours.parameters.len(), "{name}");
+            for (parameter, argument) in ours.parameters.iter().zip(theirs.arguments) {
+                assert_eq!(parameter.name, argument.name, "{name}");
+                let kind = match argument.kind {
+                    ArgumentKind::Buffer { .. } => ParameterKind::Buffer,
+                    ArgumentKind::U32 | ArgumentKind::U64 => ParameterKind::Integer,
+                    ArgumentKind::F32 => ParameterKind::Float,
+                };
+                assert_eq!(parameter.kind, kind, "{name}.{}", parameter.name);
+                if kind == ParameterKind::Buffer {
+                    assert_eq!(parameter.required, !argument.optional, "{name}.{}", parameter.name);
+                }
+            }
+        }
+        assert_eq!(named, tidegate_programs::all().count());
+    }
+
+    #[test]
+    fn words_follow_the_signature_and_what_is_left_out_is_zero() {
+        let buffer = |id: u32, offset: u32| Arg::Buffer {
+            buffer: BufferRef::to(BufferId(id)),
+            offset: Expr::number(offset),
+        };
+        let args = Args(vec![
+            ("n", Arg::Integer(Expr::number(5))),
+            ("dst", buffer(2, 8)),
+            ("src", buffer(1, 0)),
+        ]);
+        let found =
+            words(Program::ScanBlocks, &args, |id| u64::from(id.0) << 16, &Constants).unwrap();
+        assert_eq!(found, [0x1_0000, 0x2_0008, 0, 5]);
+        let args =
+            Args(vec![("a", Arg::Float(1.5)), ("n", Arg::Integer(Expr::number(1i64 << 40)))]);
+        assert!(words(Program::Saxpy, &args, |_| 0, &Constants).is_err(), "more than 32 bits");
+    }
+}

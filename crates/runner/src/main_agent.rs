@@ -1,0 +1,60 @@
+//! The first agent of a run: starts an agent for each thread of the workload, joins them, then waits
+//! until every queue is idle and the last picture has been shown.
+
+use std::sync::Arc;
+
+use tidegate_d3d12::SwapChain;
+use tidegate_platform::{AgentHandle, Platform};
+
+use crate::prepare::Prepared;
+use crate::thread;
+
+impl Prepared {
+    /// The first agent's body, for [`Platform::run`]: starts an agent for each thread of the
+    /// workload, waits for all of them, and then until every queue is idle. To be run once.
+    pub fn main(self: &Arc<Self>, platform: &Platform) -> impl FnOnce() + Send + 'static + use<> {
+        let (prepared, platform) = (Arc::clone(self), platform.clone());
+        move || {
+            prepared.begin(&platform);
+            let threads: Vec<AgentHandle> = (0..prepared.workload.threads.len())
+                .map(|number| {
+                    let (run, on) = (Arc::clone(&prepared), platform.clone());
+                    let name = prepared.workload.threads[number].name.clone();
+                    platform.spawn(name, move || thread::run(&run, &on, number))
+                })
+                .collect();
+            for thread in &threads {
+                thread.join();
+            }
+            prepared.end(&platform);
+        }
+    }
+
+    fn begin(&self, platform: &Platform) {
+        let before = self.count_now();
+        let started_ns = platform.stamp_ns();
+        let mut state = self.state.lock();
+        (state.before, state.started_ns) = (before, started_ns);
+    }
+
+    fn end(&self, platform: &Platform) {
+        let calls = self.device.counters();
+        self.state.lock().calls = calls;
+        // The last picture is seen as a whole.
+        let seen = self.screen.as_ref().map_or(Ok(()), SwapChain::wait_shown);
+        let idle = self.device.wait_idle().and(seen);
+        let (ended_ns, after) = (platform.stamp_ns(), self.count_now());
+        let (removed, display) = (self.device.removed_reason(), self.probe.display());
+        let mut state = self.state.lock();
+        (state.ended_ns, state.is_idle) = (Some(ended_ns), idle.is_ok());
+        (state.after, state.display) = (after, display);
+        if let Some(reason) = removed {
+            state.removed.get_or_insert(reason);
+        }
+        match idle {
+            Ok(())
+            | Err(tidegate_d3d12::Error::Stopped | tidegate_d3d12::Error::DeviceRemoved(_)) => {}
+            Err(error) => state.failures.push(format!("{}: {error}", self.workload.file)),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The numbers that a workload can ask for.
+//!
+//! This room owns their definitions. Counts are given; times of queues come from the timeline and
+//! are unknown without one. It does not judge: bounds are `verify`'s.
+
+use super::{Execution, QueueTimes, preemptions};
+use crate::recovery::Times;
+use tidegate_trace::Kind;
+use tidegate_workload::expect::Metric;
+
+/// What the numbers are computed from. Times in nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measured {
+    /// Start of the run on the timeline.
+    pub(crate) started_ns: u64,
+    pub(crate) makespan_ns: Option<u64>,
+    pub(crate) kernel_calls: u64,
+    pub(crate) interrupts: u64,
+    pub(crate) interrupts_suppressed: u64,
+    pub(crate) cpu_waits: u64,
+    pub(crate) cpu_wakes: u64,
+    pub(crate) gpu_waits: u64,
+    pub(crate) gpu_signals: u64,
+    pub(crate) frames_shown: u64,
+    pub(crate) missed_vsyncs: u64,
+    /// By queue.
+    pub(crate) queues: Vec<QueueNumbers>,
+    /// By queue; `None` without a timeline.
+    pub(crate) times: Option<Vec<QueueTimes>>,
+}
+
+/// What was counted for one queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct QueueNumbers {
+    pub(crate) packets: u64,
+    pub(crate) busy_ns: u64,
+    pub(crate) blocked_ns: u64,
+    /// Times that its work was left in the middle.
+    pub(crate) preempted: u64,
+    /// How long it took until its engine left other work for it.
+    pub(crate) preempts: Times,
+}
+
+impl Measured {
+    /// The metric, of these queues where it is one of queues; `None` when this run cannot know it.
+    pub(crate) fn value(&self, metric: Metric, queues: &[usize]) -> Option<u64> {
+        let counted = |number: fn(&QueueNumbers) -> u64| {
+            Some(queues.iter().map(|q| number(&self.queues[*q])).sum())
+        };
+        let chosen = || -> Option<Vec<&QueueTimes>> {
+            let times = self.times.as_ref()?;
+            Some(queues.iter().map(|queue| &times[*queue]).collect())
+        };
+        match metric {
+            Metric::MakespanNs => self.makespan_ns,
+            Metric::KernelCalls => Some(self.kernel_calls),
+            Metric::Interrupts => Some(self.interrupts),
+            Metric::InterruptsSuppressed => Some(self.interrupts_suppressed),
+            Metric::CpuWaits => Some(self.cpu_waits),
+            Metric::CpuWakes => Some(self.cpu_wakes),
+            Metric::GpuWaits => Some(self.gpu_waits),
+            Metric::GpuSignals => Some(self.gpu_signals),
+            Metric::FramesShown => Some(self.frames_shown),
+            Metric::MissedVsyncs => Some(self.missed_vsyncs),
+            Metric::Packets => counted(|queue| queue.packets),
+            Metric::BusyNs => counted(|queue| queue.busy_ns),
+            Metric::BlockedNs => counted(|queue| queue.blocked_ns),
+            Metric::Preemptions => self.times.as_deref().map(preemptions),
+            Metric::OverlapNs => Some(overlap_ns(&chosen()?)),
+            Metric::QueueLatencyNs => latencies(&chosen()?).map(|all| all[all.len() / 2]),
+            Metric::QueueLatencyMaxNs => latencies(&chosen()?).and_then(|all| all.last().copied()),
+            Metric::FinishNs => last_end(&chosen()?).map(|end| end.saturating_sub(self.started_ns)),
+            Metric::InFlightMax => Some(in_flight_max(&chosen()?)),
+        }
+    }
+}
+
+fn each<'a>(queues: &'a [&QueueTimes]) -> impl Iterator<Item = &'a Execution> {
+    queues.iter().flat_map(|queue| queue.executions.iter())
+}
+
+/// The end of the last command buffer of these queues.
+pub(crate) fn last_end(queues: &[&QueueTimes]) -> Option<u64> {
+    each(queues).map(|execution| execution.end_ns).max()
+}
+
+/// Times from submission to start, shortest first; `None` when there is none.
+fn latencies(queues: &[&QueueTimes]) -> Option<Vec<u64>> {
+    let mut all: Vec<u64> = each(queues).map(|e| e.start_ns.saturating_sub(e.queued_ns)).collect();
+    all.sort_unstable();
+    (!all.is_empty()).then_some(all)
+}
+
+/// Starts and ends in the order of time, ends first at one moment: what ends then does not meet
+/// what begins then.
+fn changes(spans: impl Iterator<Item = (u64, u64, usize)>) -> Vec<(u64, bool, usize)> {
+    let mut all: Vec<(u64, bool, usize)> = spans
+        .flat_map(|(start, end, queue)| [(start, true, queue), (end.max(start), false, queue)])
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+/// How long at least two of the queues were executing.
+fn overlap_ns(queues: &[&QueueTimes]) -> u64 {
+    let spans = queues.iter().enumerate().flat_map(|(number, queue)| {
+        queue
+            .executions
+            .iter()
+            .filter(|e| e.end_ns > e.start_ns)
+            .map(move |e| (e.start_ns, e.end_ns, number))
+    });
+    time_shared(spans, queues.len())
+}
+
+/// How long at least two nodes worked at once, gaps left out.
+pub(crate) fn work_overlap_ns(queues: &[QueueTimes]) -> u64 {
+    let nodes = queues.iter().map(|queue| queue.node as usize + 1).max().unwrap_or(0);
+    let work = queues
+        .iter()
+        .flat_map(|queue| queue.commands.iter().map(move |c| (c, queue.node as usize)));
+    let work =
+        work.filter(|(command, _)| command.kind != Kind::Gap && command.end_ns > command.start_ns);
+    time_shared(work.map(|(command, node)| (command.start_ns, command.end_ns, node)), nodes)
+}
+
+/// How long at least two of `groups` groups had a span open; a span is (start, end, group).
+fn time_shared(spans: impl Iterator<Item = (u64, u64, usize)>, groups: usize) -> u64 {
+    let (mut running, mut active, mut since, mut total) = (vec![0u32; groups], 0, 0, 0);
+    for (at, begins, group) in changes(spans) {
+        if active >= 2 {
+            total += at - since;
+        }
+        since = at;
+        if begins {
+            active += usize::from(running[group] == 0);
+            running[group] += 1;
+        } else {
+            running[group] -= 1;
+            active -= usize::from(running[group] == 0);
+        }
+    }
+    total
+}
+
+/// Most command buffers that were queued and not yet done.
+fn in_flight_max(queues: &[&QueueTimes]) -> u64 {
+    let spans =
+        each(queues).map(|e| (e.queued_ns.min(e.start_ns), e.end_ns.max(e.start_ns + 1), 0));
+    let (mut now, mut most) = (0u64, 0);
+    for (_, begins, _) in changes(spans) {
+        now = if begins { now + 1 } else { now - 1 };
+        most = most.max(now);
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{queue_times, tests::sample};
+    use super::*;
+
+    fn measured() -> Measured {
+        let (trace, queues) = sample();
+        Measured {
+            started_ns: 2,
+            gpu_waits: 7,
+            queues: vec![
+                QueueNumbers {
+                    packets: 2,
+                    busy_ns: 160,
+                    blocked_ns: 17,
+                    ..QueueNumbers::default()
+                },
+                QueueNumbers { packets: 1, busy_ns: 6, ..QueueNumbers::default() },
+            ],
+            times: Some(queue_times(&trace, &queues)),
+            ..Measured::default()
+        }
+    }
+
+    #[test]
+    fn every_metric_has_its_definition() {
+        let m = measured();
+        assert_eq!(m.value(Metric::OverlapNs, &[0, 1]), Some(8));
+        assert_eq!(
+            m.value(Metric::QueueLatencyNs, &[0]),
+            Some(100),
+            "5 and 100: the upper of the two"
+        );
+        assert_eq!(m.value(Metric::QueueLatencyMaxNs, &[0]), Some(100));
+        assert_eq!(m.value(Metric::QueueLatencyNs, &[1]), Some(2));
+        assert_eq!(m.value(Metric::FinishNs, &[0]), Some(198));
+        assert_eq!(m.value(Metric::InFlightMax, &[0]), Some(2));
+        assert_eq!(m.value(Metric::InFlightMax, &[1]), Some(1));
+        assert_eq!(m.value(Metric::Packets, &[0, 1]), Some(3));
+        assert_eq!(m.value(Metric::BlockedNs, &[0]), Some(17));
+        assert_eq!(m.value(Metric::Preemptions, &[]), Some(1));
+        assert_eq!(m.value(Metric::GpuWaits, &[]), Some(7));
+    }
+
+    #[test]
+    fn without_a_timeline_only_counts_are_known() {
+        let m = Measured { times: None, ..measured() };
+        assert_eq!(m.value(Metric::OverlapNs, &[0, 1]), None);
+        assert_eq!(m.value(Metric::Preemptions, &[]), None);
+        assert_eq!(m.value(Metric::BusyNs, &[0]), Some(160));
+    }
+
+    #[test]
+    fn work_that_touches_does_not_overlap() {
+        let queue = |start_ns, end_ns| QueueTimes {
+            executions: vec![Execution { queued_ns: 0, start_ns, end_ns }],
+            ..QueueTimes::default()
+        };
+        let (a, b, c) = (queue(0, 10), queue(10, 20), queue(15, 30));
+        assert_eq!(overlap_ns(&[&a, &b]), 0);
+        assert_eq!(overlap_ns(&[&a, &b, &c]), 5);
+        let twice = QueueTimes {
+            executions: vec![
+                Execution { queued_ns: 0, start_ns: 0, end_ns: 9 },
+                Execution { queued_ns: 0, start_ns: 3, end_ns: 7 },
+            ],
+            ..QueueTimes::default()
+        };
+        assert_eq!(overlap_ns(&[&twice]), 0, "a queue does not overlap with itself");
+    }
+}

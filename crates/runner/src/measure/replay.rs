@@ -1,0 +1,171 @@
+//! How far replayed work is from where it was recorded.
+//!
+//! This room owns the comparison: actual start on the engine, counted from the start of the run,
+//! against the recorded start, counted from the start of the recording. Starts that the trace does
+//! not explain are counted apart: with gaps kept they are imitated, not explained.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use tidegate_workload::model::{QueueId, Recorded};
+
+/// A start this close to its recorded time is counted as met.
+const CLOSE_NS: u64 = 10_000;
+
+/// The errors of one replay. Times in nanoseconds, errors without sign; over work that the trace
+/// explains.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReplayError {
+    /// Work whose start the trace explains, and that ran.
+    pub explained: u64,
+    /// Work whose start it does not explain, and that ran.
+    pub unexplained: u64,
+    /// Work that did not run.
+    pub missing: u64,
+    /// Half of the explained starts are at most so far off.
+    pub median_error_ns: u64,
+    /// 19 of 20 are.
+    pub p95_error_ns: u64,
+    /// All are.
+    pub max_error_ns: u64,
+    /// How many are at most 10 µs off.
+    pub within_10us: u64,
+    /// The same median over the starts that are not explained.
+    pub unexplained_median_error_ns: u64,
+    /// How much later than recorded the explained start in the middle was; negative when earlier.
+    pub median_shift_ns: i64,
+    /// The distance from one start to the next on the same queue, against the recorded one: half
+    /// are at most so far off. Starts drift apart by the sum of such steps; this is how good each
+    /// single one is.
+    pub median_step_error_ns: u64,
+    /// 19 of 20 steps are at most so far off.
+    pub p95_step_error_ns: u64,
+}
+
+/// Compares. `starts` has the actual start of each recorded item, from the start of the run; `None`
+/// if it did not run.
+pub(crate) fn compare(recorded: &Recorded, starts: &[Option<u64>]) -> ReplayError {
+    let (mut explained, mut unexplained, mut shifts) = (Vec::new(), Vec::new(), Vec::new());
+    let mut missing = 0;
+    for (item, start) in recorded.items.iter().zip(starts) {
+        let Some(start) = start else {
+            missing += 1;
+            continue;
+        };
+        let error = start.abs_diff(item.start_ns);
+        if item.unexplained {
+            unexplained.push(error);
+        } else {
+            explained.push(error);
+            shifts.push(start.cast_signed().saturating_sub(item.start_ns.cast_signed()));
+        }
+    }
+    explained.sort_unstable();
+    unexplained.sort_unstable();
+    shifts.sort_unstable();
+    let steps = step_errors(recorded, starts);
+    ReplayError {
+        explained: explained.len() as u64,
+        unexplained: unexplained.len() as u64,
+        missing,
+        median_error_ns: share(&explained, 50),
+        p95_error_ns: share(&explained, 95),
+        max_error_ns: explained.last().copied().unwrap_or(0),
+        within_10us: explained.partition_point(|error| *error <= CLOSE_NS) as u64,
+        unexplained_median_error_ns: share(&unexplained, 50),
+        median_shift_ns: shifts.get(shifts.len() / 2).copied().unwrap_or(0),
+        median_step_error_ns: share(&steps, 50),
+        p95_step_error_ns: share(&steps, 95),
+    }
+}
+
+/// Errors of the distances between neighbours on a queue, smallest first.
+fn step_errors(recorded: &Recorded, starts: &[Option<u64>]) -> Vec<u64> {
+    let mut before: BTreeMap<QueueId, (u64, u64)> = BTreeMap::new();
+    let mut errors = Vec::new();
+    for (item, start) in recorded.items.iter().zip(starts) {
+        let Some(start) = *start else { continue };
+        if let Some((last_recorded, last)) = before.insert(item.queue, (item.start_ns, start)) {
+            let (was, is) =
+                (item.start_ns.saturating_sub(last_recorded), start.saturating_sub(last));
+            errors.push(was.abs_diff(is));
+        }
+    }
+    errors.sort_unstable();
+    errors
+}
+
+/// The value below which so many of a hundred lie.
+fn share(sorted: &[u64], percent: usize) -> u64 {
+    let last = sorted.len().saturating_sub(1);
+    sorted.get((sorted.len() * percent / 100).min(last)).copied().unwrap_or(0)
+}
+
+impl ReplayError {
+    /// For people, one line.
+    pub fn line(&self) -> String {
+        let us = |ns: u64| ns as f64 / 1e3;
+        format!(
+            "replayed starts are {:.1} us off in the median, {:.1} us at the 95th percentile, {:.1} us at worst \
+             ({} of {} within 10 us; {} more starts are not explained by the trace); from one start to the next {:.1} us \
+             in the median, {:.1} us at the 95th percentile",
+            us(self.median_error_ns),
+            us(self.p95_error_ns),
+            us(self.max_error_ns),
+            self.within_10us,
+            self.explained,
+            self.unexplained,
+            us(self.median_step_error_ns),
+            us(self.p95_step_error_ns)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_workload::model::{Ready, RecordedItem};
+    use tidegate_workload::recording::ImportReport;
+
+    #[test]
+    fn errors_are_counted_apart_from_what_nothing_explains() {
+        let item = |start_ns, unexplained| RecordedItem {
+            queue: QueueId(0),
+            name: 0,
+            launched_ns: None,
+            start_ns,
+            end_ns: start_ns + 1,
+            ready: Ready::Launch,
+            gap_ns: 0,
+            unexplained,
+        };
+        let items = vec![
+            item(100, false),
+            item(200, false),
+            item(300, true),
+            item(400, false),
+            item(500, false),
+        ];
+        let recorded = Recorded {
+            makespan_ns: 501,
+            items,
+            names: vec!["k".into()],
+            report: ImportReport::default(),
+        };
+        let starts = [Some(90), Some(20_200), Some(305), None, Some(507)];
+        let error = compare(&recorded, &starts);
+        assert_eq!((error.explained, error.unexplained, error.missing), (3, 1, 1));
+        assert_eq!((error.median_error_ns, error.max_error_ns, error.within_10us), (10, 20_000, 2));
+        assert_eq!(error.unexplained_median_error_ns, 5);
+        assert_eq!(error.median_shift_ns, 7);
+        assert_eq!(
+            (error.median_step_error_ns, error.p95_step_error_ns),
+            (100, 20_010),
+            "2, 100 and 20,010"
+        );
+        assert!(error.line().contains("2 of 3 within 10 us"));
+        let none = compare(&Recorded { items: Vec::new(), ..recorded }, &[]);
+        assert_eq!((none.explained, none.p95_error_ns), (0, 0));
+    }
+}

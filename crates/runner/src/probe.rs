@@ -1,0 +1,317 @@
+//! What a workload needs of a machine, and what a machine is asked after a run.
+//!
+//! This room owns the questions; the answers come from whoever built the machine. Counters are
+//! totals since the machine was made: the runner takes differences.
+
+use tidegate_d3d12::{DEFAULT_RING_SLOTS, FenceChoice, MAX_RING_SLOTS, ResidencyChoice};
+
+use crate::recovery::{EngineRow, FenceAt, Times};
+use tidegate_workload::expect::{Expectation, Metric};
+use tidegate_workload::model::{Engine, Queue, Submission, Workload};
+
+/// Engines of each kind, at least one of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeNeeds {
+    /// 3D engines.
+    pub three_d: u32,
+    /// Compute engines.
+    pub compute: u32,
+    /// Copy engines.
+    pub copy: u32,
+}
+
+/// The engines that the queues of a workload name.
+pub fn required_nodes(workload: &Workload) -> NodeNeeds {
+    let of = |engine: Engine| {
+        let nodes = workload
+            .queues
+            .iter()
+            .filter(|queue| queue.engine == engine)
+            .map(|queue| queue.node + 1);
+        nodes.max().unwrap_or(1)
+    };
+    NodeNeeds { three_d: of(Engine::ThreeD), compute: of(Engine::Compute), copy: of(Engine::Copy) }
+}
+
+/// How a queue submits: as the run is told, else as the file says, else from user mode.
+pub fn submission_of(queue: &Queue, asked: Option<Submission>) -> Submission {
+    asked.or(queue.submission).unwrap_or(Submission::User)
+}
+
+/// Monitored fences where every queue gets packets, as before native fences; else native ones where
+/// there are any.
+pub fn fence_choice(workload: &Workload, asked: Option<Submission>) -> FenceChoice {
+    let packets = |queue: &Queue| submission_of(queue, asked) == Submission::Packet;
+    match workload.queues.iter().all(packets) {
+        true if !workload.queues.is_empty() || asked == Some(Submission::Packet) => {
+            FenceChoice::Monitored
+        }
+        _ => FenceChoice::Auto,
+    }
+}
+
+/// Who looks after residency: submissions where the buffers come near to filling local memory,
+/// which fences stand in, too.
+pub fn residency_choice(workload: &Workload, local_memory_bytes: u64) -> ResidencyChoice {
+    let bytes = workload.buffers.iter().map(|buffer| buffer.bytes).fold(0, u64::saturating_add);
+    match bytes > local_memory_bytes - local_memory_bytes / 16 {
+        true => ResidencyChoice::Automatic,
+        false => ResidencyChoice::Explicit,
+    }
+}
+
+/// Slots for the ring of each user-mode queue: as deep as the host ran ahead in the recording,
+/// [`RUN_AHEAD_HEADROOM`] times over and rounded up to a power of two, so that the replayed thread
+/// finds it full no more often than the recorded one did. At least [`DEFAULT_RING_SLOTS`], which a
+/// workload without a recording gets.
+pub fn ring_slots(workload: &Workload) -> u64 {
+    let deepest =
+        workload.recorded.as_ref().map_or(0, |recorded| recorded.report.deepest_run_ahead);
+    let slots = deepest.saturating_mul(RUN_AHEAD_HEADROOM).min(MAX_RING_SLOTS);
+    slots.max(DEFAULT_RING_SLOTS).next_power_of_two()
+}
+
+/// How much deeper than in the recording a replayed thread may run ahead: a modelled machine that
+/// is slower than the recorded one takes longer for the same work, while the host submits at the
+/// recorded pace.
+const RUN_AHEAD_HEADROOM: u64 = 4;
+
+/// Whether something that the workload asks for can only be measured on a timeline: starts of
+/// recorded work, and the numbers of queues.
+pub fn wants_trace(workload: &Workload) -> bool {
+    let of_a_queue = |metric: Metric| {
+        matches!(
+            metric,
+            Metric::MakespanNs
+                | Metric::OverlapNs
+                | Metric::QueueLatencyNs
+                | Metric::QueueLatencyMaxNs
+                | Metric::FinishNs
+                | Metric::InFlightMax
+                | Metric::Preemptions
+        )
+    };
+    let metric = |what: &Expectation| matches!(what, Expectation::Metric { metric, .. } if of_a_queue(*metric));
+    workload.recorded.is_some() || workload.expects.iter().any(|expect| metric(&expect.what))
+}
+
+/// What the hardware and the kernel counted for one queue. Times in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounters {
+    /// Command buffers completed.
+    pub packets: u64,
+    /// Commands completed.
+    pub commands: u64,
+    /// Time for which an engine was busy with its commands.
+    pub busy_ns: u64,
+    /// Waits that the queue passed, in the kernel or on an engine. Those of memory management
+    /// count.
+    pub waits: u64,
+    /// Signals that the queue made. Those of memory management and of waits for idle queues count.
+    pub signals: u64,
+    /// Time for which a wait that was not met headed the queue, until now.
+    pub blocked_ns: u64,
+    /// Times that its work was left in the middle.
+    pub preempted: u64,
+    /// How long it took until its engine left other work for it.
+    pub preempts: Times,
+}
+
+/// What the hardware and the kernel counted for everybody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MachineCounters {
+    /// Times the interrupt line went up.
+    pub interrupts: u64,
+    /// Signals that were compared with MonitoredValue and needed none.
+    pub interrupts_suppressed: u64,
+    /// Waits that engines met at the head of a queue and that were not satisfied then.
+    pub gpu_waits_stalled: u64,
+    /// Fence log entries overwritten before they were read.
+    pub log_entries_lost: u64,
+    /// Packets that VidSch handed to the driver, and command buffers to kernel-mode hardware
+    /// queues.
+    pub packets: u64,
+    /// Time in nanoseconds during which at least two engines were busy.
+    pub overlap_ns: u64,
+    /// Doorbells connected.
+    pub doorbell_connects: u64,
+    /// Doorbells taken away from one queue for another.
+    pub doorbell_victims: u64,
+    /// Allocations brought in to local memory.
+    pub page_ins: u64,
+    /// Allocations sent out to system memory.
+    pub page_outs: u64,
+    /// Bytes that went either way.
+    pub bytes_paged: u64,
+    /// Bytes of local memory there are; no difference is taken.
+    pub local_memory_bytes: u64,
+    /// The most of them that allocations had at one moment; no difference is taken.
+    pub local_memory_peak_bytes: u64,
+}
+
+impl MachineCounters {
+    /// What was counted since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let less = |now: u64, then: u64| now.saturating_sub(then);
+        Self {
+            interrupts: less(self.interrupts, earlier.interrupts),
+            interrupts_suppressed: less(self.interrupts_suppressed, earlier.interrupts_suppressed),
+            gpu_waits_stalled: less(self.gpu_waits_stalled, earlier.gpu_waits_stalled),
+            log_entries_lost: less(self.log_entries_lost, earlier.log_entries_lost),
+            packets: less(self.packets, earlier.packets),
+            overlap_ns: less(self.overlap_ns, earlier.overlap_ns),
+            doorbell_connects: less(self.doorbell_connects, earlier.doorbell_connects),
+            doorbell_victims: less(self.doorbell_victims, earlier.doorbell_victims),
+            page_ins: less(self.page_ins, earlier.page_ins),
+            page_outs: less(self.page_outs, earlier.page_outs),
+            bytes_paged: less(self.bytes_paged, earlier.bytes_paged),
+            local_memory_bytes: self.local_memory_bytes,
+            local_memory_peak_bytes: self.local_memory_peak_bytes,
+        }
+    }
+}
+
+/// What became of what was presented. Times in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DisplayCounters {
+    /// Pictures presented.
+    pub presents: u64,
+    /// Those that a vertical sync has latched.
+    pub shown: u64,
+    /// Those that gave way to a newer one.
+    pub discarded: u64,
+    /// Vertical syncs that the kernel heard of.
+    pub vsyncs: u64,
+    /// Vertical syncs that showed an older picture although a newer one was presented and its
+    /// interval over.
+    pub missed_vsyncs: u64,
+    /// From the call to the vertical sync that latched the picture, of all that were shown.
+    pub latency_ns: u64,
+    /// The longest of these times.
+    pub latency_max_ns: u64,
+}
+
+/// A wait that a queue is parked at, wherever it is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingWait {
+    /// The queue's tag ([`tidegate_d3d12::Queue::tag`]).
+    pub tag: u32,
+    /// Name of the fence.
+    pub fence: String,
+    /// What it must reach.
+    pub value: u64,
+    /// What it is at.
+    pub current: u64,
+}
+
+/// Work that an engine had when it was recovered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveredWork {
+    /// The queue's tag.
+    pub tag: u32,
+    /// What ran, or was next.
+    pub command: String,
+    /// What it would have signalled.
+    pub signals: Vec<FenceAt>,
+    /// Whether it is why the engine was recovered.
+    pub guilty: bool,
+}
+
+/// A recovery, with queues by their tags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// When it began, on the machine's clock.
+    pub at_ns: u64,
+    /// Its published code.
+    pub code: u32,
+    /// The engine; none for an adapter.
+    pub engine: Option<String>,
+    /// What was noticed.
+    pub noticed: String,
+    /// The work of the engine.
+    pub work: Vec<RecoveredWork>,
+    /// Who waits for it, and the tag of the queue that should have signalled.
+    pub held_back: Vec<(PendingWait, u32)>,
+    /// What was done.
+    pub outcome: String,
+    /// Tags of the queues that were lost, and whether as the guilty.
+    pub lost: Vec<(u32, bool)>,
+    /// What the driver says.
+    pub driver: String,
+}
+
+/// Answers what only the machine knows. Asked before, during and after a run, by one agent at a
+/// time.
+pub trait MachineProbe: Send + Sync {
+    /// Totals since the machine was made.
+    fn counters(&self) -> MachineCounters;
+    /// Totals of the queues with these tags, in their order.
+    fn queues(&self, tags: &[u32]) -> Vec<QueueCounters>;
+    /// Totals of the display; nothing without one.
+    fn display(&self) -> DisplayCounters {
+        DisplayCounters::default()
+    }
+    /// Waits at which queues are parked now: those that the kernel holds and those that engines
+    /// hold.
+    fn pending_waits(&self) -> Vec<PendingWait>;
+    /// What each engine was asked to leave since the machine was made.
+    fn engines(&self) -> Vec<EngineRow>;
+    /// The recoveries since the machine was made, oldest first.
+    fn recoveries(&self) -> Vec<Recovery>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_workload::{LoadOptions, load_bytes};
+
+    fn workload(text: &str) -> Workload {
+        let text = format!("{text}[[thread]]\nname = \"t\"\nprogram = [{{ sleep_ns = 1 }}]\n");
+        load_bytes(text.as_bytes(), "w.toml", &LoadOptions::default()).unwrap().0
+    }
+
+    #[test]
+    fn engines_are_counted_by_kind() {
+        let w = workload(
+            "[[queue]]\nname = \"a\"\nengine = \"copy\"\nnode = 2\n[[queue]]\nname = \"b\"\nengine = \"3d\"\n",
+        );
+        assert_eq!(required_nodes(&w), NodeNeeds { three_d: 1, compute: 1, copy: 3 });
+    }
+
+    #[test]
+    fn fences_are_monitored_only_where_all_queues_get_packets() {
+        let text = "[[queue]]\nname = \"a\"\nengine = \"copy\"\nsubmission = \"packet\"\n";
+        let (one, two) = (
+            workload(text),
+            workload(&format!("{text}[[queue]]\nname = \"b\"\nengine = \"3d\"\n")),
+        );
+        assert_eq!(fence_choice(&one, None), FenceChoice::Monitored);
+        assert_eq!(fence_choice(&two, None), FenceChoice::Auto);
+        assert_eq!(fence_choice(&two, Some(Submission::Packet)), FenceChoice::Monitored);
+        assert_eq!(fence_choice(&one, Some(Submission::User)), FenceChoice::Auto);
+        assert_eq!(submission_of(&two.queues[1], None), Submission::User);
+    }
+
+    #[test]
+    fn submissions_look_after_residency_where_buffers_fill_local_memory() {
+        let text = "[[buffer]]\nname = \"b\"\nbytes = 4096\n";
+        let w = workload(text);
+        assert_eq!(residency_choice(&w, 1 << 20), ResidencyChoice::Explicit);
+        assert_eq!(residency_choice(&w, 4096), ResidencyChoice::Automatic);
+        assert_eq!(residency_choice(&w, 0), ResidencyChoice::Automatic);
+    }
+
+    #[test]
+    fn counters_are_differences() {
+        let earlier =
+            MachineCounters { interrupts: 3, overlap_ns: 10, ..MachineCounters::default() };
+        let now = MachineCounters {
+            interrupts: 5,
+            overlap_ns: 25,
+            packets: 1,
+            ..MachineCounters::default()
+        };
+        let since = now.since(&earlier);
+        assert_eq!((since.interrupts, since.overlap_ns, since.packets), (2, 15, 1));
+    }
+}

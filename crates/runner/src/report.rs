@@ -1,0 +1,534 @@
+//! What a run came to, as data: the fields of `--json`, and the lines that people read.
+//!
+//! This room owns the names and the meaning of the fields; whoever ran the workload fills them.
+//! What does not apply is 0 or null.
+
+use serde::Serialize;
+
+use crate::measure::replay::ReplayError;
+use crate::probe::DisplayCounters;
+use crate::recovery::{EngineRow, Fate, RecoveryRow, Times};
+use crate::verify::MetricRow;
+use tidegate_workload::model::Display;
+use tidegate_workload::recording::ImportReport;
+
+/// Problems that are shown to people at once: one screen.
+const SHOWN_PROBLEMS: usize = 12;
+
+/// One queue of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct QueueRow {
+    /// Its name.
+    pub name: String,
+    /// The kind of engine that ran it.
+    pub engine: &'static str,
+    /// How its work reached the engine.
+    pub submission: &'static str,
+    /// Command buffers handed to it.
+    pub packets: u64,
+    /// How long an engine was busy with its commands, in nanoseconds. Gaps that a replay keeps do
+    /// not count.
+    pub busy_ns: u64,
+    /// How long waits headed it, in nanoseconds: to the end of the run for the one that it is
+    /// parked at.
+    pub blocked_ns: u64,
+    /// Times its doorbell was connected.
+    pub doorbell_connects: u64,
+    /// Its rings that were repeated because the doorbell had been taken away.
+    pub doorbell_retries: u64,
+    /// Slots of its ring; 0 for a queue without one.
+    pub ring_slots: u64,
+    /// Submissions that stood in the queue's backlog because its ring was full.
+    pub ring_waits: u64,
+    /// How long anything stood in the backlog, in nanoseconds.
+    pub ring_wait_ns: u64,
+    /// `idle`, `normal`, `high` or `realtime`.
+    pub priority: &'static str,
+    /// Times that its work was left in the middle for another queue, or went back to the kernel
+    /// there.
+    pub preempted: u64,
+    /// How long it took until its engine left other work for it.
+    pub preempts: Times,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// One fence of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FenceRow {
+    /// Its name.
+    pub name: String,
+    /// Its last value; 2^64 - 1 when the device was lost.
+    pub final_value: u64,
+}
+
+/// What a display showed in a run. Times in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DisplayRow {
+    /// How long a refresh takes.
+    pub refresh_ns: u64,
+    /// Pictures presented.
+    pub presents: u64,
+    /// Those that were shown.
+    pub frames_shown: u64,
+    /// Those that gave way to a newer one.
+    pub frames_discarded: u64,
+    /// Vertical syncs that the kernel heard of.
+    pub vsyncs: u64,
+    /// Vertical syncs that showed an older picture although a newer one was presented and its
+    /// interval over.
+    pub missed_vsyncs: u64,
+    /// From the present to the vertical sync that showed it: the mean of all.
+    pub latency_mean_ns: u64,
+    /// The longest of these times.
+    pub latency_max_ns: u64,
+}
+
+impl DisplayRow {
+    /// What was counted, of this display.
+    pub(crate) fn of(display: &Display, counted: &DisplayCounters) -> DisplayRow {
+        DisplayRow {
+            refresh_ns: display.refresh_ns,
+            presents: counted.presents,
+            frames_shown: counted.shown,
+            frames_discarded: counted.discarded,
+            vsyncs: counted.vsyncs,
+            missed_vsyncs: counted.missed_vsyncs,
+            latency_mean_ns: counted.latency_ns.checked_div(counted.shown).unwrap_or(0),
+            latency_max_ns: counted.latency_max_ns,
+        }
+    }
+}
+
+/// A run. Times in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Name of the workload.
+    pub workload: String,
+    /// `packet`, `hardware`, `user`, or `mixed`.
+    pub submission: &'static str,
+    /// `wall` or `virtual`.
+    pub clock: &'static str,
+    /// How long the run took on the machine that ran it. The caller, who has a clock, sets it.
+    pub elapsed_ns: u64,
+    /// The start of the run on the timeline: when the first thread was let go. Every other time of
+    /// the report counts from there.
+    pub started_ns: u64,
+    /// From the start of the run to the end of the last work, on the run's clock. To the end of the
+    /// run where work was lost or never ran.
+    pub makespan_ns: u64,
+    /// The same in the recording that is replayed.
+    pub recorded_ns: Option<u64>,
+    /// Every thread came to its end and every queue is idle.
+    pub completed: bool,
+    /// It completed, and everything that is expected holds.
+    pub verified: bool,
+    /// Expectations that were compared.
+    pub judged: u64,
+    /// Calls into the kernel that the application caused.
+    pub kernel_calls: u64,
+    /// Times the interrupt line went up.
+    pub interrupts: u64,
+    /// Signals that needed no interrupt.
+    pub interrupts_suppressed: u64,
+    /// Times that a thread waited for a fence.
+    pub cpu_waits: u64,
+    /// Those that had to sleep and were woken.
+    pub cpu_wakes: u64,
+    /// Waits that queues passed.
+    pub gpu_waits: u64,
+    /// Waits that engines met unsatisfied, passed or not.
+    pub gpu_waits_stalled: u64,
+    /// Signals that queues made.
+    pub gpu_signals: u64,
+    /// Fence log entries overwritten before they were read.
+    pub log_entries_lost: u64,
+    /// Stores to doorbells.
+    pub doorbell_rings: u64,
+    /// Doorbells connected.
+    pub doorbell_connects: u64,
+    /// Doorbells taken away for another queue.
+    pub doorbell_victims: u64,
+    /// Rings that were repeated because the doorbell had been taken away.
+    pub doorbell_retries: u64,
+    /// Slots of the largest ring of the queues; 0 where no queue has one.
+    pub ring_slots: u64,
+    /// Submissions that stood in a backlog because a ring was full.
+    pub ring_waits: u64,
+    /// How long submissions stood in backlogs, in nanoseconds, summed over the queues. Where it is
+    /// not 0, the makespan may depend on the size of the rings. Packet and hardware queues have
+    /// none.
+    pub ring_wait_ns: u64,
+    /// Allocations brought in to local memory.
+    pub page_ins: u64,
+    /// Allocations sent out to system memory: evictions.
+    pub page_outs: u64,
+    /// Bytes that paging moved, either way.
+    pub bytes_paged: u64,
+    /// Bytes of local memory that the adapter has.
+    pub local_memory_bytes: u64,
+    /// The most of them that allocations had at one moment.
+    pub local_memory_peak_bytes: u64,
+    /// Packets and command buffers that went through the kernel.
+    pub kernel_packets: u64,
+    /// How long at least two engines were busy.
+    pub overlap_ns: u64,
+    /// By queue, in the order of the file.
+    pub queues: Vec<QueueRow>,
+    /// What was shown, of a workload with a display.
+    pub display: Option<DisplayRow>,
+    /// By fence, in the order of the file.
+    pub fences: Vec<FenceRow>,
+    /// By engine.
+    pub engines: Vec<EngineRow>,
+    /// Hangs that were injected and begun, as `hang:QUEUE@N`.
+    pub hangs: Vec<String>,
+    /// Hangs that were to be injected and were not reached, because the run ended before.
+    pub hangs_not_reached: Vec<String>,
+    /// Timeouts and what was done about them, oldest first.
+    pub recoveries: Vec<RecoveryRow>,
+    /// The report of another workload that ran on the same machine, as a process of its own. Counts
+    /// of the machine are those of both.
+    pub beside: Option<Box<Report>>,
+    /// The numbers that the workload asks for.
+    pub metrics: Vec<MetricRow>,
+    /// How far a replay is from its recording.
+    pub replay: Option<ReplayError>,
+    /// What was found in the recording.
+    pub import: Option<ImportReport>,
+    /// What went wrong, one text each, with file and line.
+    pub problems: Vec<String>,
+}
+
+impl Report {
+    /// Whether it ran and was right.
+    pub fn is_right(&self) -> bool {
+        self.completed && self.verified && self.problems.is_empty()
+    }
+
+    /// Whether it and whatever ran beside it ran and were right.
+    pub fn are_right(&self) -> bool {
+        self.is_right() && self.beside.as_ref().is_none_or(|other| other.is_right())
+    }
+
+    /// The problems for a person: at most one screen.
+    pub fn problem_lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.problems.iter().take(SHOWN_PROBLEMS).cloned().collect();
+        if let Some(more) = self.problems.len().checked_sub(SHOWN_PROBLEMS).filter(|more| *more > 0)
+        {
+            lines.push(format!("and {more} more; mend these first"));
+        }
+        lines
+    }
+
+    /// What paging did, for a person; `None` of a run in which everything fitted.
+    pub fn paging_line(&self) -> Option<String> {
+        (self.page_ins + self.page_outs > 0).then(|| {
+            let (out, ins, bytes) = (self.page_outs, self.page_ins, self.bytes_paged);
+            let (peak, budget) = (self.local_memory_peak_bytes, self.local_memory_bytes);
+            format!(
+                "paging: {out} evictions, {ins} page-ins, {bytes} bytes moved; at most {peak} of {budget} bytes of local memory"
+            )
+        })
+    }
+
+    /// What was shown, for a person.
+    pub fn display_line(&self) -> Option<String> {
+        self.display.as_ref().map(|d| {
+            let us = |ns: u64| format!("{}.{} us", ns / 1_000, ns % 1_000 / 100);
+            format!(
+                "display: {} of {} frames shown, {} discarded; {} vsyncs heard of, {} missed; from present to screen {} in the mean, {} at most",
+                d.frames_shown,
+                d.presents,
+                d.frames_discarded,
+                d.vsyncs,
+                d.missed_vsyncs,
+                us(d.latency_mean_ns),
+                us(d.latency_max_ns)
+            )
+        })
+    }
+
+    /// What engines were asked to leave, for a person.
+    pub fn preemption_lines(&self) -> Vec<String> {
+        self.engines.iter().filter_map(EngineRow::line).collect()
+    }
+
+    /// What hung and what was done about it, for a person.
+    pub fn recovery_lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.recoveries.iter().flat_map(RecoveryRow::lines).collect();
+        let missed = self.hangs_not_reached.iter();
+        lines.extend(missed.map(|hang| format!("{hang} was not reached: the run ended before")));
+        lines
+    }
+
+    /// Whether anything is to be said about priorities: a queue has one, or was left for another.
+    pub fn tells_priorities(&self) -> bool {
+        self.queues.iter().any(|queue| {
+            queue.priority != "normal" || queue.preempted > 0 || queue.preempts.count > 0
+        })
+    }
+
+    /// The metrics for people, one line each.
+    pub fn metric_lines(&self) -> Vec<String> {
+        metric_lines(&[self])
+    }
+}
+
+/// The metrics of the runs of one workload for people, one line each. Bounds stand beside the
+/// values of the runs that they are for, and beside no other value.
+pub fn metric_lines(runs: &[&Report]) -> Vec<String> {
+    let rows = runs.first().map_or(&[][..], |run| &run.metrics);
+    rows.iter().enumerate().map(|(number, row)| metric_line(runs, number, row)).collect()
+}
+
+fn metric_line(runs: &[&Report], number: usize, row: &MetricRow) -> String {
+    let of_run = |run: &&Report| Some((run.submission, run.metrics.get(number)?.clone()));
+    let all: Vec<(&str, MetricRow)> = runs.iter().filter_map(of_run).collect();
+    let bounded: Vec<(&str, MetricRow)> =
+        all.iter().filter(|(_, row)| row.applies).cloned().collect();
+    // Of bounds that are for none of these runs the values are shown, and the bounds are not.
+    let shown = if bounded.is_empty() { all } else { bounded };
+    let value = |row: &MetricRow| {
+        row.value.map_or_else(|| "not measured".to_owned(), |value| value.to_string())
+    };
+    let values = match shown.as_slice() {
+        [(_, first), rest @ ..]
+            if row.under.is_empty() && rest.iter().all(|(_, r)| r.value == first.value) =>
+        {
+            value(first)
+        }
+        [(_, only)] if runs.len() == 1 => value(only),
+        several => {
+            let each = several.iter().map(|(model, row)| format!("{} under {model}", value(row)));
+            each.collect::<Vec<_>>().join(", ")
+        }
+    };
+    let of = if row.queues.is_empty() {
+        String::new()
+    } else {
+        format!(" of {}", row.queues.join(", "))
+    };
+    let bounds = match (row.at_least, row.at_most) {
+        _ if !shown.iter().any(|(_, row)| row.applies) => String::new(),
+        (None, None) => String::new(),
+        (Some(least), None) => format!(" (at least {least})"),
+        (None, Some(most)) => format!(" (at most {most})"),
+        (Some(least), Some(most)) => format!(" ({least} to {most})"),
+    };
+    let wrong: Vec<&str> =
+        shown.iter().filter(|(_, row)| row.met == Some(false)).map(|(model, _)| *model).collect();
+    let wrong = match wrong.as_slice() {
+        [] => String::new(),
+        _ if runs.len() == 1 => " — not met".to_owned(),
+        models => format!(" — not met under {}", models.join(", ")),
+    };
+    let says = match row.says.as_str() {
+        says if says.is_empty() || !shown.iter().any(|(_, row)| row.applies) => String::new(),
+        says => format!(": {says}"),
+    };
+    format!("{}{of} = {values}{bounds}{wrong}{says}", row.name)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn report() -> Report {
+        Report {
+            workload: "w".into(),
+            submission: "user",
+            clock: "virtual",
+            elapsed_ns: 0,
+            started_ns: 0,
+            makespan_ns: 5,
+            recorded_ns: None,
+            completed: true,
+            verified: true,
+            judged: 1,
+            kernel_calls: 0,
+            interrupts: 0,
+            interrupts_suppressed: 0,
+            cpu_waits: 0,
+            cpu_wakes: 0,
+            gpu_waits: 0,
+            gpu_waits_stalled: 0,
+            gpu_signals: 0,
+            log_entries_lost: 0,
+            doorbell_rings: 0,
+            doorbell_connects: 0,
+            doorbell_victims: 0,
+            doorbell_retries: 0,
+            ring_slots: 1024,
+            ring_waits: 0,
+            ring_wait_ns: 0,
+            page_ins: 0,
+            page_outs: 0,
+            bytes_paged: 0,
+            local_memory_bytes: 1 << 20,
+            local_memory_peak_bytes: 0,
+            kernel_packets: 0,
+            overlap_ns: 0,
+            queues: vec![QueueRow {
+                name: "q".into(),
+                engine: "copy",
+                submission: "user",
+                packets: 1,
+                busy_ns: 2,
+                blocked_ns: 3,
+                doorbell_connects: 0,
+                doorbell_retries: 0,
+                ring_slots: 1024,
+                ring_waits: 0,
+                ring_wait_ns: 0,
+                priority: "normal",
+                preempted: 0,
+                preempts: Times::default(),
+                fate: Fate::WentOn,
+            }],
+            display: None,
+            engines: Vec::new(),
+            hangs: Vec::new(),
+            hangs_not_reached: Vec::new(),
+            recoveries: Vec::new(),
+            beside: None,
+            fences: vec![FenceRow { name: "f".into(), final_value: u64::MAX }],
+            metrics: Vec::new(),
+            replay: None,
+            import: None,
+            problems: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_documented_fields_are_there() {
+        let json = serde_json::to_value(report()).unwrap();
+        for field in [
+            "workload",
+            "submission",
+            "clock",
+            "elapsed_ns",
+            "makespan_ns",
+            "recorded_ns",
+            "completed",
+            "verified",
+            "kernel_calls",
+            "interrupts",
+            "interrupts_suppressed",
+            "cpu_waits",
+            "cpu_wakes",
+            "gpu_waits",
+            "gpu_signals",
+            "log_entries_lost",
+            "ring_slots",
+            "ring_waits",
+            "ring_wait_ns",
+            "queues",
+            "fences",
+        ] {
+            assert!(json.get(field).is_some(), "{field}");
+        }
+        assert!(json["recorded_ns"].is_null());
+        assert_eq!(json["queues"][0]["blocked_ns"], 3);
+        assert_eq!(json["queues"][0]["engine"], "copy");
+        assert_eq!(json["fences"][0]["final_value"], u64::MAX);
+    }
+
+    #[test]
+    fn problems_fit_a_screen() {
+        let report = Report { problems: (0..20).map(|n| format!("p{n}")).collect(), ..report() };
+        assert_eq!(report.problem_lines().len(), 13);
+        assert!(!report.is_right());
+    }
+
+    #[test]
+    fn paging_is_told_where_there_was_any() {
+        assert_eq!(report().paging_line(), None);
+        let paged = Report {
+            page_ins: 3,
+            page_outs: 2,
+            bytes_paged: 500,
+            local_memory_peak_bytes: 200,
+            ..report()
+        };
+        let line = "paging: 2 evictions, 3 page-ins, 500 bytes moved; at most 200 of 1048576 bytes of local memory";
+        assert_eq!(paged.paging_line().as_deref(), Some(line));
+    }
+
+    #[test]
+    fn what_was_shown_is_told() {
+        assert_eq!(report().display_line(), None);
+        let display = DisplayRow {
+            refresh_ns: 1_000_000,
+            presents: 5,
+            frames_shown: 4,
+            frames_discarded: 1,
+            vsyncs: 9,
+            missed_vsyncs: 2,
+            latency_mean_ns: 1_234_567,
+            latency_max_ns: 2_000_000,
+        };
+        let line = "display: 4 of 5 frames shown, 1 discarded; 9 vsyncs heard of, 2 missed; from present to screen \
+                    1234.5 us in the mean, 2000.0 us at most";
+        let report = Report { display: Some(display), ..report() };
+        assert_eq!(report.display_line().as_deref(), Some(line));
+    }
+
+    #[test]
+    fn metrics_read_as_sentences() {
+        let row = MetricRow {
+            name: "busy_ns",
+            queues: vec!["q".into()],
+            value: Some(7),
+            at_least: Some(9),
+            at_most: None,
+            met: Some(false),
+            under: Vec::new(),
+            applies: true,
+            says: "it works".into(),
+        };
+        let report = Report { metrics: vec![row], ..report() };
+        assert_eq!(report.metric_lines(), ["busy_ns of q = 7 (at least 9) — not met: it works"]);
+    }
+
+    #[test]
+    fn bounds_stand_beside_the_values_of_the_models_that_they_are_for() {
+        let run = |submission: &'static str, value, under: &[&'static str]| {
+            let applies = under.is_empty() || under.contains(&submission);
+            let met = applies.then_some(value <= 10);
+            let (queues, says) = (Vec::new(), "few".to_owned());
+            let row = MetricRow {
+                name: "interrupts",
+                queues,
+                value: Some(value),
+                at_least: None,
+                at_most: Some(10),
+                met,
+                under: under.to_vec(),
+                applies,
+                says,
+            };
+            Report { submission, metrics: vec![row], ..report() }
+        };
+        let lines = |runs: &[Report]| metric_lines(&runs.iter().collect::<Vec<_>>());
+        let of_one = [run("packet", 1801, &["user"]), run("user", 1, &["user"])];
+        assert_eq!(lines(&of_one), ["interrupts = 1 under user (at most 10): few"]);
+        assert_eq!(
+            of_one[0].metric_lines(),
+            ["interrupts = 1801"],
+            "a bound for another model is not shown"
+        );
+        assert_eq!(of_one[1].metric_lines(), ["interrupts = 1 (at most 10): few"]);
+        assert_eq!(lines(&of_one[..1]), ["interrupts = 1801"]);
+        let of_all = [run("packet", 12, &[]), run("user", 1, &[])];
+        let line =
+            "interrupts = 12 under packet, 1 under user (at most 10) — not met under packet: few";
+        assert_eq!(lines(&of_all), [line]);
+        assert_eq!(
+            lines(&[run("packet", 3, &[]), run("user", 3, &[])]),
+            ["interrupts = 3 (at most 10): few"]
+        );
+        let two = [run("packet", 1, &["packet", "user"]), run("hardware", 9, &["packet", "user"])];
+        assert_eq!(lines(&two), ["interrupts = 1 under packet (at most 10): few"]);
+    }
+}

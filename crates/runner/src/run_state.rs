@@ -1,0 +1,93 @@
+//! What the agents of one run leave behind for the report.
+//!
+//! Agents write here when they end; only [`crate::finish`] reads, after the run.
+
+use std::collections::BTreeMap;
+
+use tidegate_d3d12::{Counters, RemovedReason};
+
+use crate::probe::{DisplayCounters, MachineCounters, QueueCounters};
+use tidegate_workload::model::{FenceId, QueueId, Span};
+
+/// A thread that was released because nothing could move any more, and what it was at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StuckThread {
+    /// Index into the workload's threads.
+    pub(crate) thread: usize,
+    pub(crate) span: Span,
+    pub(crate) at: Obstacle,
+}
+
+/// What a thread was blocked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// A wait for fences: any or all of them.
+    Fences { any: bool, of: Vec<(FenceId, u64)> },
+    /// Room in the ring of a queue.
+    Room(QueueId),
+    /// Another thread of the recording.
+    Mark(u32),
+    /// Its own time.
+    Sleep,
+}
+
+/// Why a thread ended before its program did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    Stopped {
+        span: Span,
+        at: Obstacle,
+    },
+    /// The device was lost, and what the thread was at.
+    Removed {
+        reason: RemovedReason,
+        span: Span,
+        at: Obstacle,
+    },
+    /// Anything else, as text with its place.
+    Failed(String),
+}
+
+/// Largest value that anybody signalled, and where.
+pub(crate) type Largest = BTreeMap<FenceId, (u64, Span)>;
+
+/// Counters at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) machine: MachineCounters,
+    pub(crate) device: Counters,
+    pub(crate) queues: Vec<QueueCounters>,
+}
+
+/// Everything that is written while a workload runs.
+#[derive(Debug, Default)]
+pub(crate) struct RunState {
+    /// When the threads were let go, on the clock of the timeline.
+    pub(crate) started_ns: u64,
+    /// When the queues were idle, or were found unable to become so.
+    pub(crate) ended_ns: Option<u64>,
+    /// Whether they were idle then.
+    pub(crate) is_idle: bool,
+    pub(crate) before: Counted,
+    /// When the threads had returned: calls and waits of the application, not those of the wait for
+    /// idle queues.
+    pub(crate) calls: Counters,
+    pub(crate) after: Counted,
+    pub(crate) display: DisplayCounters,
+    pub(crate) finished_threads: usize,
+    pub(crate) stuck: Vec<StuckThread>,
+    /// Threads that heard of the loss of the device, and what each was at.
+    pub(crate) bereft: Vec<StuckThread>,
+    /// Largest values signalled by threads themselves.
+    pub(crate) largest: Largest,
+    pub(crate) failures: Vec<String>,
+    pub(crate) removed: Option<RemovedReason>,
+}
+
+/// Notes a signal.
+pub(crate) fn note_signal(largest: &mut Largest, fence: FenceId, value: u64, span: Span) {
+    let known = largest.entry(fence).or_insert((value, span));
+    if value > known.0 {
+        *known = (value, span);
+    }
+}

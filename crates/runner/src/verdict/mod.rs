@@ -1,0 +1,218 @@
+//! The answer of a comparison: how each submission model does against the first one, why, and
+//! whether that holds.
+//!
+//! Purpose: reports and accounts in, typed facts out. Every number is a field of the JSON;
+//! `SCHEMA.md` says how each is computed. Invariant: what counts as a difference is
+//! [`ranking::relation`], as in the ranking. Rooms: `account` (where a makespan went) · `words`
+//! (sentences for people) · `trust` (how far a replay can be trusted). Entry points: [`account()`]
+//! for each run, then [`judge`], then [`Verdict::sentences`].
+
+mod account;
+mod trust;
+mod words;
+
+use serde::Serialize;
+
+pub use account::{Account, Part, RunOnTimeline, account};
+pub use trust::{Grade, Trust, trust};
+pub use words::{durations, percent};
+
+use crate::ranking::{self, Ranking, Relation, TIE_PARTS};
+use crate::report::Report;
+
+/// The share of a makespan from which on the time with full rings is stated beside every claim: one
+/// part in so many.
+const RING_SPACE_PARTS: u64 = 100;
+
+/// How one model compares with the baseline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Against {
+    /// Faster, slower, or no difference.
+    pub relation: Relation,
+    /// The makespan less that of the baseline, in thousandths of the latter; negative where it is
+    /// shorter.
+    pub change_permille: i64,
+    /// Cost settings on which the model compares with the baseline as it does here; `None` where
+    /// only one was tried.
+    pub held_on: Option<usize>,
+    /// Cost settings that were tried.
+    pub settings: Option<usize>,
+    /// Names of the cost settings on which it does not.
+    pub not_on: Vec<String>,
+}
+
+/// One model of a comparison. Times in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ModelVerdict {
+    /// `packet`, `hardware` or `user`.
+    pub model: &'static str,
+    /// From the start of the threads to the end of the last work.
+    pub makespan_ns: u64,
+    /// Where that time went; `None` without a timeline.
+    pub account: Option<Account>,
+    /// The largest part of the account.
+    pub bound: Option<Part>,
+    /// Calls into the kernel.
+    pub kernel_calls: u64,
+    /// Times the interrupt line went up.
+    pub interrupts: u64,
+    /// Threads that slept in a wait and were woken.
+    pub wake_ups: u64,
+    /// How long submissions stood in the backlogs of full rings, summed over the queues.
+    pub ring_wait_ns: u64,
+    /// How it compares with the baseline; `None` of the baseline itself, and where nothing is
+    /// compared.
+    pub against: Option<Against>,
+}
+
+impl ModelVerdict {
+    /// Whether rings were full for a noticeable share of the makespan: 1 % or more.
+    pub fn rests_on_ring_space(&self) -> bool {
+        rests_on_ring_space(self.ring_wait_ns, self.makespan_ns)
+    }
+}
+
+/// Whether rings were full for a noticeable share of a makespan: 1 % or more.
+pub fn rests_on_ring_space(ring_wait_ns: u64, makespan_ns: u64) -> bool {
+    ring_wait_ns > 0 && ring_wait_ns.saturating_mul(RING_SPACE_PARTS) >= makespan_ns
+}
+
+/// The answer of a comparison.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// The model that the others are compared with: the first one that ran.
+    pub baseline: &'static str,
+    /// Makespans that differ by at most one part in this many of the longer one count as no
+    /// difference.
+    pub tie_parts: u64,
+    /// Of a recording, how far its replay can be trusted; `None` where that is not known.
+    pub trust: Option<Trust>,
+    /// Every model, the baseline first.
+    pub models: Vec<ModelVerdict>,
+}
+
+/// Compares every run with the first one; `None` when there is none. `accounts` are those of the
+/// runs, where there is a timeline. Where `trust` is poor the models are not compared.
+pub fn judge(
+    runs: &[&Report],
+    accounts: &[Option<Account>],
+    ranking: Option<&Ranking>,
+    trust: Option<Trust>,
+) -> Option<Verdict> {
+    let baseline = runs.first()?;
+    let compared = trust.as_ref().is_none_or(|trust| trust.grade != Grade::Poor);
+    let of = |(number, run): (usize, &&Report)| {
+        let account = accounts.get(number).cloned().flatten();
+        ModelVerdict {
+            model: run.submission,
+            makespan_ns: run.makespan_ns,
+            bound: account.as_ref().map(Account::bound),
+            account,
+            kernel_calls: run.kernel_calls,
+            interrupts: run.interrupts,
+            wake_ups: run.cpu_wakes,
+            ring_wait_ns: run.ring_wait_ns,
+            against: (number > 0 && compared).then(|| against(run, baseline, ranking)),
+        }
+    };
+    let models = runs.iter().enumerate().map(of).collect();
+    Some(Verdict { baseline: baseline.submission, tie_parts: TIE_PARTS, trust, models })
+}
+
+fn against(run: &Report, baseline: &Report, ranking: Option<&Ranking>) -> Against {
+    let (ns, base) = (i128::from(run.makespan_ns), i128::from(baseline.makespan_ns));
+    let permille = ((ns - base) * 1_000).checked_div(base).unwrap_or(0);
+    let held = ranking.map(|ranking| ranking.held(run.submission, baseline.submission));
+    let not_on = ranking.map(|ranking| {
+        let pair = |c: &&ranking::Change| {
+            [c.first, c.second].contains(&run.submission)
+                && [c.first, c.second].contains(&baseline.submission)
+        };
+        ranking.changes.iter().filter(pair).map(|change| change.variation.clone()).collect()
+    });
+    Against {
+        relation: ranking::relation(run.makespan_ns, baseline.makespan_ns),
+        change_permille: i64::try_from(permille).unwrap_or(i64::MAX),
+        held_on: held.map(|(held, _)| held),
+        settings: held.map(|(_, settings)| settings),
+        not_on: not_on.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::cost::CostModel;
+    use crate::ranking::{Measurement, Variation};
+    use crate::report::tests::report;
+    use tidegate_workload::model::Submission;
+
+    pub(crate) fn run(submission: &'static str, makespan_ns: u64) -> Report {
+        Report { submission, makespan_ns, kernel_calls: 141, interrupts: 52, ..report() }
+    }
+
+    fn measured(name: &str, packet: u64, user: u64) -> Measurement {
+        let variation = Variation { name: name.into(), costs: CostModel::nominal() };
+        Measurement::new(&variation, &[(Submission::Packet, packet), (Submission::User, user)])
+    }
+
+    #[test]
+    fn every_model_is_compared_with_the_first_one() {
+        let (packet, user) = (run("packet", 1_000), run("user", 750));
+        let ranking = ranking::judge(vec![
+            measured("nominal", 1_000, 750),
+            measured("low", 1_000, 998),
+            measured("high", 1_000, 700),
+        ]);
+        let verdict = judge(&[&packet, &user], &[None, None], ranking.as_ref(), None).unwrap();
+        assert_eq!((verdict.baseline, verdict.models.len()), ("packet", 2));
+        assert_eq!(verdict.models[0].against, None);
+        let against = verdict.models[1].against.clone().unwrap();
+        assert_eq!((against.relation, against.change_permille), (Relation::Faster, -250));
+        assert_eq!((against.held_on, against.settings), (Some(2), Some(3)));
+        assert_eq!(against.not_on, ["low"]);
+        assert_eq!(judge(&[], &[], None, None), None);
+    }
+
+    #[test]
+    fn a_verdict_without_a_ranking_says_nothing_of_cost_settings() {
+        let (packet, user) = (run("packet", 0), run("user", 750));
+        let verdict = judge(&[&packet, &user], &[], None, None).unwrap();
+        let against = verdict.models[1].against.clone().unwrap();
+        assert_eq!((against.relation, against.change_permille), (Relation::Slower, 0));
+        assert_eq!((against.held_on, against.settings), (None, None));
+    }
+
+    #[test]
+    fn a_replay_that_is_too_far_off_is_not_compared() {
+        let (packet, user) = (run("packet", 1_000), run("user", 750));
+        let trust = Trust {
+            recorded_as: "user",
+            grade: Grade::Poor,
+            makespan_error_permille: 300,
+            start_error_permille: 0,
+            explained: 1,
+            unexplained: 0,
+            missing: 0,
+        };
+        let poor = judge(&[&packet, &user], &[], None, Some(trust.clone())).unwrap();
+        assert!(poor.models.iter().all(|model| model.against.is_none()));
+        assert!(
+            poor.sentences().iter().all(|sentence| !sentence.contains("faster")),
+            "{:?}",
+            poor.sentences()
+        );
+        let fair = Trust { grade: Grade::Fair, ..trust };
+        let fair = judge(&[&packet, &user], &[], None, Some(fair)).unwrap();
+        assert!(fair.sentences()[1].contains("25 % faster than packet"), "{:?}", fair.sentences());
+    }
+
+    #[test]
+    fn ring_space_counts_from_a_hundredth_of_the_makespan_on() {
+        let rests = |ring_wait_ns| {
+            let user = Report { ring_wait_ns, ..run("user", 1_000) };
+            judge(&[&user], &[], None, None).unwrap().models[0].rests_on_ring_space()
+        };
+        assert_eq!([0, 9, 10].map(rests), [false, false, true]);
+    }
+}

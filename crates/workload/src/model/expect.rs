@@ -1,0 +1,209 @@
+//! What must be true when a workload is over, and the numbers that show its point.
+//!
+//! This room owns the expected results as data. `toml_file` fills it; whoever runs the workload
+//! measures and compares. It does not measure.
+
+use super::expression::{BufferRef, Expr, FenceRef, QueueRef};
+use super::ids::Span;
+use super::program::{Args, Program};
+use tidegate_d3dukmdt::Submission;
+
+/// One expectation and where it is written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expect {
+    /// What is expected.
+    pub what: Expectation,
+    /// What it means, for the report; may be empty.
+    pub says: String,
+    /// Judged only under these submission models; all when empty. Metrics are shown under every
+    /// model.
+    pub under: Vec<Submission>,
+    /// Judged only with this clock; with both when `None`.
+    pub clock: Option<Clock>,
+    /// Where it is written.
+    pub span: Span,
+}
+
+/// Which clock a run has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// Real time.
+    Wall,
+    /// Virtual time from the cost model.
+    Virtual,
+}
+
+/// The kinds of expectation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expectation {
+    /// A fence ends at this value.
+    Fence {
+        /// The fence.
+        fence: FenceRef,
+        /// Its last value.
+        value: Expr,
+    },
+    /// An expression over fences holds at the end.
+    Condition {
+        /// Must not be 0.
+        condition: Expr,
+        /// As written, for the report.
+        text: String,
+    },
+    /// Words of a buffer.
+    Words {
+        /// The buffer.
+        buffer: BufferRef,
+        /// First byte.
+        offset: Expr,
+        /// What is there, in order.
+        values: Vec<Expr>,
+    },
+    /// Floats of a buffer.
+    Floats {
+        /// The buffer.
+        buffer: BufferRef,
+        /// First byte.
+        offset: Expr,
+        /// What is there, in order.
+        values: Vec<f32>,
+        /// How far off each may be, as a share of the larger of 1 and the value.
+        tolerance: f32,
+    },
+    /// A buffer holds what another one held at the start, or holds now.
+    SameAs {
+        /// The buffer.
+        buffer: BufferRef,
+        /// First byte.
+        offset: Expr,
+        /// The other buffer.
+        other: BufferRef,
+        /// Its content at the end is meant, not its first one.
+        now: bool,
+        /// First byte there.
+        other_offset: Expr,
+        /// How many bytes.
+        bytes: Expr,
+    },
+    /// A program's output equals what plain Rust computes from the first content of its input
+    /// buffers.
+    Check {
+        /// The program.
+        program: Program,
+        /// Its arguments, as in the dispatch.
+        args: Args,
+        /// How often it was run, one after the other.
+        times: Expr,
+        /// As in `Floats`.
+        tolerance: f32,
+    },
+    /// A picture is not empty: at least so many different pixels.
+    Picture {
+        /// The buffer, 4 bytes a pixel.
+        buffer: BufferRef,
+        /// At least so many different values.
+        distinct: u32,
+        /// At least so many of a thousand pixels differ from the most frequent one.
+        covered_permille: u32,
+    },
+    /// A number of the run.
+    Metric {
+        /// Which.
+        metric: Metric,
+        /// Of which queues; none for numbers of the whole run.
+        queues: Vec<QueueRef>,
+        /// Not less than this.
+        at_least: Option<Expr>,
+        /// Not more than this.
+        at_most: Option<Expr>,
+    },
+}
+
+/// Numbers of a run that a workload can name. Times are in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metric {
+    /// From the start to the end of the last work.
+    MakespanNs,
+    /// How long at least two of the named queues were executing at once.
+    OverlapNs,
+    /// Median time from submission to start of the queue's submissions.
+    QueueLatencyNs,
+    /// Longest such time.
+    QueueLatencyMaxNs,
+    /// How long the queue was executing.
+    BusyNs,
+    /// How long the queue was blocked on waits.
+    BlockedNs,
+    /// When the queue's last work ended.
+    FinishNs,
+    /// Most submissions of the queue that were on their way at once.
+    InFlightMax,
+    /// Submissions of the queue.
+    Packets,
+    /// How often running work was interrupted for another queue.
+    Preemptions,
+    /// Calls into the kernel.
+    KernelCalls,
+    /// Interrupts raised.
+    Interrupts,
+    /// Signals that needed no interrupt.
+    InterruptsSuppressed,
+    /// Times that a CPU thread waited for a fence.
+    CpuWaits,
+    /// Times that one was woken.
+    CpuWakes,
+    /// Waits on the GPU.
+    GpuWaits,
+    /// Signals by the GPU.
+    GpuSignals,
+    /// Pictures that the display has latched.
+    FramesShown,
+    /// Vertical syncs that showed an older picture although a newer one was presented and its
+    /// interval over.
+    MissedVsyncs,
+}
+
+impl Metric {
+    /// All of them with their names in files.
+    pub const ALL: [(Self, &'static str); 19] = [
+        (Self::MakespanNs, "makespan_ns"),
+        (Self::OverlapNs, "overlap_ns"),
+        (Self::QueueLatencyNs, "queue_latency_ns"),
+        (Self::QueueLatencyMaxNs, "queue_latency_max_ns"),
+        (Self::BusyNs, "busy_ns"),
+        (Self::BlockedNs, "blocked_ns"),
+        (Self::FinishNs, "finish_ns"),
+        (Self::InFlightMax, "in_flight_max"),
+        (Self::Packets, "packets"),
+        (Self::Preemptions, "preemptions"),
+        (Self::KernelCalls, "kernel_calls"),
+        (Self::Interrupts, "interrupts"),
+        (Self::InterruptsSuppressed, "interrupts_suppressed"),
+        (Self::CpuWaits, "cpu_waits"),
+        (Self::CpuWakes, "cpu_wakes"),
+        (Self::GpuWaits, "gpu_waits"),
+        (Self::GpuSignals, "gpu_signals"),
+        (Self::FramesShown, "frames_shown"),
+        (Self::MissedVsyncs, "missed_vsyncs"),
+    ];
+
+    /// Its name in files and reports.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(metric, _)| *metric == self).map_or("", |(_, name)| name)
+    }
+
+    /// How many queues it needs at least.
+    pub fn queues_needed(self) -> usize {
+        match self {
+            Self::OverlapNs => 2,
+            Self::QueueLatencyNs
+            | Self::QueueLatencyMaxNs
+            | Self::BusyNs
+            | Self::BlockedNs
+            | Self::FinishNs
+            | Self::InFlightMax
+            | Self::Packets => 1,
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What a trace says about work that is replayed.
+//!
+//! This room owns the recorded times that a replay is compared with. `recording` fills it; the
+//! report reads it. It changes nothing in how the work is run.
+
+mod damage;
+mod report;
+mod source;
+
+use std::sync::Arc;
+
+pub(crate) use damage::Extent;
+pub use damage::{Damage, Damaged, Fault, LONGEST_NS, Position};
+pub use report::{ImportReport, SharedEngine};
+pub use source::{Remark, Source};
+
+use super::ids::QueueId;
+
+/// A recording beside the workload made from it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recorded {
+    /// From the first recorded moment that is replayed to the end of the last work, in nanoseconds.
+    pub makespan_ns: u64,
+    /// GPU work in the order of the recorded host calls; [`super::CommandKind::Work`] points here.
+    pub items: Vec<RecordedItem>,
+    /// The names of the items, each once.
+    pub names: Vec<Arc<str>>,
+    /// What was found, what could be paired and what could not.
+    pub report: ImportReport,
+}
+
+/// One recorded piece of GPU work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordedItem {
+    /// The queue that replays it.
+    pub queue: QueueId,
+    /// Index into [`Recorded::names`].
+    pub name: u32,
+    /// When the host call that launched it handed it over, as late as the recording allows; `None`
+    /// where its launch is not recorded.
+    pub launched_ns: Option<u64>,
+    /// Recorded start, in nanoseconds from the start of the recording.
+    pub start_ns: u64,
+    /// Recorded end.
+    pub end_ns: u64,
+    /// What it was waiting for last, as far as the trace tells.
+    pub ready: Ready,
+    /// How long after that it started.
+    pub gap_ns: u64,
+    /// Whether the gap is too long to be the device's own turn-around: the trace does not explain
+    /// this start.
+    pub unexplained: bool,
+}
+
+/// What a piece of work was waiting for last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ready {
+    /// The host call that launched it.
+    Launch,
+    /// The end of the work before it on its stream.
+    Previous,
+    /// A wait for another stream.
+    Dependency,
+    /// Nothing: its launch is not in the trace and nothing precedes it.
+    Unknown,
+}

@@ -1,0 +1,209 @@
+//! What an import found, paired, and could not pair.
+//!
+//! This room owns the counts and their wording. The other files of this room fill them; reports and
+//! tables read them.
+
+use serde::Serialize;
+
+use super::damage::Damage;
+use super::source::{Remark, Source};
+
+/// An engine that replays work of several streams that overlapped in the recording.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SharedEngine {
+    /// The engine's kind and its number among those of the kind, from 0.
+    pub engine: String,
+    /// The streams that share it.
+    pub streams: Vec<String>,
+    /// How long work of several of them ran at once in the recording, in nanoseconds. It is
+    /// replayed one after the other.
+    pub overlapped_ns: u64,
+}
+
+/// Counts of one import.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct ImportReport {
+    /// The format of the file.
+    pub source: Source,
+    /// Events in the file.
+    pub events: u64,
+    /// Events that cannot be true and are left out.
+    pub damage: Damage,
+    /// Host threads with calls that are replayed.
+    pub host_threads: u64,
+    /// Streams with work.
+    pub streams: u64,
+    /// Streams that are only waited for or told to wait.
+    pub streams_without_work: u64,
+    /// Kernels.
+    pub kernels: u64,
+    /// Copies.
+    pub copies: u64,
+    /// Fills.
+    pub fills: u64,
+    /// Host calls that launched GPU work.
+    pub launches: u64,
+    /// Calls that make a stream wait for an event, of which the trace says which record is meant.
+    pub stream_waits: u64,
+    /// Those of which it does not say, or whose record lies outside the trace.
+    pub stream_waits_unpaired: u64,
+    /// Event records.
+    pub event_records: u64,
+    /// Event records that something recorded waits for.
+    pub event_records_awaited: u64,
+    /// Host waits for an event that are replayed.
+    pub event_syncs: u64,
+    /// Host waits for an event that is not said.
+    pub event_syncs_unpaired: u64,
+    /// Host waits for a stream that are replayed.
+    pub stream_syncs: u64,
+    /// Host waits for a stream that is not said.
+    pub stream_syncs_unpaired: u64,
+    /// Host waits for everything.
+    pub device_syncs: u64,
+    /// Host waits for everything on a device that is not said.
+    pub device_syncs_unpaired: u64,
+    /// Dependencies of work on work of another stream that are replayed.
+    pub dependencies: u64,
+    /// Those that the recorded times contradict: the awaited work ended after its waiter began.
+    /// They are not replayed.
+    pub dependencies_unpaired: u64,
+    /// Copies and fills whose call returned only when they were done.
+    pub blocking_copies: u64,
+    /// Looks at an event or a stream; they order nothing.
+    pub queries: u64,
+    /// Graph launches. Dependencies inside a graph are not recorded.
+    pub graph_launches: u64,
+    /// GPU work inside graphs, replayed stream by stream in recorded order.
+    pub graph_work: u64,
+    /// Most launches, signals and waits that one stream had been given and not yet carried out: how
+    /// far the host ran ahead.
+    pub deepest_run_ahead: u64,
+    /// GPU work whose launch is not in the trace; submitted as early as its stream's order allows.
+    pub work_without_launch: u64,
+    /// Work that began before the work before it on its stream had ended; replayed one after the
+    /// other.
+    pub overlaps_on_a_stream: u64,
+    /// How long it overlapped, in nanoseconds. The replay of the stream is longer by as much.
+    pub overlapped_on_a_stream_ns: u64,
+    /// Work whose start neither its launch nor a wait nor the work before it explains.
+    pub gaps: u64,
+    /// How long those gaps are together, in nanoseconds.
+    pub gaps_ns: u64,
+    /// Shorter distances, the device's own turn-around, together, in nanoseconds.
+    pub turnaround_ns: u64,
+    /// Median distance from the hand-over of work to its start on an idle stream, in nanoseconds; 0
+    /// without any.
+    pub median_launch_ns: u64,
+    /// Median distance from the end of work, or from a wait's being met, to the start of the next
+    /// on its stream.
+    pub median_turnaround_ns: u64,
+    /// Median distance from the moment at which a wait of the host was met to its return.
+    pub median_wake_ns: u64,
+    /// Whether gaps were left out.
+    pub gaps_dropped: bool,
+    /// Streams that share an engine with one that they overlapped, because there are more of them
+    /// than engines.
+    pub streams_sharing_an_engine: u64,
+    /// Those engines, with the time that is lost.
+    pub shared_engines: Vec<SharedEngine>,
+    /// What the file does not say, in the words of its format.
+    pub remarks: Vec<Remark>,
+}
+
+impl ImportReport {
+    /// One line per count that says something, for people.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![
+            format!(
+                "{}, {} events: {} kernels, {} copies, {} fills on {} streams, launched by {} calls of {} host threads",
+                self.source.name(),
+                self.events,
+                self.kernels,
+                self.copies,
+                self.fills,
+                self.streams,
+                self.launches,
+                self.host_threads
+            ),
+            format!(
+                "waits paired: {} by streams, {} for events, {} for streams, {} for the device",
+                self.stream_waits, self.event_syncs, self.stream_syncs, self.device_syncs
+            ),
+        ];
+        lines.extend(self.damage.lines());
+        let mut counted = |n: u64, what: &str| {
+            if n > 0 {
+                lines.push(format!("{what}: {n}"));
+            }
+        };
+        counted(
+            self.stream_waits_unpaired,
+            "not replayed, not said what is waited for: stream waits",
+        );
+        counted(
+            self.event_syncs_unpaired,
+            "not replayed, record not in the trace: host waits for events",
+        );
+        counted(
+            self.stream_syncs_unpaired,
+            "not replayed, stream not recorded: host waits for streams",
+        );
+        counted(
+            self.device_syncs_unpaired,
+            "not replayed, device not recorded: host waits for devices",
+        );
+        counted(self.dependencies, "dependencies between pieces of work, replayed as stream waits");
+        counted(
+            self.dependencies_unpaired,
+            "not replayed, awaited work ended after its waiter began: dependencies",
+        );
+        counted(
+            self.graph_launches,
+            "graph launches (what depends on what inside a graph is not recorded)",
+        );
+        counted(self.work_without_launch, "GPU work whose launch is not in the trace");
+        counted(self.queries, "event and stream queries (they order nothing)");
+        lines.extend(self.remarks.iter().map(Remark::to_string));
+        lines.push(format!(
+            "the host ran ahead of a stream by at most {} operations",
+            self.deepest_run_ahead
+        ));
+        let us = |ns: u64| ns as f64 / 1e3;
+        if self.overlaps_on_a_stream > 0 {
+            lines.push(format!(
+                "{} pieces of work overlapped the work before them on their stream, {:.1} us in all; they are replayed one \
+                 after the other",
+                self.overlaps_on_a_stream,
+                us(self.overlapped_on_a_stream_ns)
+            ));
+        }
+        for shared in &self.shared_engines {
+            lines.push(format!(
+                "engine {} replays {} one after the other; in the recording they overlapped for {:.1} us",
+                shared.engine,
+                shared.streams.join(", "),
+                us(shared.overlapped_ns)
+            ));
+        }
+        lines.push(format!(
+            "the recorded machine, medians: launch to start {:.1} us, end to next start {:.1} us, wait met to return {:.1} us",
+            us(self.median_launch_ns),
+            us(self.median_turnaround_ns),
+            us(self.median_wake_ns)
+        ));
+        if self.gaps > 0 {
+            let fate = if self.gaps_dropped {
+                "left out (--gaps drop)"
+            } else {
+                "kept as delays (--gaps keep)"
+            };
+            let ms = self.gaps_ns as f64 / 1e6;
+            lines.push(format!(
+                "{} starts are not explained by the trace, {ms:.3} ms of gaps, {fate}",
+                self.gaps
+            ));
+        }
+        lines
+    }
+}
