@@ -26,12 +26,12 @@ use crate::lock_order::LOCK_ORDER;
 use crate::memory::{AddressSpace, ContextAllocations, LocalMemory};
 use crate::power::{Power, WakeDevice};
 use crate::process::Process;
+use crate::recovery::Recovery;
 use crate::registry::Registry;
 use crate::sched::idle::IdleContexts;
 use crate::sched::{FenceOperations, Limits, VidSch};
 use crate::stats::{Census, Count};
 use crate::supervisor;
-use crate::tdr::Tdr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Deref;
@@ -104,7 +104,7 @@ pub struct Adapter {
     /// Adapters whose common doorbell its driver was given, by ordinal.
     pub(crate) peers: Mutex<BTreeSet<u32>>,
     pub(crate) power: Arc<Power>,
-    pub(crate) tdr: Tdr,
+    pub(crate) recovery: Recovery,
     /// Processes that have it open.
     pub(crate) processes: Mutex<Vec<Weak<Process>>>,
     /// One removal at a time; held over all of it.
@@ -187,7 +187,7 @@ impl Adapter {
             gpu_clock_zero: OnceLock::new(),
             dpc: DpcQueue::new(platform),
             peers: platform.mutex("peers of an adapter", BTreeSet::new()),
-            tdr: Tdr::new(platform, &config.tdr),
+            recovery: Recovery::new(platform, &config.tdr),
             processes: platform.mutex("processes of an adapter", Vec::new()),
             removing: platform.mutex("removal of an adapter", ()),
             interrupt_worker: platform.mutex("interrupt worker", None),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tidegate_calls::{DeviceState, Status};
 use tidegate_ddi::queue::CreateDevice;
 use tidegate_ddi::{DriverHandle, OsHandle, Passive};
-use tidegate_platform::Mutex;
+use tidegate_platform::{Mutex, Step};
 
 /// One device.
 pub(crate) struct Device {
@@ -114,6 +114,7 @@ impl Drop for Device {
     fn drop(&mut self) {
         self.adapter.driver().destroy_device(&Passive::enter(), self.driver);
         // Last: a removal stops the driver when no device is left.
-        self.adapter.devices.lock().remove(self.os_handle);
+        let emptied = self.adapter.devices.lock().remove(self.os_handle);
+        emptied.iter().for_each(|event| event.set(Step::ThreadWake));
     }
 }

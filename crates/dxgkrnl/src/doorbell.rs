@@ -309,7 +309,7 @@ impl Doorbell {
             }
         }
         adapter.count(Count::doorbell_connects);
-        adapter.stir_watch();
+        adapter.watch_for_hangs();
         // A device that has none gets its power, and rings that were moved out of its memory come
         // back, before the driver is asked; its contexts are resumed after that and before the
         // process is told. An engine gets its power likewise.
@@ -517,7 +517,7 @@ impl Doorbell {
             state.notified = Some(CpuTime(self.adapter.platform.stamp_ns()));
         }
         self.adapter.driver().notify_work_submission(&Passive::enter(), self.queue.driver);
-        self.adapter.stir_watch();
+        self.adapter.watch_for_hangs();
         Ok(())
     }
 }

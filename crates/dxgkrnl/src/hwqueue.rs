@@ -14,7 +14,7 @@ use crate::error::BugCheck;
 use crate::fence::log::{self, FenceLogs};
 use crate::fence::{self, CreateFence, Events, FenceInstanceObject, Owner, Wakee, monitor};
 use crate::memory::Affinity;
-use crate::recovery;
+use crate::recovery::device_loss;
 use crate::registry::Registry;
 use crate::sched::broadcast::{Broadcast, Standing};
 use crate::sched::{FenceOperations, FenceTarget};
@@ -529,10 +529,10 @@ impl HwQueue {
         let engine = adapter.engine_in_use(self.engine());
         let result = adapter.driver().submit_command_to_hw_queue(&Dispatch::enter(), args);
         drop(engine);
-        adapter.stir_watch();
+        adapter.watch_for_hangs();
         if result == Err(Status::INVALID_PARAMETER) {
             let refused = (self.tag, command.progress_fence_id, command.gpu_va);
-            recovery::commands_refused(adapter, &self.device, self.engine(), refused);
+            device_loss::commands_refused(adapter, &self.device, self.engine(), refused);
         } else if let Err(status) = result {
             adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiSubmitCommandToHwQueue", status });
         }

@@ -16,8 +16,10 @@ use crate::fence::Fence;
 use crate::fence::{Meant, Named};
 use crate::memory::context_allocation;
 use crate::page_fault::HwQueueFault;
+use crate::recovery::detect::report_finding;
+use crate::recovery::{TimeoutCause, device_loss};
 use crate::stats::Count;
-use crate::{display, doorbell, fence, page_fault, power, recovery, sched, suspend, tdr};
+use crate::{display, doorbell, fence, page_fault, power, sched, suspend};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::EngineState;
 use tidegate_ddi::doorbell::DisconnectReason;
@@ -26,7 +28,8 @@ use tidegate_ddi::{
     HwContextLoss, InterruptData, InterruptService, OsHandle, PageFault, Passive, Status,
 };
 use tidegate_platform::{
-    Agent, CpuTime, Mutex, PhysicalAddress, Platform, ServiceHandle, Step, Turn, WakeWord, Word,
+    Agent, CpuTime, Event, Mutex, PhysicalAddress, Platform, ServiceHandle, Step, Turn, WaitEnd,
+    WakeWord, Word,
 };
 use tidegate_trace::{Kind, NameId, Record};
 
@@ -95,6 +98,8 @@ struct Reports {
     ignored: u64,
     /// The adapter has stopped: nothing takes what is reported.
     closed: bool,
+    /// Set when reports were taken; `None` while no reset waits for one.
+    taken: Option<Event>,
     /// When the oldest one was reported, and how many deferred routines had run by then; kept where
     /// the supervisor is there.
     since: Option<(CpuTime, u64)>,
@@ -217,7 +222,7 @@ impl Callbacks for KernelCallbacks {
         loss: HwContextLoss,
     ) -> Result<(), Status> {
         let adapter = self.adapter().ok_or(Status::DEVICE_REMOVED)?;
-        tdr::invalidated(&adapter, context, loss)
+        adapter.recovery.invalidated(&adapter, context, loss)
     }
 }
 
@@ -307,7 +312,10 @@ fn native(adapter: &Adapter, engine: EngineId, named: Named<'_>, legacy: bool) -
 
 // spec: NF-130
 fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
-    let reported = std::mem::take(&mut adapter.dpc.reported.lock().list);
+    let (reported, taken) = {
+        let mut reports = adapter.dpc.reported.lock();
+        (std::mem::take(&mut reports.list), reports.taken.clone())
+    };
     for data in reported {
         match data {
             Reported::DmaCompleted { engine, fence_id } => {
@@ -321,7 +329,7 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
                 );
             }
             Reported::DmaFaulted { engine, fence_id, fault } => {
-                recovery::dma_faulted(adapter, engine, fence_id, fault)
+                device_loss::dma_faulted(adapter, engine, fence_id, fault)
             }
             Reported::Vsync { target, address } => display::vsync(adapter, target, address),
             // spec: MF-026
@@ -343,11 +351,7 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
             Reported::EngineState { engine, new_state } => match new_state {
                 // spec: UMS-053
                 EngineState::Hung => {
-                    tdr::engine_hangs(
-                        adapter,
-                        engine,
-                        format!("{engine} made no progress, says its driver"),
-                    );
+                    report_finding(adapter, TimeoutCause::EngineReportedHung { engine });
                 }
                 EngineState::TransitionToF1 => power::engine_is_idle(adapter, engine),
                 EngineState::Active => {}
@@ -357,6 +361,19 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
             Reported::Stopped => adapter.lose_all_devices(),
         }
     }
+    taken.iter().for_each(|event| event.set(Step::ThreadWake));
+}
+
+/// Waits until reports that were taken have made `is_over` true, until the deadline at most. One
+/// agent at a time waits: the one that resets an engine.
+pub(crate) fn wait_for_reports(adapter: &Adapter, deadline: CpuTime, is_over: impl Fn() -> bool) {
+    let taken = adapter.platform.event(false);
+    adapter.dpc.reported.lock().taken = Some(taken.clone());
+    while !is_over()
+        && taken.wait_for(Some(deadline), "the answer to a preemption request") == WaitEnd::Woken
+    {
+    }
+    adapter.dpc.reported.lock().taken = None;
 }
 
 /// Takes reports that stand untaken for half of the timeout delay. The driver did not call
@@ -410,7 +427,7 @@ pub(crate) fn flush(adapter: &Adapter) {
 /// Counts a signalled interrupt.
 fn served(adapter: &Adapter, released: bool) {
     adapter.count(Count::fence_interrupts);
-    adapter.stir_watch();
+    adapter.watch_for_hangs();
     if !released {
         adapter.count(Count::spurious_fence_interrupts);
     }

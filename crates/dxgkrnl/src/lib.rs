@@ -46,7 +46,6 @@ mod signal;
 mod stats;
 mod supervisor;
 mod suspend;
-mod tdr;
 mod teardown;
 mod timer;
 
@@ -61,7 +60,10 @@ pub use error::{BugCheck, StartError};
 pub use fence::log::LogTimeFault;
 pub use memory::LocalMemoryUse;
 pub use process::Process;
+pub use recovery::{
+    HeldBack, Promotion, RecoveryHook, RecoveryOutcome, RecoveryReason, RecoveryReport,
+    TimeoutCause, WorkAtReset,
+};
 pub use sched::FenceOperations;
 pub use stats::{Census, FenceRewind, KernelStats, LostSignal};
 pub use suspend::Suspended;
-pub use tdr::{HeldBack, RecoveryHook, RecoveryOutcome, RecoveryReport, WorkAtReset};

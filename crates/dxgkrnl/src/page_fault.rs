@@ -14,7 +14,8 @@ use crate::context::Context;
 use crate::device::Device;
 use crate::error::BugCheck;
 use crate::hwqueue::HwQueue;
-use crate::{recovery, tdr};
+use crate::recovery::detect::report_finding;
+use crate::recovery::{TimeoutCause, device_loss};
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, FaultReport};
 use tidegate_ddi::{EngineId, OsHandle, PageFault, PageFaultFlags};
@@ -129,40 +130,32 @@ pub(crate) fn hw_queue_faulted(adapter: &Arc<Adapter>, named: Named, reported: &
                     submitted,
                 });
             }
-            let _first = recovery::lose_device(adapter, &queue.device, say(queue.tag));
+            let _first = device_loss::lose_device(adapter, &queue.device, say(queue.tag));
         }
         Named::Context(context) => {
-            _ = recovery::lose_device(adapter, &context.device, say(context.tag))
+            _ = device_loss::lose_device(adapter, &context.device, say(context.tag))
         }
         Named::Process(number) => {
             let devices = devices_of(adapter, number);
             if devices.is_empty() {
                 return adapter.bug_check(BugCheck::UnknownProcess(number.into()));
             }
-            devices.iter().for_each(|device| _ = recovery::lose_device(adapter, device, say(0)));
+            devices.iter().for_each(|device| _ = device_loss::lose_device(adapter, device, say(0)));
         }
         // Somebody did it who has work there.
         Named::Engine => {
-            return tdr::engine_hangs(
-                adapter,
-                engine,
-                format!("{engine} faulted, and its driver wants it reset"),
-            );
+            return report_finding(adapter, TimeoutCause::EngineFaulted { engine });
         }
     }
     // spec: HS-019
     if fault.flags.contains(PageFaultFlags::FATAL_HARDWARE_ERROR) {
         adapter.lose_all_devices();
     } else if fault.flags.contains(PageFaultFlags::ADAPTER_RESET_REQUIRED) {
-        let what = format!("{engine} faulted, and its driver wants the adapter reset");
-        adapter.lose_all_processes_devices(&DeviceState::Reset(what.clone()));
-        tdr::adapter_hangs(adapter, what);
+        let cause = TimeoutCause::AdapterFaulted { engine };
+        adapter.lose_all_processes_devices(&DeviceState::Reset(cause.to_string()));
+        report_finding(adapter, cause);
     } else if fault.flags.contains(PageFaultFlags::ENGINE_RESET_REQUIRED) {
-        tdr::engine_hangs(
-            adapter,
-            engine,
-            format!("{engine} faulted, and its driver wants it reset"),
-        );
+        report_finding(adapter, TimeoutCause::EngineFaulted { engine });
     }
 }
 

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_ddi::OsHandle;
+use tidegate_platform::Event;
 
 struct Entry<T> {
     object: Weak<T>,
@@ -19,11 +20,31 @@ struct Entry<T> {
 /// Objects of one kind by the kernel's handle, which rises with the order of creation.
 pub(crate) struct Registry<T> {
     entries: BTreeMap<OsHandle, Entry<T>>,
+    /// What a removal waits for; see [`Emptied`].
+    emptied: Emptied,
+}
+
+/// The event that is set when a table has become empty; `None` while no removal waits for that.
+#[derive(Default)]
+pub(crate) struct Emptied(Option<Event>);
+
+impl Emptied {
+    /// Has `event` set later. Returns `false` when none of `left` objects is in the table now.
+    pub(crate) fn await_empty(&mut self, left: usize, event: &Event) -> bool {
+        self.0 = (left > 0).then(|| event.clone());
+        left > 0
+    }
+
+    /// An object was removed and `left` are in the table. Returns the event to set without the lock
+    /// of the table.
+    pub(crate) fn removed(&mut self, left: usize) -> Option<Event> {
+        self.0.take_if(|_| left == 0)
+    }
 }
 
 impl<T> Default for Registry<T> {
     fn default() -> Registry<T> {
-        Registry { entries: BTreeMap::new() }
+        Registry { entries: BTreeMap::new(), emptied: Emptied::default() }
     }
 }
 
@@ -40,9 +61,16 @@ impl<T> Registry<T> {
         }
     }
 
-    /// Removes an object that the driver has released.
-    pub(crate) fn remove(&mut self, handle: OsHandle) {
+    /// Removes an object that the driver has released. Returns an event to set without the lock of
+    /// the table; see [`Registry::await_empty`].
+    pub(crate) fn remove(&mut self, handle: OsHandle) -> Option<Event> {
         self.entries.remove(&handle);
+        self.emptied.removed(self.entries.len())
+    }
+
+    /// Has `event` set when the table becomes empty. Returns `false` when it is empty now.
+    pub(crate) fn await_empty(&mut self, event: &Event) -> bool {
+        self.emptied.await_empty(self.entries.len(), event)
     }
 
     /// The object that the driver names by `handle`, retired or not; `None` for an unknown handle.

@@ -16,10 +16,7 @@ use crate::{sched, suspend};
 use std::sync::{Arc, Weak};
 use tidegate_calls::{DeviceState, Status};
 use tidegate_ddi::Passive;
-use tidegate_platform::WaitEnd;
-
-/// How often calls that are under way are checked for their end.
-const LOOK_NS: u64 = 1_000_000;
+use tidegate_platform::Event;
 
 impl Adapter {
     /// Removes the adapter while processes use it, as a surprise removal does. On return every
@@ -39,7 +36,7 @@ impl Adapter {
         }
         // 1. Nothing begins on the adapter: no call, no recovery. A recovery that is under way is
         //    over first.
-        self.tdr.wait_for_recovery(|| self.begin_removal());
+        self.recovery.between_recoveries(|| self.begin_removal());
         // A thread that waits for a vertical sync waits for the hardware.
         if let Some(display) = &self.display {
             display.forget();
@@ -53,7 +50,7 @@ impl Adapter {
             // spec: PRE-093
             self.lose_all_processes_devices(&DeviceState::Removed);
             // No answer of the hardware is waited for.
-            suspend::settle_all(self, |_| true);
+            suspend::acknowledge_all(self, |_| true);
             sched::end_kernel_s_packets(self);
             sched::end_all_packets(self);
             // 4. For each process and each of its queues: doorbell and queue are destroyed, and
@@ -66,15 +63,15 @@ impl Adapter {
         self.stop_agents();
         // 6. Calls that were under way return, and drop what they held: with the last device the
         //    last instance of a fence is closed.
-        self.wait_until(|| self.devices.lock().len() == 0);
+        self.wait_for_end_of("devices", |event| self.devices.lock().await_empty(event));
         // 7. Fences that only NT handles keep end for the driver.
         let left = self.fences.lock().matching(|_| true);
         left.iter().for_each(create::end_with_adapter);
         drop(left);
-        self.wait_until(|| self.fences.lock().len() == 0);
+        self.wait_for_end_of("fences", |event| self.fences.lock().await_empty(event));
         // 8. DxgkDdiStopDevice, alone in the driver, on a device that has power.
         let _awake = self.awake();
-        let stopped = self.threads.alone(self.config.tdr.ddi_delay_ns, || {
+        let stopped = self.threads.exclusive(self.config.tdr.ddi_delay_ns, || {
             self.driver_as_it_is().stop_device(&Passive::enter());
             // spec: PRE-094
             self.note_stopped();
@@ -115,7 +112,7 @@ impl Adapter {
 
     fn stop_agents(&self) {
         self.timer.stop();
-        self.tdr.forget();
+        self.recovery.forget();
         let worker = self.interrupt_worker.lock().take();
         if let Some(worker) = worker {
             worker.stop();
@@ -129,16 +126,12 @@ impl Adapter {
         drop(system_process);
     }
 
-    /// Waits for agents that are in a call, for TdrDdiDelay at most.
-    fn wait_until(&self, is_done: impl Fn() -> bool) {
-        let deadline = self.platform.now().after(self.config.tdr.ddi_delay_ns);
-        while !is_done() {
-            let now = self.platform.now();
-            if now >= deadline
-                || self.platform.sleep_until(now.after(LOOK_NS).min(deadline)) == WaitEnd::Stopped
-            {
-                return;
-            }
+    /// Waits for the calls that hold the last objects of a table, for TdrDdiDelay at most.
+    fn wait_for_end_of(&self, table: &str, await_empty: impl FnOnce(&Event) -> bool) {
+        let emptied = self.platform.event(true);
+        if await_empty(&emptied) {
+            let deadline = self.platform.now().after(self.config.tdr.ddi_delay_ns);
+            emptied.wait_for(Some(deadline), &format!("the last {table} of a removed adapter"));
         }
     }
 }

@@ -16,7 +16,7 @@
 
 use crate::adapter::Adapter;
 use crate::error::BugCheck;
-use crate::{power, sched, tdr};
+use crate::{power, recovery, sched};
 use std::sync::{Arc, Weak};
 use tidegate_platform::{Agent, CpuTime, Turn};
 
@@ -32,7 +32,7 @@ pub(crate) struct Watch {
 }
 
 /// All watches of an adapter, but for those at leisure.
-const WATCHES: [Watch; 3] = [sched::WATCH, tdr::PACKETS, tdr::QUEUES];
+const WATCHES: [Watch; 2] = [sched::WATCH, recovery::WATCH];
 /// Watches that help nobody on when they look: they keep no machine going in which nobody else
 /// moves.
 const AT_LEISURE: [Watch; 1] = [power::WATCH];

@@ -1,37 +1,28 @@
-//! Owns the suspending and resuming of hardware contexts: whoever must have contexts off the run
-//! list holds them, and the driver hears of the first hold and of the end of the last.
+//! Suspension of hardware contexts: off the run list, and back.
 //!
-//! The order that matters, for a hold of some contexts:
-//! 1. each context that nobody holds gets the next value of its suspend fence, and what will be
-//!    acknowledged is entered;
-//! 2. the driver is asked, outside of that entry's lock: it may be done when the call returns, or
-//!    say so by an interrupt, which may overtake the return;
-//! 3. when all are asked, each answer is waited for, at most for the TDR delay; the engine of who
-//!    does not answer hangs (`tdr`). The looks at engines ask as well and do not wait: an answer
-//!    wakes the supervisor, which ends the hold.
+//! 1. A context that is not suspended gets the next value of its suspend fence.
+//! 2. The driver is called without the lock of the state. It may be done when the call returns, or
+//!    acknowledge by an interrupt that overtakes the return.
+//! 3. [`hold`] waits for each acknowledgement, for TdrDelay at most. The engine of a context that
+//!    is not acknowledged hangs. A probe waits for nothing: its acknowledgement arms the timer.
 //!
-//! The value tells requests apart: a context may be suspended, resumed without waiting and
-//! suspended again, and then the acknowledgement of the first request says nothing about the
-//! second.
-//!
-//! Suspended means that no reference to the context is left on the GPU. Doorbells stay connected
-//! and rings resident; what is rung meanwhile runs after the resume without another ring.
-//!
-//! Power, the end of a process, `recovery` and `tdr` call in; `interrupt` brings acknowledgements;
-//! `tdr` is called where none comes. It knows nothing of doorbells and queues.
+//! Invariants: holds are counted, and the driver sees the first and the end of the last. An
+//! acknowledgement of an older suspend fence than the last counts for nothing. A suspended context
+//! has no reference left on the GPU; its doorbells stay connected and its rings resident.
 
 use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::driver::DdiCall;
 use crate::error::BugCheck;
+use crate::recovery;
+use crate::recovery::detect::Finding;
 use crate::stats::Count;
-use crate::tdr;
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::Passive;
 use tidegate_platform::{CpuTime, Event, Mutex, Platform, Step, WaitEnd};
 
-/// How one hardware context stands.
+/// The suspension of one hardware context.
 pub(crate) struct Suspension {
     /// Orders the driver's calls for the context; held over them.
     calls: Mutex<()>,
@@ -40,12 +31,15 @@ pub(crate) struct Suspension {
 
 #[derive(Default)]
 struct State {
-    /// Who wants it off the run list.
+    /// How many callers keep it off the run list.
     holds: u32,
     /// The suspend fence of the last request; 0 before the first.
     fence: u64,
-    /// Set when that request is acknowledged; `None` once it is, and when nobody holds the context.
+    /// Set when that request is acknowledged; `None` once it is, and while the context is on the
+    /// run list.
     pending: Option<Event>,
+    /// The acknowledgement arms the timer: the request was a probe.
+    is_probe: bool,
     /// When the last request was made, for the timeline.
     since_ns: u64,
 }
@@ -67,24 +61,23 @@ pub struct Suspended {
 }
 
 impl Suspended {
-    /// Whether the driver has acknowledged every one. Those that it has not belong to devices that
-    /// are lost by now.
+    /// Whether the driver has acknowledged every context. The devices of other contexts are lost.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Puts the contexts back, unless somebody else holds them, too.
+    /// Puts the contexts back that have no other hold.
     pub fn resume(self) {}
 
-    /// They never run again: their device is lost, or ends.
-    pub fn for_good(mut self) {
+    /// Keeps the contexts off the run list for ever: their device is lost, or ends.
+    pub fn keep_off(mut self) {
         self.contexts.clear();
     }
 }
 
 impl Drop for Suspended {
     fn drop(&mut self) {
-        self.contexts.drain(..).for_each(|context| let_go(&context));
+        self.contexts.drain(..).for_each(|context| release(&context));
     }
 }
 
@@ -93,34 +86,39 @@ impl Drop for Suspended {
 /// routine needs.
 #[doc(alias = "DxgkDdiSuspendContext")]
 pub(crate) fn hold(adapter: &Adapter, contexts: Vec<Arc<Context>>) -> Suspended {
-    contexts.iter().for_each(ask);
+    contexts.iter().for_each(begin);
     let deadline = adapter.platform.now().after(adapter.config.tdr.delay_ns);
     let mut complete = true;
     for context in &contexts {
-        if !is_acknowledged(context, deadline) {
-            // The reset lets go of it, and of all others on its engine: nobody waits for the same
-            // engine twice.
-            tdr::not_suspended(&context.device.adapter, context);
-            complete &= is_settled(context) && context.device.check().is_ok();
+        if !wait_acknowledged(context, deadline) {
+            // The reset acknowledges every context on the engine, so no engine is waited for twice.
+            let finding = Finding::of_context(context);
+            recovery::recover(&context.device.adapter, &Passive::enter(), finding);
+            complete &= is_acknowledged(context) && context.device.check().is_ok();
         }
     }
     Suspended { contexts, complete }
 }
 
-/// Takes a context off the run list for ever, and waits for nothing: its device is lost.
-pub(crate) fn for_good(context: &Arc<Context>) {
-    ask(context);
+/// Steps 1 and 2, without a wait for the acknowledgement. [`release`] ends the hold.
+pub(crate) fn begin(context: &Arc<Context>) {
+    request(context, false);
 }
 
-/// Steps 1 and 2: asks for a context, and waits for nothing. [`let_go`] ends the hold.
+/// The same for a probe: the acknowledgement arms the timer.
+pub(crate) fn probe(context: &Arc<Context>) {
+    request(context, true);
+}
+
 // spec: UMS-044
-pub(crate) fn ask(context: &Arc<Context>) {
+fn request(context: &Arc<Context>, is_probe: bool) {
     let adapter = &context.device.adapter;
     let suspension = &context.suspension;
     let _one_call_at_a_time = suspension.calls.lock_device();
     let fence = {
         let mut state = suspension.state.lock();
         state.holds += 1;
+        state.is_probe |= is_probe;
         if state.holds > 1 {
             return;
         }
@@ -130,11 +128,11 @@ pub(crate) fn ask(context: &Arc<Context>) {
         state.fence
     };
     adapter.count(Count::suspensions);
-    let asked = adapter.driver().suspend_context(&Passive::enter(), context.driver, fence);
-    if let Ok(true) = asked {
-        settle(context, fence);
+    let done = adapter.driver().suspend_context(&Passive::enter(), context.driver, fence);
+    // A driver that refuses acknowledges nothing, which a waiter finds out by its deadline.
+    if let Ok(true) = done {
+        complete(context, fence);
     }
-    // A driver that refuses acknowledges nothing either: whoever waits finds out.
 }
 
 /// The last request that was made of the driver for a context, for a report.
@@ -144,22 +142,22 @@ pub(crate) fn last_call(context: &Context) -> Option<DdiCall> {
     (state.fence > 0).then_some(DdiCall { entry: "DxgkDdiSuspendContext", number, at })
 }
 
-/// Whether the last request for a context is answered.
-pub(crate) fn is_settled(context: &Context) -> bool {
+/// Whether the last request for a context is acknowledged.
+pub(crate) fn is_acknowledged(context: &Context) -> bool {
     context.suspension.state.lock().pending.is_none()
 }
 
-/// The engines of these contexts were reset: no reference to them is left, and whoever waits for
-/// that need not wait any longer.
-pub(crate) fn settle_all(adapter: &Arc<Adapter>, which: impl Fn(&Context) -> bool) {
+/// The engines of these contexts were reset: no reference to the contexts is left, so every request
+/// is complete.
+pub(crate) fn acknowledge_all(adapter: &Arc<Adapter>, which: impl Fn(&Context) -> bool) {
     for context in adapter.hw_contexts_of(which) {
         let fence = context.suspension.state.lock().fence;
-        settle(&context, fence);
+        complete(&context, fence);
     }
 }
 
-/// Step 3, for one context; `false` when the time was over before the driver answered.
-fn is_acknowledged(context: &Context, deadline: CpuTime) -> bool {
+/// Step 3, for one context. Returns `false` when the deadline passed first.
+fn wait_acknowledged(context: &Context, deadline: CpuTime) -> bool {
     let pending = context.suspension.state.lock().pending.clone();
     let Some(pending) = pending else { return true };
     let what = "the driver to say that a context is suspended";
@@ -179,28 +177,32 @@ pub(crate) fn acknowledge(context: &Arc<Context>, fence: u64) {
             requested,
         });
     }
-    if !settle(context, fence) {
+    if !complete(context, fence) {
         adapter.count(Count::stale_suspend_acknowledgements);
     }
 }
 
-/// Releases who waits for this request; `false` when nobody waits for it any more.
-fn settle(context: &Context, fence: u64) -> bool {
-    let (pending, since_ns) = {
+/// Completes this request and wakes its waiters. Returns `false` when it is not the last one, or
+/// was complete.
+fn complete(context: &Context, fence: u64) -> bool {
+    let (pending, since_ns, is_probe) = {
         let mut state = context.suspension.state.lock();
         let pending = if state.fence == fence { state.pending.take() } else { None };
-        (pending, state.since_ns)
+        (pending, state.since_ns, state.is_probe)
     };
     let Some(pending) = pending else { return false };
     pending.set(Step::ThreadWake);
-    context.device.adapter.record_power("suspend context", since_ns, fence);
-    tdr::suspended(&context.device.adapter, context);
+    let adapter = &context.device.adapter;
+    adapter.record_power("suspend context", since_ns, fence);
+    if is_probe {
+        adapter.timer.arm(adapter.platform.now());
+    }
     true
 }
 
-/// One hold less; the last one puts the context back.
+/// Ends one hold; the end of the last puts the context back.
 #[doc(alias = "DxgkDdiResumeContext")]
-pub(crate) fn let_go(context: &Arc<Context>) {
+pub(crate) fn release(context: &Arc<Context>) {
     let adapter = &context.device.adapter;
     let suspension = &context.suspension;
     let resumed = {
@@ -211,7 +213,7 @@ pub(crate) fn let_go(context: &Arc<Context>) {
             if state.holds > 0 {
                 return;
             }
-            state.pending = None;
+            (state.pending, state.is_probe) = (None, false);
         }
         adapter.driver().resume_context(&Passive::enter(), context.driver)
     };

@@ -152,10 +152,10 @@ impl Process {
         // 2. Every context is suspended, preempted and off the run list, while its rings are there.
         // spec: UMS-092
         match patience {
-            Patience::Waits => suspend::hold(adapter, of_process.hw_contexts).for_good(),
+            Patience::Waits => suspend::hold(adapter, of_process.hw_contexts).keep_off(),
             // Each is let go of here: contexts end before fences.
             Patience::WaitsForNobody => {
-                of_process.hw_contexts.into_iter().for_each(|c| suspend::for_good(&c))
+                of_process.hw_contexts.into_iter().for_each(|c| suspend::begin(&c))
             }
         }
         // Packets that the driver has are finished, or their engine hangs and is found to.

@@ -238,7 +238,7 @@ fn recovery(report: RecoveryReport, engine_name: impl Fn(EngineId) -> Option<Str
         at_ns: report.at.0,
         code: report.code,
         engine: report.engine.and_then(engine_name),
-        noticed: report.noticed,
+        noticed: report.reason.to_string(),
         work: report.work.into_iter().map(work).collect(),
         held_back: report
             .held_back

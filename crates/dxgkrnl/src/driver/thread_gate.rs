@@ -1,96 +1,128 @@
-//! Owns who is inside the driver: every DDI call is counted, and a call of threading level three
-//! waits until it is the only one, for as long as is configured and no longer; who comes meanwhile
-//! waits until it is over.
+//! The gate of the driver: counts the calls that are inside, and lets one exclusive call in when
+//! all others have left.
 //!
-//! The order that matters: who enters 1. counts itself; 2. looks whether somebody is alone, and
-//! steps back if so. Who wants to be alone 1. says so; 2. looks at the count. Either sees the
-//! other: both halves are read-modify-writes or stand before a fence.
+//! Invariants: one word holds the count and the closed bit, so each side sees the other. A caller
+//! counts itself and reads the bit in one step; it steps back while the gate is closed. The last
+//! caller that leaves a closed gate sets `emptied`.
+//!
+//! Entry points: [`ThreadGate::enter`], [`ThreadGate::exclusive`] (DDI threading level three).
 
-use tidegate_platform::{CpuTime, Event, Mutex, Page, Platform, Step, WaitEnd};
+use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd, Word};
 
-/// How often who wants to be alone looks.
-const LOOK_NS: u64 = 1_000_000;
+/// The bit of the word that is set while the gate is closed. The bits below it count callers.
+const CLOSED: u64 = 1 << 32;
 
 pub(crate) struct ThreadGate {
     platform: Platform,
-    /// Word 0 counts calls, word 8 says that somebody is, or wants to be, alone. `None`: nobody
-    /// ever wants to.
-    words: Option<Page>,
-    /// Set when whoever is alone is done.
+    /// `None` on an adapter that makes no exclusive calls.
+    word: Option<Word>,
+    /// Set when the gate opens again; `None` while it is open.
     opened: Mutex<Option<Event>>,
-    /// Held by who is alone: its own calls pass.
-    alone: Mutex<()>,
+    /// Set by the last caller that leaves a closed gate.
+    emptied: Event,
+    /// Held by the agent of the exclusive call: its own calls pass.
+    exclusive: Mutex<()>,
 }
 
 /// A call is under way as long as this lives.
 pub(crate) struct Inside<'a>(Option<&'a ThreadGate>);
 
-const INSIDE: usize = 0;
-const CLOSED: usize = 8;
-
 impl ThreadGate {
     pub(crate) fn new(platform: &Platform, counts: bool) -> ThreadGate {
         ThreadGate {
             platform: platform.clone(),
-            words: counts.then(|| platform.page(16).named("the driver's gate")),
-            opened: platform.mutex("who is alone with the driver", None),
-            alone: platform.mutex("alone with the driver", ()),
+            word: counts.then(|| platform.page(1).word(0).named("the driver's gate")),
+            opened: platform.mutex("opening of the driver's gate", None),
+            emptied: platform.event(false),
+            exclusive: platform.mutex("exclusive call of the driver", ()),
         }
     }
 
-    /// Enters; blocks while somebody is alone with the driver.
+    /// Enters the driver. Blocks while the gate is closed.
     pub(crate) fn enter(&self) -> Inside<'_> {
-        let Some(words) = &self.words else { return Inside(None) };
+        let Some(word) = &self.word else { return Inside(None) };
         loop {
-            words.word(INSIDE).fetch_add(1);
-            if words.word(CLOSED).load() == 0 || self.alone.is_mine() {
+            let before = word.fetch_add(1);
+            if before & CLOSED == 0 || self.exclusive.is_mine() {
                 return Inside(Some(self));
             }
-            words.word(INSIDE).fetch_add(u64::MAX);
+            self.leave(word);
             let opened = self.opened.lock().clone();
             if opened.is_some_and(|event| {
-                event.wait_for(None, "the adapter's reset") == WaitEnd::Stopped
+                event.wait_for(None, "the end of an exclusive call of the driver")
+                    == WaitEnd::Stopped
             }) {
                 return Inside(None);
             }
         }
     }
 
-    /// Has `call` made with nobody else inside; `None` when somebody is still there after
-    /// `patience_ns`.
-    pub(crate) fn alone<R>(&self, patience_ns: u64, call: impl FnOnce() -> R) -> Option<R> {
-        let Some(words) = &self.words else { return Some(call()) };
-        let _mine = self.alone.lock_device();
-        let event = self.platform.event(true);
-        *self.opened.lock() = Some(event.clone());
-        words.word(CLOSED).exchange(1);
-        self.platform.fence();
-        let deadline = self.platform.now().after(patience_ns);
-        let empty = self.is_left_by(words, deadline);
-        let outcome = empty.then(call);
-        words.word(CLOSED).exchange(0);
+    /// Makes `call` when no other call is inside. Returns `None` when a call is still inside after
+    /// `timeout_ns`.
+    pub(crate) fn exclusive<R>(&self, timeout_ns: u64, call: impl FnOnce() -> R) -> Option<R> {
+        let Some(word) = &self.word else { return Some(call()) };
+        let _one_at_a_time = self.exclusive.lock_device();
+        let opened = self.platform.event(true);
+        *self.opened.lock() = Some(opened.clone());
+        word.fetch_add(CLOSED);
+        let deadline = self.platform.now().after(timeout_ns);
+        // The event may be set from an earlier exclusive call, so the count decides.
+        while word.load() != CLOSED
+            && self.emptied.wait_for(Some(deadline), "calls to leave the driver") == WaitEnd::Woken
+        {
+        }
+        let outcome = (word.load() == CLOSED).then(call);
+        word.fetch_add(CLOSED.wrapping_neg());
         *self.opened.lock() = None;
-        event.set(Step::ThreadWake);
+        opened.set(Step::ThreadWake);
         outcome
     }
 
-    fn is_left_by(&self, words: &Page, deadline: CpuTime) -> bool {
-        while words.word(INSIDE).load() != 0 {
-            let now = self.platform.now();
-            if now >= deadline
-                || self.platform.sleep_until(now.after(LOOK_NS).min(deadline)) == WaitEnd::Stopped
-            {
-                return words.word(INSIDE).load() == 0;
-            }
+    fn leave(&self, word: &Word) {
+        if word.fetch_add(u64::MAX) == CLOSED + 1 {
+            self.emptied.set(Step::ThreadWake);
         }
-        true
     }
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        if let Some(ThreadGate { words: Some(words), .. }) = self.0 {
-            words.word(INSIDE).fetch_add(u64::MAX);
+        if let Some(gate) = self.0
+            && let Some(word) = &gate.word
+        {
+            gate.leave(word);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exclusive_call_waits_for_the_last_caller_and_its_own_calls_pass() {
+        let platform = Platform::virtual_time(tidegate_platform::StepCosts::free());
+        let gate = std::sync::Arc::new(ThreadGate::new(&platform, true));
+        let world = platform.clone();
+        platform.run(move || {
+            let inside = gate.enter();
+            assert_eq!(gate.exclusive(1_000, || ()), None, "the call did not leave");
+            assert_eq!(world.now().0, 1_000);
+            let leaver = world.clone();
+            world.spawn_worker("leaver", {
+                let end = world.now().after(500);
+                let holder = gate.clone();
+                move || {
+                    let inside = holder.enter();
+                    leaver.sleep_until(end);
+                    drop(inside);
+                }
+            });
+            drop(inside);
+            world.sleep_until(world.now().after(100));
+            let nested = gate.exclusive(1_000, || drop(gate.enter()));
+            assert_eq!((nested, world.now().0), (Some(()), 1_500));
+            assert_eq!(gate.exclusive(0, || ()), Some(()), "a stale event does no harm");
+        });
     }
 }

@@ -125,7 +125,7 @@ pub(crate) fn wait(
     if waited {
         adapter.count(Count::cpu_waits);
         // Whoever waits may wait for a queue whose ring no call of the kernel announced.
-        adapter.stir_watch();
+        adapter.watch_for_hangs();
     }
     if !blocking {
         return Ok(());

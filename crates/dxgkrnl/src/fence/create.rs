@@ -18,6 +18,7 @@ use tidegate_calls::{Handle, NativeFenceType, Status, SyncObjectFlags};
 use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::fence::{CreateNativeFence, OpenNativeFence};
 use tidegate_ddi::{DriverHandle, OsHandle, Passive, VidSchCaps};
+use tidegate_platform::Step;
 
 /// What a fence is made with.
 pub(crate) struct CreateFence<'a> {
@@ -376,5 +377,6 @@ fn end(fence: &Arc<Fence>) {
     let mapped = std::mem::take(&mut *fence.mappings.lock());
     drop(mapped);
     // Last: a removal stops the driver when no fence is left.
-    fence.adapter.fences.lock().remove(fence.os_handle);
+    let emptied = fence.adapter.fences.lock().remove(fence.os_handle);
+    emptied.iter().for_each(|event| event.set(Step::ThreadWake));
 }

@@ -34,13 +34,14 @@ pub(crate) use signaled::{
 };
 
 use crate::adapter::Adapter;
+use crate::registry::Emptied;
 use cross_adapter::CrossAdapterFence;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use storage::{FenceStorage, Mapping, MonitoredCell};
 use tidegate_calls::SyncObjectFlags;
 use tidegate_ddi::{DriverHandle, OsHandle};
-use tidegate_platform::Mutex;
+use tidegate_platform::{Event, Mutex};
 use tidegate_trace::FenceId;
 use value::FenceValue;
 use waiters::WaiterSet;
@@ -100,6 +101,7 @@ pub(crate) struct Opener {
 #[derive(Default)]
 pub(crate) struct FenceTable {
     all: BTreeMap<OsHandle, Weak<Fence>>,
+    emptied: Emptied,
 }
 
 impl FenceTable {
@@ -107,8 +109,15 @@ impl FenceTable {
         self.all.insert(fence.os_handle, Arc::downgrade(fence));
     }
 
-    pub(crate) fn remove(&mut self, handle: OsHandle) {
+    /// Removes a fence that the driver has released. Returns an event to set without the lock.
+    pub(crate) fn remove(&mut self, handle: OsHandle) -> Option<Event> {
         self.all.remove(&handle);
+        self.emptied.removed(self.all.len())
+    }
+
+    /// Has `event` set when the table becomes empty. Returns `false` when it is empty now.
+    pub(crate) fn await_empty(&mut self, event: &Event) -> bool {
+        self.emptied.await_empty(self.all.len(), event)
     }
 
     /// How many there are.

@@ -145,7 +145,7 @@ impl PagingContext {
         at: PhysicalAddress,
         bytes: u64,
     ) -> Result<Ran, Status> {
-        let resets = self.context.device.adapter.tdr.resets();
+        let resets = self.context.device.adapter.recovery.resets();
         if !resets.is_multiple_of(2) {
             return Ok(Ran::CutOff);
         }
@@ -171,7 +171,7 @@ impl PagingContext {
         bytes: u64,
     ) -> Result<Ran, Status> {
         let adapter = self.context.device.adapter.clone();
-        let resets = adapter.tdr.resets();
+        let resets = adapter.recovery.resets();
         if !resets.is_multiple_of(2) {
             return Ok(Ran::CutOff);
         }
@@ -215,7 +215,7 @@ impl PagingContext {
         sched::signal_from_gpu(std::slice::from_ref(&self.context), signal);
         // A reset that has begun meanwhile waits for us, and may have looked before this was
         // queued.
-        if adapter.tdr.resets() != resets {
+        if adapter.recovery.resets() != resets {
             let _nobody_s = sched::give_up(&adapter, &[self.context.os_handle]);
         }
         // 4.
@@ -229,7 +229,7 @@ impl PagingContext {
         }
         Ok(match end {
             WaitEnd::Stopped => Ran::Stopped,
-            _ if adapter.tdr.resets() != resets => Ran::CutOff,
+            _ if adapter.recovery.resets() != resets => Ran::CutOff,
             _ => Ran::Done,
         })
     }

@@ -57,7 +57,7 @@ impl Kernel for Process {
         let ground = self.ground.lock().as_ref().map(|g| (g.space.clone(), g.fence_pool.clone()));
         let (space, fence_pool) = ground.ok_or(Status::DEVICE_REMOVED)?;
         // Blocked for the engine time-outs that it caused (0x142).
-        if self.adapter.tdr.is_blocked(space.number) {
+        if self.adapter.recovery.is_blocked(space.number) {
             return Err(Status::ACCESS_DENIED);
         }
         let device =

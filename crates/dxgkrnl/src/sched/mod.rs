@@ -39,10 +39,11 @@ use crate::context::{Context, ContextWakee};
 use crate::display;
 use crate::error::BugCheck;
 use crate::fence::{Fence, Owner, look_at_monitored, monitor, scan_monitored};
+use crate::interrupt;
+use crate::recovery::device_loss;
 use crate::signal;
 use crate::stats::Count;
 use crate::supervisor::Watch;
-use crate::{interrupt, recovery};
 use pending::{Command, Finished, GivenUp, Now, Work};
 use std::sync::Arc;
 use tidegate_calls::{SignalFlags, Status};
@@ -436,7 +437,12 @@ fn submit(
     drop(in_use);
     if result == Err(Status::INVALID_PARAMETER) {
         let refused = (driver_context.tag, u64::from(fence_id), command.gpu_va);
-        recovery::commands_refused(adapter, &driver_context.device, driver_context.engine, refused);
+        device_loss::commands_refused(
+            adapter,
+            &driver_context.device,
+            driver_context.engine,
+            refused,
+        );
         adapter.sched.lock().not_taken(engine, fence_id, now(adapter));
     } else if let Err(status) = result {
         adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiSubmitCommandVirtual", status });

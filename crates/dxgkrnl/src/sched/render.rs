@@ -22,7 +22,7 @@ use super::{CommandKind, submit_command};
 use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::memory::{AllocationObject, UseMark};
-use crate::recovery;
+use crate::recovery::device_loss;
 use crate::stats::Count;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ pub(crate) fn render(
             Ok(part) => part,
             // Others have taken references since, of so much that it does not fit any more.
             Err(what) => {
-                recovery::split_refused(adapter, first, start, what);
+                device_loss::split_refused(adapter, first, start, what);
                 return Err(Status::DEVICE_REMOVED);
             }
         };

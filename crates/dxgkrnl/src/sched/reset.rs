@@ -12,9 +12,6 @@ use std::sync::Arc;
 use tidegate_ddi::{EngineId, OsHandle};
 use tidegate_platform::{CpuTime, WaitEnd};
 
-/// How often who waits for preemptions looks.
-const LOOK_NS: u64 = 1_000_000;
-
 /// Engines that a reset touches beside its own.
 #[derive(Default)]
 pub(crate) struct Dependents {
@@ -110,13 +107,8 @@ pub(crate) fn preempt_dependents(
         number.is_some_and(|number| adapter.sched.lock().has_packets(number))
     };
     let deadline = adapter.platform.now().after(adapter.config.tdr.dependent_delay_ns);
-    while dependents.iter().any(&has_packets) {
-        let now = adapter.platform.now();
-        if now >= deadline
-            || adapter.platform.sleep_until(now.after(LOOK_NS).min(deadline)) == WaitEnd::Stopped
-        {
-            break;
-        }
+    if dependents.iter().any(&has_packets) {
+        interrupt::wait_for_reports(adapter, deadline, || !dependents.iter().any(&has_packets));
     }
     let (silent, empty) = dependents.into_iter().partition(&has_packets);
     Dependents { empty, silent }

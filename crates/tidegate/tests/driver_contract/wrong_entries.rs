@@ -150,7 +150,7 @@ fn run(wrong: Wrong, main: impl FnOnce(&World) + Send + 'static) -> Arc<World> {
 fn only_recovery(w: &World) -> (RecoveryOutcome, String) {
     let reports = w.machine.adapter().recoveries();
     assert_eq!(reports.len(), 1, "{reports:?}");
-    (reports[0].outcome.clone(), reports[0].noticed.clone())
+    (reports[0].outcome.clone(), reports[0].reason.to_string())
 }
 
 fn faults(w: &World) -> Vec<String> {

@@ -339,7 +339,7 @@ fn a_paging_packet_that_is_cut_off_has_the_adapter_reset_and_the_kernel_s_device
         pages.join();
         let report = &w.machine.adapter().recoveries()[0];
         assert_eq!((report.code, &report.outcome), (0x117, &RecoveryOutcome::AdapterReset));
-        assert!(report.noticed.contains("a paging packet was cut off"), "{report}");
+        assert!(report.reason.to_string().contains("a paging packet was cut off"), "{report}");
         // Whoever owns what was paged is lost; paging itself goes on.
         assert!(matches!(n.state(), Ok(DeviceState::Reset(_))), "{:?}", n.state());
         let other = w.client("later");
@@ -439,7 +439,8 @@ fn an_engine_that_is_asked_for_nothing_is_reset_when_a_packet_ran_for_too_long()
         assert!(!asked.contains(&"PreemptCommand".to_owned()), "{asked:?}");
         let reports = w.machine.adapter().recoveries();
         assert_eq!(reports.len(), 1, "{reports:?}");
-        assert!(reports[0].noticed.contains("longer than TdrDelay"), "{}", reports[0].noticed);
+        let reason = reports[0].reason.to_string();
+        assert!(reason.contains("longer than TdrDelay"), "{reason}");
         n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
         wait(&n, done(&n, innocent)).unwrap();
     });

@@ -338,7 +338,7 @@ fn a_reset_that_fails_becomes_the_adapter_s() {
             n.finish(&innocent, 1);
             let report = only_report(w);
             assert_eq!((report.code, &report.outcome), (0x117, &RecoveryOutcome::AdapterReset));
-            assert!(report.noticed.contains(ddi), "{report}");
+            assert!(report.reason.to_string().contains(ddi), "{report}");
         });
     }
 }

@@ -1,6 +1,10 @@
-//! Owns what happens to a device whose work faulted, or hangs, or was reset (`tdr`): it is lost,
-//! with a reason that names queue, command and address; its doorbells say ABORT, its queued work is
-//! given up, and the fences that it made read as their maximum, so nobody hangs.
+//! The loss of a device whose work faulted, hangs or was reset.
+//!
+//! Invariants: the first reason stays. Doorbells read ABORT before the device's queues leave the
+//! run list, and queued work is given up before the device's fences read as their maximum. So no
+//! waiter hangs, and no later work of the device runs.
+//!
+//! Entry points: [`lose_device`]; [`dma_faulted`], [`commands_refused`], [`split_refused`].
 
 use crate::adapter::Adapter;
 use crate::context::Context;
@@ -37,9 +41,8 @@ pub(crate) fn dma_faulted(
 }
 
 // spec: UMS-171
-/// The driver found commands that no process should have sent (their length, say) and did not take
-/// them. That is the process's doing, whose device is lost; a driver that fails otherwise has
-/// broken the contract.
+/// The driver refused commands of a process as malformed (their length, for example). The device of
+/// the process is lost. Any other failure of the driver breaks the contract.
 pub(crate) fn commands_refused(
     adapter: &Arc<Adapter>,
     device: &Arc<Device>,
@@ -65,8 +68,8 @@ pub(crate) fn split_refused(
     lose_device(adapter, &context.device, DeviceState::Faulted(report));
 }
 
-/// The devices whose work an engine has, and whether packets are among it.
-pub(crate) fn busy_on(adapter: &Arc<Adapter>, engine: EngineId) -> (Vec<Arc<Device>>, bool) {
+/// The devices of processes that have work on an engine.
+pub(super) fn devices_on(adapter: &Arc<Adapter>, engine: EngineId) -> Vec<Arc<Device>> {
     let mut devices = BTreeMap::new();
     let number = adapter.caps.engine_number(engine);
     let packets = number.map(|n| adapter.sched.lock().in_flight_on(n)).unwrap_or_default();
@@ -76,8 +79,14 @@ pub(crate) fn busy_on(adapter: &Arc<Adapter>, engine: EngineId) -> (Vec<Arc<Devi
     for queue in adapter.hw_queues_of(|q| q.engine() == engine && q.has_work(adapter)) {
         devices.insert(queue.device.os_handle, queue.device.clone());
     }
-    let of_processes = devices.into_values().filter(|device| !device.is_of_kernel()).collect();
-    (of_processes, !packets.is_empty())
+    devices.into_values().filter(|device| !device.is_of_kernel()).collect()
+}
+
+/// The tags of a device's queues.
+pub(super) fn tags_of(adapter: &Arc<Adapter>, device: &Device) -> Vec<u32> {
+    let queues = adapter.hw_queues_of(|q| q.device.os_handle == device.os_handle);
+    let contexts = adapter.contexts_of(|c| c.device.os_handle == device.os_handle);
+    queues.iter().map(|q| q.tag).chain(contexts.iter().map(|c| c.tag)).collect()
 }
 
 /// Puts a device into error; `false` when it was lost already.
@@ -91,23 +100,23 @@ pub(crate) fn lose_device(
     }
     adapter.count(Count::devices_lost);
     let of_device = |handle: OsHandle| handle == device.os_handle;
-    // 1. Doorbells: nobody rings any more.
+    // 1. Doorbells: a ring from now on reads ABORT.
     // spec: UMS-040
     let doorbells: Vec<_> = adapter.doorbells_of(|d| of_device(d.queue.device.os_handle)).collect();
     for doorbell in doorbells {
         doorbell.disconnect(DisconnectReason::Abort);
     }
-    // 2. Its hardware queues leave the run list, so that none of them goes on when the fences pass;
-    //    queued work is given up.
+    // 2. Its hardware queues leave the run list, so that no queue resumes when its fences pass.
+    //    Queued work is given up. No waiter misses the signals in it: step 3 releases them.
     for context in adapter.hw_contexts_of(|c| of_device(c.device.os_handle)) {
-        suspend::for_good(&context);
+        suspend::begin(&context);
     }
     for queue in adapter.hw_queues_of(|q| of_device(q.device.os_handle)) {
-        let _signals_nobody_misses = queue.give_up();
+        let _signals = queue.give_up();
     }
     let contexts = adapter.contexts_of(|c| of_device(c.device.os_handle));
     let handles: Vec<OsHandle> = contexts.iter().map(|c| c.os_handle).collect();
-    let _signals_nobody_misses = sched::give_up(adapter, &handles);
+    let _signals = sched::give_up(adapter, &handles);
     display::lost(adapter, device.os_handle);
     // 3. Fences that it made read as their maximum.
     // spec: ME-047

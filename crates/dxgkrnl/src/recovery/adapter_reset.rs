@@ -1,0 +1,79 @@
+//! The reset of an adapter, in the published order. A device without work on an engine and without
+//! content in local memory goes on afterwards; every other device is lost.
+//!
+//! Entry point: [`carry_out`].
+
+use super::device_loss::{lose_device, tags_of};
+use super::report::RecoveryReason;
+use crate::adapter::Adapter;
+use crate::device::Device;
+use crate::error::BugCheck;
+use crate::{display, sched, suspend};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tidegate_calls::{DeviceState, Status};
+use tidegate_ddi::{OsHandle, Passive};
+
+/// Resets the adapter. Returns the tags of lost queues, and whether as the guilty.
+///
+/// # Errors
+/// A bug check, when the driver does not come back.
+// monster: the published list of an adapter reset.
+// spec: PRE-052
+pub(super) fn carry_out(
+    adapter: &Arc<Adapter>,
+    level: &Passive,
+    guilty: &[Arc<Device>],
+    reason: &RecoveryReason,
+) -> Result<Vec<(u32, bool)>, BugCheck> {
+    let (recovery, config) = (&adapter.recovery, &adapter.config.tdr);
+    recovery.resets.fetch_add(1);
+    // 1. All nodes stop: nothing is submitted, and interrupts of engines are ignored.
+    let busy = sched::stop_all_engines(adapter);
+    // 2. The driver resets the hardware. No other call is inside the driver.
+    let exclusive = |call: &mut dyn FnMut() -> Result<(), Status>| {
+        adapter.threads.exclusive(config.ddi_delay_ns, call).ok_or(BugCheck::StuckInDriver)
+    };
+    let failed = |ddi: &'static str| move |status| BugCheck::RecoveryFailed { ddi, status };
+    let (reset, blame) =
+        recovery.losses.collect(|| exclusive(&mut || adapter.driver().reset_from_timeout(level)));
+    reset?.map_err(failed("DxgkDdiResetFromTimeout"))?;
+    // No context is left on an engine: every suspension is complete, and every paging packet over.
+    suspend::acknowledge_all(adapter, |_| true);
+    sched::end_kernel_s_packets(adapter);
+    // 3. Everything leaves local memory, where its content is lost. The screen is dark meanwhile.
+    adapter.screen_off();
+    let (owners, _moved) = adapter.lose_local_memory();
+    let _pages = adapter.trim_fence_storage(0);
+    // Devices with work, or with content in local memory, are lost.
+    let mut devices = BTreeMap::new();
+    let hung: Vec<OsHandle> = guilty.iter().chain(&blame.culprits).map(|d| d.os_handle).collect();
+    let at_work = adapter.devices_at_work(&busy);
+    for device in
+        guilty.iter().chain(&blame.culprits).chain(&blame.bystanders).chain(&at_work).chain(&owners)
+    {
+        devices.insert(device.os_handle, device.clone());
+    }
+    let mut lost = Vec::new();
+    for (handle, device) in devices.iter().filter(|(_, d)| !d.is_of_kernel()) {
+        let is_guilty = hung.contains(handle);
+        let state = match is_guilty {
+            true => DeviceState::Hung(reason.to_string()),
+            false => DeviceState::Reset(format!("the adapter was reset: {reason}")),
+        };
+        let tag = tags_of(adapter, device).first().copied();
+        if lose_device(adapter, device, state) {
+            lost.extend(tag.map(|tag| (tag, is_guilty)));
+        }
+    }
+    sched::end_all_packets(adapter);
+    // 4. The driver restarts the hardware. No other call is inside the driver.
+    let restarted = exclusive(&mut || adapter.driver().restart_from_timeout(level))?;
+    restarted.map_err(failed("DxgkDdiRestartFromTimeout"))?;
+    // 5. All nodes resume.
+    recovery.resets.fetch_add(1);
+    adapter.local_memory_goes_on();
+    display::after_reset(adapter);
+    sched::resume_all_engines(adapter);
+    Ok(lost)
+}

@@ -1,0 +1,59 @@
+//! Whose work a reset cut off, as the driver says in DxgkCbInvalidateHwContext.
+//!
+//! Invariant: the callback is taken only while a reset collects, which one recovery at a time does.
+//!
+//! Entry points: [`ContextLosses::collect`] (around the DDI call), [`ContextLosses::note`] (the
+//! callback).
+
+use crate::context::Context;
+use crate::device::Device;
+use std::sync::Arc;
+use tidegate_calls::Status;
+use tidegate_ddi::HwContextLoss;
+use tidegate_platform::{Mutex, Platform};
+
+/// The devices whose work a reset cut off.
+#[derive(Default)]
+pub(super) struct Blame {
+    pub(super) culprits: Vec<Arc<Device>>,
+    pub(super) bystanders: Vec<Arc<Device>>,
+}
+
+/// The contexts that the driver names during a reset; `None` outside of one.
+pub(super) struct ContextLosses(Mutex<Option<Vec<(Arc<Context>, HwContextLoss)>>>);
+
+impl ContextLosses {
+    pub(super) fn new(platform: &Platform) -> ContextLosses {
+        ContextLosses(platform.mutex("contexts that a reset cut off", None))
+    }
+
+    /// Makes the call of a reset, and returns what the driver named in it.
+    pub(super) fn collect<R>(&self, reset: impl FnOnce() -> R) -> (R, Blame) {
+        *self.0.lock() = Some(Vec::new());
+        let outcome = reset();
+        let named = self.0.lock().take().unwrap_or_default();
+        let mut blame = Blame::default();
+        for (context, loss) in named {
+            match loss {
+                HwContextLoss::Culprit => blame.culprits.push(context.device.clone()),
+                HwContextLoss::Bystander => blame.bystanders.push(context.device.clone()),
+            }
+        }
+        (outcome, blame)
+    }
+
+    /// Notes what a reset did to a context.
+    ///
+    /// # Errors
+    /// INVALID_PARAMETER outside of a reset.
+    pub(super) fn note(&self, context: Arc<Context>, loss: HwContextLoss) -> Result<(), Status> {
+        let refused = match &mut *self.0.lock() {
+            Some(named) => {
+                named.push((context, loss));
+                None
+            }
+            None => Some(context),
+        };
+        if refused.is_some() { Err(Status::INVALID_PARAMETER) } else { Ok(()) }
+    }
+}

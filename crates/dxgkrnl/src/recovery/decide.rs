@@ -1,0 +1,180 @@
+//! What is done about a timeout: pure policy, with the time as an argument.
+//!
+//! Invariants: level and debug mode are read before the window, so an ignored timeout counts
+//! nowhere. A timeout of an engine that becomes a reset of the adapter is decided twice, once for
+//! each scope.
+//!
+//! Entry points: [`RecoveryPolicy::decide`], [`engine_action`].
+
+use super::report::TimeoutCause;
+use super::window::{RecoveryWindow, Verdict};
+use crate::config::{TdrConfig, TdrDebugMode, TdrLevel};
+use tidegate_platform::CpuTime;
+
+/// What a recovery resets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    Engine,
+    Adapter,
+}
+
+/// Whether a recovery begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    Recover,
+    /// It is reported, and nothing is done (TDR_DEBUG_MODE_IGNORE_TIMEOUT).
+    Ignore,
+    /// The adapter stops: TdrLevel recovers from no timeout.
+    StopAtFirst,
+    /// The adapter stops: there were as many recoveries as TdrLimitCount allows in TdrLimitTime.
+    StopAtLimit,
+}
+
+/// What a recovery of an engine does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EngineAction {
+    ResetPackets,
+    ResetHwQueues,
+    /// The engine does not run the work: a reset would cut off the work of others alone.
+    LoseDevices,
+}
+
+/// Configuration, debug control and window of an adapter.
+pub(super) struct RecoveryPolicy {
+    level: TdrLevel,
+    debug_mode: TdrDebugMode,
+    /// A debugger is told before a recovery begins.
+    breaks: bool,
+    window: RecoveryWindow,
+}
+
+impl RecoveryPolicy {
+    pub(super) fn new(config: &TdrConfig) -> RecoveryPolicy {
+        RecoveryPolicy {
+            level: config.level,
+            debug_mode: config.debug_mode,
+            breaks: config.debug_mode == TdrDebugMode::Break,
+            window: RecoveryWindow::new(config),
+        }
+    }
+
+    pub(super) fn decide(&mut self, scope: Scope, now: CpuTime) -> Decision {
+        if self.debug_mode == TdrDebugMode::Ignore {
+            return Decision::Ignore;
+        }
+        if self.level == TdrLevel::BugCheck {
+            return Decision::StopAtFirst;
+        }
+        let verdict = match scope {
+            Scope::Engine => self.window.engine_timed_out(now),
+            Scope::Adapter => self.window.adapter_timed_out(now),
+        };
+        match verdict {
+            Verdict::Recover => Decision::Recover,
+            Verdict::Fatal => Decision::StopAtLimit,
+        }
+    }
+
+    /// Counts an engine timeout that a process caused. Returns whether the process is blocked from
+    /// now on.
+    pub(super) fn blocks_process(&mut self, address_space: u32, now: CpuTime) -> bool {
+        self.window.caused_by(address_space, now)
+    }
+
+    pub(super) fn breaks(&self) -> bool {
+        self.breaks
+    }
+
+    /// TdrTest::EnableBreak and DisableBreak.
+    pub(super) fn set_break(&mut self, breaks: bool) {
+        self.breaks = breaks;
+    }
+
+    /// TdrTest::Unconditional: no number of timeouts is fatal from now on.
+    pub(super) fn recover_always(&mut self) {
+        self.window.never_fatal();
+    }
+}
+
+/// Whether a timeout only puts the suspected devices into error. With TdrLevel 0 nothing is reset,
+/// and the waiters of such a device are released all the same.
+pub(super) fn only_loses_devices(config: &TdrConfig, cause: &TimeoutCause) -> bool {
+    !config.is_on() && *cause != TimeoutCause::AdapterForced
+}
+
+/// What a timeout of an engine needs. A timeout of packets resets as for packets even if all are
+/// complete by now: the reset finds that out, and does nothing.
+pub(super) fn engine_action(cause: &TimeoutCause, has_packets: bool) -> EngineAction {
+    match cause {
+        TimeoutCause::WorkNotServed { .. } => EngineAction::LoseDevices,
+        TimeoutCause::PreemptionNotAnswered { .. } | TimeoutCause::PacketTooLong { .. } => {
+            EngineAction::ResetPackets
+        }
+        _ if has_packets => EngineAction::ResetPackets,
+        _ => EngineAction::ResetHwQueues,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_ddi::EngineId;
+
+    const ENGINE: EngineId = EngineId { node_ordinal: 1, engine_ordinal: 0 };
+
+    fn decisions(config: TdrConfig, scopes: &[Scope]) -> Vec<Decision> {
+        let mut policy = RecoveryPolicy::new(&config);
+        scopes.iter().map(|scope| policy.decide(*scope, CpuTime(1))).collect()
+    }
+
+    #[test]
+    fn debug_mode_and_level_come_before_the_window() {
+        let standard = TdrConfig::standard();
+        let ignore = TdrConfig { debug_mode: TdrDebugMode::Ignore, ..standard };
+        assert_eq!(decisions(ignore, &[Scope::Engine; 9]), [Decision::Ignore; 9]);
+        let first = TdrConfig { level: TdrLevel::BugCheck, ..standard };
+        assert_eq!(decisions(first, &[Scope::Adapter; 2]), [Decision::StopAtFirst; 2]);
+        let always = TdrConfig { debug_mode: TdrDebugMode::RecoverAlways, ..standard };
+        assert_eq!(decisions(always, &[Scope::Engine; 9]), [Decision::Recover; 9]);
+    }
+
+    #[test]
+    fn engines_and_adapter_have_counts_of_their_own() {
+        let scopes = [[Scope::Engine; 4].as_slice(), &[Scope::Adapter; 5]].concat();
+        assert_eq!(decisions(TdrConfig::standard(), &scopes), [Decision::Recover; 9]);
+        let one_more = [scopes.as_slice(), &[Scope::Engine, Scope::Adapter]].concat();
+        assert_eq!(
+            decisions(TdrConfig::standard(), &one_more)[9..],
+            [Decision::StopAtLimit, Decision::StopAtLimit]
+        );
+    }
+
+    #[test]
+    fn work_that_the_engine_does_not_run_is_not_reset() {
+        let unserved = TimeoutCause::WorkNotServed { engine: ENGINE, work: Vec::new() };
+        assert_eq!(engine_action(&unserved, true), EngineAction::LoseDevices);
+        let packets = TimeoutCause::PacketTooLong { engine: ENGINE, work: Vec::new() };
+        assert_eq!(engine_action(&packets, false), EngineAction::ResetPackets);
+        let hung = TimeoutCause::EngineReportedHung { engine: ENGINE };
+        assert_eq!(engine_action(&hung, true), EngineAction::ResetPackets);
+        assert_eq!(engine_action(&hung, false), EngineAction::ResetHwQueues);
+    }
+
+    #[test]
+    fn without_recovery_only_a_forced_adapter_timeout_resets() {
+        let off = TdrConfig { level: TdrLevel::Off, ..TdrConfig::standard() };
+        let hung = TimeoutCause::EngineReportedHung { engine: ENGINE };
+        assert!(
+            only_loses_devices(&off, &hung) && !only_loses_devices(&TdrConfig::standard(), &hung)
+        );
+        assert!(!only_loses_devices(&off, &TimeoutCause::AdapterForced));
+    }
+
+    #[test]
+    fn a_debugger_is_told_where_the_mode_or_the_test_says_so() {
+        let mut policy = RecoveryPolicy::new(&TdrConfig::standard());
+        assert!(!policy.breaks());
+        policy.set_break(true);
+        assert!(policy.breaks());
+    }
+}

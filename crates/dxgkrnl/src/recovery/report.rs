@@ -1,0 +1,379 @@
+//! The report of a recovery: why it began, the work on the engine, the waiters that the work held
+//! back, and the outcome.
+//!
+//! Invariants: typed facts; text is made in `Display`. Bounded, and made with no lock held.
+//!
+//! Entry point: [`collect`].
+
+use crate::PendingWait;
+use crate::adapter::Adapter;
+use crate::device::Device;
+use crate::driver::OutstandingWork;
+use crate::error::BugCheck;
+use crate::fence::Fence;
+use std::fmt;
+use std::sync::Arc;
+use tidegate_ddi::{DebugReason, EngineId, Passive, Status};
+use tidegate_platform::CpuTime;
+
+/// Recoveries whose reports are kept.
+pub(crate) const KEPT: usize = 16;
+/// Pieces of work and waiters that one report names.
+const NAMED: usize = 16;
+/// Bytes of the driver's debug text that are kept.
+const DRIVER_BYTES: usize = 4096;
+
+/// Why an engine or an adapter counts as hung.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TimeoutCause {
+    /// The engine did not answer a preemption request in time.
+    PreemptionNotAnswered {
+        /// The engine.
+        engine: EngineId,
+        /// Its packets.
+        work: Vec<OutstandingWork>,
+    },
+    /// The engine takes no preemption request, and ran a packet for longer than TdrDelay.
+    PacketTooLong {
+        /// The engine.
+        engine: EngineId,
+        /// Its packets.
+        work: Vec<OutstandingWork>,
+    },
+    /// The driver did not take a hardware context off the run list in time.
+    ContextNotSuspended {
+        /// The context's engine.
+        engine: EngineId,
+    },
+    /// The driver accepted work of a hardware queue, does not run it, and does not count it as held
+    /// back.
+    WorkNotServed {
+        /// The engine.
+        engine: EngineId,
+        /// The work.
+        work: Vec<OutstandingWork>,
+    },
+    /// The driver reported the engine as hung.
+    EngineReportedHung {
+        /// The engine.
+        engine: EngineId,
+    },
+    /// A fault after which the driver wants the engine reset.
+    EngineFaulted {
+        /// The engine.
+        engine: EngineId,
+    },
+    /// A fault after which the driver wants the adapter reset.
+    AdapterFaulted {
+        /// The engine of the fault.
+        engine: EngineId,
+    },
+    /// A debugger forced a timeout of the engine.
+    EngineForced {
+        /// The engine.
+        engine: EngineId,
+    },
+    /// A debugger forced a timeout of the adapter.
+    AdapterForced,
+}
+
+impl TimeoutCause {
+    /// The engine to reset; `None` for the adapter.
+    pub(super) fn engine(&self) -> Option<EngineId> {
+        match self {
+            TimeoutCause::PreemptionNotAnswered { engine, .. }
+            | TimeoutCause::PacketTooLong { engine, .. }
+            | TimeoutCause::ContextNotSuspended { engine }
+            | TimeoutCause::WorkNotServed { engine, .. }
+            | TimeoutCause::EngineReportedHung { engine }
+            | TimeoutCause::EngineFaulted { engine }
+            | TimeoutCause::EngineForced { engine } => Some(*engine),
+            TimeoutCause::AdapterFaulted { .. } | TimeoutCause::AdapterForced => None,
+        }
+    }
+}
+
+impl fmt::Display for TimeoutCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, work: &[OutstandingWork]| {
+            let calls: Vec<String> = work.iter().map(OutstandingWork::to_string).collect();
+            write!(f, ": {}", calls.join("; "))
+        };
+        match self {
+            TimeoutCause::PreemptionNotAnswered { engine, work } => {
+                write!(f, "{engine} did not answer a preemption request within TdrDelay")?;
+                list(f, work)
+            }
+            TimeoutCause::PacketTooLong { engine, work } => {
+                write!(f, "{engine} ran a packet for longer than TdrDelay")?;
+                list(f, work)
+            }
+            TimeoutCause::ContextNotSuspended { engine } => {
+                write!(f, "{engine} did not let go of a context that was suspended")
+            }
+            TimeoutCause::WorkNotServed { engine, work } => {
+                write!(
+                    f,
+                    "{engine} works for no context, and DxgkDdiQueryEngineStatus counts work as \
+                     neither running nor held back"
+                )?;
+                list(f, work)
+            }
+            TimeoutCause::EngineReportedHung { engine } => {
+                write!(f, "{engine} made no progress, says its driver")
+            }
+            TimeoutCause::EngineFaulted { engine } => {
+                write!(f, "{engine} faulted, and its driver wants it reset")
+            }
+            TimeoutCause::AdapterFaulted { engine } => {
+                write!(f, "{engine} faulted, and its driver wants the adapter reset")
+            }
+            TimeoutCause::EngineForced { engine } => write!(f, "a timeout of {engine} was forced"),
+            TimeoutCause::AdapterForced => write!(f, "a timeout was forced"),
+        }
+    }
+}
+
+/// Why the reset of an engine became one of the adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Promotion {
+    /// A call of the engine's reset failed.
+    DdiFailed {
+        /// The entry, by its official name.
+        ddi: &'static str,
+        /// What the driver returned.
+        status: Status,
+    },
+    /// The driver does not reset single engines.
+    NoEngineReset,
+    /// The reset cut off a paging packet, whose content others need.
+    PagingCutOff,
+}
+
+impl fmt::Display for Promotion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Promotion::DdiFailed { ddi, status } => write!(f, "{ddi} failed with {status}"),
+            Promotion::NoEngineReset => f.write_str("the driver resets no single engine"),
+            Promotion::PagingCutOff => f.write_str("a paging packet was cut off"),
+        }
+    }
+}
+
+/// Why a recovery began, and why it reset the adapter if it began with an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveryReason {
+    /// What was found.
+    pub cause: TimeoutCause,
+    /// `None` while the engine's reset is enough.
+    pub promotion: Option<Promotion>,
+}
+
+impl fmt::Display for RecoveryReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.cause)?;
+        self.promotion.iter().try_for_each(|promotion| write!(f, "; {promotion}"))
+    }
+}
+
+/// Work that an engine had when it was reset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkAtReset {
+    /// The tag of its context or hardware queue.
+    pub tag: u32,
+    /// What ran, or was next: a packet, a command buffer.
+    pub command: String,
+    /// What it would have signalled: fence and value.
+    pub signals: Vec<(String, u64)>,
+    /// Whether it is why the engine was reset.
+    pub guilty: bool,
+}
+
+/// A waiter for what the work would have signalled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldBack {
+    /// The wait.
+    pub wait: PendingWait,
+    /// The tag of the queue that should have signalled it.
+    pub signaller: u32,
+}
+
+/// How a recovery ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecoveryOutcome {
+    /// It is under way.
+    Begun,
+    /// Nothing was done, as it is configured.
+    Ignored,
+    /// The engine was done by itself: nothing was reset.
+    NothingLeft,
+    /// The engine was reset.
+    EngineReset,
+    /// The device was lost and nothing was reset: the engine did not run its work.
+    DeviceLost,
+    /// The adapter was reset.
+    AdapterReset,
+    /// The adapter is stopped.
+    Fatal(BugCheck),
+}
+
+/// The report of one recovery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Counts from 1.
+    pub number: u64,
+    /// When it began.
+    pub at: CpuTime,
+    /// Its code: 0x141 for an engine, 0x117 for the adapter, 0x116 for the last one.
+    pub code: u32,
+    /// The engine; `None` when the adapter was reset for no engine in particular.
+    pub engine: Option<EngineId>,
+    /// Why it began.
+    pub reason: RecoveryReason,
+    /// The work of the engine.
+    pub work: Vec<WorkAtReset>,
+    /// The waiters for it.
+    pub held_back: Vec<HeldBack>,
+    /// What the driver says of the engine; empty when it says nothing.
+    pub driver: String,
+    /// How it ended.
+    pub outcome: RecoveryOutcome,
+    /// Tags of queues whose devices were lost, and whether as the guilty.
+    pub lost: Vec<(u32, bool)>,
+    /// The process that is blocked from the GPU for having caused too many time-outs (0x142).
+    pub blocked: bool,
+}
+
+impl fmt::Display for RecoveryReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "recovery {} at {} ms ({:#x}): {}",
+            self.number,
+            self.at.0 / 1_000_000,
+            self.code,
+            self.reason
+        )?;
+        for work in &self.work {
+            let guilty = if work.guilty { "hangs in" } else { "has" };
+            write!(f, "\n  queue {} {guilty} {}", work.tag, work.command)?;
+            for (fence, value) in &work.signals {
+                write!(f, "; it was to signal fence '{fence}' to {value}")?;
+            }
+        }
+        for held in &self.held_back {
+            let (tag, wait, by) = (held.wait.tag, &held.wait, held.signaller);
+            write!(f, "\n  queue {tag} waits for {wait}, which queue {by} should have signalled")?;
+        }
+        if !self.driver.is_empty() {
+            write!(f, "\n  driver: {}", self.driver.trim_end().replace('\n', "\n    "))?;
+        }
+        match &self.outcome {
+            RecoveryOutcome::Begun => write!(f, "\n  the recovery is under way"),
+            RecoveryOutcome::Ignored => write!(f, "\n  ignored, as TdrDebugMode says"),
+            RecoveryOutcome::NothingLeft => write!(f, "\n  the engine was done: nothing was reset"),
+            RecoveryOutcome::EngineReset => write!(f, "\n  the engine was reset"),
+            RecoveryOutcome::DeviceLost => {
+                write!(
+                    f,
+                    "\n  the device was lost: the engine did not run its work, so nothing was reset"
+                )
+            }
+            RecoveryOutcome::AdapterReset => write!(f, "\n  the adapter was reset"),
+            RecoveryOutcome::Fatal(why) => write!(f, "\n  the adapter is stopped: {why}"),
+        }?;
+        for (tag, guilty) in &self.lost {
+            let reads = if *guilty { "HUNG" } else { "RESET" };
+            write!(f, "\n  the device of queue {tag} is lost and reads {reads}")?;
+        }
+        if self.blocked {
+            write!(f, "\n  its process is blocked from the GPU (0x142)")?;
+        }
+        Ok(())
+    }
+}
+
+/// The report of a recovery that begins: the work of `engine`, or of the whole adapter. Work of
+/// `suspects` is marked as guilty.
+pub(super) fn collect(
+    adapter: &Arc<Adapter>,
+    level: &Passive,
+    engine: Option<EngineId>,
+    cause: TimeoutCause,
+    suspects: &[Arc<Device>],
+) -> RecoveryReport {
+    let reason = match engine {
+        Some(_) => DebugReason::EngineTimeoutDetected,
+        None => DebugReason::TimeoutDetected,
+    };
+    let guilty = |device: &Device| suspects.iter().any(|s| s.os_handle == device.os_handle);
+    let mut work = work_of(adapter, engine, guilty);
+    let held_back = held_back(adapter, &work);
+    work.truncate(NAMED);
+    RecoveryReport {
+        number: 0,
+        at: adapter.platform.now(),
+        code: reason as u32,
+        engine,
+        reason: RecoveryReason { cause, promotion: None },
+        work,
+        held_back,
+        driver: driver_text(adapter, level, engine, reason),
+        outcome: RecoveryOutcome::Begun,
+        lost: Vec::new(),
+        blocked: false,
+    }
+}
+
+fn work_of(
+    adapter: &Arc<Adapter>,
+    engine: Option<EngineId>,
+    guilty: impl Fn(&Device) -> bool,
+) -> Vec<WorkAtReset> {
+    let here = |of: EngineId| engine.is_none_or(|e| e == of);
+    let mut work = Vec::new();
+    for queue in adapter.hw_queues_of(|q| here(q.engine()) && q.has_work(adapter)) {
+        let (command, progress) = queue.describe_work(adapter);
+        let mut signals = vec![progress];
+        signals.extend(named(&queue.signals_behind()));
+        work.push(WorkAtReset { tag: queue.tag, command, signals, guilty: guilty(&queue.device) });
+    }
+    let engines = (0..adapter.caps.engine_count()).filter(|n| here(adapter.caps.engine(*n)));
+    for number in engines {
+        let packets = adapter.sched.lock().describe_in_flight(number);
+        for packet in packets {
+            let context = adapter.contexts_of(|c| c.os_handle == packet.context).pop();
+            let guilty = context.as_ref().is_some_and(|c| guilty(&c.device));
+            let signals = named(&packet.signals);
+            work.push(WorkAtReset { tag: packet.tag, command: packet.command, signals, guilty });
+        }
+    }
+    work
+}
+
+fn named(signals: &[(Arc<Fence>, u64)]) -> Vec<(String, u64)> {
+    signals.iter().take(NAMED).map(|(fence, value)| (fence.name.clone(), *value)).collect()
+}
+
+/// Waits of the adapter's queues for what the work would have signalled.
+fn held_back(adapter: &Adapter, work: &[WorkAtReset]) -> Vec<HeldBack> {
+    let signaller = |wait: &PendingWait| {
+        let reaches = |(fence, value): &(String, u64)| *fence == wait.fence && *value >= wait.value;
+        work.iter().find(|w| w.signals.iter().any(reaches)).map(|w| w.tag)
+    };
+    let waits = adapter.pending_waits().into_iter();
+    let held = waits.filter_map(|wait| Some(HeldBack { signaller: signaller(&wait)?, wait }));
+    held.take(NAMED).collect()
+}
+
+#[doc(alias = "DxgkDdiCollectDbgInfo")]
+fn driver_text(
+    adapter: &Adapter,
+    level: &Passive,
+    engine: Option<EngineId>,
+    reason: DebugReason,
+) -> String {
+    let mut text = adapter.driver().collect_debug_info(level, engine, reason).unwrap_or_default();
+    text.truncate(text.floor_char_boundary(DRIVER_BYTES));
+    text
+}
