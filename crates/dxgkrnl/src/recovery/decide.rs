@@ -102,14 +102,11 @@ pub(super) fn only_loses_devices(config: &TdrConfig, cause: &TimeoutCause) -> bo
     !config.is_on() && *cause != TimeoutCause::AdapterForced
 }
 
-/// What a timeout of an engine needs. A timeout of packets resets as for packets even if all are
-/// complete by now: the reset finds that out, and does nothing.
+/// What a timeout of an engine needs. An engine that had packets when the timeout was found, or has
+/// some now, is reset for packets: that reset does nothing if all are complete.
 pub(super) fn engine_action(cause: &TimeoutCause, has_packets: bool) -> EngineAction {
     match cause {
         TimeoutCause::WorkNotServed { .. } => EngineAction::LoseDevices,
-        TimeoutCause::PreemptionNotAnswered { .. } | TimeoutCause::PacketTooLong { .. } => {
-            EngineAction::ResetPackets
-        }
         _ if has_packets => EngineAction::ResetPackets,
         _ => EngineAction::ResetHwQueues,
     }
@@ -153,8 +150,6 @@ mod tests {
     fn work_that_the_engine_does_not_run_is_not_reset() {
         let unserved = TimeoutCause::WorkNotServed { engine: ENGINE, work: Vec::new() };
         assert_eq!(engine_action(&unserved, true), EngineAction::LoseDevices);
-        let packets = TimeoutCause::PacketTooLong { engine: ENGINE, work: Vec::new() };
-        assert_eq!(engine_action(&packets, false), EngineAction::ResetPackets);
         let hung = TimeoutCause::EngineReportedHung { engine: ENGINE };
         assert_eq!(engine_action(&hung, true), EngineAction::ResetPackets);
         assert_eq!(engine_action(&hung, false), EngineAction::ResetHwQueues);

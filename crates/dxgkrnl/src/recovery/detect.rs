@@ -36,11 +36,14 @@ pub(crate) struct Finding {
     pub(super) engine: Option<EngineId>,
     /// Devices whose work it is, as far as the kernel knows. The driver knows better.
     pub(super) suspects: Vec<Arc<Device>>,
+    /// The engine had packets when this was found. They may be complete by now: then nothing is
+    /// reset.
+    pub(super) had_packets: bool,
 }
 
 impl Finding {
     pub(super) fn of_adapter(cause: TimeoutCause) -> Finding {
-        Finding { cause, engine: None, suspects: Vec::new() }
+        Finding { cause, engine: None, suspects: Vec::new(), had_packets: false }
     }
 
     /// Every device with work on the engine is suspected.
@@ -49,8 +52,8 @@ impl Finding {
         engine: EngineId,
         cause: TimeoutCause,
     ) -> Finding {
-        let suspects = device_loss::devices_on(adapter, engine);
-        Finding { cause, engine: Some(engine), suspects }
+        let (suspects, had_packets) = device_loss::devices_on(adapter, engine);
+        Finding { cause, engine: Some(engine), suspects, had_packets }
     }
 
     /// A context was not taken off the run list in time: its suspension was not acknowledged, or
@@ -60,6 +63,7 @@ impl Finding {
             cause: TimeoutCause::ContextNotSuspended { engine: context.engine },
             engine: Some(context.engine),
             suspects: vec![context.device.clone()],
+            had_packets: false,
         }
     }
 }
@@ -181,7 +185,8 @@ pub(super) fn timed_out_packets(adapter: &Arc<Adapter>) -> Vec<Finding> {
             true => TimeoutCause::PreemptionNotAnswered { engine, work },
             false => TimeoutCause::PacketTooLong { engine, work },
         };
-        Finding { cause, engine: Some(engine), suspects: suspects.into_iter().collect() }
+        let suspects = suspects.into_iter().collect();
+        Finding { cause, engine: Some(engine), suspects, had_packets: true }
     };
     sched::take_timed_out(adapter).into_iter().map(finding).collect()
 }
@@ -345,7 +350,8 @@ fn lost_work(adapter: &Arc<Adapter>, context: OsHandle) -> Option<Finding> {
     let work = work.filter(|work| work.context == context.os_handle).collect();
     let engine = context.engine;
     let cause = TimeoutCause::WorkNotServed { engine, work };
-    Some(Finding { cause, engine: Some(engine), suspects: vec![context.device.clone()] })
+    let suspects = vec![context.device.clone()];
+    Some(Finding { cause, engine: Some(engine), suspects, had_packets: false })
 }
 
 fn observe(adapter: &Arc<Adapter>, level: &Passive, engine: EngineId) -> Look {

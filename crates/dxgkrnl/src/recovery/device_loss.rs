@@ -68,8 +68,8 @@ pub(crate) fn split_refused(
     lose_device(adapter, &context.device, DeviceState::Faulted(report));
 }
 
-/// The devices of processes that have work on an engine.
-pub(super) fn devices_on(adapter: &Arc<Adapter>, engine: EngineId) -> Vec<Arc<Device>> {
+/// The devices of processes that have work on an engine, and whether packets are among it.
+pub(super) fn devices_on(adapter: &Arc<Adapter>, engine: EngineId) -> (Vec<Arc<Device>>, bool) {
     let mut devices = BTreeMap::new();
     let number = adapter.caps.engine_number(engine);
     let packets = number.map(|n| adapter.sched.lock().in_flight_on(n)).unwrap_or_default();
@@ -79,7 +79,8 @@ pub(super) fn devices_on(adapter: &Arc<Adapter>, engine: EngineId) -> Vec<Arc<De
     for queue in adapter.hw_queues_of(|q| q.engine() == engine && q.has_work(adapter)) {
         devices.insert(queue.device.os_handle, queue.device.clone());
     }
-    devices.into_values().filter(|device| !device.is_of_kernel()).collect()
+    let of_processes = devices.into_values().filter(|device| !device.is_of_kernel()).collect();
+    (of_processes, !packets.is_empty())
 }
 
 /// The tags of a device's queues.

@@ -171,7 +171,7 @@ fn run_detection(adapter: &Arc<Adapter>) -> bool {
 
 /// Recovers from a timeout, as it is configured.
 pub(crate) fn recover(adapter: &Arc<Adapter>, level: &Passive, finding: Finding) {
-    let Finding { cause, engine, suspects } = finding;
+    let Finding { cause, engine, suspects, had_packets } = finding;
     if decide::only_loses_devices(&adapter.config.tdr, &cause) {
         let reason = cause.to_string();
         for device in &suspects {
@@ -188,7 +188,8 @@ pub(crate) fn recover(adapter: &Arc<Adapter>, level: &Passive, finding: Finding)
     match engine {
         None => recover_adapter(adapter, level, &mut report, &[]),
         Some(engine) => {
-            recover_engine(adapter, level, engine, &suspects, &mut report, start_ns);
+            let found = (suspects.as_slice(), had_packets);
+            recover_engine(adapter, level, engine, found, &mut report, start_ns);
         }
     }
     adapter.recovery.keep(report);
@@ -198,7 +199,7 @@ fn recover_engine(
     adapter: &Arc<Adapter>,
     level: &Passive,
     engine: EngineId,
-    suspects: &[Arc<Device>],
+    (suspects, had_packets): (&[Arc<Device>], bool),
     report: &mut RecoveryReport,
     start_ns: u64,
 ) {
@@ -208,7 +209,8 @@ fn recover_engine(
     adapter.count(Count::engine_timeouts);
     adapter.record_recovery_step(&format!("detected: {}", report.reason), start_ns);
     let number = adapter.caps.engine_number(engine);
-    let has_packets = number.is_some_and(|number| adapter.sched.lock().has_packets(number));
+    let has_packets =
+        had_packets || number.is_some_and(|number| adapter.sched.lock().has_packets(number));
     let done = match decide::engine_action(&report.reason.cause, has_packets) {
         EngineAction::LoseDevices => {
             let blame = Blame { culprits: suspects.to_vec(), bystanders: Vec::new() };
