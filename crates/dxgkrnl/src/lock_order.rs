@@ -24,7 +24,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "system process",
     "page tables",
     "suspensions of a context",
-    "alone with the driver",
+    "exclusive call of the driver",
     "interrupt lock",
     // Guard policy state.
     "handle table",
@@ -51,6 +51,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "bug checks",
     "context allocations",
     "context allocations of devices",
+    "contexts that a reset cut off",
     "device state",
     "faults in fence logs",
     "faults of a driver",
@@ -70,6 +71,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "members of a cross-adapter fence",
     "mode of fence logs",
     "openers of a fence",
+    "opening of the driver's gate",
     "peers of an adapter",
     "place of a fence log",
     "place of an allocation",
@@ -77,6 +79,8 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "power",
     "priority of a context",
     "processes of an adapter",
+    "recovery history",
+    "recovery policy",
     "references of an allocation",
     "reported interrupts",
     "segments of fence storage",
@@ -88,7 +92,6 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "victims",
     "waiters of a fence",
     "what a process stands on",
-    "who is alone with the driver",
     "who may signal through a mapping",
 ];
 
