@@ -16,10 +16,10 @@ use crate::driver::entry::{self, OpenGroups};
 use crate::driver::feature::Features;
 use crate::driver::{BugCheckPort, DriverPort, OutstandingWork, PortParts};
 use crate::error::StartError;
-use crate::fence::FenceTable;
-use crate::fence::log::{LogMode, LogTimeFault};
+use crate::fence::log::{LogMode, LogReader, LogTimeFault};
 use crate::fence::residency::Residency;
 use crate::fence::storage::Grave;
+use crate::fence::{Fences, HardwareWaits, LoggedQueue, PendingWait, RelayPort, log_change};
 use crate::hwqueue::{HwQueue, HwQueueTable};
 use crate::interrupt::{self, DpcQueue};
 use crate::lock_order::LOCK_ORDER;
@@ -32,33 +32,13 @@ use crate::sched::idle::IdleContexts;
 use crate::sched::{FenceOperations, Limits, VidSch};
 use crate::stats::{Census, Count};
 use crate::supervisor;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
-use tidegate_ddi::{AdapterCaps, Driver, OsHandle, Passive, StartInfo, Status, VidSchCaps};
+use tidegate_ddi::{
+    AdapterCaps, Dispatch, Driver, OsHandle, Passive, StartInfo, Status, VidSchCaps,
+};
 use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform, ServiceHandle};
-
-/// A wait that VidSch holds, for reports of machines that stand still.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingWait {
-    /// The tag of the context or hardware queue.
-    pub tag: u32,
-    /// The fence's name.
-    pub fence: String,
-    /// What is waited for.
-    pub value: u64,
-    /// What the fence is at; 0 where the CPU cannot see it.
-    pub current: u64,
-    /// Who could have signalled it and was ended, in words.
-    pub lost: Option<String>,
-}
-
-impl fmt::Display for PendingWait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "fence '{}' to reach {} (it is at {})", self.fence, self.value, self.current)
-    }
-}
 
 /// One adapter: a driver and the kernel's state for it.
 pub struct Adapter {
@@ -77,7 +57,8 @@ pub struct Adapter {
     pub(crate) system_process: Mutex<Option<Arc<AddressSpace>>>,
     /// What is mapped where shareable fences stood that are over.
     grave: OnceLock<Grave>,
-    pub(crate) fences: Mutex<FenceTable>,
+    pub(crate) fences: Arc<Fences>,
+    pub(crate) log_reader: LogReader,
     pub(crate) sched: Mutex<VidSch>,
     /// What engines are turned to that would keep the last context; gone after stop.
     pub(crate) idle_contexts: Mutex<Option<IdleContexts>>,
@@ -90,19 +71,9 @@ pub struct Adapter {
     pub(crate) victims: Mutex<Vec<Victim>>,
     /// Devices of all processes.
     pub(crate) devices: Mutex<Registry<Device>>,
-    /// Orders readings of fence logs among each other and with changes of their places; held over
-    /// the DDI calls of both.
-    pub(crate) log_reading: Mutex<()>,
-    /// What fence logs are to be like.
-    pub(crate) log_mode: Mutex<LogMode>,
-    pub(crate) log_faults: Mutex<Vec<LogTimeFault>>,
-    /// The timeline's time at the GPU clock's 0, once it was asked for.
-    pub(crate) gpu_clock_zero: OnceLock<u64>,
     pub(crate) dpc: DpcQueue,
     /// `None` for an adapter that only renders.
     pub(crate) display: Option<Display>,
-    /// Adapters whose common doorbell its driver was given, by ordinal.
-    pub(crate) peers: Mutex<BTreeSet<u32>>,
     pub(crate) power: Arc<Power>,
     pub(crate) recovery: Recovery,
     /// Processes that have it open.
@@ -174,19 +145,15 @@ impl Adapter {
             display: caps.display.map(|display| Display::new(platform, display)),
             transition: platform.mutex("doorbell transition", ()),
             grave: OnceLock::new(),
-            fences: platform.mutex("fence table", FenceTable::default()),
+            fences: Fences::new(&port),
+            log_reader: LogReader::new(&port),
             contexts: platform.mutex("contexts", Registry::default()),
             hw_contexts: platform.mutex("hardware contexts", Registry::default()),
             hw_queues: platform.mutex("hardware queues", HwQueueTable::default()),
             doorbells: platform.mutex("doorbells", DoorbellTable::default()),
             victims: platform.mutex("victims", Vec::new()),
             devices: platform.mutex("devices", Registry::default()),
-            log_reading: platform.mutex("reading of fence logs", ()),
-            log_mode: platform.mutex("mode of fence logs", LogMode::default()),
-            log_faults: platform.mutex("faults in fence logs", Vec::new()),
-            gpu_clock_zero: OnceLock::new(),
             dpc: DpcQueue::new(platform),
-            peers: platform.mutex("peers of an adapter", BTreeSet::new()),
             recovery: Recovery::new(platform, &config.tdr),
             processes: platform.mutex("processes of an adapter", Vec::new()),
             removing: platform.mutex("removal of an adapter", ()),
@@ -216,6 +183,9 @@ impl Adapter {
         let wake: Weak<dyn WakeDevice> = Arc::downgrade(self) as Weak<dyn WakeDevice>;
         self.power.set_wake_port(wake);
         self.port.set_bug_check_port(Arc::downgrade(self) as Weak<dyn BugCheckPort>);
+        let relay_port = Arc::downgrade(self) as Weak<dyn RelayPort>;
+        self.fences.attach(self, relay_port, Arc::downgrade(self) as Weak<dyn HardwareWaits>);
+        self.log_reader.attach(self);
     }
 
     /// A process opens the adapter.
@@ -294,8 +264,63 @@ impl Adapter {
         current_value: PhysicalAddress,
         value: u64,
     ) -> Option<PendingWait> {
-        let fences = self.fences.lock().matching(|f| f.storage.current_at() == current_value);
-        fences.first()?.pending(tag, value)
+        self.fences.at(current_value)?.pending(tag, value)
+    }
+
+    /// A timeline is recorded from now on: the logs of all user-mode queues, and of those to come,
+    /// double up to 64 KiB. Queues that are made while the platform traces have large logs from the
+    /// start.
+    ///
+    /// # Errors
+    /// No address space is left for a larger log; the other queues' are enlarged.
+    // spec: NF-205, NF-206
+    pub fn start_log_tracing(&self) -> Result<(), Status> {
+        self.change_logs(|mode| mode.enlarged = true)
+    }
+
+    /// No timeline is recorded any more: logs are 4 KiB again, but for those of a platform that
+    /// traces.
+    ///
+    /// # Errors
+    /// As [`Adapter::start_log_tracing`].
+    pub fn stop_log_tracing(&self) -> Result<(), Status> {
+        self.change_logs(|mode| mode.enlarged = false)
+    }
+
+    // spec: NF-230
+    /// Switches the verbose log of command buffers on or off, for the driver by
+    /// SetNativeFenceLogBuffer and for user-mode drivers by the word that the log detail shows
+    /// them, for all user-mode queues and those to come.
+    ///
+    /// # Errors
+    /// As [`Adapter::start_log_tracing`].
+    pub fn set_verbose_logs(&self, on: bool) -> Result<(), Status> {
+        self.change_logs(|mode| mode.verbose = on)
+    }
+
+    fn change_logs(&self, change: impl FnOnce(&mut LogMode)) -> Result<(), Status> {
+        self.log_reader.change_mode(change);
+        let queues = self.hw_queues_of(|queue| queue.logs.is_some());
+        // Every queue follows as far as it can; the first refusal is returned.
+        let done: Vec<Result<(), Status>> = queues
+            .iter()
+            .map(|queue| log_change::follow_mode(&self.log_reader, &**queue))
+            .collect();
+        done.into_iter().collect()
+    }
+
+    /// Reads all logs for the timeline, up to now: before a timeline is taken.
+    pub fn read_fence_logs(&self) {
+        let queues = self.hw_queues_of(|queue| queue.logs.is_some());
+        let logged: Vec<&dyn LoggedQueue> =
+            queues.iter().map(|q| &**q as &dyn LoggedQueue).collect();
+        self.log_reader.read_for_timeline(&Dispatch::enter(), &logged);
+    }
+
+    /// Times in fence logs that fell, the first 64 of them; [`crate::KernelStats::log_time_faults`]
+    /// counts all.
+    pub fn log_time_faults(&self) -> Vec<LogTimeFault> {
+        self.log_reader.time_faults()
     }
 
     /// Where what is left of ended fences leads.
@@ -351,9 +376,15 @@ impl Adapter {
             hw_contexts: self.hw_contexts.lock().len(),
             hw_queues: self.hw_queues.lock().len(),
             doorbells: self.doorbells.lock().len(),
-            fences: self.fences.lock().len(),
+            fences: self.fences.len(),
             memory_regions: self.system_memory.regions(),
         }
+    }
+}
+
+impl HardwareWaits for Adapter {
+    fn has_user_mode_queues(&self) -> bool {
+        !self.hw_queues_of(|queue| queue.user_mode_submission).is_empty()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Owns contexts: ordered streams of work for one node, for packets or for hardware queues.
 
 use crate::device::Device;
-use crate::fence::{Events, Wakee};
+use crate::fence::{EventSet, Waiter};
 use crate::memory::context_allocation;
 use crate::sched;
 use crate::sched::render::QueuedPart;
@@ -171,11 +171,11 @@ impl Drop for Context {
     }
 }
 
-/// A context's wait in VidSch as a fence's waiter; the ticket names the wait.
-pub(crate) struct ContextWakee(pub(crate) Weak<Context>);
+/// A context's wait in VidSch as a waiter of a fence; the ticket names the wait.
+pub(crate) struct ContextWaiter(pub(crate) Weak<Context>);
 
-impl Wakee for ContextWakee {
-    fn wake(&self, ticket: u64, _events: &mut Events) {
+impl Waiter for ContextWaiter {
+    fn wake(&self, ticket: u64, _events: &mut EventSet) {
         if let Some(context) = self.0.upgrade() {
             sched::wait_satisfied(&context.device.adapter, context.os_handle, ticket);
         }

@@ -11,15 +11,18 @@ use crate::context::Context;
 use crate::display::{self, QueuedFlip};
 use crate::driver::DdiCall;
 use crate::error::BugCheck;
-use crate::fence::log::{self, FenceLogs};
-use crate::fence::{self, CreateFence, Events, FenceInstanceObject, Owner, Wakee, monitor};
+use crate::fence::log::FenceLogs;
+use crate::fence::{
+    CreateFence, EventSet, Fence, LoggedQueue, WaitOwner, Waiter, log_change, monitor, signal,
+    signaled,
+};
 use crate::memory::Affinity;
+use crate::object::FenceObject;
 use crate::recovery::device_loss;
 use crate::registry::Registry;
 use crate::sched::broadcast::{Broadcast, Standing};
 use crate::sched::{FenceOperations, FenceTarget};
 use crate::scheduling;
-use crate::signal;
 use crate::stats::Count;
 use crate::suspend;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -117,7 +120,7 @@ pub(crate) struct HwQueue {
     no_timeout: OnceLock<()>,
     pub(crate) tag: u32,
     pub(crate) lane: u32,
-    pub(crate) progress: Arc<FenceInstanceObject>,
+    pub(crate) progress: Arc<FenceObject>,
     pub(crate) logs: Option<FenceLogs>,
     software: Mutex<SoftwareQueue>,
 }
@@ -225,7 +228,7 @@ impl HwQueue {
             private_data: [0; 64],
             affinity: Affinity::ALL,
         };
-        let progress = Arc::new(FenceInstanceObject::create(device, &fence)?);
+        let progress = Arc::new(FenceObject::create(device, &fence)?);
         let current = progress.mapping.current_va;
         let (progress_fence, monitored) = match &progress.fence.native {
             // spec: NF-117
@@ -246,10 +249,13 @@ impl HwQueue {
         };
         // Kernel-mode queues get no logs: VidSch knows their times.
         // spec: NF-172
-        let logs = if desc.user_mode_submission { FenceLogs::new(adapter, device)? } else { None };
+        let logs = match desc.user_mode_submission {
+            true => adapter.log_reader.new_logs(&device.space)?,
+            false => None,
+        };
         let driver = adapter.driver().create_hw_queue(&Passive::enter(), args)?;
         if let Some(logs) = &logs {
-            logs.set(adapter, driver);
+            adapter.log_reader.set_buffers(logs, driver);
         }
         let software = SoftwareQueue {
             items: VecDeque::new(),
@@ -282,7 +288,7 @@ impl HwQueue {
         adapter.hw_queues.lock().insert(&queue);
         // What logs are to be like may have changed since they were made; from here on the queue is
         // told.
-        log::follow_mode(adapter, &queue)?;
+        log_change::follow_mode(&adapter.log_reader, &*queue)?;
         Ok(queue)
     }
 
@@ -339,8 +345,10 @@ impl HwQueue {
         let work = Work::Wait { fences: fences.clone(), remaining: fences.len() };
         let ticket = self.software.lock().push(work, self.adapter().platform.stamp_ns());
         for (fence, value) in &fences {
-            let wakee = Arc::new(QueueWakee(Arc::downgrade(self)));
-            if monitor::wait(fence, *value, wakee, ticket, Owner::Queue(self.os_handle)).is_none() {
+            let waiter = Arc::new(QueueWaiter(Arc::downgrade(self)));
+            if monitor::wait(fence, *value, waiter, ticket, WaitOwner::Queue(self.os_handle))
+                .is_none()
+            {
                 self.condition_met(ticket);
             }
         }
@@ -453,14 +461,14 @@ impl HwQueue {
                 }
             }
             Action::AwaitProgress(value) => {
-                let wakee = Arc::new(QueueWakee(Arc::downgrade(self)));
+                let waiter = Arc::new(QueueWaiter(Arc::downgrade(self)));
                 // When it is reached already, the next round of `run` sees it.
                 monitor::wait(
                     &self.progress.fence,
                     value,
-                    wakee,
+                    waiter,
                     PROGRESS,
-                    Owner::Queue(self.os_handle),
+                    WaitOwner::Queue(self.os_handle),
                 );
             }
         }
@@ -762,17 +770,47 @@ impl SoftwareQueue {
 impl Drop for HwQueue {
     fn drop(&mut self) {
         let adapter = self.adapter();
-        log::read_before_end(adapter, self);
+        adapter.log_reader.read_before_end(self);
         // Until the driver has let go of it an interrupt may name the queue: it stays in the table
         // until then.
         adapter.driver().destroy_hw_queue(&Passive::enter(), self.driver);
         adapter.hw_queues.lock().remove(self.os_handle, self.driver);
-        log::read_last(adapter, self);
-        fence::queue_ended(adapter, self);
+        adapter.log_reader.read_last(self);
+        signaled::queue_ended(&adapter.fences, self);
         // Gives up what a concurrent call has pushed after the queue was retired.
         if !self.user_mode_submission {
             let _not_made = self.give_up();
         }
+    }
+}
+
+impl LoggedQueue for HwQueue {
+    fn driver(&self) -> DriverHandle {
+        self.driver
+    }
+
+    fn logs(&self) -> Option<&FenceLogs> {
+        self.logs.as_ref()
+    }
+
+    fn tag(&self) -> u32 {
+        self.tag
+    }
+
+    fn lane(&self) -> Option<LaneId> {
+        self.lane.checked_sub(1).map(LaneId)
+    }
+
+    fn progress(&self) -> &Arc<Fence> {
+        &self.progress.fence
+    }
+
+    fn fence_of_handle(&self, handle: u32) -> Option<Arc<Fence>> {
+        self.device.fence_of_handle(handle)
+    }
+
+    fn fences_of_device(&self) -> Vec<Arc<Fence>> {
+        self.device.fences()
     }
 }
 
@@ -782,10 +820,10 @@ impl QueuedSignal {
     }
 }
 
-struct QueueWakee(Weak<HwQueue>);
+struct QueueWaiter(Weak<HwQueue>);
 
-impl Wakee for QueueWakee {
-    fn wake(&self, ticket: u64, _events: &mut Events) {
+impl Waiter for QueueWaiter {
+    fn wake(&self, ticket: u64, _events: &mut EventSet) {
         if let Some(queue) = self.0.upgrade() {
             queue.condition_met(ticket);
         }

@@ -8,18 +8,20 @@
 //! Inline delivery runs 1 on the raising agent at once and 2 at the end of its turn; a worker does
 //! both on an agent of its own.
 
+mod signal_report;
+
 use crate::adapter::Adapter;
 use crate::config::InterruptDelivery;
 use crate::context::Context;
 use crate::error::BugCheck;
-use crate::fence::Fence;
-use crate::fence::{Meant, Named};
+use crate::fence::{Fence, RelayPort, signaled};
 use crate::memory::context_allocation;
 use crate::page_fault::HwQueueFault;
 use crate::recovery::detect::report_finding;
 use crate::recovery::{TimeoutCause, device_loss};
 use crate::stats::Count;
-use crate::{display, doorbell, fence, page_fault, power, sched, suspend};
+use crate::{display, doorbell, page_fault, power, sched, suspend};
+use signal_report::{ReportedHandles, SignalReport};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::EngineState;
 use tidegate_ddi::doorbell::DisconnectReason;
@@ -56,7 +58,7 @@ enum Reported {
     },
     Monitored,
     Native {
-        meant: Meant,
+        report: SignalReport,
         legacy: bool,
     },
     QueueFaulted {
@@ -259,7 +261,7 @@ fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
             hw_queue,
             evaluate_legacy_monitored_fences,
         } => {
-            let named = Named::Published { fences: fences.as_deref(), hw_queue };
+            let named = ReportedHandles::Published { fences: fences.as_deref(), hw_queue };
             let engine = EngineId { node_ordinal, engine_ordinal };
             native(adapter, engine, named, evaluate_legacy_monitored_fences)
         }
@@ -270,7 +272,8 @@ fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
             evaluate_legacy_monitored_fences,
         } => {
             let engine = EngineId { node_ordinal, engine_ordinal };
-            native(adapter, engine, Named::HwQueues(&hw_queues), evaluate_legacy_monitored_fences)
+            let handles = ReportedHandles::HwQueues(&hw_queues);
+            native(adapter, engine, handles, evaluate_legacy_monitored_fences)
         }
         InterruptData::HwQueuePageFaulted {
             node_ordinal,
@@ -303,9 +306,14 @@ fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
     })
 }
 
-fn native(adapter: &Adapter, engine: EngineId, named: Named<'_>, legacy: bool) -> Reported {
-    match fence::what_is_meant(adapter, engine, named) {
-        Ok(meant) => Reported::Native { meant, legacy },
+fn native(
+    adapter: &Adapter,
+    engine: EngineId,
+    handles: ReportedHandles<'_>,
+    legacy: bool,
+) -> Reported {
+    match signal_report::resolve(adapter, engine, handles) {
+        Ok(report) => Reported::Native { report, legacy },
         Err(broken) => Reported::Broken(broken),
     }
 }
@@ -333,11 +341,11 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
             }
             Reported::Vsync { target, address } => display::vsync(adapter, target, address),
             // spec: MF-026
-            Reported::Monitored => served(adapter, fence::scan_monitored(adapter)),
-            Reported::Native { meant, legacy } => {
-                let native = fence::native_signaled(adapter, level, &meant);
+            Reported::Monitored => served(adapter, signaled::scan_monitored(&adapter.fences)),
+            Reported::Native { report, legacy } => {
+                let native = signal_report::serve(adapter, level, &report);
                 // spec: NF-128
-                let monitored = legacy && fence::scan_monitored(adapter);
+                let monitored = legacy && signaled::scan_monitored(&adapter.fences);
                 served(adapter, native || monitored);
             }
             Reported::QueueFaulted { named, reported } => {
@@ -356,7 +364,7 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
                 EngineState::TransitionToF1 => power::engine_is_idle(adapter, engine),
                 EngineState::Active => {}
             },
-            Reported::Relayed(fence) => fence::cross_adapter::receive(&fence),
+            Reported::Relayed(fence) => signaled::relayed(&fence),
             Reported::Broken(bug) => adapter.bug_check(bug),
             Reported::Stopped => adapter.lose_all_devices(),
         }
@@ -464,17 +472,18 @@ fn deferred_routine(adapter: &Adapter) -> bool {
 ///
 /// Adapters may answer each other without end; one that is in its routine already goes on there, so
 /// that nothing nests deeper than there are adapters.
-pub(crate) fn relay(fence: Arc<Fence>) {
-    let adapter = fence.adapter.clone();
-    {
-        let mut reports = adapter.dpc.reported.lock();
-        if reports.closed {
-            return;
+impl RelayPort for Adapter {
+    fn relay(self: Arc<Adapter>, fence: Arc<Fence>) {
+        {
+            let mut reports = self.dpc.reported.lock();
+            if reports.closed {
+                return;
+            }
+            reports.list.push(Reported::Relayed(fence));
         }
-        reports.list.push(Reported::Relayed(fence));
+        self.dpc.wanted.exchange(1);
+        serve_reports(&self);
     }
-    adapter.dpc.wanted.exchange(1);
-    serve_reports(&adapter);
 }
 
 /// Makes the next deferred routine lose all devices. Wakes the interrupt agent where there is one.

@@ -33,6 +33,7 @@ mod hwqueue;
 mod interrupt;
 mod lock_order;
 mod memory;
+mod object;
 mod objects;
 mod page_fault;
 mod power;
@@ -42,14 +43,13 @@ mod registry;
 mod removal;
 mod sched;
 mod scheduling;
-mod signal;
 mod stats;
 mod supervisor;
 mod suspend;
 mod teardown;
 mod timer;
 
-pub use adapter::{Adapter, PendingWait};
+pub use adapter::Adapter;
 pub use config::{
     AdapterConfig, FeatureSetting, InterruptDelivery, PowerManagement, TdrConfig, TdrDebugMode,
     TdrLevel,
@@ -57,6 +57,7 @@ pub use config::{
 pub use display::DisplayStats;
 pub use driver::{DdiCall, DriverFault, OutstandingWork};
 pub use error::{BugCheck, StartError};
+pub use fence::PendingWait;
 pub use fence::log::LogTimeFault;
 pub use memory::LocalMemoryUse;
 pub use process::Process;

@@ -95,6 +95,12 @@ impl<T> Registry<T> {
         live.filter_map(|entry| entry.object.upgrade()).collect()
     }
 
+    /// The existing objects for which `is_wanted`, retired or not, in order of creation.
+    pub(crate) fn matching(&self, is_wanted: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
+        let existing = self.entries.values().filter_map(|entry| entry.object.upgrade());
+        existing.filter(|object| is_wanted(object)).collect()
+    }
+
     /// How many objects the driver knows.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()

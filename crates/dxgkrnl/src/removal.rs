@@ -10,7 +10,7 @@
 
 use crate::adapter::Adapter;
 use crate::error::BugCheck;
-use crate::fence::create;
+use crate::fence::instance;
 use crate::process::Process;
 use crate::{sched, suspend};
 use std::sync::{Arc, Weak};
@@ -65,10 +65,10 @@ impl Adapter {
         //    last instance of a fence is closed.
         self.wait_for_end_of("devices", |event| self.devices.lock().await_empty(event));
         // 7. Fences that only NT handles keep end for the driver.
-        let left = self.fences.lock().matching(|_| true);
-        left.iter().for_each(create::end_with_adapter);
+        let left = self.fences.matching(|_| true);
+        left.iter().for_each(instance::end_with_adapter);
         drop(left);
-        self.wait_for_end_of("fences", |event| self.fences.lock().await_empty(event));
+        self.wait_for_end_of("fences", |event| self.fences.await_empty(event));
         // 8. DxgkDdiStopDevice, alone in the driver, on a device that has power.
         let _awake = self.awake();
         let stopped = self.threads.exclusive(self.config.tdr.ddi_delay_ns, || {

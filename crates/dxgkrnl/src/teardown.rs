@@ -19,14 +19,15 @@
 use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::device::Device;
-use crate::fence::{Events, Fence, FenceInstanceObject, Owner, Wakee, monitor};
+use crate::fence::{EventSet, Fence, Instance, WaitOwner, Waiter, instance, monitor};
 use crate::hwqueue::HwQueue;
+use crate::object::FenceObject;
 use crate::process::{Object, Process};
 use crate::sched::FenceTarget;
-use crate::stats::{Count, LostSignal};
+use crate::stats::Count;
 use crate::{display, sched, suspend};
 use std::sync::Arc;
-use tidegate_calls::{DeviceState, Handle, SyncObjectFlags};
+use tidegate_calls::{DeviceState, Handle};
 use tidegate_ddi::OsHandle;
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_platform::{CpuTime, Event, Step, WaitEnd};
@@ -62,7 +63,7 @@ struct Belongings {
     queues: Vec<Arc<HwQueue>>,
     hw_contexts: Vec<Arc<Context>>,
     contexts: Vec<Arc<Context>>,
-    fences: Vec<Arc<FenceInstanceObject>>,
+    fences: Vec<Arc<FenceObject>>,
 }
 
 impl Process {
@@ -230,31 +231,10 @@ impl Process {
 
     /// The fences that others have open and that this process could signal: what it queued never
     /// comes.
-    fn note_lost_signals(&self, instances: &[Arc<FenceInstanceObject>], lost: &[FenceTarget]) {
-        let stats = &self.adapter.stats;
-        if !stats.on() {
-            return;
-        }
-        let shared = |i: &&Arc<FenceInstanceObject>| {
-            i.fence.flags.contains(SyncObjectFlags::SHARED)
-                && !i.flags.contains(SyncObjectFlags::NO_SIGNAL)
-        };
-        for instance in instances.iter().filter(shared) {
-            let fence = &instance.fence;
-            let of_fence = lost.iter().filter(|(of, _)| Arc::ptr_eq(of, fence));
-            let queued = of_fence.map(|(_, value)| *value).max();
-            let own = instances.iter().filter(|other| Arc::ptr_eq(&other.fence, fence)).count();
-            if !fence.is_held_beside(own) {
-                continue;
-            }
-            let others = fence.cross_adapter.iter().flat_map(|shared| shared.members());
-            let members: Vec<Arc<Fence>> =
-                others.filter(|other| !Arc::ptr_eq(other, fence)).chain([fence.clone()]).collect();
-            for member in members {
-                let (process, name) = (self.name().to_owned(), member.name.clone());
-                let lost = LostSignal { process, fence: name, queued };
-                member.adapter.stats.note_lost_signal(member.os_handle, lost);
-            }
+    fn note_lost_signals(&self, instances: &[Arc<FenceObject>], lost: &[FenceTarget]) {
+        if self.adapter.stats.on() {
+            let instances: Vec<&Instance> = instances.iter().map(|object| &***object).collect();
+            instance::note_lost_signals(self.name(), &instances, lost);
         }
     }
 
@@ -373,10 +353,10 @@ fn is_done_by(adapter: &Arc<Adapter>, of_process: &Belongings, deadline: CpuTime
 }
 
 /// A wait of the kernel's own.
-struct EventWakee(Event);
+struct EventWaiter(Event);
 
-impl Wakee for EventWakee {
-    fn wake(&self, _ticket: u64, events: &mut Events) {
+impl Waiter for EventWaiter {
+    fn wake(&self, _ticket: u64, events: &mut EventSet) {
         events.set(&self.0);
     }
 }
@@ -385,8 +365,8 @@ impl Wakee for EventWakee {
 /// word that may say anything.
 fn progress_event(adapter: &Arc<Adapter>, fence: &Arc<Fence>, value: u64) -> Event {
     let event = adapter.platform.event(true);
-    let wakee = Arc::new(EventWakee(event.clone()));
-    if monitor::wait(fence, value, wakee, 0, Owner::Kernel).is_none() {
+    let waiter = Arc::new(EventWaiter(event.clone()));
+    if monitor::wait(fence, value, waiter, 0, WaitOwner::Kernel).is_none() {
         event.set(Step::ThreadWake);
     }
     event

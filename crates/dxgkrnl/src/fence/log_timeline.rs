@@ -1,12 +1,13 @@
-//! Owns what a fence log's entries come to on the timeline: a wait from when it was first seen
-//! unmet to when it was met, a signal at the time of its execution, a command buffer of the verbose
-//! log, and a mark where entries were lost.
+//! A fence log's entries on the timeline: a wait from when it was first observed unmet to when it
+//! was met, a signal at its execution, a command buffer of the verbose log, and a mark where
+//! entries were lost.
 //!
-//! The queued times are not in the log: the user-mode driver records those, and the trace joins the
-//! two when it is finished.
+//! Queued times are not in the log. The user-mode driver records those, and the trace joins the two
+//! when it is finished.
 
-use crate::adapter::Adapter;
-use crate::hwqueue::HwQueue;
+use super::object::Fence;
+use crate::driver::DriverPort;
+use std::sync::{Arc, OnceLock};
 use tidegate_d3dukmdt::log::LogEntry;
 use tidegate_ddi::Dispatch;
 use tidegate_ddi::fence::LogType;
@@ -18,50 +19,61 @@ const WAIT_UNBLOCKED: u32 = 1;
 /// This project's own, in the verbose log.
 const COMMANDS_EXECUTED: u32 = 256;
 
-/// GPU times as the timeline has them. The clocks are compared once: both count nanoseconds of the
-/// same oscillator.
+/// The timeline's time at the GPU clock's 0. The clocks are compared once: both count nanoseconds
+/// of the same oscillator.
+#[derive(Default)]
+pub(super) struct GpuClock(OnceLock<u64>);
+
+impl GpuClock {
+    fn now(&self, port: &DriverPort) -> Clocks {
+        let zero_ns = *self.0.get_or_init(|| {
+            let read = port.driver().calibrate_gpu_clock(&Dispatch::enter(), 0);
+            read.cpu.0.saturating_sub(read.gpu_ns)
+        });
+        Clocks { zero_ns, now_ns: port.platform.stamp_ns() }
+    }
+}
+
+/// Converts GPU times to those of the timeline.
 struct Clocks {
     /// The timeline's time at the GPU's 0.
     zero_ns: u64,
-    /// A later time than now is no time that the GPU wrote.
+    /// The GPU cannot have written a later time than now.
     now_ns: u64,
 }
 
 impl Clocks {
-    fn of(adapter: &Adapter) -> Clocks {
-        let zero_ns = *adapter.gpu_clock_zero.get_or_init(|| {
-            let read = adapter.driver().calibrate_gpu_clock(&Dispatch::enter(), 0);
-            read.cpu.0.saturating_sub(read.gpu_ns)
-        });
-        Clocks { zero_ns, now_ns: adapter.platform.stamp_ns() }
-    }
-
     fn stamp(&self, gpu_ns: u64) -> u64 {
         self.zero_ns.saturating_add(gpu_ns).min(self.now_ns)
     }
-}
 
-impl Clocks {
     /// When an operation was complete. Hardware of a linked adapter may leave the time out: then
-    /// all that is known is that it was before now.
+    /// now is the only bound.
     // spec: NF-325
     fn end_of(&self, entry: &LogEntry) -> u64 {
         if entry.end_ns == 0 { self.now_ns } else { self.stamp(entry.end_ns) }
     }
 }
 
-/// Records the entries of one log, oldest first. `lost` were overwritten before the first of them,
-/// since `before_ns`.
+/// The entries of one log, oldest first.
+pub(super) struct ReadEntries<'a> {
+    pub(super) log_type: LogType,
+    pub(super) entries: &'a [LogEntry],
+    /// So many were overwritten before the first of them, since `before_ns`.
+    pub(super) lost: u64,
+    pub(super) before_ns: u64,
+}
+
+/// Records entries on the lane of their queue. `fence_of` resolves a handle in the queue's process.
 pub(super) fn record(
-    adapter: &Adapter,
-    queue: &HwQueue,
-    log_type: LogType,
-    entries: &[LogEntry],
-    lost: u64,
-    before_ns: u64,
+    port: &DriverPort,
+    clock: &GpuClock,
+    lane: LaneId,
+    read: &ReadEntries<'_>,
+    fence_of: &dyn Fn(u32) -> Option<Arc<Fence>>,
 ) {
-    let Some(lane) = queue.lane.checked_sub(1).map(LaneId) else { return };
-    let (platform, clocks) = (&adapter.platform, Clocks::of(adapter));
+    let (platform, clocks) = (&port.platform, clock.now(port));
+    let ReadEntries { log_type, entries, lost, before_ns } = *read;
     // spec: NF-204
     if lost > 0 {
         let from = clocks.stamp(before_ns);
@@ -70,12 +82,12 @@ pub(super) fn record(
     }
     for entry in entries {
         let end = clocks.end_of(entry);
-        // A wait that never stalled was not seen to.
+        // A wait that never stalled has no observed time.
         let start = match entry.observed_ns {
             0 => end,
             observed => clocks.stamp(observed).min(end),
         };
-        let fence = || queue.device.fence_of_handle(entry.fence_handle).map(|fence| fence.trace);
+        let fence = || fence_of(entry.fence_handle).map(|fence| fence.trace);
         let of_fence = |kind, start| {
             let span = Record::span(lane, kind, NameId::NONE, start, end);
             platform.record(match fence() {
@@ -92,7 +104,7 @@ pub(super) fn record(
                     Record::span(lane, Kind::Mark, name, start, end).with_arg(entry.fence_value),
                 );
             }
-            // No entry that the hardware writes: a process wrote it.
+            // The hardware writes no such entry: a process did.
             _ => {}
         }
     }

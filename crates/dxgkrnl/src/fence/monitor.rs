@@ -1,15 +1,16 @@
-//! Owns the kernel's half of the MonitoredValue protocol: arm, look again, until quiet.
+//! The kernel's half of the MonitoredValue protocol: arm, collect the satisfied waiters, repeat.
 //!
 //! CurrentValue and MonitoredValue are a store-buffering pair. The GPU stores CurrentValue,
-//! executes a barrier and loads MonitoredValue; the kernel has MonitoredValue stored, a barrier
+//! executes a barrier and loads MonitoredValue. The kernel has MonitoredValue stored, a barrier
 //! executed (both inside UpdateMonitoredValues) and loads CurrentValue. At least one of the two
-//! sees the other, so a signal either interrupts or is found by the second look.
+//! sees the other, so a signal either interrupts or is found by the load after arming.
 //!
-//! Publishing is ordered by the interrupt lock, and what to publish is decided inside it: the last
-//! one to publish publishes the latest minimum.
+//! Invariant: the interrupt lock orders publishing, and the value is computed inside it. So the
+//! last agent to publish publishes the latest minimum.
 
-use super::waiters::{Owner, WaiterId};
-use super::{Events, Fence, Wakee};
+use super::event_set::EventSet;
+use super::object::{Fence, Waiter};
+use super::waiter_set::{WaitOwner, WaiterId};
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_d3dukmdt::FenceWait;
@@ -18,19 +19,20 @@ use tidegate_ddi::fence::UpdateMonitoredValue;
 use tidegate_ddi::{Dirql, OsHandle};
 
 /// Waiters taken off a fence, each with its ticket.
-pub(crate) type Satisfied = Vec<(Arc<dyn Wakee>, u64)>;
+pub(crate) type Satisfied = Vec<(Arc<dyn Waiter>, u64)>;
 
-/// Enters `wakee` for `value`. Returns `None` when the fence is there already: nothing was entered
-/// and nobody is called.
+/// Enters `waiter` for `value`. Returns `None` when the fence has reached it: nothing was entered
+/// and the waiter is not called.
 ///
-/// The wait latches from here on: whatever the fence becomes after it has reached the value.
+/// The wait latches from here on: any later value of the fence satisfies it, also when the fence
+/// falls again.
 // spec: ME-042
 pub(crate) fn wait(
     fence: &Fence,
     value: u64,
-    wakee: Arc<dyn Wakee>,
+    waiter: Arc<dyn Waiter>,
     ticket: u64,
-    owner: Owner,
+    owner: WaitOwner,
 ) -> Option<WaiterId> {
     // 1. Reached already (0 always is): never enters the list.
     // spec: NF-023
@@ -42,64 +44,63 @@ pub(crate) fn wait(
     if wait.epoch == REACHED {
         return None;
     }
-    // 2. Enter; a fence that is being destroyed holds nobody.
-    let id = fence.waiters.lock().insert(wait, wakee, ticket, owner)?;
-    // 3. Arm and look again. Where the minimum is published already as this waiter wants it nobody
-    //    has looked: whoever published it may have looked before this waiter was there.
-    if !settle(fence) && is_met(fence, wait) {
-        look(fence);
+    // 2. Enter. The set of a fence that is being destroyed is closed.
+    let id = fence.waiters.lock().insert(wait, waiter, ticket, owner)?;
+    // 3. Arm and collect. When the minimum was published already as this waiter needs it, the agent
+    //    that published it may have collected before this waiter was entered.
+    if !rearm_waiters(fence) && is_satisfied(fence, wait) {
+        wake_satisfied(fence);
     }
     Some(id)
 }
 
-/// Takes a registration back; `false` when it was satisfied already (its wakee was called or is
+/// Removes a registration; `false` when it was satisfied already (its waiter was called or is
 /// being called).
 pub(crate) fn cancel(fence: &Fence, id: WaiterId) -> bool {
     let removed = fence.waiters.lock().remove(id);
     if removed {
-        settle(fence);
+        rearm_waiters(fence);
     }
     removed
 }
 
-/// Takes back whatever a context or hardware queue waits for here: it is given up, so nobody is
-/// called.
+/// Removes the waits of a context or hardware queue without calling the waiters: the queue's work
+/// is given up.
 pub(crate) fn forget(fence: &Fence, queue: OsHandle) {
-    let forgotten = fence.waiters.lock().take_of(Owner::Queue(queue));
+    let forgotten = fence.waiters.lock().take_of(WaitOwner::Queue(queue));
     if !forgotten.is_empty() {
-        settle(fence);
+        rearm_waiters(fence);
     }
 }
 
-/// Publishes MonitoredValue and looks again, until quiet; returns whether it has looked.
+/// Publishes MonitoredValue and releases satisfied waiters, until neither changes anything. Returns
+/// whether the value was loaded after the last waiter had entered.
 // spec: NF-048, NF-054
-pub(crate) fn settle(fence: &Fence) -> bool {
-    let mut looked = false;
+pub(super) fn rearm_waiters(fence: &Fence) -> bool {
+    let mut collected = false;
     loop {
         // 1. Arm, if the minimum has changed.
-        let armed = arm(fence);
+        let armed = arm_monitored_value(fence);
         if !armed && fence.is_armed() {
-            return looked;
+            return collected;
         }
         if !fence.is_armed() {
-            // A monitored fence has no second cell, and a cross-adapter one always says "every
-            // signal". Their writers are followed by a look that takes the waiters' lock after the
-            // write; the barrier makes either this look see the write, or that one see the new
-            // waiter.
-            fence.adapter.platform.fence();
+            // A monitored fence has no second cell, and an unlinked member always publishes "every
+            // signal". Their writers collect after the write, under the waiters' lock. The barrier
+            // makes either this collection see the write, or that one see the new waiter.
+            fence.port().platform.fence();
         }
-        // 2. Look again, and release what is satisfied; the minimum has changed then, so go round
-        //    again.
+        // 2. Release what is satisfied. The minimum has changed then.
         // spec: NF-051, NF-052
         if !release_satisfied(fence) {
             return true;
         }
-        looked = true;
+        collected = true;
     }
 }
 
 /// Whether the wait is satisfied by now.
-fn is_met(fence: &Fence, wait: FenceWait) -> bool {
+fn is_satisfied(fence: &Fence, wait: FenceWait) -> bool {
     let Some(current) = &fence.current else { return false };
     let behind = || current.look_behind(wait.epoch).is_some_and(|look| look.satisfies(wait));
     current.glance().satisfies(wait) || behind()
@@ -108,42 +109,41 @@ fn is_met(fence: &Fence, wait: FenceWait) -> bool {
 /// Calls UpdateMonitoredValues when the smallest value waited for has changed; returns whether it
 /// did.
 // spec: NF-037
-fn arm(fence: &Fence) -> bool {
+fn arm_monitored_value(fence: &Fence) -> bool {
     let Some(native) = &fence.native else { return false };
-    // Before the interrupt lock: whoever gives a device its power must be able to interrupt.
-    let _awake = fence.adapter.awake();
+    let port = fence.port();
+    // Before the interrupt lock: a call that wakes the device must be able to interrupt.
+    let _awake = port.awake();
     // spec: NF-049
-    let held = fence.adapter.interrupt_lock.lock_device();
+    let held = port.interrupt_lock.lock_device();
     let Some(value) = fence.waiters.lock().take_unpublished() else { return false };
     // spec: NF-017
     let monitored = native.monitored.word();
     let Some(monitored_value) = &monitored else { return false };
     let update = UpdateMonitoredValue { fence: native.driver_global, value, monitored_value };
-    fence.adapter.count(Count::monitored_updates);
-    fence.adapter.driver().update_monitored_values(&Dirql::enter(&held), &[update]);
+    port.count(Count::monitored_updates);
+    port.driver().update_monitored_values(&Dirql::enter(&held), &[update]);
     true
 }
 
-/// Releases whom the fence satisfies, and publishes who is left; returns whether anybody was
-/// released.
-pub(crate) fn look(fence: &Fence) -> bool {
+/// Releases the satisfied waiters and publishes the minimum of the rest; returns whether there were
+/// any.
+pub(crate) fn wake_satisfied(fence: &Fence) -> bool {
     let released = release_satisfied(fence);
     if released {
-        settle(fence);
+        rearm_waiters(fence);
     }
     released
 }
 
-/// Takes the waiters that the fence's value satisfies, or has satisfied since they came, and
-/// releases them; returns whether there were any.
 fn release_satisfied(fence: &Fence) -> bool {
-    release(take_satisfied(fence, 0))
+    release(collect_satisfied(fence, 0))
 }
 
-/// The same without the release; `stored` is a value that counts although the fence may be below it
-/// already.
-pub(crate) fn take_satisfied(fence: &Fence, stored: u64) -> Satisfied {
-    // Nobody waits on the CPU for what it cannot see.
+/// Takes the waiters that the fence's value satisfies, or has satisfied since they entered.
+/// `stored` is a value that counts although the fence may be below it already.
+pub(super) fn collect_satisfied(fence: &Fence, stored: u64) -> Satisfied {
+    // What the CPU cannot see has no waiters.
     let Some(current) = &fence.current else { return Vec::new() };
     let mut glance = current.glance();
     glance.value = glance.value.max(stored);
@@ -151,22 +151,22 @@ pub(crate) fn take_satisfied(fence: &Fence, stored: u64) -> Satisfied {
         let mut waiters = fence.waiters.lock();
         (waiters.take_satisfied(&glance), waiters.oldest_epoch())
     };
-    // Whoever is left came before the fence reached its value, or before it fell from it.
+    // The rest entered before the fence reached its value, or before it fell from it.
     if let Some(look) = left.and_then(|epoch| current.look_behind(epoch)) {
         satisfied.extend(fence.waiters.lock().take_satisfied(&look));
     }
     satisfied
 }
 
-/// The one place where waiters are released, with no lock held: a waiter may go on to signal other
-/// fences. All of them were satisfied before the first goes on, so an event that stands behind
-/// several is set once. Returns whether there were any.
+/// The one place where waiters are released, with no lock held: a waiter may signal other fences.
+/// All of them were satisfied before the first is called, so an event that stands behind several is
+/// set once. Returns whether there were any.
 // spec: NF-021
-pub(crate) fn release(satisfied: Satisfied) -> bool {
+pub(super) fn release(satisfied: Satisfied) -> bool {
     let any = !satisfied.is_empty();
-    let mut events = Events::of(satisfied.len());
-    for (wakee, ticket) in &satisfied {
-        wakee.wake(*ticket, &mut events);
+    let mut events = EventSet::of(satisfied.len());
+    for (waiter, ticket) in &satisfied {
+        waiter.wake(*ticket, &mut events);
     }
     any
 }

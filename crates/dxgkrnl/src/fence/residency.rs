@@ -9,7 +9,7 @@
 //! `storage` and `create` call in; so does whoever sees memory pressure
 //! ([`Adapter::trim_fence_storage`]). Which page goes is simple: the oldest.
 
-use super::Fence;
+use super::object::Fence;
 use super::storage::{Mapped, Place, ValuePage};
 use crate::adapter::Adapter;
 use crate::error::BugCheck;
@@ -316,7 +316,7 @@ fn move_held(
         space.remap_on(affinity, va, at, VALUE_BYTES, access);
     }
     // 4.
-    let fences = adapter.fences.lock().matching(|f| f.native.is_some() && f.storage.is_in(page));
+    let fences = adapter.fences.matching(|f| f.native.is_some() && f.storage.is_in(page));
     let told = adapter.notify_fence_residency(&fences);
     seen.extend(fences);
     told?;

@@ -1,19 +1,17 @@
-//! Owns what is behind an NT handle of a fence, and opening it.
+//! NT handles of fences, and opening by them.
 //!
-//! A handle holds the fence like an instance does: the fence lives until the last of both is gone.
-//! What may be done with an instance is the handle's access and the flags of the open, whichever is
-//! less. An open may also repeat the two flags that every shareable fence was made with; they
-//! change nothing.
+//! A handle holds the fence like an instance does. An instance has the rights that both the
+//! handle's access and the flags of the open leave. An open may repeat the two flags that every
+//! shareable fence was created with; they change nothing.
 //!
-//! A fence of one adapter is opened there; a cross-adapter fence anywhere (`cross_adapter`).
+//! A fence of one adapter is opened there, a cross-adapter fence on any adapter.
 
-use super::FenceInstanceObject;
-use super::create::FenceHold;
-use crate::adapter::Adapter;
-use crate::device::Device;
+use super::instance::{self, CreateFence, FenceHold, Instance, InstanceOwner};
+use super::link;
+use super::object::{CrossAdapterFence, Fence, Fences};
 use crate::memory::Affinity;
 use std::sync::Arc;
-use tidegate_calls::{NtHandle, Status, SyncObjectAccess, SyncObjectFlags};
+use tidegate_calls::{NativeFenceType, NtHandle, Status, SyncObjectAccess, SyncObjectFlags};
 use tidegate_ddi::VidSchCaps;
 
 /// A fence behind an NT handle.
@@ -22,12 +20,9 @@ struct SharedFence {
     access: SyncObjectAccess,
 }
 
-/// Makes an NT handle of a fence.
+/// Creates an NT handle of a fence.
 // spec: MF-045
-pub(crate) fn share(
-    instance: &FenceInstanceObject,
-    access: SyncObjectAccess,
-) -> Result<NtHandle, Status> {
+pub(crate) fn share(instance: &Instance, access: SyncObjectAccess) -> Result<NtHandle, Status> {
     let fence = &instance.fence;
     if !fence.flags.contains(SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING) {
         return Err(Status::INVALID_PARAMETER);
@@ -35,7 +30,7 @@ pub(crate) fn share(
     if access.is_empty() {
         return Err(Status::INVALID_PARAMETER);
     }
-    // Nobody gives on what he may not do himself.
+    // A handle has no more rights than the instance.
     if !allowed_by(instance.flags).contains(access) {
         return Err(Status::ACCESS_DENIED);
     }
@@ -44,26 +39,27 @@ pub(crate) fn share(
     Ok(NtHandle::new(SharedFence { hold, access }))
 }
 
-/// Opens a fence for a device; `native` says by which of the two calls.
+/// Opens a fence for a device; `native` tells which of the two calls it is.
 #[doc(alias = "D3DKMTOpenSyncObjectFromNtHandle2")]
 // spec: NF-092
 pub(crate) fn open(
-    device: &Arc<Device>,
+    fences: &Arc<Fences>,
+    owner: &InstanceOwner<'_>,
     nt_handle: &NtHandle,
     flags: SyncObjectFlags,
     native: bool,
     affinity: Affinity,
-) -> Result<FenceInstanceObject, Status> {
+) -> Result<Instance, Status> {
     let shared: &SharedFence = nt_handle.object().ok_or(Status::OBJECT_TYPE_MISMATCH)?;
     let refused = refused_by_flags(flags)?;
-    if native && !device.adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
+    if native && !fences.port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
         return Err(Status::NOT_SUPPORTED);
     }
-    let hold = hold_on(&device.adapter, &shared.hold)?;
+    let hold = hold_on(fences, shared.hold.fence())?;
     if native && hold.fence().native.is_none() {
         return Err(Status::OBJECT_TYPE_MISMATCH);
     }
-    FenceInstanceObject::open(hold, device, refused | refused_by(shared.access), affinity)
+    Instance::open(hold, owner, refused | refused_by(shared.access), affinity)
 }
 
 /// Returns the rights that the flags of an open take from the instance: NO_SIGNAL, NO_WAIT, or
@@ -81,13 +77,62 @@ fn refused_by_flags(flags: SyncObjectFlags) -> Result<SyncObjectFlags, Status> {
     }
 }
 
-/// A hold on the fence as it is on `adapter`.
-fn hold_on(adapter: &Arc<Adapter>, shared: &FenceHold) -> Result<FenceHold, Status> {
-    let fence = shared.fence();
-    if Arc::ptr_eq(&fence.adapter, adapter) {
+/// A hold on the fence, or on its member on this adapter.
+fn hold_on(fences: &Arc<Fences>, fence: &Arc<Fence>) -> Result<FenceHold, Status> {
+    if Arc::ptr_eq(&fence.fences, fences) {
         return FenceHold::new(fence).ok_or(Status::INVALID_PARAMETER);
     }
-    fence.cross_adapter.as_ref().ok_or(Status::NOT_SUPPORTED)?.join(adapter)
+    join(fence.cross_adapter.as_ref().ok_or(Status::NOT_SUPPORTED)?, fences)
+}
+
+/// A hold on the adapter's member of a cross-adapter fence, which is created if there is none.
+fn join(shared: &Arc<CrossAdapterFence>, fences: &Arc<Fences>) -> Result<FenceHold, Status> {
+    // Adapters that do not reach the same memory cannot share a value.
+    if !fences.port.system_memory.same(&shared.memory) {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    let (hold, unlinked) = {
+        let _one_at_a_time = shared.joining.lock_device();
+        let members = shared.members();
+        let mut own = members.iter().filter(|member| Arc::ptr_eq(&member.fences, fences));
+        if let Some(hold) = own.find_map(FenceHold::new) {
+            return Ok(hold);
+        }
+        drop(members);
+        let mut unlinked = if link::is_capable(fences) { Vec::new() } else { shared.unlink() };
+        let hold = create_member(shared, fences)?;
+        if shared.is_linked() && link::link(&shared.members()).is_err() {
+            unlinked = shared.unlink();
+        }
+        (hold, unlinked)
+    };
+    for member in unlinked {
+        if let Some(port) = member.fences.relay_port() {
+            port.relay(member);
+        }
+    }
+    Ok(hold)
+}
+
+fn create_member(
+    shared: &Arc<CrossAdapterFence>,
+    fences: &Arc<Fences>,
+) -> Result<FenceHold, Status> {
+    // spec: NF-152, NF-153
+    let native = fences.port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
+    let args = CreateFence {
+        name: &shared.name,
+        initial_value: 0,
+        flags: shared.flags,
+        native: native.then_some(NativeFenceType::Default),
+        private_data: [0; 64],
+        // Each open states where it is mapped.
+        affinity: Affinity::ALL,
+    };
+    let storage = shared.storage_on(fences)?;
+    let adapter = fences.adapter().ok_or(Status::DEVICE_REMOVED)?;
+    storage.begin_monitored(&adapter, &shared.name, shared.first_monitored_value());
+    instance::create_fence(fences, &args, storage, Some(shared.clone()))
 }
 
 fn allowed_by(flags: SyncObjectFlags) -> SyncObjectAccess {

@@ -20,7 +20,7 @@
 //! pass. Where the driver asks for it, both pages are mapped in the system process as well, for the
 //! CMP.
 
-use super::waiters::NOBODY_WAITS;
+use super::waiter_set::NO_WAITER;
 use crate::adapter::Adapter;
 use crate::memory::{Access, AddressSpace, Affinity};
 use std::collections::BTreeMap;
@@ -757,7 +757,7 @@ impl Grave {
         }
         let monitored = ValuePage::fixed(memory, FenceStorageValueType::MonitoredValue, history);
         if let Some(word) = monitored.word(0) {
-            word.store(NOBODY_WAITS);
+            word.store(NO_WAITER);
         }
         Grave { current, monitored }
     }

@@ -1,12 +1,9 @@
-//! Owns the value of a fence as the kernel knows it: the cell, and for a GPU that updates only 32
-//! bits atomically the true 64-bit value, of which the cell is the low half.
+//! The value of a fence as the kernel knows it: the cell, and for a GPU that updates only 32 bits
+//! atomically the true 64-bit value, of which the cell is the low half.
 //!
-//! The order that matters: whoever looks holds the known value, loads the cell, and keeps what that
-//! comes to; whoever stores holds it too. So between two looks the fence has gone no further than
-//! its window, wherever the store came from.
-//!
-//! Such hardware keeps no histories. The kernel's own waits latch what it sees, as on other
-//! hardware without them.
+//! Invariants: a load or a store holds the known value. So between two of them the fence has moved
+//! no further than its window, wherever the store came from. Such hardware keeps no histories; the
+//! kernel's own waits latch what the kernel sees.
 
 use tidegate_d3dukmdt::fence_cell::{Look, NO_EPOCH, REACHED};
 use tidegate_d3dukmdt::{FenceCell, FenceWait, low_half};
@@ -21,13 +18,13 @@ pub(crate) struct FenceValue {
 
 struct Followed {
     value: u64,
-    /// The fence reads as its maximum, whatever the cell says.
+    /// The fence reads as its maximum, whatever the cell holds.
     over: bool,
 }
 
 impl Followed {
-    /// Follows the cell.
-    fn look(&mut self, cell: &FenceCell) -> u64 {
+    /// Extends the cell to the 64-bit value.
+    fn update(&mut self, cell: &FenceCell) -> u64 {
         if !self.over {
             self.value = low_half::follow(self.value, cell.load() as u32);
         }
@@ -36,12 +33,12 @@ impl Followed {
 }
 
 impl FenceValue {
-    /// The value of a cell that is whole.
+    /// The value of a cell that holds all 64 bits.
     pub(crate) fn whole(cell: FenceCell) -> FenceValue {
         FenceValue { cell, followed: None }
     }
 
-    /// A value of which the cell gets the low half.
+    /// A value of which the cell holds the low half.
     pub(crate) fn low_half(platform: &Platform, cell: FenceCell, initial_value: u64) -> FenceValue {
         let followed = Followed { value: initial_value, over: false };
         let value = FenceValue {
@@ -60,16 +57,16 @@ impl FenceValue {
     /// The value now.
     pub(crate) fn load(&self) -> u64 {
         match &self.followed {
-            Some(followed) => followed.lock().look(&self.cell),
+            Some(followed) => followed.lock().update(&self.cell),
             None => self.cell.load(),
         }
     }
 
-    /// Whether the fence can be told to reach `value`, by a wait or by a signal.
+    /// Whether a wait or a signal may name `value`.
     pub(crate) fn admits(&self, value: u64) -> bool {
         let Some(followed) = &self.followed else { return true };
         let mut followed = followed.lock();
-        followed.over || low_half::in_window(followed.look(&self.cell), value)
+        followed.over || low_half::in_window(followed.update(&self.cell), value)
     }
 
     /// A wait for `value` that is made now.
@@ -80,17 +77,17 @@ impl FenceValue {
         FenceWait { value, epoch: if self.load() >= value { REACHED } else { NO_EPOCH } }
     }
 
-    /// The value alone, to be held against waits that were called before.
+    /// The value alone, for comparison with earlier waits.
     pub(crate) fn glance(&self) -> Look {
         if self.followed.is_none() { self.cell.glance() } else { Look::at_value(self.load()) }
     }
 
-    /// What the fence has been, if it was rewound since `epoch`.
+    /// The history of the fence, if it was rewound since `epoch`.
     pub(crate) fn look_behind(&self, epoch: u64) -> Option<Look> {
         self.cell.look_behind(epoch)
     }
 
-    /// How many falls of the value were not kept.
+    /// Falls of the value that the history has dropped.
     pub(crate) fn history_lost(&self) -> u64 {
         self.cell.history_lost()
     }

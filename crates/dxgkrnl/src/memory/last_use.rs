@@ -8,7 +8,7 @@
 
 use crate::adapter::Adapter;
 use crate::device::Device;
-use crate::fence::{Events, Owner, Wakee, monitor};
+use crate::fence::{EventSet, WaitOwner, Waiter, monitor};
 use crate::sched::{self, Effect, Signal};
 use std::fmt;
 use std::sync::Arc;
@@ -55,8 +55,8 @@ impl fmt::Debug for InUse {
 /// Waits on a progress fence on behalf of a mark. A fence that ends drops it.
 struct AwaitProgress(Mutex<Option<InUse>>);
 
-impl Wakee for AwaitProgress {
-    fn wake(&self, _ticket: u64, _events: &mut Events) {
+impl Waiter for AwaitProgress {
+    fn wake(&self, _ticket: u64, _events: &mut EventSet) {
         let over = self.0.lock().take();
         drop(over);
     }
@@ -83,7 +83,7 @@ pub(crate) fn mark(device: &Arc<Device>, news: &Event) -> Option<Arc<UseMark>> {
                 adapter.platform.mutex("a last use", Some(InUse::new(&mark))),
             ));
             // Met by now: dropping it says so.
-            let _ = monitor::wait(&queue.progress.fence, queued, wakee, 0, Owner::Kernel);
+            let _ = monitor::wait(&queue.progress.fence, queued, wakee, 0, WaitOwner::Kernel);
         }
     }
     mark_packets(adapter, device, &mark);

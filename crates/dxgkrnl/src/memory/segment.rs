@@ -45,12 +45,14 @@ use super::{Affinity, AllocationObject};
 use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::error::BugCheck;
-use crate::fence::{CreateFence, Fence, FenceInstanceObject, cpu};
+use crate::fence::{CreateFence, Fence, signal};
+use crate::object::FenceObject;
 use crate::stats::Count;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{
-    NativeFenceType, PagingPriority, SegmentGroup, Status, SyncObjectFlags, VideoMemoryInfo,
+    NativeFenceType, PagingPriority, SegmentGroup, SignalFlags, Status, SyncObjectFlags,
+    VideoMemoryInfo,
 };
 use tidegate_ddi::{OsHandle, VidSchCaps};
 use tidegate_platform::{Event, Mutex, PhysicalMemory, Platform, Step, WaitEnd};
@@ -61,7 +63,7 @@ pub(crate) struct PagingQueue {
     pub(crate) id: OsHandle,
     pub(crate) device: Arc<Device>,
     pub(crate) priority: PagingPriority,
-    pub(crate) fence: Arc<FenceInstanceObject>,
+    pub(crate) fence: Arc<FenceObject>,
     /// The last value that its fence was promised to reach.
     promised: Mutex<u64>,
 }
@@ -89,7 +91,7 @@ impl PagingQueue {
             id: adapter.new_handle(),
             device: device.clone(),
             priority,
-            fence: Arc::new(FenceInstanceObject::create(device, &fence)?),
+            fence: Arc::new(FenceObject::create(device, &fence)?),
             promised: adapter.platform.mutex("a paging queue", 0),
         }))
     }
@@ -482,7 +484,7 @@ impl LocalMemory {
         // for ever.
         // spec: RES-005
         if let Some((fence, value)) = operation.says.fence {
-            cpu::signal(&[(fence, value)]);
+            signal::signal(&[(fence, value)], SignalFlags::ALLOW_FENCE_REWIND);
         }
         if let Some(event) = operation.says.event {
             event.set(Step::ThreadWake);

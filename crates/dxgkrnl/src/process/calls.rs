@@ -6,12 +6,13 @@ use crate::context::{Context, ContextDesc};
 use crate::device::Device;
 use crate::display::{self, FlipDesc};
 use crate::doorbell::Doorbell;
-use crate::fence::{CreateFence, FenceInstanceObject, cpu, sharing};
+use crate::fence::signal::{check_flags, signal};
+use crate::fence::{CreateFence, FenceTarget, Instance, cpu_wait, sharing};
 use crate::hwqueue::{HwQueue, HwQueueDesc};
 use crate::memory::{AllocationObject, PagingQueue};
+use crate::object::FenceObject;
 use crate::sched::{self, CommandKind, Effect, Signal, render};
 use crate::scheduling;
-use crate::signal::{check_flags, signal};
 use std::sync::{Arc, Weak};
 use tidegate_calls::MAX_OBJECTS_PER_CPU_WAIT;
 use tidegate_calls::doorbell::Connection;
@@ -373,7 +374,7 @@ impl Kernel for Process {
         access: SyncObjectAccess,
     ) -> Result<NtHandle, Status> {
         match objects {
-            [fence] => sharing::share(&*self.fence(*fence)?, access),
+            [fence] => sharing::share(&**self.fence(*fence)?, access),
             _ => Err(Status::INVALID_PARAMETER),
         }
     }
@@ -405,12 +406,26 @@ impl Kernel for Process {
     ) -> Result<(), Status> {
         let instances =
             self.instances(fences, MAX_OBJECTS_PER_CPU_WAIT, SyncObjectFlags::NO_WAIT)?;
-        if event.is_some() {
-            return cpu::wait(&self.adapter, instances, mode, event);
+        let blocking = event.is_none();
+        let entered = {
+            let conditions = instances.iter().map(|(i, value)| (&***i as &Instance, *value));
+            cpu_wait::enter(&self.adapter.fences, conditions, mode, event)
+        };
+        if entered.is_pending {
+            // The wait may be for a queue whose ring no call of the kernel announced.
+            self.adapter.watch_for_hangs();
+        }
+        if !blocking {
+            return Ok(());
         }
         let devices: Vec<_> =
             instances.iter().map(|(instance, _)| Arc::downgrade(&instance.device)).collect();
-        cpu::wait(&self.adapter, instances, mode, None)?;
+        let fences: Vec<FenceTarget> =
+            instances.iter().map(|(i, value)| (i.fence.clone(), *value)).collect();
+        // While it blocks, the wait keeps no instance from its end.
+        drop(instances);
+        entered.block(&fences)?;
+        drop(fences);
         // spec: MF-050
         // A lost device's fences read as their maximum; its own waits say why they ended. So do
         // those of a process that was ended meanwhile.
@@ -490,7 +505,10 @@ impl Kernel for Process {
 
     fn native_fence_log_detail(&self, hw_queue: Handle) -> Result<LogDetail, Status> {
         let queue = self.hw_queue(hw_queue)?;
-        Ok(queue.logs.as_ref().map_or_else(LogDetail::default, |logs| logs.detail(&self.adapter)))
+        Ok(queue
+            .logs
+            .as_ref()
+            .map_or_else(LogDetail::default, |logs| self.adapter.log_reader.detail(logs)))
     }
 
     fn display(&self) -> Option<DisplayInfo> {
@@ -540,7 +558,7 @@ impl Kernel for Process {
 }
 
 impl Process {
-    fn handle_of_fence(&self, fence: &Arc<FenceInstanceObject>) -> Option<Handle> {
+    fn handle_of_fence(&self, fence: &Arc<FenceObject>) -> Option<Handle> {
         let handle = *fence.handle.get()?;
         match self.objects.lock().get(handle)? {
             Object::Fence(found) if Arc::ptr_eq(&found, fence) => Some(handle),

@@ -8,14 +8,13 @@ use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::device::Device;
 use crate::doorbell::Doorbell;
-use crate::fence::cpu::InstanceTarget;
+use crate::fence::signal::check_rewinds;
 use crate::fence::storage::FencePool;
-use crate::fence::{CreateFence, Fence, FenceInstanceObject, sharing};
+use crate::fence::{CreateFence, Fence, FenceTarget};
 use crate::hwqueue::HwQueue;
 use crate::memory::{AddressSpace, Affinity, AllocationObject, PagingQueue, cpu_va};
+use crate::object::FenceObject;
 use crate::objects::{MonitoredFences, Objects};
-use crate::sched::FenceTarget;
-use crate::signal::check_rewinds;
 use crate::teardown::Left;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{
@@ -32,10 +31,13 @@ pub(crate) enum Object {
     Context(Arc<Context>),
     HwContext(Arc<Context>),
     HwQueue(Arc<HwQueue>),
-    Fence(Arc<FenceInstanceObject>),
+    Fence(Arc<FenceObject>),
     Doorbell(Arc<Doorbell>),
     PagingQueue(Arc<PagingQueue>),
 }
+
+/// A condition of a CPU wait.
+type InstanceTarget = (Arc<FenceObject>, u64);
 
 type Table = Mutex<Objects>;
 
@@ -70,7 +72,7 @@ impl HandleLookup {
     }
 
     /// The fences of those instances of the process that `which` picks.
-    pub(crate) fn fences(&self, which: impl Fn(&FenceInstanceObject) -> bool) -> Vec<Arc<Fence>> {
+    pub(crate) fn fences(&self, which: impl Fn(&FenceObject) -> bool) -> Vec<Arc<Fence>> {
         let Some(table) = self.0.upgrade() else { return Vec::new() };
         let objects = table.lock();
         let instances = objects.iter().filter_map(|(_, object)| match object {
@@ -150,7 +152,7 @@ impl Process {
     lookup!(context, Context, Context);
     lookup!(hw_context, HwContext, Context);
     lookup!(hw_queue, HwQueue, HwQueue);
-    lookup!(fence, Fence, FenceInstanceObject);
+    lookup!(fence, Fence, FenceObject);
     lookup!(doorbell, Doorbell, Doorbell);
     lookup!(paging_queue, PagingQueue, PagingQueue);
 
@@ -261,13 +263,13 @@ impl Process {
         if !SyncObjectFlags::all().contains(args.flags) {
             return Err(Status::INVALID_PARAMETER);
         }
-        self.enter_fence(Arc::new(FenceInstanceObject::create(&device, args)?))
+        self.enter_fence(Arc::new(FenceObject::create(&device, args)?))
     }
 
     fn open_fence(&self, args: &OpenSyncObject<'_>, native: bool) -> Result<FenceInstance, Status> {
         let device = self.live_device(args.device)?;
         let affinity = self.affinity(args.engine_affinity)?;
-        self.enter_fence(Arc::new(sharing::open(
+        self.enter_fence(Arc::new(FenceObject::open(
             &device,
             args.nt_handle,
             args.flags,
@@ -283,13 +285,13 @@ impl Process {
 
     /// Gives an instance its handle. The instance keeps it, so that its object is found without a
     /// walk.
-    fn insert_fence(&self, instance: &Arc<FenceInstanceObject>) -> Result<Handle, Status> {
+    fn insert_fence(&self, instance: &Arc<FenceObject>) -> Result<Handle, Status> {
         let handle = self.insert(Object::Fence(instance.clone()))?;
         Ok(*instance.handle.get_or_init(|| handle))
     }
 
     /// Gives an instance its handle, and tells the process about it.
-    fn enter_fence(&self, instance: Arc<FenceInstanceObject>) -> Result<FenceInstance, Status> {
+    fn enter_fence(&self, instance: Arc<FenceObject>) -> Result<FenceInstance, Status> {
         let handle = self.insert_fence(&instance)?;
         let fence = &instance.fence;
         let no_gpu = fence.flags.contains(SyncObjectFlags::NO_GPU_ACCESS);

@@ -17,7 +17,7 @@ use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::device::Device;
 use crate::driver::OutstandingWork;
-use crate::fence::{self, monitor};
+use crate::fence::{monitor, signaled};
 use crate::hwqueue::HwQueue;
 use crate::stats::Count;
 use crate::{interrupt, sched, suspend};
@@ -291,7 +291,7 @@ pub(super) fn end_finding(adapter: &Arc<Adapter>, level: &Passive, number: u32) 
 /// Notes the fences that have satisfied waiters, for a second check: the interrupt that releases
 /// them may be under way.
 fn note_unreleased(adapter: &Arc<Adapter>) {
-    let found = fence::unreleased(adapter);
+    let found = signaled::unreleased(&adapter.fences);
     if !found.is_empty() {
         let recheck = adapter.platform.now().after(GRACE_NS);
         let handles = found.iter().map(|fence| fence.os_handle).collect();
@@ -306,13 +306,14 @@ pub(super) fn release_missed_waiters(adapter: &Arc<Adapter>) -> bool {
     let now = adapter.platform.now();
     let due = adapter.recovery.detector.state.lock().unreleased.take_if(|(at, _)| *at <= now);
     let Some((_, handles)) = due else { return false };
-    for fence in
-        fence::unreleased(adapter).iter().filter(|fence| handles.contains(&fence.os_handle))
+    for fence in signaled::unreleased(&adapter.fences)
+        .iter()
+        .filter(|fence| handles.contains(&fence.os_handle))
     {
         let (entry, what) = fence.missed_text();
         adapter.count(Count::missed_interrupts);
         adapter.note_driver_fault(entry, what);
-        monitor::look(fence);
+        monitor::wake_satisfied(fence);
     }
     true
 }

@@ -10,7 +10,7 @@ use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::device::Device;
 use crate::error::BugCheck;
-use crate::fence::{Fence, cpu};
+use crate::fence::{Fence, signal};
 use crate::page_fault::report;
 use crate::stats::Count;
 use crate::{display, sched, suspend};
@@ -127,8 +127,8 @@ pub(crate) fn lose_device(
         let stays = f.flags.contains(SyncObjectFlags::NO_SIGNAL_MAX_VALUE_ON_TDR);
         !stays && f.may_be_signalled_by(device.os_handle)
     };
-    let fences = adapter.fences.lock().matching(to_maximum);
-    cpu::signal_always(&fences);
+    let fences = adapter.fences.matching(to_maximum);
+    signal::signal_always(&fences);
     true
 }
 

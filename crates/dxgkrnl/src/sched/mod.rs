@@ -35,13 +35,13 @@ pub(crate) use reset::{
 pub(crate) use vidsch::VidSch;
 
 use crate::adapter::Adapter;
-use crate::context::{Context, ContextWakee};
+use crate::context::{Context, ContextWaiter};
 use crate::display;
 use crate::error::BugCheck;
-use crate::fence::{Fence, Owner, look_at_monitored, monitor, scan_monitored};
+pub(crate) use crate::fence::FenceTarget;
+use crate::fence::{Fence, WaitOwner, monitor, signal, signaled};
 use crate::interrupt;
 use crate::recovery::device_loss;
-use crate::signal;
 use crate::stats::Count;
 use crate::supervisor::Watch;
 use pending::{Command, Finished, GivenUp, Now, Work};
@@ -59,9 +59,6 @@ use vidsch::{Decision, Preempted};
 
 /// The scheduler's deadlines.
 pub(crate) const WATCH: Watch = Watch { name: "packets", next: next_deadline, look };
-
-/// A fence and a value.
-pub(crate) type FenceTarget = (Arc<Fence>, u64);
 
 /// The moment for decisions. Where nobody looks at deadlines the clock is not looked at either.
 fn now(adapter: &Adapter) -> Now {
@@ -97,8 +94,10 @@ pub(crate) fn wait_from_gpu(context: &Arc<Context>, fences: Vec<FenceTarget>) {
     let work = Work::Wait { fences: fences.clone(), remaining: fences.len() };
     let ticket = adapter.sched.lock().push(context.os_handle, work, now(adapter));
     for (fence, value) in &fences {
-        let wakee = Arc::new(ContextWakee(Arc::downgrade(context)));
-        if monitor::wait(fence, *value, wakee, ticket, Owner::Queue(context.os_handle)).is_none() {
+        let waiter = Arc::new(ContextWaiter(Arc::downgrade(context)));
+        if monitor::wait(fence, *value, waiter, ticket, WaitOwner::Queue(context.os_handle))
+            .is_none()
+        {
             wait_satisfied(adapter, context.os_handle, ticket);
         }
     }
@@ -265,19 +264,20 @@ fn basic_scan(adapter: &Arc<Adapter>, contexts: &[OsHandle]) {
         let live = adapter.contexts.lock().get(*context);
         // A context may end while its packet runs; nobody knows any more whose it was.
         let Some(live) = live else {
-            scan_monitored(adapter);
+            signaled::scan_monitored(&adapter.fences);
             return;
         };
         lists.push(live.device.monitored_fences_of_process());
     }
     if let [one] = &lists[..] {
-        return look_at_monitored(one);
+        signaled::scan(one);
+        return;
     }
     // A fence may be open in several processes.
     let mut fences: Vec<Arc<Fence>> = lists.iter().flat_map(|list| list.iter().cloned()).collect();
     fences.sort_unstable_by_key(|fence| fence.os_handle);
     fences.dedup_by_key(|fence| fence.os_handle);
-    look_at_monitored(&fences);
+    signaled::scan(&fences);
 }
 
 /// Carries out decisions until there are none.

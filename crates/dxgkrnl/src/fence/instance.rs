@@ -1,36 +1,42 @@
-//! Owns making, opening, closing and destroying fences on one adapter. The order of the creation of
-//! a native fence is the published one; what fails is undone in reverse.
+//! Creation, opening, closing and destruction of fences on one adapter. A creation that fails is
+//! undone in reverse order.
 //!
-//! A fence lives while somebody holds it: its instances and, for a shareable one, its NT handles.
-//! The driver sees Create once, Open and Close for each instance, and Destroy last, whoever goes
-//! first.
+//! Invariants: a fence lives while an instance or, for a shareable one, an NT handle holds it. The
+//! driver is called for Create once, for Open and Close per instance, and for Destroy last, in
+//! whatever order the holders end.
 
-use super::cross_adapter::CrossAdapterFence;
-use super::storage::{FenceStorage, Mapping, StorageKind};
+use super::monitor;
+use super::object::{CrossAdapterFence, Fence, FenceTarget, Fences, NativeParts, Opener};
+use super::signal;
+use super::storage::{FencePool, FenceStorage, Mapping, StorageKind};
 use super::value::FenceValue;
-use super::waiters::{NOBODY_WAITS, Owner, WaiterSet};
-use super::{Fence, NativeParts, Opener, cpu, monitor};
-use crate::adapter::Adapter;
-use crate::device::Device;
+use super::waiter_set::{NO_WAITER, WaitOwner, WaiterSet};
 use crate::memory::Affinity;
-use std::sync::{Arc, OnceLock};
-use tidegate_calls::{Handle, NativeFenceType, Status, SyncObjectFlags};
+use crate::stats::LostSignal;
+use std::sync::Arc;
+use tidegate_calls::{NativeFenceType, Status, SyncObjectFlags};
 use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::fence::{CreateNativeFence, OpenNativeFence};
 use tidegate_ddi::{DriverHandle, OsHandle, Passive, VidSchCaps};
-use tidegate_platform::Step;
 
-/// What a fence is made with.
+/// Arguments of a creation.
 pub(crate) struct CreateFence<'a> {
     pub(crate) name: &'a str,
     pub(crate) initial_value: u64,
     pub(crate) flags: SyncObjectFlags,
-    /// `None` makes a monitored fence.
+    /// `None` creates a monitored fence.
     pub(crate) native: Option<NativeFenceType>,
     /// For the driver of a native fence.
     pub(crate) private_data: [u8; 64],
-    /// On which physical adapters it is mapped.
+    /// The physical adapters on which it is mapped.
     pub(crate) affinity: Affinity,
+}
+
+/// The device to which an instance belongs.
+pub(crate) struct InstanceOwner<'a> {
+    pub(crate) device: OsHandle,
+    pub(crate) driver: DriverHandle,
+    pub(crate) pool: &'a Arc<FencePool>,
 }
 
 /// Keeps a fence from its end.
@@ -75,73 +81,70 @@ impl Drop for FenceHold {
     }
 }
 
-/// One device's instance of a fence. Its death closes the instance.
-pub(crate) struct FenceInstanceObject {
-    /// Goes after the instance was closed.
+/// A device's instance of a fence. Dropping it closes it.
+pub(crate) struct Instance {
+    /// Dropped after the instance was closed.
     _hold: FenceHold,
     pub(crate) fence: Arc<Fence>,
     local: Option<DriverHandle>,
     pub(crate) id: OsHandle,
-    /// The handle of its process by which it is entered, once it is.
-    pub(crate) handle: OnceLock<Handle>,
-    /// What this instance may do.
+    /// The rights of this instance.
     pub(crate) flags: SyncObjectFlags,
     pub(crate) mapping: Arc<Mapping>,
-    /// An instance belongs to a device and is closed before it.
-    pub(crate) device: Arc<Device>,
 }
 
-impl FenceInstanceObject {
-    /// Makes a fence and its creator's instance.
+impl Instance {
+    /// Creates a fence and its creator's instance.
     #[doc(alias = "D3DKMTCreateNativeFence")]
     pub(crate) fn create(
-        device: &Arc<Device>,
+        fences: &Arc<Fences>,
+        owner: &InstanceOwner<'_>,
         args: &CreateFence<'_>,
-    ) -> Result<FenceInstanceObject, Status> {
-        let adapter = &device.adapter;
+    ) -> Result<Instance, Status> {
         // 1. Is it allowed here?
         // spec: NF-104
-        check_kind(adapter, args)?;
+        check_kind(fences, args)?;
         check_flags(args.flags)?;
-        // 2. Storage: CurrentValue is the initial value, MonitoredValue says that nobody waits, or
-        //    that every signal counts.
+        // 2. Storage: CurrentValue is the initial value; MonitoredValue has no waiter, or says that
+        //    every signal counts.
         let cross_adapter = args.flags.contains(SyncObjectFlags::CROSS_ADAPTER);
         // spec: NF-142
-        let cross_adapter = cross_adapter.then(|| CrossAdapterFence::new(adapter, args));
-        let kind = StorageKind::choose(adapter, args.native, args.flags)?;
+        let cross_adapter =
+            cross_adapter.then(|| CrossAdapterFence::new(fences, args.name, args.flags));
+        let adapter = fences.adapter().ok_or(Status::DEVICE_REMOVED)?;
+        let kind = StorageKind::choose(&adapter, args.native, args.flags)?;
         let storage = match &cross_adapter {
-            Some(shared) => shared.storage_on(adapter)?,
+            Some(shared) => shared.storage_on(fences)?,
             None if args.flags.contains(SyncObjectFlags::SHARED) => {
-                FenceStorage::of_its_own(adapter, kind)?
+                FenceStorage::of_its_own(&adapter, kind)?
             }
-            None => device.fence_pool.on(args.affinity).allocate(kind)?,
+            None => owner.pool.on(args.affinity).allocate(kind)?,
         };
         let first =
-            cross_adapter.as_ref().map_or(NOBODY_WAITS, |shared| shared.first_monitored_value());
-        storage.begin(adapter, args.name, (args.initial_value, first));
+            cross_adapter.as_ref().map_or(NO_WAITER, |shared| shared.first_monitored_value());
+        storage.begin(&adapter, args.name, (args.initial_value, first));
         // 3. The mappings come with the instance.
         // 4. The driver's global fence.
-        let hold = make(adapter, args, storage, cross_adapter)?;
+        let hold = create_fence(fences, args, storage, cross_adapter)?;
         // 5. The creator's instance.
         // spec: NF-086
-        FenceInstanceObject::open(hold, device, args.flags, args.affinity)
+        Instance::open(hold, owner, args.flags, args.affinity)
     }
 
-    /// Opens an instance for a device. When it fails, the hold goes, and with the last one the
-    /// fence.
-    pub(crate) fn open(
+    /// Opens an instance for a device. A failure drops the hold, and with the last hold the fence.
+    pub(super) fn open(
         hold: FenceHold,
-        device: &Arc<Device>,
+        owner: &InstanceOwner<'_>,
         flags: SyncObjectFlags,
         affinity: Affinity,
-    ) -> Result<FenceInstanceObject, Status> {
+    ) -> Result<Instance, Status> {
         check_flags(flags)?;
         let fence = hold.fence().clone();
         let may_signal = !flags.contains(SyncObjectFlags::NO_SIGNAL);
-        let pool = device.fence_pool.on(affinity);
+        let pool = owner.pool.on(affinity);
         let mapping = fence.storage.map(fence.os_handle, &pool, may_signal)?;
-        fence.keep(&mapping);
-        let id = fence.adapter.new_handle();
+        fence.keep_mapping(&mapping);
+        let id = fence.port().new_handle();
         let local = match &fence.native {
             None => None,
             Some(native) => {
@@ -149,35 +152,33 @@ impl FenceInstanceObject {
                     // spec: NF-083
                     global: native.driver_global,
                     os_handle: id,
-                    device: device.driver,
+                    device: owner.driver,
                     current_value_gpu_va: mapping.current_va,
                     monitored_value_gpu_va: mapping.monitored_va,
                 };
                 // spec: NF-084, NF-087
-                Some(fence.adapter.driver().open_native_fence(&Passive::enter(), open)?)
+                Some(fence.port().driver().open_native_fence(&Passive::enter(), open)?)
             }
         };
-        fence.openers.lock().push(Opener { instance: id, device: device.os_handle, flags });
+        fence.openers.lock().push(Opener { instance: id, device: owner.device, flags });
         fence.waiters.lock().open(id);
-        let (handle, device) = (OnceLock::new(), device.clone());
-        Ok(FenceInstanceObject { _hold: hold, fence, local, id, handle, flags, mapping, device })
+        Ok(Instance { _hold: hold, fence, local, id, flags, mapping })
     }
-}
 
-impl FenceInstanceObject {
-    /// Ends the CPU waits that were asked by this instance, and lets no other in.
+    /// Releases the CPU waits of this instance, and admits no other.
     pub(crate) fn release_cpu_waiters(&self) {
-        let waiting = self.fence.waiters.lock().take_of(Owner::Instance(self.id));
+        let waiting = self.fence.waiters.lock().take_of(WaitOwner::Instance(self.id));
         if monitor::release(waiting) {
-            monitor::settle(&self.fence);
+            monitor::rearm_waiters(&self.fence);
         }
     }
 }
 
-fn check_kind(adapter: &Adapter, args: &CreateFence<'_>) -> Result<(), Status> {
+fn check_kind(fences: &Fences, args: &CreateFence<'_>) -> Result<(), Status> {
     let Some(fence_type) = args.native else { return Ok(()) };
+    let port = &fences.port;
     // spec: NF-077
-    if !adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
+    if !port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
         return Err(Status::NOT_SUPPORTED);
     }
     if fence_type == NativeFenceType::IntraGpu {
@@ -186,26 +187,27 @@ fn check_kind(adapter: &Adapter, args: &CreateFence<'_>) -> Result<(), Status> {
         if args.flags.contains(SyncObjectFlags::CROSS_ADAPTER) {
             return Err(Status::INVALID_PARAMETER);
         }
-        if !adapter.config.native_fence_os_caps.contains(NativeFenceOsCaps::INTRA_GPU_FENCE_TYPE) {
+        if !port.config.native_fence_os_caps.contains(NativeFenceOsCaps::INTRA_GPU_FENCE_TYPE) {
             return Err(Status::NOT_SUPPORTED);
         }
     }
     Ok(())
 }
 
-/// The kernel's object and the driver's global fence, with the first hold on them.
+/// Creates the kernel's object and the driver's global fence, with the first hold on them.
 // spec: NF-085
-pub(crate) fn make(
-    adapter: &Arc<Adapter>,
+pub(super) fn create_fence(
+    fences: &Arc<Fences>,
     args: &CreateFence<'_>,
     storage: FenceStorage,
     cross_adapter: Option<Arc<CrossAdapterFence>>,
 ) -> Result<FenceHold, Status> {
-    let os_handle = adapter.new_handle();
+    let port = &fences.port;
+    let adapter = fences.adapter().ok_or(Status::DEVICE_REMOVED)?;
+    let os_handle = port.new_handle();
     let mut private_data_back = [0; 64];
-    // Between Create and the driver's first word of its place, a fence in local memory stays where
-    // it is.
-    let still = storage.hold_still(adapter);
+    // A fence in local memory may not move between Create and the first notice of its place.
+    let still = storage.hold_still(&adapter);
     let native = match args.native {
         None => None,
         Some(fence_type) => {
@@ -215,19 +217,19 @@ pub(crate) fn make(
             let create =
                 CreateNativeFence { os_handle, fence_type, system_process_va, private_data };
             let (driver_global, answer) =
-                adapter.driver().create_native_fence(&Passive::enter(), create)?;
+                port.driver().create_native_fence(&Passive::enter(), create)?;
             // spec: NF-100
             private_data_back = answer;
             Some(NativeParts { monitored: storage.monitored(), driver_global })
         }
     };
-    let platform = &adapter.platform;
-    let mut waiters = WaiterSet::new(NOBODY_WAITS);
+    let platform = &port.platform;
+    let mut waiters = WaiterSet::new(NO_WAITER);
     if cross_adapter.as_ref().is_some_and(|shared| !shared.is_linked()) {
         waiters.pin();
     }
     let fence = Arc::new(Fence {
-        adapter: adapter.clone(),
+        fences: fences.clone(),
         os_handle,
         name: args.name.to_owned(),
         trace: cross_adapter
@@ -235,7 +237,7 @@ pub(crate) fn make(
             .map_or_else(|| platform.trace_fence(args.name), |shared| shared.trace),
         flags: args.flags,
         private_data: private_data_back,
-        current: value_of(adapter, args, &storage),
+        current: value_of(fences, args, &storage),
         native,
         cross_adapter,
         waiters: platform.mutex("waiters of a fence", waiters),
@@ -245,31 +247,27 @@ pub(crate) fn make(
         holders: platform.mutex("holders of a fence", 1),
         storage,
     });
-    adapter.fences.lock().insert(&fence);
+    fences.insert(&fence);
     if let Some(shared) = &fence.cross_adapter {
         shared.enter(&fence);
     }
     let hold = FenceHold(fence.clone());
     if fence.storage.is_movable() {
-        let told = adapter.notify_fence_residency(&[fence]);
-        // When it fails, the fence ends with its only hold.
+        let notified = adapter.notify_fence_residency(&[fence]);
+        // A failure ends the fence with its only hold.
         drop(still);
-        told?;
+        notified?;
     }
     Ok(hold)
 }
 
 /// A GPU that updates only 32 bits atomically has the low half of the value, unless it never
 /// reaches the fence.
-fn value_of(
-    adapter: &Adapter,
-    args: &CreateFence<'_>,
-    storage: &FenceStorage,
-) -> Option<FenceValue> {
+fn value_of(fences: &Fences, args: &CreateFence<'_>, storage: &FenceStorage) -> Option<FenceValue> {
     let cell = storage.current()?;
-    let narrow = adapter.caps.scheduling.contains(VidSchCaps::NO_64BIT_ATOMICS);
+    let narrow = fences.port.caps.scheduling.contains(VidSchCaps::NO_64BIT_ATOMICS);
     Some(match narrow && !args.flags.contains(SyncObjectFlags::NO_GPU_ACCESS) {
-        true => FenceValue::low_half(&adapter.platform, cell, args.initial_value),
+        true => FenceValue::low_half(&fences.port.platform, cell, args.initial_value),
         false => FenceValue::whole(cell),
     })
 }
@@ -291,32 +289,32 @@ fn check_flags(flags: SyncObjectFlags) -> Result<(), Status> {
     Ok(())
 }
 
-impl Drop for FenceInstanceObject {
+impl Drop for Instance {
     fn drop(&mut self) {
         let fence = &self.fence;
         fence.openers.lock().retain(|opener| opener.instance != self.id);
-        // CPU waiters of this instance go with it, unless they are to stay until the fence goes.
+        // The instance's CPU waiters are released, unless they are to stay until the fence ends.
         // spec: MF-047
         if fence.flags.contains(SyncObjectFlags::UNWAIT_CPU_WAITERS_ONLY_ON_DESTROY) {
             fence.waiters.lock().shut(self.id);
         } else {
             self.release_cpu_waiters();
         }
-        // Logs speak of the fence by this instance's handle: what they still have to say is found
-        // by one more look.
-        monitor::look(fence);
+        // Logs name the fence by this instance's handle. Entries that are not read yet are covered
+        // by one more collection.
+        monitor::wake_satisfied(fence);
         if begins_to_end(fence) {
-            // The last holder: nothing is done to a fence any more once its waiters are released.
+            // The last holder: no call changes the fence once its waiters are released.
             close_waiters(fence);
         }
         // spec: NF-090
         if let Some(local) = self.local {
-            fence.adapter.driver().close_native_fence(&Passive::enter(), local);
+            fence.port().driver().close_native_fence(&Passive::enter(), local);
         }
     }
 }
 
-/// Whether only this instance is left; nobody holds the fence from then on.
+/// Whether only this instance is left. No further hold is given then.
 fn begins_to_end(fence: &Fence) -> bool {
     let mut holders = fence.holders.lock();
     let last = *holders == 1;
@@ -326,30 +324,30 @@ fn begins_to_end(fence: &Fence) -> bool {
     last
 }
 
-/// Releases everybody who waits. A deferred routine or a signal that still holds the fence must not
-/// name it to the driver once the driver has destroyed it: both look under the lock that they hold
+/// Releases all waiters. A deferred routine or a signal that still holds the fence must not name it
+/// to the driver once the driver has destroyed it: both check the set under the lock that they hold
 /// over their DDI call.
 fn close_waiters(fence: &Fence) {
     {
         let _no_signal = fence.update.lock_device();
-        let _no_arming = fence.adapter.interrupt_lock.lock_device();
+        let _no_arming = fence.port().interrupt_lock.lock_device();
         let mut waiters = fence.waiters.lock();
         if waiters.is_closed() {
             return;
         }
         waiters.close();
     }
-    // Waiters are released, and hold no reference: their wait ends with the fence. So do waits that
-    // stand in rings, those that hold their queue and those that nobody has looked at yet.
+    // Waiters hold no reference: their wait ends with the fence. So do waits in rings, whether they
+    // hold their queue or are not reached yet.
     let waiting = fence.waiters.lock().take_all();
     monitor::release(waiting);
     // spec: NF-107
     if fence.cross_adapter.as_ref().is_none_or(|shared| shared.leave(fence)) {
-        cpu::let_all_pass(fence);
+        signal::let_all_pass(fence);
     }
 }
 
-/// The adapter is removed: a fence that NT handles keep ends for the driver, once.
+/// Ends a fence that NT handles keep, once: its adapter is removed.
 pub(crate) fn end_with_adapter(fence: &Arc<Fence>) {
     {
         let mut holders = fence.holders.lock();
@@ -362,21 +360,46 @@ pub(crate) fn end_with_adapter(fence: &Arc<Fence>) {
     end(fence);
 }
 
-/// The last holder is gone.
+/// Ends a fence without holders.
 fn end(fence: &Arc<Fence>) {
     close_waiters(fence);
-    // Close came with the last instance; now Destroy. The slot goes back when the last reference
+    // Close came with the last instance; now Destroy. The slot is freed when the last reference
     // drops the fence, after it. Until Destroy has returned an interrupt may name the fence, so it
     // stays in the table at least until then.
-    let still = fence.storage.hold_still(&fence.adapter);
+    let adapter = fence.fences.adapter();
+    let still = adapter.as_ref().and_then(|adapter| fence.storage.hold_still(adapter));
     // spec: NF-089
     if let Some(native) = &fence.native {
-        fence.adapter.driver().destroy_native_fence(&Passive::enter(), native.driver_global);
+        fence.port().driver().destroy_native_fence(&Passive::enter(), native.driver_global);
     }
     drop(still);
     let mapped = std::mem::take(&mut *fence.mappings.lock());
     drop(mapped);
     // Last: a removal stops the driver when no fence is left.
-    let emptied = fence.adapter.fences.lock().remove(fence.os_handle);
-    emptied.iter().for_each(|event| event.set(Step::ThreadWake));
+    fence.fences.remove(fence.os_handle);
+}
+
+/// Notes, for reports, the shared fences that `instances` of an ended process could signal and that
+/// have other holders. `dropped` are the queued signals that are not made.
+pub(crate) fn note_lost_signals(process: &str, instances: &[&Instance], dropped: &[FenceTarget]) {
+    let shared = |i: &&&Instance| {
+        i.fence.flags.contains(SyncObjectFlags::SHARED)
+            && !i.flags.contains(SyncObjectFlags::NO_SIGNAL)
+    };
+    for instance in instances.iter().filter(shared) {
+        let fence = &instance.fence;
+        let of_fence = dropped.iter().filter(|(of, _)| Arc::ptr_eq(of, fence));
+        let queued = of_fence.map(|(_, value)| *value).max();
+        let own = instances.iter().filter(|other| Arc::ptr_eq(&other.fence, fence)).count();
+        if !fence.is_held_beside(own) {
+            continue;
+        }
+        let others = fence.cross_adapter.iter().flat_map(|shared| shared.members());
+        let others = others.filter(|other| !Arc::ptr_eq(other, fence));
+        for member in others.chain([fence.clone()]).collect::<Vec<_>>() {
+            let (process, name) = (process.to_owned(), member.name.clone());
+            let lost = LostSignal { process, fence: name, queued };
+            member.port().stats.note_lost_signal(member.os_handle, lost);
+        }
+    }
 }

@@ -1,0 +1,61 @@
+//! Changes of the logs' places, when the mode of an adapter's logs changes.
+//!
+//! Order of a change: 1. the new log is allocated and mapped; 2. the driver is given its place, and
+//! no operation writes the old one from then on; 3. the old one is read a last time; 4. it is
+//! unmapped and freed. A log is mapped before its first reading, and unmapped after its last.
+
+use super::log::{FenceLog, FenceLogs, LogReader, LoggedQueue};
+use super::signaled;
+use tidegate_calls::Status;
+use tidegate_ddi::Dispatch;
+
+/// Brings the logs of a queue to the present mode.
+pub(crate) fn follow_mode(reader: &LogReader, queue: &dyn LoggedQueue) -> Result<(), Status> {
+    let Some(logs) = queue.logs() else { return Ok(()) };
+    let mode = reader.mode();
+    let capacity = reader.capacity(mode);
+    // The process is told to stop numbering before its log goes, and to begin when the log is
+    // there.
+    if !mode.verbose {
+        logs.verbose.store(0);
+    }
+    let wanted = [capacity, capacity, if mode.verbose { capacity } else { 0 }];
+    for (log, wanted) in logs.all().into_iter().zip(wanted) {
+        if log.place().map_or(0, |place| place.capacity) != wanted {
+            replace(reader, queue, (logs, log), wanted)?;
+        }
+    }
+    if mode.verbose {
+        logs.verbose.store(1);
+    }
+    Ok(())
+}
+
+/// Replaces a log by one of this capacity, or by none.
+// spec: NF-190
+fn replace(
+    reader: &LogReader,
+    queue: &dyn LoggedQueue,
+    (logs, log): (&FenceLogs, &FenceLog),
+    capacity: u32,
+) -> Result<(), Status> {
+    // 1.
+    let new = match capacity {
+        0 => None,
+        _ => Some(reader.new_place(&logs.space, log.log_type, capacity)?),
+    };
+    let (old, signals) = {
+        let _reading = reader.reading.lock_device();
+        // 2.
+        reader.set_buffer(queue.driver(), log.log_type, new.as_deref());
+        // 3.
+        let signals = reader.read(Some(&Dispatch::enter()), &[queue]);
+        let old = std::mem::replace(&mut *log.place.lock(), new);
+        log.position.lock().word = 0;
+        (old, signals)
+    };
+    // 4.
+    drop(old);
+    signaled::wake_logged(&[queue], signals);
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! The fences of one adapter, what they share, and the ports to the rooms above.
+//!
+//! Invariants: a fence is in the table from its creation until the driver has destroyed it. The
+//! table holds weakly, since processes hold the fences.
+
+use super::event_set::EventSet;
+use super::storage::{FenceStorage, Mapping, MonitoredCell, ValuePage};
+use super::value::FenceValue;
+use super::waiter_set::WaiterSet;
+use crate::adapter::Adapter;
+use crate::driver::DriverPort;
+use crate::registry::Registry;
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock, Weak};
+use tidegate_calls::SyncObjectFlags;
+use tidegate_d3dukmdt::fence_cell::Look;
+use tidegate_ddi::{DriverHandle, OsHandle};
+use tidegate_platform::{Event, Mutex, PhysicalAddress, PhysicalMemory, Step};
+use tidegate_trace::FenceId;
+
+/// A fence and the value that is waited for or signalled.
+pub(crate) type FenceTarget = (Arc<Fence>, u64);
+
+/// Waits for a fence. Called with no lock held, once per satisfied registration.
+pub(crate) trait Waiter: Send + Sync {
+    /// The registration `ticket` is satisfied. A caller's event is set through `events`.
+    fn wake(&self, ticket: u64, events: &mut EventSet);
+}
+
+/// Takes signals of cross-adapter fences to the adapter of another member.
+pub(crate) trait RelayPort: Send + Sync {
+    /// Has the deferred routine of the fence's adapter call [`super::signaled::relayed`]. Called
+    /// with no lock of any adapter held.
+    fn relay(self: Arc<Self>, fence: Arc<Fence>);
+}
+
+/// Tells whether the hardware may hold a wait for a fence.
+pub(crate) trait HardwareWaits: Send + Sync {
+    /// Whether a hardware queue exists that user mode feeds: only those give waits to the hardware.
+    fn has_user_mode_queues(&self) -> bool;
+}
+
+/// What makes a fence native.
+pub(crate) struct NativeParts {
+    pub(crate) monitored: MonitoredCell,
+    pub(crate) driver_global: DriverHandle,
+}
+
+/// One fence of one adapter.
+pub(crate) struct Fence {
+    pub(crate) fences: Arc<Fences>,
+    pub(crate) os_handle: OsHandle,
+    pub(crate) name: String,
+    pub(crate) trace: FenceId,
+    /// The flags of its creation. NO_SIGNAL and NO_WAIT are those of an instance.
+    pub(crate) flags: SyncObjectFlags,
+    /// The creator's private data as the driver returned it.
+    pub(crate) private_data: [u8; 64],
+    /// `None` for an INTRA_GPU fence: no CPU reaches it, waits for it, or signals it.
+    pub(crate) current: Option<FenceValue>,
+    pub(crate) native: Option<NativeParts>,
+    /// What it shares with its members on other adapters.
+    pub(crate) cross_adapter: Option<Arc<CrossAdapterFence>>,
+    pub(crate) waiters: Mutex<WaiterSet<Arc<dyn Waiter>>>,
+    /// Orders CPU updates of the value, so that the value handed to the driver is the latest.
+    // spec: NF-140
+    pub(super) update: Mutex<()>,
+    /// Its instances.
+    pub(super) openers: Mutex<Vec<Opener>>,
+    /// Where it was ever opened: it stays mapped there until it ends.
+    pub(super) mappings: Mutex<Vec<Arc<Mapping>>>,
+    /// Instances and NT handles that keep it from its end.
+    pub(super) holders: Mutex<u32>,
+    /// Frees the cells when it is dropped.
+    pub(crate) storage: FenceStorage,
+}
+
+/// An instance in the list of its fence.
+#[derive(Clone, Copy)]
+pub(super) struct Opener {
+    pub(super) instance: OsHandle,
+    pub(super) device: OsHandle,
+    pub(super) flags: SyncObjectFlags,
+}
+
+/// What the members of a cross-adapter fence share; see `cross_adapter`.
+pub(crate) struct CrossAdapterFence {
+    pub(super) current: Arc<ValuePage>,
+    pub(super) memory: PhysicalMemory,
+    pub(super) name: String,
+    pub(super) flags: SyncObjectFlags,
+    pub(super) trace: FenceId,
+    /// One adapter joins at a time, so that none has two members.
+    pub(super) joining: Mutex<()>,
+    /// Whether the members' GPUs signal each other (see `link`); changed under `joining`.
+    pub(super) linked: Mutex<bool>,
+    pub(super) members: Mutex<Vec<Weak<Fence>>>,
+    /// The value at the last relay for an interrupt that may have meant this fence.
+    pub(super) relayed: Mutex<Option<Look>>,
+}
+
+/// The fences of one adapter.
+pub(crate) struct Fences {
+    pub(crate) port: Arc<DriverPort>,
+    table: Mutex<Registry<Fence>>,
+    /// Ordinals of the adapters whose common doorbell the driver has.
+    pub(super) peers: Mutex<BTreeSet<u32>>,
+    relay_port: OnceLock<Weak<dyn RelayPort>>,
+    hardware_waits: OnceLock<Weak<dyn HardwareWaits>>,
+    /// For the time being: fence storage takes the whole adapter.
+    adapter: OnceLock<Weak<Adapter>>,
+}
+
+impl Fences {
+    pub(crate) fn new(port: &Arc<DriverPort>) -> Arc<Fences> {
+        let platform = &port.platform;
+        Arc::new(Fences {
+            table: platform.mutex("fence table", Registry::default()),
+            peers: platform.mutex("peers of an adapter", BTreeSet::new()),
+            relay_port: OnceLock::new(),
+            hardware_waits: OnceLock::new(),
+            adapter: OnceLock::new(),
+            port: port.clone(),
+        })
+    }
+
+    /// Connects the rooms above. Once.
+    pub(crate) fn attach(
+        &self,
+        adapter: &Arc<Adapter>,
+        relay_port: Weak<dyn RelayPort>,
+        hardware_waits: Weak<dyn HardwareWaits>,
+    ) {
+        let _first = self.adapter.set(Arc::downgrade(adapter));
+        let _first = self.relay_port.set(relay_port);
+        let _first = self.hardware_waits.set(hardware_waits);
+    }
+
+    pub(super) fn adapter(&self) -> Option<Arc<Adapter>> {
+        self.adapter.get().and_then(Weak::upgrade)
+    }
+
+    pub(super) fn relay_port(&self) -> Option<Arc<dyn RelayPort>> {
+        self.relay_port.get().and_then(Weak::upgrade)
+    }
+
+    pub(super) fn has_user_mode_queues(&self) -> bool {
+        let above = self.hardware_waits.get().and_then(Weak::upgrade);
+        above.is_some_and(|queues| queues.has_user_mode_queues())
+    }
+
+    pub(super) fn insert(&self, fence: &Arc<Fence>) {
+        self.table.lock().insert(fence.os_handle, fence);
+    }
+
+    /// Removes a fence that the driver has destroyed.
+    pub(super) fn remove(&self, handle: OsHandle) {
+        let emptied = self.table.lock().remove(handle);
+        emptied.iter().for_each(|event| event.set(Step::ThreadWake));
+    }
+
+    /// Has `event` set when the table becomes empty. Returns `false` when it is empty now.
+    pub(crate) fn await_empty(&self, event: &Event) -> bool {
+        self.table.lock().await_empty(event)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.table.lock().len()
+    }
+
+    /// The fences of these handles, without those that are being destroyed; or the first handle
+    /// that names no fence.
+    pub(crate) fn resolve(&self, handles: &[OsHandle]) -> Result<Vec<Arc<Fence>>, OsHandle> {
+        let table = self.table.lock();
+        let named = handles.iter().map(|handle| table.named(*handle).ok_or(*handle));
+        let named: Vec<Weak<Fence>> = named.collect::<Result<_, OsHandle>>()?;
+        Ok(named.iter().filter_map(Weak::upgrade).collect())
+    }
+
+    /// The fences for which `is_wanted`, in order of creation.
+    pub(crate) fn matching(&self, is_wanted: impl Fn(&Fence) -> bool) -> Vec<Arc<Fence>> {
+        self.table.lock().matching(is_wanted)
+    }
+
+    /// The fence whose CurrentValue is at this address on the bus.
+    pub(crate) fn at(&self, current_value: PhysicalAddress) -> Option<Arc<Fence>> {
+        self.matching(|fence| fence.storage.current_at() == current_value).into_iter().next()
+    }
+}
+
+impl Fence {
+    pub(crate) fn port(&self) -> &DriverPort {
+        &self.fences.port
+    }
+
+    /// Whether the device has it open with the right to signal it: when that device is lost, the
+    /// fence goes to its maximum.
+    pub(crate) fn may_be_signalled_by(&self, device: OsHandle) -> bool {
+        let may = |o: &Opener| o.device == device && !o.flags.contains(SyncObjectFlags::NO_SIGNAL);
+        self.openers.lock().iter().any(may)
+    }
+
+    /// Whether the device has it open.
+    pub(crate) fn is_open_on(&self, device: OsHandle) -> bool {
+        self.openers.lock().iter().any(|opener| opener.device == device)
+    }
+
+    /// Whether more than so many instances hold it: other instances, on any adapter, or an NT
+    /// handle.
+    pub(crate) fn is_held_beside(&self, instances: usize) -> bool {
+        let elsewhere =
+            self.cross_adapter.as_ref().is_some_and(|shared| shared.members().len() > 1);
+        elsewhere || *self.holders.lock() as usize > instances
+    }
+
+    /// The value as the CPU sees it: 0 where it sees none.
+    pub(crate) fn value(&self) -> u64 {
+        self.current.as_ref().map_or(0, FenceValue::load)
+    }
+
+    /// Whether MonitoredValue follows the waiters. Otherwise every signal interrupts or is found by
+    /// a scan.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.native.is_some() && (self.cross_adapter.is_none() || !self.waiters.lock().is_pinned())
+    }
+
+    pub(super) fn keep_mapping(&self, mapping: &Arc<Mapping>) {
+        let mut mappings = self.mappings.lock();
+        // Those of ended processes lead nowhere.
+        mappings.retain(|known| known.is_there());
+        if !mappings.iter().any(|known| Arc::ptr_eq(known, mapping)) {
+            mappings.push(mapping.clone());
+        }
+    }
+}
+
+impl CrossAdapterFence {
+    pub(super) fn is_linked(&self) -> bool {
+        *self.linked.lock()
+    }
+
+    pub(crate) fn members(&self) -> Vec<Arc<Fence>> {
+        self.members.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+}

@@ -1,0 +1,76 @@
+//! What reports say of a fence: waits that are not satisfied, and waiters that were not released.
+//!
+//! A report's reads are no step of any protocol.
+
+use super::object::Fence;
+use std::fmt;
+
+/// A wait that VidSch holds, for reports of machines that stand still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingWait {
+    /// The tag of the context or hardware queue.
+    pub tag: u32,
+    /// The fence's name.
+    pub fence: String,
+    /// The value that is waited for.
+    pub value: u64,
+    /// The fence's value; 0 where the CPU cannot see it.
+    pub current: u64,
+    /// The ended process that could have signalled it, in words.
+    pub lost: Option<String>,
+}
+
+impl fmt::Display for PendingWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fence '{}' to reach {} (it is at {})", self.fence, self.value, self.current)
+    }
+}
+
+impl Fence {
+    /// The text of a wait for `value`.
+    pub(crate) fn wait_text(&self, value: u64) -> String {
+        let lost = self.lost_text(value).map_or_else(String::new, |lost| format!("; {lost}"));
+        format!("fence '{}' to reach {value} (it is at {}{lost})", self.name, self.value())
+    }
+
+    /// A report's row for a wait for `value`, while it is not reached.
+    pub(crate) fn pending(&self, tag: u32, value: u64) -> Option<PendingWait> {
+        let current = self.value();
+        (current < value).then(|| PendingWait {
+            tag,
+            fence: self.name.clone(),
+            value,
+            current,
+            lost: self.lost_text(value),
+        })
+    }
+
+    /// The ended process that could have signalled it.
+    fn lost_text(&self, value: u64) -> Option<String> {
+        let stats = &self.port().stats;
+        let lost = stats.on().then(|| stats.lost_signal_of(self.os_handle)).flatten()?;
+        (self.value() < value).then(|| lost.to_string())
+    }
+
+    /// Why its satisfied waiters were not released: the driver's entry, and what was seen.
+    pub(crate) fn missed_text(&self) -> (&'static str, String) {
+        let published = self.waiters.lock().published();
+        let armed = self.native.as_ref().filter(|_| self.is_armed());
+        let stored = armed.and_then(|native| native.monitored.word()).map(|word| word.load());
+        let (name, value) = (&self.name, self.value());
+        match stored.filter(|stored| *stored != published) {
+            Some(stored) => (
+                "DxgkDdiUpdateMonitoredValues",
+                format!(
+                    "MonitoredValue of fence '{name}' is {stored} and was set to {published}: its waiters miss {value}"
+                ),
+            ),
+            None => (
+                "DxgkDdiInterruptRoutine",
+                format!(
+                    "fence '{name}' reached {value}, and no interrupt named it: its waiters were not released"
+                ),
+            ),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Signals of the CPU and of queued packets: flags, rewinds, and the stores with their releases.
+//!
+//! A signal call for several fences: 1. in the order of the call, each value is stored and the
+//! waiters that it satisfies are taken; 2. all of them are released; 3. each fence is armed for the
+//! rest and its signal relayed to other adapters.
+//!
+//! An unannounced rewind (a value below the present one without AllowFenceRewind) is made, counted
+//! and reported with the fence's name. A strict adapter refuses it at the call, before anything is
+//! stored. A queued signal that proves to be a rewind when it is made has no caller to refuse.
+
+use super::monitor::{self, Satisfied};
+use super::object::{Fence, FenceTarget, NativeParts};
+use super::relay;
+use super::value::FenceValue;
+use crate::adapter::Adapter;
+use crate::driver::DriverPort;
+use crate::stats::Count;
+use std::sync::Arc;
+use tidegate_calls::{SignalFlags, Status};
+use tidegate_ddi::Dispatch;
+use tidegate_ddi::fence::{UpdateCurrentMode, UpdateCurrentValue};
+
+/// Checks that a call has no other flags than `taken`. A reserved bit is never taken.
+// spec: MF-063
+pub(crate) fn check_flags(flags: SignalFlags, taken: SignalFlags) -> Result<(), Status> {
+    if taken.contains(flags) { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
+}
+
+/// Refuses a whole call with an unannounced rewind, on a strict adapter.
+pub(crate) fn check_rewinds(
+    port: &DriverPort,
+    targets: &[FenceTarget],
+    flags: SignalFlags,
+) -> Result<(), Status> {
+    if !port.config.strict_fence_rewind || flags.contains(SignalFlags::ALLOW_FENCE_REWIND) {
+        return Ok(());
+    }
+    let rewinds =
+        targets.iter().enumerate().any(|(index, (_, value))| *value < value_before(targets, index));
+    if rewinds { Err(Status::INVALID_PARAMETER) } else { Ok(()) }
+}
+
+/// Signals the fences of a call, or of a packet that was reached. The values are visible before the
+/// waiters are released.
+///
+/// A waiter that had entered when the value was stored is satisfied, whatever is stored next: the
+/// cell keeps a history. On hardware without histories the value itself releases. CPU signals of
+/// one fence are ordered by its update lock, so a wait that is made after a rewind by the CPU is
+/// not released by the value before it.
+#[doc(alias = "D3DKMTSignalSynchronizationObjectFromCpu")]
+// spec: MF-038
+// spec: NF-141, MF-036
+pub(crate) fn signal(targets: &[FenceTarget], flags: SignalFlags) {
+    note_rewinds(targets, flags);
+    let mut satisfied = Vec::new();
+    for (fence, value) in targets {
+        fence.port().count(Count::cpu_signals);
+        satisfied.push(store_and_collect(fence, *value, UpdateCurrentMode::Write));
+    }
+    release(targets.iter().map(|(fence, _)| &**fence), satisfied);
+}
+
+/// Reports rewinds. A report's reads are no step of the protocol, so nothing is read where nothing
+/// is counted.
+fn note_rewinds(targets: &[FenceTarget], flags: SignalFlags) {
+    for (index, (fence, value)) in targets.iter().enumerate() {
+        let stats = &fence.port().stats;
+        if stats.on() && !flags.contains(SignalFlags::ALLOW_FENCE_REWIND) {
+            let from = value_before(targets, index);
+            if *value < from {
+                stats.note_rewind(&fence.name, from, *value);
+            }
+        }
+    }
+}
+
+/// The value of a fence before its turn in the call: one that is named twice has its first value
+/// when the second is stored.
+fn value_before(targets: &[FenceTarget], index: usize) -> u64 {
+    let fence = &targets[index].0;
+    let earlier = targets[..index].iter().rfind(|(other, _)| Arc::ptr_eq(other, fence));
+    earlier.map_or_else(|| fence.value(), |(_, value)| *value)
+}
+
+/// Sets fences to their maximum and releases all waiters: the device that may signal them is lost.
+// spec: ME-048
+pub(crate) fn signal_always(fences: &[Arc<Fence>]) {
+    let collect =
+        |fence: &Arc<Fence>| store_and_collect(fence, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
+    release(fences.iter().map(|fence| &**fence), fences.iter().map(collect).collect());
+}
+
+/// Lets every wait pass, also one that hardware holds or has yet to reach: the fence ends.
+pub(super) fn let_all_pass(fence: &Fence) {
+    if let Some(current) = &fence.current {
+        fence.port().stats.add(Count::fence_history_lost, current.history_lost());
+        current.condemn();
+    }
+    let has_hardware_waits = fence.fences.has_user_mode_queues();
+    if let Some(native) = &fence.native
+        && has_hardware_waits
+    {
+        let adapter = out_of_reach(fence);
+        let _still = adapter.as_ref().and_then(|adapter| fence.storage.hold_still(adapter));
+        let _ordered = fence.update.lock_device();
+        // The hardware condemns a value that no CPU reaches.
+        let mode = match &fence.current {
+            Some(_) => UpdateCurrentMode::NotificationOnly,
+            None => UpdateCurrentMode::AlwaysSignaled,
+        };
+        update(fence, native, u64::MAX, mode);
+    }
+}
+
+fn store_and_collect(fence: &Fence, value: u64, mode: UpdateCurrentMode) -> Satisfied {
+    let adapter = out_of_reach(fence);
+    let _still = adapter.as_ref().and_then(|adapter| fence.storage.hold_still(adapter));
+    let _ordered = fence.update.lock_device();
+    store(fence, value, mode);
+    monitor::collect_satisfied(fence, if fence.port().caps.fence_history { 0 } else { value })
+}
+
+/// Releases the waiters taken from `fences`, one list for each of them, and does the rest of their
+/// signals.
+fn release<'a>(fences: impl Iterator<Item = &'a Fence>, satisfied: Vec<Satisfied>) {
+    let released: Vec<bool> = satisfied.iter().map(|of_fence| !of_fence.is_empty()).collect();
+    monitor::release(satisfied.into_iter().flatten().collect());
+    for (fence, released) in fences.zip(released) {
+        if released {
+            monitor::rearm_waiters(fence);
+        }
+        // Also when the value is 0: other members may read it, and no interrupt reports it.
+        // spec: NF-156, NF-158, NF-161, NF-162, NF-164
+        relay::relay(fence);
+    }
+}
+
+/// Has the hardware check its waiting queues: another adapter stored the value.
+pub(super) fn notify(fence: &Fence) {
+    let Some(native) = &fence.native else { return };
+    let _ordered = fence.update.lock_device();
+    // A fence that ends may not be named to the driver.
+    if !fence.waiters.lock().is_closed() {
+        update(fence, native, fence.value(), UpdateCurrentMode::NotificationOnly);
+    }
+}
+
+fn store(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
+    match &fence.native {
+        // The last instance is being closed: the fence may not be named to the driver, and has no
+        // waiters.
+        Some(_) if fence.waiters.lock().is_closed() => {
+            if let Some(current) = &fence.current {
+                current.store(value);
+            }
+        }
+        Some(native) if mode == UpdateCurrentMode::AlwaysSignaled => condemn(fence, native),
+        // spec: NF-135
+        Some(native) => update(fence, native, value, mode),
+        None => {
+            // spec: MF-035
+            match (&fence.current, mode) {
+                (Some(current), UpdateCurrentMode::AlwaysSignaled) => current.condemn(),
+                (Some(current), _) => {
+                    current.store(value);
+                }
+                (None, _) => {}
+            }
+        }
+    }
+}
+
+/// The driver lets every wait pass and leaves the value alone; the kernel stores what readers see:
+/// 1. the maximum; 2. the driver; 3. the maximum again, if an engine stored between 1 and 2. A wait
+/// that entered then found that engine's value, so the hardware checks its queues again.
+fn condemn(fence: &Fence, native: &NativeParts) {
+    // 1.
+    if let Some(current) = &fence.current {
+        current.store(u64::MAX);
+    }
+    // 2.
+    update(fence, native, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
+    // 3.
+    if let Some(current) = &fence.current
+        && current.load() != u64::MAX
+    {
+        current.store(u64::MAX);
+        update(fence, native, u64::MAX, UpdateCurrentMode::NotificationOnly);
+    }
+}
+
+/// The driver changes a fence that no CPU reaches where it is stored, so its storage may not move
+/// meanwhile.
+fn out_of_reach(fence: &Fence) -> Option<Arc<Adapter>> {
+    fence.current.is_none().then(|| fence.fences.adapter()).flatten()
+}
+
+fn update(fence: &Fence, native: &NativeParts, value: u64, mode: UpdateCurrentMode) {
+    let update = UpdateCurrentValue {
+        fence: native.driver_global,
+        value,
+        // spec: NF-011
+        current_value: fence.current.as_ref().map(FenceValue::cell),
+    };
+    let driver = fence.port().driver();
+    driver.update_current_values_from_cpu(&Dispatch::enter(), &[update], mode);
+}

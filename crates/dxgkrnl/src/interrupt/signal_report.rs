@@ -1,0 +1,125 @@
+//! Reports of native fence signals: what one names, and the release of the waiters it means.
+//!
+//! | the adapter declared | the report names | read |
+//! |---|---|---|
+//! | nothing | fences | those |
+//! | nothing | no fence: a NULL array, or an empty one | every native fence with waiters |
+//! | optimized | a hardware queue; an array of fences is ignored | its log since the last reading |
+//! | optimized | no queue | the logs of all queues of that engine |
+//! | queue array | hardware queues | their logs; without any, those of all queues of that engine |
+//! | optimized or queue array | a log ran over | every native fence of that queue's device |
+//!
+//! Order: handles become objects at interrupt level ([`resolve`]), where one that names nothing is a
+//! broken contract; they are read at dispatch level ([`serve`]).
+
+use crate::adapter::Adapter;
+use crate::error::BugCheck;
+use crate::fence::{Fence, LoggedQueue, signaled};
+use crate::hwqueue::HwQueue;
+use std::sync::{Arc, Weak};
+use tidegate_ddi::{Dispatch, DriverHandle, EngineId, OsHandle, VidSchCaps};
+
+/// The handles in a report.
+#[derive(Clone, Copy)]
+pub(super) enum ReportedHandles<'a> {
+    /// The published data.
+    Published { fences: Option<&'a [OsHandle]>, hw_queue: Option<DriverHandle> },
+    /// The array of hardware queues.
+    HwQueues(&'a [DriverHandle]),
+}
+
+/// What a report is about.
+pub(super) enum SignalReport {
+    /// These fences.
+    Fences(Vec<Arc<Fence>>),
+    /// Any native fence.
+    AnyFence,
+    /// What these hardware queues logged. Weak: a report keeps no queue from being destroyed.
+    Queues(Vec<Weak<HwQueue>>),
+    /// What any hardware queue of this engine logged.
+    AnyQueue { engine: EngineId },
+}
+
+/// The part at interrupt level: what a report is about, or how it breaks the contract.
+pub(super) fn resolve(
+    adapter: &Adapter,
+    engine: EngineId,
+    handles: ReportedHandles<'_>,
+) -> Result<SignalReport, BugCheck> {
+    adapter.check_engine(engine)?;
+    let optimized =
+        adapter.caps.scheduling.contains(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT);
+    match handles {
+        // spec: NF-233
+        ReportedHandles::HwQueues(_) if !adapter.caps.signaled_hw_queue_array => {
+            Err(BugCheck::QueueArrayNotDeclared)
+        }
+        ReportedHandles::HwQueues([]) => Ok(SignalReport::AnyQueue { engine }),
+        ReportedHandles::HwQueues(handles) => queues(adapter, handles),
+        ReportedHandles::Published { hw_queue: Some(handle), .. } if optimized => {
+            queues(adapter, &[handle])
+        }
+        // spec: NF-224
+        ReportedHandles::Published { hw_queue: None, .. } if optimized => {
+            Ok(SignalReport::AnyQueue { engine })
+        }
+        // spec: NF-125
+        // spec: NF-127
+        // spec: NF-234
+        ReportedHandles::Published { fences: None | Some([]), .. } => Ok(SignalReport::AnyFence),
+        ReportedHandles::Published { fences: Some(handles), .. } => {
+            match adapter.fences.resolve(handles) {
+                Ok(fences) => Ok(SignalReport::Fences(fences)),
+                // spec: NF-122
+                // spec: NF-123
+                Err(unknown) => Err(BugCheck::UnknownFence(unknown.0)),
+            }
+        }
+    }
+}
+
+// spec: NF-232
+fn queues(adapter: &Adapter, handles: &[DriverHandle]) -> Result<SignalReport, BugCheck> {
+    let table = adapter.hw_queues.lock();
+    let find =
+        |handle: &DriverHandle| table.of_driver(*handle).ok_or(BugCheck::UnknownQueue(handle.0));
+    handles.iter().map(find).collect::<Result<_, _>>().map(SignalReport::Queues)
+}
+
+/// The part at dispatch level of DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED; returns whether any waiter
+/// was released.
+pub(super) fn serve(adapter: &Adapter, level: &Dispatch, report: &SignalReport) -> bool {
+    let (fences, reader) = (&adapter.fences, &adapter.log_reader);
+    match report {
+        SignalReport::Fences(named) => {
+            let released = signaled::wake_named(named);
+            read_times(adapter, level, named);
+            released
+        }
+        SignalReport::AnyFence => signaled::scan_native(fences),
+        SignalReport::Queues(queues) => {
+            let live: Vec<_> = queues.iter().filter_map(Weak::upgrade).collect();
+            signaled::read_and_wake(reader, level, &logged(&live))
+        }
+        SignalReport::AnyQueue { engine } => {
+            let queues = adapter.hw_queues_of(|queue| queue.engine() == *engine);
+            let released = signaled::read_and_wake(reader, level, &logged(&queues));
+            signaled::scan_cross_adapter(fences) | released
+        }
+    }
+}
+
+fn logged(queues: &[Arc<HwQueue>]) -> Vec<&dyn LoggedQueue> {
+    queues.iter().map(|queue| &**queue as &dyn LoggedQueue).collect()
+}
+
+/// The interrupt named fences and no queues: the logs of all hardware queues of their devices have
+/// the times. Only the timeline needs those.
+// spec: NF-220
+fn read_times(adapter: &Adapter, level: &Dispatch, fences: &[Arc<Fence>]) {
+    if adapter.platform.tracing() {
+        let of_fences = |q: &HwQueue| fences.iter().any(|f| f.is_open_on(q.device.os_handle));
+        let queues = adapter.hw_queues_of(of_fences);
+        adapter.log_reader.read_for_timeline(level, &logged(&queues));
+    }
+}

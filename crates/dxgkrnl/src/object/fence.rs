@@ -1,0 +1,53 @@
+//! An instance of a fence as an object of its process: with its device and its handle.
+
+use crate::device::Device;
+use crate::fence::{CreateFence, Instance, InstanceOwner, sharing};
+use crate::memory::Affinity;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+use tidegate_calls::{Handle, NtHandle, Status, SyncObjectFlags};
+
+/// An instance of a fence.
+pub(crate) struct FenceObject {
+    /// Closed before its device.
+    instance: Instance,
+    /// The handle of its process by which it is entered, once it is.
+    pub(crate) handle: OnceLock<Handle>,
+    pub(crate) device: Arc<Device>,
+}
+
+impl FenceObject {
+    /// Creates a fence and its creator's instance.
+    pub(crate) fn create(
+        device: &Arc<Device>,
+        args: &CreateFence<'_>,
+    ) -> Result<FenceObject, Status> {
+        let instance = Instance::create(&device.adapter.fences, &owner(device), args)?;
+        Ok(FenceObject { instance, handle: OnceLock::new(), device: device.clone() })
+    }
+
+    /// Opens a fence by an NT handle; `native` tells which of the two calls it is.
+    pub(crate) fn open(
+        device: &Arc<Device>,
+        nt_handle: &NtHandle,
+        flags: SyncObjectFlags,
+        native: bool,
+        affinity: Affinity,
+    ) -> Result<FenceObject, Status> {
+        let (fences, owner) = (&device.adapter.fences, owner(device));
+        let instance = sharing::open(fences, &owner, nt_handle, flags, native, affinity)?;
+        Ok(FenceObject { instance, handle: OnceLock::new(), device: device.clone() })
+    }
+}
+
+fn owner(device: &Arc<Device>) -> InstanceOwner<'_> {
+    InstanceOwner { device: device.os_handle, driver: device.driver, pool: &device.fence_pool }
+}
+
+impl Deref for FenceObject {
+    type Target = Instance;
+
+    fn deref(&self) -> &Instance {
+        &self.instance
+    }
+}

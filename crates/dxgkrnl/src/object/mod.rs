@@ -1,0 +1,5 @@
+//! The objects that processes hold by handle.
+
+mod fence;
+
+pub(crate) use fence::FenceObject;
