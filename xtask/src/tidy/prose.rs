@@ -54,11 +54,8 @@ const NOT_YET: &[&str] = &[
     "crates/tidegate",
     "crates/trace",
     "crates/workload",
-    "decisions",
     "docs",
     "fuzz",
-    "spec",
-    "workloads",
     "xtask",
 ];
 const FOLDERS: &[&str] = &["crates", "fuzz", "xtask", "docs", "decisions", "spec", "workloads"];
