@@ -21,23 +21,16 @@
 
 pub mod adapter;
 mod config;
-mod context;
-mod device;
 mod display;
-mod doorbell;
 mod driver;
 pub mod error;
 mod fence;
-mod handle;
-mod hwqueue;
 mod interrupt;
 mod lock_order;
 mod memory;
 mod object;
-mod objects;
 mod page_fault;
 mod power;
-mod process;
 mod recovery;
 mod registry;
 mod removal;
@@ -46,8 +39,11 @@ mod scheduling;
 mod stats;
 mod supervisor;
 mod suspend;
-mod teardown;
 mod timer;
+
+// For the time being: rooms that name these modules by their former places.
+use object::hw_queue as hwqueue;
+use object::{context, device, doorbell, process};
 
 pub use adapter::Adapter;
 pub use config::{

@@ -5,7 +5,7 @@ use crate::adapter::Adapter;
 use crate::fence::Fence;
 use crate::fence::storage::FencePool;
 use crate::memory::{AddressSpace, context_allocation};
-use crate::objects::MonitoredFences;
+use crate::object::object_table::MonitoredFences;
 use crate::process::HandleLookup;
 use crate::stats::Count;
 use std::sync::Arc;

@@ -14,8 +14,8 @@ use crate::fence::{CreateFence, Fence, FenceTarget};
 use crate::hwqueue::HwQueue;
 use crate::memory::{AddressSpace, Affinity, AllocationObject, PagingQueue, cpu_va};
 use crate::object::FenceObject;
-use crate::objects::{MonitoredFences, Objects};
-use crate::teardown::Left;
+use crate::object::object_table::{MonitoredFences, Objects};
+use crate::object::teardown::Left;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{
     CurrentValueView, FenceInstance, FenceValue, Handle, OpenSyncObject, ReadOnly, SignalFlags,

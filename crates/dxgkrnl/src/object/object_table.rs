@@ -6,7 +6,7 @@
 //! objects. Called under the table's lock.
 
 use crate::fence::Fence;
-use crate::handle::HandleTable;
+use crate::object::handle_table::HandleTable;
 use crate::process::Object;
 use std::sync::Arc;
 use tidegate_calls::Handle;
