@@ -7,7 +7,7 @@ use std::str::FromStr;
 macro_rules! granularity {
     ($(#[$meta:meta])* $name:ident, $kind:literal: $($(#[$doc:meta])* $variant:ident = $number:literal $text:literal,)*) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u32)]
         pub enum $name {
             $($(#[$doc])* $variant = $number,)*
@@ -50,6 +50,7 @@ granularity! {
     #[doc(alias = "D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY")]
     GraphicsPreemption, "graphics":
     /// Nothing is stopped; packets that are queued on the engine run, too.
+    #[default]
     None = 0 "none",
     /// The packet that runs ends; those behind it are held back.
     DmaBuffer = 100 "dma-buffer",
@@ -69,6 +70,7 @@ granularity! {
     #[doc(alias = "D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY")]
     ComputePreemption, "compute":
     /// Nothing is stopped; packets that are queued on the engine run, too.
+    #[default]
     None = 0 "none",
     /// The packet that runs ends; those behind it are held back.
     DmaBuffer = 100 "dma-buffer",

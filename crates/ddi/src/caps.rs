@@ -1,10 +1,10 @@
-//! Owns what a driver declares: scheduling caps, nodes, native fence caps, user-mode submission
-//! caps. The caps of a feature are a query of their own, which is made only when the feature is
-//! declared.
+//! What a driver declares: scheduling caps, nodes, native fence caps, user-mode submission caps. The
+//! caps of a feature are a query of their own, which is made only when the feature is declared.
 
 use crate::display::DisplayCaps;
-use crate::preemption::PreemptionCaps;
-use std::fmt;
+use crate::engine::EngineId;
+use crate::peer::PeerSignalCaps;
+use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
 
 bitflags::bitflags! {
     /// DXGK_VIDSCHCAPS.
@@ -115,8 +115,8 @@ pub struct UserModeSubmissionCaps {
     pub secondary_doorbell_size_bytes: Option<u32>,
 }
 
-/// DXGK_QUERYADAPTERINFOTYPE: the numbers under which DxgkDdiQueryAdapterInfo is asked. Each is an
-/// entry of [`crate::Driver`] here.
+/// DXGK_QUERYADAPTERINFOTYPE: the types of DxgkDdiQueryAdapterInfo. Here each is an entry of
+/// its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum AdapterInfoType {
@@ -129,28 +129,17 @@ pub enum AdapterInfoType {
     UserModeSubmissionCaps = 38,
 }
 
-/// An engine: a node of a physical adapter. Where one physical adapter is all there is, its ordinal
-/// is 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EngineId {
-    /// NodeOrdinal.
-    pub node_ordinal: u32,
-    /// EngineOrdinal: which physical adapter.
-    pub engine_ordinal: u32,
-}
-
-impl fmt::Display for EngineId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "node {}", self.node_ordinal)?;
-        match self.engine_ordinal {
-            0 => Ok(()),
-            other => write!(f, " of physical adapter {other}"),
-        }
-    }
+/// D3DKMDT_PREEMPTION_CAPS: the coarsest granularity over all engines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PreemptionCaps {
+    /// GraphicsPreemptionGranularity
+    pub graphics: GraphicsPreemption,
+    /// ComputePreemptionGranularity
+    pub compute: ComputePreemption,
 }
 
 /// What DxgkDdiQueryAdapterInfo(DRIVERCAPS) and DxgkDdiGetNodeMetadata report.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdapterCaps {
     /// A name for people.
     pub description: String,
@@ -186,7 +175,7 @@ pub struct AdapterCaps {
     /// at the moment of the look.
     pub fence_history: bool,
     /// What it can do with other adapters of its kind. Ours.
-    pub peer_signal: crate::peer::PeerSignalCaps,
+    pub peer_signal: PeerSignalCaps,
     /// DXGK_GPUMMUCAPS::CacheCoherentMemorySupported: page table entries may ask for accesses that
     /// are coherent with the CPUs' caches. Without it the kernel keeps what engines reach out of
     /// those caches.
@@ -197,20 +186,23 @@ pub struct AdapterCaps {
 }
 
 impl AdapterCaps {
-    /// How many engines there are.
+    /// Returns how many engines there are.
     pub fn engine_count(&self) -> u32 {
         self.nodes.len() as u32 * self.physical_adapters
     }
 
-    /// The number of an engine among all, the nodes of physical adapter 0 first; `None` for one
-    /// that is not there.
-    pub fn engine_number(&self, engine: EngineId) -> Option<u32> {
-        let nodes = self.nodes.len() as u32;
-        let there = engine.node_ordinal < nodes && engine.engine_ordinal < self.physical_adapters;
-        there.then(|| engine.engine_ordinal * nodes + engine.node_ordinal)
+    /// Returns all engines in order.
+    pub fn engines(&self) -> impl Iterator<Item = EngineId> + Clone + use<> {
+        EngineId::all(self.nodes.len() as u32, self.physical_adapters)
     }
 
-    /// The engine with this number.
+    /// Returns the number of an engine among all, the nodes of physical adapter 0 first; `None` for
+    /// an engine that the adapter lacks.
+    pub fn engine_number(&self, engine: EngineId) -> Option<u32> {
+        engine.number(self.nodes.len() as u32, self.physical_adapters)
+    }
+
+    /// Returns the engine with this number.
     pub fn engine(&self, number: u32) -> EngineId {
         let nodes = self.nodes.len() as u32;
         EngineId { node_ordinal: number % nodes, engine_ordinal: number / nodes }

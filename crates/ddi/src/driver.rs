@@ -1,21 +1,22 @@
-//! The two sides of the contract: [`Driver`] and [`Callbacks`].
+//! What the kernel calls: [`Driver`] with its groups of entries.
 //!
-//! A driver stands behind one adapter. Calls are grouped as in DRIVER_INITIALIZATION_DATA; each
-//! says its level by its token and when the kernel calls it.
+//! One table names each entry once (see `table.rs` for its form). A driver writes the entries of
+//! [`Driver`] and those of the groups that it has. The kernel calls every entry as a method of
+//! `dyn Driver`. Each entry names the level at which the kernel calls it by its first argument.
+//! Entries without the prefix of published names are ours.
 
-use crate::caps::{AdapterCaps, EngineId, NativeFenceCaps, UserModeSubmissionCaps};
+use crate::callbacks::{InterruptService, StartInfo};
+use crate::caps::{AdapterCaps, AdapterInfoType, NativeFenceCaps, UserModeSubmissionCaps};
 use crate::display::SetVidPnSourceAddress;
-use crate::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell, DisconnectReason};
-use crate::entries::OptionalEntries;
+use crate::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
+use crate::engine::EngineId;
 use crate::feature::{
-    DriverFeatureTable, FeatureInterface, FeatureSupport, QueryFeatureInterface,
-    QueryFeatureSupport,
+    DriverFeatureTable, FeatureId, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport,
 };
 use crate::fence::{
     CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer,
     UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
 };
-use crate::interrupt::InterruptData;
 use crate::interrupt::InterruptType;
 use crate::memory::{
     AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation,
@@ -24,563 +25,485 @@ use crate::memory::{
 use crate::patch::{Patch, PatchLocation, Render, SubmitCommandPhysical};
 use crate::peer::{LinkNativeFence, PeerDoorbell};
 use crate::power::{ComponentState, DevicePowerState, PowerAction};
-use crate::preemption::{
-    CancelCommand, ContextAllocation, CreateContextAllocation, PreemptCommand,
-};
+use crate::preemption::{CancelCommand, PreemptCommand};
 use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
 };
+use crate::record::{
+    DoorbellCreation, FenceStorage, FenceUpdate, LogBuffer, PageTableUpdate, Paging, Patched,
+    Rendered,
+};
 use crate::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
-use crate::timeout::{DebugReason, EngineStatus, HwContextLoss};
-use crate::{DdiVersion, Dirql, Dispatch, DriverHandle, OsHandle, Passive, Status};
+use crate::table::{
+    ddi_table, declare_entries, enter_entries, forward_entries, list_entries, number_entries,
+    reach_entries, recorded,
+};
+use crate::timeout::{DebugReason, EngineStatus};
+use crate::{DdiVersion, Dirql, Dispatch, DriverHandle, Passive, Status};
+use std::fmt;
 use std::sync::Arc;
-use tidegate_platform::PhysicalMemory;
 
-/// What the kernel gives a driver at start (DXGKRNL_INTERFACE).
-#[derive(Clone)]
-pub struct StartInfo {
-    /// The driver's way back into the kernel.
-    pub callbacks: Arc<dyn Callbacks>,
-    /// What the kernel has enabled: the service DxgkServicesFeature, which a driver may use from
-    /// StartDevice on.
-    pub features: Arc<dyn FeatureInterface>,
-    /// System memory, for the driver's own rings.
-    pub system_memory: PhysicalMemory,
-}
+ddi_table! {
+/// A kernel-mode driver of one adapter. The entries here are those that every driver has; further
+/// entries stand in groups, and a driver has all entries of a group or none. An adapter whose
+/// driver declares a capability without the group that the capability needs does not start.
+trait Driver {
+    /// Starts the hardware. The driver may use its hardware from this call on.
+    StartDevice "DxgkDdiStartDevice"
+    fn start_device(&self, level: &Passive, start: StartInfo => ()) -> Result<(), Status>;
 
-/// A kernel-mode driver, as the kernel calls it.
-pub trait Driver: Send + Sync {
-    /// The version of the contract that the driver is written for. Entries of a later one are never
-    /// called.
-    #[doc(alias = "DRIVER_INITIALIZATION_DATA")]
-    fn ddi_version(&self) -> DdiVersion;
-
-    /// The optional entries that the driver has; none by default. An adapter whose driver declares
-    /// a capability without the entries that the capability needs does not start.
-    #[doc(alias = "DRIVER_INITIALIZATION_DATA")]
-    fn optional_entries(&self) -> OptionalEntries {
-        OptionalEntries::empty()
-    }
-
-    /// Before [`Driver::start_device`], once for each feature that the kernel knows: what the
-    /// driver supports. The hardware is not to be touched yet.
-    #[doc(alias = "DXGKDDI_QUERYFEATURESUPPORT")]
-    fn query_feature_support(&self, level: &Passive, args: QueryFeatureSupport) -> FeatureSupport;
-
-    /// After [`Driver::start_device`], once for each enabled feature: the driver's table. At the
-    /// negotiated version and with room for the table this must succeed; the statuses are those of
-    /// [`FeatureInterface::query_feature_interface`].
-    #[doc(alias = "DXGKDDI_QUERYFEATUREINTERFACE")]
-    fn query_feature_interface(
-        &self,
-        level: &Passive,
-        args: QueryFeatureInterface,
-    ) -> Result<DriverFeatureTable, Status>;
-
-    /// The driver may talk to its hardware from now on.
-    #[doc(alias = "DxgkDdiStartDevice")]
-    fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status>;
-
-    /// Last call.
-    #[doc(alias = "DxgkDdiStopDevice")]
+    /// Stops the hardware. The last call.
+    StopDevice "DxgkDdiStopDevice"
     fn stop_device(&self, level: &Passive);
 
-    /// After [`Driver::start_device`]: what the adapter can do.
-    #[doc(alias = "DxgkDdiQueryAdapterInfo")]
+    /// Returns what the adapter can do. Called after [`Driver::start_device`].
+    #[doc(alias = "DXGKQAITYPE_DRIVERCAPS")]
+    QueryAdapterCaps "DxgkDdiQueryAdapterInfo"
     fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps;
 
-    /// DxgkDdiQueryAdapterInfo(NATIVE_FENCE_CAPS), only when native fences are enabled and
-    /// declared.
-    #[doc(alias = "DXGKQAITYPE_NATIVE_FENCE_CAPS")]
-    fn query_native_fence_caps(&self, level: &Passive) -> NativeFenceCaps;
-
-    /// DxgkDdiQueryAdapterInfo(USERMODESUBMISSION_CAPS), only when user-mode submission is enabled
-    /// and a node declares it.
-    #[doc(alias = "DXGKQAITYPE_USERMODESUBMISSION_CAPS")]
-    fn query_user_mode_submission_caps(&self, level: &Passive) -> UserModeSubmissionCaps;
-
-    /// The shape of the page tables that [`Driver::update_page_table`] writes.
+    /// Returns the shape of the page tables that [`Driver::update_page_table`] writes.
     #[doc(alias = "DXGK_GPUMMUCAPS")]
+    PageTableShape "DxgkDdiQueryAdapterInfo"
     fn page_table_shape(&self, level: &Passive) -> PageTableShape;
 
-    /// The adapter's local memory segments.
+    /// Returns the adapter's segments of local memory.
     #[doc(alias = "DXGKQAITYPE_QUERYSEGMENT4")]
+    QuerySegments "DxgkDdiQueryAdapterInfo"
     fn query_segments(&self, level: &Passive) -> Vec<Segment>;
 
-    /// Writes page table entries in the driver's format and forgets cached translations of them.
-    #[doc(alias = "DxgkDdiBuildPagingBuffer")]
-    fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status>;
+    /// Writes page table entries in the driver's format and invalidates cached translations of
+    /// them.
+    #[doc(alias = "DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE")]
+    UpdatePageTable "DxgkDdiBuildPagingBuffer"
+    fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_> => PageTableUpdate)
+        -> Result<(), Status>;
 
-    /// Where a standard allocation may stand. NOT_SUPPORTED: the driver offers no segment for it.
-    #[doc(alias = "DxgkDdiGetStandardAllocationDriverData")]
-    fn get_standard_allocation_driver_data(
-        &self,
-        level: &Passive,
-        args: StandardAllocation<'_>,
-    ) -> Result<AllocationSegments, Status>;
-
-    /// Moves memory, writes the commands that move it, or tells that it was moved.
-    #[doc(alias = "DxgkDdiBuildPagingBuffer")]
-    fn build_paging_buffer(
-        &self,
-        level: &Passive,
-        operation: PagingOperation<'_>,
-    ) -> Result<(), Status>;
+    /// Moves memory, writes the commands that move it, or reports that it was moved.
+    BuildPagingBuffer "DxgkDdiBuildPagingBuffer"
+    fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_> => Paging)
+        -> Result<(), Status>;
 
     /// Names a process's root page table.
-    #[doc(alias = "DxgkDdiSetRootPageTable")]
+    SetRootPageTable "DxgkDdiSetRootPageTable"
     fn set_root_page_table(&self, level: &Passive, args: SetRootPageTable) -> Result<(), Status>;
 
-    /// A process opens the adapter.
-    #[doc(alias = "DxgkDdiCreateDevice")]
+    /// Creates a device: a process opens the adapter.
+    CreateDevice "DxgkDdiCreateDevice"
     fn create_device(&self, level: &Passive, args: CreateDevice) -> Result<DriverHandle, Status>;
 
-    /// After all its contexts are gone.
-    #[doc(alias = "DxgkDdiDestroyDevice")]
+    /// Destroys a device. Called after all its contexts are destroyed.
+    DestroyDevice "DxgkDdiDestroyDevice"
     fn destroy_device(&self, level: &Passive, device: DriverHandle);
 
-    /// A context, for packets or for hardware queues. Created resumed.
-    #[doc(alias = "DxgkDdiCreateContext")]
+    /// Creates a context, for packets or for hardware queues. It is created resumed.
     #[doc(alias = "DxgkDdiCreateHwContext")]
+    CreateContext "DxgkDdiCreateContext"
     fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status>;
 
-    /// After its work and its queues are gone.
-    #[doc(alias = "DxgkDdiDestroyContext")]
+    /// Destroys a context. Called after its work and its queues are gone.
     #[doc(alias = "DxgkDdiDestroyHwContext")]
+    DestroyContext "DxgkDdiDestroyContext"
     fn destroy_context(&self, level: &Passive, context: DriverHandle);
 
-    /// Takes all hardware queues of the context off the run list. `Ok(true)`: suspended already;
-    /// `Ok(false)`: pending, and [`InterruptData::SuspendContextCompleted`] with this fence will
-    /// say when. Fences rise with each call for a context: a request may be followed by a resume
-    /// and another one before it is complete.
-    #[doc(alias = "DxgkDdiSuspendContext")]
-    fn suspend_context(
-        &self,
-        level: &Passive,
-        context: DriverHandle,
-        suspend_fence: u64,
-    ) -> Result<bool, Status>;
+    /// Submits one DMA packet to a node. Packets of a node complete in order of submission.
+    SubmitCommandVirtual "DxgkDdiSubmitCommandVirtual"
+    fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual)
+        -> Result<(), Status>;
 
-    /// Puts them back.
-    #[doc(alias = "DxgkDdiResumeContext")]
-    fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status>;
-
-    /// Right after the adapter's start, where hardware scheduling is in use: what holds for each
-    /// band. NOT_SUPPORTED from a driver whose hardware knows no bands.
-    #[doc(alias = "DxgkDdiSetupPriorityBands")]
-    fn setup_priority_bands(
-        &self,
-        _level: &Passive,
-        _args: SetupPriorityBands,
-    ) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// Where a hardware context stands among others, whenever that changes. It begins in NORMAL,
-    /// with all else 0.
-    #[doc(alias = "DxgkDdiSetContextSchedulingProperties")]
-    fn set_context_scheduling_properties(
-        &self,
-        _level: &Passive,
-        _args: SetContextSchedulingProperties,
-    ) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// One DMA packet for a node. Packets of a node complete in order of submission.
-    #[doc(alias = "DxgkDdiSubmitCommandVirtual")]
-    fn submit_command_virtual(
-        &self,
-        level: &Dispatch,
-        args: SubmitCommandVirtual,
-    ) -> Result<(), Status>;
-
-    /// Checks commands of a process and writes the DMA buffer that does what they say, in the
-    /// driver's own format, with no address in it: returns where addresses go. INVALID_PARAMETER
-    /// for commands that make no sense or reach beyond the allocations that are listed;
-    /// GRAPHICS_INSUFFICIENT_DMA_BUFFER when the buffer is too small.
-    // spec: PRE-034
-    #[doc(alias = "DxgkDdiRender")]
-    fn render(&self, _level: &Passive, _args: Render<'_>) -> Result<Vec<PatchLocation>, Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// Patches the addresses of a part that is submitted next. Nothing else of the buffer changes:
-    /// linked adapters may run it.
-    #[doc(alias = "DxgkDdiPatch")]
-    fn patch(&self, _level: &Passive, _args: Patch<'_>) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// One DMA packet with physical addresses. Otherwise as [`Driver::submit_command_virtual`].
-    #[doc(alias = "DxgkDdiSubmitCommand")]
-    fn submit_command(
-        &self,
-        _level: &Dispatch,
-        _args: SubmitCommandPhysical,
-    ) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// A hardware queue in a context.
-    #[doc(alias = "DxgkDdiCreateHwQueue")]
-    fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue)
-    -> Result<DriverHandle, Status>;
-
-    /// No GPU reference may remain.
-    #[doc(alias = "DxgkDdiDestroyHwQueue")]
-    fn destroy_hw_queue(&self, level: &Passive, hw_queue: DriverHandle);
-
-    /// One command buffer for a kernel-mode hardware queue. Not called twice at once for one queue.
-    #[doc(alias = "DxgkDdiSubmitCommandToHwQueue")]
-    fn submit_command_to_hw_queue(
-        &self,
-        level: &Dispatch,
-        args: SubmitCommandToHwQueue,
-    ) -> Result<(), Status>;
-
-    // spec: NF-078, NF-079
-    /// A native fence, once per adapter. Returns the driver's global handle and the private data to
-    /// give back.
-    #[doc(alias = "DxgkDdiCreateNativeFence")]
-    fn create_native_fence(
-        &self,
-        level: &Passive,
-        args: CreateNativeFence,
-    ) -> Result<(DriverHandle, [u8; 64]), Status>;
-
-    /// An instance of a native fence: right after creation for the creator, and once per opening
-    /// device.
-    #[doc(alias = "DxgkDdiOpenNativeFence")]
-    fn open_native_fence(
-        &self,
-        level: &Passive,
-        args: OpenNativeFence,
-    ) -> Result<DriverHandle, Status>;
-
-    /// An instance dies.
-    #[doc(alias = "DxgkDdiCloseNativeFence")]
-    fn close_native_fence(&self, level: &Passive, local: DriverHandle);
-
-    /// The last instance is closed; the kernel frees the storage after this.
-    #[doc(alias = "DxgkDdiDestroyNativeFence")]
-    fn destroy_native_fence(&self, level: &Passive, global: DriverHandle);
-
-    /// The smallest value that a CPU waiter waits for has changed. When this returns, any
-    /// CurrentValue that any processor reads was written by an agent that had seen the new
-    /// MonitoredValue.
-    #[doc(alias = "DxgkDdiUpdateMonitoredValues")]
-    // spec: NF-132
-    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue<'_>]);
-
-    /// A CPU signal, a propagation from another adapter, or a device in error.
-    #[doc(alias = "DxgkDdiUpdateCurrentValuesFromCpu")]
-    // spec: NF-133
-    fn update_current_values_from_cpu(
-        &self,
-        level: &Dispatch,
-        fences: &[UpdateCurrentValue<'_>],
-        mode: UpdateCurrentMode,
-    );
-
-    /// The adapter's common doorbell, for other adapters' drivers. Asked for only when the caps
-    /// declare it.
-    fn common_doorbell(&self, _level: &Passive) -> Result<PeerDoorbell, Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// Another adapter's common doorbell, under the number by which [`LinkNativeFence`] names that
-    /// adapter. NOT_SUPPORTED when the hardware cannot write to it: then the kernel propagates
-    /// signals between the two.
-    fn connect_peer(
-        &self,
-        _level: &Passive,
-        _peer: u32,
-        _doorbell: PeerDoorbell,
-    ) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// Which other adapters have a fence open. When this returns, the GPU tells them of every
-    /// signal that it stores from now on, and acts on what they tell it.
-    fn link_native_fence(&self, _level: &Passive, _args: LinkNativeFence) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// Where a hardware queue's log is now. The new place is in use when this returns.
-    #[doc(alias = "DxgkDdiSetNativeFenceLogBuffer")]
-    fn set_native_fence_log_buffer(&self, level: &Dispatch, args: SetNativeFenceLogBuffer);
-
-    /// How the times in fence logs relate to the CPU's clock.
-    #[doc(alias = "DxgkDdiCalibrateGpuClock")]
-    fn calibrate_gpu_clock(&self, level: &Dispatch, node_ordinal: u32) -> GpuClockCalibration;
-
-    /// Before the kernel reads log entries: the driver supplies the barrier between entries and
-    /// index, for all logs of each named queue.
-    #[doc(alias = "DxgkDdiUpdateNativeFenceLogs")]
-    fn update_native_fence_logs(&self, level: &Dispatch, hw_queues: &[DriverHandle]);
-
-    /// A doorbell object. Must not assign a physical doorbell yet.
-    #[doc(alias = "DxgkDdiCreateDoorbell")]
-    fn create_doorbell(
-        &self,
-        level: &Passive,
-        args: &mut CreateDoorbell,
-    ) -> Result<DriverHandle, Status>;
-
-    /// Gives the doorbell hardware, taking it from another one if it must (see
-    /// [`Callbacks::disconnect_doorbell`]). Fails only when the GPU is lost or stopped.
-    #[doc(alias = "DxgkDdiConnectDoorbell")]
-    fn connect_doorbell(
-        &self,
-        level: &Passive,
-        doorbell: DriverHandle,
-        flags: ConnectDoorbellFlags,
-    ) -> Result<ConnectedDoorbell, Status>;
-
-    /// Takes the hardware away. The object stays.
-    #[doc(alias = "DxgkDdiDisconnectDoorbell")]
-    fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle);
-
-    /// Frees the object, disconnecting it if needed.
-    #[doc(alias = "DxgkDdiDestroyDoorbell")]
-    fn destroy_doorbell(&self, level: &Passive, doorbell: DriverHandle);
-
-    /// New work stands in the ring of this queue: from a client whose status is CONNECTED_NOTIFY,
-    /// or from the kernel after a disconnect that may have lost a ring.
-    #[doc(alias = "DxgkDdiNotifyWorkSubmission")]
-    fn notify_work_submission(&self, level: &Passive, hw_queue: DriverHandle);
-
-    /// Gives the adapter power or takes it. Before D3 every hardware context is suspended and every
-    /// doorbell disconnected; until D0 no other call is made. D0 must succeed. D3 may be refused
-    /// when the action is none and there is work.
-    #[doc(alias = "DxgkDdiSetPowerState")]
-    fn set_power_state(
-        &self,
-        _level: &Passive,
-        _state: DevicePowerState,
-        _action: PowerAction,
-    ) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// Gives an engine power or takes it; it runs nothing in F1. `component` is the engine's number
-    /// ([`AdapterCaps::engine_number`]). F0 must succeed. F1 is refused when there is work: the
-    /// kernel does not know of all that user-mode queues have.
-    #[doc(alias = "DxgkDdiSetPowerComponentFState")]
-    fn set_power_component_f_state(
-        &self,
-        _level: &Dispatch,
-        _component: u32,
-        _state: ComponentState,
-    ) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// Asks for all packets of an engine that are not complete. Answered by
-    /// [`InterruptData::DmaPreempted`]; when everything is complete and reported, by the driver
-    /// itself.
-    #[doc(alias = "DxgkDdiPreemptCommand")]
-    fn preempt_command(&self, _level: &Dispatch, _args: PreemptCommand) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// A packet that the driver was never given is given up. Only with
-    /// [`crate::VidSchCaps::CANCEL_COMMAND_AWARE`].
-    #[doc(alias = "DxgkDdiCancelCommand")]
-    fn cancel_command(&self, _level: &Dispatch, _args: CancelCommand) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// The last packet of an engine that is complete, reported or not: asked near a timeout, for
-    /// interrupts get lost.
-    #[doc(alias = "DxgkDdiQueryCurrentFence")]
-    fn query_current_fence(&self, _level: &Dispatch, _engine: EngineId) -> Result<u32, Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// The nodes that a reset of this engine resets too, bit by bit, its own among them. Asked
-    /// before each reset.
-    #[doc(alias = "DxgkDdiQueryDependentEngineGroup")]
-    fn query_dependent_engine_group(
-        &self,
-        _level: &Passive,
-        _engine: EngineId,
-    ) -> Result<u64, Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// Whether an engine takes part.
-    #[doc(alias = "DxgkDdiQueryEngineStatus")]
-    fn query_engine_status(
-        &self,
-        _level: &Passive,
-        _engine: EngineId,
-    ) -> Result<EngineStatus, Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// Resets an engine: on return nothing is on it and it takes new packets. Returns the id of the
-    /// packet that was cut off, or, when there was none any more, of the last complete one
-    /// (LastAbortedFenceId). A failure leads to a reset of the adapter.
-    #[doc(alias = "DxgkDdiResetEngine")]
-    fn reset_engine(&self, _level: &Passive, _engine: EngineId) -> Result<u32, Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// The adapter is reset: nothing runs on it when this returns, and the driver touches no
-    /// allocation until [`Driver::restart_from_timeout`].
-    #[doc(alias = "DxgkDdiResetFromTimeout")]
-    fn reset_from_timeout(&self, _level: &Passive) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// The kernel has cleaned up after a reset of the adapter: it is used again.
-    #[doc(alias = "DxgkDdiRestartFromTimeout")]
-    fn restart_from_timeout(&self, _level: &Passive) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// Resets the engine of hardware queues. The driver names each context that lost work by
-    /// [`Callbacks::invalidate_hw_context`]; the engine runs nothing until
-    /// [`Driver::resume_hw_engine`].
-    #[doc(alias = "DxgkDdiResetHwEngine")]
-    fn reset_hw_engine(&self, _level: &Passive, _engine: EngineId) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// The engine goes on after a reset.
-    #[doc(alias = "DxgkDdiResumeHwEngine")]
-    fn resume_hw_engine(&self, _level: &Passive, _engine: EngineId) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// What the driver can say about the state that a recovery finds, in words; at most 4 KiB are
-    /// kept.
-    #[doc(alias = "DxgkDdiCollectDbgInfo")]
-    fn collect_debug_info(
-        &self,
-        _level: &Passive,
-        _engine: Option<EngineId>,
-        _reason: DebugReason,
-    ) -> Result<String, Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// Shows another surface from the next vertical sync on: a memory-mapped flip. The surface
-    /// before stays on the screen until an interrupt says that this one was latched. Called with
-    /// the interrupt lock held, so that no vertical sync is reported meanwhile.
-    #[doc(alias = "DxgkDdiSetVidPnSourceAddress")]
-    fn set_vid_pn_source_address(
-        &self,
-        _level: &Dirql<'_>,
-        _args: SetVidPnSourceAddress,
-    ) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// Makes a source visible, or dark: when that is done the display reads no surface, and none is
-    /// waited for to be latched.
-    #[doc(alias = "DxgkDdiSetVidPnSourceVisibility")]
-    fn set_vid_pn_source_visibility(
-        &self,
-        _level: &Passive,
-        _vid_pn_source_id: u32,
-        _visible: bool,
-    ) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// Turns a kind of interrupt on or off: [`InterruptType::CrtcVsync`] is the only one that is
-    /// asked for.
-    #[doc(alias = "DxgkDdiControlInterrupt")]
-    fn control_interrupt(
-        &self,
-        _level: &Passive,
-        _interrupt_type: InterruptType,
-        _enable: bool,
-    ) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
-    }
-
-    /// The line went up. Reads and clears the cause, reports with [`Callbacks::notify_interrupt`],
-    /// asks for the deferred routine with [`Callbacks::queue_dpc`]. Returns whether the interrupt
-    /// was the adapter's.
-    #[doc(alias = "DxgkDdiInterruptRoutine")]
+    /// Serves the interrupt line. Reads and clears the cause, reports with
+    /// [`crate::Callbacks::notify_interrupt`] and requests the DPC with [`crate::Callbacks::queue_dpc`]. Returns
+    /// whether the interrupt was the adapter's.
+    InterruptRoutine "DxgkDdiInterruptRoutine"
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool;
 
-    /// The deferred routine. Calls [`Callbacks::notify_dpc`].
-    #[doc(alias = "DxgkDdiDpcRoutine")]
+    /// Runs the DPC. Calls [`crate::Callbacks::notify_dpc`].
+    DpcRoutine "DxgkDdiDpcRoutine"
     fn dpc_routine(&self, level: &Dispatch);
 
-    /// Connects the driver's hardware to the kernel's interrupt dispatch; the kernel calls it once,
-    /// after start.
-    fn connect_interrupt(&self, level: &Passive, service: Arc<dyn InterruptService>);
+    /// Connects the driver's hardware to the kernel's interrupt dispatch. Called once, after start.
+    ConnectInterrupt "ConnectInterrupt"
+    fn connect_interrupt(&self, level: &Passive, service: Arc<dyn InterruptService> => ());
 }
 
-/// The kernel's interrupt dispatch, as the bus calls it.
-pub trait InterruptService: Send + Sync {
-    /// The line went up.
-    fn raise(&self);
-    /// The raising agent's turn is over.
-    fn turn_ended(&self);
+/// Which features the driver supports.
+#[doc(alias = "DXGKDDI_FEATURE_INTERFACE")]
+trait FeatureDdi = Features, fn features, WDDM_3_2, None;
+{
+    /// Returns what the driver supports of a feature. Called before [`Driver::start_device`], once
+    /// for each feature that the kernel knows. The hardware must not be touched yet.
+    #[doc(alias = "DXGKDDI_QUERYFEATURESUPPORT")]
+    QueryFeatureSupport "DxgkDdiQueryFeatureSupport"
+    fn query_feature_support(&self, level: &Passive, args: QueryFeatureSupport) -> FeatureSupport;
+
+    /// Returns the driver's table of an enabled feature. Called after [`Driver::start_device`],
+    /// once for each. At the negotiated version and with room for the table this must succeed; the
+    /// statuses are those of [`crate::feature::FeatureInterface::query_feature_interface`].
+    #[doc(alias = "DXGKDDI_QUERYFEATUREINTERFACE")]
+    QueryFeatureInterface "DxgkDdiQueryFeatureInterface"
+    fn query_feature_interface(&self, level: &Passive, args: QueryFeatureInterface)
+        -> Result<DriverFeatureTable, Status>;
 }
 
-/// The kernel, as a driver calls it.
-pub trait Callbacks: Send + Sync {
-    /// Reports one interrupt's data.
-    #[doc(alias = "DxgkCbNotifyInterrupt")]
-    fn notify_interrupt(&self, level: &Dirql<'_>, data: InterruptData);
+/// Hardware queues, for nodes with ContextSchedulingSupported.
+trait HwQueueDdi = HwQueues, fn hw_queues, WDDM_2_7, Some(FeatureId::HWSCH);
+{
+    /// Takes all hardware queues of the context off the run list. `Ok(true)`: the context is
+    /// suspended. `Ok(false)`: the suspension is pending, and
+    /// [`crate::InterruptData::SuspendContextCompleted`] with this fence reports its end. Fences rise with
+    /// each call for a context: a resume and another request may follow before this one is
+    /// complete.
+    SuspendContext "DxgkDdiSuspendContext"
+    fn suspend_context(&self, level: &Passive, context: DriverHandle, suspend_fence: u64)
+        -> Result<bool, Status>;
 
-    /// Asks for the deferred routine.
-    #[doc(alias = "DxgkCbQueueDpc")]
-    fn queue_dpc(&self, level: &Dirql<'_>);
+    /// Puts the queues of a suspended context back on the run list.
+    ResumeContext "DxgkDdiResumeContext"
+    fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status>;
 
-    /// From the deferred routine: the scheduler takes what was reported.
-    #[doc(alias = "DxgkCbNotifyDpc")]
-    fn notify_dpc(&self, level: &Dispatch);
+    /// Creates a hardware queue in a context.
+    CreateHwQueue "DxgkDdiCreateHwQueue"
+    fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue)
+        -> Result<DriverHandle, Status>;
 
-    // spec: UMS-068
-    /// Takes a doorbell away from a queue (victimising). Only after it returns may the driver treat
-    /// the physical doorbell as free. INVALID_PARAMETER when the kernel knows no such doorbell for
-    /// that queue; success in every other case, also if it is disconnected already.
-    #[doc(alias = "DxgkCbDisconnectDoorbell")]
-    fn disconnect_doorbell(
-        &self,
-        level: &Passive,
-        hw_queue: OsHandle,
-        doorbell: OsHandle,
-        reason: DisconnectReason,
+    /// Destroys a hardware queue. No GPU reference to it may remain.
+    DestroyHwQueue "DxgkDdiDestroyHwQueue"
+    fn destroy_hw_queue(&self, level: &Passive, hw_queue: DriverHandle);
+
+    /// Submits one command buffer to a kernel-mode hardware queue. Calls for one queue do not
+    /// overlap.
+    SubmitCommandToHwQueue "DxgkDdiSubmitCommandToHwQueue"
+    fn submit_command_to_hw_queue(&self, level: &Dispatch, args: SubmitCommandToHwQueue)
+        -> Result<(), Status>;
+
+    /// Resets the engine of hardware queues. The driver names each context that lost work by
+    /// [`crate::Callbacks::invalidate_hw_context`]; the engine runs nothing until
+    /// [`HwQueueDdi::resume_hw_engine`].
+    ResetHwEngine "DxgkDdiResetHwEngine"
+    fn reset_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status>;
+
+    /// Lets the engine run again after a reset.
+    ResumeHwEngine "DxgkDdiResumeHwEngine"
+    fn resume_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status>;
+}
+
+/// Priorities of hardware contexts, for hardware that knows priority bands.
+trait PriorityBandDdi = PriorityBands, fn priority_bands, WDDM_2_7, Some(FeatureId::HWSCH);
+{
+    /// Sets the rules of each band. Called once, after the adapter's start. NOT_SUPPORTED from
+    /// hardware without bands.
+    SetupPriorityBands "DxgkDdiSetupPriorityBands"
+    fn setup_priority_bands(&self, level: &Passive, args: SetupPriorityBands)
+        -> Result<(), Status>;
+
+    /// Sets the priority of a hardware context among others. A context starts in NORMAL, with all
+    /// other properties 0.
+    SetContextSchedulingProperties "DxgkDdiSetContextSchedulingProperties"
+    fn set_context_scheduling_properties(
+        &self, level: &Passive, args: SetContextSchedulingProperties
     ) -> Result<(), Status>;
+}
 
-    /// Makes memory for the state of a context, or of a device for all its contexts. The kernel
-    /// keeps it over eviction and moves; its first content is built by DxgkDdiBuildPagingBuffer.
-    /// Memory of a device has its content when the call returns, so the call waits for the GPU. It
-    /// must not be made from a reset or a change of power, nor from DxgkDdiCreateDevice, where the
-    /// kernel does not know the device yet.
-    #[doc(alias = "DxgkCbCreateContextAllocation")]
-    fn create_context_allocation(
-        &self,
-        level: &Passive,
-        args: CreateContextAllocation,
-    ) -> Result<ContextAllocation, Status>;
+/// Native fences: objects, storage, updates from the CPU, logs.
+trait NativeFenceDdi = NativeFences, fn native_fences, WDDM_3_2, Some(FeatureId::NATIVE_FENCE);
+{
+    /// Returns the caps of native fences. Called only when native fences are enabled and declared.
+    #[doc(alias = "DXGKQAITYPE_NATIVE_FENCE_CAPS")]
+    QueryNativeFenceCaps "DxgkDdiQueryAdapterInfo"
+    fn query_native_fence_caps(&self, level: &Passive) -> NativeFenceCaps;
 
-    /// Frees it. INVALID_HANDLE when there is none.
-    // spec: PRE-014
-    #[doc(alias = "DxgkCbDestroyContextAllocation")]
-    fn destroy_context_allocation(
-        &self,
-        level: &Passive,
-        allocation: OsHandle,
-    ) -> Result<(), Status>;
+    /// Returns the segments in which fence storage may stand. NOT_SUPPORTED: the driver offers no
+    /// segment for it.
+    GetStandardAllocationDriverData "DxgkDdiGetStandardAllocationDriverData"
+    fn get_standard_allocation_driver_data(
+        &self, level: &Passive, args: StandardAllocation<'_> => FenceStorage
+    ) -> Result<AllocationSegments, Status>;
 
-    /// From [`Driver::reset_hw_engine`]: what the reset did to a context.
-    #[doc(alias = "DxgkCbInvalidateHwContext")]
-    fn invalidate_hw_context(
-        &self,
-        level: &Passive,
-        context: OsHandle,
-        loss: HwContextLoss,
-    ) -> Result<(), Status>;
+    // spec: NF-078, NF-079
+    /// Creates a native fence, once per adapter. Returns the driver's global handle and the private
+    /// data for the user-mode driver.
+    CreateNativeFence "DxgkDdiCreateNativeFence"
+    fn create_native_fence(&self, level: &Passive, args: CreateNativeFence)
+        -> Result<(DriverHandle, [u8; 64]), Status>;
+
+    /// Opens an instance of a native fence: right after creation for the creator, and once per
+    /// opening device.
+    OpenNativeFence "DxgkDdiOpenNativeFence"
+    fn open_native_fence(&self, level: &Passive, args: OpenNativeFence)
+        -> Result<DriverHandle, Status>;
+
+    /// Closes an instance.
+    CloseNativeFence "DxgkDdiCloseNativeFence"
+    fn close_native_fence(&self, level: &Passive, local: DriverHandle);
+
+    /// Destroys a fence. Its last instance is closed; the kernel frees the storage after this.
+    DestroyNativeFence "DxgkDdiDestroyNativeFence"
+    fn destroy_native_fence(&self, level: &Passive, global: DriverHandle);
+
+    /// Publishes the smallest value that a CPU waiter waits for, after it changed. When this
+    /// returns, any CurrentValue that any processor reads was written by an agent that had seen the
+    /// new MonitoredValue.
+    // spec: NF-132
+    UpdateMonitoredValues "DxgkDdiUpdateMonitoredValues"
+    fn update_monitored_values(
+        &self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue<'_>] => Vec<FenceUpdate>
+    );
+
+    /// Changes CurrentValues for a CPU signal, a signal from another adapter, or a device in error.
+    // spec: NF-133
+    UpdateCurrentValuesFromCpu "DxgkDdiUpdateCurrentValuesFromCpu"
+    fn update_current_values_from_cpu(
+        &self, level: &Dispatch, fences: &[UpdateCurrentValue<'_>] => Vec<FenceUpdate>,
+        mode: UpdateCurrentMode
+    );
+
+    /// Sets the place of a hardware queue's log. The new place is in use when this returns.
+    SetNativeFenceLogBuffer "DxgkDdiSetNativeFenceLogBuffer"
+    fn set_native_fence_log_buffer(
+        &self, level: &Dispatch, args: SetNativeFenceLogBuffer => LogBuffer
+    );
+
+    /// Returns how the times in fence logs relate to the CPU's clock.
+    CalibrateGpuClock "DxgkDdiCalibrateGpuClock"
+    fn calibrate_gpu_clock(&self, level: &Dispatch, node_ordinal: u32) -> GpuClockCalibration;
+
+    /// Makes log entries readable: the driver supplies the barrier between entries and index, for
+    /// all logs of each named queue. Called before the kernel reads them.
+    UpdateNativeFenceLogs "DxgkDdiUpdateNativeFenceLogs"
+    fn update_native_fence_logs(
+        &self, level: &Dispatch, hw_queues: &[DriverHandle] => Vec<DriverHandle>
+    );
+}
+
+/// User-mode submission: doorbells.
+trait UserModeSubmissionDdi = UserModeSubmission, fn user_mode_submission, WDDM_3_1,
+    Some(FeatureId::USER_MODE_SUBMISSION);
+{
+    /// Returns the caps of user-mode submission. Called only when it is enabled and a node declares
+    /// it.
+    #[doc(alias = "DXGKQAITYPE_USERMODESUBMISSION_CAPS")]
+    QueryUserModeSubmissionCaps "DxgkDdiQueryAdapterInfo"
+    fn query_user_mode_submission_caps(&self, level: &Passive) -> UserModeSubmissionCaps;
+
+    /// Creates a doorbell object. Must not assign a physical doorbell yet.
+    CreateDoorbell "DxgkDdiCreateDoorbell"
+    fn create_doorbell(&self, level: &Passive, args: &mut CreateDoorbell => DoorbellCreation)
+        -> Result<DriverHandle, Status>;
+
+    /// Gives the doorbell hardware, disconnecting another doorbell if it must (see
+    /// [`crate::Callbacks::disconnect_doorbell`]). Fails only when the GPU is lost or stopped.
+    ConnectDoorbell "DxgkDdiConnectDoorbell"
+    fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle, flags: ConnectDoorbellFlags)
+        -> Result<ConnectedDoorbell, Status>;
+
+    /// Takes the hardware from a doorbell. The object stays.
+    DisconnectDoorbell "DxgkDdiDisconnectDoorbell"
+    fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle);
+
+    /// Destroys the object, disconnecting it if needed.
+    DestroyDoorbell "DxgkDdiDestroyDoorbell"
+    fn destroy_doorbell(&self, level: &Passive, doorbell: DriverHandle);
+
+    /// Reports new work in the ring of a queue: from a client whose status is CONNECTED_NOTIFY, or
+    /// from the kernel after a disconnect that may have lost a ring.
+    NotifyWorkSubmission "DxgkDdiNotifyWorkSubmission"
+    fn notify_work_submission(&self, level: &Passive, hw_queue: DriverHandle);
+}
+
+/// Power of the device and of its engines.
+trait PowerDdi = Power, fn power, WDDM_2_0, None;
+{
+    /// Changes the adapter's power state. Before D3 every hardware context is suspended and every
+    /// doorbell disconnected; until D0 no other call is made. D0 must succeed. D3 may be refused
+    /// when the action is none and there is work.
+    SetPowerState "DxgkDdiSetPowerState"
+    fn set_power_state(&self, level: &Passive, state: DevicePowerState, action: PowerAction)
+        -> Result<(), Status>;
+
+    /// Changes an engine's power state; in F1 it runs nothing. `component` is the engine's number
+    /// ([`AdapterCaps::engine_number`]). F0 must succeed. F1 is refused when there is work: the
+    /// kernel does not know all work of user-mode queues.
+    SetPowerComponentFState "DxgkDdiSetPowerComponentFState"
+    fn set_power_component_f_state(&self, level: &Dispatch, component: u32, state: ComponentState)
+        -> Result<(), Status>;
+}
+
+/// Preemption of packets, for drivers that are PreemptionAware.
+trait PreemptionDdi = Preemption, fn preemption, WDDM_2_0, None;
+{
+    /// Requests all packets of an engine that are not complete. [`crate::InterruptData::DmaPreempted`]
+    /// answers; when every packet is complete and reported, the driver raises it itself.
+    PreemptCommand "DxgkDdiPreemptCommand"
+    fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status>;
+}
+
+/// Cancellation of packets, for drivers that are CancelCommandAware.
+trait CancellationDdi = Cancellation, fn cancellation, WDDM_2_0, None;
+{
+    /// Drops a packet that was never submitted to the driver.
+    CancelCommand "DxgkDdiCancelCommand"
+    fn cancel_command(&self, level: &Dispatch, args: CancelCommand) -> Result<(), Status>;
+}
+
+/// Recovery of the adapter from a timeout.
+trait AdapterResetDdi = AdapterReset, fn adapter_reset, WDDM_2_0, None;
+{
+    /// Returns the id of an engine's last complete packet, reported or not. Called near a timeout,
+    /// because interrupts get lost.
+    QueryCurrentFence "DxgkDdiQueryCurrentFence"
+    fn query_current_fence(&self, level: &Dispatch, engine: EngineId) -> Result<u32, Status>;
+
+    /// Resets the adapter: nothing runs on it when this returns, and the driver touches no
+    /// allocation until [`AdapterResetDdi::restart_from_timeout`].
+    ResetFromTimeout "DxgkDdiResetFromTimeout"
+    fn reset_from_timeout(&self, level: &Passive) -> Result<(), Status>;
+
+    /// Puts the adapter back into use. The kernel has cleaned up after the reset.
+    RestartFromTimeout "DxgkDdiRestartFromTimeout"
+    fn restart_from_timeout(&self, level: &Passive) -> Result<(), Status>;
+
+    /// Returns what the driver can say about the state that a recovery finds, as text; at most
+    /// 4 KiB are kept.
+    CollectDbgInfo "DxgkDdiCollectDbgInfo"
+    fn collect_debug_info(&self, level: &Passive, engine: Option<EngineId>, reason: DebugReason)
+        -> Result<String, Status>;
+}
+
+/// Recovery of one engine, for drivers with SupportPerEngineTDR.
+trait EngineResetDdi = EngineReset, fn engine_reset, WDDM_2_0, None;
+{
+    /// Returns the nodes that a reset of this engine resets too, one bit each, its own among them.
+    /// Called before each reset.
+    QueryDependentEngineGroup "DxgkDdiQueryDependentEngineGroup"
+    fn query_dependent_engine_group(&self, level: &Passive, engine: EngineId)
+        -> Result<u64, Status>;
+
+    /// Returns whether an engine responds.
+    QueryEngineStatus "DxgkDdiQueryEngineStatus"
+    fn query_engine_status(&self, level: &Passive, engine: EngineId)
+        -> Result<EngineStatus, Status>;
+
+    /// Resets an engine: on return nothing is on it and it accepts new packets. Returns the id of
+    /// the aborted packet, or, when there was none, of the last complete one (LastAbortedFenceId).
+    /// A failure leads to a reset of the adapter.
+    ResetEngine "DxgkDdiResetEngine"
+    fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status>;
+}
+
+/// A display: flips that are memory-mapped and latched at vertical sync.
+trait DisplayDdi = Display, fn display, WDDM_2_0, None;
+{
+    /// Shows another surface from the next vertical sync on: a memory-mapped flip. The surface
+    /// before stays on the screen until an interrupt reports that this one was latched. The caller
+    /// holds the interrupt lock, so no vertical sync is reported meanwhile.
+    SetVidPnSourceAddress "DxgkDdiSetVidPnSourceAddress"
+    fn set_vid_pn_source_address(&self, level: &Dirql<'_>, args: SetVidPnSourceAddress)
+        -> Result<(), Status>;
+
+    /// Makes a source visible or dark. Of a dark source the display reads no surface, and the
+    /// kernel waits for no latch.
+    SetVidPnSourceVisibility "DxgkDdiSetVidPnSourceVisibility"
+    fn set_vid_pn_source_visibility(&self, level: &Passive, vid_pn_source_id: u32, visible: bool)
+        -> Result<(), Status>;
+
+    /// Turns a kind of interrupt on or off. The kernel uses it for [`InterruptType::CrtcVsync`].
+    ControlInterrupt "DxgkDdiControlInterrupt"
+    fn control_interrupt(&self, level: &Passive, interrupt_type: InterruptType, enable: bool)
+        -> Result<(), Status>;
+}
+
+/// Packets with physical addresses, which the driver patches.
+trait PatchDdi = Patching, fn patching, WDDM_2_0, None;
+{
+    /// Checks commands of a process and writes the DMA buffer that carries them out, in the
+    /// driver's own format and without addresses. Returns where addresses go.
+    ///
+    /// # Errors
+    /// INVALID_PARAMETER for malformed commands, or for commands that reach beyond the allocations
+    /// that are listed; GRAPHICS_INSUFFICIENT_DMA_BUFFER when the buffer is too small.
+    // spec: PRE-034
+    Render "DxgkDdiRender"
+    fn render(&self, level: &Passive, args: Render<'_> => Rendered)
+        -> Result<Vec<PatchLocation>, Status>;
+
+    /// Patches the addresses of the part that is submitted next. The rest of the buffer stays
+    /// unchanged: linked adapters may run it.
+    Patch "DxgkDdiPatch"
+    fn patch(&self, level: &Passive, args: Patch<'_> => Patched) -> Result<(), Status>;
+
+    /// Submits one DMA packet with physical addresses. Otherwise as
+    /// [`Driver::submit_command_virtual`].
+    SubmitCommand "DxgkDdiSubmitCommand"
+    fn submit_command(&self, level: &Dispatch, args: SubmitCommandPhysical) -> Result<(), Status>;
+}
+
+/// Signals between the adapters of one system without the CPU. Ours.
+trait PeerDdi = Peers, fn peers, WDDM_2_0, None;
+{
+    /// Returns the adapter's common doorbell, for other adapters' drivers. Called only when the
+    /// caps declare it.
+    CommonDoorbell "CommonDoorbell"
+    fn common_doorbell(&self, level: &Passive) -> Result<PeerDoorbell, Status>;
+
+    /// Takes another adapter's common doorbell, under the number by which [`LinkNativeFence`] names
+    /// that adapter. NOT_SUPPORTED when the hardware cannot write to it: then the kernel propagates
+    /// signals between the two.
+    ConnectPeer "ConnectPeer"
+    fn connect_peer(&self, level: &Passive, peer: u32, doorbell: PeerDoorbell => ())
+        -> Result<(), Status>;
+
+    /// Sets which other adapters have a fence open. When this returns, the GPU reports to them
+    /// every signal that it stores, and acts on their reports.
+    LinkNativeFence "LinkNativeFence"
+    fn link_native_fence(&self, level: &Passive, args: LinkNativeFence) -> Result<(), Status>;
+}
+}
+
+impl Entry {
+    /// Returns the type of the query, for the queries of caps.
+    pub fn adapter_info_type(self) -> Option<AdapterInfoType> {
+        match self {
+            Entry::QueryAdapterCaps => Some(AdapterInfoType::DriverCaps),
+            Entry::QueryNativeFenceCaps => Some(AdapterInfoType::NativeFenceCaps),
+            Entry::QueryUserModeSubmissionCaps => Some(AdapterInfoType::UserModeSubmissionCaps),
+            _ => None,
+        }
+    }
+}
+
+impl DdiCall {
+    /// Returns the entry's name, without the prefix of published names.
+    pub fn name(&self) -> &'static str {
+        self.entry().name()
+    }
+
+    /// Returns the operation of [`Driver::build_paging_buffer`].
+    pub fn paging(&self) -> Option<&Paging> {
+        match self {
+            DdiCall::BuildPagingBuffer { operation } => Some(operation),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.published_name())
+    }
+}
+
+/// Lists the entries.
+impl fmt::Display for EntryGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, entry) in self.entries().iter().enumerate() {
+            write!(f, "{}{entry}", if place == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for DdiCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
 }

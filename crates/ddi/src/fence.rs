@@ -115,7 +115,7 @@ pub struct SetNativeFenceLogBuffer {
 }
 
 /// What DxgkDdiCalibrateGpuClock tells: two clocks at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GpuClockCalibration {
     /// The GPU's clock, as in fence logs: nanoseconds since the adapter started.
     pub gpu_ns: u64,

@@ -24,7 +24,7 @@ pub struct Segment {
 }
 
 /// DXGK_GPUMMUCAPS: the shape of the driver's page tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageTableShape {
     /// Bytes in a page.
     pub page_bytes: u64,

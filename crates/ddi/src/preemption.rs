@@ -1,18 +1,8 @@
 //! Owns the arguments of the scheduler's entries: preempt, cancel, what a submission is flagged
 //! with, and the save areas of contexts.
 
-use crate::caps::EngineId;
+use crate::engine::EngineId;
 use crate::{DriverHandle, OsHandle};
-use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
-
-/// D3DKMDT_PREEMPTION_CAPS: the coarsest granularity over all engines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PreemptionCaps {
-    /// GraphicsPreemptionGranularity
-    pub graphics: GraphicsPreemption,
-    /// ComputePreemptionGranularity
-    pub compute: ComputePreemption,
-}
 
 /// DXGKARG_PREEMPTCOMMAND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -125,7 +125,6 @@ impl Adapter {
         let port = DriverPort::new(PortParts {
             platform: platform.clone(),
             driver,
-            version,
             declared,
             priority_bands,
             features,

@@ -1,7 +1,7 @@
 //! Owns what can go wrong with an adapter as a whole: it does not start, or its driver broke the
 //! contract.
 
-use tidegate_ddi::{DdiVersion, EngineId, FeatureId, Status};
+use tidegate_ddi::{DdiVersion, EngineId, EntryGroup, FeatureId, Status};
 
 /// Why an adapter did not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -110,15 +110,15 @@ pub enum StartError {
     /// A capability without the one it rests on.
     #[error("the driver declares {0} without {1}, on which it rests: declare both or neither")]
     CapDependency(&'static str, &'static str),
-    /// A capability without an entry that it rests on.
+    /// A capability without the entries that it needs.
     #[error(
-        "the driver declares {capability} and has no {entry}: add the entry and state it in optional_entries, or do not declare the capability"
+        "the driver declares {capability} and lacks {group}: implement the group, or do not declare the capability"
     )]
-    MissingEntry {
+    MissingEntries {
         /// What is declared.
         capability: &'static str,
-        /// The entry.
-        entry: &'static str,
+        /// The entries.
+        group: EntryGroup,
     },
     /// A display without time.
     #[error(

@@ -8,8 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use tidegate::calls::{FenceInstance, Kernel};
 use tidegate::d3dukmdt::FenceCell;
-use tidegate::ddi::recording::Called;
-use tidegate::ddi::{Driver, InterruptData, OsHandle, Recording};
+use tidegate::ddi::{DdiCall, Driver, InterruptData, OsHandle, Recording};
 use tidegate::dxgkrnl::{InterruptDelivery, Process};
 use tidegate::platform::{RunReport, StepCosts};
 use tidegate::{Machine, MachineConfig, MachineError, Platform};
@@ -24,7 +23,7 @@ pub struct World {
     /// The driver calls, in order.
     pub driver: Arc<Recording>,
     /// The driver calls of the adapter's start.
-    pub start_calls: Vec<Called>,
+    pub start_calls: Vec<DdiCall>,
     /// The driver in the middle.
     pub hooked: Arc<Hooked>,
 }
@@ -146,9 +145,14 @@ pub fn start_around(
 
 impl World {
     /// The MonitoredValues published since the last look at the calls.
-    pub fn armed(&self) -> Vec<String> {
-        let calls = self.driver.take().into_iter();
-        calls.filter(|c| c.ddi == "UpdateMonitoredValues").map(|c| c.about).collect()
+    pub fn armed(&self) -> Vec<Vec<u64>> {
+        let values = |call| match call {
+            DdiCall::UpdateMonitoredValues { fences } => {
+                Some(fences.iter().map(|fence| fence.value).collect())
+            }
+            _ => None,
+        };
+        self.driver.take().into_iter().filter_map(values).collect()
     }
 
     /// CurrentValue as the kernel's CPU reaches it. A store there is a GPU signal without an

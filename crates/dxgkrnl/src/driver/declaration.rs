@@ -1,11 +1,11 @@
-//! Owns what a driver declares when its adapter starts, and the rules between declarations: a
+//! What a driver declares when its adapter starts, and the rules between declarations: a
 //! contradiction fails the start.
 //!
 //! Order: 1. each enabled feature's table; 2. DRIVERCAPS, checked against the driver's version and
 //! the features; 3. the caps of the features that are declared, and of no others, checked in their
 //! turn.
 
-use super::entry::{self, EntryGroup, OpenGroups};
+use super::entry::{self, OpenGroups};
 use super::feature::Features;
 use crate::error::StartError;
 use crate::memory::check_fence_window;
@@ -14,7 +14,7 @@ use tidegate_ddi::feature::QueryFeatureInterface;
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::scheduling::SetupPriorityBands;
 use tidegate_ddi::{
-    AdapterCaps, DdiVersion, Driver, FeatureId, NativeFenceCaps, OptionalEntries, Passive, Status,
+    AdapterCaps, DdiVersion, Driver, EntryGroup, FeatureId, NativeFenceCaps, Passive, Status,
     UserModeSubmissionCaps, VidSchCaps,
 };
 
@@ -40,7 +40,7 @@ impl Declaration {
         let enabled = entry::admit(driver, open);
         // 1. At the negotiated version there is a table, be it an empty one. Older drivers have no
         //    interface to ask by.
-        if open.has(EntryGroup::FeatureInterface) {
+        if version >= EntryGroup::Features.since() {
             for (feature, version) in features.enabled() {
                 let query = QueryFeatureInterface { feature, version, interface_size: 0 };
                 enabled
@@ -51,7 +51,7 @@ impl Declaration {
         // 2. What the adapter is.
         let caps = enabled.query_adapter_caps(level);
         check(&caps, version, features)?;
-        check_entries(&caps, enabled.optional_entries())?;
+        check_groups(&caps, &**driver)?;
         let shape = enabled.page_table_shape(level);
         let segments = enabled.query_segments(level);
         // 3. What it can do of its features.
@@ -159,84 +159,51 @@ fn check(caps: &AdapterCaps, version: DdiVersion, features: &Features) -> Result
     check_chain(caps, features)
 }
 
-/// A capability, and the entries that it rests on.
-struct Rests {
-    capability: &'static str,
-    declared: fn(&AdapterCaps) -> bool,
-    entries: OptionalEntries,
-}
+/// A capability, whether it is declared, and the group of entries that it needs.
+type Needs = (&'static str, fn(&AdapterCaps) -> bool, EntryGroup);
 
-const fn rests(
-    capability: &'static str,
-    declared: fn(&AdapterCaps) -> bool,
-    entries: OptionalEntries,
-) -> Rests {
-    Rests { capability, declared, entries }
-}
-
-/// Every capability that rests on optional entries. An entry that the documents demand of every
-/// driver is a method without a default.
+/// Every capability that needs a group of entries. The compiler demands the other entries.
 // spec: PRE-045, PRE-091
-const NEEDED_ENTRIES: [Rests; 8] = [
-    rests(
+const NEEDED_GROUPS: [Needs; 9] = [
+    (
         "PreemptionAware",
         |caps| caps.scheduling.contains(VidSchCaps::PREEMPTION_AWARE),
-        OptionalEntries::PREEMPT_COMMAND,
+        EntryGroup::Preemption,
     ),
-    rests(
+    (
         "CancelCommandAware",
         |caps| caps.scheduling.contains(VidSchCaps::CANCEL_COMMAND_AWARE),
-        OptionalEntries::CANCEL_COMMAND,
+        EntryGroup::Cancellation,
     ),
-    rests(
-        "SupportPerEngineTDR",
-        |caps| caps.per_engine_tdr,
-        OptionalEntries::QUERY_DEPENDENT_ENGINE_GROUP
-            .union(OptionalEntries::QUERY_ENGINE_STATUS)
-            .union(OptionalEntries::RESET_ENGINE),
-    ),
-    rests(
+    ("SupportPerEngineTDR", |caps| caps.per_engine_tdr, EntryGroup::EngineReset),
+    (
         "ContextSchedulingSupported on a node",
         |caps| declares(caps, FeatureId::HWSCH),
-        OptionalEntries::RESET_HW_ENGINE.union(OptionalEntries::RESUME_HW_ENGINE),
+        EntryGroup::HwQueues,
     ),
-    rests(
+    ("NativeGpuFence", |caps| declares(caps, FeatureId::NATIVE_FENCE), EntryGroup::NativeFences),
+    (
+        "UserModeSubmission on a node",
+        |caps| declares(caps, FeatureId::USER_MODE_SUBMISSION),
+        EntryGroup::UserModeSubmission,
+    ),
+    (
         "MaxAllocationListSlotId without NoDmaPatching",
         |caps| {
             caps.max_allocation_list_slot_id > 0
                 && !caps.scheduling.contains(VidSchCaps::NO_DMA_PATCHING)
         },
-        OptionalEntries::RENDER
-            .union(OptionalEntries::PATCH)
-            .union(OptionalEntries::SUBMIT_COMMAND),
+        EntryGroup::Patching,
     ),
-    rests(
-        "a display",
-        |caps| caps.display.is_some(),
-        OptionalEntries::SET_VID_PN_SOURCE_VISIBILITY.union(OptionalEntries::CONTROL_INTERRUPT),
-    ),
-    rests(
-        "FlipOnVSyncMmIo on an adapter with a display",
-        |caps| caps.display.is_some() && caps.flip_on_vsync_mmio,
-        OptionalEntries::SET_VID_PN_SOURCE_ADDRESS,
-    ),
-    rests(
-        "a common doorbell",
-        |caps| caps.peer_signal.common_doorbell,
-        OptionalEntries::COMMON_DOORBELL
-            .union(OptionalEntries::CONNECT_PEER)
-            .union(OptionalEntries::LINK_NATIVE_FENCE),
-    ),
+    ("a display", |caps| caps.display.is_some(), EntryGroup::Display),
+    ("a common doorbell", |caps| caps.peer_signal.common_doorbell, EntryGroup::Peers),
 ];
 
-/// Refuses a capability whose entries the driver lacks.
-fn check_entries(caps: &AdapterCaps, has: OptionalEntries) -> Result<(), StartError> {
-    for Rests { capability, declared, entries } in &NEEDED_ENTRIES {
-        if !declared(caps) {
-            continue;
-        }
-        if let Some(entry) = entries.difference(has).first_name() {
-            return Err(StartError::MissingEntry { capability, entry });
+/// Refuses a capability whose group the driver lacks.
+fn check_groups(caps: &AdapterCaps, driver: &dyn Driver) -> Result<(), StartError> {
+    for (capability, declared, group) in NEEDED_GROUPS {
+        if declared(caps) && !driver.has(group) {
+            return Err(StartError::MissingEntries { capability, group });
         }
     }
     Ok(())

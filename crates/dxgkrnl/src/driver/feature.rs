@@ -7,13 +7,15 @@
 //! settings say so and the feature below it is enabled. The chain is user-mode submission → native
 //! fences → hardware scheduling.
 
-use super::entry::{self, EntryGroup, OpenGroups};
+use super::entry;
 use crate::config::{AdapterConfig, FeatureSetting};
 use tidegate_ddi::feature::{
     FeatureSupport, KernelFeatureTable, NativeFenceOsCaps, NativeFenceTable1,
     QueryFeatureInterface, QueryFeatureSupport,
 };
-use tidegate_ddi::{Driver, FeatureId, FeatureInterface, FeatureState, Passive, Status};
+use tidegate_ddi::{
+    Driver, EntryGroup, FeatureId, FeatureInterface, FeatureState, Passive, Status,
+};
 
 /// Lowest and highest version.
 type Versions = (u16, u16);
@@ -112,7 +114,7 @@ fn support_of(
     }
     // A driver from before the interface shows by its caps alone whether it makes use of a feature
     // that it has the entries for.
-    if !OpenGroups::new(version, |_| false).has(EntryGroup::FeatureInterface) {
+    if version < EntryGroup::Features.since() {
         return FeatureSupport::of_versions(1, 1);
     }
     let (min_version, max_version) = offered;

@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::Status;
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::{
-    AdapterCaps, DdiVersion, Driver, EngineId, FeatureId, FeatureState, NativeFenceCaps, OsHandle,
+    AdapterCaps, Driver, EngineId, FeatureId, FeatureState, NativeFenceCaps, OsHandle,
     UserModeSubmissionCaps,
 };
 use tidegate_platform::current;
@@ -106,7 +106,6 @@ pub(crate) struct PortParts {
     pub(crate) platform: Platform,
     /// With the entries that it lacks closed; see `entry`.
     pub(crate) driver: Arc<dyn Driver>,
-    pub(crate) version: DdiVersion,
     pub(crate) declared: Declaration,
     pub(crate) priority_bands: bool,
     pub(crate) features: Arc<Features>,
@@ -155,10 +154,10 @@ pub struct DriverPort {
 
 impl DriverPort {
     pub(crate) fn new(parts: PortParts) -> Arc<DriverPort> {
-        let PortParts { platform, driver, version, declared, features, config, power, .. } = parts;
+        let PortParts { platform, driver, declared, features, config, power, .. } = parts;
         let counts_threads = config.supervised && config.tdr.is_on();
         Arc::new(DriverPort {
-            removed: RemovedDriver { version, caps: declared.caps.clone(), shape: declared.shape },
+            removed: RemovedDriver(Arc::clone(&driver)),
             caps: declared.caps,
             native_fence_caps: declared.native_fence,
             priority_bands: parts.priority_bands,

@@ -1,10 +1,10 @@
 //! Flips, the screen, and vertical syncs.
 
-use tidegate_ddi::InterruptType;
 use tidegate_ddi::display::SetVidPnSourceAddressFlags;
 use tidegate_ddi::{
     Dirql, Driver, InterruptData, Passive, PixelFormat, SetVidPnSourceAddress, Status, Surface,
 };
+use tidegate_ddi::{DisplayDdi, InterruptType};
 use tidegate_gpu_abi::display::encode_surface;
 use tidegate_gpu_abi::{Cause, Register};
 use tidegate_kmd::Config;

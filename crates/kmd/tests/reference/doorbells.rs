@@ -2,7 +2,8 @@
 
 use tidegate_ddi::doorbell::{ConnectDoorbellFlags, CreateDoorbell, CreateDoorbellFlags};
 use tidegate_ddi::{
-    DisconnectReason, DoorbellStatus, Driver, DriverHandle, OsHandle, Passive, Status,
+    DisconnectReason, DoorbellStatus, DriverHandle, HwQueueDdi, OsHandle, Passive, Status,
+    UserModeSubmissionDdi,
 };
 use tidegate_gpu_abi::{AdminCommand, GpuVa, QueueId, QueueKind};
 use tidegate_kmd::{Config, DoorbellModel};

@@ -2,6 +2,7 @@
 
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
+use tidegate_ddi::NativeFenceDdi;
 use tidegate_ddi::fence::{
     CreateNativeFence, LogType, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
     UpdateMonitoredValue,

@@ -1,10 +1,10 @@
 //! What the kernel is told for each thing that a device can report, in each mode.
 
-use tidegate_ddi::MonitoredNotification;
 use tidegate_ddi::{
-    Dirql, Dispatch, Driver, DriverHandle, FaultErrorCode, InterruptData, OsHandle, PageFault,
-    PageFaultFlags, Passive, RenderPipelineStage,
+    Dirql, Dispatch, Driver, DriverHandle, FaultErrorCode, InterruptData, MonitoredNotification,
+    OsHandle, PageFault, PageFaultFlags, Passive, RenderPipelineStage,
 };
+use tidegate_ddi::{HwQueueDdi, NativeFenceDdi};
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
 use tidegate_gpu_abi::{Cause, QueueId, Register};
 use tidegate_kmd::{Config, InterruptMode};

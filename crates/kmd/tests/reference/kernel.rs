@@ -12,10 +12,11 @@ use tidegate_ddi::queue::{
     CreateContext, CreateDevice, CreateHwQueue, ProgressFence, QueuePrivateData, RingAllocations,
 };
 use tidegate_ddi::{
-    Callbacks, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle, FeatureId, FeatureState,
-    InterruptData, InterruptService, NativeFenceType, OsHandle, Passive, StartInfo, Status,
+    Callbacks, ContextAllocation, CreateContextAllocation, Dirql, DisconnectReason, Dispatch,
+    Driver, DriverHandle, FeatureId, FeatureState, HwContextLoss, InterruptData, InterruptService,
+    NativeFenceType, OsHandle, Passive, StartInfo, Status,
 };
-use tidegate_ddi::{ContextAllocation, CreateContextAllocation, HwContextLoss};
+use tidegate_ddi::{HwQueueDdi, NativeFenceDdi, UserModeSubmissionDdi};
 use tidegate_gpu_abi::{AdminCommand, CONTROL_WORDS, Device, QueueId, SLOT_BYTES};
 use tidegate_kmd::{Config, ReferenceDriver};
 use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform, current};

@@ -7,8 +7,9 @@ use tidegate_ddi::feature::{
 };
 use tidegate_ddi::queue::{CreateContext, ProgressFence, QueuePrivateData};
 use tidegate_ddi::{
-    ComputePreemption, Dirql, Driver, DriverHandle, EngineType, FeatureId, GraphicsPreemption,
-    NativeFenceCaps, OsHandle, Passive, Status, VidSchCaps,
+    ComputePreemption, Dirql, Driver, DriverHandle, EngineType, FeatureDdi, FeatureId,
+    GraphicsPreemption, HwQueueDdi, NativeFenceCaps, NativeFenceDdi, OsHandle, Passive, Status,
+    UserModeSubmissionDdi, VidSchCaps,
 };
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_gpu_abi::{AdminCommand, QueueId, Register};

@@ -2,8 +2,8 @@
 
 use tidegate_ddi::queue::SubmitCommandVirtual;
 use tidegate_ddi::{
-    CancelCommand, Dispatch, Driver, DriverHandle, EngineId, InterruptData, PreemptCommand, Status,
-    SubmitCommandFlags,
+    AdapterResetDdi, CancelCommand, CancellationDdi, Dispatch, Driver, DriverHandle, EngineId,
+    InterruptData, PreemptCommand, PreemptionDdi, Status, SubmitCommandFlags,
 };
 use tidegate_gpu_abi::ring::DmaFlags;
 use tidegate_gpu_abi::{

@@ -2,6 +2,7 @@
 //! tried one after the other, stores wait in store buffers.
 
 use std::sync::Arc;
+use tidegate_ddi::NativeFenceDdi;
 use tidegate_ddi::fence::UpdateMonitoredValue;
 use tidegate_ddi::{Dirql, Driver, DriverHandle, InterruptData, Passive};
 use tidegate_gpu_abi::{Cause, QueueId};

@@ -1,5 +1,6 @@
 //! Packets on node rings and on kernel-mode hardware queues, and the mailbox below them.
 
+use tidegate_ddi::HwQueueDdi;
 use tidegate_ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
 use tidegate_ddi::{Dispatch, Driver, DriverHandle, Passive, Status};
 use tidegate_gpu_abi::{

@@ -9,7 +9,7 @@ use tidegate::ddi::feature::{
     FeatureInterface, FeatureSupport, KernelFeatureTable, NativeFenceOsCaps, NativeFenceTable1,
     QueryFeatureInterface, QueryFeatureSupport,
 };
-use tidegate::ddi::{DdiVersion, Driver, FeatureId, FeatureState, Passive};
+use tidegate::ddi::{DdiCall, DdiVersion, Driver, Entry, FeatureId, FeatureState, Passive};
 use tidegate::dxgkrnl::{FeatureSetting, StartError};
 use tidegate_testbed::Says;
 use tidegate_testbed::{World, at, start_with, store, world, world_with};
@@ -253,8 +253,21 @@ fn a_feature_is_off_while_one_that_it_rests_on_is() {
 
 /// The calls of a start, with what each was about.
 fn start_calls(world: &World) -> Vec<String> {
+    let text = |call: &DdiCall| match call {
+        DdiCall::QueryFeatureSupport { args } => format!("QueryFeatureSupport {}", args.feature),
+        DdiCall::QueryFeatureInterface { args } => {
+            format!("QueryFeatureInterface {} version {}", args.feature, args.version)
+        }
+        DdiCall::SetupPriorityBands { args } => {
+            format!("SetupPriorityBands NORMAL {} %", args.target_normal_band_percentage)
+        }
+        call => match call.entry().adapter_info_type() {
+            Some(info) => format!("QueryAdapterInfo type {} {info:?}", info as u32),
+            None => call.name().to_owned(),
+        },
+    };
     let calls = world.start_calls.iter();
-    calls.map(|call| format!("{} {}", call.ddi, call.about).trim_end().to_owned()).collect()
+    calls.filter(|call| call.entry() != Entry::ConnectInterrupt).map(text).collect()
 }
 
 // spec: NF-071

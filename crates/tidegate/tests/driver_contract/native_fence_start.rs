@@ -8,8 +8,8 @@ use tidegate::ddi::caps::AdapterCaps;
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::fence::{CreateNativeFence as DdiCreate, OpenNativeFence};
 use tidegate::ddi::{
-    DdiVersion, Driver, DriverHandle, DriverLayer, FeatureId, NativeFenceCaps, OptionalEntries,
-    Passive, Status as DdiStatus, VidSchCaps,
+    DdiVersion, Driver, DriverHandle, DriverLayer, EntryGroup, FeatureId, NativeFenceCaps, Passive,
+    Status as DdiStatus, VidSchCaps,
 };
 use tidegate::dxgkrnl::{FeatureSetting, StartError};
 use tidegate::{MachineConfig, ddi};
@@ -249,10 +249,10 @@ fn a_driver_with_preemption_and_a_display_flips_at_vertical_syncs() {
     assert_eq!(refusal_with(with_display, timeless), Some(StartError::RefreshPeriod));
 }
 
-/// A driver without some entries.
+/// A driver without a group of entries.
 struct Lacks {
     inner: Arc<dyn Driver>,
-    entry: OptionalEntries,
+    group: EntryGroup,
 }
 
 impl DriverLayer for Lacks {
@@ -260,101 +260,93 @@ impl DriverLayer for Lacks {
         &*self.inner
     }
 
-    fn optional_entries(&self) -> OptionalEntries {
-        self.inner.optional_entries() - self.entry
+    fn hides(&self, group: EntryGroup) -> bool {
+        group == self.group
     }
 }
 
 // spec: PRE-045, PRE-091
 #[test]
-#[allow(clippy::type_complexity, reason = "the rows of a table that is read once")]
-fn a_driver_that_declares_a_capability_has_the_entries_that_it_rests_on() {
-    use OptionalEntries as E;
+fn a_driver_that_declares_a_capability_has_the_entries_that_it_needs() {
+    use EntryGroup as G;
+    fn without_hardware_queues(caps: &mut AdapterCaps) {
+        caps.nodes.iter_mut().for_each(|node| {
+            (node.context_scheduling, node.user_mode_submission) = (false, false);
+        });
+        without_native_fences(caps);
+    }
+    fn without_native_fences(caps: &mut AdapterCaps) {
+        caps.nodes.iter_mut().for_each(|node| node.user_mode_submission = false);
+        caps.peer_signal = Default::default();
+        caps.scheduling -=
+            VidSchCaps::NATIVE_GPU_FENCE | VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT;
+    }
     type Change = fn(&mut AdapterCaps);
-    let off: [(&str, &[(E, &str)], Change); 8] = [
-        ("PreemptionAware", &[(E::PREEMPT_COMMAND, "DxgkDdiPreemptCommand")], |caps| {
+    let off: [(&str, G, &str, Change); 9] = [
+        ("PreemptionAware", G::Preemption, "DxgkDdiPreemptCommand", |caps| {
             caps.scheduling -= VidSchCaps::PREEMPTION_AWARE | VidSchCaps::NO_DMA_PATCHING;
         }),
-        ("CancelCommandAware", &[(E::CANCEL_COMMAND, "DxgkDdiCancelCommand")], |caps| {
+        ("CancelCommandAware", G::Cancellation, "DxgkDdiCancelCommand", |caps| {
             caps.scheduling -= VidSchCaps::CANCEL_COMMAND_AWARE;
         }),
         (
             "SupportPerEngineTDR",
-            &[
-                (E::QUERY_DEPENDENT_ENGINE_GROUP, "DxgkDdiQueryDependentEngineGroup"),
-                (E::QUERY_ENGINE_STATUS, "DxgkDdiQueryEngineStatus"),
-                (E::RESET_ENGINE, "DxgkDdiResetEngine"),
-            ],
+            G::EngineReset,
+            "DxgkDdiQueryDependentEngineGroup, DxgkDdiQueryEngineStatus, DxgkDdiResetEngine",
             |caps| caps.per_engine_tdr = false,
         ),
         (
             "ContextSchedulingSupported on a node",
-            &[
-                (E::RESET_HW_ENGINE, "DxgkDdiResetHwEngine"),
-                (E::RESUME_HW_ENGINE, "DxgkDdiResumeHwEngine"),
-            ],
-            |caps| {
-                caps.nodes.iter_mut().for_each(|node| {
-                    (node.context_scheduling, node.user_mode_submission) = (false, false);
-                });
-                caps.peer_signal = Default::default();
-                caps.scheduling -= VidSchCaps::NATIVE_GPU_FENCE
-                    | VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT;
-            },
+            G::HwQueues,
+            "DxgkDdiResetHwEngine, DxgkDdiResumeHwEngine",
+            without_hardware_queues,
+        ),
+        (
+            "NativeGpuFence",
+            G::NativeFences,
+            "DxgkDdiCreateNativeFence, DxgkDdiOpenNativeFence",
+            without_native_fences,
+        ),
+        (
+            "UserModeSubmission on a node",
+            G::UserModeSubmission,
+            "DxgkDdiCreateDoorbell, DxgkDdiConnectDoorbell",
+            |caps| caps.nodes.iter_mut().for_each(|node| node.user_mode_submission = false),
         ),
         (
             "MaxAllocationListSlotId without NoDmaPatching",
-            &[
-                (E::RENDER, "DxgkDdiRender"),
-                (E::PATCH, "DxgkDdiPatch"),
-                (E::SUBMIT_COMMAND, "DxgkDdiSubmitCommand"),
-            ],
+            G::Patching,
+            "DxgkDdiRender, DxgkDdiPatch, DxgkDdiSubmitCommand",
             |caps| caps.max_allocation_list_slot_id = 0,
         ),
         (
             "a display",
-            &[
-                (E::SET_VID_PN_SOURCE_VISIBILITY, "DxgkDdiSetVidPnSourceVisibility"),
-                (E::CONTROL_INTERRUPT, "DxgkDdiControlInterrupt"),
-            ],
+            G::Display,
+            "DxgkDdiSetVidPnSourceAddress, DxgkDdiSetVidPnSourceVisibility, DxgkDdiControlInterrupt",
             |caps| caps.display = None,
         ),
-        (
-            "FlipOnVSyncMmIo on an adapter with a display",
-            &[(E::SET_VID_PN_SOURCE_ADDRESS, "DxgkDdiSetVidPnSourceAddress")],
-            |caps| caps.display = None,
-        ),
-        (
-            "a common doorbell",
-            &[
-                (E::COMMON_DOORBELL, "common_doorbell"),
-                (E::CONNECT_PEER, "connect_peer"),
-                (E::LINK_NATIVE_FENCE, "link_native_fence"),
-            ],
-            |caps| caps.peer_signal = Default::default(),
-        ),
+        ("a common doorbell", G::Peers, "CommonDoorbell, ConnectPeer, LinkNativeFence", |caps| {
+            caps.peer_signal = Default::default();
+        }),
     ];
-    for (capability, entries, off) in off {
-        for &(entry, name) in entries {
-            let refusal_of = |declared: bool| {
-                let caps: tidegate_testbed::ChangeCaps = Box::new(move |caps| {
-                    caps.scheduling |= VidSchCaps::CANCEL_COMMAND_AWARE;
-                    caps.scheduling -= VidSchCaps::NO_DMA_PATCHING;
-                    caps.peer_signal.common_doorbell = true;
-                    if !declared {
-                        off(caps);
-                    }
-                });
-                let with_display = |config: MachineConfig| config.with_display(1_000_000);
-                let lacks = |inner| -> Arc<dyn Driver> { Arc::new(Lacks { inner, entry }) };
-                why_not(start_with(with_display, Some(caps), lacks))
-            };
-            assert_eq!(
-                refusal_of(true),
-                Some(StartError::MissingEntry { capability, entry: name })
-            );
-            assert_eq!(refusal_of(false), None, "nothing rests on {name}");
-        }
+    for (capability, group, names, off) in off {
+        let refusal_of = |declared: bool| {
+            let caps: tidegate_testbed::ChangeCaps = Box::new(move |caps| {
+                caps.scheduling |= VidSchCaps::CANCEL_COMMAND_AWARE;
+                caps.scheduling -= VidSchCaps::NO_DMA_PATCHING;
+                caps.peer_signal.common_doorbell = true;
+                if !declared {
+                    off(caps);
+                }
+            });
+            let with_display = |config: MachineConfig| config.with_display(1_000_000);
+            let lacks = |inner| -> Arc<dyn Driver> { Arc::new(Lacks { inner, group }) };
+            why_not(start_with(with_display, Some(caps), lacks))
+        };
+        let refusal = StartError::MissingEntries { capability, group };
+        assert!(refusal.to_string().contains(names), "{refusal}");
+        assert_eq!(refusal_of(true), Some(refusal));
+        assert_eq!(refusal_of(false), None, "nothing needs {names}");
     }
 }
 

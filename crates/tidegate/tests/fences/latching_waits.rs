@@ -4,7 +4,7 @@
 
 use tidegate::calls::{AllocationKind, FenceInstance, FenceValue, Handle, HwQueue, WaitMode};
 use tidegate::d3dukmdt::fence_cell::MAX_ANNEX_PEAKS;
-use tidegate::ddi::{Driver, DriverHandle, Passive};
+use tidegate::ddi::{DriverHandle, HwQueueDdi, Passive};
 use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate::kmd::{DoorbellModel, InterruptMode};
 use tidegate::platform::{Event, Word};

@@ -7,8 +7,10 @@ use tidegate::calls::{
     CreateNativeFence, CurrentValueView, DeviceState, FenceInstance, Kernel, NativeFenceType,
     OpenSyncObject, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, WaitMode,
 };
+use tidegate::ddi::DdiCall;
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::memory::{AllocationSegments, StandardAllocationType};
+use tidegate::ddi::record::FenceStorage;
 use tidegate::dxgkrnl::{BugCheck, StartError};
 use tidegate::gpu_abi::{Command, GpuVa, RingPacket, TraceWords};
 use tidegate::platform::PhysicalAddress;
@@ -151,22 +153,21 @@ fn the_driver_is_asked_for_segments_before_the_first_page_of_a_kind_and_once() {
         try_intra(&w, shareable()).unwrap();
     }
     let calls = w.driver.take();
-    let asked: Vec<&str> = calls
-        .iter()
-        .filter(|c| c.ddi == "GetStandardAllocationDriverData")
-        .map(|c| c.about.as_str())
-        .collect();
-    let names = |value: &str, fence_type: &str| {
-        let about = |text: &&&str| text.contains(value) && text.contains(fence_type);
-        asked.iter().filter(about).count()
+    let storage = |call: &DdiCall| match call {
+        DdiCall::GetStandardAllocationDriverData { args } => Some(*args),
+        _ => None,
     };
+    let asked: Vec<FenceStorage> = calls.iter().filter_map(storage).collect();
+    let count = |value, fence_type| {
+        let of = FenceStorage { physical_adapter_index: 0, value, fence_type };
+        asked.iter().filter(|asked| **asked == of).count()
+    };
+    use tidegate::ddi::NativeFenceType::{Default as Shared, IntraGpu};
+    use tidegate::ddi::memory::FenceStorageValueType::{CurrentValue, MonitoredValue};
     assert_eq!(asked.len(), 3, "{asked:?}");
-    assert_eq!(names("MonitoredValue", "Default"), 1);
-    assert_eq!((names("CurrentValue", "IntraGpu"), names("MonitoredValue", "IntraGpu")), (1, 1));
-    assert!(
-        asked.iter().all(|a| a.contains("FenceStorage") && a.contains("physical_adapter_index: 0"))
-    );
-    let first = |ddi: &str| calls.iter().position(|c| c.ddi == ddi).unwrap();
+    assert_eq!(count(MonitoredValue, Shared), 1);
+    assert_eq!((count(CurrentValue, IntraGpu), count(MonitoredValue, IntraGpu)), (1, 1));
+    let first = |ddi: &str| calls.iter().position(|c| c.name() == ddi).unwrap();
     assert!(first("GetStandardAllocationDriverData") < first("CreateNativeFence"));
 }
 

@@ -6,6 +6,7 @@ use tidegate::calls::{
     Allocation, AllocationKind, CreateAllocation, CreatePagingQueue, Handle, MakeResident,
     PagingPriority, PagingQueue, Placement, Residency, Status,
 };
+use tidegate::ddi::record::Paging;
 use tidegate::ddi::{
     ContextAllocation, ContextAllocationOwner, CreateContextAllocation, DevicePowerState, OsHandle,
     Passive,
@@ -104,7 +105,7 @@ fn a_packet_context_gets_a_save_area_and_no_packet_runs_before_its_first_content
         assert_eq!(counts(w), (1, 1), "there is room in local memory");
         w.submit_packet(context, &[tidegate_testbed::store(gpu_va, 7)]);
         assert!(
-            !w.driver.take().iter().any(|c| c.ddi == "SubmitCommandVirtual"),
+            !w.driver.take().iter().any(|c| c.name() == "SubmitCommandVirtual"),
             "it has no content yet"
         );
         done(w, context);
@@ -117,9 +118,10 @@ fn a_packet_context_gets_a_save_area_and_no_packet_runs_before_its_first_content
         let order: Vec<_> = calls
             .iter()
             .filter(|c| {
-                c.ddi == "SubmitCommandVirtual" || c.about.starts_with("InitContextResource")
+                let init = |op: &Paging| matches!(op, Paging::InitContextResource { .. });
+                c.name() == "SubmitCommandVirtual" || c.paging().is_some_and(init)
             })
-            .map(|c| c.ddi)
+            .map(|c| c.name())
             .collect();
         let init = ["BuildPagingBuffer", "SubmitCommandVirtual"];
         assert_eq!(order, [init[0], init[1], init[0], init[1], "SubmitCommandVirtual"]);
@@ -209,11 +211,10 @@ fn an_area_moves_only_while_no_packet_of_its_context_is_on_the_engine() {
         done(w, context);
         assert_eq!(counts(w).1, 0);
         let calls = w.driver.take();
-        let position =
-            |what: &str| calls.iter().position(|c| c.about.starts_with(what) || c.ddi == what);
-        let moved = position("VirtualTransfer").unwrap();
+        let moves = |op: &Paging| matches!(op, Paging::VirtualTransfer { .. });
+        let moved = calls.iter().position(|c| c.paging().is_some_and(moves)).unwrap();
         let packets: Vec<usize> =
-            (0..calls.len()).filter(|at| calls[*at].ddi == "SubmitCommandVirtual").collect();
+            (0..calls.len()).filter(|at| calls[*at].name() == "SubmitCommandVirtual").collect();
         assert!(packets[0] > moved, "{calls:?}");
     });
 }

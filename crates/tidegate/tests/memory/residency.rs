@@ -14,6 +14,7 @@ use tidegate::d3d12::{
 };
 use tidegate::d3dukmdt::{PixelFormat, Surface};
 use tidegate::ddi::DevicePowerState;
+use tidegate::ddi::record::Paging;
 use tidegate::dxgkrnl::PowerManagement;
 use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate::gpu_abi::{CONTROL_WORDS, Command, GpuVa, RingPacket, TraceWords};
@@ -140,15 +141,14 @@ fn the_driver_writes_the_commands_and_a_copy_engine_runs_them() {
         evict(w, &[&written]);
         resident(w, &queue, &[&never]);
         let calls = w.driver.take();
-        let about = |what: &str| {
-            calls
-                .iter()
-                .filter(|c| c.ddi == "BuildPagingBuffer" && c.about.starts_with(what))
-                .count()
+        let count = |which: fn(&&Paging) -> bool| {
+            calls.iter().filter_map(|c| c.paging()).filter(which).count()
         };
-        assert_eq!(about("VirtualTransfer"), 2, "in, and out again");
-        assert_eq!(about("VirtualFill"), 1, "nobody ever wrote the other one");
-        assert_eq!(calls.iter().filter(|c| c.ddi == "SubmitCommandVirtual").count(), 3);
+        let transfers = count(|op| matches!(op, Paging::VirtualTransfer { .. }));
+        assert_eq!(transfers, 2, "in, and out again");
+        let fills = count(|op| matches!(op, Paging::VirtualFill { .. }));
+        assert_eq!(fills, 1, "the other one was never written");
+        assert_eq!(calls.iter().filter(|c| c.name() == "SubmitCommandVirtual").count(), 3);
     });
     let stats = w.machine.adapter().stats();
     assert_eq!(

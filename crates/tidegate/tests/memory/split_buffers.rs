@@ -8,7 +8,7 @@ use tidegate::calls::{
 };
 use tidegate::ddi::patch::{Patch, PatchLocation, Render as RenderDdi, SubmitCommandPhysical};
 use tidegate::ddi::{
-    AdapterCaps, Dispatch, Driver, DriverLayer, Passive, SubmitCommandFlags, VidSchCaps,
+    AdapterCaps, DdiCall, Dispatch, Driver, DriverLayer, Passive, SubmitCommandFlags, VidSchCaps,
 };
 use tidegate::gpu_abi::{Command, CommandWriter, GpuVa};
 use tidegate::platform::{Bulk, Event, Mutex, Platform, Step, WaitEnd};
@@ -185,8 +185,8 @@ fn twice(value: u32) -> u64 {
 }
 
 /// What the driver was given of buffers: the id and the bytes of each part.
-fn parts(w: &World) -> Vec<String> {
-    w.driver.take().into_iter().filter(|c| c.ddi == "SubmitCommand").map(|c| c.about).collect()
+fn parts(w: &World) -> Vec<DdiCall> {
+    w.driver.take().into_iter().filter(|c| c.name() == "SubmitCommand").collect()
 }
 
 // spec: PRE-034
@@ -260,12 +260,14 @@ fn between_parts(preemption_aware: bool) -> (Vec<u32>, usize) {
         assert!(all.iter().all(|a| word(a, 0) == twice(9)));
         let calls = w.driver.take();
         let parts: Vec<usize> =
-            (0..calls.len()).filter(|at| calls[*at].ddi == "SubmitCommand").collect();
+            (0..calls.len()).filter(|at| calls[*at].name() == "SubmitCommand").collect();
         assert!(parts.len() > 2, "{}", parts.len());
-        let given = calls[parts[0]..parts[parts.len() - 1]]
-            .iter()
-            .filter(|c| c.ddi == "SubmitCommandVirtual");
-        let ids: Vec<u32> = given.map(|c| c.about["id ".len()..].parse().unwrap()).collect();
+        let id = |call: &DdiCall| match call {
+            DdiCall::SubmitCommandVirtual { args } => Some(args.submission_fence_id),
+            _ => None,
+        };
+        let between = &calls[parts[0]..parts[parts.len() - 1]];
+        let ids: Vec<u32> = between.iter().filter_map(id).collect();
         let told = w.hooked.told();
         let pages = |id: &u32| {
             let mut packets = told.packets.iter().filter(|p| p.node_ordinal == COPY);
@@ -554,7 +556,7 @@ fn linked_adapters_run_the_same_copy_of_a_split_buffer() {
         contexts.iter().for_each(|context| done(w, *context));
         assert!(all.iter().all(|a| word(a, 16) == twice(4)));
         let calls = w.driver.take();
-        let count = |what: &str| calls.iter().filter(|c| c.ddi == what).count();
+        let count = |what: &str| calls.iter().filter(|c| c.name() == what).count();
         assert!(count("Patch") > 1);
         assert_eq!(count("SubmitCommand"), 2 * count("Patch"), "both run what was patched once");
         // Both halves of a pair were given the same bytes.

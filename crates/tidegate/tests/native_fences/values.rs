@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tidegate::calls::{
     FenceInstance, FenceValue, HwQueue, LogDetail, ReadOnly, SignalFlags, Status, WaitMode,
 };
-use tidegate::ddi::Driver;
+use tidegate::ddi::NativeFenceDdi;
 use tidegate::ddi::fence::{UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue};
 use tidegate::ddi::queue::ProgressFence;
-use tidegate::ddi::{Dirql, Dispatch};
+use tidegate::ddi::{DdiCall, Dirql, Dispatch};
 use tidegate::gpu_abi::{Command, GpuVa};
 use tidegate::platform::PhysicalAddress;
 use tidegate_testbed::{at, copy_word, inline_world, store, world};
@@ -212,23 +212,19 @@ fn monitored_value_moves_as_waiters_arrive_and_leave() {
     w.kernel.wait_from_cpu(&wanted, WaitMode::Any, Some(any.clone())).unwrap();
     let _fifty = w.wait_event(&fence, 50);
     let _sixty = w.wait_event(&fence, 60);
-    assert_eq!(w.armed(), ["[89]", "[49]", "[0]"], "only a new smallest value is published");
+    assert_eq!(w.armed(), [[89], [49], [0]], "only a new smallest value is published");
     // One of the two that wait for 50 goes without a signal of this fence: the other is still
     // there.
     w.signal(&other, 1);
     assert!(any.is_set());
-    assert_eq!(
-        w.armed(),
-        [format!("[{}]", u64::MAX)],
-        "the other fence has nobody now, this one is as it was"
-    );
+    assert_eq!(w.armed(), [[u64::MAX]], "the other fence has nobody now, this one is as it was");
     w.kernel
         .wait_from_cpu(&[wanted[1], FenceValue { value: 10, ..wanted[0] }], WaitMode::Any, None)
         .unwrap();
     w.signal(&fence, 50);
     assert_eq!(
         w.armed(),
-        ["[9]", "[49]", "[59]"],
+        [[9], [49], [59]],
         "a waiter that comes and goes moves the value and moves it back"
     );
 }
@@ -252,7 +248,7 @@ fn the_kernel_looks_again_after_arming_until_nothing_changes() {
     });
     let five = w.wait_event(&fence, 5);
     assert!(five.is_set() && nine.is_set());
-    assert_eq!(w.armed(), ["[4]".to_owned(), "[8]".to_owned(), format!("[{}]", u64::MAX)]);
+    assert_eq!(w.armed(), [[4], [8], [u64::MAX]]);
 }
 
 // spec: NF-049
@@ -338,9 +334,15 @@ fn a_cpu_signal_stores_through_the_driver_then_releases_then_arms() {
     w.hooked.on("UpdateMonitoredValues", move || noted.store(u64::from(seen.is_set())));
     w.driver.take();
     w.signal(&fence, 1);
-    let called: Vec<String> =
-        w.driver.take().iter().map(|c| format!("{} {}", c.ddi, c.about)).collect();
-    assert_eq!(called, ["UpdateCurrentValuesFromCpu [1] Write", "UpdateMonitoredValues [1]"]);
+    let [
+        DdiCall::UpdateCurrentValuesFromCpu { fences: current, mode },
+        DdiCall::UpdateMonitoredValues { fences: monitored },
+    ] = &*w.driver.take()
+    else {
+        panic!("CurrentValue changes, then MonitoredValue")
+    };
+    assert_eq!((current.len(), current[0].value, *mode), (1, 1, UpdateCurrentMode::Write));
+    assert_eq!((monitored.len(), monitored[0].value), (1, 1));
     assert_eq!((early.load(), released.load()), (0, 1));
     assert!(!two.is_set());
 }
@@ -452,17 +454,15 @@ fn each_side_is_named_by_the_handle_that_it_gave() {
     assert_eq!(made.progress_fence, ProgressFence::Native(global), "made before, by Create");
     w.driver.take();
     w.kernel.destroy_hw_queue(queue.handle).unwrap();
-    let called: Vec<String> =
-        w.driver.take().into_iter().map(|c| format!("{} {}", c.ddi, c.about)).collect();
-    let named = |ddi: &str, handle| format!("{ddi} {handle:?}");
-    assert_eq!(
-        called,
-        [
-            named("DestroyHwQueue", hw_queue),
-            named("CloseNativeFence", local),
-            named("DestroyNativeFence", global),
-        ]
-    );
+    let [
+        DdiCall::DestroyHwQueue { hw_queue: destroyed },
+        DdiCall::CloseNativeFence { local: closed },
+        DdiCall::DestroyNativeFence { global: ended },
+    ] = &*w.driver.take()
+    else {
+        panic!("the queue, its instance, its fence")
+    };
+    assert_eq!((*destroyed, *closed, *ended), (hw_queue, local, global));
 }
 
 // spec: NF-115, NF-116

@@ -8,7 +8,7 @@ use tidegate::calls::{
     DeviceState, DoorbellStatus, Handle, Placement,
 };
 use tidegate::ddi::EngineState;
-use tidegate::ddi::{ComponentState, DevicePowerState, EngineId, InterruptData, Status};
+use tidegate::ddi::{ComponentState, DdiCall, DevicePowerState, EngineId, InterruptData, Status};
 use tidegate::dxgkrnl::{BugCheck, PowerManagement};
 use tidegate::gpu_abi::{
     CONTROL_WORDS, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket, SLOT_BYTES,
@@ -92,8 +92,11 @@ fn an_idle_engine_goes_to_f1_and_a_connect_brings_it_back() {
                 (ComponentState::F1, DoorbellStatus::DisconnectedRetry)
             );
             let called = w.driver.take();
-            let f1: Vec<_> = called.iter().filter(|c| c.ddi.contains("SetPower")).collect();
-            assert!(f1.iter().any(|c| c.about == "F1 of node 0"), "{called:?}");
+            let f1 = |c: &DdiCall| {
+                let state = ComponentState::F1;
+                matches!(c, DdiCall::SetPowerComponentFState { component: 0, state: to } if *to == state)
+            };
+            assert!(called.iter().any(f1), "{called:?}");
             // Nobody looks at an engine without power.
             queue.ring();
             w.pass(SETTLED_NS);
@@ -101,7 +104,7 @@ fn an_idle_engine_goes_to_f1_and_a_connect_brings_it_back() {
             queue.connect().unwrap();
             assert_eq!(engine(w, 0), ComponentState::F0);
             let up = w.driver.take();
-            let up: Vec<_> = up.iter().map(|c| c.ddi).filter(|n| *n != "UpdatePageTable").collect();
+            let up: Vec<_> = up.iter().map(|c| c.name()).filter(|n| *n != "UpdatePageTable").collect();
             assert_eq!(up, ["SetPowerComponentFState", "ConnectDoorbell"]);
         }
         let _ = other;

@@ -2,6 +2,7 @@
 //! afterwards.
 
 use tidegate::calls::{AllocationMemory, DeviceState, DoorbellStatus, Placement, Status, TdrTest};
+use tidegate::ddi::record::Paging;
 use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome};
 use tidegate::gpu_abi::Command;
 use tidegate_testbed::*;
@@ -27,12 +28,12 @@ fn an_adapter_is_reset_in_the_published_order() {
         w.driver.take();
         w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
         let calls = w.driver.take();
-        let place = |what: &dyn Fn(&tidegate::ddi::recording::Called) -> bool| {
-            calls.iter().position(what).unwrap()
-        };
-        let reset = place(&|c| c.ddi == "ResetFromTimeout");
-        let lost = place(&|c| c.ddi == "BuildPagingBuffer" && c.about.contains("bytes: 0"));
-        let restart = place(&|c| c.ddi == "RestartFromTimeout");
+        let place =
+            |what: &dyn Fn(&tidegate::ddi::DdiCall) -> bool| calls.iter().position(what).unwrap();
+        let reset = place(&|c| c.name() == "ResetFromTimeout");
+        let nothing = |op: &Paging| matches!(op, Paging::VirtualTransfer { bytes: 0, .. });
+        let lost = place(&|c| c.paging().is_some_and(nothing));
+        let restart = place(&|c| c.name() == "RestartFromTimeout");
         assert!(reset < lost && lost < restart, "{calls:?}");
         // What stood in local memory is lost, and with it whoever had it.
         let mut bytes = [1; 16];
@@ -135,7 +136,7 @@ fn whoever_calls_while_the_adapter_is_reset_waits_until_it_is() {
             platform.sleep_until(platform.now().after(SETTLED_NS));
             driver.take();
             let queue = other.hw_queue_on(0);
-            let names: Vec<_> = driver.take().into_iter().map(|c| c.ddi).collect();
+            let names: Vec<_> = driver.take().into_iter().map(|c| c.name()).collect();
             assert!(!names.contains(&"ResetFromTimeout"), "{names:?}");
             other.submit(&queue, 1, &[Command::Timed { ns: 10 }]);
             other.finish(&queue, 1);

@@ -8,6 +8,8 @@ use tidegate::calls::{
     Status, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectFlags, WaitMode,
 };
 use tidegate::d3d12::{CommandListType, DeviceOptions, Error, QueueDesc, Submission};
+use tidegate::ddi::DdiCall;
+use tidegate::ddi::scheduling::SchedulingProperties;
 use tidegate::gpu_abi::{Command, CommandWriter};
 use tidegate_testbed::{ChangeCaps, World, start, world, world_with};
 
@@ -19,27 +21,36 @@ fn hw_context(kernel: &dyn Kernel) -> Handle {
 }
 
 fn told(w: &World) -> Vec<String> {
-    let of_priorities =
-        |c: &tidegate::ddi::recording::Called| c.ddi == "SetContextSchedulingProperties";
-    let calls = w.driver.take().into_iter().filter(of_priorities);
-    calls
-        .map(|c| c.about.split_once(' ').unwrap().1.split_once(' ').unwrap().1.to_owned())
-        .collect()
+    let text = |call| match call {
+        DdiCall::SetContextSchedulingProperties { args } => {
+            let SchedulingProperties {
+                priority_band,
+                realtime_band_priority_level,
+                in_process_priority,
+                ..
+            } = args.properties;
+            Some(format!("{priority_band:?} {realtime_band_priority_level} {in_process_priority}"))
+        }
+        _ => None,
+    };
+    w.driver.take().into_iter().filter_map(text).collect()
 }
 
 // spec: HS-001
 #[test]
 fn bands_are_set_up_once_when_the_adapter_starts() {
     let w = world().run(|_| ());
-    let bands: Vec<_> = w.start_calls.iter().filter(|c| c.ddi == "SetupPriorityBands").collect();
-    assert_eq!(bands.len(), 1);
-    assert_eq!(bands[0].about, "NORMAL 10 %");
+    let percentage = |call: &DdiCall| match call {
+        DdiCall::SetupPriorityBands { args } => Some(args.target_normal_band_percentage),
+        _ => None,
+    };
+    assert!(w.start_calls.iter().filter_map(percentage).eq([10]));
     drop(w);
     let off = world_with(|mut config| {
         config.kernel.hardware_scheduling = tidegate::dxgkrnl::FeatureSetting::OFF;
         config
     });
-    assert!(off.start_calls.iter().all(|c| c.ddi != "SetupPriorityBands"));
+    assert!(off.start_calls.iter().all(|c| c.name() != "SetupPriorityBands"));
 }
 
 // spec: HS-002
@@ -94,7 +105,7 @@ fn focus_and_realtime_are_for_the_privileged() {
 
 /// How many calls of this entry there were since the last look.
 fn count(w: &World, ddi: &str) -> usize {
-    w.driver.take().iter().filter(|c| c.ddi == ddi).count()
+    w.driver.take().iter().filter(|c| c.name() == ddi).count()
 }
 
 fn bounded(buffers: u16, packets: u32) -> World {

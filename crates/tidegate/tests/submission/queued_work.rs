@@ -395,8 +395,9 @@ fn dropped_fences_end_when_their_queue_is_past_them() {
         world().run(move |w| {
             let app = App::new(w, 64);
             let queue = app.queue(submission);
-            let ended =
-                || w.driver.take().iter().filter(|call| call.ddi == "DestroyNativeFence").count();
+            let ended = || {
+                w.driver.take().iter().filter(|call| call.name() == "DestroyNativeFence").count()
+            };
             ended();
             for number in 0..500 {
                 let fence = app.device.create_fence("dropped", 0).unwrap();

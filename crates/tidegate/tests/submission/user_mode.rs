@@ -146,7 +146,7 @@ fn connecting_shows_the_hardware_behind_the_same_address() {
     assert!(!shown.same(&dummy), "the mapping that the process holds shows another page");
     assert_eq!(status(&queue), DoorbellStatus::Connected);
     // What the driver names for a doorbell that is connected is what it has.
-    let named = tidegate::ddi::Driver::connect_doorbell(
+    let named = tidegate::ddi::UserModeSubmissionDdi::connect_doorbell(
         &*w.hooked,
         &Passive::enter(),
         driver,
