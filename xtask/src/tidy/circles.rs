@@ -13,9 +13,8 @@ use crate::finding::Finding;
 use crate::tree;
 
 /// Crates that still have circles.
-const NOT_YET: &[&str] = &[
-    "cli", "d3d12", "dxgkrnl", "explorer", "kmd", "platform", "programs", "softgpu", "xtask",
-];
+const NOT_YET: &[&str] =
+    &["cli", "d3d12", "dxgkrnl", "explorer", "kmd", "platform", "programs", "softgpu", "xtask"];
 
 /// Segments of a module's path inside its crate.
 type Module = Vec<String>;
