@@ -24,21 +24,20 @@ use crate::hwqueue::{HwQueue, HwQueueTable};
 use crate::interrupt::{self, DpcQueue};
 use crate::lock_order::LOCK_ORDER;
 use crate::memory::{AddressSpace, ContextAllocations, LocalMemory};
+use crate::object::idle_contexts::IdleContexts;
 use crate::power::{Power, WakeDevice};
 use crate::process::Process;
 use crate::recovery::Recovery;
 use crate::registry::Registry;
-use crate::sched::idle::IdleContexts;
-use crate::sched::{FenceOperations, Limits, VidSch};
+use crate::scheduling::{Scheduling, SchedulingPort};
 use crate::stats::{Census, Count};
 use crate::supervisor;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
-use tidegate_ddi::{
-    AdapterCaps, Dispatch, Driver, OsHandle, Passive, StartInfo, Status, VidSchCaps,
-};
+use tidegate_ddi::{Dispatch, Driver, OsHandle, Passive, StartInfo, Status};
 use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform, ServiceHandle};
+use tidegate_vidsch::FenceOperations;
 
 /// One adapter: a driver and the kernel's state for it.
 pub struct Adapter {
@@ -59,7 +58,7 @@ pub struct Adapter {
     grave: OnceLock<Grave>,
     pub(crate) fences: Arc<Fences>,
     pub(crate) log_reader: LogReader,
-    pub(crate) sched: Mutex<VidSch>,
+    pub(crate) sched: Arc<Scheduling>,
     /// What engines are turned to that would keep the last context; gone after stop.
     pub(crate) idle_contexts: Mutex<Option<IdleContexts>>,
     pub(crate) contexts: Mutex<Registry<Context>>,
@@ -133,18 +132,19 @@ impl Adapter {
             power: power.clone(),
         });
         let caps = &port.caps;
+        let fences = Fences::new(&port);
         let adapter = Arc::new(Adapter {
             memory: LocalMemory::new(platform, &port.segments),
             residency: Residency::new(platform),
             context_allocations: ContextAllocations::new(platform),
             system_process: platform.mutex("system process", None),
-            sched: platform.mutex("VidSch", VidSch::new(caps, limits(caps, &config))),
+            sched: Scheduling::new(&port, &fences),
             idle_contexts: platform.mutex("idle contexts", None),
             power,
             display: caps.display.map(|display| Display::new(platform, display)),
             transition: platform.mutex("doorbell transition", ()),
             grave: OnceLock::new(),
-            fences: Fences::new(&port),
+            fences,
             log_reader: LogReader::new(&port),
             contexts: platform.mutex("contexts", Registry::default()),
             hw_contexts: platform.mutex("hardware contexts", Registry::default()),
@@ -181,6 +181,7 @@ impl Adapter {
     fn attach_ports(self: &Arc<Adapter>) {
         let wake: Weak<dyn WakeDevice> = Arc::downgrade(self) as Weak<dyn WakeDevice>;
         self.power.set_wake_port(wake);
+        self.sched.set_port(Arc::downgrade(self) as Weak<dyn SchedulingPort>);
         self.port.set_bug_check_port(Arc::downgrade(self) as Weak<dyn BugCheckPort>);
         let relay_port = Arc::downgrade(self) as Weak<dyn RelayPort>;
         self.fences.attach(self, relay_port, Arc::downgrade(self) as Weak<dyn HardwareWaits>);
@@ -237,22 +238,13 @@ impl Adapter {
     /// What contexts and kernel-mode hardware queues did with fences in software until now, by
     /// their tags.
     pub fn fence_operations(&self) -> BTreeMap<u32, FenceOperations> {
-        let now_ns = self.platform.stamp_ns();
-        let mut all: BTreeMap<u32, FenceOperations> = BTreeMap::new();
-        let of_contexts: Vec<_> = self.sched.lock().fence_operations(now_ns).collect();
-        let of_queues = self.hw_queues_of(|_| true);
-        let of_queues = of_queues.iter().map(|queue| (queue.tag, queue.fence_operations(now_ns)));
-        for (tag, done) in of_contexts.into_iter().chain(of_queues) {
-            *all.entry(tag).or_default() += done;
-        }
-        all
+        self.sched.fence_operations()
     }
 
     /// Waits that VidSch holds for contexts and kernel-mode hardware queues.
     pub fn pending_waits(&self) -> Vec<PendingWait> {
-        let mut waits = self.sched.lock().pending_waits();
-        waits.extend(self.hw_queues_of(|_| true).iter().flat_map(|q| q.pending_waits()));
-        waits
+        let waits = self.sched.pending_waits().into_iter();
+        waits.filter_map(|(tag, (fence, value))| fence.pending(tag, value)).collect()
     }
 
     /// What a hardware queue waits for whose wait names the cell at `current_value` on the bus: for
@@ -350,7 +342,7 @@ impl Adapter {
         let mut all = Vec::new();
         for number in 0..self.caps.engine_count() {
             let engine = self.caps.engine(number);
-            all.extend(self.sched.lock().outstanding_on(number, engine));
+            all.extend(self.sched.outstanding_packets(engine));
         }
         let queues =
             self.hw_queues_of(|queue| queue.device.check().is_ok() && queue.has_work(self));
@@ -403,16 +395,5 @@ impl BugCheckPort for Adapter {
 
     fn lose_devices_later(&self) {
         interrupt::report_stop(self);
-    }
-}
-
-/// When packets are asked for.
-// spec: PRE-001, PRE-004, PRE-005, PRE-006
-fn limits(caps: &AdapterCaps, config: &AdapterConfig) -> Limits {
-    let aware = VidSchCaps::PREEMPTION_AWARE | VidSchCaps::MULTI_ENGINE_AWARE;
-    Limits {
-        preempts: caps.scheduling.contains(aware),
-        quantum_ns: config.quantum_ns.max(1),
-        timeout_ns: config.tdr.is_on().then_some(config.tdr.delay_ns),
     }
 }

@@ -20,7 +20,7 @@ use crate::page_fault::HwQueueFault;
 use crate::recovery::detect::report_finding;
 use crate::recovery::{TimeoutCause, device_loss};
 use crate::stats::Count;
-use crate::{display, doorbell, page_fault, power, sched, suspend};
+use crate::{display, doorbell, page_fault, power, suspend};
 use signal_report::{ReportedHandles, SignalReport};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::EngineState;
@@ -30,8 +30,7 @@ use tidegate_ddi::{
     HwContextLoss, InterruptData, InterruptService, OsHandle, PageFault, Passive, Status,
 };
 use tidegate_platform::{
-    Agent, CpuTime, Event, Mutex, PhysicalAddress, Platform, ServiceHandle, Step, Turn, WaitEnd,
-    WakeWord, Word,
+    Agent, CpuTime, Mutex, PhysicalAddress, Platform, ServiceHandle, Step, Turn, WakeWord, Word,
 };
 use tidegate_trace::{Kind, NameId, Record};
 
@@ -100,8 +99,6 @@ struct Reports {
     ignored: u64,
     /// The adapter has stopped: nothing takes what is reported.
     closed: bool,
-    /// Set when reports were taken; `None` while no reset waits for one.
-    taken: Option<Event>,
     /// When the oldest one was reported, and how many deferred routines had run by then; kept where
     /// the supervisor is there.
     since: Option<(CpuTime, u64)>,
@@ -320,21 +317,14 @@ fn native(
 
 // spec: NF-130
 fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
-    let (reported, taken) = {
-        let mut reports = adapter.dpc.reported.lock();
-        (std::mem::take(&mut reports.list), reports.taken.clone())
-    };
+    let reported = std::mem::take(&mut adapter.dpc.reported.lock().list);
     for data in reported {
         match data {
             Reported::DmaCompleted { engine, fence_id } => {
-                sched::dma_completed(adapter, engine, fence_id)
+                adapter.sched.dma_completed(engine, fence_id)
             }
             Reported::DmaPreempted { engine, preemption_fence_id, last_completed_fence_id } => {
-                sched::dma_preempted(
-                    adapter,
-                    engine,
-                    (preemption_fence_id, last_completed_fence_id),
-                );
+                adapter.sched.dma_preempted(engine, (preemption_fence_id, last_completed_fence_id));
             }
             Reported::DmaFaulted { engine, fence_id, fault } => {
                 device_loss::dma_faulted(adapter, engine, fence_id, fault)
@@ -369,19 +359,6 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
             Reported::Stopped => adapter.lose_all_devices(),
         }
     }
-    taken.iter().for_each(|event| event.set(Step::ThreadWake));
-}
-
-/// Waits until reports that were taken have made `is_over` true, until the deadline at most. One
-/// agent at a time waits: the one that resets an engine.
-pub(crate) fn wait_for_reports(adapter: &Adapter, deadline: CpuTime, is_over: impl Fn() -> bool) {
-    let taken = adapter.platform.event(false);
-    adapter.dpc.reported.lock().taken = Some(taken.clone());
-    while !is_over()
-        && taken.wait_for(Some(deadline), "the answer to a preemption request") == WaitEnd::Woken
-    {
-    }
-    adapter.dpc.reported.lock().taken = None;
 }
 
 /// Takes reports that stand untaken for half of the timeout delay. The driver did not call

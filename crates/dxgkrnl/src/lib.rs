@@ -4,9 +4,8 @@
 //! Rooms: [`adapter`] (one driver and all that hangs on it) · `process` (handles, address space,
 //! the call surface) · `handle` · `device` · `memory` (allocations, GPU addresses) · `fence`
 //! (storage, waiters, the MonitoredValue protocol, logs) · `signal` (the rules that every signal
-//! keeps) · `sched` (VidSch: contexts and their packets) · `hwqueue` (kernel-mode hardware queues)
-//! · `doorbell` · `suspend` (hardware contexts off the run list and back) · `power` (D-states,
-//! F-states) · `registry` (how objects are found) · `interrupt` (interrupt and deferred routine) ·
+//! keeps) · `scheduling` (the port to VidSch) · `hwqueue` (hardware queues) · `doorbell` ·
+//! `suspend` (hardware contexts off the run list and back) · `power` (D-states, F-states) · `registry` (how objects are found) · `interrupt` (interrupt and deferred routine) ·
 //! `display` (flips) · `recovery` (a device in error) · `supervisor` (the timer) · `teardown` (how
 //! processes end) · `removal` (how an adapter ends; `gone` stands in for its driver) ·
 //! `driver_fault` (faults of a driver, and its outstanding work) · `feature` (what both sides can
@@ -34,8 +33,8 @@ mod power;
 mod recovery;
 mod registry;
 mod removal;
-mod sched;
 mod scheduling;
+mod scheduling_port;
 mod stats;
 mod supervisor;
 mod suspend;
@@ -61,6 +60,6 @@ pub use recovery::{
     HeldBack, Promotion, RecoveryHook, RecoveryOutcome, RecoveryReason, RecoveryReport,
     TimeoutCause, WorkAtReset,
 };
-pub use sched::FenceOperations;
 pub use stats::{Census, FenceRewind, KernelStats, LostSignal};
 pub use suspend::Suspended;
+pub use tidegate_vidsch::FenceOperations;

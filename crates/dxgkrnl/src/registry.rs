@@ -89,6 +89,11 @@ impl<T> Registry<T> {
         self.entries.get(&handle).is_some_and(|entry| !entry.retired)
     }
 
+    /// The object, if it exists and no call destroys it.
+    pub(crate) fn live_one(&self, handle: OsHandle) -> Option<Arc<T>> {
+        self.entries.get(&handle).filter(|entry| !entry.retired)?.object.upgrade()
+    }
+
     /// The objects that no call destroys, in order of creation.
     pub(crate) fn live(&self) -> Vec<Arc<T>> {
         let live = self.entries.values().filter(|entry| !entry.retired);

@@ -12,7 +12,7 @@ use crate::adapter::Adapter;
 use crate::error::BugCheck;
 use crate::fence::instance;
 use crate::process::Process;
-use crate::{sched, suspend};
+use crate::suspend;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{DeviceState, Status};
 use tidegate_ddi::Passive;
@@ -43,7 +43,7 @@ impl Adapter {
         }
         if self.has_processes() {
             // 2. No engine is given anything, and what was reported is taken.
-            let _of_devices_that_are_lost_next = sched::stop_all_engines(self);
+            let _of_devices_that_are_lost_next = self.sched.stop_all_engines();
             // 3. Devices are in error: doorbells read ABORT, contexts are suspended, queued work is
             //    given up, fences read their maximum. That releases the waiters, here and on other
             //    adapters.
@@ -51,8 +51,8 @@ impl Adapter {
             self.lose_all_processes_devices(&DeviceState::Removed);
             // No answer of the hardware is waited for.
             suspend::acknowledge_all(self, |_| true);
-            sched::end_kernel_s_packets(self);
-            sched::end_all_packets(self);
+            self.sched.end_kernel_packets();
+            self.sched.end_all_packets();
             // 4. For each process and each of its queues: doorbell and queue are destroyed, and
             //    then contexts, fences, devices.
             for process in self.processes() {
@@ -118,7 +118,7 @@ impl Adapter {
             worker.stop();
         }
         self.memory.stop();
-        let kept = self.sched.lock().forget_kept_areas();
+        let kept = self.sched.take_kept();
         drop(kept);
         let (idle_contexts, system_process) =
             (self.idle_contexts.lock().take(), self.system_process.lock().take());

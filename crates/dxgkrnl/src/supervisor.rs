@@ -16,7 +16,7 @@
 
 use crate::adapter::Adapter;
 use crate::error::BugCheck;
-use crate::{power, recovery, sched};
+use crate::{power, recovery};
 use std::sync::{Arc, Weak};
 use tidegate_platform::{Agent, CpuTime, Turn};
 
@@ -32,7 +32,13 @@ pub(crate) struct Watch {
 }
 
 /// All watches of an adapter, but for those at leisure.
-const WATCHES: [Watch; 2] = [sched::WATCH, recovery::WATCH];
+const WATCHES: [Watch; 2] = [PACKETS, recovery::WATCH];
+/// The scheduler's deadlines.
+const PACKETS: Watch = Watch {
+    name: "packets",
+    next: |adapter| adapter.sched.next_deadline(),
+    look: |adapter| adapter.sched.run_deadlines(),
+};
 /// Watches that help nobody on when they look: they keep no machine going in which nobody else
 /// moves.
 const AT_LEISURE: [Watch; 1] = [power::WATCH];

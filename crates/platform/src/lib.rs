@@ -159,6 +159,15 @@ impl Platform {
         }
     }
 
+    /// The clock and [`Platform::stamp_ns`], with one reading of the clock where they are the same.
+    pub fn now_and_stamp(&self) -> (CpuTime, u64) {
+        let now = self.now();
+        match self.inner.kind {
+            PlatformKind::Explored => (now, world::steps()),
+            _ => (now, now.0),
+        }
+    }
+
     /// Charges the modelled cost of one step to the calling agent. Costs nothing on the host, where
     /// the step itself takes its time, and under exploration, where time only passes when nothing
     /// else can happen.

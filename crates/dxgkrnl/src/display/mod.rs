@@ -22,16 +22,12 @@
 //! leave their news and go, as with VidSch. `process`, `sched`, `hwqueue`, `interrupt`, `recovery`,
 //! `teardown` and `power` call in; the driver is called.
 
-mod flips;
-
 use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::error::BugCheck;
-use crate::fence::signal;
+use crate::fence::{FenceTarget, signal};
 use crate::memory::AllocationObject;
-use crate::sched::FenceTarget;
-use flips::{Flips, Latched, Powered, Step};
-use std::fmt;
+use crate::scheduling::SignalAction;
 use std::sync::{Arc, OnceLock};
 use tidegate_calls::{SignalFlags, Status, Surface};
 use tidegate_ddi::InterruptType;
@@ -39,8 +35,9 @@ use tidegate_ddi::display::{VID_PN_SOURCE, VID_PN_TARGET};
 use tidegate_ddi::{
     Dirql, DisplayCaps, OsHandle, Passive, SetVidPnSourceAddress, SetVidPnSourceAddressFlags,
 };
-use tidegate_platform::{CpuTime, Event, Mutex, PhysicalAddress, Platform, Step as Price, WaitEnd};
+use tidegate_platform::{CpuTime, Event, Mutex, PhysicalAddress, Platform, Step, WaitEnd};
 use tidegate_trace::{Kind, LaneId, LaneKind, NameId, Record};
+use tidegate_vidsch::{FlipQueue, FlipStep, LatchedFlip, PoweredDisplay};
 
 /// Most flips of a display that are queued and not shown yet.
 const MAX_QUEUED_FLIPS: usize = 16;
@@ -87,9 +84,9 @@ pub(crate) struct QueuedFlip {
     flip: Mutex<Option<Arc<Flip>>>,
 }
 
-impl fmt::Debug for QueuedFlip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("QueuedFlip")
+impl SignalAction for QueuedFlip {
+    fn carry_out(self: Box<Self>) {
+        rendered(&self);
     }
 }
 
@@ -127,7 +124,7 @@ pub struct DisplayStats {
 }
 
 struct State {
-    flips: Flips<Arc<Flip>>,
+    flips: FlipQueue<Arc<Flip>>,
     /// Who waits for the next vertical sync.
     waiters: Vec<Event>,
     /// When the first vertical sync was reported: refreshes are counted from it.
@@ -147,7 +144,7 @@ pub(crate) struct Display {
 impl Display {
     pub(crate) fn new(platform: &Platform, caps: DisplayCaps) -> Display {
         let state = State {
-            flips: Flips::new(),
+            flips: FlipQueue::new(),
             waiters: Vec::new(),
             first_vsync: None,
             refresh: 0,
@@ -167,7 +164,7 @@ impl Display {
             (state.flips.forget(), std::mem::take(&mut state.waiters))
         };
         drop(flips);
-        waiters.iter().for_each(|event| event.set(Price::ThreadWake));
+        waiters.iter().for_each(|event| event.set(Step::ThreadWake));
     }
 
     /// Whether something is on the screen, or about to be.
@@ -199,7 +196,7 @@ impl Display {
 /// above 4, a surface that makes no sense or does not fit its allocation, or an allocation that is
 /// not resident or that a paging operation will move; GRAPHICS_VIDPN_SOURCE_IN_USE;
 /// GRAPHICS_TRY_AGAIN_LATER when too many flips are queued.
-pub(crate) fn begin(device: &Arc<Device>, desc: FlipDesc) -> Result<Arc<QueuedFlip>, Status> {
+pub(crate) fn begin(device: &Arc<Device>, desc: FlipDesc) -> Result<Box<QueuedFlip>, Status> {
     let adapter = &device.adapter;
     let display = adapter.display.as_ref().ok_or(Status::NOT_SUPPORTED)?;
     let fits = desc.surface.bytes().is_some_and(|bytes| bytes <= desc.allocation.bytes);
@@ -235,12 +232,12 @@ pub(crate) fn begin(device: &Arc<Device>, desc: FlipDesc) -> Result<Arc<QueuedFl
         state.stats.presents += 1;
     }
     let flip = adapter.platform.mutex("a queued flip", Some(flip));
-    Ok(Arc::new(QueuedFlip { adapter: adapter.clone(), device: device.os_handle, flip }))
+    Ok(Box::new(QueuedFlip { adapter: adapter.clone(), device: device.os_handle, flip }))
 }
 
 /// What was queued before a flip is complete.
 // spec: PRE-081
-pub(crate) fn rendered(queued: &QueuedFlip) {
+fn rendered(queued: &QueuedFlip) {
     let adapter = &queued.adapter;
     let (flip, Some(display)) = (queued.flip.lock().take(), &adapter.display) else { return };
     let Some(flip) = flip else { return };
@@ -274,7 +271,7 @@ pub(crate) fn vsync(adapter: &Arc<Adapter>, target: u32, address: PhysicalAddres
     };
     display
         .record(adapter, |lane, now_ns| Record::instant(lane, Kind::VSync, NameId::NONE, now_ns));
-    if let Some(Latched { flip, replaced, .. }) = latched {
+    if let Some(LatchedFlip { flip, replaced, .. }) = latched {
         let of =
             |lane, now_ns| Record::span(lane, Kind::Flip, NameId::NONE, flip.queued_ns, now_ns);
         display.record(adapter, of);
@@ -284,12 +281,18 @@ pub(crate) fn vsync(adapter: &Arc<Adapter>, target: u32, address: PhysicalAddres
             signal::signal(&[shown], SignalFlags::empty());
         }
     }
-    waiters.iter().for_each(|event| event.set(Price::ThreadWake));
+    waiters.iter().for_each(|event| event.set(Step::ThreadWake));
     run(adapter, display);
 }
 
 impl Display {
-    fn count(&self, state: &mut State, latched: &Latched<Arc<Flip>>, refresh: u64, now: CpuTime) {
+    fn count(
+        &self,
+        state: &mut State,
+        latched: &LatchedFlip<Arc<Flip>>,
+        refresh: u64,
+        now: CpuTime,
+    ) {
         let latency_ns = now.since(latched.flip.queued);
         let first_chance = self.refresh_at(state, latched.flip.queued) + 1;
         let stats = &mut state.stats;
@@ -354,7 +357,10 @@ pub(crate) fn after_reset(adapter: &Arc<Adapter>) {
     }
 }
 
-fn take_back(adapter: &Arc<Adapter>, what: impl FnOnce(&mut Flips<Arc<Flip>>) -> Vec<Arc<Flip>>) {
+fn take_back(
+    adapter: &Arc<Adapter>,
+    what: impl FnOnce(&mut FlipQueue<Arc<Flip>>) -> Vec<Arc<Flip>>,
+) {
     let Some(display) = &adapter.display else { return };
     let gone = {
         let mut state = display.state.lock();
@@ -379,11 +385,11 @@ fn run(adapter: &Arc<Adapter>, display: &Display) {
         };
         let Some(step) = step else { return };
         let (ddi, done) = match step {
-            Step::Vsync(on) => ("DxgkDdiControlInterrupt", control_vsync(adapter, on)),
-            Step::Flip { flip, first } => {
+            FlipStep::Vsync(on) => ("DxgkDdiControlInterrupt", control_vsync(adapter, on)),
+            FlipStep::Flip { flip, first } => {
                 ("DxgkDdiSetVidPnSourceAddress", flip_to(adapter, &flip, first))
             }
-            Step::Dark(leaving) => {
+            FlipStep::Dark(leaving) => {
                 let done = set_visible(adapter, false);
                 drop(leaving);
                 ("DxgkDdiSetVidPnSourceVisibility", done)
@@ -446,7 +452,7 @@ impl Adapter {
     /// [`Adapter::screen_off`].
     pub(crate) fn screen_on(&self) {
         let Some(display) = &self.display else { return };
-        let Powered { shown, next, vsync } =
+        let PoweredDisplay { shown, next, vsync } =
             display.state.lock().flips.powered(|flip| flip.address());
         let (driver, level) = (self.driver_as_it_is(), Passive::enter());
         let mut done = Ok(());

@@ -118,7 +118,7 @@ fn give_content(
     allocation: OsHandle,
     area: &Arc<AllocationObject>,
 ) {
-    adapter.sched.lock().area_lacks_content(context);
+    adapter.sched.area_lacks_content(context);
     adapter.memory.give_content(adapter, allocation, context, area, None);
 }
 
@@ -225,7 +225,7 @@ pub(crate) fn destroy(adapter: &Arc<Adapter>, allocation: OsHandle) -> Result<()
             .find_map(|(context, of)| Some((*context, of.areas.remove(&allocation)?)))
     };
     if let Some((context, area)) = found {
-        let gone = adapter.sched.lock().let_go(context, area);
+        let gone = adapter.sched.release_or_keep(context, area);
         drop(gone);
         return Ok(());
     }
@@ -253,7 +253,7 @@ fn let_go_of_device(adapter: &Arc<Adapter>, device: OsHandle, areas: Vec<Arc<All
     };
     for area in areas {
         for context in &contexts {
-            let gone = adapter.sched.lock().let_go(*context, area.clone());
+            let gone = adapter.sched.release_or_keep(*context, area.clone());
             drop(gone);
         }
     }
@@ -269,7 +269,7 @@ pub(crate) fn end(adapter: &Arc<Adapter>, context: OsHandle) {
     };
     // Its last packet may use those of its device too.
     for area in of_context.areas.into_values().chain(of_device.into_values()) {
-        let gone = adapter.sched.lock().let_go(context, area);
+        let gone = adapter.sched.release_or_keep(context, area);
         drop(gone);
     }
 }

@@ -9,10 +9,8 @@
 use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::fence::{EventSet, WaitOwner, Waiter, monitor};
-use crate::sched::{self, Effect, Signal};
-use std::fmt;
+use crate::scheduling::{Signal, SignalAction};
 use std::sync::Arc;
-use tidegate_calls::SignalFlags;
 use tidegate_platform::{Event, Mutex, Step, Word};
 
 /// All that was queued at one moment.
@@ -46,10 +44,8 @@ impl Drop for InUse {
     }
 }
 
-impl fmt::Debug for InUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("InUse")
-    }
+impl SignalAction for InUse {
+    fn carry_out(self: Box<Self>) {}
 }
 
 /// Waits on a progress fence on behalf of a mark. A fence that ends drops it.
@@ -93,10 +89,10 @@ pub(crate) fn mark(device: &Arc<Device>, news: &Event) -> Option<Arc<UseMark>> {
 
 fn mark_packets(adapter: &Arc<Adapter>, device: &Arc<Device>, mark: &Arc<UseMark>) {
     for context in adapter.contexts_of(|c| c.device.os_handle == device.os_handle) {
-        if adapter.sched.lock().is_idle(context.os_handle) {
+        if adapter.sched.is_idle(context.os_handle) {
             continue;
         }
-        let effect = Effect::LastUse(Arc::new(InUse::new(mark)));
-        sched::signal_from_gpu(&[context], Signal { effect, flags: SignalFlags::empty() });
+        let end_use = Signal::action(Box::new(InUse::new(mark)));
+        adapter.sched.signal(&[context.scheduled()], end_use);
     }
 }

@@ -19,6 +19,6 @@ mod transfer;
 pub(crate) use allocation::AllocationObject;
 pub(crate) use context_allocation::ContextAllocations;
 pub(crate) use gpu_va::{Access, AddressSpace, Affinity, check_fence_window, cpu_va};
-pub(crate) use last_use::{InUse, UseMark};
+pub(crate) use last_use::UseMark;
 pub use segment::LocalMemoryUse;
 pub(crate) use segment::{LocalMemory, PagingQueue};

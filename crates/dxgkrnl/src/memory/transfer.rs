@@ -13,9 +13,9 @@ use crate::device::Device;
 use crate::error::BugCheck;
 use crate::fence::storage::FencePool;
 use crate::process::HandleLookup;
-use crate::sched::{self, CommandKind, Effect, Signal};
+use crate::scheduling::{CommandKind, Signal};
 use std::sync::Arc;
-use tidegate_calls::{Priority, SignalFlags, Status};
+use tidegate_calls::{Priority, Status};
 use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
 use tidegate_ddi::{EngineType, OsHandle, Passive};
 use tidegate_platform::{Bulk, PhysicalAddress, WaitEnd};
@@ -210,13 +210,13 @@ impl PagingContext {
         let done = adapter.platform.event(true);
         let queued_ns = adapter.platform.stamp_ns();
         let commands = (self.buffer_va, buffer.used());
-        sched::submit_command(&self.context, CommandKind::Paging, commands, queued_ns)?;
-        let signal = Signal { effect: Effect::CpuEvent(done.clone()), flags: SignalFlags::empty() };
-        sched::signal_from_gpu(std::slice::from_ref(&self.context), signal);
+        let queue = self.context.scheduled();
+        adapter.sched.submit_command(queue.0, CommandKind::Paging, commands, queued_ns);
+        adapter.sched.signal(&[queue], Signal::event(done.clone()));
         // A reset that has begun meanwhile waits for us, and may have looked before this was
         // queued.
         if adapter.recovery.resets() != resets {
-            let _nobody_s = sched::give_up(&adapter, &[self.context.os_handle]);
+            let _not_made = adapter.sched.give_up(&[queue.0]);
         }
         // 4.
         let end = done.wait_for(None, "a paging operation");

@@ -1,18 +1,19 @@
 //! Owns contexts: ordered streams of work for one node, for packets or for hardware queues.
 
 use crate::device::Device;
-use crate::fence::{EventSet, Waiter};
+use crate::fence::Fence;
 use crate::memory::context_allocation;
-use crate::sched;
-use crate::sched::render::QueuedPart;
-use crate::scheduling::Standing;
+use crate::scheduling::PacketContext;
+use crate::scheduling::hw_priority::{HwPriority, PriorityRequest};
+use crate::scheduling::render::QueuedPart;
 use crate::suspend::Suspension;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use tidegate_calls::{Priority, Status};
 use tidegate_ddi::queue::{CreateContext, QueuePrivateData};
 use tidegate_ddi::{DriverHandle, EngineId, OsHandle, Passive};
 use tidegate_platform::Mutex;
+use tidegate_vidsch::Submitter;
 
 /// What a context is made with.
 pub(crate) struct ContextDesc {
@@ -41,8 +42,8 @@ pub(crate) struct Context {
     pub(crate) suspension: Suspension,
     /// Parts of buffers with physical addresses that it has queued, by number.
     parts: Mutex<BTreeMap<u64, Arc<QueuedPart>>>,
-    /// Where it stands among others; of hardware contexts.
-    pub(crate) standing: Standing,
+    /// Of hardware contexts.
+    pub(crate) priority: HwPriority,
 }
 
 impl Context {
@@ -50,7 +51,7 @@ impl Context {
     pub(crate) fn new(device: &Arc<Device>, desc: &ContextDesc) -> Result<Arc<Context>, Status> {
         let adapter = &device.adapter;
         let engine = engine_of(desc)?;
-        let number = adapter.caps.engine_number(engine).ok_or(Status::INVALID_PARAMETER)?;
+        adapter.caps.engine_number(engine).ok_or(Status::INVALID_PARAMETER)?;
         if desc.hardware_scheduled
             && !adapter.caps.nodes[desc.node_ordinal as usize].context_scheduling
         {
@@ -78,12 +79,13 @@ impl Context {
             handle_closed: OnceLock::new(),
             suspension: Suspension::new(&adapter.platform),
             parts: adapter.platform.mutex("parts of a context", BTreeMap::new()),
-            standing: Standing::new(&adapter.platform),
+            priority: HwPriority::new(&adapter.platform),
         });
         if desc.hardware_scheduled {
             adapter.hw_contexts.lock().insert(os_handle, &context);
         } else {
-            adapter.sched.lock().add_context(os_handle, number, desc.priority, desc.tag, desc.lane);
+            let tag_and_lane = (desc.tag, desc.lane);
+            adapter.sched.add_context(os_handle, engine, desc.priority, tag_and_lane);
             adapter.contexts.lock().insert(os_handle, &context);
         }
         context_allocation::initialise(adapter, os_handle);
@@ -102,7 +104,7 @@ impl Context {
             self.retire_if_over();
         } else {
             adapter.contexts.lock().retire(self.os_handle);
-            sched::remove_context(adapter, self.os_handle);
+            adapter.sched.remove_queue(self.os_handle);
         }
     }
 
@@ -118,6 +120,20 @@ impl Context {
         }
     }
 
+    /// The queue of a packet context and what submits its packets.
+    pub(crate) fn scheduled(&self) -> (OsHandle, Submitter) {
+        (self.os_handle, Submitter::Packets)
+    }
+
+    /// A request to change the priority of a hardware context.
+    pub(crate) fn priority_request(&self) -> PriorityRequest<'_> {
+        PriorityRequest {
+            port: &self.device.adapter.port,
+            context: self.driver,
+            may_raise: self.device.may_raise_priority,
+        }
+    }
+
     /// A part that is queued: kept until it is over.
     pub(crate) fn keep_part(&self, number: u64, part: Arc<QueuedPart>) {
         let over: Vec<_> = {
@@ -128,10 +144,27 @@ impl Context {
         };
         drop(over);
     }
+}
 
-    /// The part of this number.
-    pub(crate) fn part(&self, number: u64) -> Option<Arc<QueuedPart>> {
+impl PacketContext for Context {
+    fn driver_handle(&self) -> DriverHandle {
+        self.driver
+    }
+
+    fn engine(&self) -> EngineId {
+        self.engine
+    }
+
+    fn part(&self, number: u64) -> Option<Arc<QueuedPart>> {
         self.parts.lock().get(&number).cloned()
+    }
+
+    fn monitored_fences(&self) -> Arc<[Arc<Fence>]> {
+        self.device.monitored_fences_of_process()
+    }
+
+    fn is_of_kernel(&self) -> bool {
+        self.device.is_of_kernel()
     }
 }
 
@@ -154,11 +187,11 @@ impl Drop for Context {
         let adapter = &self.device.adapter;
         if !self.hardware_scheduled {
             adapter.contexts.lock().remove(self.os_handle);
-            sched::remove_context(adapter, self.os_handle);
+            adapter.sched.remove_queue(self.os_handle);
             // One of them may be on the engine.
             let parts = std::mem::take(&mut *self.parts.lock());
             for part in parts.into_values() {
-                let gone = adapter.sched.lock().let_go(self.os_handle, part);
+                let gone = adapter.sched.release_or_keep(self.os_handle, part);
                 drop(gone);
             }
         }
@@ -167,17 +200,6 @@ impl Drop for Context {
         if self.hardware_scheduled {
             // Until the driver has let go of it an acknowledgement may name it.
             adapter.hw_contexts.lock().remove(self.os_handle);
-        }
-    }
-}
-
-/// A context's wait in VidSch as a waiter of a fence; the ticket names the wait.
-pub(crate) struct ContextWaiter(pub(crate) Weak<Context>);
-
-impl Waiter for ContextWaiter {
-    fn wake(&self, ticket: u64, _events: &mut EventSet) {
-        if let Some(context) = self.0.upgrade() {
-            sched::wait_satisfied(&context.device.adapter, context.os_handle, ticket);
         }
     }
 }

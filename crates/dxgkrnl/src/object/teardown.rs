@@ -19,13 +19,12 @@
 use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::device::Device;
-use crate::fence::{EventSet, Fence, Instance, WaitOwner, Waiter, instance, monitor};
+use crate::fence::{EventSet, Fence, FenceTarget, Instance, WaitOwner, Waiter, instance, monitor};
 use crate::hwqueue::HwQueue;
 use crate::object::FenceObject;
 use crate::process::{Object, Process};
-use crate::sched::FenceTarget;
 use crate::stats::Count;
-use crate::{display, sched, suspend};
+use crate::{display, suspend};
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, Handle};
 use tidegate_ddi::OsHandle;
@@ -144,10 +143,9 @@ impl Process {
             device.lose(DeviceState::ProcessEnded);
         }
         // What the kernel holds back for it is dropped, so that nothing of it begins any more.
-        let mut lost: Vec<FenceTarget> =
-            of_process.queues.iter().flat_map(|q| q.give_up()).collect();
-        let packets: Vec<OsHandle> = of_process.contexts.iter().map(|c| c.os_handle).collect();
-        lost.extend(sched::give_up(adapter, &packets));
+        let queues = of_process.queues.iter().map(|queue| queue.os_handle);
+        let contexts = of_process.contexts.iter().map(|context| context.os_handle);
+        let lost = adapter.sched.give_up(&queues.chain(contexts).collect::<Vec<_>>());
         self.note_lost_signals(&of_process.fences, &lost);
         drop(lost);
         // 2. Every context is suspended, preempted and off the run list, while its rings are there.
@@ -162,7 +160,8 @@ impl Process {
         // Packets that the driver has are finished, or their engine hangs and is found to.
         if patience == Patience::Waits {
             let deadline = adapter.platform.now().after(adapter.config.tdr.delay_ns);
-            is_set_by(&sched::drained(adapter, &of_process.contexts), deadline);
+            let contexts: Vec<_> = of_process.contexts.iter().map(|c| c.scheduled()).collect();
+            is_set_by(&adapter.sched.drained(&contexts), deadline);
         }
         // 3. Each queue's doorbell is disconnected, and ring, control area, doorbell and queue are
         //    destroyed; then the rest.
@@ -336,7 +335,8 @@ impl Object {
 
 /// Whether everything that the process has queued is done before the deadline.
 fn is_done_by(adapter: &Arc<Adapter>, of_process: &Belongings, deadline: CpuTime) -> bool {
-    let mut done = vec![sched::drained(adapter, &of_process.contexts)];
+    let contexts: Vec<_> = of_process.contexts.iter().map(|c| c.scheduled()).collect();
+    let mut done = vec![adapter.sched.drained(&contexts)];
     for queue in &of_process.queues {
         if queue.user_mode_submission {
             let doorbells = adapter.doorbells_of_queue(queue.os_handle);
@@ -346,7 +346,7 @@ fn is_done_by(adapter: &Arc<Adapter>, of_process: &Belongings, deadline: CpuTime
                     .map(|d| progress_event(adapter, &queue.progress.fence, d.announced())),
             );
         } else {
-            done.push(queue.drained());
+            done.push(adapter.sched.drained(&[queue.scheduled()]));
         }
     }
     done.iter().all(|event| is_set_by(event, deadline))

@@ -188,7 +188,7 @@ pub(super) fn power_down(adapter: &Arc<Adapter>, engine: EngineId, announced: An
     //    disconnect; it runs in F0.
     // spec: UMS-055
     let of = |e: EngineId| e == engine;
-    let stays = !adapter.sched.lock().in_flight_on(number).is_empty()
+    let stays = adapter.sched.has_packets(engine)
         || match announced {
             Announced::Counts => adapter.has_announced_work(of),
             Announced::IsStale => adapter.has_kernel_mode_work(of),

@@ -340,7 +340,7 @@ impl Adapter {
     /// Whether an engine has packets, or VidSch is about to give it some, or to give back one that
     /// knows where memory stands.
     fn has_packets(&self) -> bool {
-        self.sched.lock().holds_places()
+        self.sched.holds_places()
     }
 
     /// The look for work that was announced and is not complete, on the engines that `of` picks.

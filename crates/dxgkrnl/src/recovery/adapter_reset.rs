@@ -8,7 +8,7 @@ use super::report::RecoveryReason;
 use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::error::BugCheck;
-use crate::{display, sched, suspend};
+use crate::{display, suspend};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, Status};
@@ -29,7 +29,7 @@ pub(super) fn carry_out(
     let (recovery, config) = (&adapter.recovery, &adapter.config.tdr);
     recovery.resets.fetch_add(1);
     // 1. All nodes stop: nothing is submitted, and interrupts of engines are ignored.
-    let busy = sched::stop_all_engines(adapter);
+    let busy = adapter.sched.stop_all_engines();
     // 2. The driver resets the hardware. No other call is inside the driver.
     let exclusive = |call: &mut dyn FnMut() -> Result<(), Status>| {
         adapter.threads.exclusive(config.ddi_delay_ns, call).ok_or(BugCheck::StuckInDriver)
@@ -40,7 +40,7 @@ pub(super) fn carry_out(
     reset?.map_err(failed("DxgkDdiResetFromTimeout"))?;
     // No context is left on an engine: every suspension is complete, and every paging packet over.
     suspend::acknowledge_all(adapter, |_| true);
-    sched::end_kernel_s_packets(adapter);
+    adapter.sched.end_kernel_packets();
     // 3. Everything leaves local memory, where its content is lost. The screen is dark meanwhile.
     adapter.screen_off();
     let (owners, _moved) = adapter.lose_local_memory();
@@ -66,7 +66,7 @@ pub(super) fn carry_out(
             lost.extend(tag.map(|tag| (tag, is_guilty)));
         }
     }
-    sched::end_all_packets(adapter);
+    adapter.sched.end_all_packets();
     // 4. The driver restarts the hardware. No other call is inside the driver.
     let restarted = exclusive(&mut || adapter.driver().restart_from_timeout(level))?;
     restarted.map_err(failed("DxgkDdiRestartFromTimeout"))?;
@@ -74,6 +74,6 @@ pub(super) fn carry_out(
     recovery.resets.fetch_add(1);
     adapter.local_memory_goes_on();
     display::after_reset(adapter);
-    sched::resume_all_engines(adapter);
+    adapter.sched.resume_all_engines();
     Ok(lost)
 }

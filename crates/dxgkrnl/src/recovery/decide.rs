@@ -7,9 +7,9 @@
 //! Entry points: [`RecoveryPolicy::decide`], [`engine_action`].
 
 use super::report::TimeoutCause;
-use super::window::{RecoveryWindow, Verdict};
 use crate::config::{TdrConfig, TdrDebugMode, TdrLevel};
 use tidegate_platform::CpuTime;
+use tidegate_vidsch::{RecoveryLimits, RecoveryVerdict, RecoveryWindow};
 
 /// What a recovery resets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,12 @@ impl RecoveryPolicy {
             level: config.level,
             debug_mode: config.debug_mode,
             breaks: config.debug_mode == TdrDebugMode::Break,
-            window: RecoveryWindow::new(config),
+            window: RecoveryWindow::new(RecoveryLimits {
+                window_ns: config.limit_time_ns,
+                adapter_resets: config.limit_count as usize,
+                caused_by_process: config.application_limit_count as usize,
+                unconditional: config.debug_mode == TdrDebugMode::RecoverAlways,
+            }),
         }
     }
 
@@ -70,8 +75,8 @@ impl RecoveryPolicy {
             Scope::Adapter => self.window.adapter_timed_out(now),
         };
         match verdict {
-            Verdict::Recover => Decision::Recover,
-            Verdict::Fatal => Decision::StopAtLimit,
+            RecoveryVerdict::Recover => Decision::Recover,
+            RecoveryVerdict::Fatal => Decision::StopAtLimit,
         }
     }
 

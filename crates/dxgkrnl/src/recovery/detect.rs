@@ -10,7 +10,6 @@
 //!
 //! Entry points: [`report_finding`], [`next_deadline`]; the rest is called by `run_detection`.
 
-use super::hw_watch::{Cadence, EngineWatch, Judgement, Look};
 use super::report::TimeoutCause;
 use super::{device_loss, recover};
 use crate::adapter::Adapter;
@@ -20,11 +19,12 @@ use crate::driver::OutstandingWork;
 use crate::fence::{monitor, signaled};
 use crate::hwqueue::HwQueue;
 use crate::stats::Count;
-use crate::{interrupt, sched, suspend};
+use crate::{interrupt, suspend};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tidegate_ddi::{DevicePowerState, EngineId, EngineStatus, OsHandle, Passive};
 use tidegate_platform::{CpuTime, Mutex, Platform, Word};
+use tidegate_vidsch::{EngineSample, EngineWatch, HangVerdict, SampleTimer};
 
 /// How long an interrupt may be under way when a satisfied waiter is found that was not released.
 const GRACE_NS: u64 = 1_000_000;
@@ -79,7 +79,7 @@ pub(super) struct Detector {
 struct State {
     /// Reports of agents that could not recover themselves, oldest first.
     reported: VecDeque<TimeoutCause>,
-    sampling: Cadence,
+    sampling: SampleTimer,
     /// By engine number.
     engines: BTreeMap<u32, EngineState>,
     /// Fences with satisfied waiters, to check again at this time: the interrupt may be under way.
@@ -158,7 +158,7 @@ pub(super) fn take_reported(adapter: &Arc<Adapter>) -> Option<Finding> {
 
 /// When detection runs next.
 pub(super) fn next_deadline(adapter: &Adapter) -> Option<CpuTime> {
-    let packets = sched::next_timeout(adapter);
+    let packets = adapter.sched.next_timeout();
     if !answered_probes(adapter).is_empty() {
         return Some(CpuTime(0));
     }
@@ -167,7 +167,7 @@ pub(super) fn next_deadline(adapter: &Adapter) -> Option<CpuTime> {
         return Some(CpuTime(0));
     }
     let recheck = state.unreleased.as_ref().map(|(at, _)| *at);
-    packets.into_iter().chain(state.sampling.next()).chain(recheck).min()
+    packets.into_iter().chain(state.sampling.deadline()).chain(recheck).min()
 }
 
 /// Engines that did not answer a preemption request in time, or where the driver takes none, ran a
@@ -179,16 +179,17 @@ pub(super) fn timed_out_packets(adapter: &Arc<Adapter>) -> Vec<Finding> {
     let finding = |engine: EngineId| {
         let work = adapter.outstanding_work().into_iter().filter(|work| work.engine == engine);
         let work = work.collect();
-        let first = sched::running_on(adapter, engine);
+        let first = adapter.sched.contexts_in_flight(engine).first().copied();
+        let first = first.and_then(|context| adapter.contexts.lock().get(context));
         let suspects = first.map(|context| context.device.clone()).filter(|d| !d.is_of_kernel());
-        let cause = match adapter.sched.lock().preempts() {
+        let cause = match adapter.sched.preempts() {
             true => TimeoutCause::PreemptionNotAnswered { engine, work },
             false => TimeoutCause::PacketTooLong { engine, work },
         };
         let suspects = suspects.into_iter().collect();
         Finding { cause, engine: Some(engine), suspects, had_packets: true }
     };
-    sched::take_timed_out(adapter).into_iter().map(finding).collect()
+    adapter.sched.take_timed_out().into_iter().map(finding).collect()
 }
 
 /// Ends the probes that the driver has acknowledged. Returns whether there was any.
@@ -255,23 +256,23 @@ pub(super) fn sample(adapter: &Arc<Adapter>, level: &Passive, number: u32) -> Op
         }
         return Some(Finding::of_context(&context));
     }
-    let look = observe(adapter, level, engine);
+    let sample = observe(adapter, level, engine);
     note_if_served(adapter, number);
-    match detector.engine(number, |engine| engine.watch.judge(look)) {
-        Judgement::Rest => None,
-        Judgement::LookAgain => {
+    match detector.engine(number, |engine| engine.watch.judge(sample)) {
+        HangVerdict::Rest => None,
+        HangVerdict::SampleAgain => {
             adapter.watch_for_hangs();
             None
         }
-        Judgement::Ask(context) => {
+        HangVerdict::Preempt(context) => {
             adapter.watch_for_hangs();
-            if look.unserved == Some(context) {
+            if sample.unserved == Some(context) {
                 note_unserved(adapter, number, context);
             }
             begin_probe(adapter, number, context);
             None
         }
-        Judgement::Lost(context) => {
+        HangVerdict::Lost(context) => {
             adapter.watch_for_hangs();
             lost_work(adapter, context)
         }
@@ -283,8 +284,8 @@ pub(super) fn sample(adapter: &Arc<Adapter>, level: &Passive, number: u32) -> Op
 pub(super) fn end_finding(adapter: &Arc<Adapter>, level: &Passive, number: u32) {
     end_probe(adapter, number);
     if adapter.ignores_timeouts() {
-        let look = observe(adapter, level, adapter.caps.engine(number));
-        adapter.recovery.detector.engine(number, |engine| engine.watch.ignore(look));
+        let sample = observe(adapter, level, adapter.caps.engine(number));
+        adapter.recovery.detector.engine(number, |engine| engine.watch.ignore(sample));
     }
 }
 
@@ -355,13 +356,13 @@ fn lost_work(adapter: &Arc<Adapter>, context: OsHandle) -> Option<Finding> {
     Some(Finding { cause, engine: Some(engine), suspects, had_packets: false })
 }
 
-fn observe(adapter: &Arc<Adapter>, level: &Passive, engine: EngineId) -> Look {
+fn observe(adapter: &Arc<Adapter>, level: &Passive, engine: EngineId) -> EngineSample {
     let busy = |q: &HwQueue| {
         q.engine() == engine && q.has_timeout() && q.device.check().is_ok() && q.has_work(adapter)
     };
     let queues = adapter.hw_queues_of(busy);
     let Some(first) = queues.first() else {
-        return Look {
+        return EngineSample {
             announced: 0,
             responsive: true,
             works_for: None,
@@ -377,7 +378,7 @@ fn observe(adapter: &Arc<Adapter>, level: &Passive, engine: EngineId) -> Look {
         !adapter.hw_queues_of(|q| q.context.os_handle == context && !q.has_timeout()).is_empty()
     };
     match adapter.driver().query_engine_status(level, engine) {
-        Ok(status) => Look {
+        Ok(status) => EngineSample {
             announced,
             responsive: status.responsive,
             works_for: status.hw_context.filter(|context| !exempt(*context)),
@@ -388,7 +389,7 @@ fn observe(adapter: &Arc<Adapter>, level: &Passive, engine: EngineId) -> Look {
         // queue that only waits acknowledges the probe at once.
         Err(_) => {
             let works_for = Some(first.context.os_handle);
-            Look { announced, responsive: true, works_for, progress: done, unserved: None }
+            EngineSample { announced, responsive: true, works_for, progress: done, unserved: None }
         }
     }
 }
@@ -428,7 +429,7 @@ impl Adapter {
             return;
         }
         detector.watched.store(1);
-        let due = detector.state.lock().sampling.stir(self.platform.now(), delay_ns);
+        let due = detector.state.lock().sampling.start(self.platform.now(), delay_ns);
         if let Some(due) = due {
             self.timer.arm(due);
         }

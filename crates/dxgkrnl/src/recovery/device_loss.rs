@@ -13,7 +13,7 @@ use crate::error::BugCheck;
 use crate::fence::{Fence, signal};
 use crate::page_fault::report;
 use crate::stats::Count;
-use crate::{display, sched, suspend};
+use crate::{display, suspend};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, SyncObjectFlags};
@@ -27,8 +27,7 @@ pub(crate) fn dma_faulted(
     fence_id: u32,
     fault: PageFault,
 ) {
-    let number = adapter.caps.engine_number(engine);
-    let context = number.and_then(|n| adapter.sched.lock().context_of_packet(n, fence_id));
+    let context = adapter.sched.context_of_packet(engine, fence_id);
     let Some(context) = context else {
         return adapter.bug_check(BugCheck::unknown_packet(engine, fence_id));
     };
@@ -37,7 +36,7 @@ pub(crate) fn dma_faulted(
         let reason = DeviceState::Faulted(report(context.tag, engine, fence_id.into(), &fault));
         lose_device(adapter, &context.device, reason);
     }
-    sched::dma_completed(adapter, engine, fence_id);
+    adapter.sched.dma_completed(engine, fence_id);
 }
 
 // spec: UMS-171
@@ -71,8 +70,7 @@ pub(crate) fn split_refused(
 /// The devices of processes that have work on an engine, and whether packets are among it.
 pub(super) fn devices_on(adapter: &Arc<Adapter>, engine: EngineId) -> (Vec<Arc<Device>>, bool) {
     let mut devices = BTreeMap::new();
-    let number = adapter.caps.engine_number(engine);
-    let packets = number.map(|n| adapter.sched.lock().in_flight_on(n)).unwrap_or_default();
+    let packets = adapter.sched.contexts_in_flight(engine);
     for context in adapter.contexts_of(|c| packets.contains(&c.os_handle)) {
         devices.insert(context.device.os_handle, context.device.clone());
     }
@@ -112,12 +110,10 @@ pub(crate) fn lose_device(
     for context in adapter.hw_contexts_of(|c| of_device(c.device.os_handle)) {
         suspend::begin(&context);
     }
-    for queue in adapter.hw_queues_of(|q| of_device(q.device.os_handle)) {
-        let _signals = queue.give_up();
-    }
     let contexts = adapter.contexts_of(|c| of_device(c.device.os_handle));
-    let handles: Vec<OsHandle> = contexts.iter().map(|c| c.os_handle).collect();
-    let _signals = sched::give_up(adapter, &handles);
+    let queues = adapter.hw_queues_of(|q| of_device(q.device.os_handle));
+    let handles = contexts.iter().map(|c| c.os_handle).chain(queues.iter().map(|q| q.os_handle));
+    let _not_made = adapter.sched.give_up(&handles.collect::<Vec<_>>());
     display::lost(adapter, device.os_handle);
     // 3. Fences that it made read as their maximum.
     // spec: ME-047

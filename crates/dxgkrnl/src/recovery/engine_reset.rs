@@ -9,7 +9,7 @@ use super::{Escalation, lose_work};
 use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::error::BugCheck;
-use crate::{interrupt, sched, suspend};
+use crate::{interrupt, suspend};
 use std::sync::Arc;
 use tidegate_ddi::{EngineId, Passive};
 
@@ -48,7 +48,7 @@ pub(super) fn carry_out(
     let resumed_ns = adapter.platform.stamp_ns();
     let resumed = match work {
         Work::Packets => {
-            sched::resume_engine(adapter, engine);
+            adapter.sched.resume_engine(engine);
             Ok(())
         }
         Work::HwQueues(_) => adapter
@@ -96,15 +96,15 @@ fn reset_packets(
         return Err(Escalation::AdapterReset(Promotion::NoEngineReset));
     }
     // 1, 2. No submission to it is under way, and none follows.
-    sched::stop_engine(adapter, engine);
+    adapter.sched.stop_engine(engine);
     // 3. In one step at interrupt level: the last packet that was submitted, the last one that was
     //    completed. Interrupts of the engine's packets are ignored from now on.
     // spec: PRE-047
-    let (completed, submitted) = sched::snapshot(adapter, engine);
+    let (completed, submitted) = adapter.sched.snapshot(engine);
     // 4. With no packet left the engine is as it should be.
     // spec: PRE-048
     if completed == submitted {
-        sched::resume_engine(adapter, engine);
+        adapter.sched.resume_engine(engine);
         return Ok(None);
     }
     // 5. What was reported before is taken.
@@ -118,7 +118,7 @@ fn reset_packets(
         return Err(Escalation::Stop(BugCheck::DependentEngines { node, group }));
     }
     *seen |= 1 << node;
-    let dependents = sched::preempt_dependents(adapter, engine, group & !*seen);
+    let dependents = adapter.sched.preempt_dependents(engine, group & !*seen);
     *seen |= group;
     // 7. The engine is reset.
     let reset = || adapter.driver().reset_engine(level, engine);
@@ -133,7 +133,7 @@ fn reset_packets(
     suspend::acknowledge_all(adapter, |context| context.engine == engine);
     // 9. The device of the packet that was cut off is to blame. The packets behind it are submitted
     //    again when the engine resumes.
-    let cut_off = sched::aftermath(adapter, engine, aborted, aborted != completed);
+    let cut_off = adapter.sched.note_reset(engine, aborted, aborted != completed);
     if let Some((context, pages)) = cut_off {
         let context = adapter.contexts.lock().get(context);
         let device = context.map(|context| context.device.clone());
@@ -150,7 +150,7 @@ fn reset_packets(
         }
     }
     for dependent in dependents.empty.iter().chain(&dependents.silent) {
-        sched::resume_engine(adapter, *dependent);
+        adapter.sched.resume_engine(*dependent);
     }
     Ok(Some(blame))
 }

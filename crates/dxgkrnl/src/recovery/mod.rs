@@ -16,11 +16,6 @@ pub(crate) mod device_loss;
 mod engine_reset;
 mod report;
 
-#[path = "../tdr/hw_watch.rs"]
-mod hw_watch;
-#[path = "../tdr/window.rs"]
-mod window;
-
 pub use report::{
     HeldBack, Promotion, RecoveryOutcome, RecoveryReason, RecoveryReport, TimeoutCause, WorkAtReset,
 };
@@ -208,9 +203,7 @@ fn recover_engine(
     }
     adapter.count(Count::engine_timeouts);
     adapter.record_recovery_step(&format!("detected: {}", report.reason), start_ns);
-    let number = adapter.caps.engine_number(engine);
-    let has_packets =
-        had_packets || number.is_some_and(|number| adapter.sched.lock().has_packets(number));
+    let has_packets = had_packets || adapter.sched.has_packets(engine);
     let done = match decide::engine_action(&report.reason.cause, has_packets) {
         EngineAction::LoseDevices => {
             let blame = Blame { culprits: suspects.to_vec(), bystanders: Vec::new() };

@@ -10,11 +10,12 @@ use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::driver::OutstandingWork;
 use crate::error::BugCheck;
-use crate::fence::Fence;
+use crate::fence::{Fence, FenceTarget};
 use std::fmt;
 use std::sync::Arc;
 use tidegate_ddi::{DebugReason, EngineId, Passive, Status};
 use tidegate_platform::CpuTime;
+use tidegate_vidsch::{Command, CommandKind, PacketInFlight};
 
 /// Recoveries whose reports are kept.
 pub(crate) const KEPT: usize = 16;
@@ -335,20 +336,34 @@ fn work_of(
     for queue in adapter.hw_queues_of(|q| here(q.engine()) && q.has_work(adapter)) {
         let (command, progress) = queue.describe_work(adapter);
         let mut signals = vec![progress];
-        signals.extend(named(&queue.signals_behind()));
+        signals.extend(named(&adapter.sched.queued_signals(queue.os_handle)));
         work.push(WorkAtReset { tag: queue.tag, command, signals, guilty: guilty(&queue.device) });
     }
     let engines = (0..adapter.caps.engine_count()).filter(|n| here(adapter.caps.engine(*n)));
     for number in engines {
-        let packets = adapter.sched.lock().describe_in_flight(number);
-        for packet in packets {
+        let in_flight = adapter.sched.packets_in_flight(adapter.caps.engine(number));
+        for packet in in_flight.into_iter().flat_map(|in_flight| in_flight.packets) {
             let context = adapter.contexts_of(|c| c.os_handle == packet.context).pop();
             let guilty = context.as_ref().is_some_and(|c| guilty(&c.device));
             let signals = named(&packet.signals);
-            work.push(WorkAtReset { tag: packet.tag, command: packet.command, signals, guilty });
+            let command = packet_text(&packet);
+            work.push(WorkAtReset { tag: packet.tag, command, signals, guilty });
         }
     }
     work
+}
+
+fn packet_text(packet: &PacketInFlight<FenceTarget>) -> String {
+    let (id, Command { bytes, gpu_va, kind, .. }) = (packet.id, packet.command);
+    match kind {
+        CommandKind::Render => format!("packet {id}, {bytes} bytes of commands at {gpu_va:#x}"),
+        CommandKind::Patched { .. } => {
+            format!("packet {id}, {bytes} bytes of commands with physical addresses")
+        }
+        CommandKind::Paging => format!("packet {id}, a paging operation"),
+        CommandKind::ContextSwitch => format!("packet {id}, a context switch"),
+        CommandKind::HwQueue { .. } => format!("command {id} of a hardware queue"),
+    }
 }
 
 fn named(signals: &[(Arc<Fence>, u64)]) -> Vec<(String, u64)> {

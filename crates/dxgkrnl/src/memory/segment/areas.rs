@@ -9,7 +9,6 @@ use super::{Fresh, LocalMemory, begun};
 use crate::adapter::Adapter;
 use crate::memory::AllocationObject;
 use crate::memory::transfer::Ran;
-use crate::sched;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_ddi::OsHandle;
@@ -44,7 +43,7 @@ impl LocalMemory {
                     return false;
                 }
             }
-            sched::area_has_content(adapter, context);
+            adapter.sched.area_has_content(context);
             if let Some(done) = done {
                 done.set(Step::ThreadWake);
             }
@@ -64,8 +63,7 @@ impl LocalMemory {
         if leaving.is_empty() {
             return BTreeSet::new();
         }
-        let mut sched = adapter.sched.lock();
-        leaving.into_iter().filter(|(_, of)| sched.area_moves(*of)).map(|(id, _)| id).collect()
+        adapter.sched.hold_for_move(leaving).into_iter().collect()
     }
 
     /// Save areas have moved, or stay: their contexts go on.
@@ -75,7 +73,7 @@ impl LocalMemory {
             ids.iter().filter_map(|id| state.members.get(id)?.context).collect()
         };
         if !contexts.is_empty() {
-            sched::areas_moved(adapter, &contexts);
+            adapter.sched.areas_moved(&contexts);
         }
         true
     }

@@ -13,7 +13,6 @@ use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::memory::AllocationObject;
 use crate::memory::transfer::Mover;
-use crate::sched;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
@@ -84,7 +83,7 @@ impl Adapter {
         // context with a saved packet is lost because of its work. A save area without a saved
         // packet has no content to lose.
         let contexts: Vec<OsHandle> = all.iter().filter_map(|a| a.context()).collect();
-        sched::forget_area_moves(self, &contexts);
+        self.sched.note_areas_moved(&contexts);
         let contents = all.iter().filter(|a| a.context().is_none());
         (contents.map(|a| a.device.clone()).collect(), Moved(all))
     }

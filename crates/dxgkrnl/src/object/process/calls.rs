@@ -11,8 +11,9 @@ use crate::fence::{CreateFence, FenceTarget, Instance, cpu_wait, sharing};
 use crate::hwqueue::{HwQueue, HwQueueDesc};
 use crate::memory::{AllocationObject, PagingQueue};
 use crate::object::FenceObject;
-use crate::sched::{self, CommandKind, Effect, Signal, render};
-use crate::scheduling;
+use crate::recovery::device_loss;
+use crate::scheduling::render::{self, RenderError};
+use crate::scheduling::{CommandKind, Signal, fence_signal};
 use std::sync::{Arc, Weak};
 use tidegate_calls::MAX_OBJECTS_PER_CPU_WAIT;
 use tidegate_calls::doorbell::Connection;
@@ -100,9 +101,7 @@ impl Kernel for Process {
         let found = self.objects.lock().get(object);
         match found {
             Some(Object::HwQueue(queue)) => queue.disable_timeout(),
-            Some(Object::Context(context)) => {
-                self.adapter.sched.lock().disable_timeout(context.os_handle)
-            }
+            Some(Object::Context(context)) => self.adapter.sched.disable_timeout(context.os_handle),
             _ => return Err(Status::INVALID_PARAMETER),
         }
         Ok(())
@@ -205,7 +204,9 @@ impl Kernel for Process {
         context.device.check()?;
         check_commands(args.commands_gpu_va, args.command_bytes)?;
         let commands = (args.commands_gpu_va, args.command_bytes);
-        sched::submit_command(&context, CommandKind::Render, commands, args.queued_ns)
+        let sched = &self.adapter.sched;
+        sched.submit_command(context.os_handle, CommandKind::Render, commands, args.queued_ns);
+        Ok(())
     }
 
     fn render(&self, args: Render<'_>) -> Result<(), Status> {
@@ -225,7 +226,15 @@ impl Kernel for Process {
             if own { Ok((found, *write)) } else { Err(Status::INVALID_PARAMETER) }
         });
         let listed = listed.collect::<Result<Vec<_>, Status>>()?;
-        render::render(&contexts, args.commands, &listed, args.queued_ns)
+        render::render(&contexts, args.commands, &listed, args.queued_ns).map_err(|error| {
+            match error {
+                RenderError::Refused(status) => status,
+                RenderError::Split { offset, reason } => {
+                    device_loss::split_refused(&self.adapter, &contexts[0], offset, reason);
+                    Status::DEVICE_REMOVED
+                }
+            }
+        })
     }
 
     fn create_hw_context(&self, args: CreateHwContext) -> Result<Handle, Status> {
@@ -251,7 +260,9 @@ impl Kernel for Process {
         hw_context: Handle,
         priority: i32,
     ) -> Result<(), Status> {
-        scheduling::set_priority(&self.hw_context(hw_context)?, priority)
+        let context = self.hw_context(hw_context)?;
+        context.device.check()?;
+        context.priority.set(&context.priority_request(), priority)
     }
 
     fn set_context_in_process_scheduling_priority(
@@ -259,7 +270,9 @@ impl Kernel for Process {
         hw_context: Handle,
         priority: i32,
     ) -> Result<(), Status> {
-        scheduling::set_in_process_priority(&self.hw_context(hw_context)?, priority)
+        let context = self.hw_context(hw_context)?;
+        context.device.check()?;
+        context.priority.set_in_process(&context.priority_request(), priority)
     }
 
     fn create_hw_queue(&self, args: CreateHwQueue) -> Result<tidegate_calls::HwQueue, Status> {
@@ -310,12 +323,8 @@ impl Kernel for Process {
     fn submit_command_to_hw_queue(&self, args: SubmitCommandToHwQueue) -> Result<(), Status> {
         let queue = self.kernel_mode_queue(args.hw_queue)?;
         check_commands(args.commands_gpu_va, args.command_bytes)?;
-        queue.submit_command(
-            args.progress_fence_id,
-            args.commands_gpu_va,
-            args.command_bytes,
-            args.queued_ns,
-        )
+        let commands = (args.commands_gpu_va, args.command_bytes);
+        queue.submit_command(args.progress_fence_id, commands, args.queued_ns)
     }
 
     fn submit_wait_to_hw_queue(
@@ -324,7 +333,7 @@ impl Kernel for Process {
         fences: &[FenceValue],
     ) -> Result<(), Status> {
         let queue = self.kernel_mode_queue(hw_queue)?;
-        queue.submit_wait(self.wait_targets(fences)?);
+        queue.submit_wait(&self.wait_targets(fences)?);
         Ok(())
     }
 
@@ -447,7 +456,7 @@ impl Kernel for Process {
     fn wait_from_gpu(&self, context: Handle, fences: &[FenceValue]) -> Result<(), Status> {
         let context = self.context(context)?;
         context.device.check()?;
-        sched::wait_from_gpu(&context, self.wait_targets(fences)?);
+        self.adapter.sched.wait(context.scheduled(), &self.wait_targets(fences)?);
         Ok(())
     }
 
@@ -455,12 +464,17 @@ impl Kernel for Process {
         let contexts = one_packet(args.contexts, |h| self.context(h), |c| &c.device)?;
         check_flags(args.flags, SignalFlags::all())?;
         let enqueue_event = args.flags.contains(SignalFlags::ENQUEUE_CPU_EVENT);
-        let effect = match args.cpu_event {
-            Some(event) if enqueue_event && args.fences.is_empty() => Effect::CpuEvent(event),
-            None if !enqueue_event => Effect::Fences(self.signal_targets(args.fences, args.flags)?),
+        let signal = match args.cpu_event {
+            Some(event) if enqueue_event && args.fences.is_empty() => {
+                Signal { flags: args.flags, ..Signal::event(event) }
+            }
+            None if !enqueue_event => {
+                fence_signal(self.signal_targets(args.fences, args.flags)?, args.flags)
+            }
             _ => return Err(Status::INVALID_PARAMETER),
         };
-        sched::signal_from_gpu(&contexts, Signal { effect, flags: args.flags });
+        let queues: Vec<_> = contexts.iter().map(|context| context.scheduled()).collect();
+        self.adapter.sched.signal(&queues, signal);
         Ok(())
     }
 
@@ -535,10 +549,7 @@ impl Kernel for Process {
                 let context = self.context(context)?;
                 context.device.check()?;
                 let flip = display::begin(&context.device, desc()?)?;
-                sched::signal_from_gpu(
-                    &[context],
-                    Signal { effect: Effect::Flip(flip), flags: SignalFlags::empty() },
-                );
+                self.adapter.sched.signal(&[context.scheduled()], Signal::action(flip));
             }
             PresentQueue::HwQueue(queue) => {
                 let queue = self.hw_queue(queue)?;
@@ -546,7 +557,8 @@ impl Kernel for Process {
                 if queue.user_mode_submission {
                     return Err(Status::GRAPHICS_PRESENT_DENIED);
                 }
-                queue.submit_flip(display::begin(&queue.device, desc()?)?);
+                let flip = display::begin(&queue.device, desc()?)?;
+                self.adapter.sched.signal(&[queue.scheduled()], Signal::action(flip));
             }
         }
         Ok(())

@@ -1,30 +1,28 @@
-//! Owns who is next on an engine: the contexts that could go, by priority. Pure.
+//! Which context of an engine is next: the contexts whose head is a packet, by priority.
 //!
-//! REALTIME goes before everybody, HIGH before NORMAL before IDLE, and equals take turns, packet by
-//! packet. So that HIGH starves nobody, a band that has waited for long enough is lifted for a
-//! quantum: what it has stands as HIGH does then, before that of HIGH.
+//! REALTIME goes before HIGH, HIGH before NORMAL, NORMAL before IDLE. Equals take turns, packet by
+//! packet. A band that has waited too long is lifted for a quantum, so that HIGH starves no band:
+//! its contexts rank as HIGH then, and before those of HIGH.
 //!
-//! | band | promised of an engine on which higher bands never rest | waits at most |
+//! | band | promised share while higher bands are saturated | longest wait |
 //! |---|---|---|
 //! | HIGH | all that REALTIME leaves | |
-//! | NORMAL | one quantum in 10, of what REALTIME leaves | 9 quanta and the one that is running |
-//! | IDLE | one quantum in 100, of what REALTIME leaves | 99 quanta and the one that is running |
+//! | NORMAL | one quantum in 10 of what REALTIME leaves | 9 quanta and the running one |
+//! | IDLE | one quantum in 100 of what REALTIME leaves | 99 quanta and the running one |
 //!
-//! To what is waited at most comes the time that the GPU takes to be preempted, and the turns of
-//! others in the band. REALTIME asks for a privilege, and is promised to hold everybody up. A
-//! driver that takes no requests runs a packet that was begun to its end: there the bounds count
-//! from that.
+//! The time that the GPU takes to be preempted, and the turns of others in the band, come on top.
+//! REALTIME needs a privilege and may hold up every band. Without preemption a packet runs to its
+//! end, and the bounds count from there.
 
 use std::collections::VecDeque;
-use tidegate_calls::Priority;
-use tidegate_ddi::OsHandle;
+use tidegate_ddi::{OsHandle, Priority};
 use tidegate_platform::CpuTime;
 
 const BANDS: usize = 4;
 
 // spec: PRE-072
-/// Quanta after which a band that waits is lifted; `None` where nobody above could starve it, or
-/// may.
+/// How long a band waits before it is lifted; `None` where no higher band could starve it, or where
+/// that is allowed.
 fn patience(priority: Priority, quantum_ns: u64) -> Option<u64> {
     match priority {
         Priority::Idle => Some(quantum_ns.saturating_mul(99)),
@@ -33,20 +31,20 @@ fn patience(priority: Priority, quantum_ns: u64) -> Option<u64> {
     }
 }
 
-/// Where a lifted packet stands.
-pub(super) const LIFTED: Priority = Priority::High;
+/// The rank of a lifted packet.
+pub(crate) const LIFTED: Priority = Priority::High;
 
 #[derive(Default)]
 struct Band {
     contexts: VecDeque<OsHandle>,
-    /// Since when somebody has waited here without that anybody was served.
+    /// Since when a context has waited here while none of the band was served.
     hungry_since: Option<CpuTime>,
     /// Until when it is lifted.
     lifted_until: CpuTime,
 }
 
 impl Band {
-    /// Since when it has waited, if it is lifted now.
+    /// Returns since when the band has waited, if it is lifted now.
     fn lifted_since(&self, priority: Priority, quantum_ns: u64, now: CpuTime) -> Option<CpuTime> {
         let patience_ns = patience(priority, quantum_ns)?;
         let since = self.hungry_since?;
@@ -54,24 +52,24 @@ impl Band {
     }
 }
 
-/// Contexts of one engine whose heads are packets.
+/// The contexts of one engine whose heads are packets.
 #[derive(Default)]
-pub(super) struct Ready {
+pub(crate) struct Ready {
     bands: [Band; BANDS],
 }
 
 /// A context that could be next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Candidate {
-    pub(super) context: OsHandle,
-    pub(super) priority: Priority,
-    /// When it is lifted: since when its band has waited.
-    pub(super) lifted_since: Option<CpuTime>,
+pub(crate) struct Candidate {
+    pub(crate) context: OsHandle,
+    pub(crate) priority: Priority,
+    /// Since when its band has waited, if the band is lifted.
+    pub(crate) lifted_since: Option<CpuTime>,
 }
 
 impl Candidate {
-    /// Before whom it goes.
-    pub(super) fn rank(&self) -> Priority {
+    /// The priority at which it competes.
+    pub(crate) fn rank(&self) -> Priority {
         if self.lifted_since.is_some() { self.priority.max(LIFTED) } else { self.priority }
     }
 }
@@ -80,16 +78,16 @@ const PRIORITIES: [Priority; BANDS] =
     [Priority::Idle, Priority::Normal, Priority::High, Priority::Realtime];
 
 impl Ready {
-    /// Behind the others of its band.
-    pub(super) fn push_back(&mut self, context: OsHandle, priority: Priority, now: CpuTime) {
+    /// Lists a context behind the others of its band.
+    pub(crate) fn push_back(&mut self, context: OsHandle, priority: Priority, now: CpuTime) {
         let band = &mut self.bands[priority as usize];
         band.contexts.push_back(context);
         band.hungry_since.get_or_insert(now);
     }
 
-    /// Before the others of its band: it was there before, and its turn is not over. `hungry_since`
-    /// is what its band had waited by then, if that is not made good yet.
-    pub(super) fn push_front(
+    /// Lists a context before the others of its band, because its turn is not over. `hungry_since`
+    /// is since when its band had waited when the turn began, if the band is still owed for that.
+    pub(crate) fn push_front(
         &mut self,
         context: OsHandle,
         priority: Priority,
@@ -101,7 +99,7 @@ impl Ready {
         band.hungry_since = Some(band.hungry_since.map_or(since, |known| known.min(since)));
     }
 
-    pub(super) fn remove(&mut self, context: OsHandle, priority: Priority) {
+    pub(crate) fn remove(&mut self, context: OsHandle, priority: Priority) {
         let band = &mut self.bands[priority as usize];
         band.contexts.retain(|c| *c != context);
         if band.contexts.is_empty() {
@@ -109,8 +107,8 @@ impl Ready {
         }
     }
 
-    /// Takes whose turn it is.
-    pub(super) fn pop(&mut self, quantum_ns: u64, now: CpuTime) -> Option<Candidate> {
+    /// Takes the context whose turn it is.
+    pub(crate) fn pop(&mut self, quantum_ns: u64, now: CpuTime) -> Option<Candidate> {
         let next = self.best(quantum_ns, now, None)?;
         let band = &mut self.bands[next.priority as usize];
         band.contexts.pop_front();
@@ -121,9 +119,9 @@ impl Ready {
         Some(next)
     }
 
-    /// Whose turn it would be beside the packet of a context that an engine is running: of that
-    /// context nobody can be next, and a band that is being served does not starve.
-    pub(super) fn best(
+    /// Returns the context whose turn it would be, beside the packet of the context `beside` that
+    /// the engine runs. That context is left out, and its band is being served, so is not lifted.
+    pub(crate) fn best(
         &self,
         quantum_ns: u64,
         now: CpuTime,
@@ -137,13 +135,13 @@ impl Ready {
             let lifted_since = band.lifted_since(priority, quantum_ns, now).filter(|_| !served);
             Some(Candidate { context, priority, lifted_since })
         });
-        // Of equals the lifted one, and of those who has waited for longer.
+        // Among equals the lifted one, and among lifted ones the one that has waited longest.
         candidates
             .max_by_key(|c| (c.rank(), c.lifted_since.map(|since| u64::MAX - since.0), c.priority))
     }
 
-    /// When a band that waits will be lifted.
-    pub(super) fn lifts(&self, quantum_ns: u64) -> impl Iterator<Item = CpuTime> {
+    /// The times at which waiting bands will be lifted.
+    pub(crate) fn lifts(&self, quantum_ns: u64) -> impl Iterator<Item = CpuTime> {
         PRIORITIES.into_iter().filter_map(move |priority| {
             let since = self.bands[priority as usize].hungry_since?;
             Some(since.after(patience(priority, quantum_ns)?))
@@ -180,11 +178,11 @@ mod tests {
         let order: Vec<_> =
             std::iter::from_fn(|| next(&mut all, 0)).map(|(context, _)| context).collect();
         assert_eq!(order, [3, 5, 1, 4, 2]);
-        assert_eq!(all.lifts(QUANTUM_NS).count(), 0, "nobody waits");
+        assert_eq!(all.lifts(QUANTUM_NS).count(), 0, "no context waits");
     }
 
     #[test]
-    fn who_has_waited_for_nine_quanta_goes_before_high_once() {
+    fn a_band_that_has_waited_nine_quanta_goes_before_high_once() {
         let mut all = ready(&[(1, Priority::Normal), (2, Priority::Normal), (3, Priority::High)]);
         all.push_back(OsHandle(4), Priority::High, START);
         assert_eq!(all.lifts(QUANTUM_NS).collect::<Vec<_>>(), [CpuTime(90)]);
@@ -198,7 +196,7 @@ mod tests {
         all.push_back(OsHandle(4), Priority::High, CpuTime(100));
         assert_eq!(next(&mut all, 179), Some((4, false)));
         all.push_back(OsHandle(4), Priority::Realtime, CpuTime(179));
-        assert_eq!(next(&mut all, 180), Some((4, false)), "nobody goes before realtime");
+        assert_eq!(next(&mut all, 180), Some((4, false)), "no band goes before realtime");
         assert_eq!(next(&mut all, 180), Some((2, true)));
     }
 
@@ -234,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_is_first_and_keeps_what_its_band_is_owed() {
+    fn a_context_that_comes_back_is_first_and_its_band_stays_owed() {
         let mut all = ready(&[(1, Priority::Normal)]);
         all.push_front(OsHandle(2), Priority::Normal, (CpuTime(50), None));
         all.push_back(OsHandle(3), Priority::High, CpuTime(50));

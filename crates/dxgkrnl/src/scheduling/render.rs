@@ -1,28 +1,21 @@
-//! Owns packets with physical addresses: a process gives commands and lists the allocations that
-//! they may use, the driver makes a DMA buffer and a patch list of them, and the kernel runs it, in
-//! parts where local memory is too small for all of it.
+//! Packets with physical addresses: a process gives commands and lists the allocations that they may
+//! use, the driver makes a DMA buffer with a patch list, and the kernel runs it, in parts where local
+//! memory is too small for all of it.
 //!
-//! The order that matters:
-//! 1. commands are copied out of the process's reach; 2. the driver translates and checks them
-//!    (DxgkDdiRender), and the kernel checks the list (`patch_list`);
-//! 3. for each part: what it needs is paged in and held; the part is queued on each of the
-//!    contexts, a packet like any other; what it held is let go, with a mark of what is queued now,
-//!    so that nothing leaves before the packet is complete;
-//! 4. when VidSch gives a part to an engine, the driver patches in where its allocations stand
-//!    (DxgkDdiPatch), and is given the packet (DxgkDdiSubmitCommand). A part that linked adapters
-//!    run as well, or that comes back from a preemption, is patched again only when something
-//!    stands elsewhere by now: its contents do not change under an engine.
-//!
-//! Packets of other contexts and of the memory manager run between two parts as they do between two
-//! packets; only those of the memory manager where the driver is not preemption aware (`vidsch`).
-//! The caller waits for memory, and never for the GPU.
+//! Order: 1. commands are copied out of the process's reach; 2. the driver translates and checks
+//! them (DxgkDdiRender), and the kernel checks the list; 3. for each part: its allocations are paged
+//! in and held, it is queued on each context, and its allocations are released with a mark of what
+//! is queued now; 4. when VidSch submits a part, the driver patches its addresses (DxgkDdiPatch)
+//! unless nothing has moved since the last patch, because its contents must not change under an
+//! engine. Between two parts the memory manager's packets may run, and other packets where the
+//! driver can preempt. The caller waits for memory, never for the GPU.
 
 use super::patch_list::{self, BadList, Bindings, Part};
-use super::{CommandKind, submit_command};
+use super::{CommandKind, PacketContext};
 use crate::adapter::Adapter;
 use crate::context::Context;
+use crate::driver::DriverPort;
 use crate::memory::{AllocationObject, UseMark};
-use crate::recovery::device_loss;
 use crate::stats::Count;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,8 +28,7 @@ use tidegate_platform::{Bulk, Mutex, PhysicalAddress};
 /// Most bytes of commands in one call.
 pub(crate) const MAX_COMMAND_BYTES: usize = 1 << 20;
 
-/// How much larger than its commands a DMA buffer is made: for what a driver puts around each of
-/// them.
+/// How much larger than its commands a DMA buffer is made, for what a driver adds to each command.
 const BUFFER_BYTES_PER_BYTE: usize = 3;
 
 /// A DMA buffer, on the bus.
@@ -65,25 +57,25 @@ impl Drop for DmaBuffer {
     }
 }
 
-/// Whether engines may still run a part.
+/// Whether engines may run a part.
 enum Use {
-    /// It is on its way into the queues.
+    /// It is being queued.
     Queueing,
-    /// Until this is over; `None` is over.
+    /// Until this mark is over; `None`: it is over.
     Until(Option<Arc<UseMark>>),
 }
 
-/// A part of one, as it is queued.
+/// A part of a DMA buffer in a queue.
 pub(crate) struct QueuedPart {
     buffer: Arc<DmaBuffer>,
     part: Part,
     use_: Mutex<Use>,
-    /// Where its allocations stood when it was patched last.
+    /// Where its allocations were when it was patched last.
     patched: Mutex<Option<Vec<Option<PhysicalAddress>>>>,
 }
 
 impl QueuedPart {
-    /// Whether no engine runs it any more, nor will.
+    /// Whether no engine runs it, now or later.
     pub(crate) fn is_over(&self) -> bool {
         matches!(&*self.use_.lock(), Use::Until(mark) if mark.as_ref().is_none_or(|mark| mark.is_over()))
     }
@@ -94,15 +86,28 @@ impl QueuedPart {
     }
 }
 
-/// D3DKMTRender: commands for contexts of one device, one of them on each physical adapter that is
-/// to run them.
+/// Why a DMA buffer was not queued as a whole.
+pub(crate) enum RenderError {
+    /// Nothing of it was queued.
+    Refused(Status),
+    /// Some of its parts were queued, and the one at `offset` could not be.
+    Split { offset: u32, reason: String },
+}
+
+impl From<Status> for RenderError {
+    fn from(status: Status) -> RenderError {
+        RenderError::Refused(status)
+    }
+}
+
+/// D3DKMTRender: commands for contexts of one device, one on each physical adapter that runs them.
 pub(crate) fn render(
     contexts: &[Arc<Context>],
     commands: &[u8],
     listed: &[(Arc<AllocationObject>, bool)],
     queued_ns: u64,
-) -> Result<(), Status> {
-    let Some(first) = contexts.first() else { return Err(Status::INVALID_PARAMETER) };
+) -> Result<(), RenderError> {
+    let Some(first) = contexts.first() else { return Err(Status::INVALID_PARAMETER.into()) };
     let adapter = &first.device.adapter;
     // 1, 2.
     let buffer = Arc::new(translate(first, commands, listed)?);
@@ -110,7 +115,7 @@ pub(crate) fn render(
     // spec: PRE-036
     let verifies = adapter.config.verify_split_buffers
         && !adapter.caps.scheduling.contains(VidSchCaps::NO_DMA_PATCHING);
-    // Nothing of it has run: the call fails, and nothing else.
+    // Nothing was queued yet, so a refusal has no other consequence.
     patch_list::rehearse(&buffer.list, bytes, verifies, buffer.fits()).map_err(
         |bad| match bad {
             BadList::NoRoom(_) => Status::NO_MEMORY,
@@ -120,17 +125,12 @@ pub(crate) fn render(
     let (mut start, mut bound) = (0, Bindings::new());
     while start < bytes {
         // 3.
-        let part = match next_part(adapter, &buffer, (start, &bound)) {
-            Ok(part) => part,
-            // Others have taken references since, of so much that it does not fit any more.
-            Err(what) => {
-                device_loss::split_refused(adapter, first, start, what);
-                return Err(Status::DEVICE_REMOVED);
-            }
-        };
+        // Since the rehearsal other references may have been taken on too much memory.
+        let part = next_part(adapter, &buffer, (start, &bound));
+        let part = part.map_err(|reason| RenderError::Split { offset: start, reason })?;
         adapter.stats.add(Count::split_parts, u64::from(start > 0));
         (start, bound) = (part.bytes.end, part.leaves.clone());
-        queue_part(contexts, &buffer, part, queued_ns)?;
+        queue_part(contexts, &buffer, part, queued_ns);
     }
     Ok(())
 }
@@ -180,13 +180,8 @@ fn next_part(
 }
 
 // spec: PRE-037
-fn queue_part(
-    contexts: &[Arc<Context>],
-    buffer: &Arc<DmaBuffer>,
-    part: Part,
-    queued_ns: u64,
-) -> Result<(), Status> {
-    let Some(first) = contexts.first() else { return Ok(()) };
+fn queue_part(contexts: &[Arc<Context>], buffer: &Arc<DmaBuffer>, part: Part, queued_ns: u64) {
+    let Some(first) = contexts.first() else { return };
     let adapter = &first.device.adapter;
     let needs = buffer.objects(&part.needs);
     let bytes = part.bytes.end - part.bytes.start;
@@ -200,17 +195,17 @@ fn queue_part(
     for context in contexts {
         let id = adapter.new_handle().0;
         context.keep_part(id, queued.clone());
-        submit_command(context, CommandKind::Patched { last }, (id, bytes), queued_ns)?;
+        let kind = CommandKind::Patched { last };
+        adapter.sched.submit_command(context.os_handle, kind, (id, bytes), queued_ns);
     }
     let mark = adapter.memory.let_go_after(&first.device, &needs);
     *queued.use_.lock() = Use::Until(mark);
-    Ok(())
 }
 
-/// Gives a part to the driver: its packet comes next on the engine.
+/// Submits a part, patched for where its allocations are now.
 pub(super) fn submit(
-    adapter: &Arc<Adapter>,
-    context: &Context,
+    port: &DriverPort,
+    context: &dyn PacketContext,
     part: u64,
     packet: SubmitCommandPhysical,
 ) -> Result<(), Status> {
@@ -221,18 +216,18 @@ pub(super) fn submit(
     let is_new = *queued.patched.lock() != Some(places.clone());
     if is_new {
         let patch = Patch {
-            context: context.driver,
+            context: context.driver_handle(),
             dma_buffer: &buffer.bytes,
             start_offset: part.bytes.start,
             end_offset: part.bytes.end,
             locations: &buffer.list,
             allocations: &places,
         };
-        adapter.driver().patch(&Passive::enter(), patch)?;
+        port.driver().patch(&Passive::enter(), patch)?;
         *queued.patched.lock() = Some(places);
     }
     let (start_offset, end_offset) = (part.bytes.start, part.bytes.end);
     let packet =
         SubmitCommandPhysical { dma_buffer: buffer.at, start_offset, end_offset, ..packet };
-    adapter.driver().submit_command(&tidegate_ddi::Dispatch::enter(), packet)
+    port.driver().submit_command(&tidegate_ddi::Dispatch::enter(), packet)
 }

@@ -1,5 +1,5 @@
-//! The shares of an engine that the bands are promised, in virtual time: one engine that gives up
-//! what it runs within a granularity, and contexts that always have a packet more.
+//! The shares of an engine that the bands are promised: one engine that answers preemptions after a
+//! fixed time, and contexts that always have another packet.
 
 use super::*;
 
@@ -8,28 +8,27 @@ const GRANULARITY_NS: u64 = 100;
 const STEP_NS: u64 = 10;
 
 struct Engine {
-    sched: VidSch<&'static str>,
+    sched: Sched,
     now_ns: u64,
     packet_ns: u64,
-    /// Packets on the engine: number, context, what is left of it.
+    /// Packets on the engine: ID, context, remaining time.
     ring: VecDeque<(u32, OsHandle, u64)>,
-    /// What is left of packets that were preempted in the middle.
+    /// The remaining times of packets that were preempted while they ran.
     kept: BTreeMap<OsHandle, u64>,
     /// The request, and when it will be answered.
     request: Option<(u32, u64)>,
     completed: u32,
-    /// For how long each context ran, when it ran last, and for how long it ever waited.
+    /// How long each context ran, when it ran last, and its longest wait.
     ran: BTreeMap<OsHandle, (u64, u64, u64)>,
 }
 
 impl Engine {
     /// Contexts 1, 2, ... of these priorities, all saturated with packets that take so long.
     fn saturated(priorities: &[Priority], packet_ns: u64) -> Engine {
-        let limits = Limits { preempts: true, quantum_ns: QUANTUM_NS, timeout_ns: None };
-        let mut sched = VidSch::new(&AdapterCaps { hw_queue_packet_cap: 2, ..caps() }, limits);
-        for (context, priority) in (1..).map(OsHandle).zip(priorities) {
-            sched.add_context(context, 0, *priority, 0, 0);
-            (0..3).for_each(|_| _ = sched.push(context, command(0), NOW));
+        let config = Config { packet_cap: 2, quantum_ns: QUANTUM_NS, timeout_ns: None, ..CONFIG };
+        let mut sched = with_contexts(priorities, config);
+        for context in (1..=priorities.len() as u64).map(OsHandle) {
+            (0..3).for_each(|_| _ = sched.push_command(context, command(0), NOW));
         }
         Engine {
             sched,
@@ -44,23 +43,23 @@ impl Engine {
     }
 
     fn now(&self) -> Now {
-        Now { stamp_ns: self.now_ns, at: CpuTime(self.now_ns) }
+        at(self.now_ns)
     }
 
     fn decide(&mut self) {
         let now = self.now();
-        while let Some(decision) = self.sched.next_decision(now) {
-            match decision {
-                Decision::Submit { context, fence_id, flags, .. } => {
+        while let Some(effect) = self.sched.next_effect(now) {
+            match effect {
+                Effect::Submit { context, fence_id, flags, .. } => {
                     let kept = self.kept.remove(&context);
                     let resumed =
                         flags.contains(SubmitCommandFlags::RESUBMISSION).then_some(kept).flatten();
                     self.ring.push_back((fence_id, context, resumed.unwrap_or(self.packet_ns)));
                 }
-                Decision::Preempt { fence_id, .. } => {
+                Effect::Preempt { fence_id, .. } => {
                     self.request = Some((fence_id, self.now_ns + GRANULARITY_NS));
                 }
-                Decision::Signal { .. } => panic!("nobody signals"),
+                _ => panic!("no signal is queued"),
             }
         }
     }
@@ -77,8 +76,8 @@ impl Engine {
                 let (id, context) = (*id, *context);
                 self.ring.pop_front();
                 self.completed = id;
-                assert!(self.sched.completed(0, id, now).is_some());
-                self.sched.push(context, command(0), now);
+                assert!(self.sched.completed(ENGINE, id, now).is_some());
+                self.sched.push_command(context, command(0), now);
             }
         }
         if let Some((request, _)) = self.request.take_if(|(_, at)| *at <= self.now_ns) {
@@ -89,16 +88,14 @@ impl Engine {
             }
             self.ring.clear();
             assert!(matches!(
-                self.sched.preempted(0, (request, self.completed), now),
+                self.sched.preempted(ENGINE, (request, self.completed), now),
                 Preempted::Answered { .. }
             ));
         }
-        // The supervisor asks when a deadline has come; everybody else when something happened.
         self.decide();
     }
 
-    /// Runs for so many quanta; the share of each context in percent, and for how many quanta it
-    /// waited at most.
+    /// Runs for `quanta`. Returns each context's share in percent, and its longest wait in quanta.
     fn run(mut self, quanta: u64) -> Vec<(u64, u64)> {
         self.decide();
         while self.now_ns < quanta * QUANTUM_NS {
@@ -142,6 +139,6 @@ fn idle_has_a_hundredth_and_realtime_all() {
     assert!(shares[0].0 >= 1 && shares[0].1 <= 101 && shares[1].0 >= 97, "{shares:?}");
     let shares =
         Engine::saturated(&[Priority::High, Priority::Realtime], 20 * QUANTUM_NS).run(1_000);
-    assert_eq!(shares[0].0, 100, "nobody else has run: {shares:?}");
+    assert_eq!(shares[0].0, 100, "no other context has run: {shares:?}");
     assert_eq!(shares.len(), 1);
 }

@@ -1,11 +1,9 @@
-//! Owns the contexts that engines are turned to when they have nothing to do, where the hardware
-//! switches contexts lazily.
+//! The contexts that idle engines switch to, where the hardware switches contexts lazily.
 //!
-//! Such an engine keeps the state of the context that it worked for last until it gets a packet of
-//! another one. That context may be destroyed before, or its save area moved. So whenever an engine
-//! has run out of packets VidSch gives it a zero-length buffer of a context of the kernel's own,
-//! flagged as a context switch, and the state of the last one is in its save area from then on.
-//! That is a packet for each time that an engine falls idle, and none while it has work.
+//! Such an engine keeps the state of the last context until it gets a packet of another one. The
+//! last context may be destroyed before that, or its save area moved. When an engine runs out of
+//! packets, VidSch therefore submits a zero-length packet of a context of the kernel's own, flagged
+//! as a context switch. That is one packet each time an engine becomes idle, and none while it works.
 
 use crate::adapter::Adapter;
 use crate::context::{Context, ContextDesc};
@@ -22,7 +20,7 @@ pub(crate) struct IdleContexts {
 }
 
 impl IdleContexts {
-    /// Makes them, and tells VidSch.
+    /// Makes the contexts and names them to VidSch.
     pub(crate) fn new(adapter: &Arc<Adapter>) -> Result<IdleContexts, Status> {
         let space = Arc::new(AddressSpace::new(adapter)?);
         let pool = FencePool::new(adapter, &space);
@@ -39,7 +37,7 @@ impl IdleContexts {
                 paging: false,
             };
             let context = Context::new(&device, &desc)?;
-            adapter.sched.lock().turn_idle_engine_to(number, context.os_handle);
+            adapter.sched.set_idle_context(engine, context.os_handle);
             Ok(context)
         });
         Ok(IdleContexts { _contexts: contexts.collect::<Result<_, Status>>()? })

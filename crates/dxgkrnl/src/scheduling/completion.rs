@@ -1,0 +1,118 @@
+//! Reports of packets: completed, preempted, overdue.
+
+use super::Scheduling;
+use crate::error::BugCheck;
+use crate::fence::{Fence, signaled};
+use crate::stats::Count;
+use std::sync::Arc;
+use tidegate_ddi::{Dispatch, EngineId, MonitoredNotification, OsHandle};
+use tidegate_platform::Step;
+use tidegate_vidsch::{Preempted, Submitter};
+
+impl Scheduling {
+    /// DXGK_INTERRUPT_DMA_COMPLETED: packets up to this ID are complete. They may have written
+    /// monitored fences of their processes, which are scanned where the engine does not interrupt
+    /// for its writes.
+    pub(crate) fn dma_completed(&self, engine: EngineId, fence_id: u32) {
+        let (completed, emptied) = {
+            let mut state = self.lock();
+            (state.completed(engine, fence_id, self.now()), state.take_emptied())
+        };
+        emptied.iter().for_each(|(_, event)| event.set(Step::ThreadWake));
+        let Some(contexts) = completed else {
+            return self.port.bug_check(BugCheck::unknown_packet(engine, fence_id));
+        };
+        self.scan_after(engine, &contexts);
+        self.run(Submitter::Packets);
+    }
+
+    /// DXGK_INTERRUPT_DMA_PREEMPTED: a request is answered. Packets up to the last completed one are
+    /// complete, whether that was reported before or not; the others came back.
+    pub(crate) fn dma_preempted(
+        &self,
+        engine: EngineId,
+        (preemption_fence_id, last_completed_fence_id): (u32, u32),
+    ) {
+        let report = (preemption_fence_id, last_completed_fence_id);
+        let (preempted, emptied) = {
+            let mut state = self.lock();
+            (state.preempted(engine, report, self.now()), state.take_emptied())
+        };
+        emptied.iter().for_each(|(_, event)| event.set(Step::ThreadWake));
+        match preempted {
+            Preempted::Answered { completed, returned } => {
+                self.port.stats.add(Count::packets_preempted, returned as u64);
+                self.scan_after(engine, &completed);
+            }
+            Preempted::Stale => self.port.count(Count::stale_preemptions),
+            Preempted::Unknown(id) => {
+                return self.port.bug_check(BugCheck::unknown_packet(engine, id));
+            }
+        }
+        self.run(Submitter::Packets);
+    }
+
+    /// Scans the monitored fences of contexts whose packets are complete, where their engine does
+    /// not interrupt for its writes.
+    pub(super) fn scan_after(&self, engine: EngineId, contexts: &[OsHandle]) {
+        // spec: MF-053
+        let node = &self.port.caps.nodes[engine.node_ordinal as usize];
+        if node.monitored_notification == MonitoredNotification::Basic {
+            self.basic_scan(contexts);
+        }
+    }
+
+    // spec: MF-025
+    fn basic_scan(&self, contexts: &[OsHandle]) {
+        let Some(upper) = self.upper() else { return };
+        let mut lists = Vec::with_capacity(contexts.len());
+        for context in contexts {
+            // A context may end while its packet runs. Its process is not known then.
+            let Some(context) = upper.packet_context(*context) else {
+                signaled::scan_monitored(&self.fences);
+                return;
+            };
+            lists.push(context.monitored_fences());
+        }
+        if let [one] = &lists[..] {
+            signaled::scan(one);
+            return;
+        }
+        // A fence may be open in several processes.
+        let mut fences: Vec<Arc<Fence>> =
+            lists.iter().flat_map(|list| list.iter().cloned()).collect();
+        fences.sort_unstable_by_key(|fence| fence.os_handle);
+        fences.dedup_by_key(|fence| fence.os_handle);
+        signaled::scan(&fences);
+    }
+
+    /// Carries out what is due by time alone: a quantum that is over, a packet that has run too
+    /// long. DxgkDdiQueryCurrentFence comes first, so that a completion counts even if its interrupt
+    /// was lost. Returns whether the deadline has changed.
+    pub(crate) fn run_deadlines(&self) -> bool {
+        let Some(upper) = self.upper() else { return false };
+        let port = &self.port;
+        let (due, overdue) = {
+            let state = self.lock();
+            (state.next_deadline(), state.overdue(self.now().at))
+        };
+        if !overdue.is_empty() {
+            upper.take_overdue_reports();
+        }
+        for engine in overdue {
+            let Ok(fence_id) = port.driver().query_current_fence(&Dispatch::enter(), engine) else {
+                continue;
+            };
+            if self.context_of_packet(engine, fence_id).is_some() {
+                port.count(Count::lost_completions);
+                let what = format!(
+                    "no interrupt reported packet {fence_id} of {engine}, which DxgkDdiQueryCurrentFence says is complete"
+                );
+                port.note_driver_fault("DxgkDdiInterruptRoutine", what);
+                self.dma_completed(engine, fence_id);
+            }
+        }
+        self.run(Submitter::Packets);
+        self.lock().next_deadline() != due
+    }
+}

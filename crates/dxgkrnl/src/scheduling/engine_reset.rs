@@ -1,0 +1,184 @@
+//! What timeout recovery does to packets: engines stop, their packets end or come back, engines go
+//! on.
+//!
+//! Invariant: an engine is stopped by the agent that holds the right of the packets, so no agent is
+//! in the middle of a submission to it.
+
+use super::Scheduling;
+use tidegate_ddi::{EngineId, OsHandle};
+use tidegate_platform::{CpuTime, WaitEnd};
+use tidegate_vidsch::{Submitter, WaiterId};
+
+/// Engines that a reset touches besides its own.
+#[derive(Default)]
+pub(crate) struct Dependents {
+    /// Those that gave back their packets, or had none.
+    pub(crate) empty: Vec<EngineId>,
+    /// Those that did not, in ordinal order.
+    pub(crate) silent: Vec<EngineId>,
+}
+
+impl Scheduling {
+    /// Makes `change` while no other agent carries out effects of the packets. Waits for the agent
+    /// that does, but no longer than an agent may stay in the driver.
+    fn with_right(&self, change: impl FnOnce()) {
+        let platform = &self.port.platform;
+        let wait = {
+            let mut state = self.lock();
+            match state.try_take_right(Submitter::Packets) {
+                true => None,
+                false => {
+                    state.next_waiter += 1;
+                    let (waiter, handoff) = (WaiterId(state.next_waiter), platform.event(true));
+                    state.wait_for_right(waiter);
+                    state.handoffs.push((waiter, handoff.clone()));
+                    Some((waiter, handoff))
+                }
+            }
+        };
+        if let Some((waiter, handoff)) = wait {
+            // An agent that is stuck in the driver is found when the adapter is reset. Waiting
+            // longer would stop nothing.
+            let deadline = platform.now().after(self.port.config.tdr.ddi_delay_ns);
+            let end = handoff.wait_for(Some(deadline), "the right to submit packets");
+            if end != WaitEnd::Woken && self.cancel_handoff(waiter) {
+                return change();
+            }
+        }
+        change();
+        self.carry_out_packets();
+    }
+
+    fn cancel_handoff(&self, waiter: WaiterId) -> bool {
+        let mut state = self.lock();
+        let cancelled = state.cancel_wait_for_right(waiter);
+        if cancelled {
+            state.handoffs.retain(|(id, _)| *id != waiter);
+        }
+        cancelled
+    }
+
+    /// Nothing is submitted to the engine from now on, and no agent is in the middle of it.
+    pub(crate) fn stop_engine(&self, engine: EngineId) {
+        self.with_right(|| self.lock().stop(engine));
+    }
+
+    /// The same for every engine; their completions are ignored. Returns the contexts that have
+    /// packets queued or in flight.
+    pub(crate) fn stop_all_engines(&self) -> Vec<OsHandle> {
+        self.with_right(|| self.lock().stop_all());
+        let Some(upper) = self.upper() else { return Vec::new() };
+        {
+            let _at_interrupt_level = self.port.interrupt_lock.lock_device();
+            for number in 0..self.port.caps.engine_count() {
+                let _reported = upper.ignore_packets(self.port.caps.engine(number));
+            }
+        }
+        upper.flush_reports();
+        self.lock().busy_contexts()
+    }
+
+    /// In one step at interrupt level: returns the IDs of the last completed and of the last
+    /// submitted packet, and ignores the engine's completions from then on.
+    pub(crate) fn snapshot(&self, engine: EngineId) -> (u32, u32) {
+        let Some(upper) = self.upper() else { return (0, 0) };
+        let _at_interrupt_level = self.port.interrupt_lock.lock_device();
+        let reported = upper.ignore_packets(engine);
+        let (completed, submitted) = self.lock().completed_and_submitted(engine);
+        let later = |id: &u32| id.wrapping_sub(completed).cast_signed() > 0;
+        (reported.filter(later).unwrap_or(completed), submitted)
+    }
+
+    /// Stops the engines of the nodes in `group` other than this one, and preempts them. Waits for
+    /// their answers within the delay for dependents.
+    pub(crate) fn preempt_dependents(&self, engine: EngineId, group: u64) -> Dependents {
+        let platform = &self.port.platform;
+        let nodes = (0..self.port.caps.nodes.len() as u32).filter(|n| *n != engine.node_ordinal);
+        let nodes = nodes.filter(|node| group >> node & 1 != 0);
+        let engines: Vec<EngineId> =
+            nodes.map(|node_ordinal| EngineId { node_ordinal, ..engine }).collect();
+        for dependent in &engines {
+            self.stop_engine(*dependent);
+            let request = self.lock().preempt_now(*dependent, platform.now());
+            if let Some(id) = request {
+                self.preempt(*dependent, id);
+            }
+        }
+        let empty = platform.event(true);
+        let waits = {
+            let mut state = self.lock();
+            let waits = engines.iter().any(|engine| state.has_packets(*engine));
+            if waits {
+                state.empty.push((engines.clone(), empty.clone()));
+            }
+            waits
+        };
+        if waits {
+            let deadline = platform.now().after(self.port.config.tdr.dependent_delay_ns);
+            empty.wait_for(Some(deadline), "the packets of dependent engines");
+            self.lock().empty.retain(|(_, event)| event.id() != empty.id());
+        }
+        let (silent, empty) = engines.into_iter().partition(|engine| self.has_packets(*engine));
+        Dependents { empty, silent }
+    }
+
+    /// The engine was reset: packet `last` was aborted, or was the last complete one. Returns the
+    /// context of an aborted packet, and whether the packet pages.
+    pub(crate) fn note_reset(
+        &self,
+        engine: EngineId,
+        last: u32,
+        aborted: bool,
+    ) -> Option<(OsHandle, bool)> {
+        self.lock().note_reset(engine, last, aborted)
+    }
+
+    /// Packets are submitted to the engine again, and its completions count.
+    pub(crate) fn resume_engine(&self, engine: EngineId) {
+        if let Some(upper) = self.upper() {
+            upper.heed_packets(engine);
+        }
+        let over = self.lock().resume(engine, self.now());
+        self.scan_after(engine, &over);
+        self.run(Submitter::Packets);
+    }
+
+    /// Every engine is resumed.
+    pub(crate) fn resume_all_engines(&self) {
+        let engines = (0..self.port.caps.engine_count()).map(|n| self.port.caps.engine(n));
+        engines.for_each(|engine| self.resume_engine(engine));
+    }
+
+    /// The adapter was reset: packets of the kernel's own contexts are over, and threads that wait
+    /// for one go on.
+    pub(crate) fn end_kernel_packets(&self) {
+        let Some(upper) = self.upper() else { return };
+        let busy = self.lock().busy_contexts();
+        let of_kernel = |context: &OsHandle| {
+            upper.packet_context(*context).is_some_and(|context| context.is_of_kernel())
+        };
+        let contexts: Vec<OsHandle> = busy.into_iter().filter(of_kernel).collect();
+        self.lock().end_packets(|context| contexts.contains(&context), self.now());
+        let _not_made = self.give_up(&contexts);
+        self.run(Submitter::Packets);
+    }
+
+    /// The adapter was reset: every packet is over.
+    pub(crate) fn end_all_packets(&self) {
+        self.lock().end_packets(|_| true, self.now());
+        self.run(Submitter::Packets);
+    }
+
+    /// When the next engine counts as hung.
+    pub(crate) fn next_timeout(&self) -> Option<CpuTime> {
+        let config = &self.port.config;
+        let watches = config.supervised && config.tdr.is_on();
+        if watches { self.lock().next_timeout(config.tdr.delay_ns) } else { None }
+    }
+
+    /// Takes the engines that count as hung by now.
+    pub(crate) fn take_timed_out(&self) -> Vec<EngineId> {
+        let (now, delay_ns) = (self.port.platform.now(), self.port.config.tdr.delay_ns);
+        self.lock().take_timed_out(now, delay_ns)
+    }
+}

@@ -1,0 +1,76 @@
+//! What scheduling needs of the rooms above it. The adapter implements it; see `scheduling_port`.
+
+use super::render::QueuedPart;
+use crate::fence::Fence;
+use std::sync::Arc;
+use tidegate_ddi::{DriverHandle, EngineId, OsHandle};
+
+/// A packet context, as long as the kernel keeps it.
+pub(crate) trait PacketContext: Send + Sync {
+    /// The driver's handle.
+    fn driver_handle(&self) -> DriverHandle;
+
+    fn engine(&self) -> EngineId;
+
+    /// A queued part of a DMA buffer with physical addresses.
+    fn part(&self, number: u64) -> Option<Arc<QueuedPart>>;
+
+    /// The monitored fences that are open in its process.
+    fn monitored_fences(&self) -> Arc<[Arc<Fence>]>;
+
+    /// The context belongs to the kernel, not to a process.
+    fn is_of_kernel(&self) -> bool;
+}
+
+/// A hardware queue that takes commands from the kernel.
+pub(crate) trait KernelModeQueue: Send + Sync {
+    fn os_handle(&self) -> OsHandle;
+
+    /// The driver's handle.
+    fn driver_handle(&self) -> DriverHandle;
+
+    fn engine(&self) -> EngineId;
+
+    fn progress_fence(&self) -> &Arc<Fence>;
+}
+
+/// The rooms above.
+pub(crate) trait SchedulingPort: Send + Sync {
+    /// A packet context that still exists.
+    fn packet_context(&self, context: OsHandle) -> Option<Arc<dyn PacketContext>>;
+
+    /// A hardware queue that still exists.
+    fn kernel_mode_queue(&self, queue: OsHandle) -> Option<Arc<dyn KernelModeQueue>>;
+
+    /// Whether a context or hardware queue is neither being destroyed nor of a lost device.
+    fn is_active(&self, queue: OsHandle) -> bool;
+
+    /// Makes a call while the engine has power.
+    fn with_engine_power(&self, engine: EngineId, call: &mut dyn FnMut());
+
+    /// A command went to a hardware queue: its engine is sampled for hangs.
+    fn hw_queue_submitted(&self);
+
+    /// The driver refused a command: the device of its context or queue is lost. `position` is the
+    /// fence ID or progress value.
+    fn command_refused(self: Arc<Self>, queue: OsHandle, position: u64, gpu_va: u64);
+
+    /// A context whose save area is to move has come off its engine.
+    fn context_off_engine(&self);
+
+    /// Takes reports that the driver made outside of an interrupt.
+    fn serve_reports(self: Arc<Self>);
+
+    /// Takes everything that was reported until now.
+    fn flush_reports(&self);
+
+    /// Takes reports whose deferred routine is overdue.
+    fn take_overdue_reports(self: Arc<Self>);
+
+    /// Ignores completions of the engine's packets from now on. The caller holds the interrupt
+    /// lock. Returns the last completion that was reported and not taken.
+    fn ignore_packets(&self, engine: EngineId) -> Option<u32>;
+
+    /// Takes completions of the engine's packets again.
+    fn heed_packets(&self, engine: EngineId);
+}

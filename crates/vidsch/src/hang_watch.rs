@@ -1,0 +1,211 @@
+//! When an engine of hardware queues counts as hung.
+//!
+//! Engines are sampled once per timeout delay while work may be announced. An engine that works for
+//! a context, and does not respond or made no progress since the last sample, gets a preemption
+//! request for that context. It hangs if it has not left the context by the next sample. An engine
+//! that works for no context is not hung, because its queues may wait legally. A queue with work
+//! that the driver counts as neither running nor held back gets a preemption request as well. The
+//! work is lost if the request changes nothing. After a sample that equals the one before, sampling
+//! stops until work is announced.
+
+use tidegate_ddi::OsHandle;
+use tidegate_platform::CpuTime;
+
+/// The state of an engine at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineSample {
+    /// A number that changes with the announced and the completed work; 0 without pending work.
+    pub announced: u64,
+    /// The driver says that the engine responds.
+    pub responsive: bool,
+    /// The context that it works for.
+    pub works_for: Option<OsHandle>,
+    /// Changes as soon as the engine makes progress.
+    pub progress: u64,
+    /// The context of a queue with work that neither runs nor is held back, while the engine works
+    /// for no context.
+    pub unserved: Option<OsHandle>,
+}
+
+/// What to do about an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HangVerdict {
+    /// Nothing; no further sample is needed until work is announced.
+    Rest,
+    /// Sample again after the delay.
+    SampleAgain,
+    /// Preempt this context, and sample again after the delay.
+    Preempt(OsHandle),
+    /// The driver accepted work of this context and lost track of it.
+    Lost(OsHandle),
+}
+
+/// The samples of one engine.
+#[derive(Default)]
+pub struct EngineWatch {
+    last: Option<EngineSample>,
+    /// An ignored hang: the context that the engine works for, and its progress.
+    ignored: Option<(Option<OsHandle>, u64)>,
+    /// The sample after which an unserved context got its preemption request.
+    unserved_request: Option<EngineSample>,
+}
+
+impl EngineWatch {
+    /// Judges a sample by the one before.
+    // spec: PRE-027
+    pub fn judge(&mut self, sample: EngineSample) -> HangVerdict {
+        let before = self.last.replace(sample);
+        let hangs_on = self.ignored == Some((sample.works_for, sample.progress));
+        if sample.announced == 0 || hangs_on {
+            self.last = None;
+            return HangVerdict::Rest;
+        }
+        let still = before
+            .is_some_and(|b| (b.works_for, b.progress) == (sample.works_for, sample.progress));
+        match sample.works_for {
+            Some(context) if still || !sample.responsive => HangVerdict::Preempt(context),
+            Some(_) => HangVerdict::SampleAgain,
+            // spec: PRE-096
+            None if sample.unserved.is_some() && self.unserved_request == Some(sample) => {
+                self.unserved_request = None;
+                sample.unserved.map_or(HangVerdict::Rest, HangVerdict::Lost)
+            }
+            None if before == Some(sample) => match sample.unserved {
+                Some(context) => {
+                    self.unserved_request = Some(sample);
+                    HangVerdict::Preempt(context)
+                }
+                None => HangVerdict::Rest,
+            },
+            None => HangVerdict::SampleAgain,
+        }
+    }
+
+    /// Ignores the hang of this sample until the engine makes progress.
+    pub fn ignore(&mut self, sample: EngineSample) {
+        self.ignored = Some((sample.works_for, sample.progress));
+    }
+
+    /// Forgets the last sample, because the engine was preempted or reset.
+    pub fn forget(&mut self) {
+        self.last = None;
+    }
+}
+
+/// When the engines are sampled next.
+#[derive(Default)]
+pub struct SampleTimer {
+    due: Option<CpuTime>,
+}
+
+impl SampleTimer {
+    /// Work may have been announced. Returns the time of the next sample if none was due.
+    pub fn start(&mut self, now: CpuTime, delay_ns: u64) -> Option<CpuTime> {
+        if self.due.is_some() {
+            return None;
+        }
+        self.due = Some(now.after(delay_ns));
+        self.due
+    }
+
+    /// The time of the next sample.
+    pub fn deadline(&self) -> Option<CpuTime> {
+        self.due
+    }
+
+    /// Takes a sample time that has come; no sample is due then until the next [`SampleTimer::start`].
+    pub fn take_due(&mut self, now: CpuTime) -> bool {
+        let due = self.due.is_some_and(|due| due <= now);
+        if due {
+            self.due = None;
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: OsHandle = OsHandle(1);
+
+    fn works(progress: u64) -> EngineSample {
+        EngineSample {
+            announced: 1,
+            responsive: true,
+            works_for: Some(A),
+            progress,
+            unserved: None,
+        }
+    }
+
+    // spec: PRE-027
+    #[test]
+    fn an_engine_whose_queues_wait_is_not_preempted() {
+        let waits = EngineSample { works_for: None, ..works(7) };
+        let mut watch = EngineWatch::default();
+        assert_eq!(
+            watch.judge(waits),
+            HangVerdict::SampleAgain,
+            "it may have made progress just before"
+        );
+        for _ in 0..5 {
+            assert_eq!(watch.judge(waits), HangVerdict::Rest);
+        }
+    }
+
+    // spec: PRE-096
+    #[test]
+    fn work_that_neither_runs_nor_waits_is_preempted_and_then_lost() {
+        let idle =
+            |progress| EngineSample { works_for: None, unserved: Some(A), ..works(progress) };
+        let mut watch = EngineWatch::default();
+        assert_eq!(watch.judge(idle(7)), HangVerdict::SampleAgain);
+        assert_eq!(watch.judge(idle(8)), HangVerdict::SampleAgain, "the engine has run something");
+        assert_eq!(watch.judge(idle(8)), HangVerdict::Preempt(A));
+        watch.forget();
+        assert_eq!(watch.judge(idle(9)), HangVerdict::SampleAgain, "the request helped");
+        assert_eq!(watch.judge(idle(9)), HangVerdict::Preempt(A));
+        watch.forget();
+        assert_eq!(watch.judge(idle(9)), HangVerdict::Lost(A));
+    }
+
+    #[test]
+    fn an_engine_is_preempted_when_it_works_without_progress() {
+        let mut watch = EngineWatch::default();
+        assert_eq!(watch.judge(works(1)), HangVerdict::SampleAgain);
+        assert_eq!(watch.judge(works(2)), HangVerdict::SampleAgain, "slow is not hung");
+        assert_eq!(watch.judge(works(2)), HangVerdict::Preempt(A));
+        watch.forget();
+        assert_eq!(watch.judge(works(2)), HangVerdict::SampleAgain, "it answered");
+        assert_eq!(watch.judge(EngineSample { announced: 0, ..works(2) }), HangVerdict::Rest);
+    }
+
+    #[test]
+    fn an_ignored_hang_is_left_alone_until_the_engine_makes_progress() {
+        let mut watch = EngineWatch::default();
+        watch.ignore(works(2));
+        for _ in 0..5 {
+            assert_eq!(watch.judge(works(2)), HangVerdict::Rest);
+        }
+        assert_eq!(watch.judge(works(3)), HangVerdict::SampleAgain);
+    }
+
+    #[test]
+    fn an_unresponsive_engine_is_preempted_after_its_first_sample() {
+        let mut watch = EngineWatch::default();
+        assert_eq!(
+            watch.judge(EngineSample { responsive: false, ..works(1) }),
+            HangVerdict::Preempt(A)
+        );
+    }
+
+    #[test]
+    fn the_next_sample_is_a_delay_after_the_first_start() {
+        let mut timer = SampleTimer::default();
+        assert_eq!(timer.start(CpuTime(5), 10), Some(CpuTime(15)));
+        assert_eq!(timer.start(CpuTime(6), 10), None);
+        assert!(!timer.take_due(CpuTime(14)));
+        assert!(timer.take_due(CpuTime(15)) && timer.deadline().is_none());
+    }
+}

@@ -1,0 +1,124 @@
+//! Hardware queues that take commands from the kernel.
+//!
+//! Commands go to the driver at once, up to MaxInFlightHwQueueBuffers. The progress fence says when
+//! they are complete: the caller reads it under the lock and passes its value. A signal at the head
+//! waits until the last submitted command is complete.
+
+use crate::config::Now;
+use crate::queue::{CommandKind, HwQueueState, Payload, SoftwareQueue, Work};
+use crate::scheduler::{Effect, VidSch};
+use tidegate_ddi::OsHandle;
+
+impl HwQueueState {
+    fn complete_up_to(&mut self, progress: u64) {
+        self.completed = progress;
+        while self.in_flight.front().is_some_and(|id| *id <= progress) {
+            self.in_flight.pop_front();
+        }
+    }
+
+    /// Registers for a progress value, unless a waiter for an earlier one is registered.
+    fn await_progress<P: Payload>(&mut self, value: u64) -> Option<Effect<P>> {
+        if self.awaited > self.completed {
+            return None;
+        }
+        self.awaited = value;
+        Some(Effect::AwaitProgress(value))
+    }
+}
+
+impl<P: Payload> VidSch<P> {
+    /// Returns the next effect of a hardware queue whose progress fence is at `progress`. `None`
+    /// releases the queue's right.
+    // spec: HS-012
+    pub fn next_hw_queue_effect(
+        &mut self,
+        queue: OsHandle,
+        progress: u64,
+        now: Now,
+    ) -> Option<Effect<P>> {
+        let effect = self.decide_hw_queue(queue, progress, now);
+        if effect.is_none()
+            && let Some(state) = self.hw_queue_mut(queue)
+        {
+            state.right.release();
+        }
+        effect
+    }
+
+    fn decide_hw_queue(&mut self, handle: OsHandle, progress: u64, now: Now) -> Option<Effect<P>> {
+        self.hw_queue_mut(handle)?.complete_up_to(progress);
+        self.advance(handle, now);
+        while let Some(ticket) = self.hw_queue_mut(handle)?.due_signals.pop_front() {
+            if let Some(signal) = self.take_due_signal(ticket, now) {
+                return Some(signal);
+            }
+        }
+        let queue = self.queues.get_mut(&handle)?;
+        if queue.signalling {
+            return None;
+        }
+        let head = queue.items.front()?;
+        let command = match &head.work {
+            Work::Command(command) => *command,
+            Work::Signal { reached: false, .. } => {
+                let state = queue.hw_queue_mut()?;
+                return state.await_progress(state.submitted);
+            }
+            Work::Signal { .. } | Work::Wait { .. } => return None,
+        };
+        let state = queue.hw_queue_mut()?;
+        if state.in_flight.len() >= state.max_in_flight {
+            // Room for half of the limit at a time, so that one wake-up serves many commands.
+            return state.await_progress(state.in_flight[state.in_flight.len() / 2]);
+        }
+        let CommandKind::HwQueue { progress_fence_id } = command.kind else { return None };
+        (state.submitted, state.submitted_ns) = (progress_fence_id, now.stamp_ns);
+        state.in_flight.push_back(progress_fence_id);
+        queue.items.pop_front();
+        Some(Effect::SubmitToHwQueue { command, progress_fence_id })
+    }
+
+    fn hw_queue_mut(&mut self, queue: OsHandle) -> Option<&mut HwQueueState> {
+        self.queues.get_mut(&queue)?.hw_queue_mut()
+    }
+
+    fn hw_queue(&self, queue: OsHandle) -> Option<&HwQueueState> {
+        self.queues.get(&queue)?.hw_queue()
+    }
+
+    /// The progress value of the last queued command.
+    pub fn announced_progress(&self, queue: OsHandle) -> u64 {
+        self.hw_queue(queue).map_or(0, |state| state.announced)
+    }
+
+    /// The progress value of the last submitted command, and when it was submitted.
+    pub fn submitted_progress(&self, queue: OsHandle) -> (u64, u64) {
+        self.hw_queue(queue).map_or((0, 0), |state| (state.submitted, state.submitted_ns))
+    }
+
+    /// The progress value of the oldest submitted command that is not complete at `progress`.
+    pub fn oldest_in_flight(&self, queue: OsHandle, progress: u64) -> Option<u64> {
+        self.hw_queue(queue)?.in_flight.iter().find(|id| **id > progress).copied()
+    }
+
+    /// Whether a queue holds work that was not submitted.
+    pub fn holds_work(&self, queue: OsHandle) -> bool {
+        self.queues.get(&queue).is_some_and(|queue| !queue.items.is_empty())
+    }
+
+    /// The fences of the signals that are queued on a queue.
+    pub fn queued_signals(&self, queue: OsHandle) -> impl Iterator<Item = &P::Fence> {
+        self.queues.get(&queue).into_iter().flat_map(|queue| self.signals_of(queue))
+    }
+
+    pub(crate) fn signals_of<'a>(
+        &'a self,
+        queue: &'a SoftwareQueue<P::Fence>,
+    ) -> impl Iterator<Item = &'a P::Fence> {
+        let is_signal = |work: &Work<_>| matches!(work, Work::Signal { .. });
+        let items = queue.items.iter().filter(move |item| is_signal(&item.work));
+        let signals = items.filter_map(|item| self.signals.get(&item.ticket));
+        signals.flat_map(|queued| queued.signal.fences())
+    }
+}

@@ -1,0 +1,45 @@
+//! WDDM's scheduler (VidSch) as pure policy: which work goes to the driver next, and when an engine
+//! counts as hung.
+//!
+//! Invariants: no lock, event, clock or driver. `now` is an argument and effects are returned. The
+//! caller locks a [`VidSch`], takes its effects, drops the lock and carries the effects out.
+//!
+//! Entry points: [`VidSch`] (software queues of packet contexts and of hardware queues, engines,
+//! preemption), [`EngineWatch`] and [`RecoveryWindow`] (timeouts), [`FlipQueue`] (the order of
+//! flips).
+
+mod broadcast;
+mod config;
+mod engine;
+mod fence_id;
+mod flip_queue;
+mod give_up;
+mod hang_watch;
+mod hold;
+mod hw_queue;
+mod packets;
+mod queue;
+mod ready;
+mod recovery_window;
+mod report;
+mod reset;
+mod save_area;
+mod scheduler;
+mod submission_right;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, Now};
+pub use engine::{PreemptionReason, PreemptionRequest};
+pub use flip_queue::{FlipQueue, FlipStep, LatchedFlip, PoweredDisplay};
+pub use give_up::GivenUp;
+pub use hang_watch::{EngineSample, EngineWatch, HangVerdict, SampleTimer};
+pub use packets::Preempted;
+pub use queue::{
+    Command, CommandKind, FenceOperations, FinishedItem, Payload, Signal, SignalEffect,
+};
+pub use recovery_window::{RecoveryLimits, RecoveryVerdict, RecoveryWindow};
+pub use report::{PacketInFlight, PacketsInFlight};
+pub use scheduler::{Effect, Submitter, VidSch};
+pub use submission_right::WaiterId;

@@ -1,0 +1,321 @@
+//! Packets of contexts: which one goes to which engine, and what completes or comes back.
+//!
+//! A packet is submitted when it heads its context and its engine has room. Between contexts the
+//! order is by rank (`ready`). Packets that should not run now are preempted (`engine`) and come
+//! back to the heads of their contexts.
+
+use crate::config::Now;
+use crate::engine::{Answer, Engine, Packet, PreemptionReason};
+use crate::queue::{Command, CommandKind, Item, Payload, SoftwareQueue, Work};
+use crate::ready::Candidate;
+use crate::scheduler::{Effect, VidSch};
+use tidegate_ddi::{EngineId, OsHandle, Priority, SubmitCommandFlags};
+use tidegate_platform::CpuTime;
+
+/// What a report of DMA_PREEMPTED means.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Preempted {
+    /// The open request is answered.
+    Answered {
+        /// The contexts of packets that completed with it.
+        completed: Vec<OsHandle>,
+        /// How many packets came back.
+        returned: usize,
+    },
+    /// It answers a request that was withdrawn.
+    Stale,
+    /// It names an ID that nothing in flight has.
+    Unknown(u32),
+}
+
+impl<P: Payload> VidSch<P> {
+    /// An engine whose hardware keeps the last context switches to this one when it is idle.
+    pub fn set_idle_context(&mut self, engine: EngineId, context: OsHandle) {
+        if let Some(engine) = self.engine_mut(engine) {
+            engine.idle_context = Some(context);
+        }
+    }
+
+    /// The contexts of the packets that an engine has.
+    pub fn contexts_in_flight(&self, engine: EngineId) -> Vec<OsHandle> {
+        let packets = self.engine(engine).into_iter().flat_map(|engine| &engine.in_flight);
+        packets.map(|packet| packet.context).collect()
+    }
+
+    /// Whether an engine has packets.
+    pub fn has_packets(&self, engine: EngineId) -> bool {
+        self.engine(engine).is_some_and(|engine| !engine.in_flight.is_empty())
+    }
+
+    /// The context of a packet in flight.
+    pub fn context_of_packet(&self, engine: EngineId, fence_id: u32) -> Option<OsHandle> {
+        let mut packets = self.engine(engine)?.in_flight.iter();
+        packets.find(|packet| packet.id == fence_id).map(|packet| packet.context)
+    }
+
+    /// Whether memory must stay in its place for a packet: one that an engine has, or a patched one
+    /// that an engine gave back. The saved state of a patched packet holds physical addresses, which
+    /// patching does not reach.
+    pub fn holds_places(&self) -> bool {
+        let holds = |item: &Item<P::Fence>| match &item.work {
+            Work::Command(command) => {
+                item.came_back && matches!(command.kind, CommandKind::Patched { .. })
+            }
+            _ => false,
+        };
+        self.engines.iter().any(|engine| !engine.in_flight.is_empty())
+            || self.queues.values().any(|queue| queue.items.iter().any(holds))
+    }
+
+    /// Packets of an engine up to `fence_id` are complete. Returns their contexts, or `None` if no
+    /// packet of that ID was submitted.
+    pub fn completed(
+        &mut self,
+        engine: EngineId,
+        fence_id: u32,
+        now: Now,
+    ) -> Option<Vec<OsHandle>> {
+        let index = self.index(engine)?;
+        let known = self.engines[index].was_submitted(fence_id);
+        known.then(|| self.complete_up_to(index, fence_id, now))
+    }
+
+    pub(crate) fn complete_up_to(
+        &mut self,
+        index: usize,
+        fence_id: u32,
+        now: Now,
+    ) -> Vec<OsHandle> {
+        let completed = self.engines[index].complete_up_to(fence_id, now.at);
+        completed.iter().for_each(|context| self.left_engine(*context, now));
+        completed
+    }
+
+    pub(crate) fn left_engine(&mut self, context: OsHandle, now: Now) {
+        if let Some(state) = self.queues.get_mut(&context).and_then(SoftwareQueue::context_mut) {
+            state.in_flight -= 1;
+        }
+        self.advance(context, now);
+    }
+
+    /// The driver did not accept a packet. Packets before it may be running.
+    pub fn not_accepted(&mut self, engine: EngineId, fence_id: u32, now: Now) {
+        let packet = self.engine_mut(engine).and_then(|e| e.not_accepted(fence_id, now.at));
+        if let Some(packet) = packet {
+            self.left_engine(packet.context, now);
+        }
+    }
+
+    /// The driver reports that a preemption is over: packets up to `last_completed` are complete,
+    /// and the others came back.
+    pub fn preempted(
+        &mut self,
+        engine: EngineId,
+        (request, last_completed): (u32, u32),
+        now: Now,
+    ) -> Preempted {
+        let Some(index) = self.index(engine) else { return Preempted::Unknown(request) };
+        let reason = match self.engines[index].match_answer(request, last_completed) {
+            Answer::Open(reason) => reason,
+            Answer::Withdrawn => return Preempted::Stale,
+            Answer::Unknown(id) => return Preempted::Unknown(id),
+        };
+        let completed = self.complete_up_to(index, last_completed, now);
+        let packets = self.engines[index].take_back();
+        let returned = packets.len();
+        self.put_back(index, packets, reason, now);
+        Preempted::Answered { completed, returned }
+    }
+
+    /// Puts packets back that an engine returned: paging packets before everything else on the
+    /// engine, others at the heads of their contexts, which continue their turns.
+    pub(crate) fn put_back(
+        &mut self,
+        index: usize,
+        packets: Vec<Packet>,
+        reason: PreemptionReason,
+        now: Now,
+    ) {
+        for (place, packet) in packets.into_iter().enumerate().rev() {
+            match packet.command.kind {
+                CommandKind::Paging => self.engines[index].returned.push_front(packet),
+                CommandKind::Render | CommandKind::Patched { .. } => {
+                    let began = packet.began.filter(|_| packet.lifted_since.is_some());
+                    let lift_over =
+                        began.is_some_and(|began| now.at >= began.after(self.config.quantum_ns));
+                    let turn_over =
+                        place == 0 && (reason == PreemptionReason::Quantum || lift_over);
+                    self.put_back_command(&packet, turn_over, now);
+                }
+                CommandKind::ContextSwitch | CommandKind::HwQueue { .. } => {
+                    self.left_engine(packet.context, now)
+                }
+            }
+        }
+    }
+
+    // spec: PRE-031, PRE-041
+    fn put_back_command(&mut self, packet: &Packet, turn_over: bool, now: Now) {
+        let context = packet.context;
+        let Some(queue) = self.queues.get_mut(&context) else { return };
+        let Some(state) = queue.context_mut().filter(|state| !state.given_up) else {
+            return self.left_engine(context, now);
+        };
+        state.in_flight -= 1;
+        let (queued_ns, work) = (packet.command.queued_ns, Work::Command(packet.command));
+        queue.items.push_front(Item { ticket: 0, queued_ns, head_ns: None, came_back: true, work });
+        self.holds.has_quiet_context |= queue.is_quiet();
+        let signalling = queue.signalling;
+        let Some(state) = queue.context_mut() else { return };
+        if signalling || state.hold.is_on() {
+            return;
+        }
+        let ready = &mut self.engines[state.engine].ready;
+        if std::mem::replace(&mut state.listed, true) {
+            ready.remove(context, state.priority);
+        }
+        match turn_over {
+            true => ready.push_back(context, state.priority, now.at),
+            false => ready.push_front(context, state.priority, (now.at, packet.lifted_since)),
+        }
+    }
+
+    /// When time alone makes an effect of the packets due; `None` while an agent carries effects
+    /// out.
+    pub fn next_deadline(&self) -> Option<CpuTime> {
+        if self.right.is_held() {
+            return None;
+        }
+        let deadline = |engine: &Engine| engine.deadline(&self.config, self.decided_at);
+        self.engines.iter().filter_map(deadline).min()
+    }
+
+    /// Whether packets are preempted.
+    pub fn preempts(&self) -> bool {
+        self.config.preempts
+    }
+
+    /// The engines whose first packet has run for the timeout delay without a preemption request.
+    pub fn overdue(&self, now: CpuTime) -> Vec<EngineId> {
+        let overdue = self.engines.iter().filter(|engine| engine.is_overdue(&self.config, now));
+        overdue.map(|engine| engine.id).collect()
+    }
+
+    /// Returns the next effect of the packets. `None` releases the right.
+    pub fn next_effect(&mut self, now: Now) -> Option<Effect<P>> {
+        self.decided_at = now.at;
+        // A waiter receives the right before anything else is decided.
+        let effect = match self.right.has_waiter() {
+            true => None,
+            false => self.next_signal(now).or_else(|| self.next_preemption(now)).or_else(|| {
+                (0..self.engines.len()).find_map(|engine| self.next_packet(engine, now))
+            }),
+        };
+        if effect.is_none() {
+            self.right.release();
+        }
+        effect
+    }
+
+    fn next_signal(&mut self, now: Now) -> Option<Effect<P>> {
+        while let Some(ticket) = self.due_signals.pop_front() {
+            if let Some(signal) = self.take_due_signal(ticket, now) {
+                return Some(signal);
+            }
+        }
+        None
+    }
+
+    fn next_preemption(&mut self, now: Now) -> Option<Effect<P>> {
+        let config = self.config;
+        self.engines.iter_mut().find_map(|engine| {
+            let reason = engine.preemption_due(&config, now.at)?;
+            let fence_id = engine.request_preemption(reason, now.at);
+            Some(Effect::Preempt { engine: engine.id, fence_id })
+        })
+    }
+
+    fn next_packet(&mut self, index: usize, now: Now) -> Option<Effect<P>> {
+        if !self.engines[index].has_room() {
+            return None;
+        }
+        if let Some(packet) = self.engines[index].resubmit_paging(now.at) {
+            let Packet { id: fence_id, context, command, .. } = packet;
+            let flags = SubmitCommandFlags::PAGING | SubmitCommandFlags::RESUBMISSION;
+            let engine = self.engines[index].id;
+            return Some(Effect::Submit { context, engine, command, fence_id, flags });
+        }
+        while let Some(candidate) = self.take_candidate(index, now) {
+            let context = candidate.context;
+            let Some(queue) = self.queues.get_mut(&context) else { continue };
+            if let Some(state) = queue.context_mut() {
+                state.listed = false;
+            }
+            let Some(command) = queue.head_command().copied() else {
+                self.advance(context, now);
+                continue;
+            };
+            let came_back = queue.items.pop_front().is_some_and(|item| item.came_back);
+            return Some(self.submit(index, candidate, (command, came_back), now));
+        }
+        // spec: PRE-012
+        let idle = self.engines[index].idle_switch_due();
+        let context = idle.filter(|_| self.held_for_split(index).is_none())?;
+        let idle = Candidate { context, priority: Priority::Realtime, lifted_since: None };
+        Some(self.submit(index, idle, (Command::CONTEXT_SWITCH, false), now))
+    }
+
+    /// Takes the context whose turn it is. While an engine is held for a split buffer, only the
+    /// contexts of the memory manager and then the context of the buffer have a turn.
+    fn take_candidate(&mut self, index: usize, now: Now) -> Option<Candidate> {
+        let Some(held) = self.held_for_split(index) else {
+            return self.engines[index].ready.pop(self.config.quantum_ns, now.at);
+        };
+        let mut found = None;
+        for (handle, queue) in &self.queues {
+            let Some(state) = queue.context().filter(|s| s.listed && s.engine == index) else {
+                continue;
+            };
+            if queue.head_command().is_some_and(|command| command.kind == CommandKind::Paging) {
+                found = Some((*handle, state.priority));
+                break;
+            }
+            if *handle == held {
+                found = Some((held, state.priority));
+            }
+        }
+        let (context, priority) = found?;
+        self.engines[index].ready.remove(context, priority);
+        Some(Candidate { context, priority, lifted_since: None })
+    }
+
+    // spec: PRE-111
+    /// Returns the context of the split buffer that an engine is held for: the parts of a buffer run
+    /// back to back where the driver cannot preempt. While a wait heads the context's queue other
+    /// contexts run, because the wait may depend on them.
+    fn held_for_split(&self, index: usize) -> Option<OsHandle> {
+        let context = self.engines[index].split().filter(|_| !self.config.preempts)?;
+        let waits = self.queues.get(&context)?.head_wait().is_some();
+        (!waits).then_some(context)
+    }
+
+    fn submit(
+        &mut self,
+        index: usize,
+        candidate: Candidate,
+        (command, came_back): (Command, bool),
+        now: Now,
+    ) -> Effect<P> {
+        let context = candidate.context;
+        let fence_id = self.engines[index].submit(candidate, command, now.at);
+        if let Some(state) = self.queues.get_mut(&context).and_then(SoftwareQueue::context_mut) {
+            state.in_flight += 1;
+        }
+        self.advance(context, now);
+        let mut flags = SubmitCommandFlags::empty();
+        flags.set(SubmitCommandFlags::PAGING, command.kind == CommandKind::Paging);
+        flags.set(SubmitCommandFlags::CONTEXT_SWITCH, command.kind == CommandKind::ContextSwitch);
+        flags.set(SubmitCommandFlags::RESUBMISSION, came_back);
+        Effect::Submit { context, engine: self.engines[index].id, command, fence_id, flags }
+    }
+}

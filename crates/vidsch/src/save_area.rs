@@ -1,0 +1,99 @@
+//! Save areas: a context is held while one of its areas has no content yet or moves. What belongs
+//! to a context that is gone is kept until the engine is done with that context's packets.
+//!
+//! A preempted packet is at the head of its context, so its state may move while the context is
+//! held.
+
+use crate::config::Now;
+use crate::hold::Hold;
+use crate::queue::{Payload, SoftwareQueue};
+use crate::scheduler::VidSch;
+use tidegate_ddi::OsHandle;
+
+impl<P: Payload> VidSch<P> {
+    /// A save area of the context has no content yet: no packet of the context is submitted before
+    /// [`VidSch::area_has_content`].
+    pub fn area_lacks_content(&mut self, context: OsHandle) {
+        if let Some(hold) = self.hold_of(context) {
+            hold.areas_without_content += 1;
+        }
+        self.unlist(context);
+    }
+
+    /// A save area of the context has its first content.
+    pub fn area_has_content(&mut self, context: OsHandle, now: Now) {
+        if let Some(hold) = self.hold_of(context) {
+            hold.areas_without_content = hold.areas_without_content.saturating_sub(1);
+        }
+        self.advance(context, now);
+    }
+
+    /// A save area of the context is to move: no packet of the context is submitted from now on.
+    /// Returns whether no engine has one either. Otherwise [`VidSch::take_quiet`] says when to call
+    /// again.
+    pub fn area_moves(&mut self, context: OsHandle) -> bool {
+        self.unlist(context);
+        match self.hold_of(context) {
+            Some(hold) => {
+                hold.area_moves = true;
+                self.queues.get(&context).is_none_or(SoftwareQueue::is_complete)
+            }
+            None => !self.is_on_engine(context),
+        }
+    }
+
+    /// The area has moved, or stays where it is.
+    pub fn area_moved(&mut self, context: OsHandle, now: Now) {
+        if let Some(hold) = self.hold_of(context) {
+            hold.area_moves = false;
+        }
+        self.advance(context, now);
+    }
+
+    /// Whether a context whose area is to move has come off its engine since the last call.
+    pub fn take_quiet(&mut self) -> bool {
+        std::mem::take(&mut self.holds.has_quiet_context)
+    }
+
+    /// An object of a context is to be released. It is kept while an engine has packets of the
+    /// context. Otherwise it is returned, to be dropped outside of the lock.
+    pub fn release_or_keep(&mut self, context: OsHandle, object: P::Kept) -> Option<P::Kept> {
+        if !self.is_on_engine(context) {
+            return Some(object);
+        }
+        self.holds.kept.push((context, object));
+        None
+    }
+
+    /// Takes kept objects that no engine can use any more.
+    pub fn take_released(&mut self) -> Vec<P::Kept> {
+        let kept = std::mem::take(&mut self.holds.kept);
+        let (kept, released): (Vec<_>, Vec<_>) =
+            kept.into_iter().partition(|(context, _)| self.is_on_engine(*context));
+        self.holds.kept = kept;
+        released.into_iter().map(|(_, object)| object).collect()
+    }
+
+    /// The adapter stops, so no engine runs any more. Takes every kept object.
+    pub fn take_kept(&mut self) -> Vec<P::Kept> {
+        std::mem::take(&mut self.holds.kept).into_iter().map(|(_, object)| object).collect()
+    }
+
+    fn hold_of(&mut self, context: OsHandle) -> Option<&mut Hold> {
+        Some(&mut self.queues.get_mut(&context)?.context_mut()?.hold)
+    }
+
+    fn is_on_engine(&self, context: OsHandle) -> bool {
+        let mut packets = self.engines.iter().flat_map(|engine| &engine.in_flight);
+        packets.any(|packet| packet.context == context)
+    }
+
+    fn unlist(&mut self, context: OsHandle) {
+        let state = self.queues.get_mut(&context).and_then(SoftwareQueue::context_mut);
+        if let Some(state) = state
+            && std::mem::take(&mut state.listed)
+        {
+            self.engines[state.engine].ready.remove(context, state.priority);
+        }
+    }
+}

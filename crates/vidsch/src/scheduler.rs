@@ -1,0 +1,385 @@
+//! VidSch of one adapter: the software queues of its packet contexts and hardware queues, and the
+//! signals that are queued on them.
+//!
+//! A command goes to the driver when it heads its queue and there is room: on the engine of a
+//! context (`packets`), or on the hardware queue itself (`hw_queue`). Effects are carried out by
+//! submitters, one agent each: one for the packets of all engines, and one per hardware queue. A
+//! signal packet is made by the submitter of the queue that reached it last.
+//!
+//! Entry points: `push_*` queue work; [`VidSch::try_take_right`], then [`VidSch::next_effect`] or
+//! [`VidSch::next_hw_queue_effect`] until `None`; [`VidSch::signalled`] after each signal.
+
+use crate::broadcast::{Broadcast, BroadcastState};
+use crate::config::{Config, Now};
+use crate::engine::Engine;
+use crate::hold::Holds;
+use crate::queue::{
+    Command, CommandKind, ContextState, FenceOperations, FinishedItem, HwQueueState, Payload,
+    QueueKind, QueuedSignal, Signal, SoftwareQueue, Work,
+};
+use crate::submission_right::{SubmissionRight, WaiterId};
+use std::collections::{BTreeMap, VecDeque};
+use tidegate_calls::SignalFlags;
+use tidegate_ddi::{EngineId, OsHandle, Priority, SubmitCommandFlags};
+use tidegate_platform::CpuTime;
+
+/// Packets that an engine holds at once when the driver states no cap.
+const DEFAULT_PACKET_CAP: usize = 2;
+
+/// What carries effects out, one agent at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submitter {
+    /// The packets of all engines.
+    Packets,
+    /// One hardware queue.
+    HwQueue(OsHandle),
+}
+
+/// What to carry out next.
+pub enum Effect<P: Payload> {
+    /// Submit a packet to an engine.
+    Submit {
+        /// The packet's context.
+        context: OsHandle,
+        /// The engine.
+        engine: EngineId,
+        /// The command buffer.
+        command: Command,
+        /// The submission fence ID.
+        fence_id: u32,
+        /// The flags of the submission.
+        flags: SubmitCommandFlags,
+    },
+    /// Preempt the packets of an engine.
+    Preempt {
+        /// The engine.
+        engine: EngineId,
+        /// The preemption fence ID.
+        fence_id: u32,
+    },
+    /// Submit a command to a hardware queue.
+    SubmitToHwQueue {
+        /// The command buffer.
+        command: Command,
+        /// The value of the progress fence when it is complete.
+        progress_fence_id: u64,
+    },
+    /// Take the hardware queue's right again when its progress fence reaches this value.
+    AwaitProgress(u64),
+    /// Make a signal, then report [`VidSch::signalled`] with these queues.
+    Signal {
+        /// The queues that it holds.
+        queues: Vec<OsHandle>,
+        /// The packet.
+        signal: Signal<P>,
+    },
+}
+
+/// The scheduler of one adapter.
+pub struct VidSch<P: Payload> {
+    pub(crate) config: Config,
+    pub(crate) engines: Vec<Engine>,
+    pub(crate) queues: BTreeMap<OsHandle, SoftwareQueue<P::Fence>>,
+    pub(crate) signals: BTreeMap<u64, QueuedSignal<P>>,
+    /// Signals that the agent of the packets makes, in the order in which they were reached.
+    pub(crate) due_signals: VecDeque<u64>,
+    pub(crate) finished: Vec<FinishedItem<P::Fence>>,
+    pub(crate) holds: Holds<P::Kept>,
+    pub(crate) right: SubmissionRight,
+    next_ticket: u64,
+    /// When the last effect of the packets was decided.
+    pub(crate) decided_at: CpuTime,
+}
+
+impl<P: Payload> VidSch<P> {
+    /// A scheduler without queues.
+    pub fn new(config: Config) -> VidSch<P> {
+        let cap = match config.packet_cap {
+            0 => DEFAULT_PACKET_CAP,
+            cap => cap as usize,
+        };
+        let engines = (0..config.physical_adapters).flat_map(|engine_ordinal| {
+            (0..config.nodes).map(move |node_ordinal| EngineId { node_ordinal, engine_ordinal })
+        });
+        VidSch {
+            config,
+            // spec: NF-323
+            engines: engines.map(|engine| Engine::new(engine, cap)).collect(),
+            queues: BTreeMap::new(),
+            signals: BTreeMap::new(),
+            due_signals: VecDeque::new(),
+            finished: Vec::new(),
+            holds: Holds::default(),
+            right: SubmissionRight::default(),
+            next_ticket: 0,
+            decided_at: CpuTime(0),
+        }
+    }
+
+    /// Adds the queue of a packet context. The engine must be one of the adapter's.
+    pub fn add_context(
+        &mut self,
+        context: OsHandle,
+        engine: EngineId,
+        priority: Priority,
+        (tag, lane): (u32, u32),
+    ) {
+        let Some(engine) = self.index(engine) else { return };
+        let state = ContextState {
+            engine,
+            priority,
+            in_flight: 0,
+            listed: false,
+            given_up: false,
+            hold: Default::default(),
+        };
+        self.queues.insert(context, SoftwareQueue::new(QueueKind::Context(state), tag, lane));
+    }
+
+    /// Adds a hardware queue that takes commands from the kernel, at most `max_in_flight` at once.
+    pub fn add_hw_queue(&mut self, queue: OsHandle, max_in_flight: usize, (tag, lane): (u32, u32)) {
+        let state = HwQueueState {
+            announced: 0,
+            submitted: 0,
+            submitted_ns: 0,
+            completed: 0,
+            in_flight: VecDeque::new(),
+            max_in_flight,
+            awaited: 0,
+            due_signals: VecDeque::new(),
+            right: SubmissionRight::default(),
+        };
+        self.queues.insert(queue, SoftwareQueue::new(QueueKind::HwQueue(state), tag, lane));
+    }
+
+    pub(crate) fn index(&self, engine: EngineId) -> Option<usize> {
+        let Config { nodes, physical_adapters, .. } = self.config;
+        let exists = engine.node_ordinal < nodes && engine.engine_ordinal < physical_adapters;
+        exists.then(|| (engine.engine_ordinal * nodes + engine.node_ordinal) as usize)
+    }
+
+    pub(crate) fn engine(&self, engine: EngineId) -> Option<&Engine> {
+        self.index(engine).map(|index| &self.engines[index])
+    }
+
+    pub(crate) fn engine_mut(&mut self, engine: EngineId) -> Option<&mut Engine> {
+        self.index(engine).map(|index| &mut self.engines[index])
+    }
+
+    fn new_ticket(&mut self) -> u64 {
+        self.next_ticket += 1;
+        self.next_ticket
+    }
+
+    /// Queues a command. Returns `false` for a hardware queue's command whose progress value does
+    /// not rise.
+    // spec: MF-032
+    pub fn push_command(&mut self, queue: OsHandle, command: Command, now: Now) -> bool {
+        let ticket = self.new_ticket();
+        let Some(to) = self.queues.get_mut(&queue) else { return true };
+        if let (CommandKind::HwQueue { progress_fence_id }, Some(state)) =
+            (command.kind, to.hw_queue_mut())
+        {
+            // spec: HS-011
+            if progress_fence_id <= state.announced {
+                return false;
+            }
+            state.announced = progress_fence_id;
+        }
+        to.push(ticket, command.queued_ns, Work::Command(command));
+        self.advance(queue, now);
+        true
+    }
+
+    /// Queues a wait for all of `fences`. Returns the ticket by which [`VidSch::wait_satisfied`]
+    /// names it.
+    pub fn push_wait(&mut self, queue: OsHandle, fences: &[P::Fence], now: Now) -> u64 {
+        let ticket = self.new_ticket();
+        if let Some(to) = self.queues.get_mut(&queue) {
+            let work = Work::Wait { fences: fences.to_vec(), remaining: fences.len() };
+            to.push(ticket, now.stamp_ns, work);
+        }
+        self.advance(queue, now);
+        ticket
+    }
+
+    /// Queues one signal packet on each of `queues`. It is made when all of them have reached it.
+    /// All queues are entered at once, so two packets are in the same order on every queue and
+    /// cannot hold each other. Returns the packet if none of the queues exists.
+    pub fn push_signal(
+        &mut self,
+        queues: &[OsHandle],
+        signal: Signal<P>,
+        now: Now,
+    ) -> Option<Signal<P>> {
+        let ticket = self.new_ticket();
+        // spec: MF-064
+        let at_submission = signal.flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
+        let mut members = Vec::with_capacity(queues.len());
+        for queue in queues {
+            if let Some(to) = self.queues.get_mut(queue) {
+                let work = Work::Signal { at_submission, reached: false };
+                to.push(ticket, now.stamp_ns, work);
+                members.push(*queue);
+            }
+        }
+        if members.is_empty() {
+            return Some(signal);
+        }
+        self.signals.insert(ticket, QueuedSignal { signal, queues: Broadcast::new(&members) });
+        members.iter().for_each(|queue| self.advance(*queue, now));
+        None
+    }
+
+    /// One condition of the wait `ticket` is satisfied.
+    pub fn wait_satisfied(&mut self, queue: OsHandle, ticket: u64, now: Now) {
+        if let Some(of) = self.queues.get_mut(&queue) {
+            of.satisfy(ticket);
+        }
+        self.advance(queue, now);
+    }
+
+    /// Takes the right of a submitter to carry its effects out; `false` while an agent holds it.
+    /// That agent sees what was queued before this call.
+    pub fn try_take_right(&mut self, submitter: Submitter) -> bool {
+        match submitter {
+            Submitter::Packets => self.right.try_take(),
+            Submitter::HwQueue(queue) => {
+                let state = self.queues.get_mut(&queue).and_then(SoftwareQueue::hw_queue_mut);
+                state.is_some_and(|state| state.right.try_take())
+            }
+        }
+    }
+
+    /// The holder of the packets' right gives it to this waiter next.
+    pub fn wait_for_right(&mut self, waiter: WaiterId) {
+        self.right.wait(waiter);
+    }
+
+    /// Ends a wait for the packets' right; `false` when the waiter holds the right already.
+    pub fn cancel_wait_for_right(&mut self, waiter: WaiterId) -> bool {
+        self.right.cancel_wait(waiter)
+    }
+
+    /// Returns the waiter that receives the packets' right, after [`VidSch::next_effect`] has
+    /// released it.
+    pub fn hand_off_right(&mut self) -> Option<WaiterId> {
+        self.right.hand_off()
+    }
+
+    /// A signal was made: the queues that it held go on. Returns the submitters that have something
+    /// to carry out now.
+    pub fn signalled(&mut self, queues: &[OsHandle], now: Now) -> Vec<Submitter> {
+        let mut submitters = Vec::with_capacity(queues.len());
+        for handle in queues {
+            if let Some(queue) = self.queues.get_mut(handle) {
+                queue.signalling = false;
+                let submitter = submitter_of(*handle, &queue.kind);
+                if !submitters.contains(&submitter) {
+                    submitters.push(submitter);
+                }
+            }
+            self.advance(*handle, now);
+        }
+        submitters
+    }
+
+    /// Takes the waits and signals that are over.
+    pub fn take_finished(&mut self) -> Vec<FinishedItem<P::Fence>> {
+        std::mem::take(&mut self.finished)
+    }
+
+    /// Takes a signal that is due out of its queues.
+    pub(crate) fn take_due_signal(&mut self, ticket: u64, now: Now) -> Option<Effect<P>> {
+        // An abandoned packet is gone.
+        let QueuedSignal { signal, queues } = self.signals.remove(&ticket)?;
+        let queues = queues.queues();
+        for handle in &queues {
+            if let Some(queue) = self.queues.get_mut(handle) {
+                queue.take_signal(ticket, &signal.effect, now, &mut self.finished);
+            }
+        }
+        Some(Effect::Signal { queues, signal })
+    }
+
+    /// A signal was reached by its last queue, or `queue` is the first one that is left. Its
+    /// submitter makes it; without a queue the packets' does.
+    pub(crate) fn make_due(&mut self, ticket: u64, queue: Option<OsHandle>) -> Submitter {
+        if let Some(handle) = queue
+            && let Some(state) = self.queues.get_mut(&handle).and_then(SoftwareQueue::hw_queue_mut)
+        {
+            state.due_signals.push_back(ticket);
+            return Submitter::HwQueue(handle);
+        }
+        self.due_signals.push_back(ticket);
+        Submitter::Packets
+    }
+
+    /// Takes satisfied waits off the head of a queue, lists a context whose head can go to its
+    /// engine, and reaches a signal whose time has come.
+    pub(crate) fn advance(&mut self, handle: OsHandle, now: Now) {
+        let Some(queue) = self.queues.get_mut(&handle) else { return };
+        queue.pass_waits(now, &mut self.finished);
+        self.holds.has_quiet_context |= queue.is_quiet();
+        let complete = queue.is_complete();
+        if queue.signalling || queue.context().is_some_and(|state| state.listed) {
+            return;
+        }
+        let Some(head) = queue.items.front_mut() else { return };
+        match &mut head.work {
+            Work::Command(_) => {
+                if let QueueKind::Context(state) = &mut queue.kind
+                    && !state.hold.is_on()
+                {
+                    state.listed = true;
+                    let ready = &mut self.engines[state.engine].ready;
+                    ready.push_back(handle, state.priority, now.at);
+                }
+            }
+            // spec: MF-023
+            Work::Signal { at_submission, reached }
+                if !*reached && (*at_submission || complete) =>
+            {
+                *reached = true;
+                let ticket = head.ticket;
+                let signal = self.signals.get_mut(&ticket);
+                if signal.is_some_and(|s| s.queues.reach(handle) == BroadcastState::Complete) {
+                    self.make_due(ticket, Some(handle));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a queue has nothing queued and nothing with the driver; also one that does not exist.
+    pub fn is_idle(&self, queue: OsHandle) -> bool {
+        let idle = |queue: &SoftwareQueue<P::Fence>| {
+            queue.items.is_empty() && queue.is_complete() && !queue.signalling
+        };
+        self.queues.get(&queue).is_none_or(idle)
+    }
+
+    /// What each queue did with fences until `now_ns`, by the queue's tag.
+    pub fn fence_operations(&self, now_ns: u64) -> impl Iterator<Item = (u32, FenceOperations)> {
+        self.queues.values().map(move |queue| {
+            let mut done = queue.done;
+            if let Some((_, Some(head_ns))) = queue.head_wait() {
+                done.block(head_ns, now_ns);
+            }
+            (queue.tag, done)
+        })
+    }
+
+    /// The fences of waits at the heads of their queues, with the queue's tag.
+    pub fn pending_waits(&self) -> impl Iterator<Item = (u32, &P::Fence)> {
+        let heads = self.queues.values().filter_map(|q| Some((q.tag, q.head_wait()?.0)));
+        heads.flat_map(|(tag, fences)| fences.iter().map(move |fence| (tag, fence)))
+    }
+}
+
+fn submitter_of(handle: OsHandle, kind: &QueueKind) -> Submitter {
+    match kind {
+        QueueKind::Context(_) => Submitter::Packets,
+        QueueKind::HwQueue(_) => Submitter::HwQueue(handle),
+    }
+}

@@ -1,0 +1,202 @@
+//! Queues of packet contexts: order, waits, signals, broadcasts, give-up, holds.
+
+use super::*;
+
+#[test]
+fn a_waiter_receives_the_submission_right_before_anything_else_is_decided() {
+    let mut s = with_contexts(&[Priority::Normal], CONFIG);
+    let (first, late) = (WaiterId(1), WaiterId(2));
+    assert!(s.try_take_right(Submitter::Packets));
+    s.wait_for_right(first);
+    s.wait_for_right(late);
+    assert_eq!(s.hand_off_right(), None, "an agent holds it");
+    s.push_command(A, command(1), NOW);
+    assert!(s.next_effect(NOW).is_none(), "the handoff comes first");
+    assert_eq!(s.hand_off_right(), Some(first));
+    assert!(!s.try_take_right(Submitter::Packets), "the first waiter holds it");
+    assert!(s.cancel_wait_for_right(late));
+    assert!(!s.cancel_wait_for_right(first), "it holds the right already");
+    assert!(submitted(&mut s).is_some());
+    assert!(s.next_effect(NOW).is_none() && s.try_take_right(Submitter::Packets));
+}
+
+#[test]
+fn a_packet_that_was_not_accepted_completes_no_other() {
+    let mut s = with_contexts(&[Priority::Normal; 2], Config { packet_cap: 2, ..CONFIG });
+    for context in [A, B] {
+        s.push_command(context, command(context.0), NOW);
+        s.push_signal(&[context], signal(if context == A { "a" } else { "b" }, NONE), NOW);
+    }
+    let (one, two) = (submitted(&mut s).unwrap(), submitted(&mut s).unwrap());
+    s.not_accepted(ENGINE, two.1, NOW);
+    assert_eq!(signalled(&mut s), Some("b"), "nothing of it is left to wait for");
+    assert_eq!(signalled(&mut s), None, "the packet before it still runs");
+    assert!(s.completed(ENGINE, one.1, NOW).is_some());
+    assert_eq!(signalled(&mut s), Some("a"));
+    // A second report, and an engine that does not exist, change nothing.
+    s.not_accepted(ENGINE, two.1, NOW);
+    s.not_accepted(EngineId { node_ordinal: 7, engine_ordinal: 0 }, 7, NOW);
+}
+
+fn two_contexts() -> Sched {
+    with_contexts(&[Priority::Normal; 2], CONFIG)
+}
+
+// spec: MF-027
+#[test]
+fn a_broadcast_is_made_when_every_context_has_reached_it_and_holds_those_that_have() {
+    let mut s = two_contexts();
+    s.push_command(B, command(1), NOW);
+    s.push_signal(&[A, B], signal("both", NONE), NOW);
+    s.push_signal(&[A], signal("after", NONE), NOW);
+    s.push_command(A, command(2), NOW);
+    assert_eq!(submitted(&mut s), Some((1, 1)));
+    assert_eq!(signalled(&mut s), None, "A is there, and B's command is not complete");
+    assert!(s.completed(ENGINE, 1, NOW).is_some());
+    assert_eq!((signalled(&mut s), signalled(&mut s)), (Some("both"), Some("after")));
+    assert_eq!(submitted(&mut s), Some((2, 2)));
+    // Two that stand in the same order everywhere cannot hold each other.
+    s.push_signal(&[B, A], signal("first", NONE), NOW);
+    s.push_signal(&[A, B], signal("second", NONE), NOW);
+    assert_eq!(signalled(&mut s), None);
+    assert!(s.completed(ENGINE, 2, NOW).is_some());
+    assert_eq!((signalled(&mut s), signalled(&mut s)), (Some("first"), Some("second")));
+    assert!(s.signals.is_empty());
+}
+
+#[test]
+fn a_context_that_goes_away_does_not_hold_a_broadcast() {
+    let mut s = two_contexts();
+    s.push_wait(B, &["never"], NOW);
+    s.push_signal(&[A, B], signal("one", NONE), NOW);
+    s.push_signal(&[B, A], signal("two", NONE), NOW);
+    assert_eq!(signalled(&mut s), None);
+    assert_eq!(s.remove_queue(B).submitters, [Submitter::Packets], "A has reached the first one");
+    assert_eq!(
+        (signalled(&mut s), signalled(&mut s), signalled(&mut s)),
+        (Some("one"), Some("two"), None)
+    );
+    s.push_signal(&[A], signal("lost", NONE), NOW);
+    assert!(s.remove_queue(A).submitters.is_empty());
+    assert_eq!(signalled(&mut s), None, "it was abandoned");
+    assert!(s.signals.is_empty());
+}
+
+#[test]
+fn contexts_that_are_given_up_together_make_no_signal() {
+    let mut s = two_contexts();
+    s.push_wait(A, &["never"], NOW);
+    s.push_signal(&[A, B], signal("both", NONE), NOW);
+    assert!(s.give_up(&[A, B]).submitters.is_empty());
+    assert_eq!(signalled(&mut s), None);
+    assert!(s.signals.is_empty());
+    s.push_signal(&[A, B], signal("later", NONE), NOW);
+    assert_eq!(signalled(&mut s), Some("later"), "the contexts are as they were");
+}
+
+#[test]
+fn a_signal_at_submission_does_not_wait_for_completion() {
+    let mut s = two_contexts();
+    let gate = s.push_wait(A, &["gate"], NOW);
+    s.push_command(A, command(1), NOW);
+    s.push_signal(&[A], signal("begun", SignalFlags::SIGNAL_AT_SUBMISSION), NOW);
+    s.push_signal(&[A], signal("done", NONE), NOW);
+    assert_eq!(signalled(&mut s), None, "a wait holds it");
+    s.wait_satisfied(A, gate, NOW);
+    assert_eq!(submitted(&mut s), Some((1, 1)));
+    assert_eq!((signalled(&mut s), signalled(&mut s)), (Some("begun"), None));
+    assert!(s.completed(ENGINE, 1, NOW).is_some());
+    assert_eq!(signalled(&mut s), Some("done"));
+}
+
+// spec: MF-031, MF-032
+#[test]
+fn a_context_is_first_in_first_out_over_commands_waits_and_signals() {
+    let (a, mut s) = (A, with_contexts(&[Priority::Normal], CONFIG));
+    s.push_command(a, command(1), NOW);
+    let wait = s.push_wait(a, &["f"], NOW);
+    s.push_command(a, command(2), NOW);
+    s.push_signal(&[a], signal("g", NONE), NOW);
+    assert_eq!(submitted(&mut s), Some((1, 1)));
+    assert_eq!(submitted(&mut s), None, "the wait holds what stands behind it");
+    assert!(s.completed(ENGINE, 1, NOW).is_some());
+    assert_eq!(submitted(&mut s), None);
+    s.wait_satisfied(a, wait, NOW);
+    assert_eq!(submitted(&mut s), Some((2, 2)));
+    assert_eq!(submitted(&mut s), None, "the signal waits for the command before it");
+    assert!(s.completed(ENGINE, 2, NOW).is_some());
+    assert_eq!(signalled(&mut s), Some("g"));
+    assert!(s.completed(ENGINE, 3, NOW).is_none(), "a packet that was never submitted");
+}
+
+#[test]
+fn higher_priority_first_and_equals_take_turns() {
+    let mut s = with_contexts(&[Priority::Normal, Priority::Normal, Priority::High], CONFIG);
+    for handle in [1, 2, 3, 1, 2, 3] {
+        s.push_command(OsHandle(handle), command(handle), NOW);
+    }
+    let mut order = Vec::new();
+    for id in 1..=6 {
+        order.push(submitted(&mut s).unwrap().0);
+        assert!(s.completed(ENGINE, id, NOW).is_some());
+    }
+    assert_eq!(order, [3, 3, 1, 2, 1, 2]);
+}
+
+#[test]
+fn fence_ids_wrap() {
+    let mut s = with_contexts(&[Priority::Normal], CONFIG);
+    continue_ids_after(&mut s, u32::MAX - 1);
+    for _ in 0..3 {
+        s.push_command(OsHandle(1), command(7), NOW);
+    }
+    for id in [u32::MAX, 0, 1] {
+        assert_eq!(submitted(&mut s), Some((7, id)));
+        assert!(s.completed(ENGINE, id, NOW).is_some());
+    }
+}
+
+// spec: PRE-016
+#[test]
+fn a_context_is_held_while_its_save_area_cannot_take_a_state() {
+    let mut s = two_contexts();
+    s.push_command(A, command(1), NOW);
+    s.area_lacks_content(A);
+    s.push_command(A, command(2), NOW);
+    s.push_command(B, command(3), NOW);
+    assert_eq!(submitted(&mut s), Some((3, 1)), "the other context goes on");
+    s.area_has_content(A, NOW);
+    assert!(s.completed(ENGINE, 1, NOW).is_some());
+    assert_eq!(submitted(&mut s), Some((1, 2)));
+    assert!(!s.area_moves(A), "its packet is on the engine, and may store its state");
+    assert!(!s.take_quiet());
+    assert!(s.completed(ENGINE, 2, NOW).is_some());
+    assert!(s.take_quiet() && !s.take_quiet());
+    assert!(s.area_moves(A));
+    assert_eq!(submitted(&mut s), None, "nothing of it is submitted while the area moves");
+    s.area_moved(A, NOW);
+    assert_eq!(submitted(&mut s), Some((2, 3)));
+}
+
+#[test]
+fn a_packet_that_came_back_is_held_while_its_state_moves() {
+    let mut s = two_contexts();
+    s.push_command(A, command(1), NOW);
+    assert_eq!(submitted(&mut s), Some((1, 1)));
+    assert!(!s.area_moves(A));
+    let late = Now { at: CpuTime(2_000), ..NOW };
+    let Some(Effect::Preempt { fence_id, .. }) = s.next_effect(late) else {
+        panic!("it runs for too long")
+    };
+    assert!(matches!(
+        s.preempted(ENGINE, (fence_id, 0), late),
+        Preempted::Answered { returned: 1, .. }
+    ));
+    assert!(s.take_quiet() && s.area_moves(A));
+    assert_eq!(submitted(&mut s), None, "its state is on the way");
+    s.area_moved(A, late);
+    assert!(matches!(
+        s.next_effect(late),
+        Some(Effect::Submit { flags, fence_id: 3, .. }) if flags.contains(SubmitCommandFlags::RESUBMISSION)
+    ));
+}

@@ -1,0 +1,274 @@
+//! Hardware queues: order, room, progress, signals, give-up, and broadcasts with packet contexts.
+
+use super::*;
+
+const Q: OsHandle = OsHandle(11);
+const R: OsHandle = OsHandle(12);
+
+/// Hardware queues 11 and 12, with room for `max_in_flight` commands, beside contexts 1 and 2.
+fn machine(max_in_flight: usize) -> Sched {
+    let mut s = with_contexts(&[Priority::Normal; 2], CONFIG);
+    s.add_hw_queue(Q, max_in_flight, (70, 1));
+    s.add_hw_queue(R, max_in_flight, (71, 0));
+    s
+}
+
+fn hw_command(progress: u64) -> Command {
+    of_kind(progress, CommandKind::HwQueue { progress_fence_id: progress })
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Submitted(u64),
+    Await(u64),
+    Made(&'static str),
+}
+
+/// Runs a hardware queue whose progress fence is at `progress`, as an agent that gets the right.
+fn run(s: &mut Sched, queue: OsHandle, progress: u64) -> Vec<Step> {
+    let mut steps = Vec::new();
+    if !s.try_take_right(Submitter::HwQueue(queue)) {
+        return steps;
+    }
+    while let Some(effect) = s.next_hw_queue_effect(queue, progress, NOW) {
+        steps.push(match effect {
+            Effect::SubmitToHwQueue { progress_fence_id, .. } => Step::Submitted(progress_fence_id),
+            Effect::AwaitProgress(value) => Step::Await(value),
+            Effect::Signal { queues, signal } => {
+                s.signalled(&queues, NOW);
+                Step::Made(name(&signal))
+            }
+            Effect::Submit { .. } | Effect::Preempt { .. } => panic!("not of a hardware queue"),
+        });
+    }
+    steps
+}
+
+// spec: HS-012
+#[test]
+fn commands_go_at_once_and_waits_and_signals_hold_what_is_behind_them() {
+    let mut s = machine(usize::MAX);
+    assert!(s.push_command(Q, hw_command(1), NOW) && s.push_command(Q, hw_command(2), NOW));
+    s.push_signal(&[Q], signal("done", NONE), NOW);
+    let wait = s.push_wait(Q, &["f"], NOW);
+    s.push_command(Q, hw_command(3), NOW);
+    assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1), Step::Submitted(2), Step::Await(2)]);
+    assert_eq!(run(&mut s, Q, 1), [], "a waiter is registered for 2 already");
+    assert_eq!(run(&mut s, Q, 2), [Step::Made("done")]);
+    assert!(s.holds_work(Q));
+    s.wait_satisfied(Q, wait, NOW);
+    assert_eq!(run(&mut s, Q, 2), [Step::Submitted(3)]);
+    assert_eq!((s.holds_work(Q), s.is_idle(Q), s.submitted_progress(Q).0), (false, false, 3));
+    assert_eq!(run(&mut s, Q, 3), []);
+    assert!(s.is_idle(Q));
+}
+
+// spec: HS-011
+#[test]
+fn progress_values_rise_strictly() {
+    let mut s = machine(usize::MAX);
+    assert!(s.push_command(Q, hw_command(5), NOW));
+    assert!(!s.push_command(Q, hw_command(5), NOW) && !s.push_command(Q, hw_command(4), NOW));
+    assert!(s.push_command(Q, hw_command(9), NOW));
+    assert_eq!((s.announced_progress(Q), s.announced_progress(R)), (9, 0));
+    assert_eq!(run(&mut s, Q, 0), [Step::Submitted(5), Step::Submitted(9)]);
+    assert_eq!((s.oldest_in_flight(Q, 0), s.oldest_in_flight(Q, 5)), (Some(5), Some(9)));
+}
+
+#[test]
+fn a_full_queue_waits_until_half_of_it_is_complete() {
+    let mut s = machine(4);
+    (1..=7).for_each(|n| assert!(s.push_command(Q, hw_command(n), NOW)));
+    let full = [1, 2, 3, 4].map(Step::Submitted).into_iter().chain([Step::Await(3)]);
+    assert_eq!(run(&mut s, Q, 0), full.collect::<Vec<_>>());
+    assert_eq!(run(&mut s, Q, 0), [], "one registration is enough");
+    assert_eq!(run(&mut s, Q, 3), [5, 6, 7].map(Step::Submitted));
+}
+
+#[test]
+fn a_signal_at_submission_does_not_wait_for_progress() {
+    let mut s = machine(usize::MAX);
+    s.push_command(Q, hw_command(1), NOW);
+    s.push_signal(&[Q], signal("begun", SignalFlags::SIGNAL_AT_SUBMISSION), NOW);
+    s.push_signal(&[Q], Signal::action("flip"), NOW);
+    s.push_signal(&[Q], Signal::event("event"), NOW);
+    assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1), Step::Made("begun"), Step::Await(1)]);
+    assert_eq!(run(&mut s, Q, 1), [Step::Made("flip"), Step::Made("event")]);
+}
+
+#[test]
+fn a_wait_for_several_fences_ends_with_the_last_of_them() {
+    let mut s = machine(usize::MAX);
+    let wait = s.push_wait(Q, &["f", "g"], at(3));
+    s.push_command(Q, hw_command(1), NOW);
+    s.wait_satisfied(Q, wait, NOW);
+    assert_eq!(run(&mut s, Q, 0), []);
+    assert_eq!(s.pending_waits().collect::<Vec<_>>(), [(70, &"f"), (70, &"g")]);
+    s.wait_satisfied(Q, wait, at(8));
+    assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1)]);
+    let of_queue = s.fence_operations(9).find(|(tag, _)| *tag == 70);
+    assert_eq!(of_queue, Some((70, FenceOperations { waits: 1, signals: 0, blocked_ns: 5 })));
+    let finished = s.take_finished();
+    let [wait] = &finished[..] else { panic!("{} items are over", finished.len()) };
+    assert_eq!((wait.lane, wait.wait, wait.start_ns, wait.end_ns), (1, true, 3, 8));
+    assert_eq!(wait.fences, ["f", "g"]);
+}
+
+#[test]
+fn one_agent_runs_a_queue_and_other_queues_are_independent_of_it() {
+    let mut s = machine(usize::MAX);
+    assert!(s.try_take_right(Submitter::HwQueue(Q)));
+    s.push_command(Q, hw_command(1), NOW);
+    s.push_command(R, hw_command(1), NOW);
+    assert_eq!(run(&mut s, Q, 0), [], "an agent holds the right");
+    assert_eq!(run(&mut s, R, 0), [Step::Submitted(1)]);
+    assert!(s.try_take_right(Submitter::Packets));
+    let next = s.next_hw_queue_effect(Q, 0, NOW);
+    assert!(matches!(next, Some(Effect::SubmitToHwQueue { progress_fence_id: 1, .. })));
+    assert!(s.next_hw_queue_effect(Q, 0, NOW).is_none() && s.try_take_right(Submitter::HwQueue(Q)));
+    assert!(!s.try_take_right(Submitter::HwQueue(OsHandle(99))), "no such queue");
+}
+
+// spec: MF-027
+#[test]
+fn a_broadcast_is_made_once_by_the_queue_that_reaches_it_last() {
+    let mut s = machine(usize::MAX);
+    s.push_command(Q, hw_command(1), NOW);
+    s.push_signal(&[Q, R], signal("both", NONE), NOW);
+    s.push_command(Q, hw_command(2), NOW);
+    s.push_command(R, hw_command(1), NOW);
+    assert_eq!(run(&mut s, R, 0), [], "it has reached the broadcast, and is held");
+    assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1), Step::Await(1)]);
+    assert!(s.try_take_right(Submitter::HwQueue(Q)));
+    let Some(Effect::Signal { queues, .. }) = s.next_hw_queue_effect(Q, 1, NOW) else {
+        panic!("the broadcast is due")
+    };
+    assert_eq!(run(&mut s, R, 0), [], "held until the signal is made");
+    assert!(s.next_hw_queue_effect(Q, 1, NOW).is_none());
+    let go_on = s.signalled(&queues, NOW);
+    assert_eq!(go_on, [Submitter::HwQueue(Q), Submitter::HwQueue(R)]);
+    assert_eq!(run(&mut s, R, 0), [Step::Submitted(1)]);
+    assert_eq!(run(&mut s, Q, 1), [Step::Submitted(2)]);
+    assert!(s.signals.is_empty());
+}
+
+#[test]
+fn two_broadcasts_are_in_the_same_order_on_every_queue() {
+    let mut s = machine(usize::MAX);
+    s.push_signal(&[Q, R], signal("first", NONE), NOW);
+    s.push_signal(&[R, Q], signal("second", NONE), NOW);
+    assert_eq!(run(&mut s, Q, 0), []);
+    let both = [Step::Made("first"), Step::Made("second")];
+    assert_eq!(run(&mut s, R, 0), both, "R reached both of them last");
+}
+
+// spec: MF-027
+#[test]
+fn a_broadcast_may_span_contexts_and_hardware_queues() {
+    for context_last in [true, false] {
+        let mut s = machine(usize::MAX);
+        s.push_command(A, command(7), NOW);
+        s.push_command(Q, hw_command(1), NOW);
+        s.push_signal(&[A, Q], signal("both", NONE), NOW);
+        s.push_command(A, command(8), NOW);
+        s.push_command(Q, hw_command(2), NOW);
+        assert_eq!(next(&mut s, NOW), [new(7, 1)]);
+        assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1), Step::Await(1)]);
+        if context_last {
+            assert_eq!(run(&mut s, Q, 1), []);
+            assert!(s.completed(ENGINE, 1, NOW).is_some());
+            assert_eq!(next(&mut s, NOW), [Next::Made("both"), new(8, 2)]);
+            assert_eq!(run(&mut s, Q, 1), [Step::Submitted(2)]);
+        } else {
+            assert!(s.completed(ENGINE, 1, NOW).is_some());
+            assert_eq!(next(&mut s, NOW), []);
+            assert_eq!(run(&mut s, Q, 1), [Step::Made("both"), Step::Submitted(2)]);
+            assert_eq!(next(&mut s, NOW), [new(8, 2)]);
+        }
+    }
+}
+
+// spec: MF-065
+#[test]
+fn a_queue_that_goes_away_does_not_hold_a_broadcast() {
+    let mut s = machine(usize::MAX);
+    s.push_wait(R, &["never"], NOW);
+    s.push_signal(&[Q, R], signal("both", NONE), NOW);
+    s.push_command(R, hw_command(1), NOW);
+    assert_eq!(run(&mut s, Q, 0), []);
+    let given_up = s.remove_queue(R);
+    assert_eq!(given_up.submitters, [Submitter::HwQueue(Q)]);
+    assert_eq!((given_up.waits, given_up.packets.len()), (vec![(R, "never")], 0));
+    assert_eq!(run(&mut s, Q, 0), [Step::Made("both")]);
+    assert_eq!(run(&mut s, R, 0), [], "it is gone");
+    assert!(!s.holds_work(R) && s.signals.is_empty());
+}
+
+#[test]
+fn a_broadcast_that_is_due_on_a_queue_that_goes_away_is_made_by_another() {
+    let mut s = machine(usize::MAX);
+    s.push_signal(&[Q, R], signal("both", NONE), NOW);
+    // R reached it last, and was to make it.
+    assert_eq!(s.give_up(&[R]).submitters, [Submitter::HwQueue(Q)]);
+    assert_eq!(run(&mut s, R, 0), []);
+    assert_eq!(run(&mut s, Q, 0), [Step::Made("both")]);
+    s.push_signal(&[A, R], signal("with a context", NONE), NOW);
+    assert_eq!(s.give_up(&[R]).submitters, [Submitter::Packets]);
+    assert_eq!(next(&mut s, NOW), [Next::Made("with a context")]);
+}
+
+#[test]
+fn queues_that_are_given_up_together_make_no_signal_but_set_their_events() {
+    let mut s = machine(usize::MAX);
+    s.push_wait(Q, &["never"], NOW);
+    s.push_wait(R, &["never"], NOW);
+    s.push_signal(&[Q, R], signal("both", NONE), NOW);
+    s.push_signal(&[Q], Signal::event("drained"), NOW);
+    s.push_signal(&[R], Signal::action("flip"), NOW);
+    assert_eq!(s.queued_signals(Q).collect::<Vec<_>>(), [&"both"]);
+    let given_up = s.give_up(&[Q, R, A]);
+    assert_eq!(given_up.submitters, [Submitter::Packets], "an event has no queue left");
+    let mut abandoned: Vec<_> = given_up.abandoned.iter().map(name).collect();
+    abandoned.sort();
+    assert_eq!(abandoned, ["both", "flip"]);
+    assert_eq!(next(&mut s, NOW), [Next::Made("drained")]);
+    assert!(s.signals.is_empty());
+    s.push_command(Q, hw_command(1), NOW);
+    assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1)], "what is queued later is not given up");
+}
+
+#[test]
+fn a_packet_for_queues_that_are_gone_comes_back_to_its_caller() {
+    let mut s = machine(usize::MAX);
+    let _given_up = s.remove_queue(R);
+    assert!(s.push_signal(&[Q, R], signal("both", NONE), NOW).is_none());
+    assert_eq!(run(&mut s, Q, 0), [Step::Made("both")], "Q is the only queue left");
+    assert_eq!(s.push_signal(&[R], Signal::event("e"), NOW).map(|e| name(&e)), Some("e"));
+    assert!(s.push_command(R, hw_command(1), NOW) && s.is_idle(R) && s.signals.is_empty());
+    s.push_wait(R, &["f"], NOW);
+    assert_eq!(s.pending_waits().count(), 0);
+}
+
+#[test]
+fn signals_count_by_queue_and_are_recorded_for_queues_with_a_lane() {
+    let mut s = machine(usize::MAX);
+    s.push_signal(&[Q, R], signal("both", NONE), at(4));
+    assert_eq!(run(&mut s, R, 0), [Step::Made("both")]);
+    let signals: Vec<_> = s.fence_operations(0).map(|(tag, done)| (tag, done.signals)).collect();
+    assert_eq!(signals, [(0, 0), (0, 0), (70, 1), (71, 1)]);
+    let finished = s.take_finished();
+    let [of_q] = &finished[..] else { panic!("only Q has a lane") };
+    assert_eq!((of_q.lane, of_q.wait, of_q.queued_ns), (1, false, 4));
+}
+
+#[test]
+fn what_only_contexts_have_ignores_hardware_queues() {
+    let mut s = machine(usize::MAX);
+    s.push_command(Q, hw_command(1), NOW);
+    assert!(s.busy_contexts().is_empty() && !s.holds_places() && s.next_deadline().is_none());
+    s.area_lacks_content(Q);
+    s.disable_timeout(Q);
+    assert!(s.area_moves(Q), "it has no packet");
+    assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1)], "a hardware queue has no save area here");
+    assert_eq!(s.release_or_keep(Q, "buffer"), Some("buffer"));
+}

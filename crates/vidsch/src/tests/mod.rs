@@ -1,0 +1,138 @@
+//! Tests of [`VidSch`]. The GPU is a list of what was submitted and a number for the time.
+
+use crate::*;
+use std::collections::{BTreeMap, VecDeque};
+use tidegate_calls::SignalFlags;
+use tidegate_ddi::{EngineId, OsHandle, Priority, SubmitCommandFlags};
+use tidegate_platform::CpuTime;
+
+mod contexts;
+mod hw_queues;
+mod preemption;
+mod reset;
+mod starvation;
+
+/// Fences, events and actions are names.
+struct Names;
+
+impl Payload for Names {
+    type Fence = &'static str;
+    type Event = &'static str;
+    type Action = &'static str;
+    type Kept = &'static str;
+}
+
+type Sched = VidSch<Names>;
+
+/// A moment at which nothing of interest happens.
+const NOW: Now = Now { stamp_ns: 0, at: CpuTime(0) };
+const CONFIG: Config = Config {
+    nodes: 1,
+    physical_adapters: 1,
+    packet_cap: 1,
+    preempts: true,
+    quantum_ns: 10,
+    timeout_ns: Some(1_000),
+};
+const ENGINE: EngineId = EngineId { node_ordinal: 0, engine_ordinal: 0 };
+
+const A: OsHandle = OsHandle(1);
+const B: OsHandle = OsHandle(2);
+const C: OsHandle = OsHandle(3);
+const NONE: SignalFlags = SignalFlags::empty();
+
+fn at(ns: u64) -> Now {
+    Now { stamp_ns: ns, at: CpuTime(ns) }
+}
+
+/// Contexts 1, 2, ... of these priorities on one engine.
+fn with_contexts(priorities: &[Priority], config: Config) -> Sched {
+    let mut s = VidSch::new(config);
+    for (context, priority) in (1..).map(OsHandle).zip(priorities) {
+        s.add_context(context, ENGINE, *priority, (0, 0));
+    }
+    s
+}
+
+fn command(gpu_va: u64) -> Command {
+    of_kind(gpu_va, CommandKind::Render)
+}
+
+fn of_kind(gpu_va: u64, kind: CommandKind) -> Command {
+    Command { gpu_va, bytes: 8, queued_ns: 0, kind }
+}
+
+fn signal(fence: &'static str, flags: SignalFlags) -> Signal<Names> {
+    Signal { effect: SignalEffect::Fences(vec![fence]), flags }
+}
+
+fn name(signal: &Signal<Names>) -> &'static str {
+    match &signal.effect {
+        SignalEffect::Fences(fences) => fences[0],
+        SignalEffect::Event(name) | SignalEffect::Action(name) => name,
+    }
+}
+
+fn submitted(sched: &mut Sched) -> Option<(u64, u32)> {
+    match sched.next_effect(NOW)? {
+        Effect::Submit { command, fence_id, .. } => Some((command.gpu_va, fence_id)),
+        _ => panic!("the next effect is not a packet"),
+    }
+}
+
+/// Makes the signal that is next.
+fn signalled(sched: &mut Sched) -> Option<&'static str> {
+    match sched.next_effect(NOW)? {
+        Effect::Signal { queues, signal } => {
+            sched.signalled(&queues, NOW);
+            Some(name(&signal))
+        }
+        _ => panic!("the next effect is not a signal"),
+    }
+}
+
+/// An effect of the packets, as (address, fence ID, flags) or by its ID or name.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    Packet(u64, u32, SubmitCommandFlags),
+    Request(u32),
+    Made(&'static str),
+}
+
+/// Every effect of the packets at this moment. Signals are made.
+fn next(s: &mut Sched, now: Now) -> Vec<Next> {
+    let mut all = Vec::new();
+    while let Some(effect) = s.next_effect(now) {
+        all.push(match effect {
+            Effect::Submit { command, fence_id, flags, .. } => {
+                Next::Packet(command.gpu_va, fence_id, flags)
+            }
+            Effect::Preempt { fence_id, .. } => Next::Request(fence_id),
+            Effect::Signal { queues, signal } => {
+                s.signalled(&queues, now);
+                Next::Made(name(&signal))
+            }
+            Effect::SubmitToHwQueue { .. } | Effect::AwaitProgress(_) => {
+                panic!("the packets have no such effect")
+            }
+        });
+    }
+    all
+}
+
+fn new(gpu_va: u64, id: u32) -> Next {
+    Next::Packet(gpu_va, id, SubmitCommandFlags::empty())
+}
+
+fn again(gpu_va: u64, id: u32) -> Next {
+    Next::Packet(gpu_va, id, SubmitCommandFlags::RESUBMISSION)
+}
+
+fn answered(completed: &[u64], returned: usize) -> Preempted {
+    Preempted::Answered { completed: completed.iter().map(|c| OsHandle(*c)).collect(), returned }
+}
+
+/// The engine of the first node, whose fence IDs continue after `last`.
+fn continue_ids_after(s: &mut Sched, last: u32) {
+    s.engines[0].continue_ids_after(last);
+}

@@ -1,0 +1,422 @@
+//! Preemption: requests, answers, and packets that come back.
+
+use super::*;
+
+const RESUBMISSION: SubmitCommandFlags = SubmitCommandFlags::RESUBMISSION;
+const PAGING: SubmitCommandFlags = SubmitCommandFlags::PAGING;
+
+/// Contexts 1, 2, ... of these priorities on one engine that holds two packets.
+fn machine(priorities: &[Priority], config: Config) -> Sched {
+    with_contexts(priorities, Config { packet_cap: 2, ..config })
+}
+
+// spec: PRE-001, PRE-003, PRE-031
+#[test]
+fn a_context_of_higher_priority_preempts_the_engine_and_goes_first() {
+    let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
+    s.push_command(A, command(10), NOW);
+    s.push_command(A, command(11), NOW);
+    s.push_command(A, command(12), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1), new(11, 2)]);
+    s.push_command(B, command(20), at(1));
+    assert_eq!(next(&mut s, at(1)), [Next::Request(3)]);
+    assert_eq!(
+        next(&mut s, at(2)),
+        [],
+        "one request at a time, and nothing is submitted behind it"
+    );
+    assert_eq!(s.preempted(ENGINE, (3, 0), at(3)), answered(&[], 2));
+    assert_eq!(next(&mut s, at(3)), [new(20, 4), again(10, 5)]);
+    assert_eq!(s.completed(ENGINE, 4, at(4)), Some(vec![B]));
+    assert_eq!(next(&mut s, at(4)), [again(11, 6)]);
+    assert_eq!(s.completed(ENGINE, 6, at(5)), Some(vec![A, A]));
+    assert_eq!(next(&mut s, at(5)), [new(12, 7)], "in the order of their queue");
+}
+
+#[test]
+fn an_engine_with_room_is_preempted_before_a_higher_packet_queues_behind_a_lower_one() {
+    let mut s = machine(&[Priority::Idle, Priority::Realtime], CONFIG);
+    s.push_command(A, command(10), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    s.push_command(B, command(20), NOW);
+    assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
+    assert_eq!(s.preempted(ENGINE, (2, 0), NOW), answered(&[], 1));
+    assert_eq!(next(&mut s, NOW), [new(20, 3), again(10, 4)]);
+    // A lower packet preempts no higher one.
+    s.push_command(B, command(21), NOW);
+    assert_eq!(next(&mut s, NOW), []);
+    assert!(s.completed(ENGINE, 3, NOW).is_some());
+    assert_eq!(next(&mut s, NOW), [Next::Request(5)], "the lower packet runs again");
+}
+
+#[test]
+fn a_preempted_packet_with_physical_addresses_holds_memory_in_its_place() {
+    for (kind, holds) in [(CommandKind::Patched { last: true }, true), (CommandKind::Render, false)]
+    {
+        let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
+        s.push_command(A, of_kind(10, kind), NOW);
+        assert!(!s.holds_places(), "{kind:?}: it is patched when it is submitted");
+        assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+        assert!(s.holds_places());
+        s.push_command(B, command(20), at(1));
+        assert_eq!(next(&mut s, at(1)), [Next::Request(2)]);
+        assert_eq!(s.preempted(ENGINE, (2, 0), at(2)), answered(&[], 1));
+        assert_eq!(s.holds_places(), holds, "{kind:?}: no engine has any packet");
+        assert_eq!(next(&mut s, at(2)), [new(20, 3), again(10, 4)]);
+        assert!(s.completed(ENGINE, 4, at(3)).is_some());
+        assert!(!s.holds_places());
+    }
+    // The rest of a packet whose device is lost never runs.
+    let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
+    s.push_command(A, of_kind(10, CommandKind::Patched { last: true }), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    s.push_command(B, command(20), at(1));
+    assert_eq!(next(&mut s, at(1)), [Next::Request(2)]);
+    assert_eq!(s.preempted(ENGINE, (2, 0), at(2)), answered(&[], 1));
+    let _given_up = s.give_up(&[A]);
+    assert!(!s.holds_places());
+}
+
+// spec: PRE-004, PRE-006
+#[test]
+fn a_driver_that_is_not_preemption_aware_gets_no_request() {
+    let mut s = machine(&[Priority::Normal, Priority::High], Config { preempts: false, ..CONFIG });
+    s.push_command(A, command(10), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    s.push_command(B, command(20), NOW);
+    assert_eq!(next(&mut s, NOW), [new(20, 2)], "behind the running packet");
+    assert_eq!(next(&mut s, at(1_000_000)), []);
+    assert_eq!(s.next_deadline(), None);
+}
+
+// spec: PRE-111
+#[test]
+fn without_preemption_the_parts_of_a_buffer_run_back_to_back() {
+    let part = |at, last| of_kind(at, CommandKind::Patched { last });
+    for preempts in [false, true] {
+        let mut s = machine(&[Priority::Normal, Priority::High], Config { preempts, ..CONFIG });
+        s.push_command(A, part(10, false), NOW);
+        assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+        assert!(s.completed(ENGINE, 1, NOW).is_some());
+        s.push_command(B, command(20), NOW);
+        let between = next(&mut s, NOW);
+        assert_eq!(between, if preempts { vec![new(20, 2)] } else { vec![] });
+        if preempts {
+            continue;
+        }
+        // The memory manager makes room for the next part.
+        s.push_command(B, of_kind(30, CommandKind::Paging), NOW);
+        assert_eq!(next(&mut s, NOW), [], "it is behind other work of its context");
+        s.push_command(A, part(11, false), NOW);
+        s.push_command(A, part(12, true), NOW);
+        assert_eq!(next(&mut s, NOW), [new(11, 2), new(12, 3)]);
+        assert!(s.completed(ENGINE, 3, NOW).is_some());
+        assert_eq!(next(&mut s, NOW).len(), 2, "the buffer is over");
+    }
+}
+
+// spec: PRE-111
+#[test]
+fn paging_a_wait_and_the_end_of_its_device_let_others_go_between_two_parts() {
+    let begun = || {
+        let mut s =
+            machine(&[Priority::Normal, Priority::Normal], Config { preempts: false, ..CONFIG });
+        s.push_command(A, of_kind(10, CommandKind::Patched { last: false }), NOW);
+        assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+        assert!(s.completed(ENGINE, 1, NOW).is_some());
+        s
+    };
+    let mut s = begun();
+    s.push_command(B, of_kind(20, CommandKind::Paging), NOW);
+    assert_eq!(next(&mut s, NOW), [Next::Packet(20, 2, PAGING)]);
+    let mut s = begun();
+    s.push_command(B, command(20), NOW);
+    s.push_wait(A, &["fence"], NOW);
+    assert_eq!(next(&mut s, NOW), [new(20, 2)], "it may be what the wait is for");
+    let mut s = begun();
+    s.push_command(B, command(20), NOW);
+    assert_eq!(next(&mut s, NOW), []);
+    let _given_up = s.give_up(&[A]);
+    assert_eq!(next(&mut s, NOW), [new(20, 2)]);
+    let mut s = begun();
+    s.push_command(B, command(20), NOW);
+    let _given_up = s.remove_queue(A);
+    assert_eq!(next(&mut s, NOW), [new(20, 2)]);
+}
+
+#[test]
+fn a_quantum_ends_when_an_equal_waits_and_not_before() {
+    let mut s = machine(&[Priority::Normal, Priority::Normal], CONFIG);
+    s.push_command(A, command(10), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    assert_eq!(s.next_deadline(), Some(CpuTime(1_000)), "no context waits: only the timeout delay");
+    s.push_command(A, command(11), at(1));
+    s.push_command(B, command(20), at(2));
+    assert_eq!(next(&mut s, at(2)), [new(11, 2)]);
+    assert_eq!(s.next_deadline(), Some(CpuTime(10)));
+    assert_eq!(next(&mut s, at(9)), []);
+    assert_eq!(next(&mut s, at(10)), [Next::Request(3)]);
+    assert_eq!(s.next_deadline(), None, "the answer comes next");
+    assert_eq!(s.preempted(ENGINE, (3, 0), at(12)), answered(&[], 2));
+    assert_eq!(next(&mut s, at(12)), [new(20, 4), again(10, 5)], "its turn is over");
+    assert_eq!(s.next_deadline(), Some(CpuTime(22)));
+}
+
+#[test]
+fn a_packet_behind_an_equal_on_the_engine_waits_for_its_quantum_too() {
+    let mut s = machine(&[Priority::Normal, Priority::Normal, Priority::Normal], CONFIG);
+    for context in [A, B, C] {
+        s.push_command(context, command(context.0), NOW);
+    }
+    assert_eq!(next(&mut s, NOW), [new(1, 1), new(2, 2)]);
+    assert_eq!(next(&mut s, at(10)), [Next::Request(3)]);
+    assert_eq!(s.preempted(ENGINE, (3, 0), at(10)), answered(&[], 2));
+    assert_eq!(
+        next(&mut s, at(10)),
+        [again(2, 4), new(3, 5)],
+        "the packet that had not begun goes before the one that was not submitted"
+    );
+}
+
+// spec: PRE-002
+#[test]
+fn a_packet_that_has_run_for_the_timeout_delay_is_preempted() {
+    let mut s = machine(&[Priority::Normal], CONFIG);
+    s.push_command(A, command(10), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    assert_eq!((s.overdue(CpuTime(999)), s.overdue(CpuTime(1_000))), (vec![], vec![ENGINE]));
+    assert_eq!(next(&mut s, at(1_000)), [Next::Request(2)]);
+    assert_eq!(s.overdue(CpuTime(5_000)), []);
+    assert_eq!(s.preempted(ENGINE, (2, 0), at(1_500)), answered(&[], 1));
+    assert_eq!(next(&mut s, at(1_500)), [again(10, 3)]);
+    assert_eq!(s.next_deadline(), Some(CpuTime(2_500)));
+    assert_eq!(s.completed(ENGINE, 3, at(1_600)), Some(vec![A]));
+    let mut endless = machine(&[Priority::Normal], Config { timeout_ns: None, ..CONFIG });
+    endless.push_command(A, command(10), NOW);
+    assert_eq!(next(&mut endless, NOW), [new(10, 1)]);
+    assert_eq!(next(&mut endless, at(u64::MAX)), []);
+}
+
+// spec: PRE-028, PRE-029, PRE-030
+#[test]
+fn paging_packets_come_back_first_in_their_order_under_their_ids() {
+    let mut s =
+        with_contexts(&[Priority::Normal, Priority::Realtime], Config { packet_cap: 4, ..CONFIG });
+    s.push_command(B, of_kind(20, CommandKind::Paging), NOW);
+    s.push_command(B, of_kind(21, CommandKind::Paging), NOW);
+    s.push_command(A, command(10), NOW);
+    s.push_command(B, of_kind(22, CommandKind::Paging), NOW);
+    let paging = |gpu_va, id| Next::Packet(gpu_va, id, PAGING);
+    assert_eq!(next(&mut s, NOW), [paging(20, 1), paging(21, 2), paging(22, 3), new(10, 4)]);
+    s.push_command(A, command(11), NOW);
+    assert_eq!(next(&mut s, at(1_000)), [Next::Request(5)], "for the timeout delay alone");
+    assert_eq!(s.preempted(ENGINE, (5, 1), at(1_000)), answered(&[2], 3));
+    assert_eq!(s.next_deadline(), None);
+    let paging_again = |gpu_va, id| Next::Packet(gpu_va, id, PAGING | RESUBMISSION);
+    assert_eq!(
+        next(&mut s, at(1_000)),
+        [paging_again(21, 2), paging_again(22, 3), again(10, 6), new(11, 7)]
+    );
+    assert_eq!(s.next_deadline(), Some(CpuTime(2_000)), "its time begins anew");
+    // The same once more, before all of them were submitted again.
+    assert_eq!(next(&mut s, at(2_000)), [Next::Request(8)]);
+    assert_eq!(s.preempted(ENGINE, (8, 1), at(2_000)), answered(&[], 4));
+    assert_eq!(s.next_effect(at(2_000)).map(|_| ()), Some(()));
+    s.right.release();
+    assert_eq!(s.completed(ENGINE, 2, at(2_001)), Some(vec![B]));
+    assert_eq!(next(&mut s, at(2_001)), [paging_again(22, 3), again(10, 9), again(11, 10)]);
+}
+
+// spec: PRE-024, PRE-025
+#[test]
+fn a_completion_that_races_with_a_request_counts_once_in_either_order() {
+    for reported_first in [true, false] {
+        let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
+        s.push_command(A, command(10), NOW);
+        s.push_command(A, command(11), NOW);
+        s.push_signal(&[A], signal("done", NONE), NOW);
+        assert_eq!(next(&mut s, NOW), [new(10, 1), new(11, 2)]);
+        s.push_command(B, command(20), NOW);
+        assert_eq!(next(&mut s, NOW), [Next::Request(3)]);
+        if reported_first {
+            assert_eq!(s.completed(ENGINE, 1, NOW), Some(vec![A]));
+            assert_eq!(next(&mut s, NOW), []);
+        }
+        let completed: &[u64] = if reported_first { &[] } else { &[1] };
+        assert_eq!(s.preempted(ENGINE, (3, 1), NOW), answered(completed, 1));
+        assert_eq!(s.engines[0].last_completed(), 1, "what came back is not complete");
+        if !reported_first {
+            assert_eq!(
+                s.completed(ENGINE, 1, NOW),
+                Some(vec![]),
+                "its own report is late and says nothing new"
+            );
+        }
+        assert_eq!(next(&mut s, NOW), [new(20, 4), again(11, 5)]);
+        assert_eq!(s.completed(ENGINE, 5, NOW), Some(vec![B, A]));
+        assert_eq!(next(&mut s, NOW), [Next::Made("done")]);
+    }
+}
+
+#[test]
+fn all_may_be_complete_when_the_answer_comes() {
+    let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
+    s.push_command(A, command(10), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    s.push_command(B, command(20), NOW);
+    assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
+    assert_eq!(s.completed(ENGINE, 1, NOW), Some(vec![A]));
+    assert_eq!(next(&mut s, NOW), [], "the engine is closed until the request is answered");
+    assert_eq!(s.preempted(ENGINE, (2, 1), NOW), answered(&[], 0));
+    assert_eq!(next(&mut s, NOW), [new(20, 3)]);
+}
+
+// spec: PRE-022
+#[test]
+fn a_report_without_a_request_differs_from_a_late_one() {
+    let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
+    assert_eq!(s.preempted(ENGINE, (1, 0), NOW), Preempted::Unknown(1));
+    assert_eq!(
+        s.preempted(EngineId { node_ordinal: 7, engine_ordinal: 0 }, (1, 0), NOW),
+        Preempted::Unknown(1)
+    );
+    s.push_command(A, command(10), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    s.push_command(B, command(20), NOW);
+    assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
+    assert_eq!(s.completed(ENGINE, 2, NOW), None, "that is the ID of a request");
+    assert_eq!(
+        s.preempted(ENGINE, (2, 2), NOW),
+        Preempted::Unknown(2),
+        "that is nothing in flight"
+    );
+    assert_eq!(s.preempted(ENGINE, (3, 0), NOW), Preempted::Unknown(3));
+    s.engines[0].withdraw();
+    assert_eq!(s.preempted(ENGINE, (2, 0), NOW), Preempted::Stale);
+    assert_eq!(next(&mut s, NOW), [Next::Request(3)]);
+    assert_eq!(s.preempted(ENGINE, (3, 0), NOW), answered(&[], 1));
+    assert_eq!(s.preempted(ENGINE, (3, 0), NOW), Preempted::Unknown(3), "twice");
+}
+
+// spec: PRE-021
+#[test]
+fn submissions_and_requests_share_ids_that_wrap() {
+    let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
+    continue_ids_after(&mut s, u32::MAX - 1);
+    s.push_command(A, command(10), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, u32::MAX)]);
+    s.push_command(B, command(20), NOW);
+    assert_eq!(next(&mut s, NOW), [Next::Request(0)]);
+    assert_eq!(s.preempted(ENGINE, (0, u32::MAX - 1), NOW), answered(&[], 1));
+    assert_eq!(next(&mut s, NOW), [new(20, 1), again(10, 2)]);
+    assert_eq!(s.completed(ENGINE, 2, NOW), Some(vec![B, A]));
+}
+
+// spec: PRE-041
+#[test]
+fn a_packet_whose_signal_was_made_at_submission_comes_back_like_any_other() {
+    let mut s = machine(&[Priority::Normal, Priority::High, Priority::Normal], CONFIG);
+    let other = C;
+    let gate = s.push_wait(other, &["gate"], NOW);
+    s.push_command(A, command(10), NOW);
+    s.push_signal(&[A], signal("begun", SignalFlags::SIGNAL_AT_SUBMISSION), NOW);
+    s.push_signal(&[A, other], signal("both", SignalFlags::SIGNAL_AT_SUBMISSION), NOW);
+    s.push_command(A, command(11), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1), Next::Made("begun")]);
+    s.push_command(B, command(20), NOW);
+    assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
+    assert_eq!(s.preempted(ENGINE, (2, 0), NOW), answered(&[], 1));
+    // The broadcast was reached before the packet came back, so it is made while the packet waits
+    // again.
+    s.wait_satisfied(other, gate, NOW);
+    assert_eq!(next(&mut s, NOW), [Next::Made("both"), new(20, 3), again(10, 4)]);
+    assert_eq!(s.completed(ENGINE, 4, NOW), Some(vec![B, A]));
+    assert_eq!(next(&mut s, NOW), [new(11, 5)]);
+    assert!(s.signals.is_empty());
+}
+
+// spec: PRE-042
+#[test]
+fn a_packet_before_a_wait_comes_back_before_it() {
+    for satisfied_meanwhile in [true, false] {
+        let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
+        s.push_command(A, command(10), NOW);
+        let wait = s.push_wait(A, &["f"], NOW);
+        s.push_command(A, command(11), NOW);
+        assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+        s.push_command(B, command(20), NOW);
+        assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
+        if satisfied_meanwhile {
+            s.wait_satisfied(A, wait, NOW);
+            assert_eq!(next(&mut s, NOW), []);
+        }
+        assert_eq!(s.preempted(ENGINE, (2, 0), NOW), answered(&[], 1));
+        assert_eq!(next(&mut s, NOW), [new(20, 3), again(10, 4)]);
+        assert_eq!(s.completed(ENGINE, 4, NOW), Some(vec![B, A]));
+        if !satisfied_meanwhile {
+            assert_eq!(next(&mut s, NOW), []);
+            s.wait_satisfied(A, wait, NOW);
+        }
+        assert_eq!(next(&mut s, NOW), [new(11, 5)]);
+    }
+}
+
+#[test]
+fn packets_of_a_lost_or_removed_context_are_not_submitted_again() {
+    for gone in [true, false] {
+        let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
+        s.push_command(A, command(10), NOW);
+        s.push_command(A, command(11), NOW);
+        s.push_command(A, command(12), NOW);
+        assert_eq!(next(&mut s, NOW), [new(10, 1), new(11, 2)]);
+        s.push_command(B, command(20), NOW);
+        assert_eq!(next(&mut s, NOW), [Next::Request(3)]);
+        let given_up = if gone { s.remove_queue(A) } else { s.give_up(&[A]) };
+        let commands: Vec<u64> = given_up.packets.iter().map(|(_, c)| c.gpu_va).collect();
+        assert_eq!(commands, [12], "the driver never had it");
+        assert_eq!(s.preempted(ENGINE, (3, 0), NOW), answered(&[], 2));
+        assert_eq!(next(&mut s, NOW), [new(20, 4)]);
+        assert!(s.is_idle(A));
+    }
+}
+
+#[test]
+fn a_packet_that_came_back_is_not_among_the_unsubmitted() {
+    let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
+    s.push_command(A, command(10), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    s.push_command(B, command(20), NOW);
+    s.push_command(B, command(21), NOW);
+    assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
+    assert_eq!(s.preempted(ENGINE, (2, 0), NOW), answered(&[], 1));
+    assert_eq!(next(&mut s, NOW), [new(20, 3), new(21, 4)]);
+    assert!(s.give_up(&[A]).packets.is_empty());
+    assert_eq!(next(&mut s, NOW), []);
+}
+
+// spec: PRE-012
+#[test]
+fn an_idle_engine_switches_from_the_last_context_once() {
+    let idle = OsHandle(9);
+    let mut s = machine(&[Priority::Normal], CONFIG);
+    s.add_context(idle, ENGINE, Priority::Realtime, (0, 0));
+    s.set_idle_context(ENGINE, idle);
+    assert_eq!(next(&mut s, NOW), [], "it has no context yet");
+    s.push_command(A, command(10), NOW);
+    s.push_command(A, command(11), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1), new(11, 2)]);
+    assert_eq!(s.completed(ENGINE, 1, NOW), Some(vec![A]));
+    assert_eq!(next(&mut s, NOW), []);
+    assert_eq!(s.completed(ENGINE, 2, NOW), Some(vec![A]));
+    let Some(Effect::Submit { context, command: given, fence_id: 3, flags, .. }) =
+        s.next_effect(NOW)
+    else {
+        panic!("the engine does not switch")
+    };
+    assert_eq!((context, given.bytes, flags), (idle, 0, SubmitCommandFlags::CONTEXT_SWITCH));
+    assert_eq!(next(&mut s, NOW), []);
+    assert_eq!(s.completed(ENGINE, 3, NOW), Some(vec![idle]));
+    assert_eq!(next(&mut s, NOW), [], "it is there");
+    s.push_command(A, command(12), NOW);
+    assert_eq!(next(&mut s, NOW), [new(12, 4)]);
+}

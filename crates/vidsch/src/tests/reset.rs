@@ -1,0 +1,151 @@
+//! Timeouts of packets, and what resets do to them.
+
+use super::*;
+
+const OTHER: EngineId = EngineId { node_ordinal: 1, engine_ordinal: 0 };
+
+/// Context 1 on the first engine, contexts 2 and 3 on the second; four packets per engine.
+fn machine(preempts: bool) -> Sched {
+    let mut s = VidSch::new(Config { nodes: 2, packet_cap: 4, preempts, ..CONFIG });
+    s.add_context(A, ENGINE, Priority::Normal, (1, 0));
+    s.add_context(B, OTHER, Priority::Normal, (2, 0));
+    s.add_context(C, OTHER, Priority::Normal, (3, 0));
+    s
+}
+
+// spec: PRE-026
+#[test]
+fn a_request_without_an_answer_is_a_timeout_that_is_reported_once() {
+    let mut s = machine(true);
+    s.push_command(A, command(10), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    assert_eq!(s.next_timeout(500), None, "nothing was requested");
+    assert_eq!(next(&mut s, at(1_000)), [Next::Request(2)]);
+    assert_eq!(s.next_timeout(500), Some(CpuTime(1_500)));
+    assert_eq!(s.take_timed_out(CpuTime(1_499), 500), []);
+    assert_eq!(s.take_timed_out(CpuTime(1_500), 500), [ENGINE]);
+    assert_eq!((s.next_timeout(500), s.take_timed_out(CpuTime(9_000), 500)), (None, vec![]));
+}
+
+#[test]
+fn without_preemption_the_first_packet_times_out() {
+    let mut s = machine(false);
+    s.push_command(B, command(10), NOW);
+    s.push_command(C, command(20), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1), new(20, 2)]);
+    assert_eq!(s.take_timed_out(CpuTime(500), 500), [OTHER]);
+    assert_eq!(s.completed(OTHER, 1, at(600)), Some(vec![B]));
+    assert_eq!(s.next_timeout(500), Some(CpuTime(1_100)), "the next packet has its own time");
+    s.disable_timeout(C);
+    assert_eq!(s.next_timeout(500), None);
+    let _given_up = s.remove_queue(C);
+    assert_eq!(s.next_timeout(500), Some(CpuTime(1_100)), "the exemption ends with the context");
+}
+
+// spec: PRE-050
+#[test]
+fn after_an_engine_reset_the_aborted_packet_is_over_and_later_ones_come_back() {
+    let mut s = machine(true);
+    s.push_command(B, command(10), NOW);
+    s.push_command(C, of_kind(20, CommandKind::Paging), NOW);
+    s.push_command(B, command(11), NOW);
+    s.push_signal(&[B], signal("done", NONE), NOW);
+    assert_eq!(next(&mut s, NOW).len(), 3);
+    s.stop(OTHER);
+    s.push_command(C, command(21), NOW);
+    assert_eq!(next(&mut s, at(5_000)), [], "nothing is submitted or requested");
+    assert_eq!(s.completed_and_submitted(OTHER), (0, 3));
+    assert_eq!(s.note_reset(OTHER, 1, true), Some((B, false)));
+    assert_eq!(s.resume(OTHER, NOW), [], "the aborted packet is not complete");
+    let paging = SubmitCommandFlags::PAGING | SubmitCommandFlags::RESUBMISSION;
+    let resubmitted = next(&mut s, NOW);
+    assert_eq!(resubmitted[0], Next::Packet(20, 2, paging), "under the ID that it had");
+    assert!(resubmitted.contains(&again(11, 4)) && resubmitted.contains(&new(21, 5)));
+    assert_eq!(s.completed(OTHER, 5, NOW).map(|over| over.len()), Some(3));
+    assert_eq!(next(&mut s, NOW), [Next::Made("done")]);
+}
+
+#[test]
+fn a_reset_that_names_a_complete_packet_completes_those_before_it() {
+    let mut s = machine(true);
+    s.push_command(A, command(10), NOW);
+    s.push_command(A, command(11), NOW);
+    assert_eq!(next(&mut s, NOW).len(), 2);
+    assert_eq!(s.preempt_now(ENGINE, CpuTime(0)), Some(3));
+    assert_eq!(s.preempt_now(ENGINE, CpuTime(0)), None, "one request at a time");
+    assert_eq!(s.note_reset(ENGINE, 1, false), None);
+    assert_eq!(s.resume(ENGINE, NOW), [A]);
+    assert_eq!(s.preempted(ENGINE, (3, 1), NOW), Preempted::Stale, "the reset answered it");
+    assert_eq!(next(&mut s, NOW), [again(11, 4)]);
+}
+
+#[test]
+fn a_resumed_engine_that_was_not_reset_goes_on() {
+    let mut s = machine(true);
+    s.push_command(A, command(10), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    assert_eq!(s.preempt_now(ENGINE, CpuTime(0)), Some(2));
+    s.stop(ENGINE);
+    assert_eq!(s.completed(ENGINE, 1, NOW), Some(vec![A]));
+    assert_eq!(s.resume(ENGINE, NOW), []);
+    s.push_command(A, command(11), NOW);
+    assert_eq!(next(&mut s, NOW), [new(11, 3)], "the request about complete packets is withdrawn");
+    assert_eq!(s.preempt_now(OTHER, CpuTime(0)), None, "it has no packets");
+}
+
+#[test]
+fn an_adapter_reset_ends_the_packets_of_the_contexts_that_it_names() {
+    let mut s = machine(true);
+    for (context, at) in [(A, 10), (B, 20), (C, 30)] {
+        s.push_command(context, command(at), NOW);
+        s.push_signal(&[context], signal("done", NONE), NOW);
+    }
+    assert_eq!(next(&mut s, NOW).len(), 3);
+    s.stop_all();
+    assert_eq!(s.busy_contexts(), [A, B, C]);
+    s.end_packets(|context| context == B, NOW);
+    assert_eq!(next(&mut s, NOW), [Next::Made("done")], "signals go on, packets do not");
+    assert_eq!(s.contexts_in_flight(OTHER), [C]);
+    s.end_packets(|_| true, NOW);
+    assert_eq!(s.completed_and_submitted(OTHER), (2, 2));
+    assert!(!s.has_packets(ENGINE) && !s.has_packets(OTHER));
+    assert_eq!(next(&mut s, NOW).len(), 2);
+    assert!(s.busy_contexts().is_empty());
+}
+
+#[test]
+fn a_report_names_packets_in_order_with_the_signals_behind_them() {
+    let mut s = machine(true);
+    s.push_command(B, command(10), at(1));
+    s.push_signal(&[B], signal("done", NONE), NOW);
+    s.push_command(C, of_kind(20, CommandKind::Paging), at(1));
+    assert_eq!(next(&mut s, at(2)).len(), 2);
+    assert_eq!(s.preempt_now(OTHER, CpuTime(3)), Some(3));
+    let report = s.packets_in_flight(OTHER).unwrap();
+    let packets: Vec<_> =
+        report.packets.iter().map(|p| (p.context, p.tag, p.id, p.submitted.0)).collect();
+    assert_eq!(packets, [(B, 2, 1, 2), (C, 3, 2, 2)]);
+    assert_eq!(report.packets[0].signals, ["done"]);
+    assert_eq!(
+        (report.request.map(|r| (r.id, r.requested.0)), report.last_completed),
+        (Some((3, 3)), 0)
+    );
+    assert!(s.packets_in_flight(EngineId { node_ordinal: 0, engine_ordinal: 1 }).is_none());
+    assert_eq!((s.context_of_packet(OTHER, 2), s.context_of_packet(OTHER, 3)), (Some(C), None));
+}
+
+#[test]
+fn engines_of_several_physical_adapters_are_independent() {
+    let mut s: Sched = VidSch::new(Config { nodes: 2, physical_adapters: 2, ..CONFIG });
+    let engines = [(0, 0), (1, 0), (0, 1), (1, 1)];
+    for (context, (node_ordinal, engine_ordinal)) in (1..).map(OsHandle).zip(engines) {
+        s.add_context(context, EngineId { node_ordinal, engine_ordinal }, Priority::Normal, (0, 0));
+        s.push_command(context, command(context.0), NOW);
+    }
+    assert_eq!(next(&mut s, NOW), [new(1, 1), new(2, 1), new(3, 1), new(4, 1)]);
+    let last = EngineId { node_ordinal: 1, engine_ordinal: 1 };
+    assert_eq!(
+        (s.contexts_in_flight(last), s.completed(last, 1, NOW)),
+        (vec![OsHandle(4)], Some(vec![OsHandle(4)]))
+    );
+}
