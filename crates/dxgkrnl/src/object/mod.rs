@@ -1,7 +1,8 @@
 //! The objects that processes hold by handle, their calls, and how processes end.
 //!
 //! Files, each using those before it: `handle_table` (pure) · `device` · `fence` · `context` ·
-//! `hw_queue` · `idle_contexts` · `doorbell` · `process` (with the D3DKMT calls) · `object_table` · `teardown`.
+//! `hw_queue` · `idle_contexts` · `doorbell` · `process` (with the D3DKMT calls) · `object_table` ·
+//! `teardown`.
 
 pub(crate) mod context;
 pub(crate) mod device;
