@@ -4,8 +4,8 @@
 //! The order: 1. the fuzzer is built, in a folder of its own, by the stable compiler: its counters
 //! are the compiler's own passes; 2. each target begins with its corpus of the repository and with
 //! what earlier runs of this machine found, and keeps what is new below the build folder; 3. an
-//! input that does harm ends its target, and its place is said. Whoever mends it copies the input
-//! into `fuzz/corpus/TARGET`, where an ordinary test replays it.
+//! input that does harm ends its target, and its place is said. With its mend the input
+//! is copied into `fuzz/corpus/TARGET`, where an ordinary test replays it.
 //!
 //! A target's name is the name of its folder in the corpus.
 
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use crate::{stages, tree};
+use crate::{cargo, tree};
 
 /// What `cargo xtask test` gives each target: enough to meet again what is easily met.
 const SHORT_SECONDS: u32 = 30;
 /// What `cargo xtask full` gives each target.
 const LONG_SECONDS: u32 = 600;
-/// What `cargo xtask fuzz` gives each target where nobody says.
+/// What `cargo xtask fuzz` gives each target by default.
 const DEFAULT_SECONDS: u32 = 60;
 /// An input that takes longer hangs. Far more than any takes on a busy machine.
 const HANG_SECONDS: u32 = 60;
@@ -131,7 +131,7 @@ fn build(root: &Path, folder: &Path) -> Result<PathBuf, String> {
         "--target",
         &machine,
     ];
-    stages::cargo(root, &arguments, &[("RUSTFLAGS", COVERAGE.into())])?;
+    cargo::cargo(root, &arguments, &[("RUSTFLAGS", COVERAGE.into())])?;
     Ok(folder.join(&machine).join("fuzz/tidegate-fuzz"))
 }
 

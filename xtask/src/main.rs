@@ -6,6 +6,7 @@
 //! `items` read Rust as far as the other rooms need, and `tree` finds the files. The product does
 //! not depend on this program, and this program does not depend on the product.
 
+mod cargo;
 mod finding;
 mod fuzz;
 mod items;

@@ -14,36 +14,21 @@
 mod exception;
 mod requirement;
 mod tag;
+pub mod verdicts;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::finding::{Finding, report};
-use crate::mutants::ledger::{self, Ledger};
 use exception::Exceptions;
 use requirement::{Level, Requirement, Requirements};
 use tag::{Side, Tag};
+use verdicts::Ledger;
+
+pub use tag::{CodeTag, TestTag};
 
 /// No test can show more than this many requirements and still fail for one reason.
 const IDS_PER_TEST: usize = 5;
-
-/// The one place that meets a requirement.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CodeTag {
-    /// Relative to the root.
-    pub file: PathBuf,
-    /// Counted from 1.
-    pub line: usize,
-}
-
-/// A test that claims a requirement.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TestTag {
-    /// Relative to the root.
-    pub file: PathBuf,
-    /// The name of the test function.
-    pub name: String,
-}
 
 /// The place of each requirement in the code, and the tests that claim it.
 pub struct Places {
@@ -152,7 +137,7 @@ impl Coverage {
             let what = format!(
                 "every tagged test of {id} passes when the tagged code is switched off ({}): `cargo xtask mutants {id}` \
                  shows the switches; tag the place and the test that notices, or put it off in spec/exceptions.toml",
-                ledger::FILE
+                verdicts::FILE
             );
             Finding::at(&r.file, r.line, what)
         };
@@ -309,6 +294,7 @@ pub fn prune(root: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     const SPEC: &str = "title = \"t\"\nsource = \"s\"\n\
         [[requirement]]\nid = \"NF-001\"\nlevel = \"must\"\nsection = \"a\"\ntext = \"b\"\n\

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::stages::cargo;
+use crate::cargo::cargo;
 use crate::{setup, tree};
 
 /// Runs `scripts/check_tables.py` with a program that writes Parquet.

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::{stages, tree};
+use crate::{cargo, tree};
 
 /// The longest time without a finished test before a program is killed. The longest test takes a
 /// tenth of it on an idle machine.
@@ -123,7 +123,7 @@ pub fn run(root: &Path, environment: &[(&str, OsString)]) -> Result<(), String> 
     let logs = tree::build_folder(root).join("test-logs");
     fs::create_dir_all(&logs).map_err(|e| format!("{}: cannot make: {e}", logs.display()))?;
     let mut ended = run_all(&programs, &logs, environment)?;
-    stages::cargo(root, &["test", "--workspace", "--doc", "--quiet"], environment)?;
+    cargo::cargo(root, &["test", "--workspace", "--doc", "--quiet"], environment)?;
     ended.sort_by_key(|e| std::cmp::Reverse(e.took));
     let slowest: Vec<String> = ended
         .iter()
@@ -151,7 +151,7 @@ fn build(root: &Path, environment: &[(&str, OsString)]) -> Result<Vec<Program>, 
         "--message-format",
         "json-render-diagnostics",
     ];
-    let (built, output) = stages::cargo_output(root, &arguments, environment, Stdio::inherit())?;
+    let (built, output) = cargo::cargo_output(root, &arguments, environment, Stdio::inherit())?;
     if !built {
         return Err("the test programs do not build".to_owned());
     }

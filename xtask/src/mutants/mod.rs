@@ -5,11 +5,10 @@
 //! (`switches`), all at once, in a copy of the tree below the build folder; 3. the copy is built,
 //! and switches that do not compile are left out; 4. each tagged test runs without a switch, and
 //! must pass; 5. it runs once for each switch, until one makes it fail; 6. the verdict goes into
-//! the `ledger`. An id whose tests pass under every switch is a survivor. `TIDEGATE_MUTANT` names
+//! `spec::verdicts`. An id whose tests pass under every switch is a survivor. `TIDEGATE_MUTANT` names
 //! the switch that is on.
 
 mod compiler;
-pub mod ledger;
 mod runs;
 mod switches;
 
@@ -18,11 +17,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use crate::spec::verdicts::{self, Ledger};
 use crate::spec::{self, CodeTag, Places, TestTag};
 use crate::test_programs::{self, Program};
-use crate::{stages, tree};
+use crate::{cargo, tree};
 use compiler::CompileError;
-use ledger::Ledger;
 use runs::{Outcome, Runs, Test};
 use switches::{Planted, Switch};
 
@@ -93,26 +92,45 @@ pub fn run(root: &Path, wanted: &[&str]) -> Result<(), String> {
     run_ids(root, &places, &ids)
 }
 
+/// Most requirements that a run of `cargo xtask test` judges again, so that its time is bounded.
+const BOUND: usize = 60;
+
 /// Runs the mutants of the ids whose tagged code or tests differ from those of their verdict.
 ///
 /// # Errors
 /// As of [`run`].
 pub fn run_touched(root: &Path) -> Result<(), String> {
+    run_stale(root, usize::MAX)
+}
+
+/// The same for the first 60 of them.
+///
+/// # Errors
+/// As of [`run`].
+pub fn run_touched_bounded(root: &Path) -> Result<(), String> {
+    run_stale(root, BOUND)
+}
+
+fn run_stale(root: &Path, most: usize) -> Result<(), String> {
     let places = spec::places(root)?;
     let ids = stale(root, &places, &Ledger::read(root)?)?;
     if ids.is_empty() {
-        println!("every verdict in {} is of the code and tests as they are", ledger::FILE);
+        println!("every verdict in {} is of the code and tests as they are", verdicts::FILE);
         return Ok(());
     }
     println!("code or tests of {} have changed since their verdict", ids.join(", "));
-    run_ids(root, &places, &ids)
+    let (now, later) = ids.split_at(ids.len().min(most));
+    if !later.is_empty() {
+        println!("{} of them run here; `cargo xtask mutants --touched` runs all", now.len());
+    }
+    run_ids(root, &places, now)
 }
 
 /// The ids whose verdict is missing, or was reached with other code or tests.
 fn stale(root: &Path, places: &Places, ledger: &Ledger) -> Result<Vec<String>, String> {
     let mut ids = Vec::new();
     for (id, code) in &places.code {
-        let now = ledger::checksum(root, code, tests_of(places, id))?;
+        let now = verdicts::checksum(root, code, tests_of(places, id))?;
         if ledger.checksum(id) != Some(now.as_str()) {
             ids.push(id.clone());
         }
@@ -144,7 +162,7 @@ fn run_ids(root: &Path, places: &Places, ids: &[String]) -> Result<(), String> {
         println!("[{}/{}] {id}: {}", at + 1, ids.len(), in_words(&verdict));
         ledger.forget(id);
         if let Some(table) = verdict.table(&mut ledger) {
-            table.insert(id.clone(), ledger::checksum(root, code, tests)?);
+            table.insert(id.clone(), verdicts::checksum(root, code, tests)?);
         }
         verdicts.insert(id.clone(), verdict);
     }
@@ -193,7 +211,7 @@ fn build(root: &Path, copy: &Path, switches: &mut Vec<Numbered>) -> Result<Vec<P
     loop {
         let planted = write_copy(root, copy, switches)?;
         let arguments = if checked { &build } else { &check };
-        let (passed, output) = stages::cargo_output(copy, arguments, &environment, Stdio::null())?;
+        let (passed, output) = cargo::cargo_output(copy, arguments, &environment, Stdio::null())?;
         if passed && checked {
             return Ok(test_programs::programs(&output));
         }

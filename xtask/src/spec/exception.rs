@@ -7,11 +7,11 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::requirement::{Level, Requirements};
+use super::requirement::{self, Level, Requirements};
 use crate::finding::Finding;
 
 /// Where the exceptions are written, relative to the repository.
-pub const FILE: &str = "spec/exceptions.toml";
+pub const FILE: &str = requirement::EXCEPTIONS;
 
 /// Words of a statement that says nothing about the code.
 const EMPTY_WORDS: [&str; 3] = ["or built", "not yet built", "not yet tagged"];

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::exception::FILE as EXCEPTIONS;
 use crate::finding::Finding;
-use crate::mutants::ledger::FILE as VERDICTS;
 use crate::tree;
+
+/// Files beside those of the requirements.
+pub const EXCEPTIONS: &str = "spec/exceptions.toml";
+pub const VERDICTS: &str = "spec/mutants.toml";
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_nobody_knows_is_refused() {
+    fn an_unknown_field_is_refused() {
         assert!(parse(&(entry("NF-001") + "colour = \"red\"\n")).is_err());
         assert!(parse(&entry("NF-001").replace("must", "shall")).is_err());
     }

@@ -34,6 +34,24 @@ pub struct Tag {
     pub fault: Option<String>,
 }
 
+/// The one place that meets a requirement.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CodeTag {
+    /// Relative to the root.
+    pub file: PathBuf,
+    /// Counted from 1.
+    pub line: usize,
+}
+
+/// A test that claims a requirement.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TestTag {
+    /// Relative to the root.
+    pub file: PathBuf,
+    /// The name of the test function.
+    pub name: String,
+}
+
 /// All tags of the repository.
 pub fn read(root: &Path) -> Result<Vec<Tag>, String> {
     let files = tree::files(root, "crates", &["rs"])?;

@@ -2,7 +2,7 @@
 //!
 //! The table is the picture of the architecture. The kernel, the driver, the user-mode side and the
 //! hardware never name each other: they meet in `ddi`, `gpu-abi` and `calls`, so that any of them
-//! can be replaced. `explorer` knows no graphics. Nobody but `cli` and `fuzz` names `scenarios`.
+//! can be replaced. `explorer` knows no graphics. Only `cli` and `fuzz` name `scenarios`.
 //! Development dependencies obey the same table, save in the crates at the top, which may use
 //! anything anyway.
 

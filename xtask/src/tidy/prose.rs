@@ -56,7 +56,6 @@ const NOT_YET: &[&str] = &[
     "crates/workload",
     "docs",
     "fuzz",
-    "xtask",
 ];
 const FOLDERS: &[&str] = &["crates", "fuzz", "xtask", "docs", "decisions", "spec", "workloads"];
 

@@ -11,12 +11,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::requirement;
+use super::tag::{CodeTag, TestTag};
 use crate::items;
 use crate::source;
-use crate::spec::{CodeTag, TestTag};
 
 /// Where the verdicts are written, relative to the repository.
-pub const FILE: &str = "spec/mutants.toml";
+pub const FILE: &str = requirement::VERDICTS;
 
 const HEAD: &str = "\
 # The verdict of `cargo xtask mutants` on each requirement, with the checksum of the tagged code and tests that it was
