@@ -10,7 +10,7 @@
 
 use crate::client::Client;
 use std::sync::Arc;
-use tidegate::calls::{DeviceState, Priority};
+use tidegate::calls::DeviceState;
 use tidegate::d3d12::{
     Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Fence, FenceChoice,
     Heap, Queue, QueueDesc,
@@ -84,11 +84,8 @@ impl Lane {
         let list_type = CommandListType::Copy;
         let desc = QueueDesc {
             name: "good".to_owned(),
-            node_mask: 0,
-            list_type,
-            priority: Priority::Normal,
-            submission,
             node: Some(0),
+            ..QueueDesc::new(list_type, submission)
         };
         let buffer = |name: &str| {
             let desc =

@@ -179,6 +179,20 @@ pub struct QueueDesc {
     pub node_mask: u32,
 }
 
+impl QueueDesc {
+    /// A queue of normal priority on the first node made for `list_type`, named for that type.
+    pub fn new(list_type: CommandListType, submission: Submission) -> QueueDesc {
+        QueueDesc {
+            name: list_type.name().to_owned(),
+            list_type,
+            priority: Priority::Normal,
+            submission,
+            node: None,
+            node_mask: 0,
+        }
+    }
+}
+
 /// What a user-mode queue does when it has lost its doorbell for good (DISCONNECTED_ABORT), or
 /// cannot connect it, while its device lives. When the device is lost, nothing helps: calls say so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

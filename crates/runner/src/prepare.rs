@@ -143,11 +143,9 @@ fn make_queues(
         };
         let desc = QueueDesc {
             name: queue.name.clone(),
-            list_type,
             priority: queue.priority,
-            submission: submission_of(queue, options.submission),
             node: Some(node),
-            node_mask: 0,
+            ..QueueDesc::new(list_type, submission_of(queue, options.submission))
         };
         queues
             .push(device.create_queue(desc).map_err(|source| RunError::Object { place, source })?);

@@ -55,26 +55,27 @@ pub(crate) struct Adapters {
 impl Adapters {
     pub(crate) fn new(platform: &Platform, settings: [Setting; 2]) -> Adapters {
         let probe = Probe::new();
-        let configs = settings.iter().map(|setting| setting.config(platform)).collect();
-        let machine = Machine::with_drivers(platform, configs, |index, inner| {
-            let (probe, monitored) = (probe.clone(), Monitored::default());
-            let (left_out, platform) = (settings[index].left_out, platform.clone());
-            let watched = Watched::default();
-            Arc::new(Seam {
-                inner,
-                probe,
-                monitored,
-                watched,
-                left_out: Omission::new(left_out),
-                names_queues: None,
-                first: FirstDoorbell::default(),
-                told_again: false,
-                routine: Routine::new(&platform),
-                late_end: Default::default(),
-                platform,
-            })
-        });
-        let machine = machine.expect("the machine of a scenario starts");
+        let seam = |inner, left_out| Seam {
+            inner,
+            probe: probe.clone(),
+            monitored: Monitored::default(),
+            watched: Watched::default(),
+            left_out: Omission::new(left_out),
+            names_queues: None,
+            first: FirstDoorbell::default(),
+            told_again: false,
+            routine: Routine::new(platform),
+            late_end: Default::default(),
+            platform: platform.clone(),
+        };
+        let mut builder = Machine::builder(platform);
+        for setting in settings {
+            let seam = &seam;
+            builder = builder.reference_behind(setting.config(platform), move |inner| {
+                Arc::new(seam(inner, setting.left_out))
+            });
+        }
+        let machine = builder.start().expect("the machine of a scenario starts");
         let device = |index: usize| {
             machine
                 .device_on(index, settings[index].device_options())

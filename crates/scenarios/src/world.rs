@@ -205,11 +205,9 @@ pub(crate) fn queue_of(
 ) -> Queue {
     let desc = QueueDesc {
         name: name.to_owned(),
-        list_type: CommandListType::Copy,
         priority,
-        submission,
         node: Some(node),
-        node_mask: 0,
+        ..QueueDesc::new(CommandListType::Copy, submission)
     };
     device.create_queue(desc).expect("a queue")
 }
@@ -278,7 +276,7 @@ impl World {
         let first_doorbell = first.clone();
         let left_out = Omission::new(setting.left_out);
         let (seen, published, omission) = (probe.clone(), monitored.clone(), left_out.clone());
-        let machine = Machine::with_driver(platform, config, |inner| {
+        let machine = Machine::builder(platform).reference_behind(config, |inner| {
             let names_queues = setting.names_all_queues.then(QueuesMade::default);
             Arc::new(Seam {
                 platform: platform.clone(),
@@ -294,7 +292,7 @@ impl World {
                 late_end: Default::default(),
             })
         });
-        let machine = machine.expect("the machine of a scenario starts");
+        let machine = machine.start().expect("the machine of a scenario starts");
         let mut device = machine.device(setting.device_options()).expect("a device");
         if platform.tracing() {
             device = device.with_lane(platform.lane(LaneKind::CpuThread, "app", "main"));

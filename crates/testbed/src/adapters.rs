@@ -2,13 +2,14 @@
 //! they are told.
 
 use crate::Hooked;
+use std::cell::OnceCell;
 use std::sync::Arc;
-use tidegate::calls::{NtHandle, Priority};
+use tidegate::calls::NtHandle;
 use tidegate::d3d12::{
     CommandListType, Device, DeviceOptions, Fence, FenceChoice, FenceFlags, Queue, QueueDesc,
 };
+use tidegate::ddi::Recording;
 use tidegate::ddi::fence::UpdateCurrentMode;
-use tidegate::ddi::{Driver, Recording};
 use tidegate::dxgkrnl::{FeatureSetting, InterruptDelivery};
 use tidegate::kmd::InterruptMode;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
@@ -59,7 +60,9 @@ impl Adapters {
         kinds: &[Kind],
         change: impl Fn(usize, &mut MachineConfig),
     ) -> Adapters {
-        let config = |(index, kind): (usize, &Kind)| {
+        let hooked: Vec<_> = kinds.iter().map(|_| OnceCell::new()).collect();
+        let mut builder = Machine::builder(platform);
+        for ((index, kind), driver) in kinds.iter().enumerate().zip(&hooked) {
             let mut config = MachineConfig::standard(platform);
             if !kind.native {
                 config.kernel.native_fence = FeatureSetting::OFF;
@@ -67,18 +70,16 @@ impl Adapters {
             config.kernel.interrupts = kind.interrupts;
             config.driver.interrupt = kind.mode;
             change(index, &mut config);
-            config
-        };
-        let configs = kinds.iter().enumerate().map(config).collect();
-        let (mut told, mut calls) = (Vec::new(), Vec::new());
-        let machine = Machine::with_drivers(platform, configs, |_, driver: Arc<dyn Driver>| {
-            let hooked = Hooked::new(platform, driver, None);
-            let recording = Recording::new(platform, hooked.clone());
-            told.push(hooked);
-            calls.push(recording.clone());
-            recording
-        });
-        let machine = machine.unwrap();
+            builder = builder.reference_behind(config, |inner| {
+                let hooked = Hooked::new(platform, inner, None);
+                let recording = Recording::new(platform, hooked.clone());
+                driver.set((hooked, recording.clone())).ok().expect("one driver");
+                recording
+            });
+        }
+        let machine = builder.start().unwrap();
+        let (told, calls): (Vec<_>, Vec<_>) =
+            hooked.into_iter().map(|made| made.into_inner().expect("a driver")).unzip();
         let device = |index: usize| {
             let process_name = format!("process {index}");
             let options = DeviceOptions {
@@ -110,11 +111,7 @@ impl Adapters {
     pub fn queue(&self, adapter: usize, submission: Submission) -> Queue {
         let desc = QueueDesc {
             name: format!("queue of {adapter}"),
-            list_type: CommandListType::Compute,
-            priority: Priority::Normal,
-            submission,
-            node: None,
-            node_mask: 0,
+            ..QueueDesc::new(CommandListType::Compute, submission)
         };
         self.devices[adapter].create_queue(desc).unwrap()
     }

@@ -127,12 +127,13 @@ pub fn start_around(
     config.driver.save_areas = false;
     let config = change(config);
     let mut drivers = None;
-    let machine = Machine::with_driver(&platform, config, |driver| {
+    let machine = Machine::builder(&platform).reference_behind(config, |driver| {
         let hooked = Hooked::new(&platform, layer(driver), caps);
         let recording = Recording::new(&platform, hooked.clone());
         drivers = Some((recording.clone(), hooked));
         recording
-    })?;
+    });
+    let machine = machine.start()?;
     let (driver, hooked) = drivers.expect("the machine asked for its driver");
     let start_calls = driver.take();
     let process = machine.process("test")?;

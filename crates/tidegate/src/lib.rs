@@ -42,7 +42,9 @@ mod machine;
 mod run;
 pub mod variants;
 
-pub use machine::{BadConfig, Machine, MachineConfig, MachineError};
+pub use machine::{
+    AdapterParts, BadConfig, Bus, Hardware, Machine, MachineBuilder, MachineConfig, MachineError,
+};
 pub use run::{PreemptionChoice, RunError, RunRequest, RunResult, run_workload};
 pub use tidegate_calls as calls;
 pub use tidegate_d3d12 as d3d12;

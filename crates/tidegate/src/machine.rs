@@ -1,8 +1,8 @@
-//! Assembles one machine: system memory, and for each adapter a software GPU, the reference driver,
-//! the graphics kernel. Each part is handed only what its contract names.
+//! Assembles one machine: system memory, and for each adapter hardware, its driver and the graphics
+//! kernel. Each part is handed only what its contract names.
 //!
-//! Order of a start, adapter by adapter: 1. GPU; 2. driver; 3. kernel, which starts the driver; 4.
-//! the engines. A stop goes the other way.
+//! Entry points: [`Machine::builder`], whose `start` is the order of a start; [`Machine::new`] for
+//! one adapter of the software GPU and the reference driver.
 
 use std::sync::Arc;
 use tidegate_calls::{Kernel, Status};
@@ -11,7 +11,7 @@ use tidegate_ddi::Driver;
 use tidegate_dxgkrnl::{Adapter, AdapterConfig, Process, StartError};
 use tidegate_kmd::ReferenceDriver;
 use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform, RunReport, current};
-use tidegate_softgpu::{LOCAL_WINDOW_BYTES, SoftGpu};
+use tidegate_softgpu::{LOCAL_WINDOW_BYTES, ParkedWait, SoftGpu};
 
 /// What a machine is made of.
 #[derive(Clone, Debug)]
@@ -138,26 +138,153 @@ pub enum MachineError {
 /// First address of system memory on the bus; local memory lies far above.
 const SYSTEM_MEMORY_BASE: PhysicalAddress = PhysicalAddress(0x1_0000);
 
-/// One adapter: hardware, driver and kernel.
-struct Unit {
-    gpu: Arc<SoftGpu>,
-    driver: Arc<ReferenceDriver>,
-    adapter: Arc<Adapter>,
+/// Hardware as the machine starts and stops it. Everything else of it is between it and its driver.
+pub trait Hardware: Send + Sync {
+    /// Starts the engines. The adapter has started by then, and with it the driver.
+    fn start(&self);
+
+    /// Stops the engines.
+    fn stop(&self);
+
+    /// Queues whose head is a wait that the hardware holds back, for [`Machine::standstill`].
+    fn parked_waits(&self) -> Vec<ParkedWait> {
+        Vec::new()
+    }
 }
 
-impl Unit {
-    fn start(
-        platform: &Platform,
-        system_memory: &PhysicalMemory,
-        config: MachineConfig,
-        wrap: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver>,
-    ) -> Result<Unit, MachineError> {
-        let gpu = SoftGpu::new(platform, system_memory, config.gpu);
-        let driver = ReferenceDriver::new(platform, gpu.clone(), config.driver);
-        let adapter = Adapter::start(platform, wrap(driver.clone()), system_memory, config.kernel)?;
-        gpu.start();
-        Ok(Unit { gpu, driver, adapter })
+impl Hardware for SoftGpu {
+    fn start(&self) {
+        SoftGpu::start(self);
     }
+
+    fn stop(&self) {
+        SoftGpu::stop(self);
+    }
+
+    fn parked_waits(&self) -> Vec<ParkedWait> {
+        SoftGpu::parked_waits(self)
+    }
+}
+
+/// Hardware with its driver, and the kernel's configuration for the two.
+pub struct AdapterParts {
+    /// The hardware.
+    pub hardware: Arc<dyn Hardware>,
+    /// Its driver.
+    pub driver: Arc<dyn Driver>,
+    /// The kernel.
+    pub kernel: AdapterConfig,
+}
+
+/// What the parts of an adapter are assembled on.
+pub struct Bus<'m> {
+    /// The platform of the machine.
+    pub platform: &'m Platform,
+    /// The memory that all adapters share.
+    pub system_memory: &'m PhysicalMemory,
+    /// Number of the adapter on a machine of several; `None` on a machine of one.
+    pub ordinal: Option<u32>,
+}
+
+impl Bus<'_> {
+    /// Distance of the adapter's window for local memory from that of the first adapter.
+    pub fn local_window(&self) -> u64 {
+        u64::from(self.ordinal.unwrap_or(0)) * LOCAL_WINDOW_BYTES
+    }
+}
+
+/// The software GPU and the reference driver of an adapter that has them.
+struct Reference {
+    gpu: Arc<SoftGpu>,
+    driver: Arc<ReferenceDriver>,
+}
+
+type Assemble<'a> = Box<dyn FnOnce(&Bus<'_>) -> (AdapterParts, Option<Reference>) + 'a>;
+
+/// Assembles a machine, adapter by adapter, in the order in which they were added.
+///
+/// [`MachineBuilder::start`] does for each: 1. hardware; 2. driver; 3. kernel, which starts the
+/// driver; 4. the engines. A stop goes the other way.
+pub struct MachineBuilder<'a> {
+    platform: Platform,
+    adapters: Vec<Assemble<'a>>,
+    contradiction: Option<BadConfig>,
+}
+
+impl<'a> MachineBuilder<'a> {
+    /// Adds an adapter of any hardware and driver.
+    pub fn adapter(mut self, assemble: impl FnOnce(&Bus<'_>) -> AdapterParts + 'a) -> Self {
+        self.adapters.push(Box::new(|bus| (assemble(bus), None)));
+        self
+    }
+
+    /// Adds an adapter of the software GPU and the reference driver.
+    pub fn reference(self, config: MachineConfig) -> Self {
+        self.reference_behind(config, |driver| driver)
+    }
+
+    /// Adds the same, with `wrap` around the driver: a recording or a faulty driver.
+    pub fn reference_behind(
+        mut self,
+        mut config: MachineConfig,
+        wrap: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver> + 'a,
+    ) -> Self {
+        // spec: NF-302
+        let checked = config.check();
+        self.contradiction = self.contradiction.or(checked.err());
+        self.adapters.push(Box::new(move |bus| {
+            if let Some(ordinal) = bus.ordinal {
+                config.gpu.local_memory_base.0 += bus.local_window();
+                config.gpu.lane_group = format!("GPU {ordinal}");
+            }
+            let gpu = SoftGpu::new(bus.platform, bus.system_memory, config.gpu);
+            let driver = ReferenceDriver::new(bus.platform, gpu.clone(), config.driver);
+            let parts = AdapterParts {
+                hardware: gpu.clone(),
+                driver: wrap(driver.clone()),
+                kernel: config.kernel,
+            };
+            (parts, Some(Reference { gpu, driver }))
+        }));
+        self
+    }
+
+    /// Assembles and starts the machine.
+    ///
+    /// # Errors
+    /// [`MachineError::NoAdapter`] for a machine of none; a configuration that contradicts itself;
+    /// what an adapter or its driver contradicts at start.
+    pub fn start(self) -> Result<Machine, MachineError> {
+        let MachineBuilder { platform, adapters, contradiction } = self;
+        contradiction.map_or(Ok(()), Err)?;
+        if adapters.is_empty() {
+            return Err(MachineError::NoAdapter);
+        }
+        let system_memory = PhysicalMemory::new(&platform, SYSTEM_MEMORY_BASE);
+        let several = adapters.len() > 1;
+        let mut units = Vec::with_capacity(adapters.len());
+        for (ordinal, assemble) in (0..).zip(adapters) {
+            let ordinal = several.then_some(ordinal);
+            let bus = Bus { platform: &platform, system_memory: &system_memory, ordinal };
+            // 1. and 2.
+            let (AdapterParts { hardware, driver, mut kernel }, reference) = assemble(&bus);
+            kernel.ordinal = ordinal;
+            // 3.
+            let adapter = Adapter::start(&platform, driver, &system_memory, kernel)?;
+            // 4.
+            hardware.start();
+            units.push(Unit { hardware, adapter, reference });
+        }
+        let teardowns = platform.mutex("teardown reports", Vec::new());
+        Ok(Machine { platform, units, teardowns })
+    }
+}
+
+/// One adapter: hardware and kernel; the kernel holds the driver.
+struct Unit {
+    hardware: Arc<dyn Hardware>,
+    adapter: Arc<Adapter>,
+    reference: Option<Reference>,
 }
 
 impl Drop for Unit {
@@ -165,13 +292,13 @@ impl Drop for Unit {
         // The engines run until the adapter has ended: a paging operation in flight ends by their
         // interrupt.
         self.adapter.stop();
-        self.gpu.stop();
+        self.hardware.stop();
     }
 }
 
 /// One or several adapters that reach the same system memory, with all that stands behind them.
 ///
-/// What speaks of no index is about the first adapter.
+/// Methods without an index are about the first adapter.
 pub struct Machine {
     platform: Platform,
     units: Vec<Unit>,
@@ -190,70 +317,17 @@ impl Drop for Machine {
 }
 
 impl Machine {
-    /// Builds and starts a machine of one adapter with the reference driver.
+    /// Begins a machine on `platform`.
+    pub fn builder<'a>(platform: &Platform) -> MachineBuilder<'a> {
+        MachineBuilder { platform: platform.clone(), adapters: Vec::new(), contradiction: None }
+    }
+
+    /// Builds and starts a machine of one adapter: the software GPU with the reference driver.
     ///
     /// # Errors
-    /// What the adapter or its driver contradicts at start.
+    /// As [`MachineBuilder::start`].
     pub fn new(platform: &Platform, config: MachineConfig) -> Result<Machine, MachineError> {
-        Machine::with_driver(platform, config, |driver| driver)
-    }
-
-    /// The same with `wrap` around the driver: how a recording or a faulty driver takes its place.
-    ///
-    /// # Errors
-    /// As [`Machine::new`].
-    pub fn with_driver(
-        platform: &Platform,
-        config: MachineConfig,
-        wrap: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver>,
-    ) -> Result<Machine, MachineError> {
-        // spec: NF-302
-        config.check()?;
-        let system_memory = PhysicalMemory::new(platform, SYSTEM_MEMORY_BASE);
-        let unit = Unit::start(platform, &system_memory, config, wrap)?;
-        Ok(Machine::of(platform, vec![unit]))
-    }
-
-    /// A machine of several adapters, in the order of `configs`. Each gets a window of the bus for
-    /// its local memory, and lanes of its own on the timeline.
-    ///
-    /// # Errors
-    /// [`MachineError::NoAdapter`] for none; as [`Machine::new`].
-    pub fn with_adapters(
-        platform: &Platform,
-        configs: Vec<MachineConfig>,
-    ) -> Result<Machine, MachineError> {
-        Machine::with_drivers(platform, configs, |_, driver| driver)
-    }
-
-    /// The same with `wrap` around each driver, by the adapter's index.
-    ///
-    /// # Errors
-    /// As [`Machine::with_adapters`].
-    pub fn with_drivers(
-        platform: &Platform,
-        configs: Vec<MachineConfig>,
-        mut wrap: impl FnMut(usize, Arc<dyn Driver>) -> Arc<dyn Driver>,
-    ) -> Result<Machine, MachineError> {
-        let system_memory = PhysicalMemory::new(platform, SYSTEM_MEMORY_BASE);
-        configs.iter().try_for_each(MachineConfig::check)?;
-        let mut units = Vec::with_capacity(configs.len());
-        for ((index, mut config), ordinal) in configs.into_iter().enumerate().zip(0u32..) {
-            config.gpu.local_memory_base.0 += u64::from(ordinal) * LOCAL_WINDOW_BYTES;
-            config.gpu.lane_group = format!("GPU {ordinal}");
-            config.kernel.ordinal = Some(ordinal);
-            units
-                .push(Unit::start(platform, &system_memory, config, |driver| wrap(index, driver))?);
-        }
-        if units.is_empty() {
-            return Err(MachineError::NoAdapter);
-        }
-        Ok(Machine::of(platform, units))
-    }
-
-    fn of(platform: &Platform, units: Vec<Unit>) -> Machine {
-        let teardowns = platform.mutex("teardown reports", Vec::new());
-        Machine { platform: platform.clone(), units, teardowns }
+        Machine::builder(platform).reference(config).start()
     }
 
     /// A device, whose teardown is reported by the machine.
@@ -279,27 +353,41 @@ impl Machine {
         self.units.len()
     }
 
-    /// The hardware, for its counts.
+    /// The software GPU of the first adapter.
+    ///
+    /// # Panics
+    /// As [`Machine::gpu_at`].
     pub fn gpu(&self) -> &Arc<SoftGpu> {
         self.gpu_at(0)
     }
 
-    /// The hardware of adapter `index`.
+    /// The software GPU of adapter `index`.
     ///
     /// # Panics
-    /// When there is no such adapter; so do the other accessors by index.
+    /// When there is no such adapter, or it has other hardware.
     pub fn gpu_at(&self, index: usize) -> &Arc<SoftGpu> {
-        &self.units[index].gpu
+        &self.reference_at(index).gpu
     }
 
-    /// The reference driver, for its record of broken contracts.
+    /// The reference driver of the first adapter, for its record of broken contracts.
+    ///
+    /// # Panics
+    /// As [`Machine::driver_at`].
     pub fn driver(&self) -> &Arc<ReferenceDriver> {
         self.driver_at(0)
     }
 
     /// The reference driver of adapter `index`.
+    ///
+    /// # Panics
+    /// When there is no such adapter, or it has another driver.
     pub fn driver_at(&self, index: usize) -> &Arc<ReferenceDriver> {
-        &self.units[index].driver
+        &self.reference_at(index).driver
+    }
+
+    fn reference_at(&self, index: usize) -> &Reference {
+        let reference = self.units[index].reference.as_ref();
+        reference.expect("the adapter has the software GPU and the reference driver")
     }
 
     /// The kernel, for its counts.
@@ -308,12 +396,15 @@ impl Machine {
     }
 
     /// The kernel's side of adapter `index`.
+    ///
+    /// # Panics
+    /// When there is no such adapter.
     pub fn adapter_at(&self, index: usize) -> &Arc<Adapter> {
         &self.units[index].adapter
     }
 
-    /// A new process, for whoever also ends it: by [`Process::close`], when what it queued is done,
-    /// or by [`Process::terminate`]. [`Machine::device_in`] makes devices in it.
+    /// A new process. The caller ends it: by [`Process::close`] when its queued work is done, or by
+    /// [`Process::terminate`]. [`Machine::device_in`] makes devices in it.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -373,13 +464,13 @@ impl Machine {
     /// When there is no such adapter.
     pub fn remove_adapter(&self, index: usize) {
         let unit = &self.units[index];
-        unit.gpu.stop();
+        unit.hardware.stop();
         unit.adapter.remove();
     }
 
-    /// Who cannot go on after a run that stood still, and what each waits for: threads, queues that
-    /// the kernel holds back, queues that engines hold back; then the fences that lost a process
-    /// which could have signalled them.
+    /// Describes a run that stood still: the wait of each blocked thread, of each queue that the
+    /// kernel holds back, and of each queue that engines hold back; then the fences that lost a
+    /// process which could have signalled them.
     pub fn standstill(&self, report: &RunReport) -> Vec<String> {
         let mut lines: Vec<String> = report
             .blocked
@@ -387,7 +478,7 @@ impl Machine {
             .map(|(agent, what)| format!("'{agent}' waits for {what}"))
             .collect();
         for unit in &self.units {
-            let on_engines = unit.gpu.parked_waits().into_iter();
+            let on_engines = unit.hardware.parked_waits().into_iter();
             let on_engines = on_engines
                 .filter_map(|w| unit.adapter.describe_wait(w.tag, w.current_value, w.value));
             let waits = unit.adapter.pending_waits().into_iter().chain(on_engines);

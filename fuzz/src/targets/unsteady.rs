@@ -3,23 +3,25 @@
 //! the hostile process's memory finds.
 
 use crate::input::Input;
-use tidegate::Platform;
-use tidegate::explorer::Scenario;
-use tidegate::platform::{Controller, MemoryModel, Point};
+use tidegate::explorer::{Scenario, Strategy, machine};
+use tidegate::platform::{MemoryModel, Point};
 
 struct Chosen {
     bytes: Vec<u8>,
     at: usize,
 }
 
-impl Controller for Chosen {
+impl Strategy for Chosen {
+    fn begin(&mut self) -> bool {
+        true
+    }
+
     fn choose(&mut self, point: &Point<'_>) -> usize {
         let byte = self.bytes.get(self.at).copied();
         self.at += 1;
         match byte {
             Some(byte) => usize::from(byte) % point.choices.len(),
-            // Whoever moves goes on, and after a while all take turns, in case somebody waits by
-            // looking.
+            // The moving agent goes on. After a while all agents take turns, because one may poll.
             None if self.at < 4096 => 0,
             None => self.at % point.choices.len(),
         }
@@ -36,7 +38,7 @@ pub(crate) fn run(data: &[u8]) {
     let chosen = Chosen { bytes: input.take(usize::MAX).to_vec(), at: 0 };
     let scenario: Box<dyn Scenario> = tidegate_scenarios::find("hostile-client-against-neighbour")
         .expect("the scenario is there");
-    let platform = Platform::explored(Box::new(chosen), model);
+    let platform = machine(chosen, model);
     let (_, failure) = scenario.prepare(&platform).run(&platform);
     assert_eq!(failure, None);
 }

@@ -3,8 +3,8 @@
 //! The table is the picture of the architecture. The kernel, the driver, the user-mode side and the
 //! hardware never name each other: they meet in `ddi`, `gpu-abi` and `calls`, so that any of them
 //! can be replaced. `explorer` knows no graphics. Only `cli` and `fuzz` name `scenarios`.
-//! Development dependencies obey the same table, save in the crates at the top, which may use
-//! anything anyway.
+//! Development dependencies obey the same table, with two exceptions: `explorer` may be one
+//! anywhere, and the crates at the top may use anything.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -137,7 +137,8 @@ fn in_metadata(root: &Path, text: &str) -> Result<Vec<Finding>, String> {
         }
         for dependency in package.dependencies.iter().filter(|d| d.path.is_some()) {
             let named = short(&dependency.name);
-            let free = dependency.kind.as_deref() == Some("dev") && TOP.contains(&name);
+            let dev = dependency.kind.as_deref() == Some("dev");
+            let free = dev && (TOP.contains(&name) || named == "explorer");
             if !free && !allowed.contains(&named) {
                 let what = format!("{name} must not name {named}: {}", advice(name, named));
                 findings.push(Finding::of_file(manifest, what));
@@ -201,6 +202,7 @@ mod tests {
     #[test]
     fn development_dependencies_count_below_the_top() {
         assert_eq!(findings("tidegate-dxgkrnl", "tidegate-kmd", "\"dev\"").len(), 1);
+        assert!(findings("tidegate-kmd", "tidegate-explorer", "\"dev\"").is_empty());
         assert!(findings("tidegate", "tidegate-scenarios", "\"dev\"").is_empty());
         assert_eq!(findings("tidegate", "tidegate-scenarios", "null").len(), 1);
     }

@@ -12,8 +12,11 @@ use crate::{BadInput, End, arguments};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use tidegate::Platform;
-use tidegate::explorer::{ExplorerError, MemoryModel, Move, Replayed, replay, step_in_words};
-use tidegate::platform::{Controller, Happened, Point, StepLog};
+use tidegate::explorer::strategy::replay::Replay;
+use tidegate::explorer::{
+    ExplorerError, MemoryModel, Move, Replayed, machine, replay, step_in_words,
+};
+use tidegate::platform::{Happened, StepLog};
 use tidegate::trace::{Kind, LaneId, LaneKind, LinkId, Record, Trace, html};
 use tidegate_scenarios::{agents, find};
 
@@ -93,21 +96,6 @@ fn what(names: &[&str], step: &Move, log: &StepLog) -> String {
     }
 }
 
-/// Makes the choices of a schedule, whatever the state: with recording on, stamps stand in packets
-/// that are 0 without.
-struct Choices {
-    choices: Vec<u16>,
-    at: usize,
-}
-
-impl Controller for Choices {
-    fn choose(&mut self, _point: &Point<'_>) -> usize {
-        let choice = self.choices.get(self.at).copied().unwrap_or(0);
-        self.at += 1;
-        usize::from(choice)
-    }
-}
-
 /// Runs the schedule once more with recording on. Returns its timeline, on which each agent has a
 /// lane with its steps, and the log of steps. The clock counts the events of that log.
 fn traced(replayed: &Replayed) -> Result<(Trace, StepLog), BadInput> {
@@ -117,8 +105,7 @@ fn traced(replayed: &Replayed) -> Result<(Trace, StepLog), BadInput> {
     if let Some(bug) = &schedule.bug {
         scenario = scenario.with_bug(bug).ok_or_else(lost)?;
     }
-    let controller = Choices { choices: schedule.choices.clone(), at: 0 };
-    let platform = Platform::explored(Box::new(controller), schedule.model);
+    let platform = machine(Replay::new(&schedule.choices), schedule.model);
     platform.enable_tracing();
     let names = agents(&schedule.scenario);
     let lane = |name: &str| platform.lane(LaneKind::CpuThread, "schedule", name);

@@ -4,67 +4,22 @@
 
 use crate::double::{Double, Order, UserEnd};
 use crate::user_mode::desc;
-use std::cell::RefCell;
-use std::collections::HashSet;
-use std::rc::Rc;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use tidegate_d3d12::*;
+use tidegate_explorer::search;
+use tidegate_explorer::strategy::exhaustive::Exhaustive;
 use tidegate_gpu_abi::{CONTROL_WRITE_WORD, RingPacket, SLOT_BYTES};
-use tidegate_platform::{Controller, MemoryModel, Platform, Point};
+use tidegate_platform::{MemoryModel, Platform};
 
-/// Depth-first over choices, pruned by state.
-#[derive(Default)]
-struct Search {
-    path: Vec<(usize, usize)>,
-    depth: usize,
-    visited: HashSet<u64>,
-    abandoned: bool,
-}
-
-struct Driver(Rc<RefCell<Search>>);
-impl Controller for Driver {
-    fn choose(&mut self, point: &Point<'_>) -> usize {
-        let mut s = self.0.borrow_mut();
-        if s.abandoned {
-            return 0;
-        }
-        let depth = s.depth;
-        s.depth += 1;
-        if let Some((choice, _)) = s.path.get(depth) {
-            return *choice;
-        }
-        if !s.visited.insert(point.state) {
-            s.abandoned = true;
-            return 0;
-        }
-        s.path.push((0, point.choices.len()));
-        0
-    }
-}
-
-/// Runs `world` under every schedule; returns the sum of what it returned, and how many states
-/// there were.
-fn explore(world: impl Fn(&Platform) -> u64) -> (u64, usize) {
-    let search = Rc::new(RefCell::new(Search::default()));
+/// Runs `world` under every schedule; returns the sum of its results, and the number of states.
+fn explore(world: impl Fn(&Platform) -> u64) -> (u64, u64) {
     let mut found = 0;
-    loop {
-        search.borrow_mut().depth = 0;
-        search.borrow_mut().abandoned = false;
-        let platform =
-            Platform::explored(Box::new(Driver(search.clone())), MemoryModel::TotalStoreOrder);
-        found += world(&platform);
-        drop(platform);
-        let mut s = search.borrow_mut();
-        while let Some((choice, width)) = s.path.pop() {
-            if choice + 1 < width {
-                s.path.push((choice + 1, width));
-                break;
-            }
-        }
-        if s.path.is_empty() {
-            return (found, s.visited.len());
-        }
-    }
+    let searched = search(Exhaustive::new(), MemoryModel::TotalStoreOrder, |platform| {
+        found += world(platform);
+        ControlFlow::Continue(())
+    });
+    (found, searched.states)
 }
 
 fn open(platform: &Platform) -> (Arc<Double>, Device, Queue, ClosedList) {

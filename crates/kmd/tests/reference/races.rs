@@ -1,50 +1,28 @@
 //! The two places where the driver's order against other agents matters, explored: schedules are
 //! tried one after the other, stores wait in store buffers.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use tidegate_ddi::NativeFenceDdi;
 use tidegate_ddi::fence::UpdateMonitoredValue;
 use tidegate_ddi::{Dirql, Driver, DriverHandle, InterruptData, Passive};
+use tidegate_explorer::search;
+use tidegate_explorer::strategy::exhaustive::Exhaustive;
 use tidegate_gpu_abi::{Cause, QueueId};
 use tidegate_kmd::{Config, ReferenceDriver};
-use tidegate_platform::{Controller, MemoryModel, Mutex, Platform, Point, Word};
+use tidegate_platform::{MemoryModel, Platform, Word};
 
 use crate::kernel::{ALL, Machine};
 
-/// Tries every schedule, in order: what was chosen, out of how many.
-struct Odometer {
-    path: Arc<Mutex<Vec<(usize, usize)>>>,
-    at: usize,
-}
-
-impl Controller for Odometer {
-    fn choose(&mut self, point: &Point<'_>) -> usize {
-        let mut path = self.path.lock_device();
-        if self.at == path.len() {
-            path.push((0, point.choices.len()));
-        }
-        self.at += 1;
-        path[self.at - 1].0
-    }
-}
-
-/// Runs `race` under every schedule; returns how many there are, and of how many it said true.
-fn exhaust(race: impl Fn(&Platform) -> bool) -> (usize, usize) {
-    let path = Arc::new(Platform::host().mutex("path", Vec::new()));
-    let (mut schedules, mut held) = (0, 0);
-    loop {
-        let controller = Box::new(Odometer { path: Arc::clone(&path), at: 0 });
-        held += usize::from(race(&Platform::explored(controller, MemoryModel::TotalStoreOrder)));
-        schedules += 1;
-        let mut path = path.lock_device();
-        while path.last().is_some_and(|(chosen, of)| chosen + 1 == *of) {
-            path.pop();
-        }
-        match path.last_mut() {
-            Some((chosen, _)) => *chosen += 1,
-            None => return (schedules, held),
-        }
-    }
+/// Runs `race` under every schedule; returns the number of schedules, and the number of those for
+/// which it returned true.
+fn exhaust(race: impl Fn(&Platform) -> bool) -> (u64, u64) {
+    let mut held = 0;
+    let searched = search(Exhaustive::new(), MemoryModel::TotalStoreOrder, |platform| {
+        held += u64::from(race(platform));
+        ControlFlow::Continue(())
+    });
+    (searched.runs, held)
 }
 
 /// How a MonitoredValue is published: driver, fence, value, cell.

@@ -1,27 +1,20 @@
 //! The same straight-line code on the three back ends: events, mutexes, services that park,
 //! deadlines, standing still.
 
-use std::cell::RefCell;
-use std::collections::HashSet;
-use std::rc::Rc;
+use std::ops::ControlFlow;
+use tidegate_explorer::strategy::exhaustive::Exhaustive;
+use tidegate_explorer::strategy::replay::Replay;
+use tidegate_explorer::{Searched, machine, search};
 use tidegate_platform::{
-    Agent, Controller, CpuTime, Event, MemoryModel, Mutex, Platform, PlatformKind, Point, Step,
-    StepCosts, Turn, WaitEnd, WakeWord, Word,
+    Agent, CpuTime, Event, MemoryModel, Mutex, Platform, PlatformKind, Step, StepCosts, Turn,
+    WaitEnd, WakeWord, Word,
 };
-
-/// Always lets the first choice happen.
-struct First;
-impl Controller for First {
-    fn choose(&mut self, _: &Point<'_>) -> usize {
-        0
-    }
-}
 
 fn platforms() -> Vec<fn() -> Platform> {
     vec![
         Platform::closed_host,
         || Platform::virtual_time(StepCosts::free().with(Step::ThreadWake, 500)),
-        || Platform::explored(Box::new(First), MemoryModel::TotalStoreOrder),
+        || machine(Replay::default(), MemoryModel::TotalStoreOrder),
     ]
 }
 
@@ -303,37 +296,6 @@ impl<T: Clone> LockOutside<T> for Mutex<T> {
     }
 }
 
-/// Depth-first over choices with pruning by state: the smallest possible explorer, to test the seam
-/// by itself.
-#[derive(Default)]
-struct Search {
-    path: Vec<(usize, usize)>,
-    depth: usize,
-    visited: HashSet<u64>,
-    abandoned: bool,
-}
-
-struct Driver(Rc<RefCell<Search>>);
-impl Controller for Driver {
-    fn choose(&mut self, point: &Point<'_>) -> usize {
-        let mut s = self.0.borrow_mut();
-        if s.abandoned {
-            return 0;
-        }
-        let depth = s.depth;
-        s.depth += 1;
-        if let Some((choice, _)) = s.path.get(depth) {
-            return *choice;
-        }
-        if !s.visited.insert(point.state) {
-            s.abandoned = true;
-            return 0;
-        }
-        s.path.push((0, point.choices.len()));
-        0
-    }
-}
-
 #[derive(Clone, Copy, PartialEq)]
 enum Bug {
     None,
@@ -342,14 +304,10 @@ enum Bug {
     NoCpuBarrier,
 }
 
-/// The store-buffering race of CurrentValue and MonitoredValue. Returns (waits lost, states, runs).
-fn litmus(bug: Bug, model: MemoryModel) -> (u64, usize, u64) {
-    let search = Rc::new(RefCell::new(Search::default()));
-    let (mut lost, mut runs) = (0, 0);
-    loop {
-        search.borrow_mut().depth = 0;
-        search.borrow_mut().abandoned = false;
-        let platform = Platform::explored(Box::new(Driver(search.clone())), model);
+/// The store-buffering race of CurrentValue and MonitoredValue. Returns the waits lost.
+fn litmus(bug: Bug, model: MemoryModel) -> (u64, Searched) {
+    let mut lost = 0;
+    let searched = search(Exhaustive::new(), model, |platform| {
         let (current, monitored) = (platform.page(1).word(0), platform.page(1).word(0));
         monitored.store(u64::MAX);
         let interrupt = platform.event(false);
@@ -373,26 +331,17 @@ fn litmus(bug: Bug, model: MemoryModel) -> (u64, usize, u64) {
                 interrupt.wait_for(None, "value 1");
             }
         });
-        runs += 1;
         lost += u64::from(!report.blocked.is_empty());
         assert!(report.panics.is_empty(), "{report:?}");
-        let mut s = search.borrow_mut();
-        while let Some((choice, width)) = s.path.pop() {
-            if choice + 1 < width {
-                s.path.push((choice + 1, width));
-                break;
-            }
-        }
-        if s.path.is_empty() {
-            return (lost, s.visited.len(), runs);
-        }
-    }
+        ControlFlow::Continue(())
+    });
+    (lost, searched)
 }
 
 #[test]
 fn the_litmus_pair_is_exhausted_and_its_planted_bugs_are_found() {
-    let (lost, states, runs) = litmus(Bug::None, MemoryModel::TotalStoreOrder);
-    println!("litmus: {states} states, {runs} runs");
+    let (lost, searched) = litmus(Bug::None, MemoryModel::TotalStoreOrder);
+    println!("litmus: {searched:?}");
     assert_eq!(lost, 0);
     assert!(litmus(Bug::NoResample, MemoryModel::TotalStoreOrder).0 > 0);
     assert!(litmus(Bug::NoGpuBarrier, MemoryModel::TotalStoreOrder).0 > 0);

@@ -1,11 +1,11 @@
 //! Fences on engines: waits and signals between queues, conditional interrupts, the signalled list,
 //! fence logs.
 
-use crate::machine::{
-    COMPUTE, COPY, Fence, First, Machine, QueueOptions, Seen, THREE_D, everywhere, on,
-};
+use crate::machine::{COMPUTE, COPY, Fence, Machine, QueueOptions, Seen, THREE_D, everywhere, on};
 use std::sync::Arc;
 use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
+use tidegate_explorer::machine;
+use tidegate_explorer::strategy::replay::Replay;
 use tidegate_gpu_abi::log::{
     LOG_ENTRIES, LOG_ENTRY_BYTES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogEntry, LogOperation, LogType,
 };
@@ -96,7 +96,7 @@ fn a_chain_of_ten_thousand_links_between_two_engines_needs_no_cpu() {
     on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| {
         chain(machine, 10_000)
     });
-    let explored = Platform::explored(Box::new(First), MemoryModel::TotalStoreOrder);
+    let explored = machine(Replay::default(), MemoryModel::TotalStoreOrder);
     on(&explored, Config::default(), |machine| chain(machine, 100));
 }
 

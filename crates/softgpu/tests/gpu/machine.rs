@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_d3dukmdt::fence_cell::{PAGE_WORDS, VALUE_BYTES};
+use tidegate_explorer::machine;
+use tidegate_explorer::strategy::replay::Replay;
 use tidegate_gpu_abi::address::TABLE_LEVELS;
 use tidegate_gpu_abi::admin::Mailbox;
 use tidegate_gpu_abi::regs::{FaultInfo, FaultKind};
@@ -18,8 +20,8 @@ use tidegate_gpu_abi::{
     Pte, QueueId, QueueKind, QueueState, Register, RingPacket, SLOT_BYTES, Summary, TraceWords,
 };
 use tidegate_platform::{
-    Bulk, Controller, Event, MemoryModel, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform,
-    Point, Step, StepCosts, WaitEnd, Word,
+    Bulk, Event, MemoryModel, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, Step,
+    StepCosts, WaitEnd, Word,
 };
 use tidegate_softgpu::{Config, SoftGpu};
 
@@ -614,14 +616,6 @@ impl Queue {
     }
 }
 
-/// Always lets the first choice happen.
-pub struct First;
-impl Controller for First {
-    fn choose(&mut self, _: &Point<'_>) -> usize {
-        0
-    }
-}
-
 /// Runs `test` on a started machine of each platform.
 pub fn everywhere(config: Config, test: fn(&Arc<Machine>)) {
     let platforms: [fn() -> Platform; 3] = [
@@ -631,7 +625,7 @@ pub fn everywhere(config: Config, test: fn(&Arc<Machine>)) {
                 StepCosts::free().with(Step::GpuWaitUnblock, 100).with(Step::RingFetch, 10),
             )
         },
-        || Platform::explored(Box::new(First), MemoryModel::TotalStoreOrder),
+        || machine(Replay::default(), MemoryModel::TotalStoreOrder),
     ];
     for make in platforms {
         let platform = make();

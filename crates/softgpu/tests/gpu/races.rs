@@ -6,72 +6,51 @@
 //! only if it can find something.
 
 use crate::machine::{Fence, Machine};
-use std::cell::RefCell;
-use std::collections::HashSet;
-use std::rc::Rc;
+use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
+use tidegate_explorer::strategy::exhaustive::Exhaustive;
+use tidegate_explorer::{Searched, Strategy, search};
 use tidegate_gpu_abi::log::{LOG_ENTRY_BYTES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogType};
 use tidegate_gpu_abi::{AdminCommand, CONTROL_READ_WORD, Device, InterruptSink, RingPacket};
 use tidegate_platform::{
-    AgentIx, Bulk, Controller, Event, MemoryModel, Object, OpKind, Platform, Point, Step, WaitEnd,
-    Word,
+    AgentIx, Bulk, Event, MemoryModel, Object, OpKind, Point, Step, WaitEnd, Word,
 };
 use tidegate_softgpu::{Barriers, Config, EngineClass, NodeConfig};
 
-/// Walks all schedules depth first; a state that was seen before is not branched from again.
+/// An exhaustive search in which reads of bytes are no choices.
+///
+/// In most scenarios no agent reads bytes that another one writes: page tables, rings and commands
+/// are there before the run, and the mailbox is one agent's. A read of bytes then commutes with
+/// every step of the other agents.
 #[derive(Default)]
-struct Walk {
-    /// For each choice of the present schedule: which was taken, and of how many.
-    path: Vec<(usize, usize)>,
-    depth: usize,
-    seen: HashSet<u64>,
-    /// The CPU reads bytes that an engine writes: reads of bytes are choices.
-    bytes_are_shared: bool,
-}
+struct UnsharedBytes(Exhaustive);
 
-impl Walk {
-    /// Prepares the next schedule; returns whether there is one.
-    fn next(&mut self) -> bool {
-        self.depth = 0;
-        while let Some((taken, of)) = self.path.pop() {
-            if taken + 1 < of {
-                self.path.push((taken + 1, of));
-                return true;
-            }
-        }
-        false
+impl Strategy for UnsharedBytes {
+    fn begin(&mut self) -> bool {
+        self.0.begin()
     }
-}
 
-struct Walker(Rc<RefCell<Walk>>);
-
-impl Controller for Walker {
     fn choose(&mut self, point: &Point<'_>) -> usize {
-        let mut walk = self.0.borrow_mut();
-        // In most scenarios no agent reads bytes that another one writes: page tables, rings and
-        // commands are there before the run, the mailbox is one agent's. A read of bytes then
-        // commutes with every step of the others.
         let reads_bytes = |agent: AgentIx| {
             matches!(point.pending[agent.0 as usize], (OpKind::Load, Object::Bulk(_)))
         };
-        if !walk.bytes_are_shared && point.current.is_some_and(reads_bytes) {
-            return 0;
-        }
-        if walk.depth == walk.path.len() {
-            let of = if walk.seen.insert(point.state) { point.choices.len() } else { 1 };
-            walk.path.push((0, of));
-        }
-        walk.depth += 1;
-        walk.path[walk.depth - 1].0
+        if point.current.is_some_and(reads_bytes) { 0 } else { self.0.choose(point) }
+    }
+
+    fn states(&self) -> u64 {
+        self.0.states()
+    }
+
+    fn parted_at(&self) -> Option<u64> {
+        self.0.parted_at()
     }
 }
 
-/// What an exploration came to.
+/// The result of an exploration.
 #[derive(Debug)]
 #[allow(dead_code, reason = "printed")]
 struct Explored {
-    schedules: u64,
-    states: usize,
+    searched: Searched,
     /// Schedules in which an agent or a queue was left waiting for ever.
     stuck: u64,
 }
@@ -99,49 +78,39 @@ fn rings(bell: &Event) -> bool {
 /// More schedules than a scenario here needs. They take about 10 s of one core.
 const MOST_SCHEDULES: u64 = 250_000;
 
-/// Runs `scenario` in every order, until `limit` schedules or, if `until_stuck`, the first that
-/// stands still.
+/// Runs `scenario` in every order or, if `until_stuck`, until the first that stands still.
 fn explore(
     config: &Config,
     until_stuck: bool,
     scenario: impl Fn(&Arc<Machine>) -> Body,
 ) -> Explored {
-    explore_by(Walk::default(), config, until_stuck, scenario)
+    explore_by(UnsharedBytes::default(), config, until_stuck, scenario)
 }
 
 fn explore_by(
-    walk: Walk,
+    strategy: impl Strategy + 'static,
     config: &Config,
     until_stuck: bool,
     scenario: impl Fn(&Arc<Machine>) -> Body,
 ) -> Explored {
-    let walk = Rc::new(RefCell::new(walk));
-    let (mut schedules, mut stuck) = (0, 0);
-    loop {
-        let platform =
-            Platform::explored(Box::new(Walker(Rc::clone(&walk))), MemoryModel::TotalStoreOrder);
-        let machine = Machine::new(&platform, config.clone());
+    let (mut runs, mut stuck) = (0, 0);
+    let searched = search(strategy, MemoryModel::TotalStoreOrder, |platform| {
+        let machine = Machine::new(platform, config.clone());
         let body = scenario(&machine);
         let gpu = Arc::clone(&machine.gpu);
         let bell = platform.event(false);
         gpu.connect_interrupt(Arc::new(Bell(bell.clone())));
         gpu.start();
         let over = Arc::new(OnceLock::new());
-        let told = Arc::clone(&over);
-        let report = platform.run(move || _ = told.set(body(bell)));
+        let result = Arc::clone(&over);
+        let report = platform.run(move || _ = result.set(body(bell)));
         assert!(report.panics.is_empty(), "{:?}", report.panics);
-        schedules += 1;
         stuck += u64::from(over.get() != Some(&true));
-        let more = walk.borrow_mut().next();
-        if !more || (until_stuck && stuck > 0) {
-            return Explored { schedules, states: walk.borrow().seen.len(), stuck };
-        }
-        assert!(
-            schedules < MOST_SCHEDULES,
-            "too many schedules to walk: {}",
-            walk.borrow().seen.len()
-        );
-    }
+        runs += 1;
+        assert!(runs < MOST_SCHEDULES, "too many schedules to explore");
+        if until_stuck && stuck > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    Explored { searched, stuck }
 }
 
 fn hardware(nodes: &[(&str, EngineClass)], signal_barrier: bool) -> Config {
@@ -369,8 +338,9 @@ fn an_index_is_visible_when_its_signal_is_compared_with_monitored_value() {
 // spec: NF-196, NF-197, NF-211
 #[test]
 fn a_signal_stores_its_value_then_its_entry_then_the_index() {
-    let walk = Walk { bytes_are_shared: true, ..Walk::default() };
-    let right = explore_by(walk, &hardware(ONE, true), false, reader_meets_logged_signal);
+    // The CPU reads bytes that an engine writes.
+    let all = Exhaustive::new();
+    let right = explore_by(all, &hardware(ONE, true), false, reader_meets_logged_signal);
     assert_eq!(right.stuck, 0, "a later store was seen before an earlier one: {right:?}");
     println!("reader meets logged signal: {right:?}");
 }

@@ -79,13 +79,14 @@ fn machine(change: impl FnOnce(&mut MachineConfig)) -> Shown {
     let mut config = MachineConfig::standard(&platform).with_display(PERIOD);
     change(&mut config);
     let (mut watch, counts) = (None, platform.page(2));
-    let machine = Machine::with_driver(&platform, config, |inner| {
+    let machine = Machine::builder(&platform).reference_behind(config, |inner| {
         let (flips, preempted_while_pending) = (counts.word(0), counts.word(1));
         let made = Arc::new(Watch { inner, gpu: OnceLock::new(), flips, preempted_while_pending });
         watch = Some(made.clone());
         made
     });
-    let (machine, watch) = (machine.unwrap(), watch.expect("the machine asked for its driver"));
+    let (machine, watch) =
+        (machine.start().unwrap(), watch.expect("the machine asked for its driver"));
     assert!(watch.gpu.set(machine.gpu().clone()).is_ok());
     let screen: Screen = Arc::new(platform.mutex("the screen", Vec::new()));
     let sees = screen.clone();
@@ -96,11 +97,8 @@ fn machine(change: impl FnOnce(&mut MachineConfig)) -> Shown {
 fn queue(device: &Device, name: &str, submission: Submission, priority: Priority) -> Queue {
     let desc = QueueDesc {
         name: name.to_owned(),
-        list_type: CommandListType::Direct,
         priority,
-        submission,
-        node: None,
-        node_mask: 0,
+        ..QueueDesc::new(CommandListType::Direct, submission)
     };
     device.create_queue(desc).unwrap()
 }

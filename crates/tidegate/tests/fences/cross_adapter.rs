@@ -15,7 +15,7 @@ use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::kmd::InterruptMode;
 use tidegate::platform::{StepCosts, WaitEnd};
 use tidegate::runner::cost::CostModel;
-use tidegate::{Machine, MachineConfig, Platform, Submission};
+use tidegate::{Machine, MachineConfig, MachineError, Platform, Submission};
 use tidegate_testbed::native_signalled;
 use tidegate_testbed::{Adapters, Kind};
 
@@ -949,14 +949,7 @@ struct NoSuchMemory;
 impl NoSuchMemory {
     fn submit(device: &Device) -> tidegate::d3d12::Queue {
         use tidegate::d3d12::{CommandListType, QueueDesc};
-        let desc = QueueDesc {
-            name: "bad".into(),
-            list_type: CommandListType::Copy,
-            priority: tidegate::calls::Priority::Normal,
-            submission: Submission::User,
-            node: None,
-            node_mask: 0,
-        };
+        let desc = QueueDesc::new(CommandListType::Copy, Submission::User);
         let queue = device.create_queue(desc).unwrap();
         let mut list = device.create_command_list(CommandListType::Copy);
         list.fill_unchecked(0x10, 8, 1).unwrap();
@@ -969,9 +962,10 @@ impl NoSuchMemory {
 #[test]
 fn adapters_have_lanes_names_and_memory_of_their_own() {
     let platform = virtual_time();
-    let configs = vec![MachineConfig::standard(&platform), MachineConfig::standard(&platform)];
-    assert!(Machine::with_adapters(&platform, Vec::new()).is_err());
-    let machine = Machine::with_adapters(&platform, configs).unwrap();
+    let config = || MachineConfig::standard(&platform);
+    assert_eq!(Machine::builder(&platform).start().err(), Some(MachineError::NoAdapter));
+    let machine = Machine::builder(&platform).reference(config()).reference(config());
+    let machine = machine.start().unwrap();
     assert_eq!(machine.adapter_count(), 2);
     assert!(machine.open_on(2, "nobody").is_err());
     use tidegate::gpu_abi::Device as _;

@@ -2,7 +2,7 @@
 //! low halves, and refuses what it could not follow.
 
 use tidegate::calls::{SignalFlags, Status, SyncObjectFlags, WaitMode};
-use tidegate::d3d12::{CommandListType, DeviceOptions, Priority, QueueDesc};
+use tidegate::d3d12::{CommandListType, DeviceOptions, QueueDesc};
 use tidegate::ddi::VidSchCaps;
 use tidegate::platform::StepCosts;
 use tidegate::{BadConfig, Machine, MachineConfig, MachineError, Platform, Submission};
@@ -142,11 +142,8 @@ fn the_queue_api_reads_whole_values() {
     let report = machine.run(move || {
         let desc = |name: &str, submission| QueueDesc {
             name: name.into(),
-            list_type: CommandListType::Copy,
-            priority: Priority::Normal,
-            submission,
             node: Some(2),
-            node_mask: 0,
+            ..QueueDesc::new(CommandListType::Copy, submission)
         };
         let queue = device.create_queue(desc("packets", Submission::Packet)).unwrap();
         let fence = device.create_fence("done", BELOW_WRAP).unwrap();

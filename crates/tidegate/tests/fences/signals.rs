@@ -784,14 +784,7 @@ fn the_queue_api_announces_its_rewinds() {
         let device = machine.device(options).unwrap();
         let report = machine.run(move || {
             let (name, list_type) = ("queue".to_owned(), CommandListType::Compute);
-            let desc = QueueDesc {
-                name,
-                list_type,
-                priority: Priority::Normal,
-                submission,
-                node: None,
-                node_mask: 0,
-            };
+            let desc = QueueDesc { name, ..QueueDesc::new(list_type, submission) };
             let queue = device.create_queue(desc).unwrap();
             let fence = device.create_fence("fence", 5).unwrap();
             queue.signal(&fence, 3).unwrap();

@@ -298,11 +298,10 @@ fn a_process_that_ends_leaves_no_area() {
             let device = w.machine.device_in(&process, Default::default()).unwrap();
             let queue = tidegate::d3d12::QueueDesc {
                 name: "q".into(),
-                list_type: tidegate::d3d12::CommandListType::Copy,
-                priority: tidegate::calls::Priority::Normal,
-                submission: tidegate::Submission::Packet,
-                node: None,
-                node_mask: 0,
+                ..tidegate::d3d12::QueueDesc::new(
+                    tidegate::d3d12::CommandListType::Copy,
+                    tidegate::Submission::Packet,
+                )
             };
             let queue = device.create_queue(queue).unwrap();
             w.pass(wait_ns);

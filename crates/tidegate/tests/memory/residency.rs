@@ -615,11 +615,8 @@ fn much_through_little(platform: &Platform, submission: Submission) {
             device
                 .create_queue(QueueDesc {
                     name: name.into(),
-                    list_type,
                     priority,
-                    submission,
-                    node: None,
-                    node_mask: 0,
+                    ..QueueDesc::new(list_type, submission)
                 })
                 .unwrap()
         };

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use tidegate::d3d12::{CommandListType, Device, DeviceOptions, Priority, QueueDesc};
+use tidegate::d3d12::{CommandListType, Device, DeviceOptions, QueueDesc};
 use tidegate::platform::StepCosts;
 use tidegate::runner::HangAt;
 use tidegate::runner::recovery::Fate;
@@ -117,14 +117,10 @@ fn no_waiter_of_a_gpu_signal_is_lost_on_any_adapter() {
 /// The CPU and two engines in turn, on the first and on the last physical GPU.
 fn ping_pong(device: &Device, submission: Submission) {
     let queue = |list_type: CommandListType, node, gpu: u32| {
-        let (name, priority) = (list_type.name().to_owned(), Priority::Normal);
         let desc = QueueDesc {
-            name,
-            list_type,
-            priority,
-            submission,
             node: Some(node),
             node_mask: 1 << gpu,
+            ..QueueDesc::new(list_type, submission)
         };
         device.create_queue(desc).unwrap()
     };

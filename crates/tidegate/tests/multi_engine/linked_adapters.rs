@@ -949,8 +949,9 @@ fn a_cross_adapter_fence_joins_the_physical_gpus_of_two_linked_adapters() {
 fn local_memory_of_two_linked_adapters_does_not_meet() {
     use tidegate::gpu_abi::Device as _;
     let platform = Platform::virtual_time(StepCosts::free());
-    let configs = vec![MachineConfig::standard(&platform).linked(4); 2];
-    let machine = Machine::with_adapters(&platform, configs).unwrap();
+    let config = || MachineConfig::standard(&platform).linked(4);
+    let machine = Machine::builder(&platform).reference(config()).reference(config());
+    let machine = machine.start().unwrap();
     let memories = (0..2).flat_map(|adapter| (0..4).map(move |gpu| (adapter, gpu)));
     let starts: Vec<u64> =
         memories.map(|(a, gpu)| machine.gpu_at(a).local_memory(gpu).unwrap().bulk(8).0.0).collect();

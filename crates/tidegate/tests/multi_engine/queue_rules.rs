@@ -43,14 +43,7 @@ fn in_every_model(program: impl Fn(&Api) + Clone + Send + 'static) {
 impl Api {
     fn queue(&self, list_type: CommandListType) -> Queue {
         let (name, submission) = (list_type.name().to_owned(), self.submission);
-        let desc = QueueDesc {
-            name,
-            list_type,
-            priority: Priority::Normal,
-            submission,
-            node: None,
-            node_mask: 0,
-        };
+        let desc = QueueDesc { name, ..QueueDesc::new(list_type, submission) };
         self.device.create_queue(desc).unwrap()
     }
 
@@ -500,11 +493,7 @@ fn fences_are_native_where_the_adapter_has_them_and_monitored_elsewhere() {
             );
             let desc = QueueDesc {
                 name: "copy".into(),
-                list_type: CommandListType::Copy,
-                priority: Priority::Normal,
-                submission: Submission::Packet,
-                node: None,
-                node_mask: 0,
+                ..QueueDesc::new(CommandListType::Copy, Submission::Packet)
             };
             device.create_queue(desc).unwrap().signal(&fence, 1).unwrap();
             fence.wait(1).unwrap();
@@ -555,14 +544,8 @@ fn queues_of_each_type_run_on_their_engine_by_priority() {
             {
                 let work = |priority| {
                     let name = format!("{list_type} {priority:?}");
-                    let desc = QueueDesc {
-                        name,
-                        list_type,
-                        priority,
-                        submission,
-                        node: None,
-                        node_mask: 0,
-                    };
+                    let desc =
+                        QueueDesc { name, priority, ..QueueDesc::new(list_type, submission) };
                     let (queue, done) = (
                         device.create_queue(desc).unwrap(),
                         device.create_fence("done", 0).unwrap(),
@@ -612,11 +595,8 @@ fn priorities_are_had_by_number_and_realtime_is_had_or_refused() {
                 let made = [0, 100, 10_000].map(|number| {
                     device.create_queue(QueueDesc {
                         name: format!("priority {number}"),
-                        list_type: CommandListType::Compute,
                         priority: queue_priority(number).unwrap(),
-                        submission,
-                        node: None,
-                        node_mask: 0,
+                        ..QueueDesc::new(CommandListType::Compute, submission)
                     })
                 });
                 let held = |queue: &Result<Queue, _>| match queue {

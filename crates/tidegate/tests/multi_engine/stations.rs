@@ -1,21 +1,16 @@
 //! One signal through all seven stations, on every platform and in every submission model.
 
 use tidegate::d3d12::{CommandListType, Device, DeviceOptions, FenceChoice, QueueDesc};
+use tidegate::explorer::machine;
+use tidegate::explorer::strategy::replay::Replay;
 use tidegate::platform::{MemoryModel, StepCosts};
 use tidegate::{Machine, MachineConfig, Platform, Submission, calls};
-
-struct First;
-impl tidegate::platform::Controller for First {
-    fn choose(&mut self, _: &tidegate::platform::Point<'_>) -> usize {
-        0
-    }
-}
 
 fn platforms() -> [fn() -> Platform; 3] {
     [
         Platform::closed_host,
         || Platform::virtual_time(StepCosts::free()),
-        || Platform::explored(Box::new(First), MemoryModel::TotalStoreOrder),
+        || machine(Replay::default(), MemoryModel::TotalStoreOrder),
     ]
 }
 
@@ -29,11 +24,8 @@ fn queue(
     device
         .create_queue(QueueDesc {
             name: name.into(),
-            list_type,
             priority,
-            submission,
-            node: None,
-            node_mask: 0,
+            ..QueueDesc::new(list_type, submission)
         })
         .unwrap()
 }

@@ -2,8 +2,7 @@
 //! not, tell the kinds of fence apart or not.
 
 use tidegate::calls::{
-    CreateMonitoredFence, DeviceState, FenceInstance, Handle, Priority, Status, SyncObjectFlags,
-    WaitMode,
+    CreateMonitoredFence, DeviceState, FenceInstance, Handle, Status, SyncObjectFlags, WaitMode,
 };
 use tidegate::d3d12::{
     BufferDesc, CommandListType, DeviceOptions, Error, FenceChoice, Heap, QueueDesc,
@@ -234,11 +233,8 @@ fn the_queue_api_signals_by_kernel_call_for_an_engine_that_cannot() {
         let report = machine.run(move || {
             let desc = |submission| QueueDesc {
                 name: "copy".into(),
-                list_type: CommandListType::Copy,
-                priority: Priority::Normal,
-                submission,
                 node: Some(2),
-                node_mask: 0,
+                ..QueueDesc::new(CommandListType::Copy, submission)
             };
             for refused in [Submission::User, Submission::Hardware] {
                 assert!(matches!(

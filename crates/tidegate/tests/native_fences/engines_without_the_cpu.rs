@@ -1,18 +1,14 @@
 //! What engines do among themselves reaches no CPU: no interrupt, no wake-up, no kernel call,
 //! counted.
 
-use tidegate::d3d12::{
-    CommandListType, Counters, Device, DeviceOptions, Fence, Priority, Queue, QueueDesc,
-};
+use tidegate::d3d12::{CommandListType, Counters, Device, DeviceOptions, Fence, Queue, QueueDesc};
 use tidegate::dxgkrnl::KernelStats;
 use tidegate::platform::StepCosts;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
 fn user_queue(device: &Device, name: &str, list_type: CommandListType) -> Queue {
-    let (name, priority, submission) = (name.to_owned(), Priority::Normal, Submission::User);
-    device
-        .create_queue(QueueDesc { name, list_type, priority, submission, node: None, node_mask: 0 })
-        .unwrap()
+    let name = name.to_owned();
+    device.create_queue(QueueDesc { name, ..QueueDesc::new(list_type, Submission::User) }).unwrap()
 }
 
 /// What the CPU did for it since the counts in `before`: interrupts, deferred routines, waiters

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use tidegate::calls::{DeviceState, FenceInstance, FenceValue, Handle, WaitMode};
-use tidegate::d3d12::{CommandListType, DeviceOptions, Priority, QueueDesc};
+use tidegate::d3d12::{CommandListType, DeviceOptions, QueueDesc};
 use tidegate::ddi::fence::{LogType, SetNativeFenceLogBuffer};
 use tidegate::ddi::{Dispatch, Driver, DriverHandle, DriverLayer, InterruptData};
 use tidegate::dxgkrnl::LogTimeFault;
@@ -572,29 +572,18 @@ fn traced(signals: u64, forgetful: bool, verbose: bool) -> (Arc<Hooked>, Trace, 
     let mut hooked = None;
     // Inline: a worker that costs nothing would still be behind an engine that does not either.
     let config = inline(MachineConfig::standard(&platform));
-    let machine = Machine::with_driver(&platform, config, |driver| {
+    let machine = Machine::builder(&platform).reference_behind(config, |driver| {
         let driver: Arc<dyn Driver> = if forgetful { Arc::new(Forgetful(driver)) } else { driver };
         let made = Hooked::new(&platform, driver, None);
         hooked = Some(made.clone());
         made
     });
-    let machine = Arc::new(machine.unwrap());
+    let machine = Arc::new(machine.start().unwrap());
     machine.adapter().set_verbose_logs(verbose).unwrap();
     let device =
         machine.device(DeviceOptions { ring_slots: 8_192, ..DeviceOptions::default() }).unwrap();
     let queue = |list_type: CommandListType| {
-        let (name, priority, submission) =
-            (list_type.name().to_owned(), Priority::Normal, Submission::User);
-        device
-            .create_queue(QueueDesc {
-                name,
-                list_type,
-                priority,
-                submission,
-                node: None,
-                node_mask: 0,
-            })
-            .unwrap()
+        device.create_queue(QueueDesc::new(list_type, Submission::User)).unwrap()
     };
     let (waiter, signaller) = (queue(CommandListType::Compute), queue(CommandListType::Copy));
     let (gate, link) =

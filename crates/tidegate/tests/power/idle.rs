@@ -3,7 +3,7 @@
 //! `cargo test --release -p tidegate --test power idle -- --ignored --nocapture`.
 
 use std::sync::{Arc, OnceLock};
-use tidegate::d3d12::{CommandListType, DeviceOptions, Priority, Queue, QueueDesc};
+use tidegate::d3d12::{CommandListType, DeviceOptions, Queue, QueueDesc};
 use tidegate::dxgkrnl::TdrConfig;
 use tidegate::kmd::DoorbellModel;
 use tidegate::platform::os::process_cpu_ns;
@@ -25,12 +25,9 @@ fn an_idle_gpu_with_4096_connected_queues_uses_no_cpu() {
     let device = machine.device(options).unwrap();
     let queue = |number: u32| {
         device.create_queue(QueueDesc {
-            node_mask: 0,
             name: format!("queue {number}"),
-            list_type: CommandListType::Copy,
-            priority: Priority::Normal,
-            submission: Submission::User,
             node: Some(number % 3),
+            ..QueueDesc::new(CommandListType::Copy, Submission::User)
         })
     };
     let queues: Vec<Queue> = (0..QUEUES).map(|number| queue(number).unwrap()).collect();

@@ -8,7 +8,7 @@
 )]
 
 use std::thread;
-use tidegate::d3d12::{CommandListType, Device, DeviceOptions, Fence, Priority, Queue, QueueDesc};
+use tidegate::d3d12::{CommandListType, Device, DeviceOptions, Fence, Queue, QueueDesc};
 use tidegate::platform::StepCosts;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
@@ -24,11 +24,7 @@ fn machine(platform: &Platform) -> (Machine, Device) {
 fn queue(device: &Device, submission: Submission) -> Queue {
     let desc = QueueDesc {
         name: submission.to_string(),
-        list_type: CommandListType::Direct,
-        priority: Priority::Normal,
-        submission,
-        node: None,
-        node_mask: 0,
+        ..QueueDesc::new(CommandListType::Direct, submission)
     };
     device.create_queue(desc).unwrap()
 }

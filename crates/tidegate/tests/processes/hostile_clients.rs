@@ -15,9 +15,8 @@ fn neighbour(w: &World) -> Arc<dyn Fn() + Send + Sync> {
     let device: Device = w.machine.device(DeviceOptions::default()).unwrap();
     let queues = [Submission::User, Submission::Packet].map(|submission| {
         let list_type = CommandListType::Copy;
-        let (name, priority, node) = ("neighbour".to_owned(), Priority::Normal, Some(0));
         let queue = device
-            .create_queue(QueueDesc { name, list_type, priority, submission, node, node_mask: 0 })
+            .create_queue(QueueDesc { node: Some(0), ..QueueDesc::new(list_type, submission) })
             .unwrap();
         (queue, device.create_fence("neighbour", 0).unwrap())
     });

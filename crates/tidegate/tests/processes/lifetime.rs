@@ -8,8 +8,7 @@ use tidegate::calls::{
     Status, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, WaitMode,
 };
 use tidegate::d3d12::{
-    self, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Heap, Priority, Queue,
-    QueueDesc,
+    self, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Heap, Queue, QueueDesc,
 };
 use tidegate::dxgkrnl::Process;
 use tidegate::gpu_abi::{Command, GpuVa, RingPacket, TraceWords};
@@ -399,11 +398,7 @@ fn census(machine: &Machine) -> (tidegate::dxgkrnl::Census, [usize; 7], tidegate
 fn queue(device: &Device, name: &str, submission: Submission) -> d3d12::Result<Queue> {
     device.create_queue(QueueDesc {
         name: name.to_owned(),
-        list_type: CommandListType::Copy,
-        priority: Priority::Normal,
-        submission,
-        node: None,
-        node_mask: 0,
+        ..QueueDesc::new(CommandListType::Copy, submission)
     })
 }
 

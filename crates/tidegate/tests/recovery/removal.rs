@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use tidegate::calls::{
     AllocationKind, CreateNativeFence, DeviceState, FenceInstance, Handle, Kernel, NativeFenceType,
-    NtHandle, OpenSyncObject, Priority, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags,
-    TdrTest, WaitMode,
+    NtHandle, OpenSyncObject, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, TdrTest,
+    WaitMode,
 };
 use tidegate::d3d12::{
     CommandListType, DeviceOptions, Error, FenceFlags, QueueDesc, RemovedReason,
@@ -47,7 +47,8 @@ struct Pair {
 fn pair() -> Arc<Pair> {
     let platform = Platform::virtual_time(StepCosts::free());
     let config = || MachineConfig::standard(&platform);
-    let machine = Machine::with_adapters(&platform, vec![config(), config()]).unwrap();
+    let machine = Machine::builder(&platform).reference(config()).reference(config());
+    let machine = machine.start().unwrap();
     let kernels = [0, 1].map(|index| machine.open_on(index, "app").unwrap());
     let devices = [0, 1].map(|index| kernels[index].create_device().unwrap());
     let (shared, secured) = (SyncObjectFlags::SHARED, SyncObjectFlags::NT_SECURITY_SHARING);
@@ -271,11 +272,7 @@ fn queues_and_fences_of_an_application_say_that_the_adapter_was_removed() {
     let report = machine.run(move || {
         let desc = QueueDesc {
             name: "q".to_owned(),
-            list_type: CommandListType::Copy,
-            priority: Priority::Normal,
-            submission: Submission::User,
-            node: None,
-            node_mask: 0,
+            ..QueueDesc::new(CommandListType::Copy, Submission::User)
         };
         let queue = device.create_queue(desc).unwrap();
         let (gate, done) =

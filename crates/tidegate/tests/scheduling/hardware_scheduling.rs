@@ -182,11 +182,8 @@ fn a_realtime_queue_is_for_a_device_that_was_opened_with_the_privilege() {
             |may_raise_priority| DeviceOptions { may_raise_priority, ..DeviceOptions::default() };
         let desc = |submission| QueueDesc {
             name: "urgent".to_owned(),
-            list_type: CommandListType::Compute,
             priority: Priority::Realtime,
-            submission,
-            node: None,
-            node_mask: 0,
+            ..QueueDesc::new(CommandListType::Compute, submission)
         };
         let (ordinary, privileged) =
             (w.machine.device(options(false)), w.machine.device(options(true)));

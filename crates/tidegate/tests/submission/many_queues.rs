@@ -1,7 +1,7 @@
 //! What the kernel does for one of many queues does not grow with their number: what it walks is
 //! counted, not timed.
 
-use tidegate::d3d12::{CommandListType, DeviceOptions, FenceChoice, Priority, QueueDesc};
+use tidegate::d3d12::{CommandListType, DeviceOptions, FenceChoice, QueueDesc};
 use tidegate::dxgkrnl::KernelStats;
 use tidegate::runner::cost::CostModel;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
@@ -20,11 +20,7 @@ fn pass_token(submission: Submission, count: u64) -> KernelStats {
         let queue = |n| {
             let desc = QueueDesc {
                 name: format!("member {n}"),
-                list_type: CommandListType::Compute,
-                priority: Priority::Normal,
-                submission,
-                node: None,
-                node_mask: 0,
+                ..QueueDesc::new(CommandListType::Compute, submission)
             };
             device.create_queue(desc).unwrap()
         };

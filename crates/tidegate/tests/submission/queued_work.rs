@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use tidegate::d3d12::{
     Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, Heap,
-    OnAbort, Priority, Queue, QueueDesc, QueueOptions, ResidencyChoice,
+    OnAbort, Queue, QueueDesc, QueueOptions, ResidencyChoice,
 };
 use tidegate::ddi::{DisconnectReason, Passive};
 use tidegate::platform::StepCosts;
@@ -58,8 +58,7 @@ impl App {
         list_type: CommandListType,
         on_abort: OnAbort,
     ) -> Queue {
-        let (name, priority) = ("queue".to_owned(), Priority::Normal);
-        let desc = QueueDesc { name, list_type, priority, submission, node: None, node_mask: 0 };
+        let desc = QueueDesc::new(list_type, submission);
         self.device.create_queue_with(desc, QueueOptions { on_abort }).unwrap()
     }
 

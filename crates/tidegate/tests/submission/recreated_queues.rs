@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate::calls::Status;
 use tidegate::d3d12::{
     Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence,
-    FenceChoice, Heap, OnAbort, Priority, Queue, QueueDesc, QueueOptions, ResidencyChoice,
+    FenceChoice, Heap, OnAbort, Queue, QueueDesc, QueueOptions, ResidencyChoice,
 };
 use tidegate::ddi::{DisconnectReason, Passive};
 use tidegate::gpu_abi::DOORBELL_VALUE_WORD;
@@ -26,12 +26,8 @@ fn app(w: &World, on_abort: OnAbort) -> App {
     let options = DeviceOptions { ring_slots: 16, ..DeviceOptions::default() };
     let device = w.machine.device(options).unwrap();
     let desc = QueueDesc {
-        node_mask: 0,
         name: "upload".to_owned(),
-        list_type: CommandListType::Copy,
-        priority: Priority::Normal,
-        submission: Submission::User,
-        node: None,
+        ..QueueDesc::new(CommandListType::Copy, Submission::User)
     };
     let queue = device.create_queue_with(desc, QueueOptions { on_abort }).unwrap();
     let fence = device.create_fence("fence", 0).unwrap();
@@ -137,10 +133,8 @@ fn what_is_submitted_again_finds_its_memory_where_there_is_too_little_of_it() {
             let options = DeviceOptions { ring_slots: 16, residency, ..DeviceOptions::default() };
             let device = w.machine.device(options).unwrap();
             let queue = |name: &str, list_type| {
-                let (name, priority, submission) =
-                    (name.to_owned(), Priority::Normal, Submission::User);
-                let desc =
-                    QueueDesc { node_mask: 0, name, list_type, priority, submission, node: None };
+                let name = name.to_owned();
+                let desc = QueueDesc { name, ..QueueDesc::new(list_type, Submission::User) };
                 device.create_queue_with(desc, QueueOptions { on_abort }).unwrap()
             };
             let (other, waits) =
@@ -318,12 +312,8 @@ fn a_queue_made_anew_takes_native_fences_only() {
         let options = DeviceOptions { fences: FenceChoice::Monitored, ..DeviceOptions::default() };
         let device = w.machine.device(options).unwrap();
         let desc = QueueDesc {
-            node_mask: 0,
             name: "upload".to_owned(),
-            list_type: CommandListType::Copy,
-            priority: Priority::Normal,
-            submission: Submission::User,
-            node: None,
+            ..QueueDesc::new(CommandListType::Copy, Submission::User)
         };
         let queue = device.create_queue(desc).unwrap();
         let fence = device.create_fence("old", 0).unwrap();

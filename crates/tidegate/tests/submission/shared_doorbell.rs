@@ -2,7 +2,7 @@
 //! the last one of each queue too, after which nobody rings. On threads and in virtual time.
 
 use std::sync::Arc;
-use tidegate::d3d12::{CommandListType, DeviceOptions, Priority, Queue, QueueDesc};
+use tidegate::d3d12::{CommandListType, DeviceOptions, Queue, QueueDesc};
 use tidegate::kmd::DoorbellModel;
 use tidegate::platform::StepCosts;
 use tidegate::runner::cost::CostModel;
@@ -21,12 +21,8 @@ fn all_at_once(platform: &Platform, model: DoorbellModel) {
     let queues: Vec<(Queue, CommandListType)> = (0..QUEUES)
         .map(|n| {
             let desc = QueueDesc {
-                node_mask: 0,
                 name: format!("queue {n}"),
-                list_type: types[n % 3],
-                priority: Priority::Normal,
-                submission: Submission::User,
-                node: None,
+                ..QueueDesc::new(types[n % 3], Submission::User)
             };
             (device.create_queue(desc).unwrap(), types[n % 3])
         })

@@ -1,8 +1,5 @@
 //! Workload files, imported traces, and the runner against a plain interpreter.
 
-#[path = "../generated/mod.rs"]
-mod generated;
-
 mod other_traces;
 mod plain_interpreter;
 mod real_traces;

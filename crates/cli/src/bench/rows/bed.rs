@@ -98,11 +98,8 @@ impl Bed {
     ) -> Result<Queue, Trouble> {
         let desc = QueueDesc {
             name: list_type.name().to_owned(),
-            list_type,
             priority,
-            submission: Submission::User,
-            node: None,
-            node_mask: 0,
+            ..QueueDesc::new(list_type, Submission::User)
         };
         self.device.create_queue(desc).map_err(|e| e.to_string())
     }

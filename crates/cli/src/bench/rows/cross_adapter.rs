@@ -8,7 +8,7 @@
 
 use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread};
 use tidegate::d3d12::{
-    CommandListType, Device, DeviceOptions, Fence, FenceFlags, Priority, Queue, QueueDesc,
+    CommandListType, Device, DeviceOptions, Fence, FenceFlags, Queue, QueueDesc,
 };
 use tidegate::ddi::PeerSignalCaps;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
@@ -71,8 +71,10 @@ impl Chain {
                 PeerSignalCaps { common_doorbell: peer, shared_fence_storage: peer };
             config
         };
-        let configs = (0..adapters).map(config).collect();
-        let machine = Machine::with_adapters(platform, configs)?;
+        let builder = (0..adapters)
+            .map(config)
+            .fold(Machine::builder(platform), |machine, config| machine.reference(config));
+        let machine = builder.start()?;
         let devices =
             [machine.device_on(0, options())?, machine.device_on(adapters - 1, options())?];
         let flags = match form {
@@ -124,15 +126,7 @@ fn options() -> DeviceOptions {
 }
 
 fn queue(device: &Device, list_type: CommandListType) -> Result<Queue> {
-    let (name, priority) = (list_type.name().to_owned(), Priority::Normal);
-    let desc = QueueDesc {
-        name,
-        list_type,
-        priority,
-        submission: Submission::User,
-        node: None,
-        node_mask: 0,
-    };
+    let desc = QueueDesc::new(list_type, Submission::User);
     Ok(device.create_queue(desc)?)
 }
 

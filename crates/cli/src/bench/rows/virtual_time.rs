@@ -2,7 +2,7 @@
 //! be, each with a user-mode queue and a thread that submits timed work, signals, and waits.
 
 use crate::bench::measure::{CLIENT_CPU, Count, CpuMeter, Measured, Trouble, on_own_thread, pin};
-use tidegate::d3d12::{CommandListType, Device, DeviceOptions, Priority, QueueDesc};
+use tidegate::d3d12::{CommandListType, Device, DeviceOptions, QueueDesc};
 use tidegate::runner::cost::CostModel;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
@@ -73,11 +73,8 @@ fn client(device: &Device, node: u32) -> tidegate::d3d12::Result<()> {
     };
     let desc = QueueDesc {
         name: format!("queue {node}"),
-        list_type,
-        priority: Priority::Normal,
-        submission: Submission::User,
         node: Some(node),
-        node_mask: 0,
+        ..QueueDesc::new(list_type, Submission::User)
     };
     let (queue, fence) = (device.create_queue(desc)?, device.create_fence("done", 0)?);
     let mut work = device.create_command_list(list_type);
