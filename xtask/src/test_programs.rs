@@ -1,10 +1,8 @@
-//! The stage `tests`: builds the test programs of the workspace, runs them under a limit, and
-//! prints each as it ends.
+//! The stage `tests`: builds the test programs of the workspace, runs each test in a process of its
+//! own, prints each program when its tests have ended, and lists the slowest tests.
 //!
-//! A program that finishes no test for [`QUIET_LIMIT`] is killed, and the tests that it was running
-//! are named. As many programs run at once as there are processors, because many of them end with
-//! one long test on one processor. What a program printed stays in `test-logs` below the build
-//! folder.
+//! A test that runs longer than [`LIMIT`] is killed and named. As many tests run at once as there
+//! are processors. Output of a test stays in `test-logs` below the build folder.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -22,15 +20,12 @@ use serde::Deserialize;
 
 use crate::{cargo, tree};
 
-/// The longest time without a finished test before a program is killed. The longest test takes a
-/// tenth of it on an idle machine.
-const QUIET_LIMIT: Duration = Duration::from_secs(300);
-/// How often the running programs are looked at.
-const POLL_EVERY: Duration = Duration::from_millis(50);
-/// How often a program that runs one test is looked at.
-const POLL_ONE_EVERY: Duration = Duration::from_millis(2);
-/// How many of the slowest programs the stage lists.
-const SLOWEST: usize = 5;
+/// The longest time that a test may take. The longest test takes a tenth of it on an idle machine.
+const LIMIT: Duration = Duration::from_secs(300);
+/// Interval at which running tests are polled.
+const POLL_EVERY: Duration = Duration::from_millis(2);
+/// Length of the list of slowest tests.
+const SLOWEST: usize = 10;
 
 /// A line that cargo prints for each thing that it has built; only the fields that are needed here.
 #[derive(Deserialize)]
@@ -62,20 +57,23 @@ pub struct Program {
     pub of_source: bool,
     executable: PathBuf,
     package: PathBuf,
-    /// The longest time without a finished test.
-    quiet_limit: Duration,
 }
 
 impl Program {
     /// The tests that the program lists, with their modules.
     pub fn tests(&self) -> Vec<String> {
-        let listed = Command::new(&self.executable).args(["--list", "--format", "terse"]).output();
+        self.list(&[])
+    }
+
+    fn list(&self, only: &[&str]) -> Vec<String> {
+        let mut command = Command::new(&self.executable);
+        let listed = command.args(["--list", "--format", "terse"]).args(only).output();
         let listed = listed
             .map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into_owned());
         listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
     }
 
-    /// Runs one test to its end, killed after `quiet_limit`.
+    /// Runs one test to its end, killed after `limit`.
     ///
     /// # Errors
     /// The program cannot be run.
@@ -83,62 +81,47 @@ impl Program {
         &self,
         test: &str,
         logs: &Path,
-        quiet_limit: Duration,
+        limit: Duration,
         environment: &[(&str, OsString)],
     ) -> Result<Ended, String> {
-        let mut running = Running::start(self, &["--exact", test], logs, environment)?;
-        running.quiet_limit = quiet_limit;
+        let mut running = Running::start(self, test, logs, limit, environment)?;
         loop {
             if let Some(ended) = running.poll()? {
                 return Ok(ended);
             }
-            thread::sleep(POLL_ONE_EVERY);
+            thread::sleep(POLL_EVERY);
         }
     }
 }
 
-/// How a program ended.
+/// The result of a test.
 pub struct Ended {
-    name: String,
+    program: String,
+    test: String,
     pub took: Duration,
-    pub counts: Counts,
-    /// Why it failed, with what it printed; `None` when it passed.
+    /// Whether the test passed. A test that is ignored neither passes nor fails.
+    pub passed: bool,
+    /// Why it failed, with its output.
     pub failure: Option<String>,
-}
-
-/// What the result lines of a program say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    pub passed: u64,
-    pub failed: u64,
-    pub ignored: u64,
 }
 
 /// Builds and runs all test programs, then the examples in the documentation.
 ///
 /// # Errors
-/// The names of the programs that failed or were killed, with what they printed.
+/// The tests that failed or were killed, with their output.
 pub fn run(root: &Path, environment: &[(&str, OsString)]) -> Result<(), String> {
     let programs = build(root, environment)?;
     let logs = tree::build_folder(root).join("test-logs");
     fs::create_dir_all(&logs).map_err(|e| format!("{}: cannot make: {e}", logs.display()))?;
-    let mut ended = run_all(&programs, &logs, environment)?;
+    let mut ended = run_all(&programs, &logs, LIMIT, environment)?;
     cargo::cargo(root, &["test", "--workspace", "--doc", "--quiet"], environment)?;
     ended.sort_by_key(|e| std::cmp::Reverse(e.took));
-    let slowest: Vec<String> = ended
-        .iter()
-        .take(SLOWEST)
-        .map(|e| format!("{} {:.1} s", e.name, e.took.as_secs_f64()))
-        .collect();
-    println!("slowest test programs: {}", slowest.join(", "));
-    let sum = |of: fn(&Counts) -> u64| ended.iter().map(|e| of(&e.counts)).sum::<u64>();
-    println!(
-        "{} passed, {} failed, {} skipped",
-        sum(|c| c.passed),
-        sum(|c| c.failed),
-        sum(|c| c.ignored)
-    );
+    println!("slowest tests:");
+    for Ended { program, test, took, .. } in ended.iter().take(SLOWEST) {
+        println!("{:8.1} s  {program} {test}", took.as_secs_f64());
+    }
     let failures: Vec<&str> = ended.iter().filter_map(|e| e.failure.as_deref()).collect();
+    println!("{} passed, {} failed", ended.len() - failures.len(), failures.len());
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n\n")) }
 }
 
@@ -168,179 +151,135 @@ pub fn programs(output: &str) -> Vec<Program> {
         let (test, target) = (artifact.profile?.test, artifact.target?);
         let of_source = !target.kind.iter().any(|kind| kind == "test");
         let name = format!("{folder}/{}", target.name);
-        let made =
-            |executable| Program { name, of_source, executable, package, quiet_limit: QUIET_LIMIT };
+        let made = |executable| Program { name, of_source, executable, package };
         artifact.executable.filter(|_| test).map(made)
     };
     output.lines().filter_map(program).collect()
 }
 
-/// Runs the programs, as many at once as there are processors.
+/// Runs the tests that are not ignored, as many at once as there are processors, in the order of
+/// the programs. Prints each failure at once, and each program when its tests have ended.
 fn run_all(
     programs: &[Program],
     logs: &Path,
+    limit: Duration,
     environment: &[(&str, OsString)],
 ) -> Result<Vec<Ended>, String> {
     let at_once = thread::available_parallelism().map_or(1, usize::from);
+    let mut tests: Vec<(&Program, String)> = Vec::new();
+    for program in programs {
+        let ignored = program.list(&["--ignored"]);
+        let run = program.tests().into_iter().filter(|test| !ignored.contains(test));
+        tests.extend(run.map(|test| (program, test)));
+    }
     println!(
-        "{} test programs, {at_once} at a time; each is killed after {QUIET_LIMIT:?} without a finished test",
+        "{} tests in {} programs, {at_once} at a time; each is killed after {limit:?}",
+        tests.len(),
         programs.len()
     );
-    let mut waiting = programs.iter();
-    let mut running: Vec<Running> = Vec::new();
-    let mut ended = Vec::new();
-    loop {
+    let left = |program: &str, tests: &[(&Program, String)], running: &[Running<'_>]| {
+        tests.iter().any(|(of, _)| of.name == program)
+            || running.iter().any(|run| run.program.name == program)
+    };
+    tests.reverse();
+    let (mut running, mut ended): (Vec<Running>, Vec<Ended>) = (Vec::new(), Vec::new());
+    let all = tests.len();
+    while !tests.is_empty() || !running.is_empty() {
         while running.len() < at_once
-            && let Some(program) = waiting.next()
+            && let Some((program, test)) = tests.pop()
         {
-            running.push(Running::start(program, &[], logs, environment)?);
+            running.push(Running::start(program, &test, logs, limit, environment)?);
         }
-        if running.is_empty() {
-            return Ok(ended);
-        }
-        let mut still = Vec::new();
-        for mut run in running {
-            match run.poll()? {
-                Some(end) => {
-                    println!("{}", line_of(&end, ended.len() + 1, programs.len()));
-                    ended.push(end);
-                }
-                None => still.push(run),
+        let mut at = 0;
+        while at < running.len() {
+            let Some(end) = running[at].poll()? else {
+                at += 1;
+                continue;
+            };
+            running.swap_remove(at);
+            if end.failure.is_some() {
+                println!("FAILED: {} {}", end.program, end.test);
+            }
+            let program = end.program.clone();
+            ended.push(end);
+            if !left(&program, &tests, &running) {
+                println!("[{}/{all}] {}", ended.len(), line_of(&program, &ended));
             }
         }
-        running = still;
         thread::sleep(POLL_EVERY);
     }
+    Ok(ended)
 }
 
-fn line_of(end: &Ended, number: usize, of: usize) -> String {
-    let Ended { name, took, counts, failure } = end;
-    let how = if failure.is_some() { "FAILED" } else { "ok" };
-    format!("[{number}/{of}] {name}: {how}, {} passed, {:.1} s", counts.passed, took.as_secs_f64())
+fn line_of(program: &str, ended: &[Ended]) -> String {
+    let of_program = || ended.iter().filter(|end| end.program == program);
+    let failed = of_program().filter(|end| end.failure.is_some()).count();
+    let seconds: f64 = of_program().map(|end| end.took.as_secs_f64()).sum();
+    let passed = of_program().count() - failed;
+    format!("{program}: {passed} passed, {failed} failed, {seconds:.1} s in all")
 }
 
-/// A program that runs.
+/// A test that runs.
 struct Running<'p> {
     program: &'p Program,
+    test: String,
     child: Child,
     log: PathBuf,
     begun: Instant,
-    /// Tests finished when the log was last read, and when that number last grew.
-    finished: (usize, Instant),
-    quiet_limit: Duration,
+    limit: Duration,
 }
 
 impl<'p> Running<'p> {
     fn start(
         program: &'p Program,
-        arguments: &[&str],
+        test: &str,
         logs: &Path,
+        limit: Duration,
         environment: &[(&str, OsString)],
     ) -> Result<Running<'p>, String> {
-        let log = logs.join(format!("{}.txt", program.name.replace('/', "-")));
+        let name = format!("{}-{test}.txt", program.name).replace('/', "-").replace("::", "-");
+        let log = logs.join(name);
         let cannot_write = |e| format!("{}: cannot write: {e}", log.display());
         let file = fs::File::create(&log).map_err(cannot_write)?;
         let both = file.try_clone().map_err(cannot_write)?;
         let mut command = Command::new(&program.executable);
         command
-            .args(arguments)
+            .args(["--exact", test])
             .current_dir(&program.package)
-            .env("CARGO_MANIFEST_DIR", &program.package);
-        command.envs(environment.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::null()).stdout(file).stderr(both);
+            .env("CARGO_MANIFEST_DIR", &program.package)
+            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(both);
         let child = command
             .spawn()
             .map_err(|e| format!("cannot run {}: {e}", program.executable.display()))?;
-        let now = Instant::now();
-        Ok(Running {
-            program,
-            child,
-            log,
-            begun: now,
-            finished: (0, now),
-            quiet_limit: program.quiet_limit,
-        })
+        Ok(Running { program, test: test.to_owned(), child, log, begun: Instant::now(), limit })
     }
 
-    /// The end of the program, if it has ended or has to be killed.
+    /// The result of the test, if it has ended or had to be killed.
     fn poll(&mut self) -> Result<Option<Ended>, String> {
-        let status = self.child.try_wait().map_err(|e| format!("{}: {e}", self.program.name))?;
-        if let Some(status) = status {
-            let said = self.said();
-            let failure = (!status.success())
-                .then(|| format!("{} failed ({status}):\n{said}", self.program.name));
-            return Ok(Some(self.ended(&said, failure)));
-        }
-        let finished = finished(&self.said());
-        let now = Instant::now();
-        if finished > self.finished.0 {
-            self.finished = (finished, now);
-        }
-        if now - self.finished.1 < self.quiet_limit {
-            return Ok(None);
-        }
-        let names = self.unfinished();
-        self.child.kill().map_err(|e| format!("{}: cannot be killed: {e}", self.program.name))?;
-        self.child.wait().map_err(|e| format!("{}: {e}", self.program.name))?;
-        let hung = format!(
-            "{} was killed: no test finished within {:?}; still running: {}",
-            self.program.name,
-            self.quiet_limit,
-            names.join(", ")
-        );
-        let said = self.said();
-        Ok(Some(self.ended(&said, Some(format!("{hung}\n{said}")))))
-    }
-
-    fn ended(&self, said: &str, failure: Option<String>) -> Ended {
-        let took = self.begun.elapsed();
-        Ended { name: self.program.name.clone(), took, counts: counts(said), failure }
-    }
-
-    fn said(&self) -> String {
-        String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
-    }
-
-    /// Tests that have not finished: those that libtest reports as slow, or else all that it lists
-    /// and has not reported.
-    fn unfinished(&self) -> Vec<String> {
-        let said = self.said();
-        let slow = slow(&said);
-        if !slow.is_empty() {
-            return slow;
-        }
-        let listed = self.program.tests().into_iter();
-        listed.filter(|name| !said.contains(&format!("test {name} ... "))).collect()
-    }
-}
-
-/// Tests that libtest has reported as finished.
-fn finished(said: &str) -> usize {
-    said.lines().filter(|line| line.starts_with("test ") && line.contains(" ... ")).count()
-}
-
-/// Tests that libtest reports as running for long and that have not finished since.
-fn slow(said: &str) -> Vec<String> {
-    let name = |line: &str| {
-        let (name, _) = line.strip_prefix("test ")?.split_once(" has been running for over")?;
-        (!said.contains(&format!("test {name} ... "))).then(|| name.to_owned())
-    };
-    said.lines().filter_map(name).collect()
-}
-
-/// The sum of the result lines.
-fn counts(said: &str) -> Counts {
-    let mut sum = Counts::default();
-    for line in said.lines().filter(|line| line.starts_with("test result: ")) {
-        let number = |what: &str| {
-            let before = line.split(what).next().filter(|before| before.len() < line.len())?;
-            before.trim_end().rsplit(' ').next()?.parse::<u64>().ok()
+        let name = format!("{} {}", self.program.name, self.test);
+        let status = self.child.try_wait().map_err(|e| format!("{name}: {e}"))?;
+        let what = match status {
+            Some(status) if status.success() => None,
+            Some(status) => Some(format!("{name} failed ({status})")),
+            None if self.begun.elapsed() < self.limit => return Ok(None),
+            None => {
+                self.child.kill().map_err(|e| format!("{name}: cannot be killed: {e}"))?;
+                self.child.wait().map_err(|e| format!("{name}: {e}"))?;
+                Some(format!("{name} was killed: it ran longer than {:?}", self.limit))
+            }
         };
-        sum.passed += number("passed").unwrap_or(0);
-        sum.failed += number("failed;").unwrap_or(0);
-        sum.ignored += number("ignored").unwrap_or(0);
+        let output = String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned();
+        Ok(Some(Ended {
+            program: self.program.name.clone(),
+            test: self.test.clone(),
+            took: self.begun.elapsed(),
+            passed: what.is_none() && output.contains("test result: ok. 1 passed"),
+            failure: what.map(|what| format!("{what}:\n{output}")),
+        }))
     }
-    sum
 }
 
 #[cfg(test)]
@@ -365,35 +304,29 @@ mod tests {
     }
 
     #[test]
-    fn what_libtest_prints_is_counted() {
-        let said = "running 3 tests\ntest a ... ok\ntest c has been running for over 60 seconds\n\
-                    test b has been running for over 60 seconds\ntest b ... ok\n\
-                    test result: FAILED. 2 passed; 1 failed; 4 ignored; 0 measured; 0 filtered out; finished in 0.1s\n";
-        assert_eq!(finished(said), 2);
-        assert_eq!(slow(said), ["c"]);
-        assert_eq!(counts(said), Counts { passed: 2, failed: 1, ignored: 4 });
-        assert_eq!(counts(""), Counts::default());
-    }
-
-    #[test]
-    fn a_program_that_hangs_is_killed_and_its_tests_are_named() {
-        let folder = std::env::temp_dir().join(format!("tidegate-xtask-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let executable = folder.join("hangs");
-        let script = "#!/bin/sh\nif [ \"$1\" = --list ]; then printf 'quick: test\\nhangs: test\\n'; exit; fi\n\
-                      echo 'test quick ... ok'\nexec sleep 1000\n";
+    fn a_test_that_hangs_is_killed_and_named_and_ignored_tests_are_not_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let executable = folder.path().join("program");
+        let script = "#!/bin/sh\n\
+            case \"$*\" in\n\
+            *--ignored) echo 'later: test' ;;\n\
+            --list*) printf 'quick: test\\nlater: test\\nfails: test\\n' ;;\n\
+            *quick) echo 'test result: ok. 1 passed; 0 failed' ;;\n\
+            *hangs) exec sleep 1000 ;;\n\
+            *fails) echo why; exit 101 ;;\n\
+            esac\n";
         fs::write(&executable, script).unwrap();
         fs::set_permissions(&executable, fs::Permissions::from_mode(0o755)).unwrap();
-        let program = Program {
-            name: "x/hangs".into(),
-            of_source: false,
-            executable,
-            package: folder.clone(),
-            quiet_limit: Duration::ZERO,
-        };
-        let ended = run_all(&[program], &folder, &[]).unwrap();
+        let package = folder.path().to_owned();
+        let program = Program { name: "x/program".into(), of_source: false, executable, package };
+        let hung = program.run_one("hangs", folder.path(), Duration::ZERO, &[]).unwrap();
+        let failure = hung.failure.unwrap();
+        assert!(failure.starts_with("x/program hangs was killed"), "{failure}");
+        let mut ended = run_all(&[program], folder.path(), LIMIT, &[]).unwrap();
+        ended.sort_by(|a, b| a.test.cmp(&b.test));
+        assert_eq!(ended.iter().map(|e| e.passed).collect::<Vec<_>>(), [false, true]);
         let failure = ended[0].failure.as_deref().unwrap();
-        assert!(failure.contains("still running: ") && failure.contains("hangs\n"), "{failure}");
-        fs::remove_dir_all(&folder).unwrap();
+        assert!(failure.starts_with("x/program fails failed (") && failure.contains("why"));
+        assert_eq!(line_of("x/program", &ended).split(',').next(), Some("x/program: 1 passed"));
     }
 }

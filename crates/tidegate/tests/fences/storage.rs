@@ -715,7 +715,8 @@ fn a_cpu_that_looks_while_an_engine_stores_never_sees_half_a_value() {
             }
             queue.push(&signal_packet(&done, 0, NO_LOG));
             if round % 10 == 9 {
-                w.pass(100_000);
+                let enough = seen.lock().len() + 1_000;
+                while seen.lock().len() < enough {}
             }
         }
         queue.push(&signal_packet(&done, 1, NO_LOG));
