@@ -58,8 +58,7 @@ impl App {
         list_type: CommandListType,
         on_abort: OnAbort,
     ) -> Queue {
-        let desc =
-            QueueDesc { name: "queue".to_owned(), ..QueueDesc::new(list_type, submission) };
+        let desc = QueueDesc { name: "queue".to_owned(), ..QueueDesc::new(list_type, submission) };
         self.device.create_queue_with(desc, QueueOptions { on_abort }).unwrap()
     }
 
