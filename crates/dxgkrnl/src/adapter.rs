@@ -17,13 +17,11 @@ use crate::driver::feature::Features;
 use crate::driver::{BugCheckPort, DriverPort, OutstandingWork, PortParts};
 use crate::error::StartError;
 use crate::fence::log::{LogMode, LogReader, LogTimeFault};
-use crate::fence::residency::Residency;
-use crate::fence::storage::Grave;
 use crate::fence::{Fences, HardwareWaits, LoggedQueue, PendingWait, RelayPort, log_change};
 use crate::hwqueue::{HwQueue, HwQueueTable};
 use crate::interrupt::{self, DpcQueue};
 use crate::lock_order::LOCK_ORDER;
-use crate::memory::{AddressSpace, ContextAllocations, LocalMemory};
+use crate::memory::{EngineWork, FencesInPages, LocalMemoryUse, Memory};
 use crate::object::idle_contexts::IdleContexts;
 use crate::power::{Power, WakeDevice};
 use crate::process::Process;
@@ -34,7 +32,7 @@ use crate::stats::{Census, Count};
 use crate::supervisor;
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use tidegate_ddi::{Dispatch, Driver, OsHandle, Passive, StartInfo, Status};
 use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform, ServiceHandle};
 use tidegate_vidsch::FenceOperations;
@@ -45,17 +43,7 @@ pub struct Adapter {
     /// The doorbell transition lock: every connect, disconnect and destroy; owned by an agent, see
     /// `doorbell`.
     pub(crate) transition: Mutex<()>,
-    /// Fence storage in local memory.
-    pub(crate) residency: Residency,
-    /// Allocations in local memory.
-    pub(crate) memory: LocalMemory,
-    /// What drivers have for the states of their contexts.
-    pub(crate) context_allocations: ContextAllocations,
-    /// The system process's address space, once fences or save areas are mapped there; gone after
-    /// stop.
-    pub(crate) system_process: Mutex<Option<Arc<AddressSpace>>>,
-    /// What is mapped where shareable fences stood that are over.
-    grave: OnceLock<Grave>,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) fences: Arc<Fences>,
     pub(crate) log_reader: LogReader,
     pub(crate) sched: Arc<Scheduling>,
@@ -132,20 +120,17 @@ impl Adapter {
             power: power.clone(),
         });
         let caps = &port.caps;
-        let fences = Fences::new(&port);
+        let memory = Memory::new(&port);
+        let fences = Fences::new(&memory);
         let adapter = Arc::new(Adapter {
-            memory: LocalMemory::new(platform, &port.segments),
-            residency: Residency::new(platform),
-            context_allocations: ContextAllocations::new(platform),
-            system_process: platform.mutex("system process", None),
             sched: Scheduling::new(&port, &fences),
             idle_contexts: platform.mutex("idle contexts", None),
             power,
             display: caps.display.map(|display| Display::new(platform, display)),
             transition: platform.mutex("doorbell transition", ()),
-            grave: OnceLock::new(),
             fences,
-            log_reader: LogReader::new(&port),
+            log_reader: LogReader::new(&memory),
+            memory,
             contexts: platform.mutex("contexts", Registry::default()),
             hw_contexts: platform.mutex("hardware contexts", Registry::default()),
             hw_queues: platform.mutex("hardware queues", HwQueueTable::default()),
@@ -166,7 +151,7 @@ impl Adapter {
         *adapter.interrupt_worker.lock() = worker;
         supervisor::start(&adapter);
         if adapter.native_fence_caps.map_to_gpu_system_process {
-            let space = adapter.system_space();
+            let space = adapter.memory.system_space();
             space.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
         }
         if adapter.caps.lazy_context_switch {
@@ -182,10 +167,11 @@ impl Adapter {
         let wake: Weak<dyn WakeDevice> = Arc::downgrade(self) as Weak<dyn WakeDevice>;
         self.power.set_wake_port(wake);
         self.sched.set_port(Arc::downgrade(self) as Weak<dyn SchedulingPort>);
+        self.memory.attach(Arc::downgrade(self) as Weak<dyn EngineWork>);
+        self.memory.attach_fences(Arc::downgrade(&self.fences) as Weak<dyn FencesInPages>);
         self.port.set_bug_check_port(Arc::downgrade(self) as Weak<dyn BugCheckPort>);
         let relay_port = Arc::downgrade(self) as Weak<dyn RelayPort>;
-        self.fences.attach(self, relay_port, Arc::downgrade(self) as Weak<dyn HardwareWaits>);
-        self.log_reader.attach(self);
+        self.fences.attach(relay_port, Arc::downgrade(self) as Weak<dyn HardwareWaits>);
     }
 
     /// A process opens the adapter.
@@ -314,26 +300,23 @@ impl Adapter {
         self.log_reader.time_faults()
     }
 
-    /// Where what is left of ended fences leads.
-    pub(crate) fn grave(&self) -> &Grave {
-        self.grave.get_or_init(|| Grave::new(&self.system_memory, self.caps.fence_history))
+    /// Memory pressure: evicts fence storage, the oldest first, until at most `keep_bytes` of it are
+    /// in local memory. Returns how many bytes were evicted.
+    ///
+    /// # Errors
+    /// DEVICE_REMOVED when the driver fails, which is a bug check.
+    pub fn trim_fence_storage(&self, keep_bytes: u64) -> Result<u64, Status> {
+        self.memory.trim_fence_storage(keep_bytes)
     }
 
-    /// The system process's address space, where the driver asked for fences to be mapped in it.
-    pub(crate) fn system_process(&self) -> Option<Arc<AddressSpace>> {
-        let asked = self.native_fence_caps.map_to_gpu_system_process;
-        asked.then(|| self.system_process.lock().clone()).flatten()
+    /// Bytes of fence storage in local memory.
+    pub fn local_fence_storage_bytes(&self) -> u64 {
+        self.memory.local_fence_storage_bytes()
     }
 
-    /// The same for whatever is mapped there; made when it is wanted first.
-    pub(crate) fn system_space(self: &Arc<Adapter>) -> Result<Arc<AddressSpace>, Status> {
-        let mut there = self.system_process.lock_device();
-        if let Some(space) = &*there {
-            return Ok(space.clone());
-        }
-        let space = Arc::new(AddressSpace::of_system_process(self)?);
-        *there = Some(space.clone());
-        Ok(space)
+    /// Local memory now.
+    pub fn local_memory_use(&self) -> LocalMemoryUse {
+        self.memory.usage()
     }
 
     /// Work that the driver accepted and has not reported, by queue: for reports of machines that
@@ -358,7 +341,7 @@ impl Adapter {
 
     /// How many kernel objects there are now.
     pub fn census(&self) -> Census {
-        let (context_allocations, local_context_allocations) = self.context_allocations.census();
+        let (context_allocations, local_context_allocations) = self.memory.save_areas.census();
         Census {
             context_allocations,
             local_context_allocations,

@@ -15,7 +15,6 @@ use crate::config::InterruptDelivery;
 use crate::context::Context;
 use crate::error::BugCheck;
 use crate::fence::{Fence, RelayPort, signaled};
-use crate::memory::context_allocation;
 use crate::page_fault::HwQueueFault;
 use crate::recovery::detect::report_finding;
 use crate::recovery::{TimeoutCause, device_loss};
@@ -202,7 +201,7 @@ impl Callbacks for KernelCallbacks {
         args: CreateContextAllocation,
     ) -> Result<ContextAllocation, Status> {
         let adapter = self.adapter().ok_or(Status::DEVICE_REMOVED)?;
-        context_allocation::create(&adapter, args)
+        adapter.memory.create_context_allocation(args)
     }
 
     fn destroy_context_allocation(
@@ -211,7 +210,7 @@ impl Callbacks for KernelCallbacks {
         allocation: OsHandle,
     ) -> Result<(), Status> {
         let adapter = self.adapter().ok_or(Status::DEVICE_REMOVED)?;
-        context_allocation::destroy(&adapter, allocation)
+        adapter.memory.destroy_context_allocation(allocation)
     }
 
     fn invalidate_hw_context(

@@ -29,6 +29,7 @@ mod lock_order;
 mod memory;
 mod object;
 mod page_fault;
+mod paging_work;
 mod power;
 mod recovery;
 mod registry;

@@ -58,7 +58,6 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "fence pages",
     "fence pages of other affinities",
     "fence rewinds",
-    "fence storage in local memory",
     "holders of a fence",
     "interrupt worker",
     "last relay of a cross-adapter fence",
@@ -83,6 +82,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "references of an allocation",
     "reported interrupts",
     "segments of fence storage",
+    "signal right of a mapping",
     "suspension of a context",
     "the rings of a doorbell",
     "timeouts",
@@ -91,7 +91,6 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "victims",
     "waiters of a fence",
     "what a process stands on",
-    "who may signal through a mapping",
 ];
 
 #[cfg(test)]

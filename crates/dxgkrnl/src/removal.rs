@@ -120,10 +120,9 @@ impl Adapter {
         self.memory.stop();
         let kept = self.sched.take_kept();
         drop(kept);
-        let (idle_contexts, system_process) =
-            (self.idle_contexts.lock().take(), self.system_process.lock().take());
+        let idle_contexts = self.idle_contexts.lock().take();
         drop(idle_contexts);
-        drop(system_process);
+        self.memory.end_system_space();
     }
 
     /// Waits for the calls that hold the last objects of a table, for TdrDdiDelay at most.

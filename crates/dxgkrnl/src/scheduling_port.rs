@@ -48,7 +48,7 @@ impl SchedulingPort for Adapter {
     }
 
     fn context_off_engine(&self) {
-        self.memory.look_again();
+        self.memory.wake_pager();
     }
 
     fn serve_reports(self: Arc<Self>) {

@@ -87,7 +87,7 @@ pub struct AdapterConfig {
     pub fence_storage_budget_bytes: u64,
     /// How long a paging operation waits for engines that use what it sends out, in nanoseconds,
     /// before it makes do without.
-    pub paging_patience_ns: u64,
+    pub paging_timeout_ns: u64,
     /// Verification of drivers that patch addresses: a part of a split buffer that leaves a binding
     /// behind is refused.
     pub verify_split_buffers: bool,
@@ -131,7 +131,7 @@ impl AdapterConfig {
             user_mode_submission: FeatureSetting::ON,
             native_fence_os_caps: NativeFenceOsCaps::all(),
             fence_storage_budget_bytes: u64::MAX,
-            paging_patience_ns: 2_000_000,
+            paging_timeout_ns: 2_000_000,
             verify_split_buffers: true,
             interrupts,
             log_entries: 84,

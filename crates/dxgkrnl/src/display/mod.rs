@@ -26,7 +26,7 @@ use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::error::BugCheck;
 use crate::fence::{FenceTarget, signal};
-use crate::memory::AllocationObject;
+use crate::memory::{AllocationObject, Pinned};
 use crate::scheduling::SignalAction;
 use std::sync::{Arc, OnceLock};
 use tidegate_calls::{SignalFlags, Status, Surface};
@@ -57,7 +57,7 @@ pub(crate) struct FlipDesc {
 /// A flip, and the surface that it keeps in its place.
 struct Flip {
     device: OsHandle,
-    allocation: Arc<AllocationObject>,
+    allocation: Pinned,
     surface: Surface,
     sync_interval: u32,
     shown: Option<FenceTarget>,
@@ -67,13 +67,7 @@ struct Flip {
 
 impl Flip {
     fn address(&self) -> u64 {
-        self.allocation.address().0
-    }
-}
-
-impl Drop for Flip {
-    fn drop(&mut self) {
-        self.allocation.device.adapter.memory.unpin(&self.allocation);
+        self.allocation.at().0
     }
 }
 
@@ -200,7 +194,7 @@ pub(crate) fn begin(device: &Arc<Device>, desc: FlipDesc) -> Result<Box<QueuedFl
     let adapter = &device.adapter;
     let display = adapter.display.as_ref().ok_or(Status::NOT_SUPPORTED)?;
     let fits = desc.surface.bytes().is_some_and(|bytes| bytes <= desc.allocation.bytes);
-    let of_device = desc.allocation.device.os_handle == device.os_handle;
+    let of_device = desc.allocation.device.os_handle() == device.os_handle;
     if desc.vid_pn_source_id != VID_PN_SOURCE
         || desc.sync_interval > MAX_SYNC_INTERVAL
         || !fits
@@ -210,11 +204,10 @@ pub(crate) fn begin(device: &Arc<Device>, desc: FlipDesc) -> Result<Box<QueuedFl
         return Err(Status::INVALID_PARAMETER);
     }
     // spec: PRE-082
-    adapter.memory.pin(&desc.allocation)?;
-    // From here on it is unpinned with the flip.
+    let allocation = adapter.memory.pin(&desc.allocation)?;
     let flip = Arc::new(Flip {
         device: device.os_handle,
-        allocation: desc.allocation,
+        allocation,
         surface: desc.surface,
         sync_interval: desc.sync_interval,
         shown: desc.shown,
@@ -423,7 +416,7 @@ fn flip_to(adapter: &Adapter, flip: &Flip, first: bool) -> Result<(), Status> {
 fn address_of(flip: &Flip) -> SetVidPnSourceAddress {
     SetVidPnSourceAddress {
         vid_pn_source_id: VID_PN_SOURCE,
-        primary_address: flip.allocation.address(),
+        primary_address: flip.allocation.at(),
         surface: flip.surface,
         // spec: PRE-018
         flags: SetVidPnSourceAddressFlags::FLIP_ON_NEXT_VSYNC,

@@ -8,7 +8,6 @@
 use super::entry::{self, OpenGroups};
 use super::feature::Features;
 use crate::error::StartError;
-use crate::memory::check_fence_window;
 use std::sync::Arc;
 use tidegate_ddi::feature::QueryFeatureInterface;
 use tidegate_ddi::memory::{PageTableShape, Segment};
@@ -17,6 +16,7 @@ use tidegate_ddi::{
     AdapterCaps, DdiVersion, Driver, EntryGroup, FeatureId, NativeFenceCaps, Passive, Status,
     UserModeSubmissionCaps, VidSchCaps,
 };
+use tidegate_vidmm::fence_window;
 
 /// All that a driver declared, checked.
 pub(crate) struct Declaration {
@@ -265,5 +265,8 @@ fn check_native_fence(caps: &NativeFenceCaps, shape: &PageTableShape) -> Result<
     if minimum > maximum || maximum >= end {
         return Err(StartError::FenceAddresses { minimum, maximum, end });
     }
-    check_fence_window(caps, *shape)
+    match fence_window(caps, *shape) {
+        Some(window) if window.is_empty() => Err(StartError::FenceWindow(window.start, window.end)),
+        _ => Ok(()),
+    }
 }

@@ -6,13 +6,15 @@
 //! kernel can relay it (`relay`). `link` says when the GPUs signal each other instead.
 //!
 //! A member ends with its last hold on its adapter; waits left in rings there find the adapter's
-//! retired storage. The cell is condemned with the last member.
+//! ended fence. The cell is condemned with the last member.
 
 use super::link;
 use super::object::{CrossAdapterFence, Fence, Fences};
-use super::storage::{FenceStorage, StorageKind, ValuePage};
+use super::storage::{FenceStorage, StorageKind};
+use crate::memory::FenceValuePage;
 use std::sync::Arc;
 use tidegate_calls::{Status, SyncObjectFlags};
+use tidegate_ddi::memory::FenceStorageValueType;
 
 impl CrossAdapterFence {
     /// What a fence that is created on this adapter will share.
@@ -24,7 +26,11 @@ impl CrossAdapterFence {
         let (platform, memory) = (&fences.port.platform, &fences.port.system_memory);
         Arc::new(CrossAdapterFence {
             // Another adapter may keep histories where this one does not.
-            current: Arc::new(ValuePage::of_current_values(memory, true)),
+            current: Arc::new(FenceValuePage::fixed(
+                memory,
+                FenceStorageValueType::CurrentValue,
+                true,
+            )),
             memory: memory.clone(),
             name: name.to_owned(),
             flags,
@@ -39,8 +45,7 @@ impl CrossAdapterFence {
     /// The cells of a member: the one CurrentValue, and a MonitoredValue of its own.
     // spec: NF-031, NF-145, NF-146, NF-165
     pub(super) fn storage_on(&self, fences: &Fences) -> Result<FenceStorage, Status> {
-        let adapter = fences.adapter().ok_or(Status::DEVICE_REMOVED)?;
-        FenceStorage::around(&adapter, StorageKind::Default, &self.current)
+        FenceStorage::around(&fences.memory, StorageKind::Default, &self.current)
     }
 
     /// Adds a member that was created.

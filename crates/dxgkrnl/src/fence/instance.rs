@@ -7,6 +7,7 @@
 
 use super::monitor;
 use super::object::{CrossAdapterFence, Fence, FenceTarget, Fences, NativeParts, Opener};
+use super::residency;
 use super::signal;
 use super::storage::{FencePool, FenceStorage, Mapping, StorageKind};
 use super::value::FenceValue;
@@ -111,18 +112,17 @@ impl Instance {
         // spec: NF-142
         let cross_adapter =
             cross_adapter.then(|| CrossAdapterFence::new(fences, args.name, args.flags));
-        let adapter = fences.adapter().ok_or(Status::DEVICE_REMOVED)?;
-        let kind = StorageKind::choose(&adapter, args.native, args.flags)?;
+        let kind = StorageKind::choose(&fences.memory, args.native, args.flags)?;
         let storage = match &cross_adapter {
             Some(shared) => shared.storage_on(fences)?,
             None if args.flags.contains(SyncObjectFlags::SHARED) => {
-                FenceStorage::of_its_own(&adapter, kind)?
+                FenceStorage::of_its_own(&fences.memory, kind)?
             }
             None => owner.pool.on(args.affinity).allocate(kind)?,
         };
         let first =
             cross_adapter.as_ref().map_or(NO_WAITER, |shared| shared.first_monitored_value());
-        storage.begin(&adapter, args.name, (args.initial_value, first));
+        storage.begin(&fences.memory, args.name, (args.initial_value, first));
         // 3. The mappings come with the instance.
         // 4. The driver's global fence.
         let hold = create_fence(fences, args, storage, cross_adapter)?;
@@ -203,11 +203,10 @@ pub(super) fn create_fence(
     cross_adapter: Option<Arc<CrossAdapterFence>>,
 ) -> Result<FenceHold, Status> {
     let port = &fences.port;
-    let adapter = fences.adapter().ok_or(Status::DEVICE_REMOVED)?;
     let os_handle = port.new_handle();
     let mut private_data_back = [0; 64];
     // A fence in local memory may not move between Create and the first notice of its place.
-    let still = storage.hold_still(&adapter);
+    let still = storage.hold_still(&fences.memory);
     let native = match args.native {
         None => None,
         Some(fence_type) => {
@@ -253,7 +252,7 @@ pub(super) fn create_fence(
     }
     let hold = FenceHold(fence.clone());
     if fence.storage.is_movable() {
-        let notified = adapter.notify_fence_residency(&[fence]);
+        let notified = residency::notify_residency(port, &[fence]);
         // A failure ends the fence with its only hold.
         drop(still);
         notified?;
@@ -366,8 +365,7 @@ fn end(fence: &Arc<Fence>) {
     // Close came with the last instance; now Destroy. The slot is freed when the last reference
     // drops the fence, after it. Until Destroy has returned an interrupt may name the fence, so it
     // stays in the table at least until then.
-    let adapter = fence.fences.adapter();
-    let still = adapter.as_ref().and_then(|adapter| fence.storage.hold_still(adapter));
+    let still = fence.storage.hold_still(&fence.fences.memory);
     // spec: NF-089
     if let Some(native) = &fence.native {
         fence.port().driver().destroy_native_fence(&Passive::enter(), native.driver_global);

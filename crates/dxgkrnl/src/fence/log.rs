@@ -11,14 +11,13 @@
 //! by the kernel's own capacity, a handle is looked up in the queue's own process, and CurrentValue
 //! decides.
 
-use super::log_place::{Place, capacity_while_traced};
+use super::log_place::{LogBuffer, capacity_while_traced};
 use super::log_timeline::{self, GpuClock, ReadEntries};
 use super::object::Fence;
-use crate::adapter::Adapter;
 use crate::driver::DriverPort;
-use crate::memory::AddressSpace;
+use crate::memory::{AddressSpace, Memory};
 use crate::stats::Count;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 use tidegate_calls::{LogDetail, ReadOnly, Status};
 use tidegate_d3dukmdt::log::{LOG_ENTRY_BYTES, LogEntry, LogIndex, LogType};
 use tidegate_ddi::{Dispatch, DriverHandle};
@@ -89,7 +88,7 @@ pub(super) struct Position {
 /// One log.
 pub(super) struct FenceLog {
     pub(super) log_type: LogType,
-    pub(super) place: Mutex<Option<Arc<Place>>>,
+    pub(super) place: Mutex<Option<Arc<LogBuffer>>>,
     pub(super) position: Mutex<Position>,
 }
 
@@ -122,18 +121,17 @@ pub(crate) struct LogReader {
     mode: Mutex<LogMode>,
     faults: Mutex<Vec<LogTimeFault>>,
     clock: GpuClock,
-    /// For the time being: a log's place takes the whole adapter.
-    adapter: OnceLock<Weak<Adapter>>,
+    memory: Arc<Memory>,
 }
 
 impl FenceLog {
-    pub(super) fn place(&self) -> Option<Arc<Place>> {
+    pub(super) fn place(&self) -> Option<Arc<LogBuffer>> {
         self.place.lock().clone()
     }
 
     /// Copies an entry out.
     // spec: NF-208
-    fn entry(place: &Place, index: u64) -> LogEntry {
+    fn entry(place: &LogBuffer, index: u64) -> LogEntry {
         let mut bytes = [0; LOG_ENTRY_BYTES];
         // The index is below the capacity, for which the buffer was allocated.
         let _ = place.entries.read_once(index * LOG_ENTRY_BYTES as u64, &mut bytes);
@@ -151,26 +149,22 @@ impl FenceLogs {
 struct Unread<'a> {
     queue: usize,
     log: &'a FenceLog,
-    place: Arc<Place>,
+    place: Arc<LogBuffer>,
     from: u64,
     to: u64,
 }
 
 impl LogReader {
-    pub(crate) fn new(port: &Arc<DriverPort>) -> LogReader {
-        let platform = &port.platform;
+    pub(crate) fn new(memory: &Arc<Memory>) -> LogReader {
+        let platform = &memory.driver.platform;
         LogReader {
             reading: platform.mutex("reading of fence logs", ()),
             mode: platform.mutex("mode of fence logs", LogMode::default()),
             faults: platform.mutex("faults in fence logs", Vec::new()),
             clock: GpuClock::default(),
-            adapter: OnceLock::new(),
-            port: port.clone(),
+            port: memory.driver.clone(),
+            memory: memory.clone(),
         }
-    }
-
-    pub(crate) fn attach(&self, adapter: &Arc<Adapter>) {
-        let _first = self.adapter.set(Arc::downgrade(adapter));
     }
 
     pub(crate) fn mode(&self) -> LogMode {
@@ -199,9 +193,8 @@ impl LogReader {
         space: &Arc<AddressSpace>,
         log_type: LogType,
         capacity: u32,
-    ) -> Result<Arc<Place>, Status> {
-        let adapter = self.adapter.get().and_then(Weak::upgrade).ok_or(Status::DEVICE_REMOVED)?;
-        Place::new(&adapter, space, log_type, capacity).map(Arc::new)
+    ) -> Result<Arc<LogBuffer>, Status> {
+        LogBuffer::new(&self.memory, space, log_type, capacity).map(Arc::new)
     }
 
     /// The logs of a queue in this address space, not yet named to the driver; `None` where the
@@ -238,20 +231,22 @@ impl LogReader {
         }
     }
 
-    pub(super) fn set_buffer(&self, queue: DriverHandle, log_type: LogType, place: Option<&Place>) {
+    pub(super) fn set_buffer(
+        &self,
+        queue: DriverHandle,
+        log_type: LogType,
+        place: Option<&LogBuffer>,
+    ) {
         let args = match place {
             Some(place) => place.set_args(queue, log_type, self.notify_every(place)),
-            None => {
-                let Some(adapter) = self.adapter.get().and_then(Weak::upgrade) else { return };
-                Place::taken_away(&adapter, queue, log_type)
-            }
+            None => LogBuffer::none(&self.port, queue, log_type),
         };
         self.port.driver().set_native_fence_log_buffer(&Dispatch::enter(), args);
     }
 
     /// While a timeline is recorded a log is read at each half of it, so that nothing is lost while
     /// the reader keeps up.
-    fn notify_every(&self, place: &Place) -> u32 {
+    fn notify_every(&self, place: &LogBuffer) -> u32 {
         if self.port.platform.tracing() { (place.capacity / 2).max(1) } else { 0 }
     }
 
@@ -263,8 +258,8 @@ impl LogReader {
     /// successor in the new log.
     pub(crate) fn detail(&self, logs: &FenceLogs) -> LogDetail {
         let (waits, signals) = (logs.waits.place(), logs.signals.place());
-        let entries = |place: &Option<Arc<Place>>| place.as_ref().map_or(0, |p| p.capacity);
-        let address = |place: &Option<Arc<Place>>| place.as_ref().map_or(0, |p| p.gpu_va);
+        let entries = |place: &Option<Arc<LogBuffer>>| place.as_ref().map_or(0, |p| p.capacity);
+        let address = |place: &Option<Arc<LogBuffer>>| place.as_ref().map_or(0, |p| p.gpu_va);
         LogDetail {
             wait_entries: entries(&waits),
             signal_entries: entries(&signals),

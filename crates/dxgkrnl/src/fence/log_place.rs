@@ -1,18 +1,15 @@
-//! Purpose: the place of a fence log: its memory, its mappings and its size.
+//! The buffer of a fence log: its memory, its mappings and its size.
 //!
-//! Mappings (decisions/0054): the kernel's CPU reaches header and entries as memory. Both are
-//! mapped to read and write in the process's GPU address space and in that of the system process,
-//! which the CMP uses. They are not mapped for the CPU in user mode.
+//! The published buffer is a header of 40 bytes with the entries right behind it. Here the header
+//! is the end of a page of words, and the entries begin the next page. Both are mapped to read and
+//! write in the process's GPU address space and in that of the system process, which the CMP uses.
+//! They are not mapped for the CPU in user mode (decisions/0054).
 //!
 //! Invariant: every word of a log may change at any moment, header included, since commands of the
 //! process store there. The kernel uses its own copy of type and capacity.
-//!
-//! The published buffer is a header of 40 bytes with the entries right behind it. Here the header
-//! is the end of a page of words and the entries begin the next page. The addresses in both address
-//! spaces are the published ones.
 
-use crate::adapter::Adapter;
-use crate::memory::{Access, AddressSpace};
+use crate::driver::DriverPort;
+use crate::memory::{Access, AddressSpace, Memory};
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_d3dukmdt::log::{LOG_ENTRY_BYTES, LOG_HEADER_BYTES};
@@ -34,7 +31,7 @@ pub(crate) fn capacity_while_traced(standard: u32) -> u32 {
 }
 
 /// A log's memory and mappings; they end with it.
-pub(crate) struct Place {
+pub(crate) struct LogBuffer {
     pub(crate) capacity: u32,
     /// The index word.
     pub(crate) header: Untrusted<Word>,
@@ -44,7 +41,7 @@ pub(crate) struct Place {
     _in_process: Mapped,
     in_system_process: Mapped,
     /// Dropped after the mappings, so that memory leaves the bus once it is mapped nowhere.
-    memory: Memory,
+    on_bus: OnBus,
 }
 
 /// Header page and entries in an address space.
@@ -61,7 +58,7 @@ impl Mapped {
         entries: (PhysicalAddress, u64),
     ) -> Result<Mapped, Status> {
         let parts = [header_page, entries].map(|(at, bytes)| (at, bytes, Access::ReadWrite));
-        let at = space.map_parts(&parts)?;
+        let at = space.map_regions(&parts)?;
         Ok(Mapped { space: space.clone(), at, bytes: header_page.1 + entries.1 })
     }
 
@@ -78,49 +75,49 @@ impl Drop for Mapped {
 }
 
 /// Memory on the bus: the page with the header, and the entries.
-struct Memory {
-    adapter: Arc<Adapter>,
+struct OnBus {
+    driver: Arc<DriverPort>,
     header_page_at: PhysicalAddress,
     entries_at: PhysicalAddress,
 }
 
-impl Drop for Memory {
+impl Drop for OnBus {
     fn drop(&mut self) {
-        self.adapter.system_memory.remove(self.header_page_at);
-        self.adapter.system_memory.remove(self.entries_at);
+        self.driver.system_memory.remove(self.header_page_at);
+        self.driver.system_memory.remove(self.entries_at);
     }
 }
 
-impl Place {
+impl LogBuffer {
     // spec: NF-174
     pub(crate) fn new(
-        adapter: &Arc<Adapter>,
+        memory: &Memory,
         space: &Arc<AddressSpace>,
         log_type: LogType,
         capacity: u32,
-    ) -> Result<Place, Status> {
-        let page_bytes = adapter.shape.page_bytes;
-        let memory = &adapter.system_memory;
-        let (header_page_at, page) = memory.protocol((page_bytes / 8) as usize);
+    ) -> Result<LogBuffer, Status> {
+        let driver = &memory.driver;
+        let (page_bytes, system_memory) = (driver.shape.page_bytes, &driver.system_memory);
+        let (header_page_at, page) = system_memory.protocol((page_bytes / 8) as usize);
         let bytes = u64::from(capacity) * ENTRY_BYTES;
-        let (entries_at, entries) = memory.bulk(bytes as usize);
+        let (entries_at, entries) = system_memory.bulk(bytes as usize);
         let first_word = ((page_bytes - HEADER_BYTES) / 8) as usize;
         // spec: NF-183
         page.store(first_word + 1, log_type as u64);
         page.store(first_word + 2, u64::from(capacity));
-        let on_bus = Memory { adapter: adapter.clone(), header_page_at, entries_at };
+        let on_bus = OnBus { driver: driver.clone(), header_page_at, entries_at };
         let mapped_in =
             |space| Mapped::new(space, (header_page_at, page_bytes), (entries_at, bytes));
         let in_process = mapped_in(space)?;
-        let in_system_process = mapped_in(&adapter.system_space()?)?;
-        Ok(Place {
+        let in_system_process = mapped_in(&memory.system_space()?)?;
+        Ok(LogBuffer {
             capacity,
             header: Untrusted::new(page.word(first_word)),
             entries: Untrusted::new(entries),
             gpu_va: in_process.header_va(page_bytes),
             _in_process: in_process,
             in_system_process,
-            memory: on_bus,
+            on_bus,
         })
     }
 
@@ -130,8 +127,8 @@ impl Place {
         log_type: LogType,
         notify_every: u32,
     ) -> SetNativeFenceLogBuffer {
-        let Memory { adapter, header_page_at, entries_at } = &self.memory;
-        let page_bytes = adapter.shape.page_bytes;
+        let OnBus { driver, header_page_at, entries_at } = &self.on_bus;
+        let page_bytes = driver.shape.page_bytes;
         let header_address = PhysicalAddress(header_page_at.0 + page_bytes - HEADER_BYTES);
         SetNativeFenceLogBuffer {
             hw_queue,
@@ -147,9 +144,9 @@ impl Place {
         }
     }
 
-    /// What the driver is told of a log that is no more.
-    pub(crate) fn taken_away(
-        adapter: &Adapter,
+    /// What the driver gets when a log has ended.
+    pub(crate) fn none(
+        driver: &DriverPort,
         hw_queue: DriverHandle,
         log_type: LogType,
     ) -> SetNativeFenceLogBuffer {
@@ -160,9 +157,9 @@ impl Place {
             notify_every: 0,
             gpu_va: 0,
             system_process_gpu_va: 0,
-            header: adapter.platform.page(1).word(0),
+            header: driver.platform.page(1).word(0),
             header_address: PhysicalAddress(0),
-            entries: adapter.platform.bulk(0),
+            entries: driver.platform.bulk(0),
             entries_address: PhysicalAddress(0),
         }
     }

@@ -4,11 +4,11 @@
 //! table holds weakly, since processes hold the fences.
 
 use super::event_set::EventSet;
-use super::storage::{FenceStorage, Mapping, MonitoredCell, ValuePage};
+use super::storage::{FenceStorage, Mapping, MonitoredCell};
 use super::value::FenceValue;
 use super::waiter_set::WaiterSet;
-use crate::adapter::Adapter;
 use crate::driver::DriverPort;
+use crate::memory::{FenceValuePage, Memory};
 use crate::registry::Registry;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
@@ -85,7 +85,7 @@ pub(super) struct Opener {
 
 /// What the members of a cross-adapter fence share; see `cross_adapter`.
 pub(crate) struct CrossAdapterFence {
-    pub(super) current: Arc<ValuePage>,
+    pub(super) current: Arc<FenceValuePage>,
     pub(super) memory: PhysicalMemory,
     pub(super) name: String,
     pub(super) flags: SyncObjectFlags,
@@ -102,42 +102,35 @@ pub(crate) struct CrossAdapterFence {
 /// The fences of one adapter.
 pub(crate) struct Fences {
     pub(crate) port: Arc<DriverPort>,
+    pub(super) memory: Arc<Memory>,
     table: Mutex<Registry<Fence>>,
     /// Ordinals of the adapters whose common doorbell the driver has.
     pub(super) peers: Mutex<BTreeSet<u32>>,
     relay_port: OnceLock<Weak<dyn RelayPort>>,
     hardware_waits: OnceLock<Weak<dyn HardwareWaits>>,
-    /// For the time being: fence storage takes the whole adapter.
-    adapter: OnceLock<Weak<Adapter>>,
 }
 
 impl Fences {
-    pub(crate) fn new(port: &Arc<DriverPort>) -> Arc<Fences> {
-        let platform = &port.platform;
+    pub(crate) fn new(memory: &Arc<Memory>) -> Arc<Fences> {
+        let platform = &memory.driver.platform;
         Arc::new(Fences {
             table: platform.mutex("fence table", Registry::default()),
             peers: platform.mutex("peers of an adapter", BTreeSet::new()),
             relay_port: OnceLock::new(),
             hardware_waits: OnceLock::new(),
-            adapter: OnceLock::new(),
-            port: port.clone(),
+            port: memory.driver.clone(),
+            memory: memory.clone(),
         })
     }
 
     /// Connects the rooms above. Once.
     pub(crate) fn attach(
         &self,
-        adapter: &Arc<Adapter>,
         relay_port: Weak<dyn RelayPort>,
         hardware_waits: Weak<dyn HardwareWaits>,
     ) {
-        let _first = self.adapter.set(Arc::downgrade(adapter));
         let _first = self.relay_port.set(relay_port);
         let _first = self.hardware_waits.set(hardware_waits);
-    }
-
-    pub(super) fn adapter(&self) -> Option<Arc<Adapter>> {
-        self.adapter.get().and_then(Weak::upgrade)
     }
 
     pub(super) fn relay_port(&self) -> Option<Arc<dyn RelayPort>> {
@@ -228,7 +221,7 @@ impl Fence {
     pub(super) fn keep_mapping(&self, mapping: &Arc<Mapping>) {
         let mut mappings = self.mappings.lock();
         // Those of ended processes lead nowhere.
-        mappings.retain(|known| known.is_there());
+        mappings.retain(|known| known.exists());
         if !mappings.iter().any(|known| Arc::ptr_eq(known, mapping)) {
             mappings.push(mapping.clone());
         }

@@ -130,8 +130,7 @@ fn create_member(
         affinity: Affinity::ALL,
     };
     let storage = shared.storage_on(fences)?;
-    let adapter = fences.adapter().ok_or(Status::DEVICE_REMOVED)?;
-    storage.begin_monitored(&adapter, &shared.name, shared.first_monitored_value());
+    storage.begin_monitored(&fences.memory, &shared.name, shared.first_monitored_value());
     instance::create_fence(fences, &args, storage, Some(shared.clone()))
 }
 

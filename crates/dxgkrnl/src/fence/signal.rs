@@ -12,13 +12,13 @@ use super::monitor::{self, Satisfied};
 use super::object::{Fence, FenceTarget, NativeParts};
 use super::relay;
 use super::value::FenceValue;
-use crate::adapter::Adapter;
 use crate::driver::DriverPort;
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_calls::{SignalFlags, Status};
 use tidegate_ddi::Dispatch;
 use tidegate_ddi::fence::{UpdateCurrentMode, UpdateCurrentValue};
+use tidegate_platform::MutexGuard;
 
 /// Checks that a call has no other flags than `taken`. A reserved bit is never taken.
 // spec: MF-063
@@ -100,8 +100,7 @@ pub(super) fn let_all_pass(fence: &Fence) {
     if let Some(native) = &fence.native
         && has_hardware_waits
     {
-        let adapter = out_of_reach(fence);
-        let _still = adapter.as_ref().and_then(|adapter| fence.storage.hold_still(adapter));
+        let _still = hold_out_of_reach(fence);
         let _ordered = fence.update.lock_device();
         // The hardware condemns a value that no CPU reaches.
         let mode = match &fence.current {
@@ -113,8 +112,7 @@ pub(super) fn let_all_pass(fence: &Fence) {
 }
 
 fn store_and_collect(fence: &Fence, value: u64, mode: UpdateCurrentMode) -> Satisfied {
-    let adapter = out_of_reach(fence);
-    let _still = adapter.as_ref().and_then(|adapter| fence.storage.hold_still(adapter));
+    let _still = hold_out_of_reach(fence);
     let _ordered = fence.update.lock_device();
     store(fence, value, mode);
     monitor::collect_satisfied(fence, if fence.port().caps.fence_history { 0 } else { value })
@@ -191,8 +189,8 @@ fn condemn(fence: &Fence, native: &NativeParts) {
 
 /// The driver changes a fence that no CPU reaches where it is stored, so its storage may not move
 /// meanwhile.
-fn out_of_reach(fence: &Fence) -> Option<Arc<Adapter>> {
-    fence.current.is_none().then(|| fence.fences.adapter()).flatten()
+fn hold_out_of_reach(fence: &Fence) -> Option<MutexGuard<'_, ()>> {
+    fence.current.is_none().then(|| fence.storage.hold_still(&fence.fences.memory)).flatten()
 }
 
 fn update(fence: &Fence, native: &NativeParts, value: u64, mode: UpdateCurrentMode) {

@@ -1,37 +1,23 @@
-//! Context allocations: what drivers have for the state of their contexts and devices, in the
+//! Context allocations: memory that drivers keep the states of contexts and devices in, in the
 //! system process's GPU address space.
 //!
-//! The order that matters:
-//! 1. a context that is being made is entered here before DxgkDdiCreateContext, so that the driver
-//!    may create allocations inside that call;
-//! 2. when the context is there, each of them is held back from use until the paging context has
-//!    executed what the driver wrote for its first content (InitContextResource): VidSch submits no
-//!    packet of the context before;
-//! 3. from then on it is a member of local memory like any allocation: it leaves and comes with its
-//!    content, and its address stays;
-//! 4. when the driver destroys it, or its context ends, it is freed, but not before the last packet
-//!    of the context is off its engine.
+//! 1. A context is known here before DxgkDdiCreateContext, in which its driver may create them.
+//! 2. Once the context exists it is held until the paging context has run what the driver wrote for
+//!    their initial content (InitContextResource).
+//! 3. From then on they move as allocations do. Their address stays.
+//! 4. They end by the driver's call or with their context, once no packet of it is on an engine.
 //!
-//! Allocations of the memory manager's own context stay in system memory, since no other context
-//! could move them. Those of hardware contexts do so too, because the hardware may run such a
-//! context at any time.
-//!
-//! Those of a device stay in system memory too: any of its contexts may use them at any time. They
-//! have their content before the driver gets their address. They end with their device, but not
-//! before the last packet of its contexts is off its engine.
-//!
-//! `interrupt` (the callbacks), `context` and `device` call in. What stands in an allocation is the
-//! driver's business.
+//! Those of the paging context, of hardware contexts and of devices stay in system memory, since
+//! they may be used at any time. One of a device has its content before the driver has its address.
 
-use super::AllocationObject;
-use crate::adapter::Adapter;
-use crate::context::ContextDesc;
-use crate::device::Device;
-use std::collections::BTreeMap;
+use super::allocation::AllocationObject;
+use super::local_memory::Memory;
+use super::ports::OwningDevice;
+use super::save_areas::{Areas, OfContext};
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::{ContextAllocation, ContextAllocationOwner, CreateContextAllocation, OsHandle};
-use tidegate_platform::{Mutex, Platform, WaitEnd};
+use tidegate_platform::WaitEnd;
 
 /// Largest context allocation, in bytes.
 const MAX_BYTES: u64 = 1 << 24;
@@ -39,237 +25,180 @@ const MAX_BYTES: u64 = 1 << 24;
 /// Most allocations of one context, and of one device.
 const MAX_PER_OWNER: usize = 64;
 
-/// The allocations of one context.
-struct OfContext {
-    device: Arc<Device>,
-    /// They are never moved.
-    stay: bool,
-    /// The memory manager's own context, which gives them their content itself.
-    paging: bool,
-    /// Its making is over: what comes now is given its content at once.
-    made: bool,
-    areas: Areas,
-}
-
-/// The allocations of one owner, by their handles.
-type Areas = BTreeMap<OsHandle, Arc<AllocationObject>>;
-
-/// All of an adapter, by context and by device.
-pub(crate) struct ContextAllocations {
-    contexts: Mutex<BTreeMap<OsHandle, OfContext>>,
-    devices: Mutex<BTreeMap<OsHandle, Areas>>,
-}
-
-impl ContextAllocations {
-    pub(crate) fn new(platform: &Platform) -> ContextAllocations {
-        ContextAllocations {
-            contexts: platform.mutex("context allocations", BTreeMap::new()),
-            devices: platform.mutex("context allocations of devices", BTreeMap::new()),
-        }
+impl Memory {
+    /// A context is about to be created; `stays`: its save areas never move.
+    pub(crate) fn begin_context(
+        &self,
+        device: Arc<dyn OwningDevice>,
+        context: OsHandle,
+        (stays, paging): (bool, bool),
+    ) {
+        let areas = Areas::new();
+        let of_context = OfContext { device, stays: stays || paging, paging, made: false, areas };
+        self.save_areas.contexts.lock().insert(context, of_context);
     }
 
-    /// Those of a context, with their handles.
-    pub(crate) fn of(&self, context: OsHandle) -> Vec<(OsHandle, Arc<AllocationObject>)> {
-        let contexts = self.contexts.lock();
-        let areas = contexts.get(&context).into_iter().flat_map(|of| &of.areas);
-        areas.map(|(handle, area)| (*handle, area.clone())).collect()
-    }
-
-    /// How many there are, and how many of them are in local memory.
-    pub(crate) fn census(&self) -> (usize, usize) {
-        let mut areas: Vec<Arc<AllocationObject>> = {
-            let contexts = self.contexts.lock();
-            contexts.values().flat_map(|of| of.areas.values().cloned()).collect()
+    /// The context exists: its allocations get their initial content.
+    pub(crate) fn initialise_context(self: &Arc<Memory>, context: OsHandle) {
+        let areas = {
+            let mut contexts = self.save_areas.contexts.lock();
+            let Some(of_context) = contexts.get_mut(&context) else { return };
+            of_context.made = true;
+            if of_context.paging {
+                return;
+            }
+            of_context.areas.clone()
         };
-        areas.extend(self.devices.lock().values().flat_map(|areas| areas.values().cloned()));
-        (areas.len(), areas.iter().filter(|area| area.is_local()).count())
+        areas.iter().for_each(|(handle, area)| self.initialise(context, *handle, area));
     }
-}
 
-/// A context is about to be made.
-pub(crate) fn begin(device: &Arc<Device>, context: OsHandle, desc: &ContextDesc) {
-    let of_context = OfContext {
-        device: device.clone(),
-        stay: desc.paging || desc.hardware_scheduled,
-        paging: desc.paging,
-        made: false,
-        areas: BTreeMap::new(),
-    };
-    device.adapter.context_allocations.contexts.lock().insert(context, of_context);
-}
-
-/// The context is made: what its driver has asked for is given its first content.
-pub(crate) fn initialise(adapter: &Arc<Adapter>, context: OsHandle) {
-    let areas = {
-        let mut contexts = adapter.context_allocations.contexts.lock();
-        let Some(of_context) = contexts.get_mut(&context) else { return };
-        of_context.made = true;
-        if of_context.paging {
-            return;
+    fn initialise(
+        self: &Arc<Memory>,
+        context: OsHandle,
+        allocation: OsHandle,
+        area: &Arc<AllocationObject>,
+    ) {
+        if let Ok(work) = self.work() {
+            work.hold_uninitialised(context);
         }
-        of_context.areas.clone()
-    };
-    areas.iter().for_each(|(handle, area)| give_content(adapter, context, *handle, area));
-}
-
-fn give_content(
-    adapter: &Arc<Adapter>,
-    context: OsHandle,
-    allocation: OsHandle,
-    area: &Arc<AllocationObject>,
-) {
-    adapter.sched.area_lacks_content(context);
-    adapter.memory.give_content(adapter, allocation, context, area, None);
-}
-
-/// DxgkCbCreateContextAllocation.
-///
-/// # Errors
-/// INVALID_PARAMETER for a size that is not whole pages, or too large; INVALID_HANDLE for an
-/// unknown owner; INSUFFICIENT_RESOURCES when it has too many; CANCELLED when the machine stopped.
-// spec: PRE-013
-pub(crate) fn create(
-    adapter: &Arc<Adapter>,
-    args: CreateContextAllocation,
-) -> Result<ContextAllocation, Status> {
-    let whole_pages = args.bytes.is_multiple_of(adapter.shape.page_bytes);
-    if !whole_pages || args.bytes == 0 || args.bytes > MAX_BYTES {
-        return Err(Status::INVALID_PARAMETER);
+        self.queue_content(allocation, context, area, None);
     }
-    match args.owner {
-        ContextAllocationOwner::Context(context) => create_of_context(adapter, context, args.bytes),
-        ContextAllocationOwner::Device(device) => create_of_device(adapter, device, args.bytes),
-    }
-}
 
-fn create_of_context(
-    adapter: &Arc<Adapter>,
-    context: OsHandle,
-    bytes: u64,
-) -> Result<ContextAllocation, Status> {
-    let (device, stays) = {
-        let contexts = adapter.context_allocations.contexts.lock();
-        let of_context = contexts.get(&context).ok_or(Status::INVALID_HANDLE)?;
-        if of_context.areas.len() >= MAX_PER_OWNER {
+    /// DxgkCbCreateContextAllocation.
+    ///
+    /// # Errors
+    /// INVALID_PARAMETER for a size that is not whole pages, or too large. INVALID_HANDLE for an
+    /// unknown owner. INSUFFICIENT_RESOURCES when it has too many. CANCELLED when the machine
+    /// stopped.
+    // spec: PRE-013
+    pub(crate) fn create_context_allocation(
+        self: &Arc<Memory>,
+        args: CreateContextAllocation,
+    ) -> Result<ContextAllocation, Status> {
+        let whole_pages = args.bytes.is_multiple_of(self.driver.shape.page_bytes);
+        if !whole_pages || args.bytes == 0 || args.bytes > MAX_BYTES {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        match args.owner {
+            ContextAllocationOwner::Context(context) => self.create_of_context(context, args.bytes),
+            ContextAllocationOwner::Device(device) => self.create_of_device(device, args.bytes),
+        }
+    }
+
+    fn create_of_context(
+        self: &Arc<Memory>,
+        context: OsHandle,
+        bytes: u64,
+    ) -> Result<ContextAllocation, Status> {
+        let (device, stays) = {
+            let contexts = self.save_areas.contexts.lock();
+            let of_context = contexts.get(&context).ok_or(Status::INVALID_HANDLE)?;
+            if of_context.areas.len() >= MAX_PER_OWNER {
+                return Err(Status::INSUFFICIENT_RESOURCES);
+            }
+            (of_context.device.clone(), of_context.stays)
+        };
+        let area = self.create_save_area(&device, bytes, context, stays)?;
+        let (os_handle, system_gpu_va) = (self.driver.new_handle(), area.gpu_va);
+        let at_once = {
+            let mut contexts = self.save_areas.contexts.lock();
+            // The context may have ended meanwhile.
+            let of_context = contexts.get_mut(&context).ok_or(Status::INVALID_HANDLE)?;
+            of_context.areas.insert(os_handle, area.clone());
+            of_context.made && !of_context.paging
+        };
+        if at_once {
+            self.initialise(context, os_handle, &area);
+        }
+        Ok(ContextAllocation { os_handle, system_gpu_va })
+    }
+
+    /// Blocks until the allocation has its initial content. The memory manager's own device has no
+    /// allocations: the pager would wait for itself.
+    fn create_of_device(
+        self: &Arc<Memory>,
+        owner: OsHandle,
+        bytes: u64,
+    ) -> Result<ContextAllocation, Status> {
+        let work = self.work()?;
+        let device = work.live_device(owner).ok_or(Status::INVALID_HANDLE)?;
+        let count = self.save_areas.devices.lock().get(&owner).map_or(0, Areas::len);
+        if count >= MAX_PER_OWNER {
             return Err(Status::INSUFFICIENT_RESOURCES);
         }
-        (of_context.device.clone(), of_context.stay)
-    };
-    let area = AllocationObject::save_area(&device, bytes, context, stays)?;
-    let (os_handle, system_gpu_va) = (adapter.new_handle(), area.gpu_va);
-    let at_once = {
-        let mut contexts = adapter.context_allocations.contexts.lock();
-        match contexts.get_mut(&context) {
-            Some(of_context) => {
-                of_context.areas.insert(os_handle, area.clone());
-                of_context.made && !of_context.paging
-            }
-            // It ended meanwhile.
-            None => return Err(Status::INVALID_HANDLE),
+        let _awake = self.driver.awake();
+        let area = self.create_save_area(&device, bytes, owner, true)?;
+        let (os_handle, system_gpu_va) = (self.driver.new_handle(), area.gpu_va);
+        let mut devices = self.save_areas.devices.lock();
+        devices.entry(owner).or_default().insert(os_handle, area.clone());
+        drop(devices);
+        // A device that ended meanwhile either found this allocation, or is not live.
+        if work.live_device(owner).is_none() {
+            self.end_device(owner);
+            return Err(Status::INVALID_HANDLE);
         }
-    };
-    if at_once {
-        give_content(adapter, context, os_handle, &area);
-    }
-    Ok(ContextAllocation { os_handle, system_gpu_va })
-}
-
-/// Blocks until the allocation has its first content. The memory manager's own device has none: it
-/// would wait for itself.
-fn create_of_device(
-    adapter: &Arc<Adapter>,
-    owner: OsHandle,
-    bytes: u64,
-) -> Result<ContextAllocation, Status> {
-    let live = || adapter.devices.lock().get(owner);
-    let device = live().filter(|device| !device.is_of_kernel()).ok_or(Status::INVALID_HANDLE)?;
-    let of_device = |adapter: &Adapter| {
-        adapter.context_allocations.devices.lock().get(&owner).map_or(0, Areas::len)
-    };
-    if of_device(adapter) >= MAX_PER_OWNER {
-        return Err(Status::INSUFFICIENT_RESOURCES);
-    }
-    let _awake = adapter.awake();
-    let area = AllocationObject::save_area(&device, bytes, owner, true)?;
-    let (os_handle, system_gpu_va) = (adapter.new_handle(), area.gpu_va);
-    adapter
-        .context_allocations
-        .devices
-        .lock()
-        .entry(owner)
-        .or_default()
-        .insert(os_handle, area.clone());
-    // A device that ended meanwhile searched its allocations either before this one was entered, or
-    // found it.
-    if live().is_none() {
-        end_of_device(adapter, owner);
-        return Err(Status::INVALID_HANDLE);
-    }
-    let done = adapter.platform.event(true);
-    adapter.memory.give_content(adapter, os_handle, owner, &area, Some(done.clone()));
-    match done.wait_for(None, "the first content of a context allocation") {
-        WaitEnd::Stopped => Err(Status::CANCELLED),
-        _ => Ok(ContextAllocation { os_handle, system_gpu_va }),
-    }
-}
-
-/// DxgkCbDestroyContextAllocation.
-///
-/// # Errors
-/// INVALID_HANDLE when there is none.
-pub(crate) fn destroy(adapter: &Arc<Adapter>, allocation: OsHandle) -> Result<(), Status> {
-    let found = {
-        let mut contexts = adapter.context_allocations.contexts.lock();
-        contexts
-            .iter_mut()
-            .find_map(|(context, of)| Some((*context, of.areas.remove(&allocation)?)))
-    };
-    if let Some((context, area)) = found {
-        let gone = adapter.sched.release_or_keep(context, area);
-        drop(gone);
-        return Ok(());
-    }
-    let found = {
-        let mut devices = adapter.context_allocations.devices.lock();
-        devices.iter_mut().find_map(|(device, areas)| Some((*device, areas.remove(&allocation)?)))
-    };
-    let (device, area) = found.ok_or(Status::INVALID_HANDLE)?;
-    let_go_of_device(adapter, device, vec![area]);
-    Ok(())
-}
-
-/// Ends the allocations of a device that ends and that its driver has not destroyed.
-pub(crate) fn end_of_device(adapter: &Arc<Adapter>, device: OsHandle) {
-    let areas = adapter.context_allocations.devices.lock().remove(&device);
-    let_go_of_device(adapter, device, areas.into_iter().flat_map(Areas::into_values).collect());
-}
-
-/// Frees the areas of a device once no packet of its contexts is on an engine.
-fn let_go_of_device(adapter: &Arc<Adapter>, device: OsHandle, areas: Vec<Arc<AllocationObject>>) {
-    let contexts: Vec<OsHandle> = {
-        let contexts = adapter.context_allocations.contexts.lock();
-        let of_device = contexts.iter().filter(|(_, of)| of.device.os_handle == device);
-        of_device.map(|(context, _)| *context).collect()
-    };
-    for area in areas {
-        for context in &contexts {
-            let gone = adapter.sched.release_or_keep(*context, area.clone());
-            drop(gone);
+        let done = self.driver.platform.event(true);
+        self.queue_content(os_handle, owner, &area, Some(done.clone()));
+        match done.wait_for(None, "the first content of a context allocation") {
+            WaitEnd::Stopped => Err(Status::CANCELLED),
+            _ => Ok(ContextAllocation { os_handle, system_gpu_va }),
         }
     }
-}
 
-/// The context is gone, or was never made: what its driver has not given back goes with it.
-pub(crate) fn end(adapter: &Arc<Adapter>, context: OsHandle) {
-    let of_context = adapter.context_allocations.contexts.lock().remove(&context);
-    let Some(of_context) = of_context else { return };
-    let of_device = {
-        let devices = adapter.context_allocations.devices.lock();
-        devices.get(&of_context.device.os_handle).cloned().unwrap_or_default()
-    };
-    // Its last packet may use those of its device too.
-    for area in of_context.areas.into_values().chain(of_device.into_values()) {
-        let gone = adapter.sched.release_or_keep(context, area);
-        drop(gone);
+    /// DxgkCbDestroyContextAllocation.
+    ///
+    /// # Errors
+    /// INVALID_HANDLE when it does not exist.
+    pub(crate) fn destroy_context_allocation(&self, allocation: OsHandle) -> Result<(), Status> {
+        let found = {
+            let mut contexts = self.save_areas.contexts.lock();
+            contexts
+                .iter_mut()
+                .find_map(|(context, of)| Some((*context, of.areas.remove(&allocation)?)))
+        };
+        if let Some((context, area)) = found {
+            self.drop_when_idle(&[context], [area]);
+            return Ok(());
+        }
+        let found = {
+            let mut devices = self.save_areas.devices.lock();
+            let mut owners = devices.iter_mut();
+            owners.find_map(|(device, areas)| Some((*device, areas.remove(&allocation)?)))
+        };
+        let (device, area) = found.ok_or(Status::INVALID_HANDLE)?;
+        self.drop_when_idle(&self.save_areas.contexts_of(device), [area]);
+        Ok(())
+    }
+
+    /// The device ends, and with it what its driver has not destroyed.
+    pub(crate) fn end_device(&self, device: OsHandle) {
+        let areas = self.save_areas.devices.lock().remove(&device);
+        let areas = areas.into_iter().flat_map(Areas::into_values);
+        self.drop_when_idle(&self.save_areas.contexts_of(device), areas);
+    }
+
+    /// The context has ended, or was never made: what its driver has not destroyed ends with it.
+    pub(crate) fn end_context(&self, context: OsHandle) {
+        let of_context = self.save_areas.contexts.lock().remove(&context);
+        let Some(of_context) = of_context else { return };
+        let of_device = {
+            let devices = self.save_areas.devices.lock();
+            devices.get(&of_context.device.os_handle()).cloned().unwrap_or_default()
+        };
+        // Its last packet may use those of its device too.
+        let areas = of_context.areas.into_values().chain(of_device.into_values());
+        self.drop_when_idle(&[context], areas);
+    }
+
+    /// Drops each area once no packet of the contexts is on an engine.
+    fn drop_when_idle(
+        &self,
+        contexts: &[OsHandle],
+        areas: impl IntoIterator<Item = Arc<AllocationObject>>,
+    ) {
+        let Ok(work) = self.work() else { return };
+        for area in areas {
+            contexts.iter().for_each(|context| work.drop_when_idle(*context, area.clone()));
+        }
     }
 }

@@ -1,24 +1,34 @@
-//! Owns a process's memory on the GPU: its address space (`gpu_va`), its allocations
-//! (`allocation`), and where they stand.
+//! Memory of one adapter: the port to VidMm (`tidegate_vidmm`), which decides, and the protocols
+//! that carry its decisions out.
 //!
-//! Local memory is one segment, and `segment` is its only book-keeper: who is in (`residency`,
-//! pure), what happens in which order (`paging`, pure), what is still in use (`last_use`), and the
-//! engine that carries bytes over (`transfer`). Drivers have save areas for the states of contexts
-//! (`context_allocation`), which are members of it too. Fence storage moves by itself
-//! (`fence::residency`), since values may not be missed, and is counted here.
+//! From the bottom up: `ports` (what the layers above do for memory) · `address_space` (GPU
+//! addresses and page tables) · `use_mark` · `paging_context` (carries bytes) · `allocation` ·
+//! `fence_page` · `save_areas` · `paging_queue` · `local_memory` (decides; [`Memory`]) · `pager`
+//! (carries out) · `power` · `fence_eviction` · `context_allocation`.
+//!
+//! Locks: moves of fence storage → page tables of a process. The paging context's lock is held over
+//! an operation. The state is a guard of policy: no call of another room is made under it.
 
+mod address_space;
 mod allocation;
-pub(crate) mod context_allocation;
-mod gpu_va;
-mod last_use;
-mod paging;
-mod residency;
-mod segment;
-mod transfer;
+mod context_allocation;
+mod fence_eviction;
+mod fence_page;
+mod local_memory;
+mod pager;
+mod paging_context;
+mod paging_queue;
+mod ports;
+mod power;
+mod save_areas;
+mod use_mark;
 
+pub(crate) use address_space::AddressSpace;
 pub(crate) use allocation::AllocationObject;
-pub(crate) use context_allocation::ContextAllocations;
-pub(crate) use gpu_va::{Access, AddressSpace, Affinity, check_fence_window, cpu_va};
-pub(crate) use last_use::UseMark;
-pub use segment::LocalMemoryUse;
-pub(crate) use segment::{LocalMemory, PagingQueue};
+pub(crate) use fence_page::{FenceValuePage, FencesInPages};
+pub use local_memory::LocalMemoryUse;
+pub(crate) use local_memory::{Memory, Pinned};
+pub(crate) use paging_queue::PagingQueue;
+pub(crate) use ports::{EngineWork, OwningDevice, PagingFence, PagingPackets};
+pub(crate) use tidegate_vidmm::{Access, Affinity, cpu_va};
+pub(crate) use use_mark::{InUse, UseMark};

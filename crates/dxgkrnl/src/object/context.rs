@@ -2,7 +2,6 @@
 
 use crate::device::Device;
 use crate::fence::Fence;
-use crate::memory::context_allocation;
 use crate::scheduling::PacketContext;
 use crate::scheduling::hw_priority::{HwPriority, PriorityRequest};
 use crate::scheduling::render::QueuedPart;
@@ -66,9 +65,13 @@ impl Context {
             hardware_scheduled: desc.hardware_scheduled,
             private_data: QueuePrivateData { tag: desc.tag, lane: desc.lane },
         };
-        context_allocation::begin(device, os_handle, desc);
+        adapter.memory.begin_context(
+            device.clone(),
+            os_handle,
+            (desc.hardware_scheduled, desc.paging),
+        );
         let driver = adapter.driver().create_context(&Passive::enter(), args);
-        let driver = driver.inspect_err(|_| context_allocation::end(adapter, os_handle))?;
+        let driver = driver.inspect_err(|_| adapter.memory.end_context(os_handle))?;
         let context = Arc::new(Context {
             device: device.clone(),
             os_handle,
@@ -88,7 +91,7 @@ impl Context {
             adapter.sched.add_context(os_handle, engine, desc.priority, tag_and_lane);
             adapter.contexts.lock().insert(os_handle, &context);
         }
-        context_allocation::initialise(adapter, os_handle);
+        adapter.memory.initialise_context(os_handle);
         Ok(context)
     }
 }
@@ -196,7 +199,7 @@ impl Drop for Context {
             }
         }
         adapter.driver().destroy_context(&Passive::enter(), self.driver);
-        context_allocation::end(adapter, self.os_handle);
+        adapter.memory.end_context(self.os_handle);
         if self.hardware_scheduled {
             // Until the driver has let go of it an acknowledgement may name it.
             adapter.hw_contexts.lock().remove(self.os_handle);

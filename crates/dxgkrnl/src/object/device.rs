@@ -4,7 +4,7 @@
 use crate::adapter::Adapter;
 use crate::fence::Fence;
 use crate::fence::storage::FencePool;
-use crate::memory::{AddressSpace, context_allocation};
+use crate::memory::AddressSpace;
 use crate::object::object_table::MonitoredFences;
 use crate::process::HandleLookup;
 use crate::stats::Count;
@@ -70,7 +70,7 @@ impl Device {
     /// The call that destroys the device begins: no list has it any more.
     pub(crate) fn retire(&self) {
         self.adapter.devices.lock().retire(self.os_handle);
-        context_allocation::end_of_device(&self.adapter, self.os_handle);
+        self.adapter.memory.end_device(self.os_handle);
     }
 
     /// DEVICE_REMOVED when it is lost.

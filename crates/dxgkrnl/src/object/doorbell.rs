@@ -20,7 +20,7 @@ use crate::adapter::Adapter;
 use crate::driver::DdiCall;
 use crate::error::BugCheck;
 use crate::hwqueue::HwQueue;
-use crate::memory::AllocationObject;
+use crate::memory::{AllocationObject, Memory, Pinned};
 use crate::stats::Count;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -144,27 +144,19 @@ pub(crate) struct Doorbell {
 /// Ring and control area, resident and kept so: made so by the process before, and of the queue's
 /// own process by their handles.
 #[derive(Default)]
-struct PinnedRings(Vec<Arc<AllocationObject>>);
+struct PinnedRings(Vec<Pinned>);
 
 impl PinnedRings {
     fn new(
+        memory: &Arc<Memory>,
         ring: &Arc<AllocationObject>,
         control: &Arc<AllocationObject>,
     ) -> Result<PinnedRings, Status> {
         let mut pinned = PinnedRings(Vec::with_capacity(2));
         for allocation in [ring, control] {
-            allocation.device.adapter.memory.pin(allocation)?;
-            pinned.0.push(allocation.clone());
+            pinned.0.push(memory.pin(allocation)?);
         }
         Ok(pinned)
-    }
-}
-
-impl Drop for PinnedRings {
-    fn drop(&mut self) {
-        for allocation in &self.0 {
-            allocation.device.adapter.memory.unpin(allocation);
-        }
     }
 }
 
@@ -197,7 +189,7 @@ impl Doorbell {
         else {
             return Err(Status::INVALID_PARAMETER);
         };
-        let rings = PinnedRings::new(&ring, &control)?;
+        let rings = PinnedRings::new(&adapter.memory, &ring, &control)?;
         let transition = adapter.transition.lock_device();
         // A queue that another call destroys gets no doorbell any more.
         if !adapter.hw_queues.lock().is_live(queue.os_handle) {
@@ -259,7 +251,7 @@ impl Doorbell {
 
     /// Ring and control area; none after its end.
     pub(crate) fn ring_allocations(&self) -> Vec<Arc<AllocationObject>> {
-        self.rings.lock().0.clone()
+        self.rings.lock().0.iter().map(|ring| Arc::clone(ring)).collect()
     }
 
     // spec: UMS-181

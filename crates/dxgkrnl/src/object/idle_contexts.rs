@@ -22,8 +22,8 @@ pub(crate) struct IdleContexts {
 impl IdleContexts {
     /// Makes the contexts and names them to VidSch.
     pub(crate) fn new(adapter: &Arc<Adapter>) -> Result<IdleContexts, Status> {
-        let space = Arc::new(AddressSpace::new(adapter)?);
-        let pool = FencePool::new(adapter, &space);
+        let space = Arc::new(AddressSpace::new(&adapter.port)?);
+        let pool = FencePool::new(&adapter.memory, &space);
         let device = Device::new(adapter, &space, &pool, HandleLookup::none(), false)?;
         let contexts = (0..adapter.caps.engine_count()).map(|number| {
             let engine = adapter.caps.engine(number);

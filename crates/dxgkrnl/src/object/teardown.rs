@@ -314,7 +314,7 @@ impl Object {
             Object::HwQueue(queue) => queue.device.os_handle,
             Object::Context(context) | Object::HwContext(context) => context.device.os_handle,
             Object::Fence(instance) => instance.device.os_handle,
-            Object::Allocation(allocation) => allocation.device.os_handle,
+            Object::Allocation(allocation) => allocation.device.os_handle(),
             Object::PagingQueue(queue) => queue.device.os_handle,
             Object::Device(device) => device.os_handle,
         }

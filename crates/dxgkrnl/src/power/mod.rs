@@ -207,7 +207,7 @@ impl WakeDevice for Adapter {
         let given = self.driver_as_it_is().set_power_state(&level, state, PowerAction::None);
         // 2. Rings that were moved out of the device's memory come back.
         // spec: UMS-060
-        let _moved = self.page_held_in();
+        let _moved = self.memory.page_in_for_power();
         self.screen_on();
         let suspended = {
             let mut state = self.power.state.lock();
@@ -311,12 +311,13 @@ impl Adapter {
             self.screen_off();
         }
         // spec: UMS-058
-        moved_out = if goes { self.page_everything_out() } else { None };
+        moved_out =
+            if goes { self.memory.evict_for_power(self.power.waits_for_paging()) } else { None };
         // 5. The power.
         let (level, d3) = (Passive::enter(), DevicePowerState::D3);
         let gone = moved_out.is_some()
             && self.driver_as_it_is().set_power_state(&level, d3, action).is_ok();
-        _moved_back = (moved_out.is_some() && !gone).then(|| self.page_held_in());
+        _moved_back = (moved_out.is_some() && !gone).then(|| self.memory.page_in_for_power());
         if goes && !gone {
             self.screen_on();
         }

@@ -43,8 +43,10 @@ pub(super) fn carry_out(
     adapter.sched.end_kernel_packets();
     // 3. Everything leaves local memory, where its content is lost. The screen is dark meanwhile.
     adapter.screen_off();
-    let (owners, _moved) = adapter.lose_local_memory();
-    let _pages = adapter.trim_fence_storage(0);
+    let (owners, _moved) = adapter.memory.lose_content();
+    let owners: Vec<Arc<Device>> =
+        owners.into_iter().filter_map(|owner| adapter.devices.lock().get(owner)).collect();
+    let _pages = adapter.memory.trim_fence_storage(0);
     // Devices with work, or with content in local memory, are lost.
     let mut devices = BTreeMap::new();
     let hung: Vec<OsHandle> = guilty.iter().chain(&blame.culprits).map(|d| d.os_handle).collect();
@@ -72,7 +74,7 @@ pub(super) fn carry_out(
     restarted.map_err(failed("DxgkDdiRestartFromTimeout"))?;
     // 5. All nodes resume.
     recovery.resets.fetch_add(1);
-    adapter.local_memory_goes_on();
+    adapter.memory.end_reset();
     display::after_reset(adapter);
     adapter.sched.resume_all_engines();
     Ok(lost)

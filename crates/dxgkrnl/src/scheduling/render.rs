@@ -62,7 +62,7 @@ enum Use {
     /// It is being queued.
     Queueing,
     /// Until this mark is over; `None`: it is over.
-    Until(Option<Arc<UseMark>>),
+    Until(Option<UseMark>),
 }
 
 /// A part of a DMA buffer in a queue.
@@ -174,7 +174,7 @@ fn next_part(
     let bytes = buffer.bytes.len() as u32;
     let part = patch_list::next_part(&buffer.list, bytes, (start, bound), buffer.fits());
     let part = part.map_err(|bad| bad.to_string())?;
-    let held = adapter.memory.hold(adapter, &buffer.objects(&part.needs));
+    let held = adapter.memory.page_in_and_hold(&buffer.objects(&part.needs));
     held.map(|()| part)
         .map_err(|status| format!("what a part of a buffer needs could not be paged in: {status}"))
 }
@@ -198,7 +198,7 @@ fn queue_part(contexts: &[Arc<Context>], buffer: &Arc<DmaBuffer>, part: Part, qu
         let kind = CommandKind::Patched { last };
         adapter.sched.submit_command(context.os_handle, kind, (id, bytes), queued_ns);
     }
-    let mark = adapter.memory.let_go_after(&first.device, &needs);
+    let mark = adapter.memory.release_after_use(first.device.os_handle, &needs);
     *queued.use_.lock() = Use::Until(mark);
 }
 

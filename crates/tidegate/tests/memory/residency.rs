@@ -181,7 +181,7 @@ fn whoever_uses_what_is_not_resident_faults_by_name() {
 fn what_is_in_use_leaves_after_its_last_use() {
     let patient = world_with(|mut config| {
         config.gpu.local_memory_bytes = BYTES;
-        config.kernel.paging_patience_ns = u64::MAX;
+        config.kernel.paging_timeout_ns = u64::MAX;
         config
     });
     patient.run(|w| {
@@ -437,7 +437,7 @@ fn managed(allocations: u64) -> World {
     world_with(|mut config| {
         config.gpu.local_memory_bytes = allocations * BYTES;
         config.kernel.power = PowerManagement::Managed;
-        config.kernel.paging_patience_ns = u64::MAX;
+        config.kernel.paging_timeout_ns = u64::MAX;
         config
     })
 }

@@ -9,8 +9,9 @@ use crate::doorbell::Doorbell;
 use crate::fence::signal::{check_flags, signal};
 use crate::fence::{CreateFence, FenceTarget, Instance, cpu_wait, sharing};
 use crate::hwqueue::{HwQueue, HwQueueDesc};
-use crate::memory::{AllocationObject, PagingQueue};
+use crate::memory::AllocationObject;
 use crate::object::FenceObject;
+use crate::paging_work::PagingQueueObject;
 use crate::recovery::device_loss;
 use crate::scheduling::render::{self, RenderError};
 use crate::scheduling::{CommandKind, Signal, fence_signal};
@@ -113,7 +114,7 @@ impl Kernel for Process {
 
     fn create_allocation(&self, args: CreateAllocation) -> Result<Allocation, Status> {
         let device = self.live_device(args.device)?;
-        let object = AllocationObject::create(&device, &args)?;
+        let object = self.adapter.memory.create_allocation(device.clone(), &device.space, &args)?;
         let handle = self.insert(Object::Allocation(object.clone()))?;
         Ok(Allocation {
             handle,
@@ -139,7 +140,7 @@ impl Kernel for Process {
         args: CreatePagingQueue,
     ) -> Result<tidegate_calls::PagingQueue, Status> {
         let device = self.live_device(args.device)?;
-        let queue = PagingQueue::new(&device, args.priority)?;
+        let queue = PagingQueueObject::new(&device, args.priority)?;
         let fence = self.enter_fence(queue.fence.clone())?;
         let handle = self.insert(Object::PagingQueue(queue))?;
         Ok(tidegate_calls::PagingQueue { handle, fence })
@@ -158,13 +159,13 @@ impl Kernel for Process {
         let queue = self.paging_queue(args.paging_queue)?;
         queue.device.check()?;
         let allocations = self.allocations_of(&queue.device, args.allocations)?;
-        self.adapter.memory.make_resident(&queue, &allocations)
+        self.adapter.memory.make_resident(&queue.queue, &allocations)
     }
 
     fn evict(&self, device: Handle, allocations: &[Handle]) -> Result<(), Status> {
         let device = self.device(device)?;
         let allocations = self.allocations_of(&device, allocations)?;
-        self.adapter.memory.evict(&device, &allocations)
+        self.adapter.memory.evict(device.os_handle, &allocations)
     }
 
     fn query_video_memory_info(&self, group: SegmentGroup) -> Result<VideoMemoryInfo, Status> {
@@ -222,7 +223,7 @@ impl Kernel for Process {
         }
         let listed = args.allocations.iter().map(|(handle, write)| {
             let found = self.allocation(*handle)?;
-            let own = found.device.os_handle == contexts[0].device.os_handle;
+            let own = found.device.os_handle() == contexts[0].device.os_handle;
             if own { Ok((found, *write)) } else { Err(Status::INVALID_PARAMETER) }
         });
         let listed = listed.collect::<Result<Vec<_>, Status>>()?;
@@ -485,7 +486,7 @@ impl Kernel for Process {
         let (ring, control) = (self.allocation(args.ring)?, self.allocation(args.control)?);
         // Ring and control area end with their device, so it must be the device of the queue.
         // spec: UMS-180
-        if [&ring, &control].iter().any(|part| !Arc::ptr_eq(&part.device, &queue.device)) {
+        if [&ring, &control].iter().any(|part| part.device.os_handle() != queue.device.os_handle) {
             return Err(Status::INVALID_PARAMETER);
         }
         let mut private_data = args.private_data;
@@ -589,7 +590,7 @@ impl Process {
         }
         let found = handles.iter().map(|handle| self.allocation(*handle));
         let found = found.collect::<Result<Vec<_>, Status>>()?;
-        match found.iter().all(|a| a.device.os_handle == device.os_handle) {
+        match found.iter().all(|a| a.device.os_handle() == device.os_handle) {
             true => Ok(found),
             false => Err(Status::INVALID_PARAMETER),
         }

@@ -12,10 +12,11 @@ use crate::fence::signal::check_rewinds;
 use crate::fence::storage::FencePool;
 use crate::fence::{CreateFence, Fence, FenceTarget};
 use crate::hwqueue::HwQueue;
-use crate::memory::{AddressSpace, Affinity, AllocationObject, PagingQueue, cpu_va};
+use crate::memory::{AddressSpace, Affinity, AllocationObject, cpu_va};
 use crate::object::FenceObject;
 use crate::object::object_table::{MonitoredFences, Objects};
 use crate::object::teardown::Left;
+use crate::paging_work::PagingQueueObject;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{
     CurrentValueView, FenceInstance, FenceValue, Handle, OpenSyncObject, ReadOnly, SignalFlags,
@@ -33,7 +34,7 @@ pub(crate) enum Object {
     HwQueue(Arc<HwQueue>),
     Fence(Arc<FenceObject>),
     Doorbell(Arc<Doorbell>),
-    PagingQueue(Arc<PagingQueue>),
+    PagingQueue(Arc<PagingQueueObject>),
 }
 
 /// A condition of a CPU wait.
@@ -125,8 +126,8 @@ impl Process {
     ) -> Result<Arc<Process>, Status> {
         // spec: PRE-120
         adapter.check()?;
-        let space = Arc::new(AddressSpace::new(adapter)?);
-        let fence_pool = FencePool::new(adapter, &space);
+        let space = Arc::new(AddressSpace::new(&adapter.port)?);
+        let fence_pool = FencePool::new(&adapter.memory, &space);
         let objects = Arc::new(adapter.platform.mutex("handle table", Objects::new()));
         let ground =
             adapter.platform.mutex("what a process stands on", Some(Ground { fence_pool, space }));
@@ -154,7 +155,7 @@ impl Process {
     lookup!(hw_queue, HwQueue, HwQueue);
     lookup!(fence, Fence, FenceObject);
     lookup!(doorbell, Doorbell, Doorbell);
-    lookup!(paging_queue, PagingQueue, PagingQueue);
+    lookup!(paging_queue, PagingQueue, PagingQueueObject);
 
     fn insert(&self, object: Object) -> Result<Handle, Status> {
         let (inserted, refusal) = {

@@ -1,0 +1,303 @@
+//! A process's GPU address space: its addresses and its page tables, which the driver writes.
+//!
+//! Each physical adapter has page tables of its own. An address means the same memory on each where
+//! it is mapped, which an [`Affinity`] says.
+//!
+//! Invariants
+//! - The lock orders page table updates. A caller wakes the device before it takes the lock,
+//!   because waking remaps what power had evicted from local memory.
+//! - Where the hardware is not coherent with the CPUs' caches, mapped system memory is uncached.
+//!
+//! Entry points: [`AddressSpace::map`], [`AddressSpace::remap_on`], [`AddressSpace::unmap`].
+
+use crate::driver::DriverPort;
+use crate::error::BugCheck;
+use std::sync::Arc;
+use tidegate_ddi::memory::{PageTableEntry, UpdatePageTable};
+use tidegate_ddi::queue::SetRootPageTable;
+use tidegate_ddi::{Passive, Status};
+use tidegate_platform::{Bulk, CacheType, Mutex, PhysicalAddress};
+use tidegate_vidmm::{Access, AddressRanges, Affinity, Cleared, EntryRun, PageTableTree, TableKey};
+
+/// From where, how many bytes, and what engines may do there.
+pub(crate) type Region = (PhysicalAddress, u64, Access);
+
+/// The memory of a page table.
+struct Table {
+    at: PhysicalAddress,
+    memory: Bulk,
+}
+
+struct Tables {
+    ranges: AddressRanges,
+    /// By physical adapter.
+    trees: Vec<PageTableTree<Table>>,
+}
+
+/// One process's address space on one adapter.
+pub(crate) struct AddressSpace {
+    driver: Arc<DriverPort>,
+    pub(crate) number: u32,
+    tables: Mutex<Tables>,
+}
+
+/// Number of the system process's address space.
+const SYSTEM_PROCESS: u32 = 0;
+
+impl AddressSpace {
+    /// The address space of a process.
+    pub(crate) fn new(driver: &Arc<DriverPort>) -> Result<AddressSpace, Status> {
+        let number = driver.new_address_space().ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        AddressSpace::with_number(driver, number)
+    }
+
+    /// The address space of the system (paging) process, which the CMP uses.
+    pub(crate) fn of_system_process(driver: &Arc<DriverPort>) -> Result<AddressSpace, Status> {
+        AddressSpace::with_number(driver, SYSTEM_PROCESS)
+    }
+
+    fn with_number(driver: &Arc<DriverPort>, number: u32) -> Result<AddressSpace, Status> {
+        let mut trees = Vec::new();
+        for physical_adapter in 0..driver.physical_adapters() {
+            let (at, memory) = driver.system_memory.bulk(driver.shape.table_bytes as usize);
+            let set = SetRootPageTable { address_space: number, physical_adapter, root: Some(at) };
+            let accepted = driver.driver().set_root_page_table(&Passive::enter(), set);
+            if let Err(status) = accepted {
+                driver.system_memory.remove(at);
+                release(driver, number, trees);
+                return Err(status);
+            }
+            trees.push(PageTableTree::new(driver.shape, Table { at, memory }));
+        }
+        let ranges =
+            AddressRanges::new(&driver.native_fence_caps, driver.shape, driver.caps.io_mmu);
+        let tables = driver.platform.mutex("page tables", Tables { ranges, trees });
+        Ok(AddressSpace { driver: driver.clone(), number, tables })
+    }
+
+    /// Maps `bytes` from physical address `from` and returns their address.
+    pub(crate) fn map(
+        &self,
+        from: PhysicalAddress,
+        bytes: u64,
+        access: Access,
+    ) -> Result<u64, Status> {
+        self.map_regions(&[(from, bytes, access)])
+    }
+
+    /// Maps regions one behind the other, each in pages of its own.
+    pub(crate) fn map_regions(&self, regions: &[Region]) -> Result<u64, Status> {
+        let _awake = self.driver.awake();
+        let mut tables = self.tables.lock_device();
+        let bytes: Vec<u64> = regions.iter().map(|(_, bytes, _)| *bytes).collect();
+        let va = tables.ranges.reserve(&bytes)?;
+        self.write_regions(&mut tables, Affinity::ALL, va, regions)
+    }
+
+    /// Maps a page of fence values on some physical adapters: between the bounds that the driver
+    /// states, and at its CPU address where engines use those.
+    // spec: NF-076, MF-071
+    pub(crate) fn map_fence_values(
+        &self,
+        affinity: Affinity,
+        from: PhysicalAddress,
+        bytes: u64,
+        access: Access,
+    ) -> Result<u64, Status> {
+        let has_cpu_va = self.driver.system_memory.cache_type(from).is_some();
+        let _awake = self.driver.awake();
+        let mut tables = self.tables.lock_device();
+        let va = match self.driver.caps.io_mmu && has_cpu_va {
+            true => tables.ranges.at_cpu_va(from, bytes)?,
+            false => tables.ranges.reserve_fence_values(bytes)?,
+        };
+        self.write_regions(&mut tables, affinity, va, &[(from, bytes, access)])
+    }
+
+    /// Takes addresses that nothing is mapped at until [`AddressSpace::remap_on`].
+    pub(crate) fn reserve(&self, bytes: u64) -> Result<u64, Status> {
+        self.tables.lock_device().ranges.reserve(&[bytes])
+    }
+
+    /// Takes an address at which nothing will ever be mapped.
+    pub(crate) fn unmapped_va(&self) -> u64 {
+        self.tables.lock_device().ranges.reserve_unmapped()
+    }
+
+    /// Maps another region at `va`. When this returns, no engine reaches the former one.
+    pub(crate) fn remap_on(
+        &self,
+        affinity: Affinity,
+        va: u64,
+        to: PhysicalAddress,
+        bytes: u64,
+        access: Access,
+    ) {
+        let _awake = self.driver.awake();
+        let mut tables = self.tables.lock_device();
+        let written = self.write_region(&mut tables, affinity, va, (to, bytes, access));
+        drop(tables);
+        self.bug_check_refusal(written);
+    }
+
+    /// Removes a mapping. When this returns, no engine reaches it. Its addresses stay taken.
+    pub(crate) fn unmap(&self, va: u64, bytes: u64) {
+        let _awake = self.driver.awake();
+        let mut tables = self.tables.lock_device();
+        let pages = tables.ranges.pages(bytes);
+        let cleared = self.clear(&mut tables, va, pages);
+        drop(tables);
+        self.bug_check_refusal(cleared);
+    }
+
+    /// A driver writes every entry of the shape that it states: a refusal breaks the contract.
+    fn bug_check_refusal(&self, done: Result<(), Status>) {
+        if let Err(status) = done {
+            self.driver.stop_later(BugCheck::DdiFailed { ddi: "UpdatePageTable", status });
+        }
+    }
+
+    /// Maps all regions or none.
+    fn write_regions(
+        &self,
+        tables: &mut Tables,
+        affinity: Affinity,
+        va: u64,
+        regions: &[Region],
+    ) -> Result<u64, Status> {
+        let mut pages = 0;
+        for &(from, bytes, access) in regions {
+            let at = va + pages * self.driver.shape.page_bytes;
+            pages += tables.ranges.pages(bytes);
+            if let Err(status) = self.write_region(tables, affinity, at, (from, bytes, access)) {
+                // A second refusal adds nothing to the status of the first.
+                let _undone = self.clear(tables, va, pages);
+                return Err(status);
+            }
+        }
+        Ok(va)
+    }
+
+    // spec: MF-008, MF-068
+    fn write_region(
+        &self,
+        tables: &mut Tables,
+        affinity: Affinity,
+        va: u64,
+        (from, bytes, access): Region,
+    ) -> Result<(), Status> {
+        let DriverPort { caps, system_memory, shape, .. } = &*self.driver;
+        let cached = system_memory.cache_type(from) == Some(CacheType::WriteBack);
+        if cached && !caps.cache_coherent_memory {
+            system_memory.set_cache_type(from, CacheType::Uncached);
+        }
+        // No CPU caches local memory.
+        let coherent = caps.cache_coherent_memory && system_memory.cache_type(from).is_some();
+        let pages = tables.ranges.pages(bytes);
+        let entry =
+            |page: u64| access.entry(PhysicalAddress(from.0 + page * shape.page_bytes), coherent);
+        for (physical_adapter, tree) in tables.trees.iter_mut().enumerate() {
+            if !affinity.has(physical_adapter) {
+                continue;
+            }
+            for run in PageTableTree::<Table>::entry_runs(*shape, va, pages) {
+                self.write_run(physical_adapter, tree, run, &entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes entries of one table, which is made if it does not exist.
+    fn write_run(
+        &self,
+        physical_adapter: usize,
+        tree: &mut PageTableTree<Table>,
+        run: EntryRun,
+        entry: impl Fn(u64) -> PageTableEntry,
+    ) -> Result<(), Status> {
+        let system_memory = &self.driver.system_memory;
+        while let Some(link) = tree.next_missing(run.va) {
+            let (at, memory) = system_memory.bulk(self.driver.shape.table_bytes as usize);
+            let entries = [PageTableEntry::Table(at)];
+            let linked = self.update(physical_adapter, tree, (link.parent, link.index), &entries);
+            linked.inspect_err(|_| {
+                system_memory.remove(at);
+            })?;
+            tree.link(link, Table { at, memory });
+        }
+        let entries: Vec<_> = (run.first_page..run.first_page + run.count).map(entry).collect();
+        tree.set_valid(run);
+        self.update(physical_adapter, tree, (tree.last_level(run.va), run.start), &entries)
+    }
+
+    /// Makes entries invalid and frees the tables that are empty then. What the driver refuses
+    /// stays as it is.
+    // spec: MF-097
+    fn clear(&self, tables: &mut Tables, va: u64, pages: u64) -> Result<(), Status> {
+        let mut all = Ok(());
+        for (physical_adapter, tree) in tables.trees.iter_mut().enumerate() {
+            for run in PageTableTree::<Table>::entry_runs(self.driver.shape, va, pages) {
+                // Where nothing was mapped there may be no table.
+                let Some(cleared) = tree.clear(run) else { continue };
+                all = all.and(self.clear_run(physical_adapter, tree, cleared));
+            }
+        }
+        all
+    }
+
+    fn clear_run(
+        &self,
+        physical_adapter: usize,
+        tree: &mut PageTableTree<Table>,
+        Cleared { table, start, count, emptied }: Cleared,
+    ) -> Result<(), Status> {
+        // 1. When this returns, no engine walks through the emptied tables.
+        let entries = vec![PageTableEntry::Invalid; count as usize];
+        self.update(physical_adapter, tree, (table, start), &entries)?;
+        // 2. They are unreachable.
+        for table in emptied.into_iter().filter_map(|key| tree.remove(key)) {
+            self.driver.system_memory.remove(table.at);
+        }
+        Ok(())
+    }
+
+    fn update(
+        &self,
+        physical_adapter: usize,
+        tree: &PageTableTree<Table>,
+        (key, start_index): (TableKey, u64),
+        entries: &[PageTableEntry],
+    ) -> Result<(), Status> {
+        let table = &tree.memory(key).ok_or(Status::NO_MEMORY)?.memory;
+        let args = UpdatePageTable {
+            address_space: self.number,
+            physical_adapter: physical_adapter as u32,
+            table,
+            level: key.level,
+            start_index,
+            entries,
+        };
+        self.driver.driver().update_page_table(&Passive::enter(), args)
+    }
+}
+
+impl Drop for AddressSpace {
+    fn drop(&mut self) {
+        let trees = std::mem::take(&mut self.tables.lock_device().trees);
+        release(&self.driver, self.number, trees);
+    }
+}
+
+/// Ends the page tables of all physical adapters.
+fn release(driver: &DriverPort, address_space: u32, trees: Vec<PageTableTree<Table>>) {
+    for (physical_adapter, tree) in (0..).zip(trees) {
+        let clear = SetRootPageTable { address_space, physical_adapter, root: None };
+        let cleared = driver.driver().set_root_page_table(&Passive::enter(), clear);
+        if let Err(status) = cleared {
+            driver.stop_later(BugCheck::DdiFailed { ddi: "DxgkDdiSetRootPageTable", status });
+        }
+        for table in tree.into_memory() {
+            driver.system_memory.remove(table.at);
+        }
+    }
+}

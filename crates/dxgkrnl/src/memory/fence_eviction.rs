@@ -1,0 +1,251 @@
+//! Fence storage in local memory: the driver's segments for it, and its eviction to system memory.
+//!
+//! Invariants
+//! - One lock, [`Memory::hold_fence_pages`], orders moving, mapping, unmapping and notifying of
+//!   pages. It is outside of page tables, of CPU updates and of the interrupt lock. No waiter is
+//!   released under it.
+//! - A page counts from the moment when its place is decided, so no room is promised twice.
+//!
+//! Entry points: [`Memory::allocate_fence_page`], [`Memory::trim_fence_storage`].
+
+use super::fence_page::{FenceValuePage, FencesInPages, Location, Mapping};
+use super::local_memory::Memory;
+use crate::error::BugCheck;
+use std::any::Any;
+use std::sync::{Arc, Weak};
+use tidegate_calls::{NativeFenceType, Status};
+use tidegate_d3dukmdt::fence_cell::{VALUE_BYTES, VALUE_WORDS};
+use tidegate_ddi::Passive;
+use tidegate_ddi::memory::{
+    FenceStorageSurfaceData, FenceStorageValueType, PagingOperation, Segment, StandardAllocation,
+    StandardAllocationType,
+};
+use tidegate_platform::MutexGuard;
+use tidegate_vidmm::{FencePage, FencePageId, choose_segment};
+
+const WORD_BYTES: u64 = 8;
+
+impl Memory {
+    /// Names the layer above that knows fences. Once.
+    pub(crate) fn attach_fences(&self, fences: Weak<dyn FencesInPages>) {
+        let _first = self.fence_pages.fences.set(fences);
+    }
+
+    /// No page of fence values moves until the guard is dropped.
+    pub(crate) fn hold_fence_pages(&self) -> MutexGuard<'_, ()> {
+        self.fence_pages.moves.lock_device()
+    }
+
+    /// The segment in which a value may stand in local memory. The driver is queried once, before
+    /// the first page of a kind.
+    #[doc(alias = "DxgkDdiGetStandardAllocationDriverData")]
+    // spec: NF-109
+    pub(crate) fn fence_segment(
+        &self,
+        value: FenceStorageValueType,
+        fence_type: NativeFenceType,
+    ) -> Result<Option<usize>, Status> {
+        let kind = (value, fence_type as u32);
+        if let Some(known) = self.fence_pages.segments.lock().get(&kind) {
+            return Ok(*known);
+        }
+        let surface = FenceStorageSurfaceData {
+            physical_adapter_index: 0,
+            value,
+            fence_type,
+            private_driver_data: &[],
+        };
+        let args =
+            StandardAllocation { allocation_type: StandardAllocationType::FenceStorage, surface };
+        let driver = &self.driver;
+        let answer = driver.driver().get_standard_allocation_driver_data(&Passive::enter(), args);
+        let segment = match answer {
+            Err(Status::NOT_SUPPORTED) => None,
+            Err(status) => return Err(status),
+            Ok(answer) => {
+                let visible: Vec<bool> = driver.segments.iter().map(|s| s.cpu_visible).collect();
+                let chosen = choose_segment(&answer, &visible, fence_type);
+                Some(chosen.map_err(|what| {
+                    driver.bug_check(BugCheck::FenceStorageSegments(what));
+                    Status::DEVICE_REMOVED
+                })?)
+            }
+        };
+        self.fence_pages.segments.lock().insert(kind, segment);
+        Ok(segment)
+    }
+
+    /// A page in the segment that the driver named. The oldest pages are evicted when the budget is
+    /// used up. A page that is larger than the budget begins in system memory.
+    // spec: NF-033, NF-036, NF-108
+    pub(crate) fn allocate_fence_page(
+        self: &Arc<Memory>,
+        value: FenceStorageValueType,
+        fence_type: NativeFenceType,
+    ) -> Result<Arc<FenceValuePage>, Status> {
+        let segment = self.fence_segment(value, fence_type)?.ok_or(Status::NOT_SUPPORTED)?;
+        let Segment { memory, cpu_visible, .. } = &self.driver.segments[segment];
+        let cpu_visible = *cpu_visible;
+        let words = FenceValuePage::words_of(value);
+        let bytes = words as u64 * WORD_BYTES;
+        let (keep, budget) = {
+            let fences = self.state.lock();
+            (fences.vidmm.fences().keep_for(bytes), fences.vidmm.fences().budget())
+        };
+        let mut seen = Vec::new();
+        let placed = {
+            let _still = self.hold_fence_pages();
+            // 1. Others leave.
+            self.evict_fence_pages(keep.unwrap_or(budget), &mut seen).map(|_| {
+                // 2. The page counts, and allocations make room for it.
+                let page = FencePage { bytes, cpu_visible, local: keep.is_some() };
+                let now_ns = self.driver.platform.stamp_ns();
+                let (id, start) = self.state.lock().vidmm.add_fence_page(page, now_ns);
+                // 3. It stands on the bus.
+                let location = match keep {
+                    // spec: NF-007
+                    Some(_) => Location::new(memory, words, cpu_visible),
+                    None => Location::new(&self.driver.system_memory, words, cpu_visible),
+                };
+                let (platform, member) = (&self.driver.platform, (id, self.clone() as _));
+                let page = Arc::new(FenceValuePage::movable(platform, member, location, value));
+                self.state.lock().fence_pages.insert(id, Arc::downgrade(&page));
+                (page, start)
+            })
+        };
+        let (page, start) = self.end_eviction(placed, seen)?;
+        if let Some(start) = start {
+            self.start_pager(start);
+        }
+        Ok(page)
+    }
+
+    /// Evicts fence storage, the oldest first, until at most `keep_bytes` of it are in local
+    /// memory. Returns how many bytes were evicted.
+    ///
+    /// # Errors
+    /// DEVICE_REMOVED when the driver fails, which is a bug check.
+    pub(crate) fn trim_fence_storage(&self, keep_bytes: u64) -> Result<u64, Status> {
+        let mut seen = Vec::new();
+        let evicted = {
+            let _still = self.hold_fence_pages();
+            self.evict_fence_pages(keep_bytes, &mut seen)
+        };
+        self.end_eviction(evicted, seen)
+    }
+
+    /// What follows an eviction once no page is held: the last reference to a fence may take that
+    /// lock, and a bug check may.
+    fn end_eviction<T>(
+        &self,
+        evicted: Result<T, Status>,
+        seen: Vec<Box<dyn Any>>,
+    ) -> Result<T, Status> {
+        drop(seen);
+        evicted.map_err(|status| {
+            let ddi = "DxgkDdiBuildPagingBuffer";
+            self.driver.bug_check(BugCheck::DdiFailed { ddi, status });
+            Status::DEVICE_REMOVED
+        })
+    }
+
+    /// Bytes of fence storage in local memory.
+    pub(crate) fn local_fence_storage_bytes(&self) -> u64 {
+        self.state.lock().vidmm.fences().local_bytes()
+    }
+
+    /// No page is moved by others meanwhile.
+    fn evict_fence_pages(
+        &self,
+        keep_bytes: u64,
+        seen: &mut Vec<Box<dyn Any>>,
+    ) -> Result<u64, Status> {
+        let mut bytes = 0;
+        while let Some((id, page)) = self.next_fence_page(keep_bytes) {
+            // One that has ended leaves nothing to evict.
+            if let Some(page) = page {
+                self.evict_fence_page(&page, seen)?;
+            }
+            bytes += self.state.lock().vidmm.fence_page_evicted(id);
+        }
+        Ok(bytes)
+    }
+
+    fn next_fence_page(
+        &self,
+        keep_bytes: u64,
+    ) -> Option<(FencePageId, Option<Arc<FenceValuePage>>)> {
+        let state = self.state.lock();
+        let id = state.vidmm.fences().next_to_evict(keep_bytes)?;
+        Some((id, state.fence_pages.get(&id).and_then(Weak::upgrade)))
+    }
+
+    /// Moves a page from local to system memory. No waiter is lost, of the CPU or of a queue:
+    /// 1. engines are held, none is in a turn: only the CPU reads or writes the values;
+    /// 2. the values are carried over. MonitoredValues that the CPU reaches are copied under the
+    ///    interrupt lock, under which they are published, so the next one is published at the new
+    ///    place. Otherwise the hardware carries values, histories and the queues that wait;
+    /// 3. each address of the page leads to the new place, and old translations are forgotten;
+    /// 4. the driver is told;
+    /// 5. engines continue and evaluate each wait anew;
+    /// 6. the old place leaves the bus.
+    fn evict_fence_page(
+        &self,
+        page: &Arc<FenceValuePage>,
+        seen: &mut Vec<Box<dyn Any>>,
+    ) -> Result<(), Status> {
+        // 1.
+        self.page_fences(PagingOperation::HoldEngines)?;
+        let moved = self.move_fence_page(page, seen);
+        // 5.
+        self.page_fences(PagingOperation::ReleaseEngines)?;
+        // 6.
+        if let Some(old) = moved? {
+            old.memory.remove(old.at);
+        }
+        Ok(())
+    }
+
+    /// Steps 2 to 4. Returns the old place.
+    fn move_fence_page(
+        &self,
+        page: &Arc<FenceValuePage>,
+        seen: &mut Vec<Box<dyn Any>>,
+    ) -> Result<Option<Location>, Status> {
+        let from = page.location();
+        let to = Location::new(&self.driver.system_memory, page.words(), from.page.is_some());
+        let at = to.at;
+        // 2.
+        let old = match (&from.page, &to.page) {
+            (Some(old), Some(new)) => {
+                let _not_published = self.driver.interrupt_lock.lock_device();
+                // Values stand at multiples of the stride, and the new page is zero.
+                let stride = u64::from(self.driver.native_fence_caps.monitored_value_stride);
+                for number in (0..VALUE_WORDS).step_by((stride / WORD_BYTES).max(1) as usize) {
+                    new.store(number, old.word(number).load());
+                }
+                page.relocate(to)
+            }
+            _ => {
+                let transfer = PagingOperation::TransferFenceValues { from: from.at, to: at };
+                self.page_fences(transfer).inspect_err(|_| _ = to.memory.remove(at))?;
+                page.relocate(to)
+            }
+        };
+        // 3.
+        for Mapping { space, affinity, va, access } in page.mappings() {
+            space.remap_on(affinity, va, at, VALUE_BYTES, access);
+        }
+        // 4.
+        if let Some(fences) = self.fence_pages.fences.get().and_then(Weak::upgrade) {
+            let (notified, fences) = fences.notify_residency(page);
+            seen.push(fences);
+            notified?;
+        }
+        Ok(old)
+    }
+
+    fn page_fences(&self, operation: PagingOperation<'_>) -> Result<(), Status> {
+        self.driver.driver().build_paging_buffer(&Passive::enter(), operation)
+    }
+}

@@ -1,0 +1,491 @@
+//! Local memory of an adapter: VidMm, the objects that stand in it, and the calls that decide.
+//!
+//! A call locks VidMm, takes its decision and queues an operation, which `pager` carries out. GPU
+//! work is ordered by the paging fence: work that runs before it, or after an eviction, faults. A
+//! call waits only for an allocation that is to be resident from the start and finds no room.
+//!
+//! Invariants
+//! - No guard of the state is held over a call of another room.
+//! - Operations wake the device before they are queued, since waking pages in what power evicted.
+
+use super::address_space::AddressSpace;
+use super::allocation::{AllocationObject, Owner};
+use super::fence_page::{EndedFence, FencePages, FenceValuePage};
+use super::paging_context::PagingContext;
+use super::paging_queue::PagingQueue;
+use super::ports::{EngineWork, LocalMemoryMembers, OwningDevice, PagingFence};
+use super::save_areas::SaveAreas;
+use super::use_mark::UseMark;
+use crate::driver::DriverPort;
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock, Weak};
+use tidegate_calls::{
+    AllocationKind, CreateAllocation, Placement, Residency, SegmentGroup, Status, VideoMemoryInfo,
+};
+use tidegate_ddi::OsHandle;
+use tidegate_platform::{Event, Mutex, PhysicalMemory, Step, WaitEnd};
+use tidegate_trace::LaneId;
+use tidegate_vidmm::{Allocation, AllocationId, FencePageId, Moves, Refusal, Start, VidMm};
+
+/// Largest allocation.
+const MAX_BYTES: u64 = 1 << 36;
+
+/// What completes with a paging operation.
+#[derive(Default)]
+pub(super) struct Completion {
+    /// A paging fence and its value.
+    pub(super) fence: Option<(Arc<dyn PagingFence>, u64)>,
+    pub(super) event: Option<Event>,
+}
+
+/// A save area without content.
+pub(super) struct Uninitialised {
+    pub(super) area: Weak<AllocationObject>,
+    /// Set when it has its content.
+    pub(super) done: Option<Event>,
+}
+
+/// VidMm and the objects behind its numbers.
+pub(super) struct State {
+    pub(super) vidmm: VidMm<UseMark, Completion>,
+    pub(super) allocations: BTreeMap<AllocationId, Weak<AllocationObject>>,
+    pub(super) fence_pages: BTreeMap<FencePageId, Weak<FenceValuePage>>,
+    /// By context allocation.
+    pub(super) uninitialised: BTreeMap<OsHandle, Uninitialised>,
+}
+
+impl State {
+    pub(super) fn allocation(&self, id: AllocationId) -> Option<Arc<AllocationObject>> {
+        self.allocations.get(&id)?.upgrade()
+    }
+}
+
+/// The memory of one adapter.
+pub(crate) struct Memory {
+    pub(crate) driver: Arc<DriverPort>,
+    work: OnceLock<Weak<dyn EngineWork>>,
+    /// The segment that the CPU reaches, if there is one.
+    pub(super) segment: Option<PhysicalMemory>,
+    pub(super) state: Mutex<State>,
+    /// Set when anything has changed that the pager may wait for.
+    pub(super) changed: Event,
+    /// Runs operations; made with the first of them, gone after stop.
+    pub(super) paging_context: Mutex<Option<PagingContext>>,
+    /// The timeline's lane of paging operations, once there was one.
+    pub(super) lane: OnceLock<LaneId>,
+    pub(crate) save_areas: SaveAreas,
+    pub(super) fence_pages: FencePages,
+    /// The system process's address space, once anything is mapped there; gone after stop.
+    system_space: Mutex<Option<Arc<AddressSpace>>>,
+    ended_fence: OnceLock<EndedFence>,
+}
+
+/// Capacity and use of an adapter's local memory, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LocalMemoryUse {
+    /// How much there is.
+    pub capacity_bytes: u64,
+    /// The most that allocations used at one moment.
+    pub most_bytes: u64,
+    /// How much allocations use now.
+    pub used_bytes: u64,
+}
+
+/// An allocation that a kernel object needs where it is.
+pub(crate) struct Pinned {
+    memory: Arc<Memory>,
+    allocation: Arc<AllocationObject>,
+}
+
+impl Deref for Pinned {
+    type Target = Arc<AllocationObject>;
+
+    fn deref(&self) -> &Arc<AllocationObject> {
+        &self.allocation
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Some(id) = self.allocation.id() {
+            self.memory.state.lock().vidmm.unpin(id);
+        }
+    }
+}
+
+impl LocalMemoryMembers for Memory {
+    fn remove_allocation(&self, id: AllocationId) {
+        let known = {
+            let mut state = self.state.lock();
+            state.allocations.remove(&id);
+            state.vidmm.remove(id)
+        };
+        // The pager may wait for its room, or for the allocation itself.
+        if known {
+            self.wake_pager();
+        }
+    }
+
+    fn remove_fence_page(&self, id: FencePageId) {
+        let mut state = self.state.lock();
+        state.fence_pages.remove(&id);
+        state.vidmm.remove_fence_page(id);
+    }
+}
+
+impl Memory {
+    pub(crate) fn new(driver: &Arc<DriverPort>) -> Arc<Memory> {
+        let (platform, config) = (&driver.platform, &driver.config);
+        let segment = driver.segments.iter().find(|s| s.cpu_visible);
+        let capacity = segment.map_or(0, |s| s.bytes);
+        let state = State {
+            vidmm: VidMm::new(
+                capacity,
+                config.fence_storage_budget_bytes,
+                config.paging_timeout_ns,
+            ),
+            allocations: BTreeMap::new(),
+            fence_pages: BTreeMap::new(),
+            uninitialised: BTreeMap::new(),
+        };
+        Arc::new(Memory {
+            driver: driver.clone(),
+            work: OnceLock::new(),
+            segment: segment.map(|s| s.memory.clone()),
+            state: platform.mutex("local memory", state),
+            changed: platform.event(false),
+            paging_context: platform.mutex("the paging context", None),
+            lane: OnceLock::new(),
+            save_areas: SaveAreas::new(platform),
+            fence_pages: FencePages::new(platform),
+            system_space: platform.mutex("system process", None),
+            ended_fence: OnceLock::new(),
+        })
+    }
+
+    /// Names the layer above that knows engines. Once.
+    pub(crate) fn attach(&self, work: Weak<dyn EngineWork>) {
+        let _first = self.work.set(work);
+    }
+
+    /// DEVICE_REMOVED once the adapter is gone.
+    pub(super) fn work(&self) -> Result<Arc<dyn EngineWork>, Status> {
+        self.work.get().and_then(Weak::upgrade).ok_or(Status::DEVICE_REMOVED)
+    }
+
+    /// The pager may wait for what has happened.
+    pub(crate) fn wake_pager(&self) {
+        self.changed.set(Step::ThreadWake);
+    }
+
+    /// The adapter stops: no operation begins any more.
+    pub(crate) fn stop(&self) {
+        let context = self.paging_context.lock().take();
+        let left = self.state.lock().vidmm.take_operations();
+        drop((context, left));
+    }
+
+    /// The same once no context is left.
+    pub(crate) fn end_system_space(&self) {
+        let space = self.system_space.lock().take();
+        drop(space);
+    }
+
+    /// The system process's address space, if the driver has fences mapped there.
+    pub(crate) fn system_space_for_fences(&self) -> Option<Arc<AddressSpace>> {
+        let wanted = self.driver.native_fence_caps.map_to_gpu_system_process;
+        wanted.then(|| self.system_space.lock().clone()).flatten()
+    }
+
+    /// The system process's address space, made when it is first wanted.
+    pub(crate) fn system_space(&self) -> Result<Arc<AddressSpace>, Status> {
+        let mut space = self.system_space.lock_device();
+        if let Some(space) = &*space {
+            return Ok(space.clone());
+        }
+        let new = Arc::new(AddressSpace::of_system_process(&self.driver)?);
+        *space = Some(new.clone());
+        Ok(new)
+    }
+
+    /// What is mapped in place of shareable fences that have ended.
+    pub(crate) fn ended_fence(&self) -> &EndedFence {
+        self.ended_fence.get_or_init(|| EndedFence::new(&self.driver))
+    }
+
+    /// Local memory now.
+    pub(crate) fn usage(&self) -> LocalMemoryUse {
+        let state = self.state.lock();
+        let segment = state.vidmm.segment();
+        LocalMemoryUse {
+            capacity_bytes: segment.capacity(),
+            most_bytes: segment.most_local(),
+            used_bytes: segment.local(),
+        }
+    }
+
+    /// D3DKMTCreateAllocation2. Unless it is made on demand, it is resident with one reference.
+    pub(crate) fn create_allocation(
+        self: &Arc<Memory>,
+        device: Arc<dyn OwningDevice>,
+        space: &Arc<AddressSpace>,
+        args: &CreateAllocation,
+    ) -> Result<Arc<AllocationObject>, Status> {
+        if args.bytes == 0 || args.bytes > MAX_BYTES {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let owner = Owner { device: &device, space, context: None };
+        let size = (args.bytes, args.kind);
+        match (args.placement, args.kind) {
+            (Placement::System, _) => {
+                AllocationObject::fixed(&self.driver, owner, &self.driver.system_memory, size)
+            }
+            (Placement::LocalOf(physical_adapter), _) if physical_adapter > 0 => {
+                let segment = self.segment_of(physical_adapter)?;
+                AllocationObject::fixed(&self.driver, owner, &segment, size)
+            }
+            (_, AllocationKind::Protocol) => Err(Status::NOT_SUPPORTED),
+            (placement, AllocationKind::Bulk) => {
+                let made = self.create_movable(owner, args.bytes)?;
+                if placement != Placement::LocalOnDemand {
+                    self.make_new_resident(&made)?;
+                }
+                Ok(made)
+            }
+        }
+    }
+
+    /// The save area of a context, in the system process's address space. It is in local memory if
+    /// there is room now, else in system memory. With `stays` it never moves.
+    pub(super) fn create_save_area(
+        self: &Arc<Memory>,
+        device: &Arc<dyn OwningDevice>,
+        bytes: u64,
+        context: OsHandle,
+        stays: bool,
+    ) -> Result<Arc<AllocationObject>, Status> {
+        let space = &self.system_space()?;
+        let owner = Owner { device, space, context: Some(context) };
+        if stays || self.segment.is_none() {
+            let size = (bytes, AllocationKind::Bulk);
+            return AllocationObject::fixed(&self.driver, owner, &self.driver.system_memory, size);
+        }
+        let made = self.create_movable(owner, bytes)?;
+        let _awake = self.driver.awake();
+        let fits = made.id().is_some_and(|id| self.state.lock().vidmm.place_save_area(id));
+        if fits {
+            made.begin_local()
+        } else {
+            made.map()
+        }
+        Ok(made)
+    }
+
+    fn create_movable(
+        self: &Arc<Memory>,
+        owner: Owner<'_>,
+        bytes: u64,
+    ) -> Result<Arc<AllocationObject>, Status> {
+        let segment = self.segment.as_ref().ok_or(Status::NOT_SUPPORTED)?;
+        let members: Arc<dyn LocalMemoryMembers> = self.clone();
+        let made = AllocationObject::movable(&self.driver, owner, (segment, members), bytes)?;
+        if let Some(id) = made.id() {
+            let (owner, context) = (made.accounted_to(), made.context());
+            let mut state = self.state.lock();
+            state.vidmm.add(Allocation { id, owner, bytes, context });
+            state.allocations.insert(id, Arc::downgrade(&made));
+        }
+        Ok(made)
+    }
+
+    /// The segment of a physical adapter that the CPU reaches.
+    fn segment_of(&self, physical_adapter: u32) -> Result<PhysicalMemory, Status> {
+        if physical_adapter >= self.driver.physical_adapters() {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let mut segments = self.driver.segments.iter();
+        let segment = segments.find(|s| s.cpu_visible && s.physical_adapter == physical_adapter);
+        Ok(segment.ok_or(Status::NOT_SUPPORTED)?.memory.clone())
+    }
+
+    /// A new allocation is resident from the start: at once where there is room, else after
+    /// evictions.
+    fn make_new_resident(self: &Arc<Memory>, allocation: &AllocationObject) -> Result<(), Status> {
+        let Some(id) = allocation.id() else { return Ok(()) };
+        let _awake = self.driver.awake();
+        let mut state = self.state.lock();
+        match state.vidmm.make_new_resident(id).map_err(|_| Status::NO_MEMORY)? {
+            None => {
+                drop(state);
+                allocation.begin_local();
+                Ok(())
+            }
+            Some(moves) => {
+                let done = self.queue_with_event(&mut state, moves);
+                drop(state);
+                self.wait_for_operation(done)
+            }
+        }
+    }
+
+    /// One more reference for each, and the operation that this needs; see
+    /// [`tidegate_calls::Kernel::make_resident`].
+    pub(crate) fn make_resident(
+        self: &Arc<Memory>,
+        queue: &PagingQueue,
+        allocations: &[Arc<AllocationObject>],
+    ) -> Result<Residency, Status> {
+        let _awake = self.driver.awake();
+        let mut state = self.state.lock();
+        let moves = match state.vidmm.make_resident(&movable(allocations)) {
+            Ok(moves) => moves,
+            Err(Refusal::OverBudget { bytes }) => {
+                return Ok(Residency::OverBudget { bytes_to_trim: bytes });
+            }
+            Err(Refusal::Unknown) => return Err(Status::INVALID_PARAMETER),
+        };
+        reference_fixed(allocations);
+        let Some(moves) = moves else { return Ok(Residency::Resident) };
+        let paging_fence_value = queue.next_value();
+        let fence = Some((queue.fence.clone(), paging_fence_value));
+        let completion = Completion { fence, event: None };
+        let (queue, queued_ns) = ((queue.id, queue.priority), self.driver.platform.stamp_ns());
+        let start = state.vidmm.queue(Some(queue), moves, completion, queued_ns);
+        drop(state);
+        self.start_pager(start);
+        // spec: RES-003
+        Ok(Residency::Pending { paging_fence_value })
+    }
+
+    /// Whether these could be resident together.
+    pub(crate) fn can_hold(&self, allocations: &[Arc<AllocationObject>]) -> bool {
+        let ids = movable(allocations);
+        ids.is_empty() || self.state.lock().vidmm.segment().can_hold(&ids)
+    }
+
+    /// Pages these in and gives each a reference, until [`Memory::release_after_use`]. Blocks while
+    /// others are evicted.
+    pub(crate) fn page_in_and_hold(
+        self: &Arc<Memory>,
+        allocations: &[Arc<AllocationObject>],
+    ) -> Result<(), Status> {
+        let _awake = self.driver.awake();
+        let mut state = self.state.lock();
+        let moves = state.vidmm.make_resident(&movable(allocations));
+        let moves = moves.map_err(|_| Status::NO_MEMORY)?;
+        reference_fixed(allocations);
+        let Some(moves) = moves else { return Ok(()) };
+        let done = self.queue_with_event(&mut state, moves);
+        drop(state);
+        self.wait_for_operation(done)
+    }
+
+    /// Takes the references back. They can be evicted when all that the device has queued is
+    /// complete. Returns the mark of it, if it is not.
+    pub(crate) fn release_after_use(
+        &self,
+        device: OsHandle,
+        allocations: &[Arc<AllocationObject>],
+    ) -> Option<UseMark> {
+        let mark = self.mark_last_use(device);
+        // Each has the reference that it was held by.
+        let _held = self.release(mark.as_ref(), allocations);
+        mark
+    }
+
+    /// Takes one reference of each, or none at all.
+    pub(crate) fn evict(
+        &self,
+        device: OsHandle,
+        allocations: &[Arc<AllocationObject>],
+    ) -> Result<(), Status> {
+        let mark = self.mark_last_use(device);
+        self.release(mark.as_ref(), allocations)
+    }
+
+    /// What the device has queued may use an allocation that loses its last reference.
+    fn mark_last_use(&self, device: OsHandle) -> Option<UseMark> {
+        self.work().ok()?.mark_last_use(device, &self.changed)
+    }
+
+    fn release(
+        &self,
+        mark: Option<&UseMark>,
+        allocations: &[Arc<AllocationObject>],
+    ) -> Result<(), Status> {
+        let taken_from = |a: &Arc<AllocationObject>| {
+            allocations.iter().filter(|other| Arc::ptr_eq(a, other)).count() as u32
+        };
+        let mut state = self.state.lock();
+        for allocation in allocations {
+            let references = match (allocation.fixed_references(), allocation.id()) {
+                (Some(references), _) => *references.lock(),
+                (None, id) => id.map_or(0, |id| state.vidmm.segment().references(id)),
+            };
+            if references < taken_from(allocation) {
+                return Err(Status::INVALID_PARAMETER);
+            }
+        }
+        for allocation in allocations {
+            match (allocation.fixed_references(), allocation.id()) {
+                (Some(references), _) => *references.lock() -= 1,
+                (None, Some(id)) => _ = state.vidmm.release(id, mark),
+                (None, None) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps an allocation where it is for a kernel object. INVALID_PARAMETER when its process has
+    /// not made it resident, or has not waited for the paging fence.
+    pub(crate) fn pin(
+        self: &Arc<Memory>,
+        allocation: &Arc<AllocationObject>,
+    ) -> Result<Pinned, Status> {
+        let _awake = self.driver.awake();
+        let pinned = match (allocation.fixed_references(), allocation.id()) {
+            (Some(references), _) => *references.lock() > 0,
+            (None, Some(id)) => {
+                let mut state = self.state.lock();
+                allocation.is_mapped() && state.vidmm.pin(id)
+            }
+            (None, None) => false,
+        };
+        let pin = || Pinned { memory: self.clone(), allocation: allocation.clone() };
+        pinned.then(pin).ok_or(Status::INVALID_PARAMETER)
+    }
+
+    /// Budget and usage of these devices. System memory has no budget.
+    pub(crate) fn info(&self, group: SegmentGroup, owners: &[OsHandle]) -> VideoMemoryInfo {
+        let (budget, current_usage) = match group {
+            SegmentGroup::NonLocal => (u64::MAX, 0),
+            SegmentGroup::Local => self.state.lock().vidmm.segment().budget_of(owners),
+        };
+        VideoMemoryInfo { budget, current_usage }
+    }
+
+    fn queue_with_event(&self, state: &mut State, moves: Moves) -> (Event, Start) {
+        let done = self.driver.platform.event(true);
+        let completion = Completion { fence: None, event: Some(done.clone()) };
+        (done, state.vidmm.queue(None, moves, completion, self.driver.platform.stamp_ns()))
+    }
+
+    fn wait_for_operation(self: &Arc<Memory>, (done, start): (Event, Start)) -> Result<(), Status> {
+        self.start_pager(start);
+        match done.wait_for(None, "room in local memory") {
+            WaitEnd::Stopped => Err(Status::CANCELLED),
+            _ => self.driver.check(),
+        }
+    }
+}
+
+fn movable(allocations: &[Arc<AllocationObject>]) -> Vec<AllocationId> {
+    allocations.iter().filter_map(|allocation| allocation.id()).collect()
+}
+
+fn reference_fixed(allocations: &[Arc<AllocationObject>]) {
+    for references in allocations.iter().filter_map(|a| a.fixed_references()) {
+        *references.lock() += 1;
+    }
+}

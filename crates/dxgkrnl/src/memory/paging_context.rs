@@ -1,0 +1,235 @@
+//! Carries bytes between local and system memory: by an engine, or by the CPU.
+//!
+//! The paging context is one of the kernel's own, on the first copy engine if there is one. Its
+//! address space has two windows, onto source and destination. An operation, in order:
+//! 1. the windows lead to source and destination;
+//! 2. the driver writes the commands (DxgkDdiBuildPagingBuffer);
+//! 3. they are submitted before the packets of other contexts;
+//! 4. they complete;
+//! 5. the windows lead nowhere.
+//!
+//! Invariant: one operation at a time. The pager's lock of the context sees to it.
+
+use super::address_space::AddressSpace;
+use super::ports::{EngineWork, PagingPackets};
+use crate::driver::DriverPort;
+use crate::error::BugCheck;
+use std::sync::Arc;
+use tidegate_calls::Status;
+use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
+use tidegate_ddi::{OsHandle, Passive};
+use tidegate_platform::{Bulk, PhysicalAddress, WaitEnd};
+use tidegate_vidmm::{Access, Affinity};
+
+/// Bytes of the DMA buffer that the driver writes an operation into.
+const BUFFER_BYTES: u64 = 0x1000;
+
+/// Bytes that the CPU copies at a time.
+const CPU_PART_BYTES: u64 = 1 << 16;
+
+/// What an operation fills the destination with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// The bytes at this place.
+    From(PhysicalAddress),
+    /// Zeros: the source was never written.
+    Zero,
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Done,
+    /// The machine stopped first.
+    Stopped,
+    /// The adapter was reset. What the engine did of it is unknown.
+    CutOff,
+}
+
+/// The bytes' carrier.
+pub(crate) enum Carrier<'a> {
+    /// An engine, ordered with other work by packets.
+    Engine(&'a mut PagingContext),
+    /// The CPU, while no engine uses the bytes.
+    Cpu,
+}
+
+impl Carrier<'_> {
+    /// Fills `to`, which is new and all zero, with the bytes of `from`. `false` when the machine
+    /// stopped first.
+    pub(crate) fn fill(
+        self,
+        contents: Contents,
+        from: &Bulk,
+        (at, to): (PhysicalAddress, &Bulk),
+    ) -> Result<bool, Status> {
+        match (self, contents) {
+            (Carrier::Engine(context), _) => match context.fill(contents, at, to.len())? {
+                Ended::Done => Ok(true),
+                Ended::Stopped => Ok(false),
+                Ended::CutOff => Carrier::Cpu.fill(contents, from, (at, to)),
+            },
+            (Carrier::Cpu, Contents::Zero) => Ok(true),
+            (Carrier::Cpu, Contents::From(_)) => {
+                let mut part = vec![0; from.len().min(CPU_PART_BYTES) as usize];
+                for offset in (0..from.len()).step_by(CPU_PART_BYTES as usize) {
+                    let part = &mut part[..(from.len() - offset).min(CPU_PART_BYTES) as usize];
+                    let copied = from.read(offset, part).and_then(|()| to.write(offset, part));
+                    copied.map_err(|_| Status::INVALID_PARAMETER)?;
+                }
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// The GPU addresses through which an operation sees source and destination.
+#[derive(Clone, Copy, Default)]
+struct Windows {
+    source: u64,
+    destination: u64,
+    bytes: u64,
+}
+
+/// The memory manager's context.
+pub(crate) struct PagingContext {
+    driver: Arc<DriverPort>,
+    work: Arc<dyn EngineWork>,
+    packets: Arc<dyn PagingPackets>,
+    space: Arc<AddressSpace>,
+    buffer: Bulk,
+    buffer_at: PhysicalAddress,
+    buffer_va: u64,
+    windows: Windows,
+}
+
+impl PagingContext {
+    pub(crate) fn new(
+        driver: &Arc<DriverPort>,
+        work: &Arc<dyn EngineWork>,
+    ) -> Result<PagingContext, Status> {
+        let space = Arc::new(AddressSpace::new(driver)?);
+        let packets = work.clone().open_paging_context(&space)?;
+        let (buffer_at, buffer) = driver.system_memory.bulk(BUFFER_BYTES as usize);
+        let buffer_va = space.map(buffer_at, BUFFER_BYTES, Access::Read)?;
+        let (driver, work, windows) = (driver.clone(), work.clone(), Windows::default());
+        Ok(PagingContext { driver, work, packets, space, buffer, buffer_at, buffer_va, windows })
+    }
+
+    /// The context, as the driver knows it.
+    pub(crate) fn os_handle(&self) -> OsHandle {
+        self.packets.os_handle()
+    }
+
+    /// Has the driver write the initial content of a context allocation that stands at `at`.
+    // spec: PRE-015
+    pub(crate) fn initialise(
+        &mut self,
+        allocation: OsHandle,
+        at: PhysicalAddress,
+        bytes: u64,
+    ) -> Result<Ended, Status> {
+        self.run(Contents::Zero, at, bytes, |windows, buffer| {
+            PagingOperation::InitContextResource {
+                allocation,
+                destination_gpu_va: windows.destination,
+                bytes,
+                buffer,
+            }
+        })
+    }
+
+    /// Fills `bytes` at `to`.
+    fn fill(
+        &mut self,
+        contents: Contents,
+        to: PhysicalAddress,
+        bytes: u64,
+    ) -> Result<Ended, Status> {
+        self.run(contents, to, bytes, |windows, buffer| match contents {
+            Contents::From(_) => PagingOperation::VirtualTransfer {
+                source_gpu_va: windows.source,
+                destination_gpu_va: windows.destination,
+                bytes,
+                buffer,
+            },
+            Contents::Zero => PagingOperation::VirtualFill {
+                destination_gpu_va: windows.destination,
+                bytes,
+                value: 0,
+                buffer,
+            },
+        })
+    }
+
+    fn run(
+        &mut self,
+        contents: Contents,
+        to: PhysicalAddress,
+        bytes: u64,
+        operation: impl for<'a> Fn(Windows, &'a PagingBuffer) -> PagingOperation<'a>,
+    ) -> Result<Ended, Status> {
+        let resets = self.work.resets();
+        if !resets.is_multiple_of(2) {
+            return Ok(Ended::CutOff);
+        }
+        // 1.
+        let windows = self.open_windows(contents, to, bytes)?;
+        // 2.
+        let buffer = PagingBuffer::new(self.buffer.clone());
+        let operation = operation(windows, &buffer);
+        self.driver.driver().build_paging_buffer(&Passive::enter(), operation)?;
+        // 3.
+        let done = self.driver.platform.event(true);
+        self.packets.submit((self.buffer_va, buffer.used()), &done);
+        // A reset that has begun since step 1 waits for this operation, and may have searched the
+        // queues before this packet was in one.
+        if self.work.resets() != resets {
+            self.packets.give_up();
+        }
+        // 4.
+        let end = done.wait_for(None, "a paging operation");
+        // 5.
+        self.space.unmap(windows.source, bytes);
+        self.space.unmap(windows.destination, bytes);
+        if self.packets.is_lost() {
+            self.driver.bug_check(BugCheck::PagingAborted);
+            return Err(Status::DEVICE_REMOVED);
+        }
+        Ok(match end {
+            WaitEnd::Stopped => Ended::Stopped,
+            _ if self.work.resets() != resets => Ended::CutOff,
+            _ => Ended::Done,
+        })
+    }
+
+    fn open_windows(
+        &mut self,
+        contents: Contents,
+        to: PhysicalAddress,
+        bytes: u64,
+    ) -> Result<Windows, Status> {
+        // Zeros have no source; the window exists all the same.
+        let from = match contents {
+            Contents::From(at) => at,
+            Contents::Zero => to,
+        };
+        if self.windows.bytes < bytes {
+            let source = self.space.map(from, bytes, Access::Read)?;
+            let destination = self.space.map(to, bytes, Access::ReadWrite)?;
+            self.windows = Windows { source, destination, bytes };
+        } else {
+            let Windows { source, destination, .. } = self.windows;
+            self.space.remap_on(Affinity::ALL, source, from, bytes, Access::Read);
+            self.space.remap_on(Affinity::ALL, destination, to, bytes, Access::ReadWrite);
+        }
+        Ok(self.windows)
+    }
+}
+
+impl Drop for PagingContext {
+    fn drop(&mut self) {
+        self.space.unmap(self.buffer_va, BUFFER_BYTES);
+        self.driver.system_memory.remove(self.buffer_at);
+    }
+}

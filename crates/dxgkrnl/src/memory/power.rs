@@ -1,0 +1,101 @@
+//! Local memory when its adapter loses power or is reset: everything leaves it, and what is held
+//! comes back.
+//!
+//! Invariants: no paging operation is under way, and queued ones wait until the power is back or
+//! the reset is over. The CPU of the agent that changes the power carries the bytes, so it waits for
+//! no engine and no interrupt.
+//!
+//! Entry points: [`Memory::evict_for_power`] and [`Memory::page_in_for_power`] (power),
+//! [`Memory::lose_content`] and [`Memory::end_reset`] (reset).
+
+use super::allocation::AllocationObject;
+use super::local_memory::Memory;
+use super::paging_context::Carrier;
+use std::sync::Arc;
+use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
+use tidegate_ddi::{OsHandle, Passive};
+use tidegate_vidmm::AllocationId;
+
+/// Allocations that were moved for power. Each may be the last reference. They are dropped once
+/// other agents may call the driver again, since the end of an allocation takes locks that those
+/// agents may hold.
+#[derive(Default)]
+#[must_use = "what ends with it must not end in the middle of a change of power"]
+pub(crate) struct Moved(#[expect(dead_code, reason = "kept, not read")] Vec<Arc<AllocationObject>>);
+
+impl Memory {
+    /// Empties local memory for a reset of the adapter. Its content is lost, and a transfer of 0
+    /// bytes informs the driver of each allocation. Operations wait until [`Memory::end_reset`].
+    /// Returns the devices that lost content, and the allocations to be dropped once other agents
+    /// may call the driver again.
+    ///
+    /// Blocks until the operation that is under way is over. That operation must not wait for an
+    /// engine.
+    pub(crate) fn lose_content(&self) -> (Vec<OsHandle>, Moved) {
+        self.state.lock().vidmm.begin_reset();
+        let _no_operation = self.paging_context.lock_device();
+        let ids = self.state.lock().vidmm.lose_content();
+        let lost: Vec<(AllocationId, Arc<AllocationObject>)> =
+            ids.iter().filter_map(|id| Some((*id, self.allocation(*id)?))).collect();
+        let nothing = PagingBuffer::new(self.driver.platform.bulk(8));
+        for (id, allocation) in lost.iter().filter(|(_, a)| a.is_local()) {
+            let start_ns = self.driver.platform.stamp_ns();
+            let transfer = PagingOperation::VirtualTransfer {
+                source_gpu_va: allocation.gpu_va,
+                destination_gpu_va: allocation.gpu_va,
+                bytes: 0,
+                buffer: &nothing,
+            };
+            // A refusal changes nothing: the content is lost in any case.
+            let _refused = self.driver.driver().build_paging_buffer(&Passive::enter(), transfer);
+            allocation.lose_content();
+            self.note_moved((*id, allocation.bytes), false, (start_ns, start_ns));
+        }
+        // Operations on save areas are forgotten, and the holds of their contexts with them. A
+        // context with a saved packet is lost because of its work. A save area without a saved
+        // packet has no content to lose.
+        let contexts: Vec<OsHandle> = lost.iter().filter_map(|(_, a)| a.context()).collect();
+        if let Ok(work) = self.work() {
+            work.release_moved_in_reset(&contexts);
+        }
+        let content = lost.iter().filter(|(_, a)| a.context().is_none());
+        let devices = content.map(|(_, a)| a.device.os_handle()).collect();
+        (devices, Moved(lost.into_iter().map(|(_, allocation)| allocation).collect()))
+    }
+
+    /// The reset is over: paging continues.
+    pub(crate) fn end_reset(&self) {
+        self.state.lock().vidmm.end_reset();
+        self.wake_pager();
+    }
+
+    /// Empties local memory before power goes, held allocations included. Returns `None` and moves
+    /// nothing while the pager runs and `waits_for_pager`. The caller has suspended all contexts and
+    /// keeps other agents out of the driver.
+    pub(crate) fn evict_for_power(&self, waits_for_pager: bool) -> Option<Moved> {
+        let evicted = self.state.lock().vidmm.evict_for_power(waits_for_pager)?;
+        Some(self.carry_by_cpu(&evicted, false))
+    }
+
+    /// Pages in, after a loss of power, what is held and what queued work still uses. The caller
+    /// keeps other agents out of the driver, and all contexts off the run list.
+    pub(crate) fn page_in_for_power(&self) -> Moved {
+        let page_in = self.state.lock().vidmm.page_in_for_power();
+        let Some(page_in) = page_in else { return Moved::default() };
+        let moved = self.carry_by_cpu(&page_in, true);
+        self.state.lock().vidmm.end_power_change();
+        self.wake_pager();
+        moved
+    }
+
+    fn carry_by_cpu(&self, ids: &[AllocationId], to_local: bool) -> Moved {
+        let all: Vec<(AllocationId, Arc<AllocationObject>)> =
+            ids.iter().filter_map(|id| Some((*id, self.allocation(*id)?))).collect();
+        for (id, allocation) in all.iter().filter(|(_, a)| a.is_local() != to_local) {
+            let queued_ns = self.driver.platform.stamp_ns();
+            let carried = self.carry(*id, allocation, to_local, Carrier::Cpu, queued_ns);
+            debug_assert_eq!(carried, Ok(true), "a CPU copies between regions that exist");
+        }
+        Moved(all.into_iter().map(|(_, allocation)| allocation).collect())
+    }
+}

@@ -1,0 +1,196 @@
+//! What memory needs of engines, contexts and fences: the ports of `memory`, on an adapter.
+//!
+//! Entry points: [`EngineWork`] and [`OwningDevice`] (memory calls in), [`PagingQueueObject`]
+//! (D3DKMTCreatePagingQueue).
+
+use crate::adapter::Adapter;
+use crate::context::{Context, ContextDesc};
+use crate::device::Device;
+use crate::fence::storage::FencePool;
+use crate::fence::{CreateFence, EventSet, Fence, WaitOwner, Waiter, monitor, signal};
+use crate::memory::{
+    AddressSpace, Affinity, EngineWork, InUse, OwningDevice, PagingFence, PagingPackets,
+    PagingQueue, UseMark,
+};
+use crate::object::FenceObject;
+use crate::process::HandleLookup;
+use crate::scheduling::{CommandKind, Signal, SignalAction};
+use std::any::Any;
+use std::sync::Arc;
+use tidegate_calls::{
+    NativeFenceType, PagingPriority, Priority, SignalFlags, Status, SyncObjectFlags,
+};
+use tidegate_ddi::{EngineType, OsHandle, VidSchCaps};
+use tidegate_platform::{Event, Mutex};
+use tidegate_vidmm::AllocationId;
+
+impl OwningDevice for Device {
+    fn os_handle(&self) -> OsHandle {
+        self.os_handle
+    }
+}
+
+impl PagingFence for Fence {
+    fn signal(self: Arc<Self>, value: u64) {
+        signal::signal(&[(self, value)], SignalFlags::ALLOW_FENCE_REWIND);
+    }
+}
+
+/// A paging queue of a device.
+pub(crate) struct PagingQueueObject {
+    pub(crate) queue: PagingQueue,
+    pub(crate) device: Arc<Device>,
+    pub(crate) fence: Arc<FenceObject>,
+}
+
+impl PagingQueueObject {
+    /// D3DKMTCreatePagingQueue. Its fence is native where native fences exist: user-mode queues
+    /// wait for no other.
+    // spec: RES-001
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        priority: PagingPriority,
+    ) -> Result<Arc<PagingQueueObject>, Status> {
+        let adapter = &device.adapter;
+        let native = adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
+        let fence = CreateFence {
+            name: "paging",
+            affinity: Affinity::ALL,
+            initial_value: 0,
+            // spec: RES-002
+            flags: SyncObjectFlags::NO_SIGNAL,
+            native: native.then_some(NativeFenceType::Default),
+            private_data: [0; 64],
+        };
+        let fence = Arc::new(FenceObject::create(device, &fence)?);
+        let (id, paging_fence) = (adapter.new_handle(), fence.fence.clone());
+        let queue = PagingQueue::new(&adapter.platform, id, priority, paging_fence);
+        Ok(Arc::new(PagingQueueObject { queue, device: device.clone(), fence }))
+    }
+}
+
+/// Waits on a progress fence for a mark. A fence that ends drops it.
+struct AwaitProgress(Mutex<Option<InUse>>);
+
+impl SignalAction for InUse {
+    fn carry_out(self: Box<Self>) {}
+}
+
+impl Waiter for AwaitProgress {
+    fn wake(&self, _ticket: u64, _events: &mut EventSet) {
+        let over = self.0.lock().take();
+        drop(over);
+    }
+}
+
+/// The memory manager's own context.
+struct PagingContextPackets(Arc<Context>);
+
+impl PagingPackets for PagingContextPackets {
+    fn os_handle(&self) -> OsHandle {
+        self.0.os_handle
+    }
+
+    fn submit(&self, commands: (u64, u32), done: &Event) {
+        let adapter = &self.0.device.adapter;
+        let (queue, queued_ns) = (self.0.scheduled(), adapter.platform.stamp_ns());
+        adapter.sched.submit_command(queue.0, CommandKind::Paging, commands, queued_ns);
+        adapter.sched.signal(&[queue], Signal::event(done.clone()));
+    }
+
+    fn give_up(&self) {
+        // The kernel's context signals no fence.
+        let _signals = self.0.device.adapter.sched.give_up(&[self.0.os_handle]);
+    }
+
+    fn is_lost(&self) -> bool {
+        self.0.device.check().is_err()
+    }
+}
+
+impl EngineWork for Adapter {
+    // spec: RES-006
+    fn mark_last_use(self: Arc<Self>, device: OsHandle, over: &Event) -> Option<UseMark> {
+        let mark = UseMark::new(&self.platform, over);
+        // The mark is not over before every queue has its part.
+        let whole = mark.part();
+        for queue in self.hw_queues_of(|q| q.device.os_handle == device) {
+            let queued = match queue.user_mode_submission {
+                true => {
+                    let doorbells = self.doorbells_of_queue(queue.os_handle);
+                    doorbells.iter().map(|d| d.last_queued.load_once()).max().unwrap_or(0)
+                }
+                false => queue.announced(),
+            };
+            if queued > queue.progress.fence.value() {
+                let part = self.platform.mutex("a last use", Some(mark.part()));
+                // When the value is reached already, dropping the waiter drops its part.
+                let waiter = Arc::new(AwaitProgress(part));
+                let _reached =
+                    monitor::wait(&queue.progress.fence, queued, waiter, 0, WaitOwner::Kernel);
+            }
+        }
+        for context in self.contexts_of(|c| c.device.os_handle == device) {
+            if !self.sched.is_idle(context.os_handle) {
+                let end_use = Signal::action(Box::new(mark.part()));
+                self.sched.signal(&[context.scheduled()], end_use);
+            }
+        }
+        drop(whole);
+        (!mark.is_over()).then_some(mark)
+    }
+
+    fn open_paging_context(
+        self: Arc<Self>,
+        space: &Arc<AddressSpace>,
+    ) -> Result<Arc<dyn PagingPackets>, Status> {
+        let pool = FencePool::new(&self.memory, space);
+        let device = Device::new(&self, space, &pool, HandleLookup::none(), false)?;
+        let is_copy = |engine_type| engine_type == EngineType::Copy;
+        let node = self.caps.nodes.iter().position(|node| is_copy(node.engine_type));
+        let desc = ContextDesc {
+            node_ordinal: node.unwrap_or(0) as u32,
+            engine_affinity: 1,
+            hardware_scheduled: false,
+            priority: Priority::Realtime,
+            tag: 0,
+            lane: 0,
+            paging: true,
+        };
+        Ok(Arc::new(PagingContextPackets(Context::new(&device, &desc)?)))
+    }
+
+    fn resets(&self) -> u64 {
+        self.recovery.resets()
+    }
+
+    fn live_device(&self, device: OsHandle) -> Option<Arc<dyn OwningDevice>> {
+        let device = self.devices.lock().get(device)?;
+        (!device.is_of_kernel()).then(|| device as Arc<dyn OwningDevice>)
+    }
+
+    fn hold_uninitialised(&self, context: OsHandle) {
+        self.sched.area_lacks_content(context);
+    }
+
+    fn release_initialised(&self, context: OsHandle) {
+        self.sched.area_has_content(context);
+    }
+
+    fn hold_for_move(&self, areas: Vec<(AllocationId, OsHandle)>) -> Vec<AllocationId> {
+        self.sched.hold_for_move(areas)
+    }
+
+    fn release_moved(&self, contexts: &[OsHandle]) {
+        self.sched.areas_moved(contexts);
+    }
+
+    fn release_moved_in_reset(&self, contexts: &[OsHandle]) {
+        self.sched.note_areas_moved(contexts);
+    }
+
+    fn drop_when_idle(&self, context: OsHandle, area: Arc<dyn Any + Send + Sync>) {
+        let idle = self.sched.release_or_keep(context, area);
+        drop(idle);
+    }
+}

@@ -1,0 +1,201 @@
+//! GPU virtual addresses of one process: which are given out next.
+//!
+//! Invariants
+//! - Addresses are given out upwards and never twice, so a stale address faults.
+//! - One unmapped page follows each range, so an access beyond its end faults.
+//! - Between the bounds that a driver states for fence values lies nothing but fence values.
+//!
+//! Behind an IOMMU engines use the process's CPU addresses. Fence values then have the address
+//! [`cpu_va`], and other addresses end below [`CPU_WINDOW`].
+
+use std::ops::Range;
+use tidegate_ddi::Status;
+use tidegate_ddi::caps::NativeFenceCaps;
+use tidegate_ddi::memory::PageTableShape;
+use tidegate_platform::PhysicalAddress;
+
+/// First address given out. The pages below stay unmapped, so small numbers are never valid.
+const FIRST_VA: u64 = 0x1_0000;
+
+/// Where a process's CPU maps system memory. Physical addresses are unique, so each page has an
+/// address of its own.
+const CPU_WINDOW: u64 = 0x7000_0000_0000;
+
+/// The CPU address of physical address `at`, in a process that may map it.
+pub fn cpu_va(at: PhysicalAddress) -> u64 {
+    CPU_WINDOW + at.0
+}
+
+/// The pages between the bounds that a driver states for fence values; `None` without bounds.
+pub fn fence_window(caps: &NativeFenceCaps, shape: PageTableShape) -> Option<Range<u64>> {
+    let page = shape.page_bytes;
+    let (lowest, highest) =
+        (caps.minimum_address.unwrap_or(0), caps.maximum_address.unwrap_or(u64::MAX));
+    let start = lowest.max(FIRST_VA).checked_next_multiple_of(page).unwrap_or(u64::MAX);
+    let end = highest.saturating_add(1).min(shape.va_end()) / page * page;
+    let everything = start == FIRST_VA && end == shape.va_end();
+    (!everything).then_some(start..end)
+}
+
+/// The next addresses of one process.
+#[derive(Debug)]
+pub struct AddressRanges {
+    shape: PageTableShape,
+    /// Engines use CPU addresses.
+    io_mmu: bool,
+    fence_window: Option<Range<u64>>,
+    next: u64,
+    next_fence: u64,
+}
+
+impl AddressRanges {
+    /// A process's addresses; `io_mmu`: its engines use CPU addresses.
+    pub fn new(caps: &NativeFenceCaps, shape: PageTableShape, io_mmu: bool) -> AddressRanges {
+        let fence_window = fence_window(caps, shape);
+        let next_fence = fence_window.as_ref().map_or(0, |window| window.start);
+        AddressRanges { shape, io_mmu, fence_window, next: FIRST_VA, next_fence }
+    }
+
+    /// Takes addresses for regions of these sizes, each in pages of its own, one behind the other.
+    ///
+    /// # Errors
+    /// NO_MEMORY when no addresses are left.
+    pub fn reserve(&mut self, regions: &[u64]) -> Result<u64, Status> {
+        let end = self.end();
+        let mut range = self.range_at(self.next, regions, end)?;
+        if let Some(window) = &self.fence_window
+            && range.start < window.end
+            && range.end > window.start
+        {
+            range = self.range_at(window.end, regions, end)?;
+        }
+        self.next = range.end + self.shape.page_bytes;
+        Ok(range.start)
+    }
+
+    /// Takes addresses for a page of fence values, between the driver's bounds.
+    ///
+    /// # Errors
+    /// NO_MEMORY when no addresses are left.
+    pub fn reserve_fence_values(&mut self, bytes: u64) -> Result<u64, Status> {
+        let Some(window) = &self.fence_window else { return self.reserve(&[bytes]) };
+        let range = self.range_at(self.next_fence, &[bytes], window.end)?;
+        self.next_fence = range.end + self.shape.page_bytes;
+        Ok(range.start)
+    }
+
+    /// The CPU address of fence values at `at`, for engines that use CPU addresses.
+    ///
+    /// # Errors
+    /// NO_MEMORY outside the driver's bounds.
+    pub fn at_cpu_va(&self, at: PhysicalAddress, bytes: u64) -> Result<u64, Status> {
+        let range = cpu_va(at)..cpu_va(at).saturating_add(bytes);
+        let bounds = self.fence_window.clone().unwrap_or(0..self.shape.va_end());
+        match bounds.start <= range.start && range.end <= bounds.end {
+            true => Ok(range.start),
+            false => Err(Status::NO_MEMORY),
+        }
+    }
+
+    /// Takes an address at which nothing will ever be mapped.
+    pub fn reserve_unmapped(&mut self) -> u64 {
+        let va = self.next;
+        self.next += self.shape.page_bytes;
+        va
+    }
+
+    /// Pages of a region; an empty one has a page too.
+    pub fn pages(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.shape.page_bytes).max(1)
+    }
+
+    /// First address that is never given out.
+    fn end(&self) -> u64 {
+        let end = self.shape.va_end();
+        if self.io_mmu { end.min(CPU_WINDOW) } else { end }
+    }
+
+    fn range_at(&self, va: u64, regions: &[u64], limit: u64) -> Result<Range<u64>, Status> {
+        let pages: u64 = regions.iter().map(|bytes| self.pages(*bytes)).sum();
+        let end = pages.checked_mul(self.shape.page_bytes).and_then(|bytes| va.checked_add(bytes));
+        let end = end.filter(|end| *end <= limit).ok_or(Status::NO_MEMORY)?;
+        Ok(va..end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = 0x1_0000;
+
+    /// 2 levels of 4 bits over pages of 64 KiB: 256 pages.
+    const SHAPE: PageTableShape =
+        PageTableShape { page_bytes: PAGE, levels: 2, index_bits: 4, table_bytes: 128 };
+
+    fn caps(minimum: Option<u64>, maximum: Option<u64>) -> NativeFenceCaps {
+        NativeFenceCaps {
+            minimum_address: minimum,
+            maximum_address: maximum,
+            ..NativeFenceCaps::default()
+        }
+    }
+
+    fn ranges(minimum: Option<u64>, maximum: Option<u64>) -> AddressRanges {
+        AddressRanges::new(&caps(minimum, maximum), SHAPE, false)
+    }
+
+    #[test]
+    fn ranges_rise_with_an_unmapped_page_behind_each() {
+        let mut ranges = ranges(None, None);
+        assert_eq!(ranges.reserve(&[1]), Ok(PAGE));
+        assert_eq!(ranges.reserve(&[PAGE + 1]), Ok(3 * PAGE));
+        assert_eq!(ranges.reserve(&[0]), Ok(6 * PAGE), "two pages and a free one");
+        assert_eq!(ranges.reserve(&[1, 1, PAGE]), Ok(8 * PAGE));
+        assert_eq!(ranges.reserve_unmapped(), 12 * PAGE);
+        assert_eq!(ranges.reserve_fence_values(8), Ok(13 * PAGE), "no bounds: like any other");
+    }
+
+    #[test]
+    fn the_end_of_the_address_space_is_an_end() {
+        let mut ranges = ranges(None, None);
+        assert_eq!(ranges.reserve(&[256 * PAGE]), Err(Status::NO_MEMORY));
+        assert_eq!(ranges.reserve(&[u64::MAX]), Err(Status::NO_MEMORY));
+        assert_eq!(ranges.reserve(&[255 * PAGE]), Ok(PAGE), "a refusal takes nothing");
+        assert_eq!(ranges.reserve(&[1]), Err(Status::NO_MEMORY));
+    }
+
+    #[test]
+    fn fence_values_alone_lie_between_the_bounds() {
+        let mut ranges = ranges(Some(4 * PAGE), Some(8 * PAGE - 1));
+        assert_eq!(ranges.reserve(&[PAGE]), Ok(PAGE));
+        assert_eq!(ranges.reserve(&[2 * PAGE]), Ok(8 * PAGE), "it would reach into the window");
+        assert_eq!(ranges.reserve_fence_values(PAGE), Ok(4 * PAGE));
+        assert_eq!(ranges.reserve_fence_values(PAGE), Ok(6 * PAGE));
+        assert_eq!(ranges.reserve_fence_values(PAGE), Err(Status::NO_MEMORY));
+        assert_eq!(ranges.reserve(&[PAGE]), Ok(11 * PAGE));
+    }
+
+    #[test]
+    fn bounds_are_rounded_to_whole_pages() {
+        assert_eq!(fence_window(&caps(None, None), SHAPE), None);
+        assert_eq!(fence_window(&caps(Some(0), Some(u64::MAX)), SHAPE), None);
+        let odd = caps(Some(2 * PAGE + 1), Some(5 * PAGE));
+        assert_eq!(fence_window(&odd, SHAPE), Some(3 * PAGE..5 * PAGE));
+        let empty = fence_window(&caps(Some(6 * PAGE), Some(3 * PAGE)), SHAPE);
+        assert!(empty.is_some_and(|window| window.is_empty()));
+    }
+
+    #[test]
+    fn behind_an_io_mmu_fence_values_have_their_cpu_address() {
+        let wide = PageTableShape { levels: 4, index_bits: 9, ..SHAPE };
+        let mut ranges = AddressRanges::new(&caps(None, None), wide, true);
+        let at = PhysicalAddress(0x5000);
+        assert_eq!(ranges.at_cpu_va(at, 0x1000), Ok(cpu_va(at)));
+        assert_eq!(ranges.reserve(&[CPU_WINDOW - 2 * PAGE]), Ok(PAGE));
+        assert_eq!(ranges.reserve(&[1]), Err(Status::NO_MEMORY), "CPU addresses begin here");
+        let bounded = AddressRanges::new(&caps(None, Some(CPU_WINDOW + 0x5fff)), wide, true);
+        assert_eq!(bounded.at_cpu_va(at, 0x1000), Err(Status::NO_MEMORY), "no whole page");
+        assert_eq!(bounded.at_cpu_va(PhysicalAddress(0), 0), Ok(CPU_WINDOW));
+    }
+}

@@ -1,0 +1,726 @@
+//! What one budgeted segment holds, and what is evicted when it is full.
+//!
+//! An allocation is *committed* from the decision that pages it in to the decision that evicts it.
+//! It is *local* while its bytes are in the segment, which follows later.
+//!
+//! Invariants
+//! - Committed bytes never exceed the room. [`Commitment::keep_in`] is the exception: its caller
+//!   gives the excess back with [`Commitment::keep_out`].
+//! - An allocation with references or pins stays committed. MakeResident adds a reference and Evict
+//!   takes one. Kernel objects hold pins.
+//! - Others stay until their room is needed. Unused ones are evicted before those that engines may
+//!   still use, and the least recently used first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_ddi::OsHandle;
+
+/// An allocation that moves between local and system memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AllocationId(pub u64);
+
+/// All GPU work that a device had queued when an allocation lost its last reference.
+pub trait LastUse: Clone {
+    /// Whether all of it is complete.
+    fn is_over(&self) -> bool;
+}
+
+/// An allocation as VidMm sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Allocation {
+    /// Its number.
+    pub id: AllocationId,
+    /// The device whose usage it counts for; 0 is the kernel.
+    pub owner: OsHandle,
+    /// Bytes.
+    pub bytes: u64,
+    /// The context whose state it holds, if it is a save area.
+    pub context: Option<OsHandle>,
+}
+
+/// What must move: evictions first, since they make the room.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// To system memory.
+    pub evict: Vec<AllocationId>,
+    /// To local memory.
+    pub page_in: Vec<AllocationId>,
+}
+
+impl Moves {
+    /// Whether nothing moves.
+    pub fn is_empty(&self) -> bool {
+        self.evict.is_empty() && self.page_in.is_empty()
+    }
+
+    /// Whether it moves this allocation.
+    pub fn names(&self, id: AllocationId) -> bool {
+        self.evict.contains(&id) || self.page_in.contains(&id)
+    }
+}
+
+/// Why allocations cannot be resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// One of them is not known.
+    Unknown,
+    /// So many bytes must lose their references first.
+    OverBudget {
+        /// Bytes to trim.
+        bytes: u64,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Member<U> {
+    allocation: Allocation,
+    references: u32,
+    pins: u32,
+    committed: bool,
+    local: bool,
+    /// When it was last given a reference or lost one, as a count of such events.
+    used: u64,
+    /// What may still use it, as of the moment when it lost its last reference.
+    last_use: Option<U>,
+}
+
+impl<U: LastUse> Member<U> {
+    fn is_held(&self) -> bool {
+        self.references > 0 || self.pins > 0
+    }
+
+    /// A save area counts as used: the next packet of its context may use it.
+    fn is_idle(&self) -> bool {
+        self.allocation.context.is_none() && self.last_use.as_ref().is_none_or(U::is_over)
+    }
+}
+
+/// The allocations of a segment.
+#[derive(Debug)]
+pub struct Commitment<U> {
+    capacity: u64,
+    /// Bytes of fence storage.
+    fence_bytes: u64,
+    committed: u64,
+    local: u64,
+    /// The most that was local at one moment.
+    most_local: u64,
+    clock: u64,
+    members: BTreeMap<AllocationId, Member<U>>,
+}
+
+impl<U: LastUse> Commitment<U> {
+    /// An empty segment.
+    pub fn new(capacity: u64) -> Commitment<U> {
+        let members = BTreeMap::new();
+        Commitment {
+            capacity,
+            fence_bytes: 0,
+            committed: 0,
+            local: 0,
+            most_local: 0,
+            clock: 0,
+            members,
+        }
+    }
+
+    /// Bytes of the segment.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Bytes of committed allocations.
+    pub fn committed(&self) -> u64 {
+        self.committed
+    }
+
+    /// Bytes of local allocations.
+    pub fn local(&self) -> u64 {
+        self.local
+    }
+
+    /// The most bytes that were local at one moment.
+    pub fn most_local(&self) -> u64 {
+        self.most_local
+    }
+
+    /// Bytes that allocations may have in all: what fence storage leaves.
+    pub fn room(&self) -> u64 {
+        self.capacity.saturating_sub(self.fence_bytes)
+    }
+
+    /// Whether more is committed than there is room for.
+    pub fn is_over(&self) -> bool {
+        self.committed > self.room()
+    }
+
+    /// Fence storage has this many bytes of the segment from now on.
+    pub fn set_fence_bytes(&mut self, bytes: u64) {
+        self.fence_bytes = bytes;
+    }
+
+    /// Adds an allocation in system memory, without references.
+    pub fn add(&mut self, allocation: Allocation) {
+        let used = self.tick();
+        let member = Member {
+            allocation,
+            references: 0,
+            pins: 0,
+            committed: false,
+            local: false,
+            used,
+            last_use: None,
+        };
+        self.members.insert(allocation.id, member);
+    }
+
+    /// Removes an allocation that ended. Returns whether it was known.
+    pub fn remove(&mut self, id: AllocationId) -> bool {
+        self.set_committed(id, false);
+        self.set_local(id, false);
+        self.members.remove(&id).is_some()
+    }
+
+    /// References of MakeResident.
+    pub fn references(&self, id: AllocationId) -> u32 {
+        self.members.get(&id).map_or(0, |m| m.references)
+    }
+
+    /// Whether more than one reference, or a pin, holds it.
+    pub fn is_shared(&self, id: AllocationId) -> bool {
+        self.members.get(&id).is_some_and(|m| m.references > 1 || m.pins > 0)
+    }
+
+    /// Whether no engine uses it.
+    pub fn is_idle(&self, id: AllocationId) -> bool {
+        self.members.get(&id).is_none_or(Member::is_idle)
+    }
+
+    /// Whether it is local once all decisions are carried out.
+    pub fn is_committed(&self, id: AllocationId) -> bool {
+        self.members.get(&id).is_some_and(|m| m.committed)
+    }
+
+    /// Whether its bytes are in the segment.
+    pub fn is_local(&self, id: AllocationId) -> bool {
+        self.members.get(&id).is_some_and(|m| m.local)
+    }
+
+    /// Bytes of an allocation; 0 when it is not known.
+    pub fn bytes(&self, id: AllocationId) -> u64 {
+        self.members.get(&id).map_or(0, |m| m.allocation.bytes)
+    }
+
+    /// The context whose save area it is.
+    pub fn context(&self, id: AllocationId) -> Option<OsHandle> {
+        self.members.get(&id)?.allocation.context
+    }
+
+    /// What may still use it, as of the moment when it lost its last reference.
+    pub fn last_use(&self, id: AllocationId) -> Option<&U> {
+        self.members.get(&id)?.last_use.as_ref()
+    }
+
+    /// All local allocations.
+    pub fn all_local(&self) -> BTreeSet<AllocationId> {
+        self.members.iter().filter(|(_, m)| m.local).map(|(id, _)| *id).collect()
+    }
+
+    /// Its bytes have entered or left the segment.
+    pub fn set_local(&mut self, id: AllocationId, local: bool) {
+        let Some(member) = self.members.get_mut(&id).filter(|m| m.local != local) else { return };
+        member.local = local;
+        match local {
+            true => self.local += member.allocation.bytes,
+            false => self.local -= member.allocation.bytes,
+        }
+        self.most_local = self.most_local.max(self.local);
+    }
+
+    // spec: RES-004
+    /// Gives each of `ids` a reference and commits them, all or nothing. An id that is listed twice
+    /// gets two references.
+    ///
+    /// # Errors
+    /// The refusal, which changes nothing.
+    pub fn make_resident(&mut self, ids: &[AllocationId]) -> Result<Moves, Refusal> {
+        let wanted: BTreeSet<AllocationId> = ids.iter().copied().collect();
+        if wanted.iter().any(|id| !self.members.contains_key(id)) {
+            return Err(Refusal::Unknown);
+        }
+        let page_in: Vec<_> = wanted.iter().copied().filter(|id| !self.is_committed(*id)).collect();
+        let incoming: u64 = page_in.iter().map(|id| self.bytes(*id)).sum();
+        let over = (self.committed + incoming).saturating_sub(self.room());
+        // What is committed already needs no room, also when fence storage has taken it since.
+        let over = if incoming == 0 { 0 } else { over };
+        let (evict, missing) = self.victims(over, |id| wanted.contains(&id));
+        if missing > 0 {
+            return Err(Refusal::OverBudget { bytes: missing });
+        }
+        let moves = Moves { evict, page_in };
+        self.commit(&moves);
+        let used = self.tick();
+        for id in ids {
+            if let Some(member) = self.members.get_mut(id) {
+                member.references = member.references.saturating_add(1);
+                member.used = used;
+            }
+        }
+        Ok(moves)
+    }
+
+    /// Whether these could be resident together, with everything evicted that may be.
+    pub fn can_hold(&self, ids: &[AllocationId]) -> bool {
+        let stays = |(id, m): &(&AllocationId, &Member<U>)| m.is_held() || ids.contains(id);
+        let bytes: u64 = self.members.iter().filter(stays).map(|(_, m)| m.allocation.bytes).sum();
+        bytes <= self.room()
+    }
+
+    /// Commits an allocation if it fits without an eviction. It gets no reference.
+    pub fn commit_if_room(&mut self, id: AllocationId) -> bool {
+        let fits = self.members.contains_key(&id)
+            && !self.is_committed(id)
+            && self.committed + self.bytes(id) <= self.room();
+        if fits {
+            self.set_committed(id, true);
+        }
+        fits
+    }
+
+    /// Takes one reference. `last_use` is what may still use the allocation, and counts when no
+    /// reference is left. Returns how many are left; `None` when there was none.
+    pub fn release(&mut self, id: AllocationId, last_use: Option<&U>) -> Option<u32> {
+        let used = self.tick();
+        let member = self.members.get_mut(&id)?;
+        member.references = member.references.checked_sub(1)?;
+        member.used = used;
+        if member.references == 0 {
+            member.last_use = last_use.cloned();
+        }
+        Some(member.references)
+    }
+
+    /// A kernel object needs the allocation where it is. `false` when it has no reference.
+    pub fn pin(&mut self, id: AllocationId) -> bool {
+        match self.members.get_mut(&id) {
+            Some(member) if member.references > 0 => {
+                member.pins += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The kernel object has ended.
+    pub fn unpin(&mut self, id: AllocationId) {
+        if let Some(member) = self.members.get_mut(&id) {
+            member.pins = member.pins.saturating_sub(1);
+        }
+    }
+
+    /// An allocation whose eviction was decided stays.
+    pub fn keep_in(&mut self, id: AllocationId) {
+        self.set_committed(id, true);
+    }
+
+    /// An allocation that was to be paged in stays in system memory for this time.
+    pub fn keep_out(&mut self, id: AllocationId) {
+        self.set_committed(id, false);
+    }
+
+    /// Evicts until at most `keep_bytes` are committed, or everything left is held.
+    pub fn trim(&mut self, keep_bytes: u64) -> Moves {
+        let (evict, _) = self.victims(self.committed.saturating_sub(keep_bytes), |_| false);
+        let moves = Moves { evict, page_in: Vec::new() };
+        self.commit(&moves);
+        moves
+    }
+
+    /// Evicts everything, references and pins included: power goes. They stay for the return.
+    pub fn evict_all(&mut self) -> Vec<AllocationId> {
+        let evict = self.members.iter().filter(|(_, m)| m.committed).map(|(id, _)| *id).collect();
+        let moves = Moves { evict, page_in: Vec::new() };
+        self.commit(&moves);
+        moves.evict
+    }
+
+    /// Commits, of the allocations that [`Commitment::evict_all`] evicted, those that are held or
+    /// still used.
+    pub fn restore(&mut self, ids: &[AllocationId]) -> Vec<AllocationId> {
+        let returns = |id: &AllocationId| {
+            let member = self.members.get(id);
+            member.is_some_and(|m| !m.committed && (m.is_held() || !m.is_idle()))
+        };
+        let page_in = ids.iter().copied().filter(returns).collect();
+        let moves = Moves { evict: Vec::new(), page_in };
+        self.commit(&moves);
+        moves.page_in
+    }
+
+    // spec: RES-014
+    /// The budget of these owners together and their usage: the room less what others hold, and
+    /// what they have committed.
+    pub fn budget_of(&self, owners: &[OsHandle]) -> (u64, u64) {
+        let (mut held_by_others, mut usage) = (0, 0);
+        for member in self.members.values().filter(|m| m.committed) {
+            let Allocation { owner, bytes, .. } = member.allocation;
+            match owners.contains(&owner) {
+                true => usage += bytes,
+                false if member.is_held() => held_by_others += bytes,
+                false => {}
+            }
+        }
+        (self.room().saturating_sub(held_by_others), usage)
+    }
+
+    /// What is evicted so that `over` bytes leave, and how many bytes cannot.
+    fn victims(
+        &self,
+        mut over: u64,
+        stays: impl Fn(AllocationId) -> bool,
+    ) -> (Vec<AllocationId>, u64) {
+        let mut candidates: Vec<(bool, u64, AllocationId)> = match over {
+            0 => Vec::new(),
+            _ => {
+                let may_leave = |(id, m): &(&AllocationId, &Member<U>)| {
+                    m.committed && !m.is_held() && !stays(**id)
+                };
+                let all = self.members.iter().filter(may_leave);
+                all.map(|(id, m)| (!m.is_idle(), m.used, *id)).collect()
+            }
+        };
+        candidates.sort_unstable();
+        let mut victims = Vec::new();
+        for (_, _, id) in candidates {
+            if over == 0 {
+                break;
+            }
+            over = over.saturating_sub(self.bytes(id));
+            victims.push(id);
+        }
+        (victims, over)
+    }
+
+    fn commit(&mut self, moves: &Moves) {
+        moves.evict.iter().for_each(|id| self.set_committed(*id, false));
+        moves.page_in.iter().for_each(|id| self.set_committed(*id, true));
+    }
+
+    fn set_committed(&mut self, id: AllocationId, committed: bool) {
+        let Some(member) = self.members.get_mut(&id) else { return };
+        if std::mem::replace(&mut member.committed, committed) != committed {
+            match committed {
+                true => self.committed += member.allocation.bytes,
+                false => self.committed -= member.allocation.bytes,
+            }
+        }
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    /// Work that is over when the test says so.
+    #[derive(Clone, Debug, Default)]
+    pub(crate) struct Work(Rc<Cell<bool>>);
+
+    impl Work {
+        pub(crate) fn complete(&self) {
+            self.0.set(true);
+        }
+    }
+
+    impl LastUse for Work {
+        fn is_over(&self) -> bool {
+            self.0.get()
+        }
+    }
+
+    pub(crate) fn id(number: u64) -> AllocationId {
+        AllocationId(number)
+    }
+
+    pub(crate) fn ids<const N: usize>(numbers: [u64; N]) -> Vec<AllocationId> {
+        numbers.map(AllocationId).to_vec()
+    }
+
+    pub(crate) fn moves<const O: usize, const I: usize>(
+        evict: [u64; O],
+        page_in: [u64; I],
+    ) -> Moves {
+        Moves { evict: ids(evict), page_in: ids(page_in) }
+    }
+
+    /// Allocations 0, 1, 2… of these sizes; even ones are of device 0, odd ones of device 1.
+    fn segment(capacity: u64, bytes: &[u64]) -> Commitment<Work> {
+        let mut segment = Commitment::new(capacity);
+        for (number, bytes) in (0..).zip(bytes) {
+            let owner = OsHandle(number % 2);
+            segment.add(Allocation { id: id(number), owner, bytes: *bytes, context: None });
+        }
+        segment
+    }
+
+    impl Commitment<Work> {
+        fn resident(&mut self, number: u64) -> Result<Moves, Refusal> {
+            self.make_resident(&[id(number)])
+        }
+
+        fn released(&mut self, number: u64) -> Option<u32> {
+            self.release(id(number), None)
+        }
+    }
+
+    #[test]
+    fn the_least_recently_used_without_references_is_evicted_first() {
+        let mut s = segment(30, &[10, 10, 10, 10]);
+        assert_eq!(s.resident(0), Ok(moves([], [0])));
+        assert_eq!(s.resident(1), Ok(moves([], [1])));
+        assert_eq!(s.resident(2), Ok(moves([], [2])));
+        assert_eq!((s.released(1), s.released(0)), (Some(0), Some(0)));
+        assert_eq!(s.resident(3), Ok(moves([1], [3])));
+        assert_eq!(
+            (s.is_committed(id(0)), s.is_committed(id(1)), s.committed()),
+            (true, false, 30)
+        );
+        assert_eq!(s.resident(0), Ok(Moves::default()), "it was not evicted yet");
+    }
+
+    #[test]
+    fn a_save_area_enters_if_there_is_room_and_evicts_nothing() {
+        let mut s = segment(20, &[10, 10, 10]);
+        assert!(s.commit_if_room(id(0)) && s.commit_if_room(id(1)));
+        assert!(!s.commit_if_room(id(2)), "full");
+        assert!(!s.commit_if_room(id(0)), "already in");
+        assert!(!s.commit_if_room(id(9)), "unknown");
+        assert_eq!((s.committed(), s.references(id(0))), (20, 0));
+        assert_eq!(s.resident(2), Ok(moves([0], [2])), "it has no reference either");
+    }
+
+    #[test]
+    fn what_engines_may_use_is_evicted_after_what_they_do_not() {
+        let mut s = segment(20, &[10, 10, 10, 10]);
+        let work = Work::default();
+        s.make_resident(&ids([0, 1])).unwrap();
+        assert_eq!((s.release(id(0), Some(&work)), s.released(1)), (Some(0), Some(0)));
+        assert_eq!(s.resident(2), Ok(moves([1], [2])), "0 is older and in use");
+        s.released(2);
+        work.complete();
+        assert_eq!(s.resident(3), Ok(moves([0], [3])), "0 is older and idle");
+    }
+
+    #[test]
+    fn a_save_area_is_evicted_after_idle_allocations() {
+        let mut s = segment(20, &[10, 10, 10]);
+        let area =
+            Allocation { id: id(7), owner: OsHandle(0), bytes: 10, context: Some(OsHandle(70)) };
+        s.add(area);
+        assert!(s.commit_if_room(id(7)));
+        s.resident(0).unwrap();
+        s.released(0);
+        assert_eq!(s.resident(1), Ok(moves([0], [1])));
+        assert_eq!(s.resident(2), Ok(moves([7], [2])), "it holds no place against references");
+        assert_eq!((s.context(id(7)), s.context(id(1))), (Some(OsHandle(70)), None));
+    }
+
+    #[test]
+    fn the_last_use_counts_from_the_last_reference() {
+        let mut s = segment(20, &[10, 10, 10]);
+        let (first, last) = (Work::default(), Work::default());
+        s.make_resident(&ids([0, 0])).unwrap();
+        assert_eq!(s.release(id(0), Some(&first)), Some(1));
+        assert!(s.last_use(id(0)).is_none());
+        assert_eq!(s.release(id(0), Some(&last)), Some(0));
+        first.complete();
+        assert!(!s.is_idle(id(0)));
+        last.complete();
+        assert!(s.is_idle(id(0)));
+    }
+
+    // spec: RES-004
+    #[test]
+    fn over_budget_says_how_much_to_trim_and_changes_nothing() {
+        let mut s = segment(30, &[10, 10, 10, 15]);
+        s.make_resident(&ids([0, 1])).unwrap();
+        assert_eq!(s.make_resident(&ids([2, 3])), Err(Refusal::OverBudget { bytes: 15 }));
+        assert_eq!((s.references(id(2)), s.is_committed(id(2)), s.committed()), (0, false, 20));
+        assert_eq!(s.make_resident(&ids([2, 9])), Err(Refusal::Unknown));
+        assert_eq!((s.released(2), s.released(9)), (None, None));
+        s.set_fence_bytes(15);
+        assert_eq!(s.resident(2), Err(Refusal::OverBudget { bytes: 15 }));
+        assert_eq!(s.resident(0), Ok(Moves::default()), "what is committed needs no room");
+    }
+
+    #[test]
+    fn fence_storage_narrows_the_room_down_to_nothing() {
+        let mut s = segment(30, &[10, 10]);
+        s.make_resident(&ids([0, 1])).unwrap();
+        s.released(0);
+        s.set_fence_bytes(20);
+        assert!(s.is_over() && s.room() == 10);
+        assert_eq!(s.trim(s.room()), moves([0], []));
+        assert!(!s.is_over());
+        s.set_fence_bytes(50);
+        assert_eq!((s.room(), s.trim(0)), (0, Moves::default()), "1 has a reference");
+        assert!(s.is_over());
+    }
+
+    #[test]
+    fn what_could_be_held_together_is_what_fits_beside_what_is_held() {
+        let mut s = segment(30, &[10, 10, 10, 10]);
+        assert!(s.can_hold(&ids([0, 1, 2])) && !s.can_hold(&ids([0, 1, 2, 3])));
+        s.resident(3).unwrap();
+        assert!(s.can_hold(&ids([0, 1])) && !s.can_hold(&ids([0, 1, 2])));
+        s.released(3);
+        assert!(s.can_hold(&ids([0, 1, 2])) && s.can_hold(&[]));
+    }
+
+    #[test]
+    fn what_stays_in_makes_something_else_stay_out() {
+        let mut s = segment(20, &[10, 10, 15]);
+        s.make_resident(&ids([0, 1])).unwrap();
+        assert_eq!((s.released(0), s.released(1)), (Some(0), Some(0)));
+        assert_eq!(s.resident(2), Ok(moves([0, 1], [2])));
+        s.keep_in(id(1));
+        s.keep_in(id(1));
+        assert!(s.is_over() && s.committed() == 25);
+        s.keep_out(id(2));
+        s.keep_out(id(2));
+        assert!(!s.is_over() && s.committed() == 10);
+        assert_eq!(s.resident(2), Ok(moves([1], [2])), "the next request pages it in");
+    }
+
+    #[test]
+    fn a_pinned_allocation_stays_when_its_process_evicts_it() {
+        let mut s = segment(20, &[10, 10, 10]);
+        assert!(!s.pin(id(0)), "it has no reference");
+        s.make_resident(&ids([0, 1])).unwrap();
+        assert!(s.pin(id(0)) && s.is_shared(id(0)) && !s.is_shared(id(1)));
+        assert_eq!((s.released(0), s.released(0), s.released(1)), (Some(0), None, Some(0)));
+        assert_eq!(s.resident(2), Ok(moves([1], [2])));
+        assert_eq!(s.evict_all(), ids([0, 2]), "power takes it along");
+        assert_eq!(s.restore(&ids([0, 2])), ids([0, 2]));
+        s.unpin(id(0));
+        s.unpin(id(0));
+        assert_eq!(s.trim(0), moves([0], []));
+    }
+
+    #[test]
+    fn power_evicts_everything_and_restores_what_is_held_or_used() {
+        let mut s = segment(50, &[10, 10, 10, 10, 10]);
+        let work = Work::default();
+        s.make_resident(&ids([0, 1, 2, 3])).unwrap();
+        assert_eq!((s.released(1), s.release(id(2), Some(&work))), (Some(0), Some(0)));
+        assert_eq!(s.evict_all(), ids([0, 1, 2, 3]));
+        assert_eq!(s.committed(), 0);
+        s.remove(id(3));
+        assert_eq!(s.restore(&ids([0, 1, 2, 3])), ids([0, 2]), "queued work uses 2");
+        assert_eq!((s.committed(), s.references(id(0))), (20, 1));
+    }
+
+    // spec: RES-014
+    #[test]
+    fn a_budget_is_the_room_less_what_others_hold() {
+        let mut s = segment(40, &[10, 10, 10]);
+        s.make_resident(&ids([0, 1])).unwrap();
+        assert_eq!(s.budget_of(&[OsHandle(0)]), (30, 10));
+        s.released(1);
+        assert_eq!(s.budget_of(&[OsHandle(0)]), (40, 10), "1 is evicted when it must");
+        assert_eq!(s.budget_of(&[OsHandle(1)]), (30, 10));
+        assert_eq!(s.budget_of(&[OsHandle(0), OsHandle(1)]), (40, 20));
+        s.set_fence_bytes(25);
+        assert_eq!(s.budget_of(&[OsHandle(1)]), (5, 10), "usage may be above the budget");
+    }
+
+    #[test]
+    fn local_bytes_follow_the_moves_and_their_peak_is_kept() {
+        let mut s = segment(40, &[10, 20]);
+        s.make_resident(&ids([0, 1])).unwrap();
+        assert_eq!((s.local(), s.committed()), (0, 30));
+        s.set_local(id(1), true);
+        s.set_local(id(1), true);
+        s.set_local(id(0), true);
+        assert_eq!((s.local(), s.all_local()), (30, BTreeSet::from([id(0), id(1)])));
+        s.set_local(id(0), false);
+        assert!(s.remove(id(1)) && !s.remove(id(1)));
+        assert_eq!((s.local(), s.committed(), s.most_local()), (0, 10, 30));
+    }
+
+    /// Any sequence of calls: never more committed than fits, what has references is committed, a
+    /// refusal changes nothing.
+    #[test]
+    fn any_sequence_keeps_within_the_room_and_keeps_what_is_referenced() {
+        let mut seed = 0x9E37_79B9_7F4A_7C15u64;
+        let mut random = move |below: u64| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed % below
+        };
+        for _ in 0..200 {
+            let sizes: Vec<u64> = (0..8).map(|_| 1 + random(20)).collect();
+            let mut s = segment(40, &sizes);
+            let mut references = [0u32; 8];
+            for _ in 0..100 {
+                match random(5) {
+                    0..=2 => {
+                        let wanted: Vec<u64> = (0..=random(3)).map(|_| random(8)).collect();
+                        let wanted_ids: Vec<_> = wanted.iter().copied().map(id).collect();
+                        let before = s.committed();
+                        match s.make_resident(&wanted_ids) {
+                            Ok(done) => {
+                                wanted.iter().for_each(|n| references[*n as usize] += 1);
+                                let held = |a: &AllocationId| references[a.0 as usize] > 0;
+                                assert!(!done.evict.iter().any(held));
+                                assert!(done.page_in.iter().all(|a| wanted_ids.contains(a)));
+                            }
+                            Err(Refusal::OverBudget { bytes }) => {
+                                let of = |held: bool| {
+                                    let ours = (0..8u64).filter(|n| {
+                                        (references[*n as usize] > 0) == held
+                                            && (held || wanted.contains(n))
+                                    });
+                                    ours.map(|n| sizes[n as usize]).sum::<u64>()
+                                };
+                                assert_eq!(
+                                    of(true) + of(false),
+                                    40 + bytes,
+                                    "no less than it says"
+                                );
+                                assert_eq!(s.committed(), before);
+                            }
+                            Err(Refusal::Unknown) => unreachable!(),
+                        }
+                    }
+                    3 => {
+                        let key = random(8);
+                        let work = Work::default();
+                        (random(2) == 0).then(|| work.complete());
+                        let count = &mut references[key as usize];
+                        assert_eq!(s.release(id(key), Some(&work)).is_some(), *count > 0);
+                        *count = count.saturating_sub(1);
+                    }
+                    _ => {
+                        let trimmed = s.trim(random(40));
+                        assert!(trimmed.evict.iter().all(|a| references[a.0 as usize] == 0));
+                    }
+                }
+                let sum: u64 =
+                    (0..8).filter(|n| s.is_committed(id(*n))).map(|n| sizes[n as usize]).sum();
+                assert_eq!(sum, s.committed());
+                assert!(sum <= 40);
+                for n in 0..8 {
+                    assert_eq!(references[n as usize], s.references(id(n)));
+                    assert!(references[n as usize] == 0 || s.is_committed(id(n)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! The page tables of one address space on one physical adapter: which exist, and which of their
+//! entries are valid.
+//!
+//! Invariants
+//! - A table exists while one of its entries is valid. The root always exists.
+//! - A table is linked before an address that needs it is given to a caller.
+//! - An emptied table is freed after the entry that leads to it was made invalid.
+//!
+//! Entry points: [`PageTableTree::entry_runs`] cuts a region into updates of one table each.
+//! [`PageTableTree::next_missing`] and [`PageTableTree::link`] make the tables on the way.
+//! [`PageTableTree::clear`] says what becomes invalid, and which tables are empty then.
+
+use std::collections::HashMap;
+use tidegate_ddi::memory::{PageTableEntry, PageTableShape};
+use tidegate_platform::PhysicalAddress;
+
+/// Most entries written in one update.
+const ENTRIES_PER_UPDATE: u64 = 512;
+
+/// The physical adapters on which a region is mapped, one bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Affinity(u32);
+
+impl Affinity {
+    /// All of them.
+    pub const ALL: Affinity = Affinity(u32::MAX);
+
+    /// The engine affinity of a call: 0 and all present bits mean all. `None` when it has the bit
+    /// of an absent physical adapter.
+    // spec: MF-014, NF-105, NF-106
+    pub fn of_call(engine_affinity: u32, physical_adapters: u32) -> Option<Affinity> {
+        let present = (1 << physical_adapters) - 1;
+        match engine_affinity {
+            bits if bits & !present != 0 => None,
+            0 => Some(Affinity::ALL),
+            bits if bits == present => Some(Affinity::ALL),
+            bits => Some(Affinity(bits)),
+        }
+    }
+
+    /// Whether it has the bit of this physical adapter.
+    pub fn has(self, physical_adapter: usize) -> bool {
+        self.0 >> physical_adapter & 1 != 0
+    }
+}
+
+/// What engines may do with a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Load.
+    Read,
+    /// Load and store.
+    ReadWrite,
+    /// Load and store, and every store is one to a fence's cell.
+    FenceValues,
+}
+
+impl Access {
+    /// The page table entry of a page at `at`.
+    pub fn entry(self, at: PhysicalAddress, cache_coherent: bool) -> PageTableEntry {
+        PageTableEntry::Page {
+            at,
+            writable: self != Access::Read,
+            fence_values: self == Access::FenceValues,
+            cache_coherent,
+        }
+    }
+}
+
+/// Names a table: its level, and the part of an address that leads to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TableKey {
+    /// Level; 0 is the root.
+    pub level: u32,
+    path: u64,
+}
+
+/// Consecutive entries of one last-level table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryRun {
+    /// The address of the first entry.
+    pub va: u64,
+    /// Pages of the region before it.
+    pub first_page: u64,
+    /// The first entry in its table.
+    pub start: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// A table to be made, and the entry that will lead to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The table to be made.
+    pub table: TableKey,
+    /// The table above, which exists.
+    pub parent: TableKey,
+    /// The entry there.
+    pub index: u64,
+}
+
+/// Entries to be made invalid in `table`, and the tables that are unreachable then.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Cleared {
+    /// The table that keeps a valid entry, or the root.
+    pub table: TableKey,
+    /// The first entry to be made invalid.
+    pub start: u64,
+    /// How many.
+    pub count: u64,
+    /// Tables to be freed after that.
+    pub emptied: Vec<TableKey>,
+}
+
+/// The valid entries of a table, one bit each, and its memory.
+#[derive(Debug)]
+struct Table<T> {
+    memory: T,
+    valid: Vec<u64>,
+}
+
+impl<T> Table<T> {
+    fn new(shape: PageTableShape, memory: T) -> Table<T> {
+        Table { memory, valid: vec![0; (1usize << shape.index_bits).div_ceil(64)] }
+    }
+
+    fn set(&mut self, start: u64, count: u64, valid: bool) {
+        for index in start..start + count {
+            let (word, bit) = (&mut self.valid[index as usize / 64], 1 << (index % 64));
+            *word = if valid { *word | bit } else { *word & !bit };
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.valid.iter().all(|word| *word == 0)
+    }
+}
+
+/// The tables of one address space on one physical adapter. `T` is the memory of a table.
+#[derive(Debug)]
+pub struct PageTableTree<T> {
+    shape: PageTableShape,
+    tables: HashMap<TableKey, Table<T>>,
+}
+
+impl<T> PageTableTree<T> {
+    /// A tree of a root alone.
+    pub fn new(shape: PageTableShape, root: T) -> PageTableTree<T> {
+        let root = (TableKey { level: 0, path: 0 }, Table::new(shape, root));
+        PageTableTree { shape, tables: HashMap::from([root]) }
+    }
+
+    /// How many tables exist.
+    pub fn len(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// Whether no entry is valid.
+    pub fn is_empty(&self) -> bool {
+        self.tables.values().all(Table::is_empty)
+    }
+
+    /// Cuts a region into runs of entries that one update can write.
+    pub fn entry_runs(
+        shape: PageTableShape,
+        va: u64,
+        pages: u64,
+    ) -> impl Iterator<Item = EntryRun> {
+        let mut first_page = 0;
+        std::iter::from_fn(move || {
+            let left = (first_page < pages).then_some(pages - first_page)?;
+            let at = va + first_page * shape.page_bytes;
+            let start = shape.index(at, shape.levels - 1);
+            let count = ((1 << shape.index_bits) - start).min(left).min(ENTRIES_PER_UPDATE);
+            let run = EntryRun { va: at, first_page, start, count };
+            first_page += count;
+            Some(run)
+        })
+    }
+
+    /// The last-level table of an address.
+    pub fn last_level(&self, va: u64) -> TableKey {
+        self.key(va, self.shape.levels - 1)
+    }
+
+    /// The highest table on the way to `va` that does not exist.
+    pub fn next_missing(&self, va: u64) -> Option<Link> {
+        let is_missing = |level: &u32| !self.tables.contains_key(&self.key(va, *level));
+        let level = (1..self.shape.levels).find(is_missing)?;
+        let index = self.shape.index(va, level - 1);
+        Some(Link { table: self.key(va, level), parent: self.key(va, level - 1), index })
+    }
+
+    /// A table was made and its link is written.
+    pub fn link(&mut self, link: Link, memory: T) {
+        if let Some(parent) = self.tables.get_mut(&link.parent) {
+            parent.set(link.index, 1, true);
+            self.tables.insert(link.table, Table::new(self.shape, memory));
+        }
+    }
+
+    /// Counts the run's entries as valid and returns their table, which must exist.
+    pub fn set_valid(&mut self, run: EntryRun) -> Option<&T> {
+        let table = self.tables.get_mut(&self.last_level(run.va))?;
+        table.set(run.start, run.count, true);
+        Some(&table.memory)
+    }
+
+    /// Counts the run's entries as invalid. Returns the update that makes them unreachable: one of
+    /// the highest table that stays. `None` where no table exists.
+    pub fn clear(&mut self, run: EntryRun) -> Option<Cleared> {
+        let (mut start, mut count) = (run.start, run.count);
+        let mut emptied = Vec::new();
+        for level in (0..self.shape.levels).rev() {
+            let key = self.key(run.va, level);
+            let table = self.tables.get_mut(&key)?;
+            table.set(start, count, false);
+            if level == 0 || !table.is_empty() {
+                return Some(Cleared { table: key, start, count, emptied });
+            }
+            emptied.push(key);
+            (start, count) = (self.shape.index(run.va, level - 1), 1);
+        }
+        None
+    }
+
+    /// Takes a table out and returns its memory.
+    pub fn remove(&mut self, key: TableKey) -> Option<T> {
+        self.tables.remove(&key).map(|table| table.memory)
+    }
+
+    /// The memory of a table.
+    pub fn memory(&self, key: TableKey) -> Option<&T> {
+        self.tables.get(&key).map(|table| &table.memory)
+    }
+
+    /// The memory of all tables: the address space ends.
+    pub fn into_memory(self) -> impl Iterator<Item = T> {
+        self.tables.into_values().map(|table| table.memory)
+    }
+
+    fn key(&self, va: u64, level: u32) -> TableKey {
+        let PageTableShape { page_bytes, index_bits, levels, .. } = self.shape;
+        let shift = page_bytes.trailing_zeros() + index_bits * (levels - level);
+        TableKey { level, path: va.checked_shr(shift).unwrap_or(0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const PAGE: u64 = 0x1000;
+
+    /// 3 levels of 2 bits: tables of 4 entries, 64 pages in all.
+    const SHAPE: PageTableShape =
+        PageTableShape { page_bytes: PAGE, levels: 3, index_bits: 2, table_bytes: 32 };
+
+    fn tree() -> PageTableTree<u32> {
+        PageTableTree::new(SHAPE, 0)
+    }
+
+    /// Maps pages as the kernel does; returns the tables made for it.
+    fn map(tree: &mut PageTableTree<u32>, first: u64, pages: u64) -> u32 {
+        let mut made = 0;
+        for run in PageTableTree::<u32>::entry_runs(SHAPE, first * PAGE, pages) {
+            while let Some(link) = tree.next_missing(run.va) {
+                made += 1;
+                tree.link(link, made);
+            }
+            assert!(tree.set_valid(run).is_some());
+        }
+        made
+    }
+
+    /// Unmaps pages as the kernel does; returns the level of each update and the tables freed.
+    fn unmap(tree: &mut PageTableTree<u32>, first: u64, pages: u64) -> (Vec<u32>, usize) {
+        let (mut levels, mut freed) = (Vec::new(), 0);
+        for run in PageTableTree::<u32>::entry_runs(SHAPE, first * PAGE, pages) {
+            let Some(cleared) = tree.clear(run) else { continue };
+            levels.push(cleared.table.level);
+            freed += cleared.emptied.into_iter().filter_map(|key| tree.remove(key)).count();
+        }
+        (levels, freed)
+    }
+
+    #[test]
+    fn an_affinity_of_a_call_names_present_adapters() {
+        assert_eq!(Affinity::of_call(0, 2), Some(Affinity::ALL));
+        assert_eq!(Affinity::of_call(0b11, 2), Some(Affinity::ALL));
+        let second = Affinity::of_call(0b10, 2).unwrap();
+        assert!(second.has(1) && !second.has(0));
+        assert_eq!(Affinity::of_call(0b100, 2), None);
+    }
+
+    #[test]
+    fn an_entry_says_what_engines_may_do() {
+        let at = PhysicalAddress(PAGE);
+        let bits = |access: Access| match access.entry(at, true) {
+            PageTableEntry::Page { writable, fence_values, cache_coherent: true, .. } => {
+                (writable, fence_values)
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(bits(Access::Read), (false, false));
+        assert_eq!(bits(Access::ReadWrite), (true, false));
+        assert_eq!(bits(Access::FenceValues), (true, true));
+    }
+
+    #[test]
+    fn a_region_is_cut_at_the_ends_of_tables() {
+        let runs = PageTableTree::<u32>::entry_runs(SHAPE, 2 * PAGE, 7);
+        let runs: Vec<_> = runs.map(|r| (r.va / PAGE, r.first_page, r.start, r.count)).collect();
+        assert_eq!(runs, [(2, 0, 2, 2), (4, 2, 0, 4), (8, 6, 0, 1)]);
+        let wide = PageTableShape { index_bits: 10, levels: 1, ..SHAPE };
+        let counts = PageTableTree::<u32>::entry_runs(wide, 0, 1000).map(|run| run.count);
+        assert_eq!(counts.collect::<Vec<_>>(), [512, 488], "at most 512 entries in one update");
+        assert_eq!(PageTableTree::<u32>::entry_runs(SHAPE, 0, 0).count(), 0);
+    }
+
+    #[test]
+    fn tables_are_made_once_from_the_root_down() {
+        let mut tree = tree();
+        let link = tree.next_missing(5 * PAGE).unwrap();
+        assert_eq!((link.parent.level, link.table.level, link.index), (0, 1, 0));
+        assert_eq!(map(&mut tree, 4, 2), 2, "levels 1 and 2");
+        assert_eq!(map(&mut tree, 6, 2), 0, "the same table");
+        assert_eq!(map(&mut tree, 7, 2), 1, "its neighbour below the same level 1");
+        assert_eq!(map(&mut tree, 63, 1), 2);
+        assert_eq!(tree.len(), 6);
+    }
+
+    #[test]
+    fn a_table_that_does_not_exist_has_nothing_to_clear() {
+        let mut tree = tree();
+        let run = PageTableTree::<u32>::entry_runs(SHAPE, 0, 1).next().unwrap();
+        assert_eq!(tree.set_valid(run), None);
+        assert_eq!(tree.clear(run), None);
+        assert_eq!(unmap(&mut tree, 0, 64), (vec![], 0));
+    }
+
+    #[test]
+    fn a_table_is_freed_with_its_last_entry_and_not_before() {
+        let mut tree = tree();
+        map(&mut tree, 0, 6);
+        assert_eq!(unmap(&mut tree, 0, 3), (vec![2], 0), "entry 3 is valid");
+        assert_eq!(unmap(&mut tree, 3, 1), (vec![1], 1), "one entry of level 1 instead");
+        assert_eq!(unmap(&mut tree, 4, 2), (vec![0], 2), "levels 2 and 1 at once");
+        assert_eq!((tree.len(), tree.is_empty()), (1, true));
+        assert_eq!(map(&mut tree, 0, 1), 2, "they are made again");
+    }
+
+    #[test]
+    fn one_unmap_over_several_tables_frees_each_and_what_is_above() {
+        let mut tree = tree();
+        map(&mut tree, 0, 16);
+        assert_eq!(tree.len(), 6);
+        assert_eq!(unmap(&mut tree, 0, 16), (vec![1, 1, 1, 0], 5));
+        assert_eq!(tree.len(), 1);
+    }
+
+    #[test]
+    fn a_link_whose_entry_was_never_written_is_cleared_with_its_region() {
+        let mut tree = tree();
+        while let Some(link) = tree.next_missing(0) {
+            tree.link(link, 1);
+        }
+        assert_eq!(unmap(&mut tree, 0, 1), (vec![0], 2), "the driver refused the entry");
+    }
+
+    #[test]
+    fn memory_of_a_table_is_what_was_linked() {
+        let mut tree = tree();
+        map(&mut tree, 0, 1);
+        let last = tree.last_level(0);
+        assert_eq!((last.level, tree.memory(last)), (2, Some(&2)));
+        assert_eq!(tree.remove(last), Some(2));
+        assert_eq!(tree.memory(last), None);
+        assert_eq!(tree.into_memory().collect::<BTreeSet<_>>(), BTreeSet::from([0, 1]));
+    }
+
+    /// Random maps and unmaps: the tables that exist are those on the way to mapped pages.
+    #[test]
+    fn tables_exist_exactly_where_pages_are_mapped() {
+        let mut seed = 0x2545_F491_4F6C_DD1Du64;
+        let mut random = move |below: u64| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed % below
+        };
+        let (mut tree, mut mapped) = (tree(), BTreeSet::new());
+        for _ in 0..2_000 {
+            let first = random(64);
+            let pages = 1 + random((64 - first).min(9));
+            match random(2) {
+                0 => {
+                    map(&mut tree, first, pages);
+                    mapped.extend(first..first + pages);
+                }
+                _ => {
+                    unmap(&mut tree, first, pages);
+                    (first..first + pages).for_each(|page| _ = mapped.remove(&page));
+                }
+            }
+            let last: BTreeSet<u64> = mapped.iter().map(|page| page / 4).collect();
+            let middle: BTreeSet<u64> = mapped.iter().map(|page| page / 16).collect();
+            assert_eq!(tree.len(), 1 + last.len() + middle.len());
+        }
+    }
+}

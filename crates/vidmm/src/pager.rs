@@ -1,0 +1,729 @@
+//! Local memory of one adapter and its only pager: allocations, save areas and fence storage.
+//!
+//! Calls decide here and queue operations. One agent carries them out while there are any:
+//! [`VidMm::next_content`], [`VidMm::save_areas_to_hold`], [`VidMm::next`], and again.
+//!
+//! Invariants
+//! - Operations begin while there is power and no reset. The exceptions are moves for power itself.
+//! - A save area moves while its context is held, and gets its initial content before anything else.
+//! - Evicting an allocation can deadlock: its user may wait for the work that needs the space. An
+//!   eviction therefore times out ([`VidMm::proceed`]). What does not fit then is used in system
+//!   memory.
+
+use crate::commitment::{Allocation, AllocationId, Commitment, LastUse, Moves, Refusal};
+use crate::fence_storage::{FencePage, FencePageId, FenceStorage};
+use crate::operation::{Next, Operation, PagingOrder};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use tidegate_calls::PagingPriority;
+use tidegate_ddi::OsHandle;
+use tidegate_platform::CpuTime;
+
+/// A save area that has no content yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InitialContent {
+    /// The context allocation, as the driver knows it.
+    pub allocation: OsHandle,
+    /// The context that is held until then, or the device that owns the allocation.
+    pub owner: OsHandle,
+}
+
+/// Whether the caller has to start the pager's agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "operations are carried out by an agent that the caller starts"]
+pub enum Start {
+    /// It has to.
+    Now,
+    /// The agent runs.
+    Runs,
+}
+
+/// The video memory manager of one adapter. `U` is a last use, `C` what completes with an
+/// operation.
+#[derive(Debug)]
+pub struct VidMm<U, C> {
+    segment: Commitment<U>,
+    order: PagingOrder<U, C>,
+    fences: FenceStorage,
+    contents: VecDeque<InitialContent>,
+    timeout_ns: u64,
+    /// The pager's agent runs.
+    running: bool,
+    /// What the present operation moves.
+    moving: Moves,
+    /// What was evicted because power goes or is gone. `None` while there is power.
+    evicted_for_power: Option<Vec<AllocationId>>,
+    resetting: bool,
+}
+
+impl<U: LastUse, C: Default> VidMm<U, C> {
+    /// Local memory of `capacity` bytes. An eviction waits `timeout_ns` for engines.
+    pub fn new(capacity: u64, fence_budget: u64, timeout_ns: u64) -> VidMm<U, C> {
+        VidMm {
+            segment: Commitment::new(capacity),
+            order: PagingOrder::default(),
+            fences: FenceStorage::new(fence_budget),
+            contents: VecDeque::new(),
+            timeout_ns,
+            running: false,
+            moving: Moves::default(),
+            evicted_for_power: None,
+            resetting: false,
+        }
+    }
+
+    /// The state of allocations.
+    pub fn segment(&self) -> &Commitment<U> {
+        &self.segment
+    }
+
+    /// The state of fence storage.
+    pub fn fences(&self) -> &FenceStorage {
+        &self.fences
+    }
+
+    /// Adds an allocation in system memory.
+    pub fn add(&mut self, allocation: Allocation) {
+        self.segment.add(allocation);
+    }
+
+    /// Removes an allocation that ended. Returns whether it was known.
+    pub fn remove(&mut self, id: AllocationId) -> bool {
+        self.order.forget(id);
+        self.segment.remove(id)
+    }
+
+    /// Removes all operations that have not begun: the adapter stops.
+    pub fn take_operations(&mut self) -> PagingOrder<U, C> {
+        std::mem::take(&mut self.order)
+    }
+
+    /// Gives each of these a reference. Returns what must move before all of them are resident;
+    /// `None` when they are.
+    ///
+    /// # Errors
+    /// The refusal, which changes nothing.
+    pub fn make_resident(&mut self, ids: &[AllocationId]) -> Result<Option<Moves>, Refusal> {
+        let moves = self.segment.make_resident(ids)?;
+        // A committed allocation may still be on its way in.
+        let settled = |id: &AllocationId| self.segment.is_local(*id) && !self.order.names(*id);
+        if moves.is_empty() && ids.iter().all(settled) {
+            return Ok(None);
+        }
+        Ok(Some(Moves { page_in: ids.to_vec(), ..moves }))
+    }
+
+    /// The same for a new allocation, which is local at once where nothing has to move.
+    ///
+    /// # Errors
+    /// The refusal, which changes nothing.
+    pub fn make_new_resident(&mut self, id: AllocationId) -> Result<Option<Moves>, Refusal> {
+        let moves = self.segment.make_resident(&[id])?;
+        // While operations are queued, their room is promised and not yet free.
+        if moves.evict.is_empty() && !self.is_changing() {
+            self.segment.set_local(id, true);
+            return Ok(None);
+        }
+        Ok(Some(moves))
+    }
+
+    /// Makes a new save area local if there is room now. Save areas are never waited for.
+    pub fn place_save_area(&mut self, id: AllocationId) -> bool {
+        let fits = !self.is_changing() && self.segment.commit_if_room(id);
+        if fits {
+            self.segment.set_local(id, true);
+        }
+        fits
+    }
+
+    /// Takes one reference; see [`Commitment::release`].
+    pub fn release(&mut self, id: AllocationId, last_use: Option<&U>) -> Option<u32> {
+        self.segment.release(id, last_use)
+    }
+
+    /// A kernel object needs an allocation where it is. `false` when its process has not made it
+    /// resident, or has not waited until it was.
+    pub fn pin(&mut self, id: AllocationId) -> bool {
+        let moves = self.moving.evict.contains(&id)
+            || self.moving.page_in.contains(&id) && !self.segment.is_local(id)
+            || self.order.evicted().any(|evicted| evicted == id);
+        !moves && self.segment.pin(id)
+    }
+
+    /// The kernel object has ended.
+    pub fn unpin(&mut self, id: AllocationId) {
+        self.segment.unpin(id);
+    }
+
+    /// Queues an operation of a paging queue; `None` is the kernel.
+    pub fn queue(
+        &mut self,
+        queue: Option<(OsHandle, PagingPriority)>,
+        moves: Moves,
+        completion: C,
+        queued_ns: u64,
+    ) -> Start {
+        let last_use = |id: &AllocationId| Some((*id, self.segment.last_use(*id)?.clone()));
+        let last_uses: BTreeMap<_, _> = moves.evict.iter().filter_map(last_use).collect();
+        self.order.push(Operation {
+            queue: queue.map(|(queue, _)| queue),
+            priority: queue.map_or(PagingPriority::AboveNormal, |(_, priority)| priority),
+            moves,
+            in_system: Vec::new(),
+            last_uses,
+            completion,
+            queued_ns,
+        });
+        self.start()
+    }
+
+    /// Queues the initial content of a save area.
+    pub fn queue_content(&mut self, content: InitialContent) -> Start {
+        self.contents.push_back(content);
+        self.start()
+    }
+
+    /// A reset interrupted this: it comes first once more.
+    pub fn retry_content(&mut self, content: InitialContent) {
+        self.contents.push_front(content);
+    }
+
+    /// The save area that gets its initial content next. The previous operation is over.
+    pub fn next_content(&mut self) -> Option<InitialContent> {
+        self.moving = Moves::default();
+        if self.is_suspended() { None } else { self.contents.pop_front() }
+    }
+
+    /// Save areas to be evicted and their contexts: those are to be held. A context whose save area
+    /// has no content is held already.
+    pub fn save_areas_to_hold(&self) -> Vec<(AllocationId, OsHandle)> {
+        let has_content = |context: &OsHandle| !self.contents.iter().any(|c| c.owner == *context);
+        let area = |id| Some((id, self.segment.context(id).filter(has_content)?));
+        self.order.evicted().filter_map(area).collect()
+    }
+
+    /// The contexts whose save areas are among these.
+    pub fn contexts_of(&self, ids: &[AllocationId]) -> Vec<OsHandle> {
+        ids.iter().filter_map(|id| self.segment.context(*id)).collect()
+    }
+
+    /// Takes the next operation. `quiet`: the save areas that no packet uses. After
+    /// [`Next::Idle`] the agent ends.
+    pub fn next(&mut self, quiet: &BTreeSet<AllocationId>) -> Next<U, C> {
+        if self.is_suspended() {
+            return Next::Wait(Vec::new());
+        }
+        match self.order.next(&self.segment, quiet) {
+            Next::Idle if !self.contents.is_empty() => Next::Wait(Vec::new()),
+            Next::Idle => {
+                self.running = false;
+                Next::Idle
+            }
+            Next::Run(operation) => Next::Run(self.begin(operation)),
+            next => next,
+        }
+    }
+
+    /// Until when the agent waits for engines that use these; `None` without a limit.
+    pub fn deadline(&self, in_use: &[AllocationId], now: CpuTime) -> Option<CpuTime> {
+        (!in_use.is_empty()).then(|| now.after(self.timeout_ns))
+    }
+
+    /// The wait for engines has timed out. Takes the oldest operation without what it cannot evict,
+    /// and without what does not fit then. Returns also what stays in.
+    // spec: RES-008
+    pub fn proceed(
+        &mut self,
+        quiet: &BTreeSet<AllocationId>,
+    ) -> Option<(Operation<U, C>, Vec<AllocationId>)> {
+        let mut operation = self.order.take_oldest()?;
+        let evict = std::mem::take(&mut operation.moves.evict);
+        let (stay, evict): (Vec<_>, Vec<_>) =
+            evict.into_iter().partition(|id| operation.waits_for(*id, &self.segment, quiet));
+        operation.moves.evict = evict;
+        stay.iter().for_each(|id| self.segment.keep_in(*id));
+        // Later decisions counted on this room. The newest pages in less, its own first.
+        while self.segment.is_over() {
+            let promised =
+                |id: &AllocationId| !self.segment.is_local(*id) && self.segment.is_committed(*id);
+            let own = operation.moves.page_in.iter().rev().copied().find(promised);
+            let Some(id) = own.or_else(|| self.order.paged_in().find(promised)) else { break };
+            self.keep_in_system(&mut operation, id);
+        }
+        Some((self.begin(operation), stay))
+    }
+
+    /// An allocation that is to be paged in is in use where it stands, in system memory. Then it
+    /// stays there for this time.
+    pub fn stays_in_system(&mut self, id: AllocationId) -> bool {
+        let in_use = self.segment.is_shared(id) || !self.segment.is_idle(id);
+        if in_use {
+            self.segment.keep_out(id);
+        }
+        in_use
+    }
+
+    /// Its bytes have entered or left local memory.
+    pub fn set_local(&mut self, id: AllocationId, local: bool) {
+        self.segment.set_local(id, local);
+    }
+
+    /// Power goes: everything is evicted, and operations wait. `None` when the caller has to wait
+    /// for the pager first.
+    // spec: RES-015
+    pub fn evict_for_power(&mut self, waits_for_pager: bool) -> Option<Vec<AllocationId>> {
+        if self.running && waits_for_pager {
+            return None;
+        }
+        let evicted = self.segment.evict_all();
+        self.evicted_for_power = Some(evicted.clone());
+        Some(evicted)
+    }
+
+    /// Power is back: what is held or used returns. `None` when power was not gone.
+    pub fn page_in_for_power(&mut self) -> Option<Vec<AllocationId>> {
+        self.evicted_for_power.as_ref().map(|evicted| self.segment.restore(evicted))
+    }
+
+    /// Operations continue.
+    pub fn end_power_change(&mut self) {
+        self.evicted_for_power = None;
+    }
+
+    /// The adapter is reset: operations wait. The present one ends first.
+    pub fn begin_reset(&mut self) {
+        self.resetting = true;
+    }
+
+    /// The content of local memory is lost. Returns what was there; no operation moves it any more.
+    pub fn lose_content(&mut self) -> Vec<AllocationId> {
+        let lost = self.segment.all_local();
+        for id in &lost {
+            self.segment.keep_out(*id);
+            self.order.forget(*id);
+        }
+        lost.into_iter().collect()
+    }
+
+    /// Operations continue.
+    pub fn end_reset(&mut self) {
+        self.resetting = false;
+    }
+
+    /// Adds a page of fence values. Queues an operation if allocations have to make room for it.
+    pub fn add_fence_page(&mut self, page: FencePage, now_ns: u64) -> (FencePageId, Option<Start>) {
+        (self.fences.add(page), self.share_room(now_ns))
+    }
+
+    /// A page of fence values is in system memory. Returns its bytes if it was in local memory.
+    pub fn fence_page_evicted(&mut self, id: FencePageId) -> u64 {
+        let bytes = self.fences.evicted(id);
+        self.segment.set_fence_bytes(self.fences.shared_bytes());
+        bytes
+    }
+
+    /// A page of fence values has ended.
+    pub fn remove_fence_page(&mut self, id: FencePageId) {
+        self.fences.remove(id);
+        self.segment.set_fence_bytes(self.fences.shared_bytes());
+    }
+
+    /// Allocations have what fence storage leaves of the segment.
+    fn share_room(&mut self, now_ns: u64) -> Option<Start> {
+        self.segment.set_fence_bytes(self.fences.shared_bytes());
+        if !self.segment.is_over() {
+            return None;
+        }
+        let moves = self.segment.trim(self.segment.room());
+        Some(self.queue(None, moves, C::default(), now_ns))
+    }
+
+    fn start(&mut self) -> Start {
+        match std::mem::replace(&mut self.running, true) {
+            true => Start::Runs,
+            false => Start::Now,
+        }
+    }
+
+    /// Whether what is decided differs from what is.
+    fn is_changing(&self) -> bool {
+        !self.moving.is_empty() || !self.order.is_empty()
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.evicted_for_power.is_some() || self.resetting
+    }
+
+    /// Begins an operation, with what fits beside what is local.
+    fn begin(&mut self, mut operation: Operation<U, C>) -> Operation<U, C> {
+        while operation.excess(&self.segment) > 0 {
+            let mut page_in = operation.moves.page_in.iter().rev().copied();
+            let Some(id) = page_in.find(|id| !self.segment.is_local(*id)) else { break };
+            self.keep_in_system(&mut operation, id);
+        }
+        self.moving = operation.moves.clone();
+        operation
+    }
+
+    fn keep_in_system(&mut self, operation: &mut Operation<U, C>, id: AllocationId) {
+        operation.keep_in_system(id);
+        self.order.keep_in_system(id);
+        self.segment.keep_out(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commitment::tests::{Work, id, ids, moves};
+    use PagingPriority::Normal;
+
+    const TIMEOUT_NS: u64 = 100;
+    const QUEUE: Option<(OsHandle, PagingPriority)> = Some((OsHandle(9), Normal));
+
+    /// Allocations 0 to 5 of 10 bytes each, and the agent that carries operations out.
+    struct Pager {
+        vidmm: VidMm<Work, &'static str>,
+        quiet: BTreeSet<AllocationId>,
+    }
+
+    impl Pager {
+        fn new(capacity: u64) -> Pager {
+            let mut vidmm = VidMm::new(capacity, 30, TIMEOUT_NS);
+            for number in 0..6 {
+                let owner = OsHandle(1);
+                vidmm.add(Allocation { id: id(number), owner, bytes: 10, context: None });
+            }
+            Pager { vidmm, quiet: BTreeSet::new() }
+        }
+
+        fn with_save_area(capacity: u64, number: u64, context: u64) -> Pager {
+            let mut pager = Pager::new(capacity);
+            let context = Some(OsHandle(context));
+            pager.vidmm.add(Allocation { id: id(number), owner: OsHandle(0), bytes: 10, context });
+            assert!(pager.vidmm.place_save_area(id(number)));
+            pager
+        }
+
+        /// MakeResident; an operation is queued if anything moves.
+        fn make_resident<const N: usize>(&mut self, numbers: [u64; N], name: &'static str) -> bool {
+            match self.vidmm.make_resident(&ids(numbers)).unwrap() {
+                None => true,
+                Some(moves) => {
+                    let _ = self.vidmm.queue(QUEUE, moves, name, 0);
+                    false
+                }
+            }
+        }
+
+        fn carry_out(&mut self, operation: &Operation<Work, &'static str>) {
+            for id in &operation.moves.evict {
+                self.vidmm.set_local(*id, false);
+            }
+            for id in &operation.moves.page_in {
+                self.vidmm.set_local(*id, true);
+            }
+            let segment = self.vidmm.segment();
+            assert!(segment.local() <= segment.room(), "more is local than fits");
+        }
+
+        /// One turn of the agent: what completed, or what it waits for.
+        fn turn(&mut self) -> Result<&'static str, Vec<AllocationId>> {
+            assert_eq!(self.vidmm.next_content(), None);
+            match self.vidmm.next(&self.quiet) {
+                Next::Run(operation) => {
+                    self.carry_out(&operation);
+                    Ok(operation.completion)
+                }
+                Next::Wait(in_use) => Err(in_use),
+                Next::Idle => Ok("idle"),
+            }
+        }
+
+        /// Runs until the agent ends.
+        fn run(&mut self) -> Vec<&'static str> {
+            let turns = std::iter::from_fn(|| self.turn().ok().filter(|name| *name != "idle"));
+            turns.collect()
+        }
+
+        fn time_out(&mut self) -> (Operation<Work, &'static str>, Vec<AllocationId>) {
+            let (operation, stay) = self.vidmm.proceed(&self.quiet).unwrap();
+            self.carry_out(&operation);
+            (operation, stay)
+        }
+
+        fn release(&mut self, number: u64) -> Work {
+            let work = Work::default();
+            assert!(self.vidmm.release(id(number), Some(&work)).is_some());
+            work
+        }
+
+        fn local(&self) -> Vec<u64> {
+            self.vidmm.segment().all_local().into_iter().map(|id| id.0).collect()
+        }
+    }
+
+    #[test]
+    fn one_agent_carries_out_all_operations() {
+        let mut p = Pager::new(30);
+        let moves = p.vidmm.make_resident(&ids([0])).unwrap().unwrap();
+        assert_eq!(p.vidmm.queue(QUEUE, moves, "first", 7), Start::Now);
+        let moves = p.vidmm.make_resident(&ids([1])).unwrap().unwrap();
+        assert_eq!(p.vidmm.queue(QUEUE, moves, "second", 8), Start::Runs);
+        assert_eq!(p.run(), ["first", "second"]);
+        assert_eq!(p.local(), [0, 1]);
+        let content = InitialContent { allocation: OsHandle(3), owner: OsHandle(4) };
+        assert_eq!(p.vidmm.queue_content(content), Start::Now, "it had ended");
+    }
+
+    #[test]
+    fn resident_means_local_and_not_on_the_way_out() {
+        let mut p = Pager::new(20);
+        assert!(!p.make_resident([0, 1], "both"));
+        assert!(!p.make_resident([0], "still on its way in"));
+        assert_eq!(p.run(), ["both", "still on its way in"]);
+        assert!(p.make_resident([0, 1], "nothing to do"));
+        for number in [0, 0, 0, 1, 1] {
+            p.release(number).complete();
+        }
+        assert!(!p.make_resident([2], "evicts 0"));
+        assert!(p.make_resident([1], ""), "no operation names it");
+        p.release(1).complete();
+        assert!(!p.make_resident([0], "evicts 1"), "local, and on its way out");
+        assert_eq!((p.run(), p.local()), (vec!["evicts 0", "evicts 1"], vec![0, 2]));
+    }
+
+    #[test]
+    fn a_new_allocation_is_local_at_once_only_while_nothing_changes() {
+        let mut p = Pager::new(20);
+        assert_eq!(p.vidmm.make_new_resident(id(0)), Ok(None));
+        assert_eq!(p.local(), [0]);
+        assert!(!p.make_resident([1], "queued"));
+        p.release(0).complete();
+        assert_eq!(p.vidmm.make_new_resident(id(2)), Ok(Some(moves([0], [2]))));
+        assert_eq!(
+            p.vidmm.make_new_resident(id(3)),
+            Err(Refusal::OverBudget { bytes: 10 }),
+            "1 and 2 have all of it"
+        );
+        assert_eq!(p.run(), ["queued"]);
+    }
+
+    /// A promise for the same room twice: the decided operation counts before it is carried out.
+    #[test]
+    fn room_that_is_promised_is_not_given_again() {
+        let mut p = Pager::with_save_area(20, 7, 70);
+        assert!(!p.make_resident([0], "takes the rest"));
+        let area =
+            Allocation { id: id(8), owner: OsHandle(0), bytes: 10, context: Some(OsHandle(80)) };
+        p.vidmm.add(area);
+        assert!(!p.vidmm.place_save_area(id(8)), "10 bytes are free and promised");
+        assert_eq!((p.run(), p.local()), (vec!["takes the rest"], vec![0, 7]));
+        assert!(!p.vidmm.place_save_area(id(8)), "full");
+        assert_eq!(p.vidmm.segment().most_local(), 20);
+    }
+
+    #[test]
+    fn a_pin_needs_an_allocation_that_is_there_and_stays() {
+        let mut p = Pager::new(20);
+        assert!(!p.make_resident([0], "in"));
+        assert_eq!(p.vidmm.next_content(), None);
+        let Next::Run(operation) = p.vidmm.next(&p.quiet) else { panic!("it is queued") };
+        assert!(!p.vidmm.pin(id(0)), "it is on its way in");
+        p.carry_out(&operation);
+        assert!(p.vidmm.pin(id(0)));
+        p.release(0).complete();
+        assert_eq!(p.vidmm.segment.trim(0), Moves::default(), "the pin holds it");
+        p.vidmm.unpin(id(0));
+        assert!(!p.vidmm.pin(id(0)), "no reference");
+        p.make_resident([1, 2], "evicts 0");
+        p.release(1).complete();
+        p.make_resident([0], "evicts 1");
+        assert!(!p.vidmm.pin(id(0)), "local, and on its way out");
+        p.run();
+        assert!(p.vidmm.pin(id(0)));
+    }
+
+    #[test]
+    fn a_timed_out_eviction_leaves_what_is_in_use() {
+        let mut p = Pager::new(20);
+        p.make_resident([0, 1], "in");
+        p.run();
+        let work = p.release(0);
+        p.release(1).complete();
+        assert!(!p.make_resident([2, 3], "wants both"));
+        assert_eq!(p.turn(), Err(ids([0])));
+        let now = CpuTime(1_000);
+        assert_eq!(p.vidmm.deadline(&ids([0]), now), Some(CpuTime(1_000 + TIMEOUT_NS)));
+        assert_eq!(p.vidmm.deadline(&[], now), None, "nothing to give up");
+        let (operation, stay) = p.time_out();
+        assert_eq!((operation.completion, stay), ("wants both", ids([0])));
+        assert_eq!((operation.moves, operation.in_system), (moves([1], [2]), ids([3])));
+        assert_eq!((p.local(), p.vidmm.segment().committed()), (vec![0, 2], 20));
+        work.complete();
+        assert!(!p.make_resident([3], "another time"));
+        assert_eq!((p.run(), p.local()), (vec!["another time"], vec![2, 3]));
+    }
+
+    /// 0 stays, so what later operations were promised does not fit: the newest loses it.
+    #[test]
+    fn a_promise_that_no_longer_fits_is_taken_from_the_newest_operation() {
+        let mut p = Pager::new(20);
+        p.make_resident([0, 1], "in");
+        p.run();
+        let _work = p.release(0);
+        p.release(1).complete();
+        let evict_only = p.vidmm.segment.trim(0);
+        let _ = p.vidmm.queue(None, evict_only, "empties", 0);
+        p.make_resident([2], "older");
+        p.make_resident([3], "newer");
+        assert_eq!(p.turn(), Err(ids([0])));
+        let (operation, stay) = p.time_out();
+        assert_eq!((operation.moves, stay), (moves([1], []), ids([0])));
+        assert_eq!((p.run(), p.local()), (vec!["older", "newer"], vec![0, 2]));
+        assert!(!p.vidmm.segment().is_over() && !p.vidmm.segment().is_committed(id(3)));
+    }
+
+    #[test]
+    fn an_allocation_that_is_used_in_system_memory_stays_there() {
+        let mut p = Pager::new(20);
+        p.make_resident([0], "in");
+        assert!(!p.vidmm.stays_in_system(id(0)), "only this operation wants it");
+        p.make_resident([0], "again");
+        assert!(p.vidmm.stays_in_system(id(0)), "an earlier call has it");
+        assert_eq!(p.vidmm.segment().committed(), 0);
+        p.make_resident([1], "in");
+        let work = p.release(1);
+        assert!(p.vidmm.stays_in_system(id(1)));
+        work.complete();
+        assert!(!p.vidmm.stays_in_system(id(1)));
+    }
+
+    // spec: PRE-016
+    #[test]
+    fn a_save_area_moves_while_its_context_is_held() {
+        let mut p = Pager::with_save_area(10, 7, 70);
+        assert!(p.vidmm.save_areas_to_hold().is_empty());
+        assert!(!p.make_resident([0], "swap"));
+        assert_eq!(p.vidmm.save_areas_to_hold(), [(id(7), OsHandle(70))]);
+        assert_eq!(p.turn(), Err(ids([7])), "a packet of its context is on an engine");
+        p.quiet.insert(id(7));
+        assert_eq!((p.turn(), p.local()), (Ok("swap"), vec![0]));
+        assert_eq!(p.vidmm.contexts_of(&ids([7, 0])), [OsHandle(70)], "it may run again");
+        assert!(p.vidmm.save_areas_to_hold().is_empty());
+    }
+
+    #[test]
+    fn a_save_area_whose_context_stays_busy_stays_in() {
+        let mut p = Pager::with_save_area(10, 7, 70);
+        p.make_resident([0], "swap");
+        assert_eq!(p.turn(), Err(ids([7])));
+        let (operation, stay) = p.time_out();
+        assert_eq!((stay, operation.in_system), (ids([7]), ids([0])));
+        assert_eq!(p.local(), [7]);
+    }
+
+    #[test]
+    fn save_areas_get_their_content_before_anything_moves() {
+        let mut p = Pager::with_save_area(10, 7, 70);
+        let content = InitialContent { allocation: OsHandle(3), owner: OsHandle(70) };
+        let _ = p.vidmm.queue_content(content);
+        p.make_resident([0], "swap");
+        assert!(p.vidmm.save_areas_to_hold().is_empty(), "its context is held for its content");
+        assert_eq!(p.vidmm.next_content(), Some(content));
+        p.vidmm.retry_content(content);
+        p.vidmm.begin_reset();
+        assert_eq!(p.vidmm.next_content(), None, "a reset is under way");
+        p.vidmm.end_reset();
+        assert_eq!(p.vidmm.next_content(), Some(content));
+        assert_eq!(p.vidmm.save_areas_to_hold().len(), 1);
+    }
+
+    #[test]
+    fn content_that_comes_last_keeps_the_agent() {
+        let mut p = Pager::new(10);
+        let content = InitialContent { allocation: OsHandle(3), owner: OsHandle(70) };
+        assert_eq!(p.vidmm.queue_content(content), Start::Now);
+        assert!(matches!(p.vidmm.next(&p.quiet), Next::Wait(ids) if ids.is_empty()));
+        assert_eq!(p.vidmm.next_content(), Some(content));
+        assert_eq!(p.turn(), Ok("idle"));
+        assert_eq!(p.vidmm.queue_content(content), Start::Now);
+    }
+
+    #[test]
+    fn power_takes_everything_out_and_brings_back_what_is_needed() {
+        let mut p = Pager::with_save_area(40, 7, 70);
+        p.make_resident([0, 1, 2], "in");
+        assert_eq!(p.vidmm.evict_for_power(true), None, "the agent has work");
+        p.run();
+        p.release(1).complete();
+        let _work = p.release(2);
+        let out = p.vidmm.evict_for_power(true).unwrap();
+        assert_eq!(out, ids([0, 1, 2, 7]));
+        out.iter().for_each(|id| p.vidmm.set_local(*id, false));
+        p.make_resident([1], "asked without power");
+        assert_eq!(p.turn(), Err(vec![]), "operations wait for the power");
+        let back = p.vidmm.page_in_for_power().unwrap();
+        assert_eq!(back, ids([0, 2, 7]), "held, used by queued work, a save area");
+        back.iter().for_each(|id| p.vidmm.set_local(*id, true));
+        p.vidmm.end_power_change();
+        assert_eq!((p.run(), p.local()), (vec!["asked without power"], vec![0, 1, 2, 7]));
+        assert_eq!(p.vidmm.page_in_for_power(), None, "there is power");
+        p.make_resident([3], "runs");
+        assert!(p.vidmm.evict_for_power(false).is_some(), "the caller does not wait");
+    }
+
+    #[test]
+    fn a_reset_loses_what_is_local_and_operations_go_on_after_it() {
+        let mut p = Pager::new(20);
+        p.make_resident([0, 1], "in");
+        p.run();
+        p.release(0).complete();
+        p.make_resident([2], "evicts 0");
+        p.vidmm.begin_reset();
+        assert_eq!(p.turn(), Err(vec![]));
+        assert_eq!(p.vidmm.lose_content(), ids([0, 1]));
+        ids([0, 1]).into_iter().for_each(|id| p.vidmm.set_local(id, false));
+        assert_eq!(p.vidmm.segment().committed(), 10, "2 is still to come");
+        p.vidmm.end_reset();
+        assert_eq!((p.run(), p.local()), (vec!["evicts 0"], vec![2]));
+        assert_eq!(p.vidmm.segment().references(id(1)), 1, "its process has not evicted it");
+    }
+
+    #[test]
+    fn fence_storage_takes_room_from_allocations() {
+        let fence_page = FencePage { bytes: 15, cpu_visible: true, local: true };
+        let mut p = Pager::new(40);
+        p.make_resident([0, 1, 2], "in");
+        p.run();
+        (0..3).for_each(|number| p.release(number).complete());
+        let (first, start) =
+            p.vidmm.add_fence_page(FencePage { cpu_visible: false, ..fence_page }, 5);
+        assert_eq!((start, p.vidmm.segment().room()), (None, 40), "another segment");
+        let (second, start) = p.vidmm.add_fence_page(fence_page, 5);
+        assert_eq!((start, p.vidmm.segment().room()), (Some(Start::Now), 25));
+        assert_eq!((p.run(), p.local()), (vec![""], vec![1, 2]), "0 is the least recently used");
+        assert_eq!(p.vidmm.fences().next_to_evict(15), Some(first));
+        assert_eq!((p.vidmm.fence_page_evicted(first), p.vidmm.segment().room()), (15, 25));
+        assert_eq!((p.vidmm.fence_page_evicted(second), p.vidmm.segment().room()), (15, 40));
+        let (third, _) = p.vidmm.add_fence_page(fence_page, 5);
+        p.vidmm.remove_fence_page(third);
+        assert_eq!((p.vidmm.segment().room(), p.vidmm.fences().local_bytes()), (40, 0));
+    }
+
+    #[test]
+    fn an_allocation_that_ends_leaves_nothing_behind() {
+        let mut p = Pager::new(10);
+        p.make_resident([0], "in");
+        p.run();
+        p.release(0).complete();
+        p.make_resident([1], "swap");
+        assert!(p.vidmm.remove(id(0)) && !p.vidmm.remove(id(0)));
+        assert_eq!((p.run(), p.local()), (vec!["swap"], vec![1]));
+        p.make_resident([1], "");
+        p.release(1).complete();
+        p.release(1).complete();
+        p.make_resident([2], "never begins");
+        assert!(!p.vidmm.take_operations().is_empty());
+        assert_eq!(p.turn(), Ok("idle"));
+    }
+}
