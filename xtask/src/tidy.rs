@@ -1,26 +1,32 @@
 //! `cargo xtask tidy`: the laws that the compiler does not check.
 //!
-//! `layers` and `circles` hold the laws of dependency, `rust` those of a Rust file, `prose` those of names and
-//! documents.
+//! `layers` and `circles` hold the laws of dependency, `levels` where level tokens are made, `rust`
+//! those of a Rust file, `prose` those of names and documents.
 
 mod circles;
 mod layers;
+mod levels;
 mod prose;
 mod rust;
 
 use std::path::Path;
 
 use crate::finding::report;
-use crate::tree;
+use crate::{items, source, tree};
 
 /// Checks everything.
 pub fn check(root: &Path) -> Result<(), String> {
     let mut findings = layers::check(root)?;
+    let mut levels = levels::Levels::default();
     for folder in ["crates", "fuzz", "xtask"] {
         for file in tree::files(root, folder, &["rs"])? {
             findings.extend(rust::check(&file.path, &file.text));
+            let lines = source::lines(&file.text);
+            let items = items::scan(&lines);
+            levels.count(&file.path, &lines, |index| items.is_test(index));
         }
     }
+    findings.extend(levels.findings());
     findings.extend(circles::check(root)?);
     findings.extend(prose::check(root)?);
     report("tidy", findings)

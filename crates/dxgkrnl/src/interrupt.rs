@@ -28,6 +28,7 @@ use tidegate_ddi::{
     Callbacks, ContextAllocation, CreateContextAllocation, Dirql, Dispatch, EngineId,
     HwContextLoss, InterruptData, InterruptService, OsHandle, PageFault, Passive, Status,
 };
+use tidegate_platform::level::{self, Level};
 use tidegate_platform::{
     Agent, CpuTime, Mutex, PhysicalAddress, Platform, ServiceHandle, Step, Turn, WakeWord, Word,
 };
@@ -425,6 +426,7 @@ fn interrupt_routine(adapter: &Adapter) {
         let held = adapter.interrupt_lock.lock_device();
         // A device that interrupts has power, and its interrupt may come while that is about to
         // change.
+        let _level = level::raise(Level::Dirql);
         adapter.driver_as_it_is().interrupt_routine(&Dirql::enter(&held));
     }
     record(adapter, Kind::Interrupt, start_ns);

@@ -3,6 +3,7 @@
 //! On the host it is thread-local; in a cooperative machine the world switches it together with the
 //! fiber. Nothing here is shared between agents.
 
+use crate::level::Level;
 use std::cell::RefCell;
 use tidegate_trace::Recorder;
 
@@ -14,6 +15,7 @@ thread_local! {
 pub(crate) struct Belongings {
     pub(crate) name: String,
     guards: u32,
+    level: Level,
     /// Locks that are held, in the order in which they were taken. Kept in debug builds.
     locks: Vec<HeldLock>,
     pub(crate) recorder: Option<Recorder>,
@@ -21,7 +23,8 @@ pub(crate) struct Belongings {
 
 impl Belongings {
     const fn nobody() -> Belongings {
-        Belongings { name: String::new(), guards: 0, locks: Vec::new(), recorder: None }
+        let level = Level::Passive;
+        Belongings { name: String::new(), guards: 0, level, locks: Vec::new(), recorder: None }
     }
 
     pub(crate) fn named(name: String) -> Belongings {
@@ -67,6 +70,16 @@ pub(crate) fn guard_taken() {
 
 pub(crate) fn guard_dropped() {
     with(|m| m.guards -= 1);
+}
+
+/// Returns the calling agent's interrupt request level.
+pub(crate) fn level() -> Level {
+    with(|m| m.level)
+}
+
+/// Sets the calling agent's level and returns the level before.
+pub(crate) fn exchange_level(level: Level) -> Level {
+    with(|m| std::mem::replace(&mut m.level, level))
 }
 
 /// Panics, with the agent's name, if the calling agent holds a platform lock: no guard of policy

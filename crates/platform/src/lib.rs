@@ -24,6 +24,7 @@ pub mod controller;
 pub mod current;
 pub mod fiber;
 mod host;
+pub mod level;
 pub mod mapping;
 pub mod memory;
 pub mod os;
@@ -191,6 +192,7 @@ impl Platform {
     /// Blocks the calling agent until `deadline`. Returns [`WaitEnd::Stopped`] early when the
     /// machine stops.
     pub fn sleep_until(&self, deadline: CpuTime) -> WaitEnd {
+        level::assert_may_block("a deadline");
         match self.inner.kind {
             PlatformKind::Host => self.inner.host.sleep_until(deadline),
             _ => world::sleep_until(deadline),

@@ -6,7 +6,7 @@
 
 use crate::memory::Word;
 use crate::time::Deadline;
-use crate::{CpuTime, Platform, PlatformKind, Step, current, host, world};
+use crate::{CpuTime, Platform, PlatformKind, Step, current, host, level, world};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -260,6 +260,7 @@ impl Event {
     /// Blocks until the event is set or `deadline` has passed; `what` says what for in deadlock
     /// reports.
     pub fn wait_for(&self, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
+        level::assert_may_block(what);
         if self.try_take() {
             return WaitEnd::Woken;
         }
@@ -292,6 +293,7 @@ impl Event {
     /// When there are no events.
     #[doc(alias = "WaitForMultipleObjects")]
     pub fn wait_any(events: &[&Event], what: &str) -> Result<usize, WaitEnd> {
+        level::assert_may_block(what);
         let taken = || events.iter().position(|event| event.try_take());
         if let Some(index) = taken() {
             return Ok(index);

@@ -1,0 +1,162 @@
+//! A driver of WDDM 2.0 that takes packets and nothing else: the least that a driver writes.
+
+use std::sync::Arc;
+use tidegate_calls::{CreateContextVirtual, Kernel, Priority, SubmitCommand};
+use tidegate_ddi::memory::{PageTableShape, PagingOperation, Segment, UpdatePageTable};
+use tidegate_ddi::queue::{CreateContext, CreateDevice, SetRootPageTable, SubmitCommandVirtual};
+use tidegate_ddi::{
+    AdapterCaps, DdiVersion, Dirql, Dispatch, Driver, DriverHandle, EngineType, EntryGroup,
+    InterruptData, InterruptService, MonitoredNotification, NodeMetadata, Passive, StartInfo,
+    Status, VidSchCaps,
+};
+use tidegate_dxgkrnl::{Adapter, AdapterConfig};
+use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform};
+
+/// A device whose packets are complete when the test raises the interrupt.
+struct PacketDriver {
+    start: Mutex<Option<StartInfo>>,
+    line: Mutex<Option<Arc<dyn InterruptService>>>,
+    submitted: Mutex<Vec<u32>>,
+}
+
+impl PacketDriver {
+    fn complete_all(&self) {
+        let line = self.line.lock().clone().unwrap();
+        line.raise();
+        line.turn_ended();
+    }
+}
+
+impl Driver for PacketDriver {
+    fn ddi_version(&self) -> DdiVersion {
+        DdiVersion::WDDM_2_0
+    }
+
+    fn start_device(&self, _: &Passive, start: StartInfo) -> Result<(), Status> {
+        *self.start.lock() = Some(start);
+        Ok(())
+    }
+
+    fn stop_device(&self, _: &Passive) {}
+
+    fn query_adapter_caps(&self, _: &Passive) -> AdapterCaps {
+        let node = NodeMetadata {
+            engine_type: EngineType::ThreeD,
+            friendly_name: "3D".to_owned(),
+            context_scheduling: false,
+            user_mode_submission: false,
+            max_in_flight_hw_queue_buffers: 0,
+            writes_fences: false,
+            monitored_notification: MonitoredNotification::Basic,
+        };
+        AdapterCaps {
+            scheduling: VidSchCaps::MULTI_ENGINE_AWARE,
+            nodes: vec![node],
+            physical_adapters: 1,
+            ..AdapterCaps::default()
+        }
+    }
+
+    fn page_table_shape(&self, _: &Passive) -> PageTableShape {
+        PageTableShape { page_bytes: 65_536, levels: 3, index_bits: 9, table_bytes: 4096 }
+    }
+
+    fn query_segments(&self, _: &Passive) -> Vec<Segment> {
+        Vec::new()
+    }
+
+    fn update_page_table(&self, _: &Passive, _: UpdatePageTable<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn build_paging_buffer(&self, _: &Passive, _: PagingOperation<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn set_root_page_table(&self, _: &Passive, _: SetRootPageTable) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn create_device(&self, _: &Passive, args: CreateDevice) -> Result<DriverHandle, Status> {
+        Ok(DriverHandle(args.os_handle.0))
+    }
+
+    fn destroy_device(&self, _: &Passive, _: DriverHandle) {}
+
+    fn create_context(&self, _: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
+        Ok(DriverHandle(args.os_handle.0))
+    }
+
+    fn destroy_context(&self, _: &Passive, _: DriverHandle) {}
+
+    fn submit_command_virtual(
+        &self,
+        _: &Dispatch,
+        args: SubmitCommandVirtual,
+    ) -> Result<(), Status> {
+        self.submitted.lock().push(args.submission_fence_id);
+        Ok(())
+    }
+
+    fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {
+        let last = self.submitted.lock().pop();
+        let callbacks = self.start.lock().as_ref().unwrap().callbacks.clone();
+        if let Some(submission_fence_id) = last {
+            let (node_ordinal, engine_ordinal) = (0, 0);
+            let data =
+                InterruptData::DmaCompleted { node_ordinal, engine_ordinal, submission_fence_id };
+            callbacks.notify_interrupt(level, data);
+            callbacks.queue_dpc(level);
+        }
+        last.is_some()
+    }
+
+    fn dpc_routine(&self, level: &Dispatch) {
+        let callbacks = self.start.lock().as_ref().unwrap().callbacks.clone();
+        callbacks.notify_dpc(level);
+    }
+
+    fn connect_interrupt(&self, _: &Passive, service: Arc<dyn InterruptService>) {
+        *self.line.lock() = Some(service);
+    }
+}
+
+#[test]
+fn a_driver_for_packets_writes_the_base_entries_alone_and_runs_packets() {
+    let platform = Platform::closed_host();
+    let driver = Arc::new(PacketDriver {
+        start: platform.mutex("start info", None),
+        line: platform.mutex("interrupt line", None),
+        submitted: platform.mutex("packets", Vec::new()),
+    });
+    let as_driver: Arc<dyn Driver> = driver.clone();
+    assert!(EntryGroup::ALL.iter().all(|group| !as_driver.has(*group)));
+    let memory = PhysicalMemory::new(&platform, PhysicalAddress(0));
+    let config = AdapterConfig::standard(&platform);
+    let adapter = Adapter::start(&platform, as_driver, &memory, config).unwrap();
+    let process = adapter.open("a process").unwrap();
+    let device = process.create_device().unwrap();
+    let args = CreateContextVirtual {
+        device,
+        node_ordinal: 0,
+        engine_affinity: 0,
+        priority: Priority::Normal,
+        tag: 1,
+        lane: 0,
+    };
+    let context = process.create_context_virtual(args).unwrap();
+    let packet = |commands_gpu_va| SubmitCommand {
+        context,
+        commands_gpu_va,
+        command_bytes: 64,
+        queued_ns: 0,
+    };
+    for at in [0x1_0000, 0x2_0000, 0x3_0000] {
+        process.submit_command(packet(at)).unwrap();
+        driver.complete_all();
+    }
+    process.destroy_context(context).unwrap();
+    assert_eq!((driver.submitted.lock().len(), adapter.bug_checks()), (0, Vec::new()));
+    drop(process);
+    adapter.stop();
+}

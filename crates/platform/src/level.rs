@@ -1,0 +1,86 @@
+//! The interrupt request level of the running agent.
+//!
+//! Purpose: an interrupt routine and a DPC run on the agent that raised the interrupt, so a call
+//! that blocks there stops that agent. [`raise`] marks the region; [`assert_may_block`] and
+//! [`assert_at_most`] are the checks. They cost nothing in release builds.
+
+use crate::current;
+
+/// An interrupt request level, lowest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// PASSIVE_LEVEL: may block.
+    #[default]
+    Passive,
+    /// DISPATCH_LEVEL: must not block.
+    Dispatch,
+    /// The device's interrupt level.
+    Dirql,
+}
+
+/// Keeps a raised level until dropped.
+#[must_use = "the level falls when this is dropped"]
+pub struct Raised(Level);
+
+/// Raises the calling agent's level to `level`, or leaves it where it is higher.
+pub fn raise(level: Level) -> Raised {
+    Raised(current::exchange_level(current::level().max(level)))
+}
+
+impl Drop for Raised {
+    fn drop(&mut self) {
+        current::exchange_level(self.0);
+    }
+}
+
+/// Panics, with the agent's name, where the agent waits for `what` in an interrupt routine or a
+/// DPC. Debug builds only.
+#[inline]
+pub fn assert_may_block(what: &str) {
+    if cfg!(debug_assertions) && current::level() > Level::Passive {
+        panic!(
+            "agent '{}' waits for {what} at {:?} level: hand the work to a worker",
+            current::name(),
+            current::level()
+        );
+    }
+}
+
+/// Panics, with the agent's name, where the agent's level is above `level`, the highest at which
+/// `what` may be called. Debug builds only.
+#[inline]
+pub fn assert_at_most(level: Level, what: &str) {
+    if cfg!(debug_assertions) && current::level() > level {
+        panic!(
+            "agent '{}' is at {:?} level, and {what} needs {level:?}: hand the work to a worker",
+            current::name(),
+            current::level()
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Platform, Step};
+
+    #[test]
+    fn a_raised_level_falls_at_the_end_of_its_region() {
+        let outer = raise(Level::Dispatch);
+        drop(raise(Level::Dirql));
+        drop(raise(Level::Passive));
+        assert_eq!(current::level(), Level::Dispatch);
+        drop(outer);
+        assert_may_block("an event");
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "waits for the end of a copy at Dispatch level")]
+    fn a_wait_in_a_dpc_is_a_panic_although_the_event_is_set() {
+        let event = Platform::closed_host().event(true);
+        event.set(Step::ThreadWake);
+        let _dpc = raise(Level::Dispatch);
+        event.wait_for(None, "the end of a copy");
+    }
+}
