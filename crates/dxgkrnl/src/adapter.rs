@@ -8,9 +8,8 @@
 
 use crate::config::AdapterConfig;
 use crate::context::Context;
-use crate::device::Device;
 use crate::display::Display;
-use crate::doorbell::{Doorbell, DoorbellTable, Victim};
+use crate::doorbell::Doorbell;
 use crate::driver::declaration::Declaration;
 use crate::driver::entry::{self, OpenGroups};
 use crate::driver::feature::Features;
@@ -18,17 +17,17 @@ use crate::driver::{BugCheckPort, DriverPort, OutstandingWork, PortParts};
 use crate::error::StartError;
 use crate::fence::log::{LogMode, LogReader, LogTimeFault};
 use crate::fence::{Fences, HardwareWaits, LoggedQueue, PendingWait, RelayPort, log_change};
-use crate::hwqueue::{HwQueue, HwQueueTable};
+use crate::hwqueue::HwQueue;
 use crate::interrupt::{self, DpcQueue};
 use crate::lock_order::LOCK_ORDER;
 use crate::memory::{EngineWork, FencesInPages, LocalMemoryUse, Memory};
+use crate::object::Objects;
 use crate::object::idle_contexts::IdleContexts;
 use crate::power::{Power, WakeDevice};
 use crate::process::Process;
 use crate::recovery::Recovery;
-use crate::registry::Registry;
 use crate::scheduling::{Scheduling, SchedulingPort};
-use crate::stats::{Census, Count};
+use crate::stats::Census;
 use crate::supervisor;
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -40,31 +39,18 @@ use tidegate_vidsch::FenceOperations;
 /// One adapter: a driver and the kernel's state for it.
 pub struct Adapter {
     pub(crate) port: Arc<DriverPort>,
-    /// The doorbell transition lock: every connect, disconnect and destroy; owned by an agent, see
-    /// `doorbell`.
-    pub(crate) transition: Mutex<()>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) fences: Arc<Fences>,
     pub(crate) log_reader: LogReader,
     pub(crate) sched: Arc<Scheduling>,
     /// What engines are turned to that would keep the last context; gone after stop.
     pub(crate) idle_contexts: Mutex<Option<IdleContexts>>,
-    pub(crate) contexts: Mutex<Registry<Context>>,
-    /// Hardware contexts of all processes.
-    pub(crate) hw_contexts: Mutex<Registry<Context>>,
-    pub(crate) hw_queues: Mutex<HwQueueTable>,
-    pub(crate) doorbells: Mutex<DoorbellTable>,
-    /// Doorbells that the driver took away inside the present transition; see `doorbell`.
-    pub(crate) victims: Mutex<Vec<Victim>>,
-    /// Devices of all processes.
-    pub(crate) devices: Mutex<Registry<Device>>,
+    pub(crate) objects: Arc<Objects>,
     pub(crate) dpc: DpcQueue,
     /// `None` for an adapter that only renders.
     pub(crate) display: Option<Display>,
     pub(crate) power: Arc<Power>,
     pub(crate) recovery: Recovery,
-    /// Processes that have it open.
-    pub(crate) processes: Mutex<Vec<Weak<Process>>>,
     /// One removal at a time; held over all of it.
     pub(crate) removing: Mutex<()>,
     pub(crate) interrupt_worker: Mutex<Option<ServiceHandle>>,
@@ -127,19 +113,12 @@ impl Adapter {
             idle_contexts: platform.mutex("idle contexts", None),
             power,
             display: caps.display.map(|display| Display::new(platform, display)),
-            transition: platform.mutex("doorbell transition", ()),
             fences,
             log_reader: LogReader::new(&memory),
             memory,
-            contexts: platform.mutex("contexts", Registry::default()),
-            hw_contexts: platform.mutex("hardware contexts", Registry::default()),
-            hw_queues: platform.mutex("hardware queues", HwQueueTable::default()),
-            doorbells: platform.mutex("doorbells", DoorbellTable::default()),
-            victims: platform.mutex("victims", Vec::new()),
-            devices: platform.mutex("devices", Registry::default()),
+            objects: Objects::new(&port),
             dpc: DpcQueue::new(platform),
             recovery: Recovery::new(platform, &config.tdr),
-            processes: platform.mutex("processes of an adapter", Vec::new()),
             removing: platform.mutex("removal of an adapter", ()),
             interrupt_worker: platform.mutex("interrupt worker", None),
             port,
@@ -171,7 +150,8 @@ impl Adapter {
         self.memory.attach_fences(Arc::downgrade(&self.fences) as Weak<dyn FencesInPages>);
         self.port.set_bug_check_port(Arc::downgrade(self) as Weak<dyn BugCheckPort>);
         let relay_port = Arc::downgrade(self) as Weak<dyn RelayPort>;
-        self.fences.attach(relay_port, Arc::downgrade(self) as Weak<dyn HardwareWaits>);
+        let hardware_waits = Arc::downgrade(&self.objects) as Weak<dyn HardwareWaits>;
+        self.fences.attach(relay_port, hardware_waits);
     }
 
     /// A process opens the adapter.
@@ -188,37 +168,28 @@ impl Adapter {
         Process::new(self, process_name, true)
     }
 
-    pub(crate) fn hw_queues_of(&self, which: impl Fn(&HwQueue) -> bool) -> Vec<Arc<HwQueue>> {
-        let all = self.hw_queues.lock().live();
-        all.into_iter().filter(|q| which(q)).collect()
+    // For the time being: rooms that find objects by the adapter.
+    pub(crate) fn hw_queues_of(&self, is_wanted: impl Fn(&HwQueue) -> bool) -> Vec<Arc<HwQueue>> {
+        self.objects.hw_queues_of(is_wanted)
     }
 
-    /// Contexts of packets that are not being destroyed, in order of creation.
-    pub(crate) fn contexts_of(&self, which: impl Fn(&Context) -> bool) -> Vec<Arc<Context>> {
-        let all = self.contexts.lock().live();
-        all.into_iter().filter(|c| which(c)).collect()
+    pub(crate) fn contexts_of(&self, is_wanted: impl Fn(&Context) -> bool) -> Vec<Arc<Context>> {
+        self.objects.contexts_of(is_wanted)
     }
 
-    /// Hardware contexts that are not being destroyed, in order of creation.
-    pub(crate) fn hw_contexts_of(&self, which: impl Fn(&Context) -> bool) -> Vec<Arc<Context>> {
-        let all = self.hw_contexts.lock().live();
-        all.into_iter().filter(|c| which(c)).collect()
+    pub(crate) fn hw_contexts_of(&self, is_wanted: impl Fn(&Context) -> bool) -> Vec<Arc<Context>> {
+        self.objects.hw_contexts_of(is_wanted)
     }
 
     pub(crate) fn doorbells_of(
         &self,
-        which: impl Fn(&Doorbell) -> bool,
+        is_wanted: impl Fn(&Doorbell) -> bool,
     ) -> impl Iterator<Item = Arc<Doorbell>> {
-        let all = self.doorbells.lock().all();
-        self.stats.add(Count::doorbells_walked, all.len() as u64);
-        all.into_iter().filter(move |d| which(d))
+        self.objects.doorbells_of(is_wanted)
     }
 
-    /// The doorbells of one hardware queue: one, or two while a ring is resized.
     pub(crate) fn doorbells_of_queue(&self, hw_queue: OsHandle) -> Vec<Arc<Doorbell>> {
-        let found = self.doorbells.lock().of_queue(hw_queue);
-        self.stats.add(Count::doorbells_walked, found.len() as u64);
-        found
+        self.objects.doorbells_of_queue(hw_queue)
     }
 
     /// What contexts and kernel-mode hardware queues did with fences in software until now, by
@@ -345,20 +316,14 @@ impl Adapter {
         Census {
             context_allocations,
             local_context_allocations,
-            devices: self.devices.lock().len(),
-            contexts: self.contexts.lock().len(),
-            hw_contexts: self.hw_contexts.lock().len(),
-            hw_queues: self.hw_queues.lock().len(),
-            doorbells: self.doorbells.lock().len(),
+            devices: self.objects.devices.lock().len(),
+            contexts: self.objects.contexts.lock().len(),
+            hw_contexts: self.objects.hw_contexts.lock().len(),
+            hw_queues: self.objects.hw_queues.lock().len(),
+            doorbells: self.objects.doorbells.lock().len(),
             fences: self.fences.len(),
             memory_regions: self.system_memory.regions(),
         }
-    }
-}
-
-impl HardwareWaits for Adapter {
-    fn has_user_mode_queues(&self) -> bool {
-        !self.hw_queues_of(|queue| queue.user_mode_submission).is_empty()
     }
 }
 

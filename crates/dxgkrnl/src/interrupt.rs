@@ -295,7 +295,7 @@ fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
             }
         }
         InterruptData::SuspendContextCompleted { context, suspend_fence } => {
-            match adapter.hw_contexts.lock().named(context) {
+            match adapter.objects.hw_contexts.lock().named(context) {
                 Some(context) => Reported::Suspended { context, suspend_fence },
                 None => Reported::Broken(BugCheck::UnknownContext(context.0)),
             }

@@ -67,6 +67,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "mappings of fence storage",
     "mappings of shareable fences",
     "members of a cross-adapter fence",
+    "memory of a process",
     "mode of fence logs",
     "openers of a fence",
     "opening of the driver's gate",
@@ -88,9 +89,8 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "timeouts",
     "timer",
     "value of a 32-bit fence",
-    "victims",
+    "victimised doorbells",
     "waiters of a fence",
-    "what a process stands on",
 ];
 
 #[cfg(test)]

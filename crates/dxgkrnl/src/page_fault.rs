@@ -81,7 +81,7 @@ pub(crate) fn resolve(
     adapter.check_engine(reported.engine)?;
     let (named, engine) = match arms {
         [true, ..] => {
-            let found = adapter.hw_queues.lock().of_kernel(handle);
+            let found = adapter.objects.hw_queues.lock().of_kernel(handle);
             let Some(queue) = found.ok_or(BugCheck::UnknownQueue(handle.0))?.upgrade() else {
                 return Ok(None);
             };
@@ -89,7 +89,7 @@ pub(crate) fn resolve(
             (Named::Queue(queue), engine)
         }
         [_, true, _] => {
-            let found = adapter.hw_contexts.lock().named(handle);
+            let found = adapter.objects.hw_contexts.lock().named(handle);
             let Some(context) = found.ok_or(BugCheck::UnknownContext(handle.0))?.upgrade() else {
                 return Ok(None);
             };
@@ -160,6 +160,6 @@ pub(crate) fn hw_queue_faulted(adapter: &Arc<Adapter>, named: Named, reported: &
 }
 
 fn devices_of(adapter: &Adapter, address_space: u32) -> Vec<Arc<Device>> {
-    let all = adapter.devices.lock().live();
+    let all = adapter.objects.devices.lock().live();
     all.into_iter().filter(|device| device.space.number == address_space).collect()
 }

@@ -165,7 +165,7 @@ impl EngineWork for Adapter {
     }
 
     fn live_device(&self, device: OsHandle) -> Option<Arc<dyn OwningDevice>> {
-        let device = self.devices.lock().get(device)?;
+        let device = self.objects.devices.lock().get(device)?;
         (!device.is_of_kernel()).then(|| device as Arc<dyn OwningDevice>)
     }
 

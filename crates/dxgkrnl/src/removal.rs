@@ -11,10 +11,9 @@
 use crate::adapter::Adapter;
 use crate::error::BugCheck;
 use crate::fence::instance;
-use crate::process::Process;
 use crate::suspend;
-use std::sync::{Arc, Weak};
-use tidegate_calls::{DeviceState, Status};
+use std::sync::Arc;
+use tidegate_calls::DeviceState;
 use tidegate_ddi::Passive;
 use tidegate_platform::Event;
 
@@ -55,7 +54,7 @@ impl Adapter {
             self.sched.end_all_packets();
             // 4. For each process and each of its queues: doorbell and queue are destroyed, and
             //    then contexts, fences, devices.
-            for process in self.processes() {
+            for process in self.objects.processes() {
                 process.end_with_adapter();
             }
         }
@@ -63,7 +62,7 @@ impl Adapter {
         self.stop_agents();
         // 6. Calls that were under way return, and drop what they held: with the last device the
         //    last instance of a fence is closed.
-        self.wait_for_end_of("devices", |event| self.devices.lock().await_empty(event));
+        self.wait_for_end_of("devices", |event| self.objects.devices.lock().await_empty(event));
         // 7. Fences that only NT handles keep end for the driver.
         let left = self.fences.matching(|_| true);
         left.iter().for_each(instance::end_with_adapter);
@@ -90,24 +89,9 @@ impl Adapter {
         self.remove();
     }
 
-    /// Enters a process that has opened the adapter, so that a removal ends it.
-    pub(crate) fn enter_process(&self, process: &Arc<Process>) -> Result<(), Status> {
-        {
-            let mut processes = self.processes.lock();
-            processes.retain(|known| known.strong_count() > 0);
-            processes.push(Arc::downgrade(process));
-        }
-        // A removal that began meanwhile has ended the processes that were in the table then.
-        self.check_present()
-    }
-
-    fn processes(&self) -> Vec<Arc<Process>> {
-        self.processes.lock().iter().filter_map(Weak::upgrade).collect()
-    }
-
     /// Whether a process has it open that did not end.
     fn has_processes(&self) -> bool {
-        self.processes().iter().any(|process| !process.has_ended())
+        self.objects.processes().iter().any(|process| !process.has_ended())
     }
 
     fn stop_agents(&self) {

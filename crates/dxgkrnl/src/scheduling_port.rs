@@ -9,21 +9,21 @@ use tidegate_ddi::{EngineId, OsHandle};
 
 impl SchedulingPort for Adapter {
     fn packet_context(&self, context: OsHandle) -> Option<Arc<dyn PacketContext>> {
-        let context = self.contexts.lock().get(context)?;
+        let context = self.objects.contexts.lock().get(context)?;
         Some(context)
     }
 
     fn kernel_mode_queue(&self, queue: OsHandle) -> Option<Arc<dyn KernelModeQueue>> {
-        let queue = self.hw_queues.lock().of_kernel(queue)?;
+        let queue = self.objects.hw_queues.lock().of_kernel(queue)?;
         Some(queue.upgrade()?)
     }
 
     fn is_active(&self, queue: OsHandle) -> bool {
-        let of_context = self.contexts.lock().live_one(queue);
+        let of_context = self.objects.contexts.lock().live_one(queue);
         if let Some(context) = of_context {
             return context.device.check().is_ok();
         }
-        let of_queue = self.hw_queues.lock().live_one(queue);
+        let of_queue = self.objects.hw_queues.lock().live_one(queue);
         of_queue.is_some_and(|queue| queue.device.check().is_ok())
     }
 
@@ -37,8 +37,8 @@ impl SchedulingPort for Adapter {
     }
 
     fn command_refused(self: Arc<Self>, queue: OsHandle, position: u64, gpu_va: u64) {
-        let context = self.contexts.lock().get(queue);
-        let hw_queue = self.hw_queues.lock().of_kernel(queue).and_then(|q| q.upgrade());
+        let context = self.objects.contexts.lock().get(queue);
+        let hw_queue = self.objects.hw_queues.lock().of_kernel(queue).and_then(|q| q.upgrade());
         let (device, engine, tag) = match (context, hw_queue) {
             (Some(context), _) => (context.device.clone(), context.engine, context.tag),
             (None, Some(queue)) => (queue.device.clone(), queue.engine(), queue.tag),

@@ -343,7 +343,7 @@ pub(crate) fn leave(adapter: &Arc<Adapter>, device: OsHandle) {
 pub(crate) fn after_reset(adapter: &Arc<Adapter>) {
     let Some(display) = &adapter.display else { return };
     let owner = display.state.lock().flips.owner();
-    let device = owner.and_then(|owner| adapter.devices.lock().get(owner));
+    let device = owner.and_then(|owner| adapter.objects.devices.lock().get(owner));
     match device {
         Some(device) if device.check().is_err() => leave(adapter, device.os_handle),
         _ => adapter.screen_on(),

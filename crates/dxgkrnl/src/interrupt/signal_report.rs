@@ -80,7 +80,7 @@ pub(super) fn resolve(
 
 // spec: NF-232
 fn queues(adapter: &Adapter, handles: &[DriverHandle]) -> Result<SignalReport, BugCheck> {
-    let table = adapter.hw_queues.lock();
+    let table = adapter.objects.hw_queues.lock();
     let find =
         |handle: &DriverHandle| table.of_driver(*handle).ok_or(BugCheck::UnknownQueue(handle.0));
     handles.iter().map(find).collect::<Result<_, _>>().map(SignalReport::Queues)

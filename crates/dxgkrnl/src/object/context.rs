@@ -1,4 +1,4 @@
-//! Owns contexts: ordered streams of work for one node, for packets or for hardware queues.
+//! Contexts: ordered streams of work for one node, of packets or of hardware queues.
 
 use crate::device::Device;
 use crate::fence::Fence;
@@ -14,7 +14,7 @@ use tidegate_ddi::{DriverHandle, EngineId, OsHandle, Passive};
 use tidegate_platform::Mutex;
 use tidegate_vidsch::Submitter;
 
-/// What a context is made with.
+/// Arguments of a creation.
 pub(crate) struct ContextDesc {
     pub(crate) node_ordinal: u32,
     /// 0 or one bit.
@@ -23,7 +23,7 @@ pub(crate) struct ContextDesc {
     pub(crate) priority: Priority,
     pub(crate) tag: u32,
     pub(crate) lane: u32,
-    /// The memory manager's own.
+    /// The memory manager's own context.
     pub(crate) paging: bool,
 }
 
@@ -35,18 +35,18 @@ pub(crate) struct Context {
     pub(crate) engine: EngineId,
     pub(crate) hardware_scheduled: bool,
     pub(crate) tag: u32,
-    /// Set for a hardware context once its process has no handle of it.
+    /// Set for a hardware context once its handle is closed.
     handle_closed: OnceLock<()>,
-    /// Whether it is on the run list; of hardware contexts.
+    /// For hardware contexts: whether it is on the run list.
     pub(crate) suspension: Suspension,
     /// Parts of buffers with physical addresses that it has queued, by number.
     parts: Mutex<BTreeMap<u64, Arc<QueuedPart>>>,
-    /// Of hardware contexts.
+    /// For hardware contexts.
     pub(crate) priority: HwPriority,
 }
 
 impl Context {
-    /// Makes a context; one for packets is entered into VidSch.
+    /// Creates a context. One for packets is entered into VidSch.
     pub(crate) fn new(device: &Arc<Device>, desc: &ContextDesc) -> Result<Arc<Context>, Status> {
         let adapter = &device.adapter;
         let engine = engine_of(desc)?;
@@ -85,11 +85,11 @@ impl Context {
             priority: HwPriority::new(&adapter.platform),
         });
         if desc.hardware_scheduled {
-            adapter.hw_contexts.lock().insert(os_handle, &context);
+            adapter.objects.hw_contexts.lock().insert(os_handle, &context);
         } else {
             let tag_and_lane = (desc.tag, desc.lane);
             adapter.sched.add_context(os_handle, engine, desc.priority, tag_and_lane);
-            adapter.contexts.lock().insert(os_handle, &context);
+            adapter.objects.contexts.lock().insert(os_handle, &context);
         }
         adapter.memory.initialise_context(os_handle);
         Ok(context)
@@ -97,29 +97,27 @@ impl Context {
 }
 
 impl Context {
-    /// The call that destroys the context begins. A context for packets is in no list from here on,
-    /// and nothing that it holds back is begun. A hardware context is needed as long as it has
-    /// queues.
+    /// Takes it off all lists: the call that destroys it begins. Queued packets are not begun. A
+    /// hardware context stays listed as long as it has queues.
     pub(crate) fn retire(&self) {
         let adapter = &self.device.adapter;
         if self.hardware_scheduled {
             let _first = self.handle_closed.set(());
             self.retire_if_over();
         } else {
-            adapter.contexts.lock().retire(self.os_handle);
+            adapter.objects.contexts.lock().retire(self.os_handle);
             adapter.sched.remove_queue(self.os_handle);
         }
     }
 
-    /// A hardware context is in no list once its handle is closed and its last queue is retired.
-    /// Whichever of the two comes last finds both done, because each is done before the look at the
-    /// other.
+    /// Takes a hardware context off the lists once its handle is closed and its last queue retired.
+    /// The later of the two finds both done, because each is done before the other is read.
     pub(crate) fn retire_if_over(&self) {
         let adapter = &self.device.adapter;
         let is_over = self.handle_closed.get().is_some()
-            && !adapter.hw_queues.lock().has_queue_of(self.os_handle);
+            && !adapter.objects.hw_queues.lock().has_queue_of(self.os_handle);
         if is_over {
-            adapter.hw_contexts.lock().retire(self.os_handle);
+            adapter.objects.hw_contexts.lock().retire(self.os_handle);
         }
     }
 
@@ -137,7 +135,7 @@ impl Context {
         }
     }
 
-    /// A part that is queued: kept until it is over.
+    /// Keeps a queued part until it is complete.
     pub(crate) fn keep_part(&self, number: u64, part: Arc<QueuedPart>) {
         let over: Vec<_> = {
             let mut parts = self.parts.lock();
@@ -171,8 +169,8 @@ impl PacketContext for Context {
     }
 }
 
-/// A context runs on one engine: of its node, that of the physical adapter whose bit is set;
-/// without a bit, of the first one.
+/// The engine of a context: in its node, that of the physical adapter whose bit is set, or of the
+/// first one.
 // spec: NF-320
 fn engine_of(desc: &ContextDesc) -> Result<EngineId, Status> {
     let node_ordinal = desc.node_ordinal;
@@ -189,7 +187,7 @@ impl Drop for Context {
     fn drop(&mut self) {
         let adapter = &self.device.adapter;
         if !self.hardware_scheduled {
-            adapter.contexts.lock().remove(self.os_handle);
+            adapter.objects.contexts.lock().remove(self.os_handle);
             adapter.sched.remove_queue(self.os_handle);
             // One of them may be on the engine.
             let parts = std::mem::take(&mut *self.parts.lock());
@@ -202,7 +200,7 @@ impl Drop for Context {
         adapter.memory.end_context(self.os_handle);
         if self.hardware_scheduled {
             // Until the driver has let go of it an acknowledgement may name it.
-            adapter.hw_contexts.lock().remove(self.os_handle);
+            adapter.objects.hw_contexts.lock().remove(self.os_handle);
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Owns devices: a process's container on the adapter. When one is lost, its calls return
-//! DEVICE_REMOVED.
+//! Devices: a process's container on the adapter. Calls on a lost device return DEVICE_REMOVED.
 
 use crate::adapter::Adapter;
 use crate::fence::Fence;
@@ -19,11 +18,11 @@ pub(crate) struct Device {
     pub(crate) adapter: Arc<Adapter>,
     pub(crate) os_handle: OsHandle,
     pub(crate) driver: DriverHandle,
-    /// The address space outlives the device that the driver knows it by.
+    /// Outlives the device by which the driver knows it.
     pub(crate) space: Arc<AddressSpace>,
     pub(crate) fence_pool: Arc<FencePool>,
     handles: HandleLookup,
-    /// Whether its process may have contexts before those of others (SE_INC_BASE_PRIORITY).
+    /// Whether its process may raise priorities (SE_INC_BASE_PRIORITY).
     pub(crate) may_raise_priority: bool,
     state: Mutex<DeviceState>,
 }
@@ -50,26 +49,25 @@ impl Device {
             may_raise_priority,
             state: adapter.platform.mutex("device state", DeviceState::Active),
         });
-        adapter.devices.lock().insert(os_handle, &device);
-        // A contract that was broken meanwhile has lost the devices that were in the table then.
+        adapter.objects.devices.lock().insert(os_handle, &device);
+        // A contract broken meanwhile has lost only the devices that were in the table then.
         adapter.check()?;
         Ok(device)
     }
 
-    /// Whether it is the kernel's own: of no process, and never lost to anything but a broken
-    /// contract.
+    /// Whether it is the kernel's own, of no process: only a broken contract loses it.
     pub(crate) fn is_of_kernel(&self) -> bool {
-        self.handles.is_nobodys()
+        self.handles.is_none()
     }
 
-    /// How it stands.
+    /// Its state.
     pub(crate) fn state(&self) -> DeviceState {
         self.state.lock().clone()
     }
 
-    /// The call that destroys the device begins: no list has it any more.
+    /// Takes it off all lists: the call that destroys it begins.
     pub(crate) fn retire(&self) {
-        self.adapter.devices.lock().retire(self.os_handle);
+        self.adapter.objects.devices.lock().retire(self.os_handle);
         self.adapter.memory.end_device(self.os_handle);
     }
 
@@ -91,8 +89,7 @@ impl Device {
         first
     }
 
-    /// The fence that a handle means in the process that owns this device: how a log entry is
-    /// understood.
+    /// The fence that a handle names in the process of this device, for log entries.
     pub(crate) fn fence_of_handle(&self, handle: u32) -> Option<Arc<Fence>> {
         self.handles.fence(handle)
     }
@@ -114,7 +111,7 @@ impl Drop for Device {
     fn drop(&mut self) {
         self.adapter.driver().destroy_device(&Passive::enter(), self.driver);
         // Last: a removal stops the driver when no device is left.
-        let emptied = self.adapter.devices.lock().remove(self.os_handle);
+        let emptied = self.adapter.objects.devices.lock().remove(self.os_handle);
         emptied.iter().for_each(|event| event.set(Step::ThreadWake));
     }
 }

@@ -1,29 +1,25 @@
-//! Owns doorbells: the address that a process rings, its status word, and the order in which
-//! hardware is given and taken.
+//! Doorbells: the address that a process rings, its status word, and the order of connects and
+//! disconnects.
 //!
-//! The published order of a disconnect (rotate the mapping, then write the status) can lose a ring:
-//! it lands on the dummy page while the status still says CONNECTED. Here the status comes first,
-//! and the mapping turns to the doorbell's dummy page after it: a late store reaches no hardware,
-//! and its process reads RETRY afterwards. A dedicated doorbell has a fresh page for each connect,
-//! so that a page kept from an ended one rings no queue. When the hardware is off, the last-queued
-//! cell is compared with progress, and pending work goes to the driver as a notification.
+//! Order of a disconnect: 1. the status; 2. the hardware; 3. the mapping turns to a dummy page. The
+//! published order (mapping first) can lose a ring that lands on the dummy page while the status
+//! still says CONNECTED. Work that is pending then goes to the driver as a notification. A
+//! dedicated doorbell has a fresh page per connect, so a page kept from an ended one rings nothing.
 //!
-//! The transition lock orders every create, connect, disconnect and destroy of an adapter. The
-//! driver may call disconnect from inside connect (victimising): on the lock's owner that callback
-//! runs inside the owner's transition.
-//!
-//! [`Doorbell::end`] is complete when the call that destroys the doorbell returns, whatever other
-//! callers hold it: no lookup finds it, no ring reaches hardware, and the driver has let go of it
-//! (decision 51). What is left to others is memory.
+//! Invariants: the transition lock orders every create, connect, disconnect and destroy of an
+//! adapter. A disconnect that the driver calls from inside connect (victimising) runs on the lock's
+//! owner, inside its transition. When [`Doorbell::end`] returns, no lookup finds the doorbell, no
+//! ring reaches hardware, and the driver has released it (decision 51).
 
 use crate::adapter::Adapter;
 use crate::driver::DdiCall;
 use crate::error::BugCheck;
 use crate::hwqueue::HwQueue;
 use crate::memory::{AllocationObject, Memory, Pinned};
+use crate::registry::Registry;
 use crate::stats::Count;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{AllocationMemory, CreateDoorbellFlags, DoorbellStatus, Status};
 use tidegate_d3dukmdt::DOORBELL_PRIVATE_DATA_BYTES;
@@ -35,31 +31,31 @@ use tidegate_trace::{Kind, LaneId, Record};
 
 #[derive(Default)]
 struct State {
-    /// What the process was told at the present connect.
+    /// The present connection.
     connection: Option<Connection>,
     aborted: bool,
-    /// The driver has let go of it, or is about to.
+    /// The driver has released it, or is about to.
     ended: bool,
     /// The times of the last connect and of the last notification with the driver, for reports.
     connected: Option<CpuTime>,
     notified: Option<CpuTime>,
 }
 
-/// An address of a doorbell, and the page that it shows while there is no hardware behind it.
+/// An address of a doorbell, and the page behind it while the doorbell is disconnected.
 struct Window {
     mapping: Mapping,
     dummy: Page,
 }
 
 impl Window {
-    /// As large as the driver says a doorbell is.
+    /// `bytes` is the size that the driver states.
     // spec: UMS-014
     fn new(adapter: &Adapter, bytes: u32) -> Window {
         let dummy = adapter.platform.page((bytes as usize).div_ceil(8).max(1));
         Window { mapping: Mapping::new(&adapter.platform, dummy.clone()), dummy }
     }
 
-    /// Whether `page` is as large as the driver said.
+    /// Whether `page` is as large as the driver stated.
     fn takes(&self, page: &Page) -> bool {
         page.len() >= self.dummy.len()
     }
@@ -73,29 +69,28 @@ impl Window {
     }
 }
 
-/// The doorbells of an adapter that have not ended, by the kernel's handle and by hardware queue;
-/// weak, since processes hold them.
+/// The doorbells of an adapter that have not ended, with an index by hardware queue.
 #[derive(Default)]
 pub(crate) struct DoorbellTable {
-    all: BTreeMap<OsHandle, Weak<Doorbell>>,
+    all: Registry<Doorbell>,
     /// By queue and doorbell.
-    of_queues: BTreeMap<(OsHandle, OsHandle), Weak<Doorbell>>,
+    of_queues: BTreeSet<(OsHandle, OsHandle)>,
 }
 
 impl DoorbellTable {
     fn insert(&mut self, doorbell: &Arc<Doorbell>) {
-        self.all.insert(doorbell.os_handle, Arc::downgrade(doorbell));
-        self.of_queues
-            .insert((doorbell.queue.os_handle, doorbell.os_handle), Arc::downgrade(doorbell));
+        self.all.insert(doorbell.os_handle, doorbell);
+        self.of_queues.insert((doorbell.queue.os_handle, doorbell.os_handle));
     }
 
     fn remove(&mut self, hw_queue: OsHandle, doorbell: OsHandle) {
-        self.all.remove(&doorbell);
+        // No removal waits for doorbells alone.
+        let _emptied = self.all.remove(doorbell);
         self.of_queues.remove(&(hw_queue, doorbell));
     }
 
     fn get(&self, doorbell: OsHandle) -> Option<Arc<Doorbell>> {
-        self.all.get(&doorbell).and_then(Weak::upgrade)
+        self.all.get(doorbell)
     }
 
     /// How many there are.
@@ -105,23 +100,21 @@ impl DoorbellTable {
 
     /// All of them, in order of creation.
     pub(crate) fn all(&self) -> Vec<Arc<Doorbell>> {
-        self.all.values().filter_map(Weak::upgrade).collect()
+        self.all.live()
     }
 
     /// Those of one queue, in order of creation.
     pub(crate) fn of_queue(&self, hw_queue: OsHandle) -> Vec<Arc<Doorbell>> {
-        let of_queue =
-            self.of_queues.range((hw_queue, OsHandle(0))..=(hw_queue, OsHandle(u64::MAX)));
-        of_queue.filter_map(|(_, doorbell)| doorbell.upgrade()).collect()
+        let range = (hw_queue, OsHandle(0))..=(hw_queue, OsHandle(u64::MAX));
+        self.of_queues.range(range).filter_map(|(_, doorbell)| self.get(*doorbell)).collect()
     }
 }
 
-/// A doorbell that the driver victimised inside the present transition. Its pending work is checked
-/// when the transition is over.
-pub(crate) struct Victim {
+/// A doorbell that the driver victimised inside the present transition.
+pub(super) struct Victimised {
     doorbell: Arc<Doorbell>,
-    /// Whether it lost hardware, and may have lost a ring with it.
-    lost: bool,
+    /// Whether it was connected, and may have lost a ring.
+    was_connected: bool,
 }
 
 /// One doorbell.
@@ -141,8 +134,7 @@ pub(crate) struct Doorbell {
     state: Mutex<State>,
 }
 
-/// Ring and control area, resident and kept so: made so by the process before, and of the queue's
-/// own process by their handles.
+/// Ring and control area, kept resident. The process has made them resident before.
 #[derive(Default)]
 struct PinnedRings(Vec<Pinned>);
 
@@ -161,8 +153,8 @@ impl PinnedRings {
 }
 
 impl Doorbell {
-    /// D3DKMTCreateDoorbell: disconnected, showing a dummy page. In a resize the queue's doorbell
-    /// so far ends with ABORT, but only when the new one is there.
+    /// D3DKMTCreateDoorbell: disconnected. In a resize the queue's present doorbell ends with ABORT
+    /// once the new one is created.
     // spec: UMS-025
     pub(crate) fn new(
         queue: &Arc<HwQueue>,
@@ -190,14 +182,14 @@ impl Doorbell {
             return Err(Status::INVALID_PARAMETER);
         };
         let rings = PinnedRings::new(&adapter.memory, &ring, &control)?;
-        let transition = adapter.transition.lock_device();
-        // A queue that another call destroys gets no doorbell any more.
-        if !adapter.hw_queues.lock().is_live(queue.os_handle) {
+        let transition = adapter.objects.transition.lock_device();
+        // A queue that another call destroys gets no doorbell.
+        if !adapter.objects.hw_queues.lock().is_live(queue.os_handle) {
             return Err(Status::INVALID_PARAMETER);
         }
         // One doorbell per queue.
         // spec: UMS-030
-        let all = adapter.doorbells_of_queue(queue.os_handle);
+        let all = adapter.objects.doorbells_of_queue(queue.os_handle);
         let resize = flags.contains(CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION);
         if !resize && !all.is_empty() {
             return Err(Status::INVALID_PARAMETER);
@@ -221,7 +213,7 @@ impl Doorbell {
             private_data: std::mem::take(private_data),
         };
         let driver = adapter.driver().create_doorbell(&Passive::enter(), &mut args)?;
-        // The caller's buffer keeps its length, whatever the driver makes of it.
+        // The caller's buffer keeps its length.
         // spec: UMS-172
         *private_data = args.private_data;
         private_data.resize(private_bytes, 0);
@@ -244,7 +236,7 @@ impl Doorbell {
             last_queued: Untrusted::new(queued),
             state: adapter.platform.mutex("a doorbell", State::default()),
         });
-        adapter.doorbells.lock().insert(&doorbell);
+        adapter.objects.doorbells.lock().insert(&doorbell);
         drop(transition);
         Ok(doorbell)
     }
@@ -255,28 +247,28 @@ impl Doorbell {
     }
 
     // spec: UMS-181
-    /// D3DKMTDestroyDoorbell. Once; what comes later finds it ended.
+    /// D3DKMTDestroyDoorbell, once.
     pub(crate) fn end(&self) {
         let adapter = &self.adapter;
-        let transition = adapter.transition.lock_device();
+        let transition = adapter.objects.transition.lock_device();
         if std::mem::replace(&mut self.state.lock().ended, true) {
             return;
         }
-        // 1. No lookup finds it any more.
-        adapter.doorbells.lock().remove(self.queue.os_handle, self.os_handle);
+        // 1. It is in no table.
+        adapter.objects.doorbells.lock().remove(self.queue.os_handle, self.os_handle);
         // 2. Status first, then the mapping. From here on no method of this doorbell calls the
         //    driver.
         if self.announce_disconnect(DisconnectReason::Abort) {
             self.hide();
         }
-        // 3. The driver drains it a last time and lets go of it.
+        // 3. The driver drains it a last time and releases it.
         adapter.driver().destroy_doorbell(&Passive::enter(), self.driver);
-        let victims = std::mem::take(&mut *adapter.victims.lock());
+        let victimised = std::mem::take(&mut *adapter.objects.victimised.lock());
         let rings = std::mem::take(&mut *self.rings.lock());
         drop(transition);
-        // 4. Ring and control area are the process's again.
+        // 4. Ring and control area may leave memory.
         drop(rings);
-        take_up(victims);
+        notify_victimised(victimised);
     }
 
     /// Its address, and the secondary one if it has one.
@@ -288,7 +280,7 @@ impl Doorbell {
     pub(crate) fn connect(&self) -> Result<Connection, Status> {
         let adapter = &self.adapter;
         // 1. One transition at a time.
-        let transition = adapter.transition.lock_device();
+        let transition = adapter.objects.transition.lock_device();
         {
             let state = self.state.lock();
             // spec: UMS-042
@@ -302,13 +294,12 @@ impl Doorbell {
         }
         adapter.count(Count::doorbell_connects);
         adapter.watch_for_hangs();
-        // A device that has none gets its power, and rings that were moved out of its memory come
-        // back, before the driver is asked; its contexts are resumed after that and before the
-        // process is told. An engine gets its power likewise.
+        // Device and engine get power, and evicted rings come back, before the driver connects.
+        // Suspended contexts are resumed after that, before the status is written.
         // spec: UMS-061
         let waking = adapter.power.awake_but_suspended();
         let _engine = adapter.engine_in_use(self.queue.engine());
-        // 2. The driver finds hardware, and may take it from another doorbell by the callback.
+        // 2. The driver finds hardware. It may victimise another doorbell by the callback.
         let flags = match self.secondary {
             Some(_) => ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS,
             None => ConnectDoorbellFlags::empty(),
@@ -317,12 +308,11 @@ impl Doorbell {
         let connected = adapter.driver().connect_doorbell(&Passive::enter(), self.driver, flags);
         // spec: UMS-062
         let _awake = waking.resume();
-        let victims = std::mem::take(&mut *adapter.victims.lock());
+        let victimised = std::mem::take(&mut *adapter.objects.victimised.lock());
         let connected = connected.map_err(Some).and_then(|c| self.show(c));
         drop(transition);
-        // 5. A doorbell that lost its hardware to this one may have lost a ring, too. Its
-        //    disconnect is complete by now.
-        take_up(victims);
+        // 5. A victimised doorbell may have lost a ring. Its disconnect is complete by now.
+        notify_victimised(victimised);
         match connected {
             Err(None) => {
                 adapter.bug_check(BugCheck::DoorbellStatus);
@@ -346,8 +336,7 @@ impl Doorbell {
         }
     }
 
-    /// What the driver connected becomes visible; `Err(None)` when it did not connect what was
-    /// asked for.
+    /// Publishes a connection; `Err(None)` when it is not what was requested.
     fn show(&self, connected: ConnectedDoorbell) -> Result<Connection, Option<Status>> {
         let second = match (&self.secondary, &connected.secondary) {
             (Some(window), page) => page.as_ref().is_some_and(|page| window.takes(page)),
@@ -356,18 +345,18 @@ impl Doorbell {
         if !connected.status.is_connected() || !second || !self.window.takes(&connected.page) {
             return Err(None);
         }
-        // The driver took it away for good from inside the connect.
+        // The driver aborted it from inside the connect.
         if self.state.lock().aborted {
             self.adapter.driver().disconnect_doorbell(&Passive::enter(), self.driver);
             return Err(Some(Status::DEVICE_REMOVED));
         }
-        // 3. Show the location behind the same address.
+        // 3. The mapping.
         // spec: UMS-026
         self.window.show(&connected.page);
         if let (Some(window), Some(page)) = (&self.secondary, &connected.secondary) {
             window.show(page);
         }
-        // 4. Then say so.
+        // 4. The status.
         // spec: UMS-099
         let connection = Connection { value_base: connected.value_base, hint: connected.hint };
         {
@@ -379,8 +368,8 @@ impl Doorbell {
         Ok(connection)
     }
 
-    /// Writes a DISCONNECTED status, which every ring from now on reads; `false` when it was
-    /// disconnected already.
+    /// Writes a DISCONNECTED status, which every later ring reads; `false` when it was disconnected
+    /// already.
     // spec: UMS-101
     // spec: UMS-038, UMS-039
     fn announce_disconnect(&self, reason: DisconnectReason) -> bool {
@@ -399,13 +388,13 @@ impl Doorbell {
         was_connected
     }
 
-    /// Shows the dummy page again: from here on a store to the address reaches no hardware.
+    /// Maps the dummy page: a store to the address reaches no hardware from here on.
     fn hide(&self) {
         self.window.hide();
         self.secondary.iter().for_each(Window::hide);
     }
 
-    /// The kernel takes the hardware away.
+    /// Disconnects it.
     pub(crate) fn disconnect(&self, reason: DisconnectReason) {
         // 1, 2.
         let was_connected = self.take_hardware(reason);
@@ -415,43 +404,42 @@ impl Doorbell {
         }
     }
 
-    /// Keeps the doorbell disconnected when its process closes in good order. Work that was
-    /// announced before reaches the driver, also when its ring was lost and no thread is left to
-    /// repeat the ring.
+    /// Disconnects it for good, for a process that closes normally. Work that was announced before
+    /// reaches the driver, also when its ring was lost: no thread is left to repeat it.
     pub(crate) fn close(&self) {
         self.take_hardware(DisconnectReason::Abort);
-        // What is pending keeps the engine's power from then on.
+        // Pending work keeps the engine's power from then on.
         let _engine = self.adapter.engine_in_use(self.queue.engine());
         self.notify_pending_work();
     }
 
-    /// Returns whether there was any.
+    /// Returns whether it was connected.
     fn take_hardware(&self, reason: DisconnectReason) -> bool {
-        let transition = self.adapter.transition.lock_device();
+        let transition = self.adapter.objects.transition.lock_device();
         let was_connected = self.disconnect_in_transition(reason);
-        let victims = std::mem::take(&mut *self.adapter.victims.lock());
+        let victimised = std::mem::take(&mut *self.adapter.objects.victimised.lock());
         drop(transition);
-        take_up(victims);
+        notify_victimised(victimised);
         was_connected
     }
 
-    /// A resize made another doorbell for the queue. The driver is told even if this one was not
-    /// connected: it has a ring to let go of.
+    /// Ends the doorbell that a resize replaces. The driver is called even if it was not connected,
+    /// to release the ring.
     fn supersede(&self) {
         if !self.disconnect_in_transition(DisconnectReason::Abort) {
             self.adapter.driver().disconnect_doorbell(&Passive::enter(), self.driver);
         }
     }
 
-    /// Whether there was hardware to take away.
+    /// Returns whether it was connected.
     fn disconnect_in_transition(&self, reason: DisconnectReason) -> bool {
         // 1. Status first.
         let was_connected = self.announce_disconnect(reason);
-        // 2. Off the hardware, which looks at the page a last time.
+        // 2. The hardware, which reads the page a last time.
         if was_connected {
             self.adapter.driver().disconnect_doorbell(&Passive::enter(), self.driver);
         }
-        // 3. The mapping: a ring from now on meets the dummy page, and its process reads
+        // 3. The mapping: a later ring lands on the dummy page, and its process reads
         //    DISCONNECTED.
         if was_connected {
             self.hide();
@@ -459,8 +447,8 @@ impl Doorbell {
         was_connected
     }
 
-    /// Work that the process announced and the GPU has not completed goes to the driver, in case
-    /// its ring was lost.
+    /// Notifies the driver of work that was announced and is not complete, in case its ring was
+    /// lost.
     // spec: UMS-102
     fn notify_pending_work(&self) {
         self.adapter.platform.fence();
@@ -469,18 +457,18 @@ impl Doorbell {
         }
     }
 
-    /// Whether the process announced more than the GPU has completed.
+    /// Whether work that the process announced is not complete.
     // spec: UMS-074
     pub(crate) fn has_work(&self) -> bool {
         self.announced() > self.queue.progress.fence.value()
     }
 
-    /// The progress value that the process says it queued last: any value at all.
+    /// The progress value that the process announced last: untrusted.
     pub(crate) fn announced(&self) -> u64 {
         self.last_queued.load_once()
     }
 
-    /// Whether hardware stands behind it.
+    /// Whether it is connected.
     pub(crate) fn is_connected(&self) -> bool {
         self.state.lock().connection.is_some()
     }
@@ -498,8 +486,7 @@ impl Doorbell {
         calls.into_iter().filter_map(call).collect()
     }
 
-    /// D3DKMTNotifyWorkSubmission. It needs no hardware behind the doorbell; DEVICE_REMOVED after
-    /// an ABORT.
+    /// D3DKMTNotifyWorkSubmission, connected or not; DEVICE_REMOVED after an ABORT.
     pub(crate) fn notify(&self) -> Result<(), Status> {
         {
             let mut state = self.state.lock();
@@ -514,17 +501,14 @@ impl Doorbell {
     }
 }
 
-/// Notifies the driver, after a transition, of pending work of the doorbells that it victimised in
-/// it.
-fn take_up(victims: Vec<Victim>) {
-    victims
-        .iter()
-        .filter(|victim| victim.lost)
-        .for_each(|victim| victim.doorbell.notify_pending_work());
+/// Notifies the driver, after a transition, of pending work of the doorbells victimised in it.
+fn notify_victimised(victimised: Vec<Victimised>) {
+    let lost = victimised.iter().filter(|one| one.was_connected);
+    lost.for_each(|one| one.doorbell.notify_pending_work());
 }
 
-/// DxgkCbDisconnectDoorbell: the driver takes the hardware away; it does so itself after this
-/// returns.
+/// DxgkCbDisconnectDoorbell: the driver victimises the doorbell. It disconnects the hardware itself
+/// after this returns.
 pub(crate) fn disconnected_by_driver(
     adapter: &Arc<Adapter>,
     _level: &Passive,
@@ -533,14 +517,13 @@ pub(crate) fn disconnected_by_driver(
     reason: DisconnectReason,
 ) -> Result<(), Status> {
     // spec: UMS-069
-    let found = adapter.doorbells.lock().get(doorbell);
+    let found = adapter.objects.doorbells.lock().get(doorbell);
     let doorbell = found.ok_or(Status::INVALID_PARAMETER)?;
     // spec: UMS-070
-    let inside = adapter.transition.is_mine();
+    let inside = adapter.objects.transition.is_mine();
     let named = doorbell.queue.os_handle == hw_queue;
-    let transition = (!inside).then(|| adapter.transition.lock_device());
-    // 1. Status first. 2. The mapping. 3. The driver takes the hardware away when this has
-    //    returned.
+    let transition = (!inside).then(|| adapter.objects.transition.lock_device());
+    // 1. The status. 2. The mapping. 3. The driver disconnects the hardware after this returns.
     // spec: UMS-096
     let was_connected = named && doorbell.announce_disconnect(reason);
     if was_connected {
@@ -549,11 +532,11 @@ pub(crate) fn disconnected_by_driver(
         adapter.count(Count::doorbell_victims);
     }
     drop(transition);
-    // Inside a connect the hardware goes after this returns, and the connect looks at what is
-    // pending then.
+    // Inside a connect the hardware goes after this returns, and the connect notifies pending work
+    // then.
     if inside {
-        let lost = was_connected && reason == DisconnectReason::Retry;
-        adapter.victims.lock().push(Victim { doorbell, lost });
+        let was_connected = was_connected && reason == DisconnectReason::Retry;
+        adapter.objects.victimised.lock().push(Victimised { doorbell, was_connected });
     }
     if named { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
 }

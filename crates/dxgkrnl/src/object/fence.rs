@@ -11,7 +11,7 @@ use tidegate_calls::{Handle, NtHandle, Status, SyncObjectFlags};
 pub(crate) struct FenceObject {
     /// Closed before its device.
     instance: Instance,
-    /// The handle of its process by which it is entered, once it is.
+    /// Its handle, once it is in the table of its process.
     pub(crate) handle: OnceLock<Handle>,
     pub(crate) device: Arc<Device>,
 }

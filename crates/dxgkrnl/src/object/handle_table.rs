@@ -1,8 +1,8 @@
-//! Owns a process's handle table: typed, generation-checked, and slow to use a value again.
+//! A process's handle table: typed, generation-checked, and slow to reuse a value.
 //!
-//! A handle's low six bits are 0 and its upper two are 01; between them stand 6 bits of generation
-//! and 18 of index. A freed entry waits in line behind [`REUSE_DISTANCE`] others, and comes back
-//! with another generation. A closed table takes nothing in any more.
+//! A handle's low six bits are 0 and its upper two are 01. Between them are 6 bits of generation
+//! and 18 of index. A freed entry is reused after [`REUSE_DISTANCE`] others, with another
+//! generation. A closed table admits nothing.
 
 use std::collections::VecDeque;
 use tidegate_calls::Handle;
@@ -30,7 +30,7 @@ impl<T: Clone> HandleTable<T> {
         HandleTable { entries: Vec::new(), free: VecDeque::new(), closed: false }
     }
 
-    /// Nothing is added any more; `false` when it was closed already.
+    /// Admits nothing from now on; `false` when it was closed already.
     pub(crate) fn close(&mut self) -> bool {
         !std::mem::replace(&mut self.closed, true)
     }
@@ -40,8 +40,8 @@ impl<T: Clone> HandleTable<T> {
         self.closed
     }
 
-    /// Adds an object. A table that is full or closed hands it back: its end is a matter for the
-    /// outside of the table's lock.
+    /// Adds an object. A table that is full or closed returns it, to be ended outside of the table's
+    /// lock.
     pub(crate) fn insert(&mut self, object: T) -> Result<Handle, T> {
         if self.closed {
             return Err(object);
@@ -73,7 +73,7 @@ impl<T: Clone> HandleTable<T> {
         self.entries[self.index(handle)?].object.clone()
     }
 
-    /// Takes an object out; its handle is dead from now on.
+    /// Removes an object; its handle is invalid from now on.
     pub(crate) fn remove(&mut self, handle: Handle) -> Option<T> {
         let index = self.index(handle)?;
         let entry = &mut self.entries[index];
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_closed_table_takes_nothing_in_and_still_knows_what_it_has() {
+    fn a_closed_table_admits_nothing_and_keeps_its_objects() {
         let mut table = HandleTable::new();
         let first = table.insert("a").unwrap();
         assert_eq!((table.close(), table.close(), table.is_closed()), (true, false, true));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_handle_stays_dead_and_its_value_rests() {
+    fn an_invalid_handle_stays_invalid_and_its_value_is_not_reused_soon() {
         let mut table = HandleTable::new();
         let first = table.insert("a").unwrap();
         assert_eq!((first.0 & 0x3F, first.0 >> 30), (0, 1));

@@ -29,13 +29,13 @@ pub(crate) struct HwQueueDesc {
     pub(crate) lane: u32,
 }
 
-/// The hardware queues of an adapter by either side's handle.
+/// The hardware queues of an adapter, with indexes by the driver's handle and by context.
 #[derive(Default)]
 pub(crate) struct HwQueueTable {
     by_kernel: Registry<HwQueue>,
-    /// The driver gives a handle out again as soon as it has let go of a queue, which is before the
-    /// kernel has; so each entry says whose it is.
-    by_driver: BTreeMap<DriverHandle, (OsHandle, Weak<HwQueue>)>,
+    /// The driver may reuse a handle as soon as it has released a queue, which is before the kernel
+    /// has removed it. So a removal compares the owner.
+    by_driver: BTreeMap<DriverHandle, OsHandle>,
     /// By hardware context and queue: those that no call destroys.
     of_contexts: BTreeSet<(OsHandle, OsHandle)>,
 }
@@ -43,19 +43,20 @@ pub(crate) struct HwQueueTable {
 impl HwQueueTable {
     fn insert(&mut self, queue: &Arc<HwQueue>) {
         self.by_kernel.insert(queue.os_handle, queue);
-        self.by_driver.insert(queue.driver, (queue.os_handle, Arc::downgrade(queue)));
+        self.by_driver.insert(queue.driver, queue.os_handle);
         self.of_contexts.insert((queue.context.os_handle, queue.os_handle));
     }
 
     /// Removes a retired queue that the driver has released.
     fn remove(&mut self, os_handle: OsHandle, driver: DriverHandle) {
-        self.by_kernel.remove(os_handle);
-        if self.by_driver.get(&driver).is_some_and(|(owner, _)| *owner == os_handle) {
+        // No removal waits for queues alone.
+        let _emptied = self.by_kernel.remove(os_handle);
+        if self.by_driver.get(&driver) == Some(&os_handle) {
             self.by_driver.remove(&driver);
         }
     }
 
-    /// The call that destroys the queue begins; see [`Registry::retire`].
+    /// See [`Registry::retire`].
     fn retire(&mut self, context: OsHandle, os_handle: OsHandle) {
         self.by_kernel.retire(os_handle);
         self.of_contexts.remove(&(context, os_handle));
@@ -63,10 +64,8 @@ impl HwQueueTable {
 
     /// Whether the hardware context has a queue that no call destroys.
     pub(crate) fn has_queue_of(&self, context: OsHandle) -> bool {
-        self.of_contexts
-            .range((context, OsHandle(0))..=(context, OsHandle(u64::MAX)))
-            .next()
-            .is_some()
+        let range = (context, OsHandle(0))..=(context, OsHandle(u64::MAX));
+        self.of_contexts.range(range).next().is_some()
     }
 
     /// Whether the queue exists and no call destroys it.
@@ -86,7 +85,7 @@ impl HwQueueTable {
 
     /// The queue of the driver's handle; see [`Registry::named`].
     pub(crate) fn of_driver(&self, handle: DriverHandle) -> Option<Weak<HwQueue>> {
-        self.by_driver.get(&handle).map(|(_, queue)| queue.clone())
+        self.of_kernel(*self.by_driver.get(&handle)?)
     }
 
     /// How many there are.
@@ -189,7 +188,7 @@ impl HwQueue {
             };
             adapter.sched.add_hw_queue(os_handle, max_in_flight, (desc.tag, desc.lane));
         }
-        adapter.hw_queues.lock().insert(&queue);
+        adapter.objects.hw_queues.lock().insert(&queue);
         // What logs are to be like may have changed since they were made; from here on the queue is
         // told.
         log_change::follow_mode(&adapter.log_reader, &*queue)?;
@@ -277,7 +276,7 @@ impl HwQueue {
 
     /// No list has the queue any more.
     pub(crate) fn unlist(&self) {
-        self.adapter().hw_queues.lock().retire(self.context.os_handle, self.os_handle);
+        self.adapter().objects.hw_queues.lock().retire(self.context.os_handle, self.os_handle);
     }
 
     /// The call that destroys the queue begins: no list has it any more, and nothing that it holds
@@ -359,7 +358,7 @@ impl Drop for HwQueue {
         // Until the driver has let go of it an interrupt may name the queue: it stays in the table
         // until then.
         adapter.driver().destroy_hw_queue(&Passive::enter(), self.driver);
-        adapter.hw_queues.lock().remove(self.os_handle, self.driver);
+        adapter.objects.hw_queues.lock().remove(self.os_handle, self.driver);
         adapter.log_reader.read_last(self);
         signaled::queue_ended(&adapter.fences, self);
         // A concurrent call may have queued work after the queue was retired.

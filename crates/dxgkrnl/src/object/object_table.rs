@@ -1,9 +1,8 @@
-//! Owns the objects of a process by handle, and beside them the list of its monitored fences.
+//! The objects of one process by handle, and the list of its monitored fences.
 //!
-//! Invariant: the list is dropped whenever a fence enters or leaves the table, so it names exactly
-//! the monitored fences that are open. It exists because the basic scan reads it after each
-//! completed packet; walking the table for that would cost each packet as much as the process has
-//! objects. Called under the table's lock.
+//! Invariant: a fence that enters or leaves the table drops the list, so the list names exactly the
+//! open monitored fences. The basic scan reads it after each completed packet; a walk over the
+//! table would cost each packet as much as the process has objects. Called under the table's lock.
 
 use crate::fence::Fence;
 use crate::object::handle_table::HandleTable;
@@ -15,14 +14,14 @@ use tidegate_calls::Handle;
 pub(crate) type MonitoredFences = Arc<[Arc<Fence>]>;
 
 /// The objects of one process.
-pub(crate) struct Objects {
+pub(crate) struct ObjectTable {
     table: HandleTable<Object>,
     monitored: Option<MonitoredFences>,
 }
 
-impl Objects {
-    pub(crate) fn new() -> Objects {
-        Objects { table: HandleTable::new(), monitored: None }
+impl ObjectTable {
+    pub(crate) fn new() -> ObjectTable {
+        ObjectTable { table: HandleTable::new(), monitored: None }
     }
 
     /// As [`HandleTable::close`].
@@ -37,7 +36,7 @@ impl Objects {
 
     /// As [`HandleTable::insert`].
     pub(crate) fn insert(&mut self, object: Object) -> Result<Handle, Object> {
-        self.forget_list(&object);
+        self.drop_list(&object);
         self.table.insert(object)
     }
 
@@ -49,7 +48,7 @@ impl Objects {
     /// As [`HandleTable::remove`].
     pub(crate) fn remove(&mut self, handle: Handle) -> Option<Object> {
         let object = self.table.remove(handle)?;
-        self.forget_list(&object);
+        self.drop_list(&object);
         Some(object)
     }
 
@@ -58,7 +57,7 @@ impl Objects {
         self.table.iter()
     }
 
-    fn forget_list(&mut self, object: &Object) {
+    fn drop_list(&mut self, object: &Object) {
         // The object still holds its fence, so none ends here, under the lock.
         if matches!(object, Object::Fence(_)) {
             self.monitored = None;
@@ -66,7 +65,7 @@ impl Objects {
     }
 
     /// The monitored fences that are open in the process, and how many objects were walked to find
-    /// them: 0 while no fence came or went.
+    /// them: 0 while the list is current.
     pub(crate) fn monitored_fences(&mut self) -> (MonitoredFences, u64) {
         if let Some(list) = &self.monitored {
             return (list.clone(), 0);

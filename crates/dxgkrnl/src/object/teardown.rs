@@ -1,20 +1,14 @@
-//! Owns how processes end: in good order, when what they queued is done first, and otherwise.
+//! The end of a process: normal ([`Process::close`]), when its queued work is done first, or
+//! abnormal ([`Process::terminate`]).
 //!
-//! Either list begins with the process out of the kernel: its calls fail, what they are about to
-//! make finds no place in its table, and its threads that block in a wait come back with an error.
-//! A call that is under way keeps what it works on until it returns; everything else is gone when
-//! the list is through, and with the last of those calls all of it.
+//! Invariants: either list begins with closing the handle table. Calls fail from then on, objects
+//! that calls create are refused, and threads that block in a wait return with an error. A call in
+//! progress keeps the objects that it uses until it returns.
 //!
-//! The end of a process is nobody's timeout. Its own fences go. A fence that others have open keeps
-//! its value and works on, armed for those who still wait; what the process had queued is not
-//! signalled, its waiters elsewhere wait on, and reports say why (`stats`).
-//!
-//! What of its work stands where: rings of user-mode queues are preempted with their contexts, and
-//! commands of kernel-mode queues with theirs; packets have no preemption here, so those that the
-//! driver has are waited for, and no other follows.
-//!
-//! The facade and whoever owns a process call in; it calls `doorbell`, `suspend`, `sched`,
-//! `hwqueue`. It decides nothing about devices that fault or hang: that is `recovery`.
+//! No engine times out because a process ends. Its own fences end. A fence with other holders keeps
+//! its value and stays armed for their waits; the process's queued signals are dropped, and reports
+//! say so (`stats`). Rings and commands of hardware queues are preempted with their contexts.
+//! Packets that the driver has are waited for.
 
 use crate::adapter::Adapter;
 use crate::context::Context;
@@ -31,33 +25,33 @@ use tidegate_ddi::OsHandle;
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_platform::{CpuTime, Event, Step, WaitEnd};
 
-/// Whether an end may wait for the GPU.
+/// How an end treats work that the GPU has.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Patience {
-    /// For the TDR delay.
-    Waits,
-    /// It may not: whoever drops a process last expects no waiting.
-    WaitsForNobody,
+enum GpuWork {
+    /// It is waited for, for the TDR delay.
+    Awaited,
+    /// It is not: the drop of a process and the removal of an adapter do not wait.
+    Abandoned,
 }
 
-/// The device states that a process reads once it has left the kernel.
-pub(crate) struct Left {
-    /// Why it has left.
-    pub(crate) reason: DeviceState,
+/// The device states that a process reads once it has ended.
+pub(crate) struct FinalStates {
+    /// The state of a device that was not lost before.
+    reason: DeviceState,
     /// Devices that were lost before, with their own reasons.
-    pub(crate) lost_before: Vec<(Handle, DeviceState)>,
+    lost_before: Vec<(Handle, DeviceState)>,
 }
 
-impl Left {
-    /// How a device of the process stands.
-    pub(crate) fn state_of(&self, device: Handle) -> DeviceState {
+impl FinalStates {
+    fn of(&self, device: Handle) -> DeviceState {
         let before = self.lost_before.iter().find(|(handle, _)| *handle == device);
         before.map_or(&self.reason, |(_, state)| state).clone()
     }
 }
 
-/// The objects of a process that ends, by what is done to them.
-struct Belongings {
+/// The objects of a process that ends, by kind.
+#[derive(Default)]
+struct ProcessObjects {
     devices: Vec<Arc<Device>>,
     queues: Vec<Arc<HwQueue>>,
     hw_contexts: Vec<Arc<Context>>,
@@ -66,34 +60,32 @@ struct Belongings {
 }
 
 impl Process {
-    /// The process ends in good order: everything that it queued is done first. Blocks for that, at
-    /// most for the TDR delay; when it is not done by then (a process may announce work that it
-    /// never submits) the process is terminated.
+    /// Ends the process normally: its queued work is done first. Blocks for that for the TDR delay
+    /// at most. When it is not done by then (a process may announce work that it never submits) the
+    /// process is terminated.
     ///
-    /// A ring's packets count as done when progress has reached the value that the process
-    /// announced last: signals behind its last command buffer need one more command buffer behind
-    /// them. A process ends once; whoever comes second returns at once.
+    /// A ring's packets count as done when progress has reached the value announced last, so
+    /// signals behind its last command buffer need one more command buffer behind them. A process
+    /// ends once; a second call returns at once.
     // monster: the published list of a normal termination.
     pub fn close(&self) {
         let Some(start_ns) = self.leave_kernel(DeviceState::ProcessEnded) else { return };
         let adapter = &self.adapter;
         let deadline = adapter.platform.now().after(adapter.config.tdr.delay_ns);
-        let of_process = self.belongings();
-        // 1. For each hardware queue its doorbell is disconnected. For all of them, before any is
-        //    waited for: what one of them waits for may stand behind a ring of another that was
-        //    lost.
+        let of_process = self.objects_by_kind();
+        // 1. The doorbells of all hardware queues are disconnected before any queue is waited for:
+        //    a queue may wait for work behind a lost ring of another queue.
         // spec: UMS-087
         for queue in &of_process.queues {
-            adapter.doorbells_of_queue(queue.os_handle).iter().for_each(|d| d.close());
+            adapter.objects.doorbells_of_queue(queue.os_handle).iter().for_each(|d| d.close());
         }
-        // 2. Progress reaches the value queued last. Rings stay where they are, and everything else
-        //    does.
+        // 2. Progress reaches the value queued last. Rings and everything else stay in place.
         // spec: UMS-088
         // spec: UMS-090
         if !is_done_by(adapter, &of_process, deadline) {
-            return self.terminate_now(of_process, Patience::Waits, start_ns);
+            return self.terminate_now(of_process, GpuWork::Awaited, start_ns);
         }
-        // 3. Ring, control area, doorbell and queue of each are destroyed; and then the rest.
+        // 3. Ring, control area, doorbell and queue of each are destroyed, then the rest.
         for queue in of_process.queues {
             self.destroy_queue(queue);
         }
@@ -104,70 +96,68 @@ impl Process {
         adapter.record_process(&format!("process '{}' closed", self.name()), start_ns);
     }
 
-    /// The process is ended as it stands, whatever it does: what it queued is dropped, and what
-    /// runs is preempted. Blocks until the driver has acknowledged that, for the TDR delay at most,
-    /// and as long again for packets that cannot be preempted.
-    ///
-    /// A process ends once; whoever comes second returns at once.
+    /// Ends the process abnormally: its queued work is dropped, and running work is preempted. Blocks
+    /// until the driver has acknowledged that, for the TDR delay at most, and as long again for
+    /// packets that cannot be preempted. A process ends once; a second call returns at once.
     pub fn terminate(&self) {
         if let Some(start_ns) = self.leave_kernel(DeviceState::ProcessEnded) {
-            self.terminate_now(self.belongings(), Patience::Waits, start_ns);
+            self.terminate_now(self.objects_by_kind(), GpuWork::Awaited, start_ns);
         }
     }
 
-    /// Its adapter is removed: the process is ended without an answer of the hardware. Its devices
-    /// are lost already.
+    /// Ends a process whose adapter is removed: the GPU's work is not waited for. Its devices are lost
+    /// already.
     pub(crate) fn end_with_adapter(&self) {
         if let Some(start_ns) = self.leave_kernel(DeviceState::Removed) {
-            self.terminate_now(self.belongings(), Patience::WaitsForNobody, start_ns);
+            self.terminate_now(self.objects_by_kind(), GpuWork::Abandoned, start_ns);
         }
     }
 
-    /// How a device stands once the process has left the kernel.
+    /// The state of a device once the process has ended.
     pub(crate) fn state_after_end(&self, device: Handle) -> DeviceState {
-        self.left.get().map_or(DeviceState::ProcessEnded, |left| left.state_of(device))
+        let states = self.final_states.get();
+        states.map_or(DeviceState::ProcessEnded, |states| states.of(device))
     }
 
-    /// Whether it has ended, or is about to.
+    /// Whether it has ended, or an end is in progress.
     pub(crate) fn has_ended(&self) -> bool {
         self.objects.lock().is_closed()
     }
 
     // monster: the published list of an abnormal termination.
-    fn terminate_now(&self, of_process: Belongings, patience: Patience, start_ns: u64) {
+    fn terminate_now(&self, of_process: ProcessObjects, gpu_work: GpuWork, start_ns: u64) {
         let adapter = &self.adapter;
-        // 1. Its devices are in error. The first reason stays: one that was lost before was lost to
-        //    that.
+        // 1. Its devices are in error. A device that was lost before keeps its reason.
         // spec: UMS-091
         for device in &of_process.devices {
             device.lose(DeviceState::ProcessEnded);
         }
-        // What the kernel holds back for it is dropped, so that nothing of it begins any more.
+        // Work that the kernel holds back is dropped, so no further work of it begins.
         let queues = of_process.queues.iter().map(|queue| queue.os_handle);
         let contexts = of_process.contexts.iter().map(|context| context.os_handle);
         let lost = adapter.sched.give_up(&queues.chain(contexts).collect::<Vec<_>>());
         self.note_lost_signals(&of_process.fences, &lost);
         drop(lost);
-        // 2. Every context is suspended, preempted and off the run list, while its rings are there.
+        // 2. Every context is suspended, preempted and off the run list, while its rings exist.
         // spec: UMS-092
-        match patience {
-            Patience::Waits => suspend::hold(adapter, of_process.hw_contexts).keep_off(),
-            // Each is let go of here: contexts end before fences.
-            Patience::WaitsForNobody => {
+        match gpu_work {
+            GpuWork::Awaited => suspend::hold(adapter, of_process.hw_contexts).keep_off(),
+            // Consumed here: contexts end before fences.
+            GpuWork::Abandoned => {
                 of_process.hw_contexts.into_iter().for_each(|c| suspend::begin(&c))
             }
         }
-        // Packets that the driver has are finished, or their engine hangs and is found to.
-        if patience == Patience::Waits {
+        // Packets that the driver has are finished, or their engine is found to hang.
+        if gpu_work == GpuWork::Awaited {
             let deadline = adapter.platform.now().after(adapter.config.tdr.delay_ns);
             let contexts: Vec<_> = of_process.contexts.iter().map(|c| c.scheduled()).collect();
             is_set_by(&adapter.sched.drained(&contexts), deadline);
         }
-        // 3. Each queue's doorbell is disconnected, and ring, control area, doorbell and queue are
+        // 3. Each queue's doorbell is disconnected; ring, control area, doorbell and queue are
         //    destroyed; then the rest.
         // spec: UMS-093
         for queue in of_process.queues {
-            let doorbells = adapter.doorbells_of_queue(queue.os_handle);
+            let doorbells = adapter.objects.doorbells_of_queue(queue.os_handle);
             doorbells.iter().for_each(|doorbell| doorbell.disconnect(DisconnectReason::Abort));
             drop(doorbells);
             self.destroy_queue(queue);
@@ -178,8 +168,8 @@ impl Process {
         adapter.record_process(&format!("process '{}' terminated", self.name()), start_ns);
     }
 
-    /// Nobody calls in any more, and threads that block in a wait go; `None` when the process has
-    /// ended, or is about to. Returns the time on the timeline.
+    /// Closes the handle table and releases blocked threads. Returns the time on the timeline;
+    /// `None` when the process has ended, or an end is in progress.
     fn leave_kernel(&self, reason: DeviceState) -> Option<u64> {
         let start_ns = self.adapter.platform.stamp_ns();
         let devices: Vec<_> = {
@@ -200,21 +190,15 @@ impl Process {
         let states = devices.into_iter().map(|(handle, device)| (handle, device.state()));
         let lost_before = states.filter(|(_, state)| *state != DeviceState::Active).collect();
         // Waits that end from here on were not satisfied.
-        let _first = self.left.set(Left { reason, lost_before });
+        let _first = self.final_states.set(FinalStates { reason, lost_before });
         // spec: UMS-094
-        // Also those that would outlive their instance: nobody is left who could be told.
-        self.belongings().fences.iter().for_each(|instance| instance.release_cpu_waiters());
+        // Also waits that may outlive their instance: their caller has ended.
+        self.objects_by_kind().fences.iter().for_each(|instance| instance.release_cpu_waiters());
         Some(start_ns)
     }
 
-    fn belongings(&self) -> Belongings {
-        let mut found = Belongings {
-            devices: Vec::new(),
-            queues: Vec::new(),
-            hw_contexts: Vec::new(),
-            contexts: Vec::new(),
-            fences: Vec::new(),
-        };
+    fn objects_by_kind(&self) -> ProcessObjects {
+        let mut found = ProcessObjects::default();
         for (_, object) in self.objects.lock().iter() {
             match object {
                 Object::Device(device) => found.devices.push(device.clone()),
@@ -228,8 +212,8 @@ impl Process {
         found
     }
 
-    /// The fences that others have open and that this process could signal: what it queued never
-    /// comes.
+    /// Notes the fences with other holders that this process could signal: its queued signals are
+    /// not made.
     fn note_lost_signals(&self, instances: &[Arc<FenceObject>], lost: &[FenceTarget]) {
         if self.adapter.stats.on() {
             let instances: Vec<&Instance> = instances.iter().map(|object| &***object).collect();
@@ -237,8 +221,8 @@ impl Process {
         }
     }
 
-    /// Takes a hardware queue out of the table, with its doorbell, ring, control area and progress
-    /// fence. The doorbell keeps the ring until the driver has let go of it.
+    /// Destroys a hardware queue with its doorbell, ring, control area and progress fence. The
+    /// doorbell keeps the ring until the driver has released it.
     fn destroy_queue(&self, queue: Arc<HwQueue>) {
         let mut rings = Vec::new();
         for (_, object) in self.objects.lock().iter() {
@@ -262,26 +246,29 @@ impl Process {
         drop(queue);
     }
 
-    /// Takes what is left out of the table, and then what all of it stood on.
+    /// Destroys the remaining objects, then the memory that all of them used.
     fn destroy_rest(&self) {
         self.destroy_objects(|_| true);
-        let ground = self.ground.lock().take();
-        drop(ground);
+        let memory = self.memory.lock().take();
+        drop(memory);
     }
 
-    /// Takes objects out of the table: what holds others goes before what is held, doorbells first.
-    /// A call that is under way may keep one of them for a moment; what that one needs stays with
-    /// it.
+    /// Destroys objects, holders before what they hold, doorbells first. A call in progress may keep
+    /// an object for a moment, with everything that the object needs.
     // spec: UMS-036
-    pub(crate) fn destroy_objects(&self, which: impl Fn(&Object) -> bool) {
+    pub(crate) fn destroy_objects(&self, is_doomed: impl Fn(&Object) -> bool) {
         let mut doomed: Vec<_> = {
             let objects = self.objects.lock();
-            objects.iter().filter(|(_, o)| which(o)).map(|(handle, o)| (o.rank(), handle)).collect()
+            objects
+                .iter()
+                .filter(|(_, o)| is_doomed(o))
+                .map(|(handle, o)| (o.rank(), handle))
+                .collect()
         };
         doomed.sort();
         for (_, handle) in doomed {
             let object = self.objects.lock().remove(handle);
-            // What it shows would keep it.
+            // The picture that it shows would keep it.
             if let Some(Object::Device(device)) = &object {
                 display::leave(&self.adapter, device.os_handle);
             }
@@ -293,9 +280,8 @@ impl Process {
 }
 
 impl Object {
-    /// The call that destroys it goes through here, with the object out of the handle table: no
-    /// list of the adapter has it from here on, and it ends with this call or with the last call
-    /// that held it before.
+    /// Ends an object that was removed from the handle table: it is in no list of the adapter from
+    /// here on, and ends with this call or with the last call that held it before.
     pub(crate) fn end(self) {
         match &self {
             Object::Doorbell(doorbell) => doorbell.end(),
@@ -307,7 +293,7 @@ impl Object {
         }
     }
 
-    /// The device that it belongs to.
+    /// Its device.
     pub(crate) fn device(&self) -> OsHandle {
         match self {
             Object::Doorbell(doorbell) => doorbell.queue.device.os_handle,
@@ -334,12 +320,12 @@ impl Object {
 }
 
 /// Whether everything that the process has queued is done before the deadline.
-fn is_done_by(adapter: &Arc<Adapter>, of_process: &Belongings, deadline: CpuTime) -> bool {
+fn is_done_by(adapter: &Arc<Adapter>, of_process: &ProcessObjects, deadline: CpuTime) -> bool {
     let contexts: Vec<_> = of_process.contexts.iter().map(|c| c.scheduled()).collect();
     let mut done = vec![adapter.sched.drained(&contexts)];
     for queue in &of_process.queues {
         if queue.user_mode_submission {
-            let doorbells = adapter.doorbells_of_queue(queue.os_handle);
+            let doorbells = adapter.objects.doorbells_of_queue(queue.os_handle);
             done.extend(
                 doorbells
                     .iter()
@@ -352,7 +338,7 @@ fn is_done_by(adapter: &Arc<Adapter>, of_process: &Belongings, deadline: CpuTime
     done.iter().all(|event| is_set_by(event, deadline))
 }
 
-/// A wait of the kernel's own.
+/// Sets an event: a wait of the kernel's own.
 struct EventWaiter(Event);
 
 impl Waiter for EventWaiter {
@@ -361,8 +347,8 @@ impl Waiter for EventWaiter {
     }
 }
 
-/// An event that is set when a progress fence has reached what its process says it queued last: a
-/// word that may say anything.
+/// An event that is set when a progress fence has reached the value announced last, which is
+/// untrusted.
 fn progress_event(adapter: &Arc<Adapter>, fence: &Arc<Fence>, value: u64) -> Event {
     let event = adapter.platform.event(true);
     let waiter = Arc::new(EventWaiter(event.clone()));
@@ -380,11 +366,11 @@ fn is_set_by(event: &Event, deadline: CpuTime) -> bool {
 impl Drop for Process {
     fn drop(&mut self) {
         let Some(start_ns) = self.leave_kernel(DeviceState::ProcessEnded) else { return };
-        let of_process = self.belongings();
-        // Whoever destroyed his devices himself has ended his process.
+        let of_process = self.objects_by_kind();
+        // A process that has destroyed its devices has no work to abandon.
         match of_process.devices.is_empty() {
             true => self.destroy_rest(),
-            false => self.terminate_now(of_process, Patience::WaitsForNobody, start_ns),
+            false => self.terminate_now(of_process, GpuWork::Abandoned, start_ns),
         }
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn carry_out(
     adapter.screen_off();
     let (owners, _moved) = adapter.memory.lose_content();
     let owners: Vec<Arc<Device>> =
-        owners.into_iter().filter_map(|owner| adapter.devices.lock().get(owner)).collect();
+        owners.into_iter().filter_map(|owner| adapter.objects.devices.lock().get(owner)).collect();
     let _pages = adapter.memory.trim_fence_storage(0);
     // Devices with work, or with content in local memory, are lost.
     let mut devices = BTreeMap::new();

@@ -180,7 +180,7 @@ pub(super) fn timed_out_packets(adapter: &Arc<Adapter>) -> Vec<Finding> {
         let work = adapter.outstanding_work().into_iter().filter(|work| work.engine == engine);
         let work = work.collect();
         let first = adapter.sched.contexts_in_flight(engine).first().copied();
-        let first = first.and_then(|context| adapter.contexts.lock().get(context));
+        let first = first.and_then(|context| adapter.objects.contexts.lock().get(context));
         let suspects = first.map(|context| context.device.clone()).filter(|d| !d.is_of_kernel());
         let cause = match adapter.sched.preempts() {
             true => TimeoutCause::PreemptionNotAnswered { engine, work },
@@ -347,7 +347,7 @@ fn note_if_served(adapter: &Arc<Adapter>, number: u32) {
 
 /// Work that the driver accepted, does not run, and does not count as held back.
 fn lost_work(adapter: &Arc<Adapter>, context: OsHandle) -> Option<Finding> {
-    let context = adapter.hw_contexts.lock().get(context)?;
+    let context = adapter.objects.hw_contexts.lock().get(context)?;
     let work = adapter.outstanding_work().into_iter();
     let work = work.filter(|work| work.context == context.os_handle).collect();
     let engine = context.engine;
@@ -410,7 +410,7 @@ fn unserved(adapter: &Adapter, queues: &[Arc<HwQueue>], status: &EngineStatus) -
 
 /// The preemption request of hardware queues. Its acknowledgement arms the timer.
 fn begin_probe(adapter: &Arc<Adapter>, number: u32, context: OsHandle) {
-    let found = adapter.hw_contexts.lock().get(context);
+    let found = adapter.objects.hw_contexts.lock().get(context);
     let Some(context) = found.filter(|c| c.device.check().is_ok()) else { return };
     suspend::probe(&context);
     adapter.recovery.detector.engine(number, |engine| engine.probe = Some(context));
@@ -425,7 +425,7 @@ impl Adapter {
         if !self.timer.is_on() || !self.config.tdr.is_on() || detector.watched.load() != 0 {
             return;
         }
-        if self.hw_queues.lock().len() == 0 {
+        if self.objects.hw_queues.lock().len() == 0 {
             return;
         }
         detector.watched.store(1);

@@ -31,7 +31,7 @@ pub(crate) fn dma_faulted(
     let Some(context) = context else {
         return adapter.bug_check(BugCheck::unknown_packet(engine, fence_id));
     };
-    let context = adapter.contexts.lock().get(context);
+    let context = adapter.objects.contexts.lock().get(context);
     if let Some(context) = context {
         let reason = DeviceState::Faulted(report(context.tag, engine, fence_id.into(), &fault));
         lose_device(adapter, &context.device, reason);
@@ -140,7 +140,7 @@ impl Adapter {
 
     /// Every process loses its devices; what the kernel has of its own goes on.
     pub(crate) fn lose_all_processes_devices(self: &Arc<Adapter>, reason: &DeviceState) {
-        let devices = self.devices.lock().live();
+        let devices = self.objects.devices.lock().live();
         for device in devices.iter().filter(|device| !device.is_of_kernel()) {
             lose_device(self, device, reason.clone());
         }
@@ -148,7 +148,7 @@ impl Adapter {
 
     /// The driver broke its contract: nothing of this adapter can be trusted any more.
     pub(crate) fn lose_all_devices(self: &Arc<Adapter>) {
-        let devices = self.devices.lock().live();
+        let devices = self.objects.devices.lock().live();
         for device in devices {
             lose_device(self, &device, DeviceState::Stopped);
         }

@@ -135,7 +135,7 @@ fn reset_packets(
     //    again when the engine resumes.
     let cut_off = adapter.sched.note_reset(engine, aborted, aborted != completed);
     if let Some((context, pages)) = cut_off {
-        let context = adapter.contexts.lock().get(context);
+        let context = adapter.objects.contexts.lock().get(context);
         let device = context.map(|context| context.device.clone());
         blame.culprits.extend(device.filter(|device| !device.is_of_kernel()));
         if pages {

@@ -114,7 +114,7 @@ impl Recovery {
         context: OsHandle,
         loss: HwContextLoss,
     ) -> Result<(), Status> {
-        let found = adapter.hw_contexts.lock().get(context);
+        let found = adapter.objects.hw_contexts.lock().get(context);
         self.losses.note(found.ok_or(Status::INVALID_PARAMETER)?, loss)
     }
 

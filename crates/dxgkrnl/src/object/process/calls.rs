@@ -1,4 +1,4 @@
-//! The D3DKMT calls of a process. Each call copies its arguments, looks its handles up, validates,
+//! The D3DKMT calls of a process. Each call copies its arguments, resolves its handles, validates,
 //! drops the table's lock, and calls the room that does the work.
 
 use super::{HandleLookup, Object, Process};
@@ -57,8 +57,8 @@ impl Kernel for Process {
 
     fn create_device(&self) -> Result<Handle, Status> {
         let handles = HandleLookup(Arc::downgrade(&self.objects));
-        let ground = self.ground.lock().as_ref().map(|g| (g.space.clone(), g.fence_pool.clone()));
-        let (space, fence_pool) = ground.ok_or(Status::DEVICE_REMOVED)?;
+        let memory = self.memory.lock().as_ref().map(|g| (g.space.clone(), g.fence_pool.clone()));
+        let (space, fence_pool) = memory.ok_or(Status::DEVICE_REMOVED)?;
         // Blocked for the engine time-outs that it caused (0x142).
         if self.adapter.recovery.is_blocked(space.number) {
             return Err(Status::ACCESS_DENIED);
@@ -71,8 +71,8 @@ impl Kernel for Process {
     fn destroy_device(&self, device: Handle) -> Result<(), Status> {
         let device = self.device(device)?;
         {
-            // An object that is being made for the device either is in the table before this, or is
-            // refused a place there.
+            // An object that is being created for the device is in the table before this, or is
+            // refused.
             let _objects = self.objects.lock();
             device.retire();
         }
@@ -305,10 +305,10 @@ impl Kernel for Process {
         let queue = self.hw_queue(hw_queue)?;
         let progress = self.handle_of_fence(&queue.progress);
         let removed = {
-            // A doorbell that is being made either is found here, or its creation finds the queue
+            // A doorbell that is being created is found here, or its creation finds the queue
             // retired.
-            let _transition = self.adapter.transition.lock_device();
-            if !self.adapter.doorbells_of_queue(queue.os_handle).is_empty() {
+            let _transition = self.adapter.objects.transition.lock_device();
+            if !self.adapter.objects.doorbells_of_queue(queue.os_handle).is_empty() {
                 return Err(Status::INVALID_PARAMETER);
             }
             let removed = self.remove(hw_queue, |o| matches!(o, Object::HwQueue(_)))?;
@@ -340,7 +340,7 @@ impl Kernel for Process {
 
     fn submit_signal_to_hw_queues(&self, args: SubmitSignalToHwQueues<'_>) -> Result<(), Status> {
         let queues = one_packet(args.hw_queues, |h| self.kernel_mode_queue(h), |q| &q.device)?;
-        // An event has no place in this call.
+        // This call takes no event.
         check_flags(
             args.flags,
             SignalFlags::ALLOW_FENCE_REWIND | SignalFlags::SIGNAL_AT_SUBMISSION,
@@ -437,9 +437,9 @@ impl Kernel for Process {
         entered.block(&fences)?;
         drop(fences);
         // spec: MF-050
-        // A lost device's fences read as their maximum; its own waits say why they ended. So do
-        // those of a process that was ended meanwhile.
-        if self.left.get().is_some() {
+        // A lost device's fences read as their maximum, so its waits return why they ended. So do
+        // those of a process that ended meanwhile.
+        if self.final_states.get().is_some() {
             return Err(Status::DEVICE_REMOVED);
         }
         devices.iter().filter_map(Weak::upgrade).try_for_each(|device| device.check())
@@ -448,7 +448,7 @@ impl Kernel for Process {
     // spec: NF-003
     // spec: MF-001
     fn signal_from_cpu(&self, fences: &[FenceValue], flags: SignalFlags) -> Result<(), Status> {
-        // The others are about queues.
+        // The other flags are for queues.
         check_flags(flags, SignalFlags::ALLOW_FENCE_REWIND)?;
         signal(&self.signal_targets(fences, flags)?, flags);
         Ok(())
@@ -596,7 +596,7 @@ impl Process {
         }
     }
 
-    /// A queue that takes work through the kernel, of a device that lives.
+    /// A queue that takes work through the kernel, of a device that is not lost.
     // spec: UMS-017
     // spec: UMS-016
     fn kernel_mode_queue(&self, handle: Handle) -> Result<Arc<HwQueue>, Status> {
@@ -609,8 +609,8 @@ impl Process {
     }
 }
 
-/// The contexts or hardware queues of one signal packet: 1 to 64, each once, of one device that
-/// lives.
+/// The contexts or hardware queues of one signal packet: 1 to 64, each once, of one device that is
+/// not lost.
 // spec: MF-066
 fn one_packet<T>(
     handles: &[Handle],

@@ -1,6 +1,8 @@
-//! Owns processes: handles, one address space, and the call surface. Every call looks its handles
-//! up, validates, drops the table's lock, and goes to the room that does the work. How a process
-//! ends is `teardown`'s; from then on its calls fail with DEVICE_REMOVED.
+//! Processes: handles, one address space, and the call surface (`calls`).
+//!
+//! Invariant: a call resolves its handles and validates under the table's lock, and drops the lock
+//! before it calls the room that does the work. `teardown` ends a process; its later calls fail
+//! with DEVICE_REMOVED.
 
 mod calls;
 
@@ -14,8 +16,8 @@ use crate::fence::{CreateFence, Fence, FenceTarget};
 use crate::hwqueue::HwQueue;
 use crate::memory::{AddressSpace, Affinity, AllocationObject, cpu_va};
 use crate::object::FenceObject;
-use crate::object::object_table::{MonitoredFences, Objects};
-use crate::object::teardown::Left;
+use crate::object::object_table::{MonitoredFences, ObjectTable};
+use crate::object::teardown::FinalStates;
 use crate::paging_work::PagingQueueObject;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{
@@ -40,19 +42,19 @@ pub(crate) enum Object {
 /// A condition of a CPU wait.
 type InstanceTarget = (Arc<FenceObject>, u64);
 
-type Table = Mutex<Objects>;
+type Table = Mutex<ObjectTable>;
 
-/// How a device finds the fences of its process.
+/// The fences of a process, as its devices find them.
 pub(crate) struct HandleLookup(Weak<Table>);
 
 impl HandleLookup {
-    /// Of a device that belongs to no process.
+    /// For a device that belongs to no process.
     pub(crate) fn none() -> HandleLookup {
         HandleLookup(Weak::new())
     }
 
     /// Whether it is [`HandleLookup::none`].
-    pub(crate) fn is_nobodys(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         self.0.ptr_eq(&Weak::new())
     }
 
@@ -72,34 +74,34 @@ impl HandleLookup {
         }
     }
 
-    /// The fences of those instances of the process that `which` picks.
-    pub(crate) fn fences(&self, which: impl Fn(&FenceObject) -> bool) -> Vec<Arc<Fence>> {
+    /// The fences of those instances of the process for which `is_wanted`.
+    pub(crate) fn fences(&self, is_wanted: impl Fn(&FenceObject) -> bool) -> Vec<Arc<Fence>> {
         let Some(table) = self.0.upgrade() else { return Vec::new() };
         let objects = table.lock();
         let instances = objects.iter().filter_map(|(_, object)| match object {
-            Object::Fence(instance) if which(instance) => Some(instance.fence.clone()),
+            Object::Fence(instance) if is_wanted(instance) => Some(instance.fence.clone()),
             _ => None,
         });
         instances.collect()
     }
 }
 
-/// What every object of a process stands on.
-pub(crate) struct Ground {
+/// The memory of a process, which every object of it uses.
+pub(crate) struct ProcessMemory {
     fence_pool: Arc<FencePool>,
     space: Arc<AddressSpace>,
 }
 
-/// A process that has opened the adapter. It ends by [`Process::close`] or [`Process::terminate`];
-/// dropping it before terminates it without waiting for anybody.
+/// A process that has opened the adapter. It ends by [`Process::close`] or [`Process::terminate`].
+/// Dropping it before terminates it without waiting for the GPU.
 pub struct Process {
     pub(crate) adapter: Arc<Adapter>,
     name: String,
     /// `None` once the process has ended.
-    pub(crate) ground: Mutex<Option<Ground>>,
+    pub(crate) memory: Mutex<Option<ProcessMemory>>,
     pub(crate) objects: Arc<Table>,
-    /// Why it has left the kernel, once it has: waits that end from then on were ended with it.
-    pub(crate) left: OnceLock<Left>,
+    /// The states of its devices, once it has ended: waits that end from then on ended with it.
+    pub(crate) final_states: OnceLock<FinalStates>,
     /// Whether it has the privilege to raise priorities.
     may_raise_priority: bool,
 }
@@ -109,7 +111,7 @@ macro_rules! lookup {
         fn $name(&self, handle: Handle) -> Result<Arc<$type>, Status> {
             let objects = self.objects.lock();
             match objects.get(handle) {
-                // The process has ended: `teardown` ends what is left in the table.
+                // The process has ended: `teardown` ends the objects in the table.
                 _ if objects.is_closed() => Err(Status::DEVICE_REMOVED),
                 Some(Object::$kind(object)) => Ok(object),
                 _ => Err(Status::INVALID_PARAMETER),
@@ -128,18 +130,21 @@ impl Process {
         adapter.check()?;
         let space = Arc::new(AddressSpace::new(&adapter.port)?);
         let fence_pool = FencePool::new(&adapter.memory, &space);
-        let objects = Arc::new(adapter.platform.mutex("handle table", Objects::new()));
-        let ground =
-            adapter.platform.mutex("what a process stands on", Some(Ground { fence_pool, space }));
+        let objects = Arc::new(adapter.platform.mutex("handle table", ObjectTable::new()));
+        let memory = adapter
+            .platform
+            .mutex("memory of a process", Some(ProcessMemory { fence_pool, space }));
         let process = Arc::new(Process {
             adapter: adapter.clone(),
             name: name.to_owned(),
-            ground,
+            memory,
             objects,
-            left: OnceLock::new(),
+            final_states: OnceLock::new(),
             may_raise_priority,
         });
-        adapter.enter_process(&process)?;
+        adapter.objects.enter_process(&process);
+        // A removal that began meanwhile has ended only the processes that were in the list then.
+        adapter.check_present()?;
         Ok(process)
     }
 
@@ -160,7 +165,7 @@ impl Process {
     fn insert(&self, object: Object) -> Result<Handle, Status> {
         let (inserted, refusal) = {
             let mut objects = self.objects.lock();
-            let has_device = self.adapter.devices.lock().is_live(object.device());
+            let has_device = self.adapter.objects.devices.lock().is_live(object.device());
             let refusal = match has_device {
                 _ if objects.is_closed() => Status::DEVICE_REMOVED,
                 false => Status::INVALID_PARAMETER,
@@ -168,15 +173,15 @@ impl Process {
             };
             (if has_device { objects.insert(object) } else { Err(object) }, refusal)
         };
-        // An object that found no place ends here, outside of the table's lock.
+        // A refused object ends here, outside of the table's lock.
         inserted.map_err(|object| {
             object.end();
             refusal
         })
     }
 
-    /// Takes an object of the right kind out of the table; the caller drops it outside the table's
-    /// lock.
+    /// Removes an object of the right kind from the table. The caller drops it outside of the
+    /// table's lock.
     fn remove(&self, handle: Handle, is_kind: impl Fn(&Object) -> bool) -> Result<Object, Status> {
         let mut objects = self.objects.lock();
         match objects.get(handle) {
@@ -194,8 +199,8 @@ impl Process {
         Ok(device)
     }
 
-    /// Looks instances up for a wait or a signal, each once: 1 to `most`. `refused` is the flag of
-    /// an instance that must not.
+    /// Resolves the instances of a wait or a signal: 1 to `most`. An instance with the flag `refused`
+    /// is denied.
     fn instances(
         &self,
         fences: &[FenceValue],
@@ -224,7 +229,7 @@ impl Process {
         fences.iter().map(find).collect()
     }
 
-    /// The same for what goes with the fence rather than with an instance of it.
+    /// The same for a wait or signal that belongs to the fence, not to an instance.
     fn targets(
         &self,
         fences: &[FenceValue],
@@ -235,13 +240,13 @@ impl Process {
         Ok(instances.map(|(instance, value)| (instance.fence.clone(), value)).collect())
     }
 
-    /// What a queue is to wait for: all of them.
+    /// The targets of a queued wait.
     // spec: MF-096
     fn wait_targets(&self, fences: &[FenceValue]) -> Result<Vec<FenceTarget>, Status> {
         self.targets(fences, MAX_OBJECTS_WAITED_ON, SyncObjectFlags::NO_WAIT)
     }
 
-    /// What a signal call may signal; checked as a whole before any fence changes.
+    /// The targets of a signal call, checked as a whole before any fence changes.
     fn signal_targets(
         &self,
         fences: &[FenceValue],
@@ -284,14 +289,13 @@ impl Process {
         affinity.ok_or(Status::INVALID_PARAMETER)
     }
 
-    /// Gives an instance its handle. The instance keeps it, so that its object is found without a
-    /// walk.
+    /// Gives an instance its handle. The instance keeps it, so that it is found without a walk.
     fn insert_fence(&self, instance: &Arc<FenceObject>) -> Result<Handle, Status> {
         let handle = self.insert(Object::Fence(instance.clone()))?;
         Ok(*instance.handle.get_or_init(|| handle))
     }
 
-    /// Gives an instance its handle, and tells the process about it.
+    /// Gives an instance its handle, and returns the view of it for the process.
     fn enter_fence(&self, instance: Arc<FenceObject>) -> Result<FenceInstance, Status> {
         let handle = self.insert_fence(&instance)?;
         let fence = &instance.fence;

@@ -1,0 +1,104 @@
+//! The objects of all processes on one adapter, by the kernel's handle.
+//!
+//! Invariant: the tables hold weakly. An object that a call destroys is in no list (`registry`).
+
+use super::context::Context;
+use super::device::Device;
+use super::doorbell::{Doorbell, DoorbellTable, Victimised};
+use super::hw_queue::{HwQueue, HwQueueTable};
+use super::process::Process;
+use crate::driver::DriverPort;
+use crate::fence::HardwareWaits;
+use crate::registry::Registry;
+use crate::stats::Count;
+use std::sync::{Arc, Weak};
+use tidegate_ddi::OsHandle;
+use tidegate_platform::Mutex;
+
+/// The objects of one adapter.
+pub(crate) struct Objects {
+    port: Arc<DriverPort>,
+    /// Devices of all processes, and the kernel's own.
+    pub(crate) devices: Mutex<Registry<Device>>,
+    /// Contexts of packets.
+    pub(crate) contexts: Mutex<Registry<Context>>,
+    pub(crate) hw_contexts: Mutex<Registry<Context>>,
+    pub(crate) hw_queues: Mutex<HwQueueTable>,
+    pub(crate) doorbells: Mutex<DoorbellTable>,
+    /// Orders every create, connect, disconnect and destroy of a doorbell; see `doorbell`.
+    pub(crate) transition: Mutex<()>,
+    /// Doorbells that the driver victimised inside the present transition.
+    pub(super) victimised: Mutex<Vec<Victimised>>,
+    /// Processes that have the adapter open.
+    processes: Mutex<Vec<Weak<Process>>>,
+}
+
+impl Objects {
+    pub(crate) fn new(port: &Arc<DriverPort>) -> Arc<Objects> {
+        let platform = &port.platform;
+        Arc::new(Objects {
+            devices: platform.mutex("devices", Registry::default()),
+            contexts: platform.mutex("contexts", Registry::default()),
+            hw_contexts: platform.mutex("hardware contexts", Registry::default()),
+            hw_queues: platform.mutex("hardware queues", HwQueueTable::default()),
+            doorbells: platform.mutex("doorbells", DoorbellTable::default()),
+            transition: platform.mutex("doorbell transition", ()),
+            victimised: platform.mutex("victimised doorbells", Vec::new()),
+            processes: platform.mutex("processes of an adapter", Vec::new()),
+            port: port.clone(),
+        })
+    }
+
+    /// The hardware queues for which `is_wanted` and that no call destroys, in order of creation.
+    pub(crate) fn hw_queues_of(&self, is_wanted: impl Fn(&HwQueue) -> bool) -> Vec<Arc<HwQueue>> {
+        let live = self.hw_queues.lock().live();
+        live.into_iter().filter(|queue| is_wanted(queue)).collect()
+    }
+
+    /// The same of the contexts of packets.
+    pub(crate) fn contexts_of(&self, is_wanted: impl Fn(&Context) -> bool) -> Vec<Arc<Context>> {
+        let live = self.contexts.lock().live();
+        live.into_iter().filter(|context| is_wanted(context)).collect()
+    }
+
+    /// The same of the hardware contexts.
+    pub(crate) fn hw_contexts_of(&self, is_wanted: impl Fn(&Context) -> bool) -> Vec<Arc<Context>> {
+        let live = self.hw_contexts.lock().live();
+        live.into_iter().filter(|context| is_wanted(context)).collect()
+    }
+
+    /// The doorbells for which `is_wanted`, in order of creation.
+    pub(crate) fn doorbells_of(
+        &self,
+        is_wanted: impl Fn(&Doorbell) -> bool,
+    ) -> impl Iterator<Item = Arc<Doorbell>> {
+        let all = self.doorbells.lock().all();
+        self.port.stats.add(Count::doorbells_walked, all.len() as u64);
+        all.into_iter().filter(move |doorbell| is_wanted(doorbell))
+    }
+
+    /// The doorbells of one hardware queue: one, or two while a ring is resized.
+    pub(crate) fn doorbells_of_queue(&self, hw_queue: OsHandle) -> Vec<Arc<Doorbell>> {
+        let found = self.doorbells.lock().of_queue(hw_queue);
+        self.port.stats.add(Count::doorbells_walked, found.len() as u64);
+        found
+    }
+
+    /// Enters a process that has opened the adapter, so that a removal ends it.
+    pub(super) fn enter_process(&self, process: &Arc<Process>) {
+        let mut processes = self.processes.lock();
+        processes.retain(|known| known.strong_count() > 0);
+        processes.push(Arc::downgrade(process));
+    }
+
+    /// The processes that have the adapter open.
+    pub(crate) fn processes(&self) -> Vec<Arc<Process>> {
+        self.processes.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl HardwareWaits for Objects {
+    fn has_user_mode_queues(&self) -> bool {
+        !self.hw_queues_of(|queue| queue.user_mode_submission).is_empty()
+    }
+}
