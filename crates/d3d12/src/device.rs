@@ -18,7 +18,7 @@ use crate::queue::{Queue, QueueInner};
 use crate::resource::Buffer;
 use crate::teardown::TeardownReport;
 use crate::umd::arena::Arena;
-use crate::umd::owned::{Object, Owned};
+use crate::umd::kernel_object::{Object, Owned};
 use crate::umd::progress::FenceReader;
 use crate::umd::residency::Pager;
 use crate::umd::thunk::Thunk;

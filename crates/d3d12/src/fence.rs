@@ -5,7 +5,7 @@
 use crate::device::DeviceInner;
 use crate::error::{Error, Result};
 use crate::model::FenceFlags;
-use crate::umd::owned::{Object, Owned};
+use crate::umd::kernel_object::{Object, Owned};
 use crate::umd::progress::FenceReader;
 use std::fmt;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use crate::device::DeviceInner;
 use crate::error::{Error, Result};
 use crate::model::{BufferDesc, Heap, ResidencyChoice};
-use crate::umd::owned::{Object, Owned};
+use crate::umd::kernel_object::{Object, Owned};
 use std::fmt;
 use std::sync::Arc;
 use tidegate_calls::{

@@ -6,7 +6,7 @@
 //! User-mode submission needs native fences, native fences need hardware scheduling: a chain that
 //! is broken anywhere ends there, and the adapter starts with less.
 
-use crate::{Config, InterruptMode, KmdError, patch};
+use crate::{Config, InterruptMode, KmdError};
 use tidegate_ddi::feature::{
     DriverFeatureTable, FeatureInterface, FeatureSupport, KernelFeatureTable, NativeFenceOsCaps,
     NativeFenceTable1, QueryFeatureInterface,
@@ -22,6 +22,8 @@ const FEATURE_VERSION: u16 = 1;
 
 /// Bytes that a ring writes to a doorbell: one 64-bit write pointer.
 const DOORBELL_BYTES: u32 = 8;
+/// The last row of the binding table of packets with physical addresses.
+pub(crate) const LAST_SLOT: u32 = 1;
 
 /// What this driver supports of a feature; as configured, it may be less than what it is written
 /// for.
@@ -186,7 +188,7 @@ pub(crate) fn declare(
         hw_queue_packet_cap: 0,
         // spec: PRE-008
         preemption,
-        max_allocation_list_slot_id: patch::LAST_SLOT,
+        max_allocation_list_slot_id: LAST_SLOT,
         lazy_context_switch: config.lazy_context_switch,
         per_engine_tdr: true,
         // Its display latches at vertical syncs and knows no other flip.

@@ -3,26 +3,8 @@
 //! A handle is kind (8 bits), generation (32) and slot (24), so a handle of a destroyed object, of
 //! another kind, or one that nobody gave out is told from a live one, and 0 is never a handle.
 
-use crate::KmdError;
+use crate::{Kind, KmdError};
 use tidegate_ddi::DriverHandle;
-
-/// What a handle names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
-    /// A device: a process on the adapter.
-    Device = 1,
-    /// A context.
-    Context = 2,
-    /// A hardware queue.
-    HwQueue = 3,
-    /// A native fence, on the adapter.
-    Fence = 4,
-    /// An instance of a native fence, in a device.
-    LocalFence = 5,
-    /// A doorbell.
-    Doorbell = 6,
-}
 
 const SLOT_BITS: u32 = 24;
 const MAX_SLOTS: usize = 1 << SLOT_BITS;

@@ -7,7 +7,7 @@
 //! ended, no later one names it); 2. the hardware lets go of it, and with it of ring and logs; 3.
 //! the ring leaves the bus.
 
-use crate::isr::QueueView;
+use crate::interrupt_view::QueueView;
 use crate::kernel_ring::{KernelRing, check_command_bytes};
 use crate::objects::{HwQueue, LogPlace, Objects};
 use crate::scheduling::schedule;

@@ -7,7 +7,7 @@
 use crate::KmdError;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
 use tidegate_gpu_abi::{
-    CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, GpuVa, RingPacket, SLOT_BYTES,
+    CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, GpuVa, QueueId, RingPacket, SLOT_BYTES,
 };
 use tidegate_platform::{Bulk, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform};
 
@@ -20,6 +20,12 @@ pub(crate) struct KernelRing {
     control_at: PhysicalAddress,
     /// Slots published since the ring's birth.
     written: Mutex<u64>,
+}
+
+/// An engine's ring and the hardware queue that runs it.
+pub(crate) struct NodeRing {
+    pub(crate) queue: QueueId,
+    pub(crate) ring: KernelRing,
 }
 
 impl KernelRing {

@@ -2,9 +2,9 @@
 //! and changes only, never over a register, a callback or a ring.
 
 use crate::caps::Negotiated;
-use crate::handle::{Kind, Table};
-use crate::kernel_ring::KernelRing;
-use crate::node_ring::NodeRing;
+use crate::handle::Table;
+use crate::kernel_ring::{KernelRing, NodeRing};
+use crate::kind::Kind;
 use crate::seats::Seats;
 use crate::{Config, KmdError};
 use std::collections::BTreeSet;

@@ -13,6 +13,7 @@
 //! The state that commands leave to later ones is the label. Each part is a packet, which begins
 //! with none, so every place where the buffer can be cut sets the label that holds there.
 
+use crate::caps::LAST_SLOT;
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::patch::{Patch, PatchLocation, Render, RenderAllocation};
 use tidegate_gpu_abi::{Command, CommandReader, CommandWriter, GpuVa};
@@ -20,9 +21,7 @@ use tidegate_gpu_abi::{Command, CommandReader, CommandWriter, GpuVa};
 /// What a command reads.
 const READ_SLOT: u32 = 0;
 /// What a command writes.
-const WRITE_SLOT: u32 = 1;
-/// The last row.
-pub(crate) const LAST_SLOT: u32 = WRITE_SLOT;
+const WRITE_SLOT: u32 = LAST_SLOT;
 
 /// A DMA buffer in the making.
 struct Translation<'a> {

@@ -8,7 +8,7 @@
 //!
 //! The engines of this hardware are reset one by one; none depends on another.
 
-use crate::isr::Owner;
+use crate::interrupt_view::Owner;
 use crate::{KmdError, ReferenceDriver};
 use std::fmt::Write;
 use tidegate_ddi::{DriverHandle, EngineId, EngineStatus, HwContextLoss, OsHandle, Passive};

@@ -6,8 +6,8 @@
 //! counts as started. A failure undoes what was done. A stop goes the same way back.
 
 use crate::caps::{Negotiated, declare};
-use crate::isr::{InterruptView, Owner, QueueView};
-use crate::node_ring::NodeRing;
+use crate::interrupt_view::{InterruptView, Owner, QueueView};
+use crate::kernel_ring::NodeRing;
 use crate::objects::{Objects, Started};
 use crate::{KmdError, ReferenceDriver};
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //! device. The arena's lock is not held over the kernel call that makes a chunk: two threads that
 //! both find it full make two chunks.
 
-use crate::umd::owned::{Object, Owned};
+use crate::umd::kernel_object::{Object, Owned};
 use crate::umd::thunk::Thunk;
 use std::sync::Arc;
 use tidegate_calls::{

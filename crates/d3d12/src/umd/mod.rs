@@ -13,19 +13,19 @@
 //! residency lock second, the arena's third; the submitter lock orders calls and may be held over a
 //! kernel call, the arena's guards state and may not.
 
-pub(crate) mod again;
 pub(crate) mod arena;
 pub(crate) mod backlog;
 pub(crate) mod encode;
 pub(crate) mod hardware_queue;
 pub(crate) mod in_flight;
-pub(crate) mod owned;
+pub(crate) mod kernel_object;
 pub(crate) mod packet_queue;
 pub(crate) mod progress;
 pub(crate) mod residency;
 pub(crate) mod ring;
-pub(crate) mod signalled;
+pub(crate) mod signalled_fences;
 pub(crate) mod submit;
+pub(crate) mod successor;
 pub(crate) mod thunk;
 pub(crate) mod user_queue;
 pub(crate) mod user_ring;

@@ -12,10 +12,10 @@ use crate::fence::FenceInner;
 use crate::list::ClosedList;
 use crate::umd::encode::{self, JOINED_EXTRA_BYTES};
 use crate::umd::in_flight::InFlight;
-use crate::umd::owned::{Object, Owned};
+use crate::umd::kernel_object::{Object, Owned};
 use crate::umd::progress::FenceReader;
 use crate::umd::residency::Pager;
-use crate::umd::signalled::SignalledFences;
+use crate::umd::signalled_fences::SignalledFences;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use std::sync::Arc;
 use tidegate_calls::{

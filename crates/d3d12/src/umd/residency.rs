@@ -16,7 +16,7 @@
 use crate::fence::{Fence, FenceInner};
 use crate::list::CommandMemory;
 use crate::resource::BufferInner;
-use crate::umd::owned::{Object, Owned};
+use crate::umd::kernel_object::{Object, Owned};
 use crate::umd::{Failure, QueueIdentity};
 use std::sync::Arc;
 use tidegate_calls::{

@@ -13,7 +13,7 @@ use crate::umd::encode::{self, LogCursor, VerboseLog};
 use crate::umd::in_flight::InFlight;
 use crate::umd::progress::FenceReader;
 use crate::umd::ring::Ring;
-use crate::umd::signalled::SignalledFences;
+use crate::umd::signalled_fences::SignalledFences;
 use crate::umd::{Failure, QueueIdentity};
 use std::sync::Arc;
 use tidegate_calls::{Connection, Doorbell, DoorbellStatus, Status};

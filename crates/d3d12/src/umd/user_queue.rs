@@ -15,13 +15,13 @@ use crate::device::WAIT_CALL;
 use crate::error::{Error, Result};
 use crate::model::{OnAbort, Submission};
 use crate::queue::QueueInner;
-use crate::umd::again::{self, Successor};
 use crate::umd::backlog::Backlog;
 use crate::umd::hardware_queue::HardwareQueue;
 use crate::umd::progress::FenceReader;
 use crate::umd::residency::{Held, Pager, WAIT_SLOTS};
 use crate::umd::ring::Room;
 use crate::umd::submit::Unit;
+use crate::umd::successor::{self, Successor};
 use crate::umd::user_ring::UserRing;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use std::sync::{Arc, Weak};
@@ -282,11 +282,16 @@ impl UserQueue {
         failure: Failure,
     ) -> std::result::Result<(), Failure> {
         let Present::User(old) = &mut *present else { return Ok(()) };
-        if self.on_abort == OnAbort::Report || !again::may_help(id, &failure) {
+        if self.on_abort == OnAbort::Report || !successor::may_help(id, &failure) {
             return Err(failure);
         }
-        let (successor, outcome) =
-            again::succeed(id, (self.at, self.priority), self.on_abort, self.pager.as_ref(), old)?;
+        let (successor, outcome) = successor::succeed(
+            id,
+            (self.at, self.priority),
+            self.on_abort,
+            self.pager.as_ref(),
+            old,
+        )?;
         *present = match successor {
             Successor::User(user) => Present::User(user),
             Successor::Hardware(queue) => Present::Hardware(queue, old.submitter.stats),

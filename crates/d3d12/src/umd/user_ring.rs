@@ -10,10 +10,10 @@ use crate::counters::QueueStats;
 use crate::device::DeviceInner;
 use crate::umd::encode::{LogCursor, VerboseLog};
 use crate::umd::in_flight::InFlight;
-use crate::umd::owned::{Object, Owned};
+use crate::umd::kernel_object::{Object, Owned};
 use crate::umd::progress::FenceReader;
 use crate::umd::ring::Ring;
-use crate::umd::signalled::SignalledFences;
+use crate::umd::signalled_fences::SignalledFences;
 use crate::umd::submit::Submitter;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use tidegate_calls::{

@@ -2,9 +2,9 @@
 //!
 //! A record of a queue that is destroyed is taken and dropped: nobody is left to be told.
 
-use super::{InterruptView, Owner};
 use crate::ReferenceDriver;
 use crate::config::FaultNaming;
+use crate::interrupt_view::{InterruptView, Owner};
 use tidegate_ddi::{
     EngineId, FaultErrorCode, GeneralErrorCode, InterruptData, OsHandle, PageFault, PageFaultFlags,
 };

@@ -11,11 +11,9 @@
 
 mod faults;
 mod signals;
-mod view;
-
-pub(crate) use view::{InterruptView, Owner, QueueView};
 
 use crate::ReferenceDriver;
+use crate::interrupt_view::{InterruptView, Owner};
 use crate::preempt::Answers;
 use signals::{Signals, reports};
 use tidegate_ddi::EngineState;

@@ -6,8 +6,8 @@
 //! told (the list ran over, a record of a queue that is gone, an address that no open fence has)
 //! becomes a report without names.
 
-use super::{InterruptView, Owner};
 use crate::InterruptMode;
+use crate::interrupt_view::{InterruptView, Owner};
 use std::collections::BTreeMap;
 use tidegate_ddi::{DriverHandle, EngineId, InterruptData, OsHandle};
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, QueueId};

@@ -1,6 +1,5 @@
-//! Owns the kernel objects of queues and resources: dropping the owner ends the object, so that a
-//! half-made queue leaves nothing behind. The order of the fields of a queue is the order in which
-//! its objects end.
+//! Owners of the kernel objects of queues and resources: dropping the owner ends the object, so a
+//! queue that is half made leaves nothing behind. The fields of a queue end in their order.
 
 use crate::umd::thunk::Thunk;
 use std::sync::Arc;

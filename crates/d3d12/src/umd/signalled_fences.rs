@@ -1,10 +1,9 @@
-//! Owns the fences that queued signals are for: each stays alive until its queue is past the last
-//! of them, so that a queued signal never reaches the next fence in the same storage. Queued waits
-//! hold no fence (`decisions/0044`).
+//! The fences that queued signals are for. Each stays alive until its queue is past the last of
+//! them, so a queued signal never reaches the next fence in the same storage. Queued waits hold no
+//! fence (`decisions/0044`).
 //!
 //! The queue numbers each use: by ring slots, or by progress values. Fences are released lazily:
-//! when the list has grown, and when the queue was found idle. Called under the queue's submitter
-//! lock.
+//! when the list has grown, and when the queue is idle. The caller holds the queue's submitter lock.
 
 use crate::fence::FenceInner;
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@
 //! node; a ring that is full all the same is an error that the kernel must take for a broken
 //! driver, and never a wait.
 
-use crate::kernel_ring::{KernelRing, check_command_bytes};
+use crate::kernel_ring::{KernelRing, NodeRing, check_command_bytes};
 use crate::{KmdError, ReferenceDriver};
 use std::sync::Arc;
 use tidegate_ddi::patch::SubmitCommandPhysical;
@@ -13,16 +13,8 @@ use tidegate_ddi::queue::SubmitCommandVirtual;
 use tidegate_ddi::scheduling::PriorityBand;
 use tidegate_ddi::{EngineId, SubmitCommandFlags};
 use tidegate_gpu_abi::ring::DmaFlags;
-use tidegate_gpu_abi::{
-    AddressSpaceId, AdminCommand, GpuVa, QueueId, QueueKind, RingPacket, TraceWords,
-};
+use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, QueueKind, RingPacket, TraceWords};
 use tidegate_platform::PhysicalMemory;
-
-/// An engine's ring and the hardware queue that runs it.
-pub(crate) struct NodeRing {
-    pub(crate) queue: QueueId,
-    pub(crate) ring: KernelRing,
-}
 
 impl ReferenceDriver {
     /// Makes the ring and the hardware queue of one engine.

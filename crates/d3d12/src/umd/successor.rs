@@ -1,15 +1,13 @@
-//! Owns what happens when a user-mode queue has lost its doorbell for good, or cannot connect it,
-//! while its device lives: the queue is made anew, and what had not run is submitted again.
+//! The successor of a user-mode queue whose doorbell is lost for good, or cannot be connected,
+//! while its device lives: the queue is recreated, and work that had not run is submitted again.
 //!
-//! The order: 1. the new queue, so that a refusal loses nothing; 2. the old doorbell ends, after
-//! which nothing of its ring runs;
-//! 3. what the engine had not taken is read out of the ring and put into the new queue, in order,
-//!    under new progress values. A command buffer in the middle of which the engine was stopped is
-//!    left out, since half of it would run twice: the caller is told; 4. the old progress fence is
-//!    signalled: whoever waits for it looks again, at the new queue.
+//! Order: 1. the new queue, so that a refusal loses nothing; 2. the old doorbell ends, after which
+//! nothing of its ring runs; 3. packets that the engine had not taken are read out of the ring and
+//! put into the new queue, in order, under new progress values. A command buffer that the engine
+//! had begun is left out, because half of it would run twice; the caller receives its range; 4. the
+//! old progress fence is signalled, and its waiters continue on the new queue.
 //!
-//! `user_queue` calls in, under its lock, which it keeps until the new queue stands in the old
-//! one's place.
+//! `user_queue` calls in with its lock held until the new queue has replaced the old one.
 
 use crate::list::CommandMemory;
 use crate::model::OnAbort;
