@@ -1,5 +1,5 @@
-//! Owns machines with two adapters (or more): a process on each, and drivers that write down what
-//! they are told.
+//! Machines of several adapters under the queue API: a process and a device on each, and a driver
+//! that records its calls.
 
 use crate::Hooked;
 use std::cell::OnceCell;
@@ -116,8 +116,7 @@ impl Adapters {
         self.devices[adapter].create_queue(desc).unwrap()
     }
 
-    /// What the driver of an adapter was told of CurrentValues since the last question: mode and
-    /// value.
+    /// Mode and value of each CurrentValue update that the driver of an adapter got.
     pub fn updates(&self, adapter: usize) -> Vec<(UpdateCurrentMode, u64)> {
         self.told[adapter]
             .told()

@@ -1,6 +1,5 @@
-//! Owns a driver that says of itself what a test wants: the version that it is written for, the
-//! features that it supports, its tables, and the caps of native fences. What it does is what the
-//! driver behind it does.
+//! A driver layer that changes what a driver declares: its version, the features that it supports,
+//! its tables, and the caps of native fences.
 
 use std::sync::Arc;
 use tidegate::ddi::feature::{
@@ -11,14 +10,14 @@ use tidegate::ddi::{DdiVersion, Driver, DriverLayer, FeatureId, NativeFenceCaps,
 /// An answer to QueryFeatureSupport.
 pub type Support = fn(QueryFeatureSupport) -> FeatureSupport;
 
-/// What is said instead; what is `None` stays as the driver behind it says.
+/// A changed declaration. Fields that are `None` stay as the driver behind declares them.
 #[derive(Clone, Copy, Default)]
-pub struct Says {
+pub struct Declaration {
     /// The version of the contract.
     pub ddi_version: Option<DdiVersion>,
     /// The caps of native fences.
     pub native_fence: Option<NativeFenceCaps>,
-    /// Of which feature something else is said.
+    /// A feature and the answer to its query.
     pub support: Option<(FeatureId, Support)>,
     /// The feature whose table is refused.
     pub no_table: Option<FeatureId>,
@@ -26,18 +25,18 @@ pub struct Says {
 
 struct Declaring {
     inner: Arc<dyn Driver>,
-    says: Says,
+    declared: Declaration,
 }
 
-impl Says {
+impl Declaration {
     /// A driver of this version.
-    pub fn version(version: DdiVersion) -> Says {
-        Says { ddi_version: Some(version), ..Says::default() }
+    pub fn version(version: DdiVersion) -> Declaration {
+        Declaration { ddi_version: Some(version), ..Declaration::default() }
     }
 
-    /// Puts it before a driver.
+    /// A layer with this declaration in front of a driver.
     pub fn before(self, inner: Arc<dyn Driver>) -> Arc<dyn Driver> {
-        Arc::new(Declaring { inner, says: self })
+        Arc::new(Declaring { inner, declared: self })
     }
 }
 
@@ -47,11 +46,11 @@ impl DriverLayer for Declaring {
     }
 
     fn ddi_version(&self) -> DdiVersion {
-        self.says.ddi_version.unwrap_or_else(|| self.inner.ddi_version())
+        self.declared.ddi_version.unwrap_or_else(|| self.inner.ddi_version())
     }
 
     fn query_feature_support(&self, level: &Passive, args: QueryFeatureSupport) -> FeatureSupport {
-        match self.says.support {
+        match self.declared.support {
             Some((feature, support)) if feature == args.feature => support(args),
             _ => self.inner.query_feature_support(level, args),
         }
@@ -62,13 +61,13 @@ impl DriverLayer for Declaring {
         level: &Passive,
         args: QueryFeatureInterface,
     ) -> Result<DriverFeatureTable, Status> {
-        if self.says.no_table == Some(args.feature) {
+        if self.declared.no_table == Some(args.feature) {
             return Err(Status::NOT_SUPPORTED);
         }
         self.inner.query_feature_interface(level, args)
     }
 
     fn query_native_fence_caps(&self, level: &Passive) -> NativeFenceCaps {
-        self.says.native_fence.unwrap_or_else(|| self.inner.query_native_fence_caps(level))
+        self.declared.native_fence.unwrap_or_else(|| self.inner.query_native_fence_caps(level))
     }
 }

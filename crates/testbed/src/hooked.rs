@@ -1,29 +1,28 @@
-//! Owns a driver that stands before the reference driver and can be told to misbehave, or to do
-//! something in the middle of a call: it declares other caps, fails a call, reports interrupts of
-//! its own, and keeps what the kernel handed in.
+//! Purpose: a driver layer for tests. It keeps what the kernel hands in, runs a hook or fails when
+//! an entry is called, returns planted answers, and reports interrupts of its own.
+//!
+//! Entry points: [`Hooked::told`], [`Hooked::on`], [`Hooked::fail_next`], [`Hooked::raise`]. Hooks
+//! run with no lock of this layer held.
 
 use std::sync::Arc;
 use tidegate::d3dukmdt::FenceCell;
 use tidegate::ddi::caps::AdapterCaps;
-use tidegate::ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
+use tidegate::ddi::doorbell::CreateDoorbell;
 use tidegate::ddi::fence::{
     CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
     UpdateCurrentValue, UpdateMonitoredValue,
 };
 use tidegate::ddi::memory::{
-    AllocationSegments, PageTableEntry, PagingOperation, StandardAllocation, UpdatePageTable,
+    AllocationSegments, PageTableEntry, PagingOperation, StandardAllocation,
 };
-use tidegate::ddi::queue::{
-    CreateContext, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue, SubmitCommandVirtual,
-};
+use tidegate::ddi::queue::{CreateContext, CreateHwQueue, SubmitCommandVirtual};
 use tidegate::ddi::{
-    CancelCommand, ComponentState, DevicePowerState, Dirql, Dispatch, Driver, DriverHandle,
-    DriverLayer, EngineId, EngineStatus, InterruptData, InterruptService, OsHandle, Passive,
-    PowerAction, PreemptCommand, StartInfo, Status,
+    CancelCommand, DdiCall, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, EngineId, Entry,
+    InterruptData, InterruptService, OsHandle, Passive, PreemptCommand, StartInfo, Status,
 };
 use tidegate::platform::{Mutex, PhysicalAddress, Platform, Word};
 
-/// What a test has done on the way into a call.
+/// Runs at the beginning of a call.
 type Hook = Arc<dyn Fn() + Send + Sync>;
 
 /// What a test changes in the declaration.
@@ -150,54 +149,54 @@ impl Hooked {
         self.start.lock().clone().expect("the driver was started")
     }
 
-    /// Has `hook` called on the way into every call of `ddi`, with no lock of this driver held.
+    /// Runs `hook` at the beginning of every call of `ddi`.
     pub fn on(&self, ddi: &'static str, hook: impl Fn() + Send + Sync + 'static) {
         self.hooks.lock().push((ddi, Arc::new(hook)));
     }
 
-    /// Has the next call of `ddi` fail.
+    /// Fails the next call of `ddi`.
     pub fn fail_next(&self, ddi: &'static str, status: Status) {
         *self.failing.lock() = Some((ddi, status));
     }
 
-    /// Has native fences come back with this private data, from the next one on.
+    /// Returns this private data for native fences, from the next one on.
     pub fn answer_fence_data(&self, data: [u8; 64]) {
         *self.fence_data.lock() = Some(data);
     }
 
-    /// Has suspensions answered with PENDING from now on, or at once again; the test raises the
-    /// interrupt that completes them.
+    /// Returns PENDING for suspensions from now on, or not any more. The test raises the interrupt
+    /// that completes them.
     pub fn suspend_later(&self, later: bool) {
         *self.suspends_later.lock() = later;
     }
 
-    /// Has this mask answered for the engines that depend on another.
+    /// Returns this mask of dependent engines.
     pub fn answer_group(&self, group: u64) {
         *self.group.lock() = Some(group);
     }
 
-    /// Has resets of engines say from now on that this packet was cut off.
+    /// Returns this packet as the aborted one from engine resets.
     pub fn answer_aborted(&self, aborted: u32) {
         *self.aborted.lock() = Some(aborted);
     }
 
-    /// Has preemptions go unanswered from now on: the reference driver never hears of them.
+    /// Keeps preemption requests from the reference driver from now on, so none completes.
     pub fn ignore_preemptions(&self, deaf: bool) {
         *self.deaf.lock() = deaf;
     }
 
-    /// Has this answered for every kind of fence storage.
+    /// Returns these segments for every kind of fence storage.
     pub fn answer_segments(&self, answer: AllocationSegments) {
         *self.segments.lock() = Some(answer);
     }
 
-    /// Has packets and requests for them go no further than here: the test reports what became of
-    /// them.
+    /// Keeps packets and preemption requests from the reference driver. The test reports their
+    /// results.
     pub fn keep_packets(&self) {
         *self.keeps_packets.lock() = true;
     }
 
-    /// Has this answered for the last complete packet.
+    /// Returns this as the last completed packet.
     pub fn answer_current_fence(&self, fence_id: u32) {
         *self.current_fence.lock() = Some(fence_id);
     }
@@ -224,24 +223,29 @@ impl Hooked {
         self.service.lock().clone().expect("the interrupt is connected")
     }
 
-    fn enter(&self, ddi: &'static str) -> Result<(), Status> {
-        let hooks: Vec<Hook> = self
-            .hooks
-            .lock()
-            .iter()
-            .filter(|(of, _)| *of == ddi)
-            .map(|(_, hook)| hook.clone())
-            .collect();
-        hooks.iter().for_each(|hook| hook());
-        match self.failing.lock().take_if(|(of, _)| *of == ddi) {
-            Some((_, status)) => Err(status),
-            None => Ok(()),
+    /// Keeps what a call hands in; what the driver returns is kept by the entries below.
+    fn keep(&self, call: DdiCall) {
+        let mut told = self.told.lock();
+        match call {
+            DdiCall::SubmitCommandVirtual { args } => told.packets.push(args),
+            DdiCall::PreemptCommand { args } => told.requests.push(args),
+            DdiCall::CancelCommand { args } => told.cancelled.push(args),
+            DdiCall::SuspendContext { context, suspend_fence } => {
+                told.suspensions.push((context, suspend_fence));
+            }
+            DdiCall::UpdateNativeFenceLogs { hw_queues } => told.flushed.push(hw_queues),
+            DdiCall::SetRootPageTable { args } => {
+                told.roots.extend(args.root.map(|root| (args.address_space, root)));
+            }
+            DdiCall::UpdatePageTable { args } => {
+                let pages = args.entries.into_iter().filter_map(|entry| match entry {
+                    PageTableEntry::Page { at, writable, .. } => Some((at, writable)),
+                    _ => None,
+                });
+                told.pages.extend(pages);
+            }
+            _ => {}
         }
-    }
-
-    /// For calls that cannot fail.
-    fn pass(&self, ddi: &'static str) {
-        self.enter(ddi).expect("this call has no way to fail");
     }
 }
 
@@ -250,9 +254,18 @@ impl DriverLayer for Hooked {
         &*self.inner
     }
 
+    fn before(&self, entry: Entry, call: &dyn Fn() -> DdiCall) -> Result<(), Status> {
+        self.keep(call());
+        let hooks = self.hooks.lock().clone();
+        hooks.iter().filter(|(of, _)| *of == entry.name()).for_each(|(_, hook)| hook());
+        match self.failing.lock().take_if(|(of, _)| *of == entry.name()) {
+            Some((_, status)) => Err(status),
+            None => Ok(()),
+        }
+    }
+
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
         *self.start.lock() = Some(start.clone());
-        self.enter("StartDevice")?;
         self.inner.start_device(level, start)
     }
 
@@ -264,21 +277,11 @@ impl DriverLayer for Hooked {
         caps
     }
 
-    fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {
-        let pages = args.entries.iter().filter_map(|entry| match entry {
-            PageTableEntry::Page { at, writable, .. } => Some((*at, *writable)),
-            _ => None,
-        });
-        self.told.lock().pages.extend(pages);
-        self.inner.update_page_table(level, args)
-    }
-
     fn get_standard_allocation_driver_data(
         &self,
         level: &Passive,
         args: StandardAllocation<'_>,
     ) -> Result<AllocationSegments, Status> {
-        self.enter("GetStandardAllocationDriverData")?;
         let planted = *self.segments.lock();
         match planted {
             Some(answer) => Ok(answer),
@@ -291,7 +294,6 @@ impl DriverLayer for Hooked {
         level: &Passive,
         operation: PagingOperation<'_>,
     ) -> Result<(), Status> {
-        self.enter("BuildPagingBuffer")?;
         if let PagingOperation::NotifyFenceResidency(fences) = operation {
             let stand = fences.iter().map(|f| (f.fence, f.current_value, f.monitored_value));
             self.told.lock().residency.extend(stand);
@@ -299,20 +301,11 @@ impl DriverLayer for Hooked {
         self.inner.build_paging_buffer(level, operation)
     }
 
-    fn set_root_page_table(&self, level: &Passive, args: SetRootPageTable) -> Result<(), Status> {
-        if let Some(root) = args.root {
-            self.told.lock().roots.push((args.address_space, root));
-        }
-        self.inner.set_root_page_table(level, args)
-    }
-
     fn submit_command_virtual(
         &self,
         level: &Dispatch,
         args: SubmitCommandVirtual,
     ) -> Result<(), Status> {
-        self.told.lock().packets.push(args);
-        self.enter("SubmitCommandVirtual")?;
         if *self.keeps_packets.lock() {
             Ok(())
         } else {
@@ -321,16 +314,8 @@ impl DriverLayer for Hooked {
     }
 
     fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
-        self.told.lock().requests.push(args);
-        self.enter("PreemptCommand")?;
         let deaf = *self.keeps_packets.lock() || *self.deaf.lock();
         if deaf { Ok(()) } else { self.inner.preempt_command(level, args) }
-    }
-
-    fn cancel_command(&self, level: &Dispatch, args: CancelCommand) -> Result<(), Status> {
-        self.told.lock().cancelled.push(args);
-        self.enter("CancelCommand")?;
-        self.inner.cancel_command(level, args)
     }
 
     fn query_current_fence(&self, level: &Dispatch, engine: EngineId) -> Result<u32, Status> {
@@ -349,45 +334,14 @@ impl DriverLayer for Hooked {
         level: &Passive,
         engine: EngineId,
     ) -> Result<u64, Status> {
-        self.enter("QueryDependentEngineGroup")?;
         let planted = *self.group.lock();
         planted.map_or_else(|| self.inner.query_dependent_engine_group(level, engine), Ok)
     }
 
-    fn query_engine_status(
-        &self,
-        level: &Passive,
-        engine: EngineId,
-    ) -> Result<EngineStatus, Status> {
-        self.enter("QueryEngineStatus")?;
-        self.inner.query_engine_status(level, engine)
-    }
-
     fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status> {
-        self.enter("ResetEngine")?;
         let real = self.inner.reset_engine(level, engine)?;
         let planted = *self.aborted.lock();
         Ok(planted.unwrap_or(real))
-    }
-
-    fn reset_from_timeout(&self, level: &Passive) -> Result<(), Status> {
-        self.enter("ResetFromTimeout")?;
-        self.inner.reset_from_timeout(level)
-    }
-
-    fn restart_from_timeout(&self, level: &Passive) -> Result<(), Status> {
-        self.enter("RestartFromTimeout")?;
-        self.inner.restart_from_timeout(level)
-    }
-
-    fn reset_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
-        self.enter("ResetHwEngine")?;
-        self.inner.reset_hw_engine(level, engine)
-    }
-
-    fn resume_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
-        self.enter("ResumeHwEngine")?;
-        self.inner.resume_hw_engine(level, engine)
     }
 
     fn suspend_context(
@@ -396,15 +350,8 @@ impl DriverLayer for Hooked {
         context: DriverHandle,
         suspend_fence: u64,
     ) -> Result<bool, Status> {
-        self.told.lock().suspensions.push((context, suspend_fence));
-        self.enter("SuspendContext")?;
         let done = self.inner.suspend_context(level, context, suspend_fence)?;
         Ok(done && !*self.suspends_later.lock())
-    }
-
-    fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {
-        self.enter("ResumeContext")?;
-        self.inner.resume_context(level, context)
     }
 
     fn create_hw_queue(
@@ -412,24 +359,9 @@ impl DriverLayer for Hooked {
         level: &Passive,
         args: CreateHwQueue,
     ) -> Result<DriverHandle, Status> {
-        self.enter("CreateHwQueue")?;
         let made = self.inner.create_hw_queue(level, args)?;
         self.told.lock().queues.push((args, made));
         Ok(made)
-    }
-
-    fn destroy_hw_queue(&self, level: &Passive, hw_queue: DriverHandle) {
-        self.pass("DestroyHwQueue");
-        self.inner.destroy_hw_queue(level, hw_queue);
-    }
-
-    fn submit_command_to_hw_queue(
-        &self,
-        level: &Dispatch,
-        args: SubmitCommandToHwQueue,
-    ) -> Result<(), Status> {
-        self.enter("SubmitCommandToHwQueue")?;
-        self.inner.submit_command_to_hw_queue(level, args)
     }
 
     fn create_native_fence(
@@ -437,7 +369,6 @@ impl DriverLayer for Hooked {
         level: &Passive,
         args: CreateNativeFence,
     ) -> Result<(DriverHandle, [u8; 64]), Status> {
-        self.enter("CreateNativeFence")?;
         let (os_handle, data, system_process) =
             (args.os_handle, args.private_data, args.system_process_va);
         let (driver, answer) = self.inner.create_native_fence(level, args)?;
@@ -454,20 +385,9 @@ impl DriverLayer for Hooked {
         level: &Passive,
         args: OpenNativeFence,
     ) -> Result<DriverHandle, Status> {
-        self.enter("OpenNativeFence")?;
         let made = self.inner.open_native_fence(level, args)?;
         self.told.lock().instances.push((args, made));
         Ok(made)
-    }
-
-    fn close_native_fence(&self, level: &Passive, local: DriverHandle) {
-        self.pass("CloseNativeFence");
-        self.inner.close_native_fence(level, local);
-    }
-
-    fn destroy_native_fence(&self, level: &Passive, global: DriverHandle) {
-        self.pass("DestroyNativeFence");
-        self.inner.destroy_native_fence(level, global);
     }
 
     fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue<'_>]) {
@@ -477,7 +397,6 @@ impl DriverLayer for Hooked {
             monitored_value: f.monitored_value.clone(),
         };
         self.told.lock().monitored.extend(fences.iter().map(kept));
-        self.pass("UpdateMonitoredValues");
         self.inner.update_monitored_values(level, fences);
     }
 
@@ -493,7 +412,6 @@ impl DriverLayer for Hooked {
             current_value: f.current_value.cloned(),
         };
         self.told.lock().current.extend(fences.iter().map(|f| (kept(f), mode)));
-        self.pass("UpdateCurrentValuesFromCpu");
         self.inner.update_current_values_from_cpu(level, fences, mode);
     }
 
@@ -502,18 +420,11 @@ impl DriverLayer for Hooked {
         self.inner.set_native_fence_log_buffer(level, args);
     }
 
-    fn update_native_fence_logs(&self, level: &Dispatch, hw_queues: &[DriverHandle]) {
-        self.told.lock().flushed.push(hw_queues.to_vec());
-        self.pass("UpdateNativeFenceLogs");
-        self.inner.update_native_fence_logs(level, hw_queues);
-    }
-
     fn create_doorbell(
         &self,
         level: &Passive,
         args: &mut CreateDoorbell,
     ) -> Result<DriverHandle, Status> {
-        self.enter("CreateDoorbell")?;
         let told = args.clone();
         let made = self.inner.create_doorbell(level, args)?;
         // A driver that says something back, and more than it has room for.
@@ -523,53 +434,7 @@ impl DriverLayer for Hooked {
         Ok(made)
     }
 
-    fn connect_doorbell(
-        &self,
-        level: &Passive,
-        doorbell: DriverHandle,
-        flags: ConnectDoorbellFlags,
-    ) -> Result<ConnectedDoorbell, Status> {
-        self.enter("ConnectDoorbell")?;
-        self.inner.connect_doorbell(level, doorbell, flags)
-    }
-
-    fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
-        self.pass("DisconnectDoorbell");
-        self.inner.disconnect_doorbell(level, doorbell);
-    }
-
-    fn destroy_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
-        self.pass("DestroyDoorbell");
-        self.inner.destroy_doorbell(level, doorbell);
-    }
-
-    fn notify_work_submission(&self, level: &Passive, hw_queue: DriverHandle) {
-        self.pass("NotifyWorkSubmission");
-        self.inner.notify_work_submission(level, hw_queue);
-    }
-
-    fn set_power_state(
-        &self,
-        level: &Passive,
-        state: DevicePowerState,
-        action: PowerAction,
-    ) -> Result<(), Status> {
-        self.enter("SetPowerState")?;
-        self.inner.set_power_state(level, state, action)
-    }
-
-    fn set_power_component_f_state(
-        &self,
-        level: &Dispatch,
-        node_ordinal: u32,
-        state: ComponentState,
-    ) -> Result<(), Status> {
-        self.enter("SetPowerComponentFState")?;
-        self.inner.set_power_component_f_state(level, node_ordinal, state)
-    }
-
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {
-        self.pass("InterruptRoutine");
         let reports = std::mem::take(&mut *self.reports.lock());
         let planted = !reports.is_empty();
         if planted {

@@ -16,7 +16,7 @@ mod world;
 
 pub use adapters::{Adapters, Kind};
 pub use client::{Client, at};
-pub use declaring::{Says, Support};
+pub use declaring::{Declaration, Support};
 pub use hooked::{ChangeCaps, Hooked, KeptCurrent, KeptMonitored, Told};
 pub use page_tables::{leads_to, own_space};
 pub use save_areas::SaveAreas;

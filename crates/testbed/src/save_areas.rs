@@ -1,5 +1,5 @@
-//! A driver in the middle that sees what the reference driver is told about context allocations,
-//! and finds their bytes as the hardware does: through the page tables of the system process.
+//! A driver layer that records context allocations and finds their bytes as the hardware does:
+//! through the page tables of the system process.
 
 use std::sync::Arc;
 use tidegate::ddi::memory::PagingOperation;

@@ -1,7 +1,7 @@
 //! A machine with one process and one device, and a driver in the middle that records every call
-//! and can be told to misbehave.
+//! and can fail or change it.
 //!
-//! Platform is virtual time unless a test asks for another.
+//! The platform is virtual time unless a test names another.
 
 use crate::{ChangeCaps, Client, Hooked};
 use std::ops::{Deref, DerefMut};
@@ -145,7 +145,7 @@ pub fn start_around(
 }
 
 impl World {
-    /// The MonitoredValues published since the last look at the calls.
+    /// The MonitoredValues published since the recorded calls were last taken.
     pub fn armed(&self) -> Vec<Vec<u64>> {
         let values = |call| match call {
             DdiCall::UpdateMonitoredValues { fences } => {
@@ -201,7 +201,7 @@ impl World {
     }
 }
 
-/// An interrupt that says which fences were signalled.
+/// An interrupt that names signalled fences.
 pub fn signalled(fences: &[OsHandle]) -> InterruptData {
     native_signalled(Some(fences.to_vec()), false)
 }

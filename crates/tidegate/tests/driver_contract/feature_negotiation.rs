@@ -11,7 +11,7 @@ use tidegate::ddi::feature::{
 };
 use tidegate::ddi::{DdiCall, DdiVersion, Driver, Entry, FeatureId, FeatureState, Passive};
 use tidegate::dxgkrnl::{FeatureSetting, StartError};
-use tidegate_testbed::Says;
+use tidegate_testbed::Declaration;
 use tidegate_testbed::{World, at, start_with, store, world, world_with};
 
 const HWSCH: FeatureId = FeatureId::HWSCH;
@@ -45,7 +45,7 @@ fn world_set(feature: FeatureId, value: FeatureSetting) -> World {
 }
 
 /// A machine whose driver says something of itself.
-fn world_saying(says: Says) -> Result<World, StartError> {
+fn world_saying(says: Declaration) -> Result<World, StartError> {
     match start_with(|config| config, None, |driver| says.before(driver)) {
         Ok(world) => Ok(world),
         Err(tidegate::MachineError::Start(error)) => Err(error),
@@ -165,7 +165,7 @@ fn features_are_asked_for_at_passive_level() {
 fn saying_of_native_fences(
     support: fn(QueryFeatureSupport) -> FeatureSupport,
 ) -> Result<World, StartError> {
-    world_saying(Says { support: Some((NATIVE_FENCE, support)), ..Says::default() })
+    world_saying(Declaration { support: Some((NATIVE_FENCE, support)), ..Declaration::default() })
 }
 
 // The kernel has one version of each feature, so the choice of the highest of several is visible
@@ -226,7 +226,8 @@ fn experimental_support_counts_when_it_is_allowed() {
         false => FeatureSupport::default(),
     };
     let with = |allow_experimental| {
-        let says = Says { support: Some((NATIVE_FENCE, experimental)), ..Says::default() };
+        let says =
+            Declaration { support: Some((NATIVE_FENCE, experimental)), ..Declaration::default() };
         let set = |mut config: MachineConfig| {
             config.kernel.native_fence.allow_experimental = allow_experimental;
             config
@@ -315,7 +316,8 @@ fn caps_are_asked_for_when_their_feature_is_enabled() {
 #[test]
 fn a_driver_without_the_table_of_a_negotiated_feature_does_not_start() {
     for feature in ALL {
-        let refused = world_saying(Says { no_table: Some(feature), ..Says::default() }).err();
+        let refused =
+            world_saying(Declaration { no_table: Some(feature), ..Declaration::default() }).err();
         let status = Status::NOT_SUPPORTED;
         assert_eq!(refused, Some(StartError::FeatureTable { feature, version: 1, status }));
     }
@@ -429,7 +431,7 @@ fn entries_above_a_driver_s_version_are_never_called() {
             if version < DdiVersion::WDDM_2_7 { &HW_QUEUE_ENTRIES } else { &[] };
         let newer: Vec<&str> =
             [hw_queues, &NATIVE_FENCE_ENTRIES, &DOORBELL_ENTRIES, &FEATURE_ENTRIES].concat();
-        let w = world_saying(Says::version(version)).unwrap();
+        let w = world_saying(Declaration::version(version)).unwrap();
         assert_eq!(state(&w, HWSCH).enabled, version >= DdiVersion::WDDM_2_7, "{version}");
         let info = w.kernel.query_adapter_info();
         assert!(!info.native_gpu_fence_supported, "{version}");
@@ -452,7 +454,7 @@ fn entries_above_a_driver_s_version_are_never_called() {
 fn a_driver_of_another_contract_does_not_start() {
     let (oldest, newest) = (DdiVersion::WDDM_2_0, DdiVersion::WDDM_3_2);
     for states in [DdiVersion::wddm(1, 3), DdiVersion::wddm(3, 3), DdiVersion::wddm(4, 0)] {
-        let refused = world_saying(Says::version(states)).err();
+        let refused = world_saying(Declaration::version(states)).err();
         assert_eq!(refused, Some(StartError::UnknownDdiVersion { states, oldest, newest }));
     }
 }
@@ -462,8 +464,8 @@ fn a_driver_of_another_contract_does_not_start() {
 fn a_driver_from_before_windows_8_is_not_preempted_since_it_does_not_start() {
     let (oldest, newest) = (DdiVersion::WDDM_2_0, DdiVersion::WDDM_3_2);
     for states in [DdiVersion::wddm(1, 0), DdiVersion::wddm(1, 1)] {
-        let refused = world_saying(Says::version(states)).err();
+        let refused = world_saying(Declaration::version(states)).err();
         assert_eq!(refused, Some(StartError::UnknownDdiVersion { states, oldest, newest }));
     }
-    assert!(world_saying(Says::version(oldest)).is_ok());
+    assert!(world_saying(Declaration::version(oldest)).is_ok());
 }

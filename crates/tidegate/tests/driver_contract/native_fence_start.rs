@@ -13,7 +13,7 @@ use tidegate::ddi::{
 };
 use tidegate::dxgkrnl::{FeatureSetting, StartError};
 use tidegate::{MachineConfig, ddi};
-use tidegate_testbed::Says;
+use tidegate_testbed::Declaration;
 use tidegate_testbed::{World, start, start_with, world, world_with};
 
 fn without_native_fences(mut config: MachineConfig) -> MachineConfig {
@@ -40,7 +40,7 @@ fn refusal_with(
 
 /// The same with something else that the driver says of itself.
 fn refusal_saying(
-    says: Says,
+    says: Declaration,
     caps: impl Fn(&mut AdapterCaps) + Send + Sync + 'static,
 ) -> Option<StartError> {
     why_not(start_with(|config| config, Some(Box::new(caps)), |driver| says.before(driver)))
@@ -55,8 +55,8 @@ fn why_not(started: Result<World, MachineError>) -> Option<StartError> {
 }
 
 /// A driver that declares native fences like this.
-fn fences(caps: NativeFenceCaps) -> Says {
-    Says { native_fence: Some(caps), ..Says::default() }
+fn fences(caps: NativeFenceCaps) -> Declaration {
+    Declaration { native_fence: Some(caps), ..Declaration::default() }
 }
 
 // spec: NF-058, NF-070
@@ -183,19 +183,19 @@ fn what_is_declared_came_with_the_driver_s_version_or_before() {
     let native = |caps: &mut AdapterCaps| caps.scheduling |= VidSchCaps::NATIVE_GPU_FENCE;
     let user_mode = |caps: &mut AdapterCaps| caps.nodes[0].user_mode_submission = true;
     assert_eq!(
-        refusal_saying(Says::version(v2_6), scheduled),
+        refusal_saying(Declaration::version(v2_6), scheduled),
         too_low(FeatureId::HWSCH, v2_7, v2_6)
     );
-    assert_eq!(refusal_saying(Says::version(v2_7), scheduled), None);
+    assert_eq!(refusal_saying(Declaration::version(v2_7), scheduled), None);
     assert_eq!(
-        refusal_saying(Says::version(v3_1), native),
+        refusal_saying(Declaration::version(v3_1), native),
         too_low(FeatureId::NATIVE_FENCE, v3_2, v3_1)
     );
     let refused = too_low(FeatureId::USER_MODE_SUBMISSION, v3_1, v2_7);
-    assert_eq!(refusal_saying(Says::version(v2_7), user_mode), refused);
+    assert_eq!(refusal_saying(Declaration::version(v2_7), user_mode), refused);
     let refused = Some(StartError::UserModeSubmissionWithoutNativeFence(0));
-    assert_eq!(refusal_saying(Says::version(v3_1), user_mode), refused);
-    assert_eq!(refusal_saying(Says::version(v3_2), native), None);
+    assert_eq!(refusal_saying(Declaration::version(v3_1), user_mode), refused);
+    assert_eq!(refusal_saying(Declaration::version(v3_2), native), None);
 }
 
 // spec: PRE-007

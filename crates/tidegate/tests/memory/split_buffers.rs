@@ -25,7 +25,7 @@ struct Meddler {
     inner: Arc<dyn Driver>,
     /// Leaves every unbinding out.
     leaks: bool,
-    /// Says that it patches nothing.
+    /// Declares that it patches nothing.
     opts_out: bool,
     /// Splits at the same place twice.
     repeats: bool,
