@@ -1,6 +1,5 @@
-//! Owns fences as an application sees them: a 64-bit value that CPU and queues signal and wait for.
-//! Native and monitored fences look the same here; what differs is who may use them, and `queue`
-//! says so.
+//! Fences as an application sees them: a 64-bit value that CPU and queues signal and wait for.
+//! Native and monitored fences have the same interface; `queue` checks which queues may use them.
 
 use crate::device::DeviceInner;
 use crate::error::{Error, Result};
@@ -124,8 +123,7 @@ impl Fence {
         let (owner, flags) = (device.handle(), SyncObjectFlags::empty());
         let args = OpenSyncObject { device: owner, nt_handle, flags, engine_affinity: 0 };
         let opened = device.thunk.enter().open_sync_object_from_nt_handle(args);
-        // Where engines update 32 bits, nobody tells whoever opens a fence how often it has gone
-        // round.
+        // Where engines update 32 bits, an opener cannot know how often the value has wrapped.
         Fence::around(device, name, ("D3DKMTOpenSyncObjectFromNtHandle2", opened), (0, true), lane)
     }
 

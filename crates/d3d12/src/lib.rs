@@ -6,8 +6,8 @@
 //! [`counters`] · `umd`, the user-mode driver: command memory, encoding, and the three ways to
 //! submit.
 //!
-//! An application calls in. This crate calls the graphics kernel through [`tidegate_calls::Kernel`]
-//! and nobody else; with the GPU it shares memory whose layout `gpu-abi` gives: rings, control
+//! An application calls in. This crate calls the graphics kernel alone, through
+//! [`tidegate_calls::Kernel`]; with the GPU it shares memory whose layout `gpu-abi` gives: rings, control
 //! areas, command buffers, doorbells.
 //!
 //! Handles ([`Device`], [`Queue`], [`Fence`], [`Buffer`]) are cheap to clone. A clone can be bound

@@ -251,7 +251,7 @@ impl CommandList {
     }
 
     /// Has the engine stop answering, as a program that hangs does: only a reset ends it, and the
-    /// device is lost. For who wants to see how a recovery comes out. Every list takes it.
+    /// device is lost. For tests of recovery. Every list takes it.
     ///
     /// # Errors
     /// [`Error::BadValue`] when the list is full.

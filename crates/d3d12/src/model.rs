@@ -113,7 +113,7 @@ pub enum FenceChoice {
     Monitored,
 }
 
-/// Who sees to it that buffers are in local memory when the GPU uses them.
+/// Which side makes buffers resident in local memory before the GPU uses them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResidencyChoice {
     /// The application: a buffer is resident from its making on, until it is evicted.
@@ -140,7 +140,7 @@ pub struct DeviceOptions {
     /// [`MAX_RING_SLOTS`]. Each command buffer, wait and signal takes a slot until the engine has
     /// taken it.
     pub ring_slots: u64,
-    /// Who looks after the residency of buffers.
+    /// Which side manages the residency of buffers.
     pub residency: ResidencyChoice,
     /// Whether the process that is opened for it has the privilege to raise priorities
     /// (SE_INC_BASE_PRIORITY): its queues may be of priority realtime. It says nothing where the

@@ -49,8 +49,8 @@ pub enum EngineType {
 /// How the kernel learns that an engine wrote a monitored fence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MonitoredNotification {
-    /// It does not: when a packet completes, the fences of its process that somebody waits for are
-    /// read.
+    /// No interrupt reports it. When a packet completes, the kernel reads the fences of its process
+    /// that have waiters.
     #[default]
     Basic,
     /// The engine raises DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED after each write.

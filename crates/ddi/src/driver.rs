@@ -112,8 +112,8 @@ trait Driver {
         -> Result<(), Status>;
 
     /// Serves the interrupt line. Reads and clears the cause, reports with
-    /// [`crate::Callbacks::notify_interrupt`] and requests the DPC with [`crate::Callbacks::queue_dpc`]. Returns
-    /// whether the interrupt was the adapter's.
+    /// [`crate::Callbacks::notify_interrupt`] and requests the DPC with
+    /// [`crate::Callbacks::queue_dpc`]. Returns whether the interrupt was the adapter's.
     InterruptRoutine "DxgkDdiInterruptRoutine"
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool;
 
@@ -150,9 +150,9 @@ trait HwQueueDdi = HwQueues, fn hw_queues, WDDM_2_7, Some(FeatureId::HWSCH);
 {
     /// Takes all hardware queues of the context off the run list. `Ok(true)`: the context is
     /// suspended. `Ok(false)`: the suspension is pending, and
-    /// [`crate::InterruptData::SuspendContextCompleted`] with this fence reports its end. Fences rise with
-    /// each call for a context: a resume and another request may follow before this one is
-    /// complete.
+    /// [`crate::InterruptData::SuspendContextCompleted`] with this fence reports its end. Fences
+    /// rise with each call for a context: a resume and another request may follow before this one
+    /// is complete.
     SuspendContext "DxgkDdiSuspendContext"
     fn suspend_context(&self, level: &Passive, context: DriverHandle, suspend_fence: u64)
         -> Result<bool, Status>;
@@ -331,8 +331,9 @@ trait PowerDdi = Power, fn power, WDDM_2_0, None;
 /// Preemption of packets, for drivers that are PreemptionAware.
 trait PreemptionDdi = Preemption, fn preemption, WDDM_2_0, None;
 {
-    /// Requests all packets of an engine that are not complete. [`crate::InterruptData::DmaPreempted`]
-    /// answers; when every packet is complete and reported, the driver raises it itself.
+    /// Requests all packets of an engine that are not complete.
+    /// [`crate::InterruptData::DmaPreempted`] answers; when every packet is complete and reported,
+    /// the driver raises it itself.
     PreemptCommand "DxgkDdiPreemptCommand"
     fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status>;
 }

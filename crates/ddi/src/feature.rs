@@ -1,6 +1,6 @@
 //! Owns feature negotiation, both ways: the kernel's interface ([`FeatureInterface`],
 //! DXGK_FEATURE_INTERFACE) and the arguments of the driver's (DXGKDDI_FEATURE_INTERFACE:
-//! [`crate::Driver::query_feature_support`] and [`crate::Driver::query_feature_interface`]).
+//! [`crate::FeatureDdi::query_feature_support`] and [`crate::FeatureDdi::query_feature_interface`]).
 //!
 //! Order: 1. before the driver starts, the kernel asks it for the versions that it supports; 2.
 //! while it starts, the driver asks whether a feature is enabled, and at which version; 3. each

@@ -74,9 +74,9 @@ pub struct UpdateCurrentValue<'a> {
 /// DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS, of which at most one is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateCurrentMode {
-    /// Write the value, then let waiting hardware queues look.
+    /// Write the value, then notify waiting hardware queues.
     Write,
-    /// Somebody else wrote it: only let waiting hardware queues look.
+    /// The value is written already: only notify waiting hardware queues.
     NotificationOnly,
     /// The parent device is in error: GPU waits on the fence pass from now on, signals do nothing.
     /// The value is left alone; the kernel shows readers the maximum.

@@ -91,9 +91,9 @@ pub enum InterruptData {
         node_ordinal: u32,
         /// And its physical adapter.
         engine_ordinal: u32,
-        /// The kernel's handle of the one that faulted. The flags say whose: of the queue, where
-        /// FENCE_INVALID is clear; else of the context (HW_CONTEXT_VALID), of the process
-        /// (PROCESS_HANDLE_VALID), or of nobody.
+        /// The kernel's handle of the object that faulted, by the flags: the queue, where
+        /// FENCE_INVALID is clear; else the context (HW_CONTEXT_VALID), the process
+        /// (PROCESS_HANDLE_VALID), or none.
         faulted: OsHandle,
         /// The progress value of the command buffer that faulted; 0 where it was none, and where
         /// FENCE_INVALID is set.
@@ -107,7 +107,7 @@ pub enum InterruptData {
     SuspendContextCompleted {
         /// The kernel's handle of the context.
         context: OsHandle,
-        /// Which request is answered: what [`crate::Driver::suspend_context`] was given.
+        /// Which request is answered: what [`crate::HwQueueDdi::suspend_context`] was given.
         suspend_fence: u64,
     },
     /// DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE: the driver asks for a power action, or says that an
@@ -151,7 +151,7 @@ impl InterruptData {
 pub struct PageFault {
     /// The address that was used (FaultedVirtualAddress).
     pub gpu_va: u64,
-    /// Whether it was a store, who is named, and what must be reset.
+    /// Whether it was a store, which object is named, and what must be reset.
     pub flags: PageFaultFlags,
     /// Which primitive, counted by the API (FaultedPrimitiveAPISequenceNumber); 0 when unknown.
     pub primitive_api_sequence_number: u64,

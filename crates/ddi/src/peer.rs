@@ -1,10 +1,9 @@
-//! Owns the arguments by which GPUs are made to tell each other of signals, without the CPU. Ours:
-//! the documents announce common doorbell memory and shared fence storage for the future and say no
-//! more.
+//! The arguments for signals between GPUs without the CPU. Ours: the documents announce common
+//! doorbell memory and shared fence storage for the future, without details.
 //!
 //! Order: 1. both adapters declare it ([`PeerSignalCaps`]); 2. each driver gives its common
 //! doorbell, and is given the other's, under a number that means that adapter from then on; 3. for
-//! each fence that both have open, each driver is told who else watches it.
+//! each fence that both have open, each driver receives the list of adapters that watch it.
 
 use crate::DriverHandle;
 use std::any::Any;
@@ -18,7 +17,7 @@ pub struct PeerSignalCaps {
     /// It has a common doorbell, and writes to those of others.
     pub common_doorbell: bool,
     /// It loads other adapters' MonitoredValues and counts of waiting queues, and lets its own be
-    /// loaded, so that a doorbell is written only when somebody waits. Only together with
+    /// loaded, so that a doorbell is written only for a waiter. Only together with
     /// `common_doorbell`.
     pub shared_fence_storage: bool,
 }
@@ -55,7 +54,7 @@ pub struct PeerFence {
     pub monitored_value: Option<PhysicalAddress>,
 }
 
-/// Who else has a fence open.
+/// Which other adapters have a fence open.
 #[derive(Clone, Debug)]
 pub struct LinkNativeFence {
     /// The driver's handle of the fence.

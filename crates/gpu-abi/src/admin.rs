@@ -10,7 +10,7 @@ use tidegate_platform::PhysicalAddress;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub u32);
 
-/// Who writes a queue's ring.
+/// Which side writes a queue's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueKind {
     /// A process; packets are untrusted, a doorbell says that there are new ones.
@@ -44,7 +44,7 @@ pub enum AdminCommand {
     CreateQueue {
         /// The engine that runs it, by number (see `Device::engine_count`).
         engine: u32,
-        /// Who writes the ring.
+        /// Which side writes the ring.
         kind: QueueKind,
         /// The process's address space.
         address_space: AddressSpaceId,
@@ -119,8 +119,8 @@ pub enum AdminCommand {
         payload: PhysicalAddress,
         /// How many entries fit.
         entries: u32,
-        /// An interrupt is asked for whenever another so many entries are written, whoever waits; 0
-        /// for never.
+        /// Raise an interrupt each time another so many entries are written, with or without a
+        /// waiter; 0 for never.
         notify_every: u32,
     },
     /// CurrentValue at this address was changed by the CPU: look at the queues that wait for it.

@@ -138,8 +138,8 @@ impl Cause {
     }
 }
 
-/// What a node does otherwise than most; bits of [`Register::NODE_TRAITS`]. 0 is an engine that
-/// writes fences by itself and tells nobody of a plain store to one.
+/// How a node differs from most; bits of [`Register::NODE_TRAITS`]. 0 is an engine that writes fences
+/// by itself and reports no plain store to a fence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeTraits(pub u64);
 

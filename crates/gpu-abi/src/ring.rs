@@ -17,8 +17,8 @@ pub const CONTROL_WRITE_WORD: usize = 0;
 /// Word of the control area that the engine stores: slots taken. In a cache line of its own.
 pub const CONTROL_READ_WORD: usize = 8;
 /// Word of the control area that the hardware stores when a queue of a process is destroyed in the
-/// middle of a command buffer: the number of its slot plus one. Whoever submits the rest of the
-/// ring elsewhere must not run that one again.
+/// middle of a command buffer: the number of its slot plus one. A submission of the rest of the
+/// ring to another queue must leave that command buffer out.
 pub const CONTROL_INTERRUPTED_WORD: usize = 9;
 /// Most slots that a ring may have.
 pub const MAX_RING_SLOTS: u64 = 1 << 20;
@@ -258,7 +258,7 @@ impl RingPacket {
         bytes
     }
 
-    /// Reads a slot that somebody untrusted may have written.
+    /// Reads a slot that an untrusted process may have written.
     #[inline]
     pub fn decode(bytes: &[u8; SLOT_BYTES as usize]) -> Result<RingPacket, PacketError> {
         let mut w = [0u64; 8];

@@ -1,11 +1,11 @@
 //! The user-mode driver: what stands between the API and the kernel or the ring.
 //!
-//! Rooms: [`thunk`] (every kernel call, counted) · [`owned`] (kernel objects that end with their
+//! Rooms: [`thunk`] (every kernel call, counted) · [`kernel_object`] (objects that end with their
 //! owner) · [`arena`] (command memory) · [`encode`] (ring packets, log entries, joined command
-//! buffers) · [`in_flight`] (what the GPU may still read) · [`signalled`] (fences of queued
+//! buffers) · [`in_flight`] (memory in use by the GPU) · [`signalled_fences`] (fences of queued
 //! signals) · [`ring`] (slots and room) · [`backlog`] (what the ring has no room for yet) ·
 //! [`submit`] (the published order of a user-mode submission) · [`user_ring`] (what a user-mode
-//! queue is made of) · [`again`] (making it anew when its doorbell is gone for good) ·
+//! queue is made of) · [`successor`] (recreating it when its doorbell is lost for good) ·
 //! [`user_queue`], [`hardware_queue`], [`packet_queue`] (the three models; they share no queueing
 //! code) · [`residency`] (more buffers than local memory holds).
 //!
@@ -36,7 +36,7 @@ use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_trace::{Kind, LaneId, Record};
 
-/// Who a queue is: what its errors, its work and its timeline are called.
+/// The identity of a queue: the names of its errors, its work and its timeline.
 pub(crate) struct QueueIdentity {
     pub(crate) device: Arc<DeviceInner>,
     pub(crate) name: String,

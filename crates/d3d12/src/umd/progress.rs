@@ -1,8 +1,8 @@
 //! Owns how user mode reads a fence's value: as it stands, or, on a GPU that updates only 32 bits
 //! atomically, followed from its low half and the value that was read last.
 //!
-//! Whoever has not looked while the fence went on by more than `low_half::WINDOW` reads a wrong
-//! turn; the kernel's waits do not depend on this reading.
+//! A reader that misses more than `low_half::WINDOW` values returns a wrong upper half; the kernel's
+//! waits do not depend on this value.
 
 use tidegate_calls::ReadOnly;
 use tidegate_d3dukmdt::low_half;
@@ -40,7 +40,7 @@ impl FenceReader {
     }
 }
 
-/// Two who read at once may each keep what they read: both are recent.
+/// Two concurrent readers may each keep the value that they read: both are recent.
 fn followed(value: &ReadOnly, known: &Word) -> u64 {
     let stored = value.load();
     if stored == u64::MAX {

@@ -10,8 +10,8 @@
 //! What a queue that is made anew submits again is held again, one command buffer after the other.
 //!
 //! One lock of the device is held over 1 to 4: two submissions that each fit would not both fit
-//! before one has given its references back. It is taken under a queue's submitter lock, and nobody
-//! sleeps under it.
+//! before one has given its references back. It is taken under a queue's submitter lock, and its
+//! holder never sleeps.
 
 use crate::fence::{Fence, FenceInner};
 use crate::list::CommandMemory;

@@ -175,7 +175,7 @@ impl Ring {
         self.written += 1;
     }
 
-    /// Stores the write pointer: what was put becomes visible to whoever looks at the control area.
+    /// Stores the write pointer: what was put becomes visible to readers of the control area.
     #[inline]
     pub(crate) fn publish(&self) {
         self.write_pointer.store(self.written);

@@ -165,7 +165,7 @@ impl Submitter {
             // A full fence between the ring and the look at the status. The hint's locked
             // operations are one too on today's processors, but it is the vendor's business and
             // absent before the first connect; without a fence the load could come first, find
-            // CONNECTED, and the store then meet a page that nobody looks at any more.
+            // CONNECTED, and the store then hit a page that no engine reads any more.
             // spec: UMS-083
             platform.fence();
 

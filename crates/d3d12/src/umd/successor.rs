@@ -100,7 +100,7 @@ pub(crate) fn succeed(
             left.iter().try_for_each(|l| queue.take_over(id, &l.packet, l.memory.as_ref()))
         }
     };
-    // 4. The value that was queued last is the highest that anybody waits for.
+    // 4. The value that was queued last is the highest that has a waiter.
     let reached = [FenceValue { fence: old.progress_fence, value: old.submitter.progress }];
     let _gone_already = id.device.thunk.enter().signal_from_cpu(&reached, SignalFlags::empty());
     let outcome = submitted.and(interrupted.map_or(Ok(()), |label| Err(Failure::Lost(label))));
@@ -136,7 +136,7 @@ fn left_in(id: &QueueIdentity, submitter: &Submitter) -> (Vec<Left>, Option<Opti
 
 /// The submission of everything that is left, as one unit: progress, last queued, ring, write
 /// pointer, doorbell, status. What a command buffer uses may have left local memory as soon as the
-/// old queue's progress says that nobody uses it, so it is held until the new queue has said what
+/// old queue's progress reports it idle, so it is held until the new queue has said what
 /// it queued.
 fn take_over(
     id: &QueueIdentity,

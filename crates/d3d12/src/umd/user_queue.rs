@@ -6,9 +6,9 @@
 //! behind it, until a worker or a later call has submitted it (`backlog`). A hardware queue takes
 //! any number, so it has no backlog.
 //!
-//! When the doorbell is gone for good, or cannot be connected, the queue makes itself anew if it
-//! was told so (`again`), under the submitter lock: no other thread's submission comes between what
-//! is carried over and what is new, and the backlog follows both.
+//! When the doorbell is lost for good, or cannot be connected, the queue gets a successor if its
+//! options say so (`successor`), under the submitter lock: no other thread's submission comes
+//! between the work that is carried over and new work, and the backlog follows both.
 
 use crate::counters::QueueStats;
 use crate::device::WAIT_CALL;

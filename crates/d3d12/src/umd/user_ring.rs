@@ -1,6 +1,6 @@
 //! Owns what a user-mode queue is made of: hardware context and queue, ring and control area,
 //! doorbell, and the state of its submissions. A queue that loses its doorbell for good gets
-//! another one (`again`).
+//! another one (`successor`).
 //!
 //! The order of making: hardware context, hardware queue, ring and control area (resident from
 //! birth), doorbell. They end the other way round, which is the order of the fields. Nothing is

@@ -102,7 +102,7 @@ fn waiting_for_a_queue_covers_trailing_waits_and_signals_in_every_model() {
         b.device.wait_idle().unwrap();
         assert_eq!(fence.completed_value(), 3, "{submission}");
         queue.wait(&fence, 4).unwrap();
-        assert_eq!(b.device.wait_idle(), Err(Error::Stopped), "{submission}: nobody signals 4");
+        assert_eq!(b.device.wait_idle(), Err(Error::Stopped), "{submission}: 4 is never signalled");
         fence.signal(4).unwrap();
         b.device.wait_idle().unwrap();
         let calls = b.kernel.take_calls().len();

@@ -77,7 +77,7 @@ fn the_published_order_loses_a_ring() {
 }
 
 /// An engine that looks at the doorbell, then at what it stands for.
-fn look(end: &UserEnd) {
+fn check_ring(end: &UserEnd) {
     let rung = end.pages[0].word(0).load();
     let write = end.control.word(CONTROL_WRITE_WORD).load();
     assert!(write >= rung, "a ring of {rung} before the write pointer, {write}");
@@ -101,7 +101,7 @@ fn the_stores_of_a_submission_become_visible_in_the_published_order() {
             let (kernel, _device, queue, list) = open(&p);
             queue.execute(&[&list]).unwrap();
             let end = kernel.user_end();
-            p.spawn("engine", move || look(&end));
+            p.spawn("engine", move || check_ring(&end));
             queue.execute(&[&list, &list]).unwrap();
         });
         assert!(report.completed(), "{report:?}");

@@ -130,7 +130,7 @@ fn the_ring_is_the_absolute_write_pointer_through_the_mapping() {
     queue.execute(&[&list]).unwrap();
     queue.execute(&[&list, &list]).unwrap();
     assert_eq!(b.kernel.user_end().mapping.page().word(0).load(), 3);
-    // The doorbell is taken away: the next ring meets nobody, and is repeated on the new page with
+    // The doorbell is taken away: the next ring reaches no engine, and is repeated on the new page with
     // nothing published twice.
     b.kernel.set_status(DoorbellStatus::DisconnectedRetry);
     queue.execute(&[&list]).unwrap();
