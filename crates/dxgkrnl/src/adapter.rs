@@ -109,7 +109,7 @@ impl Adapter {
         let memory = Memory::new(&port);
         let fences = Fences::new(&memory);
         let adapter = Arc::new(Adapter {
-            sched: Scheduling::new(&port, &fences),
+            sched: Scheduling::new(&port, &memory, &fences),
             idle_contexts: platform.mutex("idle contexts", None),
             power,
             display: caps.display.map(|display| Display::new(platform, display)),

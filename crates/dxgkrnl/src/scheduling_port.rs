@@ -47,10 +47,6 @@ impl SchedulingPort for Adapter {
         device_loss::commands_refused(&self, &device, engine, (tag, position, gpu_va));
     }
 
-    fn context_off_engine(&self) {
-        self.memory.wake_pager();
-    }
-
     fn serve_reports(self: Arc<Self>) {
         interrupt::serve_reports(&self);
     }

@@ -2,9 +2,8 @@
 
 use crate::device::Device;
 use crate::fence::Fence;
-use crate::scheduling::PacketContext;
 use crate::scheduling::hw_priority::{HwPriority, PriorityRequest};
-use crate::scheduling::render::QueuedPart;
+use crate::scheduling::{PacketContext, QueuedPart};
 use crate::suspend::Suspension;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -134,20 +133,17 @@ impl Context {
             may_raise: self.device.may_raise_priority,
         }
     }
-
-    /// Keeps a queued part until it is complete.
-    pub(crate) fn keep_part(&self, number: u64, part: Arc<QueuedPart>) {
-        let over: Vec<_> = {
-            let mut parts = self.parts.lock();
-            let over = parts.extract_if(.., |_, part| part.is_over()).collect();
-            parts.insert(number, part);
-            over
-        };
-        drop(over);
-    }
 }
 
 impl PacketContext for Context {
+    fn os_handle(&self) -> OsHandle {
+        self.os_handle
+    }
+
+    fn device_handle(&self) -> OsHandle {
+        self.device.os_handle
+    }
+
     fn driver_handle(&self) -> DriverHandle {
         self.driver
     }
@@ -158,6 +154,16 @@ impl PacketContext for Context {
 
     fn part(&self, number: u64) -> Option<Arc<QueuedPart>> {
         self.parts.lock().get(&number).cloned()
+    }
+
+    fn keep_part(&self, number: u64, part: Arc<QueuedPart>) {
+        let over: Vec<_> = {
+            let mut parts = self.parts.lock();
+            let over = parts.extract_if(.., |_, part| part.is_over()).collect();
+            parts.insert(number, part);
+            over
+        };
+        drop(over);
     }
 
     fn monitored_fences(&self) -> Arc<[Arc<Fence>]> {

@@ -1,6 +1,6 @@
 //! Reports of packets: completed, preempted, overdue.
 
-use super::Scheduling;
+use super::scheduler::Scheduling;
 use crate::error::BugCheck;
 use crate::fence::{Fence, signaled};
 use crate::stats::Count;

@@ -4,7 +4,7 @@
 //! Invariant: an engine is stopped by the agent that holds the right of the packets, so no agent is
 //! in the middle of a submission to it.
 
-use super::Scheduling;
+use super::scheduler::Scheduling;
 use tidegate_ddi::{EngineId, OsHandle};
 use tidegate_platform::{CpuTime, WaitEnd};
 use tidegate_vidsch::{Submitter, WaiterId};

@@ -1,12 +1,17 @@
 //! What scheduling needs of the rooms above it. The adapter implements it; see `scheduling_port`.
 
-use super::render::QueuedPart;
+use super::dma_buffer::QueuedPart;
 use crate::fence::Fence;
 use std::sync::Arc;
 use tidegate_ddi::{DriverHandle, EngineId, OsHandle};
 
 /// A packet context, as long as the kernel keeps it.
 pub(crate) trait PacketContext: Send + Sync {
+    fn os_handle(&self) -> OsHandle;
+
+    /// The handle of its device.
+    fn device_handle(&self) -> OsHandle;
+
     /// The driver's handle.
     fn driver_handle(&self) -> DriverHandle;
 
@@ -14,6 +19,9 @@ pub(crate) trait PacketContext: Send + Sync {
 
     /// A queued part of a DMA buffer with physical addresses.
     fn part(&self, number: u64) -> Option<Arc<QueuedPart>>;
+
+    /// Keeps a queued part until it is over.
+    fn keep_part(&self, number: u64, part: Arc<QueuedPart>);
 
     /// The monitored fences that are open in its process.
     fn monitored_fences(&self) -> Arc<[Arc<Fence>]>;
@@ -54,9 +62,6 @@ pub(crate) trait SchedulingPort: Send + Sync {
     /// The driver refused a command: the device of its context or queue is lost. `position` is the
     /// fence ID or progress value.
     fn command_refused(self: Arc<Self>, queue: OsHandle, position: u64, gpu_va: u64);
-
-    /// A context whose save area is to move has come off its engine.
-    fn context_off_engine(&self);
 
     /// Takes reports that the driver made outside of an interrupt.
     fn serve_reports(self: Arc<Self>);

@@ -1,9 +1,10 @@
 //! Carries out the effects of VidSch: submissions, preemptions, signals.
 
-use super::{FenceTarget, PROGRESS, QueuePayload, Scheduling, SchedulingPort, Signal, render};
+use super::payload::{QueuePayload, Signal};
+use super::port::{KernelModeQueue, SchedulingPort};
+use super::scheduler::{PROGRESS, Scheduling};
 use crate::error::BugCheck;
-use crate::fence::signal;
-use crate::scheduling::KernelModeQueue;
+use crate::fence::{FenceTarget, signal};
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_calls::Status;
@@ -51,7 +52,7 @@ impl Scheduling {
             self.record(finished);
             drop(released);
             if quiet {
-                upper.context_off_engine();
+                self.memory.wake_pager();
             }
             match effect {
                 Some(effect) => {
@@ -192,9 +193,10 @@ impl Scheduling {
         let mut result = Ok(());
         upper.with_engine_power(engine, &mut || {
             result = match command.kind {
-                CommandKind::Patched { .. } => {
-                    render::submit(port, &*packet_context, command.gpu_va, physical(&args))
-                }
+                CommandKind::Patched { .. } => match packet_context.part(command.gpu_va) {
+                    Some(part) => part.submit(port, physical(&args)),
+                    None => Err(Status::INVALID_PARAMETER),
+                },
                 _ => port.driver().submit_command_virtual(&Dispatch::enter(), args),
             }
         });
@@ -271,7 +273,7 @@ impl Scheduling {
     }
 }
 
-/// The same packet with physical addresses, which `render` fills in.
+/// The same packet with physical addresses, which its part fills in.
 fn physical(args: &SubmitCommandVirtual) -> SubmitCommandPhysical {
     SubmitCommandPhysical {
         context: args.context,

@@ -14,7 +14,7 @@ use crate::object::FenceObject;
 use crate::paging_work::PagingQueueObject;
 use crate::recovery::device_loss;
 use crate::scheduling::render::{self, RenderError};
-use crate::scheduling::{CommandKind, Signal, fence_signal};
+use crate::scheduling::{CommandKind, PacketContext, Signal, fence_signal};
 use std::sync::{Arc, Weak};
 use tidegate_calls::MAX_OBJECTS_PER_CPU_WAIT;
 use tidegate_calls::doorbell::Connection;
@@ -227,13 +227,20 @@ impl Kernel for Process {
             if own { Ok((found, *write)) } else { Err(Status::INVALID_PARAMETER) }
         });
         let listed = listed.collect::<Result<Vec<_>, Status>>()?;
-        render::render(&contexts, args.commands, &listed, args.queued_ns).map_err(|error| {
-            match error {
-                RenderError::Refused(status) => status,
-                RenderError::Split { offset, reason } => {
-                    device_loss::split_refused(&self.adapter, &contexts[0], offset, reason);
-                    Status::DEVICE_REMOVED
-                }
+        let rendered = self.adapter.sched.render(
+            &contexts
+                .iter()
+                .map(|context| context.clone() as Arc<dyn PacketContext>)
+                .collect::<Vec<_>>(),
+            args.commands,
+            &listed,
+            args.queued_ns,
+        );
+        rendered.map_err(|error| match error {
+            RenderError::Refused(status) => status,
+            RenderError::Split { offset, reason } => {
+                device_loss::split_refused(&self.adapter, &contexts[0], offset, reason);
+                Status::DEVICE_REMOVED
             }
         })
     }

@@ -1,0 +1,107 @@
+//! DMA buffers with physical addresses, and their parts in queues.
+//!
+//! Invariant: a part is patched again only when one of its allocations has moved since the last
+//! patch, because its contents must not change under an engine.
+
+use super::patch_list::Part;
+use crate::driver::DriverPort;
+use crate::memory::{AllocationObject, UseMark};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tidegate_calls::Status;
+use tidegate_ddi::patch::{Patch, PatchLocation, SubmitCommandPhysical};
+use tidegate_ddi::{Dispatch, Passive};
+use tidegate_platform::{Bulk, Mutex, PhysicalAddress};
+
+/// A DMA buffer, on the bus.
+pub(super) struct DmaBuffer {
+    pub(super) port: Arc<DriverPort>,
+    pub(super) at: PhysicalAddress,
+    pub(super) bytes: Bulk,
+    pub(super) list: Vec<PatchLocation>,
+    pub(super) allocations: Vec<Arc<AllocationObject>>,
+}
+
+impl DmaBuffer {
+    pub(super) fn objects(&self, needs: &BTreeSet<u32>) -> Vec<Arc<AllocationObject>> {
+        needs.iter().map(|index| self.allocations[*index as usize].clone()).collect()
+    }
+}
+
+impl Drop for DmaBuffer {
+    fn drop(&mut self) {
+        self.port.system_memory.remove(self.at);
+    }
+}
+
+/// Whether engines may run a part.
+enum Use {
+    /// It is being queued.
+    Queueing,
+    /// Until this mark is over; `None`: it is over.
+    Until(Option<UseMark>),
+}
+
+/// A part of a DMA buffer in a queue.
+pub(crate) struct QueuedPart {
+    buffer: Arc<DmaBuffer>,
+    part: Part,
+    use_: Mutex<Use>,
+    /// Where its allocations were when it was patched last.
+    patched: Mutex<Option<Vec<Option<PhysicalAddress>>>>,
+}
+
+impl QueuedPart {
+    /// A part that is being queued.
+    pub(super) fn new(buffer: &Arc<DmaBuffer>, part: Part) -> QueuedPart {
+        let platform = &buffer.port.platform;
+        QueuedPart {
+            buffer: buffer.clone(),
+            part,
+            use_: platform.mutex("a part in use", Use::Queueing),
+            patched: platform.mutex("a patched part", None),
+        }
+    }
+
+    /// It is on all its queues; engines may run it until the mark is over.
+    pub(super) fn note_queued(&self, mark: Option<UseMark>) {
+        *self.use_.lock() = Use::Until(mark);
+    }
+
+    /// Whether no engine runs it, now or later.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(&*self.use_.lock(), Use::Until(mark) if mark.as_ref().is_none_or(|mark| mark.is_over()))
+    }
+
+    fn places(&self) -> Vec<Option<PhysicalAddress>> {
+        let all = self.buffer.allocations.iter().zip(0u32..);
+        all.map(|(a, index)| self.part.needs.contains(&index).then(|| a.at())).collect()
+    }
+
+    /// Submits the part, patched for where its allocations are now.
+    pub(super) fn submit(
+        &self,
+        port: &DriverPort,
+        packet: SubmitCommandPhysical,
+    ) -> Result<(), Status> {
+        let QueuedPart { buffer, part, .. } = self;
+        let places = self.places();
+        let is_new = *self.patched.lock() != Some(places.clone());
+        if is_new {
+            let patch = Patch {
+                context: packet.context,
+                dma_buffer: &buffer.bytes,
+                start_offset: part.bytes.start,
+                end_offset: part.bytes.end,
+                locations: &buffer.list,
+                allocations: &places,
+            };
+            port.driver().patch(&Passive::enter(), patch)?;
+            *self.patched.lock() = Some(places);
+        }
+        let (start_offset, end_offset) = (part.bytes.start, part.bytes.end);
+        let packet =
+            SubmitCommandPhysical { dma_buffer: buffer.at, start_offset, end_offset, ..packet };
+        port.driver().submit_command(&Dispatch::enter(), packet)
+    }
+}

@@ -1,0 +1,455 @@
+//! The scheduler of one adapter: queues of packet contexts and hardware queues, behind one lock.
+
+use super::payload::{Kept, QueuePayload, Signal};
+use super::port::{KernelModeQueue, SchedulingPort};
+use crate::driver::{DdiCall, DriverPort, OutstandingWork};
+use crate::error::BugCheck;
+use crate::fence::{EventSet, Fence, FenceTarget, Fences, WaitOwner, Waiter, monitor};
+use crate::memory::Memory;
+use crate::stats::Count;
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, OnceLock, Weak};
+use tidegate_calls::Status;
+use tidegate_ddi::{
+    AdapterCaps, CancelCommand, Dispatch, EngineId, OsHandle, Priority, VidSchCaps,
+};
+use tidegate_platform::{CpuTime, Event, Mutex, MutexGuard, Step};
+use tidegate_vidsch::{
+    Command, CommandKind, Config, FenceOperations, GivenUp, Now, PacketsInFlight, SignalEffect,
+    Submitter, VidSch, WaiterId,
+};
+
+/// VidSch, and the agents that wait for the right to carry out the effects of the packets.
+pub(super) struct State {
+    vidsch: VidSch<QueuePayload>,
+    pub(super) handoffs: Vec<(WaiterId, Event)>,
+    pub(super) next_waiter: u64,
+    /// Set when none of these engines has packets.
+    pub(super) empty: Vec<(Vec<EngineId>, Event)>,
+}
+
+impl State {
+    /// Takes the events of agents that wait for engines without packets.
+    pub(super) fn take_emptied(&mut self) -> Vec<(Vec<EngineId>, Event)> {
+        let vidsch = &self.vidsch;
+        let is_empty = |engines: &[EngineId]| !engines.iter().any(|e| vidsch.has_packets(*e));
+        self.empty.extract_if(.., |(engines, _)| is_empty(engines)).collect()
+    }
+}
+
+impl Deref for State {
+    type Target = VidSch<QueuePayload>;
+
+    fn deref(&self) -> &VidSch<QueuePayload> {
+        &self.vidsch
+    }
+}
+
+impl DerefMut for State {
+    fn deref_mut(&mut self) -> &mut VidSch<QueuePayload> {
+        &mut self.vidsch
+    }
+}
+
+/// The scheduler of one adapter.
+pub(crate) struct Scheduling {
+    pub(super) port: Arc<DriverPort>,
+    pub(super) memory: Arc<Memory>,
+    pub(super) fences: Arc<Fences>,
+    state: Mutex<State>,
+    upper: OnceLock<Weak<dyn SchedulingPort>>,
+    me: Weak<Scheduling>,
+}
+
+/// A queue's wait as a waiter of a fence. The ticket names the wait; [`PROGRESS`] is for the
+/// progress of a hardware queue.
+struct QueueWaiter {
+    scheduling: Weak<Scheduling>,
+    queue: OsHandle,
+    submitter: Submitter,
+}
+
+/// The ticket of a waiter for a hardware queue's own progress.
+pub(super) const PROGRESS: u64 = 0;
+
+impl Waiter for QueueWaiter {
+    fn wake(&self, ticket: u64, _events: &mut EventSet) {
+        let Some(scheduling) = self.scheduling.upgrade() else { return };
+        if ticket != PROGRESS {
+            scheduling.lock().wait_satisfied(self.queue, ticket, scheduling.now());
+        }
+        scheduling.run(self.submitter);
+    }
+}
+
+impl Scheduling {
+    /// The scheduler of a driver. [`Scheduling::set_port`] completes it.
+    pub(crate) fn new(
+        port: &Arc<DriverPort>,
+        memory: &Arc<Memory>,
+        fences: &Arc<Fences>,
+    ) -> Arc<Scheduling> {
+        let state = State {
+            vidsch: VidSch::new(config(&port.caps, port)),
+            handoffs: Vec::new(),
+            next_waiter: 0,
+            empty: Vec::new(),
+        };
+        Arc::new_cyclic(|me| Scheduling {
+            port: port.clone(),
+            memory: memory.clone(),
+            fences: fences.clone(),
+            state: port.platform.mutex("VidSch", state),
+            upper: OnceLock::new(),
+            me: me.clone(),
+        })
+    }
+
+    /// Names the rooms above. Once.
+    pub(crate) fn set_port(&self, upper: Weak<dyn SchedulingPort>) {
+        let _first = self.upper.set(upper);
+    }
+
+    pub(super) fn upper(&self) -> Option<Arc<dyn SchedulingPort>> {
+        self.upper.get().and_then(Weak::upgrade)
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// The time for decisions. Without a timer no deadline is kept, and the clock is not read.
+    pub(super) fn now(&self) -> Now {
+        let (at, stamp_ns) = match self.port.config.supervised {
+            true => self.port.platform.now_and_stamp(),
+            false => (CpuTime(0), self.port.platform.stamp_ns()),
+        };
+        Now { stamp_ns, at }
+    }
+
+    /// Adds the queue of a packet context.
+    pub(crate) fn add_context(
+        &self,
+        context: OsHandle,
+        engine: EngineId,
+        priority: Priority,
+        tag_and_lane: (u32, u32),
+    ) {
+        self.lock().add_context(context, engine, priority, tag_and_lane);
+    }
+
+    /// Adds a hardware queue that takes commands from the kernel.
+    pub(crate) fn add_hw_queue(
+        &self,
+        queue: OsHandle,
+        max_in_flight: usize,
+        tag_and_lane: (u32, u32),
+    ) {
+        self.lock().add_hw_queue(queue, max_in_flight, tag_and_lane);
+    }
+
+    /// Removes a queue that is being destroyed, with what it holds.
+    pub(crate) fn remove_queue(&self, queue: OsHandle) {
+        let given_up = self.lock().remove_queue(queue);
+        self.end_given_up(given_up);
+    }
+
+    /// Queues a command buffer on a packet context.
+    pub(crate) fn submit_command(
+        &self,
+        context: OsHandle,
+        kind: CommandKind,
+        (gpu_va, bytes): (u64, u32),
+        queued_ns: u64,
+    ) {
+        let command = Command { gpu_va, bytes, queued_ns, kind };
+        self.lock().push_command(context, command, self.now());
+        self.run(Submitter::Packets);
+    }
+
+    /// D3DKMTSubmitCommandToHwQueue.
+    ///
+    /// # Errors
+    /// INVALID_PARAMETER when the progress value does not rise.
+    pub(crate) fn submit_to_hw_queue(
+        &self,
+        queue: &dyn KernelModeQueue,
+        progress_fence_id: u64,
+        (gpu_va, bytes): (u64, u32),
+        queued_ns: u64,
+    ) -> Result<(), Status> {
+        let kind = CommandKind::HwQueue { progress_fence_id };
+        let command = Command { gpu_va, bytes, queued_ns, kind };
+        if !self.lock().push_command(queue.os_handle(), command, self.now()) {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        self.run_hw_queue(queue);
+        Ok(())
+    }
+
+    /// Queues a wait for all of `fences` on a context or hardware queue. Each condition latches from
+    /// now on, also while earlier work holds the queue.
+    // spec: MF-030, MF-033
+    pub(crate) fn wait(&self, (queue, submitter): (OsHandle, Submitter), fences: &[FenceTarget]) {
+        self.port.count(Count::queued_waits);
+        let ticket = self.lock().push_wait(queue, fences, self.now());
+        for (fence, value) in fences {
+            if !self.register((queue, submitter), (fence, *value), ticket) {
+                self.lock().wait_satisfied(queue, ticket, self.now());
+            }
+        }
+        // The queue may have been given up before the waiters were registered.
+        if self.upper().is_some_and(|upper| !upper.is_active(queue)) {
+            fences.iter().for_each(|(fence, _)| monitor::forget(fence, queue));
+        }
+        self.run(submitter);
+    }
+
+    /// Registers a queue as a waiter; `false` when the fence has the value already.
+    pub(super) fn register(
+        &self,
+        (queue, submitter): (OsHandle, Submitter),
+        (fence, value): (&Arc<Fence>, u64),
+        ticket: u64,
+    ) -> bool {
+        let waiter = Arc::new(QueueWaiter { scheduling: self.me.clone(), queue, submitter });
+        monitor::wait(fence, value, waiter, ticket, WaitOwner::Queue(queue)).is_some()
+    }
+
+    /// Queues one signal packet on contexts or hardware queues of one device. It is made when all
+    /// of them have reached it.
+    pub(crate) fn signal(&self, queues: &[(OsHandle, Submitter)], signal: Signal) {
+        let handles: Vec<OsHandle> = queues.iter().map(|(queue, _)| *queue).collect();
+        let refused = self.lock().push_signal(&handles, signal, self.now());
+        // A thread may wait for the event of a packet whose queues are gone.
+        if let Some(Signal { effect: SignalEffect::Event(event), .. }) = refused {
+            event.set(Step::ThreadWake);
+        }
+        let mut last = None;
+        for (_, submitter) in queues {
+            if last.replace(*submitter) != Some(*submitter) {
+                self.run(*submitter);
+            }
+        }
+    }
+
+    /// Returns an event that is set when everything that these queues hold now, and what the driver
+    /// has of them, is complete.
+    pub(crate) fn drained(&self, queues: &[(OsHandle, Submitter)]) -> Event {
+        let event = self.port.platform.event(true);
+        self.signal(queues, Signal::event(event.clone()));
+        event
+    }
+
+    /// Gives up everything that these queues hold. Returns the signals that are not made for it.
+    pub(crate) fn give_up(&self, queues: &[OsHandle]) -> Vec<FenceTarget> {
+        let given_up = self.lock().give_up(queues);
+        self.cancel(&given_up.packets);
+        self.end_given_up(given_up)
+    }
+
+    /// Tells a driver that prepares packets when they are made that it will not get these.
+    // spec: PRE-071
+    fn cancel(&self, packets: &[(OsHandle, Command)]) {
+        let port = &self.port;
+        if !port.caps.scheduling.contains(VidSchCaps::CANCEL_COMMAND_AWARE) {
+            return;
+        }
+        let Some(upper) = self.upper() else { return };
+        for (context, command) in packets {
+            let Some(context) = upper.packet_context(*context) else { continue };
+            let args = CancelCommand {
+                context: context.driver_handle(),
+                engine: context.engine(),
+                dma_buffer_gpu_va: command.gpu_va,
+                dma_buffer_bytes: command.bytes,
+            };
+            if let Err(status) = port.driver().cancel_command(&Dispatch::enter(), args) {
+                port.bug_check(BugCheck::CancelCommandFailed(status));
+            }
+        }
+    }
+
+    /// Ends the waits of queues that were given up, and carries out what no longer waits for them.
+    fn end_given_up(&self, given_up: GivenUp<QueuePayload>) -> Vec<FenceTarget> {
+        for (queue, (fence, _)) in &given_up.waits {
+            monitor::forget(fence, *queue);
+        }
+        for submitter in given_up.submitters {
+            self.run(submitter);
+        }
+        given_up.abandoned.into_iter().flat_map(Signal::into_fences).collect()
+    }
+
+    /// Packets of this context have no timeout (DisableGpuTimeout).
+    pub(crate) fn disable_timeout(&self, context: OsHandle) {
+        self.lock().disable_timeout(context);
+    }
+
+    /// An idle engine switches to this context.
+    pub(crate) fn set_idle_context(&self, engine: EngineId, context: OsHandle) {
+        self.lock().set_idle_context(engine, context);
+    }
+
+    /// A save area of the context has no content yet: its packets are held.
+    pub(crate) fn area_lacks_content(&self, context: OsHandle) {
+        self.lock().area_lacks_content(context);
+    }
+
+    /// A save area of the context has its first content.
+    pub(crate) fn area_has_content(&self, context: OsHandle) {
+        self.lock().area_has_content(context, self.now());
+        self.run(Submitter::Packets);
+    }
+
+    /// Save areas of these contexts are to move. Returns those of which no engine has a packet.
+    pub(crate) fn hold_for_move<T>(
+        &self,
+        areas: impl IntoIterator<Item = (T, OsHandle)>,
+    ) -> Vec<T> {
+        let mut state = self.lock();
+        areas.into_iter().filter(|(_, of)| state.area_moves(*of)).map(|(area, _)| area).collect()
+    }
+
+    /// Save areas of these contexts have moved, or stay.
+    pub(crate) fn areas_moved(&self, contexts: &[OsHandle]) {
+        self.note_areas_moved(contexts);
+        self.run(Submitter::Packets);
+    }
+
+    /// The same without effects: the caller resumes scheduling later.
+    pub(crate) fn note_areas_moved(&self, contexts: &[OsHandle]) {
+        let (mut state, now) = (self.lock(), self.now());
+        contexts.iter().for_each(|context| state.area_moved(*context, now));
+    }
+
+    /// Releases an object that an engine may use for a context. It is kept while an engine has
+    /// packets of the context; otherwise it is returned.
+    pub(crate) fn release_or_keep(&self, context: OsHandle, object: Kept) -> Option<Kept> {
+        self.lock().release_or_keep(context, object)
+    }
+
+    /// The adapter stops: returns what was kept for engines.
+    pub(crate) fn take_kept(&self) -> Vec<Kept> {
+        self.lock().take_kept()
+    }
+
+    /// Whether a context has nothing queued and nothing with the driver.
+    pub(crate) fn is_idle(&self, context: OsHandle) -> bool {
+        self.lock().is_idle(context)
+    }
+
+    /// Whether memory must stay in its place for a packet.
+    pub(crate) fn holds_places(&self) -> bool {
+        self.lock().holds_places()
+    }
+
+    /// Whether an engine has packets.
+    pub(crate) fn has_packets(&self, engine: EngineId) -> bool {
+        self.lock().has_packets(engine)
+    }
+
+    /// The contexts of the packets that an engine has.
+    pub(crate) fn contexts_in_flight(&self, engine: EngineId) -> Vec<OsHandle> {
+        self.lock().contexts_in_flight(engine)
+    }
+
+    /// The context of a packet in flight.
+    pub(crate) fn context_of_packet(&self, engine: EngineId, fence_id: u32) -> Option<OsHandle> {
+        self.lock().context_of_packet(engine, fence_id)
+    }
+
+    /// Whether packets are preempted.
+    pub(crate) fn preempts(&self) -> bool {
+        self.lock().preempts()
+    }
+
+    /// The packets of an engine that are not complete.
+    pub(crate) fn packets_in_flight(
+        &self,
+        engine: EngineId,
+    ) -> Option<PacketsInFlight<FenceTarget>> {
+        self.lock().packets_in_flight(engine)
+    }
+
+    /// The packets of an engine that are not reported, by context, with the DDI calls about them.
+    pub(crate) fn outstanding_packets(&self, engine: EngineId) -> Vec<OutstandingWork> {
+        let Some(in_flight) = self.packets_in_flight(engine) else { return Vec::new() };
+        let reported = in_flight.last_completed.into();
+        let mut by_context: BTreeMap<OsHandle, OutstandingWork> = BTreeMap::new();
+        for packet in in_flight.packets {
+            let (tag, context) = (packet.tag, packet.context);
+            let entry = match packet.command.kind {
+                CommandKind::Patched { .. } => "DxgkDdiSubmitCommand",
+                _ => "DxgkDdiSubmitCommandVirtual",
+            };
+            let call = DdiCall { entry, number: Some(packet.id.into()), at: packet.submitted };
+            let new = || OutstandingWork { tag, engine, calls: Vec::new(), reported, context };
+            by_context.entry(context).or_insert_with(new).calls.push(call);
+        }
+        let request = in_flight.request.map(|request| DdiCall {
+            entry: "DxgkDdiPreemptCommand",
+            number: Some(request.id.into()),
+            at: request.requested,
+        });
+        by_context.values_mut().for_each(|work| work.calls.extend(request.clone()));
+        by_context.into_values().collect()
+    }
+
+    /// What each queue did with fences until now, by the queue's tag.
+    pub(crate) fn fence_operations(&self) -> BTreeMap<u32, FenceOperations> {
+        let now_ns = self.port.platform.stamp_ns();
+        let mut all: BTreeMap<u32, FenceOperations> = BTreeMap::new();
+        for (tag, done) in self.lock().fence_operations(now_ns) {
+            *all.entry(tag).or_default() += done;
+        }
+        all
+    }
+
+    /// The fences of waits at the heads of their queues, with the queue's tag.
+    pub(crate) fn pending_waits(&self) -> Vec<(u32, FenceTarget)> {
+        let state = self.lock();
+        state.pending_waits().map(|(tag, fence)| (tag, fence.clone())).collect()
+    }
+
+    /// The progress value of the last command queued on a hardware queue.
+    pub(crate) fn announced_progress(&self, queue: OsHandle) -> u64 {
+        self.lock().announced_progress(queue)
+    }
+
+    /// The progress value of the last command submitted to a hardware queue, and when that was.
+    pub(crate) fn submitted_progress(&self, queue: OsHandle) -> (u64, u64) {
+        self.lock().submitted_progress(queue)
+    }
+
+    /// The progress value of the oldest command that a hardware queue runs at `progress`.
+    pub(crate) fn oldest_in_flight(&self, queue: OsHandle, progress: u64) -> Option<u64> {
+        self.lock().oldest_in_flight(queue, progress)
+    }
+
+    /// Whether a queue holds work that was not submitted.
+    pub(crate) fn holds_work(&self, queue: OsHandle) -> bool {
+        self.lock().holds_work(queue)
+    }
+
+    /// The fences of the signals that are queued on a queue.
+    pub(crate) fn queued_signals(&self, queue: OsHandle) -> Vec<FenceTarget> {
+        self.lock().queued_signals(queue).cloned().collect()
+    }
+}
+
+/// When packets are preempted.
+// spec: PRE-001, PRE-004, PRE-005, PRE-006
+fn config(caps: &AdapterCaps, port: &DriverPort) -> Config {
+    let aware = VidSchCaps::PREEMPTION_AWARE | VidSchCaps::MULTI_ENGINE_AWARE;
+    let tdr = &port.config.tdr;
+    Config {
+        nodes: caps.nodes.len() as u32,
+        physical_adapters: caps.physical_adapters,
+        packet_cap: caps.hw_queue_packet_cap,
+        preempts: caps.scheduling.contains(aware),
+        quantum_ns: port.config.quantum_ns.max(1),
+        timeout_ns: tdr.is_on().then_some(tdr.delay_ns),
+    }
+}
