@@ -4,10 +4,10 @@
 //! 1. for a packet of higher rank that waits while a lower one runs. That packet is not submitted
 //!    before, because it would come back;
 //! 2. when a packet has run for a quantum and another context of its rank waits;
-//! 3. when a packet has run for the timeout delay. A request that is not answered then is a timeout.
+//! 3. when a packet has run for the timeout delay. A request without an answer is a timeout then.
 //!
-//! Invariant: nothing is submitted while a request is open, so every packet after the last completed
-//! one came back. Paging packets are next then, under the IDs that they had; only 3 preempts them.
+//! Invariant: nothing is submitted while a request is open, so every packet after the last
+//! completed one came back. Paging packets are next then, under the IDs that they had; only 3 preempts them.
 //! Without preemption the timeout is that the first packet has run for the delay.
 
 use crate::config::Config;

@@ -113,7 +113,7 @@ impl SampleTimer {
         self.due
     }
 
-    /// Takes a sample time that has come; no sample is due then until the next [`SampleTimer::start`].
+    /// Takes a sample time that has come. No sample is due until the next [`SampleTimer::start`].
     pub fn take_due(&mut self, now: CpuTime) -> bool {
         let due = self.due.is_some_and(|due| due <= now);
         if due {

@@ -54,8 +54,8 @@ impl<P: Payload> VidSch<P> {
     }
 
     /// Whether memory must stay in its place for a packet: one that an engine has, or a patched one
-    /// that an engine gave back. The saved state of a patched packet holds physical addresses, which
-    /// patching does not reach.
+    /// that an engine gave back. The saved state of a patched packet holds physical addresses,
+    /// which patching does not reach.
     pub fn holds_places(&self) -> bool {
         let holds = |item: &Item<P::Fence>| match &item.work {
             Work::Command(command) => {
@@ -290,8 +290,8 @@ impl<P: Payload> VidSch<P> {
     }
 
     // spec: PRE-111
-    /// Returns the context of the split buffer that an engine is held for: the parts of a buffer run
-    /// back to back where the driver cannot preempt. While a wait heads the context's queue other
+    /// Returns the context of the split buffer that an engine is held for: the parts of a buffer
+    /// run back to back where the driver cannot preempt. While a wait heads the context's queue other
     /// contexts run, because the wait may depend on them.
     fn held_for_split(&self, index: usize) -> Option<OsHandle> {
         let context = self.engines[index].split().filter(|_| !self.config.preempts)?;

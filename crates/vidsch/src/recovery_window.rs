@@ -1,7 +1,7 @@
 //! How many recoveries of timeouts an adapter may have in a time.
 //!
-//! TdrLimitCount is the number of recoveries that TdrLimitTime may have. The timeout that would need
-//! one more is fatal (0x116): with the default of 5, five adapter resets (0x117) are made and the
+//! TdrLimitCount is the number of recoveries that TdrLimitTime may have. The timeout that would
+//! need one more is fatal (0x116): with the default of 5, five adapter resets (0x117) are made and the
 //! sixth timeout is fatal. Engine timeouts (0x141) are counted apart, with a limit of one less. An
 //! engine timeout that is promoted to an adapter reset counts in both.
 

@@ -351,7 +351,7 @@ impl<P: Payload> VidSch<P> {
         }
     }
 
-    /// Whether a queue has nothing queued and nothing with the driver; also one that does not exist.
+    /// Whether a queue has nothing queued and nothing with the driver, or does not exist.
     pub fn is_idle(&self, queue: OsHandle) -> bool {
         let idle = |queue: &SoftwareQueue<P::Fence>| {
             queue.items.is_empty() && queue.is_complete() && !queue.signalling

@@ -16,8 +16,8 @@ pub(crate) struct SubmissionRight {
 }
 
 impl SubmissionRight {
-    /// Takes the right; `false` while an agent holds it. That agent sees what was queued before this
-    /// call.
+    /// Takes the right; `false` while an agent holds it. That agent sees what was queued before
+    /// this call.
     pub(crate) fn try_take(&mut self) -> bool {
         !std::mem::replace(&mut self.held, true)
     }

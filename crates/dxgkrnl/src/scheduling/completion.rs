@@ -26,8 +26,8 @@ impl Scheduling {
         self.run(Submitter::Packets);
     }
 
-    /// DXGK_INTERRUPT_DMA_PREEMPTED: a request is answered. Packets up to the last completed one are
-    /// complete, whether that was reported before or not; the others came back.
+    /// DXGK_INTERRUPT_DMA_PREEMPTED: a request is answered. Packets up to the last completed one
+    /// are complete, whether that was reported before or not; the others came back.
     pub(crate) fn dma_preempted(
         &self,
         engine: EngineId,
@@ -87,8 +87,8 @@ impl Scheduling {
     }
 
     /// Carries out what is due by time alone: a quantum that is over, a packet that has run too
-    /// long. DxgkDdiQueryCurrentFence comes first, so that a completion counts even if its interrupt
-    /// was lost. Returns whether the deadline has changed.
+    /// long. DxgkDdiQueryCurrentFence comes first, so that a completion counts even if its
+    /// interrupt was lost. Returns whether the deadline has changed.
     pub(crate) fn run_deadlines(&self) -> bool {
         let Some(upper) = self.upper() else { return false };
         let port = &self.port;

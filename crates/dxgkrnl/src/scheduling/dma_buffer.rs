@@ -70,7 +70,10 @@ impl QueuedPart {
 
     /// Whether no engine runs it, now or later.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(&*self.use_.lock(), Use::Until(mark) if mark.as_ref().is_none_or(|mark| mark.is_over()))
+        match &*self.use_.lock() {
+            Use::Queueing => false,
+            Use::Until(mark) => mark.as_ref().is_none_or(|mark| mark.is_over()),
+        }
     }
 
     fn places(&self) -> Vec<Option<PhysicalAddress>> {

@@ -1,8 +1,8 @@
-//! The scheduling priorities of hardware contexts: what a process requests, whether it may, and what
-//! the driver is told.
+//! The scheduling priorities of hardware contexts: what a process requests, whether it may, and
+//! what the driver is told.
 //!
-//! Order: 1. requests for a context come one after the other; 2. the new properties are checked as a
-//! whole; 3. the driver is told; 4. only then do they count, so a refusal changes nothing. Queues
+//! Order: 1. requests for a context come one after the other; 2. the new properties are checked as
+//! a whole; 3. the driver is told; 4. only then do they count, so a refusal changes nothing. Queues
 //! that are added to the context later take them over.
 
 use crate::driver::DriverPort;

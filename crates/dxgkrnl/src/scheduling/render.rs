@@ -1,10 +1,10 @@
-//! Packets with physical addresses: a process gives commands and lists the allocations that they may
-//! use, the driver makes a DMA buffer with a patch list, and the kernel runs it, in parts where local
-//! memory is too small for all of it.
+//! Packets with physical addresses: a process gives commands and lists the allocations that they
+//! may use, the driver makes a DMA buffer with a patch list, and the kernel runs it, in parts where
+//! local memory is too small for all of it.
 //!
 //! Order: 1. commands are copied out of the process's reach; 2. the driver translates and checks
-//! them (DxgkDdiRender), and the kernel checks the list; 3. for each part: its allocations are paged
-//! in and held, it is queued on each context, and its allocations are released with a mark of what
+//! them (DxgkDdiRender), and the kernel checks the list; 3. for each part: its allocations are
+//! paged in and held, it is queued on each context, and its allocations are released with a mark of what
 //! is queued now; 4. when VidSch submits a part, the driver patches its addresses (DxgkDdiPatch)
 //! unless nothing has moved since the last patch, because its contents must not change under an
 //! engine. Between two parts the memory manager's packets may run, and other packets where the

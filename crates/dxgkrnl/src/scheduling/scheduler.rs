@@ -188,8 +188,8 @@ impl Scheduling {
         Ok(())
     }
 
-    /// Queues a wait for all of `fences` on a context or hardware queue. Each condition latches from
-    /// now on, also while earlier work holds the queue.
+    /// Queues a wait for all of `fences` on a context or hardware queue. Each condition latches
+    /// from now on, also while earlier work holds the queue.
     // spec: MF-030, MF-033
     pub(crate) fn wait(&self, (queue, submitter): (OsHandle, Submitter), fences: &[FenceTarget]) {
         self.port.count(Count::queued_waits);
