@@ -1,10 +1,13 @@
-//! Owns an adapter: one driver, what it declared, and all kernel state that hangs on it. Starts and
-//! stops it.
+//! The composition root: starts an adapter on a driver, builds its layers, and hands each its ports.
 //!
-//! Start, in order: 1. the driver's version; 2. features are negotiated; 3. StartDevice, in which
-//! the driver asks for them; 4. caps, of declared features too (a contradiction fails the start);
-//! 5. entries that the driver lacks are closed; 6. interrupt. A broken driver contract later is a
-//! [`BugCheck`]: it is kept, devices are lost, and calls return DEVICE_REMOVED.
+//! Start: 1. the driver's version; 2. features are negotiated; 3. StartDevice, in which the driver
+//! asks for them; 4. caps, of declared features too (a contradiction fails the start); 5. entries
+//! that the driver lacks are closed; 6. the interrupt is connected.
+//!
+//! A broken driver contract later is a [`BugCheck`](crate::BugCheck): it is kept, devices are lost,
+//! and calls return DEVICE_REMOVED. `report` has the reports.
+
+mod report;
 
 use crate::config::AdapterConfig;
 use crate::context::Context;
@@ -13,28 +16,25 @@ use crate::doorbell::Doorbell;
 use crate::driver::declaration::Declaration;
 use crate::driver::entry::{self, OpenGroups};
 use crate::driver::feature::Features;
-use crate::driver::{BugCheckPort, DriverPort, OutstandingWork, PortParts};
+use crate::driver::{BugCheckPort, DriverPort, PortParts};
 use crate::error::StartError;
-use crate::fence::log::{LogMode, LogReader, LogTimeFault};
-use crate::fence::{Fences, HardwareWaits, LoggedQueue, PendingWait, RelayPort, log_change};
+use crate::fence::log::LogReader;
+use crate::fence::{Fences, HardwareWaits, RelayPort};
 use crate::hwqueue::HwQueue;
 use crate::interrupt::{self, DpcQueue};
 use crate::lock_order::LOCK_ORDER;
-use crate::memory::{EngineWork, FencesInPages, LocalMemoryUse, Memory};
+use crate::memory::{EngineWork, FencesInPages, Memory};
 use crate::object::Objects;
 use crate::object::idle_contexts::IdleContexts;
 use crate::power::{Power, WakeDevice};
 use crate::process::Process;
 use crate::recovery::Recovery;
 use crate::scheduling::{Scheduling, SchedulingPort};
-use crate::stats::Census;
 use crate::supervisor;
-use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
-use tidegate_ddi::{Dispatch, Driver, OsHandle, Passive, StartInfo, Status};
-use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform, ServiceHandle};
-use tidegate_vidsch::FenceOperations;
+use tidegate_ddi::{Driver, OsHandle, Passive, StartInfo, Status};
+use tidegate_platform::{Mutex, PhysicalMemory, Platform, ServiceHandle};
 
 /// One adapter: a driver and the kernel's state for it.
 pub struct Adapter {
@@ -43,7 +43,7 @@ pub struct Adapter {
     pub(crate) fences: Arc<Fences>,
     pub(crate) log_reader: LogReader,
     pub(crate) sched: Arc<Scheduling>,
-    /// What engines are turned to that would keep the last context; gone after stop.
+    /// Contexts to which engines switch that would keep the last one loaded; `None` after the stop.
     pub(crate) idle_contexts: Mutex<Option<IdleContexts>>,
     pub(crate) objects: Arc<Objects>,
     pub(crate) dpc: DpcQueue,
@@ -190,140 +190,6 @@ impl Adapter {
 
     pub(crate) fn doorbells_of_queue(&self, hw_queue: OsHandle) -> Vec<Arc<Doorbell>> {
         self.objects.doorbells_of_queue(hw_queue)
-    }
-
-    /// What contexts and kernel-mode hardware queues did with fences in software until now, by
-    /// their tags.
-    pub fn fence_operations(&self) -> BTreeMap<u32, FenceOperations> {
-        self.sched.fence_operations()
-    }
-
-    /// Waits that VidSch holds for contexts and kernel-mode hardware queues.
-    pub fn pending_waits(&self) -> Vec<PendingWait> {
-        let waits = self.sched.pending_waits().into_iter();
-        waits.filter_map(|(tag, (fence, value))| fence.pending(tag, value)).collect()
-    }
-
-    /// What a hardware queue waits for whose wait names the cell at `current_value` on the bus: for
-    /// reports of machines that stand still.
-    pub fn describe_wait(
-        &self,
-        tag: u32,
-        current_value: PhysicalAddress,
-        value: u64,
-    ) -> Option<PendingWait> {
-        self.fences.at(current_value)?.pending(tag, value)
-    }
-
-    /// A timeline is recorded from now on: the logs of all user-mode queues, and of those to come,
-    /// double up to 64 KiB. Queues that are made while the platform traces have large logs from the
-    /// start.
-    ///
-    /// # Errors
-    /// No address space is left for a larger log; the other queues' are enlarged.
-    // spec: NF-205, NF-206
-    pub fn start_log_tracing(&self) -> Result<(), Status> {
-        self.change_logs(|mode| mode.enlarged = true)
-    }
-
-    /// No timeline is recorded any more: logs are 4 KiB again, but for those of a platform that
-    /// traces.
-    ///
-    /// # Errors
-    /// As [`Adapter::start_log_tracing`].
-    pub fn stop_log_tracing(&self) -> Result<(), Status> {
-        self.change_logs(|mode| mode.enlarged = false)
-    }
-
-    // spec: NF-230
-    /// Switches the verbose log of command buffers on or off, for the driver by
-    /// SetNativeFenceLogBuffer and for user-mode drivers by the word that the log detail shows
-    /// them, for all user-mode queues and those to come.
-    ///
-    /// # Errors
-    /// As [`Adapter::start_log_tracing`].
-    pub fn set_verbose_logs(&self, on: bool) -> Result<(), Status> {
-        self.change_logs(|mode| mode.verbose = on)
-    }
-
-    fn change_logs(&self, change: impl FnOnce(&mut LogMode)) -> Result<(), Status> {
-        self.log_reader.change_mode(change);
-        let queues = self.hw_queues_of(|queue| queue.logs.is_some());
-        // Every queue follows as far as it can; the first refusal is returned.
-        let done: Vec<Result<(), Status>> = queues
-            .iter()
-            .map(|queue| log_change::follow_mode(&self.log_reader, &**queue))
-            .collect();
-        done.into_iter().collect()
-    }
-
-    /// Reads all logs for the timeline, up to now: before a timeline is taken.
-    pub fn read_fence_logs(&self) {
-        let queues = self.hw_queues_of(|queue| queue.logs.is_some());
-        let logged: Vec<&dyn LoggedQueue> =
-            queues.iter().map(|q| &**q as &dyn LoggedQueue).collect();
-        self.log_reader.read_for_timeline(&Dispatch::enter(), &logged);
-    }
-
-    /// Times in fence logs that fell, the first 64 of them; [`crate::KernelStats::log_time_faults`]
-    /// counts all.
-    pub fn log_time_faults(&self) -> Vec<LogTimeFault> {
-        self.log_reader.time_faults()
-    }
-
-    /// Memory pressure: evicts fence storage, the oldest first, until at most `keep_bytes` of it are
-    /// in local memory. Returns how many bytes were evicted.
-    ///
-    /// # Errors
-    /// DEVICE_REMOVED when the driver fails, which is a bug check.
-    pub fn trim_fence_storage(&self, keep_bytes: u64) -> Result<u64, Status> {
-        self.memory.trim_fence_storage(keep_bytes)
-    }
-
-    /// Bytes of fence storage in local memory.
-    pub fn local_fence_storage_bytes(&self) -> u64 {
-        self.memory.local_fence_storage_bytes()
-    }
-
-    /// Local memory now.
-    pub fn local_memory_use(&self) -> LocalMemoryUse {
-        self.memory.usage()
-    }
-
-    /// Work that the driver accepted and has not reported, by queue: for reports of machines that
-    /// stand still.
-    pub fn outstanding_work(&self) -> Vec<OutstandingWork> {
-        let mut all = Vec::new();
-        for number in 0..self.caps.engine_count() {
-            let engine = self.caps.engine(number);
-            all.extend(self.sched.outstanding_packets(engine));
-        }
-        let queues =
-            self.hw_queues_of(|queue| queue.device.check().is_ok() && queue.has_work(self));
-        all.extend(queues.iter().map(|queue| OutstandingWork {
-            tag: queue.tag,
-            engine: queue.engine(),
-            calls: queue.last_calls(self),
-            reported: queue.progress.fence.value(),
-            context: queue.context.os_handle,
-        }));
-        all
-    }
-
-    /// How many kernel objects there are now.
-    pub fn census(&self) -> Census {
-        let (context_allocations, local_context_allocations) = self.memory.save_areas.census();
-        Census {
-            context_allocations,
-            local_context_allocations,
-            devices: self.objects.devices.lock().len(),
-            contexts: self.objects.contexts.lock().len(),
-            hw_contexts: self.objects.hw_contexts.lock().len(),
-            hw_queues: self.objects.hw_queues.lock().len(),
-            doorbells: self.objects.doorbells.lock().len(),
-            fences: self.fences.len(),
-            memory_regions: self.system_memory.regions(),
-        }
     }
 }
 

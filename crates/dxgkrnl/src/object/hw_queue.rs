@@ -21,7 +21,7 @@ use tidegate_platform::CpuTime;
 use tidegate_trace::LaneId;
 use tidegate_vidsch::Submitter;
 
-/// What a hardware queue is made with.
+/// Arguments of a creation.
 pub(crate) struct HwQueueDesc {
     pub(crate) user_mode_submission: bool,
     pub(crate) priority: Priority,
@@ -108,7 +108,7 @@ pub(crate) struct HwQueue {
     pub(crate) driver: DriverHandle,
     // spec: UMS-002
     pub(crate) user_mode_submission: bool,
-    /// DisableGpuTimeout: however long it works, it is not asked to stop for it.
+    /// DisableGpuTimeout: no timeout preempts it.
     no_timeout: OnceLock<()>,
     pub(crate) tag: u32,
     pub(crate) lane: u32,
@@ -125,7 +125,7 @@ impl HwQueue {
         if desc.user_mode_submission && !node.user_mode_submission {
             return Err(Status::NOT_SUPPORTED);
         }
-        // An engine that cannot write a fence has no progress to tell.
+        // An engine that cannot write a fence has no progress to report.
         if !node.context_scheduling || !node.writes_fences {
             return Err(Status::NOT_SUPPORTED);
         }
@@ -189,13 +189,13 @@ impl HwQueue {
             adapter.sched.add_hw_queue(os_handle, max_in_flight, (desc.tag, desc.lane));
         }
         adapter.objects.hw_queues.lock().insert(&queue);
-        // What logs are to be like may have changed since they were made; from here on the queue is
-        // told.
+        // The log mode may have changed since the logs were allocated. From here on the queue is in
+        // the table, and follows.
         log_change::follow_mode(&adapter.log_reader, &*queue)?;
         Ok(queue)
     }
 
-    /// However long it works, it is not asked to stop for it (DisableGpuTimeout).
+    /// Exempts it from timeouts (DisableGpuTimeout).
     pub(crate) fn disable_timeout(&self) {
         let _first = self.no_timeout.set(());
     }
@@ -263,7 +263,7 @@ impl HwQueue {
         self.last_submitted() > self.progress.fence.value()
     }
 
-    /// The progress value that was announced last, by whoever announces.
+    /// The progress value announced last: by the kernel, or by the process in its ring.
     pub(crate) fn announced_by_anyone(&self, adapter: &Adapter) -> u64 {
         match self.user_mode_submission {
             true => {
@@ -274,28 +274,27 @@ impl HwQueue {
         }
     }
 
-    /// No list has the queue any more.
+    /// Takes it off all lists.
     pub(crate) fn unlist(&self) {
         self.adapter().objects.hw_queues.lock().retire(self.context.os_handle, self.os_handle);
     }
 
-    /// The call that destroys the queue begins: no list has it any more, and nothing that it holds
-    /// back is begun.
+    /// Takes it off all lists: the call that destroys it begins. Queued work is not begun.
     pub(crate) fn retire(&self) {
         self.unlist();
-        // A user-mode queue holds no software commands. The signals among them are not made.
+        // Only a kernel-mode queue holds work. Its signals are not made.
         if !self.user_mode_submission {
             let _not_made = self.adapter().sched.give_up(&[self.os_handle]);
         }
         self.context.retire_if_over();
     }
 
-    /// Whether anything is held back for it.
+    /// Whether the kernel holds work back for it.
     pub(crate) fn holds_back(&self) -> bool {
         self.adapter().sched.holds_work(self.os_handle)
     }
 
-    /// What of it is not complete, in words, and the progress value that would say so.
+    /// Its incomplete work in words, and the progress value that completes it.
     pub(crate) fn describe_work(&self, adapter: &Adapter) -> (String, (String, u64)) {
         let (done, announced) = (self.progress.fence.value(), self.announced_by_anyone(adapter));
         let command = match self.user_mode_submission {
@@ -311,7 +310,7 @@ impl HwQueue {
         (format!("{command}; {announced} was announced last"), ("progress".to_owned(), announced))
     }
 
-    /// The last calls of the driver that were about it.
+    /// The last calls of the driver for it.
     pub(crate) fn last_calls(&self, adapter: &Adapter) -> Vec<DdiCall> {
         let mut calls = Vec::new();
         if self.user_mode_submission {
@@ -355,7 +354,7 @@ impl Drop for HwQueue {
     fn drop(&mut self) {
         let adapter = self.adapter();
         adapter.log_reader.read_before_end(self);
-        // Until the driver has let go of it an interrupt may name the queue: it stays in the table
+        // An interrupt may name the queue until the driver has released it, so it stays in the table
         // until then.
         adapter.driver().destroy_hw_queue(&Passive::enter(), self.driver);
         adapter.objects.hw_queues.lock().remove(self.os_handle, self.driver);

@@ -8,11 +8,12 @@ use super::doorbell::{Doorbell, DoorbellTable, Victimised};
 use super::hw_queue::{HwQueue, HwQueueTable};
 use super::process::Process;
 use crate::driver::DriverPort;
-use crate::fence::HardwareWaits;
+use crate::fence::log::{LogMode, LogReader};
+use crate::fence::{HardwareWaits, LoggedQueue, log_change};
 use crate::registry::Registry;
 use crate::stats::Count;
 use std::sync::{Arc, Weak};
-use tidegate_ddi::OsHandle;
+use tidegate_ddi::{Dispatch, OsHandle, Status};
 use tidegate_platform::Mutex;
 
 /// The objects of one adapter.
@@ -82,6 +83,28 @@ impl Objects {
         let found = self.doorbells.lock().of_queue(hw_queue);
         self.port.stats.add(Count::doorbells_walked, found.len() as u64);
         found
+    }
+
+    /// Changes the mode of all fence logs. Every queue follows as far as it can; the first refusal is
+    /// returned.
+    pub(crate) fn change_logs(
+        &self,
+        reader: &LogReader,
+        change: impl FnOnce(&mut LogMode),
+    ) -> Result<(), Status> {
+        reader.change_mode(change);
+        let queues = self.hw_queues_of(|queue| queue.logs.is_some());
+        let done: Vec<Result<(), Status>> =
+            queues.iter().map(|queue| log_change::follow_mode(reader, &**queue)).collect();
+        done.into_iter().collect()
+    }
+
+    /// Reads all fence logs for the timeline, up to now.
+    pub(crate) fn read_logs(&self, reader: &LogReader) {
+        let queues = self.hw_queues_of(|queue| queue.logs.is_some());
+        let logged: Vec<&dyn LoggedQueue> =
+            queues.iter().map(|queue| &**queue as &dyn LoggedQueue).collect();
+        reader.read_for_timeline(&Dispatch::enter(), &logged);
     }
 
     /// Enters a process that has opened the adapter, so that a removal ends it.

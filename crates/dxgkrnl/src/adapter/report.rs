@@ -1,0 +1,133 @@
+//! What an adapter reports to its owner, and the switches of its reports. Each forwards to the layer
+//! that knows.
+
+use super::Adapter;
+use crate::driver::OutstandingWork;
+use crate::fence::PendingWait;
+use crate::fence::log::LogTimeFault;
+use crate::memory::LocalMemoryUse;
+use crate::stats::Census;
+use std::collections::BTreeMap;
+use tidegate_ddi::Status;
+use tidegate_platform::PhysicalAddress;
+use tidegate_vidsch::FenceOperations;
+
+impl Adapter {
+    /// Waits and signals that VidSch has carried out, by the tags of contexts and kernel-mode
+    /// hardware queues.
+    pub fn fence_operations(&self) -> BTreeMap<u32, FenceOperations> {
+        self.sched.fence_operations()
+    }
+
+    /// Waits that VidSch holds for contexts and kernel-mode hardware queues.
+    pub fn pending_waits(&self) -> Vec<PendingWait> {
+        let waits = self.sched.pending_waits().into_iter();
+        waits.filter_map(|(tag, (fence, value))| fence.pending(tag, value)).collect()
+    }
+
+    /// The wait of a hardware queue that names the cell at `current_value` on the bus: for reports of
+    /// machines that stand still.
+    pub fn describe_wait(
+        &self,
+        tag: u32,
+        current_value: PhysicalAddress,
+        value: u64,
+    ) -> Option<PendingWait> {
+        self.fences.at(current_value)?.pending(tag, value)
+    }
+
+    /// Enlarges the logs of all user-mode queues, and of those to come, up to 64 KiB: a timeline is
+    /// recorded. Queues that are created while the platform traces have large logs from the start.
+    ///
+    /// # Errors
+    /// No address space is left for a larger log; the other queues' are enlarged.
+    // spec: NF-205, NF-206
+    pub fn start_log_tracing(&self) -> Result<(), Status> {
+        self.objects.change_logs(&self.log_reader, |mode| mode.enlarged = true)
+    }
+
+    /// Returns logs to 4 KiB, except on a platform that traces.
+    ///
+    /// # Errors
+    /// As [`Adapter::start_log_tracing`].
+    pub fn stop_log_tracing(&self) -> Result<(), Status> {
+        self.objects.change_logs(&self.log_reader, |mode| mode.enlarged = false)
+    }
+
+    // spec: NF-230
+    /// Switches the verbose log of command buffers on or off, for the driver by
+    /// SetNativeFenceLogBuffer and for user-mode drivers by the word that the log detail shows
+    /// them, for all user-mode queues and those to come.
+    ///
+    /// # Errors
+    /// As [`Adapter::start_log_tracing`].
+    pub fn set_verbose_logs(&self, on: bool) -> Result<(), Status> {
+        self.objects.change_logs(&self.log_reader, |mode| mode.verbose = on)
+    }
+
+    /// Reads all logs for the timeline, up to now: before a timeline is taken.
+    pub fn read_fence_logs(&self) {
+        self.objects.read_logs(&self.log_reader);
+    }
+
+    /// Times in fence logs that fell, the first 64 of them; [`crate::KernelStats::log_time_faults`]
+    /// counts all.
+    pub fn log_time_faults(&self) -> Vec<LogTimeFault> {
+        self.log_reader.time_faults()
+    }
+
+    /// Memory pressure: evicts fence storage, the oldest first, until at most `keep_bytes` of it are
+    /// in local memory. Returns how many bytes were evicted.
+    ///
+    /// # Errors
+    /// DEVICE_REMOVED when the driver fails, which is a bug check.
+    pub fn trim_fence_storage(&self, keep_bytes: u64) -> Result<u64, Status> {
+        self.memory.trim_fence_storage(keep_bytes)
+    }
+
+    /// Bytes of fence storage in local memory.
+    pub fn local_fence_storage_bytes(&self) -> u64 {
+        self.memory.local_fence_storage_bytes()
+    }
+
+    /// Local memory now.
+    pub fn local_memory_use(&self) -> LocalMemoryUse {
+        self.memory.usage()
+    }
+
+    /// Work that the driver accepted and has not reported, by queue: for reports of machines that
+    /// stand still.
+    pub fn outstanding_work(&self) -> Vec<OutstandingWork> {
+        let mut all = Vec::new();
+        for number in 0..self.caps.engine_count() {
+            let engine = self.caps.engine(number);
+            all.extend(self.sched.outstanding_packets(engine));
+        }
+        let queues =
+            self.hw_queues_of(|queue| queue.device.check().is_ok() && queue.has_work(self));
+        all.extend(queues.iter().map(|queue| OutstandingWork {
+            tag: queue.tag,
+            engine: queue.engine(),
+            calls: queue.last_calls(self),
+            reported: queue.progress.fence.value(),
+            context: queue.context.os_handle,
+        }));
+        all
+    }
+
+    /// How many kernel objects there are now.
+    pub fn census(&self) -> Census {
+        let (context_allocations, local_context_allocations) = self.memory.save_areas.census();
+        Census {
+            context_allocations,
+            local_context_allocations,
+            devices: self.objects.devices.lock().len(),
+            contexts: self.objects.contexts.lock().len(),
+            hw_contexts: self.objects.hw_contexts.lock().len(),
+            hw_queues: self.objects.hw_queues.lock().len(),
+            doorbells: self.objects.doorbells.lock().len(),
+            fences: self.fences.len(),
+            memory_regions: self.system_memory.regions(),
+        }
+    }
+}
