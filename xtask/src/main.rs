@@ -3,7 +3,7 @@
 //! `spec` compares the requirements of `spec/*.toml` with the tags on tests and code. `tidy` checks
 //! the laws that the compiler does not check. `fuzz` builds and runs the fuzz targets.
 //! `test_programs` runs the tests under a limit. `stages` runs all of these in order. `source` and
-//! `items` read Rust as far as the other rooms need, and `tree` finds the files. The product does
+//! `items` read Rust as far as the other rooms need, `performance` writes a table, and `tree` finds the files. The product does
 //! not depend on this program, and this program does not depend on the product.
 
 mod cargo;
@@ -11,6 +11,7 @@ mod finding;
 mod fuzz;
 mod items;
 mod mutants;
+mod performance;
 mod setup;
 mod source;
 mod spec;
@@ -35,6 +36,7 @@ tasks:
   tidy              check the laws that the compiler does not check
   fuzz [--target NAME] [--seconds N]
                     run the fuzz targets of fuzz/, or one of them, for so long each
+  performance       write the table of docs/performance.md from docs/performance.json
   tests             the test programs alone: each under a limit, printed as it ends
   tables            check the queries of docs/tables.md and scripts/trace_folder.py with DuckDB and Ray
   test              everything that has to pass before a change is merged
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
             Some(request) => fuzz::run(&root, &request),
             None => Err(USAGE.to_owned()),
         },
+        ["performance"] => performance::write(&root),
         ["tests"] => stages::tests(&root),
         ["tables"] => tables::check(&root),
         ["test"] => stages::test(&root),

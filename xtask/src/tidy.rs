@@ -12,7 +12,7 @@ mod rust;
 use std::path::Path;
 
 use crate::finding::report;
-use crate::{items, source, tree};
+use crate::{items, performance, source, tree};
 
 /// Checks everything.
 pub fn check(root: &Path) -> Result<(), String> {
@@ -29,5 +29,6 @@ pub fn check(root: &Path) -> Result<(), String> {
     findings.extend(levels.findings());
     findings.extend(circles::check(root)?);
     findings.extend(prose::check(root)?);
+    findings.extend(performance::check(root)?);
     report("tidy", findings)
 }

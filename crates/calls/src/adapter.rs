@@ -1,4 +1,4 @@
-//! Owns what a process learns about the adapter (D3DKMTQueryAdapterInfo and neighbours).
+//! Facts about the adapter (D3DKMTQueryAdapterInfo and related calls).
 
 /// One node.
 #[derive(Clone, Debug, PartialEq, Eq)]

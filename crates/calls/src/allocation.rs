@@ -1,5 +1,5 @@
-//! Owns allocations: memory of a device that engines reach by GPU address and, where it is CPU
-//! visible, processes by lock.
+//! Arguments of allocation calls. An allocation is memory of a device that engines reach by GPU
+//! address and, where it is CPU visible, processes by lock.
 
 use crate::Handle;
 use tidegate_platform::{Bulk, BulkWindow, Page};

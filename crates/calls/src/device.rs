@@ -1,4 +1,4 @@
-//! Owns the arguments of device, context and hardware queue calls.
+//! Arguments of device, context and hardware queue calls.
 
 use crate::{FaultErrorCode, Handle, PageFaultFlags, Priority, ReadOnly, RenderPipelineStage};
 
@@ -11,7 +11,7 @@ pub enum DeviceState {
     Faulted(FaultReport),
     /// Lost because the GPU made no progress with its work: what was noticed, in words.
     Hung(String),
-    /// Lost because the GPU was reset for the work of somebody else: for what, in words.
+    /// Lost because the GPU was reset for the work of another device: for what, in words.
     Reset(String),
     /// Lost because the adapter stopped with a bug check.
     Stopped,
@@ -34,7 +34,7 @@ pub struct FaultReport {
     /// Which command: the slot or packet number, counted from the queue's birth.
     pub position: u64,
     /// The progress value of the command buffer, or the packet's number; 0 where it was none, or
-    /// nobody knew.
+    /// unknown.
     pub fence_id: u64,
     /// The address that was used.
     pub gpu_va: u64,
@@ -168,9 +168,9 @@ pub struct SubmitCommandToHwQueue {
 pub enum TdrTest {
     /// TDRDBGCTRLTYPE_FORCETDR: the adapter is reset.
     ForceTdr,
-    /// TDRDBGCTRLTYPE_DISABLEBREAK: nobody is told before a recovery.
+    /// TDRDBGCTRLTYPE_DISABLEBREAK: the debugger is not notified before a recovery.
     DisableBreak,
-    /// TDRDBGCTRLTYPE_ENABLEBREAK: whoever debugs is told before a recovery.
+    /// TDRDBGCTRLTYPE_ENABLEBREAK: the debugger is notified before a recovery.
     EnableBreak,
     /// TDRDBGCTRLTYPE_UNCONDITIONAL: recoveries are not counted any more.
     Unconditional,

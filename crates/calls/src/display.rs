@@ -1,5 +1,4 @@
-//! Owns the arguments of presents: which picture is shown, behind what, and how it is told that it
-//! was.
+//! Arguments of presents, and how a present reports that it was shown.
 
 use crate::{FenceValue, Handle};
 use tidegate_d3dukmdt::Surface;
@@ -21,7 +20,7 @@ pub struct Present {
     /// Where the picture is; resident, and of the queue's device. It stays in its place until
     /// another picture was latched.
     pub allocation: Handle,
-    /// What it looks like, from the allocation's first byte on.
+    /// Its format and size, from the allocation's first byte on.
     pub surface: Surface,
     /// Which display; 0 is the one that there is.
     pub vid_pn_source_id: u32,

@@ -1,4 +1,4 @@
-//! Owns the arguments of doorbell calls.
+//! Arguments of the doorbell calls: create, connect, destroy and notify.
 
 use crate::{Handle, ReadOnly, RingHint};
 use std::fmt;

@@ -57,7 +57,7 @@ pub struct CreateNativeFence<'a> {
 /// CurrentValueCpuVa: a fence's value as the process sees it, for polling.
 #[derive(Clone, Debug)]
 pub enum CurrentValueView {
-    /// It may look.
+    /// Reading is allowed.
     ReadOnly(ReadOnly),
     /// The fence's value stands where no CPU reaches it (INTRA_GPU); the address is NULL.
     OutOfReach,

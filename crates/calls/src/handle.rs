@@ -1,4 +1,4 @@
-//! Owns the handle that a process holds.
+//! Handles by which a process names kernel objects.
 
 use std::fmt;
 

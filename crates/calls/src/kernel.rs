@@ -42,10 +42,10 @@ pub trait Kernel: Send + Sync {
     #[doc(alias = "D3DKMTGetDeviceState")]
     fn device_state(&self, device: Handle) -> Result<DeviceState, Status>;
 
-    /// DisableGpuTimeout, of D3DDDI_CREATECONTEXTFLAGS and of D3DDDI_CREATEHWQUEUEFLAGS: however
-    /// long a context's packets, or a hardware queue's work, take, nobody asks them to stop for
-    /// that. Before anything is queued. ACCESS_DENIED without the privilege to raise priorities,
-    /// which whoever keeps an engine from others needs.
+    /// DisableGpuTimeout, of D3DDDI_CREATECONTEXTFLAGS and of D3DDDI_CREATEHWQUEUEFLAGS: the
+    /// packets of a context, or the work of a hardware queue, have no time limit. Before anything is
+    /// queued. ACCESS_DENIED without the privilege to raise priorities, because the caller can keep
+    /// an engine from others.
     #[doc(alias = "DisableGpuTimeout")]
     fn disable_gpu_timeout(&self, _object: Handle) -> Result<(), Status> {
         Err(Status::NOT_SUPPORTED)
@@ -84,7 +84,7 @@ pub trait Kernel: Send + Sync {
         Err(Status::NOT_SUPPORTED)
     }
 
-    /// Ends a paging queue. What it was asked for is still done; its fence is gone.
+    /// Ends a paging queue. Its pending operations are still done; its fence is gone.
     #[doc(alias = "D3DKMTDestroyPagingQueue")]
     fn destroy_paging_queue(&self, _paging_queue: Handle) -> Result<(), Status> {
         Err(Status::NOT_SUPPORTED)

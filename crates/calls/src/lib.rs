@@ -1,5 +1,5 @@
-//! The D3DKMT call surface as data: what a process may ask of the graphics kernel, and nothing
-//! about how it is done.
+//! The D3DKMT call surface as data: the calls of a process to the graphics kernel, without their
+//! implementation.
 //!
 //! [`Kernel`] is the surface of one process. Its in-process implementation is the graphics kernel
 //! itself; the service's socket end will be the other. Rooms: [`adapter`] · [`allocation`] ·
@@ -7,7 +7,7 @@
 //! [`fence`] · [`paging`] (residency) · [`share`] · [`handle`] · [`view`].
 //! The C structures of these calls are in `wddm-abi`.
 //!
-//! CPU addresses come back as typed views of memory: [`ReadOnly`] where the process may only look.
+//! CPU addresses come back as typed views of memory: [`ReadOnly`] where the process may not write.
 
 pub mod adapter;
 pub mod allocation;

@@ -1,5 +1,4 @@
-//! Owns the arguments of residency calls: paging queues, MakeResident, Evict, and what memory there
-//! is.
+//! Arguments of residency calls: paging queues, MakeResident, Evict, video memory information.
 
 use crate::{FenceInstance, Handle};
 
@@ -31,14 +30,14 @@ pub struct PagingQueue {
     /// Its handle.
     pub handle: Handle,
     /// Its fence: at a value when every operation up to it is done. Native where the adapter has
-    /// native fences. Nobody but the kernel signals it.
+    /// native fences. Only the kernel signals it.
     pub fence: FenceInstance,
 }
 
 /// D3DKMTMakeResident.
 #[derive(Clone, Copy, Debug)]
 pub struct MakeResident<'a> {
-    /// Whose fence says when it is done.
+    /// The paging queue; its fence says when it is done.
     pub paging_queue: Handle,
     /// 1 to 4096 allocations of the paging queue's device. Each gets a reference; one that is named
     /// twice gets two.
@@ -48,10 +47,10 @@ pub struct MakeResident<'a> {
 /// What came of a MakeResident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residency {
-    /// All are resident. What the paging fence was asked for last is no longer needed for them.
+    /// All are resident. They need no wait for the paging fence.
     Resident,
-    /// STATUS_PENDING: they are when the paging fence has reached this value. Whoever uses them
-    /// before faults.
+    /// STATUS_PENDING: they are when the paging fence has reached this value. Using them
+    /// before that faults.
     Pending {
         /// PagingFenceValue.
         paging_fence_value: u64,
@@ -64,7 +63,7 @@ pub enum Residency {
     },
 }
 
-/// Which memory is asked about (D3DKMT_MEMORY_SEGMENT_GROUP).
+/// A kind of memory (D3DKMT_MEMORY_SEGMENT_GROUP).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum SegmentGroup {

@@ -1,5 +1,4 @@
-//! Owns sharing: handles by which an object goes from one process to another, and the arguments of
-//! opening it there.
+//! Sharing of objects between processes: handles, and the arguments of opening them.
 
 use crate::Handle;
 use std::any::Any;
@@ -31,8 +30,7 @@ impl fmt::Debug for NtHandle {
 }
 
 bitflags::bitflags! {
-    /// What whoever opens a handle of a synchronisation object may do: D3DDDI_SYNC_OBJECT_WAIT,
-    /// D3DDDI_SYNC_OBJECT_SIGNAL.
+    /// Access rights of a shared handle: D3DDDI_SYNC_OBJECT_WAIT, D3DDDI_SYNC_OBJECT_SIGNAL.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct SyncObjectAccess: u32 {
         /// Wait for it.

@@ -1,9 +1,9 @@
-//! Owns views of kernel memory that a process may only read.
+//! Read-only views of kernel memory.
 
 use tidegate_platform::Word;
 
 // spec: NF-010, MF-009
-/// A word that this process may look at and not change.
+/// A word that this process may read and not write.
 #[derive(Clone, Debug)]
 pub struct ReadOnly(Word);
 

@@ -1,4 +1,4 @@
-//! Owns the arguments of every command, and their help.
+//! Arguments of every command, and their help.
 
 use crate::preemption::Preempting;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -154,7 +154,7 @@ impl Reading {
             && !named.0.submissions().contains(&Submission::User)
         {
             return Err(format!(
-                "{flag} with --adapter {}: this adapter has no user-mode submission, so nobody rings; leave {flag} out",
+                "{flag} with --adapter {}: this adapter has no user-mode submission and no doorbells; leave {flag} out",
                 named.0.name
             ));
         }

@@ -13,6 +13,7 @@ mod floors;
 mod measure;
 mod report;
 mod rows;
+mod sizes;
 
 use crate::output::{self, Outputs};
 use crate::streams::{errln, outln};
@@ -22,7 +23,7 @@ use measure::{CLIENT_CPU, SERVICE_CPU, Trouble, on_own_thread, pin};
 use report::{Finished, Pass, Results};
 use rows::{ROWS, Row};
 
-/// Most passes: more tell nothing new and take the better part of an hour.
+/// Most passes. More take the better part of an hour.
 const MOST_PASSES: u32 = 99;
 
 /// `tidegate bench`.
@@ -79,8 +80,8 @@ fn chosen(filter: &str) -> Result<Vec<&'static Row>, BadInput> {
     Ok(wanted)
 }
 
-/// Rows put the client on one processor and the engines on another: looking for a value on one
-/// processor only waits for the scheduler.
+/// Rows put the client on one processor and the engines on another: on one processor, polling only
+/// waits for the scheduler.
 fn needs_two_processors() -> Result<(), BadInput> {
     let bind = || pin(SERVICE_CPU).and_then(|()| pin(CLIENT_CPU));
     on_own_thread(bind).map_err(|trouble| {

@@ -6,7 +6,8 @@ use crate::run::{
     Read, check_outputs, clock, print_details, read, run_once, show_problems, write_frames,
 };
 use crate::streams::{errln, outln};
-use crate::{BadInput, End, tables};
+use crate::tables::{self, WhatIfRow};
+use crate::{BadInput, End};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,17 +44,8 @@ struct Comparison<'a> {
     /// Whether the order of the models by makespan holds over the ranges of the cost model; only in
     /// virtual time.
     ranking: Option<&'a Ranking>,
-    /// The recording as it would be with each change that was asked for.
+    /// The recording with each requested change.
     what_ifs: &'a [WhatIfRow],
-}
-
-/// Makespans with one change.
-#[derive(Serialize)]
-pub(crate) struct WhatIfRow {
-    /// As it was asked for.
-    pub(crate) change: String,
-    /// By model, in nanoseconds.
-    pub(crate) makespans_ns: Vec<(&'static str, u64)>,
 }
 
 /// `tidegate compare`.
@@ -141,7 +133,7 @@ fn models(workload: &Workload, reading: &Reading) -> Vec<Submission> {
     models
 }
 
-/// Where the page goes: as asked for, or into the working directory. Where that cannot be written
+/// Where the page goes: as requested, or into the working directory. Where that cannot be written
 /// there is no page, and a line says so.
 fn page_path(arguments: &arguments::Compare, outputs: &mut Outputs) -> Option<PathBuf> {
     if let Some(path) = &arguments.html {
@@ -261,7 +253,7 @@ fn trust(
     Ok(verdict::trust(&result.outcome.report))
 }
 
-/// The workload with each change that is asked for.
+/// The workload with each requested change.
 fn changed(
     what_if: &[WhatIf],
     workload: &Workload,

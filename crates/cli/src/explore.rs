@@ -1,28 +1,29 @@
-//! `tidegate explore`: searches the scenarios for failures and looks for the planted bugs.
+//! `tidegate explore`: searches the scenarios for failures and for their planted bugs.
 //! `tidegate replay` runs a printed schedule again.
 //!
 //! The order of an exploration: 1. a scenario by its plan; 2. each of its planted bugs, which must
 //! be found; 3. a summary, then what failed with the line that replays it. A line is printed as
 //! each search ends. Every search is bounded by its plan and by the clock.
 //!
-//! Rooms: `selection` (which scenarios) · `lines` (what is printed, progress) · `junit` (the same
+//! Rooms: `selection` (which scenarios) · `outcome` · `lines` (what is printed, progress) · `junit` (the same
 //! as XML) · `replay`.
 
 mod junit;
 mod lines;
+mod outcome;
 pub(crate) mod replay;
 mod selection;
 
 use crate::output::{self, Outputs};
 use crate::{BadInput, End, arguments};
 use lines::Progress;
+use outcome::Outcome;
 use selection::{full_name, select};
 use serde::Serialize;
-use std::fmt::Write as _;
 use tidegate::Platform;
 use tidegate::explorer::schedule::model_name;
-use tidegate::explorer::{ExplorerError, Options, Report, Scenario, explore};
-use tidegate_scenarios::{Plan, plan, plan_of_bugs};
+use tidegate::explorer::{Options, Report, Scenario, explore};
+use tidegate_scenarios::{plan, plan_of_bugs};
 
 /// How long one search may take.
 const SHORT_NS: u64 = 60_000_000_000;
@@ -64,32 +65,6 @@ pub(crate) fn command(arguments: &arguments::Explore) -> Result<End, BadInput> {
     Ok(if passed { End::Right } else { End::Wrong })
 }
 
-/// A search that was made.
-struct Outcome {
-    scenario: String,
-    bug: Option<String>,
-    plan: Plan,
-    searched: Result<Report, ExplorerError>,
-}
-
-impl Outcome {
-    /// A scenario must hold, and its planted bug be found.
-    fn is_right(&self) -> bool {
-        match (&self.searched, &self.bug) {
-            (Ok(report), None) => report.passed(),
-            (Ok(report), Some(_)) => report.failure.is_some(),
-            (Err(_), _) => false,
-        }
-    }
-
-    fn name(&self) -> String {
-        match &self.bug {
-            Some(bug) => format!("{}+{bug}", self.scenario),
-            None => self.scenario.clone(),
-        }
-    }
-}
-
 /// Searches one scenario by its plan; at most as long as the form allows.
 fn search(scenario: &dyn Scenario, full: bool, progress: &Progress) -> Outcome {
     let (name, bug) = (scenario.name().to_owned(), scenario.bug().map(str::to_owned));
@@ -112,31 +87,6 @@ fn search(scenario: &dyn Scenario, full: bool, progress: &Progress) -> Outcome {
         ..Options::default()
     };
     Outcome { scenario: name, bug, plan, searched: explore(scenario, &options) }
-}
-
-fn time_ns(report: &Report) -> u64 {
-    report.time_ns.map_or(0, |(all, _)| all)
-}
-
-fn what_is_wrong(outcome: &Outcome) -> String {
-    let report = match &outcome.searched {
-        Ok(report) => report,
-        Err(error) => return error.to_string(),
-    };
-    let mut text = String::new();
-    if outcome.bug.is_some() {
-        let _ = write!(text, "the planted bug was not found ({})", report.coverage);
-    } else if let Some(found) = &report.failure {
-        let _ = write!(text, "{}\n\n  tidegate replay '{}'\n", found.failure, found.shrunk_line);
-    } else {
-        let _ = write!(
-            text,
-            "no run reached: {} ({})",
-            report.never_reached.join("; "),
-            report.coverage
-        );
-    }
-    text
 }
 
 #[derive(Serialize)]

@@ -13,7 +13,7 @@ fn is_parquet(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"))
 }
 
-/// Checks that the program can write the format that a name asks for.
+/// Checks that the program can write the format that a name implies.
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ pub(crate) fn check_format(path: &Path) -> Result<(), BadInput> {
     )))
 }
 
-/// Writes the rows in the format that the name asks for.
+/// Writes the rows in the format that the name implies.
 ///
 /// # Errors
 ///

@@ -25,15 +25,15 @@ pub(crate) struct Outputs {
 }
 
 impl Outputs {
-    /// Checks the outputs that were asked for, each by the flag that names it. Nothing is written
+    /// Checks the requested outputs, each by the flag that names it. Nothing is written
     /// or opened.
     ///
     /// # Errors
     ///
     /// A path that cannot be written, or two flags whose paths lead to one place.
-    pub(crate) fn check(asked: &[(&str, Option<&Path>)]) -> Result<Outputs, BadInput> {
+    pub(crate) fn check(requested: &[(&str, Option<&Path>)]) -> Result<Outputs, BadInput> {
         let mut outputs = Outputs::default();
-        for (flag, path) in asked {
+        for (flag, path) in requested {
             if let Some(path) = path {
                 outputs.add(flag, path)?;
             }

@@ -1,6 +1,5 @@
-//! Owns the flags about preemption and recovery: how finely engines are preempted, how long they
-//! may take, what is to hang. Each is read whole here, and its error says what there is; whether
-//! the queue of a hang exists only the workload knows.
+//! Flags about preemption and recovery: granularities, delays, injected hangs. Whether the queue of a
+//! hang exists is checked with the workload.
 
 use clap::Args;
 use std::str::FromStr;

@@ -1,5 +1,4 @@
-//! Owns the progress bar: on standard error, on a terminal only, and only for runs longer than two
-//! seconds.
+//! The progress bar: on standard error, on a terminal only, and only for runs longer than two seconds.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;

@@ -1,4 +1,4 @@
-//! `tidegate run`: one workload, one submission model, a report, and a timeline if asked for.
+//! `tidegate run`: one workload, one submission model, a report, and a timeline on request.
 
 use crate::arguments::{self, Gaps, Reading};
 use crate::kernels;
@@ -58,7 +58,7 @@ pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Read, BadIn
     Ok(Read { workload: Arc::new(workload), costs })
 }
 
-/// The clock that was asked for, or that fits the workload: a recorded run is replayed in modelled
+/// The requested clock, or the one that fits the workload: a recorded run is replayed in modelled
 /// time.
 pub(crate) fn clock(workload: &Workload, reading: &Reading) -> Clock {
     match reading.clock {
@@ -132,12 +132,12 @@ pub(crate) fn run_both(
     Ok(result)
 }
 
-/// Checks the outputs that were asked for and the pictures that the workload writes by itself.
+/// Checks the requested outputs and the pictures that the workload writes by itself.
 pub(crate) fn check_outputs(
     workload: &Workload,
-    asked: &[(&str, Option<&Path>)],
+    requested: &[(&str, Option<&Path>)],
 ) -> Result<Outputs, BadInput> {
-    let mut outputs = Outputs::check(asked)?;
+    let mut outputs = Outputs::check(requested)?;
     for frame in &workload.frames {
         outputs.add(&format!("picture of workload '{}'", workload.name), Path::new(&frame.file))?;
     }

@@ -1,7 +1,7 @@
-//! Owns how reports look on a terminal: one column per run, one row per figure, units spelled out.
+//! Reports as tables: one column per run, one row per figure, units spelled out.
 
-use crate::compare::WhatIfRow;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, TableComponent, presets};
+use serde::Serialize;
 use std::io::IsTerminal;
 use tidegate::runner::MetricRow;
 use tidegate::runner::ranking::{Relation, relation};
@@ -94,12 +94,12 @@ const FIGURES: &[(&str, Figure)] =
         ("results", Text(|r| if r.verified { "right".to_owned() } else { "WRONG".to_owned() })),
     ];
 
-/// How many of all requests engines answered; nothing where nobody asked.
+/// Answered preemption requests of all; empty without a request.
 fn preemptions_answered(report: &Report) -> String {
     let sum = |of: fn(&EngineRow) -> u64| report.engines.iter().map(of).sum::<u64>();
     match sum(|engine| engine.preemptions_asked) {
         0 => String::new(),
-        asked => format!("{} of {asked}", sum(|engine| engine.preemptions.count)),
+        requests => format!("{} of {requests}", sum(|engine| engine.preemptions.count)),
     }
 }
 
@@ -153,6 +153,15 @@ pub(crate) fn side_by_side(reports: &[&Report], accounts: &[Option<Account>]) ->
     }
     align_numbers(&mut table);
     table
+}
+
+/// Makespans with one change.
+#[derive(Serialize)]
+pub(crate) struct WhatIfRow {
+    /// The change, as given.
+    pub(crate) change: String,
+    /// By model, in nanoseconds.
+    pub(crate) makespans_ns: Vec<(&'static str, u64)>,
 }
 
 /// One row per change, below the runs as they are: the makespan of each model, and its difference
@@ -213,14 +222,14 @@ fn measured(rows: &[Option<&MetricRow>]) -> Vec<String> {
     rows.iter().zip(words).map(cell).collect()
 }
 
-/// One row per queue; what its doorbell did only where somebody rang one, its priority where that
-/// mattered, and what became of it where not all went on.
+/// One row per queue: doorbell columns only where one was rung, its priority where that mattered, its
+/// fate where a queue was lost.
 pub(crate) fn queues(report: &Report) -> Table {
     let mut header = vec!["queue", "engine", "packets", "busy", "blocked"];
     if report.doorbell_rings > 0 {
         header.extend(["connects", "rings repeated"]);
     }
-    if report.tells_priorities() {
+    if report.has_priorities() {
         header.extend(["priority", "preempted", "others left for it"]);
     }
     let lost = report.queues.iter().any(|queue| queue.fate != Fate::WentOn);
@@ -239,7 +248,7 @@ pub(crate) fn queues(report: &Report) -> Table {
         if report.doorbell_rings > 0 {
             row.extend([queue.doorbell_connects.to_string(), queue.doorbell_retries.to_string()]);
         }
-        if report.tells_priorities() {
+        if report.has_priorities() {
             let left = queue.preempts.count.to_string();
             row.extend([queue.priority.to_owned(), queue.preempted.to_string(), left]);
         }

@@ -378,7 +378,7 @@ fn doorbells_are_chosen_and_their_victims_shown() {
         assert_eq!(report["doorbell_connects"], 3, "{more:?}");
     }
     let said = text(&run(&["--submission", "hardware"]));
-    assert!(!said.contains("doorbell"), "nobody rang: {said}");
+    assert!(!said.contains("doorbell"), "no doorbell was rung: {said}");
     let compared = ["compare", "turns.toml", "--clock", "virtual", "--quiet", "--doorbells", "1"];
     let output = tidegate(&place, &compared);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
@@ -439,8 +439,8 @@ fn preemption_is_chosen_and_shown_in_words_as_data_and_on_the_timeline() {
     let (said, report, trace) = run("compute=thread-group,graphics=primitive");
     for word in [
         "preempted at thread-group and primitive",
-        "12 times",
-        "left it",
+        "12 preemption requests",
+        "left its work",
         "priority",
         "idle",
         "high",
@@ -614,8 +614,7 @@ fn a_deadlock_is_reported_with_its_chain_and_ends() {
     }
 }
 
-/// Whoever runs a workload may have what stands in it: the process is opened with the privilege
-/// that realtime needs.
+/// A workload gets the privileges that it needs: its process is opened with the one for realtime.
 #[test]
 fn a_workload_with_a_realtime_queue_runs() {
     let place = place("realtime");

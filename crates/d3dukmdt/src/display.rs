@@ -1,5 +1,4 @@
-//! Owns what a picture in memory looks like to whoever shows it: its size, its pitch, the order of
-//! its bytes.
+//! The layout of a picture in memory: size, pitch, order of bytes.
 
 /// A pixel's format (D3DDDIFORMAT); all of 4 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,41 +1,14 @@
-//! Owns the cell in which a fence's value stands, as everybody stores and looks at it: engines,
-//! driver, graphics kernel.
+//! The cell that holds a fence's value, as engines, driver and graphics kernel store and read it.
 //!
-//! A fence's value may go down as well as up, and a wait that was once satisfied stays so.
-//! Therefore a cell remembers what it has been: within an *epoch* its value only rises, and a store
-//! below the present value closes the epoch. Beside the value stand the number of the present epoch
-//! and the falling peaks of closed ones. A wait carries the epoch of its call, and is satisfied by
-//! the value, or by a peak of an epoch that was closed after the call. Nothing has to look at the
-//! right moment, so it does not matter whether the waiting queue was running, suspended or without
-//! a doorbell meanwhile.
-//!
-//! A store, in order:
-//! 1. load the value; if the new one is not below it, compare-exchange: done, and that was the full
-//!    barrier;
-//! 2. else it is a rewind. Make the epoch odd: rewinds of a cell are one after the other;
-//! 3. load the value (the peak), then give the rewind its label: the next odd number;
-//! 4. push label and peak; an older entry that is not larger is dropped, since the newer one
-//!    satisfies whatever it did. What finds no room in the page goes into an annex, up to
-//!    [`MAX_ANNEX_PEAKS`];
-//! 5. compare-exchange the value; if somebody raised it meanwhile, go to 3;
-//! 6. make the epoch even, one above the label.
-//!
-//! A wait, in order: 1. load the epoch; 2. load the value: reached already, or not. A wait
-//! satisfied by a peak has an epoch below the peak's label. A wait that read the very label came
-//! after step 3 and looked at the value after that: until step 5 the value was the peak, so it has
-//! either seen the peak in step 2 or come after the rewind.
-//!
-//! Who stores looks at the waits of the cell afterwards (that is their room's work), so
-//! [`FenceCell::satisfies`] may answer no in the middle of a rewind: the one who rewinds will look
-//! again. [`FenceCell::look`] waits the few steps out instead. Who looks at the value alone must
-//! ask for the epoch after it ([`FenceCell::look_behind`]), or a rewind between the two hides the
-//! peak: an engine that rewinds tells the kernel nothing.
-//!
-//! Nobody looks after a cell was made anew, so a wait for the fence before passes also in the
-//! middle of that.
-//!
-//! A cell without a history is hardware's that stores values by itself. There a wait is judged by
-//! the value alone, as the documents allow.
+//! - A value may fall, and a wait that was satisfied once stays satisfied. Within an *epoch* the
+//!   value only rises; a store below it closes the epoch. The cell keeps the number of the current
+//!   epoch and the falling peaks of closed ones. A wait carries the epoch of its call, and passes at
+//!   the value or at a peak of an epoch that closed after the call (`decisions/0013`).
+//! - Steps of a store: see [`FenceCell::store`]. After a store, its caller evaluates the waits.
+//! - A wait loads the epoch, then the value. [`FenceCell::satisfies`] may be false in the middle of a
+//!   rewind, because the rewinding agent evaluates the waits afterwards.
+//! - A cell without a history belongs to hardware that stores values by itself, and judges waits by
+//!   the value alone.
 
 use tidegate_platform::{Step, Word};
 
@@ -58,7 +31,7 @@ const PIECE_PEAKS: usize = 512;
 /// The epoch that a wait carries when its value was reached at the call: it is satisfied, whatever
 /// comes.
 pub const REACHED: u64 = u64::MAX;
-/// The epoch of a wait that nobody asked the cell for: it is judged by the value alone.
+/// The epoch of a wait without one: it is judged by the value alone.
 pub const NO_EPOCH: u64 = 0;
 /// In the place of the first epoch: every wait passes and no store changes anything.
 const ALWAYS: u64 = u64::MAX;
@@ -106,22 +79,22 @@ struct Peak {
     value: u64,
 }
 
-/// What a cell has been, as of one look.
+/// Value and history of a cell at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct Snapshot {
     /// The value.
     pub value: u64,
-    /// The last epoch of which the value is known to have been: it was loaded before the value.
+    /// The epoch that was loaded before the value.
     epoch: u64,
     first_epoch: u64,
     /// Labels rise, values fall.
     peaks: Vec<Peak>,
 }
 
-impl Look {
-    /// A look at a value that has no history.
-    pub fn at_value(value: u64) -> Look {
-        Look { value, epoch: REACHED, first_epoch: 0, peaks: Vec::new() }
+impl Snapshot {
+    /// A value without a history.
+    pub fn at_value(value: u64) -> Snapshot {
+        Snapshot { value, epoch: REACHED, first_epoch: 0, peaks: Vec::new() }
     }
 
     /// Whether the wait is satisfied.
@@ -199,8 +172,8 @@ impl FenceCell {
     }
 
     /// Every wait that was made passes, and no store makes the value fall any more. The value
-    /// itself is left alone: whoever shows it to readers makes it the maximum. Nothing where there
-    /// is no history.
+    /// does not change; a reader that shows it replaces it by the maximum. No effect without a
+    /// history.
     pub fn let_pass(&self) {
         if let Some(history) = self.history() {
             let epoch = history.lock_or_begin() + 1;
@@ -223,6 +196,17 @@ impl FenceCell {
     }
 
     /// Stores a value. A full barrier. Returns the peak if the value fell.
+    ///
+    /// 1. Load the value. If the new one is not below it, compare-exchange: done.
+    /// 2. Else it is a rewind. Make the epoch odd: rewinds of a cell are serialised.
+    /// 3. Load the value (the peak), then take the next odd number as the label of the rewind.
+    /// 4. Push label and peak, and drop older entries that are not larger: the newer peak satisfies
+    ///    their waits. Beyond the page, up to [`MAX_ANNEX_PEAKS`] go to an annex.
+    /// 5. Compare-exchange the value. If it was raised meanwhile, go to 3.
+    /// 6. Make the epoch even, one above the label.
+    ///
+    /// A wait that read the label came after step 3. Until step 5 the value was the peak, so the wait
+    /// has seen the peak or comes after the rewind.
     // spec: NF-009, MF-013, ME-031, ME-038, ME-041
     #[inline]
     pub fn store(&self, value: u64) -> Option<u64> {
@@ -271,14 +255,14 @@ impl FenceCell {
         fell
     }
 
-    /// Step 2 alone, for those who try the other steps in another order; `None` where nothing can
-    /// be rewound.
+    /// Step 2 alone, so that a test can run the other steps in another order; `None` where nothing
+    /// can be rewound.
     pub fn begin_rewind(&self) -> Option<Rewind<'_>> {
         Rewind::begin(self.history()?).ok()
     }
 
-    /// Whether the wait is satisfied; no in the middle of a rewind, whose maker looks again
-    /// afterwards.
+    /// Whether the wait is satisfied. May be false in the middle of a rewind; the rewinding agent
+    /// evaluates the waits afterwards.
     pub fn satisfies(&self, wait: FenceWait) -> bool {
         if self.value.load() >= wait.value || wait.epoch == REACHED {
             return true;
@@ -288,7 +272,7 @@ impl FenceCell {
         if epoch == wait.epoch || wait.epoch == NO_EPOCH || epoch & EPOCH_MARK == 0 {
             return false;
         }
-        // Not only when the epoch is even: nobody looks again at the end of `renew`.
+        // Also while the epoch is odd: no evaluation follows the end of `renew`.
         let first_epoch = history.word(at::FIRST_EPOCH).load();
         if wait.epoch < first_epoch {
             return true;
@@ -301,26 +285,27 @@ impl FenceCell {
         steady && peak.is_some_and(|peak| wait.value <= peak.value)
     }
 
-    /// What the cell is and has been. Waits out a rewind that is under way.
-    pub fn look(&self) -> Look {
-        self.history().map_or_else(|| Look::at_value(self.load()), |history| history.look())
+    /// Reads value and history. Waits for the end of a rewind that is under way.
+    pub fn snapshot(&self) -> Snapshot {
+        self.history().map_or_else(|| Snapshot::at_value(self.load()), |history| history.snapshot())
     }
 
-    /// The value alone, which may be held against waits that were called before this glance: a wait
-    /// that comes after a rewind has a later epoch.
-    pub fn glance(&self) -> Look {
+    /// Reads the value alone, for waits that were called before: a wait that comes after a rewind has
+    /// a later epoch.
+    pub fn glance(&self) -> Snapshot {
         let epoch = self.epoch_word().map_or(REACHED, |word| word.load());
         // In the middle of a rewind, the value may be that before it, and a wait may have read the
         // very label after it.
-        Look { value: self.load(), epoch: epoch & !1, first_epoch: 0, peaks: Vec::new() }
+        Snapshot { value: self.load(), epoch: epoch & !1, first_epoch: 0, peaks: Vec::new() }
     }
 
-    /// What the cell has been, if it was rewound, or is being, since `epoch`: for a wait of that
-    /// epoch that a glance before this call did not satisfy.
-    pub fn look_behind(&self, epoch: u64) -> Option<Look> {
-        // Only now: while the epoch is that of the wait, the value that the glance saw was the
-        // highest since the call.
-        (self.epoch_word()?.load() > epoch).then(|| self.look())
+    /// Reads value and history if a rewind began since `epoch`: for a wait of that epoch that an
+    /// earlier [`glance`](FenceCell::glance) did not satisfy. Without this, a rewind between the two
+    /// would hide its peak.
+    pub fn snapshot_since(&self, epoch: u64) -> Option<Snapshot> {
+        // While the epoch is that of the wait, the value of the glance was the highest since the
+        // call.
+        (self.epoch_word()?.load() > epoch).then(|| self.snapshot())
     }
 
     /// How many peaks were dropped for want of room since the fence was made: each may have lost a
@@ -334,8 +319,8 @@ impl FenceCell {
     }
 }
 
-/// A rewind under way: the steps that [`FenceCell::store`] takes, one by one, so that another order
-/// of them can be tried. It must [`end`](Rewind::end).
+/// A rewind under way: the steps of [`FenceCell::store`], one by one, so that a test can change their
+/// order. It must [`end`](Rewind::end).
 pub struct Rewind<'a> {
     history: History<'a>,
     label: u64,
@@ -375,7 +360,7 @@ impl<'a> Rewind<'a> {
         self.history.push(Peak { label: self.label, value: peak });
     }
 
-    /// Lets the value go from `peak` to `value`; `false` when somebody raised it meanwhile.
+    /// Changes the value from `peak` to `value`; `false` when it was raised meanwhile.
     pub fn fall(&self, peak: u64, value: u64) -> bool {
         self.history.of.compare_exchange(peak, value).is_ok()
     }
@@ -421,7 +406,7 @@ impl History<'_> {
         }
     }
 
-    /// Makes the epoch even: `epoch`. A full barrier, since whoever rewinds looks at the waits
+    /// Makes the epoch even: `epoch`. A full barrier, because the caller evaluates the waits
     /// next.
     fn unlock(&self, epoch: u64) {
         let word = self.word(at::EPOCH);
@@ -445,14 +430,14 @@ impl History<'_> {
         }
     }
 
-    fn look(&self) -> Look {
+    fn snapshot(&self) -> Snapshot {
         loop {
-            let Ok(epoch) = self.quiet_epoch() else { return Look::at_value(self.of.load()) };
+            let Ok(epoch) = self.quiet_epoch() else { return Snapshot::at_value(self.of.load()) };
             let value = self.of.load();
             let first_epoch = self.word(at::FIRST_EPOCH).load();
             let peaks = self.peaks();
             if self.word(at::EPOCH).load() == epoch {
-                return Look { value, epoch, first_epoch, peaks };
+                return Snapshot { value, epoch, first_epoch, peaks };
             }
         }
     }
@@ -570,9 +555,9 @@ mod tests {
         assert_eq!(cell.store(7), None);
         assert_eq!(cell.store(0), Some(7));
         let after = cell.wait_for(5);
-        assert!(cell.satisfies(before) && cell.look().satisfies(before));
+        assert!(cell.satisfies(before) && cell.snapshot().satisfies(before));
         for unsatisfied in [after, by_value] {
-            assert!(!cell.satisfies(unsatisfied) && !cell.look().satisfies(unsatisfied));
+            assert!(!cell.satisfies(unsatisfied) && !cell.snapshot().satisfies(unsatisfied));
         }
         assert!(!cell.satisfies(FenceWait { value: 8, ..before }), "the peak was 7");
         cell.store(5);
@@ -590,10 +575,10 @@ mod tests {
         for value in [6, 0, 3, 0] {
             cell.store(value);
         }
-        let look = cell.look();
-        assert!(look.satisfies(first) && look.satisfies(second));
-        assert!(!look.satisfies(FenceWait { value: 7, ..second }), "7 was before the call");
-        assert_eq!((look.highest(), cell.history_lost()), (9, 0));
+        let snapshot = cell.snapshot();
+        assert!(snapshot.satisfies(first) && snapshot.satisfies(second));
+        assert!(!snapshot.satisfies(FenceWait { value: 7, ..second }), "7 was before the call");
+        assert_eq!((snapshot.highest(), cell.history_lost()), (9, 0));
     }
 
     #[test]
@@ -641,22 +626,22 @@ mod tests {
         for stride_bytes in [8, 64, 2048] {
             let cell = cell(stride_bytes);
             let waits = pulses(&cell, (1..=5_000).rev());
-            let look = cell.look();
+            let snapshot = cell.snapshot();
             for wait in &waits {
                 assert!(
-                    cell.satisfies(*wait) && look.satisfies(*wait),
+                    cell.satisfies(*wait) && snapshot.satisfies(*wait),
                     "{wait:?} at stride {stride_bytes}"
                 );
                 let above = FenceWait { value: wait.value + 1, ..*wait };
                 assert!(
-                    !cell.satisfies(above) && !look.satisfies(above),
+                    !cell.satisfies(above) && !snapshot.satisfies(above),
                     "{above:?} was never reached"
                 );
             }
             // A peak above all others replaces them, and the next peaks stand in the page again.
             cell.store(6_000);
             cell.store(0);
-            assert_eq!((cell.look().peaks.len(), cell.satisfies(waits[4_999])), (1, true));
+            assert_eq!((cell.snapshot().peaks.len(), cell.satisfies(waits[4_999])), (1, true));
             let again = pulses(&cell, (1..=100).rev());
             assert!(again.iter().all(|wait| cell.satisfies(*wait)));
             assert_eq!(cell.history_lost(), 0);
@@ -691,7 +676,7 @@ mod tests {
         let cell = cell(8);
         let old = pulses(&cell, (1..=1_000).rev());
         cell.renew(0, 8);
-        assert!(cell.look().peaks.is_empty() && cell.satisfies(old[0]));
+        assert!(cell.snapshot().peaks.is_empty() && cell.satisfies(old[0]));
         let new = pulses(&cell, (1..=20).rev());
         let unreached = FenceWait { value: 21, ..new[0] };
         assert!(new.iter().all(|wait| cell.satisfies(*wait)) && !cell.satisfies(unreached));
@@ -711,17 +696,21 @@ mod tests {
                     .for_each(|cell| assert!(cell.store(value).is_none_or(|peak| peak > value)));
             }
         }
-        let looks = fence.each_ref().map(FenceCell::look);
+        let before = fence.each_ref().map(FenceCell::snapshot);
         for word in (1..8).chain(between.skip(1)) {
             let cell = FenceCell::in_fence_page(page.word(word), 0);
-            // It neither waits for the end of a rewind that nobody makes, nor leaves the page.
+            // It neither waits for the end of a rewind that never began, nor leaves the page.
             for value in [9, 3, 0, u64::MAX, 1] {
                 assert_eq!((cell.store(value), cell.load()), (None, value), "word {word}");
             }
             let wait = FenceWait { value: 2, epoch: 4 };
-            assert!(!cell.satisfies(wait) && !cell.look().satisfies(wait));
+            assert!(!cell.satisfies(wait) && !cell.snapshot().satisfies(wait));
         }
-        assert_eq!(fence.each_ref().map(FenceCell::look), looks, "and the fences are as they were");
+        assert_eq!(
+            fence.each_ref().map(FenceCell::snapshot),
+            before,
+            "and the fences are as they were"
+        );
     }
 
     #[test]

@@ -1,13 +1,9 @@
-//! Owns how a fence is followed whose storage holds only the low half of its value: that of a GPU
-//! without 64-bit atomics.
+//! Values of fences whose storage holds only the low half, for GPUs without 64-bit atomics.
 //!
-//! Storage says where the fence is within 32 bits, and whoever knows a recent value says which turn
-//! of them is meant: of all values with this low half, the nearest. That is the right one while
-//! every wait and signal lies within [`WINDOW`] of the value signalled last, which the kernel sees
-//! to. The formula is ours; the window is published.
-//!
-//! In the mapping, the upper half of such a word is 0, save for a fence that is over: that one
-//! reads as the maximum.
+//! - The value is the one nearest to a recent value among those with the stored low half. This is
+//!   right while every wait and signal lies within [`WINDOW`] of the last signalled value, which the
+//!   kernel ensures. The window is published, the formula is not.
+//! - In the mapping, the upper half of such a word is 0. A fence that ended reads as the maximum.
 
 /// How far a wait or a signal may lie from the value signalled last (UINT_MAX / 2).
 pub const WINDOW: u64 = 0x7FFF_FFFF;

@@ -1,5 +1,4 @@
-//! Owns the words in which a page fault is described: the driver reports them, and a process whose
-//! device was lost reads them.
+//! Words that describe a page fault, in reports of drivers and of removed devices.
 
 use crate::Status;
 
@@ -33,7 +32,7 @@ bitflags::bitflags! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum RenderPipelineStage {
-    /// Not in a draw, or nobody knows.
+    /// Not in a draw, or unknown.
     #[default]
     Unknown = 0,
     /// Vertices and indices are read.

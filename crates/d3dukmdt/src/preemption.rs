@@ -1,5 +1,4 @@
-//! Owns how finely engines can be preempted, by the published numbers and by the names that people
-//! use for them.
+//! Preemption granularities of engines: published numbers and names.
 
 use std::fmt;
 use std::str::FromStr;

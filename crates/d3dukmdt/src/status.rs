@@ -1,4 +1,4 @@
-//! Owns the status codes (NTSTATUS) that calls and DDIs return.
+//! Status codes (NTSTATUS) of calls and DDIs.
 
 use std::fmt;
 
@@ -63,7 +63,7 @@ statuses! {
     GRAPHICS_ALLOCATION_BUSY = 0xC01E_0102, "the allocation is in use";
     /// An object has too many users.
     GRAPHICS_TOO_MANY_REFERENCES = 0xC01E_0103, "the object is referenced too often";
-    /// Somebody else shows his pictures there.
+    /// Another device presents there.
     GRAPHICS_VIDPN_SOURCE_IN_USE = 0xC01E_0342, "another device presents on this display";
     /// It may succeed later.
     GRAPHICS_TRY_AGAIN_LATER = 0xC01E_0104, "it cannot be done now: try again later";

@@ -2,7 +2,6 @@
 //!
 //! World space is right-handed with y up. Clip space is that of Direct3D: x and y in -w..w with y
 //! up, z in 0..w from the near to the far plane, and w is the distance along the direction of view.
-//! Called by those who fill buffers and by the vertex stage; calls nothing.
 
 /// Four rows of four; applied to column vectors.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -89,12 +88,12 @@ impl Matrix {
     }
 }
 
-/// A place to look from.
+/// A camera position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Camera {
     /// Where the eye is.
     pub eye: [f32; 3],
-    /// What it looks at.
+    /// The point that it faces.
     pub target: [f32; 3],
     /// Height of the view at distance 1, divided by 2: the tangent of half the angle of view.
     pub half_height: f32,

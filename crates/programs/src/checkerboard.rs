@@ -3,9 +3,8 @@
 //! The cell at the top left has `colour_a`. A colour is one word as it lies in memory: red in the
 //! lowest byte.
 
-use super::arguments::Arguments;
 use super::part::Part;
-use super::signature::{Argument, Signature, Spans};
+use super::signature::{Argument, Arguments, Signature, Spans};
 use super::tile::{TILE_THREADS, Tile, check_image, image_len, tile_grid};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 

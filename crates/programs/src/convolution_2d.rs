@@ -6,10 +6,9 @@
 //! 1)^2` elements, row by row, and is not mirrored. Pixels outside the image are those of its
 //! nearest edge. A group makes one tile and reads a margin of `radius` pixels around it.
 
-use super::arguments::Arguments;
 use super::lanes::read_f32;
 use super::part::Part;
-use super::signature::{Argument, Signature, Spans};
+use super::signature::{Argument, Arguments, Signature, Spans};
 use super::tile::{TILE, TILE_THREADS, Tile, check_image, image_len, tile_grid};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 

@@ -4,10 +4,9 @@
 //! A pixel is the mean of four, taken as light (squared) for colour and as it is for alpha. This
 //! makes the next mip level of a texture, and resolves a target that was drawn at twice its size.
 
-use super::arguments::Arguments;
 use super::layout::{decode_rgb, encode_rgb};
 use super::part::Part;
-use super::signature::{Argument, Signature, Spans};
+use super::signature::{Argument, Arguments, Signature, Spans};
 use super::tile::{MAX_SIDE, TILE_THREADS, Tile, check_image, image_len, tile_grid};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 

@@ -1,10 +1,9 @@
 //! `fill_pattern(dst, n, first, step)`: `dst[i] = first + i * step`, wrapping, over `n` 32-bit
 //! numbers.
 
-use super::arguments::Arguments;
 use super::lanes::{BLOCK, THREADS, block, check_elements, elements_of, linear_grid, write_u32};
 use super::part::Part;
-use super::signature::{Argument, Signature, Spans};
+use super::signature::{Argument, Arguments, Signature, Spans};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 
 pub(super) static SIGNATURE: Signature = Signature {

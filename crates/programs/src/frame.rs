@@ -1,15 +1,12 @@
-//! The frame that the frame-graph workload draws: what is in it, the light on it, and the eye that
-//! sees it.
+//! The frame of the frame-graph workload: objects, light, camera, and the bytes of every buffer that a
+//! dispatch reads. The dispatches, in order:
 //!
-//! Owns the bytes of every buffer that a dispatch of the frame reads, and nothing of how they get
-//! to the GPU or in which order the dispatches run. The picture comes about so:
-//! 1. `draw` in [`DEPTH_ONLY`](super::draw::DEPTH_ONLY) of each object with its shadow constants
-//!    into the shadow map;
+//! 1. `draw` in [`DEPTH_ONLY`](super::draw::DEPTH_ONLY) of each object into the shadow map;
 //! 2. `draw` in [`PRE_PASS`](super::draw::PRE_PASS) of each object into rt1;
 //! 3. `shade` from rt1 into the light buffer;
-//! 4. `image_gradient` and then `draw` in [`COLOUR`](super::draw::COLOUR) of each object, over the
-//!    depth of 2;
-//! 5. where the target has twice the size of the picture, `downsample`.
+//! 4. `image_gradient`, then `draw` in [`COLOUR`](super::draw::COLOUR) of each object, over the depth
+//!    of 2;
+//! 5. `downsample` where the target has twice the size of the picture.
 
 use super::camera::{Camera, Matrix, along, normalised};
 use super::layout::{DrawConstants, PointLight, ShadeConstants, decode_rgb};

@@ -5,10 +5,9 @@
 //! do; from there to the last row it goes evenly to `bottom`. Colours are mixed as light (squared),
 //! and a 4 by 4 pattern spreads the rounding, so that 256 steps do not show as bands. Alpha is 255.
 
-use super::arguments::Arguments;
 use super::layout::{decode_rgb, encode_rgb_dithered};
 use super::part::Part;
-use super::signature::{Argument, Signature, Spans};
+use super::signature::{Argument, Arguments, Signature, Spans};
 use super::tile::{TILE_THREADS, Tile, check_image, image_len, tile_grid};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 

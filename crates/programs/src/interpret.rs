@@ -1,51 +1,25 @@
 //! `interpret(code, instructions, input, input_words, data, words, n, a, b)`: a small program in a
-//! buffer, run by `n` threads.
+//! buffer, run by `n` threads, as a shader that can be stopped at any instruction.
 //!
-//! It is what a shader is to hardware that can be stopped at any instruction: a thread is sixteen
-//! registers and a place in the code. Thread `i` begins with register 0 = `i`, 1 = `n`, 2 = `a`, 3
-//! = `b` and the others 0. It may load from `input` and from its own `words` words of `data`, which
-//! begin at word `i * words`, and store to the latter alone, so that threads know nothing of each
-//! other.
-//!
-//! An instruction is two words of 32 bits: operation, destination, and two sources in one byte
-//! each, the lowest first; then a number `k`. Arithmetic wraps; that on `f32` is IEEE single
-//! precision.
-//!
-//! | | operation | |
-//! |---|---|---|
-//! | 0 | `end` | the thread is finished, as it is behind the last instruction |
-//! | 1 | `set` | `d = k` |
-//! | 2, 3, 4 | `add`, `sub`, `mul` | `d = x + y + k`, `x - y + k`, `x * y + k` |
-//! | 5, 6, 7 | `and`, `or`, `xor` | of `x` and `y` |
-//! | 8, 9 | `shl`, `shr` | `x` by the low five bits of `y + k` |
-//! | 10, 11, 12 | `float`, `fadd`, `fmul` | `d = x` as `f32`; `x + y`; `x * y` |
-//! | 13 | `input` | `d = input[x + k]` |
-//! | 14, 15 | `load`, `store` | `d = data[x + k]`; `data[x + k] = y`, of the thread's own words |
-//! | 16 | `jump` | to instruction `k` if `x` is not 0 |
-//!
-//! A thread ends after [`MAX_STEPS`] instructions, wherever it is: loops are bounded. Code that
-//! names another operation, a register above 15 or a place behind its end is refused before any of
-//! it runs, and a word beyond a buffer where it is reached.
-//!
-//! A group is 64 threads. It reads their data and the code first and stores the data last, so that
-//! it can be run again after a fault.
+//! - Thread `i` starts with register 0 = `i`, 1 = `n`, 2 = `a`, 3 = `b` and the others 0. It loads from
+//!   `input` and from its own `words` words of `data` at `i * words`, and stores to the latter only.
+//! - A thread ends after [`MAX_STEPS`] instructions. Code with another operation, a register above 15 or
+//!   a jump behind its end is refused before it runs, a word beyond a buffer when it is reached.
+//! - A group is 64 threads. It reads data and code first and stores the data last, so that it can be run
+//!   again after a fault. [`Operation`] has the encoding.
 
-use super::arguments::Arguments;
 use super::lanes::{read_u32, write_u32};
 use super::part::{Cursor, Grain, Part};
-use super::signature::{Argument, Signature, Spans};
+use super::signature::{Argument, Arguments, Signature, Spans};
+use super::thread_state::ThreadState;
 use super::{MAX_GROUPS_PER_DIMENSION, ProgramFault, ProgramId, ProgramMemory};
+
+pub use super::thread_state::{MAX_INSTRUCTIONS, MAX_STEPS, REGISTERS};
 
 /// Threads of a group.
 const THREADS: usize = 64;
-/// The most instructions of a program.
-pub const MAX_INSTRUCTIONS: u32 = 256;
 /// The most words of `data` that a thread owns.
 pub const MAX_WORDS: u32 = 16;
-/// The most instructions that a thread executes.
-pub const MAX_STEPS: u32 = 4096;
-/// Registers of a thread.
-pub const REGISTERS: usize = 16;
 
 pub(super) static SIGNATURE: Signature = Signature {
     id: ProgramId::INTERPRET,
@@ -84,10 +58,26 @@ fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     Ok(args.span(0, code).with(args, 2, 4 * args.u64(3)).with(args, 4, data))
 }
 
-/// What an instruction does.
+/// Operation of an instruction.
+///
+/// An instruction is two words of 32 bits: operation, destination, and two sources in one byte
+/// each, the lowest first; then a number `k`. Arithmetic wraps; that on `f32` is IEEE single
+/// precision.
+///
+/// | | operation | |
+/// |---|---|---|
+/// | 0 | `end` | the thread is finished, as it is behind the last instruction |
+/// | 1 | `set` | `d = k` |
+/// | 2, 3, 4 | `add`, `sub`, `mul` | `d = x + y + k`, `x - y + k`, `x * y + k` |
+/// | 5, 6, 7 | `and`, `or`, `xor` | of `x` and `y` |
+/// | 8, 9 | `shl`, `shr` | `x` by the low five bits of `y + k` |
+/// | 10, 11, 12 | `float`, `fadd`, `fmul` | `d = x` as `f32`; `x + y`; `x * y` |
+/// | 13 | `input` | `d = input[x + k]` |
+/// | 14, 15 | `load`, `store` | `d = data[x + k]`; `data[x + k] = y`, of the thread's own words |
+/// | 16 | `jump` | to instruction `k` if `x` is not 0 |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
-#[allow(missing_docs, reason = "the table at the head of this room says what each one does")]
+#[allow(missing_docs, reason = "the table above says what each one does")]
 pub enum Operation {
     End = 0,
     Set = 1,
@@ -164,48 +154,11 @@ impl Instruction {
     }
 }
 
-/// A thread between two instructions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Machine {
-    /// The next instruction.
-    at: u32,
-    /// Instructions that were executed.
-    steps: u32,
-    registers: [u32; REGISTERS],
-}
-
-impl Machine {
-    pub(super) fn words(&self) -> Vec<u64> {
-        let mut words = vec![u64::from(self.at) | u64::from(self.steps) << 32];
-        words.extend(
-            self.registers
-                .as_chunks::<2>()
-                .0
-                .iter()
-                .map(|[low, high]| u64::from(*low) | u64::from(*high) << 32),
-        );
-        words
-    }
-
-    pub(super) fn from_words(words: &[u64]) -> Option<Machine> {
-        let (head, rest) = words.split_first()?;
-        let (at, steps) = (*head as u32, (*head >> 32) as u32);
-        let mut registers = [0; REGISTERS];
-        for (pair, word) in
-            registers.as_chunks_mut::<2>().0.iter_mut().zip(rest.get(..REGISTERS / 2)?)
-        {
-            *pair = [*word as u32, (*word >> 32) as u32];
-        }
-        // A place behind the end ends the thread, as it does when its code has become shorter
-        // meanwhile.
-        (at <= MAX_INSTRUCTIONS && steps <= MAX_STEPS).then_some(Machine { at, steps, registers })
-    }
-
-    fn new(args: &Arguments<'_>, thread: u32) -> Machine {
-        let mut registers = [0; REGISTERS];
-        registers[..4].copy_from_slice(&[thread, args.u32(6), args.u32(7), args.u32(8)]);
-        Machine { at: 0, steps: 0, registers }
-    }
+/// The state of a thread before its first instruction.
+fn start(args: &Arguments<'_>, thread: u32) -> ThreadState {
+    let mut registers = [0; REGISTERS];
+    registers[..4].copy_from_slice(&[thread, args.u32(6), args.u32(7), args.u32(8)]);
+    ThreadState { at: 0, steps: 0, registers }
 }
 
 /// What the threads of a group work with.
@@ -238,8 +191,7 @@ fn run(
             break;
         }
         touched += 1;
-        let machine =
-            machine.take().unwrap_or_else(|| Machine::new(args, first as u32 + thread as u32));
+        let machine = machine.take().unwrap_or_else(|| start(args, first as u32 + thread as u32));
         if let Some(machine) = group.thread(machine, data, part)? {
             part.stop(Cursor { at: thread as u32, machine: Some(machine), ..Cursor::default() });
             break;
@@ -262,10 +214,10 @@ impl Group<'_> {
     /// Runs a thread on its own words of data. Returns it if it is left between two instructions.
     fn thread(
         &mut self,
-        mut machine: Machine,
+        mut machine: ThreadState,
         data: &mut [u32],
         part: &mut Part<'_>,
-    ) -> Result<Option<Machine>, ProgramFault> {
+    ) -> Result<Option<ThreadState>, ProgramFault> {
         while machine.steps < MAX_STEPS {
             let Some(instruction) = self.code.get(machine.at as usize).copied() else { break };
             if part.grain == Grain::Instruction && !part.next() {
@@ -282,7 +234,7 @@ impl Group<'_> {
     fn step(
         &mut self,
         Instruction { operation, d, x, y, k }: Instruction,
-        machine: &mut Machine,
+        machine: &mut ThreadState,
         data: &mut [u32],
     ) -> Result<(), ProgramFault> {
         let beyond =

@@ -1,11 +1,8 @@
 //! Typed bulk access to GPU memory, and the split of linear work into groups.
 //!
-//! Owns the size of a linear group's block, 1,024 elements: 256 threads with four elements each. A
-//! block of 32-bit elements is one page of 4 KiB and is moved by one access, because each access
-//! pays for a translation.
-//!
-//! Called by every program; calls [`ProgramMemory`]. Numbers are little endian, whatever the host
-//! is.
+//! A linear group has a block of 1,024 elements: 256 threads with four each. A block of 32-bit elements
+//! is one page of 4 KiB and is moved by one access, because each access costs a translation. Numbers are
+//! little endian on every host.
 
 use super::{MAX_GROUPS_PER_DIMENSION, ProgramFault, ProgramMemory};
 use std::ops::Range;

@@ -1,9 +1,7 @@
-//! What lies in the buffers of the drawing programs: colours, vertices and constants, as bytes.
+//! Bytes of colours, vertices and constants in the buffers of the drawing programs.
 //!
-//! Owns these layouts in both directions, so that a field has its offset in one place. All numbers
-//! are little endian; matrices lie row by row and are applied to column vectors. Called by the
-//! drawing programs, which decode, and by those who fill buffers, who encode. Meshes and cameras
-//! are made elsewhere.
+//! Encoding and decoding are here, so that a field has its offset in one place. All numbers are
+//! little endian; matrices lie row by row and are applied to column vectors.
 
 use super::camera::Matrix;
 

@@ -1,28 +1,18 @@
-//! Built-in programs: what a dispatch or a draw runs on the engines.
+//! Built-in programs: what a dispatch or a draw runs on the engines. A program reads and writes GPU
+//! memory through [`ProgramMemory`], one thread group at a time.
 //!
-//! Owns the table of programs (number, name, arguments, grid), the checks on the words that a
-//! command stream carries, and the programs themselves. A program sees GPU memory through
-//! [`ProgramMemory`] alone, by GPU virtual address, one thread group at a time.
+//! 1. [`validate`] runs once, when the command is decoded: a bad dispatch runs nothing.
+//! 2. [`run_group`] runs each group, in any order, on any thread. Groups share nothing that they write,
+//!    so an engine may stop between two; [`run_part`] stops inside of a group.
+//! 3. Within a group all reads come before the last write, so a faulted group can be run again.
 //!
-//! The order that matters:
-//! 1. [`validate`] once, when the command is decoded: nothing of a bad dispatch runs.
-//! 2. [`run_group`] for each group, in any order, on any engine thread. Groups of one dispatch
-//!    share nothing that they write, so an engine may stop between two of them, save its place and
-//!    go on later; the bytes are the same. [`run_part`] is for engines that stop inside of a group,
-//!    too.
-//! 3. Within a group, all reads come before the last write of whatever the group updates in place.
-//!    A group that ended in a memory fault can therefore be run again from its start once the page
-//!    is there.
-//!
-//! The engines call in; nothing is called but [`ProgramMemory`]. Copies and fills of memory are not
-//! programs, and no program knows of fences, queues or time. Arithmetic is IEEE single precision in
-//! a fixed order, without library functions, so that results are the same bit by bit from run to
-//! run and from machine to machine.
+//! Arithmetic is IEEE single precision in a fixed order without library functions: results are the same
+//! on every machine.
 
-mod arguments;
 mod lanes;
 mod part;
 mod signature;
+mod thread_state;
 mod tile;
 
 mod checkerboard;
@@ -48,8 +38,8 @@ pub mod texture;
 pub use part::{Cursor, Grain};
 pub use signature::{Access, Argument, ArgumentKind, BufferSpan, Signature};
 
-use arguments::Arguments;
 use part::Part;
+use signature::Arguments;
 
 /// The most 64-bit argument words that a dispatch carries.
 pub const MAX_ARGUMENTS: usize = 24;
@@ -273,4 +263,28 @@ fn checked<'a>(dispatch: &Dispatch<'a>) -> Result<Arguments<'a>, ProgramFault> {
     }
     (signature.spans)(&args)?.check()?;
     Ok(args)
+}
+
+/// The most triangles of a draw, so that no cursor is beyond.
+const MAX_AT: u32 = 1 << 20;
+
+impl Cursor {
+    /// Reads the words of a cursor in a group of `dispatch`; `None` for what no group can come to.
+    /// They may be anything.
+    #[must_use]
+    pub fn from_words(dispatch: &Dispatch<'_>, words: &[u64]) -> Option<Cursor> {
+        let [first, second, rest @ ..] = words else { return None };
+        let (at, piece, pixel) = (*first as u32, (*first >> 32) as u32, *second as u32);
+        let machine = match second >> 32 {
+            0 => None,
+            1 if dispatch.program == ProgramId::INTERPRET => {
+                Some(thread_state::ThreadState::from_words(rest)?)
+            }
+            _ => return None,
+        };
+        let is_draw = dispatch.program == ProgramId::DRAW;
+        let threads = signature(dispatch.program)?.threads_per_group.iter().product();
+        let in_range = if is_draw { at < MAX_AT } else { at < threads && piece == 0 && pixel == 0 };
+        in_range.then_some(Cursor { at, piece, pixel, machine })
+    }
 }

@@ -1,9 +1,8 @@
 //! Procedural geometry for `draw`: vertices and indices of knots, spheres, grounds and boxes.
 //!
 //! Triangles run clockwise on the screen when their outer side is seen, which is the front in
-//! Direct3D: with [`CULL_BACK`](super::draw::CULL_BACK) closed meshes look the same. Called by
-//! those who fill vertex buffers; it uses double precision and the host's sine and rounds once, and
-//! no program runs any of it.
+//! Direct3D: with [`CULL_BACK`](super::draw::CULL_BACK) closed meshes look the same. Vertices
+//! are computed in double precision with the host's sine and rounded once; no program runs this.
 
 use super::camera::{cross, difference, normalised};
 use super::layout::{VERTEX_LEN, Vertex};

@@ -9,10 +9,9 @@
 //! swaps them from step to step. A group moves 256 bodies and stores their velocities last, so that
 //! it can be run again after a fault.
 
-use super::arguments::Arguments;
 use super::lanes::{THREADS, read_f32, write_f32};
 use super::part::Part;
-use super::signature::{Argument, Signature, Spans};
+use super::signature::{Argument, Arguments, Signature, Spans};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 
 /// Softening length: it keeps the force finite between bodies that meet.

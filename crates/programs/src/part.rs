@@ -1,25 +1,21 @@
-//! Groups that are left in their middle: how finely, when, and where they stand then.
+//! Parts of groups: where a group may be left, and where it continues ([`Cursor`]).
 //!
-//! Owns the cursor of a group and what each granularity means for a program:
-//!
-//! | programs | THREAD | PIXEL, TRIANGLE | SHADER |
-//! |---|---|---|---|
-//! | whose threads know nothing of each other | between threads | | between threads |
-//! | `draw` | | between pixels, triangles | between pixels |
-//! | `interpret` | between threads | | between instructions |
-//! | `reduction`, `scan_blocks`, whose threads work together | between groups | | between groups |
-//!
-//! A group that goes on loads again what it needs and stores what it has: memory holds all that is
-//! finished, the cursor says what that is. Going on after any number of stops ends in the same
-//! bytes, as nothing else writes what a dispatch writes.
-//!
-//! Programs ask; the engines decide. Nothing is called.
+//! A group that continues loads what it needs and stores what it has: memory holds all finished results,
+//! the cursor says which. Any number of stops ends in the same bytes, because nothing else writes what a
+//! dispatch writes. [`Grain`] has what each granularity means for a program.
 
-use super::interpret::Machine;
-use super::{Dispatch, ProgramFault, ProgramId, signature};
+use super::ProgramFault;
+use super::thread_state::ThreadState;
 use std::ops::Range;
 
 /// The finest piece of a group that ends before the group is left.
+///
+/// | programs | THREAD | PIXEL, TRIANGLE | SHADER |
+/// |---|---|---|---|
+/// | with independent threads | between threads | | between threads |
+/// | `draw` | | between pixels, triangles | between pixels |
+/// | `interpret` | between threads | | between instructions |
+/// | `reduction`, `scan_blocks`, with cooperating threads | between groups | | between groups |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grain {
     /// The group.
@@ -44,11 +40,8 @@ pub struct Cursor {
     /// Pixels of the next part that are finished.
     pub(super) pixel: u32,
     /// The next thread, in the middle of its instructions.
-    pub(super) machine: Option<Machine>,
+    pub(super) machine: Option<ThreadState>,
 }
-
-/// The most triangles of a draw, so that no cursor is beyond.
-const MAX_AT: u32 = 1 << 20;
 
 impl Cursor {
     /// Whether nothing of the group is done.
@@ -68,23 +61,6 @@ impl Cursor {
         }
         words
     }
-
-    /// Reads the words of a cursor in a group of `dispatch`; `None` for what no group can come to.
-    /// They may be anything.
-    #[must_use]
-    pub fn from_words(dispatch: &Dispatch<'_>, words: &[u64]) -> Option<Cursor> {
-        let [first, second, rest @ ..] = words else { return None };
-        let (at, piece, pixel) = (*first as u32, (*first >> 32) as u32, *second as u32);
-        let machine = match second >> 32 {
-            0 => None,
-            1 if dispatch.program == ProgramId::INTERPRET => Some(Machine::from_words(rest)?),
-            _ => return None,
-        };
-        let is_draw = dispatch.program == ProgramId::DRAW;
-        let threads = signature(dispatch.program)?.threads_per_group.iter().product();
-        let in_range = if is_draw { at < MAX_AT } else { at < threads && piece == 0 && pixel == 0 };
-        in_range.then_some(Cursor { at, piece, pixel, machine })
-    }
 }
 
 /// One stay of an engine in a group.
@@ -92,7 +68,7 @@ pub struct Part<'a> {
     pub(super) cursor: Cursor,
     pub(super) grain: Grain,
     go_on: &'a mut dyn FnMut() -> bool,
-    /// Something was done: from then on it is asked whether to go on.
+    /// A piece of work was done: before the next one the engine decides whether to go on.
     begun: bool,
     /// The group is left in its middle, where the cursor says.
     pub(super) stopped: bool,

@@ -7,12 +7,11 @@
 //! 3. `add_offsets(dst, sums_scanned, n)` adds to each block but the first the scanned sum of the
 //!    blocks before it.
 
-use super::arguments::Arguments;
 use super::lanes::{
     BLOCK, THREADS, block, check_elements, elements_of, linear_grid, read_u32, write_u32,
 };
 use super::part::Part;
-use super::signature::{Argument, Signature, Spans};
+use super::signature::{Argument, Arguments, Signature, Spans};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 
 pub(super) static SCAN_BLOCKS: Signature = Signature {

@@ -8,10 +8,9 @@
 //!
 //! One dispatch is one pass. The caller repeats it on the partial sums; [`passes`] says how often.
 
-use super::arguments::Arguments;
 use super::lanes::{BLOCK, THREADS, block, check_elements, linear_grid, read_f32, write_f32};
 use super::part::Part;
-use super::signature::{Argument, Signature, Spans};
+use super::signature::{Argument, Arguments, Signature, Spans};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 
 pub(super) static SIGNATURE: Signature = Signature {

@@ -3,12 +3,11 @@
 //! Product and sum are rounded one after the other. A group reads its block of both vectors and
 //! then stores its block of `y` by one access. `x` and `y` may be the same range.
 
-use super::arguments::Arguments;
 use super::lanes::{
     BLOCK, THREADS, block, check_elements, elements_of, linear_grid, read_f32, write_f32,
 };
 use super::part::Part;
-use super::signature::{Argument, Signature, Spans};
+use super::signature::{Argument, Arguments, Signature, Spans};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 
 pub(super) static SIGNATURE: Signature = Signature {

@@ -6,22 +6,14 @@
 //! of its highlight; zero where nothing was drawn. The constants are described in
 //! [`layout`](super::layout). `shadow` is a square depth buffer seen from the sun, or 0.
 //!
-//! A pixel gathers, in this order:
-//! 1. light from sky and ground by its normal, lessened by what stands close around it: sixteen
-//!    samples of `rt1` on a spiral, within 24 pixels (occlusion in screen space);
-//! 2. the sun, where the shadow map lets it through: 25 comparisons, blended to the place between
-//!    the texels;
-//! 3. point lights, which fade to nothing at their radius.
-//!
 //! A group reads its tile with a margin for 1, and of the shadow map only the rectangle that its
 //! pixels fall into.
 
-use super::arguments::Arguments;
 use super::camera::{along, difference, dot, normalised};
 use super::lanes::read_f32;
 use super::layout::{SHADE_CONSTANTS_LEN, ShadeConstants};
 use super::part::Part;
-use super::signature::{Argument, Signature, Spans};
+use super::signature::{Argument, Arguments, Signature, Spans};
 use super::tile::{TILE_THREADS, Tile, check_image, image_len, tile_grid};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 
@@ -37,6 +29,12 @@ const MAX_SHADOW_SIZE: u32 = 4096;
 /// Texels around a place in the shadow map that are compared, to each side.
 const SHADOW_REACH: i64 = 2;
 
+/// A pixel gathers, in this order:
+/// 1. light from sky and ground by its normal, lessened by what stands close around it: sixteen
+///    samples of `rt1` on a spiral, within 24 pixels (occlusion in screen space);
+/// 2. the sun, where the shadow map lets it through: 25 comparisons, blended to the place between
+///    the texels;
+/// 3. point lights, which fade to nothing at their radius.
 pub(super) static SIGNATURE: Signature = Signature {
     id: ProgramId::SHADE,
     name: "shade",

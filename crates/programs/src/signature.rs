@@ -1,15 +1,11 @@
-//! What a program takes: names and kinds of its arguments, its thread group, its grid, and the
-//! buffer ranges that follow from its arguments.
+//! Signatures of programs: names and kinds of arguments, thread group, grid, and the buffer ranges
+//! that follow from the arguments; and the argument words of one dispatch, checked once.
 //!
-//! Owns the rule that a written range overlaps no other range of the same dispatch. Without it
-//! groups would see each other's stores, and a dispatch that is stopped and resumed would end in
-//! other bytes than one that is not.
-//!
-//! Called by the dispatch checks; calls nothing. It does not look at memory.
+//! Invariant: a written range overlaps no other range of the same dispatch. Otherwise groups would
+//! see each other's stores, and a resumed dispatch would differ from an uninterrupted one.
 
-use super::arguments::Arguments;
 use super::part::Part;
-use super::{ProgramFault, ProgramId, ProgramMemory};
+use super::{MAX_ARGUMENTS, ProgramFault, ProgramId, ProgramMemory};
 
 /// How a program uses a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +128,76 @@ impl std::fmt::Debug for Signature {
             .field("name", &self.name)
             .finish_non_exhaustive()
     }
+}
+
+/// Words that agree with their signature in number and kind.
+pub(super) struct Arguments<'a> {
+    signature: &'static Signature,
+    words: &'a [u64],
+}
+
+impl<'a> Arguments<'a> {
+    pub(super) fn new(
+        signature: &'static Signature,
+        words: &'a [u64],
+    ) -> Result<Self, ProgramFault> {
+        if words.len() > MAX_ARGUMENTS || words.len() != signature.arguments.len() {
+            return Err(ProgramFault::bad("the number of arguments is not that of the program"));
+        }
+        for (&word, argument) in words.iter().zip(signature.arguments) {
+            match argument.kind {
+                ArgumentKind::Buffer { .. } => check_address(word, argument.optional)?,
+                ArgumentKind::U32 | ArgumentKind::F32 if word >> 32 != 0 => {
+                    return Err(ProgramFault::bad("a 32-bit argument has bits in its high half"));
+                }
+                ArgumentKind::U32 | ArgumentKind::F32 | ArgumentKind::U64 => {}
+            }
+        }
+        Ok(Self { signature, words })
+    }
+
+    pub(super) fn signature(&self) -> &'static Signature {
+        self.signature
+    }
+
+    pub(super) fn va(&self, index: usize) -> u64 {
+        self.words[index]
+    }
+
+    /// The low half; `new` has seen that the high half is zero.
+    pub(super) fn u32(&self, index: usize) -> u32 {
+        self.words[index] as u32
+    }
+
+    pub(super) fn u64(&self, index: usize) -> u64 {
+        self.words[index]
+    }
+
+    pub(super) fn f32(&self, index: usize) -> f32 {
+        f32::from_bits(self.u32(index))
+    }
+
+    pub(super) fn access(&self, index: usize) -> Access {
+        match self.signature.arguments[index].kind {
+            ArgumentKind::Buffer { access } => access,
+            _ => Access::Read,
+        }
+    }
+
+    /// Starts the list of buffer ranges.
+    pub(super) fn span(&self, index: usize, len: u64) -> Spans {
+        Spans::new().with(self, index, len)
+    }
+}
+
+fn check_address(va: u64, optional: bool) -> Result<(), ProgramFault> {
+    if va == 0 && !optional {
+        return Err(ProgramFault::bad("a buffer that is not optional has address 0"));
+    }
+    if !va.is_multiple_of(4) {
+        return Err(ProgramFault::bad("a buffer address is not a multiple of 4"));
+    }
+    Ok(())
 }
 
 /// A range of GPU memory that a dispatch may touch.

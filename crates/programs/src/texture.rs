@@ -1,6 +1,6 @@
 //! Procedural textures for `draw`: RGBA8 images with their mip levels.
 //!
-//! Called by those who fill texture buffers. The levels are made as `downsample` makes them.
+//! The levels are made as `downsample` makes them.
 
 use super::downsample::mean;
 use super::layout::encode_rgb;

@@ -1,8 +1,5 @@
-//! The split of an image into groups: tiles of 32 by 32 pixels, one thread a pixel.
-//!
-//! Owns the tile's size, the limit of an image's sides, and the access to the rows of a tile.
-//! Called by the programs over images; calls `lanes`. It knows no pixel format beyond the number of
-//! 32-bit words in a pixel.
+//! The split of an image into groups: tiles of 32 by 32 pixels, one thread per pixel. Also the limit of
+//! an image's sides, and access to the rows of a tile.
 
 use super::lanes::{read_f32, read_u32, write_f32, write_u32};
 use super::{ProgramFault, ProgramMemory};

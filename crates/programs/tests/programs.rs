@@ -1,6 +1,6 @@
 //! Every built-in program against its reference, over flat memory: sizes at the edges of blocks and
-//! tiles, groups in any order, stops and resumptions, faults, and arguments that nobody should
-//! send.
+//! tiles, groups in any order, stops and resumptions, faults, and invalid
+//! arguments.
 
 use std::f32::consts::FRAC_PI_6;
 use tidegate_programs::camera::{Camera, Matrix};
@@ -510,7 +510,7 @@ fn small_programs_do_what_their_table_says() {
 }
 
 #[test]
-fn code_that_nobody_should_send_is_refused() {
+fn invalid_code_is_refused() {
     let op = Instruction::new;
     let head = |bytes: [u8; 4]| vec![u32::from_le_bytes(bytes), 0];
     let hostile = [

@@ -1,16 +1,11 @@
-//! What each step of the stack costs in virtual time, with its source and its range.
+//! Costs of the steps of the stack in virtual time, each with its source and its range.
 //!
-//! This room owns the constants of the cost model and nothing that uses them. The nominal values
-//! describe a desktop machine with a discrete GPU; low and high bound what is reported for such
-//! machines, and a comparison of submission models is worth something only where its ranking is the
-//! same at both ends. Two kinds of sources are used: published figures, named with each constant,
-//! and the recorded A100 traces and the measured rows of `docs/performance.md`, which give the
-//! order of magnitude of everything that involves the operating system.
-//!
-//! Whoever builds a virtual machine takes a [`CostModel`], and [`WORK`] for work that computes
-//! something; modelled work takes as long as a workload says. Reports print [`rows`].
-//! [`import_options_for`] tells the reader of recordings what the replaying machine takes by
-//! itself.
+//! - Nominal values are those of a desktop machine with a discrete GPU. Low and high bound what is
+//!   reported for such machines. A comparison of submission models holds where its ranking is the
+//!   same at both ends.
+//! - Sources: published figures, the recorded A100 traces, and `docs/performance.md`.
+//! - Modelled work takes as long as the workload says; [`WORK`] is the rate of computed work.
+//! - Entry points: [`CostModel`], [`rows`], [`import_options_for`].
 
 use tidegate_platform::{Step, StepCosts};
 
@@ -89,7 +84,7 @@ pub const COSTS: [Cost; Step::COUNT] = [
         1_000,
         500,
         2_500,
-        "half a PCIe round trip (SIGCOMM 2018, as above) and the scheduling firmware's look at its run list",
+        "half a PCIe round trip (SIGCOMM 2018, as above) and the scheduling firmware's read of its run list",
     ),
     cost(
         Step::FenceStore,
@@ -149,7 +144,7 @@ pub const COSTS: [Cost; Step::COUNT] = [
         2_000,
         800,
         5_000,
-        "a kernel call that looks up the queue and asks the driver to look at its ring",
+        "a kernel call that looks up the queue and has the driver read its ring",
     ),
     cost(
         Step::ConnectDoorbell,

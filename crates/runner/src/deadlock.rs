@@ -1,11 +1,12 @@
-//! Why nothing can move any more: who waits for which fence, who would signal it, and what that one
-//! waits for.
+//! Explains a deadlock: each waiting thread or queue, its fence, and the party that would signal it.
 //!
-//! This room owns the search and its wording. The order that matters: parties that wait (threads
-//! from where they were stopped, queues from what the machine says they are parked at) → for each
-//! the one that would release it, from what was queued behind its wait or is written after it → a
-//! circle, or a chain that ends where nobody signals. It is called after a run, by the runner; it
-//! runs nothing.
+//! 1. Waiting parties: threads from where they were stopped, queues from the waits that the machine
+//!    reports as parked.
+//! 2. For each party, the one that would release it: from the signals queued behind its wait, or
+//!    from the operations after it in the program.
+//! 3. The shortest circle, or the longest chain that ends at a wait without a signal.
+//!
+//! Entry point: [`explain`], after a run.
 
 use std::collections::BTreeMap;
 
@@ -55,15 +56,11 @@ struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Release {
     /// Another waiting party (by index), with the operation at this place.
-    By {
-        index: usize,
-        span: Span,
-    },
+    By { index: usize, span: Span },
     /// The queue has to move before the thread has room.
-    Room {
-        index: usize,
-    },
-    Nobody,
+    Room { index: usize },
+    /// No party would signal it.
+    Missing,
 }
 
 // spec: ME-051
@@ -101,12 +98,12 @@ pub(crate) fn explain(standstill: &Standstill<'_>) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// A circle if there is one, the shortest; else the longest chain that ends where nobody signals.
-/// The second value tells which.
+/// A circle if there is one, the shortest; else the longest chain that ends at a wait without a
+/// signal. The second value is true for a circle.
 fn chain(releases: &[Release]) -> (Vec<usize>, bool) {
     let next = |index: usize| match releases[index] {
         Release::By { index, .. } | Release::Room { index } => Some(index),
-        Release::Nobody => None,
+        Release::Missing => None,
     };
     // 0: not seen; otherwise the start from which it was seen first, plus one.
     let mut seen = vec![0usize; releases.len()];
@@ -237,9 +234,9 @@ impl Standstill<'_> {
         let release = |party: &Waiting| {
             if let Some(queue) = party.room {
                 let index = waiting.iter().position(|other| other.party == Party::Queue(queue));
-                return index.map_or(Release::Nobody, |index| Release::Room { index });
+                return index.map_or(Release::Missing, |index| Release::Room { index });
             }
-            let Some((fence, value)) = party.need else { return Release::Nobody };
+            let Some((fence, value)) = party.need else { return Release::Missing };
             let queued =
                 behind.get(&fence).and_then(|all| all.iter().find(|(signal, ..)| *signal >= value));
             if let Some((_, index, span)) = queued {
@@ -253,7 +250,7 @@ impl Standstill<'_> {
                     }
                     Party::Queue(_) => None,
                 });
-            threads.into_iter().next().unwrap_or(Release::Nobody)
+            threads.into_iter().next().unwrap_or(Release::Missing)
         };
         waiting.iter().map(release).collect()
     }
@@ -340,14 +337,14 @@ impl Standstill<'_> {
                 let name = self.name(waiting[index].party);
                 format!("{name} cannot go on{closes}")
             }
-            Release::Nobody => match waiting[index].need {
-                Some((fence, value)) => self.nobody(fence, value),
-                None => "nobody is left to do that".to_owned(),
+            Release::Missing => match waiting[index].need {
+                Some((fence, value)) => self.missing_signal(fence, value),
+                None => "no party is left to do that".to_owned(),
             },
         }
     }
 
-    fn nobody(&self, fence: FenceId, value: u64) -> String {
+    fn missing_signal(&self, fence: FenceId, value: u64) -> String {
         let queued =
             self.logs.iter().flat_map(|log| log.entries.iter()).filter_map(|entry| match entry {
                 Entry::Signal { fence: of, value, span } if *of == fence => Some((*value, *span)),
@@ -360,10 +357,10 @@ impl Standstill<'_> {
                 format!("it was signalled to {largest} ({}) and set back since", self.place(span))
             }
             Some((largest, span)) => format!(
-                "nobody signals '{name}' to {value} or more; the largest signal is {largest} ({})",
+                "no signal takes '{name}' to {value}; the largest signal is {largest} ({})",
                 self.place(span)
             ),
-            None => format!("nobody signals '{name}' at all"),
+            None => format!("no signal of '{name}' is left"),
         }
     }
 
@@ -520,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_nobody_signals_is_told_with_the_largest() {
+    fn a_value_without_a_signal_is_reported_with_the_largest() {
         let workload = workload(
             "[[fence]]\nname = \"done\"\n[[queue]]\nname = \"copy\"\nengine = \"copy\"\n\
              program = [{ signal = \"done\", value = 1 }]\n\
@@ -539,14 +536,12 @@ mod tests {
         };
         let text = explain(&standstill(logs.iter().collect())).unwrap();
         assert!(
-            text.contains(
-                "nobody signals 'done' to 2 or more; the largest signal is 1 (w.toml:6:12)"
-            ),
+            text.contains("no signal takes 'done' to 2; the largest signal is 1 (w.toml:6:12)"),
             "{text}"
         );
         let nothing = QueueLog::default();
         let text = explain(&standstill(vec![&nothing])).unwrap();
-        assert!(text.contains("nobody signals 'done' at all"), "{text}");
+        assert!(text.contains("no signal of 'done' is left"), "{text}");
     }
 
     #[test]
@@ -601,6 +596,6 @@ mod tests {
         let text = text.unwrap();
         assert!(text.lines().count() <= 24, "{text}");
         assert!(text.contains("31 more in the same way"), "{text}");
-        assert!(text.contains("nobody signals 'f39' at all"), "{text}");
+        assert!(text.contains("no signal of 'f39' is left"), "{text}");
     }
 }

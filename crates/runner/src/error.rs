@@ -44,19 +44,18 @@ pub enum RunError {
     /// A list that was to be closed before the run cannot be made.
     #[error("{0}")]
     List(String),
-    /// A hang is asked for on a queue that there is not.
+    /// A hang is requested on a queue that does not exist.
     #[error("{hang}: no queue is called '{}'; {}", .hang.queue, queue_names(.have))]
     NoQueueToHang {
-        /// What is asked for.
+        /// The request.
         hang: HangAt,
         /// The queues that there are.
         have: Vec<String>,
     },
-    /// A hang is asked for at a submission that was not made. This is known when the workload has
-    /// run.
+    /// A hang is requested at a submission that was not made. Detected after the run.
     #[error("{hang}: {}", submissions_made(&.hang.queue, *.had))]
     NoSubmissionToHang {
-        /// What is asked for.
+        /// The request.
         hang: HangAt,
         /// How many submissions the queue was given.
         had: u64,

@@ -1,8 +1,8 @@
-//! From what a run left behind to its report: the only reader of the run's state.
+//! Makes the report of a finished run. The only reader of the run's state.
 //!
-//! The order that matters: counters and the timeline first, then what went wrong (failures before a
-//! standstill: who failed leaves others waiting), and expectations only of a run that came to its
-//! end.
+//! 1. Counters and timeline.
+//! 2. Failures, then a standstill: a failed thread leaves others waiting, so failures come first.
+//! 3. Expectations, only of a run that reached its end.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ use crate::run_state::RunState;
 use crate::scene::Scenes;
 use crate::verdict::RunOnTimeline;
 use crate::verify::{self, Circumstances, Evidence, Judgement};
-use crate::{held_up, work};
+use crate::{held_back, work};
 use tidegate_workload::expect::{Clock, Metric};
 use tidegate_workload::model::{BufferId, FenceId, Priority, QueueId, Submission, Workload};
 
@@ -288,8 +288,7 @@ impl Prepared {
     fn recoveries(&self, state: &RunState, logs: &[QueueLog]) -> Vec<RecoveryRow> {
         let name = |tag: u32| {
             let queue = self.queues.iter().position(|queue| queue.tag() == tag);
-            let stranger =
-                || self.strangers.get().and_then(|strangers| strangers.get(&tag)).cloned();
+            let stranger = || self.other_queues.get().and_then(|names| names.get(&tag)).cloned();
             let own = queue.map(|number| self.workload.queues[number].name.clone());
             own.or_else(stranger).unwrap_or_else(|| format!("number {tag}"))
         };
@@ -329,7 +328,7 @@ impl Prepared {
         rows
     }
 
-    /// The kernel tells guilty devices, by one of their queues; of this one's queues it is known
+    /// The kernel reports guilty devices by one of their queues; of this one's queues it is known
     /// here which hangs.
     fn name_the_guilty(&self, row: &mut RecoveryRow) {
         if row.work.iter().any(|work| work.injected.is_some()) {
@@ -354,10 +353,10 @@ impl Prepared {
             else {
                 continue;
             };
-            let held = held_up::by(
+            let held = held_back::by(
                 &self.workload,
                 logs,
-                &state.bereft,
+                &state.removed_threads,
                 (QueueId(queue as u32), hang.submission),
             );
             if !held.signals.is_empty() {
@@ -562,7 +561,7 @@ mod tests {
     use tidegate_workload::{LoadOptions, load_bytes};
 
     #[test]
-    fn a_standstill_is_told_even_when_only_the_platform_knows_of_it() {
+    fn a_standstill_that_only_the_platform_detected_is_reported() {
         let text = "[[thread]]\nname = \"t\"\nprogram = [{ sleep_ns = 1 }]\n";
         let workload = load_bytes(text.as_bytes(), "w.toml", &LoadOptions::default()).unwrap().0;
         let blocked =

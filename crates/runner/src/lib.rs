@@ -18,7 +18,7 @@ pub mod diff;
 mod error;
 mod fault;
 mod finish;
-mod held_up;
+mod held_back;
 pub mod kernels;
 mod lists;
 mod main_agent;

@@ -1,12 +1,9 @@
-//! Commands of one submission → a closed command list.
+//! Command lists from the commands of a submission.
 //!
-//! This room owns the evaluation of commands, and how each kind is recorded. The order that
-//! matters: evaluate everything (nothing is recorded of a submission that has a bad number in it),
-//! look for a list with the same contents, record one only where there is none. A loop that submits
-//! the same work again therefore records it once, as an application would.
+//! 1. Evaluate all commands. A submission with a bad number records nothing.
+//! 2. Reuse the list with the same contents, as an application would in a loop; else record one.
 //!
-//! Ranges are not checked against buffers: a copy that leaves its buffer goes to the GPU, whose
-//! page tables stop it.
+//! Ranges are not checked against buffers: the GPU's page tables stop a copy that leaves its buffer.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_workload::expect::Clock;
 use tidegate_workload::model::Submission;
 
-/// Told how many operations are done, and how many there are as far as that can be known before.
+/// Receives the operations done, and the total as far as it is known before the run.
 pub type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// How a workload is run.
@@ -16,12 +16,12 @@ pub struct RunOptions {
     pub submission: Option<Submission>,
     /// Which clock the machine has.
     pub clock: Clock,
-    /// Called now and then by the agents that run; must not block.
+    /// Called repeatedly by the running agents; must not block.
     pub progress: Option<Progress>,
     /// Submissions that are to hang.
     pub hangs: Vec<HangAt>,
-    /// Another workload runs on the same machine: counts of the machine are those of both, and who
-    /// stands still may be the other one.
+    /// Another workload runs on the same machine: counts of the machine are those of both, and a
+    /// standstill may be that of the other workload.
     pub shares_machine: bool,
     /// Make the per-kernel table ([`Outcome::kernels`]); the run needs a timeline.
     pub kernels: bool,
@@ -43,7 +43,7 @@ impl std::fmt::Display for HangAt {
 }
 
 impl RunOptions {
-    /// Every queue's own choice, and nobody told of progress.
+    /// Every queue's own choice, without progress reports.
     pub fn new(clock: Clock) -> Self {
         Self {
             submission: None,

@@ -25,7 +25,7 @@ use tidegate_workload::model::{self, OpKind, Workload};
 /// Lists by what is in them.
 pub(crate) type Lists = HashMap<Contents, Arc<RecordedList>>;
 
-/// A workload whose objects exist and that has not run yet, or is running, or has run.
+/// A workload whose objects exist, before, during and after its run.
 pub struct Prepared {
     pub(crate) workload: Arc<Workload>,
     pub(crate) device: Device,
@@ -44,8 +44,8 @@ pub struct Prepared {
     pub(crate) lanes: Vec<LaneId>,
     pub(crate) logs: Vec<Mutex<QueueLog>>,
     pub(crate) state: Mutex<RunState>,
-    /// Queues of others, by tag: their names.
-    pub(crate) strangers: OnceLock<BTreeMap<u32, String>>,
+    /// Names of the queues of another workload, by tag.
+    pub(crate) other_queues: OnceLock<BTreeMap<u32, String>>,
     /// Operations done so far, and how many there are as far as that is known before.
     pub(crate) done: Word,
     pub(crate) total: u64,
@@ -92,7 +92,7 @@ pub fn prepare(
         lanes: workload.threads.iter().map(|thread| lane(&thread.name)).collect(),
         logs: logs.into_iter().map(|log| platform.mutex("what a queue was given", log)).collect(),
         state: platform.mutex("the state of a run", RunState::default()),
-        strangers: OnceLock::new(),
+        other_queues: OnceLock::new(),
         done: platform.page(1).word(0),
         total: workload
             .threads
@@ -247,16 +247,16 @@ impl Prepared {
         &self.workload
     }
 
-    /// Its queues by tag, for whoever shares the machine.
+    /// Returns its queues by tag, for another workload on the same machine.
     pub fn queue_names(&self) -> BTreeMap<u32, String> {
         let named =
             |queue: &Queue| (queue.tag(), format!("{} of {}", queue.name(), self.workload.name));
         self.queues.iter().map(named).collect()
     }
 
-    /// Tells it the queues of another workload on the machine; said once.
-    pub fn know(&self, strangers: BTreeMap<u32, String>) {
-        self.strangers.get_or_init(|| strangers);
+    /// Sets the queues of another workload on the machine. Only the first call has an effect.
+    pub fn set_other_queues(&self, names: BTreeMap<u32, String>) {
+        self.other_queues.get_or_init(|| names);
     }
 
     /// Whether the run came to its end without a hang that it was to have.

@@ -1,7 +1,7 @@
-//! What a workload needs of a machine, and what a machine is asked after a run.
+//! Needs of a workload, and the counters of a machine that the runner reads.
 //!
-//! This room owns the questions; the answers come from whoever built the machine. Counters are
-//! totals since the machine was made: the runner takes differences.
+//! The owner of the machine implements [`MachineProbe`]. Counters are totals since the machine was
+//! created; the runner takes differences.
 
 use tidegate_d3d12::{DEFAULT_RING_SLOTS, FenceChoice, MAX_RING_SLOTS, ResidencyChoice};
 
@@ -33,25 +33,25 @@ pub fn required_nodes(workload: &Workload) -> NodeNeeds {
     NodeNeeds { three_d: of(Engine::ThreeD), compute: of(Engine::Compute), copy: of(Engine::Copy) }
 }
 
-/// How a queue submits: as the run is told, else as the file says, else from user mode.
-pub fn submission_of(queue: &Queue, asked: Option<Submission>) -> Submission {
-    asked.or(queue.submission).unwrap_or(Submission::User)
+/// How a queue submits: as requested for the run, else as the file says, else from user mode.
+pub fn submission_of(queue: &Queue, requested: Option<Submission>) -> Submission {
+    requested.or(queue.submission).unwrap_or(Submission::User)
 }
 
 /// Monitored fences where every queue gets packets, as before native fences; else native ones where
 /// there are any.
-pub fn fence_choice(workload: &Workload, asked: Option<Submission>) -> FenceChoice {
-    let packets = |queue: &Queue| submission_of(queue, asked) == Submission::Packet;
+pub fn fence_choice(workload: &Workload, requested: Option<Submission>) -> FenceChoice {
+    let packets = |queue: &Queue| submission_of(queue, requested) == Submission::Packet;
     match workload.queues.iter().all(packets) {
-        true if !workload.queues.is_empty() || asked == Some(Submission::Packet) => {
+        true if !workload.queues.is_empty() || requested == Some(Submission::Packet) => {
             FenceChoice::Monitored
         }
         _ => FenceChoice::Auto,
     }
 }
 
-/// Who looks after residency: submissions where the buffers come near to filling local memory,
-/// which fences stand in, too.
+/// Automatic residency where the buffers nearly fill local memory, which also holds fences; else
+/// explicit residency.
 pub fn residency_choice(workload: &Workload, local_memory_bytes: u64) -> ResidencyChoice {
     let bytes = workload.buffers.iter().map(|buffer| buffer.bytes).fold(0, u64::saturating_add);
     match bytes > local_memory_bytes - local_memory_bytes / 16 {
@@ -76,7 +76,7 @@ pub fn ring_slots(workload: &Workload) -> u64 {
 /// recorded pace.
 const RUN_AHEAD_HEADROOM: u64 = 4;
 
-/// Whether something that the workload asks for can only be measured on a timeline: starts of
+/// Whether the workload expects something that can only be measured on a timeline: starts of
 /// recorded work, and the numbers of queues.
 pub fn wants_trace(workload: &Workload) -> bool {
     let of_a_queue = |metric: Metric| {
@@ -117,7 +117,7 @@ pub struct QueueCounters {
     pub preempts: Times,
 }
 
-/// What the hardware and the kernel counted for everybody.
+/// Counters of the hardware and the kernel for the whole machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MachineCounters {
     /// Times the interrupt line went up.
@@ -180,7 +180,7 @@ pub struct DisplayCounters {
     pub shown: u64,
     /// Those that gave way to a newer one.
     pub discarded: u64,
-    /// Vertical syncs that the kernel heard of.
+    /// Vertical syncs reported to the kernel.
     pub vsyncs: u64,
     /// Vertical syncs that showed an older picture although a newer one was presented and its
     /// interval over.
@@ -230,7 +230,7 @@ pub struct Recovery {
     pub noticed: String,
     /// The work of the engine.
     pub work: Vec<RecoveredWork>,
-    /// Who waits for it, and the tag of the queue that should have signalled.
+    /// Waits for it, each with the tag of the queue that should have signalled.
     pub held_back: Vec<(PendingWait, u32)>,
     /// What was done.
     pub outcome: String,
@@ -240,8 +240,7 @@ pub struct Recovery {
     pub driver: String,
 }
 
-/// Answers what only the machine knows. Asked before, during and after a run, by one agent at a
-/// time.
+/// Counters and state of the machine. Read before, during and after a run, by one agent at a time.
 pub trait MachineProbe: Send + Sync {
     /// Totals since the machine was made.
     fn counters(&self) -> MachineCounters;
@@ -254,7 +253,7 @@ pub trait MachineProbe: Send + Sync {
     /// Waits at which queues are parked now: those that the kernel holds and those that engines
     /// hold.
     fn pending_waits(&self) -> Vec<PendingWait>;
-    /// What each engine was asked to leave since the machine was made.
+    /// Preemptions of each engine since the machine was created.
     fn engines(&self) -> Vec<EngineRow>;
     /// The recoveries since the machine was made, oldest first.
     fn recoveries(&self) -> Vec<Recovery>;
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn submissions_look_after_residency_where_buffers_fill_local_memory() {
+    fn residency_is_automatic_where_buffers_fill_local_memory() {
         let text = "[[buffer]]\nname = \"b\"\nbytes = 4096\n";
         let w = workload(text);
         assert_eq!(residency_choice(&w, 1 << 20), ResidencyChoice::Explicit);

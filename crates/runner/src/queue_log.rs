@@ -1,9 +1,8 @@
-//! What a run handed to each queue, kept for messages: which line submitted the work that faulted,
-//! who would have signalled the fence that somebody waits for, which recorded items a submission
-//! replays.
+//! Log of what a run handed to each queue, for messages: the line that submitted faulting work, the
+//! signal that a waiter misses, the recorded items that a submission replays.
 //!
-//! An entry is a few words. Of an endless loop only the last part is kept: what faults or hangs is
-//! among it, because a queue holds far fewer submissions than that.
+//! Only the latest entries are kept. They include what faults or hangs, because a queue holds far
+//! fewer submissions than the log.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;

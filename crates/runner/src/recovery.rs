@@ -1,25 +1,22 @@
-//! What a run says about preemption and recovery, as data and in words: how long engines took to
-//! leave what they ran, what hung, what was done about it, and what became of each queue.
-//!
-//! This room owns the rows and their sentences. The machine names queues by their tags; the runner,
-//! who knows both, puts the names in. Nothing here counts or judges.
+//! Preemption and recovery in a report, as data and as sentences: preemption times of engines, hangs,
+//! their recovery, and the fate of each queue. The runner replaces queue tags by names.
 
 use serde::Serialize;
 
-/// How long something took that happened again and again. Times in nanoseconds.
+/// Duration statistics, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Times {
     /// How often.
     pub count: u64,
-    /// What half of them did not exceed.
+    /// Median.
     pub median_ns: u64,
-    /// What 99 of a hundred did not exceed.
+    /// 99th percentile.
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,
 }
 
-/// What one engine was asked to leave.
+/// Preemptions of one engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EngineRow {
     /// Its name.
@@ -28,14 +25,13 @@ pub struct EngineRow {
     pub graphics_preemption: String,
     /// How finely it leaves everything else.
     pub compute_preemption: String,
-    /// Times that it was asked: a queue went before the one that it was in the middle of, or the
-    /// kernel wanted its packets back.
+    /// Preemption requests: for a queue of higher priority, or to return packets to the kernel.
     pub preemptions_asked: u64,
-    /// Those that were answered, and how long that took.
+    /// Answered requests and their durations.
     pub preemptions: Times,
 }
 
-/// What became of a queue.
+/// Fate of a queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
@@ -44,7 +40,7 @@ pub enum Fate {
     WentOn,
     /// Its device is lost: its own work was the reason.
     Hung,
-    /// Its device is lost, for somebody else's work.
+    /// Its device is lost because of another device's work.
     Lost,
 }
 
@@ -96,7 +92,7 @@ pub enum WaiterKind {
     Thread,
 }
 
-/// Somebody who waited for that work.
+/// A waiter for that work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HeldBackRow {
     /// Whether it is a queue or a thread.
@@ -125,7 +121,7 @@ pub struct RecoveryRow {
     pub noticed: String,
     /// The work of the engine.
     pub work: Vec<WorkRow>,
-    /// Who waited for it.
+    /// Its waiters.
     pub held_back: Vec<HeldBackRow>,
     /// What was done.
     pub outcome: String,
@@ -161,39 +157,46 @@ fn rounded(ns: u64, unit: u64) -> String {
     format!("{value:.digits$}")
 }
 
-/// Signals that are told; more tell nothing new.
-const SIGNALS_TOLD: usize = 4;
+/// Signals that are listed.
+const SIGNALS_LISTED: usize = 4;
 
 fn signals_in_words(signals: &[FenceAt]) -> String {
     if signals.is_empty() {
         return String::new();
     }
-    let told =
-        signals.iter().take(SIGNALS_TOLD).map(|at| format!("'{}' to {}", at.fence, at.value));
-    let told = told.collect::<Vec<_>>().join(", ");
-    let more = match signals.len().saturating_sub(SIGNALS_TOLD) {
+    let listed =
+        signals.iter().take(SIGNALS_LISTED).map(|at| format!("'{}' to {}", at.fence, at.value));
+    let listed = listed.collect::<Vec<_>>().join(", ");
+    let more = match signals.len().saturating_sub(SIGNALS_LISTED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!("; behind it are the signals of {told}{more}")
+    format!("; behind it are the signals of {listed}{more}")
 }
 
 impl EngineRow {
-    /// For a person; `None` for an engine that was asked for nothing.
+    /// Returns the report line; `None` without a preemption request.
     pub fn line(&self) -> Option<String> {
-        let (engine, asked, Times { count, .. }) =
+        let (engine, requests, Times { count, .. }) =
             (&self.engine, self.preemptions_asked, self.preemptions);
         let (graphics, compute) = (&self.graphics_preemption, &self.compute_preemption);
         let times = |n: u64| if n == 1 { "once".to_owned() } else { format!("{n} times") };
-        (asked > 0).then(|| {
-            let left = match (count, asked - count.min(asked)) {
-                (0, _) => "did not leave it".to_owned(),
-                (_, 0) => format!("left it {}", self.preemptions.words()),
-                (_, _) => format!("left it {} {}", times(count), self.preemptions.words()),
+        let requested = |n: u64| {
+            if n == 1 {
+                "1 preemption request".to_owned()
+            } else {
+                format!("{n} preemption requests")
+            }
+        };
+        (requests > 0).then(|| {
+            let left = match (count, requests - count.min(requests)) {
+                (0, _) => "did not leave its work".to_owned(),
+                (_, 0) => format!("left its work {}", self.preemptions.words()),
+                (_, _) => format!("left its work {} {}", times(count), self.preemptions.words()),
             };
             format!(
-                "engine {engine} (preempted at {compute} and {graphics}) was asked {} to leave what it ran, and {left}",
-                times(asked)
+                "engine {engine} (preempted at {compute} and {graphics}) got {} and {left}",
+                requested(requests)
             )
         })
     }
@@ -217,8 +220,7 @@ impl Times {
 }
 
 impl RecoveryRow {
-    /// For a person: what was noticed, whose work it was, who waited for it, what was done, who was
-    /// lost.
+    /// Returns the report lines: the timeout, the work, its waiters, the recovery, the lost queues.
     pub fn lines(&self) -> Vec<String> {
         let of =
             self.engine.as_ref().map_or_else(String::new, |engine| format!(" of engine {engine}"));
@@ -275,22 +277,22 @@ mod tests {
 
     #[test]
     fn an_engine_says_how_often_it_left_and_how_soon() {
-        let row = |asked, count| EngineRow {
+        let row = |requests, count| EngineRow {
             engine: "3D".into(),
             graphics_preemption: "triangle".into(),
             compute_preemption: "thread-group".into(),
-            preemptions_asked: asked,
+            preemptions_asked: requests,
             preemptions: times(count),
         };
-        let start = "engine 3D (preempted at thread-group and triangle) was asked ";
+        let start = "engine 3D (preempted at thread-group and triangle) got ";
         assert_eq!(row(0, 0).line(), None);
-        let line = |asked, count| row(asked, count).line().unwrap().replace(start, "");
-        assert_eq!(line(1, 1), "once to leave what it ran, and left it within 3.00 ms");
+        let line = |requests, count| row(requests, count).line().unwrap().replace(start, "");
+        assert_eq!(line(1, 1), "1 preemption request and left its work within 3.00 ms");
         assert_eq!(
             line(3, 2),
-            "3 times to leave what it ran, and left it 2 times within 1.50 µs (median), 20.0 µs (p99), 3.00 ms (longest)"
+            "3 preemption requests and left its work 2 times within 1.50 µs (median), 20.0 µs (p99), 3.00 ms (longest)"
         );
-        assert_eq!(line(1, 0), "once to leave what it ran, and did not leave it");
+        assert_eq!(line(1, 0), "1 preemption request and did not leave its work");
     }
 
     #[test]

@@ -1,7 +1,5 @@
-//! What a run came to, as data: the fields of `--json`, and the lines that people read.
-//!
-//! This room owns the names and the meaning of the fields; whoever ran the workload fills them.
-//! What does not apply is 0 or null.
+//! The report of a run: the fields of `--json`, and its lines as text. What does not apply is 0 or
+//! null.
 
 use serde::Serialize;
 
@@ -73,7 +71,7 @@ pub struct DisplayRow {
     pub frames_shown: u64,
     /// Those that gave way to a newer one.
     pub frames_discarded: u64,
-    /// Vertical syncs that the kernel heard of.
+    /// Vertical syncs reported to the kernel.
     pub vsyncs: u64,
     /// Vertical syncs that showed an older picture although a newer one was presented and its
     /// interval over.
@@ -109,7 +107,7 @@ pub struct Report {
     pub submission: &'static str,
     /// `wall` or `virtual`.
     pub clock: &'static str,
-    /// How long the run took on the machine that ran it. The caller, who has a clock, sets it.
+    /// Duration of the run on the host. The caller sets it.
     pub elapsed_ns: u64,
     /// The start of the run on the timeline: when the first thread was let go. Every other time of
     /// the report counts from there.
@@ -190,7 +188,7 @@ pub struct Report {
     /// The report of another workload that ran on the same machine, as a process of its own. Counts
     /// of the machine are those of both.
     pub beside: Option<Box<Report>>,
-    /// The numbers that the workload asks for.
+    /// The metrics of the workload.
     pub metrics: Vec<MetricRow>,
     /// How far a replay is from its recording.
     pub replay: Option<ReplayError>,
@@ -237,7 +235,7 @@ impl Report {
         self.display.as_ref().map(|d| {
             let us = |ns: u64| format!("{}.{} us", ns / 1_000, ns % 1_000 / 100);
             format!(
-                "display: {} of {} frames shown, {} discarded; {} vsyncs heard of, {} missed; from present to screen {} in the mean, {} at most",
+                "display: {} of {} frames shown, {} discarded; {} vsyncs, {} missed; from present to screen {} in the mean, {} at most",
                 d.frames_shown,
                 d.presents,
                 d.frames_discarded,
@@ -249,12 +247,12 @@ impl Report {
         })
     }
 
-    /// What engines were asked to leave, for a person.
+    /// Preemptions of the engines, one line each.
     pub fn preemption_lines(&self) -> Vec<String> {
         self.engines.iter().filter_map(EngineRow::line).collect()
     }
 
-    /// What hung and what was done about it, for a person.
+    /// Hangs and their recovery, as lines.
     pub fn recovery_lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.recoveries.iter().flat_map(RecoveryRow::lines).collect();
         let missed = self.hangs_not_reached.iter();
@@ -262,8 +260,8 @@ impl Report {
         lines
     }
 
-    /// Whether anything is to be said about priorities: a queue has one, or was left for another.
-    pub fn tells_priorities(&self) -> bool {
+    /// Whether priorities mattered: a queue has one, or was preempted for another.
+    pub fn has_priorities(&self) -> bool {
         self.queues.iter().any(|queue| {
             queue.priority != "normal" || queue.preempted > 0 || queue.preempts.count > 0
         })
@@ -468,7 +466,7 @@ pub(crate) mod tests {
             latency_mean_ns: 1_234_567,
             latency_max_ns: 2_000_000,
         };
-        let line = "display: 4 of 5 frames shown, 1 discarded; 9 vsyncs heard of, 2 missed; from present to screen \
+        let line = "display: 4 of 5 frames shown, 1 discarded; 9 vsyncs, 2 missed; from present to screen \
                     1234.5 us in the mean, 2000.0 us at most";
         let report = Report { display: Some(display), ..report() };
         assert_eq!(report.display_line().as_deref(), Some(line));

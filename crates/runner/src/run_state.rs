@@ -1,6 +1,5 @@
-//! What the agents of one run leave behind for the report.
-//!
-//! Agents write here when they end; only [`crate::finish`] reads, after the run.
+//! State that the agents of one run write when they end. Only [`crate::finish`] reads it, after the
+//! run.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +47,7 @@ pub(crate) enum Halt {
     Failed(String),
 }
 
-/// Largest value that anybody signalled, and where.
+/// Largest signalled value of each fence, with its place.
 pub(crate) type Largest = BTreeMap<FenceId, (u64, Span)>;
 
 /// Counters at one moment.
@@ -76,8 +75,8 @@ pub(crate) struct RunState {
     pub(crate) display: DisplayCounters,
     pub(crate) finished_threads: usize,
     pub(crate) stuck: Vec<StuckThread>,
-    /// Threads that heard of the loss of the device, and what each was at.
-    pub(crate) bereft: Vec<StuckThread>,
+    /// Threads whose call failed because the device was removed, with that call.
+    pub(crate) removed_threads: Vec<StuckThread>,
     /// Largest values signalled by threads themselves.
     pub(crate) largest: Largest,
     pub(crate) failures: Vec<String>,

@@ -1,9 +1,5 @@
-//! Ready-made scenes: the parts of the frame that the frame-graph workload draws.
-//!
-//! This room owns the names of the parts (`frame/knot/vertices`, …); the scene itself is made by
-//! the room of programs. Making one takes a while, so a library makes each size once and hands out
-//! parts of it. The runner calls in when it fills buffers, and again when it compares results with
-//! first contents.
+//! Ready-made scenes: the named parts (`frame/knot/vertices`, …) of the frame of the frame-graph
+//! workload. A library makes each size once. Used to fill buffers and to compare results.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,11 +1,8 @@
-//! One thread of a workload, as an agent: it carries out its operations one after the other.
+//! One thread of a workload, as an agent.
 //!
-//! The order that matters: numbers first, then the log, then the call; so the log has a submission
-//! before the GPU can fault in it. A thread that fails ends alone; the others go on until they are
-//! done or nothing can move any more.
-//!
-//! Recorded threads keep their pace: see [`OpKind::Host`]. Their times count from the start of the
-//! run.
+//! - Order of a submission: evaluate, log, call. The log has it before the GPU can fault in it.
+//! - A thread that fails ends alone. The others go on until they are done or none can move.
+//! - Recorded threads keep their pace ([`OpKind::Host`]). Times count from the start of the run.
 
 use std::sync::Arc;
 
@@ -33,12 +30,12 @@ const PROGRESS_EVERY: u64 = 64;
 /// the microsecond.
 const SLEEP_SLACK_NS: u64 = 80_000;
 
-/// A thread that looks for a fence does so as often as this, from so long before the recorded
-/// moment on, and for so long. A real one looks all the time; to look earlier and more often would
-/// change nothing but how long the run takes.
-const LOOK_EVERY_NS: u64 = 250;
-const LOOK_BEFORE_NS: u64 = 100_000;
-const LOOK_AT_MOST_NS: u64 = 5_000_000;
+/// Polling of a fence by a recorded thread: the interval, the time before the recorded moment at
+/// which it begins, and its longest duration. A real thread polls all the time. Polling earlier or
+/// more often would only lengthen the run.
+const POLL_EVERY_NS: u64 = 250;
+const POLL_BEFORE_NS: u64 = 100_000;
+const POLL_AT_MOST_NS: u64 = 5_000_000;
 
 /// Runs thread `number` to its end.
 pub(crate) fn run(run: &Arc<Prepared>, platform: &Platform, number: usize) {
@@ -68,7 +65,7 @@ struct ThreadRun<'p> {
     lag: i128,
     start_ns: u64,
     lists: Lists,
-    /// Operations done since progress was told last.
+    /// Operations done since the last progress report.
     done: u64,
     largest: Largest,
 }
@@ -288,13 +285,13 @@ impl ThreadRun<'_> {
         };
         let expected = u64::try_from(i128::from(done_ns) + self.lag).unwrap_or(0);
         let begun_ns = self.platform.stamp_ns();
-        let from = CpuTime(self.start_ns).after(expected.saturating_sub(LOOK_BEFORE_NS));
+        let from = CpuTime(self.start_ns).after(expected.saturating_sub(POLL_BEFORE_NS));
         if !met() {
             self.pause_until(from, span)?;
         }
-        let until = self.platform.now().after(LOOK_AT_MOST_NS);
+        let until = self.platform.now().after(POLL_AT_MOST_NS);
         while !met() && self.platform.now() < until {
-            self.pause_until(self.platform.now().after(LOOK_EVERY_NS), span)?;
+            self.pause_until(self.platform.now().after(POLL_EVERY_NS), span)?;
         }
         let ended_ns = self.platform.stamp_ns();
         if ended_ns > begun_ns && self.platform.tracing() {
@@ -451,7 +448,7 @@ impl ThreadRun<'_> {
                 state.stuck.push(StuckThread { thread: number, span, at })
             }
             Err(Halt::Removed { reason, span, at }) => {
-                state.bereft.push(StuckThread { thread: number, span, at });
+                state.removed_threads.push(StuckThread { thread: number, span, at });
                 state.removed.get_or_insert(reason);
             }
             Err(Halt::Failed(text)) => state.failures.push(text),

@@ -1,9 +1,6 @@
-//! Judges what a workload expects against what a run left behind.
-//!
-//! This room owns the comparison of each kind of expectation, and its wording: `file:line:column:
-//! what is wrong`. It reads through [`Evidence`], so it knows neither queues nor platforms. Results
-//! of programs are compared with plain Rust (`tidegate_programs::reference`), from the first
-//! contents of buffers.
+//! Compares the expectations of a workload with the results of a run (`file:line:column: what is wrong`).
+//! It reads through [`Evidence`], so it needs neither queues nor a platform. Results of programs are
+//! compared with `tidegate_programs::reference`.
 
 use std::collections::BTreeMap;
 

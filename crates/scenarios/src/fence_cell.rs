@@ -278,7 +278,7 @@ impl Side {
     fn look_as_kernel(&self) -> bool {
         let glance = self.cell.glance();
         let behind = |wait: FenceWait| {
-            self.cell.look_behind(wait.epoch).is_some_and(|look| look.satisfies(wait))
+            self.cell.snapshot_since(wait.epoch).is_some_and(|look| look.satisfies(wait))
         };
         self.parked().is_some_and(|wait| glance.satisfies(wait) || behind(wait))
     }

@@ -328,7 +328,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
             fences: runner::fence_choice(workload, request.submission),
             residency: runner::residency_choice(workload, local_memory_bytes),
             ring_slots: request.ring_slots.unwrap_or_else(|| runner::ring_slots(workload)),
-            // Whoever runs a workload is asked for what stands in it.
+            // Running a workload grants what it contains.
             may_raise_priority: true,
         };
         let device = machine.device(options)?;
@@ -353,8 +353,8 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         Some(workload) => Some(prepare(workload, workload.name.clone(), Vec::new())?),
     };
     if let Some(beside) = &beside {
-        prepared.know(beside.queue_names());
-        beside.know(prepared.queue_names());
+        prepared.set_other_queues(beside.queue_names());
+        beside.set_other_queues(prepared.queue_names());
     }
     let (main, other) =
         (prepared.main(&platform), beside.as_ref().map(|beside| beside.main(&platform)));

@@ -1,8 +1,6 @@
-//! Builds a trace: hands out ids before the run, merges what agents recorded after it.
-//!
-//! The order that matters: ids first, buffers later, `finish` last, which sorts, and joins what was
-//! queued with what was done. A record that refers to a lane, fence or name that this builder never
-//! handed out is not drawn somewhere wrong and is no panic: it is left out and counted as lost.
+//! Builds a trace: ids before the run; afterwards the buffers of the agents, merged, sorted, and joined
+//! from queueing to execution. A record with an unknown lane, fence or name is left out and counted as
+//! lost.
 
 use crate::model::{ClockName, Fence, FenceId, Kind, Lane, LaneId, LaneKind, Record, Trace};
 use crate::names::{NameId, Names};

@@ -1,16 +1,12 @@
 //! Writes a trace as Chrome JSON trace events, which `chrome://tracing` and Perfetto's page open.
 //!
-//! A group becomes a process, a lane a thread, a record a complete event (`X`) or an instant (`i`),
-//! a counter events `C`, and names metadata (`M`). An arrow is a pair `s`/`f`; the chain of a
-//! submission is `s`, `t` for each step, and `f`. Times are microseconds with a fraction of
-//! nanoseconds. An event runs from start to end and has its queueing time as an argument: viewers
-//! drop events that overlap without nesting, as boxes from queued to executed do. Where execution
-//! itself overlaps, the lane gets a further thread. `otherData` describes the run and each thread's
-//! lane.
-//!
-//! Invariants: an arrow lies within the slices that it binds to, and does not run backwards. The
-//! head of an arrow to a wait lies one nanosecond before the end of the wait, or on its tail where
-//! that is later.
+//! - Group: process. Lane: thread, with a further one where execution overlaps. Record: complete event
+//!   (`X`) or instant (`i`), from start to end, with its queueing time as an argument, because viewers
+//!   drop events that overlap without nesting. Counter: `C`. Names: `M`. Arrow: `s`/`f`. Chain of a
+//!   submission: `s`, `t` for each step, `f`. `otherData` describes the run and the lanes.
+//! - Times are microseconds with a fraction of nanoseconds.
+//! - An arrow lies within the slices that it binds to, and does not run backwards. The head of an arrow
+//!   to a wait lies one nanosecond before the end of the wait, or on its tail where that is later.
 
 use std::io::{self, BufWriter, Write};
 

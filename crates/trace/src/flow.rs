@@ -1,25 +1,12 @@
-//! Arrows: which signal released which wait, and which flush made which store visible.
+//! Arrows: from a signal to the waits that it released, and from a store to the flush that made it
+//! visible.
 //!
-//! A store and its flush share a link. A release is derived from fence and value alone, so that no
-//! agent has to know who released it. A fence is a cell that may be rewound, not a counter, so the
-//! value in force matters:
-//!
-//! 1. if the value in force when the wait began to block already reached its own, the first signal
-//!    of the unbroken run of signals that all reach it: that one satisfied the wait, those after it
-//!    only found it satisfied;
-//! 2. else the signals while it blocked: the last that reaches the value, and back to the first of
-//!    its run;
-//! 3. else the same among the signals since the wait was queued (it was satisfied while it stood
-//!    behind others, by a value that has been rewound since);
-//! 4. else the value stood when the wait was queued: the first signal of the run that was in force
-//!    then;
-//! 5. else the clocks of the two lanes disagree: the earliest signal after the wait that reaches
-//!    it.
-//!
-//! A later signal of the wait's own lane never releases it, even in the same nanosecond: a lane
-//! runs in order. A wait for 0 never blocks. A wait that nothing recorded satisfies (an initial
-//! value, a lost record) has no arrow. Cost: O(n log n), by one segment tree for each fence over
-//! its signals in order of time.
+//! - A store and its flush share a link. A release follows from fence and value alone, so that an agent
+//!   need not know what released it.
+//! - A fence may be rewound, so the value in force matters: see `Signals::releaser`.
+//! - A wait for 0 never blocks. A wait that no record satisfies (an initial value, a lost record) has no
+//!   arrow.
+//! - Cost: O(n log n), one segment tree for each fence over its signals in order of time.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -127,6 +114,19 @@ impl Signals {
         Signals { list, leaves, bounds }
     }
 
+    /// The signal that released a wait, by the value in force:
+    ///
+    /// 1. If the value in force when the wait began to block already reached its own, the first
+    ///    signal of the unbroken run of signals that all reach it: it satisfied the wait, those after
+    ///    it found it satisfied.
+    /// 2. Else, among the signals while it blocked, the last that reaches the value, and back to the
+    ///    first of its run.
+    /// 3. Else the same among the signals since the wait was queued: it was satisfied behind other
+    ///    operations, by a value that has been rewound since.
+    /// 4. Else the first signal of the run in force when the wait was queued.
+    /// 5. Else the clocks of the two lanes disagree: the earliest later signal that reaches the value.
+    ///
+    /// A later signal of the wait's own lane never releases it: a lane runs in order.
     fn releaser(&self, wait_index: usize, wait: &Record, value: u64) -> Option<usize> {
         let all = self.list.len();
         let queued = self.list.partition_point(|s| s.at_ns < wait.queued_ns.min(wait.start_ns));

@@ -1,19 +1,13 @@
-//! What agents record while a workload runs, and the timelines written from it.
+//! Traces of runs, and the timelines written from them: [`html`] (one self-contained page),
+//! [`compare_page`] (several traces on one page), [`chrome`] (JSON trace events), [`perfetto`].
 //!
-//! Owns the data model of a trace (lanes, fences, names, records), the buffer in which one agent
-//! records alone, what follows from the records (arrows, chains of submissions, counters), and the
-//! writers: [`html`] (one self-contained page), [`compare_page`] (several traces on one page),
-//! [`chrome`] (JSON trace events) and [`perfetto`] (protobuf packets).
+//! 1. A [`TraceBuilder`] hands out lane, fence and name ids before any agent runs.
+//! 2. Each agent pushes [`Record`]s into its own [`Recorder`].
+//! 3. When all agents have ended, their buffers are appended to the builder, in any order.
+//! 4. [`TraceBuilder::finish`] sorts, and the writers read the [`Trace`].
 //!
-//! The order that matters:
-//! 1. a [`TraceBuilder`] hands out lane, fence and name ids before any agent runs;
-//! 2. each agent pushes [`Record`]s into a [`Recorder`] of its own, while it runs;
-//! 3. when all agents have ended, their buffers are appended to the builder, in any order;
-//! 4. [`TraceBuilder::finish`] sorts, and the [`Trace`] is read by the writers.
-//!
-//! Any crate calls in; this crate calls nobody. It takes no lock, starts no thread and reads no
-//! clock: times are given to it, in nanoseconds since the start of the run. It does not decide what
-//! is recorded.
+//! This crate depends on no other. It takes no lock, starts no thread and reads no clock: times are
+//! arguments, in nanoseconds since the start of the run.
 
 // Samples are shared with the tests outside and the demonstration, which know this crate by its
 // name.

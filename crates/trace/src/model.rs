@@ -198,7 +198,7 @@ impl Kind {
         Kind::ExecuteQueued,
     ];
 
-    /// The words a reader sees, and that a search for `kind:` looks into.
+    /// The words a reader sees, and that a search for `kind:` matches.
     pub fn label(self) -> &'static str {
         match self {
             Kind::Execute => "execute",

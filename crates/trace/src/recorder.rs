@@ -1,6 +1,6 @@
 //! One agent's append-only buffer of records.
 //!
-//! An agent records alone, into a buffer that nobody else sees, and hands it over when it ends:
+//! An agent records alone, into a buffer of its own, and hands it over when it ends:
 //! recording takes no lock and is no step that the explorer has to schedule. Buffers are merged by
 //! [`crate::TraceBuilder::append`].
 

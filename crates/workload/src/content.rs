@@ -1,9 +1,8 @@
 //! First contents of buffers as bytes.
 //!
-//! This room owns how an [`Init`] becomes memory: little-endian words, the same in every run and on
-//! every machine. Whoever runs a workload calls in, once per buffer; so does the checking of
-//! results, which needs the same bytes again. Parts of ready-made scenes ([`Init::Content`]) are
-//! made by the engines' side and only passed through.
+//! An [`Init`] becomes little-endian words, the same in every run and on every machine. The runner
+//! fills buffers with them and compares results with them. A [`SceneLibrary`] makes the parts of
+//! ready-made scenes ([`Init::Content`]).
 
 use crate::model::{Buffer, Content, Init};
 

@@ -1,8 +1,5 @@
-//! What can be wrong with a workload, said so that a person can mend it.
-//!
-//! This room owns the crate's one error type and the list of problems of a file: each with line and
-//! column, what is wrong and what to do, sorted, at most one screen of them. `toml_file` and
-//! `kineto` call in; nothing is called out. It does not decide what is wrong.
+//! Errors of reading a workload: the problems of a file, each with line, column and next step, sorted,
+//! at most one screen of them.
 
 use std::fmt;
 

@@ -16,7 +16,7 @@ use crate::recording::{self, ImportOptions, Recording, Source};
 use crate::unpack::Unpacked;
 use crate::{kineto, nsys, own_timeline, perfetto, rocprof, toml_file};
 
-/// Bytes at the start of a file that are looked at to recognise its kind.
+/// Bytes at the start of a file that decide its kind.
 const HEAD_BYTES: usize = 64 << 10;
 
 /// How a file is read.

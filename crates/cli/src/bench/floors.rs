@@ -1,16 +1,13 @@
-//! Owns the physical floors: the fewest cache-line transfers, barriers, system calls and steps with
-//! which the machine could do what a row does, without any of tidegate in the way.
+//! Physical floors: the fewest cache-line transfers, barriers, system calls and steps with which the
+//! machine could do what a row does.
 //!
-//! This is the one room beside `platform` that names raw atomics and threads: it measures what the
-//! seam costs, so it cannot go through the seam. Nothing here is ever explored, and nothing here is
-//! used by anything but the bench.
-//!
-//! Floors of two threads put the client on one processor and the other side on the other, as the
-//! rows do.
+//! Uses raw atomics and threads, because it measures what the seam costs. Only the bench uses it, and
+//! nothing here is explored. Floors of two threads run on the same processors as the rows.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::measure::{CLIENT_CPU, SERVICE_CPU, Samples, Trouble, pin};
+use super::sizes::{ASLEEP_NS, NODES, VERDICT_VALUES, shuffled};
 use std::collections::{BTreeMap, BinaryHeap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::hint::{black_box, spin_loop};
@@ -205,7 +202,7 @@ fn batches(cpu: usize, mut step: impl FnMut(u64) + Send) -> Result<Samples, Trou
     thread::scope(|scope| scope.spawn(measure).join()).map_err(|_| "a floor panicked".to_owned())?
 }
 
-/// Floor of a signal that nobody waits for: store CurrentValue, full barrier, compare with
+/// Floor of a signal without a waiter: store CurrentValue, full barrier, compare with
 /// MonitoredValue.
 pub(super) fn unlogged_signal() -> Result<Samples, Trouble> {
     let (current, monitored) = (Line::default(), Line::default());
@@ -247,9 +244,6 @@ pub(super) fn store_fence_load() -> Result<Samples, Trouble> {
         black_box(other.0.load(Ordering::Acquire));
     })
 }
-
-/// How long a thread sleeps before it is woken, as long as in the row.
-pub(super) const ASLEEP_NS: u64 = 70_000;
 
 /// Floor of a wake-up: a thread of the other processor, which has not slept, wakes a thread that
 /// has.
@@ -300,9 +294,7 @@ struct Waiters {
 impl Waiters {
     /// `count` waiters whose events lie in memory in no order of their values.
     fn new(count: u64) -> Waiters {
-        let by_value = (0..count)
-            .map(|n| (super::rows::release::shuffled(n, count), Arc::default()))
-            .collect();
+        let by_value = (0..count).map(|n| (shuffled(n, count), Arc::default())).collect();
         Waiters { by_value, next: count, sleepers: Line::default() }
     }
 
@@ -320,7 +312,7 @@ impl Waiters {
 }
 
 fn ordered_release(count: u64) -> Result<Samples, Trouble> {
-    const BATCH: u64 = super::rows::release::BATCH;
+    const BATCH: u64 = super::sizes::BATCH;
     let measure = move || {
         pin(CLIENT_CPU)?;
         let (mut waiters, mut samples) = (Waiters::new(count), Samples::default());
@@ -372,17 +364,16 @@ pub(super) fn heap_of_48() -> Result<Samples, Trouble> {
         random ^= random << 17;
         random % 1_000 + 1
     };
-    let mut heap: BinaryHeap<std::cmp::Reverse<(u64, u64)>> = (0..super::rows::virtual_time::NODES)
-        .map(|n| std::cmp::Reverse((later(), u64::from(n))))
-        .collect();
+    let mut heap: BinaryHeap<std::cmp::Reverse<(u64, u64)>> =
+        (0..NODES).map(|n| std::cmp::Reverse((later(), u64::from(n)))).collect();
     batches(CLIENT_CPU, move |_| {
-        if let Some(std::cmp::Reverse((now, who))) = heap.pop() {
-            heap.push(std::cmp::Reverse((now + later(), black_box(who))));
+        if let Some(std::cmp::Reverse((now, engine))) = heap.pop() {
+            heap.push(std::cmp::Reverse((now + later(), black_box(engine))));
         }
     })
 }
 
-/// A hash for numbers that nobody chose with bad intent.
+/// A hash for numbers that do not come from an attacker.
 #[derive(Default)]
 struct Multiply(u64);
 
@@ -406,7 +397,7 @@ impl Hasher for Multiply {
 #[derive(Clone, Copy, Default)]
 struct ModelFence {
     current: u8,
-    /// 15 while nobody waits.
+    /// 15 without a waiter.
     monitored: u8,
     /// Store buffers of one entry; 0 is empty, else one more than the value.
     engine_buffer: u8,
@@ -503,7 +494,7 @@ pub(super) fn packed_search() -> Result<Samples, Trouble> {
     let mut samples = Samples::default();
     for _ in 0..3 {
         let start = Instant::now();
-        let (states, lost) = search_packed(super::rows::explore::VERDICT_VALUES);
+        let (states, lost) = search_packed(VERDICT_VALUES);
         samples.push(ns(start) as f64);
         if lost || states == 0 {
             return Err(

@@ -1,9 +1,7 @@
-//! Owns what a measurement is: samples in nanoseconds for one operation, what was counted
-//! meanwhile, and the threads that measure.
+//! Measurements: samples in nanoseconds for one operation, counts, and the measuring threads.
 //!
-//! Everything is kept as time for one operation, rates too, so that "times the floor" means the
-//! same in every row and less is always better. A measurement runs on a thread of its own: it binds
-//! itself to a processor, and the next one must not inherit that.
+//! Rates are kept as time for one operation, too, so that less is better in every row. A measurement
+//! runs on a thread of its own, because it binds itself to a processor.
 
 use std::hint::spin_loop;
 use std::sync::{Arc, OnceLock};
@@ -12,7 +10,7 @@ use tidegate::platform::os::{pin_to_cpu, process_cpu_ns};
 
 /// The processor of the measuring thread, which is the client.
 pub(crate) const CLIENT_CPU: usize = 0;
-/// The processor of whoever serves it: the engines' thread, or the other side of a floor.
+/// The processor of the engines' thread, or of the other side of a floor.
 pub(crate) const SERVICE_CPU: usize = 1;
 
 /// Why a row has no figure, in words.
@@ -105,7 +103,7 @@ pub(crate) fn on_own_thread<T: Clone + Send + Sync + 'static>(
     let (spawner, filled) = (platform.clone(), Arc::clone(&found));
     let report = platform.run(move || {
         let body = move || {
-            // The cell was made above, and nobody else fills it.
+            // The cell was created above; only this closure fills it.
             let _ = filled.set(measure());
         };
         spawner.spawn("bench", body).join();
@@ -121,11 +119,11 @@ pub(crate) fn pin(cpu: usize) -> Result<(), Trouble> {
     if pin_to_cpu(cpu) { Ok(()) } else { Err(format!("cannot run on processor {cpu}")) }
 }
 
-/// Looks until `done`, rarely enough that the looking does not slow down who stores.
+/// Polls until `done`, rarely enough not to slow down the storing thread.
 pub(crate) fn spin_rarely(mut done: impl FnMut() -> bool) {
-    const PAUSES_BETWEEN_LOOKS: u32 = 100;
+    const PAUSES_BETWEEN_POLLS: u32 = 100;
     while !done() {
-        (0..PAUSES_BETWEEN_LOOKS).for_each(|_| spin_loop());
+        (0..PAUSES_BETWEEN_POLLS).for_each(|_| spin_loop());
     }
 }
 

@@ -1,5 +1,5 @@
-//! Owns what the passes of a row come to, and how that is shown: the median pass, by its ratio to
-//! the floor of the same pass.
+//! Results of the rows: the median pass by its ratio to the floor of the same pass, as a table and
+//! as JSON. `docs/performance.json` is such a JSON; `cargo xtask performance` reads it.
 
 use super::measure::{Count, Measured, Samples};
 use super::rows::{Goal, Row, Unit};
@@ -101,6 +101,17 @@ impl Finished {
         }
     }
 
+    fn cells(&self) -> Shown {
+        let pass = self.median_pass();
+        Shown {
+            median: self.shown(pass.row.samples.median()),
+            p99: self.shown(pass.row.samples.p99()),
+            floor: self.shown(pass.floor.median()),
+            ratio: format!("{:.2}x", pass.ratio()),
+            goal: self.goal(),
+        }
+    }
+
     fn goal(&self) -> String {
         match self.row.goal {
             Goal::TimesFloor(times) => format!("≤ {times}x"),
@@ -131,17 +142,10 @@ pub(super) fn table(rows: &[Finished]) -> Table {
     let mut table =
         tables::table(["row", "median", "p99", "floor", "", "ratio", "goal", "verdict"]);
     for finished in rows {
-        let pass = finished.median_pass();
-        table.add_row([
-            finished.name().to_owned(),
-            finished.shown(pass.row.samples.median()),
-            finished.shown(pass.row.samples.p99()),
-            finished.row.floor.name.to_owned(),
-            finished.shown(pass.floor.median()),
-            format!("{:.2}x", pass.ratio()),
-            finished.goal(),
-            finished.verdict().words().to_owned(),
-        ]);
+        let Shown { median, p99, floor, ratio, goal } = finished.cells();
+        let (name, floor_name) = (finished.name().to_owned(), finished.row.floor.name.to_owned());
+        let verdict = finished.verdict().words().to_owned();
+        table.add_row([name, median, p99, floor_name, floor, ratio, goal, verdict]);
     }
     for column in [1, 2, 4, 5, 6] {
         if let Some(column) = table.column_mut(column) {
@@ -168,6 +172,8 @@ pub(super) fn remarks(rows: &[Finished]) -> String {
 /// The JSON form of everything.
 #[derive(Serialize)]
 pub(super) struct Results {
+    /// Processor and kernel.
+    machine: String,
     passes: u32,
     right: bool,
     rows: Vec<RowResult>,
@@ -177,6 +183,7 @@ pub(super) struct Results {
 struct RowResult {
     name: &'static str,
     about: &'static str,
+    shown: Shown,
     median_ns: f64,
     p99_ns: f64,
     per_second: f64,
@@ -190,6 +197,16 @@ struct RowResult {
     counts: BTreeMap<&'static str, u64>,
     note: Option<String>,
     passes: Vec<PassResult>,
+}
+
+/// Figures of a row as the table prints them.
+#[derive(Serialize)]
+struct Shown {
+    median: String,
+    p99: String,
+    floor: String,
+    ratio: String,
+    goal: String,
 }
 
 #[derive(Serialize)]
@@ -209,8 +226,23 @@ struct PassResult {
 impl Results {
     pub(super) fn of(rows: &[Finished], passes: u32) -> Results {
         let right = rows.iter().all(|row| row.wrong_counts().is_empty());
-        Results { passes, right, rows: rows.iter().map(RowResult::of).collect() }
+        Results {
+            machine: machine(),
+            passes,
+            right,
+            rows: rows.iter().map(RowResult::of).collect(),
+        }
     }
+}
+
+/// Processor model, processors and kernel of this machine.
+fn machine() -> String {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let cpus = read("/proc/cpuinfo");
+    let models = cpus.lines().filter_map(|line| line.strip_prefix("model name"));
+    let model = models.clone().next().map_or("", |line| line.trim_start_matches([':', '\t', ' ']));
+    let kernel = read("/proc/sys/kernel/osrelease");
+    format!("{model}, {} processors, Linux {}", models.count(), kernel.trim())
 }
 
 impl RowResult {
@@ -224,6 +256,7 @@ impl RowResult {
         RowResult {
             name: row.name,
             about: row.about,
+            shown: finished.cells(),
             median_ns,
             p99_ns: pass.row.samples.p99(),
             per_second: 1e9 / median_ns,

@@ -1,7 +1,7 @@
 //! The results of an exploration as JUnit XML: a test case for each search, in the suite of its
 //! scenario.
 
-use super::{Outcome, time_ns, what_is_wrong};
+use super::outcome::{Outcome, time_ns, what_is_wrong};
 use crate::{BadInput, output};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use std::io;

@@ -1,8 +1,8 @@
 //! What an exploration prints: a line as each search ends, a summary, and a bar with an estimate on
 //! a terminal.
 
+use super::outcome::{Outcome, time_ns, what_is_wrong};
 use super::selection::Selection;
-use super::{Outcome, time_ns, what_is_wrong};
 use crate::streams::outln;
 use crate::tables::duration;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -10,7 +10,7 @@ use std::cell::Cell;
 use tidegate::explorer::{Coverage, Report};
 use tidegate_scenarios::Plan;
 
-/// Runs between two looks at the bar: a run can be shorter than drawing it.
+/// Runs between two updates of the bar: a run can be shorter than drawing it.
 const RUNS_PER_DRAW: u64 = 256;
 
 /// The lines and the bar of one exploration.

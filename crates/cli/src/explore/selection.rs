@@ -99,13 +99,8 @@ pub(super) fn unknown_scenario(name: &str) -> BadInput {
 
 /// `; did you mean 'x'?` where one of `names` is near.
 fn did_you_mean(wanted: &str, names: &[&str]) -> String {
-    let nearest = names.iter().map(|name| (strsim::osa_distance(wanted, name), *name)).min();
-    match nearest {
-        Some((off, name)) if off <= 1 + wanted.chars().count() / 4 => {
-            format!("; did you mean '{name}'?")
-        }
-        _ => String::new(),
-    }
+    let nearest = tidegate::workload::nearest_name(wanted, names);
+    nearest.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
 }
 
 impl Selection {

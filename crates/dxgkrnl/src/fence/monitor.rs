@@ -102,7 +102,7 @@ pub(super) fn rearm_waiters(fence: &Fence) -> bool {
 /// Whether the wait is satisfied by now.
 fn is_satisfied(fence: &Fence, wait: FenceWait) -> bool {
     let Some(current) = &fence.current else { return false };
-    let behind = || current.look_behind(wait.epoch).is_some_and(|look| look.satisfies(wait));
+    let behind = || current.snapshot_since(wait.epoch).is_some_and(|look| look.satisfies(wait));
     current.glance().satisfies(wait) || behind()
 }
 
@@ -152,7 +152,7 @@ pub(super) fn collect_satisfied(fence: &Fence, stored: u64) -> Satisfied {
         (waiters.take_satisfied(&glance), waiters.oldest_epoch())
     };
     // The rest entered before the fence reached its value, or before it fell from it.
-    if let Some(look) = left.and_then(|epoch| current.look_behind(epoch)) {
+    if let Some(look) = left.and_then(|epoch| current.snapshot_since(epoch)) {
         satisfied.extend(fence.waiters.lock().take_satisfied(&look));
     }
     satisfied

@@ -13,7 +13,7 @@ use crate::registry::Registry;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::SyncObjectFlags;
-use tidegate_d3dukmdt::fence_cell::Look;
+use tidegate_d3dukmdt::fence_cell::Snapshot;
 use tidegate_ddi::{DriverHandle, OsHandle};
 use tidegate_platform::{Event, Mutex, PhysicalAddress, PhysicalMemory, Step};
 use tidegate_trace::FenceId;
@@ -96,7 +96,7 @@ pub(crate) struct CrossAdapterFence {
     pub(super) linked: Mutex<bool>,
     pub(super) members: Mutex<Vec<Weak<Fence>>>,
     /// The value at the last relay for an interrupt that may have meant this fence.
-    pub(super) relayed: Mutex<Option<Look>>,
+    pub(super) relayed: Mutex<Option<Snapshot>>,
 }
 
 /// The fences of one adapter.

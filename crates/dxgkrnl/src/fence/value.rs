@@ -5,7 +5,7 @@
 //! no further than its window, wherever the store came from. Such hardware keeps no histories; the
 //! kernel's own waits latch what the kernel sees.
 
-use tidegate_d3dukmdt::fence_cell::{Look, NO_EPOCH, REACHED};
+use tidegate_d3dukmdt::fence_cell::{NO_EPOCH, REACHED, Snapshot};
 use tidegate_d3dukmdt::{FenceCell, FenceWait, low_half};
 use tidegate_platform::{Mutex, Platform};
 
@@ -78,13 +78,13 @@ impl FenceValue {
     }
 
     /// The value alone, for comparison with earlier waits.
-    pub(crate) fn glance(&self) -> Look {
-        if self.followed.is_none() { self.cell.glance() } else { Look::at_value(self.load()) }
+    pub(crate) fn glance(&self) -> Snapshot {
+        if self.followed.is_none() { self.cell.glance() } else { Snapshot::at_value(self.load()) }
     }
 
     /// The history of the fence, if it was rewound since `epoch`.
-    pub(crate) fn look_behind(&self, epoch: u64) -> Option<Look> {
-        self.cell.look_behind(epoch)
+    pub(crate) fn snapshot_since(&self, epoch: u64) -> Option<Snapshot> {
+        self.cell.snapshot_since(epoch)
     }
 
     /// Falls of the value that the history has dropped.

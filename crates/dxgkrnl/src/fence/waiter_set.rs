@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use tidegate_d3dukmdt::FenceWait;
-use tidegate_d3dukmdt::fence_cell::Look;
+use tidegate_d3dukmdt::fence_cell::Snapshot;
 use tidegate_ddi::OsHandle;
 
 /// MonitoredValue without waiters.
@@ -138,7 +138,7 @@ impl<W> WaiterSet<W> {
     }
 
     /// Takes the waiters that `look` satisfies, smallest value first, then in order of registration.
-    pub(crate) fn take_satisfied(&mut self, look: &Look) -> Vec<(W, u64)> {
+    pub(crate) fn take_satisfied(&mut self, look: &Snapshot) -> Vec<(W, u64)> {
         let within = WaiterId { value: look.highest(), number: u64::MAX };
         let taken = self.by_value.extract_if(..=within, |id, entry| {
             look.satisfies(FenceWait { value: id.value, epoch: entry.epoch })
@@ -147,7 +147,7 @@ impl<W> WaiterSet<W> {
     }
 
     /// Whether `look` satisfies a waiter.
-    pub(crate) fn has_satisfied(&self, look: &Look) -> bool {
+    pub(crate) fn has_satisfied(&self, look: &Snapshot) -> bool {
         let within = WaiterId { value: look.highest(), number: u64::MAX };
         let mut entries = self.by_value.range(..=within);
         entries.any(|(id, entry)| look.satisfies(FenceWait { value: id.value, epoch: entry.epoch }))
@@ -205,8 +205,8 @@ mod tests {
         FenceWait { value, epoch: 0 }
     }
 
-    fn at(value: u64) -> Look {
-        Look::at_value(value)
+    fn at(value: u64) -> Snapshot {
+        Snapshot::at_value(value)
     }
 
     // spec: NF-014, NF-015, NF-022, NF-024

@@ -10,7 +10,7 @@
 //! Buffers are read in long pieces. An index beyond the vertices is an error of the application and
 //! reported as such.
 
-use super::Draw;
+use super::arguments::Draw;
 use super::clip::Corner;
 use crate::camera::{Matrix, normalised};
 use crate::lanes::{BLOCK, read_u32};

@@ -1,35 +1,17 @@
 //! `draw`: triangles into a render target, a tile of 32 by 32 pixels a group.
 //!
-//! Arguments: `vertices, vertex_count, indices, first_primitive, primitive_count, constants,
-//! target, depth, width, height, texture, tex_width, tex_height, tex_levels, light, mode`. Layouts
-//! of vertices and constants are in [`layout`](super::layout); indices are 32-bit; the depth buffer
-//! is one `f32` a pixel, cleared by the caller (1.0 is farthest). `indices`, `constants`, `texture`
-//! and `light` may be 0, and `target` too in [`DEPTH_ONLY`].
-//!
-//! | mode | target | depth test |
-//! |---|---|---|
-//! | [`COLOUR`] | RGBA8: vertex colour, times texture, times the light buffer when there is one | less or equal |
-//! | [`PRE_PASS`] | four `f32`: world normal and distance along the view (0 where nothing was drawn) | less |
-//! | [`DEPTH_ONLY`] | none | less |
-//!
-//! [`CULL_BACK`] may be added to each: triangles that run anticlockwise on the screen are left out.
-//!
-//! A group goes through these stages, in this order:
-//! 1. `gather`: all positions to clip space, then triangles that miss the tile are dropped
-//!    (cheaply, as every tile looks at every triangle; this is what makes tiles independent of each
-//!    other).
+//! 1. `gather`: all positions to clip space; triangles that miss the tile are dropped. Every tile reads
+//!    every triangle, which makes tiles independent.
 //! 2. `clip`: triangles cut at the near plane and at a guard band.
 //! 3. `raster`: coverage in exact fixed point by the top-left rule, depth, perspective-correct
 //!    attributes.
 //! 4. `shading`: the colour of a pixel. `sampler` filters the texture.
-//! 5. `surface`: the tile of the target and depth, loaded before the first triangle and stored
-//!    after the last.
+//! 5. `surface`: the tile of target and depth, loaded before the first triangle, stored after the last.
 //!
-//! Triangles are drawn in order in every tile, so the picture does not depend on the order of the
-//! tiles. A tile that is run again finds its own depth and stores the same bytes. One that is left
-//! between two triangles or pixels stores what it has; when it goes on it gathers its triangles
-//! again and counts to where it was.
+//! Triangles are drawn in order in every tile, so the picture does not depend on the order of tiles. A
+//! tile that is run again, or continues after a stop, gathers again and ends in the same bytes.
 
+mod arguments;
 mod clip;
 mod gather;
 mod raster;
@@ -37,34 +19,32 @@ mod sampler;
 mod shading;
 mod surface;
 
-use super::arguments::Arguments;
-use super::lanes::read_f32;
-use super::layout::{DRAW_CONSTANTS_LEN, DrawConstants, VERTEX_LEN};
+use super::layout::{DRAW_CONSTANTS_LEN, VERTEX_LEN};
 use super::part::{Cursor, Grain, Part};
-use super::signature::{Argument, Signature, Spans};
-use super::tile::{MAX_SIDE, TILE_THREADS, Tile, check_image, image_len, tile_grid};
+use super::signature::{Argument, Arguments, Signature, Spans};
+use super::tile::{TILE_THREADS, Tile, image_len, tile_grid};
 use super::{ProgramFault, ProgramId, ProgramMemory};
+pub use arguments::{COLOUR, CULL_BACK, DEPTH_ONLY, PRE_PASS};
+use arguments::{Draw, Mode};
 use raster::{Covered, Triangle};
 use sampler::{Sampler, Texture};
 use shading::Shading;
 use std::ops::ControlFlow;
 use surface::Surface;
 
-/// Mode: lit and textured colour.
-pub const COLOUR: u32 = 0;
-/// Mode: normals and distances, for `shade`.
-pub const PRE_PASS: u32 = 1;
-/// Mode: depth alone, for a shadow map.
-pub const DEPTH_ONLY: u32 = 2;
-/// Flag in the mode: leave out triangles that run anticlockwise on the screen.
-pub const CULL_BACK: u32 = 0x100;
-
-/// The most vertices and the most primitives of a draw. They bound what one group costs.
-const MAX_COUNT: u32 = 1 << 20;
-
-/// Mip levels of the largest texture.
-const MAX_LEVELS: u32 = MAX_SIDE.ilog2() + 1;
-
+/// Arguments: `vertices, vertex_count, indices, first_primitive, primitive_count, constants,
+/// target, depth, width, height, texture, tex_width, tex_height, tex_levels, light, mode`. Layouts
+/// of vertices and constants are in `layout`; indices are 32-bit; the depth buffer
+/// is one `f32` a pixel, cleared by the caller (1.0 is farthest). `indices`, `constants`, `texture`
+/// and `light` may be 0, and `target` too in `DEPTH_ONLY`.
+///
+/// | mode | target | depth test |
+/// |---|---|---|
+/// | `COLOUR` | RGBA8: vertex colour, times texture, times the light buffer when there is one | less or equal |
+/// | `PRE_PASS` | four `f32`: world normal and distance along the view (0 where nothing was drawn) | less |
+/// | `DEPTH_ONLY` | none | less |
+///
+/// `CULL_BACK` may be added to each: triangles that run anticlockwise on the screen are left out.
 pub(super) static SIGNATURE: Signature = Signature {
     id: ProgramId::DRAW,
     name: "draw",
@@ -92,101 +72,6 @@ pub(super) static SIGNATURE: Signature = Signature {
     spans,
     run,
 };
-
-/// What a pixel leaves behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Colour,
-    PrePass,
-    DepthOnly,
-}
-
-/// The arguments by name.
-struct Draw {
-    vertices: u64,
-    vertex_count: u32,
-    indices: u64,
-    first_primitive: u32,
-    primitive_count: u32,
-    constants: u64,
-    target: u64,
-    depth: u64,
-    width: u32,
-    height: u32,
-    texture: Option<Texture>,
-    light: u64,
-    mode: Mode,
-    cull_back: bool,
-}
-
-impl Draw {
-    fn new(args: &Arguments<'_>) -> Result<Self, ProgramFault> {
-        let mode = match args.u32(15) & !CULL_BACK {
-            COLOUR => Mode::Colour,
-            PRE_PASS => Mode::PrePass,
-            DEPTH_ONLY => Mode::DepthOnly,
-            _ => return Err(ProgramFault::bad("a draw has a mode that does not exist")),
-        };
-        Ok(Self {
-            vertices: args.va(0),
-            vertex_count: args.u32(1),
-            indices: args.va(2),
-            first_primitive: args.u32(3),
-            primitive_count: args.u32(4),
-            constants: args.va(5),
-            target: args.va(6),
-            depth: args.va(7),
-            width: args.u32(8),
-            height: args.u32(9),
-            texture: Texture::new(args.va(10), args.u32(11), args.u32(12), args.u32(13))?,
-            light: args.va(14),
-            mode,
-            cull_back: args.u32(15) & CULL_BACK != 0,
-        })
-    }
-
-    /// One past the last primitive. Both terms are at most [`MAX_COUNT`].
-    fn end_primitive(&self) -> u32 {
-        self.first_primitive + self.primitive_count
-    }
-
-    fn check(&self) -> Result<(), ProgramFault> {
-        check_image(self.width, self.height)?;
-        if [self.vertex_count, self.first_primitive, self.primitive_count]
-            .iter()
-            .any(|&n| n > MAX_COUNT)
-        {
-            return Err(ProgramFault::bad("a draw has more than 2^20 vertices or primitives"));
-        }
-        if self.indices == 0 && 3 * self.end_primitive() > self.vertex_count {
-            return Err(ProgramFault::bad(
-                "a draw without indices has fewer vertices than its primitives need",
-            ));
-        }
-        if self.target == 0 && self.mode != Mode::DepthOnly {
-            return Err(ProgramFault::bad("a draw that is not depth only has no target"));
-        }
-        Ok(())
-    }
-
-    /// Bytes of a pixel of the target.
-    fn target_pixel_len(&self) -> u64 {
-        match self.mode {
-            Mode::Colour => 4,
-            Mode::PrePass => 16,
-            Mode::DepthOnly => 0,
-        }
-    }
-
-    fn read_constants(&self, mem: &mut dyn ProgramMemory) -> Result<DrawConstants, ProgramFault> {
-        if self.constants == 0 {
-            return Ok(DrawConstants::default());
-        }
-        let mut words = [0.0f32; DRAW_CONSTANTS_LEN / 4];
-        read_f32(mem, self.constants, &mut words)?;
-        Ok(DrawConstants::from_words(&words))
-    }
-}
 
 fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     let draw = Draw::new(args)?;

@@ -9,11 +9,13 @@
 //! would pay for a translation each time. The cache lives as long as a group: what a copy engine
 //! writes is seen by the next group at the latest.
 
-use super::MAX_LEVELS;
 use super::raster::Footprint;
 use crate::layout::decode_rgb;
-use crate::tile::check_image;
+use crate::tile::{MAX_SIDE, check_image};
 use crate::{ProgramFault, ProgramMemory};
+
+/// Mip levels of the largest texture.
+const MAX_LEVELS: u32 = MAX_SIDE.ilog2() + 1;
 
 const MAX_SAMPLES: u32 = 8;
 const LINE: usize = 16;

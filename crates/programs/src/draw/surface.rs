@@ -1,9 +1,9 @@
-//! The part of target, depth and light that belongs to one tile, while a group works on it.
+//! Target, depth and light of one tile while a group works on it, and the depth test.
 //!
-//! Owns the depth test. Pixels are stored only when one of them has changed; the target before the
-//! depth, so that a tile whose last store faults still finds the old depth when it is run again.
+//! Pixels are stored only when one has changed. The target is stored before the depth, so that a tile
+//! whose last store faults finds the old depth when it is run again.
 
-use super::{Draw, Mode};
+use super::arguments::{Draw, Mode};
 use crate::tile::Tile;
 use crate::{ProgramFault, ProgramMemory};
 

@@ -1,7 +1,7 @@
 //! `interpret` from its table: one thread after the other over whole slices, by the numbers of
 //! operations.
 
-use super::{Compare, Expected, word_bytes, words};
+use super::comparison::{Compare, Expected, word_bytes, words};
 use crate::interpret::{MAX_STEPS, REGISTERS};
 
 pub(super) fn interpret(args: &[u64], inputs: &[&[u8]]) -> Vec<Expected> {

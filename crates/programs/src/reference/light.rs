@@ -1,6 +1,6 @@
 //! Reference of `shade`: every pixel from the whole of its buffers, in double precision.
 
-use super::{Compare, Expected, float_bytes, floats};
+use super::comparison::{Compare, Expected, float_bytes, floats};
 use crate::shade::{OCCLUSION_REACH, OCCLUSION_SAMPLES};
 
 type Vector = [f64; 3];

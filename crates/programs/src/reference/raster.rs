@@ -7,7 +7,7 @@
 //! and no edge rule, so pixels whose centre is nearly on an edge may come out otherwise than on the
 //! GPU.
 
-use super::{Compare, Expected, float_bytes, floats, word_bytes, words};
+use super::comparison::{Compare, Expected, float_bytes, floats, word_bytes, words};
 use crate::ProgramFault;
 use crate::draw::{COLOUR, CULL_BACK, PRE_PASS};
 use crate::layout::{decode_rgb, encode_rgb};

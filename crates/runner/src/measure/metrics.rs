@@ -1,7 +1,5 @@
-//! The numbers that a workload can ask for.
-//!
-//! This room owns their definitions. Counts are given; times of queues come from the timeline and
-//! are unknown without one. It does not judge: bounds are `verify`'s.
+//! Metrics that a workload can name. Times of queues come from the timeline and are unknown without one.
+//! `verify` compares them with bounds.
 
 use super::{Execution, QueueTimes, preemptions};
 use crate::recovery::Times;

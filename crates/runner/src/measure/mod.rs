@@ -48,7 +48,7 @@ pub(crate) struct QueueTimes {
     pub(crate) node: u32,
 }
 
-/// What is known about a queue before its records are looked at.
+/// Facts about a queue that do not come from its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueueOnTimeline {
     pub(crate) lane: LaneId,

@@ -1,8 +1,5 @@
-//! How far replayed work is from where it was recorded.
-//!
-//! This room owns the comparison: actual start on the engine, counted from the start of the run,
-//! against the recorded start, counted from the start of the recording. Starts that the trace does
-//! not explain are counted apart: with gaps kept they are imitated, not explained.
+//! Error of a replay: starts on the engine, from the start of the run, against recorded starts, from the
+//! start of the recording. Starts that the trace does not explain are counted apart.
 
 use std::collections::BTreeMap;
 

@@ -1,19 +1,13 @@
-//! Writes a trace as Perfetto's protobuf packets (`perfetto.protos.Trace`), which ui.perfetto.dev
-//! opens.
+//! Writes a trace as Perfetto's protobuf packets (`perfetto.protos.Trace`), for ui.perfetto.dev. Field
+//! numbers are those of the public schema, `protos/perfetto/trace/`. One packet sequence:
 //!
-//! One packet sequence, in this order:
-//! 1. a clock snapshot that ties the clock of this trace, which starts at 0 with the run, to the
-//!    reader's own;
-//! 2. one packet that clears the incremental state, says which clock the sequence uses, and interns
-//!    every name;
-//! 3. descriptors of the tracks: the run, below it its groups, below these their lanes and
-//!    counters;
+//! 1. a clock snapshot, because the trace's clock starts at 0 with the run;
+//! 2. a packet that clears the incremental state, names the clock, and interns every name;
+//! 3. track descriptors: the run, its groups, their lanes and counters;
 //! 4. begins and ends of slices, instants, arrows as flow ids, values of counters.
 //!
-//! The begin of a signal starts a flow for each wait that it released, and the *end* of the wait
-//! terminates it: the wait began earlier than the signal. The flow of a command buffer goes through
-//! the begins of its call, its box and its slices. A slice runs from start to end; its queueing
-//! time is an annotation. Field numbers are those of the public schema, `protos/perfetto/trace/`.
+//! The flow of a release goes from the begin of the signal to the *end* of the wait, because the wait
+//! began earlier. The flow of a command buffer goes through the begins of its call, box and slices.
 
 mod order;
 mod wire;

@@ -1,7 +1,5 @@
-//! What must be true when a workload is over, and the numbers that show its point.
-//!
-//! This room owns the expected results as data. `toml_file` fills it; whoever runs the workload
-//! measures and compares. It does not measure.
+//! Expected results of a workload, and the metrics that it names. `toml_file` reads them; the runner
+//! measures and compares.
 
 use super::expression::{BufferRef, Expr, FenceRef, QueueRef};
 use super::ids::Span;

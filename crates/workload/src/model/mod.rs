@@ -162,7 +162,7 @@ pub struct Queue {
     pub node: u32,
     /// Its priority.
     pub priority: Priority,
-    /// A submission model of its own, for runs that are not asked for one.
+    /// A submission model of its own, for runs that request none.
     pub submission: Option<Submission>,
     /// Where it is declared.
     pub span: Span,
@@ -199,7 +199,7 @@ pub struct Thread {
 /// A display, and the buffers that a queue shows on it one after the other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Display {
-    /// Who presents: a kernel-mode queue.
+    /// The presenting queue, a kernel-mode queue.
     pub queue: QueueId,
     /// The first of its buffers, which follow each other, ...
     pub first: BufferId,
@@ -228,6 +228,6 @@ pub struct Frame {
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// Where it is asked for.
+    /// Where it is requested.
     pub span: Span,
 }

@@ -1,9 +1,7 @@
-//! Operations: what a thread does, and what a queue is told to do.
+//! Operations of threads, and the commands that they submit to queues.
 //!
-//! This room owns the operations of the intermediate form. A thread runs its operations one after
-//! the other; those that name a queue return at once, and the queue carries them out later, in the
-//! order of the calls. Every operation keeps its place in the file, so that a fault in the middle
-//! of a run can still say which line asked for it. It executes nothing.
+//! A thread runs its operations in order. Operations on a queue return at once; the queue executes
+//! them later in the order of the calls. Each operation keeps its place in the file for messages.
 
 use std::sync::Arc;
 
@@ -123,8 +121,8 @@ pub enum OpKind {
         /// What the thread did by itself since its last call, in nanoseconds.
         work_ns: u64,
     },
-    /// A recorded thread that looked again and again until all fences were there: in the recording
-    /// it went on sooner than anything that sleeps is woken. One that has to look for much longer
+    /// A recorded thread that polled until all fences had their values: in the recording it went on
+    /// sooner than a sleeping thread is woken. A thread that has to poll for much longer
     /// than it did sleeps after all.
     PollWait {
         /// All of them.
@@ -189,7 +187,7 @@ pub struct Command {
     pub span: Span,
 }
 
-/// What an engine can be told to do.
+/// A command for an engine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CommandKind {
     /// Copies bytes between buffers.

@@ -1,7 +1,5 @@
-//! The built-in programs that a dispatch or a draw can name, and what arguments they take.
-//!
-//! This room owns the table; checking of names and kinds happens against it, when a file is read.
-//! What the programs compute is the engines' business; what they must have computed is `expect`'s.
+//! The built-in programs that a dispatch or a draw can name, with their arguments. Readers check names
+//! and kinds against this table.
 
 use super::BufferRef;
 use crate::expression::Expr;

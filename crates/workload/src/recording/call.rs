@@ -1,9 +1,8 @@
 //! What a host call does to streams, by its name.
 //!
-//! This room owns the table of names. The same call exists under several: `cudaStreamWaitEvent`,
-//! `cuStreamWaitEvent`, `hipStreamWaitEvent`, with suffixes for versions and default streams. Names
-//! matter only for calls that wait or signal; whatever has GPU work of its own is a launch,
-//! whatever it is called.
+//! A call has several names: `cudaStreamWaitEvent`, `cuStreamWaitEvent`, `hipStreamWaitEvent`, with
+//! suffixes for versions and default streams. Names decide only for calls that wait or signal; a call
+//! with GPU work of its own is a launch.
 
 /// The part of a host call that concerns ordering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

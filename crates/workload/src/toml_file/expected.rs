@@ -1,8 +1,5 @@
-//! `[[expect]]`: what must be true at the end.
-//!
-//! This room owns the forms of an expectation in a file; exactly one of `fence`, `condition`,
-//! `buffer`, `check`, `picture` and `metric` says which it is. `mod` calls in; `expect` holds the
-//! result.
+//! `[[expect]]`: expected results. Exactly one of `fence`, `condition`, `buffer`, `check`, `picture` and
+//! `metric` names the form.
 
 use super::names::{Symbols, Variables};
 use super::objects::{SUBMISSIONS, values_f32};

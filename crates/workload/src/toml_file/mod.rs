@@ -1,20 +1,20 @@
-//! TOML workloads: text → [`Workload`], or a list of mistakes with their places.
+//! TOML workloads: text → [`Workload`], or a list of mistakes with their places. `SCHEMA.md` has the
+//! schema.
 //!
-//! The order that matters: parse the whole text (`toml` reports its own mistakes) → constants
-//! (`[let]`, in file order) → names of buffers, fences and queues (`objects`) → programs and
-//! threads (`program`) → expectations (`expected`) → what can be told before a run (`ahead`). Every
-//! step goes on after a mistake, so that one reading shows them all, and nothing is returned when
-//! there was one. The schema is documented in `SCHEMA.md`.
+//! 1. Parse the whole text.  2. Constants (`[let]`).  3. Names of buffers, fences and queues
+//! (`objects`).  4. Programs and threads (`program`).  5. Expectations (`expected`).  6. Checks before a
+//! run (`static_check`).
 //!
-//! `load` calls in. It runs nothing and reads no file.
+//! Each step goes on after a mistake, so that one reading shows them all. A file with a mistake yields no
+//! workload.
 
-mod ahead;
 mod expected;
 mod names;
 mod objects;
 mod operation;
 mod program;
 mod reader;
+mod static_check;
 
 use toml::de::DeTable;
 
@@ -83,7 +83,7 @@ fn read<'i>(reader: &Reader, table: &DeTable<'i>, file: &str) -> Option<Workload
     if workload.threads.is_empty() {
         reader.problem(0, "nothing to do: give a [[queue]] a program, or add a [[thread]]".into());
     }
-    let warnings: Vec<Problem> = ahead::look(&workload, reader);
+    let warnings: Vec<Problem> = static_check::check(&workload, reader);
     workload.warnings = warnings;
     Some(workload)
 }

@@ -1,9 +1,8 @@
-//! Names: constants, variables, and groups of buffers, queues and fences; and the expressions that
-//! use them.
+//! Names while a file is read: constants, variables, and groups of buffers, queues and fences; and the
+//! expressions that use them.
 //!
-//! This room owns what a name means while a file is read. The order that matters: a constant may
-//! use those above it; an object is known to every program, wherever it stands in the file; a
-//! loop's index is known inside the loop only. `objects`, `program` and `expected` call in.
+//! Scope: a constant may use those above it; an object is known to every program; the index of a loop is
+//! known inside the loop.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,8 +1,5 @@
-//! `[[buffer]]`, `[[fence]]`, `[[queue]]` and `[[frame]]`.
-//!
-//! This room owns the declarations of objects: their fields, their templates (`count`) and the
-//! first content of buffers. The order that matters: all names are entered into `Symbols` before
-//! any program is read. Programs of queues are left where they are, for `program`.
+//! `[[buffer]]`, `[[fence]]`, `[[queue]]` and `[[frame]]`: fields, templates (`count`), first contents.
+//! All names enter `Symbols` before any program is read.
 
 use super::names::{Groups, Symbols, Variables, is_object_name};
 use super::reader::{Section, float_of, suggest};

@@ -1,8 +1,6 @@
-//! Single operations: `{ copy = "a", to = "b" }`, `{ signal = "done", value = 1 }`, …
-//!
-//! This room owns the verbs and their fields, and the checking of a dispatch's arguments against
-//! the program's signature. An operation is a table with exactly one verb. `program` calls in for
-//! everything but loops and conditions.
+//! Single operations: `{ copy = "a", to = "b" }`, `{ signal = "done", value = 1 }`, … An operation is a
+//! table with exactly one verb. The arguments of a dispatch are checked against the program's
+//! signature.
 
 use std::sync::Arc;
 

@@ -1,8 +1,6 @@
-//! Programs: `program = [ … ]` of a `[[queue]]` and `[[thread]]`.
-//!
-//! This room owns threads, their variables and the bodies of loops and conditions; single
-//! operations are `operation`'s. A queue's program is a thread that feeds that queue; threads of
-//! one template share one body and differ in `index`. `mod` calls in.
+//! Programs: `program = [ … ]` of a `[[queue]]` and `[[thread]]`, with variables, loops and conditions. A
+//! queue's program is a thread that feeds that queue. Threads of one template share one body and differ
+//! in `index`.
 
 use std::sync::Arc;
 
@@ -15,7 +13,7 @@ use super::reader::{Section, Value};
 use crate::expression::{Constants, Expr, Slot};
 use crate::model::{Op, OpKind, QueueId, QueueRef, Thread};
 
-/// Most operations that a loop may be asked to repeat.
+/// Most iterations of a loop.
 const MOST_ITERATIONS: i128 = 10_000_000;
 /// How deep loops and conditions may be nested.
 const DEPTH_LIMIT: u32 = 16;

@@ -1,8 +1,5 @@
-//! Reading tables so that nothing is overlooked: every field is asked for by name, and what nobody
-//! asked for is a mistake with a suggestion.
-//!
-//! This room owns the list of mistakes and the turning of byte offsets into lines and columns. All
-//! rooms of `toml_file` call in. It knows nothing about workloads.
+//! Reading of tables: each field is read by name, and a field that is never read is a mistake with a
+//! suggestion. Keeps the list of mistakes, and turns byte offsets into lines and columns.
 
 use std::cell::RefCell;
 
@@ -11,6 +8,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::error::Problem;
 use crate::model::Span;
+use crate::suggestion::nearest_name;
 
 /// A value and its place.
 pub type Value<'i> = Spanned<DeValue<'i>>;
@@ -76,7 +74,7 @@ pub struct Section<'r, 'i> {
     pub at: usize,
     /// What it is, for messages: `[[queue]] 'copy'`.
     pub what: String,
-    asked: RefCell<Vec<&'static str>>,
+    known: RefCell<Vec<&'static str>>,
 }
 
 impl<'r, 'i> Section<'r, 'i> {
@@ -86,7 +84,7 @@ impl<'r, 'i> Section<'r, 'i> {
         at: usize,
         what: impl Into<String>,
     ) -> Self {
-        Self { reader, table, at, what: what.into(), asked: RefCell::default() }
+        Self { reader, table, at, what: what.into(), known: RefCell::default() }
     }
 
     /// Opens a value that must be a table.
@@ -141,9 +139,9 @@ impl<'r, 'i> Section<'r, 'i> {
 
     /// Declares that a field may be here.
     pub fn allow(&self, key: &'static str) {
-        let mut asked = self.asked.borrow_mut();
-        if !asked.contains(&key) {
-            asked.push(key);
+        let mut known = self.known.borrow_mut();
+        if !known.contains(&key) {
+            known.push(key);
         }
     }
 
@@ -224,12 +222,12 @@ impl<'r, 'i> Section<'r, 'i> {
         found
     }
 
-    /// Reports every field that nobody asked for.
+    /// Reports every field that was not read.
     pub fn finish(&self) {
-        let asked = self.asked.borrow();
+        let known = self.known.borrow();
         for (key, at, _) in self.entries() {
-            if !asked.contains(&key) {
-                let hint = suggest(key, asked.iter().copied());
+            if !known.contains(&key) {
+                let hint = suggest(key, known.iter().copied());
                 self.reader.problem(at, format!("unknown field '{key}' in {}{hint}", self.what));
             }
         }
@@ -249,22 +247,18 @@ pub fn float_of(value: &Value<'_>) -> Option<f32> {
 
 /// `; did you mean 'x'?`, or the list of what there is when nothing is near.
 pub fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let known: Vec<&str> = known.into_iter().collect();
-    let nearest = known.iter().map(|name| (strsim::osa_distance(wrong, name), *name)).min();
-    match nearest {
-        Some((off, name)) if off <= 1 + wrong.chars().count() / 4 => {
-            format!("; did you mean '{name}'?")
-        }
-        None => String::new(),
-        Some(_) => {
-            let mut shown: Vec<&str> = known;
-            shown.sort_unstable();
-            shown.dedup();
-            let more = if shown.len() > 12 { ", …" } else { "" };
-            shown.truncate(12);
-            format!("; there are: {}{more}", shown.join(", "))
-        }
+    let mut known: Vec<&str> = known.into_iter().collect();
+    if known.is_empty() {
+        return String::new();
     }
+    if let Some(name) = nearest_name(wrong, &known) {
+        return format!("; did you mean '{name}'?");
+    }
+    known.sort_unstable();
+    known.dedup();
+    let more = if known.len() > 12 { ", …" } else { "" };
+    known.truncate(12);
+    format!("; there are: {}{more}", known.join(", "))
 }
 
 #[cfg(test)]

@@ -376,7 +376,7 @@ fn a_wait_that_is_one_too_short_is_found_out() {
             machine.run(&mut Choices(seed));
             machine.check().is_err()
         };
-        assert!((1..2_000).any(torn), "{name}: nobody notices");
+        assert!((1..2_000).any(torn), "{name}: not detected");
     }
 }
 

@@ -1,10 +1,10 @@
 //! Measures links from one adapter to another: a chain over a fence that both have open, in which
 //! each adapter's queue waits for the value that the other one's signals. The kernel propagates
-//! each signal by its interrupts, or the GPUs tell each other.
+//! each signal by its interrupts, or the GPUs signal each other.
 //!
 //! The floor of the second form is the same chain between two engines of one adapter; the floor of
-//! the first is the second: what the way over the CPU costs. Nobody is bound to a processor, since
-//! there are more threads than two.
+//! the first is the second: what the way over the CPU costs. No thread is bound to a processor,
+//! because there are more threads than processors.
 
 use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread};
 use tidegate::d3d12::{
@@ -40,7 +40,7 @@ pub(super) fn same_adapter_link() -> std::result::Result<Samples, Trouble> {
 enum Form {
     /// Two adapters; the kernel propagates.
     ByCpu,
-    /// Two adapters; the GPUs tell each other.
+    /// Two adapters; the GPUs signal each other.
     GpuToGpu,
     /// One adapter with two service threads.
     SameAdapter,

@@ -4,6 +4,7 @@
 use crate::bench::measure::{
     CLIENT_CPU, Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, pin,
 };
+use crate::bench::sizes::VERDICT_VALUES;
 use tidegate::Platform;
 use tidegate::explorer::{Options, Prepared, Report, Scenario, StrategyKind, explore};
 
@@ -92,9 +93,6 @@ fn measure_schedules(name: &'static str, runs: u64) -> Result<Measured, Trouble>
         Ok(Measured { samples, cpu_ns, counts: Vec::new(), note: Some(note) })
     })
 }
-
-/// Values of each of the two fences of the protocol.
-pub(in crate::bench) const VERDICT_VALUES: u8 = 1;
 
 /// Row `litmus_verdict`.
 pub(super) fn litmus_verdict() -> Result<Measured, Trouble> {

@@ -2,7 +2,7 @@
 //! other one signals. The chain is queued whole before it starts; no interrupt, kernel call or
 //! system call may happen while it runs on one thread.
 
-use super::bed::{Bed, Shape};
+use super::setup::{Setup, Shape};
 use crate::bench::measure::{
     Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely,
 };
@@ -28,17 +28,17 @@ const CHAINS: u64 = 6;
 /// With two service threads both processors are theirs: the client sleeps until the chain's end,
 /// which is the one interrupt.
 fn measure(service_threads: usize) -> Result<Measured> {
-    let bed = Bed::new(Shape {
+    let setup = Setup::new(Shape {
         ring_slots: SLOTS,
         fence_logs: true,
         service_threads,
         ..Shape::default()
     })?;
-    let queues = [bed.queue(CommandListType::Compute)?, bed.queue(CommandListType::Copy)?];
+    let queues = [setup.queue(CommandListType::Compute)?, setup.queue(CommandListType::Copy)?];
     let (gate, mark, chain) = (
-        bed.device.create_fence("gate", 0)?,
-        bed.device.create_fence("mark", 0)?,
-        bed.device.create_fence("chain", 0)?,
+        setup.device.create_fence("gate", 0)?,
+        setup.device.create_fence("mark", 0)?,
+        setup.device.create_fence("chain", 0)?,
     );
     let mut samples = Samples::default();
     let (mut counts, mut cpu_ns): (Vec<Count>, f64) = (Vec::new(), 0.0);
@@ -54,18 +54,18 @@ fn measure(service_threads: usize) -> Result<Measured> {
         let last = &queues[((LINKS - 1) % 2) as usize];
         last.signal(&mark, 2 * gate_value)?;
         // From the opening, not from the first mark, which a client may see late.
-        let (cpu, start) = (CpuMeter::start(), bed.now_ns());
+        let (cpu, start) = (CpuMeter::start(), setup.now_ns());
         gate.signal(gate_value)?;
         if service_threads == 1 {
             spin_rarely(|| mark.completed_value() >= 2 * gate_value - 1);
         }
-        let before = bed.counted();
+        let before = setup.counted();
         match service_threads {
             1 => spin_rarely(|| mark.completed_value() >= 2 * gate_value),
             _ => mark.wait(2 * gate_value)?,
         }
-        let took = bed.now_ns() - start;
-        let happened = bed.counted().since(&before);
+        let took = setup.now_ns() - start;
+        let happened = setup.counted().since(&before);
         if number == 0 {
             continue;
         }

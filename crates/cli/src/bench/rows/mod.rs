@@ -1,21 +1,19 @@
-//! Owns the table of rows: what each measures, beside which floor, and what its goal is.
+//! The table of rows: measurement, floor and goal of each.
 //!
-//! Rooms: `submit` (doorbells and streams) · `signal` (signals that nobody waits for) · `wake` (a
-//! parked thread) · `link` (engine to engine) · `preemption` (a queue of higher priority) ·
-//! `cross_adapter` (adapter to adapter) · `release` (one of many waiters) · `explore` · `seam` ·
-//! `virtual_time` · `bed` (the machine under measurement). A row only measures; what is printed is
-//! the report's business.
+//! Rooms: `submit` (doorbells and streams) · `signal` (signals without a waiter) · `wake` (a parked
+//! thread) · `link` (engine to engine) · `preemption` · `cross_adapter` · `release` (one of many
+//! waiters) · `explore` · `seam` · `virtual_time` · `setup` (the machine under measurement).
 
-mod bed;
 mod cross_adapter;
-pub(super) mod explore;
+mod explore;
 mod link;
 mod preemption;
-pub(super) mod release;
+mod release;
 mod seam;
+mod setup;
 mod signal;
 mod submit;
-pub(super) mod virtual_time;
+mod virtual_time;
 mod wake;
 
 use super::floors;
@@ -70,7 +68,7 @@ const PREEMPTION: Goal = Goal::TimesFloorOr(4.0, 2_000.0);
 pub(super) const ROWS: &[Row] = &[
     Row {
         name: "doorbell_to_fence_seen",
-        about: "user-mode queue: one packet, doorbell, engine, the fence seen by a client that looks all the time",
+        about: "user-mode queue: one packet, doorbell, engine, the fence seen by a spinning client",
         unit: Unit::Time,
         floor: floor("doorbell_round_trip", floors::doorbell_round_trip),
         goal: Goal::TimesFloor(1.5),
@@ -86,7 +84,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         name: "signal_unwaited",
-        about: "an engine's signal packet for which nobody waits, fetch and decode included, no log",
+        about: "an engine's signal packet without a waiter, fetch and decode included, no log",
         unit: Unit::Time,
         floor: floor("unlogged_signal", floors::unlogged_signal),
         goal: Goal::TimesFloor(1.5),
@@ -126,7 +124,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         name: "cross_adapter_gpu_to_gpu",
-        about: "one wait and signal of a chain that alternates between two adapters whose GPUs tell each other",
+        about: "one wait and signal of a chain that alternates between two adapters whose GPUs signal each other",
         unit: Unit::Time,
         floor: floor("same_adapter_link", cross_adapter::same_adapter_link),
         goal: Goal::TimesFloor(1.5),

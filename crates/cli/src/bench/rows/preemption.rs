@@ -6,7 +6,7 @@
 //! packet queued. The high one rings at odd moments, and its packet is a signal, as in
 //! `doorbell_to_fence_seen`, which on an idle engine is the floor.
 
-use super::bed::{Bed, Shape};
+use super::setup::{Setup, Shape};
 use crate::bench::measure::{
     Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely,
 };
@@ -36,7 +36,7 @@ pub(super) fn packets_of_1_s() -> Result<Measured, Trouble> {
     on_own_thread(|| start_beside(1_000_000_000, 3_000).map_err(|e| e.to_string()))
 }
 
-/// The floor of all of these: nobody else wants the engine.
+/// The floor of all of these: an otherwise idle engine.
 pub(super) fn idle_doorbell_to_start() -> Result<Samples, Trouble> {
     on_own_thread(|| {
         let measured = Load::new().and_then(|load| load.starts(None, 3_000));
@@ -52,7 +52,7 @@ pub(super) fn loss() -> Result<Measured, Trouble> {
     })
 }
 
-/// Its floor: the same packets, and nobody preempts.
+/// Its floor: the same packets without preemption.
 pub(super) fn undisturbed() -> Result<Samples, Trouble> {
     on_own_thread(|| {
         let load = Load::new().map_err(|e| e.to_string())?;
@@ -85,7 +85,7 @@ const LOSS_EVERY_NS: u64 = 1_000_000;
 
 /// A machine with a low and a high queue on its compute engine.
 struct Load {
-    bed: Bed,
+    setup: Setup,
     low: Queue,
     high: Queue,
     done: Fence,
@@ -105,12 +105,12 @@ fn start_beside(packet_ns: u64, starts: u64) -> Found<Measured> {
 
 impl Load {
     fn new() -> Found<Load> {
-        let bed = Bed::new(Shape::default())?;
-        let low = bed.queue_of(CommandListType::Compute, Priority::Normal)?;
-        let high = bed.queue_of(CommandListType::Compute, Priority::High)?;
+        let setup = Setup::new(Shape::default())?;
+        let low = setup.queue_of(CommandListType::Compute, Priority::Normal)?;
+        let high = setup.queue_of(CommandListType::Compute, Priority::High)?;
         let bytes = GROUPS * GROUP_FLOATS * 4;
         let vector = |name: &str| {
-            bed.device.create_buffer(BufferDesc {
+            setup.device.create_buffer(BufferDesc {
                 name: name.to_owned(),
                 bytes,
                 heap: Heap::Default,
@@ -118,13 +118,13 @@ impl Load {
         };
         let vectors = [vector("x")?, vector("y")?];
         let (done, started) =
-            (bed.device.create_fence("done", 0)?, bed.device.create_fence("started", 0)?);
-        Ok(Load { bed, low, high, done, started, vectors })
+            (setup.device.create_fence("done", 0)?, setup.device.create_fence("started", 0)?);
+        Ok(Load { setup, low, high, done, started, vectors })
     }
 
     /// A list of so many groups.
     fn list(&self, groups: u64) -> Found<ClosedList> {
-        let mut list = self.bed.device.create_command_list(CommandListType::Compute);
+        let mut list = self.setup.device.create_command_list(CommandListType::Compute);
         let mut left = groups;
         while left > 0 {
             let now = left.min(GROUPS);
@@ -146,17 +146,17 @@ impl Load {
         let probe = self.list(GROUPS)?;
         let mut best_ns = u64::MAX;
         for round in 1..=4 {
-            let start = self.bed.now_ns();
+            let start = self.setup.now_ns();
             self.low.execute(&[&probe])?;
             self.low.signal(&self.done, round)?;
             spin_rarely(|| self.done.completed_value() >= round);
-            best_ns = best_ns.min(self.bed.now_ns() - start);
+            best_ns = best_ns.min(self.setup.now_ns() - start);
         }
         self.done.signal(0)?;
         self.list((packet_ns.saturating_mul(GROUPS) / best_ns.max(1)).max(1))
     }
 
-    /// From the ring of the high queue to its fence, seen by a client that looks all the time;
+    /// From the ring of the high queue to its fence, seen by a spinning client;
     /// `low` keeps the engine busy. Returns how many low packets ended as well.
     fn starts(&self, low: Option<&ClosedList>, starts: u64) -> Found<(Samples, u64)> {
         let mut samples = Samples::default();
@@ -167,19 +167,19 @@ impl Load {
             drawn ^= drawn << 17;
             // On an idle engine one start follows the other: that is the stricter floor.
             let pause_ns = if low.is_some() { PAUSE_NS + drawn % PAUSE_DRAWN_NS } else { 0 };
-            let until = self.bed.now_ns() + pause_ns;
-            while self.bed.now_ns() < until {
+            let until = self.setup.now_ns() + pause_ns;
+            while self.setup.now_ns() < until {
                 if let Some(list) = low {
                     self.keep_busy(list, &mut queued)?;
                 }
                 spin_loop();
             }
-            let begin = self.bed.now_ns();
+            let begin = self.setup.now_ns();
             self.high.signal(&self.started, start)?;
             while self.started.completed_value() < start {
                 spin_loop();
             }
-            let took = self.bed.now_ns() - begin;
+            let took = self.setup.now_ns() - begin;
             if start > WARM_UP {
                 samples.push(took as f64);
             }
@@ -226,19 +226,19 @@ impl Load {
     fn low_packets(&self, list: &ClosedList, preempted_every_ns: Option<u64>) -> Found<(u64, u64)> {
         self.done.signal(0)?;
         self.started.signal(0)?;
-        let (mut queued, mut preemptions, start) = (0, 0, self.bed.now_ns());
+        let (mut queued, mut preemptions, start) = (0, 0, self.setup.now_ns());
         let mut next = start + preempted_every_ns.unwrap_or(u64::MAX / 2);
         while self.done.completed_value() < LOSS_PACKETS {
             if queued < LOSS_PACKETS {
                 self.keep_busy(list, &mut queued)?;
             }
-            if self.bed.now_ns() >= next {
+            if self.setup.now_ns() >= next {
                 preemptions += 1;
                 self.high.signal(&self.started, preemptions)?;
                 next += preempted_every_ns.unwrap_or(0);
             }
             (0..20).for_each(|_| spin_loop());
         }
-        Ok((self.bed.now_ns() - start, preemptions))
+        Ok((self.setup.now_ns() - start, preemptions))
     }
 }

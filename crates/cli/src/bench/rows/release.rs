@@ -4,24 +4,15 @@
 //! The number of waiters stays the same: what a batch releases is added again behind it, outside of
 //! the measured time.
 
-use super::bed::{Bed, Shape};
+use super::setup::{Setup, Shape};
 use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread};
+use crate::bench::sizes::{BATCH, shuffled};
 use std::collections::VecDeque;
 use std::hint::spin_loop;
 use tidegate::d3d12::{CommandListType, Fence};
 use tidegate::platform::Event;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-
-/// Releases between two additions; half of the smallest herd.
-pub(in crate::bench) const BATCH: u64 = 5;
-
-/// A permutation of `0..count`, so that waiters come in another order than they leave.
-pub(in crate::bench) fn shuffled(n: u64, count: u64) -> u64 {
-    // Coprime to every count that is made of twos, threes and fives.
-    const STRIDE: u64 = 7_919;
-    n * STRIDE % count
-}
 
 /// Row `release_1_of_10`.
 pub(super) fn of_10() -> std::result::Result<Measured, Trouble> {
@@ -52,11 +43,11 @@ struct Herd {
 }
 
 impl Herd {
-    fn new(bed: &Bed, count: u64) -> Result<Herd> {
-        let fence = bed.device.create_fence("herd", 0)?;
+    fn new(setup: &Setup, count: u64) -> Result<Herd> {
+        let fence = setup.device.create_fence("herd", 0)?;
         let mut waiting: Vec<Option<Event>> = vec![None; count as usize];
         for n in 0..count {
-            let (at, event) = (shuffled(n, count), bed.device.create_event(true));
+            let (at, event) = (shuffled(n, count), setup.device.create_event(true));
             fence.set_event_on_completion(1 + at, &event)?;
             waiting[at as usize] = Some(event);
         }
@@ -72,8 +63,8 @@ impl Herd {
         Ok((event, self.first - 1))
     }
 
-    fn add(&mut self, bed: &Bed) -> Result<()> {
-        let event = bed.device.create_event(true);
+    fn add(&mut self, setup: &Setup) -> Result<()> {
+        let event = setup.device.create_event(true);
         self.fence.set_event_on_completion(self.first + self.waiting.len() as u64, &event)?;
         self.waiting.push_back(event);
         Ok(())
@@ -82,11 +73,11 @@ impl Herd {
 
 fn by_cpu(count: u64) -> Result<Measured> {
     const BATCHES: u64 = 2_000;
-    let bed = Bed::new(Shape::default())?;
-    let mut herd = Herd::new(&bed, count)?;
-    let (mut samples, cpu, before) = (Samples::default(), CpuMeter::start(), bed.counted());
+    let setup = Setup::new(Shape::default())?;
+    let mut herd = Herd::new(&setup, count)?;
+    let (mut samples, cpu, before) = (Samples::default(), CpuMeter::start(), setup.counted());
     for _ in 0..BATCHES {
-        let start = bed.now_ns();
+        let start = setup.now_ns();
         for _ in 0..BATCH {
             let (event, value) = herd.next()?;
             herd.fence.signal(value)?;
@@ -97,13 +88,13 @@ fn by_cpu(count: u64) -> Result<Measured> {
                 .into());
             }
         }
-        samples.push_batch(bed.now_ns() - start, BATCH);
+        samples.push_batch(setup.now_ns() - start, BATCH);
         for _ in 0..BATCH {
-            herd.add(&bed)?;
+            herd.add(&setup)?;
         }
     }
     let cpu_ns = cpu.per(BATCHES * BATCH);
-    let happened = bed.counted().since(&before);
+    let happened = setup.counted().since(&before);
     let counts = vec![
         Count::exactly("released", happened.events_set, BATCHES * BATCH),
         Count::exactly("interrupts", happened.interrupts, 0),
@@ -114,43 +105,29 @@ fn by_cpu(count: u64) -> Result<Measured> {
 fn by_interrupt(count: u64) -> Result<Measured> {
     const RELEASES: u64 = 5_000;
     const WARM_UP: u64 = 500;
-    let bed = Bed::new(Shape::default())?;
-    let queue = bed.queue(CommandListType::Compute)?;
-    let mut herd = Herd::new(&bed, count)?;
+    let setup = Setup::new(Shape::default())?;
+    let queue = setup.queue(CommandListType::Compute)?;
+    let mut herd = Herd::new(&setup, count)?;
     let mut samples = Samples::default();
-    let (cpu, before) = (CpuMeter::start(), bed.counted());
+    let (cpu, before) = (CpuMeter::start(), setup.counted());
     for number in 0..RELEASES + WARM_UP {
         let (event, value) = herd.next()?;
-        let start = bed.now_ns();
+        let start = setup.now_ns();
         queue.signal(&herd.fence, value)?;
         while !event.is_set() {
             spin_loop();
         }
-        let took = bed.now_ns() - start;
+        let took = setup.now_ns() - start;
         if number >= WARM_UP {
             samples.push(took as f64);
         }
-        herd.add(&bed)?;
+        herd.add(&setup)?;
     }
     let cpu_ns = cpu.per(RELEASES + WARM_UP);
-    let happened = bed.counted().since(&before);
+    let happened = setup.counted().since(&before);
     let counts = vec![
         Count::exactly("released", happened.events_set, RELEASES + WARM_UP),
         Count::of("interrupts", happened.interrupts),
     ];
     Ok(Measured { samples, cpu_ns, counts, note: None })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shuffled;
-
-    #[test]
-    fn every_waiter_comes_once() {
-        for count in [10, 100_000] {
-            let mut seen = vec![false; count as usize];
-            (0..count).for_each(|n| seen[shuffled(n, count) as usize] = true);
-            assert!(seen.iter().all(|s| *s), "{count}");
-        }
-    }
 }

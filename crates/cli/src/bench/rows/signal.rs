@@ -1,11 +1,11 @@
-//! Measures signals that nobody waits for: a ring is filled while its queue is held back by a wait,
+//! Measures signals without a waiter: a ring is filled while its queue is held back by a wait,
 //! then the engine runs through it. No interrupt, no kernel call and no system call may happen
 //! meanwhile; all three are counted.
 //!
 //! A signal packet costs fetch, decode and the signal step. A second pass over waits that are
 //! satisfied already shows what fetch and decode alone come to.
 
-use super::bed::{Bed, Happened, Shape};
+use super::setup::{Happened, Setup, Shape};
 use crate::bench::measure::{
     Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely,
 };
@@ -29,11 +29,11 @@ const OPERATIONS: u64 = 60_000;
 const BATCHES: u64 = 6;
 
 struct Rig {
-    bed: Bed,
+    setup: Setup,
     queue: Queue,
     /// Opens the queue for a batch.
     gate: Fence,
-    /// Signalled before a batch and behind it. A fence of its own, since looking at a value takes
+    /// Signalled before a batch and behind it. A fence of its own, since reading a value takes
     /// its line from the engine.
     mark: Fence,
     fence: Fence,
@@ -42,17 +42,17 @@ struct Rig {
 
 impl Rig {
     fn new(fence_logs: bool) -> Result<Rig> {
-        let bed = Bed::new(Shape { ring_slots: SLOTS, fence_logs, ..Shape::default() })?;
-        let queue = bed.queue(CommandListType::Compute)?;
-        let gate = bed.device.create_fence("gate", 0)?;
-        // Other fences between them keep the values that are looked at off the lines of the one
+        let setup = Setup::new(Shape { ring_slots: SLOTS, fence_logs, ..Shape::default() })?;
+        let queue = setup.queue(CommandListType::Compute)?;
+        let gate = setup.device.create_fence("gate", 0)?;
+        // Other fences between them keep the values that are read off the lines of the one
         // that is measured.
-        let mark = bed.device.create_fence("mark", 0)?;
+        let mark = setup.device.create_fence("mark", 0)?;
         let _apart: Vec<Fence> = (0..16)
-            .map(|n| bed.device.create_fence(&format!("apart {n}"), 0))
+            .map(|n| setup.device.create_fence(&format!("apart {n}"), 0))
             .collect::<std::result::Result<_, _>>()?;
-        let fence = bed.device.create_fence("unwaited", 0)?;
-        Ok(Rig { bed, queue, gate, mark, fence, batch: 0 })
+        let fence = setup.device.create_fence("unwaited", 0)?;
+        Ok(Rig { setup, queue, gate, mark, fence, batch: 0 })
     }
 
     /// Fills the ring by `queue_one`, opens the gate, and times the engine until the second mark;
@@ -61,7 +61,7 @@ impl Rig {
         &mut self,
         queue_one: impl Fn(&Queue, &Fence, u64) -> tidegate::d3d12::Result<()>,
     ) -> Result<(u64, Happened)> {
-        let Rig { bed, queue, gate, mark, fence, batch } = self;
+        let Rig { setup, queue, gate, mark, fence, batch } = self;
         *batch += 1;
         queue.wait(gate, *batch)?;
         queue.signal(mark, 2 * *batch - 1)?;
@@ -71,13 +71,13 @@ impl Rig {
         queue.signal(mark, 2 * *batch)?;
         // From the opening, not from the first mark: a client that is kept from its processor sees
         // that late, and then would time only the rest.
-        let start = bed.now_ns();
+        let start = setup.now_ns();
         gate.signal(*batch)?;
         spin_rarely(|| mark.completed_value() >= 2 * *batch - 1);
-        let before = bed.counted();
+        let before = setup.counted();
         spin_rarely(|| mark.completed_value() >= 2 * *batch);
-        let took = bed.now_ns() - start;
-        Ok((took, bed.counted().since(&before)))
+        let took = setup.now_ns() - start;
+        Ok((took, setup.counted().since(&before)))
     }
 }
 

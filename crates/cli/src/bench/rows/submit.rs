@@ -5,7 +5,7 @@
 //! barrier and comparison as the progress fence of a command buffer, and a value that the client
 //! can look at.
 
-use super::bed::{Bed, Shape};
+use super::setup::{Setup, Shape};
 use crate::bench::measure::{
     Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely,
 };
@@ -21,27 +21,27 @@ const DOORBELLS: u64 = 30_000;
 const WARM_UP: u64 = 2_000;
 
 fn measure_doorbell() -> Result<Measured, Box<dyn std::error::Error>> {
-    let bed = Bed::new(Shape::default())?;
-    let queue = bed.queue(CommandListType::Compute)?;
-    let fence = bed.device.create_fence("seen", 0)?;
+    let setup = Setup::new(Shape::default())?;
+    let queue = setup.queue(CommandListType::Compute)?;
+    let fence = setup.device.create_fence("seen", 0)?;
     let mut samples = Samples::default();
-    let (mut cpu, mut before) = (CpuMeter::start(), bed.counted());
+    let (mut cpu, mut before) = (CpuMeter::start(), setup.counted());
     for value in 1..=DOORBELLS {
         if value == WARM_UP + 1 {
-            (cpu, before) = (CpuMeter::start(), bed.counted());
+            (cpu, before) = (CpuMeter::start(), setup.counted());
         }
-        let start = bed.now_ns();
+        let start = setup.now_ns();
         queue.signal(&fence, value)?;
         while fence.completed_value() < value {
             spin_loop();
         }
-        let took = bed.now_ns() - start;
+        let took = setup.now_ns() - start;
         if value > WARM_UP {
             samples.push(took as f64);
         }
     }
     let cpu_ns = cpu.per(DOORBELLS - WARM_UP);
-    let happened = bed.counted().since(&before);
+    let happened = setup.counted().since(&before);
     let counts = vec![
         Count::exactly("interrupts", happened.interrupts, 0),
         Count::exactly("kernel calls", happened.kernel_calls, 0),
@@ -61,31 +61,31 @@ const STREAM: u64 = 60_000;
 const BATCHES: u64 = 6;
 
 fn measure_stream() -> Result<Measured, Box<dyn std::error::Error>> {
-    let bed = Bed::new(Shape { ring_slots: STREAM_SLOTS, ..Shape::default() })?;
-    let queue = bed.queue(CommandListType::Compute)?;
-    let list = bed.empty_list(CommandListType::Compute)?;
-    let fence = bed.device.create_fence("end of a batch", 0)?;
+    let setup = Setup::new(Shape { ring_slots: STREAM_SLOTS, ..Shape::default() })?;
+    let queue = setup.queue(CommandListType::Compute)?;
+    let list = setup.empty_list(CommandListType::Compute)?;
+    let fence = setup.device.create_fence("end of a batch", 0)?;
     let mut samples = Samples::default();
     let mut submit_ns = 0;
-    let (mut cpu, mut before) = (CpuMeter::start(), bed.counted());
+    let (mut cpu, mut before) = (CpuMeter::start(), setup.counted());
     for batch in 0..=BATCHES {
         if batch == 1 {
-            (cpu, before) = (CpuMeter::start(), bed.counted());
+            (cpu, before) = (CpuMeter::start(), setup.counted());
         }
-        let start = bed.now_ns();
+        let start = setup.now_ns();
         for _ in 0..STREAM {
             queue.execute(&[&list])?;
         }
-        let submitted = bed.now_ns();
+        let submitted = setup.now_ns();
         queue.signal(&fence, batch + 1)?;
         spin_rarely(|| fence.completed_value() > batch);
         if batch > 0 {
-            samples.push_batch(bed.now_ns() - start, STREAM);
+            samples.push_batch(setup.now_ns() - start, STREAM);
             submit_ns += submitted - start;
         }
     }
     let cpu_ns = cpu.per(STREAM * BATCHES);
-    let happened = bed.counted().since(&before);
+    let happened = setup.counted().since(&before);
     let counts = vec![
         Count::exactly("interrupts", happened.interrupts, 0),
         Count::exactly("kernel calls", happened.kernel_calls, 0),

@@ -2,12 +2,11 @@
 //! be, each with a user-mode queue and a thread that submits timed work, signals, and waits.
 
 use crate::bench::measure::{CLIENT_CPU, Count, CpuMeter, Measured, Trouble, on_own_thread, pin};
+use crate::bench::sizes::NODES;
 use tidegate::d3d12::{CommandListType, Device, DeviceOptions, QueueDesc};
 use tidegate::runner::cost::CostModel;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
-/// Engines, and with them pending timers.
-pub(in crate::bench) const NODES: u32 = 48;
 const ROUNDS: u64 = 150;
 /// Work takes from here on, more for each queue, so that no two end at once.
 const WORK_NS: u64 = 10_000;

@@ -5,9 +5,9 @@
 //! time stands. The engine is busy for the time that the thread needs to park, and does not sleep
 //! itself meanwhile.
 
-use super::bed::{Bed, Shape};
-use crate::bench::floors::ASLEEP_NS;
+use super::setup::{Setup, Shape};
 use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread};
+use crate::bench::sizes::ASLEEP_NS;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use tidegate::d3d12::{CommandListType, Fence, Queue};
@@ -21,17 +21,17 @@ pub(super) fn parked_thread() -> Result<Measured, Trouble> {
 const WAKES: u64 = 400;
 
 fn measure() -> Result<Measured, Box<dyn std::error::Error>> {
-    let bed = Bed::new(Shape { tracing: true, ..Shape::default() })?;
-    let lane = bed.platform.lane(LaneKind::CpuThread, "bench", "client");
-    let queue = bed.queue(CommandListType::Compute)?;
-    let fence = bed.device.with_lane(lane).create_fence("awaited", 0)?;
-    let mut work = bed.device.create_command_list(CommandListType::Compute);
+    let setup = Setup::new(Shape { tracing: true, ..Shape::default() })?;
+    let lane = setup.platform.lane(LaneKind::CpuThread, "bench", "client");
+    let queue = setup.queue(CommandListType::Compute)?;
+    let fence = setup.device.with_lane(lane).create_fence("awaited", 0)?;
+    let mut work = setup.device.create_command_list(CommandListType::Compute);
     work.timed(ASLEEP_NS)?;
     let work = work.close()?;
-    let (before, cpu) = (bed.counted(), CpuMeter::start());
+    let (before, cpu) = (setup.counted(), CpuMeter::start());
     let ended: Arc<OnceLock<Result<(), Trouble>>> = Arc::default();
     let (filled, waited) = (Arc::clone(&ended), fence.clone());
-    let report = bed.machine.run(move || {
+    let report = setup.machine.run(move || {
         let wakes = |queue: &Queue, fence: &Fence| -> tidegate::d3d12::Result<()> {
             for value in 1..=WAKES {
                 queue.execute(&[&work])?;
@@ -40,17 +40,17 @@ fn measure() -> Result<Measured, Box<dyn std::error::Error>> {
             }
             Ok(())
         };
-        // The cell was made above, and nobody else fills it.
+        // The cell was created above; only this closure fills it.
         let _ = filled.set(wakes(&queue, &waited).map_err(|e| e.to_string()));
     });
-    let (cpu_ns, happened) = (cpu.per(WAKES), bed.counted().since(&before));
+    let (cpu_ns, happened) = (cpu.per(WAKES), setup.counted().since(&before));
     if let Some(Err(trouble)) = ended.get() {
         return Err(trouble.clone().into());
     }
     if !report.completed() {
         return Err(format!("the client did not come to its end: {:?}", report.panics).into());
     }
-    let trace = bed.platform.take_trace("wake of a parked thread");
+    let trace = setup.platform.take_trace("wake of a parked thread");
     let samples = wakes_of(&trace);
     let counts = vec![
         Count::of("wakes", WAKES),

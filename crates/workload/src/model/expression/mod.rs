@@ -1,14 +1,11 @@
 //! Whole-number expressions: `i - length`, `(frame - 1) % slots`, `max(1, completed(compute))`, `i
 //! > length`.
 //!
-//! This room owns the grammar (`parser`) and the evaluation. The order that matters: a text is
-//! parsed once, when the file is read, and every name in it is resolved then; at run time only
-//! slots and ids are left. Numbers are 128 bits wide inside, so that every `u64` fence value can be
-//! written and `i - length` may pass below zero on its way; what reaches a fence, an offset or a
-//! length must fit its type and is an error otherwise, never a wrap.
-//!
-//! `toml_file` parses; whoever runs a workload evaluates. It does not know what a name means: that
-//! is asked of the caller.
+//! - A text is parsed once, when the file is read. Names are resolved then ([`Names`]); at run time
+//!   only slots and ids are left.
+//! - Numbers have 128 bits, so every `u64` fence value can be written and `i - length` may be below
+//!   zero. A result that does not fit its use is an error, never a wrap.
+//! - Entry points: [`parse`] for readers, [`Expr::evaluate`] for the runner.
 
 mod parser;
 
@@ -142,7 +139,7 @@ impl Expr {
             Self::Binary(operator, sides) => {
                 let left = sides.0.evaluate(scope)?;
                 match operator {
-                    // The right side is not looked at when the left one decides: `i > 0 && 10 / i >
+                    // The right side is not evaluated when the left one decides: `i > 0 && 10 / i >
                     // 2`.
                     Operator::And if left == 0 => Ok(0),
                     Operator::Or if left != 0 => Ok(1),

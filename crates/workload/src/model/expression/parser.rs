@@ -1,24 +1,24 @@
 //! Text → [`Expr`], one character of look-ahead, with the place of the first mistake.
 //!
-//! This room owns the grammar. What a name means is asked of the caller ([`Names`]), so that the
-//! same grammar serves constants, programs and expectations. It evaluates nothing.
+//! The caller resolves names ([`Names`]), so that one grammar serves constants, programs and
+//! expectations.
 
 use super::{Expr, FenceRef, Operator};
 
 /// How deep parentheses and calls may be nested.
 const DEPTH_LIMIT: u32 = 64;
 
-/// What the parser asks the caller about names.
+/// Resolves names for the parser.
 pub trait Names {
     /// What a plain name stands for: a constant or a variable.
     ///
     /// # Errors
-    /// A sentence for the person who wrote it.
+    /// A sentence for the author of the file.
     fn value(&self, name: &str) -> Result<Expr, String>;
     /// The fence (or group of fences) of that name; `index` is the expression in its brackets.
     ///
     /// # Errors
-    /// A sentence for the person who wrote it.
+    /// A sentence for the author of the file.
     fn fence(&self, name: &str, index: Option<Expr>) -> Result<FenceRef, String>;
 }
 

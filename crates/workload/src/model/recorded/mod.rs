@@ -1,7 +1,5 @@
-//! What a trace says about work that is replayed.
-//!
-//! This room owns the recorded times that a replay is compared with. `recording` fills it; the
-//! report reads it. It changes nothing in how the work is run.
+//! Recorded times of the work that is replayed, for comparison with the replay; and the counts of the
+//! import ([`ImportReport`]). `recording` fills them.
 
 mod damage;
 mod report;
@@ -43,7 +41,7 @@ pub struct RecordedItem {
     pub start_ns: u64,
     /// Recorded end.
     pub end_ns: u64,
-    /// What it was waiting for last, as far as the trace tells.
+    /// What it was waiting for last, as far as the trace shows.
     pub ready: Ready,
     /// How long after that it started.
     pub gap_ns: u64,

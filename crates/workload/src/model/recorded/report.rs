@@ -1,7 +1,4 @@
-//! What an import found, paired, and could not pair.
-//!
-//! This room owns the counts and their wording. The other files of this room fill them; reports and
-//! tables read them.
+//! Counts of an import: events found, paired and unpaired, with their wording.
 
 use serde::Serialize;
 
@@ -33,7 +30,7 @@ pub struct ImportReport {
     pub host_threads: u64,
     /// Streams with work.
     pub streams: u64,
-    /// Streams that are only waited for or told to wait.
+    /// Streams with waits but without work.
     pub streams_without_work: u64,
     /// Kernels.
     pub kernels: u64,

@@ -1,4 +1,4 @@
-//! Owns the machine under measurement: built anew for each measurement, its service threads on one
+//! The machine under measurement: built anew for each measurement, its service threads on one
 //! processor, the client on the other.
 
 use crate::bench::measure::{CLIENT_CPU, Count, SERVICE_CPU, Trouble, pin};
@@ -11,13 +11,13 @@ use tidegate::softgpu::Stats;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
 /// A machine on the host with a device.
-pub(super) struct Bed {
+pub(super) struct Setup {
     pub(super) platform: Platform,
     pub(super) machine: Machine,
     pub(super) device: Device,
 }
 
-/// What a bed is to be.
+/// Parameters of a setup.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) ring_slots: u64,
@@ -53,10 +53,10 @@ pub(super) struct Happened {
     pub(super) events_set: u64,
 }
 
-impl Bed {
+impl Setup {
     /// A machine whose services are bound to their processor when there is one of them, and the
     /// calling thread to the client's.
-    pub(super) fn new(shape: Shape) -> Result<Bed, Trouble> {
+    pub(super) fn new(shape: Shape) -> Result<Setup, Trouble> {
         let alone = shape.service_threads == 1;
         if alone {
             // Threads start where the thread that makes them is bound.
@@ -82,7 +82,7 @@ impl Bed {
         if alone {
             pin(CLIENT_CPU)?;
         }
-        Ok(Bed { platform, machine, device })
+        Ok(Setup { platform, machine, device })
     }
 
     /// A user-mode queue.

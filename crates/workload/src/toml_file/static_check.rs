@@ -1,9 +1,8 @@
-//! What can be told about a workload before it runs.
+//! Checks of a whole workload before it runs.
 //!
-//! This room owns the checks that need the whole workload: commands that an engine cannot carry out
-//! are mistakes; a copy or fill that will leave its buffer is a warning, because the GPU's page
-//! tables are what stops it in a run and a workload may be written to show just that. Only what is
-//! the same in every run is judged. `mod` calls in.
+//! A command that its engine cannot execute is a mistake. A copy or fill that will leave its buffer
+//! is a warning: the GPU's page tables stop it, and a workload may exist to show that. Only what is
+//! the same in every run is checked.
 
 use super::reader::Reader;
 use crate::error::Problem;
@@ -12,24 +11,24 @@ use crate::model::{
     BufferRef, Command, CommandKind, Engine, Op, OpKind, Program, QueueRef, Span, Workload,
 };
 
-/// Looks at every operation; mistakes go to the reader, warnings are returned.
-pub fn look(workload: &Workload, reader: &Reader<'_>) -> Vec<Problem> {
-    let mut looking = Looking { workload, reader, warnings: Vec::new() };
+/// Checks every operation. Mistakes go to the reader, warnings are returned.
+pub fn check(workload: &Workload, reader: &Reader<'_>) -> Vec<Problem> {
+    let mut check = StaticCheck { workload, reader, warnings: Vec::new() };
     for thread in &workload.threads {
-        looking.body(&thread.body);
+        check.body(&thread.body);
     }
-    looking.warnings.sort();
-    looking.warnings.dedup();
-    looking.warnings
+    check.warnings.sort();
+    check.warnings.dedup();
+    check.warnings
 }
 
-struct Looking<'a, 'r> {
+struct StaticCheck<'a, 'r> {
     workload: &'a Workload,
     reader: &'a Reader<'r>,
     warnings: Vec<Problem>,
 }
 
-impl Looking<'_, '_> {
+impl StaticCheck<'_, '_> {
     fn body(&mut self, body: &[Op]) {
         for op in body {
             match &op.kind {

@@ -1,9 +1,8 @@
-//! What a hang that was put in holds up, out of what the run handed to its queues: what the
-//! submission would have signalled, and who waits for that. The kernel cannot know it of a
-//! user-mode queue, whose waits and signals stand in rings.
+//! What an injected hang holds back: the signals behind the hanging submission, and their waiters.
 //!
-//! Values are compared as if they only rose: a fence that is rewound on purpose may be named once
-//! too often.
+//! The source is what the run handed to its queues, because the kernel does not see the waits and
+//! signals in the ring of a user-mode queue. Values are compared as if they only rose, so a fence
+//! that is rewound on purpose may be named once too often.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +16,7 @@ use tidegate_workload::model::{FenceId, QueueId, Workload};
 const NAMED: usize = 8;
 
 /// What one submission holds up.
-pub(crate) struct HeldUp {
+pub(crate) struct HeldBack {
     /// What its first command is called.
     pub(crate) label: Option<String>,
     pub(crate) signals: Vec<FenceAt>,
@@ -30,7 +29,7 @@ pub(crate) fn by(
     logs: &[QueueLog],
     threads: &[StuckThread],
     (queue, number): (QueueId, u64),
-) -> HeldUp {
+) -> HeldBack {
     let log = &logs[queue.0 as usize];
     let submits = |entry: &Entry| matches!(entry, Entry::Submit { number: n, .. } if *n == number);
     let at = log.entries.iter().position(submits).unwrap_or(log.entries.len());
@@ -38,8 +37,7 @@ pub(crate) fn by(
         Entry::Signal { fence, value, .. } => Some((*fence, *value)),
         _ => None,
     };
-    // What was signalled before by anybody else is not known; what this queue signalled is the
-    // better part of it.
+    // Earlier signals of other queues are not known; those of this queue are most of them.
     let mut reached: BTreeMap<FenceId, u64> = BTreeMap::new();
     for (fence, value) in log.entries.iter().take(at).filter_map(signal) {
         let known = reached.entry(fence).or_default();
@@ -93,5 +91,5 @@ pub(crate) fn by(
         }
         _ => None,
     };
-    HeldUp { label, signals: behind.iter().take(NAMED).map(name).collect(), held_back }
+    HeldBack { label, signals: behind.iter().take(NAMED).map(name).collect(), held_back }
 }
