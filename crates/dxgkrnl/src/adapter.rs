@@ -16,7 +16,7 @@ use crate::doorbell::Doorbell;
 use crate::driver::declaration::Declaration;
 use crate::driver::entry::{self, OpenGroups};
 use crate::driver::feature::Features;
-use crate::driver::{BugCheckPort, DriverPort, PortParts};
+use crate::driver::{DriverPort, FailurePort, PortParts};
 use crate::error::StartError;
 use crate::fence::log::LogReader;
 use crate::fence::{Fences, HardwareWaits, RelayPort};
@@ -26,11 +26,11 @@ use crate::lock_order::LOCK_ORDER;
 use crate::memory::{EngineWork, FencesInPages, Memory};
 use crate::object::Objects;
 use crate::object::idle_contexts::IdleContexts;
-use crate::power::{Power, WakeDevice};
+use crate::power::{Power, ProgressWatch, WakeDevice};
 use crate::process::Process;
-use crate::recovery::Recovery;
-use crate::scheduling::{Scheduling, SchedulingPort};
-use crate::supervisor;
+use crate::recovery::{Recovery, TimeoutWatch};
+use crate::scheduling::{SchedulerWatch, Scheduling, SchedulingPort};
+use crate::supervisor::{self, Watches};
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use tidegate_ddi::{Driver, OsHandle, Passive, StartInfo, Status};
@@ -124,11 +124,11 @@ impl Adapter {
             port,
         });
         adapter.attach_ports();
+        supervisor::start(&adapter.port, adapter.watches());
         // 6. It may interrupt.
         callbacks.attach(&adapter);
         let worker = interrupt::connect(&adapter);
         *adapter.interrupt_worker.lock() = worker;
-        supervisor::start(&adapter);
         if adapter.native_fence_caps.map_to_gpu_system_process {
             let space = adapter.memory.system_space();
             space.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
@@ -148,10 +148,20 @@ impl Adapter {
         self.sched.set_port(Arc::downgrade(self) as Weak<dyn SchedulingPort>);
         self.memory.attach(Arc::downgrade(self) as Weak<dyn EngineWork>);
         self.memory.attach_fences(Arc::downgrade(&self.fences) as Weak<dyn FencesInPages>);
-        self.port.set_bug_check_port(Arc::downgrade(self) as Weak<dyn BugCheckPort>);
+        self.port.set_failure_port(Arc::downgrade(self) as Weak<dyn FailurePort>);
         let relay_port = Arc::downgrade(self) as Weak<dyn RelayPort>;
         let hardware_waits = Arc::downgrade(&self.objects) as Weak<dyn HardwareWaits>;
         self.fences.attach(relay_port, hardware_waits);
+    }
+
+    fn watches(self: &Arc<Adapter>) -> Watches {
+        let adapter = Arc::downgrade(self);
+        let (scheduler, timeouts) =
+            (SchedulerWatch(Arc::downgrade(&self.sched)), TimeoutWatch(adapter.clone()));
+        Watches {
+            strict: vec![Arc::new(scheduler), Arc::new(timeouts)],
+            background: vec![Arc::new(ProgressWatch(adapter))],
+        }
     }
 
     /// A process opens the adapter.
@@ -199,15 +209,5 @@ impl Deref for Adapter {
 
     fn deref(&self) -> &DriverPort {
         &self.port
-    }
-}
-
-impl BugCheckPort for Adapter {
-    fn lose_devices(self: Arc<Self>) {
-        self.lose_all_devices();
-    }
-
-    fn lose_devices_later(&self) {
-        interrupt::report_stop(self);
     }
 }

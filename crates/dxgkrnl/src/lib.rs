@@ -25,10 +25,10 @@ mod driver;
 pub mod error;
 mod fence;
 mod interrupt;
+mod interrupt_port;
 mod lock_order;
 mod memory;
 mod object;
-mod page_fault;
 mod paging_work;
 mod power;
 mod recovery;
@@ -38,7 +38,7 @@ mod scheduling;
 mod scheduling_port;
 mod stats;
 mod supervisor;
-mod suspend;
+mod suspension;
 mod timer;
 
 // For the time being: rooms that name these modules by their former places.
@@ -62,5 +62,5 @@ pub use recovery::{
     TimeoutCause, WorkAtReset,
 };
 pub use stats::{Census, FenceRewind, KernelStats, LostSignal};
-pub use suspend::Suspended;
+pub use suspension::Suspended;
 pub use tidegate_vidsch::FenceOperations;

@@ -91,6 +91,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "value of a 32-bit fence",
     "victimised doorbells",
     "waiters of a fence",
+    "work items",
 ];
 
 #[cfg(test)]

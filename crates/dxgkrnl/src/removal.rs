@@ -11,7 +11,7 @@
 use crate::adapter::Adapter;
 use crate::error::BugCheck;
 use crate::fence::instance;
-use crate::suspend;
+use crate::recovery::device_loss;
 use std::sync::Arc;
 use tidegate_calls::DeviceState;
 use tidegate_ddi::Passive;
@@ -29,6 +29,7 @@ impl Adapter {
     // monster: the list of a removal.
     #[doc(alias = "IRP_MN_SURPRISE_REMOVAL")]
     pub fn remove(self: &Arc<Adapter>) {
+        let level = &Passive::enter();
         let _one_at_a_time = self.removing.lock_device();
         if self.is_stopped() {
             return;
@@ -47,9 +48,11 @@ impl Adapter {
             //    given up, fences read their maximum. That releases the waiters, here and on other
             //    adapters.
             // spec: PRE-093
-            self.lose_all_processes_devices(&DeviceState::Removed);
+            for device in self.devices_of_processes() {
+                device_loss::lose_device(self, level, &device, DeviceState::Removed);
+            }
             // No answer of the hardware is waited for.
-            suspend::acknowledge_all(self, |_| true);
+            self.complete_suspensions(|_| true);
             self.sched.end_kernel_packets();
             self.sched.end_all_packets();
             // 4. For each process and each of its queues: doorbell and queue are destroyed, and
@@ -71,7 +74,7 @@ impl Adapter {
         // 8. DxgkDdiStopDevice, alone in the driver, on a device that has power.
         let _awake = self.awake();
         let stopped = self.threads.exclusive(self.config.tdr.ddi_delay_ns, || {
-            self.driver_as_it_is().stop_device(&Passive::enter());
+            self.driver_as_it_is().stop_device(level);
             // spec: PRE-094
             self.note_stopped();
         });

@@ -64,6 +64,6 @@ impl SchedulingPort for Adapter {
     }
 
     fn heed_packets(&self, engine: EngineId) {
-        interrupt::heed(self, engine);
+        interrupt::count_again(self, engine);
     }
 }

@@ -1,51 +1,33 @@
-//! The kernel's timer: one agent that runs a watch when its deadline has come. A watch is a policy
-//! that names its next deadline, and the protocol that acts on it.
+//! The agent of the timer: runs a watch when its deadline has come, and work items at once.
 //!
-//! Invariants: no timer is due on an adapter that stopped. A deadline that is due a second time,
-//! after a check that changed nothing, is a bug check.
+//! Invariants: no watch runs on an adapter that stopped. A deadline that is due a second time, after
+//! a run that changed nothing, is a bug check.
 //!
-//! Order: a caller that changes a policy, under the policy's lock, arms afterwards. The agent 1.
-//! publishes that it has no deadline;
-//! 2. reads the deadline of every watch, under their locks; 3. publishes the earliest and sleeps
-//!    until then. A deadline armed in between was either read in step 2, or its caller reads the
-//!    word of step 1 and wakes the agent. A deadline is not taken back: the agent wakes, finds
-//!    nothing due, and sleeps again.
+//! Order: a caller that changes a policy, under the policy's lock, arms afterwards. The agent
+//! 1. publishes that it has no deadline; 2. reads the deadline of every watch, under their locks;
+//! 3. publishes the earliest and sleeps until then. A deadline armed in between was either read in
+//! step 2, or its caller reads the word of step 1 and wakes the agent.
 //!
-//! Entry points: `Timer::arm`; [`WATCHES`]. Explored adapters run without the agent by
-//! default.
+//! Entry point: [`start`], with the watches of the adapter.
 
-use crate::adapter::Adapter;
+use crate::driver::DriverPort;
 use crate::error::BugCheck;
-use crate::{power, recovery};
+use crate::timer::Watch;
 use std::sync::{Arc, Weak};
+use tidegate_ddi::Passive;
 use tidegate_platform::{Agent, CpuTime, Turn};
 
-/// A policy with deadlines.
-pub(crate) struct Watch {
-    /// What its timer is for.
-    pub(crate) name: &'static str,
-    /// The next deadline; `None` while there is nothing to wait for. A time that has passed is due.
-    pub(crate) next: fn(&Adapter) -> Option<CpuTime>,
-    /// Acts on what is due. Returns whether anything changed: the deadline that was due must be
-    /// gone then.
-    pub(crate) look: fn(&Arc<Adapter>) -> bool,
+/// The watches of an adapter.
+pub(crate) struct Watches {
+    pub(crate) strict: Vec<Arc<dyn Watch>>,
+    /// Watches that help no other agent on when they run: they keep no machine going in which no
+    /// other agent can run.
+    pub(crate) background: Vec<Arc<dyn Watch>>,
 }
 
-/// All watches of an adapter, but for those at leisure.
-const WATCHES: [Watch; 2] = [PACKETS, recovery::WATCH];
-/// The scheduler's deadlines.
-const PACKETS: Watch = Watch {
-    name: "packets",
-    next: |adapter| adapter.sched.next_deadline(),
-    look: |adapter| adapter.sched.run_deadlines(),
-};
-/// Watches that help nobody on when they look: they keep no machine going in which nobody else
-/// moves.
-const AT_LEISURE: [Watch; 1] = [power::WATCH];
-
-/// Finds a deadline that will never pass. One check that changes nothing is legal: another agent
-/// may have served the policy between the deadline and the check. A second one at the same deadline
-/// is not: the first check left the policy as it was, so the timer would be due for ever.
+/// Finds a deadline that will never pass. One run that changes nothing is legal: another agent may
+/// have served the policy between the deadline and the run. A second one at the same deadline is
+/// not: the first run left the policy as it was, so the timer would be due for ever.
 #[derive(Default)]
 struct Repeats {
     idle: Option<(&'static str, CpuTime)>,
@@ -62,32 +44,38 @@ impl Repeats {
     }
 }
 
-struct SupervisorAgent {
-    adapter: Weak<Adapter>,
+struct TimerAgent {
+    port: Weak<DriverPort>,
+    watches: Arc<Watches>,
     repeats: Repeats,
 }
 
-impl Agent for SupervisorAgent {
+impl Agent for TimerAgent {
     fn turn(&mut self) -> Turn {
-        let Some(adapter) = self.adapter.upgrade() else { return Turn::Park };
-        if adapter.check().is_err() {
+        let Some(port) = self.port.upgrade() else { return Turn::Park };
+        let level = &Passive::enter();
+        if let Some(item) = port.timer.take_work() {
+            item(level);
+            return Turn::Again;
+        }
+        if !port.timer.is_on() || port.check().is_err() {
             return Turn::Park;
         }
         // 1.
-        adapter.timer.sleep_until(u64::MAX);
+        port.timer.sleep_until(u64::MAX);
         // 2.
-        let (strict, leisurely) = (earliest(&WATCHES, &adapter), earliest(&AT_LEISURE, &adapter));
+        let Watches { strict, background } = &*self.watches;
+        let (strict, background) = (earliest(strict), earliest(background));
         let Some((deadline, watch)) =
-            strict.into_iter().chain(leisurely).min_by_key(|(deadline, _)| *deadline)
+            strict.into_iter().chain(background).min_by_key(|(deadline, _)| *deadline)
         else {
             return Turn::Park;
         };
-        if deadline <= adapter.platform.now() {
-            let changed = (watch.look)(&adapter);
-            if self.repeats.is_stuck(watch.name, deadline, changed) {
-                let (watch, deadline_ns) = (watch.name, deadline.0);
-                adapter.bug_check(BugCheck::TimerStuck { watch, deadline_ns });
-                return Turn::Park;
+        if deadline <= port.platform.now() {
+            let changed = watch.run(level);
+            if self.repeats.is_stuck(watch.name(), deadline, changed) {
+                let (watch, deadline_ns) = (watch.name(), deadline.0);
+                port.bug_check(BugCheck::TimerStuck { watch, deadline_ns });
             }
             return Turn::Again;
         }
@@ -95,7 +83,7 @@ impl Agent for SupervisorAgent {
         // 3.
         match strict {
             Some((until, _)) => {
-                adapter.timer.sleep_until(until.0);
+                port.timer.sleep_until(until.0);
                 Turn::Until(deadline)
             }
             None => Turn::AtLeisure(deadline),
@@ -103,21 +91,21 @@ impl Agent for SupervisorAgent {
     }
 }
 
-/// The first of the deadlines of `watches`, and the watch that looks then.
-fn earliest<'a>(watches: &'a [Watch], adapter: &Adapter) -> Option<(CpuTime, &'a Watch)> {
-    let deadlines = watches.iter().filter_map(|watch| Some(((watch.next)(adapter)?, watch)));
+/// The first of the deadlines of `watches`, and its watch.
+fn earliest(watches: &[Arc<dyn Watch>]) -> Option<(CpuTime, &dyn Watch)> {
+    let deadlines = watches.iter().filter_map(|watch| Some((watch.next_deadline()?, &**watch)));
     deadlines.min_by_key(|(deadline, _)| *deadline)
 }
 
-/// Starts the agent of an adapter that has one.
-pub(crate) fn start(adapter: &Arc<Adapter>) {
-    if !adapter.timer.is_on() {
-        return;
-    }
-    let agent = SupervisorAgent { adapter: Arc::downgrade(adapter), repeats: Repeats::default() };
-    let agent: Box<dyn Agent> = Box::new(agent);
-    let wake = adapter.timer.wake_word();
-    adapter.timer.keep(adapter.platform.spawn_service("supervisor", wake, vec![agent]));
+/// Gives the timer its agent, which starts at once where deadlines are kept.
+pub(crate) fn start(port: &Arc<DriverPort>, watches: Watches) {
+    let (weak, watches) = (Arc::downgrade(port), Arc::new(watches));
+    let (platform, wake) = (port.platform.clone(), port.timer.wake_word());
+    port.timer.attach(Box::new(move || {
+        let (port, watches) = (weak.clone(), watches.clone());
+        let agent = TimerAgent { port, watches, repeats: Repeats::default() };
+        platform.spawn_service("supervisor", wake.clone(), vec![Box::new(agent)])
+    }));
 }
 
 #[cfg(test)]
@@ -126,7 +114,7 @@ mod tests {
 
     // spec: PRE-090
     #[test]
-    fn a_deadline_that_is_due_again_after_a_look_that_changed_nothing_is_stuck() {
+    fn a_deadline_that_is_due_again_after_a_run_that_changed_nothing_is_stuck() {
         let mut repeats = Repeats::default();
         assert!(
             (0..9).all(|at| !repeats.is_stuck("a", CpuTime(at), false)),
@@ -134,7 +122,7 @@ mod tests {
         );
         assert!(
             (0..9).all(|_| !repeats.is_stuck("b", CpuTime(0), true)),
-            "each look changed something"
+            "each run changed something"
         );
         assert!(!repeats.is_stuck("b", CpuTime(0), false));
         assert!(!repeats.is_stuck("a", CpuTime(0), false), "another watch");

@@ -179,6 +179,16 @@ impl World {
         self.platform.sleep_until(self.platform.now().after(ns));
     }
 
+    /// Lets the agents of the machine work for `ns` of modelled time, for a test that is no
+    /// application: what a DPC leaves to the timer's agent is done afterwards.
+    pub fn let_agents_work(&self, ns: u64) {
+        let platform = self.platform.clone();
+        let report = self.machine.run(move || {
+            platform.sleep_until(platform.now().after(ns));
+        });
+        assert!(report.completed(), "{report:?}");
+    }
+
     /// Runs `main` as the application to its end. Asserts that no agent panicked or stayed blocked,
     /// and that no contract was broken.
     pub fn run(self, main: impl FnOnce(&World) + Send + 'static) -> Arc<World> {

@@ -224,6 +224,28 @@ impl<F: Clone> FlipQueue<F> {
         !std::mem::replace(&mut self.running, true)
     }
 
+    /// Whether the next step turns an interrupt or the screen on or off, which needs an agent that
+    /// may block. Releases the right if so.
+    pub fn needs_blocking_step(&mut self, refresh: u64) -> bool {
+        let flips = self.issued.is_none() && self.is_due(refresh) && !self.visible;
+        let needs = self.leaving.is_some() || self.wants_vsync() != self.vsync || flips;
+        self.running &= !needs;
+        needs
+    }
+
+    fn wants_vsync(&self) -> bool {
+        self.watched || self.issued.is_some() || !self.ready.is_empty()
+    }
+
+    /// Whether the first ready flip can be issued. A flip that is issued in this refresh is latched
+    /// by the next one at the earliest.
+    fn is_due(&self, refresh: u64) -> bool {
+        let due = |interval: u32| {
+            self.shown_from.map_or(0, |from| from.saturating_add(u64::from(interval)))
+        };
+        self.ready.front().is_some_and(|(_, interval)| refresh.saturating_add(1) >= due(*interval))
+    }
+
     /// Returns the next step in refresh `refresh`. Each step is carried out before the next call.
     /// `None` releases the right.
     pub fn next_step(
@@ -241,19 +263,13 @@ impl<F: Clone> FlipQueue<F> {
             self.visible = false;
             return Some(FlipStep::Dark(leaving));
         }
-        let wanted = self.watched || self.issued.is_some() || !self.ready.is_empty();
+        let wanted = self.wants_vsync();
         // Enabled before a flip is issued, so that its vertical sync interrupts.
         if wanted != self.vsync {
             self.vsync = wanted;
             return Some(FlipStep::Vsync(wanted));
         }
-        if self.issued.is_some() {
-            return None;
-        }
-        let (_, interval) = self.ready.front()?;
-        let due = self.shown_from.map_or(0, |from| from.saturating_add(u64::from(*interval)));
-        // A flip that is issued in this refresh is latched by the next one at the earliest.
-        if refresh.saturating_add(1) < due {
+        if self.issued.is_some() || !self.is_due(refresh) {
             return None;
         }
         let (flip, _) = self.ready.pop_front()?;
@@ -338,6 +354,24 @@ mod tests {
         assert!(present(&mut f, (50, 0)).is_empty(), "a flip with an interval is shown");
         assert_eq!(latch(&mut f, 20, 4), Some((20, Some(10), 4)));
         assert_eq!((steps(&mut f, 4), steps(&mut f, 5).len()), (vec![], 1));
+    }
+
+    #[test]
+    fn the_screen_and_the_interrupt_are_turned_on_and_off_by_an_agent_that_may_block() {
+        let mut f = FlipQueue::new();
+        present(&mut f, (10, 1));
+        assert!(f.begin_run() && f.needs_blocking_step(0), "the interrupt is off");
+        assert_eq!(steps(&mut f, 0).len(), 2, "the right was given back");
+        latch(&mut f, 10, 1);
+        present(&mut f, (20, 1));
+        assert!(f.begin_run() && !f.needs_blocking_step(1));
+        assert_eq!(
+            f.next_step(1, |flip| flip.0),
+            Some(FlipStep::Flip { flip: (20, 1), first: false })
+        );
+        assert_eq!(f.next_step(1, |flip| flip.0), None);
+        f.leave(A);
+        assert!(f.begin_run() && f.needs_blocking_step(1), "the screen goes dark");
     }
 
     // spec: PRE-082

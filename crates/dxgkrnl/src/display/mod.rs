@@ -242,7 +242,7 @@ fn rendered(queued: &QueuedFlip) {
         gone
     };
     drop(gone);
-    run(adapter, display);
+    run(adapter, display, None);
 }
 
 /// DXGK_INTERRUPT_CRTC_VSYNC: a vertical sync has latched the surface at `address`.
@@ -275,7 +275,7 @@ pub(crate) fn vsync(adapter: &Arc<Adapter>, target: u32, address: PhysicalAddres
         }
     }
     waiters.iter().for_each(|event| event.set(Step::ThreadWake));
-    run(adapter, display);
+    run(adapter, display, None);
 }
 
 impl Display {
@@ -321,7 +321,7 @@ pub(crate) fn wait_for_vertical_blank(adapter: &Arc<Adapter>) -> Result<(), Stat
     }
     // A removal releases the waiters that were there when it began.
     adapter.check()?;
-    run(adapter, display);
+    run(adapter, display, Some(&Passive::enter()));
     match event.wait_for(None, "a vertical sync") {
         WaitEnd::Stopped => Err(Status::CANCELLED),
         _ => adapter.check(),
@@ -329,29 +329,30 @@ pub(crate) fn wait_for_vertical_blank(adapter: &Arc<Adapter>) -> Result<(), Stat
 }
 
 /// A device is lost: what it has queued is not shown, and its last picture stays.
-pub(crate) fn lost(adapter: &Arc<Adapter>, device: OsHandle) {
-    take_back(adapter, |flips| flips.lose(device));
+pub(crate) fn lost(adapter: &Arc<Adapter>, level: &Passive, device: OsHandle) {
+    take_back(adapter, level, |flips| flips.lose(device));
 }
 
 /// A device ends: the screen goes dark if it shows its pictures.
-pub(crate) fn leave(adapter: &Arc<Adapter>, device: OsHandle) {
-    take_back(adapter, |flips| flips.leave(device));
+pub(crate) fn leave(adapter: &Arc<Adapter>, level: &Passive, device: OsHandle) {
+    take_back(adapter, level, |flips| flips.leave(device));
 }
 
 /// The adapter was reset: its screen was turned off before, and what stood in its memory is lost.
 /// The picture of a device that goes on is shown again; that of another is not there any more.
-pub(crate) fn after_reset(adapter: &Arc<Adapter>) {
+pub(crate) fn after_reset(adapter: &Arc<Adapter>, level: &Passive) {
     let Some(display) = &adapter.display else { return };
     let owner = display.state.lock().flips.owner();
     let device = owner.and_then(|owner| adapter.objects.devices.lock().get(owner));
     match device {
-        Some(device) if device.check().is_err() => leave(adapter, device.os_handle),
+        Some(device) if device.check().is_err() => leave(adapter, level, device.os_handle),
         _ => adapter.screen_on(),
     }
 }
 
 fn take_back(
     adapter: &Arc<Adapter>,
+    level: &Passive,
     what: impl FnOnce(&mut FlipQueue<Arc<Flip>>) -> Vec<Arc<Flip>>,
 ) {
     let Some(display) = &adapter.display else { return };
@@ -362,11 +363,12 @@ fn take_back(
         gone
     };
     drop(gone);
-    run(adapter, display);
+    run(adapter, display, Some(level));
 }
 
-/// Carries out steps until there are none.
-fn run(adapter: &Arc<Adapter>, display: &Display) {
+/// Carries out steps until there are none, unless another agent does. Without a level that may
+/// block, a work item takes over at the first step that needs one.
+fn run(adapter: &Arc<Adapter>, display: &Display, level: Option<&Passive>) {
     if !display.state.lock().flips.begin_run() {
         return;
     }
@@ -374,43 +376,61 @@ fn run(adapter: &Arc<Adapter>, display: &Display) {
         let step = {
             let mut state = display.state.lock();
             let refresh = display.refresh_at(&state, adapter.platform.now()).max(state.refresh);
+            if level.is_none() && state.flips.needs_blocking_step(refresh) {
+                break;
+            }
             state.flips.next_step(refresh, |flip| flip.address())
         };
-        let Some(step) = step else { return };
-        let (ddi, done) = match step {
-            FlipStep::Vsync(on) => ("DxgkDdiControlInterrupt", control_vsync(adapter, on)),
-            FlipStep::Flip { flip, first } => {
-                ("DxgkDdiSetVidPnSourceAddress", flip_to(adapter, &flip, first))
-            }
-            FlipStep::Dark(leaving) => {
-                let done = set_visible(adapter, false);
-                drop(leaving);
-                ("DxgkDdiSetVidPnSourceVisibility", done)
-            }
+        let (ddi, done) = match (step, level) {
+            (Some(step), Some(level)) => carry_out(adapter, level, step),
+            (Some(FlipStep::Flip { flip, .. }), None) => show(adapter, &flip),
+            (Some(_), None) | (None, _) => return,
         };
         if let Err(status) = done {
             adapter.bug_check(BugCheck::DdiFailed { ddi, status });
         }
     }
+    let (port, adapter) = (adapter.port.clone(), adapter.clone());
+    port.timer.queue_work(Box::new(move |level| {
+        if let Some(display) = &adapter.display {
+            run(&adapter, display, Some(level));
+        }
+    }));
 }
 
-fn control_vsync(adapter: &Adapter, on: bool) -> Result<(), Status> {
-    adapter.driver().control_interrupt(&Passive::enter(), InterruptType::CrtcVsync, on)
-}
+/// What a DDI call of a step returned.
+type Done = (&'static str, Result<(), Status>);
 
-fn set_visible(adapter: &Adapter, visible: bool) -> Result<(), Status> {
-    adapter.driver().set_vid_pn_source_visibility(&Passive::enter(), VID_PN_SOURCE, visible)
-}
-
-/// The surface comes first, so that a dark screen shows nothing else.
-fn flip_to(adapter: &Adapter, flip: &Flip, first: bool) -> Result<(), Status> {
-    if first {
-        set_visible(adapter, true)?;
+fn carry_out(adapter: &Adapter, level: &Passive, step: FlipStep<Arc<Flip>>) -> Done {
+    let driver = || adapter.driver();
+    match step {
+        FlipStep::Vsync(on) => (
+            "DxgkDdiControlInterrupt",
+            driver().control_interrupt(level, InterruptType::CrtcVsync, on),
+        ),
+        FlipStep::Flip { flip, first } => match first.then(|| set_visible(adapter, level, true)) {
+            Some((ddi, Err(status))) => (ddi, Err(status)),
+            _ => show(adapter, &flip),
+        },
+        FlipStep::Dark(leaving) => {
+            let done = set_visible(adapter, level, false);
+            drop(leaving);
+            done
+        }
     }
-    // Before the interrupt lock: whoever gives a device its power must be able to interrupt.
+}
+
+fn set_visible(adapter: &Adapter, level: &Passive, visible: bool) -> Done {
+    let done = adapter.driver().set_vid_pn_source_visibility(level, VID_PN_SOURCE, visible);
+    ("DxgkDdiSetVidPnSourceVisibility", done)
+}
+
+fn show(adapter: &Adapter, flip: &Flip) -> Done {
+    // Before the interrupt lock: an agent that gives a device its power must be able to interrupt.
     let _awake = adapter.awake();
     let held = adapter.interrupt_lock.lock_device();
-    adapter.driver().set_vid_pn_source_address(&Dirql::enter(&held), address_of(flip))
+    let done = adapter.driver().set_vid_pn_source_address(&Dirql::enter(&held), address_of(flip));
+    ("DxgkDdiSetVidPnSourceAddress", done)
 }
 
 fn address_of(flip: &Flip) -> SetVidPnSourceAddress {

@@ -4,7 +4,7 @@
 //! (`entry`), on a device that has power, and never into a driver that has stopped (`removed`).
 //!
 //! Entry points: [`DriverPort::driver`], [`DriverPort::bug_check`], [`DriverPort::check`]. What the
-//! layers above must do for it are the ports [`DevicePower`] and [`BugCheckPort`].
+//! layers above must do for it are the ports [`DevicePower`] and [`FailurePort`].
 
 pub(crate) mod declaration;
 pub(crate) mod entry;
@@ -16,4 +16,4 @@ mod thread_gate;
 
 pub use fault::{DdiCall, DriverFault, OutstandingWork};
 pub use port::DriverPort;
-pub(crate) use port::{Awake, BugCheckPort, DevicePower, PortParts};
+pub(crate) use port::{Awake, DevicePower, FailurePort, PortParts};

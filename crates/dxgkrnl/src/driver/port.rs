@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::Status;
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::{
-    AdapterCaps, Driver, EngineId, FeatureId, FeatureState, NativeFenceCaps, OsHandle,
+    AdapterCaps, Driver, EngineId, FeatureId, FeatureState, NativeFenceCaps, OsHandle, Passive,
     UserModeSubmissionCaps,
 };
 use tidegate_platform::current;
@@ -30,17 +30,44 @@ pub(crate) trait DevicePower: Send + Sync {
     /// Power until the guard is dropped; wakes a device in D3 as a whole.
     fn awake(&self) -> Awake<'_>;
 
+    /// The same, with the contexts suspended until [`Awake::resume`] if this woke the device.
+    fn awake_but_suspended(&self) -> Awake<'_>;
+
     /// A guard that was counted is dropped.
     fn release(&self);
+
+    /// Gives an engine its power, and keeps it until [`DevicePower::release_engine`]. Returns
+    /// `false` where engines always have power.
+    fn use_engine(&self, port: &DriverPort, engine: u32) -> bool;
+
+    /// One user of an engine less.
+    fn release_engine(&self, engine: u32);
+
+    /// A doorbell of the engine was connected.
+    fn doorbell_connected(&self, port: &DriverPort, engine: u32);
 }
 
-/// What happens on an adapter whose driver has broken the contract.
-pub(crate) trait BugCheckPort: Send + Sync {
-    /// Puts every device into error.
+/// The engine has power as long as this lives.
+pub(crate) struct EngineInUse<'a> {
+    counted: Option<(&'a dyn DevicePower, u32)>,
+}
+
+impl Drop for EngineInUse<'_> {
+    fn drop(&mut self) {
+        if let Some((power, engine)) = self.counted {
+            power.release_engine(engine);
+        }
+    }
+}
+
+/// What happens on an adapter whose driver has broken the contract, or whose GPU hangs.
+pub(crate) trait FailurePort: Send + Sync {
+    /// Puts every device into error. Any level; the caller holds no lock.
     fn lose_devices(self: Arc<Self>);
 
-    /// The same from the deferred routine: the caller holds locks.
-    fn lose_devices_later(&self);
+    /// The driver did not take a hardware context off the run list in time: its engine is
+    /// recovered. Returns whether the context's device still works.
+    fn context_not_suspended(self: Arc<Self>, level: &Passive, context: OsHandle) -> bool;
 }
 
 /// The device has power as long as this lives.
@@ -136,7 +163,7 @@ pub struct DriverPort {
     /// Counts the threads that are inside the driver.
     pub(crate) threads: ThreadGate,
     power: Arc<dyn DevicePower>,
-    bug_check_port: OnceLock<Weak<dyn BugCheckPort>>,
+    failure_port: OnceLock<Weak<dyn FailurePort>>,
     pub(crate) timer: Timer,
     pub(crate) stats: Stats,
     /// The timeline's lane of suspensions and power states, once there was one.
@@ -167,7 +194,7 @@ impl DriverPort {
             system_memory: parts.system_memory,
             interrupt_lock: platform.mutex("interrupt lock", ()),
             threads: ThreadGate::new(&platform, counts_threads),
-            bug_check_port: OnceLock::new(),
+            failure_port: OnceLock::new(),
             timer: Timer::new(&platform, config.supervised),
             stats: Stats::new(&platform),
             power_lane: OnceLock::new(),
@@ -185,9 +212,16 @@ impl DriverPort {
         })
     }
 
-    /// Names what loses the devices of an adapter whose driver has broken the contract. Once.
-    pub(crate) fn set_bug_check_port(&self, port: Weak<dyn BugCheckPort>) {
-        let _first = self.bug_check_port.set(port);
+    /// Names what loses devices and recovers engines. Once.
+    pub(crate) fn set_failure_port(&self, port: Weak<dyn FailurePort>) {
+        let _first = self.failure_port.set(port);
+    }
+
+    /// The engine of a context that was not suspended in time is recovered. Returns whether the
+    /// context's device still works.
+    pub(crate) fn context_not_suspended(&self, level: &Passive, context: OsHandle) -> bool {
+        let port = self.failure_port.get().and_then(Weak::upgrade);
+        port.is_some_and(|port| port.context_not_suspended(level, context))
     }
 
     /// What was negotiated about a feature.
@@ -247,6 +281,25 @@ impl DriverPort {
     /// Power for the device until the guard is dropped. Wakes a device in D3.
     pub(crate) fn awake(&self) -> Awake<'_> {
         self.power.awake()
+    }
+
+    /// The same with the contexts suspended still, if this woke the device.
+    pub(crate) fn awake_but_suspended(&self) -> Awake<'_> {
+        self.power.awake_but_suspended()
+    }
+
+    /// Power for the engine until the guard is dropped.
+    pub(crate) fn engine_in_use(&self, engine: EngineId) -> EngineInUse<'_> {
+        let number = self.caps.engine_number(engine);
+        let counted = number.filter(|number| self.power.use_engine(self, *number));
+        EngineInUse { counted: counted.map(|number| (&*self.power, number)) }
+    }
+
+    /// A doorbell of the engine was connected: its progress is watched from now on.
+    pub(crate) fn watch_progress(&self, engine: EngineId) {
+        if let Some(number) = self.caps.engine_number(engine) {
+            self.power.doorbell_connected(self, number);
+        }
     }
 
     /// Whether the driver has stopped.
@@ -317,19 +370,19 @@ impl DriverPort {
     // spec: PRE-054
     pub(crate) fn bug_check(&self, bug: BugCheck) {
         if self.keep_bug_check(bug)
-            && let Some(port) = self.bug_check_port.get().and_then(Weak::upgrade)
+            && let Some(port) = self.failure_port.get().and_then(Weak::upgrade)
         {
             port.lose_devices();
         }
     }
 
-    /// The same for a caller that holds locks: the contract counts as broken at once, and the
-    /// deferred routine loses the devices.
+    /// The same for a caller that holds locks: the contract counts as broken at once, and a work
+    /// item loses the devices.
     pub(crate) fn stop_later(&self, bug: BugCheck) {
         if self.keep_bug_check(bug)
-            && let Some(port) = self.bug_check_port.get().and_then(Weak::upgrade)
+            && let Some(port) = self.failure_port.get().and_then(Weak::upgrade)
         {
-            port.lose_devices_later();
+            self.timer.queue_work(Box::new(move |_| port.lose_devices()));
         }
     }
 

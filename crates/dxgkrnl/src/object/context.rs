@@ -4,7 +4,7 @@ use crate::device::Device;
 use crate::fence::Fence;
 use crate::scheduling::hw_priority::{HwPriority, PriorityRequest};
 use crate::scheduling::{PacketContext, QueuedPart};
-use crate::suspend::Suspension;
+use crate::suspension::{Suspendable, Suspension};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use tidegate_calls::{Priority, Status};
@@ -79,7 +79,7 @@ impl Context {
             hardware_scheduled: desc.hardware_scheduled,
             tag: desc.tag,
             handle_closed: OnceLock::new(),
-            suspension: Suspension::new(&adapter.platform),
+            suspension: Suspension::new(&adapter.port, os_handle, driver),
             parts: adapter.platform.mutex("parts of a context", BTreeMap::new()),
             priority: HwPriority::new(&adapter.platform),
         });
@@ -186,6 +186,12 @@ fn engine_of(desc: &ContextDesc) -> Result<EngineId, Status> {
             Ok(EngineId { node_ordinal, engine_ordinal: one.trailing_zeros() })
         }
         _ => Err(Status::INVALID_PARAMETER),
+    }
+}
+
+impl Suspendable for Context {
+    fn suspension(&self) -> &Suspension {
+        &self.suspension
     }
 }
 

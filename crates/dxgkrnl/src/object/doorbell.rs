@@ -212,12 +212,13 @@ impl Doorbell {
             },
             private_data: std::mem::take(private_data),
         };
-        let driver = adapter.driver().create_doorbell(&Passive::enter(), &mut args)?;
+        let level = &Passive::enter();
+        let driver = adapter.driver().create_doorbell(level, &mut args)?;
         // The caller's buffer keeps its length.
         // spec: UMS-172
         *private_data = args.private_data;
         private_data.resize(private_bytes, 0);
-        all.iter().for_each(|old| old.supersede());
+        all.iter().for_each(|old| old.supersede(level));
         let cells = adapter.platform.page(2);
         let (status, queued) = (
             cells.word(0).named("the doorbell's status"),
@@ -297,7 +298,7 @@ impl Doorbell {
         // Device and engine get power, and evicted rings come back, before the driver connects.
         // Suspended contexts are resumed after that, before the status is written.
         // spec: UMS-061
-        let waking = adapter.power.awake_but_suspended();
+        let waking = adapter.awake_but_suspended();
         let _engine = adapter.engine_in_use(self.queue.engine());
         // 2. The driver finds hardware. It may victimise another doorbell by the callback.
         let flags = match self.secondary {
@@ -395,9 +396,9 @@ impl Doorbell {
     }
 
     /// Disconnects it.
-    pub(crate) fn disconnect(&self, reason: DisconnectReason) {
+    pub(crate) fn disconnect(&self, level: &Passive, reason: DisconnectReason) {
         // 1, 2.
-        let was_connected = self.take_hardware(reason);
+        let was_connected = self.take_hardware(level, reason);
         // 3. The backstop.
         if was_connected && reason == DisconnectReason::Retry {
             self.notify_pending_work();
@@ -406,17 +407,17 @@ impl Doorbell {
 
     /// Disconnects it for good, for a process that closes normally. Work that was announced before
     /// reaches the driver, also when its ring was lost: no thread is left to repeat it.
-    pub(crate) fn close(&self) {
-        self.take_hardware(DisconnectReason::Abort);
+    pub(crate) fn close(&self, level: &Passive) {
+        self.take_hardware(level, DisconnectReason::Abort);
         // Pending work keeps the engine's power from then on.
         let _engine = self.adapter.engine_in_use(self.queue.engine());
         self.notify_pending_work();
     }
 
     /// Returns whether it was connected.
-    fn take_hardware(&self, reason: DisconnectReason) -> bool {
+    fn take_hardware(&self, level: &Passive, reason: DisconnectReason) -> bool {
         let transition = self.adapter.objects.transition.lock_device();
-        let was_connected = self.disconnect_in_transition(reason);
+        let was_connected = self.disconnect_in_transition(level, reason);
         let victimised = std::mem::take(&mut *self.adapter.objects.victimised.lock());
         drop(transition);
         notify_victimised(victimised);
@@ -425,19 +426,19 @@ impl Doorbell {
 
     /// Ends the doorbell that a resize replaces. The driver is called even if it was not connected,
     /// to release the ring.
-    fn supersede(&self) {
-        if !self.disconnect_in_transition(DisconnectReason::Abort) {
-            self.adapter.driver().disconnect_doorbell(&Passive::enter(), self.driver);
+    fn supersede(&self, level: &Passive) {
+        if !self.disconnect_in_transition(level, DisconnectReason::Abort) {
+            self.adapter.driver().disconnect_doorbell(level, self.driver);
         }
     }
 
     /// Returns whether it was connected.
-    fn disconnect_in_transition(&self, reason: DisconnectReason) -> bool {
+    fn disconnect_in_transition(&self, level: &Passive, reason: DisconnectReason) -> bool {
         // 1. Status first.
         let was_connected = self.announce_disconnect(reason);
         // 2. The hardware, which reads the page a last time.
         if was_connected {
-            self.adapter.driver().disconnect_doorbell(&Passive::enter(), self.driver);
+            self.adapter.driver().disconnect_doorbell(level, self.driver);
         }
         // 3. The mapping: a later ring lands on the dummy page, and its process reads
         //    DISCONNECTED.

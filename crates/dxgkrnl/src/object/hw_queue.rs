@@ -11,7 +11,6 @@ use crate::memory::Affinity;
 use crate::object::FenceObject;
 use crate::registry::Registry;
 use crate::scheduling::{KernelModeQueue, fence_signal};
-use crate::suspend;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{NativeFenceType, Priority, SignalFlags, Status, SyncObjectFlags};
@@ -321,7 +320,7 @@ impl HwQueue {
             let (number, at) = (Some(submitted), CpuTime(submitted_ns));
             calls.push(DdiCall { entry: "DxgkDdiSubmitCommandToHwQueue", number, at });
         }
-        calls.extend(suspend::last_call(&self.context));
+        calls.extend(self.context.suspension.last_call());
         calls.sort_by_key(|call| call.at);
         calls
     }

@@ -13,16 +13,17 @@
 use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::device::Device;
+use crate::display;
 use crate::fence::{EventSet, Fence, FenceTarget, Instance, WaitOwner, Waiter, instance, monitor};
 use crate::hwqueue::HwQueue;
 use crate::object::FenceObject;
 use crate::process::{Object, Process};
 use crate::stats::Count;
-use crate::{display, suspend};
+use crate::suspension::{self, Suspendable};
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, Handle};
-use tidegate_ddi::OsHandle;
 use tidegate_ddi::doorbell::DisconnectReason;
+use tidegate_ddi::{OsHandle, Passive};
 use tidegate_platform::{CpuTime, Event, Step, WaitEnd};
 
 /// How an end treats work that the GPU has.
@@ -69,6 +70,7 @@ impl Process {
     /// ends once; a second call returns at once.
     // monster: the published list of a normal termination.
     pub fn close(&self) {
+        let level = &Passive::enter();
         let Some(start_ns) = self.leave_kernel(DeviceState::ProcessEnded) else { return };
         let adapter = &self.adapter;
         let deadline = adapter.platform.now().after(adapter.config.tdr.delay_ns);
@@ -77,7 +79,7 @@ impl Process {
         //    a queue may wait for work behind a lost ring of another queue.
         // spec: UMS-087
         for queue in &of_process.queues {
-            adapter.objects.doorbells_of_queue(queue.os_handle).iter().for_each(|d| d.close());
+            adapter.objects.doorbells_of_queue(queue.os_handle).iter().for_each(|d| d.close(level));
         }
         // 2. Progress reaches the value queued last. Rings and everything else stay in place.
         // spec: UMS-088
@@ -126,6 +128,7 @@ impl Process {
 
     // monster: the published list of an abnormal termination.
     fn terminate_now(&self, of_process: ProcessObjects, gpu_work: GpuWork, start_ns: u64) {
+        let level = &Passive::enter();
         let adapter = &self.adapter;
         // 1. Its devices are in error. A device that was lost before keeps its reason.
         // spec: UMS-091
@@ -141,10 +144,14 @@ impl Process {
         // 2. Every context is suspended, preempted and off the run list, while its rings exist.
         // spec: UMS-092
         match gpu_work {
-            GpuWork::Awaited => suspend::hold(adapter, of_process.hw_contexts).keep_off(),
+            GpuWork::Awaited => {
+                let contexts =
+                    of_process.hw_contexts.into_iter().map(|c| c as Arc<dyn Suspendable>);
+                suspension::hold(adapter, level, contexts.collect()).keep_off();
+            }
             // Consumed here: contexts end before fences.
             GpuWork::Abandoned => {
-                of_process.hw_contexts.into_iter().for_each(|c| suspend::begin(&c))
+                of_process.hw_contexts.into_iter().for_each(|c| c.suspension.begin(level))
             }
         }
         // Packets that the driver has are finished, or their engine is found to hang.
@@ -158,7 +165,8 @@ impl Process {
         // spec: UMS-093
         for queue in of_process.queues {
             let doorbells = adapter.objects.doorbells_of_queue(queue.os_handle);
-            doorbells.iter().for_each(|doorbell| doorbell.disconnect(DisconnectReason::Abort));
+            let abort = DisconnectReason::Abort;
+            doorbells.iter().for_each(|doorbell| doorbell.disconnect(level, abort));
             drop(doorbells);
             self.destroy_queue(queue);
         }
@@ -270,7 +278,7 @@ impl Process {
             let object = self.objects.lock().remove(handle);
             // The picture that it shows would keep it.
             if let Some(Object::Device(device)) = &object {
-                display::leave(&self.adapter, device.os_handle);
+                display::leave(&self.adapter, &Passive::enter(), device.os_handle);
             }
             if let Some(object) = object {
                 object.end();

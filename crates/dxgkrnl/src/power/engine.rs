@@ -8,21 +8,22 @@
 //!
 //! Runs in the deferred routine and for `progress`, and waits for no interrupt.
 
-use super::Device;
+use super::{Device, Power};
 use crate::adapter::Adapter;
+use crate::driver::DriverPort;
 use crate::error::BugCheck;
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_ddi::doorbell::DisconnectReason;
-use tidegate_ddi::{ComponentState, Dispatch, EngineId};
+use tidegate_ddi::{ComponentState, Dispatch, EngineId, Passive};
 use tidegate_platform::{Event, Step, WaitEnd};
 
 /// What the kernel knows about one engine's power.
 #[derive(Default)]
 pub(super) struct Engine {
     state: EngineState,
-    /// Who uses it now.
-    users: u64,
+    /// How many callers use it now.
+    pub(super) users: u64,
     /// Somebody used it while power was being taken.
     wanted: bool,
 }
@@ -38,19 +39,6 @@ enum EngineState {
     F1,
 }
 
-/// The engine has power as long as this lives.
-pub(crate) struct EngineInUse<'a> {
-    counted: Option<(&'a Adapter, usize)>,
-}
-
-impl Drop for EngineInUse<'_> {
-    fn drop(&mut self) {
-        if let Some((adapter, node)) = self.counted {
-            adapter.power.state.lock().engines[node].users -= 1;
-        }
-    }
-}
-
 /// What a user finds.
 enum Found {
     Powered,
@@ -58,81 +46,76 @@ enum Found {
     Unpowered(Event),
 }
 
+/// Power for the engine until its user releases it. Returns `false` when the machine stopped.
+// spec: UMS-054
+pub(super) fn use_engine(power: &Power, port: &DriverPort, number: u32) -> bool {
+    let index = number as usize;
+    loop {
+        match enter(power, index) {
+            Found::Powered => return true,
+            Found::Wait(change) => {
+                if change.wait_for(None, "the power of an engine") == WaitEnd::Stopped {
+                    return false;
+                }
+            }
+            Found::Unpowered(change) => {
+                let start_ns = port.platform.stamp_ns();
+                let (level, f0) = (Dispatch::enter(), ComponentState::F0);
+                let given = port.driver().set_power_component_f_state(&level, number, f0);
+                end_change(power, index, EngineState::F0, 1, &change);
+                port.record_power("F1 to F0", start_ns, u64::from(number));
+                if let Err(status) = given {
+                    let ddi = "DxgkDdiSetPowerComponentFState";
+                    port.bug_check(BugCheck::DdiFailed { ddi, status });
+                }
+                return true;
+            }
+        }
+    }
+}
+
+fn enter(power: &Power, index: usize) -> Found {
+    let mut state = power.state.lock();
+    let engine = &mut state.engines[index];
+    match &engine.state {
+        EngineState::F0 => {
+            engine.users += 1;
+            Found::Powered
+        }
+        EngineState::GoingDown => {
+            engine.users += 1;
+            engine.wanted = true;
+            Found::Powered
+        }
+        EngineState::Changing(change) => Found::Wait(change.clone()),
+        EngineState::F1 => {
+            let change = power.platform.event(true);
+            engine.state = EngineState::Changing(change.clone());
+            Found::Unpowered(change)
+        }
+    }
+}
+
+fn end_change(power: &Power, index: usize, becomes: EngineState, users: u64, change: &Event) {
+    {
+        let mut state = power.state.lock();
+        if matches!(becomes, EngineState::F1) {
+            state.check.unpowered(index);
+        }
+        let engine = &mut state.engines[index];
+        engine.state = becomes;
+        engine.users += users;
+    }
+    change.set(Step::ThreadWake);
+}
+
 impl Adapter {
-    /// Power for the engine until the guard is dropped.
-    // spec: UMS-054
-    pub(crate) fn engine_in_use(&self, engine: EngineId) -> EngineInUse<'_> {
-        let number = self.caps.engine_number(engine).filter(|_| self.power.is_managed());
-        let Some(number) = number else { return EngineInUse { counted: None } };
-        let index = number as usize;
-        loop {
-            match self.find_engine(index) {
-                Found::Powered => return EngineInUse { counted: Some((self, index)) },
-                Found::Wait(change) => {
-                    if change.wait_for(None, "the power of an engine") == WaitEnd::Stopped {
-                        return EngineInUse { counted: None };
-                    }
-                }
-                Found::Unpowered(change) => {
-                    let start_ns = self.platform.stamp_ns();
-                    let state = ComponentState::F0;
-                    let given = self.driver().set_power_component_f_state(
-                        &Dispatch::enter(),
-                        number,
-                        state,
-                    );
-                    self.settle_engine(index, EngineState::F0, 1, &change);
-                    self.record_power("F1 to F0", start_ns, u64::from(number));
-                    if let Err(status) = given {
-                        let ddi = "DxgkDdiSetPowerComponentFState";
-                        self.bug_check(BugCheck::DdiFailed { ddi, status });
-                    }
-                    return EngineInUse { counted: Some((self, index)) };
-                }
-            }
-        }
-    }
-
-    fn find_engine(&self, node: usize) -> Found {
-        let mut state = self.power.state.lock();
-        let engine = &mut state.engines[node];
-        match &engine.state {
-            EngineState::F0 => {
-                engine.users += 1;
-                Found::Powered
-            }
-            EngineState::GoingDown => {
-                engine.users += 1;
-                engine.wanted = true;
-                Found::Powered
-            }
-            EngineState::Changing(change) => Found::Wait(change.clone()),
-            EngineState::F1 => {
-                let change = self.platform.event(true);
-                engine.state = EngineState::Changing(change.clone());
-                Found::Unpowered(change)
-            }
-        }
-    }
-
-    fn settle_engine(&self, node: usize, becomes: EngineState, users: u64, change: &Event) {
-        {
-            let mut state = self.power.state.lock();
-            if matches!(becomes, EngineState::F1) {
-                state.check.unpowered(node);
-            }
-            let engine = &mut state.engines[node];
-            engine.state = becomes;
-            engine.users += users;
-        }
-        change.set(Step::ThreadWake);
-    }
-
     /// Takes the power of every engine that has nothing to do, at once, as the driver's request
     /// does for one.
     pub fn power_down_idle_engines(self: &Arc<Adapter>) {
+        let level = &Passive::enter();
         (0..self.caps.engine_count())
-            .for_each(|number| engine_is_idle(self, self.caps.engine(number)));
+            .for_each(|number| engine_is_idle(self, level, self.caps.engine(number)));
     }
 
     /// Whether the engine has power, as far as it is a matter of its own: an adapter in D3 has none
@@ -160,12 +143,17 @@ pub(super) enum Announced {
 }
 
 /// DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE with TRANSITION_TO_F1: the driver offers an idle engine.
-pub(crate) fn engine_is_idle(adapter: &Arc<Adapter>, engine: EngineId) {
-    power_down(adapter, engine, Announced::Counts);
+pub(crate) fn engine_is_idle(adapter: &Arc<Adapter>, level: &Passive, engine: EngineId) {
+    power_down(adapter, level, engine, Announced::Counts);
 }
 
 /// F0 to F1, unless the engine has work.
-pub(super) fn power_down(adapter: &Arc<Adapter>, engine: EngineId, announced: Announced) {
+pub(super) fn power_down(
+    adapter: &Arc<Adapter>,
+    level: &Passive,
+    engine: EngineId,
+    announced: Announced,
+) {
     let number = adapter.caps.engine_number(engine).filter(|_| adapter.power.is_managed());
     let Some(number) = number else { return };
     let index = number as usize;
@@ -182,7 +170,7 @@ pub(super) fn power_down(adapter: &Arc<Adapter>, engine: EngineId, announced: An
     // 1. All doorbells of the engine's queues are disconnected.
     // spec: UMS-052
     for doorbell in adapter.doorbells_of(|d| d.queue.engine() == engine) {
-        doorbell.disconnect(DisconnectReason::Retry);
+        doorbell.disconnect(level, DisconnectReason::Retry);
     }
     // 2. Work that was rung before its doorbell went. Its queue was given to the driver with the
     //    disconnect; it runs in F0.
@@ -202,11 +190,11 @@ pub(super) fn power_down(adapter: &Arc<Adapter>, engine: EngineId, announced: An
         engine.state = if goes { EngineState::Changing(change.clone()) } else { EngineState::F0 };
         goes
     };
-    let (level, f1) = (Dispatch::enter(), ComponentState::F1);
-    let gone = goes && adapter.driver().set_power_component_f_state(&level, number, f1).is_ok();
+    let (dispatch, f1) = (Dispatch::enter(), ComponentState::F1);
+    let gone = goes && adapter.driver().set_power_component_f_state(&dispatch, number, f1).is_ok();
     if goes {
         let becomes = if gone { EngineState::F1 } else { EngineState::F0 };
-        adapter.settle_engine(index, becomes, 0, &change);
+        end_change(&adapter.power, index, becomes, 0, &change);
     }
     adapter.count(if gone { Count::engines_in_f1 } else { Count::power_downs_given_up });
     adapter.record_power(if gone { "F0 to F1" } else { "F0, not F1" }, start_ns, u64::from(number));

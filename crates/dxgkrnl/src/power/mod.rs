@@ -30,16 +30,17 @@ mod engine;
 mod progress;
 
 pub(crate) use engine::engine_is_idle;
-pub(crate) use progress::WATCH;
+pub(crate) use progress::ProgressWatch;
 
 use crate::adapter::Adapter;
 use crate::config::{AdapterConfig, PowerManagement};
+use crate::context::Context;
 use crate::doorbell::Doorbell;
-use crate::driver::{Awake, DevicePower};
+use crate::driver::{Awake, DevicePower, DriverPort};
 use crate::error::BugCheck;
 use crate::hwqueue::HwQueue;
 use crate::stats::Count;
-use crate::suspend::{self, Suspended};
+use crate::suspension::{self, Suspendable, Suspended};
 use engine::Engine;
 use progress::ProgressCheck;
 use std::any::Any;
@@ -132,17 +133,10 @@ impl DevicePower for Power {
     fn release(&self) {
         self.state.lock().calls -= 1;
     }
-}
-
-impl Power {
-    /// Names what wakes the device. Once.
-    pub(crate) fn set_wake_port(&self, port: Weak<dyn WakeDevice>) {
-        let _first = self.wake_port.set(port);
-    }
 
     /// Power until the guard is dropped, with the contexts suspended still, if the device was woken
     /// for it.
-    pub(crate) fn awake_but_suspended(&self) -> Awake<'_> {
+    fn awake_but_suspended(&self) -> Awake<'_> {
         if !self.is_managed() {
             return Awake::uncounted();
         }
@@ -164,6 +158,32 @@ impl Power {
                 }
             }
         }
+    }
+
+    fn use_engine(&self, port: &DriverPort, engine: u32) -> bool {
+        self.is_managed() && engine::use_engine(self, port, engine)
+    }
+
+    fn release_engine(&self, engine: u32) {
+        self.state.lock().engines[engine as usize].users -= 1;
+    }
+
+    fn doorbell_connected(&self, port: &DriverPort, engine: u32) {
+        if !self.is_managed() {
+            return;
+        }
+        let now = self.platform.now();
+        let begins = self.state.lock().check.connected(engine as usize, now);
+        if begins {
+            port.timer.arm_background();
+        }
+    }
+}
+
+impl Power {
+    /// Names what wakes the device. Once.
+    pub(crate) fn set_wake_port(&self, port: Weak<dyn WakeDevice>) {
+        let _first = self.wake_port.set(port);
     }
 
     fn find(&self) -> Found {
@@ -262,6 +282,29 @@ impl Adapter {
         self.go_to_d3(PowerAction::None)
     }
 
+    fn hold_all_contexts(&self, level: &Passive) -> Suspended {
+        let contexts = self.hw_contexts_of(|_| true).into_iter().map(|c| c as Arc<dyn Suspendable>);
+        suspension::hold(self, level, contexts.collect())
+    }
+
+    /// Takes every hardware context off the run list, as power and the end of a process do, until
+    /// the returned hold ends. Blocks until the driver has acknowledged, for the TDR delay at most.
+    ///
+    /// # Errors
+    /// DEVICE_REMOVED when a driver contract was broken.
+    pub fn suspend_contexts(&self) -> Result<Suspended, Status> {
+        self.check()?;
+        Ok(self.hold_all_contexts(&Passive::enter()))
+    }
+
+    /// The engines of these contexts were reset: no reference to the contexts is left, so every
+    /// suspension of one is complete.
+    pub(crate) fn complete_suspensions(&self, which: impl Fn(&Context) -> bool) {
+        for context in self.hw_contexts_of(which) {
+            context.suspension.complete_by_reset();
+        }
+    }
+
     fn must_be_managed(&self) -> Result<(), Status> {
         self.check()?;
         if self.power.is_managed() { Ok(()) } else { Err(Status::NOT_SUPPORTED) }
@@ -269,6 +312,7 @@ impl Adapter {
 
     /// D0 to D3, in the published order.
     fn go_to_d3(&self, action: PowerAction) -> Result<DevicePowerState, Status> {
+        let level = &Passive::enter();
         self.must_be_managed()?;
         // Before the lock, and so dropped after it.
         let (moved_out, _moved_back);
@@ -286,11 +330,11 @@ impl Adapter {
         }
         // 1. All hardware contexts leave the run list.
         // spec: UMS-056
-        let suspended = suspend::hold(self, self.hw_contexts_of(|_| true));
+        let suspended = self.hold_all_contexts(level);
         // 2. All doorbells are disconnected.
         // spec: UMS-057
         let doorbells: Vec<Arc<Doorbell>> = self.doorbells_of(|_| true).collect();
-        doorbells.iter().for_each(|doorbell| doorbell.disconnect(DisconnectReason::Retry));
+        doorbells.iter().for_each(|doorbell| doorbell.disconnect(level, DisconnectReason::Retry));
         // 3. Work that was rung before its doorbell went.
         let stays = !suspended.is_complete()
             || self.has_packets()
@@ -314,9 +358,9 @@ impl Adapter {
         moved_out =
             if goes { self.memory.evict_for_power(self.power.waits_for_paging()) } else { None };
         // 5. The power.
-        let (level, d3) = (Passive::enter(), DevicePowerState::D3);
+        let d3 = DevicePowerState::D3;
         let gone = moved_out.is_some()
-            && self.driver_as_it_is().set_power_state(&level, d3, action).is_ok();
+            && self.driver_as_it_is().set_power_state(level, d3, action).is_ok();
         _moved_back = (moved_out.is_some() && !gone).then(|| self.memory.page_in_for_power());
         if goes && !gone {
             self.screen_on();

@@ -15,13 +15,27 @@
 
 use super::engine::{Announced, power_down};
 use crate::adapter::Adapter;
-use crate::supervisor::Watch;
-use std::sync::Arc;
-use tidegate_ddi::EngineId;
+use crate::timer::Watch;
+use std::sync::{Arc, Weak};
+use tidegate_ddi::{EngineId, Passive};
 use tidegate_platform::CpuTime;
 
-/// The looks at progress.
-pub(crate) const WATCH: Watch = Watch { name: "power", next: next_look, look };
+/// The checks of progress.
+pub(crate) struct ProgressWatch(pub(crate) Weak<Adapter>);
+
+impl Watch for ProgressWatch {
+    fn name(&self) -> &'static str {
+        "power"
+    }
+
+    fn next_deadline(&self) -> Option<CpuTime> {
+        self.0.upgrade()?.power.state.lock().check.next
+    }
+
+    fn run(&self, level: &Passive) -> bool {
+        self.0.upgrade().is_some_and(|adapter| check_progress(&adapter, level))
+    }
+}
 
 /// When to look at which engine, and what a look says.
 pub(super) struct ProgressCheck {
@@ -61,7 +75,7 @@ impl ProgressCheck {
     }
 
     /// A doorbell of the engine was connected. Returns whether the looks begin with it.
-    fn connected(&mut self, engine: usize, now: CpuTime) -> bool {
+    pub(super) fn connected(&mut self, engine: usize, now: CpuTime) -> bool {
         let watched = &mut self.engines[engine];
         watched.on = true;
         watched.connects += 1;
@@ -101,17 +115,6 @@ impl ProgressCheck {
 }
 
 impl Adapter {
-    /// A doorbell of the engine was connected, and the engine is in use.
-    pub(crate) fn watch_progress(&self, engine: EngineId) {
-        let number = self.caps.engine_number(engine).filter(|_| self.power.is_managed());
-        let Some(number) = number else { return };
-        let now = self.platform.now();
-        let begins = self.power.state.lock().check.connected(number as usize, now);
-        if begins {
-            self.timer.arm_background();
-        }
-    }
-
     fn user_mode_progress(&self, engine: EngineId) -> UserModeProgress {
         let doorbells = self.doorbells_of(|d| d.queue.engine() == engine);
         doorbells.fold(UserModeProgress::default(), |sum, doorbell| UserModeProgress {
@@ -121,12 +124,8 @@ impl Adapter {
     }
 }
 
-fn next_look(adapter: &Adapter) -> Option<CpuTime> {
-    adapter.power.state.lock().check.next
-}
-
 // spec: UMS-049
-fn look(adapter: &Arc<Adapter>) -> bool {
+fn check_progress(adapter: &Arc<Adapter>, level: &Passive) -> bool {
     let watched = adapter.power.state.lock().check.begin_look(adapter.platform.now());
     let changed = !watched.is_empty();
     for number in watched {
@@ -134,7 +133,7 @@ fn look(adapter: &Arc<Adapter>) -> bool {
         let progress = adapter.user_mode_progress(engine);
         let judged = adapter.power.state.lock().check.judge(number, progress);
         if let Some(announced) = judged {
-            power_down(adapter, engine, announced);
+            power_down(adapter, level, engine, announced);
         }
     }
     changed

@@ -7,8 +7,8 @@ use super::device_loss::{lose_device, tags_of};
 use super::report::RecoveryReason;
 use crate::adapter::Adapter;
 use crate::device::Device;
+use crate::display;
 use crate::error::BugCheck;
-use crate::{display, suspend};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, Status};
@@ -39,7 +39,7 @@ pub(super) fn carry_out(
         recovery.losses.collect(|| exclusive(&mut || adapter.driver().reset_from_timeout(level)));
     reset?.map_err(failed("DxgkDdiResetFromTimeout"))?;
     // No context is left on an engine: every suspension is complete, and every paging packet over.
-    suspend::acknowledge_all(adapter, |_| true);
+    adapter.complete_suspensions(|_| true);
     adapter.sched.end_kernel_packets();
     // 3. Everything leaves local memory, where its content is lost. The screen is dark meanwhile.
     adapter.screen_off();
@@ -64,7 +64,7 @@ pub(super) fn carry_out(
             false => DeviceState::Reset(format!("the adapter was reset: {reason}")),
         };
         let tag = tags_of(adapter, device).first().copied();
-        if lose_device(adapter, device, state) {
+        if lose_device(adapter, level, device, state) {
             lost.extend(tag.map(|tag| (tag, is_guilty)));
         }
     }
@@ -75,7 +75,7 @@ pub(super) fn carry_out(
     // 5. All nodes resume.
     recovery.resets.fetch_add(1);
     adapter.memory.end_reset();
-    display::after_reset(adapter);
+    display::after_reset(adapter, level);
     adapter.sched.resume_all_engines();
     Ok(lost)
 }

@@ -11,15 +11,15 @@
 //! Entry points: [`report_finding`], [`next_deadline`]; the rest is called by `run_detection`.
 
 use super::report::TimeoutCause;
-use super::{device_loss, recover};
+use super::{device_loss, recover_reported};
 use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::device::Device;
 use crate::driver::OutstandingWork;
 use crate::fence::{monitor, signaled};
 use crate::hwqueue::HwQueue;
+use crate::interrupt;
 use crate::stats::Count;
-use crate::{interrupt, suspend};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tidegate_ddi::{DevicePowerState, EngineId, EngineStatus, OsHandle, Passive};
@@ -115,19 +115,12 @@ impl Detector {
     }
 }
 
-/// Queues a finding for the timer's agent, from an agent that must not wait. On an adapter without
-/// a timer the caller recovers. A finding that is queued already is not queued again.
+/// Queues a finding for the timer's agent. Any level. A second finding of the same engine is not
+/// queued.
 pub(crate) fn report_finding(adapter: &Arc<Adapter>, cause: TimeoutCause) {
     let engine = cause.engine();
     if engine.is_none() && !adapter.config.tdr.is_on() {
         return;
-    }
-    if !adapter.timer.is_on() {
-        let finding = match engine {
-            Some(engine) => Finding::of_engine(adapter, engine, cause),
-            None => Finding::of_adapter(cause),
-        };
-        return recover(adapter, &Passive::enter(), finding);
     }
     {
         let mut state = adapter.recovery.detector.state.lock();
@@ -136,7 +129,12 @@ pub(crate) fn report_finding(adapter: &Arc<Adapter>, cause: TimeoutCause) {
         }
         state.reported.push_back(cause);
     }
-    adapter.timer.arm(adapter.platform.now());
+    if adapter.timer.is_on() {
+        return adapter.timer.arm(adapter.platform.now());
+    }
+    let adapter = adapter.clone();
+    let port = adapter.port.clone();
+    port.timer.queue_work(Box::new(move |level| _ = recover_reported(&adapter, level)));
 }
 
 /// The next reported finding. One of the adapter comes first, and is one of every engine.
@@ -193,9 +191,9 @@ pub(super) fn timed_out_packets(adapter: &Arc<Adapter>) -> Vec<Finding> {
 }
 
 /// Ends the probes that the driver has acknowledged. Returns whether there was any.
-pub(super) fn end_answered_probes(adapter: &Arc<Adapter>) -> bool {
+pub(super) fn end_answered_probes(adapter: &Arc<Adapter>, level: &Passive) -> bool {
     let answered = answered_probes(adapter);
-    answered.iter().for_each(|number| end_probe(adapter, *number));
+    answered.iter().for_each(|number| end_probe(adapter, level, *number));
     !answered.is_empty()
 }
 
@@ -206,18 +204,18 @@ fn answered_probes(adapter: &Adapter) -> Vec<u32> {
         let probe = |(number, engine): (&u32, &EngineState)| Some((*number, engine.probe.clone()?));
         state.engines.iter().filter_map(probe).collect()
     };
-    let answered = probes.iter().filter(|(_, context)| suspend::is_acknowledged(context));
+    let answered = probes.iter().filter(|(_, context)| context.suspension.is_acknowledged());
     answered.map(|(number, _)| *number).collect()
 }
 
 /// Resumes the context that a probe suspended.
-fn end_probe(adapter: &Adapter, number: u32) {
+fn end_probe(adapter: &Adapter, level: &Passive, number: u32) {
     let probe = adapter.recovery.detector.engine(number, |engine| {
         engine.watch.forget();
         engine.probe.take()
     });
     if let Some(context) = probe {
-        suspend::release(&context);
+        context.suspension.release(level);
     }
 }
 
@@ -250,8 +248,8 @@ pub(super) fn sample(adapter: &Arc<Adapter>, level: &Passive, number: u32) -> Op
     let probe = detector.state.lock().engines.get(&number).and_then(|engine| engine.probe.clone());
     if let Some(context) = probe {
         adapter.watch_for_hangs();
-        if suspend::is_acknowledged(&context) {
-            end_probe(adapter, number);
+        if context.suspension.is_acknowledged() {
+            end_probe(adapter, level, number);
             return None;
         }
         return Some(Finding::of_context(&context));
@@ -269,7 +267,7 @@ pub(super) fn sample(adapter: &Arc<Adapter>, level: &Passive, number: u32) -> Op
             if sample.unserved == Some(context) {
                 note_unserved(adapter, number, context);
             }
-            begin_probe(adapter, number, context);
+            begin_probe(adapter, level, number, context);
             None
         }
         HangVerdict::Lost(context) => {
@@ -282,7 +280,7 @@ pub(super) fn sample(adapter: &Arc<Adapter>, level: &Passive, number: u32) -> Op
 /// A finding of [`sample`] was dealt with: its probe ends. A hang that is ignored is not reported
 /// again until the engine makes progress.
 pub(super) fn end_finding(adapter: &Arc<Adapter>, level: &Passive, number: u32) {
-    end_probe(adapter, number);
+    end_probe(adapter, level, number);
     if adapter.ignores_timeouts() {
         let sample = observe(adapter, level, adapter.caps.engine(number));
         adapter.recovery.detector.engine(number, |engine| engine.watch.ignore(sample));
@@ -409,10 +407,10 @@ fn unserved(adapter: &Adapter, queues: &[Arc<HwQueue>], status: &EngineStatus) -
 }
 
 /// The preemption request of hardware queues. Its acknowledgement arms the timer.
-fn begin_probe(adapter: &Arc<Adapter>, number: u32, context: OsHandle) {
+fn begin_probe(adapter: &Arc<Adapter>, level: &Passive, number: u32, context: OsHandle) {
     let found = adapter.objects.hw_contexts.lock().get(context);
     let Some(context) = found.filter(|c| c.device.check().is_ok()) else { return };
-    suspend::probe(&context);
+    context.suspension.probe(level);
     adapter.recovery.detector.engine(number, |engine| engine.probe = Some(context));
 }
 

@@ -4,40 +4,20 @@
 //! run list, and queued work is given up before the device's fences read as their maximum. So no
 //! waiter hangs, and no later work of the device runs.
 //!
-//! Entry points: [`lose_device`]; [`dma_faulted`], [`commands_refused`], [`split_refused`].
+//! Entry points: [`lose_device`], [`lose_devices_later`] (any level); [`commands_refused`], [`split_refused`].
 
 use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::device::Device;
-use crate::error::BugCheck;
+use crate::display;
 use crate::fence::{Fence, signal};
-use crate::page_fault::report;
+use crate::interrupt::fault_report;
 use crate::stats::Count;
-use crate::{display, suspend};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, SyncObjectFlags};
 use tidegate_ddi::doorbell::DisconnectReason;
-use tidegate_ddi::{EngineId, FaultErrorCode, GeneralErrorCode, OsHandle, PageFault};
-
-/// A DMA packet faulted: its device is lost, and the packet counts as done.
-pub(crate) fn dma_faulted(
-    adapter: &Arc<Adapter>,
-    engine: EngineId,
-    fence_id: u32,
-    fault: PageFault,
-) {
-    let context = adapter.sched.context_of_packet(engine, fence_id);
-    let Some(context) = context else {
-        return adapter.bug_check(BugCheck::unknown_packet(engine, fence_id));
-    };
-    let context = adapter.objects.contexts.lock().get(context);
-    if let Some(context) = context {
-        let reason = DeviceState::Faulted(report(context.tag, engine, fence_id.into(), &fault));
-        lose_device(adapter, &context.device, reason);
-    }
-    adapter.sched.dma_completed(engine, fence_id);
-}
+use tidegate_ddi::{EngineId, FaultErrorCode, GeneralErrorCode, OsHandle, PageFault, Passive};
 
 // spec: UMS-171
 /// The driver refused commands of a process as malformed (their length, for example). The device of
@@ -51,7 +31,8 @@ pub(crate) fn commands_refused(
     let error_code = FaultErrorCode::general(GeneralErrorCode::InvalidInstruction);
     let what = "a command buffer that the driver refused";
     let fault = PageFault { gpu_va, error_code, what, ..PageFault::default() };
-    lose_device(adapter, device, DeviceState::Faulted(report(tag, engine, position, &fault)));
+    let reason = DeviceState::Faulted(fault_report(tag, engine, position, &fault));
+    lose_devices_later(adapter, vec![device.clone()], &reason);
 }
 
 /// The rest of a split buffer cannot run, and a part of it has.
@@ -62,9 +43,9 @@ pub(crate) fn split_refused(
     what: String,
 ) {
     let fault = PageFault { gpu_va: u64::from(offset), ..PageFault::default() };
-    let mut report = report(context.tag, context.engine, 0, &fault);
+    let mut report = fault_report(context.tag, context.engine, 0, &fault);
     report.what = what;
-    lose_device(adapter, &context.device, DeviceState::Faulted(report));
+    lose_devices_later(adapter, vec![context.device.clone()], &DeviceState::Faulted(report));
 }
 
 /// The devices of processes that have work on an engine, and whether packets are among it.
@@ -88,33 +69,55 @@ pub(super) fn tags_of(adapter: &Arc<Adapter>, device: &Device) -> Vec<u32> {
     queues.iter().map(|q| q.tag).chain(contexts.iter().map(|c| c.tag)).collect()
 }
 
-/// Puts a device into error; `false` when it was lost already.
+/// Puts a device into error, and ends its work. Returns `false` when it was lost already.
 pub(crate) fn lose_device(
     adapter: &Arc<Adapter>,
+    level: &Passive,
     device: &Arc<Device>,
     reason: DeviceState,
 ) -> bool {
-    if !device.lose(reason) {
-        return false;
+    let first = device.lose(reason);
+    if first {
+        end_work(adapter, level, device);
     }
+    first
+}
+
+/// The same from any level: the devices are in error at once, and nothing of theirs that waits for
+/// an engine is begun. A work item ends their work.
+pub(crate) fn lose_devices_later(
+    adapter: &Arc<Adapter>,
+    devices: Vec<Arc<Device>>,
+    reason: &DeviceState,
+) {
+    let lost: Vec<_> = devices.into_iter().filter(|d| d.lose(reason.clone())).collect();
+    if lost.is_empty() {
+        return;
+    }
+    lost.iter().for_each(|device| give_up_work(adapter, device));
+    let (port, adapter) = (adapter.port.clone(), adapter.clone());
+    port.timer.queue_work(Box::new(move |level| {
+        lost.iter().for_each(|device| end_work(&adapter, level, device));
+    }));
+}
+
+/// Ends the work of a device that is in error.
+fn end_work(adapter: &Arc<Adapter>, level: &Passive, device: &Arc<Device>) {
     adapter.count(Count::devices_lost);
     let of_device = |handle: OsHandle| handle == device.os_handle;
     // 1. Doorbells: a ring from now on reads ABORT.
     // spec: UMS-040
     let doorbells: Vec<_> = adapter.doorbells_of(|d| of_device(d.queue.device.os_handle)).collect();
     for doorbell in doorbells {
-        doorbell.disconnect(DisconnectReason::Abort);
+        doorbell.disconnect(level, DisconnectReason::Abort);
     }
     // 2. Its hardware queues leave the run list, so that no queue resumes when its fences pass.
     //    Queued work is given up. No waiter misses the signals in it: step 3 releases them.
     for context in adapter.hw_contexts_of(|c| of_device(c.device.os_handle)) {
-        suspend::begin(&context);
+        context.suspension.begin(level);
     }
-    let contexts = adapter.contexts_of(|c| of_device(c.device.os_handle));
-    let queues = adapter.hw_queues_of(|q| of_device(q.device.os_handle));
-    let handles = contexts.iter().map(|c| c.os_handle).chain(queues.iter().map(|q| q.os_handle));
-    let _not_made = adapter.sched.give_up(&handles.collect::<Vec<_>>());
-    display::lost(adapter, device.os_handle);
+    give_up_work(adapter, device);
+    display::lost(adapter, level, device.os_handle);
     // 3. Fences that it made read as their maximum.
     // spec: ME-047
     // spec: MF-048
@@ -125,7 +128,14 @@ pub(crate) fn lose_device(
     };
     let fences = adapter.fences.matching(to_maximum);
     signal::signal_always(&fences);
-    true
+}
+
+/// Gives up what the device has queued in software. The signals in it are not made.
+fn give_up_work(adapter: &Adapter, device: &Device) {
+    let contexts = adapter.contexts_of(|c| c.device.os_handle == device.os_handle);
+    let queues = adapter.hw_queues_of(|q| q.device.os_handle == device.os_handle);
+    let handles = contexts.iter().map(|c| c.os_handle).chain(queues.iter().map(|q| q.os_handle));
+    let _not_made = adapter.sched.give_up(&handles.collect::<Vec<_>>());
 }
 
 impl Adapter {
@@ -138,19 +148,10 @@ impl Adapter {
         devices.chain(queues.iter().map(|q| q.device.clone())).collect()
     }
 
-    /// Every process loses its devices; what the kernel has of its own goes on.
-    pub(crate) fn lose_all_processes_devices(self: &Arc<Adapter>, reason: &DeviceState) {
-        let devices = self.objects.devices.lock().live();
-        for device in devices.iter().filter(|device| !device.is_of_kernel()) {
-            lose_device(self, device, reason.clone());
-        }
-    }
-
-    /// The driver broke its contract: nothing of this adapter can be trusted any more.
-    pub(crate) fn lose_all_devices(self: &Arc<Adapter>) {
-        let devices = self.objects.devices.lock().live();
-        for device in devices {
-            lose_device(self, &device, DeviceState::Stopped);
-        }
+    /// The devices of all processes. The kernel's own are not lost with them.
+    pub(crate) fn devices_of_processes(&self) -> Vec<Arc<Device>> {
+        let mut devices = self.objects.devices.lock().live();
+        devices.retain(|device| !device.is_of_kernel());
+        devices
     }
 }

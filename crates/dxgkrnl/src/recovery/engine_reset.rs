@@ -9,7 +9,7 @@ use super::{Escalation, lose_work};
 use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::error::BugCheck;
-use crate::{interrupt, suspend};
+use crate::interrupt;
 use std::sync::Arc;
 use tidegate_ddi::{EngineId, Passive};
 
@@ -41,7 +41,7 @@ pub(super) fn carry_out(
     };
     // 2. The devices whose work was cut off are lost.
     let lost_ns = adapter.platform.stamp_ns();
-    lose_work(adapter, report, &blame, engine);
+    lose_work(adapter, level, report, &blame, engine);
     report.outcome = RecoveryOutcome::EngineReset;
     adapter.record_recovery_step("work that was cut off is lost", lost_ns);
     // 3. The engine resumes.
@@ -75,7 +75,7 @@ fn reset_hw_queues(
     let (reset, mut blame) = adapter.recovery.losses.collect(reset);
     reset.map_err(|status| failed("DxgkDdiResetHwEngine", status))?;
     // No context is left on the engine, so every suspension of one is complete.
-    suspend::acknowledge_all(adapter, |context| context.engine == engine);
+    adapter.complete_suspensions(|context| context.engine == engine);
     if blame.culprits.is_empty() {
         blame.culprits.extend_from_slice(suspects);
     }
@@ -130,7 +130,7 @@ fn reset_packets(
         let bug = BugCheck::AbortedFence { engine, aborted, completed, submitted };
         return Err(Escalation::Stop(bug));
     }
-    suspend::acknowledge_all(adapter, |context| context.engine == engine);
+    adapter.complete_suspensions(|context| context.engine == engine);
     // 9. The device of the packet that was cut off is to blame. The packets behind it are submitted
     //    again when the engine resumes.
     let cut_off = adapter.sched.note_reset(engine, aborted, aborted != completed);

@@ -6,7 +6,7 @@
 //!
 //! Lock order: `one_at_a_time` comes before every lock but those of a power transition.
 //!
-//! Entry points: [`WATCH`] (the timer's agent), [`recover`], [`detect::report_finding`].
+//! Entry points: [`TimeoutWatch`] (the timer's agent), [`recover`], [`detect::report_finding`].
 
 mod adapter_reset;
 mod blame;
@@ -23,17 +23,18 @@ pub use report::{
 use crate::adapter::Adapter;
 use crate::config::{TdrConfig, TdrDebugMode};
 use crate::device::Device;
+use crate::driver::FailurePort;
 use crate::error::BugCheck;
 use crate::stats::Count;
-use crate::supervisor::Watch;
+use crate::timer::Watch;
 use blame::{Blame, ContextLosses};
 use decide::{Decision, EngineAction, RecoveryPolicy, Scope};
 use detect::{Detector, Finding};
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{DeviceState, Status, TdrTest};
 use tidegate_ddi::{DebugReason, EngineId, HwContextLoss, OsHandle, Passive};
-use tidegate_platform::{Mutex, Platform, Word};
+use tidegate_platform::{CpuTime, Mutex, Platform, Word};
 use tidegate_trace::{Kind, LaneId};
 
 /// What runs before a recovery begins, for a debugger.
@@ -130,25 +131,33 @@ impl Recovery {
 }
 
 /// The deadlines of detection, and the recoveries that are due.
-pub(crate) const WATCH: Watch =
-    Watch { name: "timeouts", next: detect::next_deadline, look: run_detection };
+pub(crate) struct TimeoutWatch(pub(crate) Weak<Adapter>);
+
+impl Watch for TimeoutWatch {
+    fn name(&self) -> &'static str {
+        "timeouts"
+    }
+
+    fn next_deadline(&self) -> Option<CpuTime> {
+        detect::next_deadline(&*self.0.upgrade()?)
+    }
+
+    fn run(&self, level: &Passive) -> bool {
+        self.0.upgrade().is_some_and(|adapter| run_detection(&adapter, level))
+    }
+}
 
 /// Recovers from all timeouts that are found now. Returns whether anything changed.
-fn run_detection(adapter: &Arc<Adapter>) -> bool {
-    let level = &Passive::enter();
-    let mut changed = false;
+fn run_detection(adapter: &Arc<Adapter>, level: &Passive) -> bool {
     // 1. Findings of agents that could not recover themselves.
-    while let Some(finding) = detect::take_reported(adapter) {
-        changed = true;
-        recover(adapter, level, finding);
-    }
+    let mut changed = recover_reported(adapter, level);
     // 2. Packets.
     for finding in detect::timed_out_packets(adapter) {
         changed = true;
         recover(adapter, level, finding);
     }
     // 3. Hardware queues: preemption requests that were answered end.
-    changed |= detect::end_answered_probes(adapter);
+    changed |= detect::end_answered_probes(adapter, level);
     changed |= detect::release_missed_waiters(adapter);
     // 4. Hardware queues: all engines are sampled.
     if detect::begin_sampling(adapter) {
@@ -164,13 +173,23 @@ fn run_detection(adapter: &Arc<Adapter>) -> bool {
     changed
 }
 
+/// Recovers from the findings that were reported. Returns whether there was any.
+fn recover_reported(adapter: &Arc<Adapter>, level: &Passive) -> bool {
+    let mut any = false;
+    while let Some(finding) = detect::take_reported(adapter) {
+        any = true;
+        recover(adapter, level, finding);
+    }
+    any
+}
+
 /// Recovers from a timeout, as it is configured.
 pub(crate) fn recover(adapter: &Arc<Adapter>, level: &Passive, finding: Finding) {
     let Finding { cause, engine, suspects, had_packets } = finding;
     if decide::only_loses_devices(&adapter.config.tdr, &cause) {
         let reason = cause.to_string();
         for device in &suspects {
-            device_loss::lose_device(adapter, device, DeviceState::Hung(reason.clone()));
+            device_loss::lose_device(adapter, level, device, DeviceState::Hung(reason.clone()));
         }
         return;
     }
@@ -207,7 +226,7 @@ fn recover_engine(
     let done = match decide::engine_action(&report.reason.cause, has_packets) {
         EngineAction::LoseDevices => {
             let blame = Blame { culprits: suspects.to_vec(), bystanders: Vec::new() };
-            lose_work(adapter, report, &blame, engine);
+            lose_work(adapter, level, report, &blame, engine);
             report.outcome = RecoveryOutcome::DeviceLost;
             Ok(())
         }
@@ -287,13 +306,19 @@ fn may_begin(adapter: &Arc<Adapter>, report: &mut RecoveryReport, scope: Scope) 
 
 /// The devices whose work was cut off are lost, and no others.
 // spec: PRE-053
-fn lose_work(adapter: &Arc<Adapter>, report: &mut RecoveryReport, blame: &Blame, engine: EngineId) {
+fn lose_work(
+    adapter: &Arc<Adapter>,
+    level: &Passive,
+    report: &mut RecoveryReport,
+    blame: &Blame,
+    engine: EngineId,
+) {
     let now = adapter.platform.now();
     for device in &blame.culprits {
         let tags = device_loss::tags_of(adapter, device);
         report.work.iter_mut().filter(|w| tags.contains(&w.tag)).for_each(|w| w.guilty = true);
         let reason = DeviceState::Hung(report.reason.to_string());
-        if device_loss::lose_device(adapter, device, reason) {
+        if device_loss::lose_device(adapter, level, device, reason) {
             report.lost.extend(tags.first().map(|tag| (*tag, true)));
         }
         let process = device.space.number;
@@ -305,9 +330,23 @@ fn lose_work(adapter: &Arc<Adapter>, report: &mut RecoveryReport, blame: &Blame,
         let what =
             format!("{engine} was reset for the work of another device, and work on it was lost");
         let tags = device_loss::tags_of(adapter, device);
-        if device_loss::lose_device(adapter, device, DeviceState::Reset(what)) {
+        if device_loss::lose_device(adapter, level, device, DeviceState::Reset(what)) {
             report.lost.extend(tags.first().map(|tag| (*tag, false)));
         }
+    }
+}
+
+impl FailurePort for Adapter {
+    fn lose_devices(self: Arc<Adapter>) {
+        let devices = self.objects.devices.lock().live();
+        device_loss::lose_devices_later(&self, devices, &DeviceState::Stopped);
+    }
+
+    fn context_not_suspended(self: Arc<Adapter>, level: &Passive, context: OsHandle) -> bool {
+        let context = self.objects.hw_contexts.lock().get(context);
+        let Some(context) = context else { return false };
+        recover(&self, level, Finding::of_context(&context));
+        context.device.check().is_ok()
     }
 }
 

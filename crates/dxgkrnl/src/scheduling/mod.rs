@@ -20,9 +20,11 @@ mod port;
 pub(crate) mod render;
 mod scheduler;
 mod submit;
+mod watch;
 
 pub(crate) use dma_buffer::QueuedPart;
 pub(crate) use payload::{Signal, SignalAction, fence_signal};
 pub(crate) use port::{KernelModeQueue, PacketContext, SchedulingPort};
 pub(crate) use scheduler::Scheduling;
 pub(crate) use tidegate_vidsch::CommandKind;
+pub(crate) use watch::SchedulerWatch;

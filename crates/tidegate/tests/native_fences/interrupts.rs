@@ -196,7 +196,8 @@ fn a_fence_that_is_gone_or_never_was_is_a_bug_check() {
         };
         w.hooked.interrupt(signalled(&[bystander.os_handle, named]));
         assert_eq!(w.machine.adapter().bug_checks(), [BugCheck::UnknownFence(named.0)]);
-        assert!(bystander.released(), "nobody is left behind");
+        w.let_agents_work(1_000);
+        assert!(bystander.released(), "every waiter is released");
         let lost = w.kernel.signal_from_cpu(
             &tidegate_testbed::at(&bystander.fence, 6),
             tidegate::calls::SignalFlags::empty(),
@@ -287,6 +288,7 @@ fn a_bug_check_stops_the_adapter_with_a_typed_error() {
     assert!(bug.to_string().contains("0xdeadbeef"), "{bug}");
     assert_eq!(w.kernel.device_state(w.device), Ok(tidegate::calls::DeviceState::Stopped));
     assert_eq!(other.device_state(device), Ok(tidegate::calls::DeviceState::Stopped));
+    w.let_agents_work(1_000);
     assert_eq!(fence.value.load(), u64::MAX);
     assert_eq!(w.kernel.create_device(), Err(Status::DEVICE_REMOVED));
     // No process opens the adapter any more.

@@ -1,49 +1,52 @@
-//! Owns what a page fault of a hardware queue means: whom the report names, whether it makes sense,
-//! and whose device is lost.
+//! Page faults: what a report names, whether it makes sense, and which devices are lost.
 //!
-//! The order that matters: 1. when it is reported, the flags, the engine and the handle are looked
-//! at, so that the object that is named cannot become another one; 2. in the deferred routine what
-//! can only be asked there; 3. the devices of those who are named are lost, with all that the
-//! driver said; 4. then what the flags say must be reset is, as after a timeout. A report that
-//! makes no sense stops the adapter.
+//! Order for a hardware queue: 1. at interrupt level flags, engine and handle are checked, and the
+//! handle becomes an object; 2. the DPC checks the rest; 3. the named devices are in error; 4. what
+//! the flags say must be reset is, as after a timeout. A report that makes no sense stops the
+//! adapter.
 //!
-//! Faults of packets are `recovery`'s, and so is what becomes of a lost device.
+//! Entry points: [`resolve`], [`hw_queue_faulted`], [`packet_faulted`].
 
+use super::port::InterruptPort;
 use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::device::Device;
+use crate::driver::FailurePort;
 use crate::error::BugCheck;
 use crate::hwqueue::HwQueue;
-use crate::recovery::detect::report_finding;
-use crate::recovery::{TimeoutCause, device_loss};
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, FaultReport};
 use tidegate_ddi::{EngineId, OsHandle, PageFault, PageFaultFlags};
 
 /// A fault of a hardware queue, as the driver reports it.
 #[derive(Clone, Copy)]
-pub(crate) struct HwQueueFault {
-    pub(crate) engine: EngineId,
-    /// The kernel's handle of whom the flags say.
-    pub(crate) faulted: OsHandle,
-    pub(crate) fence_id: u64,
-    pub(crate) slot: u64,
-    pub(crate) fault: PageFault,
+pub(super) struct HwQueueFault {
+    pub(super) engine: EngineId,
+    /// The kernel's handle of the object that the flags say.
+    pub(super) faulted: OsHandle,
+    pub(super) fence_id: u64,
+    pub(super) slot: u64,
+    pub(super) fault: PageFault,
 }
 
-/// Who is named.
-pub(crate) enum Named {
+/// What a report names.
+pub(super) enum Faulted {
     Queue(Arc<HwQueue>),
     Context(Arc<Context>),
     /// By the number of its address space.
     Process(u32),
-    /// Nobody but the engine.
+    /// The engine alone.
     Engine,
 }
 
 // spec: HS-020
 /// The report of a device that was removed because of a page fault.
-pub(crate) fn report(tag: u32, engine: EngineId, position: u64, fault: &PageFault) -> FaultReport {
+pub(crate) fn fault_report(
+    tag: u32,
+    engine: EngineId,
+    position: u64,
+    fault: &PageFault,
+) -> FaultReport {
     FaultReport {
         tag,
         node_ordinal: engine.node_ordinal,
@@ -62,12 +65,12 @@ pub(crate) fn report(tag: u32, engine: EngineId, position: u64, fault: &PageFaul
     }
 }
 
-/// Who is named by a report. `None` when it is being destroyed: nobody is left to be told.
+/// What a report names; `None` when that is being destroyed.
 // spec: HS-017
-pub(crate) fn resolve(
+pub(super) fn resolve(
     adapter: &Adapter,
     reported: &HwQueueFault,
-) -> Result<Option<Named>, BugCheck> {
+) -> Result<Option<Faulted>, BugCheck> {
     let (flags, handle) = (reported.fault.flags, reported.faulted);
     let arms = [
         !flags.contains(PageFaultFlags::FENCE_INVALID),
@@ -86,7 +89,7 @@ pub(crate) fn resolve(
                 return Ok(None);
             };
             let engine = queue.engine();
-            (Named::Queue(queue), engine)
+            (Faulted::Queue(queue), engine)
         }
         [_, true, _] => {
             let found = adapter.objects.hw_contexts.lock().named(handle);
@@ -94,13 +97,13 @@ pub(crate) fn resolve(
                 return Ok(None);
             };
             let engine = context.engine;
-            (Named::Context(context), engine)
+            (Faulted::Context(context), engine)
         }
         [.., true] => {
             let number = u32::try_from(handle.0).map_err(|_| BugCheck::UnknownProcess(handle.0))?;
-            (Named::Process(number), reported.engine)
+            (Faulted::Process(number), reported.engine)
         }
-        _ => (Named::Engine, reported.engine),
+        _ => (Faulted::Engine, reported.engine),
     };
     if engine != reported.engine {
         return Err(BugCheck::FaultOnAnotherEngine {
@@ -112,16 +115,16 @@ pub(crate) fn resolve(
     Ok(Some(named))
 }
 
-/// Whoever is named loses its device, and nobody else, unless more must be reset.
+/// The named devices are in error, and no others unless more must be reset.
 // spec: HS-018, RES-007
-pub(crate) fn hw_queue_faulted(adapter: &Arc<Adapter>, named: Named, reported: &HwQueueFault) {
+pub(super) fn hw_queue_faulted(adapter: &Arc<Adapter>, faulted: Faulted, reported: &HwQueueFault) {
     let HwQueueFault { engine, fence_id, slot, fault, .. } = *reported;
-    let say =
-        |tag| DeviceState::Faulted(FaultReport { fence_id, ..report(tag, engine, slot, &fault) });
-    match named {
-        Named::Queue(queue) => {
-            // What a process writes into its ring nobody vouches for; what goes through the kernel
-            // is known.
+    let state = |tag| {
+        DeviceState::Faulted(FaultReport { fence_id, ..fault_report(tag, engine, slot, &fault) })
+    };
+    match faulted {
+        Faulted::Queue(queue) => {
+            // A process may write any value into its ring. Values of kernel-mode queues are known.
             let submitted = queue.last_submitted();
             if !queue.user_mode_submission && fence_id > submitted {
                 return adapter.bug_check(BugCheck::UnknownFaultedFence {
@@ -130,33 +133,48 @@ pub(crate) fn hw_queue_faulted(adapter: &Arc<Adapter>, named: Named, reported: &
                     submitted,
                 });
             }
-            let _first = device_loss::lose_device(adapter, &queue.device, say(queue.tag));
+            adapter.clone().devices_faulted(vec![queue.device.clone()], state(queue.tag));
         }
-        Named::Context(context) => {
-            _ = device_loss::lose_device(adapter, &context.device, say(context.tag))
+        Faulted::Context(context) => {
+            adapter.clone().devices_faulted(vec![context.device.clone()], state(context.tag));
         }
-        Named::Process(number) => {
+        Faulted::Process(number) => {
             let devices = devices_of(adapter, number);
             if devices.is_empty() {
                 return adapter.bug_check(BugCheck::UnknownProcess(number.into()));
             }
-            devices.iter().for_each(|device| _ = device_loss::lose_device(adapter, device, say(0)));
+            adapter.clone().devices_faulted(devices, state(0));
         }
-        // Somebody did it who has work there.
-        Named::Engine => {
-            return report_finding(adapter, TimeoutCause::EngineFaulted { engine });
-        }
+        // The devices that have work on the engine are suspected.
+        Faulted::Engine => return adapter.clone().engine_faulted(engine),
     }
     // spec: HS-019
     if fault.flags.contains(PageFaultFlags::FATAL_HARDWARE_ERROR) {
-        adapter.lose_all_devices();
+        adapter.clone().lose_devices();
     } else if fault.flags.contains(PageFaultFlags::ADAPTER_RESET_REQUIRED) {
-        let cause = TimeoutCause::AdapterFaulted { engine };
-        adapter.lose_all_processes_devices(&DeviceState::Reset(cause.to_string()));
-        report_finding(adapter, cause);
+        adapter.clone().adapter_faulted(engine);
     } else if fault.flags.contains(PageFaultFlags::ENGINE_RESET_REQUIRED) {
-        report_finding(adapter, TimeoutCause::EngineFaulted { engine });
+        adapter.clone().engine_faulted(engine);
     }
+}
+
+/// A DMA packet faulted: its device is in error, and the packet counts as done.
+pub(super) fn packet_faulted(
+    adapter: &Arc<Adapter>,
+    engine: EngineId,
+    fence_id: u32,
+    fault: PageFault,
+) {
+    let Some(context) = adapter.sched.context_of_packet(engine, fence_id) else {
+        return adapter.bug_check(BugCheck::unknown_packet(engine, fence_id));
+    };
+    let context = adapter.objects.contexts.lock().get(context);
+    if let Some(context) = context {
+        let report = fault_report(context.tag, engine, fence_id.into(), &fault);
+        let device = context.device.clone();
+        adapter.clone().devices_faulted(vec![device], DeviceState::Faulted(report));
+    }
+    adapter.sched.dma_completed(engine, fence_id);
 }
 
 fn devices_of(adapter: &Adapter, address_space: u32) -> Vec<Arc<Device>> {

@@ -1,0 +1,236 @@
+//! Suspension of hardware contexts: off the run list, and back.
+//!
+//! 1. A context that is not suspended gets the next value of its suspend fence.
+//! 2. The driver is called without the lock of the state. It may be done when the call returns, or
+//!    acknowledge by an interrupt that overtakes the return.
+//! 3. [`hold`] waits for each acknowledgement, for TdrDelay at most. The engine of a context that
+//!    is not acknowledged hangs. A probe waits for nothing: its acknowledgement arms the timer.
+//!
+//! Invariants: holds are counted, and the driver sees the first and the end of the last. An
+//! acknowledgement of an older suspend fence than the last counts for nothing. A suspended context
+//! has no reference left on the GPU; its doorbells stay connected and its rings resident.
+
+use crate::driver::{DdiCall, DriverPort};
+use crate::error::BugCheck;
+use crate::stats::Count;
+use std::sync::Arc;
+use tidegate_ddi::{DriverHandle, OsHandle, Passive};
+use tidegate_platform::{CpuTime, Event, Mutex, Step, WaitEnd};
+
+/// The suspension of one hardware context.
+pub(crate) struct Suspension {
+    port: Arc<DriverPort>,
+    /// The kernel's handle and the driver's.
+    context: OsHandle,
+    driver: DriverHandle,
+    /// Orders the driver's calls for the context; held over them.
+    calls: Mutex<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// How many callers keep it off the run list.
+    holds: u32,
+    /// The suspend fence of the last request; 0 before the first.
+    fence: u64,
+    /// Set when that request is acknowledged; `None` once it is, and while the context is on the
+    /// run list.
+    pending: Option<Event>,
+    /// The acknowledgement arms the timer: the request was a probe.
+    is_probe: bool,
+    /// When the last request was made, for the timeline.
+    since_ns: u64,
+}
+
+/// What has a suspension: a hardware context, which stays while it is held.
+pub(crate) trait Suspendable: Send + Sync {
+    fn suspension(&self) -> &Suspension;
+}
+
+/// Contexts that are off the run list. Dropping it, or [`Suspended::resume`], ends the hold.
+#[must_use = "dropping it resumes the contexts"]
+pub struct Suspended {
+    contexts: Vec<Arc<dyn Suspendable>>,
+    complete: bool,
+}
+
+impl Suspended {
+    /// Whether the driver has acknowledged every context. The devices of other contexts are lost.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Puts the contexts back that have no other hold.
+    pub fn resume(self) {}
+
+    /// Keeps the contexts off the run list for ever: their device is lost, or ends.
+    pub fn keep_off(mut self) {
+        self.contexts.clear();
+    }
+}
+
+impl Drop for Suspended {
+    // A guard of a caller that may block: it waited for the acknowledgements.
+    fn drop(&mut self) {
+        let level = &Passive::enter();
+        self.contexts.drain(..).for_each(|context| context.suspension().release(level));
+    }
+}
+
+/// Takes `contexts` off the run list, and waits until no reference to them is left on the GPU.
+/// Blocks for the TDR delay at most: no lock may be held that the deferred routine needs.
+#[doc(alias = "DxgkDdiSuspendContext")]
+pub(crate) fn hold(
+    port: &DriverPort,
+    level: &Passive,
+    contexts: Vec<Arc<dyn Suspendable>>,
+) -> Suspended {
+    contexts.iter().for_each(|context| context.suspension().begin(level));
+    let deadline = port.platform.now().after(port.config.tdr.delay_ns);
+    let mut complete = true;
+    for context in &contexts {
+        let suspension = context.suspension();
+        if !suspension.wait_acknowledged(deadline) {
+            // The reset acknowledges every context on the engine, so no engine is waited for twice.
+            complete &= port.context_not_suspended(level, suspension.context)
+                && suspension.is_acknowledged();
+        }
+    }
+    Suspended { contexts, complete }
+}
+
+impl Suspension {
+    pub(crate) fn new(
+        port: &Arc<DriverPort>,
+        context: OsHandle,
+        driver: DriverHandle,
+    ) -> Suspension {
+        Suspension {
+            port: port.clone(),
+            context,
+            driver,
+            calls: port.platform.mutex("suspensions of a context", ()),
+            state: port.platform.mutex("suspension of a context", State::default()),
+        }
+    }
+
+    /// Steps 1 and 2, without a wait for the acknowledgement. [`Suspension::release`] ends the
+    /// hold.
+    pub(crate) fn begin(&self, level: &Passive) {
+        self.request(level, false);
+    }
+
+    /// The same for a probe: the acknowledgement arms the timer.
+    pub(crate) fn probe(&self, level: &Passive) {
+        self.request(level, true);
+    }
+
+    // spec: UMS-044
+    fn request(&self, level: &Passive, is_probe: bool) {
+        let port = &self.port;
+        let _one_call_at_a_time = self.calls.lock_device();
+        let fence = {
+            let mut state = self.state.lock();
+            state.holds += 1;
+            state.is_probe |= is_probe;
+            if state.holds > 1 {
+                return;
+            }
+            state.fence += 1;
+            state.pending = Some(port.platform.event(true));
+            state.since_ns = port.platform.stamp_ns();
+            state.fence
+        };
+        port.count(Count::suspensions);
+        let done = port.driver().suspend_context(level, self.driver, fence);
+        // A driver that refuses acknowledges nothing, which a waiter finds out by its deadline.
+        if let Ok(true) = done {
+            self.complete(fence);
+        }
+    }
+
+    /// The last request that was made of the driver, for a report.
+    pub(crate) fn last_call(&self) -> Option<DdiCall> {
+        let state = self.state.lock();
+        let (number, at) = (Some(state.fence), CpuTime(state.since_ns));
+        (state.fence > 0).then_some(DdiCall { entry: "DxgkDdiSuspendContext", number, at })
+    }
+
+    /// Whether the last request is acknowledged.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        self.state.lock().pending.is_none()
+    }
+
+    /// The engine was reset: no reference to the context is left, so the request is complete.
+    pub(crate) fn complete_by_reset(&self) {
+        let fence = self.state.lock().fence;
+        self.complete(fence);
+    }
+
+    /// Step 3. Returns `false` when the deadline passed first.
+    fn wait_acknowledged(&self, deadline: CpuTime) -> bool {
+        let pending = self.state.lock().pending.clone();
+        let Some(pending) = pending else { return true };
+        let what = "the driver to say that a context is suspended";
+        matches!(pending.wait_for(Some(deadline), what), WaitEnd::Woken)
+    }
+
+    /// The driver says that a request is complete.
+    // spec: UMS-048
+    pub(crate) fn acknowledge(&self, fence: u64) {
+        let requested = self.state.lock().fence;
+        if fence == 0 || fence > requested {
+            let (context, acknowledged) = (self.context.0, fence);
+            return self.port.bug_check(BugCheck::UnknownSuspendFence {
+                context,
+                acknowledged,
+                requested,
+            });
+        }
+        if !self.complete(fence) {
+            self.port.count(Count::stale_suspend_acknowledgements);
+        }
+    }
+
+    /// Completes this request and wakes its waiters. Returns `false` when it is not the last one,
+    /// or was complete.
+    fn complete(&self, fence: u64) -> bool {
+        let (pending, since_ns, is_probe) = {
+            let mut state = self.state.lock();
+            let pending = if state.fence == fence { state.pending.take() } else { None };
+            (pending, state.since_ns, state.is_probe)
+        };
+        let Some(pending) = pending else { return false };
+        pending.set(Step::ThreadWake);
+        self.port.record_power("suspend context", since_ns, fence);
+        if is_probe {
+            self.port.timer.arm(self.port.platform.now());
+        }
+        true
+    }
+
+    /// Ends one hold; the end of the last puts the context back.
+    #[doc(alias = "DxgkDdiResumeContext")]
+    pub(crate) fn release(&self, level: &Passive) {
+        let port = &self.port;
+        let resumed = {
+            let _one_call_at_a_time = self.calls.lock_device();
+            {
+                let mut state = self.state.lock();
+                state.holds -= 1;
+                if state.holds > 0 {
+                    return;
+                }
+                (state.pending, state.is_probe) = (None, false);
+            }
+            port.driver().resume_context(level, self.driver)
+        };
+        match resumed {
+            Ok(()) => port.record_power("resume context", port.platform.stamp_ns(), 0),
+            Err(status) => {
+                port.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiResumeContext", status });
+            }
+        }
+    }
+}
