@@ -1,46 +1,29 @@
-//! Owns the look at engines with user-mode queues at the timeout cadence: nothing interrupts when
-//! such a queue has no more to do, so the kernel looks whether it has made progress.
+//! Which engines with user-mode queues stand still: pure policy, with the time as an argument.
 //!
-//! An engine is looked at from the connect of a doorbell on it until it has lost its power: 1. one
-//! whose queues moved since the last look is left alone; 2. one that stood still goes down as if
-//! its driver had offered it, which takes its doorbells and leaves it its power if work is
-//! announced; 3. if it stands still one look later, what processes announced counts no more. What
-//! was rung while the doorbell was there is with the driver since the disconnect, who rings later
-//! connects first, and a driver refuses the power of an engine that has work: all that is left out
-//! is a process that announced what it never submitted.
+//! No interrupt says that a user-mode queue has run out of work, so engines are checked once per
+//! timeout delay, from the connect of a doorbell until they lose their power. 1. An engine whose
+//! queues moved since the last check is left alone. 2. One that stood still goes down as if its driver
+//! had offered it; it keeps its power if work is announced. 3. If it stands still one check later,
+//! announced work counts no more: work that was rung before the disconnect is known to the driver,
+//! and a later ring connects first. A driver refuses the power of an engine that has work.
 //!
-//! The supervisor looks at leisure: looks help nobody on, and so keep no machine going.
-//! [`ProgressCheck`] decides and looks at nothing; `doorbell` says who was connected. Whether an
-//! engine without progress hangs is not asked here.
+//! Whether an engine without progress hangs is not decided here.
 
-use super::engine::{Announced, power_down};
-use crate::adapter::Adapter;
-use crate::timer::Watch;
-use std::sync::{Arc, Weak};
-use tidegate_ddi::{EngineId, Passive};
 use tidegate_platform::CpuTime;
 
-/// The checks of progress.
-pub(crate) struct ProgressWatch(pub(crate) Weak<Adapter>);
-
-impl Watch for ProgressWatch {
-    fn name(&self) -> &'static str {
-        "power"
-    }
-
-    fn next_deadline(&self) -> Option<CpuTime> {
-        self.0.upgrade()?.power.state.lock().check.next
-    }
-
-    fn run(&self, level: &Passive) -> bool {
-        self.0.upgrade().is_some_and(|adapter| check_progress(&adapter, level))
-    }
+/// How much the announcements of processes count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Announced {
+    /// An engine with announced work keeps its power.
+    Counts,
+    /// It did not change while every ring was seen: the driver knows of all that was submitted.
+    IsStale,
 }
 
-/// When to look at which engine, and what a look says.
+/// When engines are checked, and what a check says.
 pub(super) struct ProgressCheck {
     period_ns: u64,
-    next: Option<CpuTime>,
+    pub(super) next: Option<CpuTime>,
     engines: Vec<Watched>,
 }
 
@@ -50,7 +33,7 @@ struct Watched {
     on: bool,
     connects: u64,
     seen: Option<Standing>,
-    /// How many looks in a row found the same.
+    /// How many checks in a row found the same.
     same: u32,
 }
 
@@ -65,8 +48,8 @@ struct Standing {
 /// interest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct UserModeProgress {
-    completed: u64,
-    announced: u64,
+    pub(super) completed: u64,
+    pub(super) announced: u64,
 }
 
 impl ProgressCheck {
@@ -74,7 +57,7 @@ impl ProgressCheck {
         ProgressCheck { period_ns, next: None, engines: vec![Watched::default(); engines] }
     }
 
-    /// A doorbell of the engine was connected. Returns whether the looks begin with it.
+    /// A doorbell of the engine was connected. Returns whether the checks begin with it.
     pub(super) fn connected(&mut self, engine: usize, now: CpuTime) -> bool {
         let watched = &mut self.engines[engine];
         watched.on = true;
@@ -90,9 +73,9 @@ impl ProgressCheck {
         *watched = Watched { connects: watched.connects, ..Watched::default() };
     }
 
-    /// A look begins: the engines to look at, by number. There is another one as long as there are
-    /// any.
-    fn begin_look(&mut self, now: CpuTime) -> Vec<usize> {
+    /// A check begins. Returns the engines to check, by number. There is a next check as long as
+    /// there are any.
+    pub(super) fn begin_check(&mut self, now: CpuTime) -> Vec<usize> {
         let watched = self.engines.iter().enumerate().filter(|(_, engine)| engine.on);
         let watched: Vec<usize> = watched.map(|(number, _)| number).collect();
         self.next = (!watched.is_empty()).then(|| now.after(self.period_ns));
@@ -101,7 +84,7 @@ impl ProgressCheck {
 
     /// Whether the engine may lose its power, and what then counts of what was announced; `None`
     /// when it moved.
-    fn judge(&mut self, engine: usize, progress: UserModeProgress) -> Option<Announced> {
+    pub(super) fn judge(&mut self, engine: usize, progress: UserModeProgress) -> Option<Announced> {
         let watched = &mut self.engines[engine];
         let standing = Standing { progress, connects: watched.connects };
         watched.same = if watched.seen == Some(standing) { watched.same + 1 } else { 0 };
@@ -114,27 +97,33 @@ impl ProgressCheck {
     }
 }
 
-impl Adapter {
-    fn user_mode_progress(&self, engine: EngineId) -> UserModeProgress {
-        let doorbells = self.doorbells_of(|d| d.queue.engine() == engine);
-        doorbells.fold(UserModeProgress::default(), |sum, doorbell| UserModeProgress {
-            completed: sum.completed.wrapping_add(doorbell.queue.progress.fence.value()),
-            announced: sum.announced.wrapping_add(doorbell.announced()),
-        })
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-// spec: UMS-049
-fn check_progress(adapter: &Arc<Adapter>, level: &Passive) -> bool {
-    let watched = adapter.power.state.lock().check.begin_look(adapter.platform.now());
-    let changed = !watched.is_empty();
-    for number in watched {
-        let engine = adapter.caps.engine(number as u32);
-        let progress = adapter.user_mode_progress(engine);
-        let judged = adapter.power.state.lock().check.judge(number, progress);
-        if let Some(announced) = judged {
-            power_down(adapter, level, engine, announced);
-        }
+    fn progress(completed: u64) -> UserModeProgress {
+        UserModeProgress { completed, announced: 9 }
     }
-    changed
+
+    #[test]
+    fn an_engine_that_stands_still_twice_has_stale_announcements() {
+        let mut check = ProgressCheck::new(10, 1);
+        assert!(check.connected(0, CpuTime(5)) && !check.connected(0, CpuTime(6)));
+        assert_eq!((check.next, check.begin_check(CpuTime(15))), (Some(CpuTime(15)), vec![0]));
+        assert_eq!(check.judge(0, progress(1)), None);
+        assert_eq!(check.judge(0, progress(1)), Some(Announced::Counts));
+        assert_eq!(check.judge(0, progress(1)), Some(Announced::IsStale));
+        assert_eq!(check.judge(0, progress(2)), None, "it moved");
+    }
+
+    #[test]
+    fn a_connect_is_progress_and_an_engine_without_power_is_not_checked() {
+        let mut check = ProgressCheck::new(10, 2);
+        check.connected(1, CpuTime(0));
+        check.judge(1, progress(1));
+        check.connected(1, CpuTime(1));
+        assert_eq!(check.judge(1, progress(1)), None);
+        check.unpowered(1);
+        assert_eq!((check.begin_check(CpuTime(10)), check.next), (vec![], None));
+    }
 }

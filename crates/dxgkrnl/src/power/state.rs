@@ -1,0 +1,282 @@
+//! The power of an adapter and of its engines: states, and the calls that are counted.
+//!
+//! Invariants: every DDI call counts itself, and the first one wakes a device in D3. Calls wait from
+//! the moment at which memory leaves the device; before that they are served, and end the transition.
+//! `going_down` is held by the agent that takes the power, `waking` by the agent that gives it; the
+//! DDI calls of both pass.
+//!
+//! Entry points: [`DevicePower`].
+
+use super::progress::ProgressCheck;
+use crate::config::{AdapterConfig, PowerManagement};
+use crate::driver::{Awake, DevicePower, DriverPort};
+use crate::error::BugCheck;
+use crate::suspension::Suspended;
+use std::any::Any;
+use std::sync::{OnceLock, Weak};
+use tidegate_ddi::{ComponentState, Dispatch};
+use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd};
+
+/// What the kernel knows about an adapter's power.
+pub(crate) struct Power {
+    platform: Platform,
+    wake_port: OnceLock<Weak<dyn WakeDevice>>,
+    pub(super) management: PowerManagement,
+    pub(super) going_down: Mutex<()>,
+    pub(super) waking: Mutex<()>,
+    pub(super) state: Mutex<State>,
+}
+
+pub(super) struct State {
+    pub(super) device: Device,
+    /// Calls of the driver that are under way.
+    pub(super) calls: u64,
+    /// The device was called while its power was being taken.
+    pub(super) wanted: bool,
+    /// The contexts that are suspended while the device is in D3.
+    pub(super) suspended: Option<Suspended>,
+    pub(super) engines: Vec<Engine>,
+    pub(super) check: ProgressCheck,
+}
+
+pub(super) enum Device {
+    D0,
+    /// Steps 1 to 3 of losing power.
+    GoingDown,
+    /// Power goes or comes, and memory with it; the event says that it has.
+    Changing(Event),
+    D3,
+}
+
+impl Power {
+    pub(crate) fn new(platform: &Platform, config: &AdapterConfig, engines: usize) -> Power {
+        let state = State {
+            device: Device::D0,
+            calls: 0,
+            wanted: false,
+            suspended: None,
+            engines: (0..engines).map(|_| Engine::default()).collect(),
+            check: ProgressCheck::new(config.tdr.delay_ns, engines),
+        };
+        Power {
+            platform: platform.clone(),
+            wake_port: OnceLock::new(),
+            management: config.power,
+            going_down: platform.mutex("who takes the power", ()),
+            waking: platform.mutex("who gives the power", ()),
+            state: platform.mutex("power", state),
+        }
+    }
+
+    /// Whether a paging operation that is under way keeps the power.
+    pub(crate) fn waits_for_paging(&self) -> bool {
+        self.management != PowerManagement::ManagedWhilePaging
+    }
+
+    pub(super) fn is_managed(&self) -> bool {
+        self.management != PowerManagement::AlwaysOn
+    }
+
+    /// Whether the caller is the agent that changes the power: its calls pass.
+    fn is_mine(&self) -> bool {
+        self.going_down.is_mine() || self.waking.is_mine()
+    }
+}
+
+/// What a caller finds.
+enum Found {
+    Awake,
+    Pass,
+    Wait(Event),
+    /// D3: the caller wakes the device.
+    Asleep(Event),
+}
+
+impl DevicePower for Power {
+    fn awake(&self) -> Awake<'_> {
+        self.awake_but_suspended().resume()
+    }
+
+    fn release(&self) {
+        self.state.lock().calls -= 1;
+    }
+
+    /// Power until the guard is dropped, with the contexts suspended still, if the device was woken
+    /// for it.
+    fn awake_but_suspended(&self) -> Awake<'_> {
+        if !self.is_managed() {
+            return Awake::uncounted();
+        }
+        loop {
+            match self.find() {
+                Found::Awake => return Awake::counted(self, None),
+                Found::Pass => return Awake::uncounted(),
+                // A machine that stops wakes every agent; there is nothing left to be protected.
+                Found::Wait(change) => {
+                    if change.wait_for(None, "the power of an adapter") == WaitEnd::Stopped {
+                        return Awake::uncounted();
+                    }
+                }
+                Found::Asleep(change) => {
+                    let port = self.wake_port.get().and_then(Weak::upgrade);
+                    let Some(port) = port else { return Awake::uncounted() };
+                    let suspended = port.wake(&change);
+                    return Awake::counted(self, suspended.map(|s| Box::new(s) as Box<dyn Any>));
+                }
+            }
+        }
+    }
+
+    fn use_engine(&self, port: &DriverPort, engine: u32) -> bool {
+        self.is_managed() && use_engine(self, port, engine)
+    }
+
+    fn release_engine(&self, engine: u32) {
+        self.state.lock().engines[engine as usize].users -= 1;
+    }
+
+    fn doorbell_connected(&self, port: &DriverPort, engine: u32) {
+        if !self.is_managed() {
+            return;
+        }
+        let now = self.platform.now();
+        let begins = self.state.lock().check.connected(engine as usize, now);
+        if begins {
+            port.timer.arm_background();
+        }
+    }
+}
+
+impl Power {
+    /// Names what wakes the device. Once.
+    pub(crate) fn set_wake_port(&self, port: Weak<dyn WakeDevice>) {
+        let _first = self.wake_port.set(port);
+    }
+
+    fn find(&self) -> Found {
+        let mine = self.is_mine();
+        let mut state = self.state.lock();
+        match &state.device {
+            _ if mine => Found::Pass,
+            Device::D0 => {
+                state.calls += 1;
+                Found::Awake
+            }
+            Device::GoingDown => {
+                state.calls += 1;
+                state.wanted = true;
+                Found::Awake
+            }
+            Device::Changing(change) => Found::Wait(change.clone()),
+            Device::D3 => {
+                let change = self.platform.event(true);
+                state.device = Device::Changing(change.clone());
+                Found::Asleep(change)
+            }
+        }
+    }
+}
+
+/// What wakes a device in D3.
+pub(crate) trait WakeDevice: Send + Sync {
+    /// D3 to D0, but for the contexts: they stay suspended until the result is dropped. Sets
+    /// `change`. Counts the caller as a call.
+    fn wake(&self, change: &Event) -> Option<Suspended>;
+}
+
+/// What the kernel knows about one engine's power.
+#[derive(Default)]
+pub(super) struct Engine {
+    pub(super) state: EngineState,
+    /// How many callers use it now.
+    pub(super) users: u64,
+    /// The engine was used while its power was being taken.
+    pub(super) wanted: bool,
+}
+
+#[derive(Default)]
+pub(super) enum EngineState {
+    #[default]
+    F0,
+    /// Steps 1 and 2 of losing power.
+    GoingDown,
+    /// Power goes or comes; the event says that it has.
+    Changing(Event),
+    F1,
+}
+
+/// What a user finds.
+enum FoundEngine {
+    Powered,
+    Wait(Event),
+    Unpowered(Event),
+}
+
+/// Power for the engine until its user releases it. Returns `false` when the machine stopped.
+// spec: UMS-054
+fn use_engine(power: &Power, port: &DriverPort, number: u32) -> bool {
+    let index = number as usize;
+    loop {
+        match enter(power, index) {
+            FoundEngine::Powered => return true,
+            FoundEngine::Wait(change) => {
+                if change.wait_for(None, "the power of an engine") == WaitEnd::Stopped {
+                    return false;
+                }
+            }
+            FoundEngine::Unpowered(change) => {
+                let start_ns = port.platform.stamp_ns();
+                let (level, f0) = (Dispatch::enter(), ComponentState::F0);
+                let given = port.driver().set_power_component_f_state(&level, number, f0);
+                end_change(power, index, EngineState::F0, 1, &change);
+                port.record_power("F1 to F0", start_ns, u64::from(number));
+                if let Err(status) = given {
+                    let ddi = "DxgkDdiSetPowerComponentFState";
+                    port.bug_check(BugCheck::DdiFailed { ddi, status });
+                }
+                return true;
+            }
+        }
+    }
+}
+
+fn enter(power: &Power, index: usize) -> FoundEngine {
+    let mut state = power.state.lock();
+    let engine = &mut state.engines[index];
+    match &engine.state {
+        EngineState::F0 => {
+            engine.users += 1;
+            FoundEngine::Powered
+        }
+        EngineState::GoingDown => {
+            engine.users += 1;
+            engine.wanted = true;
+            FoundEngine::Powered
+        }
+        EngineState::Changing(change) => FoundEngine::Wait(change.clone()),
+        EngineState::F1 => {
+            let change = power.platform.event(true);
+            engine.state = EngineState::Changing(change.clone());
+            FoundEngine::Unpowered(change)
+        }
+    }
+}
+
+pub(super) fn end_change(
+    power: &Power,
+    index: usize,
+    becomes: EngineState,
+    users: u64,
+    change: &Event,
+) {
+    {
+        let mut state = power.state.lock();
+        if matches!(becomes, EngineState::F1) {
+            state.check.unpowered(index);
+        }
+        let engine = &mut state.engines[index];
+        engine.state = becomes;
+        engine.users += users;
+    }
+    change.set(Step::ThreadWake);
+}
