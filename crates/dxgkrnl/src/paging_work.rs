@@ -166,7 +166,7 @@ impl EngineWork for Adapter {
 
     fn live_device(&self, device: OsHandle) -> Option<Arc<dyn OwningDevice>> {
         let device = self.objects.devices.lock().get(device)?;
-        (!device.is_of_kernel()).then(|| device as Arc<dyn OwningDevice>)
+        (!device.is_of_kernel()).then_some(device as Arc<dyn OwningDevice>)
     }
 
     fn hold_uninitialised(&self, context: OsHandle) {

@@ -3,9 +3,9 @@
 //! Invariants: no watch runs on an adapter that stopped. A deadline that is due a second time, after
 //! a run that changed nothing, is a bug check.
 //!
-//! Order: a caller that changes a policy, under the policy's lock, arms afterwards. The agent
-//! 1. publishes that it has no deadline; 2. reads the deadline of every watch, under their locks;
-//! 3. publishes the earliest and sleeps until then. A deadline armed in between was either read in
+//! Order: a caller that changes a policy, under the policy's lock, arms afterwards. The agent (1)
+//! publishes that it has no deadline, (2) reads the deadline of every watch, under their locks, (3)
+//! publishes the earliest and sleeps until then. A deadline armed in between was either read in
 //! step 2, or its caller reads the word of step 1 and wakes the agent.
 //!
 //! Entry point: [`start`], with the watches of the adapter.

@@ -75,9 +75,9 @@ pub struct FlipQueue<F> {
     running: bool,
 }
 
-impl<F: Clone> FlipQueue<F> {
+impl<F> Default for FlipQueue<F> {
     /// A dark screen without an owner.
-    pub fn new() -> FlipQueue<F> {
+    fn default() -> FlipQueue<F> {
         FlipQueue {
             owner: None,
             behind_rendering: 0,
@@ -92,7 +92,9 @@ impl<F: Clone> FlipQueue<F> {
             running: false,
         }
     }
+}
 
+impl<F: Clone> FlipQueue<F> {
     /// Counts a flip that is queued behind rendering; `false` when another device owns the screen.
     pub fn begin(&mut self, device: OsHandle) -> bool {
         if *self.owner.get_or_insert(device) != device {
@@ -315,7 +317,7 @@ mod tests {
 
     /// A queue that shows the flip at 10 since refresh 1.
     fn with_one_shown() -> FlipQueue<Flip> {
-        let mut flips = FlipQueue::new();
+        let mut flips = FlipQueue::default();
         present(&mut flips, (10, 1));
         steps(&mut flips, 0);
         latch(&mut flips, 10, 1);
@@ -325,7 +327,7 @@ mod tests {
     // spec: PRE-081, PRE-084
     #[test]
     fn flips_are_shown_in_order_one_at_a_time_and_the_interrupt_is_off_when_all_are() {
-        let mut f = FlipQueue::new();
+        let mut f = FlipQueue::default();
         assert!(f.begin(A) && !f.begin(B), "one device owns the screen");
         assert_eq!((steps(&mut f, 5), f.queued()), (vec![], 1), "rendering is not complete");
         assert!(f.rendered(A, (10, 1), 1).is_empty());
@@ -358,7 +360,7 @@ mod tests {
 
     #[test]
     fn the_screen_and_the_interrupt_are_turned_on_and_off_by_an_agent_that_may_block() {
-        let mut f = FlipQueue::new();
+        let mut f = FlipQueue::default();
         present(&mut f, (10, 1));
         assert!(f.begin_run() && f.needs_blocking_step(0), "the interrupt is off");
         assert_eq!(steps(&mut f, 0).len(), 2, "the right was given back");

@@ -243,7 +243,7 @@ impl<'ast> Visit<'ast> for Names {
             {
                 let name = module.ident.to_string();
                 if is_test(&module.attrs) {
-                    self.tests.push([self.module.as_slice(), &[name.clone()]].concat());
+                    self.tests.push([self.module.as_slice(), std::slice::from_ref(&name)].concat());
                 }
                 self.children.insert(name);
             }

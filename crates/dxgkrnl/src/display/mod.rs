@@ -138,7 +138,7 @@ pub(crate) struct Display {
 impl Display {
     pub(crate) fn new(platform: &Platform, caps: DisplayCaps) -> Display {
         let state = State {
-            flips: FlipQueue::new(),
+            flips: FlipQueue::default(),
             waiters: Vec::new(),
             first_vsync: None,
             refresh: 0,

@@ -168,9 +168,10 @@ fn store(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
     }
 }
 
-/// The driver lets every wait pass and leaves the value alone; the kernel stores what readers see:
-/// 1. the maximum; 2. the driver; 3. the maximum again, if an engine stored between 1 and 2. A wait
-/// that entered then found that engine's value, so the hardware checks its queues again.
+/// The driver lets every wait pass and leaves the value alone; the kernel stores what readers see.
+/// The order: (1) the maximum, (2) the driver, (3) the maximum again, if an engine stored between 1
+/// and 2. A wait that entered in between found that engine's value, so the hardware checks its
+/// queues again.
 fn condemn(fence: &Fence, native: &NativeParts) {
     // 1.
     if let Some(current) = &fence.current {

@@ -201,7 +201,7 @@ impl AddressSpace {
                 continue;
             }
             for run in PageTableTree::<Table>::entry_runs(*shape, va, pages) {
-                self.write_run(physical_adapter, tree, run, &entry)?;
+                self.write_run(physical_adapter, tree, run, entry)?;
             }
         }
         Ok(())

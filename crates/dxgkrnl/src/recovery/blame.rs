@@ -19,8 +19,10 @@ pub(super) struct Blame {
     pub(super) bystanders: Vec<Arc<Device>>,
 }
 
+type Losses = Vec<(Arc<Context>, HwContextLoss)>;
+
 /// The contexts that the driver names during a reset; `None` outside of one.
-pub(super) struct ContextLosses(Mutex<Option<Vec<(Arc<Context>, HwContextLoss)>>>);
+pub(super) struct ContextLosses(Mutex<Option<Losses>>);
 
 impl ContextLosses {
     pub(super) fn new(platform: &Platform) -> ContextLosses {

@@ -326,7 +326,8 @@ fn five_hundred_falling_pulses_lose_no_wait() {
 
 #[test]
 fn queued_work_of_a_dropped_fence_ends_and_leaves_the_next_fence_alone() {
-    let calls: [fn(&Queue, &Fence) -> Result<(), Error>; 2] =
+    type Call = fn(&Queue, &Fence) -> Result<(), Error>;
+    let calls: [Call; 2] =
         [|queue, dropped| queue.signal(dropped, 9), |queue, dropped| queue.wait(dropped, 9)];
     everywhere(move |w, submission| {
         for (call, ring_slots) in calls.into_iter().flat_map(|call| [(call, 1024), (call, 8)]) {

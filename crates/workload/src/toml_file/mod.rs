@@ -1,9 +1,8 @@
 //! TOML workloads: text → [`Workload`], or a list of mistakes with their places. `SCHEMA.md` has the
 //! schema.
 //!
-//! 1. Parse the whole text.  2. Constants (`[let]`).  3. Names of buffers, fences and queues
-//! (`objects`).  4. Programs and threads (`program`).  5. Expectations (`expected`).  6. Checks before a
-//! run (`static_check`).
+//! The steps: the text is parsed; constants (`[let]`); names of buffers, fences and queues (`objects`);
+//! programs and threads (`program`); expectations (`expected`); checks before a run (`static_check`).
 //!
 //! Each step goes on after a mistake, so that one reading shows them all. A file with a mistake yields no
 //! workload.
