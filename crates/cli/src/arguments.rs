@@ -10,7 +10,7 @@ use tidegate::workload::model::Submission;
 use tidegate::workload::what_if::WhatIf;
 
 /// GPU synchronisation and submission, in user space: run multi-engine workloads under three
-/// submission models, see every wait and signal, explore every interleaving.
+/// submission models, see every wait and signal, explore how they interleave.
 #[derive(Parser)]
 #[command(
     name = "tidegate",

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use tidegate_ddi::OsHandle;
-use tidegate_platform::{Mutex, Page, Platform};
+use tidegate_platform::{Counters, Mutex, Platform};
 
 /// Rewinds that are kept for a report; older ones are only counted.
 const REWINDS_KEPT: usize = 64;
@@ -187,25 +187,18 @@ counters! {
     processes_terminated,
 }
 
-/// Plain words outside exploration: a counter is no step of any protocol.
+/// Counts of one adapter, and what its reports name.
 pub(crate) struct Stats {
-    counts: Page,
+    counts: Counters,
     rewinds: Mutex<VecDeque<FenceRewind>>,
     lost_signals: Mutex<VecDeque<(OsHandle, LostSignal)>>,
-    on: bool,
 }
 
 impl Stats {
     pub(crate) fn new(platform: &Platform) -> Stats {
-        let on = platform.kind() != tidegate_platform::PlatformKind::Explored;
         let rewinds = platform.mutex("fence rewinds", VecDeque::new());
         let lost_signals = platform.mutex("lost signals", VecDeque::new());
-        Stats { counts: platform.page(COUNTS), rewinds, lost_signals, on }
-    }
-
-    /// Whether anything is counted.
-    pub(crate) fn on(&self) -> bool {
-        self.on
+        Stats { counts: Counters::new(COUNTS), rewinds, lost_signals }
     }
 
     /// Counts a rewind that nobody announced, and keeps it for a report.
@@ -235,9 +228,7 @@ impl Stats {
     }
 
     pub(crate) fn add(&self, count: Count, by: u64) {
-        if self.on {
-            self.counts.word(count as usize).fetch_add(by);
-        }
+        self.counts.add(count as usize, by);
     }
 
     /// The last rewinds that were not announced, oldest first.
@@ -251,6 +242,6 @@ impl Stats {
     }
 
     fn get(&self, count: Count) -> u64 {
-        self.counts.word(count as usize).load()
+        self.counts.get(count as usize)
     }
 }

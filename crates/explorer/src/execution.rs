@@ -8,10 +8,13 @@
 use crate::property::{Failure, Verdict};
 use crate::quiet::Quiet;
 use crate::scenario::{Prepared, Scenario};
+use crate::sharing::Sharing;
 use crate::strategy::Strategy;
 use std::cell::RefCell;
 use std::rc::Rc;
-use tidegate_platform::{Controller, MemoryModel, Platform, Point};
+use tidegate_platform::{
+    AgentIx, Choice, Controller, MemoryModel, Object, OpKind, Platform, Point,
+};
 
 /// What was chosen in a run.
 #[derive(Clone, Default)]
@@ -41,18 +44,74 @@ impl Trail {
 struct Controls<S> {
     strategy: S,
     trail: Trail,
+    /// Steps that commute are taken without asking the strategy; `None` asks it for every step.
+    sharing: Option<Sharing>,
+    /// The agent that the strategy let move last.
+    mover: Option<AgentIx>,
+    order: Vec<u16>,
+    choices: Vec<Choice>,
+    touches: Vec<(OpKind, Object)>,
+}
+
+impl<S: Strategy> Controls<S> {
+    /// Asks the strategy. Steps that it was not asked for are no switches, so the choices are put
+    /// in the order that they would have without those steps.
+    fn ask(&mut self, point: &Point<'_>) -> usize {
+        if self.mover == point.current || matches!(point.choices[0], Choice::Find(..)) {
+            let chosen = self.strategy.choose(point);
+            return if chosen < point.choices.len() { chosen } else { 0 };
+        }
+        let mover = self.mover;
+        let rank = |choice: Choice| {
+            let flushes = matches!(choice, Choice::Flush(_));
+            (flushes, Some(choice.agent()) != mover, choice.agent())
+        };
+        self.order.clear();
+        self.order.extend(0..point.choices.len() as u16);
+        self.order.sort_by_key(|index| rank(point.choices[usize::from(*index)]));
+        let order = || self.order.iter().map(|index| usize::from(*index));
+        self.choices.clear();
+        self.choices.extend(order().map(|index| point.choices[index]));
+        self.touches.clear();
+        self.touches.extend(order().map(|index| point.touches[index]));
+        let current = mover.filter(|agent| self.choices[0] == Choice::Run(*agent));
+        let (choices, touches) = (&self.choices, &self.touches);
+        let chosen = self.strategy.choose(&Point { choices, touches, current, ..*point });
+        usize::from(self.order[if chosen < choices.len() { chosen } else { 0 }])
+    }
 }
 
 struct Handle<S>(Rc<RefCell<Controls<S>>>);
 
 impl<S: Strategy> Controller for Handle<S> {
     fn choose(&mut self, point: &Point<'_>) -> usize {
-        let mut controls = self.0.borrow_mut();
-        let chosen = controls.strategy.choose(point);
-        let index = if chosen < point.choices.len() { chosen } else { 0 };
+        let controls = &mut *self.0.borrow_mut();
+        let commuting = controls.sharing.as_ref().and_then(|sharing| sharing.commuting(point));
+        let index = commuting.unwrap_or_else(|| {
+            if controls.sharing.is_none() {
+                controls.mover = point.current;
+            }
+            let index = controls.ask(point);
+            if let Choice::Run(agent) = point.choices[index] {
+                controls.mover = Some(agent);
+            }
+            index
+        });
         controls.trail.choices.push(index as u16);
         controls.trail.states.push(point.state);
         index
+    }
+
+    fn touched(&mut self, agent: AgentIx, op: OpKind, object: Object) {
+        if let Some(sharing) = &mut self.0.borrow_mut().sharing {
+            sharing.touched(agent, op, object);
+        }
+    }
+
+    fn forwarded(&mut self, agent: AgentIx, object: Object) {
+        if let Some(sharing) = &mut self.0.borrow_mut().sharing {
+            sharing.forwarded(agent, object);
+        }
     }
 }
 
@@ -73,8 +132,35 @@ pub(crate) struct Runner<S> {
 
 impl<S: Strategy + 'static> Runner<S> {
     pub(crate) fn new(strategy: S, model: MemoryModel) -> Runner<S> {
-        let controls = Rc::new(RefCell::new(Controls { strategy, trail: Trail::default() }));
-        Runner { controls, model, reached: Vec::new() }
+        let controls = Controls {
+            strategy,
+            trail: Trail::default(),
+            sharing: None,
+            mover: None,
+            order: Vec::new(),
+            choices: Vec::new(),
+            touches: Vec::new(),
+        };
+        Runner { controls: Rc::new(RefCell::new(controls)), model, reached: Vec::new() }
+    }
+
+    /// Asks the strategy for no step that commutes with all others from now on.
+    pub(crate) fn reduce(&mut self) {
+        self.controls.borrow_mut().sharing = Some(Sharing::default());
+    }
+
+    pub(crate) fn is_reduced(&self) -> bool {
+        self.controls.borrow().sharing.is_some()
+    }
+
+    /// Returns whether a run since the last call took a step for commuting that does not.
+    pub(crate) fn take_refuted(&self) -> bool {
+        self.controls.borrow_mut().sharing.as_mut().is_some_and(Sharing::take_refuted)
+    }
+
+    /// Makes runs with `strategy` from now on; returns the one before.
+    pub(crate) fn exchange_strategy(&self, strategy: S) -> S {
+        std::mem::replace(&mut self.controls.borrow_mut().strategy, strategy)
     }
 
     pub(crate) fn strategy<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
@@ -90,6 +176,10 @@ impl<S: Strategy + 'static> Runner<S> {
         let mut controls = self.controls.borrow_mut();
         controls.trail.choices.clear();
         controls.trail.states.clear();
+        controls.mover = None;
+        if let Some(sharing) = &mut controls.sharing {
+            sharing.begin_run();
+        }
         drop(controls);
         Platform::explored(Box::new(Handle(Rc::clone(&self.controls))), self.model)
     }

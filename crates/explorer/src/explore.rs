@@ -10,6 +10,7 @@ use crate::property::Failure;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
 use crate::shrink::shrink;
+use crate::strategy::random::RandomWalk;
 use crate::strategy::replay::Replay;
 use crate::strategy::{Strategy, StrategyKind};
 use std::fmt;
@@ -28,6 +29,9 @@ pub struct Options<'a> {
     pub max_states: u64,
     /// For the random strategies.
     pub seed: u64,
+    /// Whether a systematic search takes a step that commutes with all others without asking its
+    /// strategy. Off only for checking that this hides nothing.
+    pub reduce: bool,
     /// Runs to spend at most on making a failing schedule smaller; 0 keeps it as it was found.
     pub shrink_runs: u64,
     /// Asked between runs; the search ends when it says `false`. Here the caller's clock is looked
@@ -50,6 +54,7 @@ impl Default for Options<'_> {
             max_runs: 10_000_000,
             max_states: 20_000_000,
             seed: 1,
+            reduce: true,
             shrink_runs: 2_000,
             keep_going: &always,
             clock_ns: None,
@@ -166,6 +171,9 @@ pub fn explore_with(
     Ok(search.report(failure))
 }
 
+/// Random runs before a systematic search.
+const FIRST_RUNS: u64 = 64;
+
 struct Failed {
     failure: Failure,
     trail: Trail,
@@ -192,7 +200,11 @@ impl<'a> Search<'a> {
         strategy: Box<dyn Strategy>,
     ) -> Search<'a> {
         let start_ns = options.clock_ns.map_or(0, |clock| clock());
-        let runner = Runner::new(strategy, options.model);
+        let is_systematic = strategy.coverage() != Coverage::Sampled;
+        let mut runner = Runner::new(strategy, options.model);
+        if options.reduce && is_systematic {
+            runner.reduce();
+        }
         Search {
             scenario,
             options,
@@ -212,8 +224,25 @@ impl<'a> Search<'a> {
             && (self.options.keep_going)()
     }
 
+    /// Runs until a failure, a limit or the end of the space. A few random runs come first: they
+    /// show most of what agents share, which spares beginning again.
     fn run(&mut self) -> Result<Option<Failed>, ExplorerError> {
-        while self.may_go_on() {
+        if self.runner.is_reduced() {
+            let random = Box::new(RandomWalk::new(self.options.seed));
+            let strategy = self.runner.exchange_strategy(random);
+            let failed = self.run_at_most(FIRST_RUNS);
+            self.runner.exchange_strategy(strategy);
+            if let Some(failed) = failed? {
+                return Ok(Some(failed));
+            }
+            self.runner.take_refuted();
+        }
+        self.run_at_most(u64::MAX)
+    }
+
+    fn run_at_most(&mut self, runs: u64) -> Result<Option<Failed>, ExplorerError> {
+        let last = self.runs.saturating_add(runs);
+        while self.runs < last && self.may_go_on() {
             if !self.runner.strategy(|s| s.begin()) {
                 self.over = true;
                 break;
@@ -222,12 +251,14 @@ impl<'a> Search<'a> {
             self.runs += 1;
             self.steps += ran.steps;
             self.longest = self.longest.max(ran.steps);
-            if let Some(choice) = self.runner.strategy(|s| s.parted_at()) {
-                return Err(self.not_deterministic(choice));
-            }
             if let Some(failure) = ran.failure {
                 let trail = self.runner.trail(Trail::clone);
                 return Ok(Some(Failed { failure, trail, at_run: self.runs, steps: ran.steps }));
+            }
+            if self.runner.take_refuted() {
+                self.runner.strategy(|s| s.restart());
+            } else if let Some(choice) = self.runner.strategy(|s| s.parted_at()) {
+                return Err(self.not_deterministic(choice));
             }
         }
         Ok(None)

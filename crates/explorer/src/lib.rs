@@ -40,6 +40,7 @@ mod quiet;
 mod random_numbers;
 pub mod scenario;
 pub mod schedule;
+mod sharing;
 mod shrink;
 pub mod strategy;
 pub mod verify;

@@ -18,8 +18,7 @@ use tidegate_platform::{AgentIx, Choice, Object, OpKind, Platform, Point, StepLo
 pub struct Move {
     /// What happened.
     pub choice: Choice,
-    /// What kind of step it was; for [`Choice::Flush`] the agent's own next step, which it does not
-    /// take now.
+    /// What kind of step it was; for [`Choice::Flush`] that of the store.
     pub op: OpKind,
     /// What the step touched.
     pub object: Object,
@@ -58,8 +57,10 @@ pub fn step_in_words(op: OpKind, object: Object, log: &StepLog) -> String {
         OpKind::Load => "loads",
         OpKind::Store => "stores",
         OpKind::Exchange => "exchanges",
+        OpKind::Add => "adds to",
         OpKind::Fence => "passes a barrier",
         OpKind::Lock => "takes",
+        OpKind::Unlock => "releases",
         OpKind::Wait => "sleeps on",
         OpKind::Wake => "wakes the sleepers of",
         OpKind::Sleep => "sleeps",
@@ -170,10 +171,8 @@ impl Strategy for Telling {
 
     fn choose(&mut self, point: &Point<'_>) -> usize {
         let index = self.replay.choose(point);
-        let choice = point.choices[index];
+        let (choice, (op, object)) = (point.choices[index], point.touches[index]);
         let agent = choice.agent();
-        let pending = point.pending.get(usize::from(agent.0)).copied();
-        let (op, object) = pending.unwrap_or((OpKind::Start, Object::None));
         let instead_of = point.current.filter(|c| *c != agent);
         self.moves.push(Move { choice, op, object, instead_of, step: point.step });
         index

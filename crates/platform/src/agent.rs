@@ -5,6 +5,7 @@
 //! The order that matters when a service parks (see [`WakeWord`]): 1. announce the sleep; 2. one
 //! more turn each; 3. sleep.
 
+use crate::host::SLEEP_SLACK_NS;
 use crate::time::Deadline;
 use crate::{CpuTime, Event, Platform, PlatformKind, Step, WakeWord, fiber, host, world};
 
@@ -82,15 +83,17 @@ pub(crate) fn spawn_service(
 
 fn serve(platform: &Platform, handle: &ServiceHandle, mut agents: Vec<Box<dyn Agent>>) {
     let ended = || handle.stop.load() != 0 || platform.is_stopped();
+    let is_host = platform.kind() == PlatformKind::Host;
     let mut spin_until = None;
     while !ended() {
-        if let Pass::Busy = one_pass(&mut agents) {
+        let Pass::Idle(deadline) = one_pass(&mut agents) else {
             spin_until = None;
             continue;
-        }
-        if platform.kind() == PlatformKind::Host {
+        };
+        if is_host {
             let now = platform.now();
-            if now < *spin_until.get_or_insert(now.after(SPIN_NS)) {
+            let is_near = deadline.is_some_and(|d| d.is_within(SLEEP_SLACK_NS, now));
+            if is_near || now < *spin_until.get_or_insert(now.after(SPIN_NS)) {
                 std::hint::spin_loop();
                 continue;
             }
@@ -100,7 +103,8 @@ fn serve(platform: &Platform, handle: &ServiceHandle, mut agents: Vec<Box<dyn Ag
             Pass::Busy => handle.wake.retract(),
             Pass::Idle(_) if ended() => break,
             Pass::Idle(deadline) => {
-                handle.wake.sleep_for(deadline);
+                let slack_ns = if is_host { SLEEP_SLACK_NS } else { 0 };
+                handle.wake.sleep_for(deadline.map(|d| d.before(slack_ns)));
             }
         }
         spin_until = None;

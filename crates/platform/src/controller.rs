@@ -52,10 +52,14 @@ pub enum OpKind {
     Store,
     /// A locked read-modify-write.
     Exchange,
+    /// A locked addition that does not tell the sum before: two of them commute.
+    Add,
     /// A full barrier.
     Fence,
     /// Taking a lock.
     Lock,
+    /// Releasing a lock. Never pending: it leaves the store buffer in order with the stores.
+    Unlock,
     /// Going to sleep on a word.
     Wait,
     /// Waking sleepers of a word.
@@ -86,6 +90,8 @@ pub enum Object {
 pub struct Point<'a> {
     /// What could happen; at least two entries.
     pub choices: &'a [Choice],
+    /// What each choice does to which object, in the order of `choices`.
+    pub touches: &'a [(OpKind, Object)],
     /// The agent that moved last, if it can go on.
     pub current: Option<AgentIx>,
     /// Hash of the whole state: memory, store buffers, locks, and each agent's history of observed
@@ -93,12 +99,16 @@ pub struct Point<'a> {
     pub state: u64,
     /// Visible steps taken so far in this run.
     pub step: u64,
-    /// Pending step of each agent, by index.
-    pub pending: &'a [(OpKind, Object)],
 }
 
 /// Chooses what happens next in an explored machine.
 pub trait Controller {
     /// Returns an index into `point.choices`; anything beyond the end counts as 0.
     fn choose(&mut self, point: &Point<'_>) -> usize;
+
+    /// `agent` did `op` to `object`. A buffered store is reported when it reaches memory.
+    fn touched(&mut self, _agent: AgentIx, _op: OpKind, _object: Object) {}
+
+    /// `agent` loaded `object` from its own store buffer, which is no step.
+    fn forwarded(&mut self, _agent: AgentIx, _object: Object) {}
 }

@@ -130,7 +130,7 @@ pub(crate) struct Host {
 const WATCH_PERIOD: Duration = Duration::from_millis(50);
 const WATCH_QUIET_LOOKS: u32 = 20;
 /// Sleeping is only trusted to this much; the rest of a busy time is spun.
-const SLEEP_SLACK_NS: u64 = 80_000;
+pub(crate) const SLEEP_SLACK_NS: u64 = 80_000;
 
 impl Host {
     pub(crate) fn new(closed: bool) -> Host {
@@ -171,6 +171,15 @@ impl Host {
             let rest = Duration::from_nanos(deadline.since(self.now()));
             os::futex_wait(&self.stopped, 0, Some(rest));
         }
+        WaitEnd::TimedOut
+    }
+
+    pub(crate) fn sleep_precisely_until(&self, deadline: CpuTime) -> WaitEnd {
+        let coarse = CpuTime(deadline.0.saturating_sub(SLEEP_SLACK_NS));
+        if self.sleep_until(coarse) == WaitEnd::Stopped {
+            return WaitEnd::Stopped;
+        }
+        self.busy(deadline.since(self.now()));
         WaitEnd::TimedOut
     }
 

@@ -21,6 +21,7 @@
 
 pub mod agent;
 pub mod controller;
+mod counters;
 pub mod current;
 pub mod fiber;
 mod host;
@@ -36,6 +37,7 @@ mod world;
 
 pub use agent::{Agent, ServiceHandle, Turn};
 pub use controller::{AgentIx, Choice, Controller, MemoryModel, Object, OpKind, Point};
+pub use counters::Counters;
 pub use mapping::Mapping;
 pub use memory::{
     Bulk, BulkWindow, CacheType, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory,
@@ -72,6 +74,8 @@ pub(crate) struct Inner {
     pub(crate) tracing: tracing::Tracing,
     pub(crate) world: Option<world::WorldId>,
     lock_order: OnceLock<&'static [&'static str]>,
+    /// The planted fault.
+    fault: OnceLock<&'static str>,
 }
 
 impl Platform {
@@ -122,13 +126,9 @@ impl Platform {
             PlatformKind::Virtual => ClockName::Virtual,
             PlatformKind::Explored => ClockName::Steps,
         };
-        let inner = Inner {
-            kind,
-            host,
-            tracing: tracing::Tracing::new(clock),
-            world,
-            lock_order: OnceLock::new(),
-        };
+        let (tracing, lock_order, fault) =
+            (tracing::Tracing::new(clock), OnceLock::new(), OnceLock::new());
+        let inner = Inner { kind, host, tracing, world, lock_order, fault };
         Platform { inner: Arc::new(inner) }
     }
 
@@ -169,6 +169,12 @@ impl Platform {
         }
     }
 
+    /// Whether work takes modelled time, which [`Platform::spend`] charges to the agent that does
+    /// it. Work on behalf of another agent then belongs on an agent of its own.
+    pub fn models_time(&self) -> bool {
+        self.inner.kind == PlatformKind::Virtual
+    }
+
     /// Charges the modelled cost of one step to the calling agent. Costs nothing on the host, where
     /// the step itself takes its time, and under exploration, where time only passes when nothing
     /// else can happen.
@@ -176,6 +182,13 @@ impl Platform {
     pub fn spend(&self, step: Step) {
         if self.inner.kind == PlatformKind::Virtual {
             world::spend_step(step);
+        }
+    }
+
+    /// Charges `ns` of modelled work to the calling agent, as [`Platform::spend`] does for a step.
+    pub fn spend_ns(&self, ns: u64) {
+        if ns > 0 && self.inner.kind == PlatformKind::Virtual {
+            world::spend_ns(ns);
         }
     }
 
@@ -199,6 +212,15 @@ impl Platform {
         }
     }
 
+    /// Blocks as [`Platform::sleep_until`] does, and wakes on time: where the system's sleep is
+    /// coarse, the last part is spun.
+    pub fn sleep_precisely_until(&self, deadline: CpuTime) -> WaitEnd {
+        match self.inner.kind {
+            PlatformKind::Host => self.inner.host.sleep_precisely_until(deadline),
+            _ => world::sleep_until(deadline),
+        }
+    }
+
     // spec: NF-055
     /// A full (sequentially consistent) memory barrier: every store of this agent is visible before
     /// its next load.
@@ -209,6 +231,19 @@ impl Platform {
         } else {
             std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         }
+    }
+
+    /// Plants a fault in the machine, for an exploration that must find it: the code that asks
+    /// [`Platform::fault`] for this name makes the mistake from now on. A machine has one fault at
+    /// most; the first stays (decisions/0071).
+    pub fn plant(&self, fault: &'static str) {
+        self.inner.fault.get_or_init(|| fault);
+    }
+
+    /// Whether this fault is planted.
+    #[inline]
+    pub fn fault(&self, name: &str) -> bool {
+        self.inner.fault.get().is_some_and(|fault| *fault == name)
     }
 
     /// A page of `words` protocol words, all zero.

@@ -39,6 +39,16 @@ impl Deadline {
         Deadline { time, leisurely: true }
     }
 
+    /// Whether it is due within `ns`, and an agent depends on it.
+    pub(crate) fn is_within(self, ns: u64, now: CpuTime) -> bool {
+        !self.leisurely && self.time.since(now) <= ns
+    }
+
+    /// This deadline `ns` earlier.
+    pub(crate) fn before(self, ns: u64) -> Deadline {
+        Deadline { time: CpuTime(self.time.0.saturating_sub(ns)), ..self }
+    }
+
     /// That of somebody who waits for the earlier of two.
     pub(crate) fn and(self, other: Deadline) -> Deadline {
         Deadline { time: self.time.min(other.time), leisurely: self.leisurely && other.leisurely }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use tidegate_d3d12::{Error, Fence, Queue, WaitMode};
-use tidegate_platform::{CpuTime, Platform, PlatformKind, Step, WaitEnd};
+use tidegate_platform::{CpuTime, Platform, Step, WaitEnd};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 
 use crate::lists::{self, Contents, Evaluated, RecordedList, Refused, Why};
@@ -26,9 +26,6 @@ const MOST_ROUNDS: i128 = 10_000_000;
 const MOST_LISTS: usize = 4_096;
 /// Operations between two reports of progress.
 const PROGRESS_EVERY: u64 = 64;
-/// Most that a host's sleep is trusted with; the rest is spun, so that recorded times are met to
-/// the microsecond.
-const SLEEP_SLACK_NS: u64 = 80_000;
 
 /// Polling of a fence by a recorded thread: the interval, the time before the recorded moment at
 /// which it begins, and its longest duration. A real thread polls all the time. Polling earlier or
@@ -397,15 +394,10 @@ impl ThreadRun<'_> {
     }
 
     fn pause_until(&self, at: CpuTime, span: Span) -> Result<(), Halt> {
-        let spun = if self.platform.kind() == PlatformKind::Host { SLEEP_SLACK_NS } else { 0 };
-        let slept = CpuTime(at.0.saturating_sub(spun));
-        if self.platform.now() < slept && self.platform.sleep_until(slept) == WaitEnd::Stopped {
-            return Err(Halt::Stopped { span, at: Obstacle::Sleep });
+        match self.platform.sleep_precisely_until(at) {
+            WaitEnd::Stopped => Err(Halt::Stopped { span, at: Obstacle::Sleep }),
+            _ => Ok(()),
         }
-        if spun > 0 {
-            self.platform.busy(at.since(self.platform.now()));
-        }
-        Ok(())
     }
 
     fn arithmetic(&self, span: Span, error: &ArithmeticError) -> Halt {

@@ -27,7 +27,7 @@ pub(crate) const BY_ENGINE: Race = Race {
     name: "arm-against-rewind",
     about: "a CPU thread begins to wait while an engine signals the value and rewinds the fence: the wait latches",
     marks: &[LATCHED, TOO_LATE],
-    agents: &["engine", "interrupts", "main"],
+    agents: &["engine", "interrupts", "timer", "main"],
     planted: &[
         PlantedBug {
             name: NO_BARRIER,
@@ -51,7 +51,7 @@ pub(crate) const BY_CPU: Race = Race {
     name: "arm-against-cpu-rewind",
     about: "a CPU thread begins to wait while another signals the value and rewinds the fence: the wait latches",
     marks: &[LATCHED, TOO_LATE],
-    agents: &["engine", "main", "signaller"],
+    agents: &["engine", "timer", "main", "signaller"],
     planted: &[],
     plans: Plans {
         short: Plan::sampled(30_000),

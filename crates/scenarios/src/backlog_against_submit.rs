@@ -27,7 +27,7 @@ pub(crate) const RACE: Race = Race {
     name: "backlog-against-submit",
     about: "two threads queue signals behind a full ring while its gate opens: each signal runs once, and in order",
     marks: &[TWO_STOOD, ALL_STOOD],
-    agents: &["engine", "main", "second", "worker of the backlog"],
+    agents: &["engine", "timer", "main", "second", "worker of the backlog"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(20_000),

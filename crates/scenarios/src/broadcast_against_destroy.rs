@@ -28,7 +28,7 @@ pub(crate) const RACE: Race = Race {
     name: "broadcast-against-destroy",
     about: "two threads signal over the same hardware queues, and one ends a blocked queue: every packet is signalled",
     marks: &[MAIN_LAST, OTHER_LAST, TOO_LATE],
-    agents: &["engine", "main", "other"],
+    agents: &["engine", "timer", "main", "other"],
     planted: &[],
     plans: Plans {
         short: Plan::sampled(30_000),

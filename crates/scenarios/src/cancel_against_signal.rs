@@ -25,7 +25,7 @@ pub(crate) const RACE: Race = Race {
     name: "cancel-against-signal",
     about: "a wait for any of two fences ends by one of them while the other is signalled: nothing stays armed",
     marks: &[INTERRUPTED, AT_ONCE],
-    agents: &["engine", "main"],
+    agents: &["engine", "timer", "main"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::bounded(1, 1_000_000),

@@ -29,7 +29,7 @@ pub(crate) const RACE: Race = Race {
     name: "completion-against-preemption",
     about: "packets complete while they are asked for: each runs once, whether it was complete or came back",
     marks: &[ALL_BACK, ONE_BACK, NONE_BACK, NOT_ASKED],
-    agents: &["engine", "main"],
+    agents: &["engine", "timer", "paging", "main"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(20_000),
@@ -65,7 +65,7 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
         let asked = world.probe.seen(notes::ASKED).is_some();
         let back = [notes::RESUBMITTED, notes::RESUBMITTED_TOO]
             .map(|note| world.probe.seen(note).is_some());
-        let packets: u64 = world.machine.gpu().stats().tags.values().map(|tag| tag.packets).sum();
+        let packets = world.packets_of(&[&low, &high]);
         end.eventually(
             "everything runs",
             low_done.completed_value() == 1 && high_done.completed_value() == 1,

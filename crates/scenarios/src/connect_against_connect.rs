@@ -27,7 +27,7 @@ pub(crate) const RACE: Race = Race {
     name: "connect-against-connect",
     about: "two queues that have lost the one doorbell connect at once: both go on, and each submission runs exactly once",
     marks: &[EACH_OTHER, ONE_WAY, REPEATED],
-    agents: &["engine", "main", "second", "callback"],
+    agents: &["engine", "timer", "main", "second", "callback"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(30_000),

@@ -24,7 +24,7 @@ pub(crate) const RACE: Race = Race {
     name: "cpu-signal-against-park",
     about: "a queue comes to a wait while the CPU signals the fence: it goes on",
     marks: &[STALLED, PASSED],
-    agents: &["engine", "main"],
+    agents: &["engine", "timer", "main"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::exhaustive(1_000_000),

@@ -33,11 +33,17 @@ pub(crate) const RACE: Race = Race {
     name: "cross-adapter-relay",
     about: "one adapter signals while a queue comes to its wait on another, where an event waits too: both go on",
     marks: &[STALLED, PASSED],
-    agents: &["engine of the producer", "engine of the consumer", "main"],
+    agents: &[
+        "engine of the producer",
+        "timer of the producer",
+        "engine of the consumer",
+        "timer of the consumer",
+        "main",
+    ],
     planted: PLANTED,
     plans: Plans {
-        short: Plan::bounded(1, 1_000_000),
-        full: Plan::bounded(2, 20_000_000),
+        short: Plan::exhaustive(1_000_000),
+        full: Plan::exhaustive(20_000_000),
         bugs: Plan::bounded(1, 1_000_000),
     },
     prepare,
@@ -100,6 +106,8 @@ impl Adapters {
             end.always("the drivers keep their contract", kept);
             let none = self.machine.adapter_at(adapter).bug_checks().is_empty();
             end.always("the kernel sees no broken contract", none);
+            let none = self.machine.adapter_at(adapter).driver_faults().is_empty();
+            end.always("the kernel reports no fault of a driver", none);
         }
     }
 }

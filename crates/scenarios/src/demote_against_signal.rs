@@ -24,7 +24,7 @@ pub(crate) const RACE: Race = Race {
     name: "demote-against-signal",
     about: "MonitoredValue leaves local memory while an engine signals and the CPU begins to wait: the event is set",
     marks: &[INTERRUPTED, NOT_INTERRUPTED],
-    agents: &["interrupts", "engine", "main", "memory pressure"],
+    agents: &["interrupts", "engine", "timer", "main", "memory pressure"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(30_000),

@@ -32,7 +32,7 @@ pub(crate) const RACE: Race = Race {
     name: "destroy-against-lookup",
     about: "two processes make and destroy user-mode queues while all doorbells are looked through: no call is refused",
     marks: &[TAKEN, FREE],
-    agents: &["engine", "main", "other", "power"],
+    agents: &["engine", "timer", "main", "other", "power"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(30_000),

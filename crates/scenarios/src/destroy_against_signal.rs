@@ -28,7 +28,7 @@ pub(crate) const RACE: Race = Race {
     name: "destroy-against-signal",
     about: "a fence with a registered event is destroyed while an engine signals it: the event is set",
     marks: &[INTERRUPTED, NOT_INTERRUPTED],
-    agents: &["engine", "main"],
+    agents: &["engine", "timer", "main"],
     planted: &[],
     plans: Plans {
         short: Plan::bounded(1, 1_000_000),

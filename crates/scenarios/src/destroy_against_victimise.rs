@@ -23,7 +23,7 @@ pub(crate) const RACE: Race = Race {
     name: "destroy-against-victimise",
     about: "a queue takes the only physical doorbell while its owner, and another queue, are destroyed: all of them end",
     marks: &[VICTIMISED, FREE],
-    agents: &["engine", "main", "other"],
+    agents: &["engine", "timer", "main", "other"],
     planted: &[],
     plans: Plans {
         short: Plan::sampled(30_000),

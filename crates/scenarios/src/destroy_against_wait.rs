@@ -27,7 +27,7 @@ pub(crate) const RACE: Race = Race {
     name: "destroy-against-wait",
     about: "an instance of a fence is destroyed while a CPU thread begins to wait by it: the wait is refused or released",
     marks: &[REFUSED, RELEASED],
-    agents: &["engine", "main", "destroyer"],
+    agents: &["engine", "timer", "main", "destroyer"],
     planted: &[],
     plans: Plans {
         short: Plan::exhaustive(1_000_000),

@@ -24,7 +24,7 @@ pub(crate) const RACE: Race = Race {
     name: "evict-against-submit",
     about: "an allocation leaves local memory for another one while it is submitted work's: the work runs, and finds it",
     marks: &[GIVEN, REFUSED],
-    agents: &["engine", "main", "other process", "paging"],
+    agents: &["engine", "timer", "main", "other process", "paging"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(20_000),

@@ -5,7 +5,7 @@
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
-use crate::world::{Setting, World, ends_well, until_quiet};
+use crate::world::{Setting, World, ends_well, plant, until_quiet};
 use tidegate::explorer::{PlantedBug, Prepared, Verdict};
 use tidegate::{Platform, Submission};
 
@@ -21,7 +21,7 @@ const PLANS: Plans = Plans {
     bugs: Plan::sampled(50_000),
 };
 
-const AGENTS: &[&str] = &["engine of the producer", "engine of the consumer", "main"];
+const AGENTS: &[&str] = &["engine of the producer", "engine of the consumer", "timer", "main"];
 
 pub(crate) const BY_ENGINE: Race = Race {
     name: "gpu-pulse",
@@ -58,11 +58,9 @@ pub(crate) const BY_CPU: Race = Race {
 };
 
 fn prepare(platform: &Platform, bug: Option<&'static str>, by_engine: bool) -> Prepared {
-    let (fence_history, signal_barrier) = (bug != Some(NO_HISTORY), bug != Some(NO_BARRIER));
-    let world = World::new(
-        platform,
-        Setting { engines: 2, fence_history, signal_barrier, ..Setting::default() },
-    );
+    plant(platform, bug, &[(NO_BARRIER, "no signal barrier")]);
+    let fence_history = bug != Some(NO_HISTORY);
+    let world = World::new(platform, Setting { engines: 2, fence_history, ..Setting::default() });
     let producer = world.queue("producer", Submission::User, 0);
     let consumer = world.queue("consumer", Submission::User, 1);
     let (head, gate, done) = (world.fence("head"), world.fence("gate"), world.fence("done"));

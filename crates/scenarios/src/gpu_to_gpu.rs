@@ -10,7 +10,7 @@ use crate::cross_adapter_relay::Adapters;
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::notes;
-use crate::world::{Setting, queue_on, until_quiet};
+use crate::world::{Setting, plant, queue_on, until_quiet};
 use tidegate::ddi::PeerSignalCaps;
 use tidegate::explorer::{PlantedBug, Prepared, Verdict};
 use tidegate::{Platform, Submission};
@@ -27,11 +27,17 @@ pub(crate) const RACE: Race = Race {
     name: "gpu-to-gpu",
     about: "one GPU signals while a queue comes to its wait on another, which it tells by itself: the queue goes on",
     marks: &[STALLED, PASSED],
-    agents: &["engine of the producer", "engine of the consumer", "main"],
+    agents: &[
+        "engine of the producer",
+        "timer of the producer",
+        "engine of the consumer",
+        "timer of the consumer",
+        "main",
+    ],
     planted: PLANTED,
     plans: Plans {
-        short: Plan::bounded(1, 1_000_000),
-        full: Plan::bounded(2, 20_000_000),
+        short: Plan::exhaustive(1_000_000),
+        full: Plan::exhaustive(20_000_000),
         bugs: Plan::bounded(2, 1_000_000),
     },
     prepare,
@@ -40,9 +46,9 @@ pub(crate) const RACE: Race = Race {
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let peer_signal = PeerSignalCaps { common_doorbell: true, shared_fence_storage: true };
-    let consumer = Setting { peer_signal, ..Setting::default() };
-    let producer = Setting { signal_barrier: bug.is_none(), ..consumer };
-    let world = Adapters::new(platform, [producer, consumer]);
+    plant(platform, bug, &[(PLANTED[0].name, "no signal barrier")]);
+    let setting = Setting { peer_signal, ..Setting::default() };
+    let world = Adapters::new(platform, [setting, setting]);
     let [signalled, awaited] = world.fence();
     let producer = queue_on(&world.devices[0], "producer", Submission::User, 0);
     let consumer = queue_on(&world.devices[1], "consumer", Submission::User, 0);

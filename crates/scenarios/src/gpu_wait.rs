@@ -8,7 +8,7 @@
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::notes;
-use crate::world::{Setting, World, until_quiet};
+use crate::world::{Setting, World, plant, until_quiet};
 use tidegate::explorer::{PlantedBug, Prepared, Verdict};
 use tidegate::{Platform, Submission};
 
@@ -24,21 +24,20 @@ pub(crate) const RACE: Race = Race {
     name: "gpu-wait",
     about: "a queue comes to a wait on one engine while another engine signals: it goes on, and nobody interrupts",
     marks: &[STALLED, PASSED],
-    agents: &["engine of the producer", "engine of the consumer", "main"],
+    agents: &["engine of the producer", "engine of the consumer", "timer", "main"],
     planted: PLANTED,
     plans: Plans {
-        short: Plan::sampled(30_000),
+        short: Plan::exhaustive(1_000_000),
         full: Plan::exhaustive(20_000_000),
-        bugs: Plan::sampled(100_000),
+        bugs: Plan::exhaustive(1_000_000),
     },
     prepare,
     bug: None,
 };
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
-    let setting =
-        Setting { engines: 2, signal_barrier: bug != Some("no-gpu-barrier"), ..Setting::default() };
-    let world = World::new(platform, setting);
+    plant(platform, bug, &[("no-gpu-barrier", "no signal barrier")]);
+    let world = World::new(platform, Setting { engines: 2, ..Setting::default() });
     let producer = world.queue("producer", Submission::User, 0);
     let consumer = world.queue("consumer", Submission::User, 1);
     let (ready, done) = (world.fence("ready"), world.fence("done"));

@@ -41,7 +41,7 @@ pub(crate) const RACE: Race = Race {
     name: "hang-against-signal",
     about: "an engine that hangs is reset while a queue that waits there is let go on: it runs, and the guilty alone is lost",
     marks: &[BEFORE, DURING, AFTER],
-    agents: &["engine", "main", "waiter", "debugger"],
+    agents: &["engine", "timer", "main", "waiter", "debugger"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(30_000),

@@ -9,7 +9,7 @@
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::{LeftOut, notes};
-use crate::world::{Setting, World, ends_well, until_quiet};
+use crate::world::{Setting, World, ends_well, plant, until_quiet};
 use std::sync::Arc;
 use tidegate::calls::{
     Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell,
@@ -47,7 +47,7 @@ pub(crate) const RACE: Race = Race {
     name: "hostile-client-against-neighbour",
     about: "a process whose ring, pointers and doorbells hold anything at any moment: its neighbour notices nothing",
     marks: &[LOST, SPARED, VICTIMISED],
-    agents: &["engine", "main", "neighbour"],
+    agents: &["engine", "timer", "main", "neighbour"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(30_000),
@@ -202,8 +202,8 @@ fn crafted_slot(commands: GpuVa, bytes: u32) -> [u8; SLOT_BYTES as usize] {
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let left_out =
         if bug == Some(FAULT_NOT_TOLD) { LeftOut::FaultReport } else { LeftOut::Nothing };
-    let double_fetch = bug == Some(DOUBLE_FETCH);
-    let setting = Setting { doorbells: 1, left_out, double_fetch, ..Setting::default() };
+    plant(platform, bug, &[(DOUBLE_FETCH, "double fetch")]);
+    let setting = Setting { doorbells: 1, left_out, ..Setting::default() };
     let world = World::new(platform, setting);
     let queue = world.queue("neighbour", Submission::User, 0);
     let fence = world.fence("neighbour");

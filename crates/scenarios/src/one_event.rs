@@ -29,7 +29,7 @@ pub(crate) const RACE: Race = Race {
     name: "one-event",
     about: "one signal satisfies two waits of one event, whose waiter may be faster than the release: one wake",
     marks: &[SLEPT, AT_ONCE],
-    agents: &["engine", "main", "waiter"],
+    agents: &["engine", "timer", "main", "waiter"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::exhaustive(1_000_000),

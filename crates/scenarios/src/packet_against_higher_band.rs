@@ -34,7 +34,7 @@ pub(crate) const RACE: Race = Race {
     name: "packet-against-higher-band",
     about: "a queue of a higher band comes to an engine that may not leave a packet: it comes between two, and nothing is lost",
     marks: &[BEFORE, BETWEEN, AFTER, AMID],
-    agents: &["engine", "main"],
+    agents: &["engine", "timer", "main"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(3_000),

@@ -10,7 +10,7 @@
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::notes;
-use crate::world::{Setting, World, ends_well, queue_on, until_quiet};
+use crate::world::{Setting, World, ends_well, plant, queue_on, until_quiet};
 use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, Heap, ResidencyChoice};
 use tidegate::ddi::DevicePowerState;
 use tidegate::dxgkrnl::PowerManagement;
@@ -29,7 +29,7 @@ pub(crate) const RACE: Race = Race {
     name: "page-against-d3",
     about: "memory is paged while an idle adapter loses its power: nothing is lost, and the work runs",
     marks: &[STAYED, WOKEN],
-    agents: &["engine", "main", "power", "paging"],
+    agents: &["engine", "timer", "main", "power", "paging"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(20_000),
@@ -47,10 +47,8 @@ const KEPT: usize = notes::OWN;
 const BYTES: u64 = 64;
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
-    let power = match bug {
-        Some(_) => PowerManagement::ManagedWhilePaging,
-        None => PowerManagement::Managed,
-    };
+    plant(platform, bug, &[(PLANTED[0].name, "paging unseen")]);
+    let power = PowerManagement::Managed;
     let world =
         World::new(platform, Setting { local_memory_bytes: BYTES, power, ..Setting::default() });
     let desc = |name: &str| BufferDesc { name: name.to_owned(), bytes: BYTES, heap: Heap::Default };

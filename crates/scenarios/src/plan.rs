@@ -1,6 +1,7 @@
 //! Owns how each scenario is searched: by which strategy, and how far. The short form is for every
 //! change, the full one for a night.
 
+use std::fmt;
 use tidegate::explorer::StrategyKind;
 
 /// How to search one scenario.
@@ -12,6 +13,18 @@ pub struct Plan {
     pub max_runs: u64,
     /// Different states to keep at most.
     pub max_states: u64,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.strategy {
+            StrategyKind::Exhaustive => f.write_str("exhausted"),
+            StrategyKind::Bounded(switches) => write!(f, "up to {switches} forced switches"),
+            StrategyKind::Random | StrategyKind::Pct(_) => {
+                write!(f, "sampled, {} runs", self.max_runs)
+            }
+        }
+    }
 }
 
 impl Plan {

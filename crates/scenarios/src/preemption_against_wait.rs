@@ -28,7 +28,7 @@ pub(crate) const RACE: Race = Race {
     name: "preemption-against-wait",
     about: "a packet is asked for while the wait behind it is satisfied: what the wait held runs after it, and all of it runs",
     marks: &[BACK_FIRST, BACK_AFTER, NOTHING_BACK],
-    agents: &["engine", "main", "signaller"],
+    agents: &["engine", "timer", "paging", "main", "signaller"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(20_000),
@@ -88,7 +88,7 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     Prepared::new(main, move |end: &mut Verdict<'_>| {
         let back_first = world.probe.seen(notes::OWN).is_some();
         let back = world.probe.seen(notes::RESUBMITTED).is_some();
-        let packets: u64 = world.machine.gpu().stats().tags.values().map(|tag| tag.packets).sum();
+        let packets = world.packets_of(&[&low, &high]);
         let mut bytes = [0; 4];
         let read = copied.read(0, &mut bytes).is_ok();
         end.eventually(

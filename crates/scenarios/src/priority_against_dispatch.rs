@@ -9,7 +9,9 @@
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::{LeftOut, notes};
-use crate::world::{Setting, World, allocate_bytes, hw_context, submit_commands, until_quiet};
+use crate::world::{
+    Setting, World, allocate_bytes, hw_context, plant, submit_commands, until_quiet,
+};
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::calls::Kernel;
@@ -35,12 +37,12 @@ pub(crate) const RACE: Race = Race {
     name: "priority-against-dispatch",
     about: "a context loses its priority while its queue is dispatched: from the end of the turn on the other queue comes first",
     marks: &[AT_ONCE, BETWEEN, TOO_LATE],
-    agents: &["engine", "main"],
+    agents: &["engine", "timer", "main"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::bounded(1, 5_000_000),
-        full: Plan::bounded(2, 20_000_000),
-        bugs: Plan::bounded(1, 5_000_000),
+        full: Plan::exhaustive(20_000_000),
+        bugs: Plan::exhaustive(5_000_000),
     },
     prepare,
     bug: None,
@@ -51,8 +53,8 @@ const BUFFERS: u64 = 2;
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let left_out = if bug == Some("not-told") { LeftOut::Priority } else { LeftOut::Nothing };
-    let setting = Setting { stale_places: bug == Some("stale-place"), ..Setting::default() };
-    let world = World::new(platform, setting);
+    plant(platform, bug, &[("stale-place", "stale place")]);
+    let world = World::new(platform, Setting::default());
     let kernel: Arc<dyn Kernel> = world.machine.privileged_process("app").expect("a process");
     let device = kernel.create_device().expect("a device");
     let (falling, first) = hw_context(&*kernel, device);

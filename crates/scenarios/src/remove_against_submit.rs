@@ -36,7 +36,7 @@ pub(crate) const RACE: Race = Race {
     name: "remove-against-submit",
     about: "an adapter is removed against a submission, a wait and a recovery: waits end, fences read the maximum, the driver stops last",
     marks: &[SIGNALLED, RELEASED, REFUSED, RECOVERED, TOO_LATE],
-    agents: &["engine", "supervisor", "main", "submitter", "waiter", "debugger", "driver"],
+    agents: &["engine", "timer", "main", "submitter", "waiter", "debugger", "driver"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(30_000),
@@ -49,7 +49,7 @@ pub(crate) const RACE: Race = Race {
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let left_out = if bug.is_some() { LeftOut::DeviceEnd } else { LeftOut::Nothing };
-    let world = World::new(platform, Setting { left_out, supervised: true, ..Setting::default() });
+    let world = World::new(platform, Setting { left_out, ..Setting::default() });
     let (queue, fence) = (world.queue("app", Submission::User, 0), world.fence("f"));
     let (spawner, probe, adapter) =
         (platform.clone(), world.probe.clone(), world.machine.adapter().clone());

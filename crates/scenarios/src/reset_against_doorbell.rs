@@ -62,7 +62,7 @@ pub(crate) const OF_ENGINE: Race = Race {
     name: "reset-against-doorbell",
     about: "an engine is reset while somebody else rings and connects doorbells on it: everything that was rung runs once",
     marks: &[BEFORE, DURING, AFTER],
-    agents: &["engine", "main", "debugger"],
+    agents: &["engine", "timer", "main", "debugger"],
     planted: PLANTED_IN_ENGINE,
     plans: PLANS,
     prepare: |platform, bug| {
@@ -75,7 +75,7 @@ pub(crate) const OF_ADAPTER: Race = Race {
     name: "adapter-reset-against-doorbell",
     about: "an adapter is reset while a process rings and connects doorbells: it runs everything once, or its doorbells say ABORT",
     marks: &[BEFORE, DURING, AFTER, LOST, SPARED],
-    agents: &["engine", "supervisor", "main", "debugger"],
+    agents: &["engine", "timer", "main", "debugger"],
     planted: PLANTED_IN_ADAPTER,
     plans: PLANS,
     prepare: |platform, bug| prepare(platform, bug, TdrTest::ForceTdr),
@@ -94,7 +94,7 @@ fn prepare(platform: &Platform, bug: Option<&'static str>, test: TdrTest) -> Pre
     };
     // Who resets the adapter is alone with the driver: that is the timer's kernel.
     let of_adapter = test == TdrTest::ForceTdr;
-    let setting = Setting { left_out, supervised: of_adapter, ..Setting::default() };
+    let setting = Setting { left_out, ..Setting::default() };
     let world = World::new(platform, setting);
     let (connected, fresh) =
         (world.queue("connected", Submission::User, 0), world.queue("fresh", Submission::User, 0));

@@ -9,7 +9,7 @@
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::{LeftOut, notes};
-use crate::world::{Setting, World, ends_well, until_quiet};
+use crate::world::{Setting, World, ends_well, plant, until_quiet};
 use tidegate::dxgkrnl::PowerManagement;
 use tidegate::explorer::{PlantedBug, Prepared, Verdict};
 use tidegate::{Platform, Submission};
@@ -30,7 +30,7 @@ pub(crate) const RACE: Race = Race {
     name: "ring-against-d3",
     about: "a doorbell is rung while an idle adapter loses its power: the work runs",
     marks: &[STAYED, WOKEN],
-    agents: &["engine", "main", "power"],
+    agents: &["engine", "timer", "main", "power"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(30_000),
@@ -42,10 +42,8 @@ pub(crate) const RACE: Race = Race {
 };
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
-    let power = match bug {
-        Some(NO_LOOK) => PowerManagement::ManagedWithoutLook,
-        _ => PowerManagement::Managed,
-    };
+    plant(platform, bug, &[(NO_LOOK, "announced work unseen")]);
+    let power = PowerManagement::Managed;
     let left_out = if bug == Some("not-resumed") { LeftOut::Resume } else { LeftOut::Nothing };
     let world = World::new(platform, Setting { power, left_out, ..Setting::default() });
     let queue = world.queue("copy", Submission::User, 0);

@@ -28,7 +28,7 @@ const PLANS: Plans =
 
 const fn race(name: &'static str, about: &'static str, prepare: Prepare) -> Race {
     let marks = &[RANG, REPEATED];
-    let agents = &["engine", "main", "other"];
+    let agents = &["engine", "timer", "main", "other"];
     Race { name, about, marks, agents, planted: &[], plans: PLANS, prepare, bug: None }
 }
 

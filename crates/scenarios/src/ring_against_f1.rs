@@ -9,7 +9,7 @@
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::notes;
-use crate::world::{Setting, World, ends_well, until_quiet};
+use crate::world::{Setting, World, ends_well, plant, until_quiet};
 use tidegate::dxgkrnl::PowerManagement;
 use tidegate::explorer::{PlantedBug, Prepared, Verdict};
 use tidegate::{Platform, Submission};
@@ -27,7 +27,7 @@ pub(crate) const RACE: Race = Race {
     name: "ring-against-f1",
     about: "a doorbell is rung while its idle engine loses its power: the work runs",
     marks: &[STAYED, BROUGHT_BACK, AFTER],
-    agents: &["engine", "main", "power"],
+    agents: &["engine", "timer", "main", "power"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(30_000),
@@ -39,8 +39,8 @@ pub(crate) const RACE: Race = Race {
 };
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
-    let power =
-        if bug.is_some() { PowerManagement::ManagedWithoutLook } else { PowerManagement::Managed };
+    plant(platform, bug, &[(PLANTED[0].name, "announced work unseen")]);
+    let power = PowerManagement::Managed;
     let world = World::new(platform, Setting { power, ..Setting::default() });
     let queue = world.queue("copy", Submission::User, 0);
     let list = world.empty_list();

@@ -24,7 +24,7 @@ pub(crate) const RACE: Race = Race {
     name: "ring-against-park",
     about: "a doorbell is rung while its engine goes to sleep: the work runs",
     marks: &[ONE_LOOK, TWO_LOOKS],
-    agents: &["engine", "main"],
+    agents: &["engine", "timer", "main"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::exhaustive(1_000_000),

@@ -24,7 +24,7 @@ pub(crate) const RACE: Race = Race {
     name: "ring-against-victimise",
     about: "two queues with one physical doorbell between them submit at once: each submission runs exactly once",
     marks: &[VICTIMISED, RETRIED, LAST_LOOK],
-    agents: &["engine", "main", "second"],
+    agents: &["engine", "timer", "main", "second"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(30_000),

@@ -9,7 +9,7 @@
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::{LeftOut, notes};
-use crate::world::{Setting, World, ends_well};
+use crate::world::{Setting, World, ends_well, plant};
 use tidegate::explorer::{PlantedBug, Prepared, Verdict};
 use tidegate::{Platform, Submission};
 
@@ -32,7 +32,7 @@ pub(crate) const RACE: Race = Race {
     name: "seven-stations",
     about: "a user-mode queue signals a fence while a CPU thread begins to wait for it: the wait ends",
     marks: &[INTERRUPTED, SECOND_LOOK, NOT_ARMED],
-    agents: &["engine", "main"],
+    agents: &["engine", "timer", "main"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::exhaustive(1_000_000),
@@ -44,8 +44,8 @@ pub(crate) const RACE: Race = Race {
 };
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
+    plant(platform, bug, &[("no-gpu-barrier", "no signal barrier")]);
     let setting = Setting {
-        signal_barrier: bug != Some("no-gpu-barrier"),
         left_out: if bug == Some("no-cpu-barrier") {
             LeftOut::CpuBarrier
         } else {

@@ -9,7 +9,7 @@
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::notes;
-use crate::world::{Setting, World, ends_well};
+use crate::world::{Setting, World, ends_well, plant};
 use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::explorer::{PlantedBug, Prepared, Verdict};
 use tidegate::{Platform, Submission};
@@ -28,7 +28,7 @@ pub(crate) const RACE: Race = Race {
     name: "seven-stations-hardware",
     about: "a signal is queued behind work of a kernel-mode hardware queue while the work completes: the waiter is released",
     marks: &[INTERRUPTED, NOT_INTERRUPTED],
-    agents: &["interrupts", "engine", "main"],
+    agents: &["interrupts", "engine", "timer", "main"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(30_000),
@@ -40,11 +40,8 @@ pub(crate) const RACE: Race = Race {
 };
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
-    let setting = Setting {
-        interrupts: InterruptDelivery::Worker,
-        signal_barrier: bug.is_none(),
-        ..Setting::default()
-    };
+    plant(platform, bug, &[(PLANTED[0].name, "no signal barrier")]);
+    let setting = Setting { interrupts: InterruptDelivery::Worker, ..Setting::default() };
     let world = World::new(platform, setting);
     let queue = world.queue("copy", Submission::Hardware, 0);
     let fence = world.fence("done");

@@ -11,7 +11,7 @@
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::{LeftOut, notes};
-use crate::world::{Setting, World, ends_well};
+use crate::world::{Setting, World, ends_well, plant};
 use tidegate::explorer::{PlantedBug, Prepared, Verdict};
 use tidegate::{Platform, Submission};
 
@@ -50,12 +50,12 @@ pub(crate) const RACE: Race = Race {
     name: "shadow-against-signal",
     about: "a CPU thread begins to wait while a signal is compared with a shadow of MonitoredValue: the wait ends",
     marks: &[ENGINE, CMP, NOT_ARMED],
-    agents: &["engine", "main"],
+    agents: &["engine", "timer", "main"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::exhaustive(2_000_000),
         full: Plan::exhaustive(2_000_000),
-        bugs: Plan::sampled(60_000),
+        bugs: Plan::exhaustive(2_000_000),
     },
     prepare,
     bug: None,
@@ -67,13 +67,9 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
         Some(NO_CPU_BARRIER) => LeftOut::CpuBarrier,
         _ => LeftOut::Nothing,
     };
-    let setting = Setting {
-        shadow_entries: SHADOWS,
-        shadow_barrier: bug != Some(NO_CMP_BARRIER),
-        signal_barrier: bug != Some(NO_GPU_BARRIER),
-        left_out,
-        ..Setting::default()
-    };
+    let faults = [(NO_CMP_BARRIER, "no shadow barrier"), (NO_GPU_BARRIER, "no signal barrier")];
+    plant(platform, bug, &faults);
+    let setting = Setting { shadow_entries: SHADOWS, left_out, ..Setting::default() };
     let world = World::new(platform, setting);
     let queue = world.queue("copy", Submission::User, 0);
     let others = if bug == Some(NO_CPU_BARRIER) { SHADOWS } else { 0 };

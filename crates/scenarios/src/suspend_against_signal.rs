@@ -26,7 +26,7 @@ pub(crate) const RACE: Race = Race {
     name: "suspend-against-signal",
     about: "a context is suspended and resumed while its queue is to signal: nothing runs in between, and everything after",
     marks: &[BEFORE, HELD],
-    agents: &["engine", "main", "suspender"],
+    agents: &["engine", "timer", "main", "suspender"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(30_000),

@@ -36,7 +36,7 @@ pub(crate) const RACE: Race = Race {
     name: "terminate-against-ring",
     about: "a process is terminated while it rings and loses its doorbell: nothing of it runs on or is left, the neighbour works",
     marks: &[RAN, CUT_OFF, REFUSED, VICTIMISED],
-    agents: &["engine", "main", "thread", "neighbour"],
+    agents: &["engine", "timer", "main", "thread", "neighbour"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(30_000),

@@ -18,7 +18,7 @@ pub(crate) const RACE: Race = Race {
     name: "two-signallers",
     about: "an engine and a CPU thread signal one fence while another thread begins to wait: it is released in every order",
     marks: &[CPU_LAST, GPU_LAST, INTERRUPTED],
-    agents: &["interrupts", "engine", "main", "signaller"],
+    agents: &["interrupts", "engine", "timer", "main", "signaller"],
     planted: &[],
     plans: Plans {
         short: Plan::sampled(30_000),

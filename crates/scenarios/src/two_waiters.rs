@@ -17,7 +17,7 @@ pub(crate) const RACE: Race = Race {
     name: "two-waiters",
     about: "two CPU threads begin to wait for one value while an engine signals it: both are released",
     marks: &[INTERRUPTED, AT_ONCE],
-    agents: &["interrupts", "engine", "main", "second waiter"],
+    agents: &["interrupts", "engine", "timer", "main", "second waiter"],
     planted: &[],
     plans: Plans {
         // It takes two forced switches to lose a waiter.

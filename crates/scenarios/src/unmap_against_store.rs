@@ -9,7 +9,7 @@
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::notes;
-use crate::world::{Setting, World, until_quiet};
+use crate::world::{Setting, World, plant, until_quiet};
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::calls::{
@@ -31,12 +31,12 @@ pub(crate) const RACE: Race = Race {
     name: "unmap-against-store",
     about: "an allocation ends while an engine stores to it: nothing lands in its memory once the call has returned",
     marks: &[STORED, FAULTED],
-    agents: &["engine", "main"],
+    agents: &["engine", "timer", "main"],
     planted: PLANTED,
     plans: Plans {
-        short: Plan::bounded(1, 5_000_000),
-        full: Plan::bounded(2, 20_000_000),
-        bugs: Plan::bounded(1, 5_000_000),
+        short: Plan::exhaustive(5_000_000),
+        full: Plan::exhaustive(20_000_000),
+        bugs: Plan::exhaustive(5_000_000),
     },
     prepare,
     bug: None,
@@ -50,8 +50,8 @@ const NEXT: u64 = 9;
 const GIVEN_AWAY: usize = notes::OWN;
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
-    let world =
-        World::new(platform, Setting { unawaited_turns: bug.is_some(), ..Setting::default() });
+    plant(platform, bug, &[(PLANTED[0].name, "unawaited turns")]);
+    let world = World::new(platform, Setting::default());
     let kernel: Arc<dyn Kernel> = world.machine.process("app").expect("a process");
     let device = kernel.create_device().expect("a device");
     let allocate = |bytes, kind| {

@@ -19,12 +19,12 @@ use tidegate::d3d12::{
 use tidegate::d3dukmdt::ComputePreemption;
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::{EngineType, PeerSignalCaps};
-use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement};
+use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement, TdrLevel};
 use tidegate::explorer::{Probe, Verdict};
 use tidegate::gpu_abi::{Command, CommandWriter};
 use tidegate::kmd::{DoorbellModel, IdlePolicy, InterruptMode};
 use tidegate::platform::Bulk;
-use tidegate::softgpu::{Barriers, EngineClass};
+use tidegate::softgpu::EngineClass;
 use tidegate::trace::LaneKind;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
@@ -37,21 +37,11 @@ pub(crate) struct Setting {
     pub(crate) interrupts: InterruptDelivery,
     /// Which fences the device makes.
     pub(crate) fences: FenceChoice,
-    /// Whether a GPU signal has its barrier.
-    pub(crate) signal_barrier: bool,
     /// Whether the hardware keeps the histories of fences.
     pub(crate) fence_history: bool,
     /// Copies of MonitoredValue that the hardware keeps; with any, it posts its stores of fence
     /// values as well.
     pub(crate) shadow_entries: u32,
-    /// Whether the CMP has its barrier when it changes one.
-    pub(crate) shadow_barrier: bool,
-    /// Whether engines copy a ring slot out twice, once to check it and once to execute it.
-    pub(crate) double_fetch: bool,
-    /// Whether engines give queues back at the place that they had when they were taken.
-    pub(crate) stale_places: bool,
-    /// Whether the CMP invalidates translations without waiting for the turns that use them.
-    pub(crate) unawaited_turns: bool,
     /// What the driver leaves out.
     pub(crate) left_out: LeftOut,
     /// Physical doorbells.
@@ -73,10 +63,10 @@ pub(crate) struct Setting {
     /// Whether adapter and engines may lose power. The driver's own look at its queues is off where
     /// they may.
     pub(crate) power: PowerManagement,
-    /// Whether the kernel has its timer, and counts who is inside the driver.
-    pub(crate) supervised: bool,
     /// Where engines may leave compute work.
     pub(crate) compute_preemption: ComputePreemption,
+    /// Whether the driver makes save areas for contexts of packets.
+    pub(crate) save_areas: bool,
 }
 
 impl Default for Setting {
@@ -85,13 +75,8 @@ impl Default for Setting {
             engines: 1,
             interrupts: InterruptDelivery::Inline,
             fences: FenceChoice::Native,
-            signal_barrier: true,
             fence_history: true,
             shadow_entries: 0,
-            shadow_barrier: true,
-            double_fetch: false,
-            stale_places: false,
-            unawaited_turns: false,
             left_out: LeftOut::Nothing,
             doorbells: 64,
             local_monitored_values: false,
@@ -102,8 +87,8 @@ impl Default for Setting {
             peer_signal: PeerSignalCaps::default(),
             first_doorbell_lost: false,
             power: PowerManagement::AlwaysOn,
-            supervised: false,
             compute_preemption: ComputePreemption::ThreadGroup,
+            save_areas: true,
         }
     }
 }
@@ -115,6 +100,9 @@ const RING_SLOTS: u64 = 16;
 /// Entries of a fence log. No queue of a scenario fills so many, and so small a log is quickly
 /// made.
 const LOG_ENTRIES: u32 = 8;
+
+/// Few, since machines are made by the thousand.
+const KEPT_TRANSLATIONS: u32 = 32;
 
 /// A machine with one process.
 pub(crate) struct World {
@@ -142,18 +130,11 @@ impl Setting {
         config.gpu.posted_log_entries = setting.posted_log_entries;
         config.gpu.local_memory_bytes = setting.local_memory_bytes;
         config.driver.interrupt = setting.interrupt;
-        config.gpu.barriers = Barriers {
-            signal_barrier: setting.signal_barrier,
-            shadow_barrier: setting.shadow_barrier,
-        };
-        config.gpu.double_fetch = setting.double_fetch;
-        config.gpu.stale_places = setting.stale_places;
-        config.gpu.unawaited_turns = setting.unawaited_turns;
         config.gpu.shadow_entries = setting.shadow_entries;
         config.gpu.posted_fence_writes = setting.shadow_entries > 0;
         config.driver.doorbells = DoorbellModel::Dedicated { physical: setting.doorbells };
         config.driver.kernel_ring_slots = 2;
-        config.driver.save_areas = false;
+        config.driver.save_areas = setting.save_areas;
         config
             .kernel
             .native_fence_os_caps
@@ -165,8 +146,13 @@ impl Setting {
         }
         config.driver.fence_history = setting.fence_history;
         config.driver.peer_signal = setting.peer_signal;
+        if setting.left_out == LeftOut::CpuBarrier || platform.fault("no shadow barrier") {
+            // The driver's gate is a locked operation at the end of each call, which stands in for
+            // either barrier. Without recovery there is no gate.
+            config.kernel.tdr.level = TdrLevel::Off;
+        }
         config.kernel.power = setting.power;
-        config.kernel.supervised = setting.supervised;
+        config.gpu.kept_translations = KEPT_TRANSLATIONS;
         config.driver.idle = IdlePolicy { engine_after_ns: 0, looks_at_queues: false };
         config.gpu.nodes.clear();
         config.driver.nodes.clear();
@@ -311,6 +297,13 @@ impl World {
         queue_on(&self.device, name, submission, node)
     }
 
+    /// Packets of `queues` that engines have completed. The kernel's own are not among them.
+    pub(crate) fn packets_of(&self, queues: &[&Queue]) -> u64 {
+        let tags = self.machine.gpu().stats().tags;
+        let of = |queue: &&Queue| tags.get(&queue.tag()).map_or(0, |tag| tag.packets);
+        queues.iter().map(of).sum()
+    }
+
     /// A fence at 0.
     pub(crate) fn fence(&self, name: &str) -> Fence {
         self.device.create_fence(name, 0).expect("a fence")
@@ -331,8 +324,23 @@ impl World {
             "the kernel sees no broken contract",
             self.machine.adapter().bug_checks().is_empty(),
         );
+        // The timer's agent releases a waiter that was missed, and reports the driver for it.
+        end.always(
+            "the kernel reports no fault of the driver",
+            self.machine.adapter().driver_faults().is_empty(),
+        );
         end.always("no destroy call is refused", self.machine.refused_destroys().is_empty());
     }
+}
+
+/// Plants the fault that stands for the bug, if one does.
+pub(crate) fn plant(
+    platform: &Platform,
+    bug: Option<&'static str>,
+    faults: &[(&'static str, &'static str)],
+) {
+    let fault = faults.iter().find(|(name, _)| Some(*name) == bug);
+    fault.into_iter().for_each(|(_, fault)| platform.plant(fault));
 }
 
 /// Sleeps until nothing else in the machine can move: under exploration time passes only then.

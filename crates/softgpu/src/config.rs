@@ -1,7 +1,5 @@
-//! Owns the hardware's variants: which nodes there are, how much an engine does in one turn, which
-//! barriers it has.
-//!
-//! A variant is fixed when the GPU is made. It says nothing about drivers or kernels.
+//! The hardware's variants: which nodes there are, how much an engine does in one turn, what it can
+//! tell. A variant is fixed when the GPU is made. It says nothing about drivers or kernels.
 
 use crate::display::DisplayConfig;
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
@@ -53,26 +51,6 @@ impl NodeConfig {
             notifies_fence_writes: false,
             preemption,
         }
-    }
-}
-
-/// Which memory barriers the hardware executes.
-///
-/// Without one it is a broken variant for the explorer: it loses wake-ups, which an exploration
-/// must find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Barriers {
-    /// The full barrier between the store of CurrentValue and the look at who waits for it: the
-    /// queues' waits and MonitoredValue.
-    pub signal_barrier: bool,
-    /// The CMP's barrier against the engines, between the store of a shadow of MonitoredValue and
-    /// the load of CurrentValue.
-    pub shadow_barrier: bool,
-}
-
-impl Default for Barriers {
-    fn default() -> Barriers {
-        Barriers { signal_barrier: true, shadow_barrier: true }
     }
 }
 
@@ -133,13 +111,14 @@ pub struct Config {
     /// Whether its accesses to system memory can be coherent with the CPUs' caches, where a page
     /// table entry asks for it.
     pub io_coherent: bool,
+    /// Translations of each kind (pages, loaded words, stored words) that an engine keeps; rounded
+    /// up to a power of two.
+    pub kept_translations: u32,
     /// Whether it is behind an IoMmu that shares the CPU's page tables, so that its engines use a
     /// process's CPU addresses.
     pub io_mmu: bool,
     /// The display, if there is one.
     pub display: Option<DisplayConfig>,
-    /// Which barriers there are.
-    pub barriers: Barriers,
     /// Whether the entry of a fence log may become visible after the index that counts it: until
     /// the barrier of the next signal, or until the driver flushes. The documents allow it; no
     /// driver may rely on the other.
@@ -150,15 +129,6 @@ pub struct Config {
     /// Copies of MonitoredValue that the CMP keeps for its engines to compare with; 0 for hardware
     /// that compares with memory. A fence that finds no room among them is compared in memory.
     pub shadow_entries: u32,
-    /// Whether an engine copies a ring slot out twice: one copy is checked, the other executed. A
-    /// mistake, which hostile processes live on; here for tests that have to find it.
-    pub double_fetch: bool,
-    /// Whether an engine gives a queue back at the place among others that it had when it was
-    /// taken, so that a change in between is lost. Another mistake for tests that have to find it.
-    pub stale_places: bool,
-    /// Whether the CMP reports translations as invalidated while turns still use the old ones.
-    /// Another mistake that tests have to find.
-    pub unawaited_turns: bool,
     /// How long work takes on the virtual clock.
     pub rates: WorkRates,
 }
@@ -186,15 +156,12 @@ impl Default for Config {
             tells_fence_kinds: true,
             atomics_64bit: true,
             io_coherent: true,
+            kept_translations: 1_024,
             io_mmu: false,
             display: None,
-            barriers: Barriers::default(),
             posted_log_entries: false,
             posted_fence_writes: false,
             shadow_entries: 0,
-            double_fetch: false,
-            stale_places: false,
-            unawaited_turns: false,
             rates: WorkRates::default(),
         }
     }

@@ -47,9 +47,7 @@ mod runlist;
 mod save;
 mod spread;
 
-pub use config::{
-    Barriers, Config, EngineClass, MAX_ENGINES, MAX_PHYSICAL_GPUS, NodeConfig, WorkRates,
-};
+pub use config::{Config, EngineClass, MAX_ENGINES, MAX_PHYSICAL_GPUS, NodeConfig, WorkRates};
 pub use display::{DisplayConfig, DisplayStats, Frame, FrameSink};
 pub use gpu::SoftGpu;
 pub use memory::LOCAL_WINDOW_BYTES;

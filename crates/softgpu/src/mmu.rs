@@ -17,6 +17,7 @@
 //!
 //! Engines call in; the bus is called. Nothing here stores to memory.
 
+use crate::config::Config;
 use crate::memory::Bus;
 use std::sync::Arc;
 use tidegate_d3dukmdt::FenceCell;
@@ -24,9 +25,7 @@ use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
 use tidegate_gpu_abi::address::{TABLE_LEVELS, VA_END};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, PAGE_BYTES, Pte};
-use tidegate_platform::{
-    Bulk, Page, PhysicalAddress, Platform, PlatformKind, Target, Untrusted, Word,
-};
+use tidegate_platform::{Bulk, Page, PhysicalAddress, Target, Untrusted, Word};
 
 /// What stopped an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,12 +117,6 @@ pub(crate) struct Mmu {
     stores: Vec<Option<WordEntry>>,
 }
 
-/// Entries of each cache; a power of two.
-const CACHE_ENTRIES: usize = 1024;
-/// The same where machines are made by the thousand: an explored machine lives for some hundred
-/// accesses.
-const EXPLORED_CACHE_ENTRIES: usize = 32;
-
 fn cache<T>(entries: usize) -> Vec<Option<T>> {
     (0..entries).map(|_| None).collect()
 }
@@ -136,12 +129,11 @@ fn place(key: u64, tag: u64, entries: usize) -> usize {
 }
 
 impl Mmu {
-    pub(crate) fn new(platform: &Platform, bus: Arc<Bus>, io_coherent: bool) -> Mmu {
-        let explored = platform.kind() == PlatformKind::Explored;
-        let entries = if explored { EXPLORED_CACHE_ENTRIES } else { CACHE_ENTRIES };
+    pub(crate) fn new(bus: Arc<Bus>, config: &Config) -> Mmu {
+        let entries = (config.kept_translations as usize).next_power_of_two();
         Mmu {
             bus,
-            io_coherent,
+            io_coherent: config.io_coherent,
             pages: cache(entries),
             tables: cache(entries.min(64)),
             loads: cache(entries),

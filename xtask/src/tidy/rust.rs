@@ -38,6 +38,7 @@ pub fn check(path: &Path, text: &str) -> Vec<Finding> {
         }
         if outside_the_seam(path) {
             named_outside_the_seam(&line.code, &mut find);
+            platform_told_apart(path, &line.code, &mut find);
         }
     }
     findings.extend(grouped_sync(path, &lines));
@@ -191,6 +192,14 @@ fn named_outside_the_seam(code: &str, find: &mut impl FnMut(String)) {
         if taken && (tight.contains("time::") || tight.contains(&format!("{word}::now"))) {
             find(format!("{word} outside of platform: read the clock through the platform"));
         }
+    }
+}
+
+/// Product code that tells platforms apart: what is explored would not be what users run. Programs
+/// around the product and tests may.
+fn platform_told_apart(path: &Path, code: &str, find: &mut impl FnMut(String)) {
+    if !is_test_file(path) && words(code).any(|(_, word)| word == "PlatformKind") {
+        find("PlatformKind outside of platform: make the difference a property of platform".into());
     }
 }
 
@@ -396,5 +405,7 @@ mod tests {
                 .is_empty()
         );
         assert!(whats("crates/platform/src/sync.rs", "use std::sync::Mutex;").is_empty());
+        one(path, "use tidegate_platform::PlatformKind;", "PlatformKind outside");
+        assert!(whats("crates/kmd/tests/a.rs", "let a: PlatformKind;").is_empty());
     }
 }

@@ -4,7 +4,7 @@ use crate::BadInput;
 use crate::streams::outln;
 use glob::Pattern;
 use tidegate::explorer::Scenario;
-use tidegate_scenarios::{all, find};
+use tidegate_scenarios::{all, find, plan};
 
 /// The searches of an exploration: scenarios, each followed by those of its planted bugs that are
 /// wanted.
@@ -113,7 +113,8 @@ impl Selection {
         for scenario in &self.searches {
             if shown != scenario.name() {
                 shown = scenario.name();
-                outln!("{shown}\n    {}", scenario.about());
+                let plans = (plan(shown, false), plan(shown, true));
+                outln!("{shown}: {}; with --full {}\n    {}", plans.0, plans.1, scenario.about());
             }
             if let Some(bug) = scenario.bug() {
                 let about =

@@ -1,41 +1,36 @@
 //! Owns the way into the graphics kernel: each call is counted and its modelled cost spent here and
 //! nowhere else.
-//!
-//! The counts are protocol words, so that threads need no lock for them. In an explored machine
-//! they stay at 0: a count is a step that others can see, and would multiply the schedules without
-//! being part of any protocol.
 
 use crate::teardown::TeardownReport;
 use std::sync::Arc;
 use tidegate_calls::Kernel;
-use tidegate_platform::{Platform, PlatformKind, Step, Word};
+use tidegate_platform::{Counters, Platform, Step};
 
 pub(crate) struct Thunk {
     kernel: Arc<dyn Kernel>,
     platform: Platform,
     teardown: TeardownReport,
-    kernel_calls: Word,
-    cpu_waits: Word,
-    cpu_wakes: Word,
+    counts: Counters,
 }
+
+const KERNEL_CALLS: usize = 0;
+const CPU_WAITS: usize = 1;
+const CPU_WAKES: usize = 2;
 
 impl Thunk {
     pub(crate) fn new(platform: &Platform, kernel: Arc<dyn Kernel>) -> Thunk {
-        let page = platform.page(3).named("the counters of kernel calls");
         Thunk {
             kernel,
             platform: platform.clone(),
             teardown: TeardownReport::new(platform),
-            kernel_calls: page.word(0),
-            cpu_waits: page.word(1),
-            cpu_wakes: page.word(2),
+            counts: Counters::new(3),
         }
     }
 
     /// Enters the kernel for one call.
     pub(crate) fn enter(&self) -> &dyn Kernel {
         self.platform.spend(Step::KernelCall);
-        self.count(&self.kernel_calls);
+        self.counts.add(KERNEL_CALLS, 1);
         &*self.kernel
     }
 
@@ -45,21 +40,15 @@ impl Thunk {
     }
 
     pub(crate) fn cpu_wait_made(&self) {
-        self.count(&self.cpu_waits);
+        self.counts.add(CPU_WAITS, 1);
     }
 
     pub(crate) fn cpu_wait_woken(&self) {
-        self.count(&self.cpu_wakes);
-    }
-
-    fn count(&self, word: &Word) {
-        if self.platform.kind() != PlatformKind::Explored {
-            word.fetch_add(1);
-        }
+        self.counts.add(CPU_WAKES, 1);
     }
 
     /// Kernel calls, CPU waits and CPU wakes so far.
     pub(crate) fn counts(&self) -> [u64; 3] {
-        [&self.kernel_calls, &self.cpu_waits, &self.cpu_wakes].map(Word::load)
+        [KERNEL_CALLS, CPU_WAITS, CPU_WAKES].map(|index| self.counts.get(index))
     }
 }

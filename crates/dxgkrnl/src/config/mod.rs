@@ -10,7 +10,7 @@ pub use tdr::{TdrConfig, TdrDebugMode, TdrLevel};
 
 use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::scheduling::SetupPriorityBands;
-use tidegate_platform::{Platform, PlatformKind};
+use tidegate_platform::Platform;
 
 /// What is set for one feature: the overrides that a registry holds on the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,12 +51,6 @@ pub enum PowerManagement {
     AlwaysOn,
     /// They lose it when they are idle, and get it back when they are used.
     Managed,
-    /// The same without the look for work that was rung while doorbells were taken away: for
-    /// explorations of what that look is for.
-    ManagedWithoutLook,
-    /// The same without the look whether memory is being paged: for explorations of what that look
-    /// is for.
-    ManagedWhilePaging,
 }
 
 /// Where the interrupt routine runs.
@@ -109,21 +103,18 @@ pub struct AdapterConfig {
     /// How long a packet may keep its engine, in nanoseconds, while packets of contexts of the same
     /// priority wait for it.
     pub quantum_ns: u64,
-    /// Whether somebody looks when deadlines have come. Without, no quantum ends and nothing is
-    /// found to hang: for explorations, where time stands still as long as anybody can move.
-    pub supervised: bool,
     /// Which adapter of its machine it is, for people: adapter n's lanes on the timeline are those
     /// of "GPU n"; `None` where there is only one.
     pub ordinal: Option<u32>,
 }
 
 impl AdapterConfig {
-    /// All features and fence types on, without a budget; interrupts on a worker in virtual time
-    /// (the engine is not held up by them), else inline.
+    /// All features and fence types on, without a budget. Interrupts run on a worker where time is
+    /// modelled, so that they do not hold up the engine, else inline.
     pub fn standard(platform: &Platform) -> AdapterConfig {
-        let interrupts = match platform.kind() {
-            PlatformKind::Virtual => InterruptDelivery::Worker,
-            _ => InterruptDelivery::Inline,
+        let interrupts = match platform.models_time() {
+            true => InterruptDelivery::Worker,
+            false => InterruptDelivery::Inline,
         };
         AdapterConfig {
             hardware_scheduling: FeatureSetting::ON,
@@ -140,7 +131,6 @@ impl AdapterConfig {
             tdr: TdrConfig::standard(),
             priority_bands: SetupPriorityBands::default(),
             quantum_ns: 10_000_000,
-            supervised: platform.kind() != PlatformKind::Explored,
             ordinal: None,
         }
     }

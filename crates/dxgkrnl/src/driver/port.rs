@@ -182,7 +182,6 @@ pub struct DriverPort {
 impl DriverPort {
     pub(crate) fn new(parts: PortParts) -> Arc<DriverPort> {
         let PortParts { platform, driver, declared, features, config, power, .. } = parts;
-        let counts_threads = config.supervised && config.tdr.is_on();
         Arc::new(DriverPort {
             removed: RemovedDriver(Arc::clone(&driver)),
             caps: declared.caps,
@@ -193,9 +192,9 @@ impl DriverPort {
             segments: declared.segments,
             system_memory: parts.system_memory,
             interrupt_lock: platform.mutex("interrupt lock", ()),
-            threads: ThreadGate::new(&platform, counts_threads),
+            threads: ThreadGate::new(&platform, config.tdr.is_on()),
             failure_port: OnceLock::new(),
-            timer: Timer::new(&platform, config.supervised),
+            timer: Timer::new(&platform, true),
             stats: Stats::new(&platform),
             power_lane: OnceLock::new(),
             process_lane: OnceLock::new(),

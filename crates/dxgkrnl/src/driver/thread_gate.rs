@@ -2,8 +2,9 @@
 //! all others have left.
 //!
 //! Invariants: one word holds the count and the closed bit, so each side sees the other. A caller
-//! counts itself and reads the bit in one step; it steps back while the gate is closed. The last
-//! caller that leaves a closed gate sets `emptied`.
+//! counts itself and reads the bit in one step; it steps back while the gate is closed. A caller
+//! that leaves a closed gate empty sets `emptied`. Callers do not read the count while the gate is
+//! open, so their steps commute.
 //!
 //! Entry points: [`ThreadGate::enter`], [`ThreadGate::exclusive`] (DDI threading level three).
 
@@ -42,8 +43,8 @@ impl ThreadGate {
     pub(crate) fn enter(&self) -> Inside<'_> {
         let Some(word) = &self.word else { return Inside(None) };
         loop {
-            let before = word.fetch_add(1);
-            if before & CLOSED == 0 || self.exclusive.is_mine() {
+            let closed = word.add_and_test(1, CLOSED);
+            if !closed || self.exclusive.is_mine() {
                 return Inside(Some(self));
             }
             self.leave(word);
@@ -79,7 +80,7 @@ impl ThreadGate {
     }
 
     fn leave(&self, word: &Word) {
-        if word.fetch_add(u64::MAX) == CLOSED + 1 {
+        if word.add_and_test(u64::MAX, CLOSED) && word.load() == CLOSED {
             self.emptied.set(Step::ThreadWake);
         }
     }

@@ -47,8 +47,7 @@ impl Fence {
 
     /// The ended process that could have signalled it.
     fn lost_text(&self, value: u64) -> Option<String> {
-        let stats = &self.port().stats;
-        let lost = stats.on().then(|| stats.lost_signal_of(self.os_handle)).flatten()?;
+        let lost = self.port().stats.lost_signal_of(self.os_handle)?;
         (self.value() < value).then(|| lost.to_string())
     }
 

@@ -60,12 +60,11 @@ pub(crate) fn signal(targets: &[FenceTarget], flags: SignalFlags) {
     release(targets.iter().map(|(fence, _)| &**fence), satisfied);
 }
 
-/// Reports rewinds. A report's reads are no step of the protocol, so nothing is read where nothing
-/// is counted.
+/// Reports rewinds that were not announced.
 fn note_rewinds(targets: &[FenceTarget], flags: SignalFlags) {
     for (index, (fence, value)) in targets.iter().enumerate() {
         let stats = &fence.port().stats;
-        if stats.on() && !flags.contains(SignalFlags::ALLOW_FENCE_REWIND) {
+        if !flags.contains(SignalFlags::ALLOW_FENCE_REWIND) {
             let from = value_before(targets, index);
             if *value < from {
                 stats.note_rewind(&fence.name, from, *value);

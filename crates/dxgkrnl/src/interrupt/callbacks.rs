@@ -43,7 +43,7 @@ impl Callbacks for KernelCallbacks {
                 reported.engine_of_packets().and_then(|engine| adapter.caps.engine_number(engine));
             let mut reports = adapter.dpc.reported.lock();
             if number.is_none_or(|n| reports.ignored >> n & 1 == 0) {
-                if reports.list.is_empty() && adapter.timer.is_on() {
+                if reports.list.is_empty() {
                     reports.since = Some((adapter.platform.now(), adapter.stats().dpcs));
                 }
                 reports.list.push(reported);

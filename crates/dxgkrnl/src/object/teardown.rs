@@ -223,10 +223,8 @@ impl Process {
     /// Notes the fences with other holders that this process could signal: its queued signals are
     /// not made.
     fn note_lost_signals(&self, instances: &[Arc<FenceObject>], lost: &[FenceTarget]) {
-        if self.adapter.stats.on() {
-            let instances: Vec<&Instance> = instances.iter().map(|object| &***object).collect();
-            instance::note_lost_signals(self.name(), &instances, lost);
-        }
+        let instances: Vec<&Instance> = instances.iter().map(|object| &***object).collect();
+        instance::note_lost_signals(self.name(), &instances, lost);
     }
 
     /// Destroys a hardware queue with its doorbell, ring, control area and progress fence. The

@@ -11,7 +11,6 @@
 
 use super::state::{Device, WakeDevice};
 use crate::adapter::Adapter;
-use crate::config::PowerManagement;
 use crate::context::Context;
 use crate::doorbell::Doorbell;
 use crate::error::BugCheck;
@@ -162,8 +161,11 @@ impl Adapter {
             self.screen_off();
         }
         // spec: UMS-058
-        moved_out =
-            if goes { self.memory.evict_for_power(self.power.waits_for_paging()) } else { None };
+        moved_out = if goes {
+            self.memory.evict_for_power(!self.platform.fault("paging unseen"))
+        } else {
+            None
+        };
         // 5. The power.
         let d3 = DevicePowerState::D3;
         let gone = moved_out.is_some()
@@ -196,7 +198,7 @@ impl Adapter {
 
     /// Whether the engines that `of` picks have announced work that is not complete.
     pub(super) fn has_announced_work(&self, of: impl Fn(EngineId) -> bool) -> bool {
-        if self.power.management == PowerManagement::ManagedWithoutLook {
+        if self.platform.fault("announced work unseen") {
             return false;
         }
         self.platform.fence();

@@ -68,11 +68,6 @@ impl Power {
         }
     }
 
-    /// Whether a paging operation that is under way keeps the power.
-    pub(crate) fn waits_for_paging(&self) -> bool {
-        self.management != PowerManagement::ManagedWhilePaging
-    }
-
     pub(super) fn is_managed(&self) -> bool {
         self.management != PowerManagement::AlwaysOn
     }

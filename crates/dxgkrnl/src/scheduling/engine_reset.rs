@@ -172,8 +172,7 @@ impl Scheduling {
     /// When the next engine counts as hung.
     pub(crate) fn next_timeout(&self) -> Option<CpuTime> {
         let config = &self.port.config;
-        let watches = config.supervised && config.tdr.is_on();
-        if watches { self.lock().next_timeout(config.tdr.delay_ns) } else { None }
+        if config.tdr.is_on() { self.lock().next_timeout(config.tdr.delay_ns) } else { None }
     }
 
     /// Takes the engines that count as hung by now.

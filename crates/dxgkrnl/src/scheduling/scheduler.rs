@@ -14,7 +14,7 @@ use tidegate_calls::Status;
 use tidegate_ddi::{
     AdapterCaps, CancelCommand, Dispatch, EngineId, OsHandle, Priority, VidSchCaps,
 };
-use tidegate_platform::{CpuTime, Event, Mutex, MutexGuard, Step};
+use tidegate_platform::{Event, Mutex, MutexGuard, Step};
 use tidegate_vidsch::{
     Command, CommandKind, Config, FenceOperations, GivenUp, Now, PacketsInFlight, SignalEffect,
     Submitter, VidSch, WaiterId,
@@ -119,12 +119,9 @@ impl Scheduling {
         self.state.lock()
     }
 
-    /// The time for decisions. Without a timer no deadline is kept, and the clock is not read.
+    /// The time for decisions.
     pub(super) fn now(&self) -> Now {
-        let (at, stamp_ns) = match self.port.config.supervised {
-            true => self.port.platform.now_and_stamp(),
-            false => (CpuTime(0), self.port.platform.stamp_ns()),
-        };
+        let (at, stamp_ns) = self.port.platform.now_and_stamp();
         Now { stamp_ns, at }
     }
 

@@ -249,7 +249,7 @@ impl Scheduling {
     /// When time alone makes an effect due; `None` while an agent carries effects out, which arms
     /// the timer when it is done.
     pub(crate) fn next_deadline(&self) -> Option<CpuTime> {
-        if self.port.config.supervised { self.lock().next_deadline() } else { None }
+        self.lock().next_deadline()
     }
 
     /// Puts waits and signals that are over on the timeline of their queue.

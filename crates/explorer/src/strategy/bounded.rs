@@ -117,6 +117,10 @@ impl Strategy for Bounded {
         more
     }
 
+    fn restart(&mut self) {
+        *self = Bounded::new(self.most);
+    }
+
     fn choose(&mut self, point: &Point<'_>) -> usize {
         if self.over {
             return self.finish.choose(point);

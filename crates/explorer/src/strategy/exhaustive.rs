@@ -81,6 +81,10 @@ impl Strategy for Exhaustive {
         false
     }
 
+    fn restart(&mut self) {
+        *self = Exhaustive { prune: self.prune, ..Exhaustive::new() };
+    }
+
     fn choose(&mut self, point: &Point<'_>) -> usize {
         if self.left {
             return self.finish.choose(point);

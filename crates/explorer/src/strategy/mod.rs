@@ -26,6 +26,10 @@ pub trait Strategy {
     /// Called before each run; `false` when there is nothing left to try.
     fn begin(&mut self) -> bool;
 
+    /// Begins the search again: other steps are choices now, so what was seen says nothing. A
+    /// strategy that remembers nothing goes on.
+    fn restart(&mut self) {}
+
     /// Index into `point.choices`; beyond the end counts as 0.
     fn choose(&mut self, point: &Point<'_>) -> usize;
 
@@ -48,6 +52,9 @@ pub trait Strategy {
 impl Strategy for Box<dyn Strategy> {
     fn begin(&mut self) -> bool {
         (**self).begin()
+    }
+    fn restart(&mut self) {
+        (**self).restart();
     }
     fn choose(&mut self, point: &Point<'_>) -> usize {
         (**self).choose(point)

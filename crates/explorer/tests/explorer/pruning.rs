@@ -1,12 +1,12 @@
-//! Pruning hides nothing: on small random programs the search with pruning reaches exactly the
-//! outcomes that the search without pruning reaches. This guards the hashing of states, which lives
-//! with the platform.
+//! Pruning and reduction hide nothing: on small random programs a search with them reaches exactly
+//! the outcomes that the search of every schedule reaches. This guards the hashing of states, which
+//! lives with the platform, and what the explorer holds for commuting.
 
-use crate::worlds::{Op, Program, search};
+use crate::worlds::{Op, Program, search, search_with};
 use std::collections::BTreeSet;
-use tidegate_explorer::MemoryModel;
 use tidegate_explorer::strategy::bounded::Bounded;
 use tidegate_explorer::strategy::exhaustive::Exhaustive;
+use tidegate_explorer::{MemoryModel, Options};
 
 /// SplitMix64.
 struct Dice(u64);
@@ -49,10 +49,14 @@ impl Dice {
 }
 
 fn same_outcomes(program: &Program, model: MemoryModel) -> (u64, u64) {
-    let (all, slow) = search(program, model, Box::new(Exhaustive::without_pruning()));
-    let (pruned, fast) = search(program, model, Box::new(Exhaustive::new()));
+    let unreduced = Options { model, reduce: false, ..Options::default() };
+    let (all, slow) = search_with(program, &unreduced, Box::new(Exhaustive::without_pruning()));
+    let (pruned, fast) = search_with(program, &unreduced, Box::new(Exhaustive::new()));
     assert!(slow.exhausted && fast.exhausted);
     assert_eq!(pruned, all, "{program:?} under {model:?}");
+    let (reduced, fewest) = search(program, model, Box::new(Exhaustive::new()));
+    assert!(fewest.exhausted && fewest.states <= fast.states);
+    assert_eq!(reduced, all, "{program:?} under {model:?}, reduced");
     // Enough switches for every schedule of so few statements.
     let (bounded, report) = search(program, model, Box::new(Bounded::new(1_000)));
     assert!(report.exhausted);

@@ -199,8 +199,17 @@ pub fn search(
     model: MemoryModel,
     strategy: Box<dyn Strategy>,
 ) -> (BTreeSet<Vec<u64>>, Report) {
+    search_with(program, &Options { model, ..Options::default() }, strategy)
+}
+
+/// The same by given options.
+pub fn search_with(
+    program: &Program,
+    options: &Options<'_>,
+    strategy: Box<dyn Strategy>,
+) -> (BTreeSet<Vec<u64>>, Report) {
     program.seen.borrow_mut().clear();
-    let report = explore_with(program, &Options { model, ..Options::default() }, strategy).unwrap();
+    let report = explore_with(program, options, strategy).unwrap();
     assert!(report.failure.is_none(), "{report:?}");
     (program.seen.borrow().clone(), report)
 }
@@ -311,11 +320,11 @@ impl Scenario for Restless {
         "restless"
     }
     fn about(&self) -> &str {
-        "the third run stores another value than the runs before"
+        "every third run stores another value"
     }
     fn prepare(&self, platform: &Platform) -> Prepared {
         self.runs.set(self.runs.get() + 1);
-        let value = if self.runs.get() < 3 { 1 } else { 2 };
+        let value = if self.runs.get().is_multiple_of(3) { 2 } else { 1 };
         let (word, p) = (platform.page(1).word(0), platform.clone());
         let main = move || {
             let other = word.clone();

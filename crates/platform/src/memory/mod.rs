@@ -321,6 +321,16 @@ impl Word {
         }
     }
 
+    /// Adds (wrapping) and returns whether a bit of `mask` was set before. A full barrier. The
+    /// addition must not carry into `mask`, so the order of two of them cannot be told.
+    #[inline]
+    pub fn add_and_test(&self, value: u64, mask: u64) -> bool {
+        match self.explored() {
+            None => self.cell().fetch_add(value, Ordering::SeqCst) & mask != 0,
+            Some(word) => world::add_and_test(word, value, mask),
+        }
+    }
+
     /// Sets bits and returns the value before. A full barrier.
     #[inline]
     pub fn fetch_or(&self, bits: u64) -> u64 {

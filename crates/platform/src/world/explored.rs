@@ -60,7 +60,7 @@ pub(super) struct Explored {
     last: Option<AgentIx>,
     next: Option<AgentIx>,
     choices: Vec<Choice>,
-    pending: Vec<(OpKind, Object)>,
+    touches: Vec<(OpKind, Object)>,
     /// Nobody can move, and some wait for locks: they are let through, to panic.
     locks_broken: bool,
     /// What happened, while tracing is on.
@@ -88,7 +88,7 @@ impl Explored {
             last: None,
             next: None,
             choices: Vec::new(),
-            pending: Vec::new(),
+            touches: Vec::new(),
             locks_broken: false,
             log: None,
             spare_buffers: Vec::new(),
@@ -102,7 +102,7 @@ impl Explored {
         self.locks = std::mem::take(&mut old.locks);
         self.locks.clear();
         self.choices = std::mem::take(&mut old.choices);
-        self.pending = std::mem::take(&mut old.pending);
+        self.touches = std::mem::take(&mut old.touches);
         self.spare_buffers = std::mem::take(&mut old.spare_buffers);
     }
 
@@ -318,13 +318,17 @@ impl World {
         let Discipline::Explored(explored) = &mut self.discipline else {
             panic!("asked outside an exploration")
         };
-        explored.pending.clear();
-        let pending =
-            self.agents.iter().map(|s| s.explored.pending.unwrap_or((OpKind::Start, Object::None)));
-        explored.pending.extend(pending);
+        explored.touches.clear();
+        let touches = explored.choices.iter().map(|choice| {
+            let agent = &self.agents[usize::from(choice.agent().0)].explored;
+            let oldest = agent.buffer.front().filter(|_| matches!(choice, Choice::Flush(_)));
+            let of_step = || agent.pending.unwrap_or((OpKind::Start, Object::None));
+            oldest.map_or_else(of_step, |entry| (entry.op(), entry.touches().0))
+        });
+        explored.touches.extend(touches);
         let current = explored.last.filter(|a| explored.choices.contains(&Choice::Run(*a)));
-        let point =
-            Point { choices: &explored.choices, current, state, step, pending: &explored.pending };
+        let (choices, touches) = (&explored.choices, &explored.touches);
+        let point = Point { choices, touches, current, state, step };
         let index = explored.controller.choose(&point);
         *explored.choices.get(index).unwrap_or(&explored.choices[0])
     }
@@ -372,11 +376,13 @@ impl World {
         let Some(entry) = state.buffer.pop_front() else { return };
         state.buffer_hash = state.buffer.iter().fold(0, |h, b| mix(h, b.hash()));
         self.log(|log, steps| log.visible(agent, entry.touches(), steps));
+        let (op, object) = (entry.op(), entry.touches().0);
         match entry {
             Buffered::Word { page, index, value } => self.commit_word(&page, index, value),
             Buffered::Bulk { bulk, start, data } => self.commit_bulk(&bulk, start, &data),
             Buffered::Unlock { mutex } => self.release_lock(mutex),
         }
+        self.explored_mut().controller.touched(agent, op, object);
         self.wake_joiners(agent);
     }
 
@@ -446,6 +452,13 @@ impl World {
 }
 
 impl Buffered {
+    fn op(&self) -> OpKind {
+        match self {
+            Buffered::Unlock { .. } => OpKind::Unlock,
+            _ => OpKind::Store,
+        }
+    }
+
     /// What the store touches, and the word that it stores.
     fn touches(&self) -> (Object, Option<u64>) {
         match self {
@@ -496,6 +509,7 @@ fn visible_unless<R>(
         }
         if let Some(me) = w.current {
             w.log(|log, steps| log.step(me, (op, object), steps.saturating_sub(1)));
+            w.explored_mut().controller.touched(me, op, object);
         }
         act.take().map(|act| act(w))
     };
@@ -567,6 +581,8 @@ pub(crate) fn load(word: WordRef<'_>) -> u64 {
         // Whether the buffer answered or memory did decides what the agent does next: two
         // histories.
         w.absorb(0xF0);
+        let me = w.current?;
+        w.explored_mut().controller.forwarded(me, word_object(word));
         Some(value)
     };
     visible_unless(OpKind::Load, word_object(word), own, |w| {
@@ -613,6 +629,17 @@ pub(crate) fn exchange(word: WordRef<'_>, new: impl FnOnce(u64) -> u64) -> u64 {
         w.log(|log, _| log.value(new));
         w.commit_word(word.page, word.index, new);
         old
+    })
+}
+
+pub(crate) fn add_and_test(word: WordRef<'_>, value: u64, mask: u64) -> bool {
+    visible(OpKind::Add, word_object(word), |w| {
+        let old = word.cell().load(Ordering::Relaxed);
+        let (new, was_set) = (old.wrapping_add(value), old & mask != 0);
+        w.absorb(u64::from(was_set));
+        w.log(|log, _| log.value(new));
+        w.commit_word(word.page, word.index, new);
+        was_set
     })
 }
 
@@ -728,6 +755,10 @@ pub(crate) fn unlock(mutex: u32) {
         } else {
             w.release_lock(mutex);
             w.absorb(0xF1);
+            if let Some(me) = w.current {
+                let controller = &mut w.explored_mut().controller;
+                controller.touched(me, OpKind::Unlock, Object::Mutex(mutex));
+            }
         }
     });
 }

@@ -13,8 +13,9 @@ mod explored;
 mod virtual_time;
 
 pub(crate) use explored::{
-    bulk_read, bulk_read_untrusted, bulk_write, exchange, fence, load, load_untrusted, lock,
-    log_steps, mapping_step, name, next_object_id, steps, store, take_log, unlock,
+    add_and_test, bulk_read, bulk_read_untrusted, bulk_write, exchange, fence, load,
+    load_untrusted, lock, log_steps, mapping_step, name, next_object_id, steps, store, take_log,
+    unlock,
 };
 pub(crate) use virtual_time::{lock_dropped, spend_ns, spend_step, wait_for_lock};
 

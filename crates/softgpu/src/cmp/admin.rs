@@ -181,7 +181,8 @@ impl Shared {
             cmp.nodes[engines.clone()].iter().zip(&turns).all(|(n, t)| t % 2 == 0 || n.turns != *t)
         };
         // spec: RES-018
-        let mut cmp = if self.config.unawaited_turns { cmp } else { self.await_turns(cmp, over) };
+        let unawaited = self.platform.fault("unawaited turns");
+        let mut cmp = if unawaited { cmp } else { self.await_turns(cmp, over) };
         if root == Some(PhysicalAddress(0)) {
             cmp.forget_space((id, physical_gpu));
         }

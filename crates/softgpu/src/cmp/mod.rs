@@ -44,9 +44,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_gpu_abi::{AddressSpaceId, GpuTime, QueueId};
-use tidegate_platform::{
-    Bulk, CpuTime, Mutex, PhysicalAddress, Platform, PlatformKind, Step, WakeWord, Word,
-};
+use tidegate_platform::{Bulk, CpuTime, Mutex, PhysicalAddress, Platform, Step, WakeWord, Word};
 use waits::{Armed, WaitKey, Waits};
 
 /// What the CMP knows of a queue, whether an engine runs it or not.
@@ -83,8 +81,6 @@ pub(crate) struct Node {
     pub(crate) recall: bool,
     /// Grows with the number of summaries.
     pub(crate) summaries: u64,
-    /// Whether it looks at the attention word in its turns.
-    pub(crate) looks_up: bool,
     /// It has no power: its list is not served.
     pub(crate) unpowered: bool,
     /// The queue that the engine took last, unless it is done with it.
@@ -134,9 +130,7 @@ impl Node {
         match self.resting {
             _ if self.list.is_empty() || self.list.waits_for_kept() => 0,
             // In a turn: somebody comes before the queue that the engine has.
-            _ if !self.turns.is_multiple_of(2) && self.looks_up && self.list.is_outranked() => {
-                OTHERS
-            }
+            _ if !self.turns.is_multiple_of(2) && self.list.is_outranked() => OTHERS,
             Some(resting) if !resting.stands(&self.list) => OTHERS,
             _ => 1,
         }
@@ -184,14 +178,13 @@ pub(crate) struct Cmp {
 
 impl Cmp {
     fn new(platform: &Platform, config: &Config) -> Cmp {
-        let looks_up = platform.kind() != PlatformKind::Explored;
         let named = |engine| crate::stats::NodeStats {
             name: config.engine_name(engine),
             ..Default::default()
         };
         Cmp {
             queues: Vec::new(),
-            nodes: (0..config.engines()).map(|_| Node { looks_up, ..Node::default() }).collect(),
+            nodes: (0..config.engines()).map(|_| Node::default()).collect(),
             spaces: BTreeMap::new(),
             invalidations: 0,
             waits: Waits::default(),
@@ -492,10 +485,10 @@ impl Shared {
         if self.posted.post_fence(cell, value) {
             return;
         }
-        if self.config.barriers.signal_barrier {
-            cell.store(value);
-        } else {
+        if self.platform.fault("no signal barrier") {
             cell.word().store(value);
+        } else {
+            cell.store(value);
         }
     }
 
@@ -504,7 +497,7 @@ impl Shared {
     #[inline]
     // spec: NF-151
     pub(crate) fn stored(&self, at: PhysicalAddress, node: usize) {
-        if self.config.barriers.signal_barrier || !self.config.posted_fence_writes {
+        if !(self.config.posted_fence_writes && self.platform.fault("no signal barrier")) {
             self.posted.flush();
         }
         if self.armed.may_hold(at) {

@@ -20,7 +20,7 @@ use crate::save::{self, SYSTEM_PROCESS};
 use std::sync::Arc;
 use tidegate_gpu_abi::admin::EngineAnswer;
 use tidegate_gpu_abi::{AdminError, CONTROL_READ_WORD, CONTROL_WRITE_WORD, QueueId, QueueKind};
-use tidegate_platform::{PhysicalAddress, PlatformKind, Target};
+use tidegate_platform::{PhysicalAddress, Target};
 
 impl Entry {
     /// Whether the queue is in the middle of a command buffer.
@@ -83,10 +83,8 @@ impl Shared {
             return Err(AdminError::Busy);
         }
         node.preemption = Some(preemption_fence_id);
-        if self.platform.kind() != PlatformKind::Explored {
-            node.ring_asked = Some(self.platform.now());
-            cmp.stats.nodes[index].preemptions_asked += 1;
-        }
+        node.ring_asked = Some(self.platform.now());
+        cmp.stats.nodes[index].preemptions_asked += 1;
         self.recall(cmp, engine);
         NOTHING
     }
@@ -151,8 +149,7 @@ impl Shared {
             Some(Packet::Execute(work)) if is_culprit => work.submission_fence_id(),
             // A bystander: its state is kept as in a preemption, where there is a place for it.
             Some(Packet::Execute(work)) if work.is_begun() => {
-                let mut mmu =
-                    Mmu::new(&self.platform, Arc::clone(&self.bus), self.config.io_coherent);
+                let mut mmu = Mmu::new(Arc::clone(&self.bus), &self.config);
                 let kept = work.save_area.0 != 0
                     && save::store(&mut mmu, system, work, self.left_ns()).is_ok();
                 if kept { None } else { work.submission_fence_id() }

@@ -143,7 +143,7 @@ impl Shared {
         self.shadow.copy(kept.way).store(value);
         // 2.
         // spec: NF-044, NF-047
-        if self.config.barriers.shadow_barrier {
+        if !self.platform.fault("no shadow barrier") {
             self.platform.fence();
             self.posted.flush();
         }

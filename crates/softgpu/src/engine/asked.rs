@@ -11,7 +11,7 @@ use super::Engine;
 use crate::cmp::Cmp;
 use crate::queue::{Packet, Run};
 use tidegate_gpu_abi::QueueId;
-use tidegate_platform::{CpuTime, PlatformKind};
+use tidegate_platform::CpuTime;
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 
 /// A request that is not answered.
@@ -23,17 +23,11 @@ pub(crate) struct Asked {
 }
 
 impl Engine {
-    fn counts_requests(&self) -> bool {
-        self.gpu.platform.kind() != PlatformKind::Explored
-    }
-
     /// Before the engine picks: notes whether somebody goes before the queue that it is in the
     /// middle of. Returns that queue.
     pub(super) fn note_asked(&self, cmp: &mut Cmp) -> Option<QueueId> {
         let current = cmp.nodes[self.node].current?;
-        if !self.counts_requests()
-            || !cmp.is_amid(self.node, current, self.gpu.config.node_of(self.node))
-        {
+        if !cmp.is_amid(self.node, current, self.gpu.config.node_of(self.node)) {
             return None;
         }
         let first = cmp.nodes[self.node].list.first_of_all().filter(|first| *first != current);
@@ -57,7 +51,7 @@ impl Engine {
         left: Option<QueueId>,
         picked: Option<QueueId>,
     ) {
-        if picked.is_none() || !self.counts_requests() {
+        if picked.is_none() {
             return;
         }
         if let Some(left) = left.filter(|left| Some(*left) != picked)

@@ -9,14 +9,12 @@ use super::Engine;
 use super::port::ProgramPort;
 use super::preempt::Outlook;
 use crate::boundary::{grain, parts_may_stop};
-use crate::cmp::Shared;
 use crate::config::EngineClass;
 use crate::mmu::Fault;
 use crate::queue::Running;
 use std::sync::Arc;
 use tidegate_gpu_abi::GpuVa;
 use tidegate_gpu_abi::regs::FaultKind;
-use tidegate_platform::PlatformKind;
 use tidegate_programs::{Cursor, Dispatch, Grain, ProgramFault, ProgramId, run_part, validate};
 
 /// Program, grid and arguments as a command has them.
@@ -52,7 +50,7 @@ impl Engine {
         let dispatch = Dispatch { program: ProgramId(program), groups, args };
         let [x, y, z] = groups.map(u64::from);
         let end = (x * y * z).min(*done + u64::from(self.gpu.config.groups_per_turn.max(1)));
-        let outlook = Outlook { gpu: &gpu, attention: &self.attention, summaries: &self.summaries };
+        let outlook = Outlook { attention: &self.attention, summaries: &self.summaries };
         let mut memory = ProgramPort { port: &mut self.port, space: self.work_space, fault: None };
         let mut grains_left = gpu.config.grains_per_turn.max(1);
         while *done < end {
@@ -72,7 +70,8 @@ impl Engine {
             let grains = u64::from(before - grains_left);
             let fine =
                 if grain == Grain::Group { 0 } else { grains.saturating_mul(rates.grain_ns) };
-            spend(&gpu, fine.saturating_add(if ended { rates.group_ns } else { 0 }));
+            let whole = if ended { rates.group_ns } else { 0 };
+            gpu.platform.spend_ns(fine.saturating_add(whole));
             *done += u64::from(ended);
             if grain == Grain::Group {
                 grains_left = before;
@@ -82,13 +81,6 @@ impl Engine {
             }
         }
         Ok(())
-    }
-}
-
-/// What work takes on the virtual clock.
-pub(super) fn spend(gpu: &Shared, ns: u64) {
-    if ns > 0 && gpu.platform.kind() == PlatformKind::Virtual {
-        gpu.platform.busy(ns);
     }
 }
 

@@ -9,11 +9,10 @@
 //! the engine and may have it.
 
 use super::Engine;
-use super::compute::spend;
 use crate::boundary::parts_may_stop;
 use crate::mmu::{Fault, piece};
 use tidegate_gpu_abi::{GpuVa, PAGE_BYTES};
-use tidegate_platform::{CpuTime, PlatformKind};
+use tidegate_platform::CpuTime;
 
 /// Most bytes that an engine copies or fills in one turn.
 const BYTES_PER_TURN: u64 = 256 << 10;
@@ -86,11 +85,7 @@ impl Engine {
         left_ns: &mut u64,
         until: &mut Option<CpuTime>,
     ) -> Option<CpuTime> {
-        let platform = &self.gpu.platform;
-        if platform.kind() == PlatformKind::Explored {
-            return None;
-        }
-        let now = platform.now();
+        let now = self.gpu.platform.now();
         let end = *until.get_or_insert(now.after(*left_ns));
         (now < end).then_some(end)
     }
@@ -98,6 +93,6 @@ impl Engine {
     /// What it takes on the virtual clock to come from so many bytes to so many.
     fn spend_bytes(&self, from: u64, to: u64) {
         let cost = |bytes: u64| bytes.saturating_mul(self.gpu.config.rates.byte_ps) / 1_000;
-        spend(&self.gpu, cost(to) - cost(from));
+        self.gpu.platform.spend_ns(cost(to) - cost(from));
     }
 }

@@ -79,7 +79,7 @@ impl Engine {
                 signal.log_entry,
                 &entry_of(&signal, self.log_time(gpu.clock.now())),
             );
-            if gpu.config.barriers.signal_barrier {
+            if !gpu.platform.fault("no signal barrier") {
                 gpu.platform.fence();
             }
             asked

@@ -46,7 +46,7 @@ use preempt::Task;
 use std::cell::OnceCell;
 use std::sync::Arc;
 use tidegate_gpu_abi::{AddressSpaceId, Cause, QueueId, QueueKind, Summary};
-use tidegate_platform::{Agent, CpuTime, PlatformKind, Step, Turn, Word};
+use tidegate_platform::{Agent, CpuTime, Step, Turn, Word};
 use tidegate_trace::{LaneId, LaneKind};
 
 /// How a step on a queue went.
@@ -129,7 +129,7 @@ pub(crate) struct Engine {
     window: Window,
     /// Where the present queue's read pointer stands, once it was stored in this turn.
     read_pointer: Option<Word>,
-    /// Where the queue stood that it has, on hardware that forgets changes.
+    /// Where the queue stood that it has: a planted fault gives it back there.
     stale_place: Option<Place>,
     /// Causes to raise once the lock is dropped.
     causes: u64,
@@ -137,9 +137,6 @@ pub(crate) struct Engine {
     /// When its last signal was stored, for the timeline.
     signal_ns: u64,
 }
-
-/// Sleeping is only trusted to this much on the host; the rest of timed work is spun.
-const SLEEP_SLACK_NS: u64 = 80_000;
 
 impl Engine {
     pub(crate) fn new(gpu: Arc<Shared>, node: usize) -> Engine {
@@ -205,16 +202,9 @@ impl Engine {
     }
 
     fn rest(&mut self) -> Turn {
-        let Some(rest) = &self.rest else { return self.idle() };
-        if self.gpu.platform.kind() != PlatformKind::Host {
-            return Turn::Until(rest.until);
-        }
-        match rest.until.since(self.gpu.platform.now()) {
-            left if left <= SLEEP_SLACK_NS => {
-                std::hint::spin_loop();
-                Turn::Again
-            }
-            _ => Turn::Until(CpuTime(rest.until.0 - SLEEP_SLACK_NS)),
+        match &self.rest {
+            Some(rest) => Turn::Until(rest.until),
+            None => self.idle(),
         }
     }
 
@@ -261,7 +251,7 @@ impl Engine {
             && let Some(entry) = cmp.queue(queue)
         {
             entry.listed = false;
-            self.stale_place = gpu.config.stale_places.then_some(entry.place);
+            self.stale_place = gpu.platform.fault("stale place").then_some(entry.place);
             run = entry.run.take();
         }
         gpu.publish(&mut cmp, self.node as u32);
@@ -557,8 +547,8 @@ impl Agent for Engine {
             self.check_in(&gpu, run, outcome);
         }
         self.raise_what_is_due();
-        if gpu.config.posted_fence_writes && !gpu.config.barriers.signal_barrier {
-            // What no barrier made visible arrives by itself, some time.
+        if gpu.config.posted_fence_writes && gpu.platform.fault("no signal barrier") {
+            // A store that no barrier made visible arrives by itself at some time.
             gpu.posted.flush();
         }
         if idle && !news { self.rest() } else { Turn::Again }

@@ -98,7 +98,7 @@ impl Engine {
         if matches!(packet, RingPacket::ExecuteDma { .. }) && state.shape.kind == QueueKind::User {
             return Err(Fault::new(FaultKind::BadPacket, at));
         }
-        if self.gpu.config.double_fetch {
+        if self.gpu.platform.fault("double fetch") {
             packet = self.read_slot(ring_space, at)?;
         }
         self.begin(run, packet)

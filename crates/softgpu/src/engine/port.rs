@@ -32,7 +32,7 @@ pub(super) struct Port {
 
 impl Port {
     pub(super) fn new(gpu: Arc<Shared>, node: usize) -> Port {
-        let mmu = Mmu::new(&gpu.platform, Arc::clone(&gpu.bus), gpu.config.io_coherent);
+        let mmu = Mmu::new(Arc::clone(&gpu.bus), &gpu.config);
         Port {
             notifies: gpu.config.node_of(node).notifies_fence_writes,
             gpu,

@@ -14,7 +14,7 @@ use crate::queue::{Packet, Run};
 use crate::save::{self, SYSTEM_PROCESS};
 use std::sync::Arc;
 use tidegate_gpu_abi::{Cause, QueueId, Summary};
-use tidegate_platform::{PlatformKind, Word};
+use tidegate_platform::Word;
 
 /// What an engine does with the queue that it has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,29 +26,26 @@ pub(super) enum Task {
 
 /// What an engine sees of others without a lock, while it works.
 pub(super) struct Outlook<'a> {
-    pub(super) gpu: &'a Shared,
     pub(super) attention: &'a Word,
     pub(super) summaries: &'a [(usize, Arc<Summary>)],
 }
 
 impl Outlook<'_> {
     /// Whether the engine is recalled, or somebody comes before the queue that it works for.
-    /// Explored engines look between turns alone: every look is an access, and their turns are
-    /// short.
     pub(super) fn is_called(&self) -> bool {
-        self.gpu.platform.kind() != PlatformKind::Explored && self.attention.load() >= OTHERS
+        self.attention.load() >= OTHERS
     }
 
     /// The same, or a doorbell was rung: whose, a turn's beginning tells.
     pub(super) fn is_wanted(&self) -> bool {
         let rung = || self.summaries.iter().any(|(_, summary)| summary.is_rung());
-        self.is_called() || self.gpu.platform.kind() != PlatformKind::Explored && rung()
+        self.is_called() || rung()
     }
 }
 
 impl Engine {
     pub(super) fn outlook(&self) -> Outlook<'_> {
-        Outlook { gpu: &self.gpu, attention: &self.attention, summaries: &self.summaries }
+        Outlook { attention: &self.attention, summaries: &self.summaries }
     }
 
     /// The queue whose turn it is: the node's ring, if it is to go back and may; else the one that

@@ -6,54 +6,12 @@
 //! only if it can find something.
 
 use crate::machine::{Fence, Machine};
-use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
-use tidegate_explorer::strategy::exhaustive::Exhaustive;
-use tidegate_explorer::{Searched, Strategy, search};
+use tidegate_explorer::{Options, Prepared, Report, Scenario};
 use tidegate_gpu_abi::log::{LOG_ENTRY_BYTES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogType};
 use tidegate_gpu_abi::{AdminCommand, CONTROL_READ_WORD, Device, InterruptSink, RingPacket};
-use tidegate_platform::{
-    AgentIx, Bulk, Event, MemoryModel, Object, OpKind, Point, Step, WaitEnd, Word,
-};
-use tidegate_softgpu::{Barriers, Config, EngineClass, NodeConfig};
-
-/// An exhaustive search in which reads of bytes are no choices.
-///
-/// In most scenarios no agent reads bytes that another one writes: page tables, rings and commands
-/// are there before the run, and the mailbox is one agent's. A read of bytes then commutes with
-/// every step of the other agents.
-#[derive(Default)]
-struct UnsharedBytes(Exhaustive);
-
-impl Strategy for UnsharedBytes {
-    fn begin(&mut self) -> bool {
-        self.0.begin()
-    }
-
-    fn choose(&mut self, point: &Point<'_>) -> usize {
-        let reads_bytes = |agent: AgentIx| {
-            matches!(point.pending[agent.0 as usize], (OpKind::Load, Object::Bulk(_)))
-        };
-        if point.current.is_some_and(reads_bytes) { 0 } else { self.0.choose(point) }
-    }
-
-    fn states(&self) -> u64 {
-        self.0.states()
-    }
-
-    fn parted_at(&self) -> Option<u64> {
-        self.0.parted_at()
-    }
-}
-
-/// The result of an exploration.
-#[derive(Debug)]
-#[allow(dead_code, reason = "printed")]
-struct Explored {
-    searched: Searched,
-    /// Schedules in which an agent or a queue was left waiting for ever.
-    stuck: u64,
-}
+use tidegate_platform::{Bulk, Event, Platform, Step, WaitEnd, Word};
+use tidegate_softgpu::{Config, EngineClass, NodeConfig};
 
 /// An interrupt line that only rings: what it reports is not what these scenarios are about.
 struct Bell(Event);
@@ -75,48 +33,55 @@ fn rings(bell: &Event) -> bool {
     bell.wait() != WaitEnd::Stopped
 }
 
-/// More schedules than a scenario here needs. They take about 10 s of one core.
-const MOST_SCHEDULES: u64 = 250_000;
-
-/// Runs `scenario` in every order or, if `until_stuck`, until the first that stands still.
-fn explore(
-    config: &Config,
-    until_stuck: bool,
-    scenario: impl Fn(&Arc<Machine>) -> Body,
-) -> Explored {
-    explore_by(UnsharedBytes::default(), config, until_stuck, scenario)
+/// A race of engines, with a planted fault or without.
+struct Race<'a> {
+    config: Config,
+    fault: Option<&'static str>,
+    body: &'a dyn Fn(&Arc<Machine>) -> Body,
 }
 
-fn explore_by(
-    strategy: impl Strategy + 'static,
-    config: &Config,
-    until_stuck: bool,
-    scenario: impl Fn(&Arc<Machine>) -> Body,
-) -> Explored {
-    let (mut runs, mut stuck) = (0, 0);
-    let searched = search(strategy, MemoryModel::TotalStoreOrder, |platform| {
-        let machine = Machine::new(platform, config.clone());
-        let body = scenario(&machine);
-        let gpu = Arc::clone(&machine.gpu);
+impl Scenario for Race<'_> {
+    fn name(&self) -> &str {
+        "engines"
+    }
+
+    fn about(&self) -> &str {
+        "engines against each other, or against the CPU"
+    }
+
+    fn prepare(&self, platform: &Platform) -> Prepared {
+        self.fault.into_iter().for_each(|fault| platform.plant(fault));
+        let machine = Machine::new(platform, self.config.clone());
+        let body = (self.body)(&machine);
         let bell = platform.event(false);
-        gpu.connect_interrupt(Arc::new(Bell(bell.clone())));
-        gpu.start();
+        machine.gpu.connect_interrupt(Arc::new(Bell(bell.clone())));
+        machine.gpu.start();
         let over = Arc::new(OnceLock::new());
-        let result = Arc::clone(&over);
-        let report = platform.run(move || _ = result.set(body(bell)));
-        assert!(report.panics.is_empty(), "{:?}", report.panics);
-        stuck += u64::from(over.get() != Some(&true));
-        runs += 1;
-        assert!(runs < MOST_SCHEDULES, "too many schedules to explore");
-        if until_stuck && stuck > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    Explored { searched, stuck }
+        let ended = Arc::clone(&over);
+        let main = move || _ = ended.set(body(bell));
+        let check = move |end: &mut tidegate_explorer::Verdict<'_>| {
+            end.eventually("everything happens", over.get() == Some(&true));
+            drop(machine);
+        };
+        Prepared::new(main, check).may_block()
+    }
 }
 
-fn hardware(nodes: &[(&str, EngineClass)], signal_barrier: bool) -> Config {
+/// Searches every order.
+fn explore(
+    config: Config,
+    fault: Option<&'static str>,
+    body: impl Fn(&Arc<Machine>) -> Body,
+) -> Report {
+    let race = Race { config, fault, body: &body };
+    tidegate_explorer::explore(&race, &Options::default()).expect("a race is deterministic")
+}
+
+/// A machine of `nodes`, whose engines keep few translations: machines are made by the thousand.
+fn hardware(nodes: &[(&str, EngineClass)]) -> Config {
     Config {
         nodes: nodes.iter().map(|(name, class)| NodeConfig::new(*name, *class)).collect(),
-        barriers: Barriers { signal_barrier, ..Barriers::default() },
+        kept_translations: 32,
         ..Config::default()
     }
 }
@@ -309,67 +274,57 @@ const ONE: &[(&str, EngineClass)] = &[("copy", EngineClass::Copy)];
 const TWO: &[(&str, EngineClass)] =
     &[("compute", EngineClass::Compute), ("copy", EngineClass::Copy)];
 
-fn exhaust(name: &str, nodes: &[(&str, EngineClass)], scenario: impl Fn(&Arc<Machine>) -> Body) {
-    let right = explore(&hardware(nodes, true), false, scenario);
-    assert_eq!(right.stuck, 0, "{name}: {right:?}");
-    println!("{name}: {right:?}");
+fn exhaust(config: Config, body: impl Fn(&Arc<Machine>) -> Body) {
+    let report = explore(config, None, body);
+    assert!(report.exhausted && report.passed(), "{report:?}");
+    println!("{} states", report.states);
 }
 
-fn find(name: &str, nodes: &[(&str, EngineClass)], scenario: impl Fn(&Arc<Machine>) -> Body) {
-    let wrong = explore(&hardware(nodes, false), true, scenario);
-    assert_eq!(wrong.stuck, 1, "{name}: the missing barrier was not found: {wrong:?}");
-    println!("{name}, without the barrier: {wrong:?}");
+fn find(config: Config, fault: &'static str, body: impl Fn(&Arc<Machine>) -> Body) {
+    let report = explore(config, Some(fault), body);
+    assert!(report.failure.is_some(), "'{fault}' was not found: {report:?}");
 }
+
+const NO_SIGNAL_BARRIER: &str = "no signal barrier";
 
 // spec: NF-005
 #[test]
 fn a_queue_that_parks_while_its_fence_is_signaled_is_never_lost() {
-    exhaust("wait meets signal", TWO, wait_meets_signal);
-    find("wait meets signal", TWO, wait_meets_signal);
+    exhaust(hardware(TWO), wait_meets_signal);
+    find(hardware(TWO), NO_SIGNAL_BARRIER, wait_meets_signal);
 }
 
 // spec: NF-211, NF-213
 #[test]
 fn an_index_is_visible_when_its_signal_is_compared_with_monitored_value() {
-    exhaust("armed reader meets logged signal", ONE, armed_reader_meets_logged_signal);
-    find("armed reader meets logged signal", ONE, armed_reader_meets_logged_signal);
+    exhaust(hardware(ONE), armed_reader_meets_logged_signal);
+    find(hardware(ONE), NO_SIGNAL_BARRIER, armed_reader_meets_logged_signal);
 }
 
 // spec: NF-196, NF-197, NF-211
 #[test]
 fn a_signal_stores_its_value_then_its_entry_then_the_index() {
-    // The CPU reads bytes that an engine writes.
-    let all = Exhaustive::new();
-    let right = explore_by(all, &hardware(ONE, true), false, reader_meets_logged_signal);
-    assert_eq!(right.stuck, 0, "a later store was seen before an earlier one: {right:?}");
-    println!("reader meets logged signal: {right:?}");
+    exhaust(hardware(ONE), reader_meets_logged_signal);
 }
 
 // spec: NF-054, NF-055
 #[test]
 fn a_cpu_waiter_that_arms_while_its_fence_is_signaled_is_never_lost() {
-    exhaust("armed wait meets signal", ONE, armed_wait_meets_signal);
-    find("armed wait meets signal", ONE, armed_wait_meets_signal);
+    exhaust(hardware(ONE), armed_wait_meets_signal);
+    find(hardware(ONE), NO_SIGNAL_BARRIER, armed_wait_meets_signal);
 }
 
 /// Hardware that keeps shadows and posts its stores of fence values.
-fn with_shadow(barriers: Barriers) -> Config {
-    Config { barriers, shadow_entries: 4, posted_fence_writes: true, ..hardware(ONE, true) }
+fn with_shadow() -> Config {
+    Config { shadow_entries: 4, posted_fence_writes: true, ..hardware(ONE) }
 }
 
 // spec: NF-043, NF-044
 #[test]
 fn a_cpu_waiter_whose_shadow_changes_while_its_fence_is_signaled_is_never_lost() {
-    let right = explore(&with_shadow(Barriers::default()), false, shadow_meets_signal);
-    assert_eq!(right.stuck, 0, "{right:?}");
-    println!("shadow meets signal: {right:?}");
-    for barriers in [
-        Barriers { shadow_barrier: false, ..Barriers::default() },
-        Barriers { signal_barrier: false, ..Barriers::default() },
-    ] {
-        let wrong = explore(&with_shadow(barriers), true, shadow_meets_signal);
-        assert_eq!(wrong.stuck, 1, "not found: {barriers:?}: {wrong:?}");
-    }
+    exhaust(with_shadow(), shadow_meets_signal);
+    find(with_shadow(), "no shadow barrier", shadow_meets_signal);
+    find(with_shadow(), NO_SIGNAL_BARRIER, shadow_meets_signal);
 }
 
 /// Even with an engine that never waits for its own stores: the CMP's barrier makes visible what
@@ -378,31 +333,30 @@ fn a_cpu_waiter_whose_shadow_changes_while_its_fence_is_signaled_is_never_lost()
 // spec: NF-047
 #[test]
 fn the_cmp_finds_what_was_compared_with_the_old_shadow_and_is_still_posted() {
-    let barriers = Barriers { signal_barrier: false, ..Barriers::default() };
-    let heard = explore(&with_shadow(barriers), false, shadow_meets_pending_store);
-    assert_eq!(heard.stuck, 0, "{heard:?}");
+    let report = explore(with_shadow(), Some(NO_SIGNAL_BARRIER), shadow_meets_pending_store);
+    assert!(report.exhausted && report.passed(), "{report:?}");
 }
 
 // spec: UMS-004
 #[test]
 fn a_ring_is_never_lost_to_an_engine_that_goes_to_sleep() {
-    exhaust("ring meets sleep", ONE, ring_meets_sleep);
+    exhaust(hardware(ONE), ring_meets_sleep);
 }
 
 // spec: NF-135
 #[test]
 fn a_value_from_the_cpu_is_never_lost_to_a_queue_that_parks() {
-    exhaust("notify meets wait", ONE, notify_meets_wait);
+    exhaust(hardware(ONE), notify_meets_wait);
 }
 
 // spec: UMS-047
 #[test]
 fn a_ring_during_suspend_is_never_lost() {
-    exhaust("resume meets ring", ONE, resume_meets_ring);
+    exhaust(hardware(ONE), resume_meets_ring);
 }
 
 // spec: UMS-009
 #[test]
 fn a_ring_before_a_disconnect_is_never_lost() {
-    exhaust("disconnect meets ring", ONE, disconnect_meets_ring);
+    exhaust(hardware(ONE), disconnect_meets_ring);
 }

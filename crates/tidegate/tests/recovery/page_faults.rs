@@ -351,7 +351,7 @@ fn what_must_be_reset_takes_others_along() {
 
 // spec: HS-019
 #[test]
-fn an_adapter_is_reset_where_nobody_has_deadlines_and_is_not_where_nothing_is_recovered() {
+fn an_adapter_that_a_fault_wants_reset_is_reset_unless_recovery_is_off() {
     let faults = |w: &World| {
         let idle = Neighbour::new(w, 1);
         let _queue = w.hw_queue();
@@ -364,12 +364,7 @@ fn an_adapter_is_reset_where_nobody_has_deadlines_and_is_not_where_nothing_is_re
         assert_eq!(w.machine.adapter().bug_checks(), []);
         w.machine.adapter().stats().adapter_resets
     };
-    let without_supervisor = |config| {
-        let mut config = tidegate_testbed::inline(config);
-        config.kernel.supervised = false;
-        config
-    };
-    world_with(without_supervisor).run(move |w| assert_eq!(faults(w), 1));
+    world_with(tidegate_testbed::inline).run(move |w| assert_eq!(faults(w), 1));
     let without_recovery = |mut config: tidegate::MachineConfig| {
         config.kernel.tdr.level = TdrLevel::Off;
         config

@@ -1,0 +1,33 @@
+//! Purpose: counts for reports, which any agent adds to and no protocol reads.
+//!
+//! Invariants: adding is no visible step of an explored machine. The sum does not tell the order of
+//! the additions, and each addition is part of its agent's history already.
+//!
+//! Entry points: [`Counters::add`], [`Counters::get`].
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A row of counts that start at 0.
+#[derive(Debug)]
+pub struct Counters {
+    counts: Box<[AtomicU64]>,
+}
+
+impl Counters {
+    /// `len` counts.
+    pub fn new(len: usize) -> Counters {
+        Counters { counts: (0..len).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Adds `by` to count number `index`.
+    #[inline]
+    pub fn add(&self, index: usize, by: u64) {
+        self.counts[index].fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// Returns count number `index`, for reports alone: what an agent of an explored machine does
+    /// must not depend on it.
+    pub fn get(&self, index: usize) -> u64 {
+        self.counts[index].load(Ordering::Relaxed)
+    }
+}
