@@ -34,7 +34,7 @@ pub(crate) const RACE: Race = Race {
     agents: &["engine", "timer", "main"],
     planted: PLANTED,
     plans: Plans {
-        short: Plan::exhaustive(5_000_000),
+        short: Plan::bounded(1, 5_000_000),
         full: Plan::exhaustive(20_000_000),
         bugs: Plan::exhaustive(5_000_000),
     },

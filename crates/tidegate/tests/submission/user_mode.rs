@@ -475,6 +475,7 @@ fn a_stop_of_the_adapter_ends_all_doorbells() {
     // The third shows its dummy page already.
     let shown = queues.each_ref().map(|queue| queue.doorbell.mapping.page());
     w.hooked.interrupt(signalled(&[OsHandle(0xDEAD_BEEF)]));
+    w.let_agents_work(1_000);
     assert_eq!(w.machine.adapter().bug_checks().len(), 1, "the driver broke its contract");
     assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Stopped));
     for (n, (queue, before)) in queues.iter().zip(&shown).enumerate() {
