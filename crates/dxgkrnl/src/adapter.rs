@@ -10,9 +10,7 @@
 mod report;
 
 use crate::config::AdapterConfig;
-use crate::context::Context;
 use crate::display::Display;
-use crate::doorbell::Doorbell;
 use crate::driver::declaration::Declaration;
 use crate::driver::entry::{self, OpenGroups};
 use crate::driver::feature::Features;
@@ -20,14 +18,16 @@ use crate::driver::{DriverPort, FailurePort, PortParts};
 use crate::error::StartError;
 use crate::fence::log::LogReader;
 use crate::fence::{Fences, HardwareWaits, RelayPort};
-use crate::hwqueue::HwQueue;
 use crate::interrupt::{self, DpcQueue};
 use crate::lock_order::LOCK_ORDER;
 use crate::memory::{EngineWork, FencesInPages, Memory};
 use crate::object::Objects;
+use crate::object::context::Context;
+use crate::object::doorbell::Doorbell;
+use crate::object::hw_queue::HwQueue;
 use crate::object::idle_contexts::IdleContexts;
+use crate::object::process::Process;
 use crate::power::{Power, ProgressWatch, WakeDevice};
-use crate::process::Process;
 use crate::recovery::{Recovery, TimeoutWatch};
 use crate::scheduling::{SchedulerWatch, Scheduling, SchedulingPort};
 use crate::supervisor::{self, Watches};

@@ -1,8 +1,8 @@
 //! The adapter as interrupts see it.
 
 use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::interrupt::InterruptPort;
+use crate::object::device::Device;
 use crate::power;
 use crate::recovery::detect::report_finding;
 use crate::recovery::{TimeoutCause, device_loss};

@@ -1,16 +1,13 @@
 //! The graphics kernel: what stands between processes (the D3DKMT calls) and one kernel-mode driver
 //! (the DDI).
 //!
-//! Rooms: [`adapter`] (one driver and all that hangs on it) · `process` (handles, address space,
-//! the call surface) · `handle` · `device` · `memory` (allocations, GPU addresses) · `fence`
-//! (storage, waiters, the MonitoredValue protocol, logs) · `signal` (the rules that every signal
-//! keeps) · `scheduling` (the port to VidSch) · `hwqueue` (hardware queues) · `doorbell` ·
-//! `suspend` (hardware contexts off the run list and back) · `power` (D-states, F-states) · `registry` (how objects are found) · `interrupt` (interrupt and deferred routine) ·
-//! `display` (flips) · `recovery` (a device in error) · `supervisor` (the timer) · `teardown` (how
-//! processes end) · `removal` (how an adapter ends; `gone` stands in for its driver) ·
-//! `driver_fault` (faults of a driver, and its outstanding work) · `feature` (what both sides can
-//! do) · `declaration` (what the driver says it is) · `entry` (which of its entries may be called)
-//! · `error`.
+//! Rooms, from the top down (`docs/architecture.md` has the picture and four walks):
+//! [`adapter`] (builds the layers) · `removal` and `supervisor` (the end of an adapter; the timer's
+//! agent) · `recovery`, `power`, `interrupt`, `display`, `suspension` (the published protocols) ·
+//! `object` (processes, devices, contexts, queues, doorbells, the D3DKMT calls) · `scheduling`
+//! (carries out what VidSch decides) · `fence` · `memory` (carries out what VidMm decides) ·
+//! `driver` (the driver as the kernel may call it) · `config`, `stats`, `timer`, `registry`,
+//! `error`.
 //!
 //! Locks are ordered by `lock_order`. Guards of policy state (`Mutex::lock`) are never held over a
 //! DDI call, a callback or a wake: decide, drop, call, take, apply.
@@ -41,10 +38,6 @@ mod supervisor;
 mod suspension;
 mod timer;
 
-// For the time being: rooms that name these modules by their former places.
-use object::hw_queue as hwqueue;
-use object::{context, device, doorbell, process};
-
 pub use adapter::Adapter;
 pub use config::{
     AdapterConfig, FeatureSetting, InterruptDelivery, PowerManagement, TdrConfig, TdrDebugMode,
@@ -56,7 +49,7 @@ pub use error::{BugCheck, StartError};
 pub use fence::PendingWait;
 pub use fence::log::LogTimeFault;
 pub use memory::LocalMemoryUse;
-pub use process::Process;
+pub use object::process::Process;
 pub use recovery::{
     HeldBack, Promotion, RecoveryHook, RecoveryOutcome, RecoveryReason, RecoveryReport,
     TimeoutCause, WorkAtReset,

@@ -4,8 +4,6 @@
 //! (D3DKMTCreatePagingQueue).
 
 use crate::adapter::Adapter;
-use crate::context::{Context, ContextDesc};
-use crate::device::Device;
 use crate::fence::storage::FencePool;
 use crate::fence::{CreateFence, EventSet, Fence, WaitOwner, Waiter, monitor, signal};
 use crate::memory::{
@@ -13,7 +11,9 @@ use crate::memory::{
     PagingQueue, UseMark,
 };
 use crate::object::FenceObject;
-use crate::process::HandleLookup;
+use crate::object::context::{Context, ContextDesc};
+use crate::object::device::Device;
+use crate::object::process::HandleLookup;
 use crate::scheduling::{CommandKind, Signal, SignalAction};
 use std::any::Any;
 use std::sync::Arc;

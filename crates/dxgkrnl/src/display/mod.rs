@@ -23,10 +23,10 @@
 //! `teardown` and `power` call in; the driver is called.
 
 use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::error::BugCheck;
 use crate::fence::{FenceTarget, signal};
 use crate::memory::{AllocationObject, Pinned};
+use crate::object::device::Device;
 use crate::scheduling::SignalAction;
 use std::sync::{Arc, OnceLock};
 use tidegate_calls::{SignalFlags, Status, Surface};

@@ -5,7 +5,7 @@
 use super::port::InterruptPort;
 use super::{dpc, isr};
 use crate::adapter::Adapter;
-use crate::doorbell;
+use crate::object::doorbell;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{

@@ -9,11 +9,11 @@
 
 use super::port::InterruptPort;
 use crate::adapter::Adapter;
-use crate::context::Context;
-use crate::device::Device;
 use crate::driver::FailurePort;
 use crate::error::BugCheck;
-use crate::hwqueue::HwQueue;
+use crate::object::context::Context;
+use crate::object::device::Device;
+use crate::object::hw_queue::HwQueue;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, FaultReport};
 use tidegate_ddi::{EngineId, OsHandle, PageFault, PageFaultFlags};

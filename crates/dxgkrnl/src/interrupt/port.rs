@@ -1,7 +1,7 @@
 //! What the rooms above do about a report of the driver. The adapter implements it; see
 //! `interrupt_port`.
 
-use crate::device::Device;
+use crate::object::device::Device;
 use std::sync::Arc;
 use tidegate_calls::DeviceState;
 use tidegate_ddi::{EngineId, HwContextLoss, OsHandle, Status};

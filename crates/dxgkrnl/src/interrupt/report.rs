@@ -5,9 +5,9 @@
 
 use super::page_fault::{Faulted, HwQueueFault};
 use super::signal_report::SignalReport;
-use crate::context::Context;
 use crate::error::BugCheck;
 use crate::fence::Fence;
+use crate::object::context::Context;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::{EngineId, EngineState, PageFault};
 use tidegate_platform::{CpuTime, Mutex, PhysicalAddress, Platform, WakeWord, Word};

@@ -15,7 +15,7 @@
 use crate::adapter::Adapter;
 use crate::error::BugCheck;
 use crate::fence::{Fence, LoggedQueue, signaled};
-use crate::hwqueue::HwQueue;
+use crate::object::hw_queue::HwQueue;
 use std::sync::{Arc, Weak};
 use tidegate_ddi::{Dispatch, DriverHandle, EngineId, OsHandle, VidSchCaps};
 

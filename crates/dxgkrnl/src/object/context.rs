@@ -1,7 +1,7 @@
 //! Contexts: ordered streams of work for one node, of packets or of hardware queues.
 
-use crate::device::Device;
 use crate::fence::Fence;
+use crate::object::device::Device;
 use crate::scheduling::hw_priority::{HwPriority, PriorityRequest};
 use crate::scheduling::{PacketContext, QueuedPart};
 use crate::suspension::{Suspendable, Suspension};

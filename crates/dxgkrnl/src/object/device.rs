@@ -5,7 +5,7 @@ use crate::fence::Fence;
 use crate::fence::storage::FencePool;
 use crate::memory::AddressSpace;
 use crate::object::object_table::MonitoredFences;
-use crate::process::HandleLookup;
+use crate::object::process::HandleLookup;
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, Status};

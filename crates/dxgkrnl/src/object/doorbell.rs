@@ -14,8 +14,8 @@
 use crate::adapter::Adapter;
 use crate::driver::DdiCall;
 use crate::error::BugCheck;
-use crate::hwqueue::HwQueue;
 use crate::memory::{AllocationObject, Memory, Pinned};
+use crate::object::hw_queue::HwQueue;
 use crate::registry::Registry;
 use crate::stats::Count;
 use std::collections::BTreeSet;

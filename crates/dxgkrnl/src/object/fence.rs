@@ -1,8 +1,8 @@
 //! An instance of a fence as an object of its process: with its device and its handle.
 
-use crate::device::Device;
 use crate::fence::{CreateFence, Instance, InstanceOwner, sharing};
 use crate::memory::Affinity;
+use crate::object::device::Device;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use tidegate_calls::{Handle, NtHandle, Status, SyncObjectFlags};

@@ -3,12 +3,12 @@
 //! logs.
 
 use crate::adapter::Adapter;
-use crate::context::Context;
 use crate::driver::DdiCall;
 use crate::fence::log::FenceLogs;
 use crate::fence::{CreateFence, Fence, FenceTarget, LoggedQueue, log_change, signaled};
 use crate::memory::Affinity;
 use crate::object::FenceObject;
+use crate::object::context::Context;
 use crate::registry::Registry;
 use crate::scheduling::{KernelModeQueue, fence_signal};
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,7 +102,7 @@ impl HwQueueTable {
 pub(crate) struct HwQueue {
     /// The context outlives its queues.
     pub(crate) context: Arc<Context>,
-    pub(crate) device: Arc<crate::device::Device>,
+    pub(crate) device: Arc<crate::object::device::Device>,
     pub(crate) os_handle: OsHandle,
     pub(crate) driver: DriverHandle,
     // spec: UMS-002

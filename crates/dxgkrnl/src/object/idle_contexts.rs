@@ -6,11 +6,11 @@
 //! as a context switch. That is one packet each time an engine becomes idle, and none while it works.
 
 use crate::adapter::Adapter;
-use crate::context::{Context, ContextDesc};
-use crate::device::Device;
 use crate::fence::storage::FencePool;
 use crate::memory::AddressSpace;
-use crate::process::HandleLookup;
+use crate::object::context::{Context, ContextDesc};
+use crate::object::device::Device;
+use crate::object::process::HandleLookup;
 use std::sync::Arc;
 use tidegate_calls::{Priority, Status};
 

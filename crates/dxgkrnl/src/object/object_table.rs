@@ -6,7 +6,7 @@
 
 use crate::fence::Fence;
 use crate::object::handle_table::HandleTable;
-use crate::process::Object;
+use crate::object::process::Object;
 use std::sync::Arc;
 use tidegate_calls::Handle;
 

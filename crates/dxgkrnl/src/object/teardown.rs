@@ -11,13 +11,13 @@
 //! Packets that the driver has are waited for.
 
 use crate::adapter::Adapter;
-use crate::context::Context;
-use crate::device::Device;
 use crate::display;
 use crate::fence::{EventSet, Fence, FenceTarget, Instance, WaitOwner, Waiter, instance, monitor};
-use crate::hwqueue::HwQueue;
 use crate::object::FenceObject;
-use crate::process::{Object, Process};
+use crate::object::context::Context;
+use crate::object::device::Device;
+use crate::object::hw_queue::HwQueue;
+use crate::object::process::{Object, Process};
 use crate::stats::Count;
 use crate::suspension::{self, Suspendable};
 use std::sync::Arc;

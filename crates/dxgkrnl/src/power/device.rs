@@ -11,10 +11,10 @@
 
 use super::state::{Device, WakeDevice};
 use crate::adapter::Adapter;
-use crate::context::Context;
-use crate::doorbell::Doorbell;
 use crate::error::BugCheck;
-use crate::hwqueue::HwQueue;
+use crate::object::context::Context;
+use crate::object::doorbell::Doorbell;
+use crate::object::hw_queue::HwQueue;
 use crate::stats::Count;
 use crate::suspension::{self, Suspendable, Suspended};
 use std::sync::Arc;

@@ -6,9 +6,9 @@
 use super::device_loss::{lose_device, tags_of};
 use super::report::RecoveryReason;
 use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::display;
 use crate::error::BugCheck;
+use crate::object::device::Device;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, Status};

@@ -5,8 +5,8 @@
 //! Entry points: [`ContextLosses::collect`] (around the DDI call), [`ContextLosses::note`] (the
 //! callback).
 
-use crate::context::Context;
-use crate::device::Device;
+use crate::object::context::Context;
+use crate::object::device::Device;
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::HwContextLoss;

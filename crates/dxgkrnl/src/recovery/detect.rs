@@ -13,12 +13,12 @@
 use super::report::TimeoutCause;
 use super::{device_loss, recover_reported};
 use crate::adapter::Adapter;
-use crate::context::Context;
-use crate::device::Device;
 use crate::driver::OutstandingWork;
 use crate::fence::{monitor, signaled};
-use crate::hwqueue::HwQueue;
 use crate::interrupt;
+use crate::object::context::Context;
+use crate::object::device::Device;
+use crate::object::hw_queue::HwQueue;
 use crate::stats::Count;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -7,11 +7,11 @@
 //! Entry points: [`lose_device`], [`lose_devices_later`] (any level); [`commands_refused`], [`split_refused`].
 
 use crate::adapter::Adapter;
-use crate::context::Context;
-use crate::device::Device;
 use crate::display;
 use crate::fence::{Fence, signal};
 use crate::interrupt::fault_report;
+use crate::object::context::Context;
+use crate::object::device::Device;
 use crate::stats::Count;
 use std::collections::BTreeMap;
 use std::sync::Arc;

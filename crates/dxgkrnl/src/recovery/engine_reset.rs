@@ -7,9 +7,9 @@ use super::blame::Blame;
 use super::report::{Promotion, RecoveryOutcome, RecoveryReport};
 use super::{Escalation, lose_work};
 use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::error::BugCheck;
 use crate::interrupt;
+use crate::object::device::Device;
 use std::sync::Arc;
 use tidegate_ddi::{EngineId, Passive};
 

@@ -22,9 +22,9 @@ pub use report::{
 
 use crate::adapter::Adapter;
 use crate::config::{TdrConfig, TdrDebugMode};
-use crate::device::Device;
 use crate::driver::FailurePort;
 use crate::error::BugCheck;
+use crate::object::device::Device;
 use crate::stats::Count;
 use crate::timer::Watch;
 use blame::{Blame, ContextLosses};

@@ -7,10 +7,10 @@
 
 use crate::PendingWait;
 use crate::adapter::Adapter;
-use crate::device::Device;
 use crate::driver::OutstandingWork;
 use crate::error::BugCheck;
 use crate::fence::{Fence, FenceTarget};
+use crate::object::device::Device;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_ddi::{DebugReason, EngineId, Passive, Status};

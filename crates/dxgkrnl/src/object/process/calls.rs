@@ -2,15 +2,15 @@
 //! drops the table's lock, and calls the room that does the work.
 
 use super::{HandleLookup, Object, Process};
-use crate::context::{Context, ContextDesc};
-use crate::device::Device;
 use crate::display::{self, FlipDesc};
-use crate::doorbell::Doorbell;
 use crate::fence::signal::{check_flags, signal};
 use crate::fence::{CreateFence, FenceTarget, Instance, cpu_wait, sharing};
-use crate::hwqueue::{HwQueue, HwQueueDesc};
 use crate::memory::AllocationObject;
 use crate::object::FenceObject;
+use crate::object::context::{Context, ContextDesc};
+use crate::object::device::Device;
+use crate::object::doorbell::Doorbell;
+use crate::object::hw_queue::{HwQueue, HwQueueDesc};
 use crate::paging_work::PagingQueueObject;
 use crate::recovery::device_loss;
 use crate::scheduling::render::{self, RenderError};

@@ -7,15 +7,15 @@
 mod calls;
 
 use crate::adapter::Adapter;
-use crate::context::Context;
-use crate::device::Device;
-use crate::doorbell::Doorbell;
 use crate::fence::signal::check_rewinds;
 use crate::fence::storage::FencePool;
 use crate::fence::{CreateFence, Fence, FenceTarget};
-use crate::hwqueue::HwQueue;
 use crate::memory::{AddressSpace, Affinity, AllocationObject, cpu_va};
 use crate::object::FenceObject;
+use crate::object::context::Context;
+use crate::object::device::Device;
+use crate::object::doorbell::Doorbell;
+use crate::object::hw_queue::HwQueue;
 use crate::object::object_table::{MonitoredFences, ObjectTable};
 use crate::object::teardown::FinalStates;
 use crate::paging_work::PagingQueueObject;
