@@ -39,7 +39,7 @@ pub(crate) const BY_ENGINE: Race = Race {
         },
     ],
     plans: Plans {
-        short: Plan::sampled(10_000),
+        short: Plan::sampled(30_000),
         full: Plan::bounded(1, 20_000_000),
         bugs: Plan::sampled(100_000),
     },
@@ -54,7 +54,7 @@ pub(crate) const BY_CPU: Race = Race {
     agents: &["engine", "timer", "main", "signaller"],
     planted: &[],
     plans: Plans {
-        short: Plan::sampled(10_000),
+        short: Plan::sampled(30_000),
         full: Plan::bounded(2, 20_000_000),
         bugs: Plan::sampled(100_000),
     },

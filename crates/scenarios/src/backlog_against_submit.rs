@@ -30,7 +30,7 @@ pub(crate) const RACE: Race = Race {
     agents: &["engine", "timer", "main", "second", "worker of the backlog"],
     planted: PLANTED,
     plans: Plans {
-        short: Plan::sampled(8_000),
+        short: Plan::sampled(20_000),
         full: Plan::sampled(1_000_000),
         bugs: Plan::sampled(20_000),
     },

@@ -32,7 +32,7 @@ pub(crate) const RACE: Race = Race {
     agents: &["engine", "timer", "paging", "main"],
     planted: PLANTED,
     plans: Plans {
-        short: Plan::sampled(8_000),
+        short: Plan::sampled(20_000),
         full: Plan::bounded(1, 50_000_000),
         bugs: Plan::sampled(20_000),
     },

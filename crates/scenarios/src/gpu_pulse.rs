@@ -16,7 +16,7 @@ const NO_HISTORY: &str = "no-history";
 const NO_BARRIER: &str = "no-gpu-barrier";
 
 const PLANS: Plans = Plans {
-    short: Plan::sampled(16_000),
+    short: Plan::sampled(50_000),
     full: Plan::sampled(1_000_000),
     bugs: Plan::sampled(50_000),
 };

@@ -31,7 +31,7 @@ pub(crate) const RACE: Race = Race {
         about: "UpdateNativeFenceLogs does nothing: the index is believed before its entry is there",
     }],
     plans: Plans {
-        short: Plan::sampled(15_000),
+        short: Plan::sampled(45_000),
         full: Plan::bounded(2, 20_000_000),
         bugs: Plan::sampled(400_000),
     },

@@ -32,7 +32,7 @@ pub(crate) const RACE: Race = Race {
     agents: &["engine", "timer", "main", "power", "paging"],
     planted: PLANTED,
     plans: Plans {
-        short: Plan::sampled(8_000),
+        short: Plan::sampled(20_000),
         full: Plan::sampled(1_000_000),
         bugs: Plan::sampled(100_000),
     },

@@ -53,7 +53,7 @@ const PLANTED_IN_ADAPTER: &[PlantedBug] = &[
 ];
 
 const PLANS: Plans = Plans {
-    short: Plan::sampled(10_000),
+    short: Plan::sampled(30_000),
     full: Plan::sampled(3_000_000),
     bugs: Plan::sampled(100_000),
 };

@@ -33,7 +33,7 @@ pub(crate) const RACE: Race = Race {
     agents: &["engine", "timer", "main", "power"],
     planted: PLANTED,
     plans: Plans {
-        short: Plan::sampled(10_000),
+        short: Plan::sampled(30_000),
         full: Plan::sampled(3_000_000),
         bugs: Plan::sampled(100_000),
     },

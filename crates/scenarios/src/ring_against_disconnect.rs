@@ -24,7 +24,7 @@ const RANG: &str = "the ring met the hardware";
 const REPEATED: &str = "the process read RETRY and rang again";
 
 const PLANS: Plans =
-    Plans { short: Plan::sampled(13_000), full: Plan::sampled(3_000_000), bugs: Plan::sampled(1) };
+    Plans { short: Plan::sampled(40_000), full: Plan::sampled(3_000_000), bugs: Plan::sampled(1) };
 
 const fn race(name: &'static str, about: &'static str, prepare: Prepare) -> Race {
     let marks = &[RANG, REPEATED];

@@ -37,7 +37,7 @@ pub(crate) const RACE: Race = Race {
     agents: &["interrupts", "engine 0", "engine 1", "timer", "main", "other"],
     planted: PLANTED,
     plans: Plans {
-        short: Plan::sampled(10_000),
+        short: Plan::sampled(30_000),
         full: Plan::bounded(2, 20_000_000),
         bugs: Plan::sampled(100_000),
     },

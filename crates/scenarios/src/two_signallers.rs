@@ -21,7 +21,7 @@ pub(crate) const RACE: Race = Race {
     agents: &["interrupts", "engine", "timer", "main", "signaller"],
     planted: &[],
     plans: Plans {
-        short: Plan::sampled(10_000),
+        short: Plan::sampled(30_000),
         full: Plan::bounded(1, 20_000_000),
         bugs: Plan::sampled(100_000),
     },

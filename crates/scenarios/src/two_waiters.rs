@@ -21,7 +21,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[],
     plans: Plans {
         // It takes two forced switches to lose a waiter.
-        short: Plan::sampled(10_000),
+        short: Plan::sampled(30_000),
         full: Plan::bounded(2, 20_000_000),
         bugs: Plan::sampled(100_000),
     },
