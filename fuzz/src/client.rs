@@ -137,7 +137,7 @@ impl Client {
         }
     }
 
-    /// Lets everybody else go on.
+    /// Lets all other threads and engines run.
     pub(crate) fn pass(&self, ns: u64) {
         self.platform.sleep_until(self.platform.now().after(ns));
     }
@@ -178,10 +178,10 @@ impl Client {
         self.pointers.store(word % self.pointers.len(), value);
     }
 
-    /// A store to the doorbell, then the engine is told that there was one.
+    /// Stores to the doorbell, then gives the engine the hint that it was rung.
     pub(crate) fn ring_with(&mut self, value: u64) {
         self.doorbell.mapping.store(DOORBELL_VALUE_WORD, value);
-        self.tell();
+        self.send_ring_hint();
     }
 
     /// The same at the secondary address, where there is one.
@@ -189,10 +189,10 @@ impl Client {
         if let Some(second) = &self.doorbell.secondary {
             second.store(DOORBELL_VALUE_WORD, value);
         }
-        self.tell();
+        self.send_ring_hint();
     }
 
-    /// A value that names a queue, its own or anybody's, as that of a global doorbell does.
+    /// A value that names its own or any other queue, as that of a global doorbell does.
     pub(crate) fn value_that_names(&self, input: &mut Input<'_>) -> u64 {
         let base = match input.flag() {
             true => self.value_base,
@@ -201,7 +201,7 @@ impl Client {
         base.wrapping_add(input.number())
     }
 
-    fn tell(&self) {
+    fn send_ring_hint(&self) {
         if let Some(hint) = &self.hint {
             hint.rung();
         }

@@ -11,9 +11,9 @@
 //! | `unsteady` | all that the hardware reads of a process, changing between two looks, under any schedule |
 //! | `files` | workload files and recorded traces |
 //!
-//! A target panics when anything of this fails: nobody panics, nobody hangs, the neighbour's work
-//! gets its results, its device and its memory stay as they are, the adapter sees no broken
-//! contract, and whoever faults loses the device with a reason. Targets run in virtual time on one
+//! A target panics unless all of this holds: no thread panics or hangs, the neighbour's work gets
+//! its results, its device and its memory stay as they are, the adapter sees no broken contract,
+//! and a process that faults loses its device with a reason. Targets run in virtual time on one
 //! thread, so an input that fails once fails always.
 //!
 //! Rooms: `input` (bytes into choices) · `neighbour` (the machine, and the process that must notice

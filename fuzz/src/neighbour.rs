@@ -34,7 +34,7 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// With a doorbell for everybody.
+    /// With a physical doorbell for every queue.
     pub(crate) fn roomy(kind: u8) -> Setting {
         Setting {
             class: u32::from(kind) % 3,
@@ -166,14 +166,14 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// For processes that destroy nothing: a fault is never kept from whoever made it.
-    pub(crate) fn who_faults_is_lost(self) {
+    /// For processes that destroy nothing: asserts that a fault has cost its process the device.
+    pub(crate) fn assert_faults_lose_a_device(self) {
         assert!(self.faults == 0 || self.devices_lost > 0, "{self:?}");
     }
 }
 
-/// Runs `act` as a process with a user-mode queue beside the neighbour, and asserts that nobody but
-/// itself is worse off.
+/// Runs `act` as a process with a user-mode queue beside the neighbour, and asserts that `act`
+/// harms its own process only.
 pub(crate) fn unharmed_by(
     setting: Setting,
     act: impl FnOnce(&mut Client) + Send + 'static,
@@ -207,9 +207,9 @@ pub(crate) fn unharmed_by(
     assert_eq!(before, Ok(DeviceState::Active));
     let report = machine.run(main);
     // 5.
-    assert_eq!(report.panics, [""; 0], "nobody panics");
+    assert_eq!(report.panics, [""; 0], "no thread panics");
     let stuck: Vec<_> = report.blocked.iter().filter(|(name, _)| name != HOSTILE).collect();
-    assert!(stuck.is_empty(), "nobody else hangs: {stuck:?}");
+    assert!(stuck.is_empty(), "no other thread hangs: {stuck:?}");
     drop(kernel);
     assert_eq!(neighbour.device.removed_reason(), None, "the neighbour keeps its device");
     assert_eq!(machine.adapter().bug_checks(), [], "no contract was broken");

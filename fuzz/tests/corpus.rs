@@ -52,27 +52,27 @@ fn packets_make_sense_or_are_refused() {
 }
 
 #[test]
-fn a_hostile_queue_harms_nobody_else() {
+fn a_hostile_queue_harms_its_own_process_only() {
     replay("queue");
 }
 
 #[test]
-fn hostile_commands_harm_nobody_else() {
+fn hostile_commands_harm_their_own_process_only() {
     replay("commands");
 }
 
 #[test]
-fn hostile_logs_harm_nobody_else() {
+fn hostile_logs_harm_their_own_process_only() {
     replay("logs");
 }
 
 #[test]
-fn hostile_calls_harm_nobody_else() {
+fn hostile_calls_harm_their_own_process_only() {
     replay("calls");
 }
 
 #[test]
-fn memory_that_changes_between_two_looks_harms_nobody_else() {
+fn memory_that_changes_between_two_reads_harms_its_own_process_only() {
     replay("unsteady");
 }
 

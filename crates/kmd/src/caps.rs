@@ -51,9 +51,9 @@ pub(crate) struct Negotiated {
 }
 
 impl Negotiated {
-    /// Asks the kernel.
+    /// Queries the kernel's features and derives what the driver declares.
     // spec: NF-056
-    pub(crate) fn ask(
+    pub(crate) fn negotiate(
         level: &Passive,
         config: &Config,
         features: &dyn FeatureInterface,

@@ -38,7 +38,8 @@ pub enum DoorbellModel {
     },
 }
 
-/// Whom the report of a hardware queue's page fault names: hardware may know less than the queue.
+/// The object that the report of a hardware queue's page fault names. Hardware may not know the
+/// queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FaultNaming {
     /// The queue, and the progress value of the command buffer.
@@ -49,7 +50,7 @@ pub enum FaultNaming {
     /// The process.
     Process,
     /// The engine alone.
-    Nobody,
+    Engine,
 }
 
 /// What the driver says in a fence signalled interrupt. A device that cannot tell fence kinds apart
@@ -88,8 +89,8 @@ pub struct Config {
     pub doorbells: DoorbellModel,
     /// Whether a doorbell can have a second address (SecondaryDoorbellSupported).
     pub secondary_doorbells: bool,
-    /// Whether connected doorbells say CONNECTED_NOTIFY: the ring alone wakes nobody, the
-    /// notification does.
+    /// Whether connected doorbells say CONNECTED_NOTIFY: the notification wakes the engine, a ring
+    /// alone does not.
     pub notify_submissions: bool,
     /// Whether native fences are declared when the kernel has enabled them.
     pub native_fence: bool,
@@ -105,7 +106,7 @@ pub struct Config {
     pub local_monitored_values: bool,
     /// What fence signalled interrupts say.
     pub interrupt: InterruptMode,
-    /// Whom the fault of a hardware queue names.
+    /// The object that the fault of a hardware queue names.
     pub faults_name: FaultNaming,
     /// Whether the hardware keeps the histories of fence values, so that waits latch over a rewind.
     pub fence_history: bool,

@@ -126,9 +126,12 @@ impl ReferenceDriver {
     /// answer is `false`, and an interrupt says when it is done. Doorbells stay connected. A queue
     /// whose ring comes later is born suspended.
     ///
-    /// The order that matters: 1. what is waited for is entered, with every queue in it; 2. the
-    /// hardware is asked; 3. queues that it took off at once leave the entry, as others do with
-    /// their interrupts; whoever empties it has the last word.
+    /// The order matters:
+    ///
+    /// 1. The pending suspension is entered with every queue of the context.
+    /// 2. The hardware suspends each queue.
+    /// 3. A queue that left the run list at once leaves the entry here. The others leave it in
+    ///    their interrupts. The step that empties the entry reports the suspension complete.
     // spec: UMS-043
     pub(crate) fn suspend(&self, context: DriverHandle, fence: u64) -> Result<bool, KmdError> {
         // 1.

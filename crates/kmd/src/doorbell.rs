@@ -38,7 +38,7 @@ impl RingHint for SummaryHint {
     }
 }
 
-/// Tells nobody: the notification that follows each ring does.
+/// Wakes no engine: the notification that follows each ring does.
 struct NotifiedHint;
 
 impl RingHint for NotifiedHint {
@@ -145,7 +145,7 @@ impl ReferenceDriver {
         }
         // 4. The new one.
         if !claim.already_connected
-            && let Err(error) = self.mailbox.ask(AdminCommand::ConnectDoorbell {
+            && let Err(error) = self.mailbox.run_for_word(AdminCommand::ConnectDoorbell {
                 queue: claim.hardware,
                 global,
                 secondary,
@@ -158,8 +158,8 @@ impl ReferenceDriver {
         self.connected_as(claim.hardware)
     }
 
-    /// When each of those among whom a victim must be chosen was rung last. One alone needs no
-    /// question.
+    /// Returns the time of the last ring of each candidate for victimisation. A single candidate
+    /// needs no query.
     fn last_rings(&self) -> BTreeMap<DriverHandle, u64> {
         let candidates: Vec<(DriverHandle, Option<QueueId>)> = {
             let objects = self.objects.lock();
@@ -178,7 +178,7 @@ impl ReferenceDriver {
             .collect()
     }
 
-    /// Who is victimised depends on nothing but the time of the last ring: a suspended queue's
+    /// The time of the last ring alone decides which doorbell is victimised: a suspended queue's
     /// doorbell can be taken too.
     // spec: UMS-045
     fn claim_seat(&self, handle: DriverHandle) -> Result<Claim, KmdError> {

@@ -1,7 +1,7 @@
 //! Owns what can go wrong in the driver, and which status the kernel gets for it.
 //!
 //! A DDI that may fail returns the status. A DDI that must succeed writes a [`Violation`] instead:
-//! either side broke the contract, and tests assert that nobody did.
+//! the kernel or the driver broke the contract. Tests assert that there are none.
 
 use crate::Kind;
 use tidegate_ddi::Status;
@@ -51,7 +51,7 @@ pub enum KmdError {
     /// The CMP refused an admin command.
     #[error("the CMP refused the command: {0}")]
     Refused(#[from] AdminError),
-    /// The mailbox answers with what is no status: nobody is there.
+    /// The mailbox returned a value that is no status: the device does not respond.
     #[error("the mailbox answers {0:#x}, which is no status; the device is gone")]
     Gone(u64),
     /// The kernel refused what the driver needs for it.

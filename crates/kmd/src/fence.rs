@@ -77,8 +77,8 @@ impl ReferenceDriver {
         handle
     }
 
-    /// Has the CMP keep a shadow of MonitoredValue, from the first instance on; it leaves further
-    /// ones alone. Nobody waits for a fence before its first instance is open.
+    /// Has the CMP keep a shadow of MonitoredValue from the first instance on. The CMP ignores
+    /// further instances. A fence has no waiters before its first instance is open.
     fn keep_shadow(&self, fence: DriverHandle, instance: Instance) -> Result<(), KmdError> {
         let Instance { address_space, current_value, monitored_value, .. } = instance;
         let fence = fence.0;
@@ -90,10 +90,10 @@ impl ReferenceDriver {
         })
     }
 
-    /// A fence stands elsewhere, and engines are held: the shadow at the old place, which may
-    /// become another fence's, goes, and the CMP keeps one at the new place, beginning with what
-    /// memory says there. A value that is published between the two tells nobody, but is in memory
-    /// before. A fence that nobody has open gets its shadow when somebody opens it.
+    /// Moves the shadow of a fence whose storage has moved, while engines are held. The shadow at
+    /// the old address is dropped, since the address may become another fence's. The new shadow
+    /// begins with the value in memory, which includes a value published between the two commands.
+    /// A fence without an open instance gets its shadow with its first instance.
     pub(crate) fn move_shadow(&self, fence: DriverHandle) -> Result<(), KmdError> {
         let instance = {
             let objects = self.objects.lock();
@@ -155,8 +155,8 @@ impl ReferenceDriver {
     ///    runs at device interrupt level. It makes the same two steps with the shadow before the
     ///    register is written, so the contract holds for whatever the engine compares with.
     ///
-    /// Returns the fences that nobody knows, which were left alone: their storage may belong to
-    /// somebody else by now.
+    /// Returns an error for each unknown fence. Its value is not stored: the storage may belong to
+    /// another object by now.
     pub(crate) fn publish_monitored(&self, fences: &[UpdateMonitoredValue<'_>]) -> Vec<KmdError> {
         let mut unknown = Vec::new();
         let mut told = Vec::new();
@@ -226,11 +226,11 @@ impl ReferenceDriver {
         self.mailbox.run(AdminCommand::CondemnFence { current_value })
     }
 
-    /// Makes the hardware look at the queues that wait for a fence. One address is enough, since it
-    /// leads to the cell; if it was unmapped since we looked, the next one serves. Where the fence
-    /// is mapped for the CMP itself, that address does: it is there as long as the fence. A fence
-    /// that nobody has open may still have queues that wait, from before it was closed: then all
-    /// are looked at.
+    /// Makes the hardware re-evaluate the queues that wait for a fence. One address is enough:
+    /// every address of the fence leads to the same cell. If that address was unmapped after the
+    /// lookup, the next one is used. A mapping for the CMP itself is preferred, since it lasts as
+    /// long as the fence. Queues may still wait for a fence that has been closed everywhere: then
+    /// the waits of all queues are re-evaluated.
     fn notify_fence(&self, lookup: &Lookup) -> Result<(), KmdError> {
         if let Some(current_value) = lookup.system {
             let address_space = SYSTEM_PROCESS;

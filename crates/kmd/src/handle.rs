@@ -1,7 +1,7 @@
 //! Owns the driver's handles: one table per kind of object, each slot with a generation.
 //!
 //! A handle is kind (8 bits), generation (32) and slot (24), so a handle of a destroyed object, of
-//! another kind, or one that nobody gave out is told from a live one, and 0 is never a handle.
+//! another kind, or one that was never given out differs from every live one. 0 is never a handle.
 
 use crate::{Kind, KmdError};
 use tidegate_ddi::DriverHandle;
@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_of_another_kind_or_of_nobody_is_refused() {
+    fn a_handle_of_another_kind_or_that_was_never_given_out_is_refused() {
         let mut fences = Table::new(Kind::Fence);
         let mut queues = Table::new(Kind::HwQueue);
         let (fence, queue) = (fences.insert(1).unwrap(), queues.insert(2).unwrap());
         assert_ne!(fence, queue);
         assert!(fences.get(queue).is_err() && queues.get(fence).is_err());
-        for nobody in [0, 1, u64::MAX, fence.0 + 1] {
-            assert!(fences.get(DriverHandle(nobody)).is_err());
+        for unknown in [0, 1, u64::MAX, fence.0 + 1] {
+            assert!(fences.get(DriverHandle(unknown)).is_err());
         }
     }
 

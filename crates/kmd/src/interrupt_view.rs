@@ -1,9 +1,9 @@
 //! Owns what the interrupt routine looks up: queues by the hardware's number, fences by address.
 //!
 //! Its lock is the driver's interrupt lock: the routine holds it from cause to last report,
-//! callbacks included, and passive code takes it to change what is found here. So whoever has
-//! removed something here knows, when the lock is dropped, that no routine will name it to the
-//! kernel any more: a report of a destroyed fence would be a bug check.
+//! callbacks included, and passive code takes it to change the view. So when passive code has
+//! removed an object and dropped the lock, no routine names that object to the kernel any more. A
+//! report of a destroyed fence would be a bug check.
 
 use crate::KmdError;
 use crate::objects::{HwQueue, Instance, Objects};

@@ -7,10 +7,10 @@
 //! storage in it and its moves) · `context` (devices and contexts, suspend and resume) ·
 //! `node_ring` (the packet path) · `preempt` (its requests) · `hwqueue` (hardware queues of both
 //! kinds) · `kernel_ring` (a ring that the driver writes) · `peer` (signals from GPU to GPU) ·
-//! `doorbell` (connect and victimise) and `seats` (who has one of the physical doorbells) · `fence`
+//! `doorbell` (connect and victimise) and `seats` (which doorbells have a physical one) · `fence`
 //! (native fences) · `log` (fence logs) · `isr` (the interrupt routine) · `display` (flips,
-//! vertical syncs) · `power` (D-states, F-states) · `reset` (timeout recovery) · `mailbox` (asking
-//! the CMP) · `objects` (what the driver keeps) · `handle` · `config` · `error`.
+//! vertical syncs) · `power` (D-states, F-states) · `reset` (timeout recovery) · `mailbox`
+//! (commands to the CMP) · `objects` (what the driver keeps) · `handle` · `config` · `error`.
 //!
 //! Locks, outermost first:
 //!
@@ -23,12 +23,11 @@
 //!
 //! The first two order calls rather than guard policy state (`Mutex::lock_device`), and neither is
 //! taken with the other held. A mailbox command may wait for the end of an engine's turn, so none
-//! is given from inside one: the interrupt routine gives none, and waits for nobody who could be
-//! waiting in one (view and objects are dropped first); the deferred routine runs when the turn is
-//! over. What the driver relies on from a device in return: it raises no interrupt from inside a
-//! mailbox command (what a command sets off is raised from an engine's turn), and it does not give
-//! a queue's number to another queue while records of the old one may still stand in its interrupt
-//! lists.
+//! is given from inside a turn. The interrupt routine gives none, and a thread that gives one has
+//! dropped view and objects first, so the routine never waits for a mailbox command. The deferred
+//! routine runs when the turn is over. The driver relies on two properties of the device. The
+//! interrupts that a mailbox command causes are raised from an engine's turn, never from inside the
+//! command. A queue's number is not reused while the interrupt lists may still have records of it.
 //!
 //! It does not do: scheduling (VidSch), memory management, and deciding what hangs.
 

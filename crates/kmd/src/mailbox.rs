@@ -36,18 +36,18 @@ impl Mailbox {
     }
 
     /// Runs a command whose result is one word.
-    pub(crate) fn ask(&self, command: AdminCommand) -> Result<u64, KmdError> {
+    pub(crate) fn run_for_word(&self, command: AdminCommand) -> Result<u64, KmdError> {
         self.exchange(&command, Register::MAILBOX_RESULT).map(|[low, _]| low)
     }
 
     /// Runs a command whose result is two words.
-    pub(crate) fn ask_both(&self, command: AdminCommand) -> Result<(u64, u64), KmdError> {
+    pub(crate) fn run_for_pair(&self, command: AdminCommand) -> Result<(u64, u64), KmdError> {
         self.exchange(&command, Register::MAILBOX_RESULT_HIGH).map(|[low, high]| (low, high))
     }
 
     /// Makes a hardware queue.
     pub(crate) fn create_queue(&self, command: AdminCommand) -> Result<QueueId, KmdError> {
-        let number = self.ask(command)?;
+        let number = self.run_for_word(command)?;
         u32::try_from(number).map(QueueId).map_err(|_| KmdError::Gone(number))
     }
 

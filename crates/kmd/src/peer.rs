@@ -1,9 +1,11 @@
 //! Owns the driver's part in signals from GPU to GPU: it connects common doorbells and tells the
 //! hardware which fences other GPUs watch.
 //!
-//! The order of a link: 1. the hardware watches the fence itself, so that whoever is linked may
-//! tell it at once; 2. it learns of each other that watches; 3. it forgets those that do no more.
-//! With nobody left it stops watching, last.
+//! The order of a link:
+//!
+//! 1. The hardware watches the fence itself, so that a linked GPU may signal it at once.
+//! 2. It is given each other GPU that watches.
+//! 3. GPUs that have stopped watching are removed. With none left, it stops watching itself.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::{LinkNativeFence, PeerDoorbell};

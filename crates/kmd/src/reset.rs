@@ -24,14 +24,14 @@ impl ReferenceDriver {
         self.checked_number(engine).map(|_| 1 << engine.node_ordinal)
     }
 
-    fn ask_engine(&self, number: u32) -> Result<EngineAnswer, KmdError> {
+    fn query_engine(&self, number: u32) -> Result<EngineAnswer, KmdError> {
         Ok(EngineAnswer::decode(
-            self.mailbox.ask_both(AdminCommand::QueryEngine { engine: number })?,
+            self.mailbox.run_for_pair(AdminCommand::QueryEngine { engine: number })?,
         ))
     }
 
     pub(crate) fn engine_status(&self, engine: EngineId) -> Result<EngineStatus, KmdError> {
-        let answer = self.ask_engine(self.checked_number(engine)?)?;
+        let answer = self.query_engine(self.checked_number(engine)?)?;
         let hw_context = answer.queue.and_then(|queue| self.context_of(queue));
         let held_back = match hw_context {
             Some(_) => None,
@@ -57,7 +57,7 @@ impl ReferenceDriver {
         };
         let mut held_back = Vec::new();
         for (os_handle, queue) in queues {
-            let (state, _) = self.mailbox.ask_both(AdminCommand::QueryQueue { queue })?;
+            let (state, _) = self.mailbox.run_for_pair(AdminCommand::QueryQueue { queue })?;
             let state = QueueState::from_number(state);
             if !matches!(state, Some(QueueState::Idle | QueueState::Ready)) {
                 held_back.push(os_handle);
@@ -80,9 +80,9 @@ impl ReferenceDriver {
     pub(crate) fn reset_node(&self, level: &Passive, engine: EngineId) -> Result<u32, KmdError> {
         let number = self.checked_number(engine)?;
         let (aborted, cut_off) =
-            self.mailbox.ask_both(AdminCommand::ResetEngine { engine: number })?;
+            self.mailbox.run_for_pair(AdminCommand::ResetEngine { engine: number })?;
         self.suspend_again(engine)?;
-        self.tell_cut_off(level, cut_off, HwContextLoss::Culprit)?;
+        self.report_cut_off(level, cut_off, HwContextLoss::Culprit)?;
         Ok(aborted as u32)
     }
 
@@ -101,11 +101,12 @@ impl ReferenceDriver {
         })?;
         self.objects.lock().reset_engines.insert(number);
         // 2.
-        let (_, cut_off) = self.mailbox.ask_both(AdminCommand::ResetEngine { engine: number })?;
+        let (_, cut_off) =
+            self.mailbox.run_for_pair(AdminCommand::ResetEngine { engine: number })?;
         // 3.
         self.suspend_again(engine)?;
         // 4.
-        self.tell_cut_off(level, cut_off, HwContextLoss::Culprit)
+        self.report_cut_off(level, cut_off, HwContextLoss::Culprit)
     }
 
     pub(crate) fn resume_queues_of(&self, engine: EngineId) -> Result<(), KmdError> {
@@ -114,15 +115,15 @@ impl ReferenceDriver {
         self.mailbox.run(AdminCommand::PowerEngine { engine, on: true, if_idle: false })
     }
 
-    /// Every engine is taken out of what it is in, and none begins anything. Whoever was in the
-    /// middle of something did nothing wrong.
+    /// Holds and resets every engine. The contexts whose work is cut off are reported as
+    /// bystanders.
     pub(crate) fn reset_all(&self, level: &Passive) -> Result<(), KmdError> {
         self.mailbox.run(AdminCommand::HoldEngines)?;
         for number in 0..self.device.engine_count() {
             let (_, cut_off) =
-                self.mailbox.ask_both(AdminCommand::ResetEngine { engine: number })?;
+                self.mailbox.run_for_pair(AdminCommand::ResetEngine { engine: number })?;
             self.suspend_again(self.engine(number))?;
-            self.tell_cut_off(level, cut_off, HwContextLoss::Bystander)?;
+            self.report_cut_off(level, cut_off, HwContextLoss::Bystander)?;
         }
         Ok(())
     }
@@ -150,7 +151,7 @@ impl ReferenceDriver {
     }
 
     /// `cut_off` is the number of a hardware queue plus one, 0 for none.
-    fn tell_cut_off(
+    fn report_cut_off(
         &self,
         level: &Passive,
         cut_off: u64,
@@ -159,7 +160,7 @@ impl ReferenceDriver {
         let Some(queue) = cut_off.checked_sub(1) else { return Ok(()) };
         let callbacks = std::sync::Arc::clone(&self.objects.lock().started()?.callbacks);
         if let Some(context) = self.context_of(QueueId(queue as u32)) {
-            // What the kernel does not know any more is nobody's loss.
+            // An unknown context needs no report: the kernel has destroyed it.
             let _known = callbacks.invalidate_hw_context(level, context, loss);
         }
         Ok(())
@@ -179,7 +180,7 @@ impl ReferenceDriver {
     }
 
     fn describe_engine(&self, number: u32, text: &mut String) -> Result<(), KmdError> {
-        let (answer, engine) = (self.ask_engine(number)?, self.engine(number));
+        let (answer, engine) = (self.query_engine(number)?, self.engine(number));
         let stands = match (answer.responsive, answer.queue) {
             (false, _) => "does not answer",
             (true, Some(_)) => "works",
@@ -202,7 +203,8 @@ impl ReferenceDriver {
             (found.len(), found.into_iter().take(QUEUES_TOLD).collect())
         };
         for (_, id, tag) in queues {
-            let (state, taken) = self.mailbox.ask_both(AdminCommand::QueryQueue { queue: id })?;
+            let (state, taken) =
+                self.mailbox.run_for_pair(AdminCommand::QueryQueue { queue: id })?;
             let state = match QueueState::from_number(state) {
                 Some(QueueState::Idle) => "has nothing to do",
                 Some(QueueState::Ready) => "runs or could run",

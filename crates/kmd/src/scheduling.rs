@@ -1,6 +1,6 @@
 //! Owns what the driver does with priorities: it passes them on to the CMP, for the queues that a
-//! context has and for those that it gets. This hardware takes no grace: whoever must give way does
-//! so at the end of the present part of a packet.
+//! context has and for those that it gets. This hardware has no grace period: preempted work stops
+//! at the end of the present part of its packet.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::scheduling::{

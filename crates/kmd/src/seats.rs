@@ -1,5 +1,5 @@
-//! Owns who has one of the physical doorbells, and who gives way: the one that was rung least
-//! recently. Pure policy; the hardware knows when each was rung, and its answers are handed in.
+//! Owns the assignment of the physical doorbells. The least recently rung doorbell is victimised.
+//! Pure policy: the caller passes in the times of the last rings, which the hardware keeps.
 //!
 //! A seat passes straight from a victim to the doorbell that takes it, so there is never a moment
 //! at which a third one could slip in between. The hardware follows: the victim's connection ends
@@ -25,7 +25,7 @@ impl Seats {
         Seats { physical, taken: Vec::new() }
     }
 
-    /// Among whom a victim must be chosen for the next claim; nobody while a seat is free.
+    /// The candidates for victimisation at the next claim; empty while a seat is free.
     pub(crate) fn candidates(&self) -> &[DriverHandle] {
         let full = self.physical.is_some_and(|physical| self.taken.len() >= physical);
         if full { &self.taken } else { &[] }
@@ -73,7 +73,7 @@ mod tests {
         // Among equals the one that has been there longest.
         assert_eq!(seats.claim(bell(4), alike), Some(bell(1)));
         assert_eq!(seats.claim(bell(5), alike), Some(bell(3)));
-        // Nobody gives way while a seat is free.
+        // While a seat is free there is no victim.
         seats.leave(bell(5));
         seats.leave(bell(5));
         assert_eq!(seats.claim(bell(7), alike), None);

@@ -84,7 +84,7 @@ impl ReferenceDriver {
             PagingOperation::TransferFenceValues { from, to } => {
                 self.mailbox.run(AdminCommand::MoveFencePage { from, to })
             }
-            // What is lost with a reset nobody copies.
+            // Content that a reset has lost is not copied.
             PagingOperation::VirtualTransfer { bytes: 0, .. } => Ok(()),
             PagingOperation::VirtualTransfer {
                 source_gpu_va,
@@ -95,8 +95,8 @@ impl ReferenceDriver {
                 let (source, destination) = (GpuVa(source_gpu_va), GpuVa(destination_gpu_va));
                 write(buffer, &Command::Copy { source, destination, bytes })
             }
-            // The engine fills whole words; allocations begin at a page of their own, and the rest
-            // of the last one is nobody's.
+            // The engine fills whole words. Allocations begin at a page of their own, so the rest
+            // of the last page is unused.
             PagingOperation::VirtualFill { destination_gpu_va, bytes, value, buffer } => {
                 let (destination, bytes) = (GpuVa(destination_gpu_va), bytes.next_multiple_of(4));
                 write(buffer, &Command::Fill { destination, bytes, value })

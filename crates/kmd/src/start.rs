@@ -43,7 +43,7 @@ impl ReferenceDriver {
             return Err(KmdError::Argument("the adapter is started already; stop it first"));
         }
         self.mailbox.forget();
-        let negotiated = Negotiated::ask(level, &self.config, info.features.as_ref())?;
+        let negotiated = Negotiated::negotiate(level, &self.config, info.features.as_ref())?;
         let nodes = 0..self.device.node_count();
         let node_traits: Vec<NodeTraits> = nodes
             .map(|n| NodeTraits(self.device.read_register(Register::NODE_TRAITS.offset(n))))

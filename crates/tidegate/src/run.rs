@@ -87,7 +87,7 @@ impl RunRequest {
     }
 }
 
-/// How finely engines are preempted, as far as somebody chose.
+/// The preemption granularity of engines, where the caller chose one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PreemptionChoice {
     /// Draws.

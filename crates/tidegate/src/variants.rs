@@ -3,7 +3,7 @@
 //!
 //! A variant is a change of a configuration, so it goes with any number of engines. [`Caps`] says
 //! what a configuration comes to without starting it; [`crate::MachineConfig::check`] finds
-//! contradictions. It does not choose a variant for anybody.
+//! contradictions. The caller chooses the variant.
 
 use crate::machine::{BadConfig, MachineConfig};
 use tidegate_d3d12::Submission;

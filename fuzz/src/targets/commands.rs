@@ -15,7 +15,7 @@ pub(crate) fn run(data: &[u8]) {
     let setting = Setting::roomy(input.byte());
     let rest = input.take(usize::MAX).to_vec();
     let outcome = unharmed_by(setting, move |client| act(client, Input::new(&rest)));
-    outcome.who_faults_is_lost();
+    outcome.assert_faults_lose_a_device();
 }
 
 fn act(client: &mut Client, mut input: Input<'_>) {

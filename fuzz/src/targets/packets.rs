@@ -55,7 +55,7 @@ fn entry(taken: &[u8]) {
     assert_eq!(LogEntry::decode(&bytes).encode(), bytes);
 }
 
-/// Nobody's index leads out of the log or makes a reader count without end.
+/// No log index, whatever its value, leads out of the log or makes a reader count without end.
 fn index(input: &mut Input<'_>) {
     let (word, earlier) = (LogIndex(input.raw()), LogIndex(input.raw()));
     let entries = (input.number() as u32).clamp(1, 1 << 20);

@@ -1,6 +1,6 @@
 //! Owns the target `unsteady`: the explored scenario of a hostile client, with the input in the
-//! place of the strategy. It chooses who moves, when stores become visible, and what each look at
-//! the hostile process's memory finds.
+//! place of the strategy. It chooses which agent moves, when stores become visible, and what each
+//! read of the hostile process's memory returns.
 
 use crate::input::Input;
 use tidegate::explorer::{Scenario, Strategy, machine};

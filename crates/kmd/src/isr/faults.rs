@@ -1,6 +1,6 @@
 //! Owns fault records: from a stopped hardware queue to the report that names it the kernel's way.
 //!
-//! A record of a queue that is destroyed is taken and dropped: nobody is left to be told.
+//! A record of a destroyed queue is taken and dropped: the kernel has no object for its report.
 
 use crate::ReferenceDriver;
 use crate::config::FaultNaming;
@@ -23,7 +23,7 @@ impl ReferenceDriver {
         let mut reports = Vec::new();
         loop {
             let number = self.device.read_register(Register::FAULT_QUEUE);
-            if number == 0 || number == super::NOBODY {
+            if number == 0 || number == super::NO_DEVICE {
                 return reports;
             }
             let gpu_va = self.device.read_register(Register::FAULT_VA);
@@ -91,7 +91,7 @@ fn report(
                     OsHandle(queue.address_space.0.into()),
                     PageFaultFlags::FENCE_INVALID | PageFaultFlags::PROCESS_HANDLE_VALID,
                 ),
-                FaultNaming::Nobody => (OsHandle(0), PageFaultFlags::FENCE_INVALID),
+                FaultNaming::Engine => (OsHandle(0), PageFaultFlags::FENCE_INVALID),
             };
             fault.flags |= flags;
             InterruptData::HwQueuePageFaulted {

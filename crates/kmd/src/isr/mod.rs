@@ -22,8 +22,8 @@ use tidegate_ddi::{Callbacks, Dirql, EngineId, InterruptData};
 use tidegate_gpu_abi::{AddressSpaceId, Cause, GpuVa, QueueId, Register};
 use tidegate_platform::PhysicalAddress;
 
-/// What a register reads as when nobody answers on the bus.
-const NOBODY: u64 = u64::MAX;
+/// The value of every register read when no device responds on the bus.
+const NO_DEVICE: u64 = u64::MAX;
 
 impl ReferenceDriver {
     /// Returns whether the interrupt was the adapter's.
@@ -35,7 +35,7 @@ impl ReferenceDriver {
         loop {
             // 1.
             let cause = Cause(self.device.read_register(Register::INTERRUPT_CAUSE));
-            if cause.0 == 0 || cause.0 == NOBODY {
+            if cause.0 == 0 || cause.0 == NO_DEVICE {
                 break;
             }
             ours = true;
@@ -154,7 +154,7 @@ impl ReferenceDriver {
     fn report_suspended(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks, view: &InterruptView) {
         loop {
             let number = self.device.read_register(Register::SUSPENDED_QUEUE);
-            if number == 0 || number == NOBODY {
+            if number == 0 || number == NO_DEVICE {
                 return;
             }
             let id = QueueId((number - 1) as u32);
@@ -195,7 +195,7 @@ impl ReferenceDriver {
         let mut signals = Signals::new(collapsed);
         loop {
             let number = self.device.read_register(Register::SIGNALED_QUEUE);
-            if number == 0 || number == NOBODY {
+            if number == 0 || number == NO_DEVICE {
                 return signals;
             }
             let current_value = GpuVa(self.device.read_register(Register::SIGNALED_VA));

@@ -136,14 +136,14 @@ fn the_victim_is_the_least_recently_connected_one() {
     };
     assert_eq!([connect(2), connect(0), connect(1)], [vec![], vec![], vec![]]);
     assert_eq!(connect(3), [2]);
-    // 0 leaves by itself: the next one needs nobody's place.
+    // 0 is disconnected by its owner: the next connection needs no victim.
     machine.driver.disconnect_doorbell(&level, doorbells[0]);
     assert_eq!([connect(2), connect(4), connect(0)], [vec![], vec![1], vec![3]]);
 }
 
 // spec: UMS-007
 #[test]
-fn the_hardware_says_who_was_rung_least_recently() {
+fn the_hardware_says_which_doorbell_was_rung_least_recently() {
     let (machine, doorbells) = scene(4, dedicated(3));
     let level = Passive::enter();
     for doorbell in &doorbells[..3] {
@@ -174,7 +174,7 @@ fn a_second_address_is_asked_of_the_hardware_where_it_is_offered() {
 }
 
 #[test]
-fn a_global_doorbell_takes_from_nobody() {
+fn a_global_doorbell_needs_no_victim() {
     let (machine, doorbells) =
         scene(300, Config { doorbells: DoorbellModel::Global, ..Config::standard() });
     for doorbell in doorbells {
@@ -236,7 +236,7 @@ fn a_connect_that_the_hardware_refuses_takes_no_seat() {
     machine.accept();
     machine.journal.take();
     machine.driver.connect_doorbell(&level, doorbells[1], PLAIN).unwrap();
-    assert_eq!(machine.journal.take(), [hardware_on(1)], "nobody had the seat");
+    assert_eq!(machine.journal.take(), [hardware_on(1)], "the seat was free");
 }
 
 // spec: UMS-066

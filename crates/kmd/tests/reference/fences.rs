@@ -165,7 +165,7 @@ fn waiters_are_told_by_another_address_when_one_is_unmapped_meanwhile() {
     assert_eq!(
         update(&machine, &[(fence, 1, &cell)], UpdateCurrentMode::Write),
         all,
-        "nobody has it open"
+        "the fence has no open instance"
     );
     machine.open(fence, five, 0x100);
     machine.open(fence, six, 0x900);
@@ -274,12 +274,12 @@ fn a_fence_that_moves_leaves_no_shadow_behind() {
         machine.commands()
     };
     let gone = AdminCommand::DropShadow { fence: fence.0 };
-    assert_eq!(stands_at(0x1_0000), [], "it was made there, and nobody has it open yet");
+    assert_eq!(stands_at(0x1_0000), [], "it was made there, and has no instance yet");
     let local = machine.open(fence, five, 0x100);
     assert_eq!(stands_at(0x1_0000), [], "it is where it was");
     assert_eq!(stands_at(0x2_0000), [gone, keep(fence, 5, 0x100)]);
     machine.driver.close_native_fence(&Passive::enter(), local);
-    assert_eq!(stands_at(0x3_0000), [gone], "nobody has it open");
+    assert_eq!(stands_at(0x3_0000), [gone], "the fence has no open instance");
     assert_eq!(machine.driver.violations(), []);
 }
 

@@ -466,7 +466,7 @@ fn a_fault_that_completions_have_passed_is_found_over_the_wrap_of_packet_numbers
 }
 
 #[test]
-fn an_interrupt_of_somebody_else_is_left_alone() {
+fn an_interrupt_of_another_device_is_left_alone() {
     let machine = Machine::cold(&Platform::host(), Config::standard(), None);
     let routine = || machine.driver.interrupt_routine(&Dirql::enter(&()));
     machine.device.script.lock_device().causes.push_back(SIGNALED);
@@ -476,7 +476,7 @@ fn an_interrupt_of_somebody_else_is_left_alone() {
     machine.journal.take();
     assert!(!routine(), "no cause");
     machine.device.script.lock_device().causes.push_back(u64::MAX);
-    assert!(!routine(), "nobody answers on the bus");
+    assert!(!routine(), "no device responds on the bus");
     machine.driver.stop_device(&Passive::enter());
     machine.journal.take();
     machine.device.script.lock_device().causes.push_back(SIGNALED);

@@ -1,4 +1,5 @@
-//! Requests for the packets of an engine: who answers them, and what is told before the answer.
+//! Preemption requests for the packets of an engine: how the hardware answers them, and what is
+//! reported before the answer.
 
 use tidegate_ddi::queue::SubmitCommandVirtual;
 use tidegate_ddi::{
@@ -60,7 +61,7 @@ fn completed(submission_fence_id: u32) -> Event {
     })
 }
 
-fn asked(preemption_fence_id: u32) -> AdminCommand {
+fn preempt_command(preemption_fence_id: u32) -> AdminCommand {
     AdminCommand::PreemptNode { engine: NODE, preemption_fence_id }
 }
 
@@ -97,7 +98,7 @@ fn a_request_for_packets_that_are_done_and_reported_is_answered_without_the_hard
     machine.device.script.lock_device().completed.insert(NODE, 2);
     machine.journal.take();
     preempt(&machine, 3).unwrap();
-    assert_eq!(machine.commands(), [asked(3)], "done, and not reported");
+    assert_eq!(machine.commands(), [preempt_command(3)], "done, and not reported");
     machine.device.script.lock_device().causes.push_back(Cause::engine(NODE).0);
     assert_eq!(machine.interrupt(), with_dpc(vec![completed(2)]));
     preempt(&machine, 4).unwrap();
@@ -106,7 +107,7 @@ fn a_request_for_packets_that_are_done_and_reported_is_answered_without_the_hard
     submit(&machine, context, 5);
     machine.journal.take();
     preempt(&machine, 6).unwrap();
-    assert_eq!(machine.commands(), [asked(6)]);
+    assert_eq!(machine.commands(), [preempt_command(6)]);
 }
 
 // spec: PRE-024
@@ -212,6 +213,6 @@ fn a_request_that_the_hardware_refuses_fails() {
     let machine = Machine::with(Config::standard());
     let context = machine.context(machine.device_for(5), NODE, false);
     submit(&machine, context, 1);
-    machine.refuse(&asked(2), AdminError::Busy as u64);
+    machine.refuse(&preempt_command(2), AdminError::Busy as u64);
     assert!(preempt(&machine, 2).is_err());
 }

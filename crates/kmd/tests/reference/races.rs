@@ -37,7 +37,8 @@ fn by_a_plain_store(_: &ReferenceDriver, _: DriverHandle, value: u64, cell: &Wor
     cell.store(value);
 }
 
-/// A signal of 42 against a waiter for 42 that arms and looks again: somebody must notice.
+/// A signal of 42 against a waiter for 42 that arms and reads again: either the engine interrupts
+/// or the waiter reads 42.
 fn is_noticed(platform: &Platform, arm: Arm) -> bool {
     let machine = Machine::cold(platform, Config::standard(), None);
     machine.start(ALL).unwrap();

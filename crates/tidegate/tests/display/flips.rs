@@ -125,7 +125,7 @@ impl Shown {
         Painter { device, queue, chain }
     }
 
-    /// Runs a program to its end; nobody may have broken a contract.
+    /// Runs a program to its end and asserts that no contract was broken.
     fn run(&self, program: impl FnOnce() + Send + 'static) -> RunReport {
         let report = self.machine.run(program);
         assert!(report.completed(), "{report:?}");
@@ -449,7 +449,7 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn vertical_syncs_come_only_while_somebody_wants_to_hear_of_one() {
+fn vertical_syncs_come_only_while_a_flip_or_a_waiter_needs_one() {
     let shown = machine(|_| ());
     let painter = shown.painter(Submission::Hardware, chain_of(2, 1));
     let (clock, gpu) = (shown.platform.clone(), shown.machine.gpu().clone());

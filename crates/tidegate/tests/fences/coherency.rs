@@ -44,7 +44,7 @@ fn engines_reach(w: &World, fence: &FenceInstance) {
     let event = w.wait_event(fence, 1);
     w.submit_packet(w.context(0), &[store(va, 1)]);
     w.pass(10_000);
-    // A plain store to a native fence is heard of by nobody.
+    // A plain store to a native fence releases no waiter.
     assert_eq!((fence.value.load(), event.is_set()), (1, !fence.native));
     let queue = w.hw_queue();
     let (bytes, copied) = w.bytes(8);

@@ -27,31 +27,31 @@ fn virtual_time() -> Platform {
     Platform::virtual_time(StepCosts::free())
 }
 
-/// Who waits or signals.
+/// One end of a wait or signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Who {
+enum Endpoint {
     /// The CPU, through the fence as the adapter has it.
     Cpu,
     /// A queue.
     Queue(Submission),
 }
 
-const ON_CAPABLE: [Who; 4] = [
-    Who::Cpu,
-    Who::Queue(Submission::User),
-    Who::Queue(Submission::Hardware),
-    Who::Queue(Submission::Packet),
+const ON_CAPABLE: [Endpoint; 4] = [
+    Endpoint::Cpu,
+    Endpoint::Queue(Submission::User),
+    Endpoint::Queue(Submission::Hardware),
+    Endpoint::Queue(Submission::Packet),
 ];
-const ON_PLAIN: [Who; 2] = [Who::Cpu, Who::Queue(Submission::Packet)];
+const ON_PLAIN: [Endpoint; 2] = [Endpoint::Cpu, Endpoint::Queue(Submission::Packet)];
 
-fn who_on(kind: Kind) -> &'static [Who] {
+fn endpoints_on(kind: Kind) -> &'static [Endpoint] {
     if kind.native { &ON_CAPABLE } else { &ON_PLAIN }
 }
 
-fn signal(world: &Adapters, adapter: usize, who: Who, fence: &Fence, value: u64) {
-    match who {
-        Who::Cpu => fence.signal(value).unwrap(),
-        Who::Queue(submission) => {
+fn signal(world: &Adapters, adapter: usize, endpoint: Endpoint, fence: &Fence, value: u64) {
+    match endpoint {
+        Endpoint::Cpu => fence.signal(value).unwrap(),
+        Endpoint::Queue(submission) => {
             let queue = world.queue(adapter, submission);
             queue.signal(fence, value).unwrap();
             let drained = world.devices[adapter].create_fence("drained", 0).unwrap();
@@ -65,8 +65,8 @@ fn signal(world: &Adapters, adapter: usize, who: Who, fence: &Fence, value: u64)
 fn one_pair(
     platform: &Platform,
     kinds: [Kind; 2],
-    waiter: Who,
-    signaller: Who,
+    waiter: Endpoint,
+    signaller: Endpoint,
     creator: usize,
     early: bool,
 ) {
@@ -76,8 +76,8 @@ fn one_pair(
 fn pair_on(
     world: Adapters,
     kinds: [Kind; 2],
-    waiter: Who,
-    signaller: Who,
+    waiter: Endpoint,
+    signaller: Endpoint,
     creator: usize,
     early: bool,
 ) {
@@ -90,11 +90,11 @@ fn pair_on(
         let done = world.devices[1].create_fence("done", 0).unwrap();
         let event = world.devices[1].create_event(true);
         let queue = match waiter {
-            Who::Cpu => {
+            Endpoint::Cpu => {
                 fences[1].set_event_on_completion(10, &event).unwrap();
                 None
             }
-            Who::Queue(submission) => {
+            Endpoint::Queue(submission) => {
                 let queue = world.queue(1, submission);
                 queue.wait(&fences[1], 10).unwrap();
                 queue.signal(&done, 1).unwrap();
@@ -105,8 +105,8 @@ fn pair_on(
             signal(world, 0, signaller, &fences[0], 10);
         }
         match waiter {
-            Who::Cpu => assert_eq!(event.wait(), WaitEnd::Woken),
-            Who::Queue(_) => done.wait(1).unwrap(),
+            Endpoint::Cpu => assert_eq!(event.wait(), WaitEnd::Woken),
+            Endpoint::Queue(_) => done.wait(1).unwrap(),
         }
         assert_eq!((fences[0].completed_value(), fences[1].completed_value()), (10, 10));
         drop(queue);
@@ -115,8 +115,8 @@ fn pair_on(
 }
 
 fn every_pair(kinds: [Kind; 2], platform: impl Fn() -> Platform) {
-    for &waiter in who_on(kinds[1]) {
-        for &signaller in who_on(kinds[0]) {
+    for &waiter in endpoints_on(kinds[1]) {
+        for &signaller in endpoints_on(kinds[0]) {
             for creator in [0, 1] {
                 for early in [true, false] {
                     one_pair(&platform(), kinds, waiter, signaller, creator, early);
@@ -145,7 +145,7 @@ fn only_the_waiter_native_every_waiter_hears_every_signaller() {
 }
 
 /// Waits until all other agents are idle.
-fn settle(w: &Adapters) {
+fn wait_until_idle(w: &Adapters) {
     w.machine.platform().sleep_until(w.machine.platform().now().after(1_000_000));
 }
 
@@ -170,7 +170,7 @@ fn waiting_queue(w: &Adapters, submission: Submission, fences: &[Fence]) -> (Que
     let (queue, done) = (w.queue(1, submission), w.devices[1].create_fence("done", 0).unwrap());
     queue.wait(&fences[1], 10).unwrap();
     queue.signal(&done, 1).unwrap();
-    settle(w);
+    wait_until_idle(w);
     (queue, done)
 }
 
@@ -185,9 +185,9 @@ fn both_native_a_gpu_wait_parks_in_its_gpu_until_the_kernel_has_the_run_list_sca
         let (before, interrupts) = (w.updates(1).len(), w.machine.adapter_at(0).stats().interrupts);
         // The value alone releases no wait: the waiting GPU is not notified of the store.
         cell.store(10);
-        settle(w);
+        wait_until_idle(w);
         assert_eq!((held(w, 1), w.updates(1).len()), ((1, 0), before));
-        signal(w, 0, Who::Queue(Submission::User), &fences[0], 10);
+        signal(w, 0, Endpoint::Queue(Submission::User), &fences[0], 10);
         done.wait(1).unwrap();
         assert!(w.machine.adapter_at(0).stats().interrupts > interrupts, "the signal interrupts");
         assert_eq!(
@@ -215,7 +215,7 @@ fn cpu_waiter_is_held_in_the_list_of(
             event
         });
         cell.store(10);
-        settle(w);
+        wait_until_idle(w);
         assert!(!silent.is_set(), "the kernel has not heard of the value");
         if let Some(wrong) = &wrong {
             w.told[1].interrupt(wrong.clone());
@@ -223,7 +223,7 @@ fn cpu_waiter_is_held_in_the_list_of(
         }
         w.told[1].interrupt(right.clone());
         assert!(silent.is_set() && !heard.is_set());
-        signal(w, 0, Who::Queue(Submission::User), &fences[0], 20);
+        signal(w, 0, Endpoint::Queue(Submission::User), &fences[0], 20);
         assert_eq!(heard.wait(), WaitEnd::Woken, "the propagated signal sets the event");
     });
 }
@@ -282,9 +282,9 @@ fn only_the_signaller_native_a_gpu_wait_is_held_by_the_scheduler() {
         let (_queue, done) = waiting_queue(w, Submission::Packet, &fences);
         assert_eq!(held(w, 1), (0, 1), "the scheduler holds the context");
         cell.store(10);
-        settle(w);
+        wait_until_idle(w);
         assert_eq!(done.completed_value(), 0, "the kernel has not heard of the value");
-        signal(w, 0, Who::Queue(Submission::User), &fences[0], 10);
+        signal(w, 0, Endpoint::Queue(Submission::User), &fences[0], 10);
         done.wait(1).unwrap();
         assert_eq!(held(w, 1), (0, 0));
     });
@@ -299,14 +299,14 @@ fn only_the_waiter_native_a_gpu_signal_is_stored_by_the_cpu_when_it_heads_its_co
             (w.queue(0, Submission::Packet), w.devices[0].create_fence("gate", 0).unwrap());
         queue.wait(&gate, 1).unwrap();
         queue.signal(&fences[0], 10).unwrap();
-        settle(w);
+        wait_until_idle(w);
         assert_eq!(
             (fences[1].completed_value(), w.updates(1)),
             (0, vec![]),
             "a wait is before the signal"
         );
         gate.signal(1).unwrap();
-        settle(w);
+        wait_until_idle(w);
         assert_eq!((fences[1].completed_value(), w.updates(1)), (10, vec![(NotificationOnly, 10)]));
         assert_eq!(w.machine.gpu_at(0).stats().signals, 0, "no engine stored it");
     });
@@ -330,7 +330,7 @@ fn only_the_waiter_native_a_cpu_signal_is_stored_at_once_and_notifies_the_waitin
 }
 
 #[test]
-fn nobody_native_every_waiter_hears_every_signaller() {
+fn without_native_fences_every_signaller_releases_every_waiter() {
     every_pair([Kind::PLAIN, Kind::PLAIN], virtual_time);
 }
 
@@ -351,8 +351,8 @@ fn the_pairs_meet_on_threads_too() {
     {
         for interrupts in [InterruptDelivery::Inline, InterruptDelivery::Worker] {
             let kinds = kinds.map(|kind| Kind { interrupts, ..kind });
-            for &waiter in who_on(kinds[1]) {
-                for &signaller in who_on(kinds[0]) {
+            for &waiter in endpoints_on(kinds[1]) {
+                for &signaller in endpoints_on(kinds[0]) {
                     one_pair(&Platform::closed_host(), kinds, waiter, signaller, 0, true);
                 }
             }
@@ -367,8 +367,7 @@ fn a_gpu_signal_interrupts_always_and_is_propagated_once() {
         let (fences, _handle) = w.fence_from(0, 0);
         let (one, two) = (w.queue(0, Submission::User), w.queue(0, Submission::User));
         let idle = w.devices[0].create_fence("idle", 0).unwrap();
-        // Nobody waits for the first; the second has a waiter on its own GPU, which needs no
-        // kernel.
+        // The first has no waiter. The second has a waiter on its own GPU, which needs no kernel.
         one.signal(&fences[0], 1).unwrap();
         two.wait(&fences[0], 2).unwrap();
         two.signal(&idle, 1).unwrap();
@@ -408,16 +407,16 @@ fn a_cpu_signal_is_stored_by_the_native_driver_and_others_are_notified() {
 
 // spec: NF-165
 #[test]
-fn the_last_store_stays_whoever_made_it() {
+fn the_last_store_stays_from_any_endpoint() {
     Adapters::new(&virtual_time(), &[Kind::CAPABLE, Kind::PLAIN]).run(|w| {
         let (fences, _handle) = w.fence_from(1, 0);
-        for (adapter, who, value) in [
-            (0, Who::Queue(Submission::User), 9),
-            (1, Who::Queue(Submission::Packet), 4),
-            (0, Who::Queue(Submission::Hardware), 6),
-            (1, Who::Cpu, 5),
+        for (adapter, endpoint, value) in [
+            (0, Endpoint::Queue(Submission::User), 9),
+            (1, Endpoint::Queue(Submission::Packet), 4),
+            (0, Endpoint::Queue(Submission::Hardware), 6),
+            (1, Endpoint::Cpu, 5),
         ] {
-            signal(w, adapter, who, &fences[adapter], value);
+            signal(w, adapter, endpoint, &fences[adapter], value);
             assert_eq!((fences[0].completed_value(), fences[1].completed_value()), (value, value));
         }
     });
@@ -466,14 +465,14 @@ fn a_pulse_on_one_adapter_releases_the_waiters_of_the_other() {
     for kinds in
         [[Kind::CAPABLE, Kind::CAPABLE], [Kind::PLAIN, Kind::CAPABLE], [Kind::CAPABLE, Kind::PLAIN]]
     {
-        for &waiter in who_on(kinds[1]) {
+        for &waiter in endpoints_on(kinds[1]) {
             Adapters::new(&virtual_time(), &kinds).run(move |w| {
                 let (fences, _handle) = w.fence_from(0, 0);
                 let done = w.devices[1].create_fence("done", 0).unwrap();
                 let event = w.devices[1].create_event(true);
                 let queue =
                     w.queue(1, if kinds[1].native { Submission::User } else { Submission::Packet });
-                if let Who::Queue(_) = waiter {
+                if let Endpoint::Queue(_) = waiter {
                     queue.wait(&fences[1], 5).unwrap();
                     queue.signal(&done, 1).unwrap();
                 } else {
@@ -484,8 +483,8 @@ fn a_pulse_on_one_adapter_releases_the_waiters_of_the_other() {
                 pulse.signal(&fences[0], 5).unwrap();
                 pulse.signal(&fences[0], 0).unwrap();
                 match waiter {
-                    Who::Cpu => assert_eq!(event.wait(), WaitEnd::Woken),
-                    Who::Queue(_) => done.wait(1).unwrap(),
+                    Endpoint::Cpu => assert_eq!(event.wait(), WaitEnd::Woken),
+                    Endpoint::Queue(_) => done.wait(1).unwrap(),
                 }
             });
         }
@@ -591,7 +590,7 @@ fn chain(caps: PeerSignalCaps) -> (u64, u64) {
 
 // spec: NF-166
 #[test]
-fn a_chain_of_gpus_that_tell_each_other_interrupts_nobody_and_is_faster() {
+fn a_chain_of_gpus_that_signal_each_other_needs_no_interrupt_and_is_faster() {
     let (relayed, slow_ns) = chain(PeerSignalCaps::default());
     println!("propagated by the CPU: {relayed} interrupts, {slow_ns} ns for each answer");
     for caps in LINKED {
@@ -604,7 +603,7 @@ fn a_chain_of_gpus_that_tell_each_other_interrupts_nobody_and_is_faster() {
 }
 
 #[test]
-fn shared_storage_leaves_gpus_alone_that_nobody_waits_on() {
+fn shared_storage_sends_no_signal_to_a_gpu_without_waiters() {
     let [told, asked] = LINKED.map(|caps| {
         let world = linked(&virtual_time(), &[Kind::CAPABLE; 2], caps).run(|w| {
             let (fences, _handle) = w.fence_from(0, 0);
@@ -643,7 +642,7 @@ fn linked_gpus_interrupt_for_their_own_cpu_waiters_alone() {
             queue.signal(&fences[0], 9).unwrap();
             queue.signal(&fences[0], 0).unwrap();
             pulse.wait();
-            assert_eq!(w.updates(1), [], "nobody was notified by the CPU");
+            assert_eq!(w.updates(1), [], "the CPU did not notify adapter 1");
         });
         let stats = [0, 1].map(|i| world.machine.adapter_at(i).stats());
         assert_eq!((stats[0].interrupts, stats[1].interrupts > 0, stats[0].relays), (0, true, 0));
@@ -876,8 +875,8 @@ fn a_member_ends_with_its_last_hold_and_the_value_with_the_last_member() {
         let opened = surfaces[1].open(&handle, true).unwrap();
         let value = opened.value.clone();
         w.calls.iter().for_each(|c| drop(c.take()));
-        // The creator's instance goes, its handle goes: the member of adapter 0 ends, and nobody on
-        // adapter 1 notices.
+        // The creator's instance and its handle are closed. The member of adapter 0 ends, which
+        // does not affect adapter 1.
         let kept = surfaces[1].event(w.machine.platform(), &opened, 5);
         surfaces[0].close(made);
         assert_eq!(w.calls[0].take_names(), ["CloseNativeFence"]);
@@ -943,7 +942,7 @@ fn a_lost_device_raises_the_fence_for_all_adapters() {
     });
 }
 
-/// Work that faults: a fill at an address that nobody has.
+/// Work that faults: a fill at an unmapped address.
 struct NoSuchMemory;
 
 impl NoSuchMemory {
@@ -967,7 +966,7 @@ fn adapters_have_lanes_names_and_memory_of_their_own() {
     let machine = Machine::builder(&platform).reference(config()).reference(config());
     let machine = machine.start().unwrap();
     assert_eq!(machine.adapter_count(), 2);
-    assert!(machine.open_on(2, "nobody").is_err());
+    assert!(machine.open_on(2, "no adapter").is_err());
     use tidegate::gpu_abi::Device as _;
     let memory = [0, 1].map(|i| machine.gpu_at(i).local_memory(0).unwrap());
     let at = memory.map(|m| m.bulk(8).0);

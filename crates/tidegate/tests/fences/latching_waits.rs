@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-/// Who pulses.
+/// The source of a pulse.
 enum Pulser {
     Cpu,
     /// A ring on another engine; how many entries its log has, 0 if it writes none, and how many it
@@ -158,7 +158,7 @@ fn a_cpu_wait_latches_in_every_interrupt_mode_with_logs_and_without_room_in_them
 }
 
 #[test]
-fn a_cpu_wait_latches_whoever_pulses() {
+fn a_cpu_wait_latches_a_pulse_of_the_cpu_and_of_a_ring() {
     world().run(|w| {
         for pulser in [Pulser::Cpu, Pulser::ring(w, 0)] {
             let fence = w.native(0);
@@ -173,7 +173,7 @@ fn a_cpu_wait_latches_whoever_pulses() {
             waiter.join();
             assert!(blocked.is_set() && five.is_set());
         }
-        // Of plain stores nobody is told: whoever looks next finds what was.
+        // Plain stores release no waiter. The next scan of the waiters finds the pulse.
         let fence = w.native(0);
         let five = w.wait_event(&fence, 5);
         Pulser::Stores(w.hw_queue_on(2)).pulse(w, &fence, 5);
@@ -279,7 +279,7 @@ fn a_queue_without_its_doorbell_loses_no_pulse() {
         victim.ring();
         pulser.pulse(w, &parked, 5);
         pulser.pulse(w, &unseen, 7);
-        assert_eq!(done.value.load(), 0, "nobody heard of the ring");
+        assert_eq!(done.value.load(), 0, "the ring reached no engine");
         victim.connect().unwrap();
         victim.ring();
         w.wait(done.handle, 1).unwrap();

@@ -71,7 +71,7 @@ fn commands_waits_and_signals_keep_their_order() {
 
 // spec: NF-301
 #[test]
-fn a_command_costs_an_interrupt_whether_anybody_waits_or_not() {
+fn a_command_costs_an_interrupt_with_and_without_a_waiter() {
     const COMMANDS: u64 = 100;
     for change in VARIANTS {
         world_with(change).run(|w| {
@@ -83,7 +83,7 @@ fn a_command_costs_an_interrupt_whether_anybody_waits_or_not() {
                 w.wait(queue.progress_fence, progress).unwrap();
             }
             assert_eq!(interrupts(w) - before, COMMANDS);
-            // Nobody waits for these.
+            // These have no waiter.
             let before = interrupts(w);
             for progress in COMMANDS + 1..=2 * COMMANDS {
                 w.submit(&queue, progress, &[Command::Timed { ns: 1_000 }]);
@@ -95,7 +95,7 @@ fn a_command_costs_an_interrupt_whether_anybody_waits_or_not() {
 }
 
 #[test]
-fn a_native_progress_fence_interrupts_only_for_who_waits() {
+fn a_native_progress_fence_interrupts_only_for_a_waiter() {
     world_with(inline).run(|w| {
         let queue = w.hw_queue();
         assert!(queue.native_progress_fence);

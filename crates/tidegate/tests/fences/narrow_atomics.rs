@@ -49,7 +49,7 @@ fn native_fences_on_it_are_a_contradiction() {
 
 // spec: MF-018
 #[test]
-fn a_packet_that_stores_beyond_the_wrap_releases_who_waits_for_the_whole_value() {
+fn a_packet_that_stores_beyond_the_wrap_releases_waiters_for_the_whole_value() {
     world_with(narrow).run(|w| {
         let fence = w.monitored(BELOW_WRAP);
         assert_eq!(fence.value.load(), 0xFFFF_FFF0, "a process sees the low half");

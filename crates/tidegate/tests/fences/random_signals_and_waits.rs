@@ -1,5 +1,5 @@
 //! Thousands of signals and waits in seeded random order, in every form of the signalled interrupt:
-//! nobody is left behind, nobody is released early, and interrupts that release nobody are counted
+//! every waiter is released, none of them early, and interrupts that release no waiter are counted
 //! and harmless. The same work in every form shows what each costs in fences read.
 
 use tidegate::calls::{FenceInstance, Handle};
@@ -73,7 +73,7 @@ fn machine(form: Form) -> World {
     start_at(costs, change, None).unwrap()
 }
 
-/// A fence with all who wait for it and what it was last signalled to.
+/// A fence with all its waiters and the value that it was last signalled to.
 struct Awaited {
     fence: FenceInstance,
     queued: u64,
@@ -85,7 +85,7 @@ impl Awaited {
         Awaited { fence, queued: 0, waits: Vec::new() }
     }
 
-    /// Everything has come to rest: who is released is who should be.
+    /// Asserts, when all work is done, that exactly the satisfied waiters are released.
     fn check(&mut self, form: Form) {
         let value = self.fence.value.load();
         assert_eq!(value, self.queued, "{form:?}");
@@ -137,7 +137,7 @@ impl Work<'_> {
     }
 
     fn wait(&mut self) {
-        // The last three fences are never signalled in the middle: somebody waits for them all the
+        // The last three fences are never signalled in the middle, so they have waiters all the
         // time.
         let index = self.numbers.below((self.native.len() + self.monitored.len()) as u64) as usize;
         let ahead = self.numbers.below(6);
@@ -195,7 +195,7 @@ fn run(form: Form, seed: u64) -> KernelStats {
             work.step();
         }
         work.rest();
-        // And everybody who still waits.
+        // The remaining waiters.
         for index in 0..FENCES {
             while work.native[index]
                 .waits
@@ -220,7 +220,7 @@ const MODES: [InterruptMode; 4] = [
 
 // spec: NF-053, NF-126, NF-203
 #[test]
-fn nobody_is_left_behind_in_any_form() {
+fn every_waiter_is_released_in_every_form() {
     for mode in MODES {
         for (seed, list, log_entries) in [(1, 64, 84), (2, 1, 84), (3, 64, 3), (4, 1, 2)] {
             for advanced in [false, true] {
@@ -240,7 +240,7 @@ fn nobody_is_left_behind_in_any_form() {
 }
 
 #[test]
-fn nobody_is_left_behind_by_hardware_that_keeps_shadows() {
+fn every_waiter_is_released_by_hardware_that_keeps_shadows() {
     for mode in MODES {
         // With room for all fences, and for some.
         for (seed, shadows, list) in [(31, 64, 64), (32, 4, 1)] {
@@ -256,7 +256,7 @@ fn nobody_is_left_behind_by_hardware_that_keeps_shadows() {
 
 // spec: NF-129
 #[test]
-fn nobody_is_left_behind_by_hardware_that_cannot_tell_fence_kinds() {
+fn every_waiter_is_released_by_hardware_that_cannot_tell_fence_kinds() {
     for mode in MODES {
         for seed in 10..12 {
             let form =
@@ -266,10 +266,10 @@ fn nobody_is_left_behind_by_hardware_that_cannot_tell_fence_kinds() {
     }
 }
 
-/// What the same work costs. Fences that several interrupts of one look speak of are read once for
-/// all of them where logs tell, and once for each interrupt where fences are named; on the other
-/// side a log speaks of signals that nobody was interrupted for, on fences that somebody waits for
-/// a greater value of, and those are read as well.
+/// What the same work costs. Where logs are read, a fence that several interrupts of one DPC report
+/// is read once for all of them. Where fences are named, it is read once for each interrupt. But a
+/// log also has signals without an interrupt, on fences with a waiter for a greater value. Those
+/// fences are read as well.
 // spec: NF-231
 #[test]
 fn an_array_of_queues_has_fewer_fences_read_than_a_scan() {
@@ -294,8 +294,8 @@ fn an_array_of_queues_has_fewer_fences_read_than_a_scan() {
     }
 }
 
-/// Where every signal is one that somebody waits for, nothing is read beyond those fences, in each
-/// form that says which.
+/// Where every signal has a waiter, only the signalled fences are read, in each form that names
+/// fences or queues.
 #[test]
 fn what_is_named_is_read_once_whether_fences_or_queues_are_named() {
     let run = |mode| {

@@ -229,7 +229,8 @@ fn what_may_be_shared_and_what_may_be_done_with_it() {
         assert!(other.event(w, &listener, 1).is_ok());
         assert_eq!(other.event(w, &speaker, 1).map(|_| ()), Err(Status::ACCESS_DENIED));
         other.signal(&speaker, 1).unwrap();
-        // The creator's instance may do both, and nobody gives on what he may not do.
+        // The creator's instance may do both. A duplicated handle never has more rights than its
+        // source.
         creator.signal(&made, 2).unwrap();
         let given = other.kernel.share_objects(&[listener.handle], SyncObjectAccess::all());
         assert_eq!(given.unwrap_err(), Status::ACCESS_DENIED);
@@ -376,7 +377,7 @@ fn engines_store_where_an_instance_may_signal_and_nowhere_else() {
         queue.push(&signal_packet(&done, 2, u32::MAX));
         w.wait(done.handle, 2).unwrap();
         assert_eq!(made.value.load(), 2);
-        // Another fence that they may not signal: the store faults, and nobody sees it.
+        // Another fence that they may not signal: the store faults and is never visible.
         let made = creator.native(SHARED).unwrap();
         let listener = reader.open_with(&creator.share(&made), no_signal).unwrap();
         queue.push(&signal_packet(&listener, 3, u32::MAX));

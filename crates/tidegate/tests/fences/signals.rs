@@ -364,7 +364,8 @@ fn a_queued_cpu_event_is_set_when_its_contexts_reach_it() {
         );
         let stats = w.machine.adapter().stats();
         assert_eq!((stats.queued_events, stats.queued_signals), (4, 0));
-        // Nobody is left to reach it: whoever waits for the event is not left alone with it.
+        // The event's context is destroyed before it reaches the event: the event is set, so that
+        // its waiters are released.
         let last = w.platform.event(true);
         let context = w.context(0);
         w.kernel.wait_from_gpu(context, &at(&fence, 1)).unwrap();

@@ -106,7 +106,7 @@ fn where_the_values_stand_follows_from_the_type() {
 }
 
 #[test]
-fn both_values_stand_in_system_memory_where_nobody_has_enabled_more() {
+fn both_values_stand_in_system_memory_without_an_enabled_feature() {
     let w = world();
     assert_eq!(memories(&w, &w.native(0)), [Memory::System; 2]);
 }
@@ -212,7 +212,7 @@ fn storage_is_taken_from_the_segment_that_the_driver_named_and_nonsense_is_refus
 
 // spec: NF-039, NF-040
 #[test]
-fn nobody_s_cpu_reaches_an_intra_gpu_fence() {
+fn no_cpu_access_reaches_an_intra_gpu_fence() {
     world_with(all_types).run(|w| {
         let (fence, other) = (intra(w), w.native(0));
         assert!(matches!(fence.value, CurrentValueView::OutOfReach) && fence.epoch.is_none());
@@ -281,7 +281,7 @@ fn engines_set_signal_and_await_an_intra_gpu_fence_across_processes() {
         assert!(w.machine.adapter().stats().interrupts > interrupts, "of the other fence");
         assert!(
             w.machine.gpu().stats().interrupts_suppressed > 0,
-            "nobody is interrupted for this one"
+            "signals of this one do not interrupt"
         );
     });
 }
@@ -362,18 +362,14 @@ fn a_monitored_value_that_moved_is_armed_where_it_is_and_loses_no_waiter() {
         assert_eq!(w.machine.adapter().trim_fence_storage(0), Ok(gone));
         assert_eq!(w.machine.adapter().local_fence_storage_bytes(), 0);
         assert_eq!(memories(w, &fence), [Memory::System; 2]);
-        // Who waited before is woken by what the engine finds at the new place.
+        // The earlier waiter is released by the MonitoredValue at the new address.
         queue.push(&signal_packet(&fence, 3, NO_LOG));
         before.wait();
         let after = w.wait_event(&fence, 5);
         let told = w.hooked.told();
         let (first, last) = (&told.monitored[0], told.monitored.last().unwrap());
         assert_eq!((last.monitored_value.load(), last.value), (4, 4));
-        assert_eq!(
-            first.monitored_value.load(),
-            2,
-            "a kept address is of a place that nobody looks at any more"
-        );
+        assert_eq!(first.monitored_value.load(), 2, "the old address is not armed any more");
         queue.push(&signal_packet(&fence, 5, NO_LOG));
         after.wait();
         assert!(told.residency.len() >= 2, "told of where it was made and of where it went");
@@ -411,7 +407,7 @@ fn a_queue_that_waits_in_hardware_finds_its_fence_where_it_went() {
 }
 
 #[test]
-fn who_must_not_signal_cannot_store_to_a_fence_that_moved() {
+fn an_instance_without_the_signal_right_cannot_store_to_a_fence_that_moved() {
     let w = world_with(all_types);
     let fence = try_intra(&w, shareable()).unwrap();
     let both = SyncObjectAccess::WAIT | SyncObjectAccess::SIGNAL;
@@ -468,7 +464,7 @@ fn a_driver_that_cannot_move_storage_is_a_bug_check() {
 /// Real threads: storage leaves local memory while engines signal, queues wait in hardware and a
 /// CPU waits.
 #[test]
-fn storage_moves_under_traffic_and_nobody_is_forgotten() {
+fn storage_moves_under_traffic_and_every_waiter_is_released() {
     const ROUNDS: u64 = 150;
     let change = |mut config: MachineConfig| {
         // Each fence has pages of its own, so each round has something to move.
@@ -549,7 +545,7 @@ fn both_values_are_mapped_in_the_system_process_where_the_driver_asks_for_it() {
     assert_eq!(w.hooked.told().system_process, [None]);
     assert!(
         w.hooked.told().roots.iter().all(|(space, _)| *space != 0),
-        "nobody asked for a system process"
+        "no system process was requested"
     );
 }
 
@@ -587,7 +583,7 @@ fn every_address_of_a_fence_value_is_between_the_bounds_that_the_driver_states()
     w.signal(&fences[0], 1);
     assert_eq!(fences[0].value.load(), 1);
     drop((fences, w));
-    // No whole page; the last one is below the lowest addresses, which are nobody's.
+    // No whole page. The last one is below the lowest address that is ever mapped.
     let empty = [
         ((0x3_0000, 0x3_0000), (0x3_0000, 0x3_0000)),
         ((0x3_0000, 0x3_0FFE), (0x3_0000, 0x3_0000)),

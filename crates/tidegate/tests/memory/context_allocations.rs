@@ -47,8 +47,8 @@ fn narrow() -> (World, Arc<SaveAreas>) {
     world_with(|config| config.gpu.local_memory_bytes = BYTES + AREA_BYTES)
 }
 
-/// The area of the context that was made last, which has its content.
-fn settled(w: &World, areas: &SaveAreas) -> ContextAllocation {
+/// Returns the area of the newest context after its content was initialised.
+fn initialised_area(w: &World, areas: &SaveAreas) -> ContextAllocation {
     let area = *areas.areas().last().unwrap();
     w.pass(SETTLED_NS);
     assert!(areas.initialised().contains(&area.os_handle));
@@ -65,7 +65,7 @@ fn paging_queue(w: &World) -> PagingQueue {
     w.kernel.create_paging_queue(args).unwrap()
 }
 
-fn ask(w: &World, queue: &PagingQueue, of: &Allocation) -> u64 {
+fn page_in(w: &World, queue: &PagingQueue, of: &Allocation) -> u64 {
     let args = MakeResident { paging_queue: queue.handle, allocations: &[of.handle] };
     match w.kernel.make_resident(args).unwrap() {
         Residency::Pending { paging_fence_value } => paging_fence_value,
@@ -76,7 +76,7 @@ fn ask(w: &World, queue: &PagingQueue, of: &Allocation) -> u64 {
 /// Has the oldest area leave local memory for an allocation.
 fn press(w: &World, bytes: u64) -> Allocation {
     let (queue, all) = (paging_queue(w), on_demand(w, bytes));
-    let value = ask(w, &queue, &all);
+    let value = page_in(w, &queue, &all);
     w.wait(queue.fence.handle, value).unwrap();
     all
 }
@@ -113,7 +113,7 @@ fn a_packet_context_gets_a_save_area_and_no_packet_runs_before_its_first_content
         assert_eq!(areas.read(area.system_gpu_va), Some([0; 64]), "rubbish was filled over");
         // The memory manager's own context came with it, and gave its own area its content first.
         assert_eq!(areas.initialised(), [areas.areas()[1].os_handle, area.os_handle]);
-        assert_eq!(counts(w), (2, 1), "that one cannot be moved by anybody");
+        assert_eq!(counts(w), (2, 1), "the memory manager's own area cannot be moved");
         let calls = w.driver.take();
         let order: Vec<_> = calls
             .iter()
@@ -151,7 +151,7 @@ fn a_state_is_kept_when_its_area_leaves_local_memory_and_engines_find_it_at_its_
     let (w, areas) = narrow();
     w.run(move |w| {
         let context = w.context(0);
-        let area = settled(w, &areas);
+        let area = initialised_area(w, &areas);
         areas.write(area.system_gpu_va, &STATE);
         let (before, there) = (areas.at(area.system_gpu_va), counts(w).1);
         let all = press(w, BYTES + AREA_BYTES);
@@ -165,7 +165,7 @@ fn a_state_is_kept_when_its_area_leaves_local_memory_and_engines_find_it_at_its_
         assert_eq!(
             areas.read(area.system_gpu_va),
             Some(STATE),
-            "and it comes back for nobody's sake"
+            "it stays in system memory when room becomes free"
         );
     });
 }
@@ -176,10 +176,10 @@ fn an_area_for_which_there_is_no_room_begins_in_system_memory() {
     w.run(move |w| {
         let queue = paging_queue(w);
         let all = on_demand(w, BYTES);
-        let value = ask(w, &queue, &all);
+        let value = page_in(w, &queue, &all);
         w.wait(queue.fence.handle, value).unwrap();
         let context = w.context(0);
-        let area = settled(w, &areas);
+        let area = initialised_area(w, &areas);
         assert_eq!((counts(w), areas.read(area.system_gpu_va)), ((2, 0), Some([0; 64])));
         w.submit_packet(context, &[Command::Timed { ns: 1 }]);
         done(w, context);
@@ -192,14 +192,14 @@ fn an_area_moves_only_while_no_packet_of_its_context_is_on_the_engine() {
     let (w, areas) = narrow();
     w.run(move |w| {
         let context = w.context(0);
-        let area = settled(w, &areas);
+        let area = initialised_area(w, &areas);
         let before = areas.at(area.system_gpu_va);
         // Less than the patience of paging operations.
         let long_ns = 1_000_000;
         w.submit_packet(context, &[Command::Timed { ns: long_ns }]);
         let (queue, all) = (paging_queue(w), on_demand(w, BYTES + AREA_BYTES));
         w.pass(1_000);
-        let value = ask(w, &queue, &all);
+        let value = page_in(w, &queue, &all);
         w.pass(10_000);
         // From now on no packet of the context is given to the driver before the move is over.
         w.driver.take();
@@ -220,11 +220,11 @@ fn an_area_moves_only_while_no_packet_of_its_context_is_on_the_engine() {
 }
 
 #[test]
-fn an_area_that_is_in_use_for_too_long_stays_and_who_wanted_its_room_is_right_in_system_memory() {
+fn an_area_in_use_for_too_long_stays_and_the_new_allocation_works_in_system_memory() {
     let (w, areas) = narrow();
     w.run(move |w| {
         let context = w.context(0);
-        let area = settled(w, &areas);
+        let area = initialised_area(w, &areas);
         let before = areas.at(area.system_gpu_va);
         w.submit_packet(context, &[Command::Timed { ns: 10 * SETTLED_NS }]);
         w.pass(1_000);
@@ -244,7 +244,7 @@ fn states_go_along_when_power_goes_and_comes() {
     let (w, areas) = world_with(|config| config.kernel.power = PowerManagement::Managed);
     w.run(move |w| {
         let context = w.context(0);
-        let area = settled(w, &areas);
+        let area = initialised_area(w, &areas);
         areas.write(area.system_gpu_va, &STATE);
         let adapter = w.machine.adapter();
         assert_eq!(adapter.set_power_state(DevicePowerState::D3), Ok(DevicePowerState::D3));
@@ -263,7 +263,7 @@ fn an_area_goes_with_its_context_but_not_before_its_last_packet() {
     let (w, areas) = world_with(|_| ());
     w.run(move |w| {
         let (idle, busy) = (w.context(1), w.context(0));
-        settled(w, &areas);
+        initialised_area(w, &areas);
         let made = areas.areas();
         let of = |n: usize| made[n].system_gpu_va;
         assert_eq!(counts(w), (3, 2));
@@ -318,7 +318,7 @@ fn drivers_ask_for_whole_pages_of_contexts_that_are_there() {
     let (w, areas) = world_with(|_| ());
     w.run(move |w| {
         let context = w.context(0);
-        settled(w, &areas);
+        initialised_area(w, &areas);
         let (level, kernel) = (Passive::enter(), areas.callbacks());
         let known = areas.contexts()[0];
         let ask = |context, bytes| {
@@ -350,7 +350,7 @@ fn a_device_s_area_has_its_content_at_once_and_goes_with_the_device() {
         let guest = w.client("guest");
         let device = areas.devices().last().copied().unwrap();
         let busy = guest.context(0);
-        settled(w, &areas);
+        initialised_area(w, &areas);
         let before = counts(w);
         let (level, kernel) = (Passive::enter(), areas.callbacks());
         let ask = |device, bytes| {
@@ -407,9 +407,9 @@ fn a_packet_that_was_preempted_goes_on_from_a_state_that_has_moved() {
         let (memory, words) = w.bytes(64);
         let (first, second, third) = (words, words + 8, words + 16);
         let context = w.context(0);
-        let area = settled(w, &areas);
+        let area = initialised_area(w, &areas);
         memory.write(0, &1u64.to_le_bytes()).unwrap();
-        // Whoever began this again would find another first word.
+        // A packet that is restarted from its beginning would find another first word.
         let mut work =
             vec![tidegate_testbed::copy_word(second, first), tidegate_testbed::store(first, 2)];
         work.extend((0..100).map(|_| Command::Timed { ns: 10_000 }));
@@ -453,7 +453,7 @@ fn areas_and_allocations_come_and_go_together() {
         for round in 0..12 {
             let context = w.context(round % 3);
             let allocation = &allocations[round as usize % 3];
-            let value = ask(w, &queue, allocation);
+            let value = page_in(w, &queue, allocation);
             let (destination, bytes) = (GpuVa(allocation.gpu_va), BYTES);
             let at = [tidegate::calls::FenceValue { fence: queue.fence.handle, value }];
             w.kernel.wait_from_gpu(context, &at).unwrap();

@@ -1,5 +1,5 @@
-//! Local memory that is too small: what is resident, who leaves, what is refused, and that results
-//! stay right.
+//! Local memory that is too small: which allocations are resident, which are evicted, which
+//! requests are refused, and that results stay right.
 
 use std::sync::Arc;
 use tidegate::calls::{
@@ -61,7 +61,7 @@ fn paging_queue(w: &World) -> PagingQueue {
     w.kernel.create_paging_queue(args).unwrap()
 }
 
-fn ask(w: &World, queue: &PagingQueue, of: &[&Allocation]) -> Residency {
+fn page_in(w: &World, queue: &PagingQueue, of: &[&Allocation]) -> Residency {
     let allocations: Vec<Handle> = of.iter().map(|a| a.handle).collect();
     let args = MakeResident { paging_queue: queue.handle, allocations: &allocations };
     w.kernel.make_resident(args).unwrap()
@@ -69,7 +69,7 @@ fn ask(w: &World, queue: &PagingQueue, of: &[&Allocation]) -> Residency {
 
 /// Makes resident, and waits until it is.
 fn resident(w: &World, queue: &PagingQueue, of: &[&Allocation]) {
-    match ask(w, queue, of) {
+    match page_in(w, queue, of) {
         Residency::Resident => {}
         Residency::Pending { paging_fence_value } => {
             w.wait(queue.fence.handle, paging_fence_value).unwrap()
@@ -99,12 +99,12 @@ fn what_is_made_resident_is_there_when_the_paging_fence_says_so() {
         assert!(queue.fence.native, "user-mode queues wait for nothing else");
         let allocation = on_demand(w);
         window(&allocation).write(0, &7u64.to_le_bytes()).unwrap();
-        let pending = ask(w, &queue, &[&allocation]);
+        let pending = page_in(w, &queue, &[&allocation]);
         assert_eq!(pending, Residency::Pending { paging_fence_value: 1 });
         w.wait(queue.fence.handle, 1).unwrap();
         assert_eq!((used(w), first_word(&allocation)), (BYTES, 7));
         assert_eq!(
-            ask(w, &queue, &[&allocation]),
+            page_in(w, &queue, &[&allocation]),
             Residency::Resident,
             "there is nothing to wait for"
         );
@@ -159,7 +159,7 @@ fn the_driver_writes_the_commands_and_a_copy_engine_runs_them() {
 
 // spec: RES-007
 #[test]
-fn whoever_uses_what_is_not_resident_faults_by_name() {
+fn a_queue_that_uses_an_evicted_allocation_faults_by_name() {
     small(1).run(|w| {
         let queue = paging_queue(w);
         let (gone, other) = (on_demand(w), on_demand(w));
@@ -204,7 +204,7 @@ fn what_is_in_use_leaves_after_its_last_use() {
                 }
             }
             evict(w, &[&first]);
-            let Residency::Pending { paging_fence_value } = ask(w, &queue, &[&second]) else {
+            let Residency::Pending { paging_fence_value } = page_in(w, &queue, &[&second]) else {
                 panic!("there is room only when the other has left")
             };
             w.pass(1_000_000_000);
@@ -220,7 +220,7 @@ fn what_is_in_use_leaves_after_its_last_use() {
 
 // spec: RES-008
 #[test]
-fn who_waits_for_the_room_of_work_that_waits_is_resident_in_system_memory() {
+fn an_allocation_that_needs_the_room_of_waiting_work_is_resident_in_system_memory() {
     small(1).run(|w| {
         let queue = paging_queue(w);
         let (held, needed) = (on_demand(w), on_demand(w));
@@ -262,7 +262,7 @@ fn never_is_more_in_local_memory_than_fits_when_work_keeps_room_that_was_promise
             w.submit(&waits, 1, &[fill(&held, 3)]);
             evict(w, &[&held]);
             for other in &others {
-                assert!(matches!(ask(w, &queue, &[other]), Residency::Pending { .. }));
+                assert!(matches!(page_in(w, &queue, &[other]), Residency::Pending { .. }));
                 evict(w, &[other]);
             }
             resident(w, &queue, &[&needed]);
@@ -292,14 +292,14 @@ fn too_much_at_once_is_refused_with_the_bytes_to_trim() {
         let queue = paging_queue(w);
         let three = [on_demand(w), on_demand(w), on_demand(w)];
         let all: Vec<&Allocation> = three.iter().collect();
-        assert_eq!(ask(w, &queue, &all), Residency::OverBudget { bytes_to_trim: BYTES });
+        assert_eq!(page_in(w, &queue, &all), Residency::OverBudget { bytes_to_trim: BYTES });
         assert_eq!(
             w.kernel.evict(w.device, &[three[0].handle]),
             Err(Status::INVALID_PARAMETER),
             "no reference"
         );
         resident(w, &queue, &all[..2]);
-        assert_eq!(ask(w, &queue, &all[2..]), Residency::OverBudget { bytes_to_trim: BYTES });
+        assert_eq!(page_in(w, &queue, &all[2..]), Residency::OverBudget { bytes_to_trim: BYTES });
         assert_eq!(try_allocate(w, Placement::Local).err(), Some(Status::NO_MEMORY));
         let info = w.kernel.query_video_memory_info(SegmentGroup::Local).unwrap();
         assert_eq!((info.budget, info.current_usage), (2 * BYTES, 2 * BYTES));
@@ -369,13 +369,13 @@ fn a_doorbell_needs_its_ring_resident_and_keeps_it_so() {
         assert_eq!(
             doorbell(w, &ring).err(),
             Some(Status::INVALID_PARAMETER),
-            "nobody made it resident"
+            "its ring is not resident"
         );
         resident(w, &queue, &[&ring]);
         let doorbell = doorbell(w, &ring).unwrap();
         // The process lets go of it, and the doorbell does not.
         evict(w, &[&ring]);
-        assert_eq!(ask(w, &queue, &[&other]), Residency::OverBudget { bytes_to_trim: BYTES });
+        assert_eq!(page_in(w, &queue, &[&other]), Residency::OverBudget { bytes_to_trim: BYTES });
         w.kernel.destroy_allocation(ring.handle).unwrap();
         assert_eq!(used(w), BYTES);
         window(&ring).write(0, &[1]).unwrap();
@@ -416,9 +416,9 @@ fn a_surface_is_presented_when_paging_has_put_it_in_its_place() {
         w.kernel.submit_wait_to_hw_queue(busy.handle, &at_gate).unwrap();
         w.submit(&busy, 1, &[fill(&surface, 3)]);
         evict(w, &[&surface]);
-        assert!(matches!(ask(w, &queue, &[&other]), Residency::Pending { .. }));
+        assert!(matches!(page_in(w, &queue, &[&other]), Residency::Pending { .. }));
         evict(w, &[&other]);
-        let Residency::Pending { paging_fence_value } = ask(w, &queue, &[&surface]) else {
+        let Residency::Pending { paging_fence_value } = page_in(w, &queue, &[&surface]) else {
             panic!("it is still to leave")
         };
         assert_eq!(present(1), Err(Status::INVALID_PARAMETER), "it would move while it is shown");
@@ -428,7 +428,7 @@ fn a_surface_is_presented_when_paging_has_put_it_in_its_place() {
         w.wait(shown.handle, 1).unwrap();
         // The screen shows it, so nothing else gets its room, although its process evicts it.
         evict(w, &[&surface]);
-        assert_eq!(ask(w, &queue, &[&other]), Residency::OverBudget { bytes_to_trim: BYTES });
+        assert_eq!(page_in(w, &queue, &[&other]), Residency::OverBudget { bytes_to_trim: BYTES });
     });
 }
 
@@ -465,7 +465,7 @@ fn power_takes_rings_along_and_brings_them_back_as_they_were() {
         w.pass(SETTLED_NS);
         assert_eq!(w.machine.adapter().power_state(), DevicePowerState::D3);
         w.kernel.connect_doorbell(doorbell.handle).unwrap();
-        assert_eq!((used(w), first_word(&ring)), (BYTES, 12), "nobody holds the other one");
+        assert_eq!((used(w), first_word(&ring)), (BYTES, 12), "only the ring returns");
         w.kernel.destroy_doorbell(doorbell.handle).unwrap();
         assert_eq!(sleep(w), DevicePowerState::D3);
         resident(w, &queue, &[&idle]);
@@ -484,7 +484,7 @@ fn what_queued_work_uses_is_back_before_it_goes_on() {
             let at_gate = [FenceValue { fence: gate.handle, value: round }];
             w.kernel.submit_wait_to_hw_queue(hw_queue.handle, &at_gate).unwrap();
             w.submit(&hw_queue, round, &[fill(&used_later, round as u32)]);
-            // Nobody holds it any more, but what is queued.
+            // Only the queued work still holds it.
             evict(w, &[&used_later]);
             assert_eq!((sleep(w), used(w)), (DevicePowerState::D3, 0));
             w.signal(&gate, round);
@@ -507,7 +507,7 @@ fn memory_that_is_being_paged_keeps_the_power() {
         w.kernel.submit_wait_to_hw_queue(hw_queue.handle, &at_gate).unwrap();
         w.submit(&hw_queue, 1, &[fill(&first, 5)]);
         evict(w, &[&first]);
-        let Residency::Pending { paging_fence_value } = ask(w, &queue, &[&second]) else {
+        let Residency::Pending { paging_fence_value } = page_in(w, &queue, &[&second]) else {
             panic!("there is room only when the other has left")
         };
         assert_eq!((sleep(w), used(w)), (DevicePowerState::D0, BYTES));
@@ -518,9 +518,9 @@ fn memory_that_is_being_paged_keeps_the_power() {
     });
 }
 
-/// Whoever wakes the device may be in the middle of what bringing memory back needs, too.
+/// The call that powers the device up may already hold what the return of the memory needs.
 #[test]
-fn whoever_wakes_the_device_finds_memory_where_it_was() {
+fn every_call_that_wakes_the_device_finds_memory_where_it_was() {
     type Use = fn(&World, &Allocation);
     let uses: [(&str, Use); 5] = [
         ("a mapping in the same address space", |w, _| drop(w.bytes(64))),
@@ -689,7 +689,7 @@ fn a_ring_waits_for_the_paging_fence() {
         let (first, second) = (on_demand(w), on_demand(w));
         let user = w.connected_queue(0);
         for (round, allocation) in (1u64..).zip([&first, &second, &first]) {
-            if let Residency::Pending { paging_fence_value } = ask(w, &paging, &[allocation]) {
+            if let Residency::Pending { paging_fence_value } = page_in(w, &paging, &[allocation]) {
                 user.put(&wait_packet(&paging.fence, paging_fence_value, NO_LOG_ENTRY));
             }
             let (commands, bytes) = w.commands(&[fill(allocation, round as u32)]);

@@ -513,7 +513,7 @@ fn a_driver_without_patching_opts_out_of_the_look_for_bindings() {
 }
 
 #[test]
-fn where_nobody_verifies_a_binding_may_be_left_behind() {
+fn without_verification_a_binding_may_be_left_behind() {
     let change = |config| {
         let mut config = patching(2)(config);
         config.kernel.verify_split_buffers = false;

@@ -1,6 +1,5 @@
 //! Every named adapter: it is what its caps say, a multi-engine workload comes out right under each
-//! submission model that it offers, and nobody who waits on the CPU for what the GPU signals is
-//! lost.
+//! submission model that it offers, and every CPU waiter for a GPU's signal is released.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -358,8 +358,8 @@ fn an_opened_fence_is_mapped_where_the_open_says() {
         assert_ne!(second.current_value_gpu_va, made.current_value_gpu_va);
         let again = open(0b10).unwrap();
         assert_eq!(again.current_value_gpu_va, second.current_value_gpu_va);
-        // A signal by either address is one of the same fence: who waits on the CPU or on a GPU
-        // hears of it.
+        // A signal by either address is one of the same fence: it releases waiters on the CPU and
+        // on a GPU.
         let queues = [0, 1].map(|gpu| user_queue(w, COPY, gpu));
         let event = w.wait_event(&made, 1);
         let done = w.native(0);
@@ -750,7 +750,7 @@ fn a_device_that_is_lost_on_one_physical_gpu_leaves_others_on_both_alone() {
             FenceInstance { current_value_gpu_va: 0x8, monitored_value_gpu_va: 0, ..mine.clone() };
         queues[1].push(&signal_packet(&beyond, 1, 0));
         w.pass(2 * LONG_NS);
-        assert!(event.is_set(), "nobody hangs");
+        assert!(event.is_set(), "the waiter is released");
         let fault = fault_of(w, w.device);
         assert_eq!((fault.tag, fault.engine_ordinal, fault.write), (101, 1, true));
         assert_eq!(

@@ -42,7 +42,7 @@ fn a_wait_that_is_satisfied_never_arms() {
 
 // spec: NF-024
 #[test]
-fn a_wait_for_the_maximum_is_not_nobody() {
+fn a_wait_for_the_maximum_differs_from_no_waiter() {
     let w = world();
     let fence = w.native(0);
     w.driver.take();
@@ -98,7 +98,7 @@ fn private_fences_are_packed_by_the_stride_with_their_two_cells_apart() {
 
 // spec: MF-035, MF-036, MF-041
 #[test]
-fn a_cpu_signal_is_visible_at_once_and_releases_whom_it_satisfies() {
+fn a_cpu_signal_is_visible_at_once_and_releases_satisfied_waiters() {
     let w = world();
     let fence = w.monitored(0);
     let (five, six) = (w.wait_event(&fence, 5), w.wait_event(&fence, 6));

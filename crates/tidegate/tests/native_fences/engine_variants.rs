@@ -27,7 +27,7 @@ fn advanced(node: usize) -> impl FnOnce(MachineConfig) -> MachineConfig {
     }
 }
 
-/// A monitored fence, and somebody who waits for it to reach 5.
+/// A monitored fence, with a waiter for 5.
 fn awaited(w: &World) -> (FenceInstance, Event) {
     let fence = w.monitored(0);
     let event = w.wait_event(&fence, 5);

@@ -65,8 +65,8 @@ fn a_chain_of_ten_thousand_waits_between_two_engines_wakes_no_cpu_thread() {
     assert!(report.completed(), "{report:?}");
 }
 
-/// Signals of two fences by two engines, which nobody on the CPU waits for. The submitting thread
-/// looks at the value now and then, as a polling application does, so that rings do not run full.
+/// Signals of two fences by two engines, without a CPU waiter. The submitting thread reads the
+/// value now and then, as a polling application does, so that rings do not run full.
 fn signals_without_a_waiter(platform: &Platform, signals: u64) {
     let machine =
         std::sync::Arc::new(Machine::new(platform, MachineConfig::standard(platform)).unwrap());

@@ -9,8 +9,7 @@ use tidegate_testbed::{
     World, inline_world, native_signalled, signal_packet, signalled, start_at, world,
 };
 
-/// A fence whose value a GPU has raised to 5 without a word to anybody, with somebody who waits for
-/// 5.
+/// A fence whose value a GPU has raised to 5 without an interrupt, with a waiter for 5.
 struct Raised {
     fence: FenceInstance,
     os_handle: OsHandle,
@@ -31,14 +30,13 @@ impl Raised {
     }
 }
 
-/// A monitored fence that a GPU has raised to 5, with somebody who waits for 5. To be made in a
-/// run.
+/// A monitored fence that a GPU has raised to 5, with a waiter for 5. To be made in a run.
 fn raised_monitored(w: &World) -> (FenceInstance, Event) {
     let (fence, queue) = (w.monitored(0), w.hw_queue_on(2));
     let event = w.wait_event(&fence, 5);
     w.submit(&queue, 1, &[tidegate_testbed::store(fence.current_value_gpu_va, 5)]);
     w.wait(queue.progress_fence, 1).unwrap();
-    assert!(!event.is_set() && fence.value.load() == 5, "nobody was told yet");
+    assert!(!event.is_set() && fence.value.load() == 5, "there was no interrupt yet");
     (fence, event)
 }
 
@@ -50,7 +48,7 @@ fn an_array_names_the_fences_that_are_looked_at() {
     w.hooked.interrupt(signalled(&[first.os_handle, third.os_handle, first.os_handle]));
     assert!(first.released() && third.released());
     assert!(!second.released(), "its fence was not named");
-    // A name alone releases nobody: CurrentValue decides.
+    // A name alone releases no waiter: CurrentValue decides.
     let late = w.wait_event(&first.fence, 6);
     w.hooked.interrupt(signalled(&[first.os_handle]));
     assert!(!late.is_set());
@@ -94,7 +92,7 @@ fn without_an_array_every_native_fence_with_waiters_is_looked_at() {
     assert_eq!(
         w.machine.adapter().stats().fence_reads - reads,
         5,
-        "not the one that nobody waits for"
+        "not the fence without a waiter"
     );
     drop(lonely);
 }
@@ -152,7 +150,7 @@ fn waiters_are_released_in_the_deferred_part_by_what_the_notification_said() {
 
 // spec: NF-053
 #[test]
-fn an_interrupt_that_finds_nobody_is_harmless() {
+fn an_interrupt_that_releases_no_waiter_is_harmless() {
     let w = inline_world();
     let fence = w.native(7);
     let (os_handle, waiting) = (w.last_os_handle(), w.wait_event(&fence, 9));
@@ -256,7 +254,7 @@ fn packets_and_queues_that_are_not_there_are_bug_checks() {
 
 // spec: NF-006, NF-126
 #[test]
-fn a_gpu_interrupts_only_for_a_value_that_somebody_on_the_cpu_waits_for() {
+fn a_gpu_interrupts_only_for_a_value_with_a_cpu_waiter() {
     let w = world().run(|w| {
         let (fence, queue) = (w.native(0), w.connected_queue(0));
         for value in 1..=50 {

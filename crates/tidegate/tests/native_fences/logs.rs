@@ -69,14 +69,14 @@ fn entry(log: &SetNativeFenceLogBuffer, index: u64) -> LogEntry {
     LogEntry::decode(&bytes)
 }
 
-/// A fence, and somebody who waits for it to reach 5.
+/// A fence, with a waiter for 5.
 fn awaited(w: &World) -> (FenceInstance, Event) {
     let fence = w.native(0);
     let event = w.wait_event(&fence, 5);
     (fence, event)
 }
 
-/// A signal to 5 that is logged and interrupts nobody, so that a test can.
+/// A signal to 5 that is logged without an interrupt, so that a test can raise one.
 fn quiet(fence: &FenceInstance, log_entry: u32) -> RingPacket {
     quiet_as(fence, fence.handle, log_entry)
 }
@@ -222,7 +222,7 @@ fn one_interrupt_serves_every_signal_logged_by_the_queue_that_it_names() {
         assert_eq!(
             w.machine.adapter().stats().fence_reads - looked,
             1,
-            "the one new entry: nobody waits for progress"
+            "the one new entry: progress has no waiter"
         );
     });
 }
@@ -452,7 +452,7 @@ fn a_log_that_changes_its_place_loses_nothing_and_numbers_in_flight_stay_right()
         let all: Vec<_> = (0..12).map(|_| awaited(w)).collect();
         let set = || all.iter().filter(|(_, event)| event.is_set()).count();
         make(w, &queue, &(0..3).map(|n| quiet(&all[n].0, n as u32)).collect::<Vec<_>>());
-        assert_eq!(set(), 0, "logged, and nobody has looked");
+        assert_eq!(set(), 0, "logged, and not yet read");
         // In flight: chosen before the change, carried out behind it.
         let gate = w.native(0);
         make(w, &queue, &[wait_packet(&gate, 1, 0)]);
@@ -490,7 +490,7 @@ fn a_log_that_changes_its_place_loses_nothing_and_numbers_in_flight_stay_right()
             (12, 1 << 32),
             "numbers 9 to 11 are entries 1 to 3"
         );
-        // A change that changes nothing tells nobody.
+        // A change without an effect is not passed to the driver.
         let told = w.hooked.told().logs.len();
         w.machine.adapter().stop_log_tracing().unwrap();
         assert_eq!(w.hooked.told().logs.len(), told);
@@ -499,7 +499,7 @@ fn a_log_that_changes_its_place_loses_nothing_and_numbers_in_flight_stay_right()
 
 // spec: NF-209
 #[test]
-fn a_time_that_falls_is_reported_and_costs_nobody_anything() {
+fn a_time_that_falls_is_reported_and_harmless() {
     named_queues(8).run(|w| {
         let all: Vec<_> = (0..5).map(|_| awaited(w)).collect();
         let queue = w.connected_queue(0);
@@ -671,7 +671,7 @@ fn where_log_entries_were_lost_the_timeline_says_how_many_and_where() {
         "from the last one before to the first one after"
     );
     let pending = of_lane(&trace, signaller, Kind::SignalQueued).len() as u64;
-    assert_eq!(pending, lost.arg, "they were queued, and nobody saw them carried out");
+    assert_eq!(pending, lost.arg, "they were queued, and their entries were lost");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Native fences on hardware whose CMP keeps shadows of MonitoredValue, through the kernel's calls
-//! and the reference driver: the kernel does nothing otherwise, the driver tells the CMP, and
-//! nobody is left behind.
+//! and the reference driver: the kernel behaves as without shadows, the driver updates the CMP, and
+//! every waiter is released.
 
 use tidegate::MachineConfig;
 use tidegate::kmd::InterruptMode;
@@ -39,7 +39,7 @@ fn two_waiters_are_released_by_the_signals_that_reach_them_and_by_no_others() {
             assert_eq!(w.armed(), [[49]]);
             queue.push(&signal_packet(&fence, 49, 1));
             w.pass(1_000);
-            assert_eq!(w.machine.adapter().stats().fence_interrupts, 1, "49 interrupts nobody");
+            assert_eq!(w.machine.adapter().stats().fence_interrupts, 1, "49 does not interrupt");
             queue.push(&signal_packet(&fence, 60, 2));
             w.pass(1_000);
             assert!(late.is_set());

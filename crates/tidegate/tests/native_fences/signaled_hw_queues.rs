@@ -74,7 +74,7 @@ impl Signaller {
     }
 }
 
-/// A fence at 0, and somebody who waits for 5.
+/// A fence at 0, with a waiter for 5.
 fn awaited(w: &World) -> (FenceInstance, Event) {
     let fence = w.native(0);
     let event = w.wait_event(&fence, 5);
@@ -96,8 +96,8 @@ fn an_array_of_queues_has_their_logs_read_and_no_others() {
         for (queue, (fence, _)) in queues.iter().zip(&all) {
             queue.quietly(w, fence, 5, 0);
         }
-        // Said twice, said for nobody, said too early: one look for the first, none for the second,
-        // one for the third.
+        // A repeated signal, one without a waiter and one below the awaited value: the first fence
+        // is read once, the second is not read, the third is read once.
         queues[0].quietly(w, &all[0].0, 6, 1);
         queues[0].quietly(w, &unawaited, 9, 2);
         queues[0].quietly(w, &later.0, 4, 3);
@@ -189,7 +189,7 @@ fn monitored_fences_are_looked_at_in_every_mode_when_the_interrupt_says_so() {
                 let event = w.wait_event(&fence, 5);
                 w.submit(&writer, 1, &[store(fence.current_value_gpu_va, 5)]);
                 w.wait(writer.progress_fence, 1).unwrap();
-                assert!(!event.is_set(), "nobody was told yet");
+                assert!(!event.is_set(), "there was no interrupt yet");
                 w.hooked.interrupt(match mode_of_driver {
                     InterruptMode::HwQueueArray => InterruptData::HwQueuesSignaled {
                         node_ordinal: 0,
@@ -234,7 +234,7 @@ fn an_overrun_has_the_fences_of_the_queue_s_device_read() {
         let before = reads(w);
         w.hooked.interrupt(naming(0, Some(queue.driver)));
         assert_eq!([0, 1, 2, 3].map(|n: usize| own[n].1.is_set()), [true, true, true, false]);
-        assert_eq!(reads(w) - before, 4, "those of the device that somebody waits for");
+        assert_eq!(reads(w) - before, 4, "those of the device that have a waiter");
         assert!(!elsewhere.1.is_set());
         w.hooked.interrupt(naming(0, Some(other.driver)));
         assert!(elsewhere.1.is_set());
@@ -313,7 +313,7 @@ fn an_array_of_queues_is_declared_or_a_broken_contract() {
 
 // spec: NF-232, NF-235
 #[test]
-fn the_end_of_a_queue_leaves_nobody_behind_whom_its_log_would_have_released() {
+fn the_end_of_a_queue_releases_the_waiters_of_its_logged_signals() {
     for reported in [true, false] {
         world_with(mode(InterruptMode::HwQueueArray)).run(move |w| {
             let (doomed, (fence, event)) = (Signaller::on(w, 0), awaited(w));

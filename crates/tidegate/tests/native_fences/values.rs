@@ -1,5 +1,5 @@
-//! Native fences through the kernel's calls: the two values, who sees them, and how waits and
-//! signals move them.
+//! Native fences through the kernel's calls: the two values, where they are visible, and how waits
+//! and signals move them.
 
 use std::sync::Arc;
 use tidegate::calls::{
@@ -130,7 +130,7 @@ fn engines_read_both_values_and_write_the_one() {
             assert_eq!(fence.current_value_gpu_va % 8, 0);
             assert_eq!(fence.value.load(), 0xFEDC_BA98_7654_3210);
         }
-        assert!(!seen.is_set(), "a plain store tells nobody");
+        assert!(!seen.is_set(), "a plain store releases no waiter");
     });
     let words = [0, 8, 16].map(|offset| bytes.read_u64(offset).unwrap());
     assert_eq!(words, [0x1_2345_6789, 0x1_2345_6789, 0x1_FFFF_FFFF]);
@@ -217,7 +217,7 @@ fn monitored_value_moves_as_waiters_arrive_and_leave() {
     // there.
     w.signal(&other, 1);
     assert!(any.is_set());
-    assert_eq!(w.armed(), [[u64::MAX]], "the other fence has nobody now, this one is as it was");
+    assert_eq!(w.armed(), [[u64::MAX]], "the other fence has no waiter now, this one is as it was");
     w.kernel
         .wait_from_cpu(&[wanted[1], FenceValue { value: 10, ..wanted[0] }], WaitMode::Any, None)
         .unwrap();
@@ -262,7 +262,7 @@ fn arming_never_meets_the_interrupt_routine() {
             if inside.fetch_add(1) != 0 {
                 overlaps.fetch_add(1);
             }
-            // Long enough for everybody else to come by.
+            // Long enough for every other thread to make its call.
             platform.busy(5_000);
             inside.fetch_add(u64::MAX);
         });

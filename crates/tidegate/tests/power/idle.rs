@@ -1,5 +1,5 @@
-//! What an idle machine costs: on the host, with thousands of connected queues that nobody rings.
-//! Not part of the usual run, since it looks at the clock:
+//! What an idle machine costs: on the host, with thousands of connected queues without rings. Not
+//! part of the usual run, since it measures processor time:
 //! `cargo test --release -p tidegate --test power idle -- --ignored --nocapture`.
 
 use std::sync::{Arc, OnceLock};
@@ -46,9 +46,9 @@ fn an_idle_gpu_with_4096_connected_queues_uses_no_cpu() {
         let (before, parked) = (process_cpu_ns(), clock.parking_counts());
         clock.sleep_until(clock.now().after(IDLE_NS));
         measured.set(process_cpu_ns() - before).unwrap();
-        // Nobody has moved, the watch for machines that stand still among them.
+        // No thread has woken, not even the watch for machines that stand still.
         assert_eq!(clock.parking_counts(), parked);
-        // Each of them is still heard.
+        // A ring of each queue is still served.
         for (value, queue) in (u64::from(QUEUES) + 1..).zip([&queues[0], &queues[4_095]]) {
             queue.signal(&fence, value).unwrap();
             fence.wait(value).unwrap();

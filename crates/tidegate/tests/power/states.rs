@@ -1,5 +1,5 @@
-//! Power of engines (F0, F1) and of the adapter (D0, D3): who takes it, in which order, who brings
-//! it back, and that no work is lost over it.
+//! Power of engines (F0, F1) and of the adapter (D0, D3): what takes it away, in which order, what
+//! brings it back, and that no work is lost over it.
 
 use std::sync::Arc;
 use tidegate::MachineConfig;
@@ -97,7 +97,7 @@ fn an_idle_engine_goes_to_f1_and_a_connect_brings_it_back() {
                 matches!(c, DdiCall::SetPowerComponentFState { component: 0, state: to } if *to == state)
             };
             assert!(called.iter().any(f1), "{called:?}");
-            // Nobody looks at an engine without power.
+            // A ring does not wake an engine without power.
             queue.ring();
             w.pass(SETTLED_NS);
             assert_eq!(engine(w, 0), ComponentState::F1);
@@ -135,7 +135,7 @@ fn an_engine_with_work_announced_stays_and_the_work_runs() {
 }
 
 #[test]
-fn a_driver_refuses_when_its_hardware_has_work_that_nobody_announced() {
+fn a_driver_refuses_when_its_hardware_has_unannounced_work() {
     world_with(managed).run(|w| {
         let (queue, fence) = (Arc::new(w.connected_queue(0)), w.native(0));
         // The ring meets the doorbell right before it is taken away, and the process has read
@@ -217,12 +217,12 @@ fn work_that_stands_still_keeps_its_engine_powered_by_what_the_driver_knows() {
         w.signal(&gate, 1);
         w.wait(queue.queue.progress_fence, 1).unwrap();
         w.pass(3 * A_LOOK_NS);
-        assert_eq!(engine(w, 0), ComponentState::F1, "nobody had to ring for that");
+        assert_eq!(engine(w, 0), ComponentState::F1, "without another ring");
     });
 }
 
 #[test]
-fn looks_at_engines_keep_no_machine_going() {
+fn progress_checks_of_engines_do_not_keep_a_run_going() {
     let world = world_with(managed);
     let (_, report) = world.run_to_report(|w| {
         let (queue, never) = (w.connected_queue(0), w.native(0));
@@ -313,7 +313,7 @@ fn a_connect_in_d3_brings_power_then_the_doorbell_then_the_contexts() {
             w.pass(SETTLED_NS);
             assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
             w.driver.take();
-            // Only the store and the look at the status: the ring met nobody.
+            // Only the store and the read of the status: the ring reached no engine.
             queues[0].doorbell.last_queued.store(round);
             queues[0].push(&packet);
             assert_eq!(status(&queues[0]), DoorbellStatus::DisconnectedRetry);
@@ -530,8 +530,8 @@ fn a_call_in_the_middle_of_the_way_down_is_served_and_keeps_the_power() {
                 return;
             }
             let (kernel, no_flags) = (kernel.clone(), tidegate::calls::SignalFlags::empty());
-            let other = platform
-                .spawn("somebody", move || kernel.signal_from_cpu(&wanted, no_flags).unwrap());
+            let other =
+                platform.spawn("other", move || kernel.signal_from_cpu(&wanted, no_flags).unwrap());
             assert_eq!(other.join(), WaitEnd::Woken);
         });
         assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D0));

@@ -119,8 +119,8 @@ fn a_ring_that_was_lost_is_not_lost_with_the_process() {
     world().run(|w| {
         let shared = w.try_native(0, SHARED).unwrap();
         let outside = other(w, &share(w, &shared));
-        // Nobody gave the doorbell hardware yet: the ring meets a dummy page, and nobody comes back
-        // to repeat it.
+        // The doorbell is not connected yet: the ring meets a dummy page, and the process does not
+        // repeat it.
         let queue = w.user_queue(0);
         queue.put(&signal_packet(&shared, 1, u32::MAX));
         submit_timed(w, &queue, 10, 1);
@@ -170,7 +170,7 @@ fn a_process_that_is_terminated_is_suspended_before_its_queues_go() {
         let expected: Vec<&str> =
             ["SuspendContext"; 2].into_iter().chain(of_queue).chain(of_queue).collect();
         assert_eq!(order(&w.driver.take_names(), &LIST), expected);
-        assert_eq!(w.platform.now().0, SETTLED_NS, "nobody waits for the work");
+        assert_eq!(w.platform.now().0, SETTLED_NS, "the end does not wait for the work");
         assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::ProcessEnded));
         assert_eq!(w.kernel.create_device(), Err(Status::DEVICE_REMOVED));
         assert_eq!(w.kernel.destroy_device(w.device), Err(Status::DEVICE_REMOVED));
@@ -202,7 +202,7 @@ fn a_broadcast_of_a_process_that_is_terminated_is_not_made_because_one_of_its_qu
 
 // spec: UMS-094
 #[test]
-fn a_shared_fence_lives_on_armed_for_those_who_are_left() {
+fn a_shared_fence_stays_armed_for_the_remaining_waiters() {
     world().run(|w| {
         let shared = w.try_native(3, SHARED).unwrap();
         let outside = other(w, &share(w, &shared));
@@ -215,7 +215,7 @@ fn a_shared_fence_lives_on_armed_for_those_who_are_left() {
         let theirs = outside.event_at(w, 10);
         w.armed();
         w.process.terminate();
-        assert!(mine.is_set(), "nobody is left who waits for it");
+        assert!(mine.is_set(), "the waiter ends with its process");
         assert!(!theirs.is_set(), "a death is no signal");
         assert_eq!(w.armed().last(), Some(&vec![9]), "armed for 10");
         assert_eq!(outside.fence.value.load(), 3, "a death is no signal");
@@ -240,7 +240,7 @@ fn waits_that_outlive_their_instance_do_not_outlive_their_process() {
         w.armed();
         w.process.terminate();
         assert!(mine.is_set());
-        assert_eq!(w.armed().len(), 1, "nobody waits any more");
+        assert_eq!(w.armed().len(), 1, "no waiter is left");
         assert_eq!(outside.fence.value.load(), 0);
     });
 }
@@ -341,7 +341,7 @@ fn a_driver_that_does_not_let_go_of_a_context_holds_an_end_for_the_tdr_delay_and
         let from = w.platform.now();
         w.process.terminate();
         assert_eq!(w.platform.now().since(from), 2_000_000_000);
-        assert_eq!(outside.fence.value.load(), 0, "nobody's timeout");
+        assert_eq!(outside.fence.value.load(), 0, "the delay signals no fence");
         assert_eq!(w.machine.adapter().census().hw_queues, 0);
     });
     assert!(report.completed());
@@ -354,7 +354,7 @@ fn a_process_ends_once() {
         let queue = w.connected_queue(0);
         queue.doorbell.last_queued.store(1);
         let closing = w.process.clone();
-        let closer = w.platform.spawn("who closes it", move || closing.close());
+        let closer = w.platform.spawn("closer", move || closing.close());
         w.pass(SETTLED_NS);
         w.process.terminate();
         assert_eq!(w.machine.adapter().census().hw_queues, 1, "the other one is at it");
@@ -483,7 +483,7 @@ impl Neighbour {
     }
 }
 
-/// Steps that end somebody's turn, each with a price of its own, so that an end can come between
+/// Steps that end an agent's turn, each with a price of its own, so that an end can come between
 /// any two.
 fn priced() -> StepCosts {
     let steps = [
@@ -538,7 +538,7 @@ fn end_after(after_ns: u64, end: fn(&Process)) -> Ended {
             }
         });
         let last = Arc::new(w.platform.mutex("the last call", None));
-        let killer = w.platform.spawn("who ends it", {
+        let killer = w.platform.spawn("killer", {
             let (platform, victim, driver, last) =
                 (w.platform.clone(), victim.clone(), w.driver.clone(), last.clone());
             move || {
@@ -582,7 +582,7 @@ fn ended_everywhere(end: fn(&Process), step_ns: usize) -> BTreeSet<&'static str>
 
 // spec: UMS-093, UMS-094
 #[test]
-fn a_process_that_is_terminated_in_any_step_leaves_nothing_and_disturbs_nobody() {
+fn a_process_that_is_terminated_in_any_step_leaves_nothing_and_disturbs_no_neighbour() {
     let last = ended_everywhere(Process::terminate, 100);
     let met = [
         "CreateDevice",
@@ -600,6 +600,6 @@ fn a_process_that_is_terminated_in_any_step_leaves_nothing_and_disturbs_nobody()
 
 // spec: UMS-089, UMS-090
 #[test]
-fn a_process_that_closes_in_any_step_leaves_nothing_and_disturbs_nobody() {
+fn a_process_that_closes_in_any_step_leaves_nothing_and_disturbs_no_neighbour() {
     ended_everywhere(Process::close, 100);
 }

@@ -1,5 +1,4 @@
-//! The reset of an adapter: the published order, who is lost and who is not, and what works
-//! afterwards.
+//! The reset of an adapter: the published order, which devices are lost, and what works afterwards.
 
 use tidegate::calls::{AllocationMemory, DeviceState, DoorbellStatus, Placement, Status, TdrTest};
 use tidegate::ddi::record::Paging;
@@ -35,7 +34,7 @@ fn an_adapter_is_reset_in_the_published_order() {
         let lost = place(&|c| c.paging().is_some_and(nothing));
         let restart = place(&|c| c.name() == "RestartFromTimeout");
         assert!(reset < lost && lost < restart, "{calls:?}");
-        // What stood in local memory is lost, and with it whoever had it.
+        // The content of local memory is lost, and so are the devices that own it.
         let mut bytes = [1; 16];
         window.read(0, &mut bytes).unwrap();
         assert_eq!(bytes, [0; 16]);
@@ -49,7 +48,7 @@ fn an_adapter_is_reset_in_the_published_order() {
 
 // spec: PRE-052
 #[test]
-fn whoever_had_neither_work_nor_memory_goes_on_and_new_devices_work() {
+fn a_device_without_work_and_memory_goes_on_and_new_devices_work() {
     world().run(|w| {
         let idle = w.client("idle");
         let queue = idle.hw_queue_on(0);
@@ -104,7 +103,7 @@ fn a_reset_that_fails_stops_the_adapter() {
 }
 
 #[test]
-fn whoever_is_in_the_driver_is_waited_for_and_not_for_ever() {
+fn a_reset_waits_for_threads_in_the_driver_with_a_time_limit() {
     for (stays_s, fatal) in [(3, false), (20, true)] {
         let (w, _) = world().run_to_report(move |w| {
             let platform = w.platform.clone();
@@ -126,7 +125,7 @@ fn whoever_is_in_the_driver_is_waited_for_and_not_for_ever() {
 }
 
 #[test]
-fn whoever_calls_while_the_adapter_is_reset_waits_until_it_is() {
+fn a_call_during_the_reset_waits_until_it_is_done() {
     world().run(|w| {
         let platform = w.platform.clone();
         w.hooked.on("ResetFromTimeout", move || _ = platform.sleep_until(platform.now().after(S)));

@@ -1,5 +1,5 @@
-//! The reset of an engine that has packets: the published order, its checks, and who goes on
-//! afterwards.
+//! The reset of an engine that has packets: the published order, its checks, and which contexts go
+//! on afterwards.
 
 use tidegate::MachineConfig;
 use tidegate::calls::{DeviceState, FenceValue, Placement, Status};
@@ -20,9 +20,8 @@ const RECOVERY: [&str; 7] = [
     "SubmitCommandVirtual",
 ];
 
-/// What the driver was asked that is about packets and recovery, without arguments but for packets'
-/// ids.
-fn asked(w: &World) -> Vec<String> {
+/// Takes the driver's calls about packets and recovery: packets by their id, others by their name.
+fn take_recovery_calls(w: &World) -> Vec<String> {
     let of_recovery = |name: &str| RECOVERY.contains(&name);
     let calls = w.driver.take().into_iter().filter(|call| of_recovery(call.name()));
     let text = |call: DdiCall| match &call {
@@ -67,8 +66,8 @@ fn a_hung_packet_is_asked_for_and_then_its_engine_is_reset_in_the_published_orde
         let fence = done(&n, innocent);
         wait(&n, fence).unwrap();
         // The innocent one's quantum request goes unanswered: the engine hangs.
-        let asked = asked(w);
-        let first: Vec<&str> = asked.iter().map(String::as_str).collect();
+        let calls = take_recovery_calls(w);
+        let first: Vec<&str> = calls.iter().map(String::as_str).collect();
         assert_eq!(
             first,
             ["id 1", "id 2", "PreemptCommand", "QueryDependentEngineGroup", "ResetEngine", "id 4"],
@@ -90,7 +89,7 @@ fn a_hung_packet_is_asked_for_and_then_its_engine_is_reset_in_the_published_orde
 
 // spec: PRE-050
 #[test]
-fn whoever_stands_behind_the_hung_packet_goes_on_and_signals_as_if_nothing_had_been() {
+fn contexts_behind_the_hung_packet_go_on_and_signal_as_without_the_hang() {
     world().run(|w| {
         let neighbours: Vec<_> = ["a", "b", "c"].map(|name| w.client(name)).into();
         let guilty = w.context(0);
@@ -147,7 +146,7 @@ fn an_engine_that_was_done_in_the_meantime_is_not_reset() {
         let fence = done(&n, context);
         wait(&n, fence).unwrap();
         w.pass(2 * S);
-        assert_eq!(asked(w), ["id 1", "PreemptCommand"]);
+        assert_eq!(take_recovery_calls(w), ["id 1", "PreemptCommand"]);
         assert_eq!(w.machine.adapter().recoveries()[0].outcome, RecoveryOutcome::NothingLeft);
         w.hooked.ignore_preemptions(false);
         n.submit_packet(context, &[Command::Timed { ns: 1000 }]);
@@ -324,9 +323,9 @@ fn a_paging_packet_behind_a_hang_comes_back_under_its_id() {
         w.driver.take();
         let (_guilty, pages) = paging_behind_a_hang(w, &n);
         pages.join();
-        let asked = asked(w);
-        let ids: Vec<&String> = asked.iter().filter(|a| a.starts_with("id")).collect();
-        assert_eq!(ids, ["id 1", "id 1"], "{asked:?}");
+        let calls = take_recovery_calls(w);
+        let ids: Vec<&String> = calls.iter().filter(|a| a.starts_with("id")).collect();
+        assert_eq!(ids, ["id 1", "id 1"], "{calls:?}");
         assert_eq!(n.state(), Ok(DeviceState::Active));
         assert!(hung(w.kernel.device_state(w.device)));
     });
@@ -343,7 +342,7 @@ fn a_paging_packet_that_is_cut_off_has_the_adapter_reset_and_the_kernel_s_device
         let report = &w.machine.adapter().recoveries()[0];
         assert_eq!((report.code, &report.outcome), (0x117, &RecoveryOutcome::AdapterReset));
         assert!(report.reason.to_string().contains("a paging packet was cut off"), "{report}");
-        // Whoever owns what was paged is lost; paging itself goes on.
+        // The device that owns the paged memory is lost. Paging itself goes on.
         assert!(matches!(n.state(), Ok(DeviceState::Reset(_))), "{:?}", n.state());
         let other = w.client("later");
         other.allocate_in(64 << 10, Placement::LocalOnDemand);
@@ -438,8 +437,8 @@ fn an_engine_that_is_asked_for_nothing_is_reset_when_a_packet_ran_for_too_long()
         assert_eq!((w.platform.now().0 - begun) / S, 2, "one delay, and no request before");
         assert!(hung(w.kernel.device_state(w.device)));
         assert_eq!(n.state(), Ok(DeviceState::Active));
-        let asked = asked(w);
-        assert!(!asked.contains(&"PreemptCommand".to_owned()), "{asked:?}");
+        let calls = take_recovery_calls(w);
+        assert!(!calls.contains(&"PreemptCommand".to_owned()), "{calls:?}");
         let reports = w.machine.adapter().recoveries();
         assert_eq!(reports.len(), 1, "{reports:?}");
         let reason = reports[0].reason.to_string();

@@ -1,5 +1,5 @@
-//! Page faults of hardware queues: all that is reported of them, whom they name, what is nonsense,
-//! and who does not notice.
+//! Page faults of hardware queues: all that is reported of them, the object that they name, which
+//! reports are invalid, and that other devices are not affected.
 
 use std::sync::Arc;
 use tidegate::calls::{
@@ -155,9 +155,9 @@ fn user_mode_queues_fault_with_the_same_fields() {
 
 // spec: HS-017, HS-018
 #[test]
-fn hardware_that_knows_less_than_the_queue_names_context_process_or_nobody() {
-    use FaultNaming::{HwContext, HwQueue, Nobody, Process};
-    for faults_name in [HwQueue, HwContext, Process, Nobody] {
+fn hardware_that_knows_less_than_the_queue_names_context_process_or_engine() {
+    use FaultNaming::{Engine, HwContext, HwQueue, Process};
+    for faults_name in [HwQueue, HwContext, Process, Engine] {
         let w = world_with(|mut config| {
             config.driver.faults_name = faults_name;
             config
@@ -172,7 +172,7 @@ fn hardware_that_knows_less_than_the_queue_names_context_process_or_nobody() {
             let twins = matches!(twin.state(), DeviceState::Faulted(_));
             assert_eq!(twins, faults_name == Process, "all devices of a process, or one");
             match faults_name {
-                Nobody => {
+                Engine => {
                     assert!(matches!(state, DeviceState::Hung(_)), "it has work on the engine")
                 }
                 _ => {
@@ -305,7 +305,7 @@ fn a_fault_of_a_command_buffer_that_was_never_submitted_is_a_bug_check() {
 
 // spec: HS-017
 #[test]
-fn nobody_vouches_for_what_a_process_writes_into_its_ring() {
+fn the_faulted_fence_id_of_a_user_mode_queue_is_not_checked() {
     let w = inline_world();
     let _queue = w.connected_queue(0);
     let (_, data) = planted_buffer_1(&w);
@@ -340,11 +340,11 @@ fn what_must_be_reset_takes_others_along() {
             let stats = w.machine.adapter().stats();
             assert_eq!((stats.engine_timeouts, stats.adapter_resets), resets, "{flags:?}");
             assert_eq!(w.machine.adapter().bug_checks(), []);
-            // What was reset works for whoever comes after.
-            let heir = Neighbour::new(w, 0);
-            heir.submit(1, &[Command::Timed { ns: 1_000 }]);
-            heir.wait(1).unwrap();
-            assert_eq!(heir.state(), DeviceState::Active, "{flags:?}");
+            // What was reset works for a new device.
+            let next = Neighbour::new(w, 0);
+            next.submit(1, &[Command::Timed { ns: 1_000 }]);
+            next.wait(1).unwrap();
+            assert_eq!(next.state(), DeviceState::Active, "{flags:?}");
         });
     }
 }

@@ -1,5 +1,5 @@
-//! Timeout detection and recovery of hardware queues on a manual clock: who hangs, who does not,
-//! who is lost, and what is said about it.
+//! Timeout detection and recovery of hardware queues on a manual clock: which queues count as hung,
+//! which devices are lost, and what is reported.
 
 use std::sync::Arc;
 use tidegate::MachineConfig;
@@ -99,7 +99,7 @@ fn a_queue_that_waits_is_not_hung_however_long() {
         assert_eq!(w.machine.adapter().recoveries(), []);
         assert!(
             !w.driver.take_names().contains(&"SuspendContext"),
-            "nobody asks a queue that waits"
+            "a waiting queue is not suspended"
         );
         let (gpu_va, bytes) = w.commands(&[Command::Timed { ns: 10 }]);
         let (commands, trace) = (tidegate::gpu_abi::GpuVa(gpu_va), Default::default());
@@ -223,7 +223,7 @@ fn a_process_that_causes_three_engine_time_outs_is_blocked() {
             assert_eq!(w.machine.adapter().recoveries().last().unwrap().blocked, time == 3);
         }
         assert_eq!(kernel.create_device(), Err(Status::ACCESS_DENIED));
-        assert!(w.kernel.create_device().is_ok(), "nobody else is");
+        assert!(w.kernel.create_device().is_ok(), "no other process is blocked");
     });
 }
 
@@ -263,7 +263,7 @@ fn levels_and_modes_mean_what_is_published() {
 }
 
 #[test]
-fn whoever_debugs_is_told_before_a_recovery() {
+fn a_debugger_is_notified_before_a_recovery() {
     let change = |mut config: MachineConfig| {
         config.kernel.tdr.debug_mode = TdrDebugMode::Break;
         config
@@ -357,7 +357,7 @@ fn a_driver_that_says_that_an_engine_hangs_has_it_reset() {
             new_state,
         }]);
         assert!(w.wait(queue.progress_fence, 1).is_err());
-        assert!(w.platform.now().0 < S, "nobody waits for a delay");
+        assert!(w.platform.now().0 < S, "the loss does not wait for the delay");
         assert!(hung(w.kernel.device_state(w.device)));
     });
 }

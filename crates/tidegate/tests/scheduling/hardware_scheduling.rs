@@ -203,10 +203,10 @@ fn a_realtime_queue_is_for_a_device_that_was_opened_with_the_privilege() {
     });
 }
 
-/// One broadcast over a queue of the FOCUS band and one of the IDLE band: nobody who waits for the
-/// other keeps the engine from those in between, and what stands behind it comes after it.
+/// One broadcast over a queue of the FOCUS band and one of the IDLE band. While one waits for the
+/// other, the engine serves the queues in between. Work behind the broadcast runs after it.
 #[test]
-fn a_broadcast_over_bands_holds_nobody_between_them() {
+fn a_broadcast_over_bands_does_not_hold_queues_between_them() {
     world().run(|w| {
         let kernel: Arc<dyn Kernel> = w.machine.privileged_process("a shell").unwrap();
         let device = kernel.create_device().unwrap();

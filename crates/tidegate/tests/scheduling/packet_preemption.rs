@@ -23,11 +23,10 @@ const SETTLED_NS: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const ENGINE: EngineId = EngineId { node_ordinal: 0, engine_ordinal: 0 };
 const NEW: SubmitCommandFlags = SubmitCommandFlags::empty();
-/// No request.
-const NOBODY: [u32; 0] = [];
+const NO_REQUESTS: [u32; 0] = [];
 const AGAIN: SubmitCommandFlags = SubmitCommandFlags::RESUBMISSION;
 
-/// A machine whose packets nobody runs.
+/// A machine whose hardware runs no packets.
 fn still(change: impl FnOnce(MachineConfig) -> MachineConfig) -> World {
     let w = world_with(change);
     w.hooked.keep_packets();
@@ -214,7 +213,7 @@ fn a_packet_that_has_run_for_the_timeout_delay_is_asked_for_before_anything_else
         let context = w.context(0);
         let only = submit(w, context, &ANY);
         w.pass(9 * MS);
-        assert_eq!(requests(w), NOBODY);
+        assert_eq!(requests(w), NO_REQUESTS);
         w.pass(MS);
         assert_eq!(requests(w), [2]);
         assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
@@ -236,13 +235,13 @@ fn a_completion_whose_interrupt_was_lost_is_found_before_the_packet_is_asked_for
         submit(w, w.context(0), &ANY);
         w.hooked.answer_current_fence(1);
         w.pass(11 * MS);
-        assert_eq!(requests(w), NOBODY);
+        assert_eq!(requests(w), NO_REQUESTS);
         assert_eq!(w.machine.adapter().stats().lost_completions, 1);
     });
 }
 
 #[test]
-fn a_quantum_ends_when_somebody_of_the_same_priority_waits() {
+fn a_quantum_ends_when_a_context_of_the_same_priority_waits() {
     let short = |mut config: MachineConfig| {
         config.kernel.quantum_ns = MS;
         config
@@ -251,7 +250,7 @@ fn a_quantum_ends_when_somebody_of_the_same_priority_waits() {
         let (one, other) = (w.context(0), w.context(0));
         let first = submit(w, one, &ANY);
         w.pass(5 * MS);
-        assert_eq!(requests(w), NOBODY, "nobody waits");
+        assert_eq!(requests(w), NO_REQUESTS, "no context waits");
         submit(w, other, &ANY);
         assert_eq!(requests(w), [2], "its quantum is over already");
         report(w, &[preempted(2, 0)]);
@@ -425,7 +424,7 @@ fn long(ns: u64) -> [Command; 1] {
 
 // spec: PRE-003
 #[test]
-fn a_saturated_engine_does_not_hold_up_who_is_of_higher_priority() {
+fn a_saturated_engine_does_not_hold_up_a_context_of_higher_priority() {
     world().run(|w| {
         let (low, high) = (w.context(0), w.context_of(0, Priority::High));
         (0..20).for_each(|_| w.submit_packet(low, &long(50 * MS)));

@@ -68,7 +68,7 @@ fn urgent_work_waits_for_no_more_than_the_granularity() {
             assert_eq!(engine.compute_preemption, compute.to_string());
             assert_eq!(
                 engine.preemptions.count, engine.preemptions_asked,
-                "nobody is asked in vain"
+                "every request preempted a packet"
             );
             assert!(
                 engine.preemptions.count > 0 && engine.preemptions.max_ns <= longest_ns,

@@ -110,7 +110,11 @@ fn the_suspend_fence_rises_and_the_last_hold_resumes() {
             let second = w.machine.adapter().suspend_contexts().unwrap();
             assert_eq!(w.driver.take_names(), vec!["SuspendContext"; contexts]);
             first.resume();
-            assert_eq!(w.driver.take_names(), Vec::<&str>::new(), "somebody else holds them");
+            assert_eq!(
+                w.driver.take_names(),
+                Vec::<&str>::new(),
+                "the second suspension still holds them"
+            );
             second.resume();
             assert_eq!(w.driver.take_names(), vec!["ResumeContext"; contexts]);
             let told = w.hooked.told().suspensions;
@@ -130,7 +134,7 @@ fn a_pending_suspension_is_over_with_the_acknowledgement_of_its_own_request() {
             let (adapter, done) = (w.machine.adapter().clone(), w.platform.event(true));
             let (held, told) = (w.platform.event(true), done.clone());
             let release = held.clone();
-            w.platform.spawn("who suspends", move || {
+            w.platform.spawn("suspender", move || {
                 let suspended = adapter.suspend_contexts().unwrap();
                 assert!(suspended.is_complete());
                 told.set(tidegate::platform::Step::ThreadWake);
@@ -157,7 +161,7 @@ fn a_pending_suspension_is_over_with_the_acknowledgement_of_its_own_request() {
         assert!(done.is_set());
         release.set(tidegate::platform::Step::ThreadWake);
         w.pass(SETTLED_NS);
-        // One that nobody waits for any more.
+        // An acknowledgement without a pending suspension.
         acknowledge(w, context, 2);
         w.pass(SETTLED_NS);
     });
@@ -180,7 +184,7 @@ fn an_acknowledgement_may_come_before_the_driver_s_call_returns() {
 }
 
 #[test]
-fn who_does_not_acknowledge_in_time_is_lost() {
+fn a_device_whose_suspension_is_not_acknowledged_in_time_is_lost() {
     let later = |mut config: tidegate::MachineConfig| {
         config.kernel.tdr.delay_ns = 1_000_000;
         config

@@ -1,6 +1,6 @@
 //! Doorbells beyond the plain one: what must be stated before one can be had, the secondary
-//! address, the resize of a ring, the location that all queues of a process share, who is
-//! victimised, and that ringing again is harmless.
+//! address, the resize of a ring, the location that all queues of a process share, which doorbell
+//! is victimised, and that ringing again is harmless.
 
 use std::sync::Arc;
 use tidegate::calls::{
@@ -336,26 +336,25 @@ fn the_page_is_the_dummy_page_again_when_a_doorbell_is_taken_away() {
 
 #[test]
 // spec: UMS-005, UMS-100
-fn a_global_doorbell_is_one_location_and_its_value_tells_who_rang() {
+fn a_global_doorbell_is_one_location_and_its_value_names_the_queue() {
     let w = with(DoorbellModel::Global).run(|w| {
         let queues: Vec<_> = (0..70).map(|n| (w.connected_queue(n % 3), w.native(0))).collect();
         let place = queues[0].0.doorbell.mapping.page();
         assert!(queues.iter().all(|(queue, _)| queue.doorbell.mapping.page().same(&place)));
-        // Everybody rings before any engine looks: the word keeps the last ring alone, and each is
-        // heard.
+        // All queues ring before any engine reads: the word keeps the last ring alone, and each
+        // ring is served.
         for round in 1..=3 {
             for (queue, fence) in &queues {
                 queue.push(&signal_packet(fence, round, u32::MAX));
             }
             let last = global_parts(place.word(DOORBELL_VALUE_WORD).load());
-            assert_eq!(last.1, round, "the write pointer of whoever rang last");
+            assert_eq!(last.1, round, "the write pointer of the last ring");
             for (queue, fence) in &queues {
                 w.wait(fence.handle, round).unwrap();
                 assert_eq!(status(queue), DoorbellStatus::Connected);
             }
         }
-        // A value that names a queue that is not there, or another's pointer, is a ring of
-        // nobody's.
+        // A value that names no queue, or a write pointer of another queue, rings no queue.
         place.store(DOORBELL_VALUE_WORD, u64::MAX);
         let (first, fence) = &queues[0];
         first.put(&signal_packet(fence, 4, u32::MAX));

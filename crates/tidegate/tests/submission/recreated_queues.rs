@@ -157,7 +157,7 @@ fn what_is_submitted_again_finds_its_memory_where_there_is_too_little_of_it() {
             abort(w);
             waits.execute(&[&list(3, CommandListType::Copy)]).unwrap();
             assert_eq!((waits.submission(), waits.stats().recreations), (becomes, 1));
-            // Who wants the same room takes it from nobody whose work is still to come.
+            // Other work that needs the same room does not evict the buffers of pending work.
             for n in 4..6 {
                 other.execute(&[&list(n, CommandListType::Compute)]).unwrap();
             }
@@ -275,7 +275,7 @@ fn a_connect_that_fails_makes_the_queue_anew() {
 }
 
 #[test]
-fn who_wants_a_report_gets_one() {
+fn an_abort_is_reported_to_a_queue_that_chose_the_report() {
     world().run(|w| {
         let app = app(w, OnAbort::Report);
         let buffer = app.buffer();
@@ -330,7 +330,7 @@ fn a_queue_made_anew_takes_native_fences_only() {
 }
 
 #[test]
-fn the_page_of_a_dead_doorbell_rings_nobody() {
+fn the_page_of_a_dead_doorbell_rings_no_queue() {
     let one = |mut config: MachineConfig| {
         config.driver.doorbells = tidegate::kmd::DoorbellModel::Global;
         config

@@ -1,5 +1,5 @@
 //! One physical doorbell, and 64 queues that submit at once: each command buffer runs exactly once,
-//! the last one of each queue too, after which nobody rings. On threads and in virtual time.
+//! the last one of each queue too, which no later ring follows. On threads and in virtual time.
 
 use std::sync::Arc;
 use tidegate::d3d12::{CommandListType, DeviceOptions, Queue, QueueDesc};

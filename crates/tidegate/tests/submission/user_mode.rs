@@ -110,7 +110,7 @@ impl LooksOnly for ReadOnly {
 
 // spec: UMS-018, UMS-025, UMS-027, UMS-028
 #[test]
-fn a_new_doorbell_is_not_connected_and_rings_nobody() {
+fn a_new_doorbell_is_not_connected_and_rings_no_queue() {
     let numbers = [
         DoorbellStatus::Connected,
         DoorbellStatus::ConnectedNotify,
@@ -362,7 +362,7 @@ fn fill(w: &World, progress: u64) -> (RingPacket, tidegate::platform::Bulk) {
 
 // spec: UMS-038, UMS-039
 #[test]
-fn a_doorbell_that_is_taken_away_rings_nobody_and_its_ring_stays() {
+fn a_victimised_doorbell_rings_no_queue_and_its_ring_stays() {
     with_doorbells(1).run(|w| {
         let victim = w.connected_queue(0);
         let page = victim.doorbell.mapping.page();
@@ -488,7 +488,7 @@ fn a_stop_of_the_adapter_ends_all_doorbells() {
 
 // spec: UMS-072, UMS-086
 #[test]
-fn the_cell_of_what_was_queued_last_is_the_process_s_word_and_harms_nobody() {
+fn a_wrong_last_queued_cell_harms_no_queue() {
     with_doorbells(1).run(|w| {
         let (liar, honest) = (w.connected_queue(0), w.user_queue(0));
         let fence = w.native(0);
@@ -508,7 +508,7 @@ fn the_cell_of_what_was_queued_last_is_the_process_s_word_and_harms_nobody() {
 }
 
 #[test]
-fn a_global_doorbell_victimises_nobody() {
+fn a_global_doorbell_needs_no_victim() {
     let w = world_with(|config| doorbells(config, DoorbellModel::Global)).run(|w| {
         let queues = [(); 70].map(|()| (w.connected_queue(0), w.native(0)));
         for (queue, fence) in &queues {
@@ -568,7 +568,7 @@ fn a_queue_of_a_lost_device_does_not_go_on() {
         other.push(&RingPacket::Execute { commands, bytes: 8, progress, trace });
         w.pass(SETTLED_NS);
         let fences = [never.value.load(), marker.value.load(), parked.queue.progress_value.load()];
-        assert_eq!(fences, [u64::MAX; 3], "the wait that passed let nobody signal");
+        assert_eq!(fences, [u64::MAX; 3], "the wait that passed released no signal");
     });
     assert!(report.completed(), "{report:?}");
 }
