@@ -254,7 +254,7 @@ pub enum BugCheck {
     },
     /// A page fault whose flags contradict each other, or are none.
     #[error(
-        "an interrupt reports a page fault with flags {0:#x}: a fault names a queue, a context, a process or nobody, by one of them"
+        "an interrupt reports a page fault with flags {0:#x}: a fault names a queue, a context, a process or nothing, by one of them"
     )]
     PageFaultFlags(u32),
     /// A page fault of a queue or a context that runs elsewhere.

@@ -1,6 +1,5 @@
-//! Owns the counters of the kernel, the last fence rewinds that nobody announced, and the signals
-//! that went with a process: what a report shows and a test asserts. Counting takes part in
-//! nothing.
+//! Counters of the kernel, the last unannounced fence rewinds, and the signals that were lost with a
+//! process: what a report shows and a test asserts. Counting is no step of any protocol.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,7 +8,7 @@ use tidegate_platform::{Counters, Mutex, Platform};
 
 /// Rewinds that are kept for a report; older ones are only counted.
 const REWINDS_KEPT: usize = 64;
-/// The same of fences that lost who could signal them.
+/// Fences that lost a process which could signal them, kept for a report; older ones are dropped.
 const LOST_SIGNALS_KEPT: usize = 64;
 
 /// A signal below its fence's value that did not announce it (AllowFenceRewind).
@@ -31,7 +30,7 @@ pub struct LostSignal {
     /// The fence's name.
     pub fence: String,
     /// The largest value whose signal the process had queued with the kernel; `None` when there was
-    /// none. What stood in the rings of its user-mode queues nobody knows.
+    /// none. The rings of its user-mode queues are not included.
     pub queued: Option<u64>,
 }
 
@@ -119,7 +118,7 @@ counters! {
     preemptions,
     /// Packets that came back with the answers to them.
     packets_preempted,
-    /// Answers to requests that nobody waited for any more.
+    /// Answers to preemption requests that were withdrawn before.
     stale_preemptions,
     /// Completions that no interrupt told of, and that were found when their packets had run for
     /// the timeout delay.
@@ -143,8 +142,8 @@ counters! {
     /// Signalled interrupts (types 11 and 19) that were served: one routine may report several, or
     /// none.
     fence_interrupts,
-    /// Those of them that released nobody. They are allowed: the waiter was found by another look,
-    /// or there was none.
+    /// Fence interrupts that released no waiter. They are allowed: another check had released the
+    /// waiter, or there was none.
     spurious_fence_interrupts,
     /// Peaks of fence values that histories had no room for, of fences that have ended: each may
     /// have lost a waiter.
@@ -201,7 +200,7 @@ impl Stats {
         Stats { counts: Counters::new(COUNTS), rewinds, lost_signals }
     }
 
-    /// Counts a rewind that nobody announced, and keeps it for a report.
+    /// Counts an unannounced rewind, and keeps it for a report.
     pub(crate) fn note_rewind(&self, fence: &str, from: u64, to: u64) {
         self.add(Count::fence_rewinds, 1);
         let rewind = FenceRewind { fence: fence.to_owned(), from, to };

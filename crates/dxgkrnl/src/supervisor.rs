@@ -86,7 +86,7 @@ impl Agent for TimerAgent {
                 port.timer.sleep_until(until.0);
                 Turn::Until(deadline)
             }
-            None => Turn::AtLeisure(deadline),
+            None => Turn::Background(deadline),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! verdict.
 //!
 //! The order that matters: 1. the machine is made and the scenario prepared; 2. run to its end; 3.
-//! judged; 4. everything of it is dropped, since a thread holds one machine at a time. Who calls:
+//! judged; 4. everything of it is dropped, since a thread holds one machine at a time. Callers:
 //! `explore`, `verify`, `shrink`.
 
 use crate::property::{Failure, Verdict};
@@ -56,7 +56,7 @@ struct Controls<S> {
 impl<S: Strategy> Controls<S> {
     /// Asks the strategy. Steps that it was not asked for are no switches, so the choices are put
     /// in the order that they would have without those steps.
-    fn ask(&mut self, point: &Point<'_>) -> usize {
+    fn choose(&mut self, point: &Point<'_>) -> usize {
         if self.mover == point.current || matches!(point.choices[0], Choice::Find(..)) {
             let chosen = self.strategy.choose(point);
             return if chosen < point.choices.len() { chosen } else { 0 };
@@ -91,7 +91,7 @@ impl<S: Strategy> Controller for Handle<S> {
             if controls.sharing.is_none() {
                 controls.mover = point.current;
             }
-            let index = controls.ask(point);
+            let index = controls.choose(point);
             if let Choice::Run(agent) = point.choices[index] {
                 controls.mover = Some(agent);
             }

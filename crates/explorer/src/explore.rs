@@ -19,7 +19,7 @@ use tidegate_platform::MemoryModel;
 /// How to search, and for how long.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
-    /// Who moves next.
+    /// The strategy that chooses the next agent.
     pub strategy: StrategyKind,
     /// How stores become visible.
     pub model: MemoryModel,

@@ -34,7 +34,7 @@ const PLANTED: &[PlantedBug] = &[
 
 const INTERRUPTED: &str = "an interrupt was raised for a waiter";
 const RESAMPLED: &str = "the second look found the value";
-const SUPPRESSED: &str = "a signal raised no interrupt, since nobody waited for it";
+const SUPPRESSED: &str = "a signal raised no interrupt, since it had no waiter";
 
 /// How long the engine works between two signals, in nanoseconds; no time at all under exploration.
 const ENGINE_NS: u64 = 500;

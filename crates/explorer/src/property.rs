@@ -13,7 +13,7 @@ use tidegate_platform::RunReport;
 /// How a run failed. Two failures that are equal are the same bug for shrinking and replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Nobody could move any more: who waited for what. A lost wake-up or a deadlock.
+    /// No agent could move any more: each agent and what it waited for. A lost wake-up or a deadlock.
     Blocked(Vec<(String, String)>),
     /// An agent, or the check, panicked.
     Panicked(String),
@@ -26,9 +26,9 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Blocked(who) => {
-                write!(f, "nobody can move any more: ")?;
-                for (index, (agent, what)) in who.iter().enumerate() {
+            Failure::Blocked(agents) => {
+                write!(f, "no agent can move any more: ")?;
+                for (index, (agent, what)) in agents.iter().enumerate() {
                     let comma = if index == 0 { "" } else { ", " };
                     write!(f, "{comma}'{agent}' waits for {what}")?;
                 }

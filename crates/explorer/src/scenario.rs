@@ -14,7 +14,7 @@ pub trait Scenario {
     /// Short name in lower case, digits and hyphens: it stands in schedules.
     fn name(&self) -> &str;
 
-    /// One sentence: who races with whom about what.
+    /// One sentence: which agents race, and for what.
     fn about(&self) -> &str;
 
     /// What at least one schedule must reach, or the scenario shows nothing: the names that

@@ -28,7 +28,7 @@ pub struct Schedule {
     pub bug: Option<String>,
     /// The memory model.
     pub model: MemoryModel,
-    /// Who found it.
+    /// The strategy that found it.
     pub strategy: StrategyKind,
     /// Index of each choice in the order of the run; without the zeros at the end.
     pub choices: Vec<u16>,

@@ -112,7 +112,7 @@ impl Sharing {
         if object == Object::None {
             return;
         }
-        self.learn(agent, object, |known| match op {
+        self.note_access(agent, object, |known| match op {
             OpKind::Load => known.readers |= bit(agent),
             OpKind::Add => known.adders |= bit(agent),
             _ => known.writers |= bit(agent),
@@ -124,13 +124,13 @@ impl Sharing {
 
     /// Learns from a load that the agent's own store buffer answered.
     pub(crate) fn forwarded(&mut self, agent: AgentIx, object: Object) {
-        self.learn(agent, object, |known| {
+        self.note_access(agent, object, |known| {
             known.readers |= bit(agent);
             known.forwarders |= bit(agent);
         });
     }
 
-    fn learn(&mut self, agent: AgentIx, object: Object, note: impl FnOnce(&mut Accesses)) {
+    fn note_access(&mut self, agent: AgentIx, object: Object, note: impl FnOnce(&mut Accesses)) {
         let held = self.held.get(usize::from(agent.0)).map_or(&[][..], Vec::as_slice);
         let known = self
             .objects

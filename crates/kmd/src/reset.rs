@@ -184,7 +184,7 @@ impl ReferenceDriver {
         let stands = match (answer.responsive, answer.queue) {
             (false, _) => "does not answer",
             (true, Some(_)) => "works",
-            (true, None) => "works for nobody",
+            (true, None) => "works for no context",
         };
         // Writing to a string does not fail.
         let _ = write!(text, "{engine} {stands}, progress {}", answer.progress);

@@ -18,9 +18,9 @@ pub enum Turn {
     Park,
     /// It found nothing to do before this time.
     Until(CpuTime),
-    /// The same, and what it does then helps nobody on: a machine in which nobody else moves stands
-    /// still, and does not wait for it.
-    AtLeisure(CpuTime),
+    /// The same, for background work: a machine in which no other agent can move stands still, and
+    /// does not wait for it.
+    Background(CpuTime),
 }
 
 /// Anything that moves by itself, in bounded turns.
@@ -42,7 +42,7 @@ impl ServiceHandle {
     pub fn stop(&self) {
         self.stop.store(1);
         let platform = self.stop.platform();
-        // Outside a run nobody moves: a cooperative service ends when it is next picked, or has
+        // Outside a run no agent moves: a cooperative service ends when it is next picked, or has
         // ended with its run.
         if platform.is_cooperative() && !fiber::on_fiber() {
             return;
@@ -126,7 +126,7 @@ fn one_pass(agents: &mut [Box<dyn Agent>]) -> Pass {
             Turn::Again => busy = true,
             Turn::Park => {}
             Turn::Until(time) => no_later_than(Deadline::at(time)),
-            Turn::AtLeisure(time) => no_later_than(Deadline::at_leisure(time)),
+            Turn::Background(time) => no_later_than(Deadline::background(time)),
         }
     }
     if busy { Pass::Busy } else { Pass::Idle(deadline) }

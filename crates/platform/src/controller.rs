@@ -1,11 +1,11 @@
-//! What an explorer decides: at every visible step of an explored machine, who moves next.
+//! What an explorer decides: at every visible step of an explored machine, which agent moves next.
 //!
 //! A *visible step* is a load that memory must answer, a barrier, a locked operation, a lock, a
-//! wait or a wake. A store goes into its agent's own store buffer, which nobody else can see, so it
-//! is no choice; that it leaves the buffer is one ([`Choice::Flush`]). What a look at a hostile
+//! wait or a wake. A store goes into its agent's own store buffer, which no other agent sees, so it
+//! is no choice; that it leaves the buffer is one ([`Choice::Flush`]). What a read of a hostile
 //! process's memory finds is chosen too ([`Choice::Find`]), and only there: such a choice has no
-//! other kinds beside it, and its first entry is what memory holds. Who calls: `world`. Who
-//! implements: the explorer's strategies.
+//! other kinds beside it, and its first entry is what memory holds. Caller: `world`.
+//! Implementations: the explorer's strategies.
 
 /// Index of an agent in the order of its spawning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use tidegate_trace::Recorder;
 
 thread_local! {
-    static MINE: RefCell<Belongings> = const { RefCell::new(Belongings::nobody()) };
+    static MINE: RefCell<Belongings> = const { RefCell::new(Belongings::none()) };
 }
 
 /// The parts of an agent that travel with it when another fiber takes the thread.
@@ -22,13 +22,13 @@ pub(crate) struct Belongings {
 }
 
 impl Belongings {
-    const fn nobody() -> Belongings {
+    const fn none() -> Belongings {
         let level = Level::Passive;
         Belongings { name: String::new(), guards: 0, level, locks: Vec::new(), recorder: None }
     }
 
     pub(crate) fn named(name: String) -> Belongings {
-        Belongings { name, ..Belongings::nobody() }
+        Belongings { name, ..Belongings::none() }
     }
 }
 

@@ -2,7 +2,7 @@
 //! straight lines.
 //!
 //! A hand-off is a few nanoseconds. Stacks are pooled per thread. A fiber is never unwound from
-//! outside: whoever abandons a run finishes it.
+//! outside: an abandoned run is finished.
 
 #![allow(unsafe_code)]
 
@@ -71,7 +71,7 @@ pub(crate) fn on_fiber() -> bool {
     !CURRENT.get().is_null()
 }
 
-/// Gives the thread back to whoever resumed this fiber, until it is resumed again.
+/// Gives the thread back to the fiber that resumed this one, until it is resumed again.
 pub(crate) fn suspend() {
     let yielder = CURRENT.get();
     assert!(

@@ -76,7 +76,7 @@ impl Threads {
             self.with_reason += u64::from(!sleeper.what.is_empty());
         }
         self.sleepers.insert(thread, sleeper);
-        self.tell_watch();
+        self.notify_watch();
     }
 
     fn remove(&mut self, thread: u64) {
@@ -94,7 +94,7 @@ impl Threads {
     }
 
     /// To be called when a thread has gone to sleep or ended.
-    fn tell_watch(&mut self) {
+    fn notify_watch(&mut self) {
         if self.watch.is_some()
             && self.stands_still()
             && let Some(watch) = self.watch.take()
@@ -125,7 +125,7 @@ pub(crate) struct Host {
     threads: Mutex<Threads>,
 }
 
-/// How often the watch looks once nobody can move, and how many looks in a row must find the same:
+/// How often the watch checks once no agent can move, and how many checks in a row must find the same:
 /// a second in all.
 const WATCH_PERIOD: Duration = Duration::from_millis(50);
 const WATCH_QUIET_LOOKS: u32 = 20;
@@ -201,7 +201,7 @@ impl Host {
         deadline: Option<Deadline>,
         what: &str,
     ) -> WaitEnd {
-        let by_itself = deadline.is_some_and(|d| !d.leisurely);
+        let by_itself = deadline.is_some_and(|d| !d.in_background);
         let deadline = deadline.map(|d| d.time);
         let timeout = match deadline {
             None => None,
@@ -349,7 +349,7 @@ pub(crate) fn spawn(platform: &Platform, name: String, body: Box<dyn FnOnce() + 
         owner.inner.tracing.collect();
         let mut threads = owner.inner.host.threads();
         threads.live -= 1;
-        threads.tell_watch();
+        threads.notify_watch();
         if let Err(payload) = result {
             threads.panics.push(panic_text(&name, payload.as_ref()));
         }

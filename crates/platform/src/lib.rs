@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | [`Platform::host`], [`Platform::closed_host`] | real atomics | threads that park | wall |
 //! | [`Platform::virtual_time`] | the same | fibers on one thread, in order of time | virtual, with step costs |
-//! | [`Platform::explored`] | words behind store buffers | fibers, a [`Controller`] chooses who runs | virtual |
+//! | [`Platform::explored`] | words behind store buffers | fibers, a [`Controller`] chooses the next | virtual |
 //!
 //! Rooms: [`memory`] (Word, Page, Bulk, physical addresses) · [`mapping`] (a window that can be
 //! rotated) · [`sync`] (Mutex, Event, WakeWord) · [`agent`] (turns and services) · [`time`] ·
@@ -382,7 +382,7 @@ impl Drop for Inner {
 /// How often threads were put to sleep and woken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ParkingCounts {
-    /// Times an agent went to sleep in a wait, but for sleeps until something is done at leisure.
+    /// Times an agent went to sleep in a wait, except for background work.
     pub sleeps: u64,
     /// Wake calls made.
     pub wakes: u64,

@@ -1,5 +1,5 @@
 //! What happened in an explored machine, in order, while tracing is on: visible steps, stores that
-//! entered a store buffer, and stores that left one. It is for people who look at a replayed
+//! entered a store buffer, and stores that left one. It serves the reader of a replayed
 //! schedule.
 //!
 //! Invariants: keeping the log is no step, and nothing in it goes into the state of the machine.

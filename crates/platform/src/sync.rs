@@ -2,7 +2,7 @@
 //!
 //! The mutex knows its owner agent: taking it twice is a panic with names, not a hang. No guard may
 //! be held over a DDI call or a callback ([`crate::current::assert_no_guards`]). Event and wake
-//! word are made of protocol words, so their own races are explored like everybody's.
+//! word are made of protocol words, so their own races are explored like all others.
 
 use crate::memory::Word;
 use crate::time::Deadline;
@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitEnd {
-    /// Somebody woke the waiter, or the condition held already.
+    /// The waiter was woken, or the condition held already.
     Woken,
     /// The deadline passed.
     TimedOut,
@@ -223,8 +223,8 @@ impl Event {
         EventId(self.state.address())
     }
 
-    /// Sets the event and wakes who waits: all of them if it is manual-reset, else one. `step` is
-    /// what their way back costs in virtual time. Makes no system call when nobody sleeps.
+    /// Sets the event and wakes its waiters: all of them if it is manual-reset, else one. `step` is
+    /// what their return costs in virtual time. Makes no system call without a sleeper.
     pub fn set(&self, step: Step) {
         self.state.exchange(SET);
         if self.sleepers.load() > 0 {
@@ -325,8 +325,7 @@ impl Event {
 const AWAKE: u64 = 0;
 const ASLEEP: u64 = 1;
 
-/// Tells who stores to a doorbell whether somebody must be woken for it (a doorbell store alone
-/// wakes nobody).
+/// Says whether a store to a doorbell must wake an engine (the store alone wakes none).
 ///
 /// Ringer: store the doorbell, full barrier, load the wake word, wake if it says asleep. Sleeper:
 /// set the wake word, full barrier, one more pass over the doorbells, sleep. Either the ringer sees

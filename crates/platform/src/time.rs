@@ -26,22 +26,22 @@ impl CpuTime {
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline {
     pub(crate) time: CpuTime,
-    /// Nobody depends on it: it comes only while the machine moves for other reasons.
-    pub(crate) leisurely: bool,
+    /// No agent depends on it: it comes only while the machine moves for other reasons.
+    pub(crate) in_background: bool,
 }
 
 impl Deadline {
     pub(crate) fn at(time: CpuTime) -> Deadline {
-        Deadline { time, leisurely: false }
+        Deadline { time, in_background: false }
     }
 
-    pub(crate) fn at_leisure(time: CpuTime) -> Deadline {
-        Deadline { time, leisurely: true }
+    pub(crate) fn background(time: CpuTime) -> Deadline {
+        Deadline { time, in_background: true }
     }
 
     /// Whether it is due within `ns`, and an agent depends on it.
     pub(crate) fn is_within(self, ns: u64, now: CpuTime) -> bool {
-        !self.leisurely && self.time.since(now) <= ns
+        !self.in_background && self.time.since(now) <= ns
     }
 
     /// This deadline `ns` earlier.
@@ -49,9 +49,12 @@ impl Deadline {
         Deadline { time: CpuTime(self.time.0.saturating_sub(ns)), ..self }
     }
 
-    /// That of somebody who waits for the earlier of two.
+    /// The deadline of a waiter for the earlier of two.
     pub(crate) fn and(self, other: Deadline) -> Deadline {
-        Deadline { time: self.time.min(other.time), leisurely: self.leisurely && other.leisurely }
+        Deadline {
+            time: self.time.min(other.time),
+            in_background: self.in_background && other.in_background,
+        }
     }
 }
 

@@ -147,7 +147,7 @@ pub static ALL: &[Variant] = &[
     },
     Variant {
         name: "notify-submissions",
-        about: "a ring alone wakes nobody: each submission is notified to the kernel",
+        about: "a ring alone wakes no engine: each submission is notified to the kernel",
         change: |c| c.driver.notify_submissions = true,
     },
     Variant {
@@ -157,7 +157,7 @@ pub static ALL: &[Variant] = &[
     },
     Variant {
         name: "posted-stores",
-        about: "stores of fence values are posted: nobody is sure to see one before the next barrier",
+        about: "stores of fence values are posted: a reader may not see one before the next barrier",
         change: |c| c.gpu.posted_fence_writes = true,
     },
     Variant {

@@ -22,12 +22,12 @@ pub enum TdrLevel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum TdrDebugMode {
-    /// TDR_DEBUG_MODE_OFF: whoever debugs is told before the recovery begins, see
+    /// TDR_DEBUG_MODE_OFF: a debugger is called before the recovery begins, see
     /// [`crate::Adapter::before_recovery`].
     Break = 0,
     /// TDR_DEBUG_MODE_IGNORE_TIMEOUT: the timeout is reported, and nothing is done.
     Ignore = 1,
-    /// TDR_DEBUG_MODE_RECOVER_NO_PROMPT: recovers, and asks nobody.
+    /// TDR_DEBUG_MODE_RECOVER_NO_PROMPT: recovers without a prompt.
     Recover = 2,
     /// TDR_DEBUG_MODE_RECOVER_UNCONDITIONAL: recovers however often it was done before.
     RecoverAlways = 3,

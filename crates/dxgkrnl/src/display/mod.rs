@@ -71,7 +71,7 @@ impl Flip {
     }
 }
 
-/// A flip in a queue. Whoever drops it before it was rendered gives it up.
+/// A flip in a queue. Dropping it before it was rendered gives it up.
 pub(crate) struct QueuedFlip {
     adapter: Arc<Adapter>,
     device: OsHandle,
@@ -119,7 +119,7 @@ pub struct DisplayStats {
 
 struct State {
     flips: FlipQueue<Arc<Flip>>,
-    /// Who waits for the next vertical sync.
+    /// The waiters for the next vertical sync.
     waiters: Vec<Event>,
     /// When the first vertical sync was reported: refreshes are counted from it.
     first_vsync: Option<CpuTime>,
@@ -451,7 +451,7 @@ impl Adapter {
             .map_or_else(DisplayStats::default, |display| display.state.lock().stats)
     }
 
-    /// The power goes away, and the screen with it. The caller lets nobody else call the driver.
+    /// The power goes away, and the screen with it. The caller keeps other threads from calling the driver.
     pub(crate) fn screen_off(&self) {
         let Some(display) = self.display.as_ref().filter(|display| display.is_on()) else { return };
         display.state.lock().flips.unpowered(|flip| flip.sync_interval);

@@ -76,7 +76,7 @@ impl Features {
             );
             let support = support_of(level, driver, known.id, offered, setting.allow_experimental);
             let base = known.rests_on.is_none_or(|id| features.is_enabled(id));
-            features.states.push((known.id, settle(offered, support, setting.enabled && base)));
+            features.states.push((known.id, negotiated(offered, support, setting.enabled && base)));
         }
         features
     }
@@ -126,7 +126,7 @@ fn support_of(
 
 /// The state that follows from both sides' versions. `allowed`: settings and the feature below
 /// agree.
-fn settle(offered: Versions, support: FeatureSupport, allowed: bool) -> FeatureState {
+fn negotiated(offered: Versions, support: FeatureSupport, allowed: bool) -> FeatureState {
     let common = highest_common(offered, (support.min_version, support.max_version));
     let version = common.filter(|_| support.supported_by_driver);
     FeatureState {
@@ -196,21 +196,22 @@ mod tests {
         ];
         for (ours, theirs, expected) in cases {
             assert_eq!(highest_common(ours, theirs), expected, "{ours:?} {theirs:?}");
-            let state = settle(ours, FeatureSupport::of_versions(theirs.0, theirs.1), true);
+            let state = negotiated(ours, FeatureSupport::of_versions(theirs.0, theirs.1), true);
             assert_eq!((state.version, state.enabled), (expected.unwrap_or(0), expected.is_some()));
         }
     }
 
     #[test]
-    fn a_feature_is_enabled_when_everybody_agrees() {
+    fn a_feature_is_enabled_when_driver_kernel_and_settings_allow_it() {
         let full = FeatureSupport::of_versions(1, 1);
-        assert!(settle((1, 1), full, true).enabled);
-        assert!(!settle((1, 1), full, false).enabled);
+        assert!(negotiated((1, 1), full, true).enabled);
+        assert!(!negotiated((1, 1), full, false).enabled);
         assert!(
-            !settle((1, 1), FeatureSupport { supported_by_driver: false, ..full }, true).enabled
+            !negotiated((1, 1), FeatureSupport { supported_by_driver: false, ..full }, true)
+                .enabled
         );
         let elsewhere =
-            settle((1, 1), FeatureSupport { supported_on_current_config: false, ..full }, true);
+            negotiated((1, 1), FeatureSupport { supported_on_current_config: false, ..full }, true);
         assert_eq!(
             (elsewhere.version, elsewhere.enabled, elsewhere.supported_by_driver),
             (1, false, true)

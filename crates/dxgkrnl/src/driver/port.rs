@@ -421,8 +421,8 @@ impl DriverPort {
     }
 
     /// A handle that names a kernel object to the driver; never given twice, by no adapter of the
-    /// platform: its upper part is the number of the adapter's timeline lane, which nobody else
-    /// has, so that a handle of another adapter is a foreign one.
+    /// platform: its upper part is the number of the adapter's timeline lane, which is
+    /// unique, so that a handle of another adapter is a foreign one.
     pub(crate) fn new_handle(&self) -> OsHandle {
         OsHandle(u64::from(self.interrupt_lane.0) << 40 | self.new_number())
     }

@@ -62,8 +62,8 @@ impl Power {
             platform: platform.clone(),
             wake_port: OnceLock::new(),
             management: config.power,
-            going_down: platform.mutex("who takes the power", ()),
-            waking: platform.mutex("who gives the power", ()),
+            going_down: platform.mutex("the way to D3", ()),
+            waking: platform.mutex("the way to D0", ()),
             state: platform.mutex("power", state),
         }
     }

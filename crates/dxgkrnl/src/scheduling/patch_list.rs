@@ -6,7 +6,7 @@
 //! with what the part uses already; the rest is another packet. What a slot is bound to goes over
 //! the border: the next part needs it too, unless it is unbound. A driver that lets a part run with
 //! a slot that the part neither unbinds nor binds anew has left a binding behind, to memory that
-//! may be somebody else's by then.
+//! may belong to another process by then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

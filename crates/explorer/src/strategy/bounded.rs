@@ -8,8 +8,8 @@
 //! 2007.
 //!
 //! A state is pruned only when it was seen before with the same agent moving and at least as many
-//! switches left. Where the last agent cannot go on, who it was is not known here, and may cost one
-//! switch once a flush lets it go on: there, one switch more must have been left.
+//! switches left. Where the last agent cannot go on, this room does not know which it was, and it may cost
+//! one switch once a flush lets it go on: there, one switch more must have been left.
 
 use super::{Finish, Strategy};
 use crate::explore::Coverage;

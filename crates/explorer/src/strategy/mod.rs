@@ -1,4 +1,4 @@
-//! Owns who moves next. A [`Strategy`] is asked at every choice of every run; each room's header
+//! The choice of the next agent. A [`Strategy`] makes every choice of every run; each room's header
 //! says what it guarantees.
 //!
 //! | strategy | room | guarantee |
@@ -126,9 +126,8 @@ impl FromStr for StrategyKind {
     }
 }
 
-/// How a run that need not be continued gets to its end: the machine finishes every run, so whoever
-/// moves goes on, since that is fastest, until it looks as if somebody waits by looking; then all
-/// take turns.
+/// How a run that need not be continued gets to its end. The machine finishes every run. The moving
+/// agent goes on, since that is fastest, until it seems to poll; then all agents take turns.
 #[derive(Default)]
 pub(crate) struct Finish {
     taken: usize,

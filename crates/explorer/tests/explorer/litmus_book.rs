@@ -83,7 +83,7 @@ fn a_load_is_not_delayed_behind_a_later_store() {
 }
 
 #[test]
-fn who_waits_for_an_agents_end_sees_all_that_it_stored() {
+fn a_join_sees_all_stores_of_the_agent_that_ended() {
     let mut program = Program::new(&[&[], &[Store(0, 1), Store(1, 2)]]);
     program.joined = true;
     assert_eq!(outcomes(&program, TSO), BTreeSet::from([vec![1, 2, 1, 2]]));
@@ -113,7 +113,7 @@ fn a_lost_wake_up_is_found_and_named() {
         let found = report.failure.unwrap_or_else(|| panic!("{strategy} finds it"));
         assert_eq!(
             found.failure.to_string(),
-            "nobody can move any more: 'main' waits for the condition"
+            "no agent can move any more: 'main' waits for the condition"
         );
         assert!(found.shrunk.turns() <= 2, "{}", found.shrunk_line);
     }

@@ -46,7 +46,7 @@ fn every_strategy_finds_every_planted_bug_within_1000_schedules() {
             let found =
                 report.failure.as_ref().unwrap_or_else(|| panic!("{strategy} misses {bug}"));
             assert!(
-                matches!(&found.failure, Failure::Blocked(who) if who[0].0 == "main"),
+                matches!(&found.failure, Failure::Blocked(agents) if agents[0].0 == "main"),
                 "{found:?}"
             );
             for line in [&found.line, &found.shrunk_line] {

@@ -279,7 +279,7 @@ impl Scenario for OneWakeTwoSleepers {
         "one-wake-two-sleepers"
     }
     fn about(&self) -> &str {
-        "a wake of one takes who slept first"
+        "a wake of one takes the first sleeper"
     }
     fn marks(&self) -> &[&'static str] {
         &[FIRST, SECOND]
@@ -347,7 +347,7 @@ impl Scenario for Vacuous {
         "vacuous"
     }
     fn about(&self) -> &str {
-        "nobody else is there"
+        "no other agent is there"
     }
     fn marks(&self) -> &[&'static str] {
         &["the other agent is seen at work"]

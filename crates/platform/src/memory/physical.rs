@@ -3,10 +3,10 @@
 //!
 //! Each region keeps its kind from birth, and resolving an address yields it. Regions are laid out
 //! upwards and their addresses are never given out twice, so that a stale translation finds nothing
-//! rather than somebody else's page.
+//! rather than the page of another owner.
 //!
-//! How CPUs cache a region is kept beside it: devices that do not look into their caches must know.
-//! Here no cache is modelled; who reaches memory past the caches that hold it is to be refused.
+//! How CPUs cache a region is kept beside it: a device that does not read their caches must know.
+//! Here no cache is modelled; an access past the caches that hold the memory is to be refused.
 
 use super::{Bulk, Page, PageKind, Word};
 use crate::Platform;
@@ -126,7 +126,7 @@ impl PhysicalMemory {
         (self.place(Region::Bulk(bulk.clone())), bulk)
     }
 
-    /// Takes the region at `start` off the bus; its memory lives on while somebody holds it.
+    /// Takes the region at `start` off the bus; its memory lives on while it is held.
     pub fn remove(&self, start: PhysicalAddress) -> bool {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         map.regions.remove(&start.0).is_some()

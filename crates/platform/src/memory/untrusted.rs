@@ -1,5 +1,5 @@
 //! Owns the type of what untrusted processes write: ring slots, write pointers, doorbells, command
-//! buffers, last-queued cells, log payloads. Whoever reads such memory says so by reading through
+//! buffers, last-queued cells, log payloads. Code that reads such memory says so by reading through
 //! [`Untrusted`].
 //!
 //! The rule: a look loads once, and what was seen is validated and kept. The next look may find
@@ -22,7 +22,7 @@ impl<T> Untrusted<T> {
         Untrusted(inner)
     }
 
-    /// The memory itself, for its owner (who trusts what it wrote) and for those who only pass it
+    /// The memory itself, for its owner, which trusts what it wrote, and for code that only passes it
     /// on.
     pub fn trusted(&self) -> &T {
         &self.0

@@ -3,12 +3,12 @@
 //!
 //! A move, in order: 1. [`BulkWindow::close`]: no access is under way when it returns, and none
 //! begins; 2. the bytes go to their new place; 3. [`BulkWindow::open`] shows that place, and
-//! whoever came meanwhile goes on. A CPU that comes in between waits, as a thread does that faults
-//! on a page which is being paged. Whoever moves the bytes calls `close` and `open`; one at a time,
-//! which is his business.
+//! the accesses that waited go on. A CPU that comes in between waits, as a thread does that faults
+//! on a page which is being paged. The mover of the bytes calls `close` and `open`, and serialises
+//! moves.
 //!
-//! When the machine stops in the middle of a move, accesses reach the old place: nobody will look
-//! at either.
+//! When the machine stops in the middle of a move, accesses reach the old place: neither
+//! is read any more.
 
 use super::{Bulk, OutOfBounds, Word};
 use crate::sync::Mutex;
@@ -19,14 +19,14 @@ use std::sync::Arc;
 struct Shown {
     bulk: Bulk,
     closed: bool,
-    /// Somebody wrote through the window.
+    /// An agent wrote through the window.
     written: bool,
 }
 
 struct Inner {
     bytes: u64,
     shown: Mutex<Shown>,
-    /// Counts openings; who finds the window closed sleeps on it.
+    /// Counts openings; an access that finds the window closed sleeps on it.
     openings: Word,
 }
 
@@ -80,7 +80,7 @@ impl BulkWindow {
         })
     }
 
-    /// Whether anybody wrote through the window since it was made.
+    /// Whether an agent wrote through the window since it was made.
     pub fn is_written(&self) -> bool {
         self.inner.shown.lock().written
     }

@@ -2,7 +2,7 @@
 //!
 //! The rules. A store goes into its agent's own buffer and is no choice. A load that its own buffer
 //! cannot answer, a locked operation, a lock, a wait and a wake are visible: before one, the
-//! controller chooses who moves. A locked operation, a barrier, a lock, a wait and a wake need an
+//! controller chooses the next agent. A locked operation, a barrier, a lock, a wait and a wake need an
 //! empty buffer. Dropping a lock is a store: it leaves in order with the others. Time passes only
 //! when nothing else can happen.
 //!
@@ -61,7 +61,7 @@ pub(super) struct Explored {
     next: Option<AgentIx>,
     choices: Vec<Choice>,
     touches: Vec<(OpKind, Object)>,
-    /// Nobody can move, and some wait for locks: they are let through, to panic.
+    /// No agent can move, and some wait for locks: they are let through, to panic.
     locks_broken: bool,
     /// What happened, while tracing is on.
     log: Option<Box<StepLog>>,
@@ -186,7 +186,7 @@ impl World {
         }
     }
 
-    /// The lock that an agent waits for, when nobody can move.
+    /// The lock that an agent waits for, when no agent can move.
     pub(super) fn lock_waited_for(&self, slot: &Slot) -> Option<String> {
         let Discipline::Explored(explored) = &self.discipline else { return None };
         match slot.explored.pending {
@@ -268,7 +268,7 @@ impl World {
         if self.crowded_words == 0 { hash } else { mix(hash, self.sleep_order_hash()) }
     }
 
-    /// Who sleeps before whom: a wake of one takes the first.
+    /// The order of sleepers: a wake of one takes the first.
     fn sleep_order_hash(&self) -> u64 {
         self.agents.iter().fold(0, |hash, slot| {
             let list = slot.wait.as_ref().and_then(|w| self.sleepers.get(&w.key));
@@ -289,7 +289,7 @@ impl World {
                     continue;
                 }
                 1 => self.explored_mut().choices[0],
-                _ => self.ask(),
+                _ => self.choose_next(),
             };
             match choice {
                 Choice::Run(agent) => {
@@ -312,7 +312,7 @@ impl World {
         }
     }
 
-    fn ask(&mut self) -> Choice {
+    fn choose_next(&mut self) -> Choice {
         let state = self.state_hash();
         let step = self.steps;
         let Discipline::Explored(explored) = &mut self.discipline else {
@@ -348,18 +348,18 @@ impl World {
                 choices.push(Choice::Find(me, *value));
             }
         }
-        match self.ask() {
+        match self.choose_next() {
             Choice::Find(_, value) => value,
             _ => actual,
         }
     }
 
-    /// Nothing can happen now: the earliest sleeper's time comes. What happens at leisure never
+    /// Nothing can happen now: the earliest sleeper's time comes. Background work never
     /// does.
     fn pass_time(&mut self) -> Option<()> {
         let sleeping = self.agents.iter().enumerate().filter(|(_, s)| s.state == State::Blocked);
         let deadlines = sleeping.filter_map(|(i, s)| Some((s.wait.as_ref()?.deadline?, i)));
-        let timers = deadlines.filter(|(d, _)| !d.leisurely).map(|(d, i)| (d.time, i));
+        let timers = deadlines.filter(|(d, _)| !d.in_background).map(|(d, i)| (d.time, i));
         let (deadline, index) = timers.min()?;
         self.now = self.now.max(deadline.0);
         self.end_sleep(AgentIx(index as u16), WaitEnd::TimedOut, 0);
@@ -487,7 +487,7 @@ fn word_object(word: WordRef<'_>) -> Object {
     Object::Word { page: word.page.id, index: word.index }
 }
 
-/// The calling agent takes a visible step: the controller chooses who moves until it is this
+/// The calling agent takes a visible step: the controller chooses other agents until it is this
 /// agent's turn, then `act` happens.
 fn visible<R>(op: OpKind, object: Object, act: impl FnOnce(&mut World) -> R) -> R {
     visible_unless(op, object, |_| None, act)
@@ -586,7 +586,7 @@ pub(crate) fn load(word: WordRef<'_>) -> u64 {
         Some(value)
     };
     visible_unless(OpKind::Load, word_object(word), own, |w| {
-        // Others may have run meanwhile, but nobody fills this agent's own buffer.
+        // Others may have run meanwhile, but no other agent fills this one's own buffer.
         let value = word.cell().load(Ordering::Relaxed);
         w.absorb(value);
         w.log(|log, _| log.value(value));

@@ -5,7 +5,7 @@
 //! visible step a controller chooses). Agents reach their world through a thread-local, so that a
 //! `Word` stays two words long; nothing is borrowed from it across a switch.
 //!
-//! A run ends when every straight-line agent has returned. When nobody can move before that, the
+//! A run ends when every straight-line agent has returned. When no agent can move before that, the
 //! blocked ones are noted, then released with [`WaitEnd::Stopped`]: a run is always finished, never
 //! unwound.
 
@@ -475,7 +475,7 @@ fn join_key(agent: AgentIx) -> usize {
 }
 
 /// Waits for the end of an agent. No choice under exploration: an end is not taken back, so it does
-/// not matter who comes first, the end or the wait.
+/// not matter which comes first, the end or the wait.
 pub(crate) fn join(agent: AgentIx) -> WaitEnd {
     let go = with(|w| {
         if w.is_over(agent) { Some(WaitEnd::Woken) } else { w.stopped.then_some(WaitEnd::Stopped) }
@@ -531,6 +531,6 @@ pub(crate) fn sleep_until(deadline: CpuTime) -> WaitEnd {
             None
         }
     });
-    // A key that no word has: nobody wakes it but the clock.
+    // A key that no word has: only the clock wakes it.
     over.unwrap_or_else(|| block(0, Some(Deadline::at(deadline)), "the clock"))
 }

@@ -18,7 +18,7 @@ pub(super) struct Virtual {
     pub(super) costs: StepCosts,
     queue: BinaryHeap<Reverse<Entry>>,
     /// Timers that come only when something else comes later: they keep no machine going.
-    leisure: BTreeSet<Entry>,
+    background: BTreeSet<Entry>,
     entries: u64,
     lock_waiters: usize,
 }
@@ -28,7 +28,7 @@ impl Virtual {
         Virtual {
             costs,
             queue: BinaryHeap::new(),
-            leisure: BTreeSet::new(),
+            background: BTreeSet::new(),
             entries: 0,
             lock_waiters: 0,
         }
@@ -44,18 +44,18 @@ impl Virtual {
     pub(super) fn push_timer(&mut self, deadline: Deadline, agent: AgentIx, sleep: u64) {
         self.entries += 1;
         let entry = (deadline.time.0, self.entries, agent, Some(sleep));
-        if deadline.leisurely {
-            self.leisure.insert(entry);
+        if deadline.in_background {
+            self.background.insert(entry);
         } else {
             self.queue.push(Reverse(entry));
         }
     }
 
     fn pop(&mut self) -> Option<Entry> {
-        if let Some(leisure) = self.leisure.first()
-            && self.queue.peek().is_some_and(|Reverse(next)| leisure < next)
+        if let Some(background) = self.background.first()
+            && self.queue.peek().is_some_and(|Reverse(next)| background < next)
         {
-            return self.leisure.pop_first();
+            return self.background.pop_first();
         }
         self.queue.pop().map(|Reverse(entry)| entry)
     }

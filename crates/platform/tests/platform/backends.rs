@@ -84,7 +84,7 @@ fn a_wait_for_any_of_several_events_takes_the_one_that_is_set_and_no_other() {
 }
 
 #[test]
-fn a_mutex_excludes_and_names_who_takes_it_twice() {
+fn a_mutex_excludes_and_names_the_agent_that_takes_it_twice() {
     for make in platforms() {
         let platform = make();
         let count = std::sync::Arc::new(platform.mutex("count", 0u64));
@@ -177,7 +177,7 @@ fn a_service_parks_and_a_ring_wakes_it() {
 }
 
 #[test]
-fn a_machine_in_which_nobody_can_move_says_who_waits_for_what() {
+fn a_machine_that_stands_still_names_each_agent_and_its_wait() {
     for make in platforms() {
         let platform = make();
         let event = platform.event(false);
@@ -188,45 +188,45 @@ fn a_machine_in_which_nobody_can_move_says_who_waits_for_what() {
     }
 }
 
-/// Looks at something every millisecond, for nobody's sake.
-struct AtLeisure {
+/// Polls every millisecond, as background work.
+struct Background {
     clock: Platform,
     next: Option<CpuTime>,
     looks: Word,
 }
 
-impl Agent for AtLeisure {
+impl Agent for Background {
     fn turn(&mut self) -> Turn {
         let now = self.clock.now();
         if self.next.is_none_or(|next| now >= next) {
             self.next = Some(now.after(1_000_000));
             self.looks.fetch_add(1);
         }
-        Turn::AtLeisure(self.next.unwrap())
+        Turn::Background(self.next.unwrap())
     }
 }
 
 /// How many looks there are when `ns` have passed in modelled time.
-fn looks_in(platform: &Platform, ns: u64, looks: &Word) -> u64 {
+fn polls_in(platform: &Platform, ns: u64, looks: &Word) -> u64 {
     platform.sleep_until(platform.now().after(ns));
     looks.load()
 }
 
 #[test]
-fn what_is_done_at_leisure_keeps_no_machine_going() {
+fn background_work_keeps_no_machine_going() {
     for make in platforms() {
         let platform = make();
         let (looks, wake) = (platform.page(1).word(0), WakeWord::new(&platform));
-        let agent = AtLeisure { clock: platform.clone(), next: None, looks: looks.clone() };
-        platform.spawn_service("leisure", wake, vec![Box::new(agent)]);
+        let agent = Background { clock: platform.clone(), next: None, looks: looks.clone() };
+        platform.spawn_service("background", wake, vec![Box::new(agent)]);
         let (event, p) = (platform.event(false), platform.clone());
         let (busy, counted) = (looks.clone(), looks.clone());
         let report = platform.run(move || {
             // It is done while an agent waits for the clock. Explored time passes only when nothing
             // else can happen.
             match p.kind() {
-                PlatformKind::Virtual => assert_eq!(looks_in(&p, 20_000_000, &busy), 20),
-                PlatformKind::Explored => assert_eq!(looks_in(&p, 20_000_000, &busy), 1),
+                PlatformKind::Virtual => assert_eq!(polls_in(&p, 20_000_000, &busy), 20),
+                PlatformKind::Explored => assert_eq!(polls_in(&p, 20_000_000, &busy), 1),
                 PlatformKind::Host => poll_until(&p, || busy.load() > 1),
             }
             assert_eq!(event.wait_for(None, "a signal that never comes"), WaitEnd::Stopped);
