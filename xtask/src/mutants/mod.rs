@@ -93,7 +93,7 @@ pub fn run(root: &Path, wanted: &[&str]) -> Result<(), String> {
 }
 
 /// Most requirements that a run of `cargo xtask test` judges again, so that its time is bounded.
-const BOUND: usize = 60;
+const BOUND: usize = 30;
 
 /// Runs the mutants of the ids whose tagged code or tests differ from those of their verdict.
 ///
@@ -103,7 +103,7 @@ pub fn run_touched(root: &Path) -> Result<(), String> {
     run_stale(root, usize::MAX)
 }
 
-/// The same for the first 60 of them.
+/// The same for the first 30 of them.
 ///
 /// # Errors
 /// As of [`run`].
