@@ -16,15 +16,11 @@ use crate::driver::entry::{self, OpenGroups};
 use crate::driver::feature::Features;
 use crate::driver::{DriverPort, FailurePort, PortParts};
 use crate::error::StartError;
-use crate::fence::log::LogReader;
 use crate::fence::{Fences, HardwareWaits, RelayPort};
 use crate::interrupt::{self, DpcQueue};
 use crate::lock_order::LOCK_ORDER;
 use crate::memory::{EngineWork, FencesInPages, Memory};
 use crate::object::Objects;
-use crate::object::context::Context;
-use crate::object::doorbell::Doorbell;
-use crate::object::hw_queue::HwQueue;
 use crate::object::idle_contexts::IdleContexts;
 use crate::object::process::Process;
 use crate::power::{Power, ProgressWatch, WakeDevice};
@@ -33,7 +29,7 @@ use crate::scheduling::{SchedulerWatch, Scheduling, SchedulingPort};
 use crate::supervisor::{self, Watches};
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
-use tidegate_ddi::{Driver, OsHandle, Passive, StartInfo, Status};
+use tidegate_ddi::{Driver, Passive, StartInfo, Status};
 use tidegate_platform::{Mutex, PhysicalMemory, Platform, ServiceHandle};
 
 /// One adapter: a driver and the kernel's state for it.
@@ -41,10 +37,7 @@ pub struct Adapter {
     pub(crate) port: Arc<DriverPort>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) fences: Arc<Fences>,
-    pub(crate) log_reader: LogReader,
     pub(crate) sched: Arc<Scheduling>,
-    /// Contexts to which engines switch that would keep the last one loaded; `None` after the stop.
-    pub(crate) idle_contexts: Mutex<Option<IdleContexts>>,
     pub(crate) objects: Arc<Objects>,
     pub(crate) dpc: DpcQueue,
     /// `None` for an adapter that only renders.
@@ -108,15 +101,14 @@ impl Adapter {
         let caps = &port.caps;
         let memory = Memory::new(&port);
         let fences = Fences::new(&memory);
+        let sched = Scheduling::new(&port, &memory, &fences);
         let adapter = Arc::new(Adapter {
-            sched: Scheduling::new(&port, &memory, &fences),
-            idle_contexts: platform.mutex("idle contexts", None),
+            objects: Objects::new(&port, &memory, &fences, &sched),
+            sched,
             power,
             display: caps.display.map(|display| Display::new(platform, display)),
             fences,
-            log_reader: LogReader::new(&memory),
             memory,
-            objects: Objects::new(&port),
             dpc: DpcQueue::new(platform),
             recovery: Recovery::new(platform, &config.tdr),
             removing: platform.mutex("removal of an adapter", ()),
@@ -136,7 +128,7 @@ impl Adapter {
         if adapter.caps.lazy_context_switch {
             let contexts = IdleContexts::new(&adapter);
             let contexts = contexts.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
-            *adapter.idle_contexts.lock() = Some(contexts);
+            *adapter.objects.idle_contexts.lock() = Some(contexts);
         }
         Ok(adapter)
     }
@@ -176,30 +168,6 @@ impl Adapter {
         process_name: &str,
     ) -> Result<Arc<Process>, Status> {
         Process::new(self, process_name, true)
-    }
-
-    // For the time being: rooms that find objects by the adapter.
-    pub(crate) fn hw_queues_of(&self, is_wanted: impl Fn(&HwQueue) -> bool) -> Vec<Arc<HwQueue>> {
-        self.objects.hw_queues_of(is_wanted)
-    }
-
-    pub(crate) fn contexts_of(&self, is_wanted: impl Fn(&Context) -> bool) -> Vec<Arc<Context>> {
-        self.objects.contexts_of(is_wanted)
-    }
-
-    pub(crate) fn hw_contexts_of(&self, is_wanted: impl Fn(&Context) -> bool) -> Vec<Arc<Context>> {
-        self.objects.hw_contexts_of(is_wanted)
-    }
-
-    pub(crate) fn doorbells_of(
-        &self,
-        is_wanted: impl Fn(&Doorbell) -> bool,
-    ) -> impl Iterator<Item = Arc<Doorbell>> {
-        self.objects.doorbells_of(is_wanted)
-    }
-
-    pub(crate) fn doorbells_of_queue(&self, hw_queue: OsHandle) -> Vec<Arc<Doorbell>> {
-        self.objects.doorbells_of_queue(hw_queue)
     }
 }
 

@@ -51,8 +51,8 @@ impl PagingQueueObject {
         device: &Arc<Device>,
         priority: PagingPriority,
     ) -> Result<Arc<PagingQueueObject>, Status> {
-        let adapter = &device.adapter;
-        let native = adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
+        let port = &device.objects.port;
+        let native = port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let fence = CreateFence {
             name: "paging",
             affinity: Affinity::ALL,
@@ -63,8 +63,8 @@ impl PagingQueueObject {
             private_data: [0; 64],
         };
         let fence = Arc::new(FenceObject::create(device, &fence)?);
-        let (id, paging_fence) = (adapter.new_handle(), fence.fence.clone());
-        let queue = PagingQueue::new(&adapter.platform, id, priority, paging_fence);
+        let (id, paging_fence) = (port.new_handle(), fence.fence.clone());
+        let queue = PagingQueue::new(&port.platform, id, priority, paging_fence);
         Ok(Arc::new(PagingQueueObject { queue, device: device.clone(), fence }))
     }
 }
@@ -92,15 +92,15 @@ impl PagingPackets for PagingContextPackets {
     }
 
     fn submit(&self, commands: (u64, u32), done: &Event) {
-        let adapter = &self.0.device.adapter;
-        let (queue, queued_ns) = (self.0.scheduled(), adapter.platform.stamp_ns());
-        adapter.sched.submit_command(queue.0, CommandKind::Paging, commands, queued_ns);
-        adapter.sched.signal(&[queue], Signal::event(done.clone()));
+        let objects = &self.0.device.objects;
+        let (queue, queued_ns) = (self.0.scheduled(), objects.port.platform.stamp_ns());
+        objects.sched.submit_command(queue.0, CommandKind::Paging, commands, queued_ns);
+        objects.sched.signal(&[queue], Signal::event(done.clone()));
     }
 
     fn give_up(&self) {
         // The kernel's context signals no fence.
-        let _signals = self.0.device.adapter.sched.give_up(&[self.0.os_handle]);
+        let _signals = self.0.device.objects.sched.give_up(&[self.0.os_handle]);
     }
 
     fn is_lost(&self) -> bool {
@@ -114,10 +114,10 @@ impl EngineWork for Adapter {
         let mark = UseMark::new(&self.platform, over);
         // The mark is not over before every queue has its part.
         let whole = mark.part();
-        for queue in self.hw_queues_of(|q| q.device.os_handle == device) {
+        for queue in self.objects.hw_queues_of(|q| q.device.os_handle == device) {
             let queued = match queue.user_mode_submission {
                 true => {
-                    let doorbells = self.doorbells_of_queue(queue.os_handle);
+                    let doorbells = self.objects.doorbells_of_queue(queue.os_handle);
                     doorbells.iter().map(|d| d.last_queued.load_once()).max().unwrap_or(0)
                 }
                 false => queue.announced(),
@@ -130,7 +130,7 @@ impl EngineWork for Adapter {
                     monitor::wait(&queue.progress.fence, queued, waiter, 0, WaitOwner::Kernel);
             }
         }
-        for context in self.contexts_of(|c| c.device.os_handle == device) {
+        for context in self.objects.contexts_of(|c| c.device.os_handle == device) {
             if !self.sched.is_idle(context.os_handle) {
                 let end_use = Signal::action(Box::new(mark.part()));
                 self.sched.signal(&[context.scheduled()], end_use);

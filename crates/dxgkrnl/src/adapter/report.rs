@@ -43,7 +43,7 @@ impl Adapter {
     /// No address space is left for a larger log; the other queues' are enlarged.
     // spec: NF-205, NF-206
     pub fn start_log_tracing(&self) -> Result<(), Status> {
-        self.objects.change_logs(&self.log_reader, |mode| mode.enlarged = true)
+        self.objects.change_logs(|mode| mode.enlarged = true)
     }
 
     /// Returns logs to 4 KiB, except on a platform that traces.
@@ -51,7 +51,7 @@ impl Adapter {
     /// # Errors
     /// As [`Adapter::start_log_tracing`].
     pub fn stop_log_tracing(&self) -> Result<(), Status> {
-        self.objects.change_logs(&self.log_reader, |mode| mode.enlarged = false)
+        self.objects.change_logs(|mode| mode.enlarged = false)
     }
 
     // spec: NF-230
@@ -62,18 +62,18 @@ impl Adapter {
     /// # Errors
     /// As [`Adapter::start_log_tracing`].
     pub fn set_verbose_logs(&self, on: bool) -> Result<(), Status> {
-        self.objects.change_logs(&self.log_reader, |mode| mode.verbose = on)
+        self.objects.change_logs(|mode| mode.verbose = on)
     }
 
     /// Reads all logs for the timeline, up to now: before a timeline is taken.
     pub fn read_fence_logs(&self) {
-        self.objects.read_logs(&self.log_reader);
+        self.objects.read_logs();
     }
 
     /// Times in fence logs that fell, the first 64 of them; [`crate::KernelStats::log_time_faults`]
     /// counts all.
     pub fn log_time_faults(&self) -> Vec<LogTimeFault> {
-        self.log_reader.time_faults()
+        self.objects.log_reader.time_faults()
     }
 
     /// Memory pressure: evicts fence storage, the oldest first, until at most `keep_bytes` of it are
@@ -103,12 +103,13 @@ impl Adapter {
             let engine = self.caps.engine(number);
             all.extend(self.sched.outstanding_packets(engine));
         }
-        let queues =
-            self.hw_queues_of(|queue| queue.device.check().is_ok() && queue.has_work(self));
+        let queues = self
+            .objects
+            .hw_queues_of(|queue| queue.device.check().is_ok() && queue.has_work(&self.objects));
         all.extend(queues.iter().map(|queue| OutstandingWork {
             tag: queue.tag,
             engine: queue.engine(),
-            calls: queue.last_calls(self),
+            calls: queue.last_calls(&self.objects),
             reported: queue.progress.fence.value(),
             context: queue.context.os_handle,
         }));

@@ -89,7 +89,7 @@ fn queues(adapter: &Adapter, handles: &[DriverHandle]) -> Result<SignalReport, B
 /// The part at dispatch level of DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED; returns whether any waiter
 /// was released.
 pub(super) fn serve(adapter: &Adapter, level: &Dispatch, report: &SignalReport) -> bool {
-    let (fences, reader) = (&adapter.fences, &adapter.log_reader);
+    let (fences, reader) = (&adapter.fences, &adapter.objects.log_reader);
     match report {
         SignalReport::Fences(named) => {
             let released = signaled::wake_named(named);
@@ -102,7 +102,7 @@ pub(super) fn serve(adapter: &Adapter, level: &Dispatch, report: &SignalReport) 
             signaled::read_and_wake(reader, level, &logged(&live))
         }
         SignalReport::AnyQueue { engine } => {
-            let queues = adapter.hw_queues_of(|queue| queue.engine() == *engine);
+            let queues = adapter.objects.hw_queues_of(|queue| queue.engine() == *engine);
             let released = signaled::read_and_wake(reader, level, &logged(&queues));
             signaled::scan_cross_adapter(fences) | released
         }
@@ -119,7 +119,7 @@ fn logged(queues: &[Arc<HwQueue>]) -> Vec<&dyn LoggedQueue> {
 fn read_times(adapter: &Adapter, level: &Dispatch, fences: &[Arc<Fence>]) {
     if adapter.platform.tracing() {
         let of_fences = |q: &HwQueue| fences.iter().any(|f| f.is_open_on(q.device.os_handle));
-        let queues = adapter.hw_queues_of(of_fences);
-        adapter.log_reader.read_for_timeline(level, &logged(&queues));
+        let queues = adapter.objects.hw_queues_of(of_fences);
+        adapter.objects.log_reader.read_for_timeline(level, &logged(&queues));
     }
 }

@@ -47,15 +47,15 @@ pub(crate) struct Context {
 impl Context {
     /// Creates a context. One for packets is entered into VidSch.
     pub(crate) fn new(device: &Arc<Device>, desc: &ContextDesc) -> Result<Arc<Context>, Status> {
-        let adapter = &device.adapter;
+        let objects = &device.objects;
         let engine = engine_of(desc)?;
-        adapter.caps.engine_number(engine).ok_or(Status::INVALID_PARAMETER)?;
+        objects.port.caps.engine_number(engine).ok_or(Status::INVALID_PARAMETER)?;
         if desc.hardware_scheduled
-            && !adapter.caps.nodes[desc.node_ordinal as usize].context_scheduling
+            && !objects.port.caps.nodes[desc.node_ordinal as usize].context_scheduling
         {
             return Err(Status::NOT_SUPPORTED);
         }
-        let os_handle = adapter.new_handle();
+        let os_handle = objects.port.new_handle();
         let args = CreateContext {
             device: device.driver,
             os_handle,
@@ -64,13 +64,13 @@ impl Context {
             hardware_scheduled: desc.hardware_scheduled,
             private_data: QueuePrivateData { tag: desc.tag, lane: desc.lane },
         };
-        adapter.memory.begin_context(
+        objects.memory.begin_context(
             device.clone(),
             os_handle,
             (desc.hardware_scheduled, desc.paging),
         );
-        let driver = adapter.driver().create_context(&Passive::enter(), args);
-        let driver = driver.inspect_err(|_| adapter.memory.end_context(os_handle))?;
+        let driver = objects.port.driver().create_context(&Passive::enter(), args);
+        let driver = driver.inspect_err(|_| objects.memory.end_context(os_handle))?;
         let context = Arc::new(Context {
             device: device.clone(),
             os_handle,
@@ -79,18 +79,18 @@ impl Context {
             hardware_scheduled: desc.hardware_scheduled,
             tag: desc.tag,
             handle_closed: OnceLock::new(),
-            suspension: Suspension::new(&adapter.port, os_handle, driver),
-            parts: adapter.platform.mutex("parts of a context", BTreeMap::new()),
-            priority: HwPriority::new(&adapter.platform),
+            suspension: Suspension::new(&objects.port, os_handle, driver),
+            parts: objects.port.platform.mutex("parts of a context", BTreeMap::new()),
+            priority: HwPriority::new(&objects.port.platform),
         });
         if desc.hardware_scheduled {
-            adapter.objects.hw_contexts.lock().insert(os_handle, &context);
+            objects.hw_contexts.lock().insert(os_handle, &context);
         } else {
             let tag_and_lane = (desc.tag, desc.lane);
-            adapter.sched.add_context(os_handle, engine, desc.priority, tag_and_lane);
-            adapter.objects.contexts.lock().insert(os_handle, &context);
+            objects.sched.add_context(os_handle, engine, desc.priority, tag_and_lane);
+            objects.contexts.lock().insert(os_handle, &context);
         }
-        adapter.memory.initialise_context(os_handle);
+        objects.memory.initialise_context(os_handle);
         Ok(context)
     }
 }
@@ -99,24 +99,24 @@ impl Context {
     /// Takes it off all lists: the call that destroys it begins. Queued packets are not begun. A
     /// hardware context stays listed as long as it has queues.
     pub(crate) fn retire(&self) {
-        let adapter = &self.device.adapter;
+        let objects = &self.device.objects;
         if self.hardware_scheduled {
             let _first = self.handle_closed.set(());
             self.retire_if_over();
         } else {
-            adapter.objects.contexts.lock().retire(self.os_handle);
-            adapter.sched.remove_queue(self.os_handle);
+            objects.contexts.lock().retire(self.os_handle);
+            objects.sched.remove_queue(self.os_handle);
         }
     }
 
     /// Takes a hardware context off the lists once its handle is closed and its last queue retired.
     /// The later of the two finds both done, because each is done before the other is read.
     pub(crate) fn retire_if_over(&self) {
-        let adapter = &self.device.adapter;
+        let objects = &self.device.objects;
         let is_over = self.handle_closed.get().is_some()
-            && !adapter.objects.hw_queues.lock().has_queue_of(self.os_handle);
+            && !objects.hw_queues.lock().has_queue_of(self.os_handle);
         if is_over {
-            adapter.objects.hw_contexts.lock().retire(self.os_handle);
+            objects.hw_contexts.lock().retire(self.os_handle);
         }
     }
 
@@ -128,7 +128,7 @@ impl Context {
     /// A request to change the priority of a hardware context.
     pub(crate) fn priority_request(&self) -> PriorityRequest<'_> {
         PriorityRequest {
-            port: &self.device.adapter.port,
+            port: &self.device.objects.port,
             context: self.driver,
             may_raise: self.device.may_raise_priority,
         }
@@ -197,22 +197,22 @@ impl Suspendable for Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        let adapter = &self.device.adapter;
+        let objects = &self.device.objects;
         if !self.hardware_scheduled {
-            adapter.objects.contexts.lock().remove(self.os_handle);
-            adapter.sched.remove_queue(self.os_handle);
+            objects.contexts.lock().remove(self.os_handle);
+            objects.sched.remove_queue(self.os_handle);
             // One of them may be on the engine.
             let parts = std::mem::take(&mut *self.parts.lock());
             for part in parts.into_values() {
-                let gone = adapter.sched.release_or_keep(self.os_handle, part);
+                let gone = objects.sched.release_or_keep(self.os_handle, part);
                 drop(gone);
             }
         }
-        adapter.driver().destroy_context(&Passive::enter(), self.driver);
-        adapter.memory.end_context(self.os_handle);
+        objects.port.driver().destroy_context(&Passive::enter(), self.driver);
+        objects.memory.end_context(self.os_handle);
         if self.hardware_scheduled {
             // Until the driver has let go of it an acknowledgement may name it.
-            adapter.objects.hw_contexts.lock().remove(self.os_handle);
+            objects.hw_contexts.lock().remove(self.os_handle);
         }
     }
 }

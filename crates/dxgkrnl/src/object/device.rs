@@ -4,6 +4,7 @@ use crate::adapter::Adapter;
 use crate::fence::Fence;
 use crate::fence::storage::FencePool;
 use crate::memory::AddressSpace;
+use crate::object::Objects;
 use crate::object::object_table::MonitoredFences;
 use crate::object::process::HandleLookup;
 use crate::stats::Count;
@@ -16,6 +17,7 @@ use tidegate_platform::{Mutex, Step};
 /// One device.
 pub(crate) struct Device {
     pub(crate) adapter: Arc<Adapter>,
+    pub(crate) objects: Arc<Objects>,
     pub(crate) os_handle: OsHandle,
     pub(crate) driver: DriverHandle,
     /// Outlives the device by which the driver knows it.
@@ -41,6 +43,7 @@ impl Device {
         let driver = adapter.driver().create_device(&Passive::enter(), args)?;
         let device = Arc::new(Device {
             adapter: adapter.clone(),
+            objects: adapter.objects.clone(),
             os_handle,
             driver,
             space: space.clone(),
@@ -67,8 +70,8 @@ impl Device {
 
     /// Takes it off all lists: the call that destroys it begins.
     pub(crate) fn retire(&self) {
-        self.adapter.objects.devices.lock().retire(self.os_handle);
-        self.adapter.memory.end_device(self.os_handle);
+        self.objects.devices.lock().retire(self.os_handle);
+        self.objects.memory.end_device(self.os_handle);
     }
 
     /// DEVICE_REMOVED when it is lost.
@@ -102,16 +105,16 @@ impl Device {
     /// The monitored fences that are open in the process that owns this device.
     pub(crate) fn monitored_fences_of_process(&self) -> MonitoredFences {
         let (fences, walked) = self.handles.monitored_fences();
-        self.adapter.stats.add(Count::objects_walked, walked);
+        self.objects.port.stats.add(Count::objects_walked, walked);
         fences
     }
 }
 
 impl Drop for Device {
     fn drop(&mut self) {
-        self.adapter.driver().destroy_device(&Passive::enter(), self.driver);
+        self.objects.port.driver().destroy_device(&Passive::enter(), self.driver);
         // Last: a removal stops the driver when no device is left.
-        let emptied = self.adapter.objects.devices.lock().remove(self.os_handle);
+        let emptied = self.objects.devices.lock().remove(self.os_handle);
         emptied.iter().for_each(|event| event.set(Step::ThreadWake));
     }
 }

@@ -2,13 +2,12 @@
 //! has its software queue (`scheduling`). A user-mode one takes work by doorbell only and has fence
 //! logs.
 
-use crate::adapter::Adapter;
 use crate::driver::DdiCall;
 use crate::fence::log::FenceLogs;
 use crate::fence::{CreateFence, Fence, FenceTarget, LoggedQueue, log_change, signaled};
 use crate::memory::Affinity;
-use crate::object::FenceObject;
 use crate::object::context::Context;
+use crate::object::{FenceObject, Objects};
 use crate::registry::Registry;
 use crate::scheduling::{KernelModeQueue, fence_signal};
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,8 +117,8 @@ pub(crate) struct HwQueue {
 impl HwQueue {
     /// Makes a queue with its progress fence, and for a user-mode one its logs.
     pub(crate) fn new(context: &Arc<Context>, desc: &HwQueueDesc) -> Result<Arc<HwQueue>, Status> {
-        let (device, adapter) = (&context.device, &context.device.adapter);
-        let node = &adapter.caps.nodes[context.engine.node_ordinal as usize];
+        let (device, objects) = (&context.device, &context.device.objects);
+        let node = &objects.port.caps.nodes[context.engine.node_ordinal as usize];
         // spec: UMS-011, UMS-012
         if desc.user_mode_submission && !node.user_mode_submission {
             return Err(Status::NOT_SUPPORTED);
@@ -130,7 +129,7 @@ impl HwQueue {
         }
         context.priority.adopt(&context.priority_request(), desc.priority)?;
         // spec: NF-115
-        let native = adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
+        let native = objects.port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let fence = CreateFence {
             name: "progress",
             initial_value: 0,
@@ -148,7 +147,7 @@ impl HwQueue {
             }
             None => (ProgressFence::Monitored { gpu_va: current }, 0),
         };
-        let os_handle = adapter.new_handle();
+        let os_handle = objects.port.new_handle();
         let args = CreateHwQueue {
             context: context.driver,
             os_handle,
@@ -161,12 +160,12 @@ impl HwQueue {
         // Kernel-mode queues get no logs: VidSch knows their times.
         // spec: NF-172
         let logs = match desc.user_mode_submission {
-            true => adapter.log_reader.new_logs(&device.space)?,
+            true => objects.log_reader.new_logs(&device.space)?,
             false => None,
         };
-        let driver = adapter.driver().create_hw_queue(&Passive::enter(), args)?;
+        let driver = objects.port.driver().create_hw_queue(&Passive::enter(), args)?;
         if let Some(logs) = &logs {
-            adapter.log_reader.set_buffers(logs, driver);
+            objects.log_reader.set_buffers(logs, driver);
         }
         let queue = Arc::new(HwQueue {
             context: context.clone(),
@@ -185,12 +184,12 @@ impl HwQueue {
                 0 => usize::MAX,
                 most => usize::from(most),
             };
-            adapter.sched.add_hw_queue(os_handle, max_in_flight, (desc.tag, desc.lane));
+            objects.sched.add_hw_queue(os_handle, max_in_flight, (desc.tag, desc.lane));
         }
-        adapter.objects.hw_queues.lock().insert(&queue);
+        objects.hw_queues.lock().insert(&queue);
         // The log mode may have changed since the logs were allocated. From here on the queue is in
         // the table, and follows.
-        log_change::follow_mode(&adapter.log_reader, &*queue)?;
+        log_change::follow_mode(&objects.log_reader, &*queue)?;
         Ok(queue)
     }
 
@@ -203,13 +202,13 @@ impl HwQueue {
         self.no_timeout.get().is_none()
     }
 
-    fn adapter(&self) -> &Arc<Adapter> {
-        &self.device.adapter
+    fn objects(&self) -> &Arc<Objects> {
+        &self.device.objects
     }
 
     /// The progress value of the last command queued on a kernel-mode queue.
     pub(crate) fn announced(&self) -> u64 {
-        self.adapter().sched.announced_progress(self.os_handle)
+        self.objects().sched.announced_progress(self.os_handle)
     }
 
     /// The engine that runs it.
@@ -233,13 +232,13 @@ impl HwQueue {
         if !current.is_some_and(|value| value.admits(progress_fence_id)) {
             return Err(Status::INVALID_PARAMETER);
         }
-        let sched = &self.adapter().sched;
+        let sched = &self.objects().sched;
         sched.submit_to_hw_queue(self, progress_fence_id, commands, queued_ns)
     }
 
     /// D3DKMTSubmitWaitForSyncObjectsToHwQueue.
     pub(crate) fn submit_wait(&self, fences: &[FenceTarget]) {
-        self.adapter().sched.wait(self.scheduled(), fences);
+        self.objects().sched.wait(self.scheduled(), fences);
     }
 
     /// D3DKMTSubmitSignalSyncObjectsToHwQueue: one packet on each of `queues`, which are of one
@@ -251,22 +250,22 @@ impl HwQueue {
     ) {
         let Some(first) = queues.first() else { return };
         let all: Vec<_> = queues.iter().map(|queue| queue.scheduled()).collect();
-        first.adapter().sched.signal(&all, fence_signal(fences, flags));
+        first.objects().sched.signal(&all, fence_signal(fences, flags));
     }
 
     /// Whether the GPU has work of it that is not complete, as far as the kernel can know.
-    pub(crate) fn has_work(&self, adapter: &Adapter) -> bool {
+    pub(crate) fn has_work(&self, objects: &Objects) -> bool {
         if self.user_mode_submission {
-            return adapter.doorbells_of_queue(self.os_handle).iter().any(|d| d.has_work());
+            return objects.doorbells_of_queue(self.os_handle).iter().any(|d| d.has_work());
         }
         self.last_submitted() > self.progress.fence.value()
     }
 
     /// The progress value announced last: by the kernel, or by the process in its ring.
-    pub(crate) fn announced_by_anyone(&self, adapter: &Adapter) -> u64 {
+    pub(crate) fn announced_by_anyone(&self, objects: &Objects) -> u64 {
         match self.user_mode_submission {
             true => {
-                let of_queue = adapter.doorbells_of_queue(self.os_handle);
+                let of_queue = objects.doorbells_of_queue(self.os_handle);
                 of_queue.iter().map(|d| d.announced()).max().unwrap_or(0)
             }
             false => self.announced(),
@@ -275,7 +274,7 @@ impl HwQueue {
 
     /// Takes it off all lists.
     pub(crate) fn unlist(&self) {
-        self.adapter().objects.hw_queues.lock().retire(self.context.os_handle, self.os_handle);
+        self.objects().hw_queues.lock().retire(self.context.os_handle, self.os_handle);
     }
 
     /// Takes it off all lists: the call that destroys it begins. Queued work is not begun.
@@ -283,26 +282,26 @@ impl HwQueue {
         self.unlist();
         // Only a kernel-mode queue holds work. Its signals are not made.
         if !self.user_mode_submission {
-            let _not_made = self.adapter().sched.give_up(&[self.os_handle]);
+            let _not_made = self.objects().sched.give_up(&[self.os_handle]);
         }
         self.context.retire_if_over();
     }
 
     /// Whether the kernel holds work back for it.
     pub(crate) fn holds_back(&self) -> bool {
-        self.adapter().sched.holds_work(self.os_handle)
+        self.objects().sched.holds_work(self.os_handle)
     }
 
     /// Its incomplete work in words, and the progress value that completes it.
-    pub(crate) fn describe_work(&self, adapter: &Adapter) -> (String, (String, u64)) {
-        let (done, announced) = (self.progress.fence.value(), self.announced_by_anyone(adapter));
+    pub(crate) fn describe_work(&self, objects: &Objects) -> (String, (String, u64)) {
+        let (done, announced) = (self.progress.fence.value(), self.announced_by_anyone(objects));
         let command = match self.user_mode_submission {
             true => format!(
                 "the command buffer of its ring that says progress {}",
                 done.saturating_add(1)
             ),
             false => {
-                let first = adapter.sched.oldest_in_flight(self.os_handle, done);
+                let first = objects.sched.oldest_in_flight(self.os_handle, done);
                 format!("the command buffer that says progress {}", first.unwrap_or(announced))
             }
         };
@@ -310,13 +309,13 @@ impl HwQueue {
     }
 
     /// The last calls of the driver for it.
-    pub(crate) fn last_calls(&self, adapter: &Adapter) -> Vec<DdiCall> {
+    pub(crate) fn last_calls(&self, objects: &Objects) -> Vec<DdiCall> {
         let mut calls = Vec::new();
         if self.user_mode_submission {
-            let doorbells = adapter.doorbells_of_queue(self.os_handle);
+            let doorbells = objects.doorbells_of_queue(self.os_handle);
             calls.extend(doorbells.iter().flat_map(|doorbell| doorbell.last_calls()));
         } else {
-            let (submitted, submitted_ns) = adapter.sched.submitted_progress(self.os_handle);
+            let (submitted, submitted_ns) = objects.sched.submitted_progress(self.os_handle);
             let (number, at) = (Some(submitted), CpuTime(submitted_ns));
             calls.push(DdiCall { entry: "DxgkDdiSubmitCommandToHwQueue", number, at });
         }
@@ -327,7 +326,7 @@ impl HwQueue {
 
     /// The progress value of the last command submitted to a kernel-mode queue.
     pub(crate) fn last_submitted(&self) -> u64 {
-        self.adapter().sched.submitted_progress(self.os_handle).0
+        self.objects().sched.submitted_progress(self.os_handle).0
     }
 }
 
@@ -351,17 +350,17 @@ impl KernelModeQueue for HwQueue {
 
 impl Drop for HwQueue {
     fn drop(&mut self) {
-        let adapter = self.adapter();
-        adapter.log_reader.read_before_end(self);
+        let objects = self.objects();
+        objects.log_reader.read_before_end(self);
         // An interrupt may name the queue until the driver has released it, so it stays in the table
         // until then.
-        adapter.driver().destroy_hw_queue(&Passive::enter(), self.driver);
-        adapter.objects.hw_queues.lock().remove(self.os_handle, self.driver);
-        adapter.log_reader.read_last(self);
-        signaled::queue_ended(&adapter.fences, self);
+        objects.port.driver().destroy_hw_queue(&Passive::enter(), self.driver);
+        objects.hw_queues.lock().remove(self.os_handle, self.driver);
+        objects.log_reader.read_last(self);
+        signaled::queue_ended(&objects.fences, self);
         // A concurrent call may have queued work after the queue was retired.
         if !self.user_mode_submission {
-            adapter.sched.remove_queue(self.os_handle);
+            objects.sched.remove_queue(self.os_handle);
         }
     }
 }

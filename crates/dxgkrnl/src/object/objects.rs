@@ -6,11 +6,14 @@ use super::context::Context;
 use super::device::Device;
 use super::doorbell::{Doorbell, DoorbellTable, Victimised};
 use super::hw_queue::{HwQueue, HwQueueTable};
+use super::idle_contexts::IdleContexts;
 use super::process::Process;
 use crate::driver::DriverPort;
 use crate::fence::log::{LogMode, LogReader};
-use crate::fence::{HardwareWaits, LoggedQueue, log_change};
+use crate::fence::{Fences, HardwareWaits, LoggedQueue, log_change};
+use crate::memory::Memory;
 use crate::registry::Registry;
+use crate::scheduling::Scheduling;
 use crate::stats::Count;
 use std::sync::{Arc, Weak};
 use tidegate_ddi::{Dispatch, OsHandle, Status};
@@ -18,7 +21,13 @@ use tidegate_platform::Mutex;
 
 /// The objects of one adapter.
 pub(crate) struct Objects {
-    port: Arc<DriverPort>,
+    pub(crate) port: Arc<DriverPort>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) fences: Arc<Fences>,
+    pub(crate) sched: Arc<Scheduling>,
+    pub(crate) log_reader: LogReader,
+    /// Contexts to which engines switch that would keep the last one loaded; `None` after the stop.
+    pub(crate) idle_contexts: Mutex<Option<IdleContexts>>,
     /// Devices of all processes, and the kernel's own.
     pub(crate) devices: Mutex<Registry<Device>>,
     /// Contexts of packets.
@@ -35,7 +44,12 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    pub(crate) fn new(port: &Arc<DriverPort>) -> Arc<Objects> {
+    pub(crate) fn new(
+        port: &Arc<DriverPort>,
+        memory: &Arc<Memory>,
+        fences: &Arc<Fences>,
+        sched: &Arc<Scheduling>,
+    ) -> Arc<Objects> {
         let platform = &port.platform;
         Arc::new(Objects {
             devices: platform.mutex("devices", Registry::default()),
@@ -47,6 +61,11 @@ impl Objects {
             victimised: platform.mutex("victimised doorbells", Vec::new()),
             processes: platform.mutex("processes of an adapter", Vec::new()),
             port: port.clone(),
+            memory: memory.clone(),
+            fences: fences.clone(),
+            sched: sched.clone(),
+            log_reader: LogReader::new(memory),
+            idle_contexts: platform.mutex("idle contexts", None),
         })
     }
 
@@ -87,11 +106,8 @@ impl Objects {
 
     /// Changes the mode of all fence logs. Every queue follows as far as it can; the first refusal is
     /// returned.
-    pub(crate) fn change_logs(
-        &self,
-        reader: &LogReader,
-        change: impl FnOnce(&mut LogMode),
-    ) -> Result<(), Status> {
+    pub(crate) fn change_logs(&self, change: impl FnOnce(&mut LogMode)) -> Result<(), Status> {
+        let reader = &self.log_reader;
         reader.change_mode(change);
         let queues = self.hw_queues_of(|queue| queue.logs.is_some());
         let done: Vec<Result<(), Status>> =
@@ -100,11 +116,11 @@ impl Objects {
     }
 
     /// Reads all fence logs for the timeline, up to now.
-    pub(crate) fn read_logs(&self, reader: &LogReader) {
+    pub(crate) fn read_logs(&self) {
         let queues = self.hw_queues_of(|queue| queue.logs.is_some());
         let logged: Vec<&dyn LoggedQueue> =
             queues.iter().map(|queue| &**queue as &dyn LoggedQueue).collect();
-        reader.read_for_timeline(&Dispatch::enter(), &logged);
+        self.log_reader.read_for_timeline(&Dispatch::enter(), &logged);
     }
 
     /// Enters a process that has opened the adapter, so that a removal ends it.

@@ -89,7 +89,8 @@ impl Adapter {
     }
 
     fn hold_all_contexts(&self, level: &Passive) -> Suspended {
-        let contexts = self.hw_contexts_of(|_| true).into_iter().map(|c| c as Arc<dyn Suspendable>);
+        let contexts =
+            self.objects.hw_contexts_of(|_| true).into_iter().map(|c| c as Arc<dyn Suspendable>);
         suspension::hold(self, level, contexts.collect())
     }
 
@@ -106,7 +107,7 @@ impl Adapter {
     /// The engines of these contexts were reset: no reference to the contexts is left, so every
     /// suspension of one is complete.
     pub(crate) fn complete_suspensions(&self, which: impl Fn(&Context) -> bool) {
-        for context in self.hw_contexts_of(which) {
+        for context in self.objects.hw_contexts_of(which) {
             context.suspension.complete_by_reset();
         }
     }
@@ -139,7 +140,7 @@ impl Adapter {
         let suspended = self.hold_all_contexts(level);
         // 2. All doorbells are disconnected.
         // spec: UMS-057
-        let doorbells: Vec<Arc<Doorbell>> = self.doorbells_of(|_| true).collect();
+        let doorbells: Vec<Arc<Doorbell>> = self.objects.doorbells_of(|_| true).collect();
         doorbells.iter().for_each(|doorbell| doorbell.disconnect(level, DisconnectReason::Retry));
         // 3. Work that was rung before its doorbell went.
         let stays = !suspended.is_complete()
@@ -202,13 +203,15 @@ impl Adapter {
             return false;
         }
         self.platform.fence();
-        let user = self.doorbells_of(|d| of(d.queue.engine()) && d.has_work()).next().is_some();
+        let user =
+            self.objects.doorbells_of(|d| of(d.queue.engine()) && d.has_work()).next().is_some();
         user || self.has_kernel_mode_work(of)
     }
 
     /// The same of kernel-mode queues.
     pub(super) fn has_kernel_mode_work(&self, of: impl Fn(EngineId) -> bool) -> bool {
-        let kernel = |q: &HwQueue| of(q.engine()) && !q.user_mode_submission && q.has_work(self);
-        !self.hw_queues_of(kernel).is_empty()
+        let kernel =
+            |q: &HwQueue| of(q.engine()) && !q.user_mode_submission && q.has_work(&self.objects);
+        !self.objects.hw_queues_of(kernel).is_empty()
     }
 }

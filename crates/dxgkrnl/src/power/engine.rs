@@ -62,7 +62,7 @@ pub(super) fn power_down(
     }
     // 1. All doorbells of the engine's queues are disconnected.
     // spec: UMS-052
-    for doorbell in adapter.doorbells_of(|d| d.queue.engine() == engine) {
+    for doorbell in adapter.objects.doorbells_of(|d| d.queue.engine() == engine) {
         doorbell.disconnect(level, DisconnectReason::Retry);
     }
     // 2. An engine with work that was rung before the disconnect stays in F0. The disconnect told

@@ -28,7 +28,7 @@ impl Watch for ProgressWatch {
 
 impl Adapter {
     fn user_mode_progress(&self, engine: EngineId) -> UserModeProgress {
-        let doorbells = self.doorbells_of(|d| d.queue.engine() == engine);
+        let doorbells = self.objects.doorbells_of(|d| d.queue.engine() == engine);
         doorbells.fold(UserModeProgress::default(), |sum, doorbell| UserModeProgress {
             completed: sum.completed.wrapping_add(doorbell.queue.progress.fence.value()),
             announced: sum.announced.wrapping_add(doorbell.announced()),

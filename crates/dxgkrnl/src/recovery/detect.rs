@@ -334,7 +334,7 @@ fn note_if_served(adapter: &Arc<Adapter>, number: u32) {
         queue.device.check().is_ok() && queue.progress.fence.value() > work.reported
     };
     if let Some(call) = work.calls.last()
-        && adapter.hw_queues_of(of_work).iter().any(moved)
+        && adapter.objects.hw_queues_of(of_work).iter().any(moved)
     {
         adapter.note_driver_fault(
             call.entry,
@@ -356,9 +356,12 @@ fn lost_work(adapter: &Arc<Adapter>, context: OsHandle) -> Option<Finding> {
 
 fn observe(adapter: &Arc<Adapter>, level: &Passive, engine: EngineId) -> EngineSample {
     let busy = |q: &HwQueue| {
-        q.engine() == engine && q.has_timeout() && q.device.check().is_ok() && q.has_work(adapter)
+        q.engine() == engine
+            && q.has_timeout()
+            && q.device.check().is_ok()
+            && q.has_work(&adapter.objects)
     };
-    let queues = adapter.hw_queues_of(busy);
+    let queues = adapter.objects.hw_queues_of(busy);
     let Some(first) = queues.first() else {
         return EngineSample {
             announced: 0,
@@ -370,10 +373,13 @@ fn observe(adapter: &Arc<Adapter>, level: &Passive, engine: EngineId) -> EngineS
     };
     let done: u64 = queues.iter().map(|q| q.progress.fence.value()).fold(0, u64::wrapping_add);
     let wanted: u64 =
-        queues.iter().map(|q| q.announced_by_anyone(adapter)).fold(0, u64::wrapping_add);
+        queues.iter().map(|q| q.announced_by_anyone(&adapter.objects)).fold(0, u64::wrapping_add);
     let announced = (done.wrapping_mul(3) ^ wanted.wrapping_mul(5)).max(1);
     let exempt = |context: OsHandle| {
-        !adapter.hw_queues_of(|q| q.context.os_handle == context && !q.has_timeout()).is_empty()
+        !adapter
+            .objects
+            .hw_queues_of(|q| q.context.os_handle == context && !q.has_timeout())
+            .is_empty()
     };
     match adapter.driver().query_engine_status(level, engine) {
         Ok(status) => EngineSample {
@@ -398,7 +404,7 @@ fn observe(adapter: &Arc<Adapter>, level: &Passive, engine: EngineId) -> EngineS
 fn unserved(adapter: &Adapter, queues: &[Arc<HwQueue>], status: &EngineStatus) -> Option<OsHandle> {
     let held_back = status.held_back.as_ref().filter(|_| status.hw_context.is_none())?;
     let connected = |queue: &HwQueue| {
-        let doorbells = adapter.doorbells_of_queue(queue.os_handle);
+        let doorbells = adapter.objects.doorbells_of_queue(queue.os_handle);
         !queue.user_mode_submission || doorbells.iter().any(|doorbell| doorbell.is_connected())
     };
     let mut unserved = queues.iter().filter(|queue| !held_back.contains(&queue.os_handle));

@@ -52,10 +52,12 @@ pub(crate) fn split_refused(
 pub(super) fn devices_on(adapter: &Arc<Adapter>, engine: EngineId) -> (Vec<Arc<Device>>, bool) {
     let mut devices = BTreeMap::new();
     let packets = adapter.sched.contexts_in_flight(engine);
-    for context in adapter.contexts_of(|c| packets.contains(&c.os_handle)) {
+    for context in adapter.objects.contexts_of(|c| packets.contains(&c.os_handle)) {
         devices.insert(context.device.os_handle, context.device.clone());
     }
-    for queue in adapter.hw_queues_of(|q| q.engine() == engine && q.has_work(adapter)) {
+    for queue in
+        adapter.objects.hw_queues_of(|q| q.engine() == engine && q.has_work(&adapter.objects))
+    {
         devices.insert(queue.device.os_handle, queue.device.clone());
     }
     let of_processes = devices.into_values().filter(|device| !device.is_of_kernel()).collect();
@@ -64,8 +66,8 @@ pub(super) fn devices_on(adapter: &Arc<Adapter>, engine: EngineId) -> (Vec<Arc<D
 
 /// The tags of a device's queues.
 pub(super) fn tags_of(adapter: &Arc<Adapter>, device: &Device) -> Vec<u32> {
-    let queues = adapter.hw_queues_of(|q| q.device.os_handle == device.os_handle);
-    let contexts = adapter.contexts_of(|c| c.device.os_handle == device.os_handle);
+    let queues = adapter.objects.hw_queues_of(|q| q.device.os_handle == device.os_handle);
+    let contexts = adapter.objects.contexts_of(|c| c.device.os_handle == device.os_handle);
     queues.iter().map(|q| q.tag).chain(contexts.iter().map(|c| c.tag)).collect()
 }
 
@@ -107,13 +109,14 @@ fn end_work(adapter: &Arc<Adapter>, level: &Passive, device: &Arc<Device>) {
     let of_device = |handle: OsHandle| handle == device.os_handle;
     // 1. Doorbells: a ring from now on reads ABORT.
     // spec: UMS-040
-    let doorbells: Vec<_> = adapter.doorbells_of(|d| of_device(d.queue.device.os_handle)).collect();
+    let doorbells: Vec<_> =
+        adapter.objects.doorbells_of(|d| of_device(d.queue.device.os_handle)).collect();
     for doorbell in doorbells {
         doorbell.disconnect(level, DisconnectReason::Abort);
     }
     // 2. Its hardware queues leave the run list, so that no queue resumes when its fences pass.
     //    Queued work is given up. No waiter misses the signals in it: step 3 releases them.
-    for context in adapter.hw_contexts_of(|c| of_device(c.device.os_handle)) {
+    for context in adapter.objects.hw_contexts_of(|c| of_device(c.device.os_handle)) {
         context.suspension.begin(level);
     }
     give_up_work(adapter, device);
@@ -132,8 +135,8 @@ fn end_work(adapter: &Arc<Adapter>, level: &Passive, device: &Arc<Device>) {
 
 /// Gives up what the device has queued in software. The signals in it are not made.
 fn give_up_work(adapter: &Adapter, device: &Device) {
-    let contexts = adapter.contexts_of(|c| c.device.os_handle == device.os_handle);
-    let queues = adapter.hw_queues_of(|q| q.device.os_handle == device.os_handle);
+    let contexts = adapter.objects.contexts_of(|c| c.device.os_handle == device.os_handle);
+    let queues = adapter.objects.hw_queues_of(|q| q.device.os_handle == device.os_handle);
     let handles = contexts.iter().map(|c| c.os_handle).chain(queues.iter().map(|q| q.os_handle));
     let _not_made = adapter.sched.give_up(&handles.collect::<Vec<_>>());
 }
@@ -142,8 +145,8 @@ impl Adapter {
     /// The devices that have packets in `contexts`, or work in hardware queues, with the driver or
     /// held back.
     pub(crate) fn devices_at_work(self: &Arc<Adapter>, contexts: &[OsHandle]) -> Vec<Arc<Device>> {
-        let contexts = self.contexts_of(|c| contexts.contains(&c.os_handle));
-        let queues = self.hw_queues_of(|q| q.has_work(self) || q.holds_back());
+        let contexts = self.objects.contexts_of(|c| contexts.contains(&c.os_handle));
+        let queues = self.objects.hw_queues_of(|q| q.has_work(&self.objects) || q.holds_back());
         let devices = contexts.iter().map(|c| c.device.clone());
         devices.chain(queues.iter().map(|q| q.device.clone())).collect()
     }

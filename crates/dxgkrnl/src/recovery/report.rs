@@ -333,8 +333,9 @@ fn work_of(
 ) -> Vec<WorkAtReset> {
     let here = |of: EngineId| engine.is_none_or(|e| e == of);
     let mut work = Vec::new();
-    for queue in adapter.hw_queues_of(|q| here(q.engine()) && q.has_work(adapter)) {
-        let (command, progress) = queue.describe_work(adapter);
+    for queue in adapter.objects.hw_queues_of(|q| here(q.engine()) && q.has_work(&adapter.objects))
+    {
+        let (command, progress) = queue.describe_work(&adapter.objects);
         let mut signals = vec![progress];
         signals.extend(named(&adapter.sched.queued_signals(queue.os_handle)));
         work.push(WorkAtReset { tag: queue.tag, command, signals, guilty: guilty(&queue.device) });
@@ -343,7 +344,7 @@ fn work_of(
     for number in engines {
         let in_flight = adapter.sched.packets_in_flight(adapter.caps.engine(number));
         for packet in in_flight.into_iter().flat_map(|in_flight| in_flight.packets) {
-            let context = adapter.contexts_of(|c| c.os_handle == packet.context).pop();
+            let context = adapter.objects.contexts_of(|c| c.os_handle == packet.context).pop();
             let guilty = context.as_ref().is_some_and(|c| guilty(&c.device));
             let signals = named(&packet.signals);
             let command = packet_text(&packet);

@@ -530,7 +530,7 @@ impl Kernel for Process {
         Ok(queue
             .logs
             .as_ref()
-            .map_or_else(LogDetail::default, |logs| self.adapter.log_reader.detail(logs)))
+            .map_or_else(LogDetail::default, |logs| self.adapter.objects.log_reader.detail(logs)))
     }
 
     fn display(&self) -> Option<DisplayInfo> {
