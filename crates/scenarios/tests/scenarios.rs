@@ -4,6 +4,7 @@
 //!
 //! The sampled ones make fewer runs here than on the command line.
 
+use std::collections::BTreeMap;
 use tidegate::explorer::{
     Coverage, Failure, Options, Report, Scenario, StrategyKind, explore, explore_planted, replay,
 };
@@ -417,4 +418,19 @@ fn every_scenario_is_found_by_its_name_and_has_a_test() {
         assert!(full.max_runs >= plan(name, false).max_runs, "{name}: the full form covers less");
     }
     assert!(find("litmus-2x1").is_some() && find("nothing").is_none());
+}
+
+#[test]
+fn the_readme_states_how_far_each_scenario_is_searched() {
+    let mut rows: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for scenario in all() {
+        let plan = plan(scenario.name(), false).to_string();
+        let extent = plan.split(',').next().unwrap_or_default().to_owned();
+        rows.entry(extent).or_default().push(format!("`{}`", scenario.name()));
+    }
+    let readme = include_str!("../../../README.md");
+    for (extent, names) in rows {
+        let row = format!("| {extent} | {} | {} |", names.len(), names.join(", "));
+        assert!(readme.contains(&row), "README.md lacks this row:\n{row}");
+    }
 }
