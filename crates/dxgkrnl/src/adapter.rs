@@ -7,6 +7,7 @@
 //! A broken driver contract later is a [`BugCheck`](crate::BugCheck): it is kept, devices are lost,
 //! and calls return DEVICE_REMOVED. `report` has the reports.
 
+mod ports;
 mod report;
 
 use crate::config::AdapterConfig;
@@ -16,16 +17,17 @@ use crate::driver::entry::{self, OpenGroups};
 use crate::driver::feature::Features;
 use crate::driver::{DriverPort, FailurePort, PortParts};
 use crate::error::StartError;
+use crate::fence::log::LogReader;
 use crate::fence::{Fences, HardwareWaits, RelayPort};
 use crate::interrupt::{self, DpcQueue};
 use crate::lock_order::LOCK_ORDER;
 use crate::memory::{EngineWork, FencesInPages, Memory};
-use crate::object::Objects;
-use crate::object::idle_contexts::IdleContexts;
+use crate::object::idle_contexts;
 use crate::object::process::Process;
+use crate::object::{DisplayPort, Layers, Objects, RecoveryPort};
 use crate::power::{Power, ProgressWatch, WakeDevice};
 use crate::recovery::{Recovery, TimeoutWatch};
-use crate::scheduling::{SchedulerWatch, Scheduling, SchedulingPort};
+use crate::scheduling::{ReportPort, SchedulerWatch, Scheduling, SchedulingPort};
 use crate::supervisor::{self, Watches};
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
@@ -102,8 +104,15 @@ impl Adapter {
         let memory = Memory::new(&port);
         let fences = Fences::new(&memory);
         let sched = Scheduling::new(&port, &memory, &fences);
+        let objects = Objects::new(Layers {
+            log_reader: LogReader::new(&memory),
+            port: port.clone(),
+            memory: memory.clone(),
+            fences: fences.clone(),
+            sched: sched.clone(),
+        });
         let adapter = Arc::new(Adapter {
-            objects: Objects::new(&port, &memory, &fences, &sched),
+            objects,
             sched,
             power,
             display: caps.display.map(|display| Display::new(platform, display)),
@@ -126,9 +135,8 @@ impl Adapter {
             space.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
         }
         if adapter.caps.lazy_context_switch {
-            let contexts = IdleContexts::new(&adapter);
-            let contexts = contexts.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
-            *adapter.objects.idle_contexts.lock() = Some(contexts);
+            let opened = idle_contexts::open(&adapter.objects);
+            opened.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
         }
         Ok(adapter)
     }
@@ -137,12 +145,17 @@ impl Adapter {
     fn attach_ports(self: &Arc<Adapter>) {
         let wake: Weak<dyn WakeDevice> = Arc::downgrade(self) as Weak<dyn WakeDevice>;
         self.power.set_wake_port(wake);
-        self.sched.set_port(Arc::downgrade(self) as Weak<dyn SchedulingPort>);
-        self.memory.attach(Arc::downgrade(self) as Weak<dyn EngineWork>);
+        let objects = Arc::downgrade(&self.objects);
+        let reports = Arc::downgrade(self) as Weak<dyn ReportPort>;
+        self.sched.attach(objects.clone() as Weak<dyn SchedulingPort>, reports);
+        self.memory.attach(objects.clone() as Weak<dyn EngineWork>);
+        let display = Arc::downgrade(self) as Weak<dyn DisplayPort>;
+        let display = self.display.is_some().then_some(display);
+        self.objects.attach(Arc::downgrade(self) as Weak<dyn RecoveryPort>, display);
         self.memory.attach_fences(Arc::downgrade(&self.fences) as Weak<dyn FencesInPages>);
         self.port.set_failure_port(Arc::downgrade(self) as Weak<dyn FailurePort>);
         let relay_port = Arc::downgrade(self) as Weak<dyn RelayPort>;
-        let hardware_waits = Arc::downgrade(&self.objects) as Weak<dyn HardwareWaits>;
+        let hardware_waits = objects as Weak<dyn HardwareWaits>;
         self.fences.attach(relay_port, hardware_waits);
     }
 
@@ -158,7 +171,7 @@ impl Adapter {
 
     /// A process opens the adapter.
     pub fn open(self: &Arc<Adapter>, process_name: &str) -> Result<Arc<Process>, Status> {
-        Process::new(self, process_name, false)
+        Process::new(&self.objects, self.clone(), process_name, false)
     }
 
     /// The same for a process with the privilege to raise priorities (SE_INC_BASE_PRIORITY): its
@@ -167,7 +180,7 @@ impl Adapter {
         self: &Arc<Adapter>,
         process_name: &str,
     ) -> Result<Arc<Process>, Status> {
-        Process::new(self, process_name, true)
+        Process::new(&self.objects, self.clone(), process_name, true)
     }
 }
 

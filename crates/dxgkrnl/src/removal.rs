@@ -107,7 +107,7 @@ impl Adapter {
         self.memory.stop();
         let kept = self.sched.take_kept();
         drop(kept);
-        let idle_contexts = self.objects.idle_contexts.lock().take();
+        let idle_contexts = std::mem::take(&mut *self.objects.idle_contexts.lock());
         drop(idle_contexts);
         self.memory.end_system_space();
     }

@@ -126,7 +126,7 @@ impl Adapter {
             contexts: self.objects.contexts.lock().len(),
             hw_contexts: self.objects.hw_contexts.lock().len(),
             hw_queues: self.objects.hw_queues.lock().len(),
-            doorbells: self.objects.doorbells.lock().len(),
+            doorbells: self.objects.doorbells.len(),
             fences: self.fences.len(),
             memory_regions: self.system_memory.regions(),
         }

@@ -25,7 +25,8 @@
 use crate::adapter::Adapter;
 use crate::error::BugCheck;
 use crate::fence::{FenceTarget, signal};
-use crate::memory::{AllocationObject, Pinned};
+use crate::memory::Pinned;
+use crate::object::FlipDesc;
 use crate::object::device::Device;
 use crate::scheduling::SignalAction;
 use std::sync::{Arc, OnceLock};
@@ -43,16 +44,6 @@ use tidegate_vidsch::{FlipQueue, FlipStep, LatchedFlip, PoweredDisplay};
 const MAX_QUEUED_FLIPS: usize = 16;
 /// Longest sync interval (D3DDDI_FLIPINTERVAL_FOUR).
 const MAX_SYNC_INTERVAL: u32 = 4;
-
-/// What a flip is made with.
-pub(crate) struct FlipDesc {
-    pub(crate) vid_pn_source_id: u32,
-    pub(crate) allocation: Arc<AllocationObject>,
-    pub(crate) surface: Surface,
-    pub(crate) sync_interval: u32,
-    /// Signalled when it was latched.
-    pub(crate) shown: Option<FenceTarget>,
-}
 
 /// A flip, and the surface that it keeps in its place.
 struct Flip {
@@ -190,8 +181,11 @@ impl Display {
 /// above 4, a surface that makes no sense or does not fit its allocation, or an allocation that is
 /// not resident or that a paging operation will move; GRAPHICS_VIDPN_SOURCE_IN_USE;
 /// GRAPHICS_TRY_AGAIN_LATER when too many flips are queued.
-pub(crate) fn begin(device: &Arc<Device>, desc: FlipDesc) -> Result<Box<QueuedFlip>, Status> {
-    let adapter = &device.adapter;
+pub(crate) fn begin(
+    adapter: &Arc<Adapter>,
+    device: &Arc<Device>,
+    desc: FlipDesc,
+) -> Result<Box<QueuedFlip>, Status> {
     let display = adapter.display.as_ref().ok_or(Status::NOT_SUPPORTED)?;
     let fits = desc.surface.bytes().is_some_and(|bytes| bytes <= desc.allocation.bytes);
     let of_device = desc.allocation.device.os_handle() == device.os_handle;

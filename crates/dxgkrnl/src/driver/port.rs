@@ -68,6 +68,10 @@ pub(crate) trait FailurePort: Send + Sync {
     /// The driver did not take a hardware context off the run list in time: its engine is
     /// recovered. Returns whether the context's device still works.
     fn context_not_suspended(self: Arc<Self>, level: &Passive, context: OsHandle) -> bool;
+
+    /// Work may have been announced to a hardware queue: the engines are sampled when the timeout
+    /// delay is over.
+    fn watch_for_hangs(&self);
 }
 
 /// The device has power as long as this lives.
@@ -173,6 +177,7 @@ pub struct DriverPort {
     /// The timeline's lane of interrupt and deferred routines.
     pub(crate) interrupt_lane: LaneId,
     next_handle: Word,
+    resets: Word,
     condition: Mutex<Condition>,
     faults: Mutex<Vec<DriverFault>>,
     /// Set when the driver has stopped: it is not called any more.
@@ -200,6 +205,7 @@ impl DriverPort {
             process_lane: OnceLock::new(),
             interrupt_lane: platform.lane(LaneKind::Interrupt, &lane_group(config), "interrupts"),
             next_handle: platform.page(1).word(0),
+            resets: platform.page(1).word(0).named("the count of adapter resets"),
             condition: platform.mutex("bug checks", Condition::default()),
             faults: platform.mutex("faults of a driver", Vec::new()),
             stopped: OnceLock::new(),
@@ -221,6 +227,23 @@ impl DriverPort {
     pub(crate) fn context_not_suspended(&self, level: &Passive, context: OsHandle) -> bool {
         let port = self.failure_port.get().and_then(Weak::upgrade);
         port.is_some_and(|port| port.context_not_suspended(level, context))
+    }
+
+    /// Work may have been announced to a hardware queue; see [`FailurePort::watch_for_hangs`].
+    pub(crate) fn watch_for_hangs(&self) {
+        if let Some(port) = self.failure_port.get().and_then(Weak::upgrade) {
+            port.watch_for_hangs();
+        }
+    }
+
+    /// Changes with the beginning and with the end of each adapter reset; odd in between.
+    pub(crate) fn resets(&self) -> u64 {
+        self.resets.load()
+    }
+
+    /// An adapter reset begins or ends.
+    pub(crate) fn note_reset(&self) {
+        self.resets.fetch_add(1);
     }
 
     /// What was negotiated about a feature.

@@ -5,7 +5,6 @@
 use super::port::InterruptPort;
 use super::{dpc, isr};
 use crate::adapter::Adapter;
-use crate::object::doorbell;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{
@@ -71,7 +70,7 @@ impl Callbacks for KernelCallbacks {
         reason: DisconnectReason,
     ) -> Result<(), Status> {
         let adapter = self.adapter().ok_or(Status::DEVICE_REMOVED)?;
-        doorbell::disconnected_by_driver(&adapter, level, hw_queue, doorbell, reason)
+        adapter.objects.doorbells.disconnected_by_driver(level, hw_queue, doorbell, reason)
     }
 
     fn create_context_allocation(

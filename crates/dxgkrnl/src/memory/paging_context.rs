@@ -94,7 +94,6 @@ struct Windows {
 /// The memory manager's context.
 pub(crate) struct PagingContext {
     driver: Arc<DriverPort>,
-    work: Arc<dyn EngineWork>,
     packets: Arc<dyn PagingPackets>,
     space: Arc<AddressSpace>,
     buffer: Bulk,
@@ -112,8 +111,8 @@ impl PagingContext {
         let packets = work.clone().open_paging_context(&space)?;
         let (buffer_at, buffer) = driver.system_memory.bulk(BUFFER_BYTES as usize);
         let buffer_va = space.map(buffer_at, BUFFER_BYTES, Access::Read)?;
-        let (driver, work, windows) = (driver.clone(), work.clone(), Windows::default());
-        Ok(PagingContext { driver, work, packets, space, buffer, buffer_at, buffer_va, windows })
+        let (driver, windows) = (driver.clone(), Windows::default());
+        Ok(PagingContext { driver, packets, space, buffer, buffer_at, buffer_va, windows })
     }
 
     /// The context, as the driver knows it.
@@ -169,7 +168,7 @@ impl PagingContext {
         bytes: u64,
         operation: impl for<'a> Fn(Windows, &'a PagingBuffer) -> PagingOperation<'a>,
     ) -> Result<Ended, Status> {
-        let resets = self.work.resets();
+        let resets = self.driver.resets();
         if !resets.is_multiple_of(2) {
             return Ok(Ended::CutOff);
         }
@@ -184,7 +183,7 @@ impl PagingContext {
         self.packets.submit((self.buffer_va, buffer.used()), &done);
         // A reset that has begun since step 1 waits for this operation, and may have searched the
         // queues before this packet was in one.
-        if self.work.resets() != resets {
+        if self.driver.resets() != resets {
             self.packets.give_up();
         }
         // 4.
@@ -198,7 +197,7 @@ impl PagingContext {
         }
         Ok(match end {
             WaitEnd::Stopped => Ended::Stopped,
-            _ if self.work.resets() != resets => Ended::CutOff,
+            _ if self.driver.resets() != resets => Ended::CutOff,
             _ => Ended::Done,
         })
     }

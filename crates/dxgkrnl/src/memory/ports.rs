@@ -30,9 +30,6 @@ pub(crate) trait EngineWork: Send + Sync {
         space: &Arc<AddressSpace>,
     ) -> Result<Arc<dyn PagingPackets>, Status>;
 
-    /// How many resets of the adapter have begun and ended: odd during one.
-    fn resets(&self) -> u64;
-
     /// A device of a process that is not being destroyed.
     fn live_device(&self, device: OsHandle) -> Option<Arc<dyn OwningDevice>>;
 

@@ -2,6 +2,8 @@
 
 use crate::fence::Fence;
 use crate::object::device::Device;
+use crate::object::layers::Layers;
+use crate::registry::Registry;
 use crate::scheduling::hw_priority::{HwPriority, PriorityRequest};
 use crate::scheduling::{PacketContext, QueuedPart};
 use crate::suspension::{Suspendable, Suspension};
@@ -29,13 +31,15 @@ pub(crate) struct ContextDesc {
 /// One context.
 pub(crate) struct Context {
     pub(crate) device: Arc<Device>,
+    /// The list of packet contexts or that of hardware contexts.
+    table: Arc<Mutex<Registry<Context>>>,
     pub(crate) os_handle: OsHandle,
     pub(crate) driver: DriverHandle,
     pub(crate) engine: EngineId,
     pub(crate) hardware_scheduled: bool,
     pub(crate) tag: u32,
     /// Set for a hardware context once its handle is closed.
-    handle_closed: OnceLock<()>,
+    pub(super) handle_closed: OnceLock<()>,
     /// For hardware contexts: whether it is on the run list.
     pub(crate) suspension: Suspension,
     /// Parts of buffers with physical addresses that it has queued, by number.
@@ -45,17 +49,22 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Creates a context. One for packets is entered into VidSch.
-    pub(crate) fn new(device: &Arc<Device>, desc: &ContextDesc) -> Result<Arc<Context>, Status> {
-        let objects = &device.objects;
+    /// Creates a context, and enters it into the table of its kind. One for packets is entered
+    /// into VidSch.
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        desc: &ContextDesc,
+        table: &Arc<Mutex<Registry<Context>>>,
+    ) -> Result<Arc<Context>, Status> {
+        let Layers { port, memory, sched, .. } = &*device.layers;
         let engine = engine_of(desc)?;
-        objects.port.caps.engine_number(engine).ok_or(Status::INVALID_PARAMETER)?;
+        port.caps.engine_number(engine).ok_or(Status::INVALID_PARAMETER)?;
         if desc.hardware_scheduled
-            && !objects.port.caps.nodes[desc.node_ordinal as usize].context_scheduling
+            && !port.caps.nodes[desc.node_ordinal as usize].context_scheduling
         {
             return Err(Status::NOT_SUPPORTED);
         }
-        let os_handle = objects.port.new_handle();
+        let os_handle = port.new_handle();
         let args = CreateContext {
             device: device.driver,
             os_handle,
@@ -64,59 +73,38 @@ impl Context {
             hardware_scheduled: desc.hardware_scheduled,
             private_data: QueuePrivateData { tag: desc.tag, lane: desc.lane },
         };
-        objects.memory.begin_context(
-            device.clone(),
-            os_handle,
-            (desc.hardware_scheduled, desc.paging),
-        );
-        let driver = objects.port.driver().create_context(&Passive::enter(), args);
-        let driver = driver.inspect_err(|_| objects.memory.end_context(os_handle))?;
+        memory.begin_context(device.clone(), os_handle, (desc.hardware_scheduled, desc.paging));
+        let driver = port.driver().create_context(&Passive::enter(), args);
+        let driver = driver.inspect_err(|_| memory.end_context(os_handle))?;
         let context = Arc::new(Context {
             device: device.clone(),
+            table: table.clone(),
             os_handle,
             driver,
             engine,
             hardware_scheduled: desc.hardware_scheduled,
             tag: desc.tag,
             handle_closed: OnceLock::new(),
-            suspension: Suspension::new(&objects.port, os_handle, driver),
-            parts: objects.port.platform.mutex("parts of a context", BTreeMap::new()),
-            priority: HwPriority::new(&objects.port.platform),
+            suspension: Suspension::new(&port, os_handle, driver),
+            parts: port.platform.mutex("parts of a context", BTreeMap::new()),
+            priority: HwPriority::new(&port.platform),
         });
-        if desc.hardware_scheduled {
-            objects.hw_contexts.lock().insert(os_handle, &context);
-        } else {
+        if !desc.hardware_scheduled {
             let tag_and_lane = (desc.tag, desc.lane);
-            objects.sched.add_context(os_handle, engine, desc.priority, tag_and_lane);
-            objects.contexts.lock().insert(os_handle, &context);
+            sched.add_context(os_handle, engine, desc.priority, tag_and_lane);
         }
-        objects.memory.initialise_context(os_handle);
+        table.lock().insert(os_handle, &context);
+        memory.initialise_context(os_handle);
         Ok(context)
     }
 }
 
 impl Context {
-    /// Takes it off all lists: the call that destroys it begins. Queued packets are not begun. A
-    /// hardware context stays listed as long as it has queues.
+    /// Takes it off all lists: the call that destroys it begins. Queued packets are not begun.
     pub(crate) fn retire(&self) {
-        let objects = &self.device.objects;
-        if self.hardware_scheduled {
-            let _first = self.handle_closed.set(());
-            self.retire_if_over();
-        } else {
-            objects.contexts.lock().retire(self.os_handle);
-            objects.sched.remove_queue(self.os_handle);
-        }
-    }
-
-    /// Takes a hardware context off the lists once its handle is closed and its last queue retired.
-    /// The later of the two finds both done, because each is done before the other is read.
-    pub(crate) fn retire_if_over(&self) {
-        let objects = &self.device.objects;
-        let is_over = self.handle_closed.get().is_some()
-            && !objects.hw_queues.lock().has_queue_of(self.os_handle);
-        if is_over {
-            objects.hw_contexts.lock().retire(self.os_handle);
+        self.table.lock().retire(self.os_handle);
+        if !self.hardware_scheduled {
+            self.device.layers.sched.remove_queue(self.os_handle);
         }
     }
 
@@ -128,7 +116,7 @@ impl Context {
     /// A request to change the priority of a hardware context.
     pub(crate) fn priority_request(&self) -> PriorityRequest<'_> {
         PriorityRequest {
-            port: &self.device.objects.port,
+            port: &self.device.layers.port,
             context: self.driver,
             may_raise: self.device.may_raise_priority,
         }
@@ -197,22 +185,22 @@ impl Suspendable for Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        let objects = &self.device.objects;
+        let Layers { port, memory, sched, .. } = &*self.device.layers;
         if !self.hardware_scheduled {
-            objects.contexts.lock().remove(self.os_handle);
-            objects.sched.remove_queue(self.os_handle);
+            self.table.lock().remove(self.os_handle);
+            sched.remove_queue(self.os_handle);
             // One of them may be on the engine.
             let parts = std::mem::take(&mut *self.parts.lock());
             for part in parts.into_values() {
-                let gone = objects.sched.release_or_keep(self.os_handle, part);
+                let gone = sched.release_or_keep(self.os_handle, part);
                 drop(gone);
             }
         }
-        objects.port.driver().destroy_context(&Passive::enter(), self.driver);
-        objects.memory.end_context(self.os_handle);
+        port.driver().destroy_context(&Passive::enter(), self.driver);
+        memory.end_context(self.os_handle);
         if self.hardware_scheduled {
             // Until the driver has let go of it an acknowledgement may name it.
-            objects.hw_contexts.lock().remove(self.os_handle);
+            self.table.lock().remove(self.os_handle);
         }
     }
 }

@@ -1,29 +1,43 @@
-//! Devices: a process's container on the adapter. Calls on a lost device return DEVICE_REMOVED.
+//! Devices: a process's container on the port. Calls on a lost device return DEVICE_REMOVED.
 
-use crate::adapter::Adapter;
 use crate::fence::Fence;
 use crate::fence::storage::FencePool;
 use crate::memory::AddressSpace;
-use crate::object::Objects;
-use crate::object::object_table::MonitoredFences;
-use crate::object::process::HandleLookup;
+use crate::object::layers::Layers;
+use crate::registry::Registry;
 use crate::stats::Count;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tidegate_calls::{DeviceState, Status};
 use tidegate_ddi::queue::CreateDevice;
 use tidegate_ddi::{DriverHandle, OsHandle, Passive};
 use tidegate_platform::{Mutex, Step};
 
+/// Monitored fences in order of creation, each once.
+pub(crate) type MonitoredFences = Arc<[Arc<Fence>]>;
+
+/// The fences that a process has open.
+pub(crate) trait OpenFences: Send + Sync {
+    /// The fence of a handle.
+    fn fence(&self, handle: u32) -> Option<Arc<Fence>>;
+
+    /// The monitored ones, and how many objects were walked to find them.
+    fn monitored_fences(&self) -> (MonitoredFences, u64);
+
+    /// Those with an instance of the device.
+    fn fences_of(&self, device: OsHandle) -> Vec<Arc<Fence>>;
+}
+
 /// One device.
 pub(crate) struct Device {
-    pub(crate) adapter: Arc<Adapter>,
-    pub(crate) objects: Arc<Objects>,
+    pub(crate) layers: Arc<Layers>,
+    table: Arc<Mutex<Registry<Device>>>,
     pub(crate) os_handle: OsHandle,
     pub(crate) driver: DriverHandle,
     /// Outlives the device by which the driver knows it.
     pub(crate) space: Arc<AddressSpace>,
     pub(crate) fence_pool: Arc<FencePool>,
-    handles: HandleLookup,
+    /// `None` for the kernel's own.
+    handles: Option<Weak<dyn OpenFences>>,
     /// Whether its process may raise priorities (SE_INC_BASE_PRIORITY).
     pub(crate) may_raise_priority: bool,
     state: Mutex<DeviceState>,
@@ -31,30 +45,30 @@ pub(crate) struct Device {
 
 impl Device {
     pub(crate) fn new(
-        adapter: &Arc<Adapter>,
-        space: &Arc<AddressSpace>,
-        fence_pool: &Arc<FencePool>,
-        handles: HandleLookup,
+        (layers, table): (&Arc<Layers>, &Arc<Mutex<Registry<Device>>>),
+        (space, fence_pool): (&Arc<AddressSpace>, &Arc<FencePool>),
+        handles: Option<Weak<dyn OpenFences>>,
         may_raise_priority: bool,
     ) -> Result<Arc<Device>, Status> {
-        adapter.check()?;
-        let os_handle = adapter.new_handle();
+        let port = &layers.port;
+        port.check()?;
+        let os_handle = port.new_handle();
         let args = CreateDevice { os_handle, address_space: space.number };
-        let driver = adapter.driver().create_device(&Passive::enter(), args)?;
+        let driver = port.driver().create_device(&Passive::enter(), args)?;
         let device = Arc::new(Device {
-            adapter: adapter.clone(),
-            objects: adapter.objects.clone(),
+            layers: layers.clone(),
+            table: table.clone(),
             os_handle,
             driver,
             space: space.clone(),
             fence_pool: fence_pool.clone(),
             handles,
             may_raise_priority,
-            state: adapter.platform.mutex("device state", DeviceState::Active),
+            state: port.platform.mutex("device state", DeviceState::Active),
         });
-        adapter.objects.devices.lock().insert(os_handle, &device);
+        table.lock().insert(os_handle, &device);
         // A contract broken meanwhile has lost only the devices that were in the table then.
-        adapter.check()?;
+        port.check()?;
         Ok(device)
     }
 
@@ -70,8 +84,8 @@ impl Device {
 
     /// Takes it off all lists: the call that destroys it begins.
     pub(crate) fn retire(&self) {
-        self.objects.devices.lock().retire(self.os_handle);
-        self.objects.memory.end_device(self.os_handle);
+        self.table.lock().retire(self.os_handle);
+        self.layers.memory.end_device(self.os_handle);
     }
 
     /// DEVICE_REMOVED when it is lost.
@@ -92,29 +106,34 @@ impl Device {
         first
     }
 
+    fn open_fences(&self) -> Option<Arc<dyn OpenFences>> {
+        self.handles.as_ref()?.upgrade()
+    }
+
     /// The fence that a handle names in the process of this device, for log entries.
     pub(crate) fn fence_of_handle(&self, handle: u32) -> Option<Arc<Fence>> {
-        self.handles.fence(handle)
+        self.open_fences()?.fence(handle)
     }
 
     /// The fences that are open in this device.
     pub(crate) fn fences(&self) -> Vec<Arc<Fence>> {
-        self.handles.fences(|instance| instance.device.os_handle == self.os_handle)
+        self.open_fences().map_or_else(Vec::new, |open| open.fences_of(self.os_handle))
     }
 
     /// The monitored fences that are open in the process that owns this device.
     pub(crate) fn monitored_fences_of_process(&self) -> MonitoredFences {
-        let (fences, walked) = self.handles.monitored_fences();
-        self.objects.port.stats.add(Count::objects_walked, walked);
+        let Some(open) = self.open_fences() else { return Arc::new([]) };
+        let (fences, walked) = open.monitored_fences();
+        self.layers.port.stats.add(Count::objects_walked, walked);
         fences
     }
 }
 
 impl Drop for Device {
     fn drop(&mut self) {
-        self.objects.port.driver().destroy_device(&Passive::enter(), self.driver);
+        self.layers.port.driver().destroy_device(&Passive::enter(), self.driver);
         // Last: a removal stops the driver when no device is left.
-        let emptied = self.objects.devices.lock().remove(self.os_handle);
+        let emptied = self.table.lock().remove(self.os_handle);
         emptied.iter().for_each(|event| event.set(Step::ThreadWake));
     }
 }

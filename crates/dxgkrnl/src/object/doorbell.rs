@@ -11,8 +11,7 @@
 //! owner, inside its transition. When [`Doorbell::end`] returns, no lookup finds the doorbell, no
 //! ring reaches hardware, and the driver has released it (decision 51).
 
-use crate::adapter::Adapter;
-use crate::driver::DdiCall;
+use crate::driver::{DdiCall, DriverPort};
 use crate::error::BugCheck;
 use crate::memory::{AllocationObject, Memory, Pinned};
 use crate::object::hw_queue::HwQueue;
@@ -26,7 +25,7 @@ use tidegate_d3dukmdt::DOORBELL_PRIVATE_DATA_BYTES;
 use tidegate_ddi::doorbell::{self, ConnectDoorbellFlags, CreateDoorbell, DisconnectReason};
 use tidegate_ddi::queue::RingAllocations;
 use tidegate_ddi::{ConnectedDoorbell, DriverHandle, OsHandle, Passive};
-use tidegate_platform::{CpuTime, Mapping, Mutex, Page, Untrusted, Word};
+use tidegate_platform::{CpuTime, Mapping, Mutex, Page, Platform, Untrusted, Word};
 use tidegate_trace::{Kind, LaneId, Record};
 
 #[derive(Default)]
@@ -50,9 +49,9 @@ struct Window {
 impl Window {
     /// `bytes` is the size that the driver states.
     // spec: UMS-014
-    fn new(adapter: &Adapter, bytes: u32) -> Window {
-        let dummy = adapter.platform.page((bytes as usize).div_ceil(8).max(1));
-        Window { mapping: Mapping::new(&adapter.platform, dummy.clone()), dummy }
+    fn new(platform: &Platform, bytes: u32) -> Window {
+        let dummy = platform.page((bytes as usize).div_ceil(8).max(1));
+        Window { mapping: Mapping::new(platform, dummy.clone()), dummy }
     }
 
     /// Whether `page` is as large as the driver stated.
@@ -69,9 +68,9 @@ impl Window {
     }
 }
 
-/// The doorbells of an adapter that have not ended, with an index by hardware queue.
+/// The doorbells that have not ended, with an index by hardware queue.
 #[derive(Default)]
-pub(crate) struct DoorbellTable {
+struct DoorbellTable {
     all: Registry<Doorbell>,
     /// By queue and doorbell.
     of_queues: BTreeSet<(OsHandle, OsHandle)>,
@@ -89,29 +88,95 @@ impl DoorbellTable {
         self.of_queues.remove(&(hw_queue, doorbell));
     }
 
-    fn get(&self, doorbell: OsHandle) -> Option<Arc<Doorbell>> {
-        self.all.get(doorbell)
+    /// Those of one queue, in order of creation.
+    fn of_queue(&self, hw_queue: OsHandle) -> Vec<Arc<Doorbell>> {
+        let range = (hw_queue, OsHandle(0))..=(hw_queue, OsHandle(u64::MAX));
+        self.of_queues.range(range).filter_map(|(_, doorbell)| self.all.get(*doorbell)).collect()
+    }
+}
+
+/// The doorbells of one adapter.
+pub(crate) struct Doorbells {
+    port: Arc<DriverPort>,
+    table: Mutex<DoorbellTable>,
+    /// Orders every create, connect, disconnect and destroy of a doorbell.
+    pub(super) transition: Mutex<()>,
+    /// Doorbells that the driver victimised inside the present transition.
+    victimised: Mutex<Vec<Victimised>>,
+}
+
+impl Doorbells {
+    pub(super) fn new(port: &Arc<DriverPort>) -> Arc<Doorbells> {
+        let platform = &port.platform;
+        Arc::new(Doorbells {
+            port: port.clone(),
+            table: platform.mutex("doorbells", DoorbellTable::default()),
+            transition: platform.mutex("doorbell transition", ()),
+            victimised: platform.mutex("victimised doorbells", Vec::new()),
+        })
     }
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.all.len()
+        self.table.lock().all.len()
     }
 
     /// All of them, in order of creation.
-    pub(crate) fn all(&self) -> Vec<Arc<Doorbell>> {
-        self.all.live()
+    pub(super) fn all(&self) -> Vec<Arc<Doorbell>> {
+        let all = self.table.lock().all.live();
+        self.port.stats.add(Count::doorbells_walked, all.len() as u64);
+        all
     }
 
-    /// Those of one queue, in order of creation.
+    /// Those of one hardware queue: one, or two while a ring is resized.
     pub(crate) fn of_queue(&self, hw_queue: OsHandle) -> Vec<Arc<Doorbell>> {
-        let range = (hw_queue, OsHandle(0))..=(hw_queue, OsHandle(u64::MAX));
-        self.of_queues.range(range).filter_map(|(_, doorbell)| self.get(*doorbell)).collect()
+        let found = self.table.lock().of_queue(hw_queue);
+        self.port.stats.add(Count::doorbells_walked, found.len() as u64);
+        found
+    }
+
+    /// Takes what the driver victimised inside the present transition.
+    fn take_victimised(&self) -> Vec<Victimised> {
+        std::mem::take(&mut *self.victimised.lock())
+    }
+
+    /// DxgkCbDisconnectDoorbell: the driver victimises the doorbell. It disconnects the hardware itself
+    /// after this returns.
+    pub(crate) fn disconnected_by_driver(
+        &self,
+        _level: &Passive,
+        hw_queue: OsHandle,
+        doorbell: OsHandle,
+        reason: DisconnectReason,
+    ) -> Result<(), Status> {
+        // spec: UMS-069
+        let found = self.table.lock().all.get(doorbell);
+        let doorbell = found.ok_or(Status::INVALID_PARAMETER)?;
+        // spec: UMS-070
+        let inside = self.transition.is_mine();
+        let named = doorbell.queue.os_handle == hw_queue;
+        let transition = (!inside).then(|| self.transition.lock_device());
+        // 1. The status. 2. The mapping. 3. The driver disconnects the hardware after this returns.
+        // spec: UMS-096
+        let was_connected = named && doorbell.announce_disconnect(reason);
+        if was_connected {
+            doorbell.hide();
+            doorbell.record("doorbell taken away");
+            self.port.count(Count::doorbell_victims);
+        }
+        drop(transition);
+        // Inside a connect the hardware goes after this returns, and the connect notifies pending work
+        // then.
+        if inside {
+            let was_connected = was_connected && reason == DisconnectReason::Retry;
+            self.victimised.lock().push(Victimised { doorbell, was_connected });
+        }
+        if named { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
     }
 }
 
 /// A doorbell that the driver victimised inside the present transition.
-pub(super) struct Victimised {
+struct Victimised {
     doorbell: Arc<Doorbell>,
     /// Whether it was connected, and may have lost a ring.
     was_connected: bool,
@@ -119,7 +184,7 @@ pub(super) struct Victimised {
 
 /// One doorbell.
 pub(crate) struct Doorbell {
-    adapter: Arc<Adapter>,
+    all: Arc<Doorbells>,
     pub(crate) os_handle: OsHandle,
     driver: DriverHandle,
     pub(crate) queue: Arc<HwQueue>,
@@ -157,15 +222,16 @@ impl Doorbell {
     /// once the new one is created.
     // spec: UMS-025
     pub(crate) fn new(
+        doorbells: &Arc<Doorbells>,
         queue: &Arc<HwQueue>,
         ring: Arc<AllocationObject>,
         control: Arc<AllocationObject>,
         flags: CreateDoorbellFlags,
         private_data: &mut Vec<u8>,
     ) -> Result<Arc<Doorbell>, Status> {
-        let adapter = &queue.device.adapter;
-        let caps = adapter.user_mode_submission_caps.ok_or(Status::NOT_SUPPORTED)?;
-        if !adapter.caps.nodes[queue.engine().node_ordinal as usize].user_mode_submission {
+        let port = &doorbells.port;
+        let caps = port.user_mode_submission_caps.ok_or(Status::NOT_SUPPORTED)?;
+        if !port.caps.nodes[queue.engine().node_ordinal as usize].user_mode_submission {
             return Err(Status::NOT_SUPPORTED);
         }
         // spec: UMS-150
@@ -181,20 +247,20 @@ impl Doorbell {
         else {
             return Err(Status::INVALID_PARAMETER);
         };
-        let rings = PinnedRings::new(&adapter.memory, &ring, &control)?;
-        let transition = adapter.objects.transition.lock_device();
+        let rings = PinnedRings::new(&queue.device.layers.memory, &ring, &control)?;
+        let transition = doorbells.transition.lock_device();
         // A queue that another call destroys gets no doorbell.
-        if !adapter.objects.hw_queues.lock().is_live(queue.os_handle) {
+        if !queue.is_live() {
             return Err(Status::INVALID_PARAMETER);
         }
         // One doorbell per queue.
         // spec: UMS-030
-        let all = adapter.objects.doorbells_of_queue(queue.os_handle);
+        let all = doorbells.of_queue(queue.os_handle);
         let resize = flags.contains(CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION);
         if !resize && !all.is_empty() {
             return Err(Status::INVALID_PARAMETER);
         }
-        let os_handle = adapter.new_handle();
+        let os_handle = port.new_handle();
         let private_bytes = private_data.len();
         let mut args = CreateDoorbell {
             hw_queue: queue.driver,
@@ -213,33 +279,38 @@ impl Doorbell {
             private_data: std::mem::take(private_data),
         };
         let level = &Passive::enter();
-        let driver = adapter.driver().create_doorbell(level, &mut args)?;
+        let driver = port.driver().create_doorbell(level, &mut args)?;
         // The caller's buffer keeps its length.
         // spec: UMS-172
         *private_data = args.private_data;
         private_data.resize(private_bytes, 0);
         all.iter().for_each(|old| old.supersede(level));
-        let cells = adapter.platform.page(2);
+        let platform = &port.platform;
+        let cells = platform.page(2);
         let (status, queued) = (
             cells.word(0).named("the doorbell's status"),
             cells.word(1).named("the last queued value"),
         );
         status.store(DoorbellStatus::DisconnectedRetry as u64);
         let doorbell = Arc::new(Doorbell {
-            adapter: adapter.clone(),
+            all: doorbells.clone(),
             os_handle,
             driver,
             queue: queue.clone(),
-            rings: adapter.platform.mutex("the rings of a doorbell", rings),
-            window: Window::new(adapter, caps.doorbell_size_bytes),
-            secondary: secondary.map(|bytes| Window::new(adapter, bytes)),
+            rings: platform.mutex("the rings of a doorbell", rings),
+            window: Window::new(platform, caps.doorbell_size_bytes),
+            secondary: secondary.map(|bytes| Window::new(platform, bytes)),
             status,
             last_queued: Untrusted::new(queued),
-            state: adapter.platform.mutex("a doorbell", State::default()),
+            state: platform.mutex("a doorbell", State::default()),
         });
-        adapter.objects.doorbells.lock().insert(&doorbell);
+        doorbells.table.lock().insert(&doorbell);
         drop(transition);
         Ok(doorbell)
+    }
+
+    fn port(&self) -> &Arc<DriverPort> {
+        &self.all.port
     }
 
     /// Ring and control area; none after its end.
@@ -250,21 +321,20 @@ impl Doorbell {
     // spec: UMS-181
     /// D3DKMTDestroyDoorbell, once.
     pub(crate) fn end(&self) {
-        let adapter = &self.adapter;
-        let transition = adapter.objects.transition.lock_device();
+        let transition = self.all.transition.lock_device();
         if std::mem::replace(&mut self.state.lock().ended, true) {
             return;
         }
         // 1. It is in no table.
-        adapter.objects.doorbells.lock().remove(self.queue.os_handle, self.os_handle);
+        self.all.table.lock().remove(self.queue.os_handle, self.os_handle);
         // 2. Status first, then the mapping. From here on no method of this doorbell calls the
         //    driver.
         if self.announce_disconnect(DisconnectReason::Abort) {
             self.hide();
         }
         // 3. The driver drains it a last time and releases it.
-        adapter.driver().destroy_doorbell(&Passive::enter(), self.driver);
-        let victimised = std::mem::take(&mut *adapter.objects.victimised.lock());
+        self.port().driver().destroy_doorbell(&Passive::enter(), self.driver);
+        let victimised = self.all.take_victimised();
         let rings = std::mem::take(&mut *self.rings.lock());
         drop(transition);
         // 4. Ring and control area may leave memory.
@@ -279,9 +349,9 @@ impl Doorbell {
 
     /// D3DKMTConnectDoorbell.
     pub(crate) fn connect(&self) -> Result<Connection, Status> {
-        let adapter = &self.adapter;
+        let port = self.port();
         // 1. One transition at a time.
-        let transition = adapter.objects.transition.lock_device();
+        let transition = self.all.transition.lock_device();
         {
             let state = self.state.lock();
             // spec: UMS-042
@@ -293,35 +363,35 @@ impl Doorbell {
                 return Ok(connection.clone());
             }
         }
-        adapter.count(Count::doorbell_connects);
-        adapter.watch_for_hangs();
+        port.count(Count::doorbell_connects);
+        port.watch_for_hangs();
         // Device and engine get power, and evicted rings come back, before the driver connects.
         // Suspended contexts are resumed after that, before the status is written.
         // spec: UMS-061
-        let waking = adapter.awake_but_suspended();
-        let _engine = adapter.engine_in_use(self.queue.engine());
+        let waking = port.awake_but_suspended();
+        let _engine = port.engine_in_use(self.queue.engine());
         // 2. The driver finds hardware. It may victimise another doorbell by the callback.
         let flags = match self.secondary {
             Some(_) => ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS,
             None => ConnectDoorbellFlags::empty(),
         };
         // spec: UMS-063
-        let connected = adapter.driver().connect_doorbell(&Passive::enter(), self.driver, flags);
+        let connected = port.driver().connect_doorbell(&Passive::enter(), self.driver, flags);
         // spec: UMS-062
         let _awake = waking.resume();
-        let victimised = std::mem::take(&mut *adapter.objects.victimised.lock());
+        let victimised = self.all.take_victimised();
         let connected = connected.map_err(Some).and_then(|c| self.show(c));
         drop(transition);
         // 5. A victimised doorbell may have lost a ring. Its disconnect is complete by now.
         notify_victimised(victimised);
         match connected {
             Err(None) => {
-                adapter.bug_check(BugCheck::DoorbellStatus);
+                port.bug_check(BugCheck::DoorbellStatus);
                 Err(Status::DEVICE_REMOVED)
             }
             Err(Some(status)) => Err(status),
             Ok(connection) => {
-                adapter.watch_progress(self.queue.engine());
+                port.watch_progress(self.queue.engine());
                 self.record("doorbell connected");
                 Ok(connection)
             }
@@ -330,7 +400,7 @@ impl Doorbell {
 
     /// On the timeline, in the lane of its queue.
     fn record(&self, what: &str) {
-        let platform = &self.adapter.platform;
+        let platform = &self.port().platform;
         if platform.tracing() && self.queue.lane != 0 {
             let (lane, now) = (LaneId(self.queue.lane - 1), platform.stamp_ns());
             platform.record(Record::instant(lane, Kind::Doorbell, platform.trace_name(what), now));
@@ -348,7 +418,7 @@ impl Doorbell {
         }
         // The driver aborted it from inside the connect.
         if self.state.lock().aborted {
-            self.adapter.driver().disconnect_doorbell(&Passive::enter(), self.driver);
+            self.port().driver().disconnect_doorbell(&Passive::enter(), self.driver);
             return Err(Some(Status::DEVICE_REMOVED));
         }
         // 3. The mapping.
@@ -363,7 +433,7 @@ impl Doorbell {
         {
             let mut state = self.state.lock();
             state.connection = Some(connection.clone());
-            state.connected = Some(CpuTime(self.adapter.platform.stamp_ns()));
+            state.connected = Some(CpuTime(self.port().platform.stamp_ns()));
         }
         self.status.store(connected.status as u64);
         Ok(connection)
@@ -384,7 +454,7 @@ impl Doorbell {
         };
         if was_connected || reason == DisconnectReason::Abort {
             self.status.store(status as u64);
-            self.adapter.platform.fence();
+            self.port().platform.fence();
         }
         was_connected
     }
@@ -410,15 +480,15 @@ impl Doorbell {
     pub(crate) fn close(&self, level: &Passive) {
         self.take_hardware(level, DisconnectReason::Abort);
         // Pending work keeps the engine's power from then on.
-        let _engine = self.adapter.engine_in_use(self.queue.engine());
+        let _engine = self.port().engine_in_use(self.queue.engine());
         self.notify_pending_work();
     }
 
     /// Returns whether it was connected.
     fn take_hardware(&self, level: &Passive, reason: DisconnectReason) -> bool {
-        let transition = self.adapter.objects.transition.lock_device();
+        let transition = self.all.transition.lock_device();
         let was_connected = self.disconnect_in_transition(level, reason);
-        let victimised = std::mem::take(&mut *self.adapter.objects.victimised.lock());
+        let victimised = self.all.take_victimised();
         drop(transition);
         notify_victimised(victimised);
         was_connected
@@ -428,7 +498,7 @@ impl Doorbell {
     /// to release the ring.
     fn supersede(&self, level: &Passive) {
         if !self.disconnect_in_transition(level, DisconnectReason::Abort) {
-            self.adapter.driver().disconnect_doorbell(level, self.driver);
+            self.port().driver().disconnect_doorbell(level, self.driver);
         }
     }
 
@@ -438,7 +508,7 @@ impl Doorbell {
         let was_connected = self.announce_disconnect(reason);
         // 2. The hardware, which reads the page a last time.
         if was_connected {
-            self.adapter.driver().disconnect_doorbell(level, self.driver);
+            self.port().driver().disconnect_doorbell(level, self.driver);
         }
         // 3. The mapping: a later ring lands on the dummy page, and its process reads
         //    DISCONNECTED.
@@ -452,9 +522,9 @@ impl Doorbell {
     /// lost.
     // spec: UMS-102
     fn notify_pending_work(&self) {
-        self.adapter.platform.fence();
+        self.port().platform.fence();
         if self.has_work() {
-            self.adapter.driver().notify_work_submission(&Passive::enter(), self.queue.driver);
+            self.port().driver().notify_work_submission(&Passive::enter(), self.queue.driver);
         }
     }
 
@@ -494,10 +564,10 @@ impl Doorbell {
             if state.aborted {
                 return Err(Status::DEVICE_REMOVED);
             }
-            state.notified = Some(CpuTime(self.adapter.platform.stamp_ns()));
+            state.notified = Some(CpuTime(self.port().platform.stamp_ns()));
         }
-        self.adapter.driver().notify_work_submission(&Passive::enter(), self.queue.driver);
-        self.adapter.watch_for_hangs();
+        self.port().driver().notify_work_submission(&Passive::enter(), self.queue.driver);
+        self.port().watch_for_hangs();
         Ok(())
     }
 }
@@ -506,38 +576,4 @@ impl Doorbell {
 fn notify_victimised(victimised: Vec<Victimised>) {
     let lost = victimised.iter().filter(|one| one.was_connected);
     lost.for_each(|one| one.doorbell.notify_pending_work());
-}
-
-/// DxgkCbDisconnectDoorbell: the driver victimises the doorbell. It disconnects the hardware itself
-/// after this returns.
-pub(crate) fn disconnected_by_driver(
-    adapter: &Arc<Adapter>,
-    _level: &Passive,
-    hw_queue: OsHandle,
-    doorbell: OsHandle,
-    reason: DisconnectReason,
-) -> Result<(), Status> {
-    // spec: UMS-069
-    let found = adapter.objects.doorbells.lock().get(doorbell);
-    let doorbell = found.ok_or(Status::INVALID_PARAMETER)?;
-    // spec: UMS-070
-    let inside = adapter.objects.transition.is_mine();
-    let named = doorbell.queue.os_handle == hw_queue;
-    let transition = (!inside).then(|| adapter.objects.transition.lock_device());
-    // 1. The status. 2. The mapping. 3. The driver disconnects the hardware after this returns.
-    // spec: UMS-096
-    let was_connected = named && doorbell.announce_disconnect(reason);
-    if was_connected {
-        doorbell.hide();
-        doorbell.record("doorbell taken away");
-        adapter.count(Count::doorbell_victims);
-    }
-    drop(transition);
-    // Inside a connect the hardware goes after this returns, and the connect notifies pending work
-    // then.
-    if inside {
-        let was_connected = was_connected && reason == DisconnectReason::Retry;
-        adapter.objects.victimised.lock().push(Victimised { doorbell, was_connected });
-    }
-    if named { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
 }

@@ -22,7 +22,7 @@ impl FenceObject {
         device: &Arc<Device>,
         args: &CreateFence<'_>,
     ) -> Result<FenceObject, Status> {
-        let instance = Instance::create(&device.objects.fences, &owner(device), args)?;
+        let instance = Instance::create(&device.layers.fences, &owner(device), args)?;
         Ok(FenceObject { instance, handle: OnceLock::new(), device: device.clone() })
     }
 
@@ -34,7 +34,7 @@ impl FenceObject {
         native: bool,
         affinity: Affinity,
     ) -> Result<FenceObject, Status> {
-        let (fences, owner) = (&device.objects.fences, owner(device));
+        let (fences, owner) = (&device.layers.fences, owner(device));
         let instance = sharing::open(fences, &owner, nt_handle, flags, native, affinity)?;
         Ok(FenceObject { instance, handle: OnceLock::new(), device: device.clone() })
     }

@@ -2,12 +2,13 @@
 //! has its software queue (`scheduling`). A user-mode one takes work by doorbell only and has fence
 //! logs.
 
-use crate::driver::DdiCall;
 use crate::fence::log::FenceLogs;
 use crate::fence::{CreateFence, Fence, FenceTarget, LoggedQueue, log_change, signaled};
 use crate::memory::Affinity;
+use crate::object::FenceObject;
 use crate::object::context::Context;
-use crate::object::{FenceObject, Objects};
+use crate::object::device::Device;
+use crate::object::layers::Layers;
 use crate::registry::Registry;
 use crate::scheduling::{KernelModeQueue, fence_signal};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{NativeFenceType, Priority, SignalFlags, Status, SyncObjectFlags};
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, QueuePrivateData};
 use tidegate_ddi::{DriverHandle, EngineId, OsHandle, Passive, VidSchCaps};
-use tidegate_platform::CpuTime;
+use tidegate_platform::Mutex;
 use tidegate_trace::LaneId;
 use tidegate_vidsch::Submitter;
 
@@ -61,13 +62,13 @@ impl HwQueueTable {
     }
 
     /// Whether the hardware context has a queue that no call destroys.
-    pub(crate) fn has_queue_of(&self, context: OsHandle) -> bool {
+    fn has_queue_of(&self, context: OsHandle) -> bool {
         let range = (context, OsHandle(0))..=(context, OsHandle(u64::MAX));
         self.of_contexts.range(range).next().is_some()
     }
 
     /// Whether the queue exists and no call destroys it.
-    pub(crate) fn is_live(&self, os_handle: OsHandle) -> bool {
+    fn is_live(&self, os_handle: OsHandle) -> bool {
         self.by_kernel.is_live(os_handle)
     }
 
@@ -101,7 +102,8 @@ impl HwQueueTable {
 pub(crate) struct HwQueue {
     /// The context outlives its queues.
     pub(crate) context: Arc<Context>,
-    pub(crate) device: Arc<crate::object::device::Device>,
+    pub(crate) device: Arc<Device>,
+    table: Arc<Mutex<HwQueueTable>>,
     pub(crate) os_handle: OsHandle,
     pub(crate) driver: DriverHandle,
     // spec: UMS-002
@@ -116,9 +118,13 @@ pub(crate) struct HwQueue {
 
 impl HwQueue {
     /// Makes a queue with its progress fence, and for a user-mode one its logs.
-    pub(crate) fn new(context: &Arc<Context>, desc: &HwQueueDesc) -> Result<Arc<HwQueue>, Status> {
-        let (device, objects) = (&context.device, &context.device.objects);
-        let node = &objects.port.caps.nodes[context.engine.node_ordinal as usize];
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        desc: &HwQueueDesc,
+        table: &Arc<Mutex<HwQueueTable>>,
+    ) -> Result<Arc<HwQueue>, Status> {
+        let (device, layers) = (&context.device, &context.device.layers);
+        let node = &layers.port.caps.nodes[context.engine.node_ordinal as usize];
         // spec: UMS-011, UMS-012
         if desc.user_mode_submission && !node.user_mode_submission {
             return Err(Status::NOT_SUPPORTED);
@@ -129,7 +135,7 @@ impl HwQueue {
         }
         context.priority.adopt(&context.priority_request(), desc.priority)?;
         // spec: NF-115
-        let native = objects.port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
+        let native = layers.port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let fence = CreateFence {
             name: "progress",
             initial_value: 0,
@@ -147,7 +153,7 @@ impl HwQueue {
             }
             None => (ProgressFence::Monitored { gpu_va: current }, 0),
         };
-        let os_handle = objects.port.new_handle();
+        let os_handle = layers.port.new_handle();
         let args = CreateHwQueue {
             context: context.driver,
             os_handle,
@@ -160,16 +166,17 @@ impl HwQueue {
         // Kernel-mode queues get no logs: VidSch knows their times.
         // spec: NF-172
         let logs = match desc.user_mode_submission {
-            true => objects.log_reader.new_logs(&device.space)?,
+            true => layers.log_reader.new_logs(&device.space)?,
             false => None,
         };
-        let driver = objects.port.driver().create_hw_queue(&Passive::enter(), args)?;
+        let driver = layers.port.driver().create_hw_queue(&Passive::enter(), args)?;
         if let Some(logs) = &logs {
-            objects.log_reader.set_buffers(logs, driver);
+            layers.log_reader.set_buffers(logs, driver);
         }
         let queue = Arc::new(HwQueue {
             context: context.clone(),
             device: device.clone(),
+            table: table.clone(),
             os_handle,
             driver,
             user_mode_submission: desc.user_mode_submission,
@@ -184,12 +191,12 @@ impl HwQueue {
                 0 => usize::MAX,
                 most => usize::from(most),
             };
-            objects.sched.add_hw_queue(os_handle, max_in_flight, (desc.tag, desc.lane));
+            layers.sched.add_hw_queue(os_handle, max_in_flight, (desc.tag, desc.lane));
         }
-        objects.hw_queues.lock().insert(&queue);
+        table.lock().insert(&queue);
         // The log mode may have changed since the logs were allocated. From here on the queue is in
         // the table, and follows.
-        log_change::follow_mode(&objects.log_reader, &*queue)?;
+        log_change::follow_mode(&layers.log_reader, &*queue)?;
         Ok(queue)
     }
 
@@ -202,13 +209,13 @@ impl HwQueue {
         self.no_timeout.get().is_none()
     }
 
-    fn objects(&self) -> &Arc<Objects> {
-        &self.device.objects
+    fn layers(&self) -> &Layers {
+        &self.device.layers
     }
 
     /// The progress value of the last command queued on a kernel-mode queue.
     pub(crate) fn announced(&self) -> u64 {
-        self.objects().sched.announced_progress(self.os_handle)
+        self.layers().sched.announced_progress(self.os_handle)
     }
 
     /// The engine that runs it.
@@ -232,13 +239,13 @@ impl HwQueue {
         if !current.is_some_and(|value| value.admits(progress_fence_id)) {
             return Err(Status::INVALID_PARAMETER);
         }
-        let sched = &self.objects().sched;
+        let sched = &self.layers().sched;
         sched.submit_to_hw_queue(self, progress_fence_id, commands, queued_ns)
     }
 
     /// D3DKMTSubmitWaitForSyncObjectsToHwQueue.
     pub(crate) fn submit_wait(&self, fences: &[FenceTarget]) {
-        self.objects().sched.wait(self.scheduled(), fences);
+        self.layers().sched.wait(self.scheduled(), fences);
     }
 
     /// D3DKMTSubmitSignalSyncObjectsToHwQueue: one packet on each of `queues`, which are of one
@@ -250,31 +257,17 @@ impl HwQueue {
     ) {
         let Some(first) = queues.first() else { return };
         let all: Vec<_> = queues.iter().map(|queue| queue.scheduled()).collect();
-        first.objects().sched.signal(&all, fence_signal(fences, flags));
+        first.layers().sched.signal(&all, fence_signal(fences, flags));
     }
 
-    /// Whether the GPU has work of it that is not complete, as far as the kernel can know.
-    pub(crate) fn has_work(&self, objects: &Objects) -> bool {
-        if self.user_mode_submission {
-            return objects.doorbells_of_queue(self.os_handle).iter().any(|d| d.has_work());
-        }
-        self.last_submitted() > self.progress.fence.value()
-    }
-
-    /// The progress value announced last: by the kernel, or by the process in its ring.
-    pub(crate) fn announced_by_anyone(&self, objects: &Objects) -> u64 {
-        match self.user_mode_submission {
-            true => {
-                let of_queue = objects.doorbells_of_queue(self.os_handle);
-                of_queue.iter().map(|d| d.announced()).max().unwrap_or(0)
-            }
-            false => self.announced(),
-        }
+    /// Whether no call destroys it.
+    pub(super) fn is_live(&self) -> bool {
+        self.table.lock().is_live(self.os_handle)
     }
 
     /// Takes it off all lists.
     pub(crate) fn unlist(&self) {
-        self.objects().hw_queues.lock().retire(self.context.os_handle, self.os_handle);
+        self.table.lock().retire(self.context.os_handle, self.os_handle);
     }
 
     /// Takes it off all lists: the call that destroys it begins. Queued work is not begun.
@@ -282,51 +275,35 @@ impl HwQueue {
         self.unlist();
         // Only a kernel-mode queue holds work. Its signals are not made.
         if !self.user_mode_submission {
-            let _not_made = self.objects().sched.give_up(&[self.os_handle]);
+            let _not_made = self.layers().sched.give_up(&[self.os_handle]);
         }
-        self.context.retire_if_over();
+        retire_if_over(&self.context, &self.table);
     }
 
     /// Whether the kernel holds work back for it.
     pub(crate) fn holds_back(&self) -> bool {
-        self.objects().sched.holds_work(self.os_handle)
-    }
-
-    /// Its incomplete work in words, and the progress value that completes it.
-    pub(crate) fn describe_work(&self, objects: &Objects) -> (String, (String, u64)) {
-        let (done, announced) = (self.progress.fence.value(), self.announced_by_anyone(objects));
-        let command = match self.user_mode_submission {
-            true => format!(
-                "the command buffer of its ring that says progress {}",
-                done.saturating_add(1)
-            ),
-            false => {
-                let first = objects.sched.oldest_in_flight(self.os_handle, done);
-                format!("the command buffer that says progress {}", first.unwrap_or(announced))
-            }
-        };
-        (format!("{command}; {announced} was announced last"), ("progress".to_owned(), announced))
-    }
-
-    /// The last calls of the driver for it.
-    pub(crate) fn last_calls(&self, objects: &Objects) -> Vec<DdiCall> {
-        let mut calls = Vec::new();
-        if self.user_mode_submission {
-            let doorbells = objects.doorbells_of_queue(self.os_handle);
-            calls.extend(doorbells.iter().flat_map(|doorbell| doorbell.last_calls()));
-        } else {
-            let (submitted, submitted_ns) = objects.sched.submitted_progress(self.os_handle);
-            let (number, at) = (Some(submitted), CpuTime(submitted_ns));
-            calls.push(DdiCall { entry: "DxgkDdiSubmitCommandToHwQueue", number, at });
-        }
-        calls.extend(self.context.suspension.last_call());
-        calls.sort_by_key(|call| call.at);
-        calls
+        self.layers().sched.holds_work(self.os_handle)
     }
 
     /// The progress value of the last command submitted to a kernel-mode queue.
     pub(crate) fn last_submitted(&self) -> u64 {
-        self.objects().sched.submitted_progress(self.os_handle).0
+        self.layers().sched.submitted_progress(self.os_handle).0
+    }
+}
+
+/// The handle of a hardware context is closed. The context stays listed as long as it has queues.
+pub(super) fn close_context(context: &Context, queues: &Mutex<HwQueueTable>) {
+    let _first = context.handle_closed.set(());
+    retire_if_over(context, queues);
+}
+
+/// Takes a hardware context off the lists once its handle is closed and its last queue retired. The
+/// later of the two finds both done, because each is done before the other is read.
+fn retire_if_over(context: &Context, queues: &Mutex<HwQueueTable>) {
+    let is_over =
+        context.handle_closed.get().is_some() && !queues.lock().has_queue_of(context.os_handle);
+    if is_over {
+        context.retire();
     }
 }
 
@@ -350,17 +327,17 @@ impl KernelModeQueue for HwQueue {
 
 impl Drop for HwQueue {
     fn drop(&mut self) {
-        let objects = self.objects();
-        objects.log_reader.read_before_end(self);
+        let layers = self.layers();
+        layers.log_reader.read_before_end(self);
         // An interrupt may name the queue until the driver has released it, so it stays in the table
         // until then.
-        objects.port.driver().destroy_hw_queue(&Passive::enter(), self.driver);
-        objects.hw_queues.lock().remove(self.os_handle, self.driver);
-        objects.log_reader.read_last(self);
-        signaled::queue_ended(&objects.fences, self);
+        layers.port.driver().destroy_hw_queue(&Passive::enter(), self.driver);
+        self.table.lock().remove(self.os_handle, self.driver);
+        layers.log_reader.read_last(self);
+        signaled::queue_ended(&layers.fences, self);
         // A concurrent call may have queued work after the queue was retired.
         if !self.user_mode_submission {
-            objects.sched.remove_queue(self.os_handle);
+            layers.sched.remove_queue(self.os_handle);
         }
     }
 }

@@ -5,41 +5,34 @@
 //! packets, VidSch therefore submits a zero-length packet of a context of the kernel's own, flagged
 //! as a context switch. That is one packet each time an engine becomes idle, and none while it works.
 
-use crate::adapter::Adapter;
 use crate::fence::storage::FencePool;
 use crate::memory::AddressSpace;
-use crate::object::context::{Context, ContextDesc};
-use crate::object::device::Device;
-use crate::object::process::HandleLookup;
+use crate::object::context::ContextDesc;
+use crate::object::objects::Objects;
 use std::sync::Arc;
 use tidegate_calls::{Priority, Status};
 
-/// One context for each engine, in a device of the kernel's own.
-pub(crate) struct IdleContexts {
-    _contexts: Vec<Arc<Context>>,
-}
-
-impl IdleContexts {
-    /// Makes the contexts and names them to VidSch.
-    pub(crate) fn new(adapter: &Arc<Adapter>) -> Result<IdleContexts, Status> {
-        let space = Arc::new(AddressSpace::new(&adapter.port)?);
-        let pool = FencePool::new(&adapter.memory, &space);
-        let device = Device::new(adapter, &space, &pool, HandleLookup::none(), false)?;
-        let contexts = (0..adapter.caps.engine_count()).map(|number| {
-            let engine = adapter.caps.engine(number);
-            let desc = ContextDesc {
-                node_ordinal: engine.node_ordinal,
-                engine_affinity: 1 << engine.engine_ordinal,
-                hardware_scheduled: false,
-                priority: Priority::Realtime,
-                tag: 0,
-                lane: 0,
-                paging: false,
-            };
-            let context = Context::new(&device, &desc)?;
-            adapter.sched.set_idle_context(engine, context.os_handle);
-            Ok(context)
-        });
-        Ok(IdleContexts { _contexts: contexts.collect::<Result<_, Status>>()? })
-    }
+/// Makes a context for each engine, in a device of the kernel's own, and names them to VidSch.
+pub(crate) fn open(objects: &Objects) -> Result<(), Status> {
+    let space = Arc::new(AddressSpace::new(&objects.port)?);
+    let pool = FencePool::new(&objects.memory, &space);
+    let device = objects.create_device(&space, &pool, None, false)?;
+    let caps = &objects.port.caps;
+    let contexts = (0..caps.engine_count()).map(|number| {
+        let engine = caps.engine(number);
+        let desc = ContextDesc {
+            node_ordinal: engine.node_ordinal,
+            engine_affinity: 1 << engine.engine_ordinal,
+            hardware_scheduled: false,
+            priority: Priority::Realtime,
+            tag: 0,
+            lane: 0,
+            paging: false,
+        };
+        let context = objects.create_context(&device, &desc)?;
+        objects.sched.set_idle_context(engine, context.os_handle);
+        Ok(context)
+    });
+    *objects.idle_contexts.lock() = contexts.collect::<Result<_, Status>>()?;
+    Ok(())
 }

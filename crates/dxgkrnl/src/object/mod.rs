@@ -1,20 +1,29 @@
 //! The objects that processes hold by handle, their calls, and how processes end.
 //!
-//! Files, each using those before it: `handle_table` (pure) · `device` · `fence` · `context` ·
-//! `hw_queue` · `idle_contexts` · `doorbell` · `objects` (all of one adapter) · `process` (with the
-//! D3DKMT calls) · `object_table` · `teardown`.
+//! Files, each using those before it: `handle_table` (pure) · `layers` · `device` · `fence` ·
+//! `context` · `hw_queue` · `doorbell` · `paging_queue` · `port` (what the rooms above do) ·
+//! `objects` (all of one adapter) · `hw_queue_work` · `idle_contexts` · `engine_work`, `scheduled`
+//! (the objects as memory and scheduling see them) · `object_table` · `process` (with the D3DKMT
+//! calls and the end of a process).
 
 pub(crate) mod context;
 pub(crate) mod device;
 pub(crate) mod doorbell;
+mod engine_work;
 mod fence;
 mod handle_table;
 pub(crate) mod hw_queue;
+mod hw_queue_work;
 pub(crate) mod idle_contexts;
+mod layers;
 mod object_table;
 mod objects;
+mod paging_queue;
+mod port;
 pub(crate) mod process;
-mod teardown;
+mod scheduled;
 
 pub(crate) use fence::FenceObject;
+pub(crate) use layers::Layers;
 pub(crate) use objects::Objects;
+pub(crate) use port::{DisplayPort, FlipDesc, RecoveryPort};

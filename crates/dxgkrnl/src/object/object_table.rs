@@ -5,13 +5,72 @@
 //! table would cost each packet as much as the process has objects. Called under the table's lock.
 
 use crate::fence::Fence;
+use crate::memory::AllocationObject;
+use crate::object::context::Context;
+use crate::object::device::{Device, MonitoredFences, OpenFences};
+use crate::object::doorbell::Doorbell;
+use crate::object::fence::FenceObject;
 use crate::object::handle_table::HandleTable;
-use crate::object::process::Object;
+use crate::object::hw_queue::{self, HwQueue, HwQueueTable};
+use crate::object::paging_queue::PagingQueueObject;
 use std::sync::Arc;
 use tidegate_calls::Handle;
+use tidegate_ddi::OsHandle;
+use tidegate_platform::Mutex;
 
-/// Monitored fences in order of creation, each once.
-pub(crate) type MonitoredFences = Arc<[Arc<Fence>]>;
+/// An object that a process holds by handle.
+#[derive(Clone)]
+pub(crate) enum Object {
+    Device(Arc<Device>),
+    Allocation(Arc<AllocationObject>),
+    Context(Arc<Context>),
+    HwContext(Arc<Context>),
+    HwQueue(Arc<HwQueue>),
+    Fence(Arc<FenceObject>),
+    Doorbell(Arc<Doorbell>),
+    PagingQueue(Arc<PagingQueueObject>),
+}
+
+impl Object {
+    /// Ends an object that was removed from the handle table: it is in no list of the adapter from
+    /// here on, and ends with this call or with the last call that held it before.
+    pub(super) fn end(self, hw_queues: &Mutex<HwQueueTable>) {
+        match &self {
+            Object::Doorbell(doorbell) => doorbell.end(),
+            Object::HwQueue(queue) => queue.retire(),
+            Object::Context(context) => context.retire(),
+            Object::HwContext(context) => hw_queue::close_context(context, hw_queues),
+            Object::Device(device) => device.retire(),
+            // Fences count their holders; allocations and paging queues are in no list.
+            Object::Fence(_) | Object::Allocation(_) | Object::PagingQueue(_) => {}
+        }
+    }
+
+    /// Its device.
+    pub(super) fn device(&self) -> OsHandle {
+        match self {
+            Object::Doorbell(doorbell) => doorbell.queue.device.os_handle,
+            Object::HwQueue(queue) => queue.device.os_handle,
+            Object::Context(context) | Object::HwContext(context) => context.device.os_handle,
+            Object::Fence(instance) => instance.device.os_handle,
+            Object::Allocation(allocation) => allocation.device.os_handle(),
+            Object::PagingQueue(queue) => queue.device.os_handle,
+            Object::Device(device) => device.os_handle,
+        }
+    }
+
+    /// Its place in the order of destruction.
+    pub(super) fn rank(&self) -> u32 {
+        match self {
+            Object::Doorbell(_) => 0,
+            Object::HwQueue(_) => 1,
+            Object::Context(_) | Object::HwContext(_) | Object::PagingQueue(_) => 2,
+            Object::Fence(_) => 3,
+            Object::Allocation(_) => 4,
+            Object::Device(_) => 5,
+        }
+    }
+}
 
 /// The objects of one process.
 pub(crate) struct ObjectTable {
@@ -84,5 +143,29 @@ impl ObjectTable {
         let list: MonitoredFences = fences.into();
         self.monitored = Some(list.clone());
         (list, walked)
+    }
+}
+
+impl OpenFences for Mutex<ObjectTable> {
+    fn fence(&self, handle: u32) -> Option<Arc<Fence>> {
+        match self.lock().get(Handle(handle))? {
+            Object::Fence(instance) => Some(instance.fence.clone()),
+            _ => None,
+        }
+    }
+
+    fn monitored_fences(&self) -> (MonitoredFences, u64) {
+        self.lock().monitored_fences()
+    }
+
+    fn fences_of(&self, device: OsHandle) -> Vec<Arc<Fence>> {
+        let objects = self.lock();
+        let instances = objects.iter().filter_map(|(_, object)| match object {
+            Object::Fence(instance) if instance.device.os_handle == device => {
+                Some(instance.fence.clone())
+            }
+            _ => None,
+        });
+        instances.collect()
     }
 }

@@ -2,71 +2,107 @@
 //!
 //! Invariant: the tables hold weakly. An object that a call destroys is in no list (`registry`).
 
-use super::context::Context;
-use super::device::Device;
-use super::doorbell::{Doorbell, DoorbellTable, Victimised};
+use super::context::{Context, ContextDesc};
+use super::device::{Device, OpenFences};
+use super::doorbell::{Doorbell, Doorbells};
 use super::hw_queue::{HwQueue, HwQueueTable};
-use super::idle_contexts::IdleContexts;
-use super::process::Process;
-use crate::driver::DriverPort;
-use crate::fence::log::{LogMode, LogReader};
-use crate::fence::{Fences, HardwareWaits, LoggedQueue, log_change};
-use crate::memory::Memory;
+use super::layers::Layers;
+use super::port::{DisplayPort, OpenProcess, RecoveryPort};
+use crate::fence::log::LogMode;
+use crate::fence::storage::FencePool;
+use crate::fence::{HardwareWaits, LoggedQueue, log_change};
+use crate::memory::AddressSpace;
 use crate::registry::Registry;
-use crate::scheduling::Scheduling;
-use crate::stats::Count;
-use std::sync::{Arc, Weak};
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::{Dispatch, OsHandle, Status};
 use tidegate_platform::Mutex;
 
 /// The objects of one adapter.
 pub(crate) struct Objects {
-    pub(crate) port: Arc<DriverPort>,
-    pub(crate) memory: Arc<Memory>,
-    pub(crate) fences: Arc<Fences>,
-    pub(crate) sched: Arc<Scheduling>,
-    pub(crate) log_reader: LogReader,
-    /// Contexts to which engines switch that would keep the last one loaded; `None` after the stop.
-    pub(crate) idle_contexts: Mutex<Option<IdleContexts>>,
+    layers: Arc<Layers>,
     /// Devices of all processes, and the kernel's own.
-    pub(crate) devices: Mutex<Registry<Device>>,
+    pub(crate) devices: Arc<Mutex<Registry<Device>>>,
     /// Contexts of packets.
-    pub(crate) contexts: Mutex<Registry<Context>>,
-    pub(crate) hw_contexts: Mutex<Registry<Context>>,
-    pub(crate) hw_queues: Mutex<HwQueueTable>,
-    pub(crate) doorbells: Mutex<DoorbellTable>,
-    /// Orders every create, connect, disconnect and destroy of a doorbell; see `doorbell`.
-    pub(crate) transition: Mutex<()>,
-    /// Doorbells that the driver victimised inside the present transition.
-    pub(super) victimised: Mutex<Vec<Victimised>>,
+    pub(crate) contexts: Arc<Mutex<Registry<Context>>>,
+    pub(crate) hw_contexts: Arc<Mutex<Registry<Context>>>,
+    pub(crate) hw_queues: Arc<Mutex<HwQueueTable>>,
+    pub(crate) doorbells: Arc<Doorbells>,
+    /// Contexts to which engines switch that would keep the last one loaded; none after the stop.
+    pub(crate) idle_contexts: Mutex<Vec<Arc<Context>>>,
     /// Processes that have the adapter open.
-    processes: Mutex<Vec<Weak<Process>>>,
+    processes: Mutex<Vec<Weak<dyn OpenProcess>>>,
+    recovery: OnceLock<Weak<dyn RecoveryPort>>,
+    /// Not set for an adapter that only renders.
+    display: OnceLock<Weak<dyn DisplayPort>>,
+}
+
+impl Deref for Objects {
+    type Target = Layers;
+
+    fn deref(&self) -> &Layers {
+        &self.layers
+    }
 }
 
 impl Objects {
-    pub(crate) fn new(
-        port: &Arc<DriverPort>,
-        memory: &Arc<Memory>,
-        fences: &Arc<Fences>,
-        sched: &Arc<Scheduling>,
-    ) -> Arc<Objects> {
-        let platform = &port.platform;
+    /// The objects on these layers. [`Objects::attach`] completes it.
+    pub(crate) fn new(layers: Layers) -> Arc<Objects> {
+        let platform = &layers.port.platform;
         Arc::new(Objects {
-            devices: platform.mutex("devices", Registry::default()),
-            contexts: platform.mutex("contexts", Registry::default()),
-            hw_contexts: platform.mutex("hardware contexts", Registry::default()),
-            hw_queues: platform.mutex("hardware queues", HwQueueTable::default()),
-            doorbells: platform.mutex("doorbells", DoorbellTable::default()),
-            transition: platform.mutex("doorbell transition", ()),
-            victimised: platform.mutex("victimised doorbells", Vec::new()),
+            devices: Arc::new(platform.mutex("devices", Registry::default())),
+            contexts: Arc::new(platform.mutex("contexts", Registry::default())),
+            hw_contexts: Arc::new(platform.mutex("hardware contexts", Registry::default())),
+            hw_queues: Arc::new(platform.mutex("hardware queues", HwQueueTable::default())),
+            doorbells: Doorbells::new(&layers.port),
+            idle_contexts: platform.mutex("idle contexts", Vec::new()),
             processes: platform.mutex("processes of an adapter", Vec::new()),
-            port: port.clone(),
-            memory: memory.clone(),
-            fences: fences.clone(),
-            sched: sched.clone(),
-            log_reader: LogReader::new(memory),
-            idle_contexts: platform.mutex("idle contexts", None),
+            recovery: OnceLock::new(),
+            display: OnceLock::new(),
+            layers: Arc::new(layers),
         })
+    }
+
+    /// Names the rooms above. Once.
+    pub(crate) fn attach(
+        &self,
+        recovery: Weak<dyn RecoveryPort>,
+        display: Option<Weak<dyn DisplayPort>>,
+    ) {
+        let _first = self.recovery.set(recovery);
+        if let Some(display) = display {
+            let _first = self.display.set(display);
+        }
+    }
+
+    pub(super) fn recovery(&self) -> Option<Arc<dyn RecoveryPort>> {
+        self.recovery.get().and_then(Weak::upgrade)
+    }
+
+    pub(super) fn display(&self) -> Option<Arc<dyn DisplayPort>> {
+        self.display.get().and_then(Weak::upgrade)
+    }
+
+    /// Makes a device; `fences` are those of its process.
+    pub(super) fn create_device(
+        &self,
+        space: &Arc<AddressSpace>,
+        fence_pool: &Arc<FencePool>,
+        fences: Option<Weak<dyn OpenFences>>,
+        may_raise_priority: bool,
+    ) -> Result<Arc<Device>, Status> {
+        let (layers, table) = (&self.layers, &self.devices);
+        Device::new((layers, table), (space, fence_pool), fences, may_raise_priority)
+    }
+
+    /// Makes a context of either kind.
+    pub(super) fn create_context(
+        &self,
+        device: &Arc<Device>,
+        desc: &ContextDesc,
+    ) -> Result<Arc<Context>, Status> {
+        let table = if desc.hardware_scheduled { &self.hw_contexts } else { &self.contexts };
+        Context::new(device, desc, table)
     }
 
     /// The hardware queues for which `is_wanted` and that no call destroys, in order of creation.
@@ -92,16 +128,12 @@ impl Objects {
         &self,
         is_wanted: impl Fn(&Doorbell) -> bool,
     ) -> impl Iterator<Item = Arc<Doorbell>> {
-        let all = self.doorbells.lock().all();
-        self.port.stats.add(Count::doorbells_walked, all.len() as u64);
-        all.into_iter().filter(move |doorbell| is_wanted(doorbell))
+        self.doorbells.all().into_iter().filter(move |doorbell| is_wanted(doorbell))
     }
 
     /// The doorbells of one hardware queue: one, or two while a ring is resized.
     pub(crate) fn doorbells_of_queue(&self, hw_queue: OsHandle) -> Vec<Arc<Doorbell>> {
-        let found = self.doorbells.lock().of_queue(hw_queue);
-        self.port.stats.add(Count::doorbells_walked, found.len() as u64);
-        found
+        self.doorbells.of_queue(hw_queue)
     }
 
     /// Changes the mode of all fence logs. Every queue follows as far as it can; the first refusal is
@@ -124,14 +156,14 @@ impl Objects {
     }
 
     /// Enters a process that has opened the adapter, so that a removal ends it.
-    pub(super) fn enter_process(&self, process: &Arc<Process>) {
+    pub(super) fn enter_process(&self, process: Weak<dyn OpenProcess>) {
         let mut processes = self.processes.lock();
         processes.retain(|known| known.strong_count() > 0);
-        processes.push(Arc::downgrade(process));
+        processes.push(process);
     }
 
     /// The processes that have the adapter open.
-    pub(crate) fn processes(&self) -> Vec<Arc<Process>> {
+    pub(crate) fn processes(&self) -> Vec<Arc<dyn OpenProcess>> {
         self.processes.lock().iter().filter_map(Weak::upgrade).collect()
     }
 }

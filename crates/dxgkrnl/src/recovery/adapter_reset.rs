@@ -27,7 +27,7 @@ pub(super) fn carry_out(
     reason: &RecoveryReason,
 ) -> Result<Vec<(u32, bool)>, BugCheck> {
     let (recovery, config) = (&adapter.recovery, &adapter.config.tdr);
-    recovery.resets.fetch_add(1);
+    adapter.note_reset();
     // 1. All nodes stop: nothing is submitted, and interrupts of engines are ignored.
     let busy = adapter.sched.stop_all_engines();
     // 2. The driver resets the hardware. No other call is inside the driver.
@@ -73,7 +73,7 @@ pub(super) fn carry_out(
     let restarted = exclusive(&mut || adapter.driver().restart_from_timeout(level))?;
     restarted.map_err(failed("DxgkDdiRestartFromTimeout"))?;
     // 5. All nodes resume.
-    recovery.resets.fetch_add(1);
+    adapter.note_reset();
     adapter.memory.end_reset();
     display::after_reset(adapter, level);
     adapter.sched.resume_all_engines();

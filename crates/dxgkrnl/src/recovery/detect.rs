@@ -420,22 +420,20 @@ fn begin_probe(adapter: &Arc<Adapter>, level: &Passive, number: u32, context: Os
     adapter.recovery.detector.engine(number, |engine| engine.probe = Some(context));
 }
 
-impl Adapter {
-    /// Work may have been announced to a hardware queue: the engines are sampled when the timeout
-    /// delay is over.
-    pub(crate) fn watch_for_hangs(&self) {
-        let detector = &self.recovery.detector;
-        let delay_ns = self.config.tdr.delay_ns;
-        if !self.timer.is_on() || !self.config.tdr.is_on() || detector.watched.load() != 0 {
-            return;
-        }
-        if self.objects.hw_queues.lock().len() == 0 {
-            return;
-        }
-        detector.watched.store(1);
-        let due = detector.state.lock().sampling.start(self.platform.now(), delay_ns);
-        if let Some(due) = due {
-            self.timer.arm(due);
-        }
+/// Work may have been announced to a hardware queue: the engines are sampled when the timeout delay
+/// is over.
+pub(super) fn watch_for_hangs(adapter: &Adapter) {
+    let detector = &adapter.recovery.detector;
+    let delay_ns = adapter.config.tdr.delay_ns;
+    if !adapter.timer.is_on() || !adapter.config.tdr.is_on() || detector.watched.load() != 0 {
+        return;
+    }
+    if adapter.objects.hw_queues.lock().len() == 0 {
+        return;
+    }
+    detector.watched.store(1);
+    let due = detector.state.lock().sampling.start(adapter.platform.now(), delay_ns);
+    if let Some(due) = due {
+        adapter.timer.arm(due);
     }
 }

@@ -34,7 +34,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{DeviceState, Status, TdrTest};
 use tidegate_ddi::{DebugReason, EngineId, HwContextLoss, OsHandle, Passive};
-use tidegate_platform::{CpuTime, Mutex, Platform, Word};
+use tidegate_platform::{CpuTime, Mutex, Platform};
 use tidegate_trace::{Kind, LaneId};
 
 /// What runs before a recovery begins, for a debugger.
@@ -48,8 +48,6 @@ pub(crate) struct Recovery {
     detector: Detector,
     losses: ContextLosses,
     history: Mutex<History>,
-    /// Counts the beginnings and ends of adapter resets: odd while one is under way.
-    resets: Word,
     lane: OnceLock<LaneId>,
 }
 
@@ -79,14 +77,8 @@ impl Recovery {
             detector: Detector::new(platform),
             losses: ContextLosses::new(platform),
             history: platform.mutex("recovery history", History::default()),
-            resets: platform.page(1).word(0).named("the count of adapter resets"),
             lane: OnceLock::new(),
         }
-    }
-
-    /// Changes with the beginning and with the end of each adapter reset; odd in between.
-    pub(crate) fn resets(&self) -> u64 {
-        self.resets.load()
     }
 
     /// Whether a process caused too many timeouts (0x142).
@@ -347,6 +339,10 @@ impl FailurePort for Adapter {
         let Some(context) = context else { return false };
         recover(&self, level, Finding::of_context(&context));
         context.device.check().is_ok()
+    }
+
+    fn watch_for_hangs(&self) {
+        detect::watch_for_hangs(self);
     }
 }
 

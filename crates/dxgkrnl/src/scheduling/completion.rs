@@ -64,11 +64,11 @@ impl Scheduling {
 
     // spec: MF-025
     fn basic_scan(&self, contexts: &[OsHandle]) {
-        let Some(upper) = self.upper() else { return };
+        let Some(objects) = self.objects() else { return };
         let mut lists = Vec::with_capacity(contexts.len());
         for context in contexts {
             // A context may end while its packet runs. Its process is not known then.
-            let Some(context) = upper.packet_context(*context) else {
+            let Some(context) = objects.packet_context(*context) else {
                 signaled::scan_monitored(&self.fences);
                 return;
             };
@@ -90,14 +90,14 @@ impl Scheduling {
     /// long. DxgkDdiQueryCurrentFence comes first, so that a completion counts even if its
     /// interrupt was lost. Returns whether the deadline has changed.
     pub(crate) fn run_deadlines(&self) -> bool {
-        let Some(upper) = self.upper() else { return false };
+        let Some(reports) = self.reports() else { return false };
         let port = &self.port;
         let (due, overdue) = {
             let state = self.lock();
             (state.next_deadline(), state.overdue(self.now().at))
         };
         if !overdue.is_empty() {
-            upper.take_overdue_reports();
+            reports.take_overdue_reports();
         }
         for engine in overdue {
             let Ok(fence_id) = port.driver().query_current_fence(&Dispatch::enter(), engine) else {

@@ -67,23 +67,23 @@ impl Scheduling {
     /// packets queued or in flight.
     pub(crate) fn stop_all_engines(&self) -> Vec<OsHandle> {
         self.with_right(|| self.lock().stop_all());
-        let Some(upper) = self.upper() else { return Vec::new() };
+        let Some(reports) = self.reports() else { return Vec::new() };
         {
             let _at_interrupt_level = self.port.interrupt_lock.lock_device();
             for number in 0..self.port.caps.engine_count() {
-                let _reported = upper.ignore_packets(self.port.caps.engine(number));
+                let _reported = reports.ignore_packets(self.port.caps.engine(number));
             }
         }
-        upper.flush_reports();
+        reports.flush_reports();
         self.lock().busy_contexts()
     }
 
     /// In one step at interrupt level: returns the IDs of the last completed and of the last
     /// submitted packet, and ignores the engine's completions from then on.
     pub(crate) fn snapshot(&self, engine: EngineId) -> (u32, u32) {
-        let Some(upper) = self.upper() else { return (0, 0) };
+        let Some(reports) = self.reports() else { return (0, 0) };
         let _at_interrupt_level = self.port.interrupt_lock.lock_device();
-        let reported = upper.ignore_packets(engine);
+        let reported = reports.ignore_packets(engine);
         let (completed, submitted) = self.lock().completed_and_submitted(engine);
         let later = |id: &u32| id.wrapping_sub(completed).cast_signed() > 0;
         (reported.filter(later).unwrap_or(completed), submitted)
@@ -135,8 +135,8 @@ impl Scheduling {
 
     /// Packets are submitted to the engine again, and its completions count.
     pub(crate) fn resume_engine(&self, engine: EngineId) {
-        if let Some(upper) = self.upper() {
-            upper.heed_packets(engine);
+        if let Some(reports) = self.reports() {
+            reports.heed_packets(engine);
         }
         let over = self.lock().resume(engine, self.now());
         self.scan_after(engine, &over);
@@ -152,10 +152,10 @@ impl Scheduling {
     /// The adapter was reset: packets of the kernel's own contexts are over, and threads that wait
     /// for one go on.
     pub(crate) fn end_kernel_packets(&self) {
-        let Some(upper) = self.upper() else { return };
+        let Some(objects) = self.objects() else { return };
         let busy = self.lock().busy_contexts();
         let of_kernel = |context: &OsHandle| {
-            upper.packet_context(*context).is_some_and(|context| context.is_of_kernel())
+            objects.packet_context(*context).is_some_and(|context| context.is_of_kernel())
         };
         let contexts: Vec<OsHandle> = busy.into_iter().filter(of_kernel).collect();
         self.lock().end_packets(|context| contexts.contains(&context), self.now());

@@ -24,7 +24,7 @@ mod watch;
 
 pub(crate) use dma_buffer::QueuedPart;
 pub(crate) use payload::{Signal, SignalAction, fence_signal};
-pub(crate) use port::{KernelModeQueue, PacketContext, SchedulingPort};
+pub(crate) use port::{KernelModeQueue, PacketContext, ReportPort, SchedulingPort};
 pub(crate) use scheduler::Scheduling;
 pub(crate) use tidegate_vidsch::CommandKind;
 pub(crate) use watch::SchedulerWatch;

@@ -1,4 +1,5 @@
-//! What scheduling needs of the rooms above it. The adapter implements it; see `scheduling_port`.
+//! What scheduling needs of the rooms above it: [`SchedulingPort`] of objects, [`ReportPort`] of
+//! interrupts.
 
 use super::dma_buffer::QueuedPart;
 use crate::fence::Fence;
@@ -42,7 +43,7 @@ pub(crate) trait KernelModeQueue: Send + Sync {
     fn progress_fence(&self) -> &Arc<Fence>;
 }
 
-/// The rooms above.
+/// Contexts and hardware queues.
 pub(crate) trait SchedulingPort: Send + Sync {
     /// A packet context that still exists.
     fn packet_context(&self, context: OsHandle) -> Option<Arc<dyn PacketContext>>;
@@ -53,16 +54,13 @@ pub(crate) trait SchedulingPort: Send + Sync {
     /// Whether a context or hardware queue is neither being destroyed nor of a lost device.
     fn is_active(&self, queue: OsHandle) -> bool;
 
-    /// Makes a call while the engine has power.
-    fn with_engine_power(&self, engine: EngineId, call: &mut dyn FnMut());
-
-    /// A command went to a hardware queue: its engine is sampled for hangs.
-    fn hw_queue_submitted(&self);
-
     /// The driver refused a command: the device of its context or queue is lost. `position` is the
     /// fence ID or progress value.
-    fn command_refused(self: Arc<Self>, queue: OsHandle, position: u64, gpu_va: u64);
+    fn command_refused(&self, queue: OsHandle, position: u64, gpu_va: u64);
+}
 
+/// Reports of the driver, as interrupts take them.
+pub(crate) trait ReportPort: Send + Sync {
     /// Takes reports that the driver made outside of an interrupt.
     fn serve_reports(self: Arc<Self>);
 

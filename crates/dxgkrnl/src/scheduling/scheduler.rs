@@ -1,7 +1,7 @@
 //! The scheduler of one adapter: queues of packet contexts and hardware queues, behind one lock.
 
 use super::payload::{Kept, QueuePayload, Signal};
-use super::port::{KernelModeQueue, SchedulingPort};
+use super::port::{KernelModeQueue, ReportPort, SchedulingPort};
 use crate::driver::{DdiCall, DriverPort, OutstandingWork};
 use crate::error::BugCheck;
 use crate::fence::{EventSet, Fence, FenceTarget, Fences, WaitOwner, Waiter, monitor};
@@ -58,7 +58,8 @@ pub(crate) struct Scheduling {
     pub(super) memory: Arc<Memory>,
     pub(super) fences: Arc<Fences>,
     state: Mutex<State>,
-    upper: OnceLock<Weak<dyn SchedulingPort>>,
+    objects: OnceLock<Weak<dyn SchedulingPort>>,
+    reports: OnceLock<Weak<dyn ReportPort>>,
     me: Weak<Scheduling>,
 }
 
@@ -84,7 +85,7 @@ impl Waiter for QueueWaiter {
 }
 
 impl Scheduling {
-    /// The scheduler of a driver. [`Scheduling::set_port`] completes it.
+    /// The scheduler of a driver. [`Scheduling::attach`] completes it.
     pub(crate) fn new(
         port: &Arc<DriverPort>,
         memory: &Arc<Memory>,
@@ -101,18 +102,23 @@ impl Scheduling {
             memory: memory.clone(),
             fences: fences.clone(),
             state: port.platform.mutex("VidSch", state),
-            upper: OnceLock::new(),
+            objects: OnceLock::new(),
+            reports: OnceLock::new(),
             me: me.clone(),
         })
     }
 
     /// Names the rooms above. Once.
-    pub(crate) fn set_port(&self, upper: Weak<dyn SchedulingPort>) {
-        let _first = self.upper.set(upper);
+    pub(crate) fn attach(&self, objects: Weak<dyn SchedulingPort>, reports: Weak<dyn ReportPort>) {
+        let _first = (self.objects.set(objects), self.reports.set(reports));
     }
 
-    pub(super) fn upper(&self) -> Option<Arc<dyn SchedulingPort>> {
-        self.upper.get().and_then(Weak::upgrade)
+    pub(super) fn objects(&self) -> Option<Arc<dyn SchedulingPort>> {
+        self.objects.get().and_then(Weak::upgrade)
+    }
+
+    pub(super) fn reports(&self) -> Option<Arc<dyn ReportPort>> {
+        self.reports.get().and_then(Weak::upgrade)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -197,7 +203,7 @@ impl Scheduling {
             }
         }
         // The queue may have been given up before the waiters were registered.
-        if self.upper().is_some_and(|upper| !upper.is_active(queue)) {
+        if self.objects().is_some_and(|objects| !objects.is_active(queue)) {
             fences.iter().for_each(|(fence, _)| monitor::forget(fence, queue));
         }
         self.run(submitter);
@@ -253,9 +259,9 @@ impl Scheduling {
         if !port.caps.scheduling.contains(VidSchCaps::CANCEL_COMMAND_AWARE) {
             return;
         }
-        let Some(upper) = self.upper() else { return };
+        let Some(objects) = self.objects() else { return };
         for (context, command) in packets {
-            let Some(context) = upper.packet_context(*context) else { continue };
+            let Some(context) = objects.packet_context(*context) else { continue };
             let args = CancelCommand {
                 context: context.driver_handle(),
                 engine: context.engine(),

@@ -6,7 +6,6 @@ use super::scheduler::{PROGRESS, Scheduling};
 use crate::error::BugCheck;
 use crate::fence::{FenceTarget, signal};
 use crate::stats::Count;
-use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::patch::SubmitCommandPhysical;
 use tidegate_ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
@@ -26,7 +25,7 @@ impl Scheduling {
                 }
             }
             Submitter::HwQueue(queue) => {
-                let queue = self.upper().and_then(|upper| upper.kernel_mode_queue(queue));
+                let queue = self.objects().and_then(|objects| objects.kernel_mode_queue(queue));
                 if let Some(queue) = queue {
                     self.run_hw_queue(&*queue);
                 }
@@ -36,7 +35,7 @@ impl Scheduling {
 
     /// Carries out the effects of the packets for the agent that holds the right.
     pub(super) fn carry_out_packets(&self) {
-        let Some(upper) = self.upper() else { return };
+        let Some(objects) = self.objects() else { return };
         loop {
             let (effect, finished, handoff, quiet, released) = {
                 let mut state = self.lock();
@@ -57,7 +56,7 @@ impl Scheduling {
             match effect {
                 Some(effect) => {
                     self.port.platform.spend(Step::VidSchDispatch);
-                    self.carry_out(&upper, effect);
+                    self.carry_out(&*objects, effect);
                 }
                 None => {
                     if let Some(handoff) = handoff {
@@ -72,10 +71,10 @@ impl Scheduling {
         }
     }
 
-    fn carry_out(&self, upper: &Arc<dyn SchedulingPort>, effect: Effect<QueuePayload>) {
+    fn carry_out(&self, objects: &dyn SchedulingPort, effect: Effect<QueuePayload>) {
         match effect {
             Effect::Submit { context, engine, command, fence_id, flags } => {
-                self.submit(upper, context, (engine, fence_id), (command, flags))
+                self.submit(objects, context, (engine, fence_id), (command, flags))
             }
             Effect::Preempt { engine, fence_id } => self.preempt(engine, fence_id),
             Effect::Signal { queues, signal } => {
@@ -148,32 +147,32 @@ impl Scheduling {
     /// DxgkDdiPreemptCommand. The driver may answer before it returns, when nothing is left to
     /// preempt.
     pub(super) fn preempt(&self, engine: EngineId, preemption_fence_id: u32) {
-        let (port, Some(upper)) = (&self.port, self.upper()) else { return };
+        let (port, Some(reports)) = (&self.port, self.reports()) else { return };
         port.count(Count::preemptions);
         let args = PreemptCommand { engine, preemption_fence_id };
-        let mut result = Ok(());
-        upper.with_engine_power(engine, &mut || {
-            result = port.driver().preempt_command(&Dispatch::enter(), args)
-        });
+        let result = {
+            let _powered = port.engine_in_use(engine);
+            port.driver().preempt_command(&Dispatch::enter(), args)
+        };
         if let Some(deadline) = self.next_timeout() {
             port.timer.arm(deadline);
         }
         // spec: PRE-019
         match result {
-            Ok(()) => upper.serve_reports(),
+            Ok(()) => reports.serve_reports(),
             Err(status) => port.bug_check(BugCheck::PreemptCommandFailed(status)),
         }
     }
 
     fn submit(
         &self,
-        upper: &Arc<dyn SchedulingPort>,
+        objects: &dyn SchedulingPort,
         context: OsHandle,
         (engine, fence_id): (EngineId, u32),
         (command, flags): (Command, SubmitCommandFlags),
     ) {
         // The context may have ended since the decision.
-        let Some(packet_context) = upper.packet_context(context) else {
+        let Some(packet_context) = objects.packet_context(context) else {
             self.lock().not_accepted(engine, fence_id, self.now());
             return;
         };
@@ -190,20 +189,20 @@ impl Scheduling {
             flags,
             queued_ns: command.queued_ns,
         };
-        let mut result = Ok(());
-        upper.with_engine_power(engine, &mut || {
-            result = match command.kind {
+        let result = {
+            let _powered = port.engine_in_use(engine);
+            match command.kind {
                 CommandKind::Patched { .. } => match packet_context.part(command.gpu_va) {
                     Some(part) => part.submit(port, physical(&args)),
                     None => Err(Status::INVALID_PARAMETER),
                 },
                 _ => port.driver().submit_command_virtual(&Dispatch::enter(), args),
             }
-        });
+        };
         match result {
             Ok(()) => {}
             Err(Status::INVALID_PARAMETER) => {
-                upper.clone().command_refused(context, fence_id.into(), command.gpu_va);
+                objects.command_refused(context, fence_id.into(), command.gpu_va);
                 self.lock().not_accepted(engine, fence_id, self.now());
             }
             Err(status) => {
@@ -219,7 +218,7 @@ impl Scheduling {
         command: Command,
         progress_fence_id: u64,
     ) {
-        let (port, Some(upper)) = (&self.port, self.upper()) else { return };
+        let (port, Some(objects)) = (&self.port, self.objects()) else { return };
         port.platform.spend(Step::VidSchDispatch);
         port.count(Count::hw_queue_commands);
         let args = SubmitCommandToHwQueue {
@@ -229,15 +228,15 @@ impl Scheduling {
             dma_buffer_bytes: command.bytes,
             queued_ns: command.queued_ns,
         };
-        let mut result = Ok(());
-        upper.with_engine_power(queue.engine(), &mut || {
-            result = port.driver().submit_command_to_hw_queue(&Dispatch::enter(), args)
-        });
-        upper.hw_queue_submitted();
+        let result = {
+            let _powered = port.engine_in_use(queue.engine());
+            port.driver().submit_command_to_hw_queue(&Dispatch::enter(), args)
+        };
+        port.watch_for_hangs();
         match result {
             Ok(()) => {}
             Err(Status::INVALID_PARAMETER) => {
-                upper.command_refused(queue.os_handle(), progress_fence_id, command.gpu_va)
+                objects.command_refused(queue.os_handle(), progress_fence_id, command.gpu_va)
             }
             Err(status) => {
                 let ddi = "DxgkDdiSubmitCommandToHwQueue";

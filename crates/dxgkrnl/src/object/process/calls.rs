@@ -1,20 +1,20 @@
 //! The D3DKMT calls of a process. Each call copies its arguments, resolves its handles, validates,
 //! drops the table's lock, and calls the room that does the work.
 
-use super::{HandleLookup, Object, Process};
-use crate::display::{self, FlipDesc};
+use super::Process;
 use crate::fence::signal::{check_flags, signal};
 use crate::fence::{CreateFence, FenceTarget, Instance, cpu_wait, sharing};
 use crate::memory::AllocationObject;
 use crate::object::FenceObject;
-use crate::object::context::{Context, ContextDesc};
-use crate::object::device::Device;
+use crate::object::context::ContextDesc;
+use crate::object::device::{Device, OpenFences};
 use crate::object::doorbell::Doorbell;
 use crate::object::hw_queue::{HwQueue, HwQueueDesc};
-use crate::paging_work::PagingQueueObject;
-use crate::recovery::device_loss;
+use crate::object::object_table::Object;
+use crate::object::paging_queue::PagingQueueObject;
+use crate::object::port::FlipDesc;
 use crate::scheduling::render::{self, RenderError};
-use crate::scheduling::{CommandKind, PacketContext, Signal, fence_signal};
+use crate::scheduling::{CommandKind, PacketContext, Signal, SignalAction, fence_signal};
 use std::sync::{Arc, Weak};
 use tidegate_calls::MAX_OBJECTS_PER_CPU_WAIT;
 use tidegate_calls::doorbell::Connection;
@@ -36,7 +36,7 @@ const MAX_ALLOCATIONS: usize = 4096;
 
 impl Kernel for Process {
     fn query_adapter_info(&self) -> AdapterInfo {
-        let caps = &self.adapter.caps;
+        let caps = &self.objects.port.caps;
         let native = caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let nodes = caps.nodes.iter().map(|n| NodeInfo {
             engine_type: n.engine_type as u32,
@@ -56,15 +56,15 @@ impl Kernel for Process {
     }
 
     fn create_device(&self) -> Result<Handle, Status> {
-        let handles = HandleLookup(Arc::downgrade(&self.objects));
+        let fences = Arc::downgrade(&self.handles) as Weak<dyn OpenFences>;
         let memory = self.memory.lock().as_ref().map(|g| (g.space.clone(), g.fence_pool.clone()));
         let (space, fence_pool) = memory.ok_or(Status::DEVICE_REMOVED)?;
         // Blocked for the engine time-outs that it caused (0x142).
-        if self.adapter.recovery.is_blocked(space.number) {
+        if self.objects.recovery().is_some_and(|recovery| recovery.is_blocked(space.number)) {
             return Err(Status::ACCESS_DENIED);
         }
-        let device =
-            Device::new(&self.adapter, &space, &fence_pool, handles, self.may_raise_priority)?;
+        let may_raise = self.may_raise_priority;
+        let device = self.objects.create_device(&space, &fence_pool, Some(fences), may_raise)?;
         self.insert(Object::Device(device))
     }
 
@@ -73,7 +73,7 @@ impl Kernel for Process {
         {
             // An object that is being created for the device is in the table before this, or is
             // refused.
-            let _objects = self.objects.lock();
+            let _objects = self.handles.lock();
             device.retire();
         }
         self.destroy_objects(|object| object.device() == device.os_handle);
@@ -82,7 +82,7 @@ impl Kernel for Process {
 
     fn device_state(&self, device: Handle) -> Result<DeviceState, Status> {
         let found = {
-            let objects = self.objects.lock();
+            let objects = self.handles.lock();
             (objects.get(device), objects.is_closed())
         };
         match found {
@@ -99,22 +99,22 @@ impl Kernel for Process {
         if !self.may_raise_priority {
             return Err(Status::ACCESS_DENIED);
         }
-        let found = self.objects.lock().get(object);
+        let found = self.handles.lock().get(object);
         match found {
             Some(Object::HwQueue(queue)) => queue.disable_timeout(),
-            Some(Object::Context(context)) => self.adapter.sched.disable_timeout(context.os_handle),
+            Some(Object::Context(context)) => self.objects.sched.disable_timeout(context.os_handle),
             _ => return Err(Status::INVALID_PARAMETER),
         }
         Ok(())
     }
 
     fn debug_timeouts(&self, test: TdrTest) -> Result<(), Status> {
-        self.adapter.debug_timeouts(test)
+        self.objects.recovery().ok_or(Status::DEVICE_REMOVED)?.debug_timeouts(test)
     }
 
     fn create_allocation(&self, args: CreateAllocation) -> Result<Allocation, Status> {
         let device = self.live_device(args.device)?;
-        let object = self.adapter.memory.create_allocation(device.clone(), &device.space, &args)?;
+        let object = self.objects.memory.create_allocation(device.clone(), &device.space, &args)?;
         let handle = self.insert(Object::Allocation(object.clone()))?;
         Ok(Allocation {
             handle,
@@ -125,7 +125,7 @@ impl Kernel for Process {
     }
 
     fn destroy_allocation(&self, allocation: Handle) -> Result<(), Status> {
-        self.remove(allocation, |o| matches!(o, Object::Allocation(_))).map(Object::end)
+        self.destroy(allocation, |o| matches!(o, Object::Allocation(_)))
     }
 
     // spec: UMS-190
@@ -149,8 +149,8 @@ impl Kernel for Process {
     fn destroy_paging_queue(&self, paging_queue: Handle) -> Result<(), Status> {
         let queue = self.paging_queue(paging_queue)?;
         let fence = self.handle_of_fence(&queue.fence);
-        self.remove(paging_queue, |o| matches!(o, Object::PagingQueue(_)))?.end();
-        let fence = fence.and_then(|handle| self.objects.lock().remove(handle));
+        self.destroy(paging_queue, |o| matches!(o, Object::PagingQueue(_)))?;
+        let fence = fence.and_then(|handle| self.handles.lock().remove(handle));
         drop((queue, fence));
         Ok(())
     }
@@ -159,24 +159,24 @@ impl Kernel for Process {
         let queue = self.paging_queue(args.paging_queue)?;
         queue.device.check()?;
         let allocations = self.allocations_of(&queue.device, args.allocations)?;
-        self.adapter.memory.make_resident(&queue.queue, &allocations)
+        self.objects.memory.make_resident(&queue.queue, &allocations)
     }
 
     fn evict(&self, device: Handle, allocations: &[Handle]) -> Result<(), Status> {
         let device = self.device(device)?;
         let allocations = self.allocations_of(&device, allocations)?;
-        self.adapter.memory.evict(device.os_handle, &allocations)
+        self.objects.memory.evict(device.os_handle, &allocations)
     }
 
     fn query_video_memory_info(&self, group: SegmentGroup) -> Result<VideoMemoryInfo, Status> {
-        let objects = self.objects.lock();
+        let objects = self.handles.lock();
         let devices = objects.iter().filter_map(|(_, object)| match object {
             Object::Device(device) => Some(device.os_handle),
             _ => None,
         });
         let devices: Vec<OsHandle> = devices.collect();
         drop(objects);
-        Ok(self.adapter.memory.info(group, &devices))
+        Ok(self.objects.memory.info(group, &devices))
     }
 
     fn create_context_virtual(&self, args: CreateContextVirtual) -> Result<Handle, Status> {
@@ -193,11 +193,11 @@ impl Kernel for Process {
             lane: args.lane,
             paging: false,
         };
-        self.insert(Object::Context(Context::new(&device, &desc)?))
+        self.insert(Object::Context(self.objects.create_context(&device, &desc)?))
     }
 
     fn destroy_context(&self, context: Handle) -> Result<(), Status> {
-        self.remove(context, |o| matches!(o, Object::Context(_))).map(Object::end)
+        self.destroy(context, |o| matches!(o, Object::Context(_)))
     }
 
     fn submit_command(&self, args: SubmitCommand) -> Result<(), Status> {
@@ -205,7 +205,7 @@ impl Kernel for Process {
         context.device.check()?;
         check_commands(args.commands_gpu_va, args.command_bytes)?;
         let commands = (args.commands_gpu_va, args.command_bytes);
-        let sched = &self.adapter.sched;
+        let sched = &self.objects.sched;
         sched.submit_command(context.os_handle, CommandKind::Render, commands, args.queued_ns);
         Ok(())
     }
@@ -227,7 +227,7 @@ impl Kernel for Process {
             if own { Ok((found, *write)) } else { Err(Status::INVALID_PARAMETER) }
         });
         let listed = listed.collect::<Result<Vec<_>, Status>>()?;
-        let rendered = self.adapter.sched.render(
+        let rendered = self.objects.sched.render(
             &contexts
                 .iter()
                 .map(|context| context.clone() as Arc<dyn PacketContext>)
@@ -239,7 +239,9 @@ impl Kernel for Process {
         rendered.map_err(|error| match error {
             RenderError::Refused(status) => status,
             RenderError::Split { offset, reason } => {
-                device_loss::split_refused(&self.adapter, &contexts[0], offset, reason);
+                if let Some(recovery) = self.objects.recovery() {
+                    recovery.split_refused(&contexts[0], offset, reason);
+                }
                 Status::DEVICE_REMOVED
             }
         })
@@ -256,11 +258,11 @@ impl Kernel for Process {
             lane: 0,
             paging: false,
         };
-        self.insert(Object::HwContext(Context::new(&device, &desc)?))
+        self.insert(Object::HwContext(self.objects.create_context(&device, &desc)?))
     }
 
     fn destroy_hw_context(&self, hw_context: Handle) -> Result<(), Status> {
-        self.remove(hw_context, |o| matches!(o, Object::HwContext(_))).map(Object::end)
+        self.destroy(hw_context, |o| matches!(o, Object::HwContext(_)))
     }
 
     fn set_context_scheduling_priority(
@@ -292,7 +294,7 @@ impl Kernel for Process {
             tag: args.tag,
             lane: args.lane,
         };
-        let queue = HwQueue::new(&context, &desc)?;
+        let queue = HwQueue::new(&context, &desc, &self.objects.hw_queues)?;
         let fence = queue.progress.fence.clone();
         let progress_value =
             fence.current.as_ref().ok_or(Status::NOT_SUPPORTED)?.cell().word().clone();
@@ -314,16 +316,16 @@ impl Kernel for Process {
         let removed = {
             // A doorbell that is being created is found here, or its creation finds the queue
             // retired.
-            let _transition = self.adapter.objects.transition.lock_device();
-            if !self.adapter.objects.doorbells_of_queue(queue.os_handle).is_empty() {
+            let _transition = self.objects.doorbells.transition.lock_device();
+            if !self.objects.doorbells_of_queue(queue.os_handle).is_empty() {
                 return Err(Status::INVALID_PARAMETER);
             }
             let removed = self.remove(hw_queue, |o| matches!(o, Object::HwQueue(_)))?;
             queue.unlist();
             removed
         };
-        let fence = progress.and_then(|handle| self.objects.lock().remove(handle));
-        removed.end();
+        let fence = progress.and_then(|handle| self.handles.lock().remove(handle));
+        removed.end(&self.objects.hw_queues);
         drop((queue, fence));
         Ok(())
     }
@@ -412,7 +414,7 @@ impl Kernel for Process {
 
     // spec: NF-093, MF-051
     fn destroy_synchronization_object(&self, fence: Handle) -> Result<(), Status> {
-        self.remove(fence, |o| matches!(o, Object::Fence(_))).map(Object::end)
+        self.destroy(fence, |o| matches!(o, Object::Fence(_)))
     }
 
     fn wait_from_cpu(
@@ -426,11 +428,11 @@ impl Kernel for Process {
         let blocking = event.is_none();
         let entered = {
             let conditions = instances.iter().map(|(i, value)| (&***i as &Instance, *value));
-            cpu_wait::enter(&self.adapter.fences, conditions, mode, event)
+            cpu_wait::enter(&self.objects.fences, conditions, mode, event)
         };
         if entered.is_pending {
             // The wait may be for a queue whose ring no call of the kernel announced.
-            self.adapter.watch_for_hangs();
+            self.objects.port.watch_for_hangs();
         }
         if !blocking {
             return Ok(());
@@ -464,7 +466,7 @@ impl Kernel for Process {
     fn wait_from_gpu(&self, context: Handle, fences: &[FenceValue]) -> Result<(), Status> {
         let context = self.context(context)?;
         context.device.check()?;
-        self.adapter.sched.wait(context.scheduled(), &self.wait_targets(fences)?);
+        self.objects.sched.wait(context.scheduled(), &self.wait_targets(fences)?);
         Ok(())
     }
 
@@ -482,7 +484,7 @@ impl Kernel for Process {
             _ => return Err(Status::INVALID_PARAMETER),
         };
         let queues: Vec<_> = contexts.iter().map(|context| context.scheduled()).collect();
-        self.adapter.sched.signal(&queues, signal);
+        self.objects.sched.signal(&queues, signal);
         Ok(())
     }
 
@@ -497,7 +499,14 @@ impl Kernel for Process {
             return Err(Status::INVALID_PARAMETER);
         }
         let mut private_data = args.private_data;
-        let doorbell = Doorbell::new(&queue, ring, control, args.flags, &mut private_data)?;
+        let doorbell = Doorbell::new(
+            &self.objects.doorbells,
+            &queue,
+            ring,
+            control,
+            args.flags,
+            &mut private_data,
+        )?;
         let handle = self.insert(Object::Doorbell(doorbell.clone()))?;
         let (mapping, secondary) = doorbell.mappings();
         Ok(tidegate_calls::Doorbell {
@@ -517,7 +526,7 @@ impl Kernel for Process {
 
     // spec: UMS-020
     fn destroy_doorbell(&self, doorbell: Handle) -> Result<(), Status> {
-        self.remove(doorbell, |o| matches!(o, Object::Doorbell(_))).map(Object::end)
+        self.destroy(doorbell, |o| matches!(o, Object::Doorbell(_)))
     }
 
     // spec: UMS-021
@@ -530,11 +539,11 @@ impl Kernel for Process {
         Ok(queue
             .logs
             .as_ref()
-            .map_or_else(LogDetail::default, |logs| self.adapter.objects.log_reader.detail(logs)))
+            .map_or_else(LogDetail::default, |logs| self.objects.log_reader.detail(logs)))
     }
 
     fn display(&self) -> Option<DisplayInfo> {
-        let caps = self.adapter.caps.display?;
+        let caps = self.objects.port.caps.display?;
         Some(DisplayInfo { refresh_period_ns: caps.refresh_period_ns })
     }
 
@@ -556,8 +565,8 @@ impl Kernel for Process {
             PresentQueue::Context(context) => {
                 let context = self.context(context)?;
                 context.device.check()?;
-                let flip = display::begin(&context.device, desc()?)?;
-                self.adapter.sched.signal(&[context.scheduled()], Signal::action(flip));
+                let flip = self.begin_flip(&context.device, desc()?)?;
+                self.objects.sched.signal(&[context.scheduled()], Signal::action(flip));
             }
             PresentQueue::HwQueue(queue) => {
                 let queue = self.hw_queue(queue)?;
@@ -565,22 +574,30 @@ impl Kernel for Process {
                 if queue.user_mode_submission {
                     return Err(Status::GRAPHICS_PRESENT_DENIED);
                 }
-                let flip = display::begin(&queue.device, desc()?)?;
-                self.adapter.sched.signal(&[queue.scheduled()], Signal::action(flip));
+                let flip = self.begin_flip(&queue.device, desc()?)?;
+                self.objects.sched.signal(&[queue.scheduled()], Signal::action(flip));
             }
         }
         Ok(())
     }
 
     fn wait_for_vertical_blank_event(&self) -> Result<(), Status> {
-        display::wait_for_vertical_blank(&self.adapter)
+        self.objects.display().ok_or(Status::NOT_SUPPORTED)?.wait_for_vertical_blank()
     }
 }
 
 impl Process {
+    fn begin_flip(
+        &self,
+        device: &Arc<Device>,
+        desc: FlipDesc,
+    ) -> Result<Box<dyn SignalAction>, Status> {
+        self.objects.display().ok_or(Status::NOT_SUPPORTED)?.begin_flip(device, desc)
+    }
+
     fn handle_of_fence(&self, fence: &Arc<FenceObject>) -> Option<Handle> {
         let handle = *fence.handle.get()?;
-        match self.objects.lock().get(handle)? {
+        match self.handles.lock().get(handle)? {
             Object::Fence(found) if Arc::ptr_eq(&found, fence) => Some(handle),
             _ => None,
         }

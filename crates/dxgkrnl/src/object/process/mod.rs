@@ -5,103 +5,67 @@
 //! with DEVICE_REMOVED.
 
 mod calls;
+mod teardown;
 
-use crate::adapter::Adapter;
 use crate::fence::signal::check_rewinds;
 use crate::fence::storage::FencePool;
-use crate::fence::{CreateFence, Fence, FenceTarget};
+use crate::fence::{CreateFence, FenceTarget};
 use crate::memory::{AddressSpace, Affinity, AllocationObject, cpu_va};
 use crate::object::FenceObject;
 use crate::object::context::Context;
 use crate::object::device::Device;
 use crate::object::doorbell::Doorbell;
 use crate::object::hw_queue::HwQueue;
-use crate::object::object_table::{MonitoredFences, ObjectTable};
-use crate::object::teardown::FinalStates;
-use crate::paging_work::PagingQueueObject;
+use crate::object::object_table::{Object, ObjectTable};
+use crate::object::objects::Objects;
+use crate::object::paging_queue::PagingQueueObject;
+use crate::object::port::OpenProcess;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{
-    CurrentValueView, FenceInstance, FenceValue, Handle, OpenSyncObject, ReadOnly, SignalFlags,
-    Status, SyncObjectFlags,
+    CurrentValueView, DeviceState, FenceInstance, FenceValue, Handle, OpenSyncObject, ReadOnly,
+    SignalFlags, Status, SyncObjectFlags,
 };
 use tidegate_d3dukmdt::{MAX_OBJECTS_SIGNALED, MAX_OBJECTS_WAITED_ON};
 use tidegate_platform::{CacheType, Mutex};
-
-#[derive(Clone)]
-pub(crate) enum Object {
-    Device(Arc<Device>),
-    Allocation(Arc<AllocationObject>),
-    Context(Arc<Context>),
-    HwContext(Arc<Context>),
-    HwQueue(Arc<HwQueue>),
-    Fence(Arc<FenceObject>),
-    Doorbell(Arc<Doorbell>),
-    PagingQueue(Arc<PagingQueueObject>),
-}
 
 /// A condition of a CPU wait.
 type InstanceTarget = (Arc<FenceObject>, u64);
 
 type Table = Mutex<ObjectTable>;
 
-/// The fences of a process, as its devices find them.
-pub(crate) struct HandleLookup(Weak<Table>);
-
-impl HandleLookup {
-    /// For a device that belongs to no process.
-    pub(crate) fn none() -> HandleLookup {
-        HandleLookup(Weak::new())
-    }
-
-    /// Whether it is [`HandleLookup::none`].
-    pub(crate) fn is_none(&self) -> bool {
-        self.0.ptr_eq(&Weak::new())
-    }
-
-    pub(crate) fn fence(&self, handle: u32) -> Option<Arc<Fence>> {
-        match self.0.upgrade()?.lock().get(Handle(handle))? {
-            Object::Fence(instance) => Some(instance.fence.clone()),
-            _ => None,
-        }
-    }
-
-    /// The monitored fences that are open in the process, and how many objects were walked to find
-    /// them.
-    pub(crate) fn monitored_fences(&self) -> (MonitoredFences, u64) {
-        match self.0.upgrade() {
-            Some(table) => table.lock().monitored_fences(),
-            None => (Arc::new([]), 0),
-        }
-    }
-
-    /// The fences of those instances of the process for which `is_wanted`.
-    pub(crate) fn fences(&self, is_wanted: impl Fn(&FenceObject) -> bool) -> Vec<Arc<Fence>> {
-        let Some(table) = self.0.upgrade() else { return Vec::new() };
-        let objects = table.lock();
-        let instances = objects.iter().filter_map(|(_, object)| match object {
-            Object::Fence(instance) if is_wanted(instance) => Some(instance.fence.clone()),
-            _ => None,
-        });
-        instances.collect()
-    }
-}
-
 /// The memory of a process, which every object of it uses.
-pub(crate) struct ProcessMemory {
+struct ProcessMemory {
     fence_pool: Arc<FencePool>,
     space: Arc<AddressSpace>,
+}
+
+/// The device states that a process reads once it has ended.
+struct FinalStates {
+    /// The state of a device that was not lost before.
+    reason: DeviceState,
+    /// Devices that were lost before, with their own reasons.
+    lost_before: Vec<(Handle, DeviceState)>,
+}
+
+impl FinalStates {
+    fn of(&self, device: Handle) -> DeviceState {
+        let before = self.lost_before.iter().find(|(handle, _)| *handle == device);
+        before.map_or(&self.reason, |(_, state)| state).clone()
+    }
 }
 
 /// A process that has opened the adapter. It ends by [`Process::close`] or [`Process::terminate`].
 /// Dropping it before terminates it without waiting for the GPU.
 pub struct Process {
-    pub(crate) adapter: Arc<Adapter>,
+    objects: Arc<Objects>,
+    /// What stays while a process has the adapter open.
+    _adapter: Arc<dyn Send + Sync>,
     name: String,
     /// `None` once the process has ended.
-    pub(crate) memory: Mutex<Option<ProcessMemory>>,
-    pub(crate) objects: Arc<Table>,
+    memory: Mutex<Option<ProcessMemory>>,
+    handles: Arc<Table>,
     /// The states of its devices, once it has ended: waits that end from then on ended with it.
-    pub(crate) final_states: OnceLock<FinalStates>,
+    final_states: OnceLock<FinalStates>,
     /// Whether it has the privilege to raise priorities.
     may_raise_priority: bool,
 }
@@ -109,7 +73,7 @@ pub struct Process {
 macro_rules! lookup {
     ($name:ident, $kind:ident, $type:ty) => {
         fn $name(&self, handle: Handle) -> Result<Arc<$type>, Status> {
-            let objects = self.objects.lock();
+            let objects = self.handles.lock();
             match objects.get(handle) {
                 // The process has ended: `teardown` ends the objects in the table.
                 _ if objects.is_closed() => Err(Status::DEVICE_REMOVED),
@@ -122,29 +86,29 @@ macro_rules! lookup {
 
 impl Process {
     pub(crate) fn new(
-        adapter: &Arc<Adapter>,
+        objects: &Arc<Objects>,
+        adapter: Arc<dyn Send + Sync>,
         name: &str,
         may_raise_priority: bool,
     ) -> Result<Arc<Process>, Status> {
         // spec: PRE-120
-        adapter.check()?;
-        let space = Arc::new(AddressSpace::new(&adapter.port)?);
-        let fence_pool = FencePool::new(&adapter.memory, &space);
-        let objects = Arc::new(adapter.platform.mutex("handle table", ObjectTable::new()));
-        let memory = adapter
-            .platform
-            .mutex("memory of a process", Some(ProcessMemory { fence_pool, space }));
+        let port = &objects.port;
+        port.check()?;
+        let space = Arc::new(AddressSpace::new(port)?);
+        let fence_pool = FencePool::new(&objects.memory, &space);
+        let memory = Some(ProcessMemory { fence_pool, space });
         let process = Arc::new(Process {
-            adapter: adapter.clone(),
+            objects: objects.clone(),
+            _adapter: adapter,
             name: name.to_owned(),
-            memory,
-            objects,
+            handles: Arc::new(port.platform.mutex("handle table", ObjectTable::new())),
+            memory: port.platform.mutex("memory of a process", memory),
             final_states: OnceLock::new(),
             may_raise_priority,
         });
-        adapter.objects.enter_process(&process);
+        objects.enter_process(Arc::downgrade(&process) as Weak<dyn OpenProcess>);
         // A removal that began meanwhile has ended only the processes that were in the list then.
-        adapter.check_present()?;
+        port.check_present()?;
         Ok(process)
     }
 
@@ -164,8 +128,8 @@ impl Process {
 
     fn insert(&self, object: Object) -> Result<Handle, Status> {
         let (inserted, refusal) = {
-            let mut objects = self.objects.lock();
-            let has_device = self.adapter.objects.devices.lock().is_live(object.device());
+            let mut objects = self.handles.lock();
+            let has_device = self.objects.devices.lock().is_live(object.device());
             let refusal = match has_device {
                 _ if objects.is_closed() => Status::DEVICE_REMOVED,
                 false => Status::INVALID_PARAMETER,
@@ -175,15 +139,20 @@ impl Process {
         };
         // A refused object ends here, outside of the table's lock.
         inserted.map_err(|object| {
-            object.end();
+            object.end(&self.objects.hw_queues);
             refusal
         })
+    }
+
+    /// Removes an object of the right kind from the table, and ends it.
+    fn destroy(&self, handle: Handle, is_kind: impl Fn(&Object) -> bool) -> Result<(), Status> {
+        self.remove(handle, is_kind).map(|object| object.end(&self.objects.hw_queues))
     }
 
     /// Removes an object of the right kind from the table. The caller drops it outside of the
     /// table's lock.
     fn remove(&self, handle: Handle, is_kind: impl Fn(&Object) -> bool) -> Result<Object, Status> {
-        let mut objects = self.objects.lock();
+        let mut objects = self.handles.lock();
         match objects.get(handle) {
             _ if objects.is_closed() => Err(Status::DEVICE_REMOVED),
             Some(object) if is_kind(&object) => {
@@ -254,7 +223,7 @@ impl Process {
     ) -> Result<Vec<FenceTarget>, Status> {
         // spec: MF-037
         let targets = self.targets(fences, MAX_OBJECTS_SIGNALED, SyncObjectFlags::NO_SIGNAL)?;
-        check_rewinds(&self.adapter, &targets, flags)?;
+        check_rewinds(&self.objects.port, &targets, flags)?;
         Ok(targets)
     }
 
@@ -285,7 +254,7 @@ impl Process {
     }
 
     fn affinity(&self, engine_affinity: u32) -> Result<Affinity, Status> {
-        let affinity = Affinity::of_call(engine_affinity, self.adapter.physical_adapters());
+        let affinity = Affinity::of_call(engine_affinity, self.objects.port.caps.physical_adapters);
         affinity.ok_or(Status::INVALID_PARAMETER)
     }
 
@@ -317,14 +286,15 @@ impl Process {
                 .map(ReadOnly::new),
             value_cpu_va: if cpu_reaches { cpu_va(current_at) } else { 0 },
             cache_type: self
-                .adapter
+                .objects
+                .port
                 .system_memory
                 .cache_type(current_at)
                 .unwrap_or(CacheType::Uncached),
             // spec: MF-021
             current_value_gpu_va: match no_gpu {
                 true => 0,
-                false if self.adapter.caps.io_mmu && cpu_reaches => {
+                false if self.objects.port.caps.io_mmu && cpu_reaches => {
                     instance.device.space.unmapped_va()
                 }
                 false => instance.mapping.current_va,

@@ -10,21 +10,22 @@
 //! say so (`stats`). Rings and commands of hardware queues are preempted with their contexts.
 //! Packets that the driver has are waited for.
 
-use crate::adapter::Adapter;
-use crate::display;
+use super::{FinalStates, Process};
 use crate::fence::{EventSet, Fence, FenceTarget, Instance, WaitOwner, Waiter, instance, monitor};
 use crate::object::FenceObject;
 use crate::object::context::Context;
 use crate::object::device::Device;
 use crate::object::hw_queue::HwQueue;
-use crate::object::process::{Object, Process};
+use crate::object::object_table::Object;
+use crate::object::objects::Objects;
+use crate::object::port::OpenProcess;
 use crate::stats::Count;
 use crate::suspension::{self, Suspendable};
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, Handle};
+use tidegate_ddi::Passive;
 use tidegate_ddi::doorbell::DisconnectReason;
-use tidegate_ddi::{OsHandle, Passive};
-use tidegate_platform::{CpuTime, Event, Step, WaitEnd};
+use tidegate_platform::{CpuTime, Event, Platform, Step, WaitEnd};
 
 /// How an end treats work that the GPU has.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,21 +34,6 @@ enum GpuWork {
     Awaited,
     /// It is not: the drop of a process and the removal of an adapter do not wait.
     Abandoned,
-}
-
-/// The device states that a process reads once it has ended.
-pub(crate) struct FinalStates {
-    /// The state of a device that was not lost before.
-    reason: DeviceState,
-    /// Devices that were lost before, with their own reasons.
-    lost_before: Vec<(Handle, DeviceState)>,
-}
-
-impl FinalStates {
-    fn of(&self, device: Handle) -> DeviceState {
-        let before = self.lost_before.iter().find(|(handle, _)| *handle == device);
-        before.map_or(&self.reason, |(_, state)| state).clone()
-    }
 }
 
 /// The objects of a process that ends, by kind.
@@ -72,19 +58,19 @@ impl Process {
     pub fn close(&self) {
         let level = &Passive::enter();
         let Some(start_ns) = self.leave_kernel(DeviceState::ProcessEnded) else { return };
-        let adapter = &self.adapter;
-        let deadline = adapter.platform.now().after(adapter.config.tdr.delay_ns);
+        let objects = &self.objects;
+        let deadline = objects.port.platform.now().after(objects.port.config.tdr.delay_ns);
         let of_process = self.objects_by_kind();
         // 1. The doorbells of all hardware queues are disconnected before any queue is waited for:
         //    a queue may wait for work behind a lost ring of another queue.
         // spec: UMS-087
         for queue in &of_process.queues {
-            adapter.objects.doorbells_of_queue(queue.os_handle).iter().for_each(|d| d.close(level));
+            objects.doorbells_of_queue(queue.os_handle).iter().for_each(|d| d.close(level));
         }
         // 2. Progress reaches the value queued last. Rings and everything else stay in place.
         // spec: UMS-088
         // spec: UMS-090
-        if !is_done_by(adapter, &of_process, deadline) {
+        if !is_done_by(objects, &of_process, deadline) {
             return self.terminate_now(of_process, GpuWork::Awaited, start_ns);
         }
         // 3. Ring, control area, doorbell and queue of each are destroyed, then the rest.
@@ -94,8 +80,8 @@ impl Process {
         drop((of_process.hw_contexts, of_process.contexts, of_process.fences, of_process.devices));
         // spec: UMS-089
         self.destroy_rest();
-        adapter.count(Count::processes_closed);
-        adapter.record_process(&format!("process '{}' closed", self.name()), start_ns);
+        objects.port.count(Count::processes_closed);
+        objects.port.record_process(&format!("process '{}' closed", self.name()), start_ns);
     }
 
     /// Ends the process abnormally: its queued work is dropped, and running work is preempted. Blocks
@@ -107,29 +93,16 @@ impl Process {
         }
     }
 
-    /// Ends a process whose adapter is removed: the GPU's work is not waited for. Its devices are lost
-    /// already.
-    pub(crate) fn end_with_adapter(&self) {
-        if let Some(start_ns) = self.leave_kernel(DeviceState::Removed) {
-            self.terminate_now(self.objects_by_kind(), GpuWork::Abandoned, start_ns);
-        }
-    }
-
     /// The state of a device once the process has ended.
     pub(crate) fn state_after_end(&self, device: Handle) -> DeviceState {
         let states = self.final_states.get();
         states.map_or(DeviceState::ProcessEnded, |states| states.of(device))
     }
 
-    /// Whether it has ended, or an end is in progress.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.objects.lock().is_closed()
-    }
-
     // monster: the published list of an abnormal termination.
     fn terminate_now(&self, of_process: ProcessObjects, gpu_work: GpuWork, start_ns: u64) {
         let level = &Passive::enter();
-        let adapter = &self.adapter;
+        let objects = &self.objects;
         // 1. Its devices are in error. A device that was lost before keeps its reason.
         // spec: UMS-091
         for device in &of_process.devices {
@@ -138,7 +111,7 @@ impl Process {
         // Work that the kernel holds back is dropped, so no further work of it begins.
         let queues = of_process.queues.iter().map(|queue| queue.os_handle);
         let contexts = of_process.contexts.iter().map(|context| context.os_handle);
-        let lost = adapter.sched.give_up(&queues.chain(contexts).collect::<Vec<_>>());
+        let lost = objects.sched.give_up(&queues.chain(contexts).collect::<Vec<_>>());
         self.note_lost_signals(&of_process.fences, &lost);
         drop(lost);
         // 2. Every context is suspended, preempted and off the run list, while its rings exist.
@@ -147,7 +120,7 @@ impl Process {
             GpuWork::Awaited => {
                 let contexts =
                     of_process.hw_contexts.into_iter().map(|c| c as Arc<dyn Suspendable>);
-                suspension::hold(adapter, level, contexts.collect()).keep_off();
+                suspension::hold(&objects.port, level, contexts.collect()).keep_off();
             }
             // Consumed here: contexts end before fences.
             GpuWork::Abandoned => {
@@ -156,15 +129,15 @@ impl Process {
         }
         // Packets that the driver has are finished, or their engine is found to hang.
         if gpu_work == GpuWork::Awaited {
-            let deadline = adapter.platform.now().after(adapter.config.tdr.delay_ns);
+            let deadline = objects.port.platform.now().after(objects.port.config.tdr.delay_ns);
             let contexts: Vec<_> = of_process.contexts.iter().map(|c| c.scheduled()).collect();
-            is_set_by(&adapter.sched.drained(&contexts), deadline);
+            is_set_by(&objects.sched.drained(&contexts), deadline);
         }
         // 3. Each queue's doorbell is disconnected; ring, control area, doorbell and queue are
         //    destroyed; then the rest.
         // spec: UMS-093
         for queue in of_process.queues {
-            let doorbells = adapter.objects.doorbells_of_queue(queue.os_handle);
+            let doorbells = objects.doorbells_of_queue(queue.os_handle);
             let abort = DisconnectReason::Abort;
             doorbells.iter().for_each(|doorbell| doorbell.disconnect(level, abort));
             drop(doorbells);
@@ -172,16 +145,16 @@ impl Process {
         }
         drop((of_process.contexts, of_process.fences, of_process.devices));
         self.destroy_rest();
-        adapter.count(Count::processes_terminated);
-        adapter.record_process(&format!("process '{}' terminated", self.name()), start_ns);
+        objects.port.count(Count::processes_terminated);
+        objects.port.record_process(&format!("process '{}' terminated", self.name()), start_ns);
     }
 
     /// Closes the handle table and releases blocked threads. Returns the time on the timeline;
     /// `None` when the process has ended, or an end is in progress.
     fn leave_kernel(&self, reason: DeviceState) -> Option<u64> {
-        let start_ns = self.adapter.platform.stamp_ns();
+        let start_ns = self.objects.port.platform.stamp_ns();
         let devices: Vec<_> = {
-            let mut objects = self.objects.lock();
+            let mut objects = self.handles.lock();
             if !objects.close() {
                 return None;
             }
@@ -207,7 +180,7 @@ impl Process {
 
     fn objects_by_kind(&self) -> ProcessObjects {
         let mut found = ProcessObjects::default();
-        for (_, object) in self.objects.lock().iter() {
+        for (_, object) in self.handles.lock().iter() {
             match object {
                 Object::Device(device) => found.devices.push(device.clone()),
                 Object::HwQueue(queue) => found.queues.push(queue.clone()),
@@ -231,7 +204,7 @@ impl Process {
     /// doorbell keeps the ring until the driver has released it.
     fn destroy_queue(&self, queue: Arc<HwQueue>) {
         let mut rings = Vec::new();
-        for (_, object) in self.objects.lock().iter() {
+        for (_, object) in self.handles.lock().iter() {
             if let Object::Doorbell(doorbell) = object
                 && doorbell.queue.os_handle == queue.os_handle
             {
@@ -264,7 +237,7 @@ impl Process {
     // spec: UMS-036
     pub(crate) fn destroy_objects(&self, is_doomed: impl Fn(&Object) -> bool) {
         let mut doomed: Vec<_> = {
-            let objects = self.objects.lock();
+            let objects = self.handles.lock();
             objects
                 .iter()
                 .filter(|(_, o)| is_doomed(o))
@@ -273,72 +246,32 @@ impl Process {
         };
         doomed.sort();
         for (_, handle) in doomed {
-            let object = self.objects.lock().remove(handle);
+            let object = self.handles.lock().remove(handle);
             // The picture that it shows would keep it.
             if let Some(Object::Device(device)) = &object {
-                display::leave(&self.adapter, &Passive::enter(), device.os_handle);
+                if let Some(display) = self.objects.display() {
+                    display.device_ends(&Passive::enter(), device.os_handle);
+                }
             }
             if let Some(object) = object {
-                object.end();
+                object.end(&self.objects.hw_queues);
             }
-        }
-    }
-}
-
-impl Object {
-    /// Ends an object that was removed from the handle table: it is in no list of the adapter from
-    /// here on, and ends with this call or with the last call that held it before.
-    pub(crate) fn end(self) {
-        match &self {
-            Object::Doorbell(doorbell) => doorbell.end(),
-            Object::HwQueue(queue) => queue.retire(),
-            Object::Context(context) | Object::HwContext(context) => context.retire(),
-            Object::Device(device) => device.retire(),
-            // Fences count their holders; allocations and paging queues are in no list.
-            Object::Fence(_) | Object::Allocation(_) | Object::PagingQueue(_) => {}
-        }
-    }
-
-    /// Its device.
-    pub(crate) fn device(&self) -> OsHandle {
-        match self {
-            Object::Doorbell(doorbell) => doorbell.queue.device.os_handle,
-            Object::HwQueue(queue) => queue.device.os_handle,
-            Object::Context(context) | Object::HwContext(context) => context.device.os_handle,
-            Object::Fence(instance) => instance.device.os_handle,
-            Object::Allocation(allocation) => allocation.device.os_handle(),
-            Object::PagingQueue(queue) => queue.device.os_handle,
-            Object::Device(device) => device.os_handle,
-        }
-    }
-
-    /// Its place in the order of destruction.
-    fn rank(&self) -> u32 {
-        match self {
-            Object::Doorbell(_) => 0,
-            Object::HwQueue(_) => 1,
-            Object::Context(_) | Object::HwContext(_) | Object::PagingQueue(_) => 2,
-            Object::Fence(_) => 3,
-            Object::Allocation(_) => 4,
-            Object::Device(_) => 5,
         }
     }
 }
 
 /// Whether everything that the process has queued is done before the deadline.
-fn is_done_by(adapter: &Arc<Adapter>, of_process: &ProcessObjects, deadline: CpuTime) -> bool {
+fn is_done_by(objects: &Objects, of_process: &ProcessObjects, deadline: CpuTime) -> bool {
     let contexts: Vec<_> = of_process.contexts.iter().map(|c| c.scheduled()).collect();
-    let mut done = vec![adapter.sched.drained(&contexts)];
+    let mut done = vec![objects.sched.drained(&contexts)];
     for queue in &of_process.queues {
         if queue.user_mode_submission {
-            let doorbells = adapter.objects.doorbells_of_queue(queue.os_handle);
-            done.extend(
-                doorbells
-                    .iter()
-                    .map(|d| progress_event(adapter, &queue.progress.fence, d.announced())),
-            );
+            let doorbells = objects.doorbells_of_queue(queue.os_handle);
+            done.extend(doorbells.iter().map(|d| {
+                progress_event(&objects.port.platform, &queue.progress.fence, d.announced())
+            }));
         } else {
-            done.push(adapter.sched.drained(&[queue.scheduled()]));
+            done.push(objects.sched.drained(&[queue.scheduled()]));
         }
     }
     done.iter().all(|event| is_set_by(event, deadline))
@@ -355,8 +288,8 @@ impl Waiter for EventWaiter {
 
 /// An event that is set when a progress fence has reached the value announced last, which is
 /// untrusted.
-fn progress_event(adapter: &Arc<Adapter>, fence: &Arc<Fence>, value: u64) -> Event {
-    let event = adapter.platform.event(true);
+fn progress_event(platform: &Platform, fence: &Arc<Fence>, value: u64) -> Event {
+    let event = platform.event(true);
     let waiter = Arc::new(EventWaiter(event.clone()));
     if monitor::wait(fence, value, waiter, 0, WaitOwner::Kernel).is_none() {
         event.set(Step::ThreadWake);
@@ -377,6 +310,18 @@ impl Drop for Process {
         match of_process.devices.is_empty() {
             true => self.destroy_rest(),
             false => self.terminate_now(of_process, GpuWork::Abandoned, start_ns),
+        }
+    }
+}
+
+impl OpenProcess for Process {
+    fn has_ended(&self) -> bool {
+        self.handles.lock().is_closed()
+    }
+
+    fn end_with_adapter(&self) {
+        if let Some(start_ns) = self.leave_kernel(DeviceState::Removed) {
+            self.terminate_now(self.objects_by_kind(), GpuWork::Abandoned, start_ns);
         }
     }
 }

@@ -1,26 +1,18 @@
-//! What memory needs of engines, contexts and fences: the ports of `memory`, on an adapter.
-//!
-//! Entry points: [`EngineWork`] and [`OwningDevice`] (memory calls in), [`PagingQueueObject`]
-//! (D3DKMTCreatePagingQueue).
+//! Engines, contexts and fences as memory sees them: the ports of `memory`.
 
-use crate::adapter::Adapter;
 use crate::fence::storage::FencePool;
-use crate::fence::{CreateFence, EventSet, Fence, WaitOwner, Waiter, monitor, signal};
+use crate::fence::{EventSet, Fence, WaitOwner, Waiter, monitor, signal};
 use crate::memory::{
-    AddressSpace, Affinity, EngineWork, InUse, OwningDevice, PagingFence, PagingPackets,
-    PagingQueue, UseMark,
+    AddressSpace, EngineWork, InUse, OwningDevice, PagingFence, PagingPackets, UseMark,
 };
-use crate::object::FenceObject;
 use crate::object::context::{Context, ContextDesc};
 use crate::object::device::Device;
-use crate::object::process::HandleLookup;
+use crate::object::objects::Objects;
 use crate::scheduling::{CommandKind, Signal, SignalAction};
 use std::any::Any;
 use std::sync::Arc;
-use tidegate_calls::{
-    NativeFenceType, PagingPriority, Priority, SignalFlags, Status, SyncObjectFlags,
-};
-use tidegate_ddi::{EngineType, OsHandle, VidSchCaps};
+use tidegate_calls::{Priority, SignalFlags, Status};
+use tidegate_ddi::{EngineType, OsHandle};
 use tidegate_platform::{Event, Mutex};
 use tidegate_vidmm::AllocationId;
 
@@ -33,39 +25,6 @@ impl OwningDevice for Device {
 impl PagingFence for Fence {
     fn signal(self: Arc<Self>, value: u64) {
         signal::signal(&[(self, value)], SignalFlags::ALLOW_FENCE_REWIND);
-    }
-}
-
-/// A paging queue of a device.
-pub(crate) struct PagingQueueObject {
-    pub(crate) queue: PagingQueue,
-    pub(crate) device: Arc<Device>,
-    pub(crate) fence: Arc<FenceObject>,
-}
-
-impl PagingQueueObject {
-    /// D3DKMTCreatePagingQueue. Its fence is native where native fences exist: user-mode queues
-    /// wait for no other.
-    // spec: RES-001
-    pub(crate) fn new(
-        device: &Arc<Device>,
-        priority: PagingPriority,
-    ) -> Result<Arc<PagingQueueObject>, Status> {
-        let port = &device.objects.port;
-        let native = port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
-        let fence = CreateFence {
-            name: "paging",
-            affinity: Affinity::ALL,
-            initial_value: 0,
-            // spec: RES-002
-            flags: SyncObjectFlags::NO_SIGNAL,
-            native: native.then_some(NativeFenceType::Default),
-            private_data: [0; 64],
-        };
-        let fence = Arc::new(FenceObject::create(device, &fence)?);
-        let (id, paging_fence) = (port.new_handle(), fence.fence.clone());
-        let queue = PagingQueue::new(&port.platform, id, priority, paging_fence);
-        Ok(Arc::new(PagingQueueObject { queue, device: device.clone(), fence }))
     }
 }
 
@@ -92,15 +51,15 @@ impl PagingPackets for PagingContextPackets {
     }
 
     fn submit(&self, commands: (u64, u32), done: &Event) {
-        let objects = &self.0.device.objects;
-        let (queue, queued_ns) = (self.0.scheduled(), objects.port.platform.stamp_ns());
-        objects.sched.submit_command(queue.0, CommandKind::Paging, commands, queued_ns);
-        objects.sched.signal(&[queue], Signal::event(done.clone()));
+        let layers = &self.0.device.layers;
+        let (queue, queued_ns) = (self.0.scheduled(), layers.port.platform.stamp_ns());
+        layers.sched.submit_command(queue.0, CommandKind::Paging, commands, queued_ns);
+        layers.sched.signal(&[queue], Signal::event(done.clone()));
     }
 
     fn give_up(&self) {
         // The kernel's context signals no fence.
-        let _signals = self.0.device.objects.sched.give_up(&[self.0.os_handle]);
+        let _signals = self.0.device.layers.sched.give_up(&[self.0.os_handle]);
     }
 
     fn is_lost(&self) -> bool {
@@ -108,29 +67,29 @@ impl PagingPackets for PagingContextPackets {
     }
 }
 
-impl EngineWork for Adapter {
+impl EngineWork for Objects {
     // spec: RES-006
     fn mark_last_use(self: Arc<Self>, device: OsHandle, over: &Event) -> Option<UseMark> {
-        let mark = UseMark::new(&self.platform, over);
+        let mark = UseMark::new(&self.port.platform, over);
         // The mark is not over before every queue has its part.
         let whole = mark.part();
-        for queue in self.objects.hw_queues_of(|q| q.device.os_handle == device) {
+        for queue in self.hw_queues_of(|q| q.device.os_handle == device) {
             let queued = match queue.user_mode_submission {
                 true => {
-                    let doorbells = self.objects.doorbells_of_queue(queue.os_handle);
+                    let doorbells = self.doorbells_of_queue(queue.os_handle);
                     doorbells.iter().map(|d| d.last_queued.load_once()).max().unwrap_or(0)
                 }
                 false => queue.announced(),
             };
             if queued > queue.progress.fence.value() {
-                let part = self.platform.mutex("a last use", Some(mark.part()));
+                let part = self.port.platform.mutex("a last use", Some(mark.part()));
                 // When the value is reached already, dropping the waiter drops its part.
                 let waiter = Arc::new(AwaitProgress(part));
                 let _reached =
                     monitor::wait(&queue.progress.fence, queued, waiter, 0, WaitOwner::Kernel);
             }
         }
-        for context in self.objects.contexts_of(|c| c.device.os_handle == device) {
+        for context in self.contexts_of(|c| c.device.os_handle == device) {
             if !self.sched.is_idle(context.os_handle) {
                 let end_use = Signal::action(Box::new(mark.part()));
                 self.sched.signal(&[context.scheduled()], end_use);
@@ -145,9 +104,9 @@ impl EngineWork for Adapter {
         space: &Arc<AddressSpace>,
     ) -> Result<Arc<dyn PagingPackets>, Status> {
         let pool = FencePool::new(&self.memory, space);
-        let device = Device::new(&self, space, &pool, HandleLookup::none(), false)?;
+        let device = self.create_device(space, &pool, None, false)?;
         let is_copy = |engine_type| engine_type == EngineType::Copy;
-        let node = self.caps.nodes.iter().position(|node| is_copy(node.engine_type));
+        let node = self.port.caps.nodes.iter().position(|node| is_copy(node.engine_type));
         let desc = ContextDesc {
             node_ordinal: node.unwrap_or(0) as u32,
             engine_affinity: 1,
@@ -157,15 +116,11 @@ impl EngineWork for Adapter {
             lane: 0,
             paging: true,
         };
-        Ok(Arc::new(PagingContextPackets(Context::new(&device, &desc)?)))
-    }
-
-    fn resets(&self) -> u64 {
-        self.recovery.resets()
+        Ok(Arc::new(PagingContextPackets(self.create_context(&device, &desc)?)))
     }
 
     fn live_device(&self, device: OsHandle) -> Option<Arc<dyn OwningDevice>> {
-        let device = self.objects.devices.lock().get(device)?;
+        let device = self.devices.lock().get(device)?;
         (!device.is_of_kernel()).then_some(device as Arc<dyn OwningDevice>)
     }
 

@@ -1,0 +1,59 @@
+//! Work of hardware queues that the GPU has, as far as the kernel can know.
+
+use crate::driver::DdiCall;
+use crate::object::hw_queue::HwQueue;
+use crate::object::objects::Objects;
+use tidegate_platform::CpuTime;
+
+impl HwQueue {
+    /// Whether the GPU has work of it that is not complete, as far as the kernel can know.
+    pub(crate) fn has_work(&self, objects: &Objects) -> bool {
+        if self.user_mode_submission {
+            return objects.doorbells_of_queue(self.os_handle).iter().any(|d| d.has_work());
+        }
+        self.last_submitted() > self.progress.fence.value()
+    }
+
+    /// The progress value announced last: by the kernel, or by the process in its ring.
+    pub(crate) fn announced_by_anyone(&self, objects: &Objects) -> u64 {
+        match self.user_mode_submission {
+            true => {
+                let of_queue = objects.doorbells_of_queue(self.os_handle);
+                of_queue.iter().map(|d| d.announced()).max().unwrap_or(0)
+            }
+            false => self.announced(),
+        }
+    }
+
+    /// Its incomplete work in words, and the progress value that completes it.
+    pub(crate) fn describe_work(&self, objects: &Objects) -> (String, (String, u64)) {
+        let (done, announced) = (self.progress.fence.value(), self.announced_by_anyone(objects));
+        let command = match self.user_mode_submission {
+            true => format!(
+                "the command buffer of its ring that says progress {}",
+                done.saturating_add(1)
+            ),
+            false => {
+                let first = objects.sched.oldest_in_flight(self.os_handle, done);
+                format!("the command buffer that says progress {}", first.unwrap_or(announced))
+            }
+        };
+        (format!("{command}; {announced} was announced last"), ("progress".to_owned(), announced))
+    }
+
+    /// The last calls of the driver for it.
+    pub(crate) fn last_calls(&self, objects: &Objects) -> Vec<DdiCall> {
+        let mut calls = Vec::new();
+        if self.user_mode_submission {
+            let doorbells = objects.doorbells_of_queue(self.os_handle);
+            calls.extend(doorbells.iter().flat_map(|doorbell| doorbell.last_calls()));
+        } else {
+            let (submitted, submitted_ns) = objects.sched.submitted_progress(self.os_handle);
+            let (number, at) = (Some(submitted), CpuTime(submitted_ns));
+            calls.push(DdiCall { entry: "DxgkDdiSubmitCommandToHwQueue", number, at });
+        }
+        calls.extend(self.context.suspension.last_call());
+        calls.sort_by_key(|call| call.at);
+        calls
+    }
+}

@@ -1,0 +1,77 @@
+//! What the objects need of the rooms above them.
+
+use crate::fence::FenceTarget;
+use crate::memory::AllocationObject;
+use crate::object::context::Context;
+use crate::object::device::Device;
+use crate::scheduling::SignalAction;
+use std::sync::Arc;
+use tidegate_calls::{Status, Surface, TdrTest};
+use tidegate_ddi::{EngineId, OsHandle, Passive};
+
+/// Timeout detection and recovery, and the loss of devices.
+pub(crate) trait RecoveryPort: Send + Sync {
+    /// Whether a process caused too many timeouts (0x142).
+    fn is_blocked(&self, address_space: u32) -> bool;
+
+    /// D3DKMT_TDRDBGCTRLTYPE.
+    ///
+    /// # Errors
+    /// NOT_SUPPORTED for tests of displays; INVALID_PARAMETER for an unknown engine; DEVICE_REMOVED
+    /// when a driver contract was broken.
+    fn debug_timeouts(self: Arc<Self>, test: TdrTest) -> Result<(), Status>;
+
+    /// The driver refused commands of a process as malformed: the device is lost. `of` are the tag
+    /// of the queue, the fence ID or progress value, and the GPU address.
+    fn commands_refused(
+        self: Arc<Self>,
+        device: &Arc<Device>,
+        engine: EngineId,
+        of: (u32, u64, u64),
+    );
+
+    /// The rest of a split buffer cannot run, and a part of it has: the device is lost.
+    fn split_refused(self: Arc<Self>, context: &Arc<Context>, offset: u32, what: String);
+}
+
+/// What a flip is made with.
+pub(crate) struct FlipDesc {
+    pub(crate) vid_pn_source_id: u32,
+    pub(crate) allocation: Arc<AllocationObject>,
+    pub(crate) surface: Surface,
+    pub(crate) sync_interval: u32,
+    /// Signalled when it was latched.
+    pub(crate) shown: Option<FenceTarget>,
+}
+
+/// The display of an adapter that has one.
+pub(crate) trait DisplayPort: Send + Sync {
+    /// Makes a flip, for a queue behind what is to be shown.
+    ///
+    /// # Errors
+    /// See `display::begin`.
+    fn begin_flip(
+        self: Arc<Self>,
+        device: &Arc<Device>,
+        desc: FlipDesc,
+    ) -> Result<Box<dyn SignalAction>, Status>;
+
+    /// Blocks until the next vertical sync.
+    ///
+    /// # Errors
+    /// CANCELLED when the machine stopped; DEVICE_REMOVED with the adapter.
+    fn wait_for_vertical_blank(self: Arc<Self>) -> Result<(), Status>;
+
+    /// A device ends: the screen goes dark if it shows the device's pictures.
+    fn device_ends(self: Arc<Self>, level: &Passive, device: OsHandle);
+}
+
+/// A process that has opened the adapter, as a removal sees it.
+pub(crate) trait OpenProcess: Send + Sync {
+    /// Whether it has ended, or an end is in progress.
+    fn has_ended(&self) -> bool;
+
+    /// Ends it with its adapter, which is removed: the GPU's work is not waited for. Its devices
+    /// are lost already.
+    fn end_with_adapter(&self);
+}
