@@ -1,7 +1,7 @@
 //! Purpose: machines for tests, scenarios, fuzzing and measurements, and drivers in front of the
 //! reference driver that record, change or fail calls.
 //!
-//! Entry points: [`world`] and [`start_around`] build a machine with one process; [`Adapters`]
+//! Entry points: [`world`] and [`setup`] build a machine with one process; [`Adapters`]
 //! builds several adapters under the queue API; [`Client`] is a process at the call surface;
 //! [`Hooked`] records and fails driver calls. Nothing in the product depends on this crate.
 
@@ -22,6 +22,6 @@ pub use page_tables::{leads_to, own_space};
 pub use save_areas::SaveAreas;
 pub use user_queue::{UserQueue, copy_word, signal_packet, store, wait_packet};
 pub use world::{
-    World, host_world, inline, inline_world, native_signalled, signalled, start, start_around,
-    start_at, start_on, start_with, world, world_with,
+    Setup, World, host_world, inline, inline_world, native_signalled, setup, signalled, world,
+    world_with,
 };

@@ -3,13 +3,14 @@
 //!
 //! The platform is virtual time unless a test names another.
 
-use crate::{ChangeCaps, Client, Hooked};
+use crate::{ChangeCaps, Client, Hooked, Told};
+use std::cell::OnceCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use tidegate::calls::{FenceInstance, Kernel};
 use tidegate::d3dukmdt::FenceCell;
-use tidegate::ddi::{DdiCall, Driver, InterruptData, OsHandle, Recording};
-use tidegate::dxgkrnl::{InterruptDelivery, Process};
+use tidegate::ddi::{AdapterCaps, DdiCall, Driver, InterruptData, OsHandle, Recording};
+use tidegate::dxgkrnl::{Adapter, InterruptDelivery, KernelStats, Process};
 use tidegate::platform::{RunReport, StepCosts};
 use tidegate::{Machine, MachineConfig, MachineError, Platform};
 
@@ -52,14 +53,103 @@ impl Drop for World {
     }
 }
 
+/// A machine to be started: the standard configuration with changes, on virtual time where steps are
+/// free.
+#[must_use]
+pub struct Setup<'a> {
+    platform: Platform,
+    change: Box<dyn FnOnce(&mut MachineConfig) + 'a>,
+    caps: Option<ChangeCaps>,
+    layer: Box<dyn FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver> + 'a>,
+}
+
+/// Begins a machine whose configuration is changed so.
+pub fn setup<'a>(change: impl FnOnce(&mut MachineConfig) + 'a) -> Setup<'a> {
+    let platform = Platform::virtual_time(StepCosts::free());
+    Setup { platform, change: Box::new(change), caps: None, layer: Box::new(|driver| driver) }
+}
+
+impl<'a> Setup<'a> {
+    /// On this platform.
+    pub fn on(self, platform: Platform) -> Self {
+        Setup { platform, ..self }
+    }
+
+    /// On virtual time with these costs.
+    pub fn costs(self, costs: StepCosts) -> Self {
+        self.on(Platform::virtual_time(costs))
+    }
+
+    /// With this change of what the driver declares.
+    pub fn caps(self, change: impl Fn(&mut AdapterCaps) + Send + Sync + 'static) -> Self {
+        Setup { caps: Some(Box::new(change)), ..self }
+    }
+
+    /// With `layer` around the reference driver, or in its place.
+    pub fn behind(self, layer: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver> + 'a) -> Self {
+        Setup { layer: Box::new(layer), ..self }
+    }
+
+    /// Starts a machine that must start behind `layer`, and returns the layer, too.
+    pub fn start_behind<L: Driver + 'static>(
+        self,
+        layer: impl FnOnce(Arc<dyn Driver>) -> Arc<L>,
+    ) -> (World, Arc<L>) {
+        let made = OnceCell::new();
+        let world = self.behind(|driver| made.get_or_init(|| layer(driver)).clone()).start();
+        (world, made.into_inner().expect("the machine asked for its driver"))
+    }
+
+    /// Starts the machine alone, as [`Machine::new`] does.
+    pub fn machine(self) -> Machine {
+        let mut config = MachineConfig::standard(&self.platform);
+        (self.change)(&mut config);
+        Machine::new(&self.platform, config).unwrap()
+    }
+
+    /// Starts a machine that must start.
+    pub fn start(self) -> World {
+        self.try_start().unwrap()
+    }
+
+    /// Starts the machine, with one process that has one device.
+    ///
+    /// # Errors
+    /// What contradicts itself in the configuration or in what the driver declares.
+    pub fn try_start(self) -> Result<World, MachineError> {
+        let Setup { platform, change, caps, layer } = self;
+        let mut config = MachineConfig::standard(&platform);
+        // Save areas cost calls and bytes, which many tests count. Tests that preempt packets in
+        // their middle switch them on.
+        config.driver.save_areas = false;
+        change(&mut config);
+        let mut drivers = None;
+        let machine = Machine::builder(&platform).reference_behind(config, |driver| {
+            let hooked = Hooked::new(&platform, layer(driver), caps);
+            let recording = Recording::new(&platform, hooked.clone());
+            drivers = Some((recording.clone(), hooked));
+            recording
+        });
+        let machine = machine.start()?;
+        let (driver, hooked) = drivers.expect("the machine asked for its driver");
+        let start_calls = driver.take();
+        let process = machine.process("test")?;
+        let kernel: Arc<dyn Kernel> = process.clone();
+        let device = kernel.create_device().map_err(MachineError::Open)?;
+        driver.take();
+        let client = Client::of(&platform, kernel, device);
+        Ok(World { client, process, machine, driver, start_calls, hooked })
+    }
+}
+
 /// A machine of the standard kind.
 pub fn world() -> World {
-    world_with(|config| config)
+    world_with(|_| ())
 }
 
 /// The same, changed.
-pub fn world_with(change: impl FnOnce(MachineConfig) -> MachineConfig) -> World {
-    start(change, None).unwrap()
+pub fn world_with(change: impl FnOnce(&mut MachineConfig)) -> World {
+    setup(change).start()
 }
 
 /// A machine whose interrupts run on the raising agent, so that a test can raise them outside of a
@@ -69,82 +159,36 @@ pub fn inline_world() -> World {
 }
 
 /// Interrupts run on the raising agent.
-pub fn inline(mut config: MachineConfig) -> MachineConfig {
+pub fn inline(config: &mut MachineConfig) {
     config.kernel.interrupts = InterruptDelivery::Inline;
-    config
-}
-
-/// Starts a machine that is configured and declares as asked.
-pub fn start(
-    change: impl FnOnce(MachineConfig) -> MachineConfig,
-    caps: Option<ChangeCaps>,
-) -> Result<World, MachineError> {
-    start_on(Platform::virtual_time(StepCosts::free()), change, caps)
 }
 
 /// A machine of the standard kind on threads.
 pub fn host_world() -> World {
-    start_on(Platform::closed_host(), |config| config, None).unwrap()
-}
-
-/// The same where steps cost time.
-pub fn start_at(
-    costs: StepCosts,
-    change: impl FnOnce(MachineConfig) -> MachineConfig,
-    caps: Option<ChangeCaps>,
-) -> Result<World, MachineError> {
-    start_on(Platform::virtual_time(costs), change, caps)
-}
-
-/// The same on any platform.
-pub fn start_on(
-    platform: Platform,
-    change: impl FnOnce(MachineConfig) -> MachineConfig,
-    caps: Option<ChangeCaps>,
-) -> Result<World, MachineError> {
-    start_around(platform, change, caps, |driver| driver)
-}
-
-/// The same with something else in the place of the reference driver, or around it.
-pub fn start_with(
-    change: impl FnOnce(MachineConfig) -> MachineConfig,
-    caps: Option<ChangeCaps>,
-    layer: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver>,
-) -> Result<World, MachineError> {
-    start_around(Platform::virtual_time(StepCosts::free()), change, caps, layer)
-}
-
-/// The same on any platform.
-pub fn start_around(
-    platform: Platform,
-    change: impl FnOnce(MachineConfig) -> MachineConfig,
-    caps: Option<ChangeCaps>,
-    layer: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver>,
-) -> Result<World, MachineError> {
-    let mut config = MachineConfig::standard(&platform);
-    // Save areas cost calls and bytes, which many tests count. Tests that preempt packets in their
-    // middle switch them on.
-    config.driver.save_areas = false;
-    let config = change(config);
-    let mut drivers = None;
-    let machine = Machine::builder(&platform).reference_behind(config, |driver| {
-        let hooked = Hooked::new(&platform, layer(driver), caps);
-        let recording = Recording::new(&platform, hooked.clone());
-        drivers = Some((recording.clone(), hooked));
-        recording
-    });
-    let machine = machine.start()?;
-    let (driver, hooked) = drivers.expect("the machine asked for its driver");
-    let start_calls = driver.take();
-    let process = machine.process("test")?;
-    let kernel: Arc<dyn Kernel> = process.clone();
-    let device = kernel.create_device().map_err(MachineError::Open)?;
-    driver.take();
-    let client = Client::of(&platform, kernel, device);
-    Ok(World { client, process, machine, driver, start_calls, hooked })
+    setup(|_| ()).on(Platform::closed_host()).start()
 }
 
 impl World {
+    /// The kernel.
+    pub fn adapter(&self) -> &Arc<Adapter> {
+        self.machine.adapter()
+    }
+
+    /// Counts of the kernel.
+    pub fn stats(&self) -> KernelStats {
+        self.adapter().stats()
+    }
+
+    /// Counts of the hardware.
+    pub fn gpu_stats(&self) -> tidegate::softgpu::Stats {
+        self.machine.gpu().stats()
+    }
+
+    /// What the kernel handed to the driver so far.
+    pub fn told(&self) -> Told {
+        self.hooked.told()
+    }
+
     /// The MonitoredValues published since the recorded calls were last taken.
     pub fn armed(&self) -> Vec<Vec<u64>> {
         let values = |call| match call {

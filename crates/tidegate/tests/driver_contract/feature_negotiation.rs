@@ -12,7 +12,7 @@ use tidegate::ddi::feature::{
 use tidegate::ddi::{DdiCall, DdiVersion, Driver, Entry, FeatureId, FeatureState, Passive};
 use tidegate::dxgkrnl::{FeatureSetting, StartError};
 use tidegate_testbed::Declaration;
-use tidegate_testbed::{World, at, start_with, store, world, world_with};
+use tidegate_testbed::{World, at, setup, store, world, world_with};
 
 const HWSCH: FeatureId = FeatureId::HWSCH;
 const NATIVE_FENCE: FeatureId = FeatureId::NATIVE_FENCE;
@@ -38,15 +38,14 @@ fn setting(config: &mut MachineConfig, feature: FeatureId) -> &mut FeatureSettin
 
 /// A machine on which one feature is set otherwise.
 fn world_set(feature: FeatureId, value: FeatureSetting) -> World {
-    world_with(|mut config| {
-        *setting(&mut config, feature) = value;
-        config
+    world_with(|config| {
+        *setting(config, feature) = value;
     })
 }
 
 /// A machine whose driver says something of itself.
 fn world_saying(says: Declaration) -> Result<World, StartError> {
-    match start_with(|config| config, None, |driver| says.before(driver)) {
+    match setup(|_| ()).behind(|driver| says.before(driver)).try_start() {
         Ok(world) => Ok(world),
         Err(tidegate::MachineError::Start(error)) => Err(error),
         Err(other) => panic!("{other}"),
@@ -122,9 +121,8 @@ fn a_table_is_given_for_an_enabled_feature_at_its_version() {
 #[test]
 fn the_table_of_native_fences_tells_the_types_that_the_kernel_makes() {
     let asked = |caps: Option<NativeFenceOsCaps>| {
-        let w = world_with(|mut config| {
+        let w = world_with(|config| {
             caps.into_iter().for_each(|caps| config.kernel.native_fence_os_caps = caps);
-            config
         });
         let (level, interface_size) = (Passive::enter(), NativeFenceTable1::BYTES);
         let query = QueryFeatureInterface { feature: NATIVE_FENCE, version: 1, interface_size };
@@ -228,11 +226,10 @@ fn experimental_support_counts_when_it_is_allowed() {
     let with = |allow_experimental| {
         let says =
             Declaration { support: Some((NATIVE_FENCE, experimental)), ..Declaration::default() };
-        let set = |mut config: MachineConfig| {
+        let set = |config: &mut MachineConfig| {
             config.kernel.native_fence.allow_experimental = allow_experimental;
-            config
         };
-        let w = start_with(set, None, |driver| says.before(driver)).unwrap();
+        let w = setup(set).behind(|driver| says.before(driver)).start();
         state(&w, NATIVE_FENCE)
     };
     assert_eq!(with(true), ON);

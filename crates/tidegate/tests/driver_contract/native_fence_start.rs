@@ -12,30 +12,29 @@ use tidegate::ddi::{
     Status as DdiStatus, VidSchCaps,
 };
 use tidegate::dxgkrnl::{FeatureSetting, StartError};
+use tidegate::softgpu::DisplayConfig;
 use tidegate::{MachineConfig, ddi};
 use tidegate_testbed::Declaration;
-use tidegate_testbed::{World, start, start_with, world, world_with};
+use tidegate_testbed::{World, setup, world, world_with};
 
-fn without_native_fences(mut config: MachineConfig) -> MachineConfig {
+fn without_native_fences(config: &mut MachineConfig) {
     config.kernel.native_fence = FeatureSetting::OFF;
-    config
 }
 
-fn without_intra_gpu_fences(mut config: MachineConfig) -> MachineConfig {
+fn without_intra_gpu_fences(config: &mut MachineConfig) {
     config.kernel.native_fence_os_caps.remove(NativeFenceOsCaps::INTRA_GPU_FENCE_TYPE);
-    config
 }
 
 /// Starts with a changed declaration and tells why that failed, if it did.
 fn refusal(caps: impl Fn(&mut AdapterCaps) + Send + Sync + 'static) -> Option<StartError> {
-    refusal_with(|config| config, caps)
+    refusal_with(|_| (), caps)
 }
 
 fn refusal_with(
-    config: impl FnOnce(MachineConfig) -> MachineConfig,
+    config: impl FnOnce(&mut MachineConfig),
     caps: impl Fn(&mut AdapterCaps) + Send + Sync + 'static,
 ) -> Option<StartError> {
-    why_not(start(config, Some(Box::new(caps))))
+    why_not(setup(config).caps(caps).try_start())
 }
 
 /// The same with something else that the driver says of itself.
@@ -43,7 +42,7 @@ fn refusal_saying(
     says: Declaration,
     caps: impl Fn(&mut AdapterCaps) + Send + Sync + 'static,
 ) -> Option<StartError> {
-    why_not(start_with(|config| config, Some(Box::new(caps)), |driver| says.before(driver)))
+    why_not(setup(|_| ()).caps(caps).behind(|driver| says.before(driver)).try_start())
 }
 
 fn why_not(started: Result<World, MachineError>) -> Option<StartError> {
@@ -91,7 +90,7 @@ fn a_fence_stride_is_a_power_of_two_from_8_to_4096_and_64_by_default() {
         assert_eq!(refusal_saying(declare(stride), |_| {}), Some(StartError::FenceStride(stride)));
     }
     for stride in [8, 128, 4096] {
-        let world = start_with(|c| c, None, |driver| declare(stride).before(driver)).unwrap();
+        let world = setup(|_| ()).behind(|driver| declare(stride).before(driver)).start();
         assert_eq!(distances(&world), [u64::from(stride); 2]);
     }
     assert_eq!(distances(&world()), [64; 2]);
@@ -155,17 +154,15 @@ fn user_mode_submission_rests_on_native_fences_and_these_on_hardware_scheduling(
 #[test]
 fn a_node_declares_no_feature_that_is_not_enabled() {
     let scheduled = |caps: &mut AdapterCaps| caps.nodes[0].context_scheduling = true;
-    let without_scheduling = |mut config: MachineConfig| {
+    let without_scheduling = |config: &mut MachineConfig| {
         config.kernel.hardware_scheduling = FeatureSetting::OFF;
-        config
     };
     let refused = Some(StartError::HardwareSchedulingNotEnabled(0));
     assert_eq!(refusal_with(without_scheduling, scheduled), refused);
     assert_eq!(refusal_with(without_scheduling, |_| {}), None);
     let user_mode = |caps: &mut AdapterCaps| caps.nodes[1].user_mode_submission = true;
-    let without_user_mode = |mut config: MachineConfig| {
+    let without_user_mode = |config: &mut MachineConfig| {
         config.kernel.user_mode_submission = FeatureSetting::OFF;
-        config
     };
     let refused = Some(StartError::UserModeSubmissionNotEnabled(1));
     assert_eq!(refusal_with(without_user_mode, user_mode), refused);
@@ -230,7 +227,7 @@ fn scheduling_caps_rest_on_each_other() {
 // spec: PRE-017
 #[test]
 fn a_driver_with_preemption_and_a_display_flips_at_vertical_syncs() {
-    let with_display = |config: MachineConfig| config.with_display(1_000_000);
+    let with_display = |c: &mut MachineConfig| c.gpu.display = Some(DisplayConfig::default());
     let lacks = StartError::CapDependency(
         "PreemptionAware on an adapter with a display",
         "FlipOnVSyncMmIo",
@@ -339,9 +336,10 @@ fn a_driver_that_declares_a_capability_has_the_entries_that_it_needs() {
                     off(caps);
                 }
             });
-            let with_display = |config: MachineConfig| config.with_display(1_000_000);
+            let with_display =
+                |c: &mut MachineConfig| c.gpu.display = Some(DisplayConfig::default());
             let lacks = |inner| -> Arc<dyn Driver> { Arc::new(Lacks { inner, group }) };
-            why_not(start_with(with_display, Some(caps), lacks))
+            why_not(setup(with_display).caps(caps).behind(lacks).try_start())
         };
         let refusal = StartError::MissingEntries { capability, group };
         assert!(refusal.to_string().contains(names), "{refusal}");

@@ -130,31 +130,31 @@ impl DriverLayer for WrongDriver {
     }
 }
 
-fn wrong_world(wrong: Wrong, change: impl FnOnce(MachineConfig) -> MachineConfig) -> World {
+fn wrong_world(wrong: Wrong, change: impl FnOnce(&mut MachineConfig)) -> World {
     let platform = Platform::virtual_time(StepCosts::free());
     let (own, last_packet) = (platform.clone(), platform.page(1).word(0));
     let layer = |inner| -> Arc<dyn Driver> {
         Arc::new(WrongDriver { inner, wrong, platform: own, last_packet })
     };
-    start_around(platform, change, None, layer).unwrap()
+    setup(change).on(platform).behind(layer).start()
 }
 
 /// Runs `main` on a machine whose driver has this wrong entry. The kernel keeps the machine going.
 fn run(wrong: Wrong, main: impl FnOnce(&World) + Send + 'static) -> Arc<World> {
-    let (w, report) = wrong_world(wrong, |config| config).run_to_report(main);
+    let (w, report) = wrong_world(wrong, |_| ()).run_to_report(main);
     assert!(report.completed(), "{wrong:?}: {report:?}, {:?}", w.machine.standstill(&report));
-    assert_eq!(w.machine.adapter().bug_checks(), [], "{wrong:?}");
+    assert_eq!(w.adapter().bug_checks(), [], "{wrong:?}");
     w
 }
 
 fn only_recovery(w: &World) -> (RecoveryOutcome, String) {
-    let reports = w.machine.adapter().recoveries();
+    let reports = w.adapter().recoveries();
     assert_eq!(reports.len(), 1, "{reports:?}");
     (reports[0].outcome.clone(), reports[0].reason.to_string())
 }
 
 fn faults(w: &World) -> Vec<String> {
-    w.machine.adapter().driver_faults().iter().map(DriverFault::to_string).collect()
+    w.adapter().driver_faults().iter().map(DriverFault::to_string).collect()
 }
 
 fn contains(text: &str, parts: &[&str]) {
@@ -187,13 +187,13 @@ fn packets_that_are_accepted_and_never_run_are_a_time_out_that_names_the_calls()
 // reached.
 #[test]
 fn packets_that_a_driver_loses_again_and_again_stop_the_adapter_and_name_the_calls() {
-    let (w, report) = wrong_world(Wrong::PacketsAndReset, |config| config).run_to_report(|w| {
+    let (w, report) = wrong_world(Wrong::PacketsAndReset, |_| ()).run_to_report(|w| {
         let done = packet_done(w);
         assert_eq!(w.wait(done.handle, 1), Err(Status::DEVICE_REMOVED));
         assert_eq!(w.platform.now().0 / S, 20, "five time-outs");
     });
     assert!(report.completed(), "{report:?}");
-    let broken = w.machine.adapter().bug_checks();
+    let broken = w.adapter().bug_checks();
     let [BugCheck::TooManyTimeouts(what)] = &broken[..] else { panic!("{broken:?}") };
     contains(
         what,
@@ -217,7 +217,7 @@ fn command_buffers_that_are_accepted_and_never_run_cost_their_device_and_name_th
             &["DxgkDdiSubmitCommandToHwQueue 1 at 0 ms", "DxgkDdiSuspendContext 1 at 4000 ms"],
         );
         contains(&noticed, &["neither running nor held back", "reported up to 0"]);
-        assert!(matches!(w.kernel.device_state(w.device), Ok(DeviceState::Hung(_))));
+        assert!(matches!(w.state(), Ok(DeviceState::Hung(_))));
         assert!(!w.driver.take_names().contains(&"ResetHwEngine"), "the engine has nothing of it");
     });
 }
@@ -242,7 +242,7 @@ fn a_ring_that_no_hardware_watches_runs_with_the_request_and_its_calls_are_named
             &faults[0],
             &["DxgkDdiConnectDoorbell", "queue 1 has work on node 0", "reported up to 0"],
         );
-        assert_eq!(w.machine.adapter().recoveries(), []);
+        assert_eq!(w.adapter().recoveries(), []);
     });
 }
 
@@ -269,7 +269,7 @@ fn a_completion_that_no_interrupt_reports_is_found_and_counted() {
     run(Wrong::InterruptRoutine, |w| {
         let done = packet_done(w);
         w.wait(done.handle, 1).unwrap();
-        assert_eq!(w.machine.adapter().stats().lost_completions, 1);
+        assert_eq!(w.stats().lost_completions, 1);
         let faults = faults(w);
         assert_eq!(faults.len(), 1, "{faults:?}");
         contains(
@@ -282,12 +282,12 @@ fn a_completion_that_no_interrupt_reports_is_found_and_counted() {
         w.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
         w.wait(queue.progress_fence, 1).unwrap();
         assert_eq!(w.platform.now().0 / S, 2, "the periodic look");
-        assert_eq!(w.machine.adapter().stats().missed_interrupts, 1);
+        assert_eq!(w.stats().missed_interrupts, 1);
         contains(
             &faults(w)[0],
             &["DxgkDdiInterruptRoutine", "fence 'progress' reached 1", "no interrupt named it"],
         );
-        assert_eq!(w.machine.adapter().recoveries(), []);
+        assert_eq!(w.adapter().recoveries(), []);
     });
 }
 
@@ -297,9 +297,9 @@ fn reports_that_no_deferred_routine_takes_are_taken_and_counted() {
     run(Wrong::DpcRoutine, |w| {
         let done = packet_done(w);
         w.wait(done.handle, 1).unwrap();
-        assert_eq!(w.machine.adapter().stats().missed_dpcs, 1);
+        assert_eq!(w.stats().missed_dpcs, 1);
         contains(&faults(w)[0], &["DxgkDdiDpcRoutine", "did not call DxgkCbNotifyDpc"]);
-        assert_eq!(w.machine.adapter().recoveries(), []);
+        assert_eq!(w.adapter().recoveries(), []);
     });
 }
 
@@ -310,7 +310,7 @@ fn a_monitored_value_that_is_not_stored_is_found_and_its_entry_is_named() {
         let queue = w.hw_queue();
         w.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
         w.wait(queue.progress_fence, 1).unwrap();
-        assert_eq!(w.machine.adapter().stats().missed_interrupts, 1);
+        assert_eq!(w.stats().missed_interrupts, 1);
         contains(
             &faults(w)[0],
             &["DxgkDdiUpdateMonitoredValues", "was set to 0", "its waiters miss 1"],
@@ -331,9 +331,8 @@ fn the_report_of_a_machine_that_stands_still_names_the_last_calls() {
             "queue 1 has work on node 0: last calls DxgkDdiSubmitCommandToHwQueue 1 at 0 ms",
         ),
     ] {
-        let off = |mut config: MachineConfig| {
+        let off = |config: &mut MachineConfig| {
             config.kernel.tdr.level = TdrLevel::Off;
-            config
         };
         let (w, report) = wrong_world(wrong, off).run_to_report(move |w| {
             let outcome = match wrong {

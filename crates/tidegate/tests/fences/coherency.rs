@@ -5,26 +5,24 @@ use std::sync::Arc;
 use tidegate::calls::{
     DeviceState, FenceInstance, OpenSyncObject, Status, SyncObjectAccess, SyncObjectFlags,
 };
+use tidegate::ddi::AdapterCaps;
 use tidegate::ddi::memory::{PageTableEntry, UpdatePageTable};
 use tidegate::ddi::{Driver, DriverLayer, Passive};
 use tidegate::platform::{CacheType, StepCosts};
 use tidegate::{MachineConfig, Platform, Submission};
 use tidegate_testbed::{Adapters, Client, Kind};
 use tidegate_testbed::{
-    ChangeCaps, World, copy_word, signal_packet, start, start_with, store, wait_packet, world,
-    world_with,
+    World, copy_word, setup, signal_packet, store, wait_packet, world, world_with,
 };
 
 const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
 
-fn not_coherent(mut config: MachineConfig) -> MachineConfig {
+fn not_coherent(config: &mut MachineConfig) {
     config.gpu.io_coherent = false;
-    config
 }
 
-fn io_mmu(mut config: MachineConfig) -> MachineConfig {
+fn io_mmu(config: &mut MachineConfig) {
     config.gpu.io_mmu = true;
-    config
 }
 
 /// Fences of both kinds, packed and on pages of their own.
@@ -59,7 +57,7 @@ fn engines_reach(w: &World, fence: &FenceInstance) {
         w.signal(fence, 3);
         w.wait(fence.handle, 4).unwrap();
     }
-    assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
+    assert_eq!(w.state(), Ok(DeviceState::Active));
 }
 
 /// What the device is lost to when an engine stores to `va`.
@@ -71,7 +69,7 @@ fn fault_at(w: World, va: impl FnOnce(&World) -> u64 + Send + 'static) -> String
         assert_eq!(w.wait(queue.progress_fence, 1), Err(Status::DEVICE_REMOVED));
     });
     assert!(report.completed(), "{report:?}");
-    match w.kernel.device_state(w.device) {
+    match w.state() {
         Ok(DeviceState::Faulted(fault)) => fault.what,
         other => panic!("{other:?}"),
     }
@@ -81,7 +79,7 @@ fn fault_at(w: World, va: impl FnOnce(&World) -> u64 + Send + 'static) -> String
 #[test]
 fn what_engines_reach_is_cached_where_they_are_coherent_and_nowhere_else() {
     for (coherent, expected) in [(true, CacheType::WriteBack), (false, CacheType::Uncached)] {
-        world_with(|config| if coherent { config } else { not_coherent(config) }).run(move |w| {
+        world_with(|config| config.gpu.io_coherent = coherent).run(move |w| {
             for fence in fences(w) {
                 assert_eq!(fence.cache_type, expected);
                 engines_reach(w, &fence);
@@ -93,8 +91,8 @@ fn what_engines_reach_is_cached_where_they_are_coherent_and_nowhere_else() {
 // spec: MF-068
 #[test]
 fn a_driver_that_declares_less_than_its_hardware_can_is_served_uncached() {
-    let less: ChangeCaps = Box::new(|caps| caps.cache_coherent_memory = false);
-    start(|config| config, Some(less)).unwrap().run(|w| {
+    let less = |caps: &mut AdapterCaps| caps.cache_coherent_memory = false;
+    setup(|_| ()).caps(less).start().run(|w| {
         for fence in fences(w) {
             assert_eq!(fence.cache_type, CacheType::Uncached);
             engines_reach(w, &fence);
@@ -105,8 +103,8 @@ fn a_driver_that_declares_less_than_its_hardware_can_is_served_uncached() {
 // spec: MF-069
 #[test]
 fn coherency_that_the_hardware_lacks_stops_the_queue_that_asks_for_it() {
-    let more: ChangeCaps = Box::new(|caps| caps.cache_coherent_memory = true);
-    let w = start(not_coherent, Some(more)).unwrap();
+    let more = |caps: &mut AdapterCaps| caps.cache_coherent_memory = true;
+    let w = setup(not_coherent).caps(more).start();
     assert_eq!(
         fault_at(w, |w| w.monitored(0).current_value_gpu_va),
         "an access past the CPUs' caches"
@@ -136,7 +134,7 @@ impl DriverLayer for Forgetful {
 // spec: MF-070
 #[test]
 fn an_entry_that_forgets_coherency_stops_the_queue_that_uses_it() {
-    let w = start_with(|config| config, None, |driver| Arc::new(Forgetful(driver))).unwrap();
+    let w = setup(|_| ()).behind(|driver| Arc::new(Forgetful(driver))).start();
     assert_eq!(
         fault_at(w, |w| w.monitored(0).current_value_gpu_va),
         "an access past the CPUs' caches"
@@ -176,7 +174,8 @@ fn behind_an_io_mmu_engines_reach_fences_by_cpu_addresses() {
         }
     });
     // And not coherent at that.
-    world_with(|config| not_coherent(io_mmu(config))).run(|w| {
+    let both = |config: &mut MachineConfig| (not_coherent(config), io_mmu(config)).1;
+    world_with(both).run(|w| {
         for fence in fences(w) {
             assert_eq!(fence.cache_type, CacheType::Uncached);
             engines_reach(w, &fence);

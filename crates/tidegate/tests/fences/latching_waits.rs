@@ -104,23 +104,21 @@ impl Pulser {
 }
 
 fn interrupts(mode: InterruptMode, log_entries: u32) -> World {
-    world_with(|mut config| {
+    world_with(|config| {
         config.driver.interrupt = mode;
         config.kernel.log_entries = log_entries;
-        config
     })
 }
 
 fn without_history() -> World {
-    world_with(|mut config| {
+    world_with(|config| {
         config.driver.fence_history = false;
-        config
     })
 }
 
 /// The driver's handle of the context of the hardware queue made last.
 fn context_of_last_queue(w: &World) -> DriverHandle {
-    w.hooked.told().queues.last().unwrap().0.context
+    w.told().queues.last().unwrap().0.context
 }
 
 // spec: ME-042
@@ -262,9 +260,8 @@ fn a_suspended_queue_loses_no_pulse() {
 
 #[test]
 fn a_queue_without_its_doorbell_loses_no_pulse() {
-    let w = world_with(|mut config| {
+    let w = world_with(|config| {
         config.driver.doorbells = DoorbellModel::Dedicated { physical: 1 };
-        config
     });
     w.run(|w| {
         let [parked, unseen, done] = [(); 3].map(|()| w.native(0));
@@ -273,7 +270,7 @@ fn a_queue_without_its_doorbell_loses_no_pulse() {
         w.pass(SETTLED_NS);
         // The only doorbell goes to another queue, which pulses.
         let pulser = Pulser::ring(w, 0);
-        assert_eq!(w.machine.adapter().stats().doorbell_victims, 1);
+        assert_eq!(w.stats().doorbell_victims, 1);
         victim.put(&wait_packet(&unseen, 7, NO_LOG_ENTRY));
         victim.put(&signal_packet(&done, 1, NO_LOG_ENTRY));
         victim.ring();
@@ -422,7 +419,7 @@ fn ten_thousand_pulses_lose_no_waiter() {
             }
         }
         w.kernel.destroy_synchronization_object(fence.handle).unwrap();
-        assert_eq!(w.machine.adapter().stats().fence_history_lost, 0);
+        assert_eq!(w.stats().fence_history_lost, 0);
     });
 }
 
@@ -460,7 +457,7 @@ fn hardware_without_histories_tests_the_level_and_the_kernel_latches_what_it_see
 fn peaks_that_found_no_room_are_counted_when_the_fence_ends() {
     let w = world();
     let fences = [w.native(0), w.monitored(0)];
-    let lost = |w: &World| w.machine.adapter().stats().fence_history_lost;
+    let lost = |w: &World| w.stats().fence_history_lost;
     for (number, fence) in (0..).zip(&fences) {
         // Each peak is below the one before, so none stands for another: 30 stand in the page, the
         // others in the annex.

@@ -176,10 +176,7 @@ fn a_wait_that_is_never_met_parks_its_context_and_nothing_else() {
         w.wait(others.handle, 1).unwrap();
         // An hour is no time-out.
         w.pass(3_600_000_000_000);
-        assert_eq!(
-            (mine.value.load(), w.kernel.device_state(w.device)),
-            (0, Ok(DeviceState::Active))
-        );
+        assert_eq!((mine.value.load(), w.state()), (0, Ok(DeviceState::Active)));
         w.signal(&never, 1);
         assert_eq!(mine.value.load(), 1);
     });
@@ -243,7 +240,7 @@ fn lose(w: &World) {
     let queue = w.hw_queue();
     w.submit(&queue, 1, &[Command::Fill { destination: GpuVa(0x10), bytes: 4, value: 0 }]);
     w.pass(100_000);
-    assert!(matches!(w.kernel.device_state(w.device), Ok(DeviceState::Faulted(_))));
+    assert!(matches!(w.state(), Ok(DeviceState::Faulted(_))));
 }
 
 fn run_lost(main: impl FnOnce(&World) + Send + 'static) {

@@ -7,36 +7,32 @@ use tidegate::gpu_abi::Command;
 use tidegate_testbed::{World, at, inline, world_with};
 
 /// How a machine is changed for a test.
-type Change = fn(MachineConfig) -> MachineConfig;
+type Change = fn(&mut MachineConfig);
 
-fn basic(config: MachineConfig) -> MachineConfig {
-    let mut config = inline(config);
+fn basic(config: &mut MachineConfig) {
+    inline(config);
     config.driver.native_fence = false;
-    config
 }
 
-fn advanced(config: MachineConfig) -> MachineConfig {
-    let mut config = basic(config);
+fn advanced(config: &mut MachineConfig) {
+    basic(config);
     config.gpu.nodes.iter_mut().for_each(|node| node.notifies_fence_writes = true);
-    config
 }
 
-fn narrow(config: MachineConfig) -> MachineConfig {
-    let mut config = basic(config);
+fn narrow(config: &mut MachineConfig) {
+    basic(config);
     config.gpu.atomics_64bit = false;
-    config
 }
 
-fn alike(config: MachineConfig) -> MachineConfig {
-    let mut config = basic(config);
+fn alike(config: &mut MachineConfig) {
+    basic(config);
     config.gpu.tells_fence_kinds = false;
-    config
 }
 
 const VARIANTS: [Change; 4] = [basic, advanced, narrow, alike];
 
 fn interrupts(w: &World) -> u64 {
-    w.machine.adapter().stats().interrupts
+    w.stats().interrupts
 }
 
 // spec: NF-300

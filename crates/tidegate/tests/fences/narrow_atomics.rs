@@ -4,29 +4,25 @@
 use tidegate::calls::{SignalFlags, Status, SyncObjectFlags, WaitMode};
 use tidegate::d3d12::{CommandListType, DeviceOptions, QueueDesc};
 use tidegate::ddi::VidSchCaps;
-use tidegate::platform::StepCosts;
-use tidegate::{BadConfig, Machine, MachineConfig, MachineError, Platform, Submission};
-use tidegate_testbed::{World, at, start, store, world_with};
+use tidegate::{BadConfig, MachineConfig, MachineError, Submission};
+use tidegate_testbed::{World, at, setup, store, world_with};
 
 const BELOW_WRAP: u64 = 0x1_FFFF_FFF0;
 const ABOVE_WRAP: u64 = 0x2_0000_0005;
 const WINDOW: u64 = 0x7FFF_FFFF;
 
-fn narrow(mut config: MachineConfig) -> MachineConfig {
+fn narrow(config: &mut MachineConfig) {
     config.gpu.atomics_64bit = false;
     config.driver.native_fence = false;
-    config
 }
 
 fn narrow_with(native_fence: bool) -> Result<World, MachineError> {
-    start(
-        move |config| {
-            let mut config = narrow(config);
-            config.driver.native_fence = native_fence;
-            config
-        },
-        Some(Box::new(|caps| assert!(caps.scheduling.contains(VidSchCaps::NO_64BIT_ATOMICS)))),
-    )
+    setup(move |config| {
+        narrow(config);
+        config.driver.native_fence = native_fence;
+    })
+    .caps(|caps| assert!(caps.scheduling.contains(VidSchCaps::NO_64BIT_ATOMICS)))
+    .try_start()
 }
 
 // spec: MF-017
@@ -136,8 +132,7 @@ fn a_fence_that_the_gpu_never_reaches_is_64_bits_there_too() {
 
 #[test]
 fn the_queue_api_reads_whole_values() {
-    let platform = Platform::virtual_time(StepCosts::free());
-    let machine = Machine::new(&platform, narrow(MachineConfig::standard(&platform))).unwrap();
+    let machine = setup(narrow).machine();
     let device = machine.device(DeviceOptions::default()).unwrap();
     let report = machine.run(move || {
         let desc = |name: &str, submission| QueueDesc {

@@ -2,11 +2,12 @@
 //! every waiter is released, none of them early, and interrupts that release no waiter are counted
 //! and harmless. The same work in every form shows what each costs in fences read.
 
+use tidegate::MachineConfig;
 use tidegate::calls::{FenceInstance, Handle};
 use tidegate::dxgkrnl::KernelStats;
 use tidegate::kmd::InterruptMode;
 use tidegate::platform::{Event, Step, StepCosts};
-use tidegate_testbed::{UserQueue, World, signal_packet, start_at, store};
+use tidegate_testbed::{UserQueue, World, setup, signal_packet, store};
 
 /// SplitMix64.
 struct Numbers(u64);
@@ -60,7 +61,7 @@ fn machine(form: Form) -> World {
         .with(Step::InterruptDelivery, 150)
         .with(Step::Dpc, 90)
         .with(Step::DmaCompletion, 40);
-    let change = |mut config: tidegate::MachineConfig| {
+    let change = |config: &mut MachineConfig| {
         config.driver.interrupt = form.mode;
         config.gpu.signaled_list_entries = form.list;
         config.gpu.tells_fence_kinds = form.tells_fence_kinds;
@@ -68,9 +69,8 @@ fn machine(form: Form) -> World {
         config.gpu.shadow_entries = form.shadows;
         config.gpu.posted_fence_writes = form.shadows > 0;
         config.kernel.log_entries = form.log_entries;
-        config
     };
-    start_at(costs, change, None).unwrap()
+    setup(change).costs(costs).start()
 }
 
 /// A fence with all its waiters and the value that it was last signalled to.
@@ -208,7 +208,7 @@ fn run(form: Form, seed: u64) -> KernelStats {
         work.rest();
         assert!(work.native.iter().all(|f| f.waits.is_empty()));
     });
-    w.machine.adapter().stats()
+    w.stats()
 }
 
 const MODES: [InterruptMode; 4] = [
@@ -314,7 +314,7 @@ fn what_is_named_is_read_once_whether_fences_or_queues_are_named() {
                 assert!(events.iter().all(Event::is_set));
             }
         });
-        w.machine.adapter().stats()
+        w.stats()
     };
     let [array, scan, queue, queues] = MODES.map(run);
     println!(

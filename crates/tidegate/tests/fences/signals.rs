@@ -189,7 +189,7 @@ fn broadcasts_of_many_queues_from_many_threads_all_come_through() {
             }
             w.pass(1_000);
             assert!(fences.iter().all(|fence| fence.value.load() == 20), "{kind:?}");
-            assert_eq!(w.machine.adapter().stats().fence_rewinds, 0, "each in order");
+            assert_eq!(w.stats().fence_rewinds, 0, "each in order");
         });
     }
 }
@@ -260,7 +260,7 @@ fn a_broadcast_that_is_refused_is_queued_nowhere() {
         let no_signal = w.try_monitored(0, SyncObjectFlags::NO_SIGNAL).unwrap();
         let refused = [at(&fence, 1)[0], at(&no_signal, 1)[0]];
         assert_eq!(kind.broadcast(&w, &queues[..2], &refused, NONE), Err(Status::ACCESS_DENIED));
-        assert_eq!(w.machine.adapter().stats().queued_signals, 0, "{kind:?}");
+        assert_eq!(w.stats().queued_signals, 0, "{kind:?}");
         // No queue is held by anything, and 64 are not too many.
         kind.broadcast(&w, &queues[..64], &at(&fence, 2), NONE).unwrap();
         assert_eq!(fence.value.load(), 2, "{kind:?}");
@@ -330,7 +330,7 @@ fn a_lost_device_makes_no_broadcast_and_sets_its_events() {
         let last = w.hw_queue();
         w.submit(&last, 1, &[Command::Fill { destination: GpuVa(0x10), bytes: 4, value: 0 }]);
         w.pass(1_000_000);
-        assert!(matches!(w.kernel.device_state(w.device), Ok(DeviceState::Faulted(_))));
+        assert!(matches!(w.state(), Ok(DeviceState::Faulted(_))));
         assert_eq!((kept.value.load(), event.is_set()), (0, true));
     });
     assert!(report.completed(), "{report:?}");
@@ -345,7 +345,7 @@ fn a_queued_cpu_event_is_set_when_its_contexts_reach_it() {
         let [early, late, shared, after] = [(); 4].map(|()| w.platform.event(true));
         enqueue(w, &contexts[..1], &early).unwrap();
         assert!(early.is_set(), "nothing is before it");
-        let writes = w.hooked.told().current.len();
+        let writes = w.told().current.len();
         w.kernel.wait_from_gpu(contexts[1], &at(&gate, 1)).unwrap();
         Kind::Context.work(w, contexts[0], 1);
         enqueue(w, &contexts[..1], &late).unwrap();
@@ -358,11 +358,11 @@ fn a_queued_cpu_event_is_set_when_its_contexts_reach_it() {
         w.kernel.signal_from_cpu(&at(&gate, 1), NONE).unwrap();
         assert!(shared.is_set() && after.is_set());
         assert_eq!(
-            (fence.value.load(), w.hooked.told().current.len()),
+            (fence.value.load(), w.told().current.len()),
             (0, writes),
             "no fence is touched"
         );
-        let stats = w.machine.adapter().stats();
+        let stats = w.stats();
         assert_eq!((stats.queued_events, stats.queued_signals), (4, 0));
         // The event's context is destroyed before it reaches the event: the event is set, so that
         // its waiters are released.
@@ -406,7 +406,7 @@ fn every_signal_call_takes_its_own_flags_and_no_others() {
     assert_eq!(gpu2(&[], NONE, None), BAD);
     assert_eq!(gpu2(&[], NONE, Some(&event)), BAD);
     assert_eq!(gpu2(&one, NONE, Some(&event)), BAD);
-    let stats = w.machine.adapter().stats();
+    let stats = w.stats();
     assert_eq!((fence.value.load(), event.is_set()), (0, false));
     assert_eq!((stats.queued_signals, stats.queued_events, stats.cpu_signals), (0, 0, 0));
     assert_eq!(
@@ -448,8 +448,7 @@ fn a_signal_at_submission_comes_when_the_work_before_it_has_begun() {
 #[test]
 fn a_lower_value_is_stored_counted_and_reported() {
     let w = world();
-    let rewinds =
-        || (w.machine.adapter().stats().fence_rewinds, w.machine.adapter().fence_rewinds());
+    let rewinds = || (w.stats().fence_rewinds, w.adapter().fence_rewinds());
     for (fence, name) in [(w.monitored(9), "m"), (w.native(9), "f")] {
         let (context, queue) = (w.context(0), w.hw_queue().handle);
         let before = rewinds().0;
@@ -479,9 +478,8 @@ fn a_lower_value_is_stored_counted_and_reported() {
 // spec: MF-038
 #[test]
 fn a_strict_adapter_refuses_a_lower_value_and_changes_nothing() {
-    let w = world_with(|mut config| {
+    let w = world_with(|config| {
         config.kernel.strict_fence_rewind = true;
-        config
     });
     let (first, second) = (w.monitored(0), w.native(5));
     let (context, queue) = (w.context(0), w.hw_queue().handle);
@@ -501,7 +499,7 @@ fn a_strict_adapter_refuses_a_lower_value_and_changes_nothing() {
     Kind::Context.broadcast(&w, &[context], &at(&second, 3), REWIND).unwrap();
     Kind::HwQueue.broadcast(&w, &[queue], &at(&second, 2), REWIND).unwrap();
     assert_eq!(values([&first, &second]), [1, 2]);
-    assert_eq!(w.machine.adapter().stats().fence_rewinds, 0);
+    assert_eq!(w.stats().fence_rewinds, 0);
     // When a queued signal turns out to be a rewind only when it is made, its caller is gone: it is
     // made and counted.
     let gate = w.monitored(0);
@@ -509,7 +507,7 @@ fn a_strict_adapter_refuses_a_lower_value_and_changes_nothing() {
     w.kernel.signal_from_gpu(context, &at(&second, 7)).unwrap();
     w.signal(&second, 9);
     w.signal(&gate, 1);
-    assert_eq!((second.value.load(), w.machine.adapter().stats().fence_rewinds), (7, 1));
+    assert_eq!((second.value.load(), w.stats().fence_rewinds), (7, 1));
 }
 
 // spec: MF-096
@@ -558,7 +556,7 @@ fn every_wait_and_signal_call_bounds_its_arrays() {
             }
         }
     }
-    assert_eq!(w.machine.adapter().pending_waits(), []);
+    assert_eq!(w.adapter().pending_waits(), []);
 }
 
 #[test]
@@ -724,7 +722,7 @@ fn with_affinity(w: &World, engine_affinity: u32) -> [Result<FenceInstance, Stat
 #[test]
 fn engine_affinity_names_physical_adapters_and_0_is_all_of_them() {
     world().run(|w| {
-        let adapters = w.machine.adapter().physical_adapters();
+        let adapters = w.adapter().physical_adapters();
         assert_eq!(adapters, 1);
         for (affinity, value) in [(0, 1), (1, 2)] {
             for fence in with_affinity(w, affinity).map(Result::unwrap) {
@@ -766,7 +764,7 @@ fn private_data_of_a_native_fence_goes_to_the_driver_and_comes_back_as_it_left_i
         })
     };
     assert_eq!(create().unwrap().private_data, sent, "this driver leaves it as it is");
-    assert_eq!(w.hooked.told().fence_data, [sent]);
+    assert_eq!(w.told().fence_data, [sent]);
     w.hooked.answer_fence_data(answer);
     assert_eq!(create().unwrap().private_data, answer);
     assert_eq!(w.monitored(0).private_data, [0; 64]);

@@ -16,7 +16,7 @@ use tidegate::gpu_abi::{Command, GpuVa, RingPacket, TraceWords};
 use tidegate::platform::PhysicalAddress;
 use tidegate::{MachineConfig, MachineError, Platform};
 use tidegate_testbed::{
-    UserQueue, World, at, signal_packet, start, start_on, store, wait_packet, world, world_with,
+    UserQueue, World, at, setup, signal_packet, store, wait_packet, world, world_with,
 };
 use tidegate_testbed::{leads_to, own_space};
 
@@ -27,9 +27,8 @@ const NO_LOG: u32 = u32::MAX;
 const SETTLED_NS: u64 = 1_000_000;
 
 /// All fence types that the documents know.
-fn all_types(mut config: MachineConfig) -> MachineConfig {
+fn all_types(config: &mut MachineConfig) {
     config.driver.local_monitored_values = true;
-    config
 }
 
 fn try_intra(w: &World, flags: SyncObjectFlags) -> Result<FenceInstance, Status> {
@@ -114,18 +113,16 @@ fn both_values_stand_in_system_memory_without_an_enabled_feature() {
 // spec: NF-041
 #[test]
 fn local_memory_is_used_only_if_kernel_and_driver_both_have_it() {
-    let unwilling_driver = |config: MachineConfig| {
-        let mut config = all_types(config);
+    let unwilling_driver = |config: &mut MachineConfig| {
+        all_types(config);
         config.driver.local_monitored_values = false;
-        config
     };
     let w = world_with(unwilling_driver);
     assert_eq!(memories(&w, &w.native(0)), [Memory::System; 2]);
     drop(w);
-    let old_kernel = |config: MachineConfig| {
-        let mut config = all_types(config);
+    let old_kernel = |config: &mut MachineConfig| {
+        all_types(config);
         config.kernel.native_fence_os_caps = NativeFenceOsCaps::empty();
-        config
     };
     let w = world_with(old_kernel);
     assert_eq!(memories(&w, &w.native(0)), [Memory::System; 2]);
@@ -201,7 +198,7 @@ fn storage_is_taken_from_the_segment_that_the_driver_named_and_nonsense_is_refus
         let w = world_with(all_types);
         w.hooked.answer_segments(answer);
         assert_eq!(create(&w), Some(Status::DEVICE_REMOVED), "{answer:?}");
-        let bugs = w.machine.adapter().bug_checks();
+        let bugs = w.adapter().bug_checks();
         assert!(matches!(bugs[..], [BugCheck::FenceStorageSegments(_)]), "{bugs:?}");
     }
     // A driver that has none says so, and DEFAULT fences do without.
@@ -230,9 +227,9 @@ fn no_cpu_access_reaches_an_intra_gpu_fence() {
         ];
         assert_eq!(refused, [Err(Status::NOT_SUPPORTED); 7]);
         assert_eq!(other.value.load(), 0, "a refused call does nothing");
-        assert!(w.hooked.told().monitored.is_empty(), "the kernel arms nothing there");
+        assert!(w.told().monitored.is_empty(), "the kernel arms nothing there");
         w.kernel.destroy_synchronization_object(fence.handle).unwrap();
-        assert!(w.hooked.told().current.iter().all(|(u, _)| u.current_value.is_none()));
+        assert!(w.told().current.iter().all(|(u, _)| u.current_value.is_none()));
     });
 }
 
@@ -246,7 +243,7 @@ fn engines_set_signal_and_await_an_intra_gpu_fence_across_processes() {
         // Its initial value is the user-mode driver's: a GPU write.
         maker.push(&execute(w, &[store(fence.current_value_gpu_va, 5)], 1));
         w.wait(maker.queue.progress_fence, 1).unwrap();
-        let interrupts = w.machine.adapter().stats().interrupts;
+        let interrupts = w.stats().interrupts;
         waiter.push(&wait_packet(&fence, 5, NO_LOG));
         waiter.push(&signal_packet(&after, 1, NO_LOG));
         w.wait(after.handle, 1).unwrap();
@@ -269,7 +266,7 @@ fn engines_set_signal_and_await_an_intra_gpu_fence_across_processes() {
             })
             .unwrap();
         assert_eq!(opened.value.get(), None);
-        let theirs = w.hooked.told().roots.last().unwrap().0;
+        let theirs = w.told().roots.last().unwrap().0;
         let here = leads_to(w, own_space(w), fence.current_value_gpu_va);
         assert_eq!(leads_to(w, theirs, opened.current_value_gpu_va), here);
         assert_eq!(
@@ -278,11 +275,8 @@ fn engines_set_signal_and_await_an_intra_gpu_fence_across_processes() {
         );
         maker.push(&signal_packet(&fence, 9, NO_LOG));
         w.wait(after.handle, 2).unwrap();
-        assert!(w.machine.adapter().stats().interrupts > interrupts, "of the other fence");
-        assert!(
-            w.machine.gpu().stats().interrupts_suppressed > 0,
-            "signals of this one do not interrupt"
-        );
+        assert!(w.stats().interrupts > interrupts, "of the other fence");
+        assert!(w.gpu_stats().interrupts_suppressed > 0, "signals of this one do not interrupt");
     });
 }
 
@@ -330,7 +324,7 @@ fn a_lost_device_s_intra_gpu_fence_lets_the_waits_of_others_pass() {
         let fence = w.kernel.create_native_fence(args).unwrap();
         let (queue, after) = parked(w, 1, &fence, 9);
         // It moves, and is found where it is then.
-        w.machine.adapter().trim_fence_storage(0).unwrap();
+        w.adapter().trim_fence_storage(0).unwrap();
         let context = tidegate::calls::CreateContextVirtual {
             device,
             node_ordinal: 0,
@@ -358,15 +352,15 @@ fn a_monitored_value_that_moved_is_armed_where_it_is_and_loses_no_waiter() {
         let fence = w.native(0);
         let queue = w.connected_queue(0);
         let before = w.wait_event(&fence, 3);
-        let gone = w.machine.adapter().local_fence_storage_bytes();
-        assert_eq!(w.machine.adapter().trim_fence_storage(0), Ok(gone));
-        assert_eq!(w.machine.adapter().local_fence_storage_bytes(), 0);
+        let gone = w.adapter().local_fence_storage_bytes();
+        assert_eq!(w.adapter().trim_fence_storage(0), Ok(gone));
+        assert_eq!(w.adapter().local_fence_storage_bytes(), 0);
         assert_eq!(memories(w, &fence), [Memory::System; 2]);
         // The earlier waiter is released by the MonitoredValue at the new address.
         queue.push(&signal_packet(&fence, 3, NO_LOG));
         before.wait();
         let after = w.wait_event(&fence, 5);
-        let told = w.hooked.told();
+        let told = w.told();
         let (first, last) = (&told.monitored[0], told.monitored.last().unwrap());
         assert_eq!((last.monitored_value.load(), last.value), (4, 4));
         assert_eq!(first.monitored_value.load(), 2, "the old address is not armed any more");
@@ -384,14 +378,14 @@ fn a_queue_that_waits_in_hardware_finds_its_fence_where_it_went() {
         let signaller = w.connected_queue(0);
         signaller.push(&execute(w, &[store(neighbour.current_value_gpu_va, 4)], 1));
         w.wait(signaller.queue.progress_fence, 1).unwrap();
-        let driver_fence = w.hooked.told().residency[0].0;
-        assert!(w.machine.adapter().trim_fence_storage(0).unwrap() > 0);
+        let driver_fence = w.told().residency[0].0;
+        assert!(w.adapter().trim_fence_storage(0).unwrap() > 0);
         assert_eq!(
             (memories(w, &fence), memories(w, &neighbour)),
             ([Memory::System; 2], [Memory::System; 2])
         );
         let moved =
-            w.hooked.told().residency.into_iter().rev().find(|(f, ..)| *f == driver_fence).unwrap();
+            w.told().residency.into_iter().rev().find(|(f, ..)| *f == driver_fence).unwrap();
         let now = [fence.current_value_gpu_va, fence.monitored_value_gpu_va]
             .map(|va| leads_to(w, own_space(w), va).unwrap().0);
         assert_eq!([moved.1, moved.2], now, "the driver knows where");
@@ -414,7 +408,7 @@ fn an_instance_without_the_signal_right_cannot_store_to_a_fence_that_moved() {
     let shared = w.kernel.share_objects(&[fence.handle], both).unwrap();
     let other = w.machine.open("other").unwrap();
     let device = other.create_device().unwrap();
-    let theirs = w.hooked.told().roots.last().unwrap().0;
+    let theirs = w.told().roots.last().unwrap().0;
     let open = |flags| {
         let args = OpenSyncObject { device, nt_handle: &shared, flags, engine_affinity: 0 };
         other.open_native_fence_from_nt_handle(args).unwrap()
@@ -423,7 +417,7 @@ fn an_instance_without_the_signal_right_cannot_store_to_a_fence_that_moved() {
     let writable =
         |space, fence: &FenceInstance| leads_to(&w, space, fence.current_value_gpu_va).unwrap().1;
     assert_eq!([writable(own_space(&w), &fence), writable(theirs, &waits)], [true, false]);
-    assert!(w.machine.adapter().trim_fence_storage(0).unwrap() > 0);
+    assert!(w.adapter().trim_fence_storage(0).unwrap() > 0);
     assert_eq!([writable(own_space(&w), &fence), writable(theirs, &waits)], [true, false]);
     let signals = open(SyncObjectFlags::empty());
     assert_eq!(signals.current_value_gpu_va, waits.current_value_gpu_va);
@@ -433,17 +427,17 @@ fn an_instance_without_the_signal_right_cannot_store_to_a_fence_that_moved() {
 #[test]
 fn a_budget_sends_the_oldest_page_away() {
     let with_budget = |bytes: u64| {
-        world_with(move |mut config| {
+        world_with(move |config| {
             config.driver.fence_stride_bytes = 4096;
             config.kernel.fence_storage_budget_bytes = bytes;
-            all_types(config)
+            all_types(config);
         })
     };
     let w = with_budget(2 * 4096);
     let fences = [(); 3].map(|()| w.native(0));
     let monitored = fences.each_ref().map(|f| memories(&w, f)[1]);
     assert_eq!(monitored, [Memory::System, Memory::Local, Memory::Local]);
-    assert_eq!(w.machine.adapter().local_fence_storage_bytes(), 2 * 4096);
+    assert_eq!(w.adapter().local_fence_storage_bytes(), 2 * 4096);
     drop((fences, w));
     let w = with_budget(4095);
     assert_eq!(memories(&w, &w.native(0)), [Memory::System; 2]);
@@ -455,10 +449,10 @@ fn a_driver_that_cannot_move_storage_is_a_bug_check() {
     let w = world_with(all_types);
     w.native(0);
     w.hooked.fail_next("BuildPagingBuffer", Status::INVALID_PARAMETER);
-    assert_eq!(w.machine.adapter().trim_fence_storage(0), Err(Status::DEVICE_REMOVED));
+    assert_eq!(w.adapter().trim_fence_storage(0), Err(Status::DEVICE_REMOVED));
     let expected =
         BugCheck::DdiFailed { ddi: "DxgkDdiBuildPagingBuffer", status: Status::INVALID_PARAMETER };
-    assert_eq!(w.machine.adapter().bug_checks(), [expected]);
+    assert_eq!(w.adapter().bug_checks(), [expected]);
 }
 
 /// Real threads: storage leaves local memory while engines signal, queues wait in hardware and a
@@ -466,16 +460,16 @@ fn a_driver_that_cannot_move_storage_is_a_bug_check() {
 #[test]
 fn storage_moves_under_traffic_and_every_waiter_is_released() {
     const ROUNDS: u64 = 150;
-    let change = |mut config: MachineConfig| {
+    let change = |config: &mut MachineConfig| {
         // Each fence has pages of its own, so each round has something to move.
         config.driver.fence_stride_bytes = 4096;
         config.gpu.service_threads = 2;
-        all_types(config)
+        all_types(config);
     };
-    let w = start_on(Platform::closed_host(), change, None).unwrap();
+    let w = setup(change).on(Platform::closed_host()).start();
     w.run(|w| {
         let [first, second] = [0, 1].map(|node| w.connected_queue(node));
-        let (adapter, over) = (w.machine.adapter().clone(), w.platform.page(1).word(0));
+        let (adapter, over) = (w.adapter().clone(), w.platform.page(1).word(0));
         let (mover, stop) = (adapter.clone(), over.clone());
         let pressure = w.platform.spawn("memory pressure", move || {
             let mut moved = 0;
@@ -500,17 +494,17 @@ fn storage_moves_under_traffic_and_every_waiter_is_released() {
     });
 }
 
-fn with_system_process(mut config: MachineConfig) -> MachineConfig {
+fn with_system_process(config: &mut MachineConfig) {
+    all_types(config);
     config.driver.system_process_mapping = true;
-    config
 }
 
 // spec: NF-074, NF-075
 #[test]
 fn both_values_are_mapped_in_the_system_process_where_the_driver_asks_for_it() {
-    world_with(|config| with_system_process(all_types(config))).run(|w| {
+    world_with(with_system_process).run(|w| {
         let fences = [w.native(0), w.native(0), w.try_native(0, shareable()).unwrap(), intra(w)];
-        let told = w.hooked.told();
+        let told = w.told();
         let system = &told.system_process[told.system_process.len() - fences.len()..];
         for (fence, addresses) in fences.iter().zip(system) {
             let (current, monitored) = addresses.expect("the driver was told of both");
@@ -529,7 +523,7 @@ fn both_values_are_mapped_in_the_system_process_where_the_driver_asks_for_it() {
         w.signal(&fences[0], 3);
         w.wait(after.handle, 1).unwrap();
         // What moves moves there, too.
-        w.machine.adapter().trim_fence_storage(0).unwrap();
+        w.adapter().trim_fence_storage(0).unwrap();
         let addresses = system[3].unwrap();
         assert_eq!(
             leads_to(w, 0, addresses.0),
@@ -542,11 +536,8 @@ fn both_values_are_mapped_in_the_system_process_where_the_driver_asks_for_it() {
     });
     let w = world();
     w.native(0);
-    assert_eq!(w.hooked.told().system_process, [None]);
-    assert!(
-        w.hooked.told().roots.iter().all(|(space, _)| *space != 0),
-        "no system process was requested"
-    );
+    assert_eq!(w.told().system_process, [None]);
+    assert!(w.told().roots.iter().all(|(space, _)| *space != 0), "no system process was requested");
 }
 
 // spec: NF-076
@@ -554,9 +545,9 @@ fn both_values_are_mapped_in_the_system_process_where_the_driver_asks_for_it() {
 fn every_address_of_a_fence_value_is_between_the_bounds_that_the_driver_states() {
     const WINDOW: Range<u64> = 0x2_0000..0x3_0000;
     let bounded = |window: (Option<u64>, Option<u64>)| {
-        move |mut config: MachineConfig| {
+        move |config: &mut MachineConfig| {
             config.driver.fence_window = window;
-            with_system_process(all_types(config))
+            with_system_process(config);
         }
     };
     let w = world_with(bounded((Some(WINDOW.start), Some(WINDOW.end - 1))));
@@ -565,7 +556,7 @@ fn every_address_of_a_fence_value_is_between_the_bounds_that_the_driver_states()
     for fence in &fences {
         assert!(inside(fence.current_value_gpu_va) && inside(fence.monitored_value_gpu_va));
     }
-    for (current, monitored) in w.hooked.told().system_process.into_iter().flatten() {
+    for (current, monitored) in w.told().system_process.into_iter().flatten() {
         assert!(inside(current) && inside(monitored));
     }
     // Nothing else is.
@@ -591,7 +582,7 @@ fn every_address_of_a_fence_value_is_between_the_bounds_that_the_driver_states()
         ((0, 0xFFFF), (0x1_0000, 0x1_0000)),
     ];
     for ((lowest, highest), (start_va, end_va)) in empty {
-        match start(bounded((Some(lowest), Some(highest))), None) {
+        match setup(bounded((Some(lowest), Some(highest)))).try_start() {
             Err(MachineError::Start(error)) => {
                 assert_eq!(error, StartError::FenceWindow(start_va, end_va))
             }
@@ -607,9 +598,9 @@ fn every_address_of_a_fence_value_is_between_the_bounds_that_the_driver_states()
 #[test]
 fn fences_of_every_stride_keep_out_of_each_other_s_way() {
     for stride in (3..=12).map(|bit| 1u32 << bit) {
-        let strided = move |mut config: MachineConfig| {
+        let strided = move |config: &mut MachineConfig| {
             config.driver.fence_stride_bytes = stride;
-            all_types(config)
+            all_types(config);
         };
         world_with(strided).run(move |w| {
             let fences: Vec<FenceInstance> = (0..5).map(|_| w.native(0)).collect();
@@ -656,7 +647,7 @@ fn no_two_processes_share_a_page_of_fences() {
                 .unwrap()
         };
         let (mine, theirs) = (make(&*w.kernel, w.device), make(&*other, device));
-        let space = w.hooked.told().roots.last().unwrap().0;
+        let space = w.told().roots.last().unwrap().0;
         let page = |space, va| leads_to(&w, space, va).unwrap().0.0 / 4096;
         let mine = [mine.current_value_gpu_va, mine.monitored_value_gpu_va]
             .map(|va| page(own_space(&w), va));
@@ -670,21 +661,19 @@ fn no_two_processes_share_a_page_of_fences() {
 #[test]
 fn a_store_to_a_monitored_value_is_a_fault_that_names_queue_submission_and_address() {
     for optimized in [false, true] {
-        let change = move |mut config: MachineConfig| {
+        let change = move |config: &mut MachineConfig| {
             config
                 .kernel
                 .native_fence_os_caps
                 .set(NativeFenceOsCaps::OPTIMIZED_DEFAULT_FENCE_TYPE, optimized);
-            all_types(config)
+            all_types(config);
         };
         world_with(change).run(|w| {
             let (fence, queue) = (w.native(0), w.connected_queue(0));
             queue.push(&signal_packet(&fence, 1, NO_LOG));
             queue.push(&execute(w, &[store(fence.monitored_value_gpu_va, 1)], 1));
             assert_eq!(w.wait(fence.handle, 9), Err(Status::DEVICE_REMOVED));
-            let Ok(DeviceState::Faulted(report)) = w.kernel.device_state(w.device) else {
-                panic!("the device faulted")
-            };
+            let Ok(DeviceState::Faulted(report)) = w.state() else { panic!("the device faulted") };
             assert_eq!((report.tag, report.position, report.write), (1, 1, true));
             assert_eq!(report.gpu_va, fence.monitored_value_gpu_va);
         });
@@ -695,7 +684,7 @@ fn a_store_to_a_monitored_value_is_a_fault_that_names_queue_submission_and_addre
 /// whatever its storage.
 #[test]
 fn a_cpu_that_looks_while_an_engine_stores_never_sees_half_a_value() {
-    let w = start_on(Platform::closed_host(), all_types, None).unwrap();
+    let w = setup(all_types).on(Platform::closed_host()).start();
     w.run(|w| {
         let (fence, queue, done) = (w.native(0), w.connected_queue(0), w.native(0));
         let seen = Arc::new(w.platform.mutex("what was seen", Vec::new()));

@@ -1,7 +1,7 @@
 //! Save areas of packet contexts: made, given their first content, kept over evictions and moves,
 //! and freed.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tidegate::calls::{
     Allocation, AllocationKind, CreateAllocation, CreatePagingQueue, Handle, MakeResident,
     PagingPriority, PagingQueue, Placement, Residency, Status,
@@ -17,6 +17,7 @@ use tidegate::gpu_abi::{Command, GpuVa};
 use tidegate::{MachineConfig, Platform};
 use tidegate_testbed::SaveAreas;
 use tidegate_testbed::World;
+use tidegate_testbed::setup;
 
 const AREA_BYTES: u64 = 4096;
 /// Of a test's allocations.
@@ -27,19 +28,11 @@ const STATE: [u8; 64] = [0x5A; 64];
 
 /// A machine whose packets are preempted in the middle.
 fn world_with(change: impl FnOnce(&mut MachineConfig)) -> (World, Arc<SaveAreas>) {
-    let watch = Arc::new(OnceLock::new());
-    let found = watch.clone();
-    let change = |mut config: MachineConfig| {
+    let change = |config: &mut MachineConfig| {
         config.driver.save_areas = true;
-        change(&mut config);
-        config
+        change(config);
     };
-    let w = tidegate_testbed::start_with(change, None, move |driver| {
-        let areas = SaveAreas::new(&Platform::host(), driver);
-        let _first = watch.set(areas.clone());
-        areas
-    });
-    (w.unwrap(), found.get().cloned().unwrap())
+    setup(change).start_behind(|driver| SaveAreas::new(&Platform::host(), driver))
 }
 
 /// The same with local memory for a test's allocation and one save area, and nothing else.
@@ -82,7 +75,7 @@ fn press(w: &World, bytes: u64) -> Allocation {
 }
 
 fn counts(w: &World) -> (usize, usize) {
-    let census = w.machine.adapter().census();
+    let census = w.adapter().census();
     (census.context_allocations, census.local_context_allocations)
 }
 
@@ -246,7 +239,7 @@ fn states_go_along_when_power_goes_and_comes() {
         let context = w.context(0);
         let area = initialised_area(w, &areas);
         areas.write(area.system_gpu_va, &STATE);
-        let adapter = w.machine.adapter();
+        let adapter = w.adapter();
         assert_eq!(adapter.set_power_state(DevicePowerState::D3), Ok(DevicePowerState::D3));
         assert_eq!(counts(w).1, 0);
         assert_eq!(areas.read(area.system_gpu_va), Some(STATE));
@@ -291,7 +284,7 @@ fn a_process_that_ends_leaves_no_area() {
         let first = w.context(0);
         w.pass(SETTLED_NS);
         w.kernel.destroy_context(first).unwrap();
-        let census = || (w.machine.adapter().census(), w.machine.driver().census());
+        let census = || (w.adapter().census(), w.machine.driver().census());
         let before = census();
         for wait_ns in [0, SETTLED_NS] {
             let process = w.machine.process("short").unwrap();
@@ -466,6 +459,6 @@ fn areas_and_allocations_come_and_go_together() {
         }
         w.pass(100 * SETTLED_NS);
         assert_eq!(areas.initialised().len(), 13);
-        assert_eq!(w.machine.adapter().bug_checks(), []);
+        assert_eq!(w.adapter().bug_checks(), []);
     });
 }

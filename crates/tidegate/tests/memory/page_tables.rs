@@ -2,17 +2,17 @@
 //! goes, in an order that is safe for engines that still walk them.
 
 use std::sync::Arc;
+use tidegate::Platform;
 use tidegate::calls::{Allocation, AllocationKind, AllocationMemory, Status};
 use tidegate::ddi::memory::{PageTableEntry, UpdatePageTable};
 use tidegate::ddi::{Driver, DriverLayer, Passive, StartInfo};
 use tidegate::platform::{Mutex, PhysicalMemory};
-use tidegate::{MachineConfig, Platform};
-use tidegate_testbed::{World, copy_word, start_with, world, world_with};
+use tidegate_testbed::{World, copy_word, setup, world, world_with};
 
 const MIB: u64 = 1 << 20;
 
 fn regions(w: &World) -> usize {
-    w.machine.adapter().census().memory_regions
+    w.adapter().census().memory_regions
 }
 
 fn destroy(w: &World, made: &Allocation) {
@@ -22,8 +22,8 @@ fn destroy(w: &World, made: &Allocation) {
 // spec: MF-097
 #[test]
 fn allocations_that_end_leave_no_page_table_behind() {
-    for change in [|c: MachineConfig| c, |c: MachineConfig| c.linked(2)] {
-        let w = world_with(change);
+    for gpus in [1, 2] {
+        let w = world_with(|config| config.gpu.physical_gpus = gpus);
         let before = regions(&w);
         for _ in 0..100 {
             destroy(&w, &w.allocate(MIB, AllocationKind::Bulk));
@@ -104,7 +104,7 @@ fn unlinking(refuses: bool) -> (World, Arc<Mutex<Vec<usize>>>) {
     let layer = move |inner| -> Arc<dyn Driver> {
         Arc::new(Unlinks { inner, memory, seen: list, refuses })
     };
-    (start_with(|config| config, None, layer).unwrap(), seen)
+    (setup(|_| ()).behind(layer).start(), seen)
 }
 
 // spec: MF-097
@@ -132,8 +132,8 @@ fn a_driver_that_refuses_to_unmap_has_broken_its_contract() {
         w.pass(100_000);
     };
     let w = w.run_to_report(settles).0;
-    let [bug] = &w.machine.adapter().bug_checks()[..] else { panic!("one contract was broken") };
+    let [bug] = &w.adapter().bug_checks()[..] else { panic!("one contract was broken") };
     assert!(bug.to_string().starts_with("UpdatePageTable failed with"), "{bug}");
     assert_eq!(w.kernel.create_device(), Err(Status::DEVICE_REMOVED));
-    assert_eq!(w.kernel.device_state(w.device), Ok(tidegate::calls::DeviceState::Stopped));
+    assert_eq!(w.state(), Ok(tidegate::calls::DeviceState::Stopped));
 }

@@ -19,6 +19,7 @@ use tidegate::dxgkrnl::PowerManagement;
 use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate::gpu_abi::{CONTROL_WORDS, Command, GpuVa, RingPacket, TraceWords};
 use tidegate::platform::{BulkWindow, StepCosts};
+use tidegate::softgpu::DisplayConfig;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 use tidegate_testbed::{World, wait_packet, world_with};
 
@@ -30,9 +31,8 @@ const SETTLED_NS: u64 = 1_000_000;
 
 /// A machine with room for `allocations` in local memory.
 fn small(allocations: u64) -> World {
-    world_with(|mut config| {
+    world_with(|config| {
         config.gpu.local_memory_bytes = allocations * BYTES;
-        config
     })
 }
 
@@ -88,7 +88,7 @@ fn fill(allocation: &Allocation, value: u32) -> Command {
 }
 
 fn used(w: &World) -> u64 {
-    w.machine.adapter().local_memory_use().used_bytes
+    w.adapter().local_memory_use().used_bytes
 }
 
 // spec: RES-001, RES-002, RES-003, RES-005
@@ -150,7 +150,7 @@ fn the_driver_writes_the_commands_and_a_copy_engine_runs_them() {
         assert_eq!(fills, 1, "the other one was never written");
         assert_eq!(calls.iter().filter(|c| c.name() == "SubmitCommandVirtual").count(), 3);
     });
-    let stats = w.machine.adapter().stats();
+    let stats = w.stats();
     assert_eq!(
         (stats.allocations_paged_in, stats.allocations_paged_out, stats.bytes_paged),
         (2, 1, 3 * BYTES)
@@ -169,7 +169,7 @@ fn a_queue_that_uses_an_evicted_allocation_faults_by_name() {
         let hw_queue = w.hw_queue();
         w.submit(&hw_queue, 1, &[fill(&gone, 1)]);
         let _ = w.wait(hw_queue.progress_fence, 1);
-        let DeviceState::Faulted(report) = w.kernel.device_state(w.device).unwrap() else {
+        let DeviceState::Faulted(report) = w.state().unwrap() else {
             panic!("the device was lost")
         };
         assert_eq!((report.tag, report.gpu_va, report.write), (1, gone.gpu_va, true));
@@ -179,16 +179,15 @@ fn a_queue_that_uses_an_evicted_allocation_faults_by_name() {
 // spec: RES-006
 #[test]
 fn what_is_in_use_leaves_after_its_last_use() {
-    let patient = world_with(|mut config| {
+    let patient = world_with(|config| {
         config.gpu.local_memory_bytes = BYTES;
         config.kernel.paging_timeout_ns = u64::MAX;
-        config
     });
     patient.run(|w| {
         let queue = paging_queue(w);
         let (first, second) = (on_demand(w), on_demand(w));
         for packets in [false, true] {
-            let before = w.machine.adapter().stats().allocations_paged_out;
+            let before = w.stats().allocations_paged_out;
             resident(w, &queue, &[&first]);
             let gate = w.native(0);
             let at_gate = [FenceValue { fence: gate.handle, value: 1 }];
@@ -211,7 +210,7 @@ fn what_is_in_use_leaves_after_its_last_use() {
             assert!(queue.fence.value.load() < paging_fence_value, "it is in use");
             w.signal(&gate, 1);
             w.wait(queue.fence.handle, paging_fence_value).unwrap();
-            assert!(w.machine.adapter().stats().allocations_paged_out > before);
+            assert!(w.stats().allocations_paged_out > before);
             assert_eq!(first_word(&first), 5 << 32 | 5, "the last use was complete");
             evict(w, &[&second]);
         }
@@ -280,7 +279,7 @@ fn never_is_more_in_local_memory_than_fits_when_work_keeps_room_that_was_promise
             }
             assert_eq!(first_word(&needed), 4 << 32 | 4);
         });
-        let memory = w.machine.adapter().local_memory_use();
+        let memory = w.adapter().local_memory_use();
         assert_eq!(memory.most_bytes, memory.capacity_bytes, "{passing}");
     }
 }
@@ -390,9 +389,10 @@ fn a_doorbell_needs_its_ring_resident_and_keeps_it_so() {
 // spec: PRE-082
 #[test]
 fn a_surface_is_presented_when_paging_has_put_it_in_its_place() {
-    let w = world_with(|mut config| {
+    let w = world_with(|config| {
         config.gpu.local_memory_bytes = BYTES;
-        config.with_display(SETTLED_NS)
+        config.gpu.display =
+            Some(DisplayConfig { refresh_period_ns: SETTLED_NS, ..DisplayConfig::default() });
     });
     w.run(|w| {
         let queue = paging_queue(w);
@@ -434,18 +434,17 @@ fn a_surface_is_presented_when_paging_has_put_it_in_its_place() {
 
 /// The same as [`small`], and power comes and goes.
 fn managed(allocations: u64) -> World {
-    world_with(|mut config| {
+    world_with(|config| {
         config.gpu.local_memory_bytes = allocations * BYTES;
         config.kernel.power = PowerManagement::Managed;
         config.kernel.paging_timeout_ns = u64::MAX;
-        config
     })
 }
 
 /// A system that goes to sleep.
 fn sleep(w: &World) -> DevicePowerState {
     w.pass(SETTLED_NS);
-    w.machine.adapter().set_power_state(DevicePowerState::D3).unwrap()
+    w.adapter().set_power_state(DevicePowerState::D3).unwrap()
 }
 
 // spec: RES-015, UMS-037
@@ -463,15 +462,15 @@ fn power_takes_rings_along_and_brings_them_back_as_they_were() {
         // The process sees its memory while the device has no power, and does not wake it for that.
         window(&ring).write(0, &12u64.to_le_bytes()).unwrap();
         w.pass(SETTLED_NS);
-        assert_eq!(w.machine.adapter().power_state(), DevicePowerState::D3);
+        assert_eq!(w.adapter().power_state(), DevicePowerState::D3);
         w.kernel.connect_doorbell(doorbell.handle).unwrap();
         assert_eq!((used(w), first_word(&ring)), (BYTES, 12), "only the ring returns");
         w.kernel.destroy_doorbell(doorbell.handle).unwrap();
         assert_eq!(sleep(w), DevicePowerState::D3);
         resident(w, &queue, &[&idle]);
-        assert_eq!((used(w), w.machine.adapter().power_state()), (BYTES, DevicePowerState::D0));
+        assert_eq!((used(w), w.adapter().power_state()), (BYTES, DevicePowerState::D0));
     });
-    assert_eq!(w.machine.adapter().local_memory_use().most_bytes, 2 * BYTES);
+    assert_eq!(w.adapter().local_memory_use().most_bytes, 2 * BYTES);
 }
 
 #[test]
@@ -488,11 +487,11 @@ fn what_queued_work_uses_is_back_before_it_goes_on() {
             evict(w, &[&used_later]);
             assert_eq!((sleep(w), used(w)), (DevicePowerState::D3, 0));
             w.signal(&gate, round);
-            w.machine.adapter().set_power_state(DevicePowerState::D0).unwrap();
+            w.adapter().set_power_state(DevicePowerState::D0).unwrap();
             w.wait(hw_queue.progress_fence, round).unwrap();
             assert_eq!((used(w), first_word(&used_later)), (BYTES, round << 32 | round));
         }
-        let state = w.kernel.device_state(w.device);
+        let state = w.state();
         assert!(matches!(state, Ok(DeviceState::Active)), "{state:?}");
     });
 }
@@ -560,7 +559,7 @@ fn every_call_that_wakes_the_device_finds_memory_where_it_was() {
             resident(w, &queue, &[&allocation]);
             assert_eq!((sleep(w), used(w)), (DevicePowerState::D3, 0), "{what}");
             action(w, &allocation);
-            assert_eq!(w.machine.adapter().power_state(), DevicePowerState::D0, "{what}");
+            assert_eq!(w.adapter().power_state(), DevicePowerState::D0, "{what}");
             assert_eq!(used(w), BYTES, "{what}");
         });
     }

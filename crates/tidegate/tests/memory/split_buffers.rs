@@ -15,6 +15,7 @@ use tidegate::platform::{Bulk, Event, Mutex, Platform, Step, WaitEnd};
 use tidegate::trace::{Kind, LaneKind, NameId};
 use tidegate::{MachineConfig, variants};
 use tidegate_testbed::World;
+use tidegate_testbed::setup;
 
 /// Of a test's allocations.
 const BYTES: u64 = 64 * 1024;
@@ -87,11 +88,10 @@ fn meddler(platform: &Platform, inner: Arc<dyn Driver>) -> Meddler {
 }
 
 /// A machine of the named variant, with room for `room` allocations in local memory.
-fn patching(room: u64) -> impl FnOnce(MachineConfig) -> MachineConfig {
-    move |mut config| {
-        variants::find("patching").unwrap().apply(&mut config);
+fn patching(room: u64) -> impl FnOnce(&mut MachineConfig) {
+    move |config| {
+        variants::find("patching").unwrap().apply(config);
         config.gpu.local_memory_bytes = room * BYTES;
-        config
     }
 }
 
@@ -100,15 +100,11 @@ fn world(room: u64) -> World {
 }
 
 fn meddling(room: u64, change: impl FnOnce(&mut Meddler)) -> (World, Arc<Meddler>) {
-    let mut made = None;
-    let w = tidegate_testbed::start_with(patching(room), None, |driver| {
+    setup(patching(room)).start_behind(|driver| {
         let mut driver = meddler(&Platform::host(), driver);
         change(&mut driver);
-        let driver = Arc::new(driver);
-        made = Some(driver.clone());
-        driver
-    });
-    (w.unwrap(), made.unwrap())
+        Arc::new(driver)
+    })
 }
 
 fn on_demand(w: &World) -> Allocation {
@@ -201,7 +197,7 @@ fn commands_run_with_the_addresses_that_the_driver_patches_in() {
         assert_eq!((word(&all[2], 0), word(&all[2], BYTES - 8)), (twice(7), twice(7)));
         assert_eq!(parts(w).len(), 1, "there is room for all of it");
     });
-    assert_eq!(w.machine.adapter().stats().split_parts, 0);
+    assert_eq!(w.stats().split_parts, 0);
 }
 
 // spec: PRE-034
@@ -219,19 +215,18 @@ fn a_buffer_that_needs_more_than_there_is_runs_in_parts_and_is_right() {
         }
         let ids = parts(w);
         assert!(ids.len() >= 15, "{ids:?}");
-        assert!(w.machine.adapter().local_memory_use().most_bytes <= 2 * BYTES);
+        assert!(w.adapter().local_memory_use().most_bytes <= 2 * BYTES);
     });
-    assert!(w.machine.adapter().stats().split_parts >= 12);
+    assert!(w.stats().split_parts >= 12);
 }
 
 /// What the driver was given between the first and the last part of a split buffer, while another
 /// context has packets all the time: ids of that context's packets, and how many of the memory
 /// manager's there were.
 fn between_parts(preemption_aware: bool) -> (Vec<u32>, usize) {
-    let change = move |config| {
-        let mut config = patching(2)(config);
+    let change = move |config: &mut MachineConfig| {
+        patching(2)(config);
         config.driver.preemption_aware = preemption_aware;
-        config
     };
     let w = tidegate_testbed::world_with(change);
     let result = Arc::new(w.platform.mutex("what ran between", (Vec::new(), 0)));
@@ -268,7 +263,7 @@ fn between_parts(preemption_aware: bool) -> (Vec<u32>, usize) {
         };
         let between = &calls[parts[0]..parts[parts.len() - 1]];
         let ids: Vec<u32> = between.iter().filter_map(id).collect();
-        let told = w.hooked.told();
+        let told = w.told();
         let pages = |id: &u32| {
             let mut packets = told.packets.iter().filter(|p| p.node_ordinal == COPY);
             packets.any(|p| {
@@ -331,7 +326,7 @@ fn what_the_first_part_sets_holds_in_every_part() {
             done(w, split);
             going.join();
         });
-        assert!(w.machine.adapter().stats().split_parts >= 5 - u64::from(room > 1), "{room}");
+        assert!(w.stats().split_parts >= 5 - u64::from(room > 1), "{room}");
         let trace = w.platform.take_trace("labels");
         let engine = |lane| trace.lanes.iter().any(|l| l.id == lane && l.kind == LaneKind::Engine);
         // Those of the memory manager have no label.
@@ -350,19 +345,12 @@ fn what_the_first_part_sets_holds_in_every_part() {
 
 #[test]
 fn a_part_does_without_the_memory_that_work_behind_a_held_engine_uses() {
-    let mut made = None;
-    let unaware = |config| {
-        let mut config = patching(3)(config);
+    let unaware = |config: &mut MachineConfig| {
+        patching(3)(config);
         config.driver.preemption_aware = false;
-        config
     };
-    let w = tidegate_testbed::start_with(unaware, None, |driver| {
-        let driver = Arc::new(meddler(&Platform::host(), driver));
-        made = Some(driver.clone());
-        driver
-    });
-    let driver = made.unwrap();
-    w.unwrap().run(move |w| {
+    let (w, driver) = setup(unaware).start_behind(|d| Arc::new(meddler(&Platform::host(), d)));
+    w.run(move |w| {
         let all: Vec<Allocation> = (0..5).map(|_| on_demand(w)).collect();
         let (split, other, gate) = (context(w, COPY, 0), context(w, COPY, 0), w.monitored(0));
         // One allocation is used by a packet that waits, and leaves when that is complete.
@@ -400,7 +388,7 @@ fn a_part_does_without_the_memory_that_work_behind_a_held_engine_uses() {
         let words = [&all[1], &all[4], &used].map(|a| word(a, 0));
         assert_eq!(words, [twice(9), twice(8), twice(5)]);
         assert_eq!(parts(w).len(), 2);
-        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
+        assert_eq!(w.state(), Ok(DeviceState::Active));
     });
 }
 
@@ -456,10 +444,7 @@ fn commands_reach_what_is_listed_and_nothing_else() {
         assert_eq!(word(&own, 0), 0);
         render(w, &[context], &[fill(&own, 6)], &[(&own, true)]).unwrap();
         done(w, context);
-        assert_eq!(
-            (word(&own, 0), w.kernel.device_state(w.device)),
-            (twice(6), Ok(DeviceState::Active))
-        );
+        assert_eq!((word(&own, 0), w.state()), (twice(6), Ok(DeviceState::Active)));
     });
 }
 
@@ -492,7 +477,7 @@ fn three_fills(w: &World) -> (Status, DeviceState) {
     let commands =
         [fill(&all[0], 1), Command::Timed { ns: 10 }, copy(&all[0], &all[1]), fill(&all[2], 3)];
     let status = render(w, &[context], &commands, &list).err().unwrap_or(Status::SUCCESS);
-    (status, w.kernel.device_state(w.device).unwrap())
+    (status, w.state().unwrap())
 }
 
 // spec: PRE-035
@@ -501,7 +486,7 @@ fn a_part_that_leaves_a_binding_behind_is_refused() {
     let (w, _driver) = meddling(2, |driver| driver.leaks = true);
     w.run(|w| {
         assert_eq!(three_fills(w), (Status::INVALID_PARAMETER, DeviceState::Active));
-        assert_eq!(w.machine.adapter().bug_checks(), []);
+        assert_eq!(w.adapter().bug_checks(), []);
     });
 }
 
@@ -514,15 +499,12 @@ fn a_driver_without_patching_opts_out_of_the_look_for_bindings() {
 
 #[test]
 fn without_verification_a_binding_may_be_left_behind() {
-    let change = |config| {
-        let mut config = patching(2)(config);
+    let (w, _driver) = setup(|config| {
+        patching(2)(config);
         config.kernel.verify_split_buffers = false;
-        config
-    };
-    let w = tidegate_testbed::start_with(change, None, |driver| {
-        Arc::new(Meddler { leaks: true, ..meddler(&Platform::host(), driver) })
-    });
-    w.unwrap().run(|w| assert_eq!(three_fills(w), (Status::SUCCESS, DeviceState::Active)));
+    })
+    .start_behind(|d| Arc::new(Meddler { leaks: true, ..meddler(&Platform::host(), d) }));
+    w.run(|w| assert_eq!(three_fills(w), (Status::SUCCESS, DeviceState::Active)));
 }
 
 // spec: PRE-040
@@ -535,19 +517,12 @@ fn a_list_that_does_not_rise_is_refused() {
 // spec: PRE-039
 #[test]
 fn linked_adapters_run_the_same_copy_of_a_split_buffer() {
-    let mut made = None;
-    let change = |config| {
-        let mut config = patching(2)(config);
+    let linked = |config: &mut MachineConfig| {
+        patching(2)(config);
         config.gpu.physical_gpus = 2;
-        config
     };
-    let w = tidegate_testbed::start_with(change, None, |driver| {
-        let driver = Arc::new(meddler(&Platform::host(), driver));
-        made = Some(driver.clone());
-        driver
-    });
-    let driver = made.unwrap();
-    w.unwrap().run(move |w| {
+    let (w, driver) = setup(linked).start_behind(|d| Arc::new(meddler(&Platform::host(), d)));
+    w.run(move |w| {
         let all: Vec<Allocation> = (0..4).map(|_| on_demand(w)).collect();
         let contexts = [0, 1].map(|gpu| context(w, COPY, gpu));
         let list: Vec<_> = all.iter().map(|a| (a, true)).collect();
@@ -573,12 +548,11 @@ fn linked_adapters_run_the_same_copy_of_a_split_buffer() {
 /// A packet with physical addresses is preempted and goes on like any other.
 #[test]
 fn a_part_is_preempted_and_goes_on() {
-    let change = |config| {
-        let mut config = patching(4)(config);
+    tidegate_testbed::world_with(|config| {
+        patching(4)(config);
         config.driver.save_areas = true;
-        config
-    };
-    tidegate_testbed::world_with(change).run(|w| {
+    })
+    .run(|w| {
         let (own, to, split) = (on_demand(w), on_demand(w), context(w, 0, 0));
         w.pass(1_000_000);
         let store = |value| Command::WriteValue { destination: GpuVa(own.gpu_va), value };
@@ -605,6 +579,6 @@ fn a_part_is_preempted_and_goes_on() {
         assert_eq!((word(&own, 0), word(&to, 0)), (2, 1), "it is in the middle");
         done(w, split);
         assert_eq!((word(&own, 0), word(&to, 0)), (3, 1), "and did nothing twice");
-        assert!(w.machine.adapter().stats().packets_preempted > 0);
+        assert!(w.stats().packets_preempted > 0);
     });
 }

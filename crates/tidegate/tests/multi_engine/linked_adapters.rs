@@ -24,8 +24,7 @@ use tidegate::platform::{Mutex, Platform, StepCosts};
 use tidegate::{Machine, MachineConfig, MachineError};
 use tidegate_testbed::{Adapters, Kind};
 use tidegate_testbed::{
-    UserQueue, World, at, copy_word, signal_packet, start, start_with, store, wait_packet,
-    world_with,
+    UserQueue, World, at, copy_word, setup, signal_packet, store, wait_packet, world_with,
 };
 
 /// Work that keeps an engine for this long, in nanoseconds.
@@ -36,8 +35,13 @@ const LONG: Command = Command::Timed { ns: LONG_NS };
 const COMPUTE: u32 = 1;
 const COPY: u32 = 2;
 
-fn two(config: MachineConfig) -> MachineConfig {
-    config.linked(2)
+fn two(config: &mut MachineConfig) {
+    config.gpu.physical_gpus = 2;
+}
+
+fn two_inline(config: &mut MachineConfig) {
+    two(config);
+    tidegate_testbed::inline(config);
 }
 
 /// The affinity that is the bit of a physical GPU.
@@ -234,7 +238,7 @@ fn engines_of_two_physical_gpus_run_at_the_same_time() {
             [1, 1],
             "neither waited for the other"
         );
-        assert!(w.machine.gpu().stats().overlap_ns >= 2 * LONG_NS - 100);
+        assert!(w.gpu_stats().overlap_ns >= 2 * LONG_NS - 100);
     });
 }
 
@@ -249,7 +253,7 @@ fn a_signal_on_one_physical_gpu_lets_a_wait_on_the_other_pass_without_the_cpu() 
         let queues = [0, 1].map(|gpu| user_queue(w, COPY, gpu));
         let (bytes, va) = w.bytes(64);
         bytes.write_u64(0, 77).unwrap();
-        let before = w.machine.adapter().stats();
+        let before = w.stats();
         for round in 1..=20 {
             queues[1].push(&wait_packet(&fence, round, 0));
             queues[1].push(&signal_packet(&back, round, 0));
@@ -260,7 +264,7 @@ fn a_signal_on_one_physical_gpu_lets_a_wait_on_the_other_pass_without_the_cpu() 
             w.pass(10_000);
             assert_eq!(back.value.load(), round);
         }
-        let after = w.machine.adapter().stats();
+        let after = w.stats();
         assert_eq!(after.interrupts - before.interrupts, 0);
         assert_eq!(after.fence_reads - before.fence_reads, 0);
         // Work between kernel-mode queues of both crosses over as well.
@@ -282,7 +286,7 @@ fn reached_by(native: bool, engine_affinity: u32) -> Vec<u32> {
             let queue = hw_queue(w, COPY, gpu, false);
             w.submit(&queue, 1, &[store(fence.current_value_gpu_va, 5)]);
             w.pass(10_000);
-            if w.kernel.device_state(w.device) == Ok(DeviceState::Active) {
+            if w.state() == Ok(DeviceState::Active) {
                 assert_eq!(fence.value.load(), 5);
                 return;
             }
@@ -294,9 +298,9 @@ fn reached_by(native: bool, engine_affinity: u32) -> Vec<u32> {
             assert_eq!((fault.gpu_va, fault.write), (fence.current_value_gpu_va, true));
         });
         assert!(report.completed());
-        assert_eq!(w.machine.adapter().bug_checks(), []);
+        assert_eq!(w.adapter().bug_checks(), []);
         assert_eq!(w.machine.driver().violations(), []);
-        w.kernel.device_state(w.device) == Ok(DeviceState::Active)
+        w.state() == Ok(DeviceState::Active)
     };
     (0..2).filter(|gpu| signals(*gpu)).collect()
 }
@@ -321,8 +325,8 @@ fn a_fence_is_mapped_where_its_affinity_says_and_elsewhere_its_use_is_a_fault() 
 #[test]
 fn an_affinity_with_bits_of_absent_physical_gpus_is_refused() {
     for gpus in 1..=4 {
-        world_with(|config| config.linked(gpus)).run(move |w| {
-            assert_eq!(w.machine.adapter().physical_adapters(), gpus);
+        world_with(|config| config.gpu.physical_gpus = gpus).run(move |w| {
+            assert_eq!(w.adapter().physical_adapters(), gpus);
             assert_eq!(w.kernel.query_adapter_info().physical_adapters, gpus);
             for native in [true, false] {
                 for affinity in 0..1 << gpus {
@@ -442,11 +446,11 @@ impl CallbackLayer for TappedCallbacks {
 }
 
 /// A world whose driver's reports are written down.
-fn tapped(change: impl FnOnce(MachineConfig) -> MachineConfig) -> (World, Reports) {
+fn tapped(change: impl FnOnce(&mut MachineConfig)) -> (World, Reports) {
     let reports: Reports = Arc::new(Platform::host().mutex("reports", Vec::new()));
     let own = reports.clone();
-    let world = start_with(change, None, move |inner| Arc::new(Tap { inner, reports: own }));
-    (world.unwrap(), reports)
+    let tap = move |inner| -> Arc<dyn Driver> { Arc::new(Tap { inner, reports: own }) };
+    (setup(change).behind(tap).start(), reports)
 }
 
 /// Type, node ordinal and engine ordinal of a report.
@@ -490,10 +494,9 @@ fn take(reports: &Reports) -> Vec<(&'static str, u32, u32)> {
 fn every_interrupt_names_node_and_physical_gpu() {
     for mode in [InterruptMode::FenceArray, InterruptMode::HwQueueArray] {
         let (w, reports) = tapped(|config| {
-            let mut config = two(config);
+            two(config);
             config.gpu.nodes[0].notifies_fence_writes = true;
             config.driver.interrupt = mode;
-            config
         });
         let (world, report) = w.run_to_report(move |w| {
             for gpu in [1, 0] {
@@ -578,9 +581,8 @@ fn submission_fence_ids_run_for_each_engine() {
 #[test]
 fn where_logs_tell_an_interrupt_without_a_queue_means_those_of_its_engine() {
     world_with(|config| {
-        let mut config = two(config);
+        two(config);
         config.driver.interrupt = InterruptMode::HwQueue;
-        config
     })
     .run(|w| {
         for gpu in [0, 1] {
@@ -607,21 +609,21 @@ fn a_report_of_a_physical_gpu_that_is_not_there_is_a_broken_contract() {
         hw_queue: None,
         evaluate_legacy_monitored_fences: false,
     };
-    let w = world_with(|config| tidegate_testbed::inline(two(config)));
+    let w = world_with(two_inline);
     w.hooked.interrupt(absent(1));
-    assert_eq!(w.machine.adapter().bug_checks(), []);
+    assert_eq!(w.adapter().bug_checks(), []);
     w.hooked.interrupt(absent(2));
-    assert_eq!(w.machine.adapter().bug_checks(), [BugCheck::UnknownPhysicalAdapter(2)]);
+    assert_eq!(w.adapter().bug_checks(), [BugCheck::UnknownPhysicalAdapter(2)]);
     drop(w);
     // A node that is not there is no packet of another engine.
-    let w = world_with(|config| tidegate_testbed::inline(two(config)));
+    let w = world_with(two_inline);
     w.hooked.interrupt(InterruptData::DmaCompleted {
         node_ordinal: 4,
         engine_ordinal: 0,
         submission_fence_id: 0,
     });
     assert_eq!(
-        w.machine.adapter().bug_checks(),
+        w.adapter().bug_checks(),
         [BugCheck::UnknownPacket { node: 4, adapter: 0, fence_id: 0 }]
     );
 }
@@ -630,7 +632,7 @@ fn a_report_of_a_physical_gpu_that_is_not_there_is_a_broken_contract() {
 #[test]
 fn an_adapter_has_one_to_four_physical_gpus() {
     for declared in [0, 5, u32::MAX] {
-        let made = start(two, Some(Box::new(move |caps| caps.physical_adapters = declared)));
+        let made = setup(two).caps(move |caps| caps.physical_adapters = declared).try_start();
         let Err(MachineError::Start(error)) = made.map(drop) else {
             panic!("{declared} cannot be")
         };
@@ -651,7 +653,7 @@ fn each_physical_gpu_has_local_memory_that_the_others_reach() {
         };
         let made = [0, 1].map(|gpu| allocate(Placement::LocalOf(gpu)).unwrap());
         assert_eq!(allocate(Placement::LocalOf(2)).err(), Some(Status::INVALID_PARAMETER));
-        let mapped: Vec<u64> = w.hooked.told().pages.iter().map(|(at, _)| at.0).collect();
+        let mapped: Vec<u64> = w.told().pages.iter().map(|(at, _)| at.0).collect();
         let base = tidegate::softgpu::Config::default().local_memory_base.0;
         let local: Vec<u64> = mapped.into_iter().filter(|at| *at >= base).collect();
         assert_eq!(local.len(), 4, "two pages, on two physical GPUs each");
@@ -767,8 +769,8 @@ fn a_device_that_is_lost_on_one_physical_gpu_leaves_others_on_both_alone() {
         assert_eq!(other.device_state(device), Ok(DeviceState::Active));
     });
     assert!(report.completed(), "{report:?}");
-    assert_eq!(w.machine.adapter().bug_checks(), []);
-    assert_eq!(w.machine.adapter().stats().devices_lost, 1);
+    assert_eq!(w.adapter().bug_checks(), []);
+    assert_eq!(w.stats().devices_lost, 1);
 }
 
 // spec: NF-325
@@ -776,16 +778,15 @@ fn a_device_that_is_lost_on_one_physical_gpu_leaves_others_on_both_alone() {
 fn log_times_that_a_linked_gpu_leaves_out_are_tolerated() {
     for mode in [InterruptMode::FenceArray, InterruptMode::HwQueue] {
         let w = world_with(|config| {
-            let mut config = two(config);
+            two(config);
             config.gpu.skips_log_times_on = Some(1);
             config.driver.interrupt = mode;
-            config
         })
         .run(move |w| {
             w.pass(500);
             for gpu in [0, 1] {
                 let queue = user_queue(w, COPY, gpu);
-                let [.., waits, signals] = &w.hooked.told().logs[..] else {
+                let [.., waits, signals] = &w.told().logs[..] else {
                     panic!("a queue has two logs")
                 };
                 let (fence, gate) = (w.native(0), w.native(0));
@@ -810,7 +811,7 @@ fn log_times_that_a_linked_gpu_leaves_out_are_tolerated() {
                 }
             }
         });
-        assert_eq!(w.machine.adapter().log_time_faults(), []);
+        assert_eq!(w.adapter().log_time_faults(), []);
     }
 }
 
@@ -877,10 +878,10 @@ fn a_right_to_signal_that_comes_later_is_one_on_the_same_physical_gpus() {
 #[test]
 fn the_cmp_keeps_shadows_of_fences_that_only_one_physical_gpu_reaches() {
     for mode in [InterruptMode::FenceArray, InterruptMode::HwQueue] {
-        let shadowed = move |mut config: MachineConfig| {
+        let shadowed = move |config: &mut MachineConfig| {
             (config.gpu.shadow_entries, config.gpu.posted_fence_writes) = (64, true);
             config.driver.interrupt = mode;
-            config.linked(2)
+            config.gpu.physical_gpus = 2;
         };
         let w = world_with(shadowed).run(move |w| {
             for gpu in [0, 1] {
@@ -903,7 +904,7 @@ fn the_cmp_keeps_shadows_of_fences_that_only_one_physical_gpu_reaches() {
                 w.pass(10_000);
             }
         });
-        let gpu = w.machine.gpu().stats();
+        let gpu = w.gpu_stats();
         assert_eq!((gpu.shadow_updates, gpu.shadow_interrupts), (8, 2), "{mode:?}");
     }
 }
@@ -961,10 +962,10 @@ fn local_memory_of_two_linked_adapters_does_not_meet() {
 
 #[test]
 fn fence_storage_that_moves_stays_on_its_physical_gpus() {
-    let local = |mut config: MachineConfig| {
+    let local = |config: &mut MachineConfig| {
         config.kernel.native_fence_os_caps = NativeFenceOsCaps::all();
         config.driver.local_monitored_values = true;
-        config.linked(2)
+        config.gpu.physical_gpus = 2;
     };
     let (w, report) = world_with(local).run_to_report(|w| {
         let fence = try_fence(w, true, on(1)).unwrap();
@@ -972,9 +973,9 @@ fn fence_storage_that_moves_stays_on_its_physical_gpus() {
         let event = w.wait_event(&fence, 2);
         queues[1].push(&signal_packet(&fence, 1, 0));
         w.pass(10_000);
-        assert!(w.machine.adapter().local_fence_storage_bytes() > 0);
-        assert!(w.machine.adapter().trim_fence_storage(0).unwrap() > 0);
-        assert_eq!(w.machine.adapter().local_fence_storage_bytes(), 0);
+        assert!(w.adapter().local_fence_storage_bytes() > 0);
+        assert!(w.adapter().trim_fence_storage(0).unwrap() > 0);
+        assert_eq!(w.adapter().local_fence_storage_bytes(), 0);
         queues[1].push(&signal_packet(&fence, 2, 1));
         w.pass(10_000);
         assert!(event.is_set() && fence.value.load() == 2, "the second GPU reaches the new place");

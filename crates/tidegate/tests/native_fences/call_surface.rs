@@ -8,7 +8,7 @@ use tidegate::calls::{
 };
 use tidegate::ddi::DdiCall;
 use tidegate::ddi::fence::LogType;
-use tidegate_testbed::{World, world, world_with};
+use tidegate_testbed::{World, world};
 
 // spec: NF-014, NF-015, NF-022, NF-037
 #[test]
@@ -86,7 +86,7 @@ fn destroying_a_fence_releases_its_waiters() {
 // spec: NF-025, NF-026, NF-027
 #[test]
 fn private_fences_are_packed_by_the_stride_with_their_two_cells_apart() {
-    let w = world_with(|c| c);
+    let w = world();
     let fences: Vec<_> = (0..3).map(|_| w.native(0)).collect();
     for pair in fences.windows(2) {
         assert_eq!(pair[1].current_value_gpu_va - pair[0].current_value_gpu_va, 64);
@@ -289,7 +289,7 @@ fn hostile_handles_and_numbers_change_nothing() {
     assert_eq!(w.kernel.wait_from_cpu(&[], WaitMode::All, None), Err(Status::INVALID_PARAMETER));
     let hw_context = CreateHwContext { device: w.device, node_ordinal: 99, engine_affinity: 0 };
     assert_eq!(w.kernel.create_hw_context(hw_context).map(|_| ()), Err(Status::INVALID_PARAMETER));
-    assert_eq!(w.machine.adapter().bug_checks(), []);
+    assert_eq!(w.adapter().bug_checks(), []);
 }
 
 #[test]

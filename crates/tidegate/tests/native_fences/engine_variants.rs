@@ -11,19 +11,18 @@ use tidegate::ddi::MonitoredNotification;
 use tidegate::dxgkrnl::StartError;
 use tidegate::gpu_abi::Command;
 use tidegate::kmd::InterruptMode;
-use tidegate::platform::{Event, StepCosts};
-use tidegate::{Machine, MachineConfig, MachineError, Platform, Submission};
-use tidegate_testbed::{World, at, inline, inline_world, signal_packet, start, store, world_with};
+use tidegate::platform::Event;
+use tidegate::{MachineConfig, MachineError, Submission};
+use tidegate_testbed::{World, at, inline, inline_world, setup, signal_packet, store, world_with};
 
 /// Work that keeps an engine for a while.
 const LONG: Command = Command::Timed { ns: 1_000_000 };
 
 /// The engine of `node` interrupts for its writes to monitored fences.
-fn advanced(node: usize) -> impl FnOnce(MachineConfig) -> MachineConfig {
+fn advanced(node: usize) -> impl FnOnce(&mut MachineConfig) {
     move |config| {
-        let mut config = inline(config);
+        inline(config);
         config.gpu.nodes[node].notifies_fence_writes = true;
-        config
     }
 }
 
@@ -44,7 +43,7 @@ fn raise_unheard(w: &World, fence: &FenceInstance) {
 }
 
 fn reads(w: &World) -> u64 {
-    w.machine.adapter().stats().fence_reads
+    w.stats().fence_reads
 }
 
 // spec: MF-025
@@ -129,12 +128,12 @@ fn a_copy_onto_a_monitored_fence_is_a_write_of_it() {
         );
         w.pass(10_000);
         assert!(event.is_set());
-        let before = w.machine.adapter().stats().interrupts;
+        let before = w.stats().interrupts;
         let (_, scratch) = w.bytes(64);
         let queue = w.hw_queue_on(2);
         w.submit(&queue, 1, &[tidegate_testbed::copy_word(scratch, source)]);
         w.pass(2_000_000);
-        let stats = w.machine.adapter().stats();
+        let stats = w.stats();
         assert_eq!(
             stats.interrupts - before,
             1,
@@ -153,10 +152,9 @@ fn hardware_that_cannot_tell_fence_kinds_releases_waiters_of_both() {
         InterruptMode::HwQueueArray,
     ] {
         world_with(|config| {
-            let mut config = advanced(2)(config);
+            advanced(2)(config);
             config.gpu.tells_fence_kinds = false;
             config.driver.interrupt = mode;
-            config
         })
         .run(move |w| {
             let (monitored, heard) = awaited(w);
@@ -169,19 +167,14 @@ fn hardware_that_cannot_tell_fence_kinds_releases_waiters_of_both() {
             ring.push(&signal_packet(&native, 5, 0));
             w.pass(10_000);
             assert!(event.is_set(), "{mode:?}");
-            assert_eq!(
-                w.machine.gpu().stats().signals_collapsed,
-                0,
-                "it is not that a list ran over"
-            );
+            assert_eq!(w.gpu_stats().signals_collapsed, 0, "it is not that a list ran over");
         });
     }
 }
 
 /// The copy engine cannot write a fence.
-fn without_writes(mut config: MachineConfig) -> MachineConfig {
+fn without_writes(config: &mut MachineConfig) {
     config.gpu.nodes[2].writes_fences = false;
-    config
 }
 
 // spec: MF-052
@@ -200,10 +193,10 @@ fn an_engine_that_cannot_write_a_fence_takes_packets_only() {
         w.kernel.signal_from_gpu(context, &at(&fence, 1)).unwrap();
         w.wait(fence.handle, 1).unwrap();
         assert!(w.platform.now().0 >= 1_000_000);
-        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
+        assert_eq!(w.state(), Ok(DeviceState::Active));
     });
     let declared =
-        start(without_writes, Some(Box::new(|caps| caps.nodes[2].user_mode_submission = true)));
+        setup(without_writes).caps(|caps| caps.nodes[2].user_mode_submission = true).try_start();
     let Err(MachineError::Start(error)) = declared else { panic!("its rings signal fences") };
     assert_eq!(error, StartError::UserModeSubmissionWithoutFenceWrites(2));
 }
@@ -216,9 +209,7 @@ fn a_fence_write_on_such_an_engine_is_a_command_that_it_cannot_run() {
         w.pass(10_000);
     });
     assert!(report.completed());
-    let Ok(DeviceState::Faulted(fault)) = w.kernel.device_state(w.device) else {
-        panic!("it faulted")
-    };
+    let Ok(DeviceState::Faulted(fault)) = w.state() else { panic!("it faulted") };
     assert_eq!(fault.what, "a command that this engine cannot run");
 }
 
@@ -226,9 +217,7 @@ fn a_fence_write_on_such_an_engine_is_a_command_that_it_cannot_run() {
 #[test]
 fn the_queue_api_signals_by_kernel_call_for_an_engine_that_cannot() {
     for fences in [FenceChoice::Native, FenceChoice::Monitored] {
-        let platform = Platform::virtual_time(StepCosts::free());
-        let machine =
-            Machine::new(&platform, without_writes(MachineConfig::standard(&platform))).unwrap();
+        let machine = setup(without_writes).machine();
         let device = machine.device(DeviceOptions { fences, ..DeviceOptions::default() }).unwrap();
         let report = machine.run(move || {
             let desc = |submission| QueueDesc {

@@ -6,7 +6,7 @@ use tidegate::ddi::{InterruptData, OsHandle};
 use tidegate::dxgkrnl::BugCheck;
 use tidegate::platform::{Event, Step, StepCosts};
 use tidegate_testbed::{
-    World, inline_world, native_signalled, signal_packet, signalled, start_at, world,
+    World, inline_world, native_signalled, setup, signal_packet, signalled, world,
 };
 
 /// A fence whose value a GPU has raised to 5 without an interrupt, with a waiter for 5.
@@ -52,7 +52,7 @@ fn an_array_names_the_fences_that_are_looked_at() {
     let late = w.wait_event(&first.fence, 6);
     w.hooked.interrupt(signalled(&[first.os_handle]));
     assert!(!late.is_set());
-    assert_eq!(w.machine.adapter().bug_checks(), []);
+    assert_eq!(w.adapter().bug_checks(), []);
 }
 
 // spec: NF-120
@@ -60,7 +60,7 @@ fn an_array_names_the_fences_that_are_looked_at() {
 fn fences_of_two_processes_at_one_address_are_both_reported() {
     // The routine begins long after both signals, so both are in the hardware's list by then.
     let costs = StepCosts::free().with(Step::InterruptDelivery, 10_000);
-    let world = start_at(costs, |config| config, None).unwrap();
+    let world = setup(|_| ()).costs(costs).start();
     world.run(|w| {
         let other = w.client("other");
         let fences = [w.native(0), other.native(0)];
@@ -75,7 +75,7 @@ fn fences_of_two_processes_at_one_address_are_both_reported() {
             queue.push(&signal_packet(fence, 1, 0));
         }
         w.pass(100_000);
-        assert_eq!(w.machine.adapter().stats().interrupts, 1, "one interrupt for both");
+        assert_eq!(w.stats().interrupts, 1, "one interrupt for both");
         assert!(events.iter().all(Event::is_set), "both waiters are released");
     });
 }
@@ -86,14 +86,10 @@ fn without_an_array_every_native_fence_with_waiters_is_looked_at() {
     let w = inline_world();
     let raised = [(); 5].map(|()| Raised::native(&w));
     let lonely = w.native(0);
-    let reads = w.machine.adapter().stats().fence_reads;
+    let reads = w.stats().fence_reads;
     w.hooked.interrupt(native_signalled(None, false));
     assert!(raised.iter().all(Raised::released));
-    assert_eq!(
-        w.machine.adapter().stats().fence_reads - reads,
-        5,
-        "not the fence without a waiter"
-    );
+    assert_eq!(w.stats().fence_reads - reads, 5, "not the fence without a waiter");
     drop(lonely);
 }
 
@@ -145,7 +141,7 @@ fn waiters_are_released_in_the_deferred_part_by_what_the_notification_said() {
     w.kernel.destroy_synchronization_object(gone.fence.handle).unwrap();
     w.hooked.turn_ended();
     assert!(kept.released());
-    assert_eq!(w.machine.adapter().bug_checks(), []);
+    assert_eq!(w.adapter().bug_checks(), []);
 }
 
 // spec: NF-053
@@ -155,7 +151,7 @@ fn an_interrupt_that_releases_no_waiter_is_harmless() {
     let fence = w.native(7);
     let (os_handle, waiting) = (w.last_os_handle(), w.wait_event(&fence, 9));
     w.driver.take();
-    let before = w.machine.adapter().stats();
+    let before = w.stats();
     for _ in 0..3 {
         w.hooked.interrupt(signalled(&[os_handle]));
         w.hooked.interrupt(signalled(&[]));
@@ -167,11 +163,11 @@ fn an_interrupt_that_releases_no_waiter_is_harmless() {
         w.hooked.turn_ended();
     }
     assert!(!waiting.is_set());
-    let stats = w.machine.adapter().stats();
+    let stats = w.stats();
     assert_eq!(stats.fence_interrupts - before.fence_interrupts, 12);
     assert_eq!(stats.spurious_fence_interrupts - before.spurious_fence_interrupts, 12);
     assert_eq!((fence.value.load(), w.armed()), (7, Vec::new()));
-    assert_eq!(w.machine.adapter().bug_checks(), []);
+    assert_eq!(w.adapter().bug_checks(), []);
     w.signal(&fence, 9);
     assert!(waiting.is_set());
 }
@@ -193,7 +189,7 @@ fn a_fence_that_is_gone_or_never_was_is_a_bug_check() {
             false => OsHandle(0xDEAD_BEEF),
         };
         w.hooked.interrupt(signalled(&[bystander.os_handle, named]));
-        assert_eq!(w.machine.adapter().bug_checks(), [BugCheck::UnknownFence(named.0)]);
+        assert_eq!(w.adapter().bug_checks(), [BugCheck::UnknownFence(named.0)]);
         w.let_agents_work(1_000);
         assert!(bystander.released(), "every waiter is released");
         let lost = w.kernel.signal_from_cpu(
@@ -248,7 +244,7 @@ fn packets_and_queues_that_are_not_there_are_bug_checks() {
     for (data, bug) in cases {
         let w = inline_world();
         w.hooked.interrupt(data);
-        assert_eq!(w.machine.adapter().bug_checks(), [bug]);
+        assert_eq!(w.adapter().bug_checks(), [bug]);
     }
 }
 
@@ -261,14 +257,14 @@ fn a_gpu_interrupts_only_for_a_value_with_a_cpu_waiter() {
             queue.push(&tidegate_testbed::signal_packet(&fence, value, u32::MAX));
         }
         w.pass(1_000_000);
-        assert_eq!((fence.value.load(), w.machine.adapter().stats().interrupts), (50, 0));
+        assert_eq!((fence.value.load(), w.stats().interrupts), (50, 0));
         let event = w.wait_event(&fence, 60);
         for value in 51..=60 {
             queue.push(&tidegate_testbed::signal_packet(&fence, value, u32::MAX));
         }
         w.pass(1_000_000);
         assert!(event.is_set());
-        assert_eq!(w.machine.adapter().stats().interrupts, 1);
+        assert_eq!(w.stats().interrupts, 1);
     });
     drop(w);
 }
@@ -282,16 +278,16 @@ fn a_bug_check_stops_the_adapter_with_a_typed_error() {
     let other = w.machine.open("other").unwrap();
     let device = other.create_device().unwrap();
     w.hooked.interrupt(signalled(&[OsHandle(0xDEAD_BEEF)]));
-    let [bug] = &w.machine.adapter().bug_checks()[..] else { panic!("one contract was broken") };
+    let [bug] = &w.adapter().bug_checks()[..] else { panic!("one contract was broken") };
     assert!(bug.to_string().contains("0xdeadbeef"), "{bug}");
-    assert_eq!(w.kernel.device_state(w.device), Ok(tidegate::calls::DeviceState::Stopped));
+    assert_eq!(w.state(), Ok(tidegate::calls::DeviceState::Stopped));
     assert_eq!(other.device_state(device), Ok(tidegate::calls::DeviceState::Stopped));
     w.let_agents_work(1_000);
     assert_eq!(fence.value.load(), u64::MAX);
     assert_eq!(w.kernel.create_device(), Err(Status::DEVICE_REMOVED));
     // No process opens the adapter any more.
-    assert_eq!(w.machine.adapter().open("late").err(), Some(Status::DEVICE_REMOVED));
-    assert_eq!(w.machine.adapter().open_privileged("late").err(), Some(Status::DEVICE_REMOVED));
+    assert_eq!(w.adapter().open("late").err(), Some(Status::DEVICE_REMOVED));
+    assert_eq!(w.adapter().open_privileged("late").err(), Some(Status::DEVICE_REMOVED));
     // The process goes on, and ends what it has.
     w.kernel.destroy_device(w.device).unwrap();
     drop(other);

@@ -22,10 +22,9 @@ use tidegate_testbed::{leads_to, own_space};
 /// A machine whose interrupts name hardware queues, with logs of so many entries.
 fn named_queues(log_entries: u32) -> World {
     world_with(|config| {
-        let mut config = inline(config);
+        inline(config);
         config.driver.interrupt = InterruptMode::HwQueue;
         config.kernel.log_entries = log_entries;
-        config
     })
 }
 
@@ -41,7 +40,7 @@ fn interrupt_of(hw_queue: Option<DriverHandle>) -> InterruptData {
 
 /// The logs of the queue made last: of waits and of signals.
 fn logs(w: &World) -> [SetNativeFenceLogBuffer; 2] {
-    let told = w.hooked.told().logs;
+    let told = w.told().logs;
     let [.., waits, signals] = &told[..] else {
         panic!("a user-mode queue has two logs: {told:?}")
     };
@@ -50,7 +49,7 @@ fn logs(w: &World) -> [SetNativeFenceLogBuffer; 2] {
 }
 
 fn driver_handle(w: &World) -> DriverHandle {
-    w.hooked.told().queues.last().unwrap().1
+    w.told().queues.last().unwrap().1
 }
 
 /// The five words of a log's header.
@@ -109,9 +108,8 @@ fn make(w: &World, queue: &UserQueue, signals: &[RingPacket]) {
 // spec: NF-183, NF-184, NF-187
 #[test]
 fn a_log_begins_with_its_published_header() {
-    world_with(|mut config| {
+    world_with(|config| {
         config.kernel.log_entries = 3;
-        config
     })
     .run(|w| {
         let (queue, fence) = (w.connected_queue(1), w.native(0));
@@ -216,14 +214,10 @@ fn one_interrupt_serves_every_signal_logged_by_the_queue_that_it_names() {
         assert!(first.1.is_set() && second.1.is_set());
         assert!(!third.1.is_set() && !elsewhere.1.is_set());
         // The machine's own interrupt does the same, and only what is new is read.
-        let looked = w.machine.adapter().stats().fence_reads;
+        let looked = w.stats().fence_reads;
         make(w, &queue, &[signal_packet(&third.0, 5, 2)]);
         assert!(third.1.is_set() && !elsewhere.1.is_set());
-        assert_eq!(
-            w.machine.adapter().stats().fence_reads - looked,
-            1,
-            "the one new entry: progress has no waiter"
-        );
+        assert_eq!(w.stats().fence_reads - looked, 1, "the one new entry: progress has no waiter");
     });
 }
 
@@ -242,10 +236,10 @@ fn without_a_queue_the_logs_of_all_are_read_and_only_news_is_flushed() {
         make(w, &queues[2], &[quiet(&second.0, 0)]);
         w.hooked.interrupt(interrupt_of(None));
         assert!(first.1.is_set() && second.1.is_set());
-        let flushed: Vec<DriverHandle> = w.hooked.told().flushed.into_iter().flatten().collect();
+        let flushed: Vec<DriverHandle> = w.told().flushed.into_iter().flatten().collect();
         assert_eq!(flushed, [drivers[0], drivers[2]], "the second queue has written nothing");
         w.hooked.interrupt(interrupt_of(None));
-        assert_eq!(w.hooked.told().flushed.into_iter().flatten().count(), 2, "nothing is new");
+        assert_eq!(w.told().flushed.into_iter().flatten().count(), 2, "nothing is new");
     });
 }
 
@@ -272,7 +266,7 @@ fn an_overrun_log_loses_entries_and_no_waiter() {
     named_queues(4).run(|w| {
         let queue = w.connected_queue(0);
         let all: Vec<_> = (0..11).map(|_| awaited(w)).collect();
-        let lost = |w: &World| w.machine.adapter().stats().log_entries_lost;
+        let lost = |w: &World| w.stats().log_entries_lost;
         let signals: Vec<RingPacket> =
             (0..).zip(&all).map(|(n, (fence, _))| quiet(fence, n % 4)).collect();
         // A log that is just full is no overrun.
@@ -324,7 +318,7 @@ fn what_a_process_writes_into_a_log_is_a_hint_and_no_more() {
             w.hooked.interrupt(interrupt_of(None));
         }
         assert!(!event.is_set(), "CurrentValue decides");
-        assert_eq!(w.machine.adapter().bug_checks(), []);
+        assert_eq!(w.adapter().bug_checks(), []);
         w.signal(&fence, 5);
         assert!(event.is_set());
     });
@@ -414,7 +408,7 @@ fn a_process_that_stores_to_the_header_of_its_log_harms_no_other() {
         named_queues(84).run(move |w| {
             let neighbour = w.client("neighbour");
             let (hostile, beside) = (w.connected_queue(1), neighbour.connected_queue(2));
-            let told = w.hooked.told();
+            let told = w.told();
             let [.., signals, _, _] = &told.logs[..] else { panic!("two queues have four logs") };
             let (header, writer) = (signals.gpu_va, w.hw_queue());
             let fence = w.native(0);
@@ -436,7 +430,7 @@ fn a_process_that_stores_to_the_header_of_its_log_harms_no_other() {
                 w.pass(1_000_000);
                 assert!(event.is_set(), "{index:#x}: the neighbour's waiter is released");
             }
-            assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
+            assert_eq!(w.state(), Ok(DeviceState::Active));
             assert_eq!(neighbour.state(), Ok(DeviceState::Active));
         });
     }
@@ -458,7 +452,7 @@ fn a_log_that_changes_its_place_loses_nothing_and_numbers_in_flight_stay_right()
         make(w, &queue, &[wait_packet(&gate, 1, 0)]);
         (3..9).for_each(|n| queue.put(&quiet(&all[n].0, n as u32)));
         queue.ring();
-        w.machine.adapter().start_log_tracing().unwrap();
+        w.adapter().start_log_tracing().unwrap();
         assert_eq!(set(), 3, "the old log was read a last time");
         let [new_waits, new_signals] = logs(w);
         assert_eq!(
@@ -478,9 +472,9 @@ fn a_log_that_changes_its_place_loses_nothing_and_numbers_in_flight_stay_right()
         assert_eq!(header(w, &new_signals)[..3], [9, 2, u64::from(numbers)]);
         assert_eq!(entry(&new_signals, 3).fence_handle, all[3].0.handle.0, "where its number says");
         w.hooked.interrupt(interrupt_of(Some(driver_handle(w))));
-        assert_eq!((set(), w.machine.adapter().stats().log_entries_lost), (9, 0));
+        assert_eq!((set(), w.stats().log_entries_lost), (9, 0));
         // Smaller again, under numbers that the smaller one has not.
-        w.machine.adapter().stop_log_tracing().unwrap();
+        w.adapter().stop_log_tracing().unwrap();
         let [_, small] = logs(w);
         assert_eq!(small.number_of_entries, 4);
         make(w, &queue, &(9..12).map(|n| quiet(&all[n].0, n as u32)).collect::<Vec<_>>());
@@ -491,9 +485,9 @@ fn a_log_that_changes_its_place_loses_nothing_and_numbers_in_flight_stay_right()
             "numbers 9 to 11 are entries 1 to 3"
         );
         // A change without an effect is not passed to the driver.
-        let told = w.hooked.told().logs.len();
-        w.machine.adapter().stop_log_tracing().unwrap();
-        assert_eq!(w.hooked.told().logs.len(), told);
+        let told = w.told().logs.len();
+        w.adapter().stop_log_tracing().unwrap();
+        assert_eq!(w.told().logs.len(), told);
     });
 }
 
@@ -513,7 +507,7 @@ fn a_time_that_falls_is_reported_and_harmless() {
         });
         w.hooked.interrupt(interrupt_of(Some(driver_handle(w))));
         assert!(all.iter().all(|(_, event)| event.is_set()));
-        let adapter = w.machine.adapter();
+        let adapter = w.adapter();
         let fault = LogTimeFault {
             tag: 1,
             log_type: LogType::Signals,
@@ -522,7 +516,7 @@ fn a_time_that_falls_is_reported_and_harmless() {
             end_ns: 80,
         };
         assert_eq!((adapter.stats().log_time_faults, adapter.log_time_faults()), (1, vec![fault]));
-        assert_eq!(w.kernel.device_state(w.device).unwrap(), DeviceState::Active);
+        assert_eq!(w.state().unwrap(), DeviceState::Active);
     });
 }
 
@@ -541,10 +535,7 @@ fn one_call_covers_both_logs_of_every_queue_with_news() {
         make(w, &queues[1].0, &[quiet(&fence, 0)]);
         make(w, &queues[2].0, &[wait_packet(&fence, 0, 0), quiet(&fence, 0)]);
         w.hooked.interrupt(interrupt_of(None));
-        assert_eq!(
-            w.hooked.told().flushed,
-            [queues.each_ref().map(|(_, driver)| *driver).to_vec()]
-        );
+        assert_eq!(w.told().flushed, [queues.each_ref().map(|(_, driver)| *driver).to_vec()]);
     });
 }
 
@@ -571,7 +562,8 @@ fn traced(signals: u64, forgetful: bool, verbose: bool) -> (Arc<Hooked>, Trace, 
     platform.enable_tracing();
     let mut hooked = None;
     // Inline: a worker that costs nothing would still be behind an engine that does not either.
-    let config = inline(MachineConfig::standard(&platform));
+    let mut config = MachineConfig::standard(&platform);
+    inline(&mut config);
     let machine = Machine::builder(&platform).reference_behind(config, |driver| {
         let driver: Arc<dyn Driver> = if forgetful { Arc::new(Forgetful(driver)) } else { driver };
         let made = Hooked::new(&platform, driver, None);
@@ -698,9 +690,9 @@ fn the_verbose_log_comes_and_goes_under_a_queue_that_runs() {
     world().run(|w| {
         let queue = w.connected_queue(1);
         let asked = w.kernel.native_fence_log_detail(queue.queue.handle).unwrap().verbose.unwrap();
-        let adapter = w.machine.adapter();
+        let adapter = w.adapter();
         let commands = |w: &World| {
-            let told = w.hooked.told().logs;
+            let told = w.told().logs;
             told.iter()
                 .filter(|l| l.log_type == LogType::Commands)
                 .map(|l| l.number_of_entries)
@@ -721,13 +713,13 @@ fn the_verbose_log_comes_and_goes_under_a_queue_that_runs() {
         adapter.set_verbose_logs(true).unwrap();
         assert_eq!((asked.load(), commands(w)), (1, vec![84]));
         make(w, &queue, &[run(1)]);
-        let log = w.hooked.told().logs.last().unwrap().clone();
+        let log = w.told().logs.last().unwrap().clone();
         let written = entry(&log, 1);
         assert_eq!(header(w, &log), [2, 256, 84, 0, 0]);
         assert_eq!((written.operation, written.end_ns - written.observed_ns), (256, 5));
         adapter.set_verbose_logs(false).unwrap();
         assert_eq!((asked.load(), commands(w)), (0, vec![84, 0]));
         make(w, &queue, &[run(2)]);
-        assert_eq!(w.kernel.device_state(w.device).unwrap(), DeviceState::Active);
+        assert_eq!(w.state().unwrap(), DeviceState::Active);
     });
 }

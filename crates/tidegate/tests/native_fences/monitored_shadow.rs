@@ -7,11 +7,10 @@ use tidegate::kmd::InterruptMode;
 use tidegate::platform::Event;
 use tidegate_testbed::{World, signal_packet, world_with};
 
-fn hardware(mut config: MachineConfig, entries: u32, mode: InterruptMode) -> MachineConfig {
+fn hardware(config: &mut MachineConfig, entries: u32, mode: InterruptMode) {
     config.gpu.shadow_entries = entries;
     config.gpu.posted_fence_writes = true;
     config.driver.interrupt = mode;
-    config
 }
 
 fn shadowed(entries: u32, mode: InterruptMode) -> World {
@@ -39,7 +38,7 @@ fn two_waiters_are_released_by_the_signals_that_reach_them_and_by_no_others() {
             assert_eq!(w.armed(), [[49]]);
             queue.push(&signal_packet(&fence, 49, 1));
             w.pass(1_000);
-            assert_eq!(w.machine.adapter().stats().fence_interrupts, 1, "49 does not interrupt");
+            assert_eq!(w.stats().fence_interrupts, 1, "49 does not interrupt");
             queue.push(&signal_packet(&fence, 60, 2));
             w.pass(1_000);
             assert!(late.is_set());
@@ -47,7 +46,7 @@ fn two_waiters_are_released_by_the_signals_that_reach_them_and_by_no_others() {
             queue.push(&signal_packet(&fence, 61, 3));
             w.pass(1_000);
         });
-        let (kernel, gpu) = (w.machine.adapter().stats(), w.machine.gpu().stats());
+        let (kernel, gpu) = (w.stats(), w.gpu_stats());
         assert_eq!((kernel.fence_interrupts, kernel.spurious_fence_interrupts), (2, 0), "{mode:?}");
         assert_eq!((gpu.shadow_updates, gpu.shadow_interrupts), (3, 0), "{mode:?}");
     }
@@ -72,7 +71,7 @@ fn what_the_cmp_finds_above_a_new_value_is_reported_in_every_mode() {
             assert!(event.is_set(), "by the second look");
             w.pass(1_000);
         });
-        let (kernel, gpu) = (w.machine.adapter().stats(), w.machine.gpu().stats());
+        let (kernel, gpu) = (w.stats(), w.gpu_stats());
         assert_eq!(gpu.shadow_interrupts, 1, "{mode:?}");
         assert!(kernel.fence_interrupts >= 1, "{mode:?}");
         assert_eq!(kernel.spurious_fence_interrupts, kernel.fence_interrupts, "{mode:?}");
@@ -91,11 +90,7 @@ fn a_shadow_ends_with_its_fence_and_its_room_is_used_again() {
             w.kernel.destroy_synchronization_object(fence.handle).unwrap();
         }
     });
-    assert_eq!(
-        w.machine.gpu().stats().shadow_updates,
-        100,
-        "each was armed and disarmed in its shadow"
-    );
+    assert_eq!(w.gpu_stats().shadow_updates, 100, "each was armed and disarmed in its shadow");
     assert_eq!(w.machine.driver().violations(), []);
 }
 
@@ -104,9 +99,8 @@ fn a_shadow_ends_with_its_fence_and_its_room_is_used_again() {
 #[test]
 fn a_shadow_goes_where_its_fence_goes() {
     let w = world_with(|config| {
-        let mut config = hardware(config, 4, InterruptMode::FenceArray);
+        hardware(config, 4, InterruptMode::FenceArray);
         config.driver.local_monitored_values = true;
-        config
     });
     let w = w.run(|w| {
         let queue = w.connected_queue(0);
@@ -118,8 +112,8 @@ fn a_shadow_goes_where_its_fence_goes() {
             .last()
             .expect("the driver is told of a fence in local memory");
         let early = w.wait_event(&fence, 5);
-        assert!(w.machine.adapter().trim_fence_storage(0).unwrap() > 0);
-        let told = w.hooked.told().residency;
+        assert!(w.adapter().trim_fence_storage(0).unwrap() > 0);
+        let told = w.told().residency;
         let (.., at) = *told.iter().rev().find(|(of, ..)| *of == number).unwrap();
         let monitored =
             w.hooked.start_info().system_memory.resolve(at).and_then(|target| target.word());
@@ -128,11 +122,7 @@ fn a_shadow_goes_where_its_fence_goes() {
         monitored.store(0);
         queue.push(&signal_packet(&fence, 4, 0));
         w.pass(1_000);
-        assert_eq!(
-            w.machine.adapter().stats().fence_interrupts,
-            0,
-            "memory says otherwise, and is not asked"
-        );
+        assert_eq!(w.stats().fence_interrupts, 0, "memory says otherwise, and is not asked");
         queue.push(&signal_packet(&fence, 5, 1));
         early.wait();
         let late = w.wait_event(&fence, 9);

@@ -9,14 +9,13 @@ use tidegate::kmd::InterruptMode;
 use tidegate::platform::Event;
 use tidegate::{MachineConfig, MachineError};
 use tidegate_testbed::{
-    UserQueue, World, inline, signal_packet, signalled, start, store, wait_packet, world_with,
+    UserQueue, World, inline, setup, signal_packet, signalled, store, wait_packet, world_with,
 };
 
-fn mode(mode: InterruptMode) -> impl FnOnce(MachineConfig) -> MachineConfig {
+fn mode(mode: InterruptMode) -> impl FnOnce(&mut MachineConfig) {
     move |config| {
-        let mut config = inline(config);
+        inline(config);
         config.driver.interrupt = mode;
-        config
     }
 }
 
@@ -50,7 +49,7 @@ struct Signaller {
 impl Signaller {
     fn on(w: &World, node: u32) -> Signaller {
         let queue = w.connected_queue(node);
-        Signaller { queue, driver: w.hooked.told().queues.last().unwrap().1 }
+        Signaller { queue, driver: w.told().queues.last().unwrap().1 }
     }
 
     /// Signals to `value` with a log entry and without an interrupt, so that a test can raise it.
@@ -82,7 +81,7 @@ fn awaited(w: &World) -> (FenceInstance, Event) {
 }
 
 fn reads(w: &World) -> u64 {
-    w.machine.adapter().stats().fence_reads
+    w.stats().fence_reads
 }
 
 // spec: NF-231
@@ -106,7 +105,7 @@ fn an_array_of_queues_has_their_logs_read_and_no_others() {
         assert_eq!([0, 1, 2].map(|n: usize| all[n].1.is_set()), [true, false, true]);
         assert!(!later.1.is_set());
         assert_eq!(reads(w) - before, 3, "of six that have waiters or were signalled");
-        let flushed: Vec<_> = w.hooked.told().flushed.into_iter().flatten().collect();
+        let flushed: Vec<_> = w.told().flushed.into_iter().flatten().collect();
         assert_eq!(flushed, [queues[0].driver, queues[2].driver]);
         w.hooked.interrupt(naming_all(&[queues[1].driver]));
         assert!(all[1].1.is_set());
@@ -215,9 +214,8 @@ fn monitored_fences_are_looked_at_in_every_mode_when_the_interrupt_says_so() {
 #[test]
 fn an_overrun_has_the_fences_of_the_queue_s_device_read() {
     let mut w = world_with(|config| {
-        let mut config = mode(InterruptMode::HwQueue)(config);
+        mode(InterruptMode::HwQueue)(config);
         config.kernel.log_entries = 2;
-        config
     });
     let queue = Signaller::on(&w, 0);
     let own = [(); 4].map(|()| awaited(&w));
@@ -258,14 +256,14 @@ fn a_queue_that_is_gone_or_never_was_is_a_bug_check() {
                     doomed.driver
                 }
                 // The driver's handle of a fence.
-                1 => w.hooked.told().fences.last().unwrap().1,
+                1 => w.told().fences.last().unwrap().1,
                 _ => DriverHandle(0xDEAD_BEEF),
             };
             w.hooked.interrupt(match mode_of_driver {
                 InterruptMode::HwQueueArray => naming_all(&[queue.driver, named]),
                 _ => naming(0, Some(named)),
             });
-            let bugs = w.machine.adapter().bug_checks();
+            let bugs = w.adapter().bug_checks();
             assert_eq!(bugs, [BugCheck::UnknownQueue(named.0)], "{mode_of_driver:?} {case}");
             w.let_agents_work(1_000);
             assert!(bystander.1.is_set(), "every waiter is released");
@@ -284,14 +282,14 @@ fn handles_of_the_mode_that_is_off_are_not_looked_at() {
         hw_queue: Some(DriverHandle(0xDEAD)),
         evaluate_legacy_monitored_fences: false,
     });
-    assert_eq!(w.machine.adapter().bug_checks(), []);
+    assert_eq!(w.adapter().bug_checks(), []);
     drop(fence);
 }
 
 // spec: NF-233
 #[test]
 fn an_array_of_queues_is_declared_or_a_broken_contract() {
-    let refused = start(|c| c, Some(Box::new(|caps| caps.signaled_hw_queue_array = true)));
+    let refused = setup(|_| ()).caps(|caps| caps.signaled_hw_queue_array = true).try_start();
     let Err(MachineError::Start(error)) = refused else {
         panic!("it rests on the optimised interrupt")
     };
@@ -307,7 +305,7 @@ fn an_array_of_queues_is_declared_or_a_broken_contract() {
         let w = world_with(mode(undeclared));
         let queue = Signaller::on(&w, 0);
         w.hooked.interrupt(naming_all(&[queue.driver]));
-        assert_eq!(w.machine.adapter().bug_checks(), [BugCheck::QueueArrayNotDeclared]);
+        assert_eq!(w.adapter().bug_checks(), [BugCheck::QueueArrayNotDeclared]);
     }
 }
 
@@ -341,9 +339,9 @@ fn an_interrupt_may_name_a_queue_until_the_driver_has_destroyed_it() {
     });
     w.kernel.destroy_doorbell(doomed.queue.doorbell.handle).unwrap();
     w.kernel.destroy_hw_queue(doomed.queue.queue.handle).unwrap();
-    assert_eq!(w.machine.adapter().bug_checks(), []);
+    assert_eq!(w.adapter().bug_checks(), []);
     w.hooked.interrupt(naming(0, Some(driver)));
-    assert_eq!(w.machine.adapter().bug_checks(), [BugCheck::UnknownQueue(driver.0)]);
+    assert_eq!(w.adapter().bug_checks(), [BugCheck::UnknownQueue(driver.0)]);
 }
 
 // spec: NF-220
@@ -365,10 +363,10 @@ fn when_fences_are_named_the_logs_of_their_device_are_read_for_the_timeline() {
             other.quietly(w, &elsewhere.0, 5, 0);
             second.queue.push(&wait_packet(&fence, 0, 0));
             first.quietly(w, &fence, 5, 0);
-            assert_eq!(w.hooked.told().flushed, [[]; 0]);
+            assert_eq!(w.told().flushed, [[]; 0]);
             w.hooked.interrupt(signalled(&[named]));
             assert!(event.is_set() && !elsewhere.1.is_set());
-            let flushed: Vec<_> = w.hooked.told().flushed.into_iter().flatten().collect();
+            let flushed: Vec<_> = w.told().flushed.into_iter().flatten().collect();
             match tracing {
                 true => {
                     assert_eq!(

@@ -148,7 +148,7 @@ fn an_engine_that_writes_monitored_value_faults() {
         assert_eq!(w.wait(queue.progress_fence, 1), Err(Status::DEVICE_REMOVED));
     });
     assert!(report.completed(), "{report:?}");
-    assert_ne!(w.kernel.device_state(w.device), Ok(tidegate::calls::DeviceState::Active));
+    assert_ne!(w.state(), Ok(tidegate::calls::DeviceState::Active));
 }
 
 // spec: NF-017
@@ -157,7 +157,7 @@ fn the_kernel_hands_out_the_monitored_value_that_the_gpu_reads() {
     let w = world();
     let fence = w.native(41);
     let _event = w.wait_event(&fence, 50);
-    let cell = w.hooked.told().monitored.last().unwrap().monitored_value.clone();
+    let cell = w.told().monitored.last().unwrap().monitored_value.clone();
     assert_eq!(cell.load(), 49);
     let (bytes, at_va) = w.bytes(8);
     w.run(move |w| {
@@ -283,7 +283,7 @@ fn arming_never_meets_the_interrupt_routine() {
         }
         waiter.join();
     });
-    assert!(w.machine.adapter().stats().interrupts > 10);
+    assert!(w.stats().interrupts > 10);
     assert_eq!(overlaps.load(), 0);
 }
 
@@ -313,7 +313,7 @@ fn cpu_updates_of_one_fence_reach_the_driver_one_by_one() {
             })
         });
         signallers.iter().for_each(|s| _ = s.join());
-        let last = w.hooked.told().current.last().unwrap().0.value;
+        let last = w.told().current.last().unwrap().0.value;
         assert_eq!(fence.value.load(), last, "what was handed over last is what is there");
     });
     assert_eq!(overlaps.load(), 0);
@@ -356,7 +356,7 @@ fn a_driver_takes_values_of_any_number_of_fences_at_once() {
         w.signal(fence, 1);
         w.wait_event(fence, 500);
     }
-    let told = w.hooked.told();
+    let told = w.told();
     let monitored: Vec<UpdateMonitoredValue<'_>> = told
         .monitored
         .iter()
@@ -395,18 +395,14 @@ fn a_driver_takes_values_of_any_number_of_fences_at_once() {
 #[test]
 fn both_values_stand_in_system_memory_in_pages_of_the_kernel() {
     let w = world();
-    let before = w.hooked.told().pages.len();
+    let before = w.told().pages.len();
     let fence = w.native(0);
-    let pages = w.hooked.told().pages.split_off(before);
+    let pages = w.told().pages.split_off(before);
     // CurrentValue's page and MonitoredValue's: made for fences, not for anything of the process.
     assert_eq!(pages.iter().map(|(_, writable)| *writable).collect::<Vec<_>>(), [true, false]);
     assert!(pages.iter().all(|(page, _)| *page < LOCAL_MEMORY), "{pages:?}");
     let second = w.native(0);
-    assert_eq!(
-        w.hooked.told().pages.len(),
-        before + 2,
-        "the second fence stands in the same pages"
-    );
+    assert_eq!(w.told().pages.len(), before + 2, "the second fence stands in the same pages");
     assert_ne!(fence.current_value_gpu_va, second.current_value_gpu_va);
     let memory = w.hooked.start_info().system_memory;
     for (page, _) in pages {
@@ -416,7 +412,7 @@ fn both_values_stand_in_system_memory_in_pages_of_the_kernel() {
         );
     }
     let _armed = w.wait_event(&fence, 33);
-    assert_eq!(w.hooked.told().monitored.last().unwrap().monitored_value.load(), 32);
+    assert_eq!(w.told().monitored.last().unwrap().monitored_value.load(), 32);
 }
 
 // spec: NF-042
@@ -445,7 +441,7 @@ fn a_slot_is_free_only_after_the_driver_has_let_go_of_the_fence() {
 fn each_side_is_named_by_the_handle_that_it_gave() {
     let w = world();
     let queue = w.hw_queue();
-    let told = w.hooked.told();
+    let told = w.told();
     let (os_handle, global) = told.fences[0];
     let (opened, local) = told.instances[0];
     assert_eq!(opened.global, global, "Open names the fence by what Create returned");
@@ -482,7 +478,7 @@ fn the_progress_fence_of_a_hardware_queue_is_native_and_the_driver_is_told() {
             names[..4],
             ["CreateContext", "CreateNativeFence", "OpenNativeFence", "CreateHwQueue"]
         );
-        let (made, _) = *w.hooked.told().queues.last().unwrap();
+        let (made, _) = *w.told().queues.last().unwrap();
         assert!(matches!(made.progress_fence, ProgressFence::Native(_)));
         assert_eq!(made.progress_current_gpu_va, queue.progress_gpu_va);
     }
@@ -560,6 +556,6 @@ fn destroying_a_fence_frees_the_queue_that_waits_for_it_and_costs_no_device() {
         w.kernel.destroy_synchronization_object(gate.handle).unwrap();
         w.wait(after.handle, 1).unwrap();
         assert!(event.is_set());
-        assert_eq!(w.kernel.device_state(w.device), Ok(tidegate::calls::DeviceState::Active));
+        assert_eq!(w.state(), Ok(tidegate::calls::DeviceState::Active));
     });
 }

@@ -19,17 +19,15 @@ use tidegate_testbed::{UserQueue, World, at, signal_packet, wait_packet, world, 
 
 const SETTLED_NS: u64 = 100_000;
 
-fn managed(mut config: MachineConfig) -> MachineConfig {
+fn managed(config: &mut MachineConfig) {
     config.kernel.power = PowerManagement::Managed;
-    config
 }
 
 /// An engine is offered for F1 when it was idle for a microsecond.
 fn with_idle_engines() -> World {
     world_with(|config| {
-        let mut config = managed(config);
+        managed(config);
         config.driver.idle.engine_after_ns = 1_000;
-        config
     })
 }
 
@@ -38,7 +36,7 @@ fn status(queue: &UserQueue) -> DoorbellStatus {
 }
 
 fn engine(w: &World, node_ordinal: u32) -> ComponentState {
-    w.machine.adapter().engine_power_state(EngineId { node_ordinal, engine_ordinal: 0 })
+    w.adapter().engine_power_state(EngineId { node_ordinal, engine_ordinal: 0 })
 }
 
 fn offer(w: &World, node_ordinal: u32) {
@@ -109,7 +107,7 @@ fn an_idle_engine_goes_to_f1_and_a_connect_brings_it_back() {
         }
         let _ = other;
     });
-    assert!(w.machine.adapter().stats().engines_in_f1 >= 3);
+    assert!(w.stats().engines_in_f1 >= 3);
 }
 
 // spec: UMS-055, UMS-102
@@ -131,7 +129,7 @@ fn an_engine_with_work_announced_stays_and_the_work_runs() {
         offer(w, 0);
         assert_eq!(engine(w, 0), ComponentState::F1);
     });
-    assert_eq!(w.machine.adapter().stats().power_downs_given_up, 1);
+    assert_eq!(w.stats().power_downs_given_up, 1);
 }
 
 #[test]
@@ -182,7 +180,7 @@ fn the_kernel_looks_at_the_progress_of_engines_with_user_mode_queues() {
         w.pass(3 * A_LOOK_NS);
         assert_eq!([engine(w, 0), engine(w, 1)], [ComponentState::F1; 2]);
     });
-    assert_eq!(w.machine.adapter().stats().engines_in_f1, 4);
+    assert_eq!(w.stats().engines_in_f1, 4);
 }
 
 #[test]
@@ -274,7 +272,7 @@ fn where_power_is_not_managed_it_is_never_taken() {
         let queue = w.connected_queue(0);
         offer(w, 0);
         assert_eq!((engine(w, 0), status(&queue)), (ComponentState::F0, DoorbellStatus::Connected));
-        let adapter = w.machine.adapter();
+        let adapter = w.adapter();
         assert_eq!(adapter.power_down_if_idle(), Err(Status::NOT_SUPPORTED));
         for state in [DevicePowerState::D3, DevicePowerState::D0] {
             assert_eq!(adapter.set_power_state(state), Err(Status::NOT_SUPPORTED));
@@ -288,16 +286,12 @@ fn to_d3_contexts_are_suspended_then_doorbells_disconnected_then_the_power_goes(
     world_with(managed).run(|w| {
         let queues = [w.connected_queue(0), w.connected_queue(1)];
         w.driver.take();
-        assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
+        assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
         let expected = [["SuspendContext"; 2], ["DisconnectDoorbell"; 2]].concat();
         assert_eq!(calls(w), [expected, vec!["SetPowerState"]].concat());
         assert_eq!(queues.each_ref().map(status), [DoorbellStatus::DisconnectedRetry; 2]);
-        assert_eq!(w.machine.adapter().power_state(), DevicePowerState::D3);
-        assert_eq!(
-            w.machine.adapter().power_down_if_idle(),
-            Ok(DevicePowerState::D3),
-            "it is there"
-        );
+        assert_eq!(w.adapter().power_state(), DevicePowerState::D3);
+        assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D3), "it is there");
         assert_eq!(calls(w), Vec::<&str>::new());
     });
 }
@@ -311,7 +305,7 @@ fn a_connect_in_d3_brings_power_then_the_doorbell_then_the_contexts() {
             // Memory for it would wake the device.
             let packet = work(w, round);
             w.pass(SETTLED_NS);
-            assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
+            assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
             w.driver.take();
             // Only the store and the read of the status: the ring reached no engine.
             queues[0].doorbell.last_queued.store(round);
@@ -323,12 +317,12 @@ fn a_connect_in_d3_brings_power_then_the_doorbell_then_the_contexts() {
             queues[0].ring();
             w.pass(SETTLED_NS);
             assert!(status(&queues[0]).is_connected() && !status(&queues[1]).is_connected());
-            let taken = w.kernel.device_state(w.device);
+            let taken = w.state();
             assert!(matches!(taken, Ok(DeviceState::Active)), "{taken:?}");
             w.wait(queues[0].queue.progress_fence, round).unwrap();
         }
     });
-    let stats = w.machine.adapter().stats();
+    let stats = w.stats();
     assert_eq!((stats.sleeps_in_d3, stats.wakes_from_d3), (3, 3));
 }
 
@@ -376,7 +370,7 @@ fn note_order(w: &World) -> Arc<Mutex<Vec<(&'static str, u64)>>> {
         "ConnectDoorbell",
         "ResumeContext",
     ] {
-        let (noted, adapter) = (order.clone(), Arc::downgrade(w.machine.adapter()));
+        let (noted, adapter) = (order.clone(), Arc::downgrade(w.adapter()));
         w.hooked.on(ddi, move || {
             let used = adapter.upgrade().map_or(0, |a| a.local_memory_use().used_bytes);
             noted.lock().push((ddi, used));
@@ -394,7 +388,7 @@ fn rings_in_local_memory_leave_after_the_suspension_and_are_back_before_the_conn
         assert_eq!(connection.value_base, 0);
         let packet = work(w, 1);
         let (bytes, order) = (64 * SLOT_BYTES, note_order(w));
-        assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
+        assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
         let down =
             ["SuspendContext", "SuspendContext", "DisconnectDoorbell"].map(|call| (call, bytes));
         let down = [&down[..], &[("SetPowerState", 0)]].concat();
@@ -419,7 +413,7 @@ fn a_driver_that_keeps_the_power_keeps_rings_where_they_are() {
         let _queue = local_queue(w);
         let (bytes, order) = (64 * SLOT_BYTES, note_order(w));
         w.hooked.fail_next("SetPowerState", Status::INVALID_PARAMETER);
-        assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D0));
+        assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D0));
         let calls = [("SuspendContext", bytes), ("SetPowerState", 0), ("ResumeContext", bytes)];
         assert_eq!(std::mem::take(&mut *order.lock()), calls);
     });
@@ -431,21 +425,15 @@ fn an_idle_device_with_announced_work_stays_and_a_sleeping_system_s_does_not() {
         let queue = w.connected_queue(0);
         queue.doorbell.last_queued.store(1);
         queue.put(&work(w, 1));
-        assert_eq!(
-            w.machine.adapter().set_power_state(DevicePowerState::D3),
-            Ok(DevicePowerState::D3)
-        );
+        assert_eq!(w.adapter().set_power_state(DevicePowerState::D3), Ok(DevicePowerState::D3));
         w.pass(SETTLED_NS);
         assert_eq!(queue.queue.progress_value.load(), 0);
-        assert_eq!(
-            w.machine.adapter().set_power_state(DevicePowerState::D0),
-            Ok(DevicePowerState::D0)
-        );
+        assert_eq!(w.adapter().set_power_state(DevicePowerState::D0), Ok(DevicePowerState::D0));
         w.wait(queue.queue.progress_fence, 1).unwrap();
         queue.connect().unwrap();
         queue.doorbell.last_queued.store(2);
         w.driver.take();
-        assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D0));
+        assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D0));
         assert!(!calls(w).contains(&"SetPowerState"));
         queue.put(&work(w, 2));
         queue.connect().unwrap();
@@ -460,7 +448,7 @@ fn a_device_with_a_ring_that_announced_nothing_stays() {
         let (queue, fence) = (Arc::new(w.connected_queue(0)), w.native(0));
         let (ringer, packet) = (queue.clone(), signal_packet(&fence, 1, u32::MAX));
         w.hooked.on("DisconnectDoorbell", move || ringer.push(&packet));
-        assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D0));
+        assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D0));
         w.wait(fence.handle, 1).unwrap();
     });
 }
@@ -481,7 +469,7 @@ fn whatever_calls_wakes_the_device() {
         ("the end of a device", |w| {
             let device = w.kernel.create_device().unwrap();
             w.pass(SETTLED_NS);
-            assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
+            assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
             w.kernel.destroy_device(device).unwrap();
         }),
         ("a process", |w| drop(w.machine.open("another").unwrap())),
@@ -490,13 +478,9 @@ fn whatever_calls_wakes_the_device() {
         world_with(managed).run(move |w| {
             let queue = w.connected_queue(0);
             w.pass(SETTLED_NS);
-            assert_eq!(
-                w.machine.adapter().power_down_if_idle(),
-                Ok(DevicePowerState::D3),
-                "{what}"
-            );
+            assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D3), "{what}");
             action(w);
-            assert_eq!(w.machine.adapter().power_state(), DevicePowerState::D0, "{what}");
+            assert_eq!(w.adapter().power_state(), DevicePowerState::D0, "{what}");
             submit(w, &queue, 1);
             w.wait(queue.queue.progress_fence, 1).unwrap();
         });
@@ -512,7 +496,7 @@ fn a_cpu_waiter_does_not_keep_the_device_awake_and_is_released_all_the_same() {
             kernel.wait_from_cpu(&wanted, tidegate::calls::WaitMode::All, None).unwrap();
         });
         w.pass(SETTLED_NS);
-        assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
+        assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
         w.signal(&fence, 1);
         assert_eq!(waiter.join(), WaitEnd::Woken);
     });
@@ -534,7 +518,7 @@ fn a_call_in_the_middle_of_the_way_down_is_served_and_keeps_the_power() {
                 platform.spawn("other", move || kernel.signal_from_cpu(&wanted, no_flags).unwrap());
             assert_eq!(other.join(), WaitEnd::Woken);
         });
-        assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D0));
+        assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D0));
         assert_eq!(fence.value.load(), 1);
         submit(w, &queue, 1);
         w.wait(queue.queue.progress_fence, 1).unwrap();
@@ -545,11 +529,11 @@ fn a_call_in_the_middle_of_the_way_down_is_served_and_keeps_the_power() {
 fn power_that_does_not_come_back_breaks_the_contract() {
     let (w, _) = world_with(managed).run_to_report(|w| {
         let queue = w.connected_queue(0);
-        assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
+        assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
         w.hooked.fail_next("SetPowerState", Status::INVALID_PARAMETER);
         assert!(queue.connect().is_err());
     });
-    let broken = w.machine.adapter().bug_checks();
+    let broken = w.adapter().bug_checks();
     assert!(
         matches!(broken[..], [BugCheck::DdiFailed { ddi: "DxgkDdiSetPowerState", .. }, ..]),
         "{broken:?}"
@@ -565,7 +549,7 @@ fn the_timeline_shows_power_and_suspensions() {
         submit(w, &queue, 1);
         w.wait(queue.queue.progress_fence, 1).unwrap();
         w.pass(SETTLED_NS);
-        assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
+        assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
         submit(w, &queue, 2);
         w.wait(queue.queue.progress_fence, 2).unwrap();
     });

@@ -43,7 +43,7 @@ fn harms_only_itself(hostile: impl FnOnce(&World) + Send + 'static) {
 }
 
 fn is_lost(w: &World) -> bool {
-    matches!(w.kernel.device_state(w.device), Ok(DeviceState::Faulted(report)) if !report.what.is_empty())
+    matches!(w.state(), Ok(DeviceState::Faulted(report)) if !report.what.is_empty())
 }
 
 // spec: UMS-171
@@ -107,11 +107,7 @@ fn a_store_between_two_fences_holds_no_engine() {
                 w.pass(1_000);
             }
         }
-        assert_eq!(
-            w.kernel.device_state(w.device),
-            Ok(DeviceState::Active),
-            "they are its own fences"
-        );
+        assert_eq!(w.state(), Ok(DeviceState::Active), "they are its own fences");
     });
 }
 

@@ -80,8 +80,8 @@ fn a_process_that_closes_has_its_work_done_before_anything_is_destroyed() {
         w.driver.take();
         let (progress, value) = (queue.queue.progress_value.clone(), handle.clone());
         w.hooked.on("DestroyDoorbell", move || assert_eq!((progress.load(), value.load()), (1, 7)));
-        let regions = w.machine.adapter().census().memory_regions;
-        let (adapter, progress) = (w.machine.adapter().clone(), queue.queue.progress_value.clone());
+        let regions = w.adapter().census().memory_regions;
+        let (adapter, progress) = (w.adapter().clone(), queue.queue.progress_value.clone());
         w.hooked.on("DisconnectDoorbell", move || {
             assert_eq!(progress.load(), 0, "the doorbell goes before the work is done");
             assert_eq!(adapter.census().memory_regions, regions, "rings are there");
@@ -93,7 +93,7 @@ fn a_process_that_closes_has_its_work_done_before_anything_is_destroyed() {
             ["DisconnectDoorbell", "DestroyDoorbell", "DestroyHwQueue"]
         );
     });
-    let stats = w.machine.adapter().stats();
+    let stats = w.stats();
     assert_eq!((stats.processes_closed, stats.processes_terminated, stats.devices_lost), (1, 0, 0));
 }
 
@@ -110,7 +110,7 @@ fn a_process_that_closes_has_the_work_of_kernel_mode_queues_and_contexts_done() 
         w.kernel.signal_from_gpu(context, &at(&shared, 2)).unwrap();
         w.process.close();
         assert_eq!(outside.fence.value.load(), 2);
-        assert_eq!(w.machine.adapter().lost_signals(), []);
+        assert_eq!(w.adapter().lost_signals(), []);
     });
 }
 
@@ -146,7 +146,7 @@ fn a_process_that_announced_more_than_it_submitted_closes_after_the_tdr_delay() 
             ["DisconnectDoorbell", "SuspendContext", "DestroyDoorbell", "DestroyHwQueue"]
         );
     });
-    assert_eq!(w.machine.adapter().stats().processes_terminated, 1);
+    assert_eq!(w.stats().processes_terminated, 1);
 }
 
 // spec: UMS-091, UMS-092, UMS-093
@@ -160,8 +160,8 @@ fn a_process_that_is_terminated_is_suspended_before_its_queues_go() {
         }
         w.pass(SETTLED_NS);
         w.driver.take();
-        let regions = w.machine.adapter().census().memory_regions;
-        let adapter = w.machine.adapter().clone();
+        let regions = w.adapter().census().memory_regions;
+        let adapter = w.adapter().clone();
         w.hooked.on("SuspendContext", move || {
             assert_eq!(adapter.census().memory_regions, regions, "rings are there");
         });
@@ -171,11 +171,11 @@ fn a_process_that_is_terminated_is_suspended_before_its_queues_go() {
             ["SuspendContext"; 2].into_iter().chain(of_queue).chain(of_queue).collect();
         assert_eq!(order(&w.driver.take_names(), &LIST), expected);
         assert_eq!(w.platform.now().0, SETTLED_NS, "the end does not wait for the work");
-        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::ProcessEnded));
+        assert_eq!(w.state(), Ok(DeviceState::ProcessEnded));
         assert_eq!(w.kernel.create_device(), Err(Status::DEVICE_REMOVED));
         assert_eq!(w.kernel.destroy_device(w.device), Err(Status::DEVICE_REMOVED));
     });
-    let stats = w.machine.adapter().stats();
+    let stats = w.stats();
     assert_eq!((stats.processes_terminated, stats.devices_lost), (1, 0));
 }
 
@@ -219,7 +219,7 @@ fn a_shared_fence_stays_armed_for_the_remaining_waiters() {
         assert!(!theirs.is_set(), "a death is no signal");
         assert_eq!(w.armed().last(), Some(&vec![9]), "armed for 10");
         assert_eq!(outside.fence.value.load(), 3, "a death is no signal");
-        let said = w.machine.adapter().lost_signals();
+        let said = w.adapter().lost_signals();
         assert_eq!(said.len(), 1);
         assert_eq!((said[0].process.as_str(), said[0].queued), ("test", Some(30)));
         // It works on.
@@ -342,10 +342,10 @@ fn a_driver_that_does_not_let_go_of_a_context_holds_an_end_for_the_tdr_delay_and
         w.process.terminate();
         assert_eq!(w.platform.now().since(from), 2_000_000_000);
         assert_eq!(outside.fence.value.load(), 0, "the delay signals no fence");
-        assert_eq!(w.machine.adapter().census().hw_queues, 0);
+        assert_eq!(w.adapter().census().hw_queues, 0);
     });
     assert!(report.completed());
-    assert_eq!(w.machine.adapter().stats().devices_lost, 0);
+    assert_eq!(w.stats().devices_lost, 0);
 }
 
 #[test]
@@ -357,13 +357,13 @@ fn a_process_ends_once() {
         let closer = w.platform.spawn("closer", move || closing.close());
         w.pass(SETTLED_NS);
         w.process.terminate();
-        assert_eq!(w.machine.adapter().census().hw_queues, 1, "the other one is at it");
+        assert_eq!(w.adapter().census().hw_queues, 1, "the other one is at it");
         closer.join();
         w.process.terminate();
         w.process.close();
-        assert_eq!(w.machine.adapter().census().hw_queues, 0);
+        assert_eq!(w.adapter().census().hw_queues, 0);
     });
-    assert_eq!(w.machine.adapter().stats().processes_terminated, 1);
+    assert_eq!(w.stats().processes_terminated, 1);
 }
 
 #[test]
@@ -508,11 +508,10 @@ struct Ended {
 /// Runs a life that is ended `after_ns` of its time, beside a neighbour; asserts that nothing of it
 /// is left.
 fn end_after(after_ns: u64, end: fn(&Process)) -> Ended {
-    let change = |mut config: MachineConfig| {
+    let change = |config: &mut MachineConfig| {
         config.driver.doorbells = tidegate::kmd::DoorbellModel::Dedicated { physical: 1 };
-        config
     };
-    let w = tidegate_testbed::start_at(priced(), change, None).unwrap();
+    let w = tidegate_testbed::setup(change).costs(priced()).start();
     let told = Arc::new(w.platform.mutex("how the life went", None));
     let tell = told.clone();
     w.run(move |w| {

@@ -38,9 +38,9 @@ fn an_adapter_is_reset_in_the_published_order() {
         let mut bytes = [1; 16];
         window.read(0, &mut bytes).unwrap();
         assert_eq!(bytes, [0; 16]);
-        assert!(is_reset(owner.state()) && is_reset(w.kernel.device_state(w.device)));
-        assert_eq!(w.machine.adapter().local_memory_use().used_bytes, 0);
-        let report = w.machine.adapter().recoveries().pop().unwrap();
+        assert!(is_reset(owner.state()) && is_reset(w.state()));
+        assert_eq!(w.adapter().local_memory_use().used_bytes, 0);
+        let report = w.adapter().recoveries().pop().unwrap();
         assert_eq!((report.code, &report.outcome), (0x117, &RecoveryOutcome::AdapterReset));
         assert_eq!(report.lost, [(1, false)], "the owner has no queue to be named by");
     });
@@ -57,7 +57,7 @@ fn a_device_without_work_and_memory_goes_on_and_new_devices_work() {
         let users = [w.connected_queue(0), w.connected_queue(1)];
         users[0].doorbell.last_queued.store(1);
         w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
-        assert!(is_reset(w.kernel.device_state(w.device)), "it had announced work");
+        assert!(is_reset(w.state()), "it had announced work");
         for user in &users {
             assert_eq!(user.doorbell.status.load(), DoorbellStatus::DisconnectedAbort as u64);
         }
@@ -95,7 +95,7 @@ fn a_reset_that_fails_stops_the_adapter() {
             w.hooked.fail_next(ddi, Status::INVALID_PARAMETER);
             assert_eq!(w.kernel.debug_timeouts(TdrTest::ForceTdr), Err(Status::DEVICE_REMOVED));
         });
-        let broken = w.machine.adapter().bug_checks();
+        let broken = w.adapter().bug_checks();
         assert!(matches!(broken[..], [BugCheck::RecoveryFailed { .. }]), "{broken:?}");
         assert_eq!(broken[0].code(), Some((0x116, 0)));
         drop(w);
@@ -119,7 +119,7 @@ fn a_reset_waits_for_threads_in_the_driver_with_a_time_limit() {
             assert_eq!(waited_s, if fatal { 5 } else { stays_s });
             inside.join();
         });
-        assert_eq!(w.machine.adapter().bug_checks() == [BugCheck::StuckInDriver], fatal);
+        assert_eq!(w.adapter().bug_checks() == [BugCheck::StuckInDriver], fatal);
         drop(w);
     }
 }

@@ -73,9 +73,9 @@ fn a_hung_packet_is_asked_for_and_then_its_engine_is_reset_in_the_published_orde
             ["id 1", "id 2", "PreemptCommand", "QueryDependentEngineGroup", "ResetEngine", "id 4"],
             "the packet behind the hung one comes back under a new id"
         );
-        assert!(hung(w.kernel.device_state(w.device)));
+        assert!(hung(w.state()));
         assert_eq!(n.state(), Ok(DeviceState::Active));
-        let reports = w.machine.adapter().recoveries();
+        let reports = w.adapter().recoveries();
         assert_eq!((reports[0].code, &reports[0].outcome), (0x141, &RecoveryOutcome::EngineReset));
         let text = reports[0].to_string();
         for part in
@@ -104,8 +104,8 @@ fn contexts_behind_the_hung_packet_go_on_and_signal_as_without_the_hang() {
             wait(n, fence).unwrap();
             assert_eq!(n.state(), Ok(DeviceState::Active));
         }
-        assert!(hung(w.kernel.device_state(w.device)));
-        assert_eq!(w.machine.adapter().recoveries().len(), 1);
+        assert!(hung(w.state()));
+        assert_eq!(w.adapter().recoveries().len(), 1);
     });
 }
 
@@ -127,8 +127,8 @@ fn a_driver_that_refuses_the_request_for_a_packet_that_spins_is_asked_once() {
             w.pass(100 * S);
         });
         assert!(report.completed(), "{report:?}");
-        assert_eq!(w.machine.adapter().bug_checks(), [BugCheck::PreemptCommandFailed(status)]);
-        assert_eq!(w.hooked.told().requests.len(), 1);
+        assert_eq!(w.adapter().bug_checks(), [BugCheck::PreemptCommandFailed(status)]);
+        assert_eq!(w.told().requests.len(), 1);
         drop(w);
     }
 }
@@ -147,7 +147,7 @@ fn an_engine_that_was_done_in_the_meantime_is_not_reset() {
         wait(&n, fence).unwrap();
         w.pass(2 * S);
         assert_eq!(take_recovery_calls(w), ["id 1", "PreemptCommand"]);
-        assert_eq!(w.machine.adapter().recoveries()[0].outcome, RecoveryOutcome::NothingLeft);
+        assert_eq!(w.adapter().recoveries()[0].outcome, RecoveryOutcome::NothingLeft);
         w.hooked.ignore_preemptions(false);
         n.submit_packet(context, &[Command::Timed { ns: 1000 }]);
         let fence = done(&n, context);
@@ -178,7 +178,7 @@ fn what_is_said_of_an_engine_while_it_is_reset_means_nothing() {
         n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
         let fence = done(&n, innocent);
         wait(&n, fence).unwrap();
-        assert!(hung(w.kernel.device_state(w.device)), "whatever was said, its packet was cut off");
+        assert!(hung(w.state()), "whatever was said, its packet was cut off");
         assert_eq!(n.state(), Ok(DeviceState::Active));
         let packets = w
             .driver
@@ -200,7 +200,7 @@ fn an_aborted_packet_that_was_not_there_breaks_the_contract() {
             w.submit_packet(context, &[Command::Hang]);
             w.pass(10 * S);
         });
-        let broken = w.machine.adapter().bug_checks();
+        let broken = w.adapter().bug_checks();
         assert!(
             matches!(broken[..], [BugCheck::AbortedFence { completed: 0, submitted: 1, .. }]),
             "{broken:?}"
@@ -219,7 +219,7 @@ fn a_group_without_the_engine_itself_breaks_the_contract() {
         w.submit_packet(context, &[Command::Hang]);
         w.pass(10 * S);
     });
-    let broken = w.machine.adapter().bug_checks();
+    let broken = w.adapter().bug_checks();
     assert!(
         matches!(broken[..], [BugCheck::DependentEngines { node: 0, group: 0b10 }]),
         "{broken:?}"
@@ -246,10 +246,10 @@ fn engines_that_depend_on_it_give_back_what_they_have_or_are_reset_as_well() {
             wait(&n, fence).unwrap();
             let resets = w.driver.take().into_iter().filter(|call| call.name() == "ResetEngine");
             assert_eq!(resets.count(), if answers { 1 } else { 2 });
-            assert!(hung(w.kernel.device_state(w.device)));
+            assert!(hung(w.state()));
             assert_eq!(wait(&other, behind).is_ok(), answers);
             assert_eq!(hung(other.state()), !answers);
-            assert_eq!(w.machine.adapter().recoveries().len(), 1);
+            assert_eq!(w.adapter().recoveries().len(), 1);
         });
     }
 }
@@ -263,12 +263,12 @@ fn a_reset_that_fails_becomes_the_adapter_s() {
             w.hooked.fail_next(ddi, Status::INVALID_PARAMETER);
             w.submit_packet(context, &[Command::Hang]);
             w.pass(5 * S);
-            assert!(hung(w.kernel.device_state(w.device)));
+            assert!(hung(w.state()));
             let context = n.context(0);
             n.submit_packet(context, &[Command::Timed { ns: 1000 }]);
             let fence = done(&n, context);
             wait(&n, fence).unwrap();
-            let outcome = &w.machine.adapter().recoveries()[0].outcome;
+            let outcome = &w.adapter().recoveries()[0].outcome;
             assert_eq!(outcome, &RecoveryOutcome::AdapterReset);
         });
     }
@@ -277,12 +277,12 @@ fn a_reset_that_fails_becomes_the_adapter_s() {
 #[test]
 fn a_driver_without_per_engine_recovery_has_the_adapter_reset() {
     let caps: ChangeCaps = Box::new(|caps| caps.per_engine_tdr = false);
-    start(|config| config, Some(caps)).unwrap().run(|w| {
+    setup(|_| ()).caps(caps).start().run(|w| {
         let context = w.context(0);
         w.submit_packet(context, &[Command::Hang]);
         w.pass(5 * S);
-        assert!(hung(w.kernel.device_state(w.device)));
-        assert_eq!(w.machine.adapter().recoveries()[0].code, 0x117);
+        assert!(hung(w.state()));
+        assert_eq!(w.adapter().recoveries()[0].code, 0x117);
     });
 }
 
@@ -327,7 +327,7 @@ fn a_paging_packet_behind_a_hang_comes_back_under_its_id() {
         let ids: Vec<&String> = calls.iter().filter(|a| a.starts_with("id")).collect();
         assert_eq!(ids, ["id 1", "id 1"], "{calls:?}");
         assert_eq!(n.state(), Ok(DeviceState::Active));
-        assert!(hung(w.kernel.device_state(w.device)));
+        assert!(hung(w.state()));
     });
 }
 
@@ -339,7 +339,7 @@ fn a_paging_packet_that_is_cut_off_has_the_adapter_reset_and_the_kernel_s_device
         w.hooked.answer_aborted(1);
         let (_guilty, pages) = paging_behind_a_hang(w, &n);
         pages.join();
-        let report = &w.machine.adapter().recoveries()[0];
+        let report = &w.adapter().recoveries()[0];
         assert_eq!((report.code, &report.outcome), (0x117, &RecoveryOutcome::AdapterReset));
         assert!(report.reason.to_string().contains("a paging packet was cut off"), "{report}");
         // The device that owns the paged memory is lost. Paging itself goes on.
@@ -351,10 +351,9 @@ fn a_paging_packet_that_is_cut_off_has_the_adapter_reset_and_the_kernel_s_device
 
 #[test]
 fn a_context_whose_time_out_is_disabled_may_run_for_ever() {
-    let change = |mut config: MachineConfig| {
+    let change = |config: &mut MachineConfig| {
         use tidegate::d3dukmdt::ComputePreemption;
         config.gpu.nodes[0].preemption.compute = ComputePreemption::DmaBuffer;
-        config
     };
     world_with(change).run(|w| {
         assert_eq!(w.kernel.disable_gpu_timeout(w.context(0)), Err(Status::ACCESS_DENIED));
@@ -371,7 +370,7 @@ fn a_context_whose_time_out_is_disabled_may_run_for_ever() {
         wait(&n, fence).unwrap();
         n.submit(&queue, 1, &[Command::Timed { ns: 20 * S }]);
         n.finish(&queue, 1);
-        assert_eq!(w.machine.adapter().recoveries(), []);
+        assert_eq!(w.adapter().recoveries(), []);
     });
 }
 
@@ -381,18 +380,17 @@ fn a_hung_packet_that_is_not_recovered_leaves_no_timer_due() {
     for (level, mode) in
         [(TdrLevel::BugCheck, TdrDebugMode::Recover), (TdrLevel::Recover, TdrDebugMode::Ignore)]
     {
-        let change = move |mut config: MachineConfig| {
+        let change = move |config: &mut MachineConfig| {
             (config.kernel.tdr.level, config.kernel.tdr.debug_mode) = (level, mode);
-            config
         };
         let (w, _) = world_with(change).run_to_report(|w| {
             w.submit_packet(w.context(0), &[Command::Hang]);
             w.pass(30 * S);
             assert_eq!(w.platform.now().0 / S, 30);
         });
-        let reports = w.machine.adapter().recoveries();
+        let reports = w.adapter().recoveries();
         assert_eq!(reports.len(), 1, "{mode:?}: {reports:?}");
-        let broken = w.machine.adapter().bug_checks();
+        let broken = w.adapter().bug_checks();
         match mode {
             TdrDebugMode::Ignore => assert_eq!(broken, []),
             _ => assert!(matches!(broken[..], [BugCheck::Timeout(_)]), "{broken:?}"),
@@ -412,16 +410,15 @@ fn after_the_fatal_timeout_of_packets_no_timer_is_due() {
         w.pass(30 * S);
         assert_eq!(w.platform.now().0 / S, 60);
     });
-    let broken = w.machine.adapter().bug_checks();
+    let broken = w.adapter().bug_checks();
     assert!(matches!(broken[..], [BugCheck::TooManyTimeouts(_)]), "{broken:?}");
 }
 
 // spec: PRE-004, PRE-006
 #[test]
 fn an_engine_that_is_asked_for_nothing_is_reset_when_a_packet_ran_for_too_long() {
-    let change = |mut config: MachineConfig| {
+    let change = |config: &mut MachineConfig| {
         config.driver.preemption_aware = false;
-        config
     };
     world_with(change).run(|w| {
         let n = w.client("innocent");
@@ -435,11 +432,11 @@ fn an_engine_that_is_asked_for_nothing_is_reset_when_a_packet_ran_for_too_long()
         n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
         wait(&n, done(&n, innocent)).unwrap();
         assert_eq!((w.platform.now().0 - begun) / S, 2, "one delay, and no request before");
-        assert!(hung(w.kernel.device_state(w.device)));
+        assert!(hung(w.state()));
         assert_eq!(n.state(), Ok(DeviceState::Active));
         let calls = take_recovery_calls(w);
         assert!(!calls.contains(&"PreemptCommand".to_owned()), "{calls:?}");
-        let reports = w.machine.adapter().recoveries();
+        let reports = w.adapter().recoveries();
         assert_eq!(reports.len(), 1, "{reports:?}");
         let reason = reports[0].reason.to_string();
         assert!(reason.contains("longer than TdrDelay"), "{reason}");

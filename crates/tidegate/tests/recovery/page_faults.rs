@@ -2,6 +2,7 @@
 //! reports are invalid, and that other devices are not affected.
 
 use std::sync::Arc;
+use tidegate::MachineConfig;
 use tidegate::calls::{
     AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue,
     DeviceState, FaultReport, FenceValue, Handle, HwQueue, Kernel, Placement, Priority, Status,
@@ -82,7 +83,7 @@ fn report_of(state: DeviceState) -> FaultReport {
 }
 
 fn faulted(w: &World) -> FaultReport {
-    report_of(w.kernel.device_state(w.device).unwrap())
+    report_of(w.state().unwrap())
 }
 
 // spec: HS-016, HS-018, HS-020
@@ -96,7 +97,7 @@ fn a_fault_of_a_queue_comes_back_with_all_its_fields_and_others_do_not_notice() 
         w.submit(&queue, 7, &[store(here, 2), Command::Label { name: 1 }, store(NOWHERE, 3)]);
         neighbour.submit(2, &[Command::Timed { ns: 1_000_000 }]);
         let _lost = w.wait(queue.progress_fence, 7);
-        let state = w.kernel.device_state(w.device).unwrap();
+        let state = w.state().unwrap();
         let report = report_of(state);
         let expected = FaultReport {
             tag: 1,
@@ -116,7 +117,7 @@ fn a_fault_of_a_queue_comes_back_with_all_its_fields_and_others_do_not_notice() 
         neighbour.submit(3, &[Command::Timed { ns: 1_000 }]);
         neighbour.wait(3).unwrap();
         assert_eq!(neighbour.state(), DeviceState::Active);
-        assert_eq!(w.machine.adapter().stats().devices_lost, 1);
+        assert_eq!(w.stats().devices_lost, 1);
     });
 }
 
@@ -158,9 +159,8 @@ fn user_mode_queues_fault_with_the_same_fields() {
 fn hardware_that_knows_less_than_the_queue_names_context_process_or_engine() {
     use FaultNaming::{Engine, HwContext, HwQueue, Process};
     for faults_name in [HwQueue, HwContext, Process, Engine] {
-        let w = world_with(|mut config| {
+        let w = world_with(|config| {
             config.driver.faults_name = faults_name;
-            config
         });
         w.run(move |w| {
             let (queue, neighbour) = (w.hw_queue(), Neighbour::new(w, 0));
@@ -168,7 +168,7 @@ fn hardware_that_knows_less_than_the_queue_names_context_process_or_engine() {
                 Neighbour::in_process(w.kernel.clone(), w.kernel.create_device().unwrap(), 1);
             w.submit(&queue, 4, &[store(NOWHERE, 3)]);
             w.pass(1_000_000);
-            let state = w.kernel.device_state(w.device).unwrap();
+            let state = w.state().unwrap();
             let twins = matches!(twin.state(), DeviceState::Faulted(_));
             assert_eq!(twins, faults_name == Process, "all devices of a process, or one");
             match faults_name {
@@ -273,18 +273,18 @@ fn reports_that_make_no_sense_are_bug_checks() {
     for case in cases {
         let w = inline_world();
         let _queue = w.hw_queue();
-        let told = w.hooked.told();
+        let told = w.told();
         let (queue, context) = (told.queues[0].0.os_handle, told.contexts[0].0.os_handle);
         let (data, bug) = case(queue, context);
         w.hooked.interrupt(data);
-        assert_eq!(w.machine.adapter().bug_checks(), [bug]);
-        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Stopped));
+        assert_eq!(w.adapter().bug_checks(), [bug]);
+        assert_eq!(w.state(), Ok(DeviceState::Stopped));
     }
 }
 
 /// A planted fault of command buffer 1 of the first queue.
 fn planted_buffer_1(w: &World) -> (OsHandle, InterruptData) {
-    let hw_queue = w.hooked.told().queues[0].0.os_handle;
+    let hw_queue = w.told().queues[0].0.os_handle;
     let mut data = planted(hw_queue, PageFaultFlags::empty());
     if let InterruptData::HwQueuePageFaulted { faulted_fence_id, .. } = &mut data {
         *faulted_fence_id = 1;
@@ -300,7 +300,7 @@ fn a_fault_of_a_command_buffer_that_was_never_submitted_is_a_bug_check() {
     let (hw_queue, data) = planted_buffer_1(&w);
     w.hooked.interrupt(data);
     let bug = BugCheck::UnknownFaultedFence { hw_queue: hw_queue.0, fence_id: 1, submitted: 0 };
-    assert_eq!(w.machine.adapter().bug_checks(), [bug]);
+    assert_eq!(w.adapter().bug_checks(), [bug]);
 }
 
 // spec: HS-017
@@ -310,7 +310,7 @@ fn the_faulted_fence_id_of_a_user_mode_queue_is_not_checked() {
     let _queue = w.connected_queue(0);
     let (_, data) = planted_buffer_1(&w);
     w.hooked.interrupt(data);
-    assert_eq!(w.machine.adapter().bug_checks(), []);
+    assert_eq!(w.adapter().bug_checks(), []);
     assert_eq!(faulted(&w).pipeline_stage, RenderPipelineStage::PixelShader);
 }
 
@@ -331,15 +331,15 @@ fn what_must_be_reset_takes_others_along() {
             let (busy, idle) = (Neighbour::new(w, 0), Neighbour::new(w, 1));
             let _queue = w.hw_queue();
             busy.submit(1, &[Command::Timed { ns: 5_000_000 }]);
-            let hw_queue = w.hooked.told().queues.last().unwrap().0.os_handle;
+            let hw_queue = w.told().queues.last().unwrap().0.os_handle;
             w.hooked.interrupt(planted(hw_queue, flags));
             w.pass(10_000_000);
             assert_eq!(faulted(w).flags, flags);
             assert_eq!(busy.state() != DeviceState::Active, busy_lost, "{flags:?}");
             assert_eq!(idle.state() != DeviceState::Active, idle_lost, "{flags:?}");
-            let stats = w.machine.adapter().stats();
+            let stats = w.stats();
             assert_eq!((stats.engine_timeouts, stats.adapter_resets), resets, "{flags:?}");
-            assert_eq!(w.machine.adapter().bug_checks(), []);
+            assert_eq!(w.adapter().bug_checks(), []);
             // What was reset works for a new device.
             let next = Neighbour::new(w, 0);
             next.submit(1, &[Command::Timed { ns: 1_000 }]);
@@ -355,19 +355,18 @@ fn an_adapter_that_a_fault_wants_reset_is_reset_unless_recovery_is_off() {
     let faults = |w: &World| {
         let idle = Neighbour::new(w, 1);
         let _queue = w.hw_queue();
-        let hw_queue = w.hooked.told().queues.last().unwrap().0.os_handle;
+        let hw_queue = w.told().queues.last().unwrap().0.os_handle;
         w.hooked.interrupt(planted(hw_queue, PageFaultFlags::ADAPTER_RESET_REQUIRED));
         w.pass(1_000_000);
         assert!(
             matches!(idle.state(), DeviceState::Reset(what) if what.contains("wants the adapter reset"))
         );
-        assert_eq!(w.machine.adapter().bug_checks(), []);
-        w.machine.adapter().stats().adapter_resets
+        assert_eq!(w.adapter().bug_checks(), []);
+        w.stats().adapter_resets
     };
     world_with(tidegate_testbed::inline).run(move |w| assert_eq!(faults(w), 1));
-    let without_recovery = |mut config: tidegate::MachineConfig| {
+    let without_recovery = |config: &mut MachineConfig| {
         config.kernel.tdr.level = TdrLevel::Off;
-        config
     };
     world_with(without_recovery).run(move |w| assert_eq!(faults(w), 0));
 }

@@ -168,7 +168,7 @@ fn every_later_call_says_that_the_device_was_removed() {
         let (context, queue, fence) = (w.context(0), w.hw_queue(), w.native(0));
         let commands = w.commands(&[Command::Timed { ns: 1 }]);
         w.machine.remove_adapter(0);
-        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Removed));
+        assert_eq!(w.state(), Ok(DeviceState::Removed));
         let removed = Err(Status::DEVICE_REMOVED);
         let [one] = at(&fence, 1);
         let (commands_gpu_va, command_bytes) = commands;
@@ -190,8 +190,8 @@ fn every_later_call_says_that_the_device_was_removed() {
             w.kernel.destroy_device(w.device),
             w.kernel.debug_timeouts(TdrTest::ForceTdr),
             w.kernel.create_device().map(drop),
-            w.machine.adapter().open("late").map(drop),
-            w.machine.adapter().suspend_contexts().map(drop),
+            w.adapter().open("late").map(drop),
+            w.adapter().suspend_contexts().map(drop),
         ];
         for (number, outcome) in calls.into_iter().enumerate() {
             assert_eq!(outcome, removed, "call {number}");
@@ -199,7 +199,7 @@ fn every_later_call_says_that_the_device_was_removed() {
         // Ending a process twice changes nothing.
         w.process.terminate();
         w.process.close();
-        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Removed));
+        assert_eq!(w.state(), Ok(DeviceState::Removed));
     });
 }
 
@@ -248,7 +248,7 @@ fn the_driver_hears_of_each_object_in_the_published_order_and_of_nothing_afterwa
             ]
         );
         assert_eq!(w.machine.driver().census(), [0; 7]);
-        let census = w.machine.adapter().census();
+        let census = w.adapter().census();
         assert_eq!(
             (census.devices, census.fences, census.hw_queues, census.doorbells),
             (0, 0, 0, 0)
@@ -256,7 +256,7 @@ fn the_driver_hears_of_each_object_in_the_published_order_and_of_nothing_afterwa
         assert_eq!((census.contexts, census.hw_contexts), (0, 0));
         // What the process and the handle still hold ends without the driver.
         drop((queue, fence, packets, kept, handle, memory));
-        w.machine.adapter().stop();
+        w.adapter().stop();
         w.machine.remove_adapter(0);
         assert_eq!(w.driver.take_names(), Vec::<&str>::new());
     });
@@ -302,7 +302,7 @@ fn a_removal_waits_for_a_recovery_and_lets_no_other_begin() {
     world().run(|w| {
         let queue = w.hw_queue();
         w.submit(&queue, 1, &[Command::Hang]);
-        let adapter: Arc<Adapter> = w.machine.adapter().clone();
+        let adapter: Arc<Adapter> = w.adapter().clone();
         let (platform, removing) = (w.platform.clone(), adapter.clone());
         let agent = w.platform.event(true);
         let started = agent.clone();
@@ -322,7 +322,7 @@ fn a_removal_waits_for_a_recovery_and_lets_no_other_begin() {
         assert!(place("ResumeHwEngine") < place("DestroyHwQueue"), "{names:?}");
         assert_eq!(names.last(), Some(&"StopDevice"));
         assert_eq!(adapter.recoveries().len(), 1);
-        let state = w.kernel.device_state(w.device);
+        let state = w.state();
         assert!(matches!(state, Ok(DeviceState::Hung(_))), "the first reason stays: {state:?}");
     });
 }

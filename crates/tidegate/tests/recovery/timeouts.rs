@@ -19,7 +19,7 @@ fn hung(state: Result<DeviceState, Status>) -> bool {
 }
 
 fn only_report(w: &World) -> RecoveryReport {
-    let reports = w.machine.adapter().recoveries();
+    let reports = w.adapter().recoveries();
     assert_eq!(reports.len(), 1, "{reports:?}");
     reports.into_iter().next().unwrap()
 }
@@ -43,7 +43,7 @@ fn a_queue_that_hangs_is_asked_first_and_costs_its_device_alone() {
             let recovery: Vec<_> =
                 calls.into_iter().filter(|name| of_recovery.contains(name)).collect();
             assert_eq!(recovery, ["SuspendContext", "ResetHwEngine", "ResumeHwEngine"]);
-            assert!(hung(w.kernel.device_state(w.device)));
+            assert!(hung(w.state()));
             n.finish(&innocent, 1);
             n.submit(&innocent, 2, &[Command::Timed { ns: 1000 }]);
             n.finish(&innocent, 2);
@@ -81,7 +81,7 @@ fn a_user_mode_queue_that_hangs_is_found_without_a_call_of_its_process() {
             trace,
         });
         assert!(w.wait(guilty.queue.progress_fence, 1).is_err());
-        assert!(hung(w.kernel.device_state(w.device)));
+        assert!(hung(w.state()));
         for queue in [&guilty, &other] {
             assert_eq!(queue.doorbell.status.load(), DoorbellStatus::DisconnectedAbort as u64);
         }
@@ -96,7 +96,7 @@ fn a_queue_that_waits_is_not_hung_however_long() {
         waiter.doorbell.last_queued.store(1);
         waiter.push(&wait_packet(&gate, 1, u32::MAX));
         w.pass(30 * S);
-        assert_eq!(w.machine.adapter().recoveries(), []);
+        assert_eq!(w.adapter().recoveries(), []);
         assert!(
             !w.driver.take_names().contains(&"SuspendContext"),
             "a waiting queue is not suspended"
@@ -111,7 +111,7 @@ fn a_queue_that_waits_is_not_hung_however_long() {
         });
         w.signal(&gate, 1);
         w.wait(waiter.queue.progress_fence, 1).unwrap();
-        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
+        assert_eq!(w.state(), Ok(DeviceState::Active));
     });
 }
 
@@ -119,18 +119,17 @@ fn a_queue_that_waits_is_not_hung_however_long() {
 fn long_work_on_an_engine_that_lets_go_is_no_hang_and_on_one_that_does_not_it_is() {
     use tidegate::d3dukmdt::ComputePreemption;
     for coarse in [false, true] {
-        let change = move |mut config: MachineConfig| {
+        let change = move |config: &mut MachineConfig| {
             if coarse {
                 config.gpu.nodes[0].preemption.compute = ComputePreemption::DmaBuffer;
             }
-            config
         };
         world_with(change).run(move |w| {
             let queue = w.hw_queue();
             w.submit(&queue, 1, &[Command::Timed { ns: 20 * S }]);
             assert_eq!(w.wait(queue.progress_fence, 1).is_err(), coarse);
-            assert_eq!(hung(w.kernel.device_state(w.device)), coarse);
-            assert_eq!(w.machine.adapter().recoveries().len(), usize::from(coarse));
+            assert_eq!(hung(w.state()), coarse);
+            assert_eq!(w.adapter().recoveries().len(), usize::from(coarse));
         });
     }
 }
@@ -164,13 +163,13 @@ fn four_engine_time_outs_in_a_minute_are_survived_and_the_fifth_is_fatal() {
             hang_once(w);
         }
     });
-    let reports = w.machine.adapter().recoveries();
+    let reports = w.adapter().recoveries();
     let codes: Vec<u32> = reports.iter().map(|r| r.code).collect();
     assert_eq!(codes, [0x141, 0x141, 0x141, 0x141, 0x116]);
-    let broken = w.machine.adapter().bug_checks();
+    let broken = w.adapter().bug_checks();
     assert!(matches!(broken[..], [BugCheck::TooManyTimeouts(_)]), "{broken:?}");
     assert_eq!(broken[0].code(), Some((0x116, 0)));
-    assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Stopped));
+    assert_eq!(w.state(), Ok(DeviceState::Stopped));
 }
 
 // spec: PRE-044
@@ -181,15 +180,10 @@ fn five_adapter_resets_in_a_minute_are_survived_and_the_sixth_is_fatal() {
             w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
             w.pass(10 * S);
         }
-        assert_eq!(
-            w.kernel.device_state(w.device),
-            Ok(DeviceState::Active),
-            "it had no work and no memory"
-        );
+        assert_eq!(w.state(), Ok(DeviceState::Active), "it had no work and no memory");
         assert_eq!(w.kernel.debug_timeouts(TdrTest::GpuTdr), Err(Status::DEVICE_REMOVED));
     });
-    let outcomes: Vec<_> =
-        w.machine.adapter().recoveries().into_iter().map(|r| r.outcome).collect();
+    let outcomes: Vec<_> = w.adapter().recoveries().into_iter().map(|r| r.outcome).collect();
     assert_eq!(outcomes[..5], [const { RecoveryOutcome::AdapterReset }; 5]);
     assert!(matches!(outcomes[5], RecoveryOutcome::Fatal(_)));
 }
@@ -205,8 +199,8 @@ fn a_minute_later_they_are_forgotten_and_unconditionally_they_are_not_counted() 
         for _ in 0..12 {
             w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
         }
-        assert_eq!(w.machine.adapter().recoveries().len(), 16, "more are not kept");
-        assert_eq!(w.machine.adapter().recoveries().last().unwrap().number, 24);
+        assert_eq!(w.adapter().recoveries().len(), 16, "more are not kept");
+        assert_eq!(w.adapter().recoveries().last().unwrap().number, 24);
     });
 }
 
@@ -220,7 +214,7 @@ fn a_process_that_causes_three_engine_time_outs_is_blocked() {
             let queue = n.hw_queue_on(0);
             n.submit(&queue, 1, &[Command::Hang]);
             assert!(n.wait_progress(&queue, 1).is_err());
-            assert_eq!(w.machine.adapter().recoveries().last().unwrap().blocked, time == 3);
+            assert_eq!(w.adapter().recoveries().last().unwrap().blocked, time == 3);
         }
         assert_eq!(kernel.create_device(), Err(Status::ACCESS_DENIED));
         assert!(w.kernel.create_device().is_ok(), "no other process is blocked");
@@ -231,15 +225,14 @@ fn a_process_that_causes_three_engine_time_outs_is_blocked() {
 #[test]
 fn levels_and_modes_mean_what_is_published() {
     let with = |level, debug_mode| {
-        move |mut config: MachineConfig| {
+        move |config: &mut MachineConfig| {
             (config.kernel.tdr.level, config.kernel.tdr.debug_mode) = (level, debug_mode);
-            config
         }
     };
     // Level 1: the first one is fatal.
     let (w, _) =
         world_with(with(TdrLevel::BugCheck, TdrDebugMode::Recover)).run_to_report(hang_once);
-    assert!(matches!(w.machine.adapter().bug_checks()[..], [BugCheck::Timeout(_)]));
+    assert!(matches!(w.adapter().bug_checks()[..], [BugCheck::Timeout(_)]));
     drop(w);
     // Level 0, and mode 1: nothing is done; in the second case it is said.
     for (level, mode, said) in
@@ -249,8 +242,8 @@ fn levels_and_modes_mean_what_is_published() {
             let queue = w.hw_queue();
             w.submit(&queue, 1, &[Command::Hang]);
             w.pass(30 * S);
-            assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
-            let reports = w.machine.adapter().recoveries();
+            assert_eq!(w.state(), Ok(DeviceState::Active));
+            let reports = w.adapter().recoveries();
             assert_eq!(reports.len(), said, "a hang is reported once");
             assert!(reports.iter().all(|r| r.outcome == RecoveryOutcome::Ignored));
         });
@@ -258,20 +251,20 @@ fn levels_and_modes_mean_what_is_published() {
         drop(w);
     }
     // Level 2: there is no VGA.
-    let refused = start(with(TdrLevel::RecoverVga, TdrDebugMode::Recover), None).err().unwrap();
+    let refused =
+        setup(with(TdrLevel::RecoverVga, TdrDebugMode::Recover)).try_start().err().unwrap();
     assert!(refused.to_string().contains("TdrLevel is 2"), "{refused}");
 }
 
 #[test]
 fn a_debugger_is_notified_before_a_recovery() {
-    let change = |mut config: MachineConfig| {
+    let change = |config: &mut MachineConfig| {
         config.kernel.tdr.debug_mode = TdrDebugMode::Break;
-        config
     };
     world_with(change).run(|w| {
         let told = Arc::new(w.platform.mutex("told", Vec::new()));
         let (seen, driver) = (told.clone(), w.driver.clone());
-        w.machine.adapter().before_recovery(Arc::new(move |report| {
+        w.adapter().before_recovery(Arc::new(move |report| {
             assert!(!driver.take_names().contains(&"ResetHwEngine"), "nothing is reset before");
             seen.lock().push((report.code, report.outcome.clone()));
         }));
@@ -294,7 +287,7 @@ fn bystanders_that_lost_something_read_reset() {
         let n = w.client("bystander");
         {
             let (guilty, bystander) = (w.hw_queue(), n.hw_queue_on(0));
-            let contexts = w.hooked.told().contexts;
+            let contexts = w.told().contexts;
             let os_handle = contexts.last().unwrap().0.os_handle;
             let callbacks = w.hooked.start_info().callbacks;
             w.hooked.on("ResetHwEngine", {
@@ -310,7 +303,7 @@ fn bystanders_that_lost_something_read_reset() {
             });
             w.submit(&guilty, 1, &[Command::Hang]);
             assert!(w.wait(guilty.progress_fence, 1).is_err());
-            assert!(hung(w.kernel.device_state(w.device)));
+            assert!(hung(w.state()));
             assert!(matches!(n.state(), Ok(DeviceState::Reset(_))));
             assert_eq!(bystander.progress_value.load(), u64::MAX);
             // Outside of a reset it says nothing.
@@ -332,7 +325,7 @@ fn a_reset_that_fails_becomes_the_adapter_s() {
             w.hooked.fail_next(ddi, Status::INVALID_PARAMETER);
             w.submit(&queue, 1, &[Command::Hang]);
             assert!(w.wait(queue.progress_fence, 1).is_err());
-            assert!(hung(w.kernel.device_state(w.device)));
+            assert!(hung(w.state()));
             let innocent = n.hw_queue_on(0);
             n.submit(&innocent, 1, &[Command::Timed { ns: 1000 }]);
             n.finish(&innocent, 1);
@@ -358,7 +351,7 @@ fn a_driver_that_says_that_an_engine_hangs_has_it_reset() {
         }]);
         assert!(w.wait(queue.progress_fence, 1).is_err());
         assert!(w.platform.now().0 < S, "the loss does not wait for the delay");
-        assert!(hung(w.kernel.device_state(w.device)));
+        assert!(hung(w.state()));
     });
 }
 
@@ -372,12 +365,8 @@ fn engines_are_reset_on_demand() {
         assert_eq!(w.kernel.debug_timeouts(engine(9)), Err(Status::INVALID_PARAMETER));
         assert_eq!(w.kernel.debug_timeouts(TdrTest::VSyncTdr), Err(Status::NOT_SUPPORTED));
         w.kernel.debug_timeouts(engine(1)).unwrap();
-        assert_eq!(
-            w.kernel.device_state(w.device),
-            Ok(DeviceState::Active),
-            "that engine had nothing"
-        );
+        assert_eq!(w.state(), Ok(DeviceState::Active), "that engine had nothing");
         w.kernel.debug_timeouts(engine(0)).unwrap();
-        assert!(hung(w.kernel.device_state(w.device)));
+        assert!(hung(w.state()));
     });
 }

@@ -11,7 +11,7 @@ use tidegate::d3d12::{CommandListType, DeviceOptions, Error, QueueDesc, Submissi
 use tidegate::ddi::DdiCall;
 use tidegate::ddi::scheduling::SchedulingProperties;
 use tidegate::gpu_abi::{Command, CommandWriter};
-use tidegate_testbed::{ChangeCaps, World, start, world, world_with};
+use tidegate_testbed::{ChangeCaps, World, setup, world, world_with};
 
 fn hw_context(kernel: &dyn Kernel) -> Handle {
     let device = kernel.create_device().unwrap();
@@ -46,9 +46,8 @@ fn bands_are_set_up_once_when_the_adapter_starts() {
     };
     assert!(w.start_calls.iter().filter_map(percentage).eq([10]));
     drop(w);
-    let off = world_with(|mut config| {
+    let off = world_with(|config| {
         config.kernel.hardware_scheduling = tidegate::dxgkrnl::FeatureSetting::OFF;
-        config
     });
     assert!(off.start_calls.iter().all(|c| c.name() != "SetupPriorityBands"));
 }
@@ -57,7 +56,7 @@ fn bands_are_set_up_once_when_the_adapter_starts() {
 #[test]
 fn a_context_that_changes_its_place_is_told_to_the_driver() {
     world().run(|w| {
-        let kernel: Arc<dyn Kernel> = w.machine.adapter().open_privileged("a shell").unwrap();
+        let kernel: Arc<dyn Kernel> = w.adapter().open_privileged("a shell").unwrap();
         let context = hw_context(&*kernel);
         w.driver.take();
         for priority in [0, 1, -3, 8, 39, 39] {
@@ -113,7 +112,7 @@ fn bounded(buffers: u16, packets: u32) -> World {
         caps.hw_queue_packet_cap = packets;
         caps.nodes.iter_mut().for_each(|node| node.max_in_flight_hw_queue_buffers = buffers);
     });
-    start(|config| config, Some(change)).unwrap()
+    setup(|_| ()).caps(change).start()
 }
 
 const WORK: Command = Command::Timed { ns: 1_000 };

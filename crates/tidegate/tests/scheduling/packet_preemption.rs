@@ -16,7 +16,7 @@ use tidegate::ddi::{
 };
 use tidegate::dxgkrnl::BugCheck;
 use tidegate::gpu_abi::{Command, GpuVa};
-use tidegate_testbed::{ChangeCaps, World, at, host_world, start, store, world, world_with};
+use tidegate_testbed::{ChangeCaps, World, at, host_world, setup, store, world, world_with};
 
 /// Longer than anything that must happen takes to happen.
 const SETTLED_NS: u64 = 1_000;
@@ -27,7 +27,7 @@ const NO_REQUESTS: [u32; 0] = [];
 const AGAIN: SubmitCommandFlags = SubmitCommandFlags::RESUBMISSION;
 
 /// A machine whose hardware runs no packets.
-fn still(change: impl FnOnce(MachineConfig) -> MachineConfig) -> World {
+fn still(change: impl FnOnce(&mut MachineConfig)) -> World {
     let w = world_with(change);
     w.hooked.keep_packets();
     w
@@ -44,14 +44,14 @@ fn packets(w: &World) -> Vec<(u64, u32, SubmitCommandFlags)> {
 }
 
 fn requests(w: &World) -> Vec<u32> {
-    w.hooked.told().requests.iter().map(|r| r.preemption_fence_id).collect()
+    w.told().requests.iter().map(|r| r.preemption_fence_id).collect()
 }
 
 /// Gives a context commands that store nothing of interest; where they stand.
 fn submit(w: &World, context: Handle, commands: &[Command]) -> u64 {
     w.submit_packet(context, commands);
     w.pass(SETTLED_NS);
-    w.hooked.told().packets.last().map_or(0, |p| p.dma_buffer_gpu_va)
+    w.told().packets.last().map_or(0, |p| p.dma_buffer_gpu_va)
 }
 
 const ANY: [Command; 1] = [Command::Timed { ns: 1 }];
@@ -77,12 +77,12 @@ fn report(w: &World, data: &[InterruptData]) {
 // spec: PRE-019, PRE-031, PRE-032
 #[test]
 fn a_request_names_its_engine_and_number_and_packets_come_back_under_new_ones() {
-    still(|config| config).run(|w| {
+    still(|_| ()).run(|w| {
         let (low, high) = (w.context(0), w.context_of(0, Priority::High));
         let (first, second) = (submit(w, low, &ANY), submit(w, low, &ANY));
         submit(w, high, &ANY);
         assert_eq!(
-            w.hooked.told().requests,
+            w.told().requests,
             [PreemptCommand { engine: ENGINE, preemption_fence_id: 3 }],
             "the next number of the line"
         );
@@ -97,7 +97,7 @@ fn a_request_names_its_engine_and_number_and_packets_come_back_under_new_ones() 
         report(w, &[completed(5)]);
         assert_eq!(packets(w)[4..], [(second, 6, AGAIN)]);
         report(w, &[completed(6)]);
-        let stats = w.machine.adapter().stats();
+        let stats = w.stats();
         assert_eq!((stats.preemptions, stats.packets_preempted), (1, 2));
     });
 }
@@ -105,14 +105,14 @@ fn a_request_names_its_engine_and_number_and_packets_come_back_under_new_ones() 
 // spec: PRE-019
 #[test]
 fn a_request_that_the_driver_refuses_stops_the_adapter() {
-    let (w, _) = still(|config| config).run_to_report(|w| {
+    let (w, _) = still(|_| ()).run_to_report(|w| {
         submit(w, w.context(0), &ANY);
         w.hooked.fail_next("PreemptCommand", Status::INSUFFICIENT_RESOURCES);
         w.submit_packet(w.context_of(0, Priority::High), &ANY);
         w.pass(SETTLED_NS);
         assert!(w.kernel.create_device().is_err());
     });
-    let broken = w.machine.adapter().bug_checks();
+    let broken = w.adapter().bug_checks();
     assert_eq!(broken, [BugCheck::PreemptCommandFailed(Status::INSUFFICIENT_RESOURCES)]);
     assert_eq!(broken[0].code(), Some((0x119, 2)));
 }
@@ -121,7 +121,7 @@ fn a_request_that_the_driver_refuses_stops_the_adapter() {
 #[test]
 fn a_completion_that_races_with_the_request_counts_in_either_order() {
     for alone in [true, false] {
-        still(|config| config).run(move |w| {
+        still(|_| ()).run(move |w| {
             let (low, high) = (w.context(0), w.context_of(0, Priority::High));
             let fence = w.monitored(0);
             submit(w, low, &ANY);
@@ -149,13 +149,13 @@ fn a_completion_that_races_with_the_request_counts_in_either_order() {
 #[test]
 fn reports_that_make_no_sense_stop_the_adapter() {
     for (data, named) in [(preempted(9, 0), 9), (preempted(2, 2), 2), (completed(2), 2)] {
-        let (w, _) = still(|config| config).run_to_report(move |w| {
+        let (w, _) = still(|_| ()).run_to_report(move |w| {
             submit(w, w.context(0), &ANY);
             submit(w, w.context_of(0, Priority::High), &ANY);
             report(w, std::slice::from_ref(&data));
         });
         assert_eq!(
-            w.machine.adapter().bug_checks(),
+            w.adapter().bug_checks(),
             [BugCheck::UnknownPacket { node: 0, adapter: 0, fence_id: named }]
         );
     }
@@ -164,23 +164,22 @@ fn reports_that_make_no_sense_stop_the_adapter() {
 // spec: PRE-092
 #[test]
 fn what_follows_a_broken_contract_is_no_bug_check_of_its_own() {
-    let (w, _) = still(|config| config).run_to_report(|w| {
+    let (w, _) = still(|_| ()).run_to_report(|w| {
         submit(w, w.context(0), &ANY);
         report(w, &[completed(7), completed(8), preempted(9, 0)]);
         report(w, &[completed(6)]);
     });
     let first = BugCheck::UnknownPacket { node: 0, adapter: 0, fence_id: 7 };
-    assert_eq!(w.machine.adapter().bug_checks(), [first]);
+    assert_eq!(w.adapter().bug_checks(), [first]);
 }
 
 // spec: PRE-001, PRE-005, PRE-006
 #[test]
 fn only_a_driver_that_declares_preemption_is_asked() {
     for aware in [true, false] {
-        let not_aware = move |mut config: MachineConfig| {
+        let not_aware = move |config: &mut MachineConfig| {
             config.driver.preemption_aware = aware;
             config.kernel.quantum_ns = MS;
-            config
         };
         still(not_aware).run(move |w| {
             submit(w, w.context(0), &ANY);
@@ -199,15 +198,14 @@ fn only_a_driver_that_declares_preemption_is_asked() {
     let half: ChangeCaps = Box::new(|caps| {
         caps.scheduling = VidSchCaps::PREEMPTION_AWARE;
     });
-    assert!(start(|config| config, Some(half)).is_err());
+    assert!(setup(|_| ()).caps(half).try_start().is_err());
 }
 
 // spec: PRE-002
 #[test]
 fn a_packet_that_has_run_for_the_timeout_delay_is_asked_for_before_anything_else_happens() {
-    let short = |mut config: MachineConfig| {
+    let short = |config: &mut MachineConfig| {
         config.kernel.tdr.delay_ns = 10 * MS;
-        config
     };
     still(short).run(|w| {
         let context = w.context(0);
@@ -216,7 +214,7 @@ fn a_packet_that_has_run_for_the_timeout_delay_is_asked_for_before_anything_else
         assert_eq!(requests(w), NO_REQUESTS);
         w.pass(MS);
         assert_eq!(requests(w), [2]);
-        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
+        assert_eq!(w.state(), Ok(DeviceState::Active));
         report(w, &[preempted(2, 0)]);
         assert_eq!(packets(w), [(only, 1, NEW), (only, 3, AGAIN)]);
         report(w, &[completed(3)]);
@@ -227,24 +225,22 @@ fn a_packet_that_has_run_for_the_timeout_delay_is_asked_for_before_anything_else
 
 #[test]
 fn a_completion_whose_interrupt_was_lost_is_found_before_the_packet_is_asked_for() {
-    let short = |mut config: MachineConfig| {
+    let short = |config: &mut MachineConfig| {
         config.kernel.tdr.delay_ns = 10 * MS;
-        config
     };
     still(short).run(|w| {
         submit(w, w.context(0), &ANY);
         w.hooked.answer_current_fence(1);
         w.pass(11 * MS);
         assert_eq!(requests(w), NO_REQUESTS);
-        assert_eq!(w.machine.adapter().stats().lost_completions, 1);
+        assert_eq!(w.stats().lost_completions, 1);
     });
 }
 
 #[test]
 fn a_quantum_ends_when_a_context_of_the_same_priority_waits() {
-    let short = |mut config: MachineConfig| {
+    let short = |config: &mut MachineConfig| {
         config.kernel.quantum_ns = MS;
-        config
     };
     still(short).run(|w| {
         let (one, other) = (w.context(0), w.context(0));
@@ -267,9 +263,8 @@ fn a_quantum_ends_when_a_context_of_the_same_priority_waits() {
 // spec: PRE-028, PRE-029
 #[test]
 fn a_paging_packet_comes_back_first_and_under_the_number_that_it_had() {
-    let short = |mut config: MachineConfig| {
+    let short = |config: &mut MachineConfig| {
         config.kernel.tdr.delay_ns = 10 * MS;
-        config
     };
     still(short).run(|w| {
         const COPY: u32 = 2;
@@ -299,7 +294,7 @@ fn a_paging_packet_comes_back_first_and_under_the_number_that_it_had() {
         w.pass(SETTLED_NS);
         let on_copy = |p: &&SubmitCommandVirtual| p.node_ordinal == COPY;
         let all = || -> Vec<(u32, SubmitCommandFlags)> {
-            let told = w.hooked.told();
+            let told = w.told();
             told.packets.iter().filter(on_copy).map(|p| (p.submission_fence_id, p.flags)).collect()
         };
         let paging = SubmitCommandFlags::PAGING;
@@ -331,7 +326,7 @@ fn a_paging_packet_comes_back_first_and_under_the_number_that_it_had() {
 // spec: PRE-041, PRE-042
 #[test]
 fn packets_behind_signals_at_submission_and_before_waits_come_back_where_they_were() {
-    still(|config| config).run(|w| {
+    still(|_| ()).run(|w| {
         let (low, high) = (w.context(0), w.context_of(0, Priority::High));
         let (begun, gate) = (w.monitored(0), w.monitored(0));
         let first = submit(w, low, &ANY);
@@ -361,9 +356,8 @@ fn packets_behind_signals_at_submission_and_before_waits_come_back_where_they_we
 #[test]
 fn packets_of_a_lost_device_that_the_driver_never_had_are_cancelled_where_it_wants_to_know() {
     for aware in [true, false] {
-        let cancels = move |mut config: MachineConfig| {
+        let cancels = move |config: &mut MachineConfig| {
             config.driver.cancel_command_aware = aware;
-            config
         };
         still(cancels).run(move |w| {
             let context = w.context(0);
@@ -380,8 +374,8 @@ fn packets_of_a_lost_device_that_the_driver_never_had_are_cancelled_where_it_wan
                     fault,
                 }],
             );
-            assert!(matches!(w.kernel.device_state(w.device), Ok(DeviceState::Faulted(_))));
-            let cancelled = w.hooked.told().cancelled;
+            assert!(matches!(w.state(), Ok(DeviceState::Faulted(_))));
+            let cancelled = w.told().cancelled;
             assert_eq!(cancelled.len(), if aware { 2 } else { 0 });
             assert!(cancelled.iter().all(|c| c.engine == ENGINE && c.dma_buffer_bytes > 0));
             report(w, &[completed(2)]);
@@ -392,9 +386,8 @@ fn packets_of_a_lost_device_that_the_driver_never_had_are_cancelled_where_it_wan
 
 #[test]
 fn a_cancellation_that_the_driver_refuses_stops_the_adapter() {
-    let cancels = |mut config: MachineConfig| {
+    let cancels = |config: &mut MachineConfig| {
         config.driver.cancel_command_aware = true;
-        config
     };
     let (w, _) = still(cancels).run_to_report(|w| {
         let context = w.context(0);
@@ -412,7 +405,7 @@ fn a_cancellation_that_the_driver_refuses_stops_the_adapter() {
             }],
         );
     });
-    let broken = w.machine.adapter().bug_checks();
+    let broken = w.adapter().bug_checks();
     assert_eq!(broken, [BugCheck::CancelCommandFailed(Status::INVALID_PARAMETER)]);
     assert_eq!(broken[0].code(), Some((0x119, 9)));
 }
@@ -439,7 +432,7 @@ fn a_saturated_engine_does_not_hold_up_a_context_of_higher_priority() {
             assert!(took_ns <= 51 * MS, "the packet that runs, at most, and its own: {took_ns} ns");
             w.pass(10 * MS);
         }
-        let stats = w.machine.adapter().stats();
+        let stats = w.stats();
         assert!(stats.preemptions >= 3, "{stats:?}");
         assert!(stats.packets_preempted >= 3, "{stats:?}");
     });
@@ -476,15 +469,14 @@ fn work_that_was_preempted_ends_with_the_result_that_it_would_have_had() {
         let mut words = vec![0; 33 * 8];
         memory.read(0, &mut words).unwrap();
         assert!(words.chunks_exact(8).all(|word| word == 77u64.to_le_bytes()), "{words:?}");
-        assert!(w.machine.adapter().stats().packets_preempted > 8);
+        assert!(w.stats().packets_preempted > 8);
     });
 }
 
 #[test]
 fn equals_take_turns_in_the_middle_of_what_they_run() {
-    let short = |mut config: MachineConfig| {
+    let short = |config: &mut MachineConfig| {
         config.kernel.quantum_ns = MS;
-        config
     };
     world_with(short).run(|w| {
         let contexts = [w.context(0), w.context(0)];
@@ -499,7 +491,7 @@ fn equals_take_turns_in_the_middle_of_what_they_run() {
             w.kernel.signal_from_gpu(context, &at(&fence, value)).unwrap();
         }
         w.wait(fence.handle, 2).unwrap();
-        assert!(w.machine.adapter().stats().preemptions >= 4);
+        assert!(w.stats().preemptions >= 4);
     });
 }
 
@@ -507,9 +499,8 @@ fn equals_take_turns_in_the_middle_of_what_they_run() {
 #[test]
 fn hardware_that_keeps_the_last_context_is_turned_away_from_it() {
     for lazy in [true, false] {
-        let keeps = move |mut config: MachineConfig| {
+        let keeps = move |config: &mut MachineConfig| {
             config.driver.lazy_context_switch = lazy;
-            config
         };
         let w = world_with(keeps).run(move |w| {
             let context = w.context(0);
@@ -552,6 +543,6 @@ fn preemption_works_on_threads_too() {
         w.wait(high_done.handle, value).unwrap();
     }
     w.wait(low_done.handle, 1).unwrap();
-    assert_eq!(w.machine.adapter().bug_checks(), []);
+    assert_eq!(w.adapter().bug_checks(), []);
     assert_eq!(w.machine.driver().violations(), []);
 }

@@ -2,6 +2,7 @@
 //! what becomes of one that does not; and engines that say that they hang.
 
 use std::sync::Arc;
+use tidegate::MachineConfig;
 use tidegate::calls::{DeviceState, DoorbellStatus, Handle};
 use tidegate::ddi::EngineState;
 use tidegate::ddi::{InterruptData, OsHandle, Status};
@@ -19,7 +20,7 @@ fn status(queue: &UserQueue) -> DoorbellStatus {
 
 /// The kernel's handle of the context made last.
 fn last_context(w: &World) -> OsHandle {
-    w.hooked.told().contexts.last().unwrap().0.os_handle
+    w.told().contexts.last().unwrap().0.os_handle
 }
 
 fn acknowledge(w: &World, context: OsHandle, suspend_fence: u64) {
@@ -33,7 +34,7 @@ fn what_is_rung_while_suspended_runs_on_resume_without_another_ring() {
         let (queue, fence) = (w.connected_queue(0), w.native(0));
         queue.push(&signal_packet(&fence, 1, u32::MAX));
         w.wait(fence.handle, 1).unwrap();
-        let suspended = w.machine.adapter().suspend_contexts().unwrap();
+        let suspended = w.adapter().suspend_contexts().unwrap();
         assert!(suspended.is_complete());
         queue.push(&signal_packet(&fence, 2, u32::MAX));
         queue.push(&signal_packet(&fence, 3, u32::MAX));
@@ -42,19 +43,18 @@ fn what_is_rung_while_suspended_runs_on_resume_without_another_ring() {
         suspended.resume();
         w.wait(fence.handle, 3).unwrap();
     });
-    assert_eq!(w.machine.adapter().stats().suspensions, 1);
+    assert_eq!(w.stats().suspensions, 1);
 }
 
 // spec: UMS-045
 #[test]
 fn a_suspended_queue_can_lose_its_doorbell_and_get_it_back() {
-    let one = |mut config: tidegate::MachineConfig| {
+    let one = |config: &mut MachineConfig| {
         config.driver.doorbells = DoorbellModel::Dedicated { physical: 1 };
-        config
     };
     world_with(one).run(|w| {
         let (victim, fence) = (w.connected_queue(0), w.native(0));
-        let suspended = w.machine.adapter().suspend_contexts().unwrap();
+        let suspended = w.adapter().suspend_contexts().unwrap();
         victim.push(&signal_packet(&fence, 1, u32::MAX));
         let (other, other_fence) = (w.connected_queue(0), w.native(0));
         assert_eq!(status(&victim), DoorbellStatus::DisconnectedRetry);
@@ -77,7 +77,7 @@ fn a_wait_that_comes_true_while_its_queue_is_suspended_has_come_true() {
         queue.push(&wait_packet(&gate, 1, u32::MAX));
         queue.push(&signal_packet(&done, 1, u32::MAX));
         w.pass(SETTLED_NS);
-        let suspended = w.machine.adapter().suspend_contexts().unwrap();
+        let suspended = w.adapter().suspend_contexts().unwrap();
         w.signal(&gate, 1);
         w.pass(SETTLED_NS);
         assert_eq!(done.value.load(), 0);
@@ -90,7 +90,7 @@ fn a_wait_that_comes_true_while_its_queue_is_suspended_has_come_true() {
 fn a_kernel_mode_queue_stands_still_too() {
     world().run(|w| {
         let queue = w.hw_queue();
-        let suspended = w.machine.adapter().suspend_contexts().unwrap();
+        let suspended = w.adapter().suspend_contexts().unwrap();
         w.submit(&queue, 1, &[Command::Timed { ns: 10 }]);
         w.pass(SETTLED_NS);
         assert_eq!(queue.progress_value.load(), 0);
@@ -106,8 +106,8 @@ fn the_suspend_fence_rises_and_the_last_hold_resumes() {
         let contexts = [w.hw_context(0), w.hw_context(1)].len();
         w.driver.take();
         for round in 1..=3 {
-            let first = w.machine.adapter().suspend_contexts().unwrap();
-            let second = w.machine.adapter().suspend_contexts().unwrap();
+            let first = w.adapter().suspend_contexts().unwrap();
+            let second = w.adapter().suspend_contexts().unwrap();
             assert_eq!(w.driver.take_names(), vec!["SuspendContext"; contexts]);
             first.resume();
             assert_eq!(
@@ -117,7 +117,7 @@ fn the_suspend_fence_rises_and_the_last_hold_resumes() {
             );
             second.resume();
             assert_eq!(w.driver.take_names(), vec!["ResumeContext"; contexts]);
-            let told = w.hooked.told().suspensions;
+            let told = w.told().suspensions;
             assert!(told[told.len() - contexts..].iter().all(|(_, fence)| *fence == round));
         }
     });
@@ -131,7 +131,7 @@ fn a_pending_suspension_is_over_with_the_acknowledgement_of_its_own_request() {
         let context = last_context(w);
         w.hooked.suspend_later(true);
         let suspend = |w: &World| {
-            let (adapter, done) = (w.machine.adapter().clone(), w.platform.event(true));
+            let (adapter, done) = (w.adapter().clone(), w.platform.event(true));
             let (held, told) = (w.platform.event(true), done.clone());
             let release = held.clone();
             w.platform.spawn("suspender", move || {
@@ -165,7 +165,7 @@ fn a_pending_suspension_is_over_with_the_acknowledgement_of_its_own_request() {
         acknowledge(w, context, 2);
         w.pass(SETTLED_NS);
     });
-    assert_eq!(w.machine.adapter().stats().stale_suspend_acknowledgements, 2);
+    assert_eq!(w.stats().stale_suspend_acknowledgements, 2);
 }
 
 #[test]
@@ -179,30 +179,27 @@ fn an_acknowledgement_may_come_before_the_driver_s_call_returns() {
             hooked.raise(&[InterruptData::SuspendContextCompleted { context, suspend_fence: 1 }]);
             platform.sleep_until(platform.now().after(SETTLED_NS));
         });
-        assert!(w.machine.adapter().suspend_contexts().unwrap().is_complete());
+        assert!(w.adapter().suspend_contexts().unwrap().is_complete());
     });
 }
 
 #[test]
 fn a_device_whose_suspension_is_not_acknowledged_in_time_is_lost() {
-    let later = |mut config: tidegate::MachineConfig| {
+    let later = |config: &mut MachineConfig| {
         config.kernel.tdr.delay_ns = 1_000_000;
-        config
     };
     world_with(later).run(|w| {
         let queue = w.connected_queue(0);
         w.hooked.suspend_later(true);
         let before = w.platform.now();
-        let suspended = w.machine.adapter().suspend_contexts().unwrap();
+        let suspended = w.adapter().suspend_contexts().unwrap();
         assert_eq!(w.platform.now().since(before), 1_000_000);
         assert!(!suspended.is_complete());
         w.driver.take();
         suspended.resume();
         assert_eq!(w.driver.take_names(), Vec::<&str>::new(), "what is lost does not run again");
         assert_eq!(status(&queue), DoorbellStatus::DisconnectedAbort);
-        assert!(
-            matches!(w.kernel.device_state(w.device), Ok(DeviceState::Hung(what)) if what.contains("node 0"))
-        );
+        assert!(matches!(w.state(), Ok(DeviceState::Hung(what)) if what.contains("node 0")));
         assert_eq!(queue.queue.progress_value.load(), u64::MAX);
     });
 }
@@ -212,8 +209,8 @@ fn a_driver_that_refuses_loses_the_device_too() {
     world().run(|w| {
         w.hw_context(0);
         w.hooked.fail_next("SuspendContext", Status::INVALID_PARAMETER);
-        assert!(!w.machine.adapter().suspend_contexts().unwrap().is_complete());
-        assert!(matches!(w.kernel.device_state(w.device), Ok(DeviceState::Hung(_))));
+        assert!(!w.adapter().suspend_contexts().unwrap().is_complete());
+        assert!(matches!(w.state(), Ok(DeviceState::Hung(_))));
     });
 }
 
@@ -225,9 +222,9 @@ fn acknowledgements_of_nothing_break_the_contract() {
             let context = if known { last_context(w) } else { OsHandle(7) };
             acknowledge(w, context, 1);
             w.pass(SETTLED_NS);
-            assert!(w.machine.adapter().suspend_contexts().is_err());
+            assert!(w.adapter().suspend_contexts().is_err());
         });
-        let broken = w.machine.adapter().bug_checks();
+        let broken = w.adapter().bug_checks();
         if known {
             assert!(matches!(
                 broken[..],
@@ -259,11 +256,9 @@ fn an_engine_that_hangs_costs_those_whose_work_it_holds() {
         };
         busy.doorbell.last_queued.store(1);
         hung(w, 0);
-        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active), "engine 0 holds nothing");
+        assert_eq!(w.state(), Ok(DeviceState::Active), "engine 0 holds nothing");
         hung(w, 1);
-        assert!(
-            matches!(w.kernel.device_state(w.device), Ok(DeviceState::Hung(what)) if what.contains("node 1"))
-        );
+        assert!(matches!(w.state(), Ok(DeviceState::Hung(what)) if what.contains("node 1")));
         assert_eq!([&idle, &busy].map(status), [DoorbellStatus::DisconnectedAbort; 2]);
         assert_eq!(w.kernel.device_state(device), Ok(DeviceState::Active));
         let _: Handle = device;
@@ -287,7 +282,7 @@ fn packets_and_kernel_mode_queues_hang_too() {
                 new_state,
             }]);
             w.pass(SETTLED_NS);
-            assert!(matches!(w.kernel.device_state(w.device), Ok(DeviceState::Hung(_))));
+            assert!(matches!(w.state(), Ok(DeviceState::Hung(_))));
         });
     }
 }

@@ -43,10 +43,9 @@ impl Model {
 
 /// Node 0 of a machine that keeps the state of preempted packets, preempted at `compute`.
 fn preempted_at(compute: ComputePreemption) -> World {
-    world_with(move |mut config: MachineConfig| {
+    world_with(move |config: &mut MachineConfig| {
         config.driver.save_areas = true;
         config.gpu.nodes[0].preemption.compute = compute;
-        config
     })
 }
 
@@ -118,7 +117,7 @@ fn waits_ns(w: &World, model: Model, commands: &[Command]) -> u64 {
     own.finish(w, &short);
     let waited_ns = w.platform.now().since(start);
     endless.finish(w, &busy);
-    assert_eq!(w.machine.adapter().recoveries(), [], "nothing hangs");
+    assert_eq!(w.adapter().recoveries(), [], "nothing hangs");
     waited_ns
 }
 

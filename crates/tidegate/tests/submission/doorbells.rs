@@ -13,14 +13,13 @@ use tidegate::ddi::{
 };
 use tidegate::gpu_abi::{CONTROL_WORDS, DOORBELL_VALUE_WORD, SLOT_BYTES, global_parts};
 use tidegate::kmd::DoorbellModel;
-use tidegate_testbed::{UserQueue, World, signal_packet, start_with, world, world_with};
+use tidegate_testbed::{UserQueue, World, setup, signal_packet, world, world_with};
 
 const SETTLED_NS: u64 = 100_000;
 
 fn with(model: DoorbellModel) -> World {
-    world_with(move |mut config| {
+    world_with(move |config| {
         config.driver.doorbells = model;
-        config
     })
 }
 
@@ -50,9 +49,8 @@ fn another(w: &World, queue: &UserQueue, flags: CreateDoorbellFlags) -> Result<U
 #[test]
 // spec: UMS-012
 fn a_doorbell_on_a_node_without_the_flag_is_not_supported() {
-    let w = world_with(|mut config| {
+    let w = world_with(|config| {
         config.driver.nodes[1].user_mode_submission = false;
-        config
     });
     let (queue, other) = (w.user_queue(0), w.hw_queue_on(1));
     let args = CreateDoorbell {
@@ -121,8 +119,7 @@ impl DriverLayer for Stating {
 }
 
 fn stating(caps: UserModeSubmissionCaps, forgets_secondary: bool) -> World {
-    start_with(|c| c, None, move |inner| Arc::new(Stating { inner, caps, forgets_secondary }))
-        .unwrap()
+    setup(|_| ()).behind(move |inner| Arc::new(Stating { inner, caps, forgets_secondary })).start()
 }
 
 #[test]
@@ -151,7 +148,7 @@ fn dummy_page_and_rotated_page_are_as_large_as_the_driver_says_a_doorbell_is() {
     let w = stating(sizes(128, None), false);
     let queue = w.user_queue(0);
     assert_eq!(queue.connect(), Err(Status::DEVICE_REMOVED));
-    assert_eq!(w.machine.adapter().bug_checks().len(), 1);
+    assert_eq!(w.adapter().bug_checks().len(), 1);
 }
 
 #[test]
@@ -186,9 +183,8 @@ fn a_secondary_address_rings_the_same_queue() {
 #[test]
 // spec: UMS-150
 fn a_secondary_address_is_had_where_the_adapter_offers_one() {
-    let w = world_with(|mut config| {
+    let w = world_with(|config| {
         config.driver.secondary_doorbells = false;
-        config
     });
     let queue = w.user_queue(0);
     w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
@@ -205,12 +201,12 @@ fn a_secondary_address_is_had_where_the_adapter_offers_one() {
     w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
     let queue = another(&w, &queue, CreateDoorbellFlags::REQUIRE_SECONDARY_CPU_VA).unwrap();
     assert_eq!(queue.connect(), Err(Status::DEVICE_REMOVED));
-    assert_eq!(w.machine.adapter().bug_checks().len(), 1);
+    assert_eq!(w.adapter().bug_checks().len(), 1);
 }
 
 /// The kernel's handles of all queues with their doorbells, in the order of the doorbells.
 fn all_os_handles(w: &World) -> Vec<(OsHandle, OsHandle)> {
-    let told = w.hooked.told();
+    let told = w.told();
     let queue_of =
         |hw_queue| told.queues.iter().find(|(_, driver)| *driver == hw_queue).unwrap().0.os_handle;
     told.doorbells.iter().map(|(made, _)| (queue_of(made.hw_queue), made.os_handle)).collect()
@@ -362,10 +358,10 @@ fn a_global_doorbell_is_one_location_and_its_value_names_the_queue() {
         assert_eq!(fence.value.load(), 3);
         first.ring();
         w.wait(fence.handle, 4).unwrap();
-        let signals = w.machine.gpu().stats().signals;
+        let signals = w.gpu_stats().signals;
         assert_eq!(signals, 70 * 3 + 1, "each packet runs once");
     });
-    assert_eq!(w.machine.adapter().stats().doorbell_victims, 0);
+    assert_eq!(w.stats().doorbell_victims, 0);
 }
 
 #[test]
@@ -499,7 +495,7 @@ fn rings_at_random(model: DoorbellModel, seed: u64) {
             w.wait(fence.handle, value).unwrap();
         }
         w.pass(SETTLED_NS);
-        let made = w.machine.gpu().stats().signals;
+        let made = w.gpu_stats().signals;
         assert_eq!(
             made,
             queued.iter().sum::<u64>(),

@@ -10,7 +10,7 @@ use tidegate::d3d12::{
 use tidegate::ddi::{DisconnectReason, Passive};
 use tidegate::platform::StepCosts;
 use tidegate::{MachineConfig, Platform, Submission};
-use tidegate_testbed::{World, start_on, world, world_with};
+use tidegate_testbed::{World, setup, world, world_with};
 
 const SETTLED_NS: u64 = 100_000;
 
@@ -19,7 +19,7 @@ const PLATFORMS: [fn() -> Platform; 2] =
     [Platform::closed_host, || Platform::virtual_time(StepCosts::free())];
 
 fn on(platform: fn() -> Platform) -> World {
-    start_on(platform(), |config| config, None).unwrap()
+    setup(|_| ()).on(platform()).start()
 }
 
 /// Runs `test` on each platform with each submission model.
@@ -89,7 +89,7 @@ fn value(buffer: &Buffer) -> u32 {
 
 /// Makes the driver end the newest doorbell for good (ABORT).
 fn abort(w: &World) {
-    let told = w.hooked.told();
+    let told = w.told();
     let doorbell = &told.doorbells.last().unwrap().0;
     let queue = told.queues.iter().rev().find(|(_, driver)| *driver == doorbell.hw_queue).unwrap();
     let callbacks = w.hooked.start_info().callbacks;
@@ -252,9 +252,8 @@ fn a_queue_that_only_reports_its_end_reports_it_with_a_backlog_too() {
 #[test]
 fn a_failure_in_the_backlog_is_told_by_the_next_call_whose_work_is_queued() {
     const BYTES: u64 = 0x1_0000;
-    let little = world_with(|mut config: MachineConfig| {
+    let little = world_with(|config: &mut MachineConfig| {
         config.gpu.local_memory_bytes = 2 * BYTES;
-        config
     });
     little.run(|w| {
         let residency = ResidencyChoice::Automatic;
@@ -285,9 +284,8 @@ fn five_hundred_falling_pulses_lose_no_wait() {
     for (submission, stride_bytes) in Submission::ALL.into_iter().flat_map(|s| [(s, 64), (s, 8)]) {
         // By the CPU and by another engine; with room in the ring and without.
         for (by_engine, ring_slots) in [(false, 1024), (false, 8), (true, 1024), (true, 8)] {
-            let strided = move |mut config: MachineConfig| {
+            let strided = move |config: &mut MachineConfig| {
                 config.driver.fence_stride_bytes = stride_bytes;
-                config
             };
             world_with(strided).run(move |w| {
                 let app = App::new(w, ring_slots);
@@ -318,7 +316,7 @@ fn five_hundred_falling_pulses_lose_no_wait() {
                 assert_eq!(app.done.completed_value(), 1, "{submission}, stride {stride_bytes}");
                 fence.signal(400).unwrap();
                 app.done.wait(2).unwrap();
-                assert_eq!(w.machine.adapter().stats().fence_history_lost, 0);
+                assert_eq!(w.stats().fence_history_lost, 0);
             });
         }
     }

@@ -52,7 +52,7 @@ impl App {
 
 /// The driver takes the doorbell made last away for good.
 fn abort(w: &World) {
-    let told = w.hooked.told();
+    let told = w.told();
     let doorbell = &told.doorbells.last().unwrap().0;
     let queue = told.queues.iter().rev().find(|(_, driver)| *driver == doorbell.hw_queue).unwrap();
     let callbacks = w.hooked.start_info().callbacks;
@@ -106,7 +106,7 @@ fn what_had_not_run_runs_once_and_in_order_on_the_new_queue() {
             app.fence.wait(3).unwrap();
             w.pass(SETTLED_NS);
             assert_eq!(buffers.iter().map(value).collect::<Vec<_>>(), [1, 2, 3, 4]);
-            let stats = w.machine.gpu().stats();
+            let stats = w.gpu_stats();
             assert_eq!(stats.tags[&app.queue.tag()].packets, 4, "each command buffer ran once");
             // And it goes on as a queue does.
             for round in 4..40 {
@@ -114,7 +114,7 @@ fn what_had_not_run_runs_once_and_in_order_on_the_new_queue() {
                 app.queue.signal(&app.fence, round).unwrap();
             }
             app.fence.wait(39).unwrap();
-            assert_eq!(w.machine.adapter().bug_checks(), []);
+            assert_eq!(w.adapter().bug_checks(), []);
         });
         assert_eq!(w.machine.driver().violations(), []);
     }
@@ -124,9 +124,8 @@ fn what_had_not_run_runs_once_and_in_order_on_the_new_queue() {
 fn what_is_submitted_again_finds_its_memory_where_there_is_too_little_of_it() {
     const BYTES: u64 = 0x1_0000;
     for (on_abort, becomes) in ANEW {
-        let little = world_with(|mut config| {
+        let little = world_with(|config| {
             config.gpu.local_memory_bytes = 2 * BYTES;
-            config
         });
         little.run(move |w| {
             let residency = ResidencyChoice::Automatic;
@@ -331,9 +330,8 @@ fn a_queue_made_anew_takes_native_fences_only() {
 
 #[test]
 fn the_page_of_a_dead_doorbell_rings_no_queue() {
-    let one = |mut config: MachineConfig| {
+    let one = |config: &mut MachineConfig| {
         config.driver.doorbells = tidegate::kmd::DoorbellModel::Global;
-        config
     };
     world_with(one).run(|w| {
         let queue = w.connected_queue(0);

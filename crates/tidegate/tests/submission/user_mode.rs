@@ -20,9 +20,8 @@ fn with_doorbells(physical: u32) -> World {
     world_with(move |config| doorbells(config, DoorbellModel::Dedicated { physical }))
 }
 
-fn doorbells(mut config: MachineConfig, model: DoorbellModel) -> MachineConfig {
+fn doorbells(config: &mut MachineConfig, model: DoorbellModel) {
     config.driver.doorbells = model;
-    config
 }
 
 fn status(queue: &UserQueue) -> DoorbellStatus {
@@ -31,7 +30,7 @@ fn status(queue: &UserQueue) -> DoorbellStatus {
 
 /// The kernel's handles of the queue and the doorbell made last.
 fn os_handles(w: &World) -> (OsHandle, OsHandle) {
-    let told = w.hooked.told();
+    let told = w.told();
     (told.queues.last().unwrap().0.os_handle, told.doorbells.last().unwrap().0.os_handle)
 }
 
@@ -69,9 +68,8 @@ fn both_kinds_of_queue_work_beside_each_other() {
 // spec: UMS-010, UMS-011, UMS-012
 #[test]
 fn only_nodes_that_state_it_take_user_mode_queues() {
-    let w = world_with(|mut config| {
+    let w = world_with(|config| {
         config.driver.nodes[1].user_mode_submission = false;
-        config
     });
     let offered: Vec<bool> =
         w.kernel.query_adapter_info().nodes.iter().map(|n| n.user_mode_submission).collect();
@@ -90,9 +88,8 @@ fn only_nodes_that_state_it_take_user_mode_queues() {
         assert!(w.try_hw_queue(node, false).is_ok());
     }
     drop(w);
-    let w = world_with(|mut config| {
+    let w = world_with(|config| {
         config.kernel.user_mode_submission = FeatureSetting::OFF;
-        config
     });
     assert_eq!(w.try_hw_queue(0, true).err(), Some(Status::NOT_SUPPORTED), "the feature is off");
 }
@@ -142,7 +139,7 @@ fn connecting_shows_the_hardware_behind_the_same_address() {
     let dummy = queue.doorbell.mapping.page();
     w.driver.take();
     queue.connect().unwrap();
-    let (shown, driver) = (queue.doorbell.mapping.page(), w.hooked.told().doorbells[0].1);
+    let (shown, driver) = (queue.doorbell.mapping.page(), w.told().doorbells[0].1);
     assert!(!shown.same(&dummy), "the mapping that the process holds shows another page");
     assert_eq!(status(&queue), DoorbellStatus::Connected);
     // What the driver names for a doorbell that is connected is what it has.
@@ -220,9 +217,8 @@ fn a_process_cannot_pull_ring_and_control_away() {
 // spec: UMS-021
 #[test]
 fn a_notification_reaches_the_driver_and_sets_the_queue_going() {
-    let w = world_with(|mut config| {
+    let w = world_with(|config| {
         config.driver.notify_submissions = true;
-        config
     });
     w.run(|w| {
         let (queue, fence) = (w.connected_queue(0), w.native(0));
@@ -281,7 +277,7 @@ fn the_end_of_a_device_is_the_end_of_queues_doorbells_and_rings() {
     let w = world();
     let (first, second) = (w.connected_queue(0), w.user_queue(1));
     let memory = w.hooked.start_info().system_memory;
-    let pages = w.hooked.told().pages;
+    let pages = w.told().pages;
     w.driver.take();
     w.kernel.destroy_device(w.device).unwrap();
     let mut names = w.driver.take_names();
@@ -344,7 +340,7 @@ fn the_only_doorbell_goes_from_queue_to_queue() {
             assert_eq!(connected, 1);
         }
     });
-    let stats = w.machine.adapter().stats();
+    let stats = w.stats();
     assert!(
         stats.doorbell_victims >= 2 && stats.doorbell_connects == stats.doorbell_victims + 1,
         "{stats:?}"
@@ -476,8 +472,8 @@ fn a_stop_of_the_adapter_ends_all_doorbells() {
     let shown = queues.each_ref().map(|queue| queue.doorbell.mapping.page());
     w.hooked.interrupt(signalled(&[OsHandle(0xDEAD_BEEF)]));
     w.let_agents_work(1_000);
-    assert_eq!(w.machine.adapter().bug_checks().len(), 1, "the driver broke its contract");
-    assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Stopped));
+    assert_eq!(w.adapter().bug_checks().len(), 1, "the driver broke its contract");
+    assert_eq!(w.state(), Ok(DeviceState::Stopped));
     for (n, (queue, before)) in queues.iter().zip(&shown).enumerate() {
         assert_eq!(status(queue), DoorbellStatus::DisconnectedAbort);
         assert_eq!(queue.connect(), Err(Status::DEVICE_REMOVED));
@@ -503,7 +499,7 @@ fn a_wrong_last_queued_cell_harms_no_queue() {
         let (packet, _memory) = fill(w, 1);
         liar.push(&packet);
         w.wait(liar.queue.progress_fence, 1).unwrap();
-        assert_eq!(w.kernel.device_state(w.device), Ok(tidegate::calls::DeviceState::Active));
+        assert_eq!(w.state(), Ok(tidegate::calls::DeviceState::Active));
     });
 }
 
@@ -519,7 +515,7 @@ fn a_global_doorbell_needs_no_victim() {
             assert_eq!(status(queue), DoorbellStatus::Connected);
         }
     });
-    assert_eq!(w.machine.adapter().stats().doorbell_victims, 0);
+    assert_eq!(w.stats().doorbell_victims, 0);
 }
 
 // spec: UMS-074, UMS-102
@@ -591,7 +587,7 @@ fn a_doorbell_takes_sixteen_bytes_of_private_data() {
     };
     for bytes in [0, 1, 16] {
         create(bytes).unwrap();
-        let told = w.hooked.told().doorbells.pop().unwrap().0.private_data;
+        let told = w.told().doorbells.pop().unwrap().0.private_data;
         assert_eq!(told, (0..bytes as u8).collect::<Vec<u8>>(), "the driver gets it");
     }
     w.driver.take();
