@@ -57,7 +57,7 @@ impl Drop for World {
 /// free.
 #[must_use]
 pub struct Setup<'a> {
-    platform: Platform,
+    platform: Option<Platform>,
     change: Box<dyn FnOnce(&mut MachineConfig) + 'a>,
     caps: Option<ChangeCaps>,
     layer: Box<dyn FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver> + 'a>,
@@ -65,14 +65,17 @@ pub struct Setup<'a> {
 
 /// Begins a machine whose configuration is changed so.
 pub fn setup<'a>(change: impl FnOnce(&mut MachineConfig) + 'a) -> Setup<'a> {
-    let platform = Platform::virtual_time(StepCosts::free());
-    Setup { platform, change: Box::new(change), caps: None, layer: Box::new(|driver| driver) }
+    Setup { platform: None, change: Box::new(change), caps: None, layer: Box::new(|driver| driver) }
+}
+
+fn free_steps() -> Platform {
+    Platform::virtual_time(StepCosts::free())
 }
 
 impl<'a> Setup<'a> {
     /// On this platform.
     pub fn on(self, platform: Platform) -> Self {
-        Setup { platform, ..self }
+        Setup { platform: Some(platform), ..self }
     }
 
     /// On virtual time with these costs.
@@ -102,9 +105,10 @@ impl<'a> Setup<'a> {
 
     /// Starts the machine alone, as [`Machine::new`] does.
     pub fn machine(self) -> Machine {
-        let mut config = MachineConfig::standard(&self.platform);
+        let platform = self.platform.unwrap_or_else(free_steps);
+        let mut config = MachineConfig::standard(&platform);
         (self.change)(&mut config);
-        Machine::new(&self.platform, config).unwrap()
+        Machine::new(&platform, config).unwrap()
     }
 
     /// Starts a machine that must start.
@@ -118,6 +122,7 @@ impl<'a> Setup<'a> {
     /// What contradicts itself in the configuration or in what the driver declares.
     pub fn try_start(self) -> Result<World, MachineError> {
         let Setup { platform, change, caps, layer } = self;
+        let platform = platform.unwrap_or_else(free_steps);
         let mut config = MachineConfig::standard(&platform);
         // Save areas cost calls and bytes, which many tests count. Tests that preempt packets in
         // their middle switch them on.
