@@ -105,7 +105,7 @@ impl Adapter {
             worker.stop();
         }
         self.memory.stop();
-        let kept = self.sched.take_kept();
+        let kept = self.sched.lock().take_kept();
         drop(kept);
         let idle_contexts = std::mem::take(&mut *self.objects.idle_contexts.lock());
         drop(idle_contexts);

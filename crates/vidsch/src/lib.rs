@@ -6,7 +6,7 @@
 //!
 //! Entry points: [`VidSch`] (software queues of packet contexts and of hardware queues, engines,
 //! preemption), [`EngineWatch`] and [`RecoveryWindow`] (timeouts), [`FlipQueue`] (the order of
-//! flips).
+//! flips), [`patch_list`] (the parts of a buffer with physical addresses).
 
 mod broadcast;
 mod config;
@@ -18,6 +18,7 @@ mod hang_watch;
 mod hold;
 mod hw_queue;
 mod packets;
+pub mod patch_list;
 mod queue;
 mod ready;
 mod recovery_window;

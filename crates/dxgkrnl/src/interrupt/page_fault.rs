@@ -165,7 +165,7 @@ pub(super) fn packet_faulted(
     fence_id: u32,
     fault: PageFault,
 ) {
-    let Some(context) = adapter.sched.context_of_packet(engine, fence_id) else {
+    let Some(context) = adapter.sched.lock().context_of_packet(engine, fence_id) else {
         return adapter.bug_check(BugCheck::unknown_packet(engine, fence_id));
     };
     let context = adapter.objects.contexts.lock().get(context);

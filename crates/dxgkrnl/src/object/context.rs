@@ -85,13 +85,13 @@ impl Context {
             hardware_scheduled: desc.hardware_scheduled,
             tag: desc.tag,
             handle_closed: OnceLock::new(),
-            suspension: Suspension::new(&port, os_handle, driver),
+            suspension: Suspension::new(port, os_handle, driver),
             parts: port.platform.mutex("parts of a context", BTreeMap::new()),
             priority: HwPriority::new(&port.platform),
         });
         if !desc.hardware_scheduled {
             let tag_and_lane = (desc.tag, desc.lane);
-            sched.add_context(os_handle, engine, desc.priority, tag_and_lane);
+            sched.lock().add_context(os_handle, engine, desc.priority, tag_and_lane);
         }
         table.lock().insert(os_handle, &context);
         memory.initialise_context(os_handle);
@@ -192,7 +192,7 @@ impl Drop for Context {
             // One of them may be on the engine.
             let parts = std::mem::take(&mut *self.parts.lock());
             for part in parts.into_values() {
-                let gone = sched.release_or_keep(self.os_handle, part);
+                let gone = sched.lock().release_or_keep(self.os_handle, part);
                 drop(gone);
             }
         }

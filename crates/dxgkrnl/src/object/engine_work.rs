@@ -90,7 +90,7 @@ impl EngineWork for Objects {
             }
         }
         for context in self.contexts_of(|c| c.device.os_handle == device) {
-            if !self.sched.is_idle(context.os_handle) {
+            if !self.sched.lock().is_idle(context.os_handle) {
                 let end_use = Signal::action(Box::new(mark.part()));
                 self.sched.signal(&[context.scheduled()], end_use);
             }
@@ -125,7 +125,7 @@ impl EngineWork for Objects {
     }
 
     fn hold_uninitialised(&self, context: OsHandle) {
-        self.sched.area_lacks_content(context);
+        self.sched.lock().area_lacks_content(context);
     }
 
     fn release_initialised(&self, context: OsHandle) {
@@ -145,7 +145,7 @@ impl EngineWork for Objects {
     }
 
     fn drop_when_idle(&self, context: OsHandle, area: Arc<dyn Any + Send + Sync>) {
-        let idle = self.sched.release_or_keep(context, area);
+        let idle = self.sched.lock().release_or_keep(context, area);
         drop(idle);
     }
 }

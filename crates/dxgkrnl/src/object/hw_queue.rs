@@ -191,7 +191,7 @@ impl HwQueue {
                 0 => usize::MAX,
                 most => usize::from(most),
             };
-            layers.sched.add_hw_queue(os_handle, max_in_flight, (desc.tag, desc.lane));
+            layers.sched.lock().add_hw_queue(os_handle, max_in_flight, (desc.tag, desc.lane));
         }
         table.lock().insert(&queue);
         // The log mode may have changed since the logs were allocated. From here on the queue is in
@@ -215,7 +215,7 @@ impl HwQueue {
 
     /// The progress value of the last command queued on a kernel-mode queue.
     pub(crate) fn announced(&self) -> u64 {
-        self.layers().sched.announced_progress(self.os_handle)
+        self.layers().sched.lock().announced_progress(self.os_handle)
     }
 
     /// The engine that runs it.
@@ -282,12 +282,12 @@ impl HwQueue {
 
     /// Whether the kernel holds work back for it.
     pub(crate) fn holds_back(&self) -> bool {
-        self.layers().sched.holds_work(self.os_handle)
+        self.layers().sched.lock().holds_work(self.os_handle)
     }
 
     /// The progress value of the last command submitted to a kernel-mode queue.
     pub(crate) fn last_submitted(&self) -> u64 {
-        self.layers().sched.submitted_progress(self.os_handle).0
+        self.layers().sched.lock().submitted_progress(self.os_handle).0
     }
 }
 

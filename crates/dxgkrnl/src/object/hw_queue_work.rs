@@ -34,7 +34,7 @@ impl HwQueue {
                 done.saturating_add(1)
             ),
             false => {
-                let first = objects.sched.oldest_in_flight(self.os_handle, done);
+                let first = objects.sched.lock().oldest_in_flight(self.os_handle, done);
                 format!("the command buffer that says progress {}", first.unwrap_or(announced))
             }
         };
@@ -48,7 +48,7 @@ impl HwQueue {
             let doorbells = objects.doorbells_of_queue(self.os_handle);
             calls.extend(doorbells.iter().flat_map(|doorbell| doorbell.last_calls()));
         } else {
-            let (submitted, submitted_ns) = objects.sched.submitted_progress(self.os_handle);
+            let (submitted, submitted_ns) = objects.sched.lock().submitted_progress(self.os_handle);
             let (number, at) = (Some(submitted), CpuTime(submitted_ns));
             calls.push(DdiCall { entry: "DxgkDdiSubmitCommandToHwQueue", number, at });
         }

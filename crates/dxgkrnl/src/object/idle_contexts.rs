@@ -30,7 +30,7 @@ pub(crate) fn open(objects: &Objects) -> Result<(), Status> {
             paging: false,
         };
         let context = objects.create_context(&device, &desc)?;
-        objects.sched.set_idle_context(engine, context.os_handle);
+        objects.sched.lock().set_idle_context(engine, context.os_handle);
         Ok(context)
     });
     *objects.idle_contexts.lock() = contexts.collect::<Result<_, Status>>()?;

@@ -194,7 +194,7 @@ impl Adapter {
 
     /// Whether an engine has packets, or VidSch has one with addresses of local memory.
     fn has_packets(&self) -> bool {
-        self.sched.holds_places()
+        self.sched.lock().holds_places()
     }
 
     /// Whether the engines that `of` picks have announced work that is not complete.

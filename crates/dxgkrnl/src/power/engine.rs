@@ -69,7 +69,8 @@ pub(super) fn power_down(
     //    the driver of it.
     // spec: UMS-055
     let of = |e: EngineId| e == engine;
-    let stays = adapter.sched.has_packets(engine)
+    let has_packets = adapter.sched.lock().has_packets(engine);
+    let stays = has_packets
         || match announced {
             Announced::Counts => adapter.has_announced_work(of),
             Announced::IsStale => adapter.has_kernel_mode_work(of),

@@ -177,10 +177,11 @@ pub(super) fn timed_out_packets(adapter: &Arc<Adapter>) -> Vec<Finding> {
     let finding = |engine: EngineId| {
         let work = adapter.outstanding_work().into_iter().filter(|work| work.engine == engine);
         let work = work.collect();
-        let first = adapter.sched.contexts_in_flight(engine).first().copied();
+        let first = adapter.sched.lock().contexts_in_flight(engine).first().copied();
         let first = first.and_then(|context| adapter.objects.contexts.lock().get(context));
         let suspects = first.map(|context| context.device.clone()).filter(|d| !d.is_of_kernel());
-        let cause = match adapter.sched.preempts() {
+        let preempts = adapter.sched.lock().preempts();
+        let cause = match preempts {
             true => TimeoutCause::PreemptionNotAnswered { engine, work },
             false => TimeoutCause::PacketTooLong { engine, work },
         };

@@ -51,7 +51,7 @@ pub(crate) fn split_refused(
 /// The devices of processes that have work on an engine, and whether packets are among it.
 pub(super) fn devices_on(adapter: &Arc<Adapter>, engine: EngineId) -> (Vec<Arc<Device>>, bool) {
     let mut devices = BTreeMap::new();
-    let packets = adapter.sched.contexts_in_flight(engine);
+    let packets = adapter.sched.lock().contexts_in_flight(engine);
     for context in adapter.objects.contexts_of(|c| packets.contains(&c.os_handle)) {
         devices.insert(context.device.os_handle, context.device.clone());
     }

@@ -133,7 +133,7 @@ fn reset_packets(
     adapter.complete_suspensions(|context| context.engine == engine);
     // 9. The device of the packet that was cut off is to blame. The packets behind it are submitted
     //    again when the engine resumes.
-    let cut_off = adapter.sched.note_reset(engine, aborted, aborted != completed);
+    let cut_off = adapter.sched.lock().note_reset(engine, aborted, aborted != completed);
     if let Some((context, pages)) = cut_off {
         let context = adapter.objects.contexts.lock().get(context);
         let device = context.map(|context| context.device.clone());

@@ -214,7 +214,7 @@ fn recover_engine(
     }
     adapter.count(Count::engine_timeouts);
     adapter.record_recovery_step(&format!("detected: {}", report.reason), start_ns);
-    let has_packets = had_packets || adapter.sched.has_packets(engine);
+    let has_packets = had_packets || adapter.sched.lock().has_packets(engine);
     let done = match decide::engine_action(&report.reason.cause, has_packets) {
         EngineAction::LoseDevices => {
             let blame = Blame { culprits: suspects.to_vec(), bystanders: Vec::new() };

@@ -342,7 +342,7 @@ fn work_of(
     }
     let engines = (0..adapter.caps.engine_count()).filter(|n| here(adapter.caps.engine(*n)));
     for number in engines {
-        let in_flight = adapter.sched.packets_in_flight(adapter.caps.engine(number));
+        let in_flight = adapter.sched.lock().packets_in_flight(adapter.caps.engine(number));
         for packet in in_flight.into_iter().flat_map(|in_flight| in_flight.packets) {
             let context = adapter.objects.contexts_of(|c| c.os_handle == packet.context).pop();
             let guilty = context.as_ref().is_some_and(|c| guilty(&c.device));

@@ -103,7 +103,7 @@ impl Scheduling {
             let Ok(fence_id) = port.driver().query_current_fence(&Dispatch::enter(), engine) else {
                 continue;
             };
-            if self.context_of_packet(engine, fence_id).is_some() {
+            if self.lock().context_of_packet(engine, fence_id).is_some() {
                 port.count(Count::lost_completions);
                 let what = format!(
                     "no interrupt reported packet {fence_id} of {engine}, which DxgkDdiQueryCurrentFence says is complete"

@@ -3,7 +3,6 @@
 //! Invariant: a part is patched again only when one of its allocations has moved since the last
 //! patch, because its contents must not change under an engine.
 
-use super::patch_list::Part;
 use crate::driver::DriverPort;
 use crate::memory::{AllocationObject, UseMark};
 use std::collections::BTreeSet;
@@ -12,6 +11,7 @@ use tidegate_calls::Status;
 use tidegate_ddi::patch::{Patch, PatchLocation, SubmitCommandPhysical};
 use tidegate_ddi::{Dispatch, Passive};
 use tidegate_platform::{Bulk, Mutex, PhysicalAddress};
+use tidegate_vidsch::patch_list::Part;
 
 /// A DMA buffer, on the bus.
 pub(super) struct DmaBuffer {

@@ -118,19 +118,9 @@ impl Scheduling {
             empty.wait_for(Some(deadline), "the packets of dependent engines");
             self.lock().empty.retain(|(_, event)| event.id() != empty.id());
         }
-        let (silent, empty) = engines.into_iter().partition(|engine| self.has_packets(*engine));
+        let (silent, empty) =
+            engines.into_iter().partition(|engine| self.lock().has_packets(*engine));
         Dependents { empty, silent }
-    }
-
-    /// The engine was reset: packet `last` was aborted, or was the last complete one. Returns the
-    /// context of an aborted packet, and whether the packet pages.
-    pub(crate) fn note_reset(
-        &self,
-        engine: EngineId,
-        last: u32,
-        aborted: bool,
-    ) -> Option<(OsHandle, bool)> {
-        self.lock().note_reset(engine, last, aborted)
     }
 
     /// Packets are submitted to the engine again, and its completions count.

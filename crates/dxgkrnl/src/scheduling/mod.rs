@@ -7,14 +7,13 @@
 //! "VidSch" (decision 56).
 //!
 //! Files: `scheduler` (queues) · `submit` (effects) · `completion` (reports of packets) ·
-//! `engine_reset` (engines stop and resume) · `render`, `dma_buffer`, `patch_list` (physical
-//! addresses) · `hw_priority` · `payload` (what queues carry) · `port` (what the rooms above do).
+//! `engine_reset` (engines stop and resume) · `render`, `dma_buffer` (physical addresses) ·
+//! `hw_priority` · `payload` (what queues carry) · `port` (what the rooms above do).
 
 mod completion;
 mod dma_buffer;
 mod engine_reset;
 pub(crate) mod hw_priority;
-mod patch_list;
 mod payload;
 mod port;
 pub(crate) mod render;

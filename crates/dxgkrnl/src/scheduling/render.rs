@@ -11,7 +11,6 @@
 //! driver can preempt. The caller waits for memory, never for the GPU.
 
 use super::dma_buffer::{DmaBuffer, QueuedPart};
-use super::patch_list::{self, BadList, Bindings, Part};
 use super::port::PacketContext;
 use super::scheduler::Scheduling;
 use crate::memory::{AllocationObject, Memory};
@@ -23,6 +22,7 @@ use tidegate_ddi::memory::PagingBuffer;
 use tidegate_ddi::patch::{Render, RenderAllocation};
 use tidegate_ddi::{Passive, VidSchCaps};
 use tidegate_vidsch::CommandKind;
+use tidegate_vidsch::patch_list::{self, BadList, Bindings, Part};
 
 /// Most bytes of commands in one call.
 pub(crate) const MAX_COMMAND_BYTES: usize = 1 << 20;

@@ -1,6 +1,6 @@
 //! The scheduler of one adapter: queues of packet contexts and hardware queues, behind one lock.
 
-use super::payload::{Kept, QueuePayload, Signal};
+use super::payload::{QueuePayload, Signal};
 use super::port::{KernelModeQueue, ReportPort, SchedulingPort};
 use crate::driver::{DdiCall, DriverPort, OutstandingWork};
 use crate::error::BugCheck;
@@ -11,17 +11,15 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::Status;
-use tidegate_ddi::{
-    AdapterCaps, CancelCommand, Dispatch, EngineId, OsHandle, Priority, VidSchCaps,
-};
+use tidegate_ddi::{AdapterCaps, CancelCommand, Dispatch, EngineId, OsHandle, VidSchCaps};
 use tidegate_platform::{Event, Mutex, MutexGuard, Step};
 use tidegate_vidsch::{
-    Command, CommandKind, Config, FenceOperations, GivenUp, Now, PacketsInFlight, SignalEffect,
-    Submitter, VidSch, WaiterId,
+    Command, CommandKind, Config, FenceOperations, GivenUp, Now, SignalEffect, Submitter, VidSch,
+    WaiterId,
 };
 
 /// VidSch, and the agents that wait for the right to carry out the effects of the packets.
-pub(super) struct State {
+pub(crate) struct State {
     vidsch: VidSch<QueuePayload>,
     pub(super) handoffs: Vec<(WaiterId, Event)>,
     pub(super) next_waiter: u64,
@@ -121,7 +119,8 @@ impl Scheduling {
         self.reports.get().and_then(Weak::upgrade)
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    /// The policy. No call of another room is made under its lock.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
@@ -129,27 +128,6 @@ impl Scheduling {
     pub(super) fn now(&self) -> Now {
         let (at, stamp_ns) = self.port.platform.now_and_stamp();
         Now { stamp_ns, at }
-    }
-
-    /// Adds the queue of a packet context.
-    pub(crate) fn add_context(
-        &self,
-        context: OsHandle,
-        engine: EngineId,
-        priority: Priority,
-        tag_and_lane: (u32, u32),
-    ) {
-        self.lock().add_context(context, engine, priority, tag_and_lane);
-    }
-
-    /// Adds a hardware queue that takes commands from the kernel.
-    pub(crate) fn add_hw_queue(
-        &self,
-        queue: OsHandle,
-        max_in_flight: usize,
-        tag_and_lane: (u32, u32),
-    ) {
-        self.lock().add_hw_queue(queue, max_in_flight, tag_and_lane);
     }
 
     /// Removes a queue that is being destroyed, with what it holds.
@@ -285,21 +263,6 @@ impl Scheduling {
         given_up.abandoned.into_iter().flat_map(Signal::into_fences).collect()
     }
 
-    /// Packets of this context have no timeout (DisableGpuTimeout).
-    pub(crate) fn disable_timeout(&self, context: OsHandle) {
-        self.lock().disable_timeout(context);
-    }
-
-    /// An idle engine switches to this context.
-    pub(crate) fn set_idle_context(&self, engine: EngineId, context: OsHandle) {
-        self.lock().set_idle_context(engine, context);
-    }
-
-    /// A save area of the context has no content yet: its packets are held.
-    pub(crate) fn area_lacks_content(&self, context: OsHandle) {
-        self.lock().area_lacks_content(context);
-    }
-
     /// A save area of the context has its first content.
     pub(crate) fn area_has_content(&self, context: OsHandle) {
         self.lock().area_has_content(context, self.now());
@@ -327,58 +290,9 @@ impl Scheduling {
         contexts.iter().for_each(|context| state.area_moved(*context, now));
     }
 
-    /// Releases an object that an engine may use for a context. It is kept while an engine has
-    /// packets of the context; otherwise it is returned.
-    pub(crate) fn release_or_keep(&self, context: OsHandle, object: Kept) -> Option<Kept> {
-        self.lock().release_or_keep(context, object)
-    }
-
-    /// The adapter stops: returns what was kept for engines.
-    pub(crate) fn take_kept(&self) -> Vec<Kept> {
-        self.lock().take_kept()
-    }
-
-    /// Whether a context has nothing queued and nothing with the driver.
-    pub(crate) fn is_idle(&self, context: OsHandle) -> bool {
-        self.lock().is_idle(context)
-    }
-
-    /// Whether memory must stay in its place for a packet.
-    pub(crate) fn holds_places(&self) -> bool {
-        self.lock().holds_places()
-    }
-
-    /// Whether an engine has packets.
-    pub(crate) fn has_packets(&self, engine: EngineId) -> bool {
-        self.lock().has_packets(engine)
-    }
-
-    /// The contexts of the packets that an engine has.
-    pub(crate) fn contexts_in_flight(&self, engine: EngineId) -> Vec<OsHandle> {
-        self.lock().contexts_in_flight(engine)
-    }
-
-    /// The context of a packet in flight.
-    pub(crate) fn context_of_packet(&self, engine: EngineId, fence_id: u32) -> Option<OsHandle> {
-        self.lock().context_of_packet(engine, fence_id)
-    }
-
-    /// Whether packets are preempted.
-    pub(crate) fn preempts(&self) -> bool {
-        self.lock().preempts()
-    }
-
-    /// The packets of an engine that are not complete.
-    pub(crate) fn packets_in_flight(
-        &self,
-        engine: EngineId,
-    ) -> Option<PacketsInFlight<FenceTarget>> {
-        self.lock().packets_in_flight(engine)
-    }
-
     /// The packets of an engine that are not reported, by context, with the DDI calls about them.
     pub(crate) fn outstanding_packets(&self, engine: EngineId) -> Vec<OutstandingWork> {
-        let Some(in_flight) = self.packets_in_flight(engine) else { return Vec::new() };
+        let Some(in_flight) = self.lock().packets_in_flight(engine) else { return Vec::new() };
         let reported = in_flight.last_completed.into();
         let mut by_context: BTreeMap<OsHandle, OutstandingWork> = BTreeMap::new();
         for packet in in_flight.packets {
@@ -414,26 +328,6 @@ impl Scheduling {
     pub(crate) fn pending_waits(&self) -> Vec<(u32, FenceTarget)> {
         let state = self.lock();
         state.pending_waits().map(|(tag, fence)| (tag, fence.clone())).collect()
-    }
-
-    /// The progress value of the last command queued on a hardware queue.
-    pub(crate) fn announced_progress(&self, queue: OsHandle) -> u64 {
-        self.lock().announced_progress(queue)
-    }
-
-    /// The progress value of the last command submitted to a hardware queue, and when that was.
-    pub(crate) fn submitted_progress(&self, queue: OsHandle) -> (u64, u64) {
-        self.lock().submitted_progress(queue)
-    }
-
-    /// The progress value of the oldest command that a hardware queue runs at `progress`.
-    pub(crate) fn oldest_in_flight(&self, queue: OsHandle, progress: u64) -> Option<u64> {
-        self.lock().oldest_in_flight(queue, progress)
-    }
-
-    /// Whether a queue holds work that was not submitted.
-    pub(crate) fn holds_work(&self, queue: OsHandle) -> bool {
-        self.lock().holds_work(queue)
     }
 
     /// The fences of the signals that are queued on a queue.

@@ -102,7 +102,9 @@ impl Kernel for Process {
         let found = self.handles.lock().get(object);
         match found {
             Some(Object::HwQueue(queue)) => queue.disable_timeout(),
-            Some(Object::Context(context)) => self.objects.sched.disable_timeout(context.os_handle),
+            Some(Object::Context(context)) => {
+                self.objects.sched.lock().disable_timeout(context.os_handle)
+            }
             _ => return Err(Status::INVALID_PARAMETER),
         }
         Ok(())

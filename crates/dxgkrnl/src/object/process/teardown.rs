@@ -248,10 +248,10 @@ impl Process {
         for (_, handle) in doomed {
             let object = self.handles.lock().remove(handle);
             // The picture that it shows would keep it.
-            if let Some(Object::Device(device)) = &object {
-                if let Some(display) = self.objects.display() {
-                    display.device_ends(&Passive::enter(), device.os_handle);
-                }
+            if let Some(Object::Device(device)) = &object
+                && let Some(display) = self.objects.display()
+            {
+                display.device_ends(&Passive::enter(), device.os_handle);
             }
             if let Some(object) = object {
                 object.end(&self.objects.hw_queues);

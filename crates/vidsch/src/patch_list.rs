@@ -1,6 +1,5 @@
-//! Owns what a patch list says about a DMA buffer: whether it may be said, where the buffer can be
-//! cut, what each part needs paged in, and whether a part leaves bindings of the one before it
-//! behind. Pure.
+//! Patch lists of DMA buffers: whether a list is valid, where its buffer can be split, what each part
+//! needs paged in, and whether a part leaves bindings of the part before it behind.
 //!
 //! A buffer runs up to the split offset of the first allocation that cannot be paged in together
 //! with what the part uses already; the rest is another packet. What a slot is bound to goes over
@@ -13,11 +12,11 @@ use std::ops::Range;
 use tidegate_ddi::patch::PatchLocation;
 
 /// Slots, and the allocation that each is bound to, by its index.
-pub(crate) type Bindings = BTreeMap<u32, u32>;
+pub type Bindings = BTreeMap<u32, u32>;
 
 /// What is wrong with a patch list, or with a part of its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BadList {
+pub enum BadList {
     /// Split offsets do not rise.
     #[error(
         "entry {0} of the patch list does not stand behind the one before it: split offsets rise strictly"
@@ -29,7 +28,7 @@ pub(crate) enum BadList {
     /// An entry names a slot or an allocation that is not there.
     #[error("entry {0} of the patch list names a slot or an allocation that is not there")]
     Name(usize),
-    /// See the module.
+    /// A part leaves a binding of the part before it behind.
     #[error(
         "a part of a split buffer neither unbinds nor reprograms slot {slot}: a binding is left behind"
     )]
@@ -44,18 +43,19 @@ pub(crate) enum BadList {
 
 /// A part of a buffer: a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    pub(crate) bytes: Range<u32>,
+pub struct Part {
+    /// Where it stands in the buffer.
+    pub bytes: Range<u32>,
     /// Allocations that it uses, by index.
-    pub(crate) needs: BTreeSet<u32>,
+    pub needs: BTreeSet<u32>,
     /// What is bound behind it.
-    pub(crate) leaves: Bindings,
+    pub leaves: Bindings,
 }
 
-/// Looks at a list that a driver made for a buffer of `bytes`, for a process that listed
+/// Checks a list that a driver made for a buffer of `bytes`, for a process that listed so many
 /// `allocations`.
 // spec: PRE-040
-pub(crate) fn check(
+pub fn check(
     list: &[PatchLocation],
     bytes: u32,
     allocations: usize,
@@ -83,7 +83,7 @@ pub(crate) fn check(
 
 /// The part that begins at `start`, where `bound` is bound. `fits` says whether allocations can be
 /// paged in together.
-pub(crate) fn next_part(
+pub fn next_part(
     list: &[PatchLocation],
     buffer_bytes: u32,
     (start, bound): (u32, &Bindings),
@@ -115,9 +115,9 @@ pub(crate) fn next_part(
     if part.bytes.is_empty() { Err(BadList::NoRoom(start)) } else { Ok(part) }
 }
 
-/// Looks at all parts as they would be now, before the first of them runs; `verifies`: their
+/// Checks all parts as they would be now, before the first of them runs; with `verifies` their
 /// bindings too.
-pub(crate) fn rehearse(
+pub fn rehearse(
     list: &[PatchLocation],
     buffer_bytes: u32,
     verifies: bool,
@@ -136,7 +136,7 @@ pub(crate) fn rehearse(
 
 /// Refuses a part that inherits `bound` and neither unbinds nor reprograms one of its slots.
 // spec: PRE-035
-pub(crate) fn check_bindings(
+pub fn check_bindings(
     list: &[PatchLocation],
     part: &Part,
     bound: &Bindings,
