@@ -58,8 +58,8 @@ impl Memory {
         allocation: OsHandle,
         area: &Arc<AllocationObject>,
     ) {
-        if let Ok(work) = self.work() {
-            work.hold_uninitialised(context);
+        if let Ok(holds) = self.holds() {
+            holds.hold_uninitialised(context);
         }
         self.queue_content(allocation, context, area, None);
     }
@@ -196,9 +196,9 @@ impl Memory {
         contexts: &[OsHandle],
         areas: impl IntoIterator<Item = Arc<AllocationObject>>,
     ) {
-        let Ok(work) = self.work() else { return };
+        let Ok(holds) = self.holds() else { return };
         for area in areas {
-            contexts.iter().for_each(|context| work.drop_when_idle(*context, area.clone()));
+            contexts.iter().for_each(|context| holds.drop_when_idle(*context, area.clone()));
         }
     }
 }

@@ -13,7 +13,7 @@ use super::allocation::{AllocationObject, Owner};
 use super::fence_page::{EndedFence, FencePages, FenceValuePage};
 use super::paging_context::PagingContext;
 use super::paging_queue::PagingQueue;
-use super::ports::{EngineWork, LocalMemoryMembers, OwningDevice, PagingFence};
+use super::ports::{ContextHolds, EngineWork, LocalMemoryMembers, OwningDevice, PagingFence};
 use super::save_areas::SaveAreas;
 use super::use_mark::UseMark;
 use crate::driver::DriverPort;
@@ -65,6 +65,7 @@ impl State {
 pub(crate) struct Memory {
     pub(crate) driver: Arc<DriverPort>,
     work: OnceLock<Weak<dyn EngineWork>>,
+    holds: OnceLock<Weak<dyn ContextHolds>>,
     /// The segment that the CPU reaches, if there is one.
     pub(super) segment: Option<PhysicalMemory>,
     pub(super) state: Mutex<State>,
@@ -152,6 +153,7 @@ impl Memory {
         Arc::new(Memory {
             driver: driver.clone(),
             work: OnceLock::new(),
+            holds: OnceLock::new(),
             segment: segment.map(|s| s.memory.clone()),
             state: platform.mutex("local memory", state),
             changed: platform.event(false),
@@ -164,14 +166,19 @@ impl Memory {
         })
     }
 
-    /// Names the layer above that knows engines. Once.
-    pub(crate) fn attach(&self, work: Weak<dyn EngineWork>) {
-        let _first = self.work.set(work);
+    /// Names the layers above. Once.
+    pub(crate) fn attach(&self, work: Weak<dyn EngineWork>, holds: Weak<dyn ContextHolds>) {
+        let _first = (self.work.set(work), self.holds.set(holds));
     }
 
     /// DEVICE_REMOVED once the adapter is gone.
     pub(super) fn work(&self) -> Result<Arc<dyn EngineWork>, Status> {
         self.work.get().and_then(Weak::upgrade).ok_or(Status::DEVICE_REMOVED)
+    }
+
+    /// The same.
+    pub(super) fn holds(&self) -> Result<Arc<dyn ContextHolds>, Status> {
+        self.holds.get().and_then(Weak::upgrade).ok_or(Status::DEVICE_REMOVED)
     }
 
     /// The pager may wait for what has happened.

@@ -29,6 +29,6 @@ pub(crate) use fence_page::{FenceValuePage, FencesInPages};
 pub use local_memory::LocalMemoryUse;
 pub(crate) use local_memory::{Memory, Pinned};
 pub(crate) use paging_queue::PagingQueue;
-pub(crate) use ports::{EngineWork, OwningDevice, PagingFence, PagingPackets};
+pub(crate) use ports::{ContextHolds, EngineWork, OwningDevice, PagingFence, PagingPackets};
 pub(crate) use tidegate_vidmm::{Access, Affinity, cpu_va};
 pub(crate) use use_mark::{InUse, UseMark};

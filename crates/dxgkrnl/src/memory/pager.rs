@@ -12,7 +12,6 @@
 use super::allocation::AllocationObject;
 use super::local_memory::{Completion, Memory, Uninitialised};
 use super::paging_context::{Carrier, Ended, PagingContext};
-use super::ports::EngineWork;
 use super::use_mark::UseMark;
 use crate::error::BugCheck;
 use crate::stats::Count;
@@ -33,11 +32,9 @@ impl Memory {
     /// Starts the pager if VidMm says so, and wakes it.
     pub(super) fn start_pager(self: &Arc<Memory>, start: Start) {
         self.wake_pager();
-        if start == Start::Now
-            && let Ok(work) = self.work()
-        {
+        if start == Start::Now {
             let memory = self.clone();
-            self.driver.platform.spawn("paging", move || _ = memory.carry_out_all(&work));
+            self.driver.platform.spawn("paging", move || _ = memory.carry_out_all());
         }
     }
 
@@ -60,14 +57,14 @@ impl Memory {
     }
 
     /// The pager, until nothing is queued.
-    fn carry_out_all(&self, work: &Arc<dyn EngineWork>) -> Result<(), Stopped> {
+    fn carry_out_all(&self) -> Result<(), Stopped> {
         loop {
-            self.initialise_save_areas(work)?;
-            let quiet = self.hold_contexts(&**work);
+            self.initialise_save_areas()?;
+            let quiet = self.hold_contexts();
             let next = self.state.lock().vidmm.next(&quiet);
             match next {
-                Next::Run(operation) => self.carry_out(work, operation)?,
-                Next::Wait(in_use) => self.wait_for_engines(work, &in_use, &quiet)?,
+                Next::Run(operation) => self.carry_out(operation)?,
+                Next::Wait(in_use) => self.wait_for_engines(&in_use, &quiet)?,
                 Next::Idle => return Ok(()),
             }
         }
@@ -77,7 +74,6 @@ impl Memory {
     /// oldest operation without it.
     fn wait_for_engines(
         &self,
-        work: &Arc<dyn EngineWork>,
         in_use: &[AllocationId],
         quiet: &BTreeSet<AllocationId>,
     ) -> Result<(), Stopped> {
@@ -89,21 +85,21 @@ impl Memory {
             WaitEnd::TimedOut => {
                 let proceeded = self.state.lock().vidmm.proceed(quiet);
                 let Some((operation, stay)) = proceeded else { return Ok(()) };
-                self.carry_out(work, operation)?;
-                self.release_contexts(work, &stay);
+                self.carry_out(operation)?;
+                self.release_contexts(&stay);
                 Ok(())
             }
         }
     }
 
-    fn carry_out(&self, work: &Arc<dyn EngineWork>, operation: Operation) -> Result<(), Stopped> {
+    fn carry_out(&self, operation: Operation) -> Result<(), Stopped> {
         // 2, 3.
         let moved = {
             let mut context = self.paging_context.lock_device();
-            self.move_all(work, &mut context, &operation)
+            self.move_all(&mut context, &operation)
         };
         self.check_moved(moved)?;
-        self.release_contexts(work, &operation.moves.evict);
+        self.release_contexts(&operation.moves.evict);
         // 4. In any case, also when the driver failed: waiters must not wait for ever.
         // spec: RES-005
         let Completion { fence, event } = operation.completion;
@@ -132,7 +128,6 @@ impl Memory {
 
     fn move_all(
         &self,
-        work: &Arc<dyn EngineWork>,
         context: &mut Option<PagingContext>,
         operation: &Operation,
     ) -> Result<bool, Status> {
@@ -147,7 +142,7 @@ impl Memory {
                 if allocation.is_local() == to_local || stays() {
                     continue;
                 }
-                let by = Carrier::Engine(self.open_context(context, work)?);
+                let by = Carrier::Engine(self.open_context(context)?);
                 if !self.carry(*id, &allocation, to_local, by, operation.queued_ns)? {
                     return Ok(false);
                 }
@@ -202,7 +197,7 @@ impl Memory {
     }
 
     /// Gives save areas their initial content, and their contexts continue.
-    fn initialise_save_areas(&self, work: &Arc<dyn EngineWork>) -> Result<(), Stopped> {
+    fn initialise_save_areas(&self) -> Result<(), Stopped> {
         loop {
             let (content, uninitialised) = {
                 let mut state = self.state.lock();
@@ -215,7 +210,7 @@ impl Memory {
             if let Some(area) = uninitialised.area.upgrade() {
                 let ended = {
                     let mut context = self.paging_context.lock_device();
-                    self.open_context(&mut context, work).and_then(|context| {
+                    self.open_context(&mut context).and_then(|context| {
                         context.initialise(content.allocation, area.at(), area.bytes)
                     })
                 };
@@ -228,7 +223,9 @@ impl Memory {
                 }
                 self.check_moved(ended.map(|ended| ended == Ended::Done))?;
             }
-            work.release_initialised(content.owner);
+            if let Ok(holds) = self.holds() {
+                holds.release_initialised(content.owner);
+            }
             if let Some(done) = uninitialised.done {
                 done.set(Step::ThreadWake);
             }
@@ -238,19 +235,22 @@ impl Memory {
     /// Holds the contexts whose save areas are to be evicted. Returns the save areas that no packet
     /// uses.
     // spec: PRE-016
-    fn hold_contexts(&self, work: &dyn EngineWork) -> BTreeSet<AllocationId> {
+    fn hold_contexts(&self) -> BTreeSet<AllocationId> {
         let areas = self.state.lock().vidmm.save_areas_to_hold();
         if areas.is_empty() {
             return BTreeSet::new();
         }
-        work.hold_for_move(areas).into_iter().collect()
+        self.holds()
+            .map_or_else(|_| BTreeSet::new(), |h| h.hold_for_move(areas).into_iter().collect())
     }
 
     /// Save areas have moved, or stay: their contexts continue.
-    fn release_contexts(&self, work: &Arc<dyn EngineWork>, ids: &[AllocationId]) {
+    fn release_contexts(&self, ids: &[AllocationId]) {
         let contexts = self.state.lock().vidmm.contexts_of(ids);
-        if !contexts.is_empty() {
-            work.release_moved(&contexts);
+        if !contexts.is_empty()
+            && let Ok(holds) = self.holds()
+        {
+            holds.release_moved(&contexts);
         }
     }
 
@@ -259,12 +259,11 @@ impl Memory {
     fn open_context<'a>(
         &self,
         context: &'a mut Option<PagingContext>,
-        work: &Arc<dyn EngineWork>,
     ) -> Result<&'a mut PagingContext, Status> {
         match context {
             Some(context) => Ok(context),
             none => {
-                let mut new = PagingContext::new(&self.driver, work)?;
+                let mut new = PagingContext::new(&self.driver, self.work()?)?;
                 for (allocation, area) in self.save_areas.of(new.os_handle()) {
                     // One that a reset cuts off has no state to lose.
                     new.initialise(allocation, area.at(), area.bytes)?;

@@ -105,10 +105,10 @@ pub(crate) struct PagingContext {
 impl PagingContext {
     pub(crate) fn new(
         driver: &Arc<DriverPort>,
-        work: &Arc<dyn EngineWork>,
+        work: Arc<dyn EngineWork>,
     ) -> Result<PagingContext, Status> {
         let space = Arc::new(AddressSpace::new(driver)?);
-        let packets = work.clone().open_paging_context(&space)?;
+        let packets = work.open_paging_context(&space)?;
         let (buffer_at, buffer) = driver.system_memory.bulk(BUFFER_BYTES as usize);
         let buffer_va = space.map(buffer_at, BUFFER_BYTES, Access::Read)?;
         let (driver, windows) = (driver.clone(), Windows::default());

@@ -18,7 +18,7 @@ pub(crate) trait OwningDevice: Send + Sync {
     fn os_handle(&self) -> OsHandle;
 }
 
-/// Engines and contexts, as far as they use memory.
+/// Devices and contexts, as far as they use memory.
 pub(crate) trait EngineWork: Send + Sync {
     /// Marks all work that the device has queued. `None` when it is complete; else `over` is set
     /// when it is.
@@ -32,8 +32,11 @@ pub(crate) trait EngineWork: Send + Sync {
 
     /// A device of a process that is not being destroyed.
     fn live_device(&self, device: OsHandle) -> Option<Arc<dyn OwningDevice>>;
+}
 
-    /// Holds a context until [`EngineWork::release_initialised`]: its save area has no content.
+/// What holds the packets of contexts while their save areas change.
+pub(crate) trait ContextHolds: Send + Sync {
+    /// Holds a context until [`ContextHolds::release_initialised`]: its save area has no content.
     fn hold_uninitialised(&self, context: OsHandle);
 
     /// A save area of the context has its initial content.

@@ -9,12 +9,10 @@ use crate::object::context::{Context, ContextDesc};
 use crate::object::device::Device;
 use crate::object::objects::Objects;
 use crate::scheduling::{CommandKind, Signal, SignalAction};
-use std::any::Any;
 use std::sync::Arc;
 use tidegate_calls::{Priority, SignalFlags, Status};
 use tidegate_ddi::{EngineType, OsHandle};
 use tidegate_platform::{Event, Mutex};
-use tidegate_vidmm::AllocationId;
 
 impl OwningDevice for Device {
     fn os_handle(&self) -> OsHandle {
@@ -122,30 +120,5 @@ impl EngineWork for Objects {
     fn live_device(&self, device: OsHandle) -> Option<Arc<dyn OwningDevice>> {
         let device = self.devices.lock().get(device)?;
         (!device.is_of_kernel()).then_some(device as Arc<dyn OwningDevice>)
-    }
-
-    fn hold_uninitialised(&self, context: OsHandle) {
-        self.sched.lock().area_lacks_content(context);
-    }
-
-    fn release_initialised(&self, context: OsHandle) {
-        self.sched.area_has_content(context);
-    }
-
-    fn hold_for_move(&self, areas: Vec<(AllocationId, OsHandle)>) -> Vec<AllocationId> {
-        self.sched.hold_for_move(areas)
-    }
-
-    fn release_moved(&self, contexts: &[OsHandle]) {
-        self.sched.areas_moved(contexts);
-    }
-
-    fn release_moved_in_reset(&self, contexts: &[OsHandle]) {
-        self.sched.note_areas_moved(contexts);
-    }
-
-    fn drop_when_idle(&self, context: OsHandle, area: Arc<dyn Any + Send + Sync>) {
-        let idle = self.sched.lock().release_or_keep(context, area);
-        drop(idle);
     }
 }

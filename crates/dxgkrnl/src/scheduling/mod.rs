@@ -8,7 +8,7 @@
 //!
 //! Files: `scheduler` (queues) · `submit` (effects) · `completion` (reports of packets) ·
 //! `engine_reset` (engines stop and resume) · `render`, `dma_buffer` (physical addresses) ·
-//! `hw_priority` · `payload` (what queues carry) · `port` (what the rooms above do).
+//! `save_areas` (held contexts) · `hw_priority` · `payload` (what queues carry) · `port` (what the rooms above do).
 
 mod completion;
 mod dma_buffer;
@@ -17,6 +17,7 @@ pub(crate) mod hw_priority;
 mod payload;
 mod port;
 pub(crate) mod render;
+mod save_areas;
 mod scheduler;
 mod submit;
 mod watch;

@@ -263,33 +263,6 @@ impl Scheduling {
         given_up.abandoned.into_iter().flat_map(Signal::into_fences).collect()
     }
 
-    /// A save area of the context has its first content.
-    pub(crate) fn area_has_content(&self, context: OsHandle) {
-        self.lock().area_has_content(context, self.now());
-        self.run(Submitter::Packets);
-    }
-
-    /// Save areas of these contexts are to move. Returns those of which no engine has a packet.
-    pub(crate) fn hold_for_move<T>(
-        &self,
-        areas: impl IntoIterator<Item = (T, OsHandle)>,
-    ) -> Vec<T> {
-        let mut state = self.lock();
-        areas.into_iter().filter(|(_, of)| state.area_moves(*of)).map(|(area, _)| area).collect()
-    }
-
-    /// Save areas of these contexts have moved, or stay.
-    pub(crate) fn areas_moved(&self, contexts: &[OsHandle]) {
-        self.note_areas_moved(contexts);
-        self.run(Submitter::Packets);
-    }
-
-    /// The same without effects: the caller resumes scheduling later.
-    pub(crate) fn note_areas_moved(&self, contexts: &[OsHandle]) {
-        let (mut state, now) = (self.lock(), self.now());
-        contexts.iter().for_each(|context| state.area_moved(*context, now));
-    }
-
     /// The packets of an engine that are not reported, by context, with the DDI calls about them.
     pub(crate) fn outstanding_packets(&self, engine: EngineId) -> Vec<OutstandingWork> {
         let Some(in_flight) = self.lock().packets_in_flight(engine) else { return Vec::new() };

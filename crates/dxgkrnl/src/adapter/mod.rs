@@ -21,7 +21,7 @@ use crate::fence::log::LogReader;
 use crate::fence::{Fences, HardwareWaits, RelayPort};
 use crate::interrupt::{self, DpcQueue};
 use crate::lock_order::LOCK_ORDER;
-use crate::memory::{EngineWork, FencesInPages, Memory};
+use crate::memory::{ContextHolds, EngineWork, FencesInPages, Memory};
 use crate::object::idle_contexts;
 use crate::object::process::Process;
 use crate::object::{DisplayPort, Layers, Objects, RecoveryPort};
@@ -148,7 +148,8 @@ impl Adapter {
         let objects = Arc::downgrade(&self.objects);
         let reports = Arc::downgrade(self) as Weak<dyn ReportPort>;
         self.sched.attach(objects.clone() as Weak<dyn SchedulingPort>, reports);
-        self.memory.attach(objects.clone() as Weak<dyn EngineWork>);
+        let holds = Arc::downgrade(&self.sched) as Weak<dyn ContextHolds>;
+        self.memory.attach(objects.clone() as Weak<dyn EngineWork>, holds);
         let display = Arc::downgrade(self) as Weak<dyn DisplayPort>;
         let display = self.display.is_some().then_some(display);
         self.objects.attach(Arc::downgrade(self) as Weak<dyn RecoveryPort>, display);

@@ -1,0 +1,40 @@
+//! Contexts whose save areas have no content yet, or move: their packets are held.
+
+use super::scheduler::Scheduling;
+use crate::memory::ContextHolds;
+use std::any::Any;
+use std::sync::Arc;
+use tidegate_ddi::OsHandle;
+use tidegate_vidmm::AllocationId;
+use tidegate_vidsch::Submitter;
+
+impl ContextHolds for Scheduling {
+    fn hold_uninitialised(&self, context: OsHandle) {
+        self.lock().area_lacks_content(context);
+    }
+
+    fn release_initialised(&self, context: OsHandle) {
+        self.lock().area_has_content(context, self.now());
+        self.run(Submitter::Packets);
+    }
+
+    fn hold_for_move(&self, areas: Vec<(AllocationId, OsHandle)>) -> Vec<AllocationId> {
+        let mut state = self.lock();
+        areas.into_iter().filter(|(_, of)| state.area_moves(*of)).map(|(area, _)| area).collect()
+    }
+
+    fn release_moved(&self, contexts: &[OsHandle]) {
+        self.release_moved_in_reset(contexts);
+        self.run(Submitter::Packets);
+    }
+
+    fn release_moved_in_reset(&self, contexts: &[OsHandle]) {
+        let (mut state, now) = (self.lock(), self.now());
+        contexts.iter().for_each(|context| state.area_moved(*context, now));
+    }
+
+    fn drop_when_idle(&self, context: OsHandle, area: Arc<dyn Any + Send + Sync>) {
+        let idle = self.lock().release_or_keep(context, area);
+        drop(idle);
+    }
+}
