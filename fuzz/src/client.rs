@@ -11,9 +11,10 @@ use tidegate::calls::{
 };
 use tidegate::gpu_abi::{
     AddressSpaceId, CONTROL_WORDS, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD,
-    GpuVa, QueueId, RingPacket, SLOT_BYTES, TraceWords, global_base,
+    GpuVa, QueueId, RingPacket, SLOT_BYTES, global_base,
 };
 use tidegate::platform::{Bulk, Page};
+use tidegate::trace::LaneId;
 use tidegate::{Machine, Platform};
 
 /// Slots of its ring.
@@ -56,7 +57,7 @@ impl Client {
     pub(crate) fn new(
         platform: &Platform,
         machine: &Machine,
-        lane: u32,
+        lane: Option<LaneId>,
         second_doorbell: bool,
     ) -> Client {
         let kernel = machine.open("hostile").expect("a process");
@@ -67,9 +68,11 @@ impl Client {
             user_mode_submission: true,
             priority: Priority::Normal,
             tag: u32::MAX,
-            lane,
         };
         let queue = kernel.create_hw_queue(args).expect("a queue");
+        if let Some(lane) = lane {
+            platform.assign_lane(kernel.queue_number(queue.handle).expect("a number"), lane);
+        }
         let allocate = |bytes, kind| {
             let args = CreateAllocation { device, bytes, kind, placement: Placement::System };
             kernel.create_allocation(args).expect("memory")
@@ -219,14 +222,6 @@ impl Client {
 
     /// A packet with fields of the input's choice.
     pub(crate) fn packet(&self, input: &mut Input<'_>) -> RingPacket {
-        let trace = match input.flag() {
-            true => TraceWords {
-                queued_ns: input.number(),
-                name: input.number() as u32,
-                lane: input.byte().into(),
-            },
-            false => TraceWords::default(),
-        };
         let fence = self.fences.get(input.below(self.fences.len()));
         let fence_handle = fence.map_or(0, |fence| fence.handle.0);
         match input.byte() % 8 {
@@ -235,14 +230,12 @@ impl Client {
                 commands: self.address(input),
                 bytes: input.number() as u32,
                 progress: input.number(),
-                trace,
             },
             3 => RingPacket::ExecuteLogged {
                 commands: self.address(input),
                 bytes: input.number() as u32,
                 progress: input.number(),
                 log_entry: input.number() as u32,
-                trace,
             },
             4 => RingPacket::ExecuteDma {
                 commands: self.address(input),
@@ -250,9 +243,9 @@ impl Client {
                 address_space: AddressSpaceId(input.number() as u32),
                 submission_fence_id: input.number() as u32,
                 tag: input.number() as u32,
+                os_handle: input.number(),
                 save_area: GpuVa(0),
                 flags: tidegate::gpu_abi::ring::DmaFlags::empty(),
-                trace,
             },
             5 => RingPacket::Wait {
                 current_value: self.address(input),
@@ -260,7 +253,6 @@ impl Client {
                 epoch: input.number(),
                 fence_handle,
                 log_entry: input.number() as u32,
-                trace,
             },
             _ => RingPacket::Signal {
                 current_value: self.address(input),
@@ -268,7 +260,6 @@ impl Client {
                 value: input.number(),
                 fence_handle: if input.flag() { fence_handle } else { input.number() as u32 },
                 log_entry: input.number() as u32,
-                trace,
             },
         }
     }

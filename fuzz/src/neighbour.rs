@@ -185,8 +185,7 @@ pub(crate) fn unharmed_by(
     // 1.
     let machine = machine(&platform, setting);
     let neighbour = Arc::new(Neighbour::new(&machine));
-    let lane =
-        if setting.traced { platform.lane(LaneKind::Queue, "hostile", "queue").0 + 1 } else { 0 };
+    let lane = setting.traced.then(|| platform.lane(LaneKind::Queue, "hostile", "queue"));
     let mut client = Client::new(&platform, &machine, lane, setting.second_doorbell);
     let (kernel, device) = (client.kernel.clone(), client.device);
     let (spawner, good) = (platform.clone(), neighbour.clone());

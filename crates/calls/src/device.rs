@@ -70,8 +70,6 @@ pub struct CreateContextVirtual {
     pub priority: Priority,
     /// Private driver data: number under which its work is counted.
     pub tag: u32,
-    /// Private driver data: timeline lane plus one, 0 for none.
-    pub lane: u32,
 }
 
 /// D3DKMTRender: commands that the driver checks, copies and patches, for hardware that uses
@@ -87,8 +85,6 @@ pub struct Render<'a> {
     pub commands: &'a [u8],
     /// The allocations, and whether the commands store to each.
     pub allocations: &'a [(Handle, bool)],
-    /// Stamp of the call for the timeline, CPU ns.
-    pub queued_ns: u64,
 }
 
 /// D3DKMTSubmitCommand: one command buffer for a context. It runs after everything that was queued
@@ -101,8 +97,6 @@ pub struct SubmitCommand {
     pub commands_gpu_va: u64,
     /// How many bytes.
     pub command_bytes: u32,
-    /// Stamp for the timeline, CPU ns.
-    pub queued_ns: u64,
 }
 
 /// D3DKMTCreateHwContext.
@@ -127,8 +121,6 @@ pub struct CreateHwQueue {
     pub priority: Priority,
     /// Private driver data: number under which its work is counted.
     pub tag: u32,
-    /// Private driver data: timeline lane plus one, 0 for none.
-    pub lane: u32,
 }
 
 /// A created hardware queue.
@@ -157,8 +149,6 @@ pub struct SubmitCommandToHwQueue {
     pub commands_gpu_va: u64,
     /// How many bytes.
     pub command_bytes: u32,
-    /// Stamp for the timeline, CPU ns.
-    pub queued_ns: u64,
 }
 
 /// D3DKMT_TDRDBGCTRLTYPE: a test of timeout detection and recovery, see D3DKMTEscape

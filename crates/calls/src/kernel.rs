@@ -22,7 +22,7 @@ use crate::paging::{
 };
 use crate::share::{NtHandle, OpenSyncObject, SyncObjectAccess};
 use crate::{Handle, Status};
-use tidegate_platform::Event;
+use tidegate_platform::{Event, QueueNumber};
 
 /// The D3DKMT calls of one process.
 pub trait Kernel: Send + Sync {
@@ -49,6 +49,12 @@ pub trait Kernel: Send + Sync {
     #[doc(alias = "DisableGpuTimeout")]
     fn disable_gpu_timeout(&self, _object: Handle) -> Result<(), Status> {
         Err(Status::NOT_SUPPORTED)
+    }
+
+    /// The number of a context or hardware queue in the timeline. No published call; `None` from a
+    /// kernel without a timeline.
+    fn queue_number(&self, _queue: Handle) -> Option<QueueNumber> {
+        None
     }
 
     /// D3DKMTEscape with D3DKMT_ESCAPE_TDRDBGCTRL: has the adapter behave as if it had timed out,

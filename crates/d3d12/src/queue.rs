@@ -71,7 +71,7 @@ impl QueueInner {
             return link;
         }
         let record = |list: &ClosedList| {
-            let lane = LaneId(self.id.lane - 1);
+            let lane = self.id.lane;
             let queued = Record::instant(lane, Kind::ExecuteQueued, timeline_name(list), queued_ns);
             platform.record(queued.linked(link));
         };
@@ -171,13 +171,12 @@ impl Queue {
                 why: "its node cannot write a progress fence; create the queue with packet submission",
             });
         }
-        let drawn = inner.platform.lane(LaneKind::Queue, &inner.options.process_name, &desc.name);
+        let own = inner.platform.lane(LaneKind::Queue, &inner.options.process_name, &desc.name);
         // Lanes are numbered through the whole machine, so that tags of different processes differ
         // too.
         // spec: ME-018
-        let number = drawn.0 + 1;
-        let id =
-            QueueIdentity { device: Arc::clone(inner), name: desc.name, tag: number, lane: number };
+        let tag = own.0 + 1;
+        let id = QueueIdentity { device: Arc::clone(inner), name: desc.name, tag, lane: own };
         let path = match desc.submission {
             Submission::Packet => PacketQueue::new(&id, at, desc.priority).map(Path::Packet),
             Submission::Hardware => {
@@ -238,7 +237,7 @@ impl Queue {
 
     /// Its own lane of the timeline.
     pub fn timeline_lane(&self) -> LaneId {
-        LaneId(self.inner.id.lane - 1)
+        self.inner.id.lane
     }
 
     /// What it did so far.

@@ -83,6 +83,4 @@ pub struct SubmitCommandPhysical {
     pub submission_fence_id: u32,
     /// What is particular about it.
     pub flags: SubmitCommandFlags,
-    /// Stamp of the submission for the timeline, CPU ns.
-    pub queued_ns: u64,
 }

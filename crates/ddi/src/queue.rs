@@ -25,13 +25,11 @@ pub struct SetRootPageTable {
 }
 
 /// What the user-mode driver says to the kernel-mode driver about a queue (its private driver
-/// data): under which number its work is counted, and its timeline lane plus one (0 for none).
+/// data): under which number its work is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueuePrivateData {
     /// Number under which the work is counted.
     pub tag: u32,
-    /// Timeline lane plus one.
-    pub lane: u32,
 }
 
 /// DXGKARG_CREATECONTEXT and DXGKARG_CREATEHWCONTEXT.
@@ -100,8 +98,6 @@ pub struct SubmitCommandVirtual {
     pub submission_fence_id: u32,
     /// What is particular about it.
     pub flags: SubmitCommandFlags,
-    /// Stamp of the submission for the timeline, CPU ns.
-    pub queued_ns: u64,
 }
 
 /// DXGKARG_SUBMITCOMMANDTOHWQUEUE.
@@ -115,8 +111,6 @@ pub struct SubmitCommandToHwQueue {
     pub dma_buffer_gpu_va: u64,
     /// How many bytes.
     pub dma_buffer_bytes: u32,
-    /// Stamp of the submission for the timeline, CPU ns.
-    pub queued_ns: u64,
 }
 
 /// A ring that a process brings to a doorbell: its slots, its control area, and both GPU addresses.

@@ -142,15 +142,9 @@ fn a_driver_for_packets_writes_the_base_entries_alone_and_runs_packets() {
         engine_affinity: 0,
         priority: Priority::Normal,
         tag: 1,
-        lane: 0,
     };
     let context = process.create_context_virtual(args).unwrap();
-    let packet = |commands_gpu_va| SubmitCommand {
-        context,
-        commands_gpu_va,
-        command_bytes: 64,
-        queued_ns: 0,
-    };
+    let packet = |commands_gpu_va| SubmitCommand { context, commands_gpu_va, command_bytes: 64 };
     for at in [0x1_0000, 0x2_0000, 0x3_0000] {
         process.submit_command(packet(at)).unwrap();
         driver.complete_all();

@@ -63,8 +63,8 @@ pub enum AdminCommand {
         band: u32,
         /// Number under which its work is counted.
         tag: u32,
-        /// Timeline lane plus one; 0 for none.
-        lane: u32,
+        /// The kernel's handle of the queue, for reports; 0 for a queue of the driver's own.
+        os_handle: u64,
         /// Which context it belongs to, by the driver's number; 0 for one of its own. Contexts of a
         /// process take turns.
         context: u32,
@@ -396,7 +396,7 @@ impl AdminCommand {
                 progress_monitored,
                 band,
                 tag,
-                lane,
+                os_handle,
                 context,
             } => put(&[
                 3,
@@ -410,7 +410,7 @@ impl AdminCommand {
                 progress_monitored.0,
                 band.into(),
                 tag.into(),
-                lane.into(),
+                os_handle,
                 context.into(),
             ]),
             AdminCommand::DestroyQueue { queue } => put(&[4, queue.0.into()]),
@@ -502,7 +502,7 @@ impl AdminCommand {
                 progress_monitored: GpuVa(m[8]),
                 band: narrow(m[9])?,
                 tag: narrow(m[10])?,
-                lane: narrow(m[11])?,
+                os_handle: m[11],
                 context: narrow(m[12])?,
             },
             4 => AdminCommand::DestroyQueue { queue: queue()? },

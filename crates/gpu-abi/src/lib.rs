@@ -28,6 +28,6 @@ pub use doorbell::{DOORBELL_VALUE_WORD, Summary, global_base, global_parts};
 pub use regs::{Cause, Register};
 pub use ring::{
     CONTROL_INTERRUPTED_WORD, CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, PacketError,
-    RingPacket, SLOT_BYTES, TraceWords,
+    RingPacket, SLOT_BYTES,
 };
 pub use tidegate_d3dukmdt::log;

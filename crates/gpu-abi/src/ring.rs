@@ -25,19 +25,6 @@ pub const MAX_RING_SLOTS: u64 = 1 << 20;
 /// The log entry number that says: write no log entry.
 pub const NO_LOG_ENTRY: u32 = u32::MAX;
 
-/// Two words of a slot that the hardware only copies into its records: when the operation was
-/// queued (CPU stamp, ns), and what it is called on a timeline (an interned name or fence, 0 for
-/// none).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TraceWords {
-    /// CPU stamp of the submission, in nanoseconds.
-    pub queued_ns: u64,
-    /// Number of the name or fence plus one; 0 for none.
-    pub name: u32,
-    /// Timeline lane of the queue plus one; 0 for none.
-    pub lane: u32,
-}
-
 bitflags::bitflags! {
     /// What is particular about a DMA packet.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,8 +60,6 @@ pub enum RingPacket {
         bytes: u32,
         /// The progress fence value that says it is done; 0 for none.
         progress: u64,
-        /// For the timeline.
-        trace: TraceWords,
     },
     /// The same as `Execute`, and write an entry of the verbose log of command buffers with its
     /// begin and end.
@@ -87,8 +72,6 @@ pub enum RingPacket {
         progress: u64,
         /// Number of the log entry, as for `Wait`.
         log_entry: u32,
-        /// For the timeline.
-        trace: TraceWords,
     },
     /// Run a DMA buffer of another process's context, then report `submission_fence_id`. Only in
     /// kernel-owned rings.
@@ -103,14 +86,14 @@ pub enum RingPacket {
         submission_fence_id: u32,
         /// Number under which the work of this context is counted.
         tag: u32,
+        /// The kernel's handle of the context, for reports.
+        os_handle: u64,
         /// Where the state of the packet is kept when it is preempted in the middle, in the system
         /// process's address space: a page. 0: it cannot be kept, and the packet ends before its
         /// ring is given back.
         save_area: GpuVa,
         /// What is particular about it.
         flags: DmaFlags,
-        /// For the timeline.
-        trace: TraceWords,
     },
     /// Hold the queue until the fence's CurrentValue is at least `value`, or has been since
     /// `epoch`.
@@ -127,8 +110,6 @@ pub enum RingPacket {
         fence_handle: u32,
         /// Number of the log entry to write (modulo the log's entries), or [`NO_LOG_ENTRY`].
         log_entry: u32,
-        /// For the timeline.
-        trace: TraceWords,
     },
     /// Store `value` to CurrentValue, write the log entry, then interrupt if the value is above
     /// MonitoredValue.
@@ -143,8 +124,6 @@ pub enum RingPacket {
         fence_handle: u32,
         /// Number of the log entry to write (modulo the log's entries), or [`NO_LOG_ENTRY`].
         log_entry: u32,
-        /// For the timeline.
-        trace: TraceWords,
     },
 }
 
@@ -184,16 +163,12 @@ impl RingPacket {
     pub fn encode(&self) -> [u8; SLOT_BYTES as usize] {
         let mut w = [0u64; 8];
         let head = |opcode: u8| u64::from(opcode) | VERSION << 8;
-        let trace = match *self {
-            RingPacket::Nop => {
-                w[0] = head(NOP);
-                TraceWords::default()
-            }
-            RingPacket::Execute { commands, bytes, progress, trace } => {
+        match *self {
+            RingPacket::Nop => w[0] = head(NOP),
+            RingPacket::Execute { commands, bytes, progress } => {
                 w[..4].copy_from_slice(&[head(EXECUTE), commands.0, u64::from(bytes), progress]);
-                trace
             }
-            RingPacket::ExecuteLogged { commands, bytes, progress, log_entry, trace } => {
+            RingPacket::ExecuteLogged { commands, bytes, progress, log_entry } => {
                 w[..5].copy_from_slice(&[
                     head(EXECUTE_LOGGED),
                     commands.0,
@@ -201,7 +176,6 @@ impl RingPacket {
                     progress,
                     u64::from(log_entry),
                 ]);
-                trace
             }
             RingPacket::ExecuteDma {
                 commands,
@@ -209,20 +183,20 @@ impl RingPacket {
                 address_space,
                 submission_fence_id,
                 tag,
+                os_handle,
                 save_area,
                 flags,
-                trace,
             } => {
-                w[..5].copy_from_slice(&[
+                w[..6].copy_from_slice(&[
                     head(EXECUTE_DMA) | u64::from(submission_fence_id) << 32,
                     commands.0,
                     u64::from(bytes) | u64::from(address_space.0) << 32,
                     u64::from(tag) | u64::from(flags.bits()) << 32,
                     save_area.0,
+                    os_handle,
                 ]);
-                trace
             }
-            RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry, trace } => {
+            RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry } => {
                 w[..5].copy_from_slice(&[
                     head(WAIT) | u64::from(fence_handle) << 32,
                     current_value.0,
@@ -230,7 +204,6 @@ impl RingPacket {
                     value,
                     u64::from(log_entry),
                 ]);
-                trace
             }
             RingPacket::Signal {
                 current_value,
@@ -238,7 +211,6 @@ impl RingPacket {
                 value,
                 fence_handle,
                 log_entry,
-                trace,
             } => {
                 w[..5].copy_from_slice(&[
                     head(SIGNAL) | u64::from(fence_handle) << 32,
@@ -247,10 +219,8 @@ impl RingPacket {
                     value,
                     u64::from(log_entry),
                 ]);
-                trace
             }
-        };
-        (w[6], w[7]) = (trace.queued_ns, u64::from(trace.name) | u64::from(trace.lane) << 32);
+        }
         let mut bytes = [0; SLOT_BYTES as usize];
         for (chunk, word) in bytes.chunks_exact_mut(8).zip(w) {
             chunk.copy_from_slice(&word.to_le_bytes());
@@ -270,21 +240,18 @@ impl RingPacket {
             return Err(PacketError::Version(version));
         }
         let upper = (w[0] >> 32) as u32;
-        let trace = TraceWords { queued_ns: w[6], name: w[7] as u32, lane: (w[7] >> 32) as u32 };
         Ok(match low {
             NOP => RingPacket::Nop,
             EXECUTE => RingPacket::Execute {
                 commands: GpuVa(w[1]),
                 bytes: length(w[2] as u32)?,
                 progress: w[3],
-                trace,
             },
             EXECUTE_LOGGED => RingPacket::ExecuteLogged {
                 commands: GpuVa(w[1]),
                 bytes: length(w[2] as u32)?,
                 progress: w[3],
                 log_entry: w[4] as u32,
-                trace,
             },
             EXECUTE_DMA => {
                 let bits = (w[3] >> 32) as u32;
@@ -299,9 +266,9 @@ impl RingPacket {
                     address_space: AddressSpaceId((w[2] >> 32) as u32),
                     submission_fence_id: upper,
                     tag: w[3] as u32,
+                    os_handle: w[5],
                     save_area: GpuVa(w[4]),
                     flags,
-                    trace,
                 }
             }
             WAIT => RingPacket::Wait {
@@ -310,7 +277,6 @@ impl RingPacket {
                 epoch: w[2],
                 fence_handle: upper,
                 log_entry: w[4] as u32,
-                trace,
             },
             SIGNAL => RingPacket::Signal {
                 current_value: GpuVa(w[1]),
@@ -318,7 +284,6 @@ impl RingPacket {
                 value: w[3],
                 fence_handle: upper,
                 log_entry: w[4] as u32,
-                trace,
             },
             other => return Err(PacketError::UnknownOpcode(other)),
         })
@@ -338,16 +303,14 @@ mod tests {
 
     #[test]
     fn every_packet_reads_back_as_written() {
-        let trace = TraceWords { queued_ns: 99, name: 3, lane: 4 };
         let packets = [
             RingPacket::Nop,
-            RingPacket::Execute { commands: GpuVa(0x1000), bytes: 64, progress: 7, trace },
+            RingPacket::Execute { commands: GpuVa(0x1000), bytes: 64, progress: 7 },
             RingPacket::ExecuteLogged {
                 commands: GpuVa(8),
                 bytes: 8,
                 progress: 1,
                 log_entry: 1_343,
-                trace,
             },
             RingPacket::ExecuteDma {
                 commands: GpuVa(0x2000),
@@ -355,9 +318,9 @@ mod tests {
                 address_space: AddressSpaceId(5),
                 submission_fence_id: u32::MAX,
                 tag: 9,
+                os_handle: 1 << 40,
                 save_area: GpuVa(0x3000),
                 flags: DmaFlags::RESUME,
-                trace,
             },
             RingPacket::Wait {
                 current_value: GpuVa(8),
@@ -365,7 +328,6 @@ mod tests {
                 epoch: 6,
                 fence_handle: 0x40,
                 log_entry: 83,
-                trace,
             },
             RingPacket::Signal {
                 current_value: GpuVa(8),
@@ -373,7 +335,6 @@ mod tests {
                 value: 42,
                 fence_handle: 0x80,
                 log_entry: NO_LOG_ENTRY,
-                trace,
             },
         ];
         for packet in packets {
@@ -388,10 +349,8 @@ mod tests {
         let mut slot = RingPacket::Nop.encode();
         slot[0] = 77;
         assert_eq!(RingPacket::decode(&slot), Err(PacketError::UnknownOpcode(77)));
-        let trace = TraceWords::default();
         for bytes in [0, 7, MAX_COMMAND_BYTES + 8] {
-            let slot =
-                RingPacket::Execute { commands: GpuVa(0), bytes, progress: 0, trace }.encode();
+            let slot = RingPacket::Execute { commands: GpuVa(0), bytes, progress: 0 }.encode();
             assert_eq!(RingPacket::decode(&slot), Err(PacketError::Length(bytes)));
         }
     }

@@ -17,9 +17,7 @@ use tidegate_ddi::DriverHandle;
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, SubmitCommandToHwQueue};
 use tidegate_ddi::scheduling::{PriorityBand, SchedulingProperties};
 use tidegate_gpu_abi::log::LogType;
-use tidegate_gpu_abi::{
-    AdminCommand, AdminError, GpuVa, QueueId, QueueKind, RingPacket, TraceWords,
-};
+use tidegate_gpu_abi::{AdminCommand, AdminError, GpuVa, QueueId, QueueKind, RingPacket};
 
 /// Where the hardware finds a ring: in the process's address space, or on the bus.
 pub(crate) struct RingPlace {
@@ -239,11 +237,11 @@ impl ReferenceDriver {
                 "progress values begin at 1: work with progress 0 would never be seen done",
             ));
         }
-        let (ring, id, lane) = {
+        let (ring, id) = {
             let objects = self.objects.lock();
             let queue = objects.hw_queues.get(args.hw_queue)?;
             match (&queue.ring, queue.hardware) {
-                (Some(ring), Some(id)) => (Arc::clone(ring), id, queue.private_data.lane),
+                (Some(ring), Some(id)) => (Arc::clone(ring), id),
                 _ => {
                     return Err(KmdError::Argument("a user-mode queue takes no kernel submission"));
                 }
@@ -253,7 +251,6 @@ impl ReferenceDriver {
             commands: GpuVa(args.dma_buffer_gpu_va),
             bytes,
             progress: args.progress_fence_id,
-            trace: TraceWords { queued_ns: args.queued_ns, name: 0, lane },
         })?;
         self.mailbox.run(AdminCommand::KickQueue { queue: id })
     }
@@ -283,7 +280,7 @@ fn create_command(engine: u32, queue: &HwQueue, place: &RingPlace) -> AdminComma
         progress_monitored: queue.progress_monitored,
         band: PriorityBand::Normal as u32,
         tag: queue.private_data.tag,
-        lane: queue.private_data.lane,
+        os_handle: queue.os_handle.0,
         context: queue.context.0 as u32,
     }
 }

@@ -13,7 +13,7 @@ use tidegate_ddi::queue::SubmitCommandVirtual;
 use tidegate_ddi::scheduling::PriorityBand;
 use tidegate_ddi::{EngineId, SubmitCommandFlags};
 use tidegate_gpu_abi::ring::DmaFlags;
-use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, QueueKind, RingPacket, TraceWords};
+use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, QueueKind, RingPacket};
 use tidegate_platform::PhysicalMemory;
 
 impl ReferenceDriver {
@@ -35,7 +35,7 @@ impl ReferenceDriver {
             progress_monitored: GpuVa(0),
             band: PriorityBand::Normal as u32,
             tag: 0,
-            lane: 0,
+            os_handle: 0,
             context: 0,
         });
         match made {
@@ -70,7 +70,6 @@ impl ReferenceDriver {
             dma_buffer_bytes: bytes,
             submission_fence_id: args.submission_fence_id,
             flags: args.flags,
-            queued_ns: args.queued_ns,
         };
         self.put_packet(&packet, (at, check_command_bytes(bytes)?), DmaFlags::PHYSICAL)
     }
@@ -99,13 +98,9 @@ impl ReferenceDriver {
                 address_space: context.address_space,
                 submission_fence_id: args.submission_fence_id,
                 tag: context.private_data.tag,
+                os_handle: context.os_handle.0,
                 save_area: context.save_area.system_va,
                 flags,
-                trace: TraceWords {
-                    queued_ns: args.queued_ns,
-                    name: 0,
-                    lane: context.private_data.lane,
-                },
             };
             let number = self.engine_number(engine);
             let ring = objects.node_rings.get(number as usize).ok_or(KmdError::NotStarted)?;

@@ -45,6 +45,7 @@ pub use memory::{
 };
 pub use steps::{Happened, StepEvent, StepLog};
 pub use sync::{Event, EventId, Mutex, MutexGuard, WaitEnd, WakeWord};
+pub use tidegate_trace::{QueueNumber, Queued, SubmissionKey};
 pub use time::{CpuTime, Step, StepCosts};
 pub use world::RunReport;
 

@@ -3,16 +3,18 @@
 //! taken.
 
 use crate::{Platform, PlatformKind, StepLog, current, world};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use tidegate_trace::{
-    ClockName, FenceId, LaneId, LaneKind, LinkId, NameId, Record, Recorder, Trace, TraceBuilder,
+    ClockName, FenceId, LaneId, LaneKind, LinkId, NameId, QueueNumber, QueueTable, Queued, Record,
+    Recorder, SubmissionKey, Trace, TraceBuilder,
 };
 
 pub(crate) struct Tracing {
     on: AtomicBool,
     /// Made when it is first needed: most explored machines are never traced.
     builder: Mutex<Option<TraceBuilder>>,
+    queues: Mutex<QueueTable>,
     clock: ClockName,
     /// The link given out last.
     links: AtomicU32,
@@ -23,6 +25,7 @@ impl Tracing {
         Tracing {
             on: AtomicBool::new(false),
             builder: Mutex::new(None),
+            queues: Mutex::new(QueueTable::new()),
             clock,
             links: AtomicU32::new(0),
         }
@@ -31,6 +34,10 @@ impl Tracing {
     fn with_builder<R>(&self, f: impl FnOnce(&mut TraceBuilder) -> R) -> R {
         let mut builder = self.builder.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         f(builder.get_or_insert_with(|| TraceBuilder::new("", self.clock)))
+    }
+
+    fn queues(&self) -> MutexGuard<'_, QueueTable> {
+        self.queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Takes over what an ending agent recorded.
@@ -65,6 +72,40 @@ impl Platform {
     /// Registers a lane of the timeline.
     pub fn lane(&self, kind: LaneKind, group: &str, name: &str) -> LaneId {
         self.inner.tracing.with_builder(|b| b.add_lane(kind, group, name))
+    }
+
+    /// Draws the work of a queue on `lane`.
+    pub fn assign_lane(&self, queue: QueueNumber, lane: LaneId) {
+        self.inner.tracing.queues().assign_lane(queue, lane);
+    }
+
+    /// Returns the lane on which the work of a queue is drawn.
+    pub fn lane_of(&self, queue: QueueNumber) -> Option<LaneId> {
+        self.inner.tracing.queues().lane_of(queue)
+    }
+
+    /// Returns the lane of a queue while records are kept.
+    #[inline]
+    pub fn traced_lane_of(&self, queue: QueueNumber) -> Option<LaneId> {
+        if self.tracing() { self.lane_of(queue) } else { None }
+    }
+
+    /// Enters when a submission was queued; does nothing while tracing is off.
+    #[inline]
+    pub fn note_queued(&self, queue: QueueNumber, key: SubmissionKey, queued: Queued) {
+        if self.tracing() {
+            self.inner.tracing.queues().note_queued(queue, key, queued);
+        }
+    }
+
+    /// Takes what was entered for a submission; the default where nothing was, and while tracing is
+    /// off.
+    #[inline]
+    pub fn take_queued(&self, queue: QueueNumber, key: SubmissionKey) -> Queued {
+        if !self.tracing() {
+            return Queued::default();
+        }
+        self.inner.tracing.queues().take_queued(queue, key)
     }
 
     /// Registers a fence of the timeline.
@@ -107,6 +148,7 @@ impl Platform {
     pub fn take_trace(&self, title: &str) -> Trace {
         let tracing = &self.inner.tracing;
         tracing.collect();
+        tracing.queues().clear_queued();
         let empty = TraceBuilder::new("", tracing.clock);
         let mut trace = tracing.with_builder(|b| std::mem::replace(b, empty)).finish();
         trace.title = title.to_owned();

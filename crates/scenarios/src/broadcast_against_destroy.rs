@@ -59,7 +59,6 @@ fn hw_queue(kernel: &dyn Kernel, device: Handle) -> Handle {
         user_mode_submission: false,
         priority: Priority::Normal,
         tag: 0,
-        lane: 0,
     };
     kernel.create_hw_queue(args).expect("a queue").handle
 }

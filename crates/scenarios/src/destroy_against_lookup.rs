@@ -73,7 +73,6 @@ impl Client {
             user_mode_submission: true,
             priority: Priority::Normal,
             tag: 1,
-            lane: 0,
         };
         let hw_queue = self.kernel.create_hw_queue(args)?.handle;
         let doorbell = CreateDoorbell {

@@ -18,7 +18,6 @@ use tidegate::explorer::{Prepared, Verdict};
 use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate::gpu_abi::{
     CONTROL_WORDS, CONTROL_WRITE_WORD, DOORBELL_VALUE_WORD, GpuVa, RingPacket, SLOT_BYTES,
-    TraceWords,
 };
 
 const INTERRUPTED: &str = "the signal interrupted for the event";
@@ -59,7 +58,7 @@ fn signalled(kernel: &dyn Kernel) -> FenceInstance {
     let args = CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 };
     let hw_context = kernel.create_hw_context(args).expect("a context");
     let priority = Priority::Normal;
-    let args = CreateHwQueue { hw_context, user_mode_submission: true, priority, tag: 1, lane: 0 };
+    let args = CreateHwQueue { hw_context, user_mode_submission: true, priority, tag: 1 };
     let hw_queue = kernel.create_hw_queue(args).expect("a queue").handle;
     let allocate = |bytes, kind| {
         let args = CreateAllocation { device, bytes, kind, placement: Placement::System };
@@ -87,7 +86,6 @@ fn signalled(kernel: &dyn Kernel) -> FenceInstance {
         value: 1,
         fence_handle: fence.handle.0,
         log_entry: NO_LOG_ENTRY,
-        trace: TraceWords::default(),
     };
     slots.write(0, &signal.encode()).expect("room for a slot");
     pointers.store(CONTROL_WRITE_WORD, 1);

@@ -20,7 +20,7 @@ use tidegate::d3d12::{Buffer, BufferDesc, Heap};
 use tidegate::explorer::{PlantedBug, Prepared, Verdict};
 use tidegate::gpu_abi::{
     AddressSpaceId, CONTROL_WORDS, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD,
-    GpuVa, RingPacket, SLOT_BYTES, TraceWords,
+    GpuVa, RingPacket, SLOT_BYTES,
 };
 use tidegate::platform::{Bulk, Page};
 use tidegate::{Platform, Submission};
@@ -85,7 +85,6 @@ impl Client {
             user_mode_submission: true,
             priority: Priority::Normal,
             tag: 9,
-            lane: 0,
         };
         let queue = kernel.create_hw_queue(args).expect("a queue");
         let allocate = |bytes, kind| {
@@ -123,9 +122,8 @@ impl Client {
     fn submits(&self) {
         let list = commands(&Command::Timed { ns: 1 });
         self.commands.0.write(0, &list).expect("room for a command");
-        let (commands, bytes, trace) =
-            (GpuVa(self.commands.1), list.len() as u32, TraceWords::default());
-        let honest = RingPacket::Execute { commands, bytes, progress: 1, trace };
+        let (commands, bytes) = (GpuVa(self.commands.1), list.len() as u32);
+        let honest = RingPacket::Execute { commands, bytes, progress: 1 };
         self.slots.write(0, &honest.encode()).expect("room for a slot");
         self.slots.write(SLOT_BYTES, &self.crafted).expect("room for a slot");
         self.pointers.store(CONTROL_WRITE_WORD, 2);
@@ -182,17 +180,16 @@ fn target(world: &World) -> (Buffer, [u8; SLOT_BYTES as usize]) {
 }
 
 fn crafted_slot(commands: GpuVa, bytes: u32) -> [u8; SLOT_BYTES as usize] {
-    let trace = TraceWords::default();
-    let mine = RingPacket::Execute { commands, bytes, progress: 1, trace }.encode();
+    let mine = RingPacket::Execute { commands, bytes, progress: 1 }.encode();
     let kernels = RingPacket::ExecuteDma {
         commands,
         bytes,
         address_space: NEIGHBOUR,
         submission_fence_id: 1,
         tag: 0,
+        os_handle: 0,
         save_area: GpuVa(0),
         flags: tidegate::gpu_abi::ring::DmaFlags::empty(),
-        trace,
     };
     let mut slot = kernels.encode();
     slot[0] = mine[0];

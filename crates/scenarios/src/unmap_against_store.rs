@@ -68,14 +68,13 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let args = CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 };
     let hw_context = kernel.create_hw_context(args).expect("a context");
     let (user_mode_submission, priority) = (false, Priority::Normal);
-    let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 1, lane: 0 };
+    let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 1 };
     let queue = kernel.create_hw_queue(args).expect("a queue");
     let args = SubmitCommandToHwQueue {
         hw_queue: queue.handle,
         progress_fence_id: 1,
         commands_gpu_va: commands.gpu_va,
         command_bytes: writer.bytes() as u32,
-        queued_ns: 0,
     };
     kernel.submit_command_to_hw_queue(args).expect("a submission");
     let (clock, own, probe, word) =

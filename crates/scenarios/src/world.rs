@@ -203,7 +203,7 @@ pub(crate) fn hw_context(kernel: &dyn Kernel, device: Handle) -> (Handle, HwQueu
     let args = CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 };
     let hw_context = kernel.create_hw_context(args).expect("a context");
     let (user_mode_submission, priority) = (false, Priority::Normal);
-    let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 0, lane: 0 };
+    let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 0 };
     (hw_context, kernel.create_hw_queue(args).expect("a queue"))
 }
 
@@ -237,7 +237,6 @@ pub(crate) fn command_buffer(
         progress_fence_id,
         commands_gpu_va,
         command_bytes: writer.bytes() as u32,
-        queued_ns: 0,
     }
 }
 

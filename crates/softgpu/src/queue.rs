@@ -11,9 +11,8 @@ use tidegate_d3dukmdt::FenceWait;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{
     AddressSpaceId, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuTime, GpuVa, QueueId, QueueKind,
-    TraceWords,
 };
-use tidegate_platform::CpuTime;
+use tidegate_platform::{CpuTime, QueueNumber, Queued, SubmissionKey};
 use tidegate_programs::Cursor;
 use tidegate_trace::NameId;
 
@@ -41,7 +40,7 @@ pub(crate) struct Shape {
     pub(crate) progress_current: GpuVa,
     pub(crate) progress_monitored: GpuVa,
     pub(crate) tag: u32,
-    pub(crate) lane: u32,
+    pub(crate) number: QueueNumber,
 }
 
 impl Shape {
@@ -59,11 +58,6 @@ impl Shape {
     /// Where the engine stores the read pointer.
     pub(crate) fn read_pointer(&self) -> GpuVa {
         self.control.plus(CONTROL_READ_WORD as u64 * 8)
-    }
-
-    /// The timeline lane of a packet, plus one: its own, else the queue's.
-    pub(crate) fn lane_of(&self, trace: TraceWords) -> u32 {
-        if trace.lane != 0 { trace.lane } else { self.lane }
     }
 }
 
@@ -201,7 +195,7 @@ pub(crate) struct PendingWait {
     pub(crate) wait: FenceWait,
     pub(crate) fence_handle: u32,
     pub(crate) log_entry: u32,
-    pub(crate) trace: TraceWords,
+    pub(crate) queued: Queued,
     /// When it was first seen unsatisfied.
     pub(crate) observed: GpuTime,
     /// The same on the timeline.
@@ -216,6 +210,16 @@ pub(crate) enum Completion {
     Progress(u64),
     /// A submission fence id.
     Dma(u32),
+}
+
+impl Completion {
+    /// The timeline's key of the submission.
+    pub(crate) fn key(self) -> SubmissionKey {
+        match self {
+            Completion::Progress(value) => SubmissionKey::Completion(value),
+            Completion::Dma(id) => SubmissionKey::Completion(id.into()),
+        }
+    }
 }
 
 /// A command buffer that is being executed.
@@ -233,7 +237,9 @@ pub(crate) struct Execution {
     pub(crate) save_area: GpuVa,
     pub(crate) completion: Completion,
     pub(crate) tag: u32,
-    pub(crate) trace: TraceWords,
+    /// The kernel's number of its context or queue.
+    pub(crate) queue: QueueNumber,
+    pub(crate) queued: Queued,
     /// When the engine took it, on the timeline.
     pub(crate) start_ns: u64,
     /// What the commands are called.

@@ -163,7 +163,6 @@ impl Client {
             user_mode_submission,
             priority: Priority::Normal,
             tag: self.tag,
-            lane: 0,
         })
     }
 
@@ -180,7 +179,6 @@ impl Client {
             engine_affinity: 0,
             priority,
             tag: self.tag,
-            lane: 0,
         };
         self.kernel.create_context_virtual(args).unwrap()
     }
@@ -235,7 +233,6 @@ impl Client {
             progress_fence_id,
             commands_gpu_va,
             command_bytes,
-            queued_ns: 0,
         }
     }
 
@@ -248,7 +245,7 @@ impl Client {
     /// Submits commands to a context for packets.
     pub fn submit_packet(&self, context: Handle, commands: &[Command]) {
         let (commands_gpu_va, command_bytes) = self.commands(commands);
-        let args = SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns: 0 };
+        let args = SubmitCommand { context, commands_gpu_va, command_bytes };
         self.kernel.submit_command(args).unwrap();
     }
 

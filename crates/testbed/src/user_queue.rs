@@ -9,7 +9,6 @@ use tidegate::calls::{
 use tidegate::d3dukmdt::fence_cell::REACHED;
 use tidegate::gpu_abi::{
     CONTROL_WORDS, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket, SLOT_BYTES,
-    TraceWords,
 };
 use tidegate::platform::{Bulk, Mapping, Mutex, Page, Word};
 
@@ -145,7 +144,6 @@ pub fn signal_packet(fence: &FenceInstance, value: u64, log_entry: u32) -> RingP
         value,
         fence_handle: fence.handle.0,
         log_entry,
-        trace: TraceWords::default(),
     }
 }
 
@@ -157,7 +155,6 @@ pub fn wait_packet(fence: &FenceInstance, value: u64, log_entry: u32) -> RingPac
         epoch: epoch_of_wait(fence, value),
         fence_handle: fence.handle.0,
         log_entry,
-        trace: TraceWords::default(),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::hold::Hold;
 use crate::submission_right::SubmissionRight;
 use std::collections::VecDeque;
 use tidegate_calls::SignalFlags;
-use tidegate_ddi::Priority;
+use tidegate_ddi::{OsHandle, Priority};
 
 /// The kernel's objects that queues carry. VidSch only stores them.
 pub trait Payload {
@@ -173,8 +173,8 @@ impl std::ops::AddAssign for FenceOperations {
 
 /// A wait or signal that is over, for the timeline.
 pub struct FinishedItem<F> {
-    /// The lane of its queue, plus one; 0 for none.
-    pub lane: u32,
+    /// Its queue.
+    pub queue: OsHandle,
     /// It is a wait; otherwise a signal.
     pub wait: bool,
     /// Its fences.
@@ -230,8 +230,8 @@ pub(crate) enum QueueKind {
 
 pub(crate) struct SoftwareQueue<F> {
     pub(crate) kind: QueueKind,
+    pub(crate) handle: OsHandle,
     pub(crate) tag: u32,
-    pub(crate) lane: u32,
     pub(crate) items: VecDeque<Item<F>>,
     /// Its head signal is being made: nothing behind it goes on.
     pub(crate) signalling: bool,
@@ -239,11 +239,11 @@ pub(crate) struct SoftwareQueue<F> {
 }
 
 impl<F: Clone> SoftwareQueue<F> {
-    pub(crate) fn new(kind: QueueKind, tag: u32, lane: u32) -> SoftwareQueue<F> {
+    pub(crate) fn new(handle: OsHandle, kind: QueueKind, tag: u32) -> SoftwareQueue<F> {
         SoftwareQueue {
+            handle,
             kind,
             tag,
-            lane,
             items: VecDeque::new(),
             signalling: false,
             done: FenceOperations::default(),
@@ -327,8 +327,8 @@ impl<F: Clone> SoftwareQueue<F> {
                 (std::mem::take(fences), head.queued_ns, now.stamp_ns);
             self.done.waits += 1;
             self.done.block(start_ns, end_ns);
-            let lane = self.lane;
-            finished.push(FinishedItem { lane, wait: true, fences, queued_ns, start_ns, end_ns });
+            let queue = self.handle;
+            finished.push(FinishedItem { queue, wait: true, fences, queued_ns, start_ns, end_ns });
             self.items.pop_front();
         }
     }
@@ -348,15 +348,13 @@ impl<F: Clone> SoftwareQueue<F> {
         self.signalling = true;
         let SignalEffect::Fences(fences) = effect else { return };
         self.done.signals += 1;
-        if self.lane > 0 {
-            finished.push(FinishedItem {
-                lane: self.lane,
-                wait: false,
-                fences: fences.clone(),
-                queued_ns: item.queued_ns,
-                start_ns: item.head_ns.unwrap_or(now.stamp_ns),
-                end_ns: now.stamp_ns,
-            });
-        }
+        finished.push(FinishedItem {
+            queue: self.handle,
+            wait: false,
+            fences: fences.clone(),
+            queued_ns: item.queued_ns,
+            start_ns: item.head_ns.unwrap_or(now.stamp_ns),
+            end_ns: now.stamp_ns,
+        });
     }
 }

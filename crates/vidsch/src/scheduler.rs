@@ -122,7 +122,7 @@ impl<P: Payload> VidSch<P> {
         context: OsHandle,
         engine: EngineId,
         priority: Priority,
-        (tag, lane): (u32, u32),
+        tag: u32,
     ) {
         let Some(engine) = self.index(engine) else { return };
         let state = ContextState {
@@ -133,11 +133,11 @@ impl<P: Payload> VidSch<P> {
             given_up: false,
             hold: Default::default(),
         };
-        self.queues.insert(context, SoftwareQueue::new(QueueKind::Context(state), tag, lane));
+        self.queues.insert(context, SoftwareQueue::new(context, QueueKind::Context(state), tag));
     }
 
     /// Adds a hardware queue that takes commands from the kernel, at most `max_in_flight` at once.
-    pub fn add_hw_queue(&mut self, queue: OsHandle, max_in_flight: usize, (tag, lane): (u32, u32)) {
+    pub fn add_hw_queue(&mut self, queue: OsHandle, max_in_flight: usize, tag: u32) {
         let state = HwQueueState {
             announced: 0,
             submitted: 0,
@@ -149,7 +149,7 @@ impl<P: Payload> VidSch<P> {
             due_signals: VecDeque::new(),
             right: SubmissionRight::default(),
         };
-        self.queues.insert(queue, SoftwareQueue::new(QueueKind::HwQueue(state), tag, lane));
+        self.queues.insert(queue, SoftwareQueue::new(queue, QueueKind::HwQueue(state), tag));
     }
 
     pub(crate) fn index(&self, engine: EngineId) -> Option<usize> {

@@ -85,8 +85,7 @@ impl Program {
     fn make(&mut self, client: &Client, input: &mut Input<'_>) -> Result<(), Status> {
         let kernel = &client.kernel;
         let (what, device) = (input.byte() % 10, self.handle(input));
-        let (node_ordinal, tag, lane) =
-            (u32::from(input.byte() % 4), input.number() as u32, input.number() as u32);
+        let (node_ordinal, tag) = (u32::from(input.byte() % 4), input.number() as u32);
         let priority = input.one_of(&[Priority::Idle, Priority::Normal, Priority::High]);
         let (engine_affinity, initial_value) = (u32::from(input.byte() % 4), input.number());
         let flags = SyncObjectFlags::from_bits_retain(input.number() as u32);
@@ -109,14 +108,8 @@ impl Program {
                 self.keep(made.handle);
             }
             2 => {
-                let args = CreateContextVirtual {
-                    device,
-                    node_ordinal,
-                    engine_affinity,
-                    priority,
-                    tag,
-                    lane,
-                };
+                let args =
+                    CreateContextVirtual { device, node_ordinal, engine_affinity, priority, tag };
                 self.keep(kernel.create_context_virtual(args)?);
             }
             3 => {
@@ -126,7 +119,7 @@ impl Program {
             4 => {
                 let user_mode_submission = input.flag();
                 let args =
-                    CreateHwQueue { hw_context: device, user_mode_submission, priority, tag, lane };
+                    CreateHwQueue { hw_context: device, user_mode_submission, priority, tag };
                 let made = kernel.create_hw_queue(args)?;
                 self.handles.extend([made.handle, made.progress_fence]);
             }
@@ -203,7 +196,7 @@ impl Program {
     fn submit(&mut self, client: &mut Client, input: &mut Input<'_>) -> Result<(), Status> {
         let handle = self.handle(input);
         let commands_gpu_va = client.address(input).0;
-        let (command_bytes, queued_ns) = (input.number() as u32, input.number());
+        let command_bytes = input.number() as u32;
         match input.byte() % 8 {
             0 => {
                 let buffer = client.command_buffer(input);
@@ -216,7 +209,6 @@ impl Program {
                     context,
                     commands_gpu_va,
                     command_bytes,
-                    queued_ns,
                 })
             }
             3 | 4 => client.kernel.submit_command_to_hw_queue(SubmitCommandToHwQueue {
@@ -224,7 +216,6 @@ impl Program {
                 progress_fence_id: input.number(),
                 commands_gpu_va,
                 command_bytes,
-                queued_ns,
             }),
             5 => client.kernel.connect_doorbell(handle).map(|connection| connection.hint.rung()),
             6 => client.kernel.notify_work_submission(handle),

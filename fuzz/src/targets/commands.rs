@@ -8,7 +8,7 @@ use tidegate::calls::{
     CreateContextVirtual, CreateHwContext, CreateHwQueue, Priority, SubmitCommand,
     SubmitCommandToHwQueue,
 };
-use tidegate::gpu_abi::{RingPacket, TraceWords};
+use tidegate::gpu_abi::RingPacket;
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -28,18 +28,11 @@ fn act(client: &mut Client, mut input: Input<'_>) {
         client.write_memory(offset, &buffer);
         let commands = client.memory_at(offset);
         let bytes = if how & 0x80 == 0 { buffer.len() as u32 } else { input.number() as u32 };
-        let trace = TraceWords::default();
         match how % 4 {
-            0 => client.push(&RingPacket::Execute { commands, bytes, progress, trace }),
+            0 => client.push(&RingPacket::Execute { commands, bytes, progress }),
             1 => {
                 let log_entry = u32::from(how);
-                client.push(&RingPacket::ExecuteLogged {
-                    commands,
-                    bytes,
-                    progress,
-                    log_entry,
-                    trace,
-                });
+                client.push(&RingPacket::ExecuteLogged { commands, bytes, progress, log_entry });
             }
             2 => by_hardware_queue(client, commands.0, bytes),
             _ => by_packet(client, commands.0, bytes),
@@ -57,28 +50,21 @@ fn by_hardware_queue(client: &Client, commands_gpu_va: u64, command_bytes: u32) 
     let context = CreateHwContext { device: client.device, node_ordinal: 0, engine_affinity: 0 };
     let Ok(hw_context) = kernel.create_hw_context(context) else { return };
     let (user_mode_submission, priority) = (false, Priority::Normal);
-    let queue = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 0, lane: 0 };
+    let queue = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 0 };
     let Ok(queue) = kernel.create_hw_queue(queue) else { return };
     let _refused = kernel.submit_command_to_hw_queue(SubmitCommandToHwQueue {
         hw_queue: queue.handle,
         progress_fence_id: 1,
         commands_gpu_va,
         command_bytes,
-        queued_ns: u64::MAX,
     });
 }
 
 fn by_packet(client: &Client, commands_gpu_va: u64, command_bytes: u32) {
     let (device, node_ordinal, priority) = (client.device, 0, Priority::Normal);
-    let context = CreateContextVirtual {
-        device,
-        node_ordinal,
-        engine_affinity: 0,
-        priority,
-        tag: 0,
-        lane: 0,
-    };
+    let context =
+        CreateContextVirtual { device, node_ordinal, engine_affinity: 0, priority, tag: 0 };
     let Ok(context) = client.kernel.create_context_virtual(context) else { return };
-    let submit = SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns: u64::MAX };
+    let submit = SubmitCommand { context, commands_gpu_va, command_bytes };
     let _refused = client.kernel.submit_command(submit);
 }

@@ -5,7 +5,7 @@ use crate::client::Client;
 use crate::input::Input;
 use crate::neighbour::{Setting, unharmed_by};
 use tidegate::d3dukmdt::log::{LOG_ENTRY_BYTES, LogEntry};
-use tidegate::gpu_abi::{Command, CommandWriter, GpuVa, RingPacket, TraceWords};
+use tidegate::gpu_abi::{Command, CommandWriter, GpuVa, RingPacket};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -67,8 +67,8 @@ fn overwrite(client: &mut Client, progress: u64, bytes: &[u8], at: u64) {
     writer.push(&Command::Copy { source: from, destination: GpuVa(at), bytes: bytes.len() as u64 });
     let list = writer.to_bytes();
     client.write_memory(4096, &list);
-    let (bytes, trace) = (list.len() as u32, TraceWords::default());
-    client.push(&RingPacket::Execute { commands, bytes, progress, trace });
+    let bytes = list.len() as u32;
+    client.push(&RingPacket::Execute { commands, bytes, progress });
     client.pass(5_000);
 }
 
@@ -76,8 +76,7 @@ fn signal(client: &mut Client, input: &mut Input<'_>) {
     let fence = client.fences[input.below(client.fences.len())].clone();
     let (value, log_entry) = (input.number(), input.number() as u32);
     let wait = input.below(4) == 0;
-    let (current_value, fence_handle, trace) =
-        (GpuVa(fence.current_value_gpu_va), fence.handle.0, TraceWords::default());
+    let (current_value, fence_handle) = (GpuVa(fence.current_value_gpu_va), fence.handle.0);
     client.push(&match wait {
         true => RingPacket::Wait {
             current_value,
@@ -85,18 +84,10 @@ fn signal(client: &mut Client, input: &mut Input<'_>) {
             epoch: value,
             fence_handle,
             log_entry,
-            trace,
         },
         false => {
             let monitored_value = GpuVa(fence.monitored_value_gpu_va);
-            RingPacket::Signal {
-                current_value,
-                monitored_value,
-                value,
-                fence_handle,
-                log_entry,
-                trace,
-            }
+            RingPacket::Signal { current_value, monitored_value, value, fence_handle, log_entry }
         }
     });
 }

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use tidegate_calls::{ReadOnly, Status};
 use tidegate_d3dukmdt::fence_cell::FenceWait;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate_gpu_abi::{Command, CommandWriter, GpuVa, RingPacket, TraceWords};
-use tidegate_platform::Step;
-use tidegate_trace::{FenceId, Kind, LaneId, NameId, Record};
+use tidegate_gpu_abi::{Command, CommandWriter, GpuVa, RingPacket};
+use tidegate_platform::{QueueNumber, Queued, Step, SubmissionKey};
+use tidegate_trace::{FenceId, Kind, NameId, Record};
 
 /// Which entry of a log the next operation writes.
 #[derive(Clone, Copy, Debug)]
@@ -63,10 +63,12 @@ impl VerboseLog {
     }
 }
 
-/// What only goes to records: the CPU time of queueing, a name or fence number plus one, the
-/// queue's lane.
-fn trace_words(id: &QueueIdentity, queued_ns: u64, name: u32) -> TraceWords {
-    TraceWords { queued_ns, name, lane: id.lane }
+/// A slot that is filled, for the timeline.
+#[derive(Clone, Copy)]
+pub(crate) struct QueuedSlot {
+    pub(crate) queue: QueueNumber,
+    pub(crate) slot: u64,
+    pub(crate) queued_ns: u64,
 }
 
 /// A packet of a ring that is no more, for another ring of the same process: other progress, other
@@ -78,76 +80,52 @@ pub(crate) fn again(
 ) -> RingPacket {
     let (waits, signals, verbose) = logs;
     match packet {
-        RingPacket::Wait { current_value, value, epoch, fence_handle, trace, .. } => {
-            RingPacket::Wait {
-                current_value,
-                value,
-                epoch,
-                fence_handle,
-                log_entry: waits.take(),
-                trace,
-            }
+        RingPacket::Wait { current_value, value, epoch, fence_handle, .. } => {
+            RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry: waits.take() }
         }
-        RingPacket::Signal {
-            current_value, monitored_value, value, fence_handle, trace, ..
-        } => {
+        RingPacket::Signal { current_value, monitored_value, value, fence_handle, .. } => {
             let log_entry = signals.take();
-            RingPacket::Signal {
-                current_value,
-                monitored_value,
-                value,
-                fence_handle,
-                log_entry,
-                trace,
-            }
+            RingPacket::Signal { current_value, monitored_value, value, fence_handle, log_entry }
         }
-        RingPacket::Execute { commands, bytes, trace, .. }
-        | RingPacket::ExecuteLogged { commands, bytes, trace, .. } => match verbose.take() {
-            Some(log_entry) => RingPacket::ExecuteLogged {
-                commands,
-                bytes,
-                progress: next_progress,
-                log_entry,
-                trace,
-            },
-            None => RingPacket::Execute { commands, bytes, progress: next_progress, trace },
+        RingPacket::Execute { commands, bytes, .. }
+        | RingPacket::ExecuteLogged { commands, bytes, .. } => match verbose.take() {
+            Some(log_entry) => {
+                RingPacket::ExecuteLogged { commands, bytes, progress: next_progress, log_entry }
+            }
+            None => RingPacket::Execute { commands, bytes, progress: next_progress },
         },
         RingPacket::Nop | RingPacket::ExecuteDma { .. } => packet,
     }
 }
 
 pub(crate) fn execute(
-    id: &QueueIdentity,
     memory: &CommandMemory,
     progress: u64,
-    queued_ns: u64,
     verbose: &mut VerboseLog,
 ) -> RingPacket {
     let (commands, bytes) = (memory.gpu_va(), memory.bytes);
-    let trace = trace_words(id, queued_ns, memory.trace_name);
     match verbose.take() {
-        None => RingPacket::Execute { commands, bytes, progress, trace },
-        Some(log_entry) => {
-            RingPacket::ExecuteLogged { commands, bytes, progress, log_entry, trace }
-        }
+        None => RingPacket::Execute { commands, bytes, progress },
+        Some(log_entry) => RingPacket::ExecuteLogged { commands, bytes, progress, log_entry },
     }
 }
 
-/// Records that a fence operation which will be logged was queued: its entry says when it was
-/// carried out, and not this. One that is not logged takes the time with it.
+/// Puts a queued fence operation on the timeline. A log entry says when it was carried out and not
+/// when it was queued, so that is recorded here; the engine records what is not logged.
 fn record_queued(
     id: &QueueIdentity,
     kind: Kind,
     (fence, value): (&FenceInner, u64),
     log_entry: u32,
-    queued_ns: u64,
+    QueuedSlot { queue, slot, queued_ns }: QueuedSlot,
 ) {
-    let platform = &id.device.platform;
+    let (platform, name) = (&id.device.platform, fence.instance.trace_fence);
+    platform.note_queued(queue, SubmissionKey::Slot(slot), Queued { at_ns: queued_ns, name });
     if log_entry == NO_LOG_ENTRY || !platform.tracing() {
         return;
     }
-    let queued = Record::instant(LaneId(id.lane - 1), kind, NameId::NONE, queued_ns);
-    platform.record(match fence.instance.trace_fence {
+    let queued = Record::instant(id.lane, kind, NameId::NONE, queued_ns);
+    platform.record(match name {
         0 => queued,
         name => queued.on_fence(FenceId(name - 1), value),
     });
@@ -159,17 +137,16 @@ pub(crate) fn wait(
     fence: &FenceInner,
     FenceWait { value, epoch }: FenceWait,
     log: &mut LogCursor,
-    queued_ns: u64,
+    at: QueuedSlot,
 ) -> RingPacket {
     let log_entry = log.take();
-    record_queued(id, Kind::WaitQueued, (fence, value), log_entry, queued_ns);
+    record_queued(id, Kind::WaitQueued, (fence, value), log_entry, at);
     RingPacket::Wait {
         current_value: GpuVa(fence.engine_va()),
         value,
         epoch,
         fence_handle: fence.instance.handle.0,
         log_entry,
-        trace: trace_words(id, queued_ns, fence.instance.trace_fence),
     }
 }
 
@@ -179,17 +156,16 @@ pub(crate) fn signal(
     fence: &FenceInner,
     value: u64,
     log: &mut LogCursor,
-    queued_ns: u64,
+    at: QueuedSlot,
 ) -> RingPacket {
     let log_entry = log.take();
-    record_queued(id, Kind::SignalQueued, (fence, value), log_entry, queued_ns);
+    record_queued(id, Kind::SignalQueued, (fence, value), log_entry, at);
     RingPacket::Signal {
         current_value: GpuVa(fence.engine_va()),
         monitored_value: GpuVa(fence.instance.monitored_value_gpu_va),
         value,
         fence_handle: fence.instance.handle.0,
         log_entry,
-        trace: trace_words(id, queued_ns, fence.instance.trace_fence),
     }
 }
 

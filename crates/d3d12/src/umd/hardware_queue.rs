@@ -18,7 +18,7 @@ use tidegate_calls::{
     SignalFlags, SubmitCommandToHwQueue, SubmitSignalToHwQueues,
 };
 use tidegate_gpu_abi::RingPacket;
-use tidegate_platform::{Mutex, Step};
+use tidegate_platform::{Mutex, QueueNumber, Queued, Step, SubmissionKey};
 
 struct State {
     /// The progress value submitted last.
@@ -34,6 +34,8 @@ struct State {
 pub(crate) struct HardwareQueue {
     progress: FenceReader,
     progress_fence: Handle,
+    /// The kernel's.
+    number: QueueNumber,
     hw_queue: Owned,
     _hw_context: Owned,
     pager: Option<Pager>,
@@ -64,7 +66,6 @@ impl HardwareQueue {
             user_mode_submission: false,
             priority,
             tag: id.tag,
-            lane: id.lane,
         };
         let queue =
             device.thunk.enter().create_hw_queue(args).map_err(failed("D3DKMTCreateHwQueue"))?;
@@ -81,6 +82,7 @@ impl HardwareQueue {
             pager: device.pager(id, priority)?,
             progress: device.reader(queue.progress_value, 0),
             progress_fence: queue.progress_fence,
+            number: id.register(queue.handle),
             hw_queue,
             _hw_context: hw_context,
         })
@@ -167,6 +169,7 @@ impl HardwareQueue {
         id: &QueueIdentity,
         packet: &RingPacket,
         memory: Option<&Arc<CommandMemory>>,
+        queued_ns: u64,
     ) -> Result {
         let mut state = self.state.lock_device();
         let at = |handle: u32, value| [FenceValue { fence: Handle(handle), value }];
@@ -177,10 +180,9 @@ impl HardwareQueue {
             (RingPacket::Signal { value, fence_handle, .. }, _) => {
                 self.queue_signal(&mut state, id, &at(fence_handle, value))
             }
-            (
-                RingPacket::Execute { trace, .. } | RingPacket::ExecuteLogged { trace, .. },
-                Some(memory),
-            ) => self.submit_resident(&mut state, id, &[memory], trace.queued_ns),
+            (RingPacket::Execute { .. } | RingPacket::ExecuteLogged { .. }, Some(memory)) => {
+                self.submit_resident(&mut state, id, &[memory], queued_ns)
+            }
             _ => Ok(()),
         }
     }
@@ -219,8 +221,10 @@ impl HardwareQueue {
             progress_fence_id: progress,
             commands_gpu_va: memory.gpu_va().0,
             command_bytes: memory.bytes,
-            queued_ns,
         };
+        let (key, queued) =
+            (SubmissionKey::Completion(progress), Queued { at_ns: queued_ns, name: 0 });
+        id.device.platform.note_queued(self.number, key, queued);
         let done = id.device.thunk.enter().submit_command_to_hw_queue(args);
         done.map_err(|s| Failure::Refused("D3DKMTSubmitCommandToHwQueue", s))?;
         state.progress = progress;

@@ -33,7 +33,8 @@ pub(crate) mod user_ring;
 use crate::device::DeviceInner;
 use crate::error::Error;
 use std::sync::Arc;
-use tidegate_calls::Status;
+use tidegate_calls::{Handle, Status};
+use tidegate_platform::QueueNumber;
 use tidegate_trace::{Kind, LaneId, Record};
 
 /// The identity of a queue: the names of its errors, its work and its timeline.
@@ -42,8 +43,7 @@ pub(crate) struct QueueIdentity {
     pub(crate) name: String,
     /// Number under which its work is counted.
     pub(crate) tag: u32,
-    /// Timeline lane plus one.
-    pub(crate) lane: u32,
+    pub(crate) lane: LaneId,
 }
 
 /// On which engine a queue runs.
@@ -69,22 +69,31 @@ pub(crate) enum Failure {
 }
 
 impl QueueIdentity {
-    /// The CPU time that goes with a submission. Only the timeline reads it; while there is none,
-    /// reading the clock would be half the cost of a submission. In a packet 0 stands for "no
-    /// time", so the first nanosecond of a run is 1.
+    /// The CPU time of a submission for the timeline. While there is none, reading the clock would
+    /// be half the cost of a submission. 0 stands for "no time", so the first nanosecond of a run
+    /// is 1.
     #[inline]
     pub(crate) fn queued_ns(&self) -> u64 {
         let platform = &self.device.platform;
         if platform.tracing() { platform.stamp_ns().max(1) } else { 0 }
     }
 
+    /// Draws the work of a context or hardware queue, which the kernel made for the queue, on its
+    /// lane. Returns the kernel's number.
+    pub(crate) fn register(&self, queue: Handle) -> QueueNumber {
+        let number = self.device.thunk.queue_number(queue);
+        if let Some(number) = number {
+            self.device.platform.assign_lane(number, self.lane);
+        }
+        number.unwrap_or_default()
+    }
+
     /// Something that happened to the queue's doorbell, on its lane of the timeline.
     pub(crate) fn note_doorbell(&self, what: &str) {
         let platform = &self.device.platform;
         if platform.tracing() {
-            let (lane, name, now) =
-                (LaneId(self.lane - 1), platform.trace_name(what), platform.stamp_ns());
-            platform.record(Record::instant(lane, Kind::Doorbell, name, now));
+            let (name, now) = (platform.trace_name(what), platform.stamp_ns());
+            platform.record(Record::instant(self.lane, Kind::Doorbell, name, now));
         }
     }
 

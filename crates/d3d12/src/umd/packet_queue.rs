@@ -24,7 +24,7 @@ use tidegate_calls::{
 };
 use tidegate_gpu_abi::GpuVa;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
-use tidegate_platform::Mutex;
+use tidegate_platform::{Mutex, QueueNumber, Queued, SubmissionKey};
 
 struct State {
     /// The progress value given out last.
@@ -41,6 +41,8 @@ pub(crate) struct PacketQueue {
     progress: FenceReader,
     /// Where the engine stores progress; `None` when it cannot write a fence.
     progress_va: Option<GpuVa>,
+    /// The kernel's.
+    number: QueueNumber,
     context: Owned,
     progress_fence: Owned,
     pager: Option<Pager>,
@@ -76,7 +78,6 @@ impl PacketQueue {
             engine_affinity: at.engine_affinity,
             priority,
             tag: id.tag,
-            lane: id.lane,
         };
         let context = device.thunk.enter().create_context_virtual(args);
         let context = context.map_err(failed("D3DKMTCreateContextVirtual"))?;
@@ -94,6 +95,7 @@ impl PacketQueue {
             progress_va: device.info.nodes[at.node_ordinal as usize]
                 .writes_fences
                 .then_some(GpuVa(fence.engine_va(&device.info))),
+            number: id.register(context),
             context: Owned::new(&device.thunk, Object::Context, context),
             progress_fence,
         })
@@ -169,8 +171,9 @@ impl PacketQueue {
             context: self.context.handle(),
             commands_gpu_va: memory.gpu_va().0,
             command_bytes: memory.bytes,
-            queued_ns,
         };
+        let queued = Queued { at_ns: queued_ns, name: 0 };
+        id.device.platform.note_queued(self.number, SubmissionKey::NextCall, queued);
         id.device.thunk.enter().submit_command(args).map_err(refused("D3DKMTSubmitCommand"))?;
         state.progress = progress;
         state.stats.submissions += 1;

@@ -9,7 +9,7 @@
 use crate::counters::QueueStats;
 use crate::fence::FenceInner;
 use crate::list::{ClosedList, CommandMemory};
-use crate::umd::encode::{self, LogCursor, VerboseLog};
+use crate::umd::encode::{self, LogCursor, QueuedSlot, VerboseLog};
 use crate::umd::in_flight::InFlight;
 use crate::umd::progress::FenceReader;
 use crate::umd::ring::Ring;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tidegate_calls::{Connection, Doorbell, DoorbellStatus, Status};
 use tidegate_d3dukmdt::fence_cell::FenceWait;
 use tidegate_gpu_abi::DOORBELL_VALUE_WORD;
-use tidegate_platform::Step;
+use tidegate_platform::{QueueNumber, Queued, Step, SubmissionKey};
 
 /// Connects in a row that may come to nothing before a submission goes the slow way. Another queue
 /// must take the doorbell away between a connect and the load that follows it, each time; where
@@ -54,6 +54,8 @@ impl Unit<'_> {
 
 /// The state of one user-mode queue that its submitter lock orders.
 pub(crate) struct Submitter {
+    /// The kernel's number of the hardware queue.
+    pub(crate) number: QueueNumber,
     pub(crate) ring: Ring,
     pub(crate) doorbell: Doorbell,
     /// How to ring so that the engine hears of it; of the present connect.
@@ -131,12 +133,14 @@ impl Submitter {
         match *unit {
             Unit::Wait(fence, wait) => {
                 platform.spend(Step::UmdEncode);
-                self.ring.put(&encode::wait(id, fence, wait, &mut self.wait_log, queued_ns));
+                let at = self.next_slot(queued_ns);
+                self.ring.put(&encode::wait(id, fence, wait, &mut self.wait_log, at));
             }
             Unit::Signal(fence, value) => {
                 platform.spend(Step::UmdEncode);
                 self.signalled.hold(fence, self.ring.written() + 1);
-                self.ring.put(&encode::signal(id, fence, value, &mut self.signal_log, queued_ns));
+                let at = self.next_slot(queued_ns);
+                self.ring.put(&encode::signal(id, fence, value, &mut self.signal_log, at));
             }
             Unit::Execute(_) | Unit::Marker => {}
         }
@@ -197,6 +201,11 @@ impl Submitter {
                 == DoorbellStatus::DisconnectedAbort
     }
 
+    /// The slot that is filled next.
+    pub(crate) fn next_slot(&self, queued_ns: u64) -> QueuedSlot {
+        QueuedSlot { queue: self.number, slot: self.ring.written(), queued_ns }
+    }
+
     pub(crate) fn put_buffer(
         &mut self,
         id: &QueueIdentity,
@@ -207,7 +216,10 @@ impl Submitter {
         id.device.platform.spend(Step::UmdEncode);
         self.in_flight.hold(memory, progress, self.ring.written());
         // spec: UMS-076
-        let packet = encode::execute(id, memory, progress, queued_ns, &mut self.verbose_log);
+        let packet = encode::execute(memory, progress, &mut self.verbose_log);
+        let queued = Queued { at_ns: queued_ns, name: memory.trace_name };
+        let key = SubmissionKey::Completion(progress);
+        id.device.platform.note_queued(self.number, key, queued);
         self.ring.put_execute(&packet, progress);
         self.stats.submissions += 1;
     }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use tidegate_calls::{DeviceState, FenceValue, Priority, SignalFlags, Status};
 use tidegate_gpu_abi::RingPacket;
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
+use tidegate_platform::{Queued, SubmissionKey};
 
 /// Slots that a ring may need beyond those that are carried over: a checkpoint for each quarter.
 const CHECKPOINTS: u64 = 4;
@@ -34,6 +35,8 @@ pub(crate) enum Successor {
 /// Something that stood in the old ring.
 struct Left {
     packet: RingPacket,
+    /// What the timeline knows of it.
+    queued: Queued,
     /// Of its command buffer.
     memory: Option<Arc<CommandMemory>>,
 }
@@ -97,7 +100,8 @@ pub(crate) fn succeed(
         Successor::Hardware(queue) => {
             old.submitter.stats = stats;
             queue.hold_fences(&mut old.submitter.signalled);
-            left.iter().try_for_each(|l| queue.take_over(id, &l.packet, l.memory.as_ref()))
+            left.iter()
+                .try_for_each(|l| queue.take_over(id, &l.packet, l.memory.as_ref(), l.queued.at_ns))
         }
     };
     // 4. The value that was queued last is the highest that has a waiter.
@@ -129,9 +133,20 @@ fn left_in(id: &QueueIdentity, submitter: &Submitter) -> (Vec<Left>, Option<Opti
             lost = Some(memory.and_then(|memory| memory.label.clone()));
             continue;
         }
-        left.push(Left { packet, memory });
+        let queued = id.device.platform.take_queued(submitter.number, key_of(&packet, slot));
+        left.push(Left { packet, queued, memory });
     }
     (left, lost)
+}
+
+/// The timeline's key of a packet.
+fn key_of(packet: &RingPacket, slot: u64) -> SubmissionKey {
+    match *packet {
+        RingPacket::Execute { progress, .. } | RingPacket::ExecuteLogged { progress, .. } => {
+            SubmissionKey::Completion(progress)
+        }
+        _ => SubmissionKey::Slot(slot),
+    }
 }
 
 /// The submission of everything that is left, as one unit: progress, last queued, ring, write
@@ -144,16 +159,15 @@ fn take_over(
     to: &mut Submitter,
     left: Vec<Left>,
 ) -> Result<(), Failure> {
-    for Left { packet, memory } in left {
+    for Left { packet, queued, memory } in left {
         let held = match (pager, &memory) {
             (Some(pager), Some(memory)) => Some(pager.hold(id, std::iter::once(&**memory))?),
             _ => None,
         };
         if let Some((fence, value)) = held.as_ref().and_then(|held| held.wait) {
             put_checkpoint(id, to);
-            let wait =
-                encode::wait(id, fence, fence.wait_for(value), &mut to.wait_log, id.queued_ns());
-            to.ring.put(&wait);
+            let at = to.next_slot(id.queued_ns());
+            to.ring.put(&encode::wait(id, fence, fence.wait_for(value), &mut to.wait_log, at));
         }
         match &memory {
             Some(_) => announce(to),
@@ -161,6 +175,8 @@ fn take_over(
         }
         let logs = (&mut to.wait_log, &mut to.signal_log, &mut to.verbose_log);
         let packet = encode::again(packet, to.progress, logs);
+        let key = key_of(&packet, to.ring.written());
+        id.device.platform.note_queued(to.number, key, queued);
         match &memory {
             Some(memory) => {
                 to.in_flight.hold(memory, to.progress, to.ring.written());

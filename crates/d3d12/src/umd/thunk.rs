@@ -3,8 +3,8 @@
 
 use crate::teardown::TeardownReport;
 use std::sync::Arc;
-use tidegate_calls::Kernel;
-use tidegate_platform::{Counters, Platform, Step};
+use tidegate_calls::{Handle, Kernel};
+use tidegate_platform::{Counters, Platform, QueueNumber, Step};
 
 pub(crate) struct Thunk {
     kernel: Arc<dyn Kernel>,
@@ -32,6 +32,12 @@ impl Thunk {
         self.platform.spend(Step::KernelCall);
         self.counts.add(KERNEL_CALLS, 1);
         &*self.kernel
+    }
+
+    /// The kernel's number of a queue on the timeline: no call of the published surface, so it costs
+    /// and counts as none.
+    pub(crate) fn queue_number(&self, queue: Handle) -> Option<QueueNumber> {
+        self.kernel.queue_number(queue)
     }
 
     /// Keeps the refusals of destroy calls that a `Drop` makes.

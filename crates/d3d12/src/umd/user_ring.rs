@@ -67,7 +67,6 @@ impl UserRing {
             user_mode_submission: true,
             priority,
             tag: id.tag,
-            lane: id.lane,
         };
         let queue = kernel().create_hw_queue(args).map_err(failed("D3DKMTCreateHwQueue"))?;
         let hw_queue = Owned::new(&device.thunk, Object::HwQueue, queue.handle);
@@ -98,6 +97,7 @@ impl UserRing {
             .map_err(failed("D3DKMTGetNativeFenceLogDetail"))?;
 
         let submitter = Submitter {
+            number: id.register(queue.handle),
             ring: Ring::new(slot_bytes, &page, slots),
             doorbell,
             connection: None,

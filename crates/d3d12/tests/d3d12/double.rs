@@ -8,7 +8,9 @@ use tidegate_calls::*;
 use tidegate_gpu_abi::{
     CONTROL_READ_WORD, CONTROL_WRITE_WORD, Command, CommandReader, RingPacket, SLOT_BYTES,
 };
-use tidegate_platform::{Bulk, CacheType, Event, Mapping, Mutex, Page, Platform, Step, Word};
+use tidegate_platform::{
+    Bulk, CacheType, Event, Mapping, Mutex, Page, Platform, QueueNumber, Step, Word,
+};
 
 /// What a test may want to know of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -454,6 +456,10 @@ impl Kernel for Double {
 
     fn destroy_hw_context(&self, _: Handle) -> Result<(), Status> {
         self.remove("hw context")
+    }
+
+    fn queue_number(&self, queue: Handle) -> Option<QueueNumber> {
+        Some(QueueNumber(queue.0.into()))
     }
 
     fn create_hw_queue(&self, args: CreateHwQueue) -> Result<HwQueue, Status> {

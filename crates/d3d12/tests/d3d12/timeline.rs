@@ -3,7 +3,7 @@
 use crate::user_mode::bench;
 use tidegate_d3d12::*;
 use tidegate_gpu_abi::{Command, RingPacket};
-use tidegate_platform::{Platform, Step, StepCosts};
+use tidegate_platform::{Platform, QueueNumber, Step, StepCosts, SubmissionKey};
 use tidegate_trace::{Kind, LaneKind, Record};
 
 #[test]
@@ -26,19 +26,18 @@ fn calls_are_recorded_on_the_lane_of_their_thread() {
     queue.execute(&[&list]).unwrap();
     queue.signal(&fence, 2).unwrap();
     fence.wait(2).unwrap();
-    // The name of the list goes with its packet and with its commands; fence operations carry the
-    // fence and the CPU time.
+    // The side table has the name of each list and fence, and the time at which each was queued.
+    let on_lane = |number| b.platform.lane_of(number) == Some(queue.timeline_lane());
+    let number = (0..99_999).map(QueueNumber).find(|number| on_lane(*number)).expect("a lane");
     let mut queued = Vec::new();
-    for packet in b.kernel.packets() {
-        let (RingPacket::Execute { trace, .. }
-        | RingPacket::Wait { trace, .. }
-        | RingPacket::Signal { trace, .. }) = packet
-        else {
-            panic!("{packet:?}")
+    for (slot, packet) in (0..).zip(b.kernel.packets()) {
+        let key = match packet {
+            RingPacket::Execute { progress, .. } => SubmissionKey::Completion(progress),
+            _ => SubmissionKey::Slot(slot),
         };
-        assert_eq!(trace.lane, queue.timeline_lane().0 + 1);
-        assert_ne!(trace.name, 0);
-        queued.push(trace.queued_ns);
+        let entry = b.platform.take_queued(number, key);
+        assert_ne!(entry.name, 0, "{packet:?}");
+        queued.push(entry.at_ns);
     }
     assert!(queued.len() == 3 && queued.is_sorted() && queued[0] > 0, "{queued:?}");
     assert!(matches!(b.kernel.ran()[..], [Command::Label { name: 1.. }, Command::Timed { ns: 1 }]));
@@ -60,7 +59,7 @@ fn calls_are_recorded_on_the_lane_of_their_thread() {
             (Kind::CpuWait, "", Some(2)),
         ]
     );
-    // What was queued stands on the queue's lane, at the time that its packet has as well; the
+    // What was queued stands on the queue's lane, at the time that the side table has as well; the
     // calls on their thread's.
     let (events, calls): (Vec<&Record>, Vec<&Record>) =
         trace.records.iter().partition(|r| r.lane == queue.timeline_lane());

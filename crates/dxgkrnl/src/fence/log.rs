@@ -21,8 +21,7 @@ use std::sync::Arc;
 use tidegate_calls::{LogDetail, ReadOnly, Status};
 use tidegate_d3dukmdt::log::{LOG_ENTRY_BYTES, LogEntry, LogIndex, LogType};
 use tidegate_ddi::{Dispatch, DriverHandle};
-use tidegate_platform::{Mutex, Word};
-use tidegate_trace::LaneId;
+use tidegate_platform::{Mutex, QueueNumber, Word};
 
 /// A hardware queue as the fence room sees it.
 pub(crate) trait LoggedQueue {
@@ -35,8 +34,8 @@ pub(crate) trait LoggedQueue {
     /// The number under which its work is counted.
     fn tag(&self) -> u32;
 
-    /// Its lane on the timeline, if it has one.
-    fn lane(&self) -> Option<LaneId>;
+    /// Its number on the timeline.
+    fn number(&self) -> QueueNumber;
 
     /// Its progress fence.
     fn progress(&self) -> &Arc<Fence>;
@@ -375,9 +374,7 @@ impl LogReader {
         self.port.stats.add(Count::log_entries_lost, lost);
         let before_ns = self.check_times(queue.tag(), unread, start, &entries);
         let entries: Vec<LogEntry> = entries.into_iter().map(|(_, entry)| entry).collect();
-        if self.port.platform.tracing()
-            && let Some(lane) = queue.lane()
-        {
+        if let Some(lane) = self.port.platform.traced_lane_of(queue.number()) {
             let read = ReadEntries { log_type: log.log_type, entries: &entries, lost, before_ns };
             let fence_of = |handle| queue.fence_of_handle(handle);
             log_timeline::record(&self.port, &self.clock, lane, &read, &fence_of);

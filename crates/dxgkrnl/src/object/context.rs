@@ -23,7 +23,6 @@ pub(crate) struct ContextDesc {
     pub(crate) hardware_scheduled: bool,
     pub(crate) priority: Priority,
     pub(crate) tag: u32,
-    pub(crate) lane: u32,
     /// The memory manager's own context.
     pub(crate) paging: bool,
 }
@@ -71,7 +70,7 @@ impl Context {
             node_ordinal: engine.node_ordinal,
             engine_affinity: 1 << engine.engine_ordinal,
             hardware_scheduled: desc.hardware_scheduled,
-            private_data: QueuePrivateData { tag: desc.tag, lane: desc.lane },
+            private_data: QueuePrivateData { tag: desc.tag },
         };
         memory.begin_context(device.clone(), os_handle, (desc.hardware_scheduled, desc.paging));
         let driver = port.driver().create_context(&Passive::enter(), args);
@@ -90,8 +89,7 @@ impl Context {
             priority: HwPriority::new(&port.platform),
         });
         if !desc.hardware_scheduled {
-            let tag_and_lane = (desc.tag, desc.lane);
-            sched.lock().add_context(os_handle, engine, desc.priority, tag_and_lane);
+            sched.lock().add_context(os_handle, engine, desc.priority, desc.tag);
         }
         table.lock().insert(os_handle, &context);
         memory.initialise_context(os_handle);

@@ -25,8 +25,8 @@ use tidegate_d3dukmdt::DOORBELL_PRIVATE_DATA_BYTES;
 use tidegate_ddi::doorbell::{self, ConnectDoorbellFlags, CreateDoorbell, DisconnectReason};
 use tidegate_ddi::queue::RingAllocations;
 use tidegate_ddi::{ConnectedDoorbell, DriverHandle, OsHandle, Passive};
-use tidegate_platform::{CpuTime, Mapping, Mutex, Page, Platform, Untrusted, Word};
-use tidegate_trace::{Kind, LaneId, Record};
+use tidegate_platform::{CpuTime, Mapping, Mutex, Page, Platform, QueueNumber, Untrusted, Word};
+use tidegate_trace::{Kind, Record};
 
 #[derive(Default)]
 struct State {
@@ -401,8 +401,8 @@ impl Doorbell {
     /// On the timeline, in the lane of its queue.
     fn record(&self, what: &str) {
         let platform = &self.port().platform;
-        if platform.tracing() && self.queue.lane != 0 {
-            let (lane, now) = (LaneId(self.queue.lane - 1), platform.stamp_ns());
+        if let Some(lane) = platform.traced_lane_of(QueueNumber(self.queue.os_handle.0)) {
+            let now = platform.stamp_ns();
             platform.record(Record::instant(lane, Kind::Doorbell, platform.trace_name(what), now));
         }
     }

@@ -111,7 +111,6 @@ impl EngineWork for Objects {
             hardware_scheduled: false,
             priority: Priority::Realtime,
             tag: 0,
-            lane: 0,
             paging: true,
         };
         Ok(Arc::new(PagingContextPackets(self.create_context(&device, &desc)?)))

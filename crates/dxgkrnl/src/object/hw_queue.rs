@@ -16,8 +16,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{NativeFenceType, Priority, SignalFlags, Status, SyncObjectFlags};
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, QueuePrivateData};
 use tidegate_ddi::{DriverHandle, EngineId, OsHandle, Passive, VidSchCaps};
-use tidegate_platform::Mutex;
-use tidegate_trace::LaneId;
+use tidegate_platform::{Mutex, QueueNumber};
 use tidegate_vidsch::Submitter;
 
 /// Arguments of a creation.
@@ -25,7 +24,6 @@ pub(crate) struct HwQueueDesc {
     pub(crate) user_mode_submission: bool,
     pub(crate) priority: Priority,
     pub(crate) tag: u32,
-    pub(crate) lane: u32,
 }
 
 /// The hardware queues of an adapter, with indexes by the driver's handle and by context.
@@ -111,7 +109,6 @@ pub(crate) struct HwQueue {
     /// DisableGpuTimeout: no timeout preempts it.
     no_timeout: OnceLock<()>,
     pub(crate) tag: u32,
-    pub(crate) lane: u32,
     pub(crate) progress: Arc<FenceObject>,
     pub(crate) logs: Option<FenceLogs>,
 }
@@ -161,7 +158,7 @@ impl HwQueue {
             progress_fence,
             progress_current_gpu_va: current,
             progress_monitored_gpu_va: monitored,
-            private_data: QueuePrivateData { tag: desc.tag, lane: desc.lane },
+            private_data: QueuePrivateData { tag: desc.tag },
         };
         // Kernel-mode queues get no logs: VidSch knows their times.
         // spec: NF-172
@@ -182,7 +179,6 @@ impl HwQueue {
             user_mode_submission: desc.user_mode_submission,
             no_timeout: OnceLock::new(),
             tag: desc.tag,
-            lane: desc.lane,
             progress,
             logs,
         });
@@ -191,7 +187,7 @@ impl HwQueue {
                 0 => usize::MAX,
                 most => usize::from(most),
             };
-            layers.sched.lock().add_hw_queue(os_handle, max_in_flight, (desc.tag, desc.lane));
+            layers.sched.lock().add_hw_queue(os_handle, max_in_flight, desc.tag);
         }
         table.lock().insert(&queue);
         // The log mode may have changed since the logs were allocated. From here on the queue is in
@@ -233,14 +229,13 @@ impl HwQueue {
         &self,
         progress_fence_id: u64,
         commands: (u64, u32),
-        queued_ns: u64,
     ) -> Result<(), Status> {
         let current = self.progress.fence.current.as_ref();
         if !current.is_some_and(|value| value.admits(progress_fence_id)) {
             return Err(Status::INVALID_PARAMETER);
         }
         let sched = &self.layers().sched;
-        sched.submit_to_hw_queue(self, progress_fence_id, commands, queued_ns)
+        sched.submit_to_hw_queue(self, progress_fence_id, commands)
     }
 
     /// D3DKMTSubmitWaitForSyncObjectsToHwQueue.
@@ -355,8 +350,8 @@ impl LoggedQueue for HwQueue {
         self.tag
     }
 
-    fn lane(&self) -> Option<LaneId> {
-        self.lane.checked_sub(1).map(LaneId)
+    fn number(&self) -> QueueNumber {
+        QueueNumber(self.os_handle.0)
     }
 
     fn progress(&self) -> &Arc<Fence> {

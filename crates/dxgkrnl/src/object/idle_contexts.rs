@@ -26,7 +26,6 @@ pub(crate) fn open(objects: &Objects) -> Result<(), Status> {
             hardware_scheduled: false,
             priority: Priority::Realtime,
             tag: 0,
-            lane: 0,
             paging: false,
         };
         let context = objects.create_context(&device, &desc)?;

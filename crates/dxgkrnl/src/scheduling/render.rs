@@ -52,10 +52,9 @@ impl Scheduling {
         contexts: &[Arc<dyn PacketContext>],
         commands: &[u8],
         listed: &[(Arc<AllocationObject>, bool)],
-        queued_ns: u64,
     ) -> Result<(), RenderError> {
         let Some(first) = contexts.first() else { return Err(Status::INVALID_PARAMETER.into()) };
-        let port = &self.port;
+        let (port, queued_ns) = (&self.port, self.queued_ns(first.os_handle()));
         // 1, 2.
         let buffer = Arc::new(self.translate(&**first, commands, listed)?);
         let fits = |needs: &BTreeSet<u32>| self.memory.can_hold(&buffer.objects(needs));

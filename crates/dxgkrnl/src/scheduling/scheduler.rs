@@ -12,7 +12,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::Status;
 use tidegate_ddi::{AdapterCaps, CancelCommand, Dispatch, EngineId, OsHandle, VidSchCaps};
-use tidegate_platform::{Event, Mutex, MutexGuard, Step};
+use tidegate_platform::{Event, Mutex, MutexGuard, QueueNumber, Step, SubmissionKey};
 use tidegate_vidsch::{
     Command, CommandKind, Config, FenceOperations, GivenUp, Now, SignalEffect, Submitter, VidSch,
     WaiterId,
@@ -136,6 +136,12 @@ impl Scheduling {
         self.end_given_up(given_up);
     }
 
+    /// When the process queued the packet of the call at hand, on the timeline.
+    pub(crate) fn queued_ns(&self, context: OsHandle) -> u64 {
+        let number = QueueNumber(context.0);
+        self.port.platform.take_queued(number, SubmissionKey::NextCall).at_ns
+    }
+
     /// Queues a command buffer on a packet context.
     pub(crate) fn submit_command(
         &self,
@@ -158,10 +164,9 @@ impl Scheduling {
         queue: &dyn KernelModeQueue,
         progress_fence_id: u64,
         (gpu_va, bytes): (u64, u32),
-        queued_ns: u64,
     ) -> Result<(), Status> {
         let kind = CommandKind::HwQueue { progress_fence_id };
-        let command = Command { gpu_va, bytes, queued_ns, kind };
+        let command = Command { gpu_va, bytes, queued_ns: 0, kind };
         if !self.lock().push_command(queue.os_handle(), command, self.now()) {
             return Err(Status::INVALID_PARAMETER);
         }

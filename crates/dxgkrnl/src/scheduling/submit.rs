@@ -10,8 +10,8 @@ use tidegate_calls::Status;
 use tidegate_ddi::patch::SubmitCommandPhysical;
 use tidegate_ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
 use tidegate_ddi::{Dispatch, EngineId, OsHandle, PreemptCommand, SubmitCommandFlags};
-use tidegate_platform::{CpuTime, PhysicalAddress, Step};
-use tidegate_trace::{Kind, LaneId, NameId, Record};
+use tidegate_platform::{CpuTime, PhysicalAddress, QueueNumber, Queued, Step, SubmissionKey};
+use tidegate_trace::{Kind, NameId, Record};
 use tidegate_vidsch::{Command, CommandKind, Effect, FinishedItem, SignalEffect, Submitter};
 
 impl Scheduling {
@@ -187,8 +187,10 @@ impl Scheduling {
             dma_buffer_bytes: command.bytes,
             submission_fence_id: fence_id,
             flags,
-            queued_ns: command.queued_ns,
         };
+        let queued = Queued { at_ns: command.queued_ns, name: 0 };
+        let key = SubmissionKey::Completion(fence_id.into());
+        port.platform.note_queued(QueueNumber(context.0), key, queued);
         let result = {
             let _powered = port.engine_in_use(engine);
             match command.kind {
@@ -226,7 +228,6 @@ impl Scheduling {
             progress_fence_id,
             dma_buffer_gpu_va: command.gpu_va,
             dma_buffer_bytes: command.bytes,
-            queued_ns: command.queued_ns,
         };
         let result = {
             let _powered = port.engine_in_use(queue.engine());
@@ -257,14 +258,14 @@ impl Scheduling {
         if !platform.tracing() {
             return;
         }
-        for item in finished.into_iter().filter(|item| item.lane > 0) {
+        for item in finished {
+            let Some(lane) = platform.lane_of(QueueNumber(item.queue.0)) else { continue };
             // A signal is a mark at the moment at which it was made.
             let (kind, start_ns) = match item.wait {
                 true => (Kind::Wait, item.start_ns),
                 false => (Kind::Signal, item.end_ns),
             };
             for (fence, value) in item.fences {
-                let lane = LaneId(item.lane - 1);
                 let span = Record::span(lane, kind, NameId::NONE, start_ns, item.end_ns);
                 platform.record(span.queued(item.queued_ns).on_fence(fence.trace, value));
             }
@@ -283,6 +284,5 @@ fn physical(args: &SubmitCommandVirtual) -> SubmitCommandPhysical {
         end_offset: 0,
         submission_fence_id: args.submission_fence_id,
         flags: args.flags,
-        queued_ns: args.queued_ns,
     }
 }

@@ -67,7 +67,7 @@ fn a_new_doorbell_has_a_hardware_queue_and_no_physical_doorbell() {
         progress_monitored: GpuVa(0),
         band: 1,
         tag: 5,
-        lane: 2,
+        os_handle: 0x50,
         context: 1 << 24,
     };
     assert_eq!(machine.commands(), [made]);

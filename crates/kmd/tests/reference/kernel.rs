@@ -262,7 +262,7 @@ impl Machine {
             node_ordinal,
             engine_affinity: 1,
             hardware_scheduled,
-            private_data: QueuePrivateData { tag: 7, lane: 3 },
+            private_data: QueuePrivateData { tag: 7 },
         };
         self.driver.create_context(&Passive::enter(), args).unwrap()
     }
@@ -370,6 +370,6 @@ pub fn queue_args(context: DriverHandle, os: u64, user_mode: bool, progress: u64
         progress_fence: ProgressFence::Monitored { gpu_va: progress },
         progress_current_gpu_va: progress,
         progress_monitored_gpu_va: 0,
-        private_data: QueuePrivateData { tag: 5, lane: 2 },
+        private_data: QueuePrivateData { tag: 5 },
     }
 }

@@ -29,7 +29,6 @@ fn packet(context: DriverHandle, id: u32, flags: SubmitCommandFlags) -> SubmitCo
         dma_buffer_bytes: if switches { 0 } else { 64 },
         submission_fence_id: id,
         flags,
-        queued_ns: 0,
     }
 }
 

@@ -5,7 +5,7 @@ use tidegate_ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
 use tidegate_ddi::{Dispatch, Driver, DriverHandle, Passive, Status};
 use tidegate_gpu_abi::{
     AddressSpaceId, AdminCommand, AdminError, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuVa,
-    QueueId, QueueKind, RingPacket, SLOT_BYTES, TraceWords,
+    QueueId, QueueKind, RingPacket, SLOT_BYTES,
 };
 use tidegate_kmd::Config;
 use tidegate_platform::{PhysicalAddress, PhysicalMemory, Platform, Target};
@@ -66,7 +66,6 @@ fn packet(context: DriverHandle, node_ordinal: u32, id: u32) -> SubmitCommandVir
         dma_buffer_bytes: 64,
         submission_fence_id: id,
         flags: tidegate_ddi::SubmitCommandFlags::empty(),
-        queued_ns: 1000 + u64::from(id),
     }
 }
 
@@ -75,11 +74,11 @@ fn every_node_gets_a_ring_by_physical_address() {
     let (machine, commands) = started(Config { kernel_ring_slots: 8, ..Config::standard() });
     assert_eq!(commands.len(), 3);
     for (number, command) in commands.iter().enumerate() {
-        let AdminCommand::CreateQueue { engine: node, kind, slots, tag, lane, .. } = *command
+        let AdminCommand::CreateQueue { engine: node, kind, slots, tag, os_handle, .. } = *command
         else {
             panic!("{command:?}")
         };
-        assert_eq!((node, kind, slots, tag, lane), (number as u32, QueueKind::Node, 8, 0, 0));
+        assert_eq!((node, kind, slots, tag, os_handle), (number as u32, QueueKind::Node, 8, 0, 0));
         assert_eq!(Ring::of(&machine, command).word(CONTROL_WRITE_WORD).load(), 0);
     }
 }
@@ -101,9 +100,9 @@ fn packets_go_round_the_ring_and_never_over_one_that_is_not_done() {
             address_space: AddressSpaceId(5),
             submission_fence_id: id,
             tag: 7,
+            os_handle: 0xC0,
             save_area: GpuVa(0),
             flags: tidegate_gpu_abi::ring::DmaFlags::empty(),
-            trace: TraceWords { queued_ns: 1000 + u64::from(id), name: 0, lane: 3 },
         };
         assert_eq!(ring.slot(u64::from(id)), expected);
         // The engine is three packets behind.
@@ -145,7 +144,6 @@ fn work(hw_queue: DriverHandle, progress_fence_id: u64) -> SubmitCommandToHwQueu
         progress_fence_id,
         dma_buffer_gpu_va: 0x4_0000,
         dma_buffer_bytes: 128,
-        queued_ns: 77,
     }
 }
 
@@ -163,9 +161,7 @@ fn a_kernel_mode_queue_has_a_ring_of_the_driver_s() {
     let level = Dispatch::enter();
     for progress in 1..=5 {
         machine.driver.submit_command_to_hw_queue(&level, work(queue, progress)).unwrap();
-        let trace = TraceWords { queued_ns: 77, name: 0, lane: 2 };
-        let expected =
-            RingPacket::Execute { commands: GpuVa(0x4_0000), bytes: 128, progress, trace };
+        let expected = RingPacket::Execute { commands: GpuVa(0x4_0000), bytes: 128, progress };
         assert_eq!(ring.slot(progress - 1), expected);
         assert_eq!(machine.commands(), [AdminCommand::KickQueue { queue: QueueId(3) }]);
         ring.word(CONTROL_READ_WORD).store(progress);

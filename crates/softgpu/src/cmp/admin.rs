@@ -26,7 +26,7 @@ use tidegate_gpu_abi::{
     AddressSpaceId, AdminCommand, AdminError, CONTROL_INTERRUPTED_WORD, CONTROL_WORDS, GpuVa,
     QueueId, QueueKind, QueueState, SLOT_BYTES,
 };
-use tidegate_platform::{MutexGuard, PhysicalAddress, Step, Target, WaitEnd};
+use tidegate_platform::{MutexGuard, PhysicalAddress, QueueNumber, Step, Target, WaitEnd};
 
 /// Bytes of the mailbox: its words, then status and two results.
 pub(crate) const MAILBOX_BYTES: usize = (MAILBOX_WORDS as usize + 3) * 8;
@@ -80,7 +80,7 @@ impl Shared {
                 progress_monitored,
                 band,
                 tag,
-                lane,
+                os_handle,
                 context,
             } => {
                 let shape = Shape {
@@ -94,7 +94,7 @@ impl Shared {
                     progress_current,
                     progress_monitored,
                     tag,
-                    lane,
+                    number: QueueNumber(os_handle),
                 };
                 self.create_queue(shape, context, band)
             }

@@ -12,7 +12,7 @@ use crate::cmp::Cmp;
 use crate::queue::{Packet, Run};
 use tidegate_gpu_abi::QueueId;
 use tidegate_platform::CpuTime;
-use tidegate_trace::{Kind, LaneId, NameId, Record};
+use tidegate_trace::{Kind, NameId, Record};
 
 /// A request that is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,16 +77,10 @@ impl Engine {
         let (Some(left_ns), Some(Packet::Execute(work))) = (run.left_ns.take(), &run.packet) else {
             return;
         };
-        let (platform, lane) = (&self.gpu.platform, run.state.shape.lane_of(work.trace));
-        if lane != 0 && platform.tracing() {
-            let span = Record::span(
-                LaneId(lane - 1),
-                Kind::Preempted,
-                NameId::NONE,
-                left_ns,
-                platform.stamp_ns(),
-            );
-            platform.record(span);
+        let platform = &self.gpu.platform;
+        if let Some(lane) = platform.traced_lane_of(work.queue) {
+            let now_ns = platform.stamp_ns();
+            platform.record(Record::span(lane, Kind::Preempted, NameId::NONE, left_ns, now_ns));
         }
     }
 

@@ -35,8 +35,7 @@ struct Slice {
     label: NameId,
     /// Bytes or groups of the whole command.
     arg: u64,
-    /// Timeline lane of the queue, plus one; 0 for none.
-    queue_lane: u32,
+    queue_lane: Option<LaneId>,
     /// When the command began, and when this stretch of it did.
     command_ns: u64,
     start_ns: u64,
@@ -53,7 +52,7 @@ impl Engine {
         let slice = work.running.as_ref().filter(|_| platform.tracing()).map(|running| {
             let (start_ns, (kind, arg)) = (platform.stamp_ns(), shown_as(running));
             let command_ns = *work.command_ns.get_or_insert(start_ns);
-            let queue_lane = state.shape.lane_of(work.trace);
+            let queue_lane = platform.lane_of(work.queue);
             Slice { kind, label: work.label, arg, queue_lane, command_ns, start_ns }
         });
         let gap = matches!(work.running, Some(Running::Timed { gap: true, .. }));
@@ -84,8 +83,8 @@ impl Engine {
             let span = Record::span(self.lane, slice.kind, slice.label, slice.start_ns, end_ns);
             let span = span.queued(slice.command_ns).with_arg(slice.arg);
             platform.record(match slice.queue_lane {
-                0 => span,
-                lane => span.for_queue(LaneId(lane - 1)),
+                None => span,
+                Some(lane) => span.for_queue(lane),
             });
         }
     }

@@ -12,9 +12,9 @@ use crate::queue::{Packet, PendingWait, Run, RunState};
 use tidegate_gpu_abi::log::{LogEntry, LogOperation};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate_gpu_abi::{Cause, GpuTime, GpuVa, QueueId, TraceWords};
-use tidegate_platform::Step;
-use tidegate_trace::{FenceId, Kind, LaneId, NameId, Record};
+use tidegate_gpu_abi::{Cause, GpuTime, GpuVa, QueueId};
+use tidegate_platform::{Queued, Step, SubmissionKey};
+use tidegate_trace::{FenceId, Kind, NameId, Record};
 
 /// A fence value to be signalled.
 #[derive(Clone, Copy)]
@@ -137,15 +137,15 @@ impl Engine {
         &mut self,
         state: &mut RunState,
         signal: Signal,
-        trace: TraceWords,
     ) -> Result<(), Fault> {
+        let queued = self.take_queued(state);
         let logged = log_for(state.signal_log.as_mut(), signal.log_entry).is_some();
         self.signal(self.space, state.shape.id, signal, state.signal_log.as_mut())?;
         self.tally.tag(state.shape.tag).signals += 1;
         // What is logged comes to the timeline by the log's reader.
         if !logged {
             let at_ns = self.signal_ns;
-            self.record_fence(state, Kind::Signal, trace, signal.value, (at_ns, Some(at_ns)));
+            self.record_fence(state, Kind::Signal, queued, signal.value, (at_ns, Some(at_ns)));
         }
         Ok(())
     }
@@ -217,7 +217,8 @@ impl Engine {
             };
             asked = log.write(&self.gpu.posted, wait.log_entry, &entry);
         } else {
-            self.record_fence(state, Kind::Wait, wait.trace, wait.wait.value, (wait.head_ns, None));
+            let times = (wait.head_ns, None);
+            self.record_fence(state, Kind::Wait, wait.queued, wait.wait.value, times);
         }
         self.finish_slot(state)?;
         self.tally.tag(state.shape.tag).waits += 1;
@@ -255,24 +256,26 @@ impl Engine {
         if self.gpu.config.skips_log_times_on == Some(self.physical_gpu) { GpuTime(0) } else { at }
     }
 
+    /// What the timeline knows of the wait or signal in the slot at hand.
+    pub(super) fn take_queued(&self, state: &RunState) -> Queued {
+        self.gpu.platform.take_queued(state.shape.number, SubmissionKey::Slot(state.taken))
+    }
+
     /// Records a wait or a signal of a queue; without an end it ends now.
     fn record_fence(
         &self,
         state: &RunState,
         kind: Kind,
-        trace: TraceWords,
+        queued: Queued,
         value: u64,
         (start_ns, end_ns): (u64, Option<u64>),
     ) {
         let platform = &self.gpu.platform;
-        let lane = state.shape.lane_of(trace);
-        if lane == 0 || !platform.tracing() {
-            return;
-        }
+        let Some(lane) = platform.traced_lane_of(state.shape.number) else { return };
         let end_ns = end_ns.unwrap_or_else(|| platform.stamp_ns());
-        let span = Record::span(LaneId(lane - 1), kind, NameId::NONE, start_ns, end_ns);
-        let span = span.queued(if trace.queued_ns == 0 { start_ns } else { trace.queued_ns });
-        platform.record(match trace.name {
+        let span = Record::span(lane, kind, NameId::NONE, start_ns, end_ns);
+        let span = span.queued(queued.at_or(start_ns));
+        platform.record(match queued.name {
             0 => span,
             name => span.on_fence(FenceId(name - 1), value),
         });

@@ -20,10 +20,10 @@ use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::{DmaFlags, NO_LOG_ENTRY};
 use tidegate_gpu_abi::{
     AddressSpaceId, Cause, Command, CommandReader, GpuTime, GpuVa, QueueKind, RingPacket,
-    SLOT_BYTES, TraceWords,
+    SLOT_BYTES,
 };
-use tidegate_platform::{Step, Untrusted};
-use tidegate_trace::{Kind, LaneId, NameId, Record};
+use tidegate_platform::{QueueNumber, Step, Untrusted};
+use tidegate_trace::{Kind, NameId, Record};
 
 /// The part of a command buffer that was copied out last.
 pub(super) struct Window {
@@ -114,13 +114,13 @@ impl Engine {
     fn begin(&mut self, run: &mut Run, packet: RingPacket) -> Result<Pace, Fault> {
         match packet {
             RingPacket::Nop => self.finish_slot(&mut run.state)?,
-            RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry, trace } => {
+            RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry } => {
                 let wait = PendingWait {
                     current_value,
                     wait: FenceWait { value, epoch },
                     fence_handle,
                     log_entry,
-                    trace,
+                    queued: self.take_queued(&run.state),
                     observed: GpuTime(0),
                     head_ns: 0,
                     satisfied: false,
@@ -133,24 +133,23 @@ impl Engine {
                 value,
                 fence_handle,
                 log_entry,
-                trace,
             } => {
                 let signal =
                     Signal { current_value, monitored_value, value, fence_handle, log_entry };
-                self.signal_packet(&mut run.state, signal, trace)?;
+                self.signal_packet(&mut run.state, signal)?;
                 self.finish_slot(&mut run.state)?;
             }
-            RingPacket::Execute { commands, bytes, progress, trace } => {
+            RingPacket::Execute { commands, bytes, progress } => {
                 let shape = &run.state.shape;
-                let work = (shape.address_space, shape.tag, Completion::Progress(progress));
+                let owner = (shape.address_space, shape.tag, shape.number);
                 self.work_space = self.space;
-                self.begin_commands(run, commands, bytes, work, trace);
+                self.begin_commands(run, (commands, bytes), owner, Completion::Progress(progress));
             }
-            RingPacket::ExecuteLogged { commands, bytes, progress, log_entry, trace } => {
+            RingPacket::ExecuteLogged { commands, bytes, progress, log_entry } => {
                 let shape = &run.state.shape;
-                let work = (shape.address_space, shape.tag, Completion::Progress(progress));
+                let owner = (shape.address_space, shape.tag, shape.number);
                 self.work_space = self.space;
-                self.begin_commands(run, commands, bytes, work, trace);
+                self.begin_commands(run, (commands, bytes), owner, Completion::Progress(progress));
                 if let Some(Packet::Execute(work)) = &mut run.packet {
                     work.logged = Some((log_entry, self.gpu.clock.now()));
                 }
@@ -161,9 +160,9 @@ impl Engine {
                 address_space,
                 submission_fence_id,
                 tag,
+                os_handle,
                 save_area,
                 flags,
-                trace,
             } => {
                 let (own, system) = {
                     let cmp = self.gpu.cmp.lock();
@@ -173,8 +172,9 @@ impl Engine {
                 let physical = flags.contains(DmaFlags::PHYSICAL);
                 self.work_space = if physical { Space::PHYSICAL } else { own };
                 self.switch_to(ContextKey::of_packet(address_space, tag));
-                let work = (address_space, tag, Completion::Dma(submission_fence_id));
-                self.begin_commands(run, commands, bytes, work, trace);
+                let owner = (address_space, tag, QueueNumber(os_handle));
+                let completion = Completion::Dma(submission_fence_id);
+                self.begin_commands(run, (commands, bytes), owner, completion);
                 return self.enter_packet(run, (physical, save_area), flags, system);
             }
         }
@@ -207,10 +207,9 @@ impl Engine {
     fn begin_commands(
         &mut self,
         run: &mut Run,
-        commands: GpuVa,
-        bytes: u32,
-        (address_space, tag, completion): (AddressSpaceId, u32, Completion),
-        trace: TraceWords,
+        (commands, bytes): (GpuVa, u32),
+        (address_space, tag, queue): (AddressSpaceId, u32, QueueNumber),
+        completion: Completion,
     ) {
         let platform = &self.gpu.platform;
         self.window.forget();
@@ -224,7 +223,8 @@ impl Engine {
             save_area: GpuVa(0),
             completion,
             tag,
-            trace,
+            queue,
+            queued: platform.take_queued(queue, completion.key()),
             start_ns: if platform.tracing() { platform.stamp_ns() } else { 0 },
             label: NameId::NONE,
             running: None,
@@ -373,7 +373,7 @@ impl Engine {
     pub(super) fn complete(&mut self, run: &mut Run) -> Result<(), Fault> {
         let Some(Packet::Execute(work)) = run.packet.take() else { return Ok(()) };
         self.tally.tag(work.tag).packets += 1;
-        self.record_execution(&run.state, &work);
+        self.record_execution(&work);
         match work.completion {
             Completion::Progress(value) => {
                 self.log_commands(&mut run.state, value, work.logged);
@@ -419,17 +419,13 @@ impl Engine {
         Ok(())
     }
 
-    fn record_execution(&self, state: &RunState, work: &Execution) {
+    fn record_execution(&self, work: &Execution) {
         let platform = &self.gpu.platform;
-        let lane = state.shape.lane_of(work.trace);
-        if lane == 0 || !platform.tracing() {
-            return;
-        }
-        let name = NameId(work.trace.name.saturating_sub(1));
-        let queued = if work.trace.queued_ns == 0 { work.start_ns } else { work.trace.queued_ns };
-        let span =
-            Record::span(LaneId(lane - 1), Kind::Execute, name, work.start_ns, platform.stamp_ns());
-        platform.record(span.queued(queued));
+        let Some(lane) = platform.traced_lane_of(work.queue) else { return };
+        let name = NameId(work.queued.name.saturating_sub(1));
+        let now_ns = platform.stamp_ns();
+        let span = Record::span(lane, Kind::Execute, name, work.start_ns, now_ns);
+        platform.record(span.queued(work.queued.at_or(work.start_ns)));
     }
 
     /// The slot is no longer needed: store the read pointer.

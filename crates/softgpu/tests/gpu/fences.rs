@@ -255,18 +255,17 @@ impl Log {
 
 fn logged(packet: RingPacket, entry: u32) -> RingPacket {
     match packet {
-        RingPacket::Signal {
-            current_value, monitored_value, value, fence_handle, trace, ..
-        } => RingPacket::Signal {
-            current_value,
-            monitored_value,
-            value,
-            fence_handle,
-            log_entry: entry,
-            trace,
-        },
-        RingPacket::Wait { current_value, value, epoch, fence_handle, trace, .. } => {
-            RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry: entry, trace }
+        RingPacket::Signal { current_value, monitored_value, value, fence_handle, .. } => {
+            RingPacket::Signal {
+                current_value,
+                monitored_value,
+                value,
+                fence_handle,
+                log_entry: entry,
+            }
+        }
+        RingPacket::Wait { current_value, value, epoch, fence_handle, .. } => {
+            RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry: entry }
         }
         other => other,
     }

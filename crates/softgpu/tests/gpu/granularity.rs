@@ -9,7 +9,6 @@ use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_gpu_abi::ring::{DmaFlags, SAVE_AREA_BYTES};
 use tidegate_gpu_abi::{
     AdminCommand, AdminError, Command, Device, GpuVa, QueueKind, QueueState, Register, RingPacket,
-    TraceWords,
 };
 use tidegate_platform::{CpuTime, Platform, StepCosts};
 use tidegate_programs::interpret::{Instruction, Operation};
@@ -158,9 +157,9 @@ impl<'a> Ring<'a> {
             address_space: self.process.id,
             submission_fence_id: id,
             tag: 7,
+            os_handle: 0,
             save_area: self.save,
             flags,
-            trace: TraceWords::default(),
         }]);
         id
     }

@@ -17,7 +17,7 @@ use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate_gpu_abi::{
     AddressSpaceId, AdminCommand, AdminError, CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD,
     Cause, Command, CommandWriter, DOORBELL_VALUE_WORD, Device, GpuVa, InterruptSink, PAGE_BYTES,
-    Pte, QueueId, QueueKind, QueueState, Register, RingPacket, SLOT_BYTES, Summary, TraceWords,
+    Pte, QueueId, QueueKind, QueueState, Register, RingPacket, SLOT_BYTES, Summary,
 };
 use tidegate_platform::{
     Bulk, Event, MemoryModel, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, Step,
@@ -347,7 +347,6 @@ impl Fence {
             epoch: self.current.wait_for(value).epoch,
             fence_handle: 7,
             log_entry: NO_LOG_ENTRY,
-            trace: TraceWords::default(),
         }
     }
 
@@ -358,7 +357,6 @@ impl Fence {
             value,
             fence_handle: 7,
             log_entry: NO_LOG_ENTRY,
-            trace: TraceWords::default(),
         }
     }
 }
@@ -469,7 +467,7 @@ impl Process {
 
     pub fn execute(&self, commands: &[Command], progress: u64) -> RingPacket {
         let (commands, bytes) = self.commands(commands);
-        RingPacket::Execute { commands, bytes, progress, trace: TraceWords::default() }
+        RingPacket::Execute { commands, bytes, progress }
     }
 
     pub fn queue(&self, node: u32) -> Queue {
@@ -496,13 +494,13 @@ pub struct QueueOptions {
     pub priority: u32,
     pub tag: u32,
     pub progress: Option<Fence>,
-    pub lane: u32,
+    pub os_handle: u64,
     pub connect: bool,
 }
 
 impl Default for QueueOptions {
     fn default() -> QueueOptions {
-        QueueOptions { slots: 64, priority: 1, tag: 0, progress: None, lane: 0, connect: true }
+        QueueOptions { slots: 64, priority: 1, tag: 0, progress: None, os_handle: 0, connect: true }
     }
 }
 
@@ -541,7 +539,7 @@ impl Queue {
                 progress_monitored: progress.map_or(GpuVa(0), |f| f.monitored_va),
                 band: options.priority,
                 tag: options.tag,
-                lane: options.lane,
+                os_handle: options.os_handle,
                 context: 0,
             })
             .expect("a queue");

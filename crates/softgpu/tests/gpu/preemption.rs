@@ -9,7 +9,6 @@ use tidegate_gpu_abi::admin::EngineAnswer;
 use tidegate_gpu_abi::ring::{DmaFlags, SAVE_AREA_BYTES, SAVED_STATE};
 use tidegate_gpu_abi::{
     AdminCommand, AdminError, Command, Device, GpuVa, QueueKind, QueueState, Register, RingPacket,
-    TraceWords,
 };
 use tidegate_platform::{CpuTime, Platform, PlatformKind, StepCosts};
 use tidegate_softgpu::{Config, WorkRates};
@@ -43,9 +42,9 @@ impl Ring {
             address_space: self.process.id,
             submission_fence_id: id,
             tag: 7,
+            os_handle: 0,
             save_area,
             flags,
-            trace: TraceWords::default(),
         }
     }
 

@@ -7,7 +7,7 @@ use tidegate_gpu_abi::Register;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{
     AddressSpaceId, AdminCommand, AdminError, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD,
-    Device, GpuVa, QueueId, QueueKind, QueueState, RingPacket, SLOT_BYTES, TraceWords,
+    Device, GpuVa, QueueId, QueueKind, QueueState, RingPacket, SLOT_BYTES,
 };
 use tidegate_platform::{CpuTime, Platform, StepCosts};
 use tidegate_softgpu::Config;
@@ -164,9 +164,9 @@ fn dma(process: &crate::machine::Process, commands: &[Command], id: u32) -> Ring
         address_space: process.id,
         submission_fence_id: id,
         tag: id,
+        os_handle: 0,
         save_area: GpuVa(0),
         flags: tidegate_gpu_abi::ring::DmaFlags::empty(),
-        trace: TraceWords::default(),
     }
 }
 
@@ -520,13 +520,7 @@ fn garbage_commands_fault_and_never_hang() {
             let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
             buffer.put(0, &bytes[..]);
             let mut queue = process.queue((next() % 3) as u32);
-            let trace = TraceWords::default();
-            queue.submit(&[RingPacket::Execute {
-                commands: buffer.va,
-                bytes: 48,
-                progress: 0,
-                trace,
-            }]);
+            queue.submit(&[RingPacket::Execute { commands: buffer.va, bytes: 48, progress: 0 }]);
         }
         (0..3).for_each(|node| still_works(machine, node));
         await_faults(machine, 100);
@@ -556,9 +550,8 @@ fn a_ring_that_rewrites_itself_harms_nobody_else() {
         });
         writer.push(&Command::Label { name: 1 });
         commands.put(0, &writer.to_bytes());
-        let trace = TraceWords::default();
         let bytes = writer.bytes() as u32;
-        let execute = RingPacket::Execute { commands: commands.va, bytes, progress: 0, trace };
+        let execute = RingPacket::Execute { commands: commands.va, bytes, progress: 0 };
         let fence = process.fence(0, u64::MAX);
         queue.submit(&[execute, fence.signal(1)]);
         let (_, kind) = fault_of(machine, queue.id);
@@ -592,7 +585,7 @@ fn a_ring_or_control_area_that_is_not_there_is_a_fault() {
             progress_monitored: GpuVa(0),
             band: 1,
             tag: 0,
-            lane: 0,
+            os_handle: 0,
             context: 0,
         };
         let (control, words, _) = process.words(16);
@@ -625,7 +618,7 @@ fn the_mailbox_refuses_what_makes_no_sense() {
             progress_monitored: GpuVa(0),
             band,
             tag: 0,
-            lane: 0,
+            os_handle: 0,
             context: 0,
         };
         let schedule = |band, realtime_level, in_process| AdminCommand::SetScheduling {

@@ -131,7 +131,7 @@ fn logged_signal(machine: &Arc<Machine>) -> (Fence, Word, Bulk) {
         notify_every: 0,
     };
     machine.admin(set).expect("a log");
-    let RingPacket::Signal { current_value, monitored_value, value, fence_handle, trace, .. } =
+    let RingPacket::Signal { current_value, monitored_value, value, fence_handle, .. } =
         fence.signal(1)
     else {
         panic!("a signal is a signal packet")
@@ -143,7 +143,6 @@ fn logged_signal(machine: &Arc<Machine>) -> (Fence, Word, Bulk) {
         value,
         fence_handle,
         log_entry,
-        trace,
     }]);
     (fence, header.word(LOG_INDEX_WORD), entries)
 }

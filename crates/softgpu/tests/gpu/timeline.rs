@@ -3,8 +3,8 @@
 
 use crate::machine::{COPY, Machine, QueueOptions, THREE_D};
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate_gpu_abi::{Command, RingPacket, TraceWords};
-use tidegate_platform::{Platform, StepCosts};
+use tidegate_gpu_abi::{Command, RingPacket};
+use tidegate_platform::{Platform, QueueNumber, Queued, StepCosts, SubmissionKey};
 use tidegate_softgpu::Config;
 use tidegate_trace::{Kind, LaneKind};
 
@@ -22,9 +22,16 @@ fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
         let process = machine.process();
         let (ready, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
         let mut queue =
-            process.queue_with(COPY, QueueOptions { lane: lane.0 + 1, ..Default::default() });
+            process.queue_with(COPY, QueueOptions { os_handle: 9, ..Default::default() });
         let mut other = process.queue(THREE_D);
-        let words = |name, queued_ns| TraceWords { queued_ns, name, lane: lane.0 + 1 };
+        owned.assign_lane(QueueNumber(9), lane);
+        for (key, at_ns, name) in [
+            (SubmissionKey::Slot(0), 40, fence_name.0 + 1),
+            (SubmissionKey::Completion(1), 60, pass.0 + 1),
+            (SubmissionKey::Slot(2), 70, 0),
+        ] {
+            owned.note_queued(QueueNumber(9), key, Queued { at_ns, name });
+        }
         let commands = [Command::Label { name: work.0 + 1 }, Command::Timed { ns: 2_000 }];
         let (commands, bytes) = process.commands(&commands);
         owned.sleep_until(tidegate_platform::CpuTime(100));
@@ -35,16 +42,14 @@ fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
                 epoch: 0,
                 fence_handle: 0,
                 log_entry: NO_LOG_ENTRY,
-                trace: words(fence_name.0 + 1, 40),
             },
-            RingPacket::Execute { commands, bytes, progress: 0, trace: words(pass.0 + 1, 60) },
+            RingPacket::Execute { commands, bytes, progress: 1 },
             RingPacket::Signal {
                 current_value: done.current_va,
                 monitored_value: done.monitored_va,
                 value: 1,
                 fence_handle: 0,
                 log_entry: NO_LOG_ENTRY,
-                trace: words(0, 70),
             },
         ]);
         other.submit(&[process.execute(&[Command::Timed { ns: 500 }], 0), ready.signal(4)]);

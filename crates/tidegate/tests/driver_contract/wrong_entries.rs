@@ -230,9 +230,9 @@ fn a_ring_that_no_hardware_watches_runs_with_the_request_and_its_calls_are_named
     run(Wrong::Doorbells, |w| {
         let queue = w.connected_queue(0);
         let (gpu_va, bytes) = w.commands(&[Command::Timed { ns: 1000 }]);
-        let (commands, trace) = (tidegate::gpu_abi::GpuVa(gpu_va), Default::default());
+        let commands = tidegate::gpu_abi::GpuVa(gpu_va);
         queue.doorbell.last_queued.store(1);
-        queue.push(&tidegate::gpu_abi::RingPacket::Execute { commands, bytes, progress: 1, trace });
+        queue.push(&tidegate::gpu_abi::RingPacket::Execute { commands, bytes, progress: 1 });
         w.wait(queue.queue.progress_fence, 1).unwrap();
         assert_eq!(w.platform.now().0 / S, 4, "two looks");
         w.pass(4 * S);

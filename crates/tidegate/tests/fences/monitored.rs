@@ -312,12 +312,7 @@ fn calls_on_a_lost_device_say_so() {
         assert_eq!(k.submit_wait_to_hw_queue(queue.handle, &one), gone);
         assert_eq!(k.submit_signal_to_hw_queue(queue.handle, &one), gone);
         assert_eq!(
-            k.submit_command(SubmitCommand {
-                context,
-                commands_gpu_va,
-                command_bytes,
-                queued_ns: 0
-            }),
+            k.submit_command(SubmitCommand { context, commands_gpu_va, command_bytes }),
             gone
         );
         assert_eq!(w.try_monitored(0, SyncObjectFlags::empty()).err(), gone.err());
@@ -328,7 +323,6 @@ fn calls_on_a_lost_device_say_so() {
             user_mode_submission: false,
             priority: tidegate::calls::Priority::Normal,
             tag: 1,
-            lane: 0,
         };
         assert_eq!(k.create_hw_queue(args).err(), gone.err());
         // Letting go still works, and another device does too.

@@ -87,7 +87,6 @@ impl Kind {
                 context: queue,
                 commands_gpu_va,
                 command_bytes,
-                queued_ns: 0,
             }),
             Kind::HwQueue => {
                 w.kernel.submit_command_to_hw_queue(tidegate::calls::SubmitCommandToHwQueue {
@@ -95,7 +94,6 @@ impl Kind {
                     progress_fence_id: number,
                     commands_gpu_va,
                     command_bytes,
-                    queued_ns: 0,
                 })
             }
         }
@@ -199,14 +197,8 @@ fn foreign(w: &World, kind: Kind) -> Handle {
     let (device, node_ordinal, priority) = (w.kernel.create_device().unwrap(), 0, Priority::Normal);
     match kind {
         Kind::Context => {
-            let args = CreateContextVirtual {
-                device,
-                node_ordinal,
-                engine_affinity: 0,
-                priority,
-                tag: 1,
-                lane: 0,
-            };
+            let args =
+                CreateContextVirtual { device, node_ordinal, engine_affinity: 0, priority, tag: 1 };
             w.kernel.create_context_virtual(args).unwrap()
         }
         Kind::HwQueue => {
@@ -214,13 +206,7 @@ fn foreign(w: &World, kind: Kind) -> Handle {
                 .kernel
                 .create_hw_context(CreateHwContext { device, node_ordinal, engine_affinity: 0 })
                 .unwrap();
-            let args = CreateHwQueue {
-                hw_context,
-                user_mode_submission: false,
-                priority,
-                tag: 1,
-                lane: 0,
-            };
+            let args = CreateHwQueue { hw_context, user_mode_submission: false, priority, tag: 1 };
             w.kernel.create_hw_queue(args).unwrap().handle
         }
     }

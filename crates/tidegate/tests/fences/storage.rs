@@ -12,7 +12,7 @@ use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::memory::{AllocationSegments, StandardAllocationType};
 use tidegate::ddi::record::FenceStorage;
 use tidegate::dxgkrnl::{BugCheck, StartError};
-use tidegate::gpu_abi::{Command, GpuVa, RingPacket, TraceWords};
+use tidegate::gpu_abi::{Command, GpuVa, RingPacket};
 use tidegate::platform::PhysicalAddress;
 use tidegate::{MachineConfig, MachineError, Platform};
 use tidegate_testbed::{
@@ -77,7 +77,7 @@ fn memories(w: &World, fence: &FenceInstance) -> [Memory; 2] {
 /// A ring packet that executes commands.
 fn execute(w: &World, commands: &[Command], progress: u64) -> RingPacket {
     let (commands, bytes) = w.commands(commands);
-    RingPacket::Execute { commands: GpuVa(commands), bytes, progress, trace: TraceWords::default() }
+    RingPacket::Execute { commands: GpuVa(commands), bytes, progress }
 }
 
 // spec: NF-030, NF-034, NF-039, NF-108, NF-041
@@ -331,7 +331,6 @@ fn a_lost_device_s_intra_gpu_fence_lets_the_waits_of_others_pass() {
             engine_affinity: 0,
             priority: tidegate::calls::Priority::Normal,
             tag: 77,
-            lane: 0,
         };
         let context = w.kernel.create_context_virtual(context).unwrap();
         w.submit_packet(context, &[store(0x10, 1)]);

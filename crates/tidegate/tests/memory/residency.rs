@@ -17,7 +17,7 @@ use tidegate::ddi::DevicePowerState;
 use tidegate::ddi::record::Paging;
 use tidegate::dxgkrnl::PowerManagement;
 use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate::gpu_abi::{CONTROL_WORDS, Command, GpuVa, RingPacket, TraceWords};
+use tidegate::gpu_abi::{CONTROL_WORDS, Command, GpuVa, RingPacket};
 use tidegate::platform::{BulkWindow, StepCosts};
 use tidegate::softgpu::DisplayConfig;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
@@ -527,7 +527,7 @@ fn every_call_that_wakes_the_device_finds_memory_where_it_was() {
             let (context, fence) = (w.context(0), w.monitored(0));
             let (commands_gpu_va, command_bytes) = w.commands(&[fill(allocation, 8)]);
             assert_eq!(sleep(w), DevicePowerState::D3);
-            let args = SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns: 0 };
+            let args = SubmitCommand { context, commands_gpu_va, command_bytes };
             w.kernel.submit_command(args).unwrap();
             w.kernel.signal_from_gpu(context, &tidegate_testbed::at(&fence, 1)).unwrap();
             w.wait(fence.handle, 1).unwrap();
@@ -693,12 +693,7 @@ fn a_ring_waits_for_the_paging_fence() {
             }
             let (commands, bytes) = w.commands(&[fill(allocation, round as u32)]);
             user.doorbell.last_queued.store(round);
-            user.push(&RingPacket::Execute {
-                commands: GpuVa(commands),
-                bytes,
-                progress: round,
-                trace: TraceWords::default(),
-            });
+            user.push(&RingPacket::Execute { commands: GpuVa(commands), bytes, progress: round });
             evict(w, &[allocation]);
         }
         w.wait(user.queue.progress_fence, 3).unwrap();

@@ -121,14 +121,8 @@ fn word(allocation: &Allocation, at: u64) -> u64 {
 
 fn context(w: &World, node_ordinal: u32, gpu: u32) -> Handle {
     let (device, priority) = (w.device, Priority::Normal);
-    let args = CreateContextVirtual {
-        device,
-        node_ordinal,
-        engine_affinity: 1 << gpu,
-        priority,
-        tag: 1,
-        lane: 0,
-    };
+    let args =
+        CreateContextVirtual { device, node_ordinal, engine_affinity: 1 << gpu, priority, tag: 1 };
     w.kernel.create_context_virtual(args).unwrap()
 }
 
@@ -147,12 +141,7 @@ fn render(
     let allocations: Vec<(Handle, bool)> =
         list.iter().map(|(a, write)| (a.handle, *write)).collect();
     let commands = bytes(commands);
-    w.kernel.render(Render {
-        contexts: on,
-        commands: &commands,
-        allocations: &allocations,
-        queued_ns: 0,
-    })
+    w.kernel.render(Render { contexts: on, commands: &commands, allocations: &allocations })
 }
 
 fn done(w: &World, context: Handle) {
@@ -427,12 +416,7 @@ fn commands_reach_what_is_listed_and_nothing_else() {
         refused(&[fill(&own, 5), fill(&other, 5)], &[(&own, true)]);
         let raw = |commands: &[u8]| {
             let allocations = [(own.handle, true)];
-            w.kernel.render(Render {
-                contexts: &[context],
-                commands,
-                allocations: &allocations,
-                queued_ns: 0,
-            })
+            w.kernel.render(Render { contexts: &[context], commands, allocations: &allocations })
         };
         for bad in [&[][..], &[1, 2, 3], &[0xFF; 8], &[0; 8]] {
             assert_eq!(raw(bad), Err(Status::INVALID_PARAMETER), "{bad:?}");
@@ -571,7 +555,6 @@ fn a_part_is_preempted_and_goes_on() {
             engine_affinity: 1,
             priority: Priority::High,
             tag: 2,
-            lane: 0,
         };
         let urgent = w.kernel.create_context_virtual(args).unwrap();
         w.submit_packet(urgent, &[Command::Timed { ns: 10_000 }]);

@@ -51,8 +51,7 @@ fn on(gpu: u32) -> u32 {
 
 fn try_context(w: &World, node_ordinal: u32, engine_affinity: u32) -> Result<Handle, Status> {
     let (device, priority) = (w.device, Priority::Normal);
-    let args =
-        CreateContextVirtual { device, node_ordinal, engine_affinity, priority, tag: 7, lane: 0 };
+    let args = CreateContextVirtual { device, node_ordinal, engine_affinity, priority, tag: 7 };
     w.kernel.create_context_virtual(args)
 }
 
@@ -65,7 +64,7 @@ fn hw_queue(w: &World, node_ordinal: u32, gpu: u32, user_mode_submission: bool) 
     let hw_context = w.kernel.create_hw_context(args).unwrap();
     let (priority, tag) = (Priority::Normal, 100 + gpu);
     w.kernel
-        .create_hw_queue(CreateHwQueue { hw_context, user_mode_submission, priority, tag, lane: 0 })
+        .create_hw_queue(CreateHwQueue { hw_context, user_mode_submission, priority, tag })
         .unwrap()
 }
 
@@ -522,14 +521,13 @@ fn every_interrupt_names_node_and_physical_gpu() {
             // Faults, each of a device of its own.
             for gpu in [0, 1] {
                 let device = w.kernel.create_device().unwrap();
-                let (priority, tag, lane) = (Priority::Normal, 40 + gpu, 0);
+                let (priority, tag) = (Priority::Normal, 40 + gpu);
                 let args = CreateContextVirtual {
                     device,
                     node_ordinal: COPY,
                     engine_affinity: on(gpu),
                     priority,
                     tag,
-                    lane,
                 };
                 let context = w.kernel.create_context_virtual(args).unwrap();
                 w.submit_packet(context, &[store(0x8, 1)]);
@@ -719,7 +717,6 @@ fn a_device_that_is_lost_on_one_physical_gpu_leaves_others_on_both_alone() {
                 engine_affinity,
                 priority,
                 tag: 50,
-                lane: 0,
             };
             other.create_context_virtual(args).unwrap()
         });
@@ -739,7 +736,7 @@ fn a_device_that_is_lost_on_one_physical_gpu_leaves_others_on_both_alone() {
         };
         let submit = |context| {
             let (commands_gpu_va, command_bytes) = commands;
-            let args = SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns: 0 };
+            let args = SubmitCommand { context, commands_gpu_va, command_bytes };
             other.submit_command(args).unwrap();
         };
         contexts.iter().for_each(|context| submit(*context));

@@ -177,7 +177,6 @@ fn kernel_submission_to_a_user_mode_queue_is_refused() {
         user_mode_submission: true,
         priority: Priority::Normal,
         tag: 1,
-        lane: 0,
     };
     let queue = w.kernel.create_hw_queue(args).unwrap();
     let fence = w.native(0);
@@ -186,7 +185,6 @@ fn kernel_submission_to_a_user_mode_queue_is_refused() {
         progress_fence_id: 1,
         commands_gpu_va: 0x1000,
         command_bytes: 8,
-        queued_ns: 0,
     };
     assert_eq!(w.kernel.submit_command_to_hw_queue(command), Err(Status::INVALID_PARAMETER));
     let target = [FenceValue { fence: fence.handle, value: 1 }];
@@ -226,7 +224,7 @@ fn user_mode_queues_get_two_logs_and_kernel_mode_queues_none() {
         })
         .unwrap();
     let (user_mode_submission, priority) = (true, Priority::Normal);
-    let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 1, lane: 0 };
+    let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 1 };
     let user_mode = w.kernel.create_hw_queue(args).unwrap();
     assert_eq!(logs(&w), [(LogType::Waits, 84), (LogType::Signals, 84)]);
     let detail = w.kernel.native_fence_log_detail(user_mode.handle).unwrap();
@@ -243,7 +241,6 @@ fn a_queued_wait_returns_at_once_and_holds_what_comes_after() {
         engine_affinity: 0,
         priority: Priority::Normal,
         tag: 1,
-        lane: 0,
     };
     let context = w.kernel.create_context_virtual(context).unwrap();
     let (gate, after) = (w.monitored(0), w.monitored(0));

@@ -9,7 +9,7 @@ use tidegate::ddi::fence::{LogType, SetNativeFenceLogBuffer};
 use tidegate::ddi::{Dispatch, Driver, DriverHandle, DriverLayer, InterruptData};
 use tidegate::dxgkrnl::LogTimeFault;
 use tidegate::gpu_abi::log::{LogEntry, LogOperation};
-use tidegate::gpu_abi::{Command, GpuVa, RingPacket, TraceWords};
+use tidegate::gpu_abi::{Command, GpuVa, RingPacket};
 use tidegate::kmd::InterruptMode;
 use tidegate::platform::{Event, StepCosts, Target};
 use tidegate::trace::{Kind, LaneId, Record, Trace};
@@ -83,16 +83,9 @@ fn quiet(fence: &FenceInstance, log_entry: u32) -> RingPacket {
 /// The same with another handle in its log entry.
 fn quiet_as(fence: &FenceInstance, handle: Handle, log_entry: u32) -> RingPacket {
     match signal_packet(fence, 5, log_entry) {
-        RingPacket::Signal { current_value, value, trace, .. } => {
+        RingPacket::Signal { current_value, value, .. } => {
             let (monitored_value, fence_handle) = (GpuVa(0), handle.0);
-            RingPacket::Signal {
-                current_value,
-                monitored_value,
-                value,
-                fence_handle,
-                log_entry,
-                trace,
-            }
+            RingPacket::Signal { current_value, monitored_value, value, fence_handle, log_entry }
         }
         other => other,
     }
@@ -704,7 +697,6 @@ fn the_verbose_log_comes_and_goes_under_a_queue_that_runs() {
             bytes,
             progress: 0,
             log_entry,
-            trace: TraceWords::default(),
         };
         // An entry that is named while there is no such log is no mistake: the switch may have been
         // turned meanwhile.

@@ -54,7 +54,7 @@ impl Signaller {
 
     /// Signals to `value` with a log entry and without an interrupt, so that a test can raise it.
     fn quietly(&self, w: &World, fence: &FenceInstance, value: u64, log_entry: u32) {
-        let RingPacket::Signal { current_value, fence_handle, trace, .. } =
+        let RingPacket::Signal { current_value, fence_handle, .. } =
             signal_packet(fence, value, log_entry)
         else {
             panic!("a signal packet")
@@ -66,7 +66,6 @@ impl Signaller {
             value,
             fence_handle,
             log_entry,
-            trace,
         });
         w.pass(1_000_000);
         assert_eq!(fence.value.load(), value);

@@ -12,7 +12,6 @@ use tidegate::ddi::{ComponentState, DdiCall, DevicePowerState, EngineId, Interru
 use tidegate::dxgkrnl::{BugCheck, PowerManagement};
 use tidegate::gpu_abi::{
     CONTROL_WORDS, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket, SLOT_BYTES,
-    TraceWords,
 };
 use tidegate::platform::{BulkWindow, Mutex, Page, WaitEnd};
 use tidegate_testbed::{UserQueue, World, at, signal_packet, wait_packet, world, world_with};
@@ -60,7 +59,7 @@ fn calls(w: &World) -> Vec<&'static str> {
 /// A packet that runs a command buffer that does next to nothing.
 fn work(w: &World, progress: u64) -> RingPacket {
     let (commands, bytes) = w.commands(&[Command::Timed { ns: 10 }]);
-    RingPacket::Execute { commands: GpuVa(commands), bytes, progress, trace: TraceWords::default() }
+    RingPacket::Execute { commands: GpuVa(commands), bytes, progress }
 }
 
 /// Announces and rings, as a user-mode driver does; connects as often as it must.

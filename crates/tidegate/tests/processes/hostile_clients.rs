@@ -7,7 +7,7 @@ use tidegate::calls::{
     CreateContextVirtual, DeviceState, Priority, Status, SubmitCommand, SubmitCommandToHwQueue,
 };
 use tidegate::d3d12::{CommandListType, Device, DeviceOptions, QueueDesc};
-use tidegate::gpu_abi::{GpuVa, RingPacket, TraceWords};
+use tidegate::gpu_abi::{GpuVa, RingPacket};
 use tidegate_testbed::{World, signal_packet, world};
 
 /// A process beside the one of the world, whose work completes.
@@ -58,11 +58,9 @@ fn commands_of_a_length_that_no_buffer_has_cost_the_device_and_not_the_adapter()
                 engine_affinity: 0,
                 priority,
                 tag: 1,
-                lane: 0,
             };
             let context = w.kernel.create_context_virtual(args).unwrap();
-            let submit =
-                SubmitCommand { context, commands_gpu_va: 0x1_0000, command_bytes, queued_ns: 0 };
+            let submit = SubmitCommand { context, commands_gpu_va: 0x1_0000, command_bytes };
             let _done_or_lost = w.kernel.submit_command(submit);
             assert!(is_lost(w));
             assert_eq!(w.kernel.submit_command(submit), Err(Status::DEVICE_REMOVED));
@@ -74,7 +72,6 @@ fn commands_of_a_length_that_no_buffer_has_cost_the_device_and_not_the_adapter()
                 progress_fence_id: 1,
                 commands_gpu_va: 0x1_0000,
                 command_bytes,
-                queued_ns: 0,
             };
             let _done_or_lost = w.kernel.submit_command_to_hw_queue(args);
             assert!(is_lost(w));
@@ -102,7 +99,6 @@ fn a_store_between_two_fences_holds_no_engine() {
                     value,
                     fence_handle: 0,
                     log_entry: u32::MAX,
-                    trace: TraceWords::default(),
                 });
                 w.pass(1_000);
             }

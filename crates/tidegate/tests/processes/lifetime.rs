@@ -11,7 +11,7 @@ use tidegate::d3d12::{
     self, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Heap, Queue, QueueDesc,
 };
 use tidegate::dxgkrnl::Process;
-use tidegate::gpu_abi::{Command, GpuVa, RingPacket, TraceWords};
+use tidegate::gpu_abi::{Command, GpuVa, RingPacket};
 use tidegate::platform::{Event, Step, StepCosts};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 use tidegate_testbed::{UserQueue, World, at, signal_packet, world};
@@ -22,7 +22,7 @@ const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::N
 /// A ring packet that keeps an engine busy, and says so by progress.
 fn timed(w: &World, ns: u64, progress: u64) -> RingPacket {
     let (commands, bytes) = w.commands(&[Command::Timed { ns }]);
-    RingPacket::Execute { commands: GpuVa(commands), bytes, progress, trace: TraceWords::default() }
+    RingPacket::Execute { commands: GpuVa(commands), bytes, progress }
 }
 
 /// Announces progress value `progress`, and rings for work that takes `ns`.
@@ -322,7 +322,6 @@ fn packets_that_the_driver_has_are_finished_and_no_other_follows() {
             node_ordinal: 0,
             priority: tidegate::calls::Priority::Normal,
             tag: 2,
-            lane: 0,
             engine_affinity: 0,
         };
         let theirs = outside.process.create_context_virtual(args).unwrap();

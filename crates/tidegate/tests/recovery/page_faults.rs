@@ -14,7 +14,7 @@ use tidegate::ddi::{
 };
 use tidegate::dxgkrnl::TdrLevel;
 use tidegate::dxgkrnl::error::BugCheck;
-use tidegate::gpu_abi::{Command, CommandWriter, GpuVa, RingPacket, TraceWords};
+use tidegate::gpu_abi::{Command, CommandWriter, GpuVa, RingPacket};
 use tidegate::kmd::FaultNaming;
 use tidegate_testbed::{World, inline_world, store, world, world_with};
 
@@ -39,7 +39,7 @@ impl Neighbour {
         let args = CreateHwContext { device, node_ordinal, engine_affinity: 0 };
         let hw_context = kernel.create_hw_context(args).unwrap();
         let (user_mode_submission, priority) = (false, Priority::Normal);
-        let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 9, lane: 0 };
+        let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 9 };
         let queue = kernel.create_hw_queue(args).unwrap();
         Neighbour { kernel, device, queue }
     }
@@ -60,7 +60,6 @@ impl Neighbour {
             progress_fence_id,
             commands_gpu_va: made.gpu_va,
             command_bytes: bytes as u32,
-            queued_ns: 0,
         };
         self.kernel.submit_command_to_hw_queue(args).unwrap();
     }
@@ -127,9 +126,9 @@ fn user_mode_queues_fault_with_the_same_fields() {
     world().run(|w| {
         let queue = w.connected_queue(0);
         let (commands, bytes) = w.commands(&[store(NOWHERE, 1)]);
-        let (commands, trace) = (GpuVa(commands), TraceWords::default());
+        let commands = GpuVa(commands);
         queue.push(&RingPacket::Nop);
-        queue.push(&RingPacket::Execute { commands, bytes, progress: 5, trace });
+        queue.push(&RingPacket::Execute { commands, bytes, progress: 5 });
         w.pass(1_000_000);
         let report = faulted(w);
         assert_eq!(
@@ -142,12 +141,7 @@ fn user_mode_queues_fault_with_the_same_fields() {
     // that makes none.
     world().run(|w| {
         let queue = w.connected_queue(0);
-        queue.push(&RingPacket::Execute {
-            commands: GpuVa(NOWHERE),
-            bytes: 64,
-            progress: 9,
-            trace: TraceWords::default(),
-        });
+        queue.push(&RingPacket::Execute { commands: GpuVa(NOWHERE), bytes: 64, progress: 9 });
         w.pass(1_000_000);
         let report = faulted(w);
         assert_eq!((report.fence_id, report.write, report.page_table_level), (9, false, 3));

@@ -172,12 +172,7 @@ fn every_later_call_says_that_the_device_was_removed() {
         let removed = Err(Status::DEVICE_REMOVED);
         let [one] = at(&fence, 1);
         let (commands_gpu_va, command_bytes) = commands;
-        let submit = tidegate::calls::SubmitCommand {
-            context,
-            commands_gpu_va,
-            command_bytes,
-            queued_ns: 0,
-        };
+        let submit = tidegate::calls::SubmitCommand { context, commands_gpu_va, command_bytes };
         let calls = [
             w.kernel.submit_command(submit),
             w.kernel.wait_from_cpu(&[one], WaitMode::All, None),

@@ -71,15 +71,9 @@ fn a_user_mode_queue_that_hangs_is_found_without_a_call_of_its_process() {
     world().run(|w| {
         let (guilty, other) = (w.connected_queue(0), w.connected_queue(1));
         let (gpu_va, bytes) = w.commands(&[Command::Hang]);
-        let trace = Default::default();
         guilty.doorbell.last_queued.store(1);
         let commands = tidegate::gpu_abi::GpuVa(gpu_va);
-        guilty.push(&tidegate::gpu_abi::RingPacket::Execute {
-            commands,
-            bytes,
-            progress: 1,
-            trace,
-        });
+        guilty.push(&tidegate::gpu_abi::RingPacket::Execute { commands, bytes, progress: 1 });
         assert!(w.wait(guilty.queue.progress_fence, 1).is_err());
         assert!(hung(w.state()));
         for queue in [&guilty, &other] {
@@ -102,13 +96,8 @@ fn a_queue_that_waits_is_not_hung_however_long() {
             "a waiting queue is not suspended"
         );
         let (gpu_va, bytes) = w.commands(&[Command::Timed { ns: 10 }]);
-        let (commands, trace) = (tidegate::gpu_abi::GpuVa(gpu_va), Default::default());
-        waiter.push(&tidegate::gpu_abi::RingPacket::Execute {
-            commands,
-            bytes,
-            progress: 1,
-            trace,
-        });
+        let commands = tidegate::gpu_abi::GpuVa(gpu_va);
+        waiter.push(&tidegate::gpu_abi::RingPacket::Execute { commands, bytes, progress: 1 });
         w.signal(&gate, 1);
         w.wait(waiter.queue.progress_fence, 1).unwrap();
         assert_eq!(w.state(), Ok(DeviceState::Active));

@@ -163,7 +163,6 @@ fn a_progress_value_that_does_not_rise_is_refused_and_nothing_is_lost() {
                 progress_fence_id,
                 commands_gpu_va,
                 command_bytes,
-                queued_ns: 0,
             });
             assert_eq!(refused, Err(Status::INVALID_PARAMETER), "{progress_fence_id}");
         }
@@ -220,8 +219,7 @@ fn a_broadcast_over_bands_does_not_hold_queues_between_them() {
             let hw_context = kernel.create_hw_context(args).unwrap();
             kernel.set_context_scheduling_priority(hw_context, priority).unwrap();
             let (user_mode_submission, priority) = (false, Priority::Normal);
-            let args =
-                CreateHwQueue { hw_context, user_mode_submission, priority, tag: 1, lane: 0 };
+            let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 1 };
             kernel.create_hw_queue(args).unwrap()
         };
         let submit = |queue: &HwQueue, progress_fence_id, commands: &[Command]| {
@@ -241,7 +239,6 @@ fn a_broadcast_over_bands_does_not_hold_queues_between_them() {
                 progress_fence_id,
                 commands_gpu_va: made.gpu_va,
                 command_bytes: bytes as u32,
-                queued_ns: 0,
             };
             kernel.submit_command_to_hw_queue(args).unwrap();
         };

@@ -5,7 +5,7 @@
 use tidegate::MachineConfig;
 use tidegate::calls::{Handle, HwQueue, SignalFlags, SignalFromGpu2};
 use tidegate::d3dukmdt::ComputePreemption;
-use tidegate::gpu_abi::{Command, GpuVa, RingPacket, TraceWords};
+use tidegate::gpu_abi::{Command, GpuVa, RingPacket};
 use tidegate_testbed::{Client, UserQueue, World, world_with};
 
 const MS: u64 = 1_000_000;
@@ -73,14 +73,8 @@ impl Lane {
             Lane::Queue(queue) => owner.submit(queue, 1, commands),
             Lane::Ring(ring) => {
                 let (gpu_va, bytes) = owner.commands(commands);
-                let trace = TraceWords::default();
                 ring.doorbell.last_queued.store(1);
-                ring.push(&RingPacket::Execute {
-                    commands: GpuVa(gpu_va),
-                    bytes,
-                    progress: 1,
-                    trace,
-                });
+                ring.push(&RingPacket::Execute { commands: GpuVa(gpu_va), bytes, progress: 1 });
             }
         }
     }

@@ -383,7 +383,6 @@ fn another_process_has_another_location() {
             user_mode_submission: true,
             priority: tidegate::calls::Priority::Normal,
             tag: 2,
-            lane: 0,
         })
         .unwrap();
     let allocate = |bytes, kind| {

@@ -9,7 +9,7 @@ use tidegate::calls::{
 };
 use tidegate::ddi::{DisconnectReason, OsHandle, Passive};
 use tidegate::dxgkrnl::FeatureSetting;
-use tidegate::gpu_abi::{Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket, TraceWords};
+use tidegate::gpu_abi::{Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket};
 use tidegate::kmd::DoorbellModel;
 use tidegate_testbed::{
     UserQueue, World, at, inline_world, signal_packet, signalled, wait_packet, world, world_with,
@@ -242,13 +242,8 @@ fn a_user_mode_queue_takes_nothing_from_the_kernel() {
     let (commands_gpu_va, command_bytes) = w.commands(&[Command::Timed { ns: 1 }]);
     w.driver.take();
     let hw_queue = queue.queue.handle;
-    let args = SubmitCommandToHwQueue {
-        hw_queue,
-        progress_fence_id: 1,
-        commands_gpu_va,
-        command_bytes,
-        queued_ns: 0,
-    };
+    let args =
+        SubmitCommandToHwQueue { hw_queue, progress_fence_id: 1, commands_gpu_va, command_bytes };
     assert_eq!(w.kernel.submit_command_to_hw_queue(args), Err(Status::INVALID_PARAMETER));
     assert_eq!(
         w.kernel.submit_wait_to_hw_queue(hw_queue, &at(&fence, 1)),
@@ -352,8 +347,7 @@ fn fill(w: &World, progress: u64) -> (RingPacket, tidegate::platform::Bulk) {
     let (memory, gpu_va) = w.bytes(64);
     let (commands, bytes) =
         w.commands(&[Command::Fill { destination: GpuVa(gpu_va), bytes: 64, value: 7 }]);
-    let trace = TraceWords::default();
-    (RingPacket::Execute { commands: GpuVa(commands), bytes, progress, trace }, memory)
+    (RingPacket::Execute { commands: GpuVa(commands), bytes, progress }, memory)
 }
 
 // spec: UMS-038, UMS-039
@@ -432,12 +426,7 @@ fn a_fault_ends_all_doorbells_of_its_device_and_a_new_device_works() {
     let (_, report) = world().run_to_report(|w| {
         let queues = [w.connected_queue(0), w.connected_queue(1), w.user_queue(2)];
         let other_device = Arc::new(w.kernel.create_device().unwrap());
-        queues[0].push(&RingPacket::Execute {
-            commands: GpuVa(0x10),
-            bytes: 8,
-            progress: 1,
-            trace: TraceWords::default(),
-        });
+        queues[0].push(&RingPacket::Execute { commands: GpuVa(0x10), bytes: 8, progress: 1 });
         w.pass(SETTLED_NS);
         assert!(queues.iter().all(|queue| status(queue) == DoorbellStatus::DisconnectedAbort));
         assert!(queues.iter().all(|queue| queue.connect() == Err(Status::DEVICE_REMOVED)));
@@ -560,8 +549,8 @@ fn a_queue_of_a_lost_device_does_not_go_on() {
         parked.push(&wait_packet(&never, 5, u32::MAX));
         parked.push(&signal_packet(&marker, 9, u32::MAX));
         let other = w.connected_queue(1);
-        let (commands, progress, trace) = (GpuVa(0x10), 1, TraceWords::default());
-        other.push(&RingPacket::Execute { commands, bytes: 8, progress, trace });
+        let (commands, progress) = (GpuVa(0x10), 1);
+        other.push(&RingPacket::Execute { commands, bytes: 8, progress });
         w.pass(SETTLED_NS);
         let fences = [never.value.load(), marker.value.load(), parked.queue.progress_value.load()];
         assert_eq!(fences, [u64::MAX; 3], "the wait that passed released no signal");

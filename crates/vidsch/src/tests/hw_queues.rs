@@ -8,8 +8,8 @@ const R: OsHandle = OsHandle(12);
 /// Hardware queues 11 and 12, with room for `max_in_flight` commands, beside contexts 1 and 2.
 fn machine(max_in_flight: usize) -> Sched {
     let mut s = with_contexts(&[Priority::Normal; 2], CONFIG);
-    s.add_hw_queue(Q, max_in_flight, (70, 1));
-    s.add_hw_queue(R, max_in_flight, (71, 0));
+    s.add_hw_queue(Q, max_in_flight, 70);
+    s.add_hw_queue(R, max_in_flight, 71);
     s
 }
 
@@ -110,7 +110,7 @@ fn a_wait_for_several_fences_ends_with_the_last_of_them() {
     assert_eq!(of_queue, Some((70, FenceOperations { waits: 1, signals: 0, blocked_ns: 5 })));
     let finished = s.take_finished();
     let [wait] = &finished[..] else { panic!("{} items are over", finished.len()) };
-    assert_eq!((wait.lane, wait.wait, wait.start_ns, wait.end_ns), (1, true, 3, 8));
+    assert_eq!((wait.queue, wait.wait, wait.start_ns, wait.end_ns), (Q, true, 3, 8));
     assert_eq!(wait.fences, ["f", "g"]);
 }
 
@@ -250,15 +250,15 @@ fn a_packet_for_queues_that_are_gone_comes_back_to_its_caller() {
 }
 
 #[test]
-fn signals_count_by_queue_and_are_recorded_for_queues_with_a_lane() {
+fn signals_count_and_are_recorded_by_queue() {
     let mut s = machine(usize::MAX);
     s.push_signal(&[Q, R], signal("both", NONE), at(4));
     assert_eq!(run(&mut s, R, 0), [Step::Made("both")]);
     let signals: Vec<_> = s.fence_operations(0).map(|(tag, done)| (tag, done.signals)).collect();
     assert_eq!(signals, [(0, 0), (0, 0), (70, 1), (71, 1)]);
     let finished = s.take_finished();
-    let [of_q] = &finished[..] else { panic!("only Q has a lane") };
-    assert_eq!((of_q.lane, of_q.wait, of_q.queued_ns), (1, false, 4));
+    let finished: Vec<_> = finished.iter().map(|f| (f.queue, f.wait, f.queued_ns)).collect();
+    assert_eq!(finished, [(R, false, 4), (Q, false, 4)]);
 }
 
 #[test]

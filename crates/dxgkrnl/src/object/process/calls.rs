@@ -29,7 +29,7 @@ use tidegate_calls::{
 };
 use tidegate_d3dukmdt::MAX_BROADCAST_CONTEXTS;
 use tidegate_ddi::{OsHandle, VidSchCaps};
-use tidegate_platform::Event;
+use tidegate_platform::{Event, QueueNumber};
 
 /// Most allocations in one call; ours, no header has a number for it.
 const MAX_ALLOCATIONS: usize = 4096;
@@ -192,7 +192,6 @@ impl Kernel for Process {
             hardware_scheduled: false,
             priority: args.priority,
             tag: args.tag,
-            lane: args.lane,
             paging: false,
         };
         self.insert(Object::Context(self.objects.create_context(&device, &desc)?))
@@ -208,7 +207,8 @@ impl Kernel for Process {
         check_commands(args.commands_gpu_va, args.command_bytes)?;
         let commands = (args.commands_gpu_va, args.command_bytes);
         let sched = &self.objects.sched;
-        sched.submit_command(context.os_handle, CommandKind::Render, commands, args.queued_ns);
+        let queued_ns = sched.queued_ns(context.os_handle);
+        sched.submit_command(context.os_handle, CommandKind::Render, commands, queued_ns);
         Ok(())
     }
 
@@ -236,7 +236,6 @@ impl Kernel for Process {
                 .collect::<Vec<_>>(),
             args.commands,
             &listed,
-            args.queued_ns,
         );
         rendered.map_err(|error| match error {
             RenderError::Refused(status) => status,
@@ -249,6 +248,12 @@ impl Kernel for Process {
         })
     }
 
+    fn queue_number(&self, queue: Handle) -> Option<QueueNumber> {
+        let context = self.context(queue).map(|context| context.os_handle);
+        let number = context.or_else(|_| self.hw_queue(queue).map(|queue| queue.os_handle));
+        number.ok().map(|handle| QueueNumber(handle.0))
+    }
+
     fn create_hw_context(&self, args: CreateHwContext) -> Result<Handle, Status> {
         let device = self.live_device(args.device)?;
         let desc = ContextDesc {
@@ -257,7 +262,6 @@ impl Kernel for Process {
             hardware_scheduled: true,
             priority: tidegate_calls::Priority::Normal,
             tag: 0,
-            lane: 0,
             paging: false,
         };
         self.insert(Object::HwContext(self.objects.create_context(&device, &desc)?))
@@ -294,7 +298,6 @@ impl Kernel for Process {
             user_mode_submission: args.user_mode_submission,
             priority: args.priority,
             tag: args.tag,
-            lane: args.lane,
         };
         let queue = HwQueue::new(&context, &desc, &self.objects.hw_queues)?;
         let fence = queue.progress.fence.clone();
@@ -336,7 +339,7 @@ impl Kernel for Process {
         let queue = self.kernel_mode_queue(args.hw_queue)?;
         check_commands(args.commands_gpu_va, args.command_bytes)?;
         let commands = (args.commands_gpu_va, args.command_bytes);
-        queue.submit_command(args.progress_fence_id, commands, args.queued_ns)
+        queue.submit_command(args.progress_fence_id, commands)
     }
 
     fn submit_wait_to_hw_queue(

@@ -1,0 +1,78 @@
+//! The timeline's side table of queues: the lane of each, and when its submissions were queued. No
+//! call, DDI entry or ring packet carries either.
+//!
+//! The creator of a queue enters its lane. The submitter enters a submission before the engine can
+//! find it; the engine takes the entry when it begins.
+
+use crate::model::LaneId;
+use std::collections::BTreeMap;
+
+/// The kernel's number of a context or hardware queue: unique on the machine, never reused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QueueNumber(pub u64);
+
+/// Names a submission in its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SubmissionKey {
+    /// The value that reports its completion: a progress value or a submission fence ID.
+    Completion(u64),
+    /// The slot of a user-mode ring, counted from the queue's birth.
+    Slot(u64),
+    /// The packet that the next call submits: the kernel numbers it.
+    NextCall,
+}
+
+/// What is known of a submission.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queued {
+    /// When it was queued; 0 where that is not known.
+    pub at_ns: u64,
+    /// Number of its name or fence plus one; 0 for none.
+    pub name: u32,
+}
+
+impl Queued {
+    /// When it was queued, else `start_ns`.
+    pub fn at_or(self, start_ns: u64) -> u64 {
+        if self.at_ns == 0 { start_ns } else { self.at_ns }
+    }
+}
+
+/// The queues of a machine.
+#[derive(Debug, Default)]
+pub struct QueueTable {
+    lanes: BTreeMap<QueueNumber, LaneId>,
+    queued: BTreeMap<(QueueNumber, SubmissionKey), Queued>,
+}
+
+impl QueueTable {
+    /// An empty table.
+    pub const fn new() -> QueueTable {
+        QueueTable { lanes: BTreeMap::new(), queued: BTreeMap::new() }
+    }
+
+    /// Draws the work of `queue` on `lane`.
+    pub fn assign_lane(&mut self, queue: QueueNumber, lane: LaneId) {
+        self.lanes.insert(queue, lane);
+    }
+
+    /// Returns the lane of `queue`.
+    pub fn lane_of(&self, queue: QueueNumber) -> Option<LaneId> {
+        self.lanes.get(&queue).copied()
+    }
+
+    /// Enters a submission.
+    pub fn note_queued(&mut self, queue: QueueNumber, key: SubmissionKey, queued: Queued) {
+        self.queued.insert((queue, key), queued);
+    }
+
+    /// Takes a submission; the default where there is none.
+    pub fn take_queued(&mut self, queue: QueueNumber, key: SubmissionKey) -> Queued {
+        self.queued.remove(&(queue, key)).unwrap_or_default()
+    }
+
+    /// Forgets all submissions.
+    pub fn clear_queued(&mut self) {
+        self.queued.clear();
+    }
+}
