@@ -258,7 +258,7 @@ fn signals_count_and_are_recorded_by_queue() {
     assert_eq!(signals, [(0, 0), (0, 0), (70, 1), (71, 1)]);
     let finished = s.take_finished();
     let finished: Vec<_> = finished.iter().map(|f| (f.queue, f.wait, f.queued_ns)).collect();
-    assert_eq!(finished, [(R, false, 4), (Q, false, 4)]);
+    assert_eq!(finished, [(Q, false, 4), (R, false, 4)]);
 }
 
 #[test]
