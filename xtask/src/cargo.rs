@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Instant;
 
 /// Runs cargo in `root`.
 pub fn cargo(
@@ -24,24 +25,51 @@ pub fn cargo_output(
     environment: &[(&str, OsString)],
     errors: Stdio,
 ) -> Result<(bool, String), String> {
-    let line = format!("cargo {}", arguments.join(" "));
-    let mut command = cargo_command(root, arguments, environment);
-    let output = command.stderr(errors).output().map_err(|e| format!("cannot run {line}: {e}"))?;
-    Ok((output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned()))
+    let command = cargo_command(root, arguments, environment);
+    output_of(command, errors).map(|(status, output)| (status.success(), output))
+}
+
+/// The same, ended with its compilers at `until`; `None` then.
+pub fn cargo_output_until(
+    root: &Path,
+    arguments: &[&str],
+    environment: &[(&str, OsString)],
+    until: Instant,
+) -> Result<Option<(bool, String)>, String> {
+    /// The exit code of `timeout` when it had to end its program.
+    const ENDED: i32 = 124;
+    let seconds = until.saturating_duration_since(Instant::now()).as_secs();
+    if seconds == 0 {
+        return Ok(None);
+    }
+    let cargo = cargo_command(root, arguments, environment);
+    let mut command = Command::new("timeout");
+    command.arg(seconds.to_string()).arg(cargo.get_program()).args(cargo.get_args());
+    prepare(&mut command, root, environment);
+    let (status, output) = output_of(command, Stdio::null())?;
+    Ok((status.code() != Some(ENDED)).then(|| (status.success(), output)))
+}
+
+fn output_of(mut command: Command, errors: Stdio) -> Result<(ExitStatus, String), String> {
+    let output = command.stderr(errors).output();
+    let output = output.map_err(|e| format!("cannot run {command:?}: {e}"))?;
+    Ok((output.status, String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
 fn cargo_command(root: &Path, arguments: &[&str], environment: &[(&str, OsString)]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
+    command.args(arguments);
+    prepare(&mut command, root, environment);
     command
-        .args(arguments)
-        .current_dir(root)
-        .envs(environment.iter().map(|(name, value)| (name, value)));
+}
+
+fn prepare(command: &mut Command, root: &Path, environment: &[(&str, OsString)]) {
+    command.current_dir(root).envs(environment.iter().map(|(name, value)| (name, value)));
     // Variables that cargo set for this program would mislead the programs that it starts.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("CARGO_PKG_") || name == "CARGO_MANIFEST_DIR" {
             command.env_remove(name);
         }
     }
-    command
 }

@@ -2,14 +2,19 @@
 //!
 //! `spec` compares the requirements of `spec/*.toml` with the tags on tests and code. `tidy` checks
 //! the laws that the compiler does not check. `fuzz` builds and runs the fuzz targets.
-//! `test_programs` runs the tests under a limit. `stages` runs all of these in order. `source` and
-//! `items` read Rust as far as the other rooms need, `performance` writes a table, and `tree` finds the files. The product does
+//! `test_programs` runs the tests under a limit. `stages` runs all of these in order. `source`
+//! reads Rust as far as the other rooms need, `performance` writes a table, and `tree` finds files. The product does
 //! not depend on this program, and this program does not depend on the product.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "the explorer never runs this program"
+)]
 
 mod cargo;
 mod finding;
 mod fuzz;
-mod items;
 mod mutants;
 mod performance;
 mod setup;

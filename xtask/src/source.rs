@@ -1,13 +1,19 @@
-//! Rust source, line by line, with code and comments told apart.
+//! Rust source as the scanners need it: line by line with code and comments apart, and the
+//! functions and test regions.
 //!
-//! This is no parser: it knows strings, characters, lifetimes and nested comments, which is all
-//! that a scanner needs so as not to take a word in a string for code. String contents are left out
-//! of the code; what remains keeps its line.
+//! The lexer is that of `proc_macro2`. What it leaves between two tokens is white space or a
+//! comment. What counts as a test: a function with an attribute `test` (or one that ends in
+//! `::test`), and everything inside an item under `cfg(test)`. A module under `cfg(test)` that lies
+//! in a file of its own is named in `test_modules`, since only the caller knows the files.
+
+use std::ops::Range;
+
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 
 /// One line of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// The code, strings emptied and comments left out.
+    /// The code, strings and characters emptied and comments left out.
     pub code: String,
     /// The comment, with its marker; empty when the line has none.
     pub comment: String,
@@ -28,157 +34,215 @@ impl Line {
     }
 }
 
-enum State {
-    Code,
-    LineComment,
-    BlockComment(usize),
-    Text,
-    RawText(usize),
+/// A function and the lines that it covers, counted from 0.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Function {
+    pub name: String,
+    /// First line of the comments and attributes directly above.
+    pub first: usize,
+    /// The line of `fn`.
+    pub start: usize,
+    /// The line of the closing brace.
+    pub end: usize,
+    pub is_test: bool,
 }
 
-/// Splits `text` into lines.
-pub fn lines(text: &str) -> Vec<Line> {
-    let chars: Vec<char> = text.chars().collect();
-    let mut out = vec![Line::default()];
-    let mut state = State::Code;
-    let mut at = 0;
-    while at < chars.len() {
-        let c = chars[at];
-        if c == '\n' {
-            if matches!(state, State::LineComment) {
-                state = State::Code;
-            }
-            let mut line = Line::default();
-            // A line inside a string is a line of code, although its text is left out.
-            if matches!(state, State::Text | State::RawText(_)) {
-                line.code.push('"');
-            }
-            out.push(line);
-            at += 1;
-            continue;
-        }
-        let line = out.last_mut().expect("there is always a line");
-        at += match &mut state {
-            State::Code => {
-                let (next, used) = code_step(&chars, at, line);
-                state = next;
-                used
-            }
-            State::LineComment => {
-                line.comment.push(c);
-                1
-            }
-            State::BlockComment(depth) => {
-                line.comment.push(c);
-                match (c, chars.get(at + 1)) {
-                    ('*', Some('/')) => {
-                        line.comment.push('/');
-                        *depth -= 1;
-                        if *depth == 0 {
-                            state = State::Code;
-                        }
-                        2
-                    }
-                    ('/', Some('*')) => {
-                        line.comment.push('*');
-                        *depth += 1;
-                        2
-                    }
-                    _ => 1,
-                }
-            }
-            // The line break behind a backslash is left to the loop, which counts lines.
-            State::Text if c == '\\' => {
-                1 + usize::from(chars.get(at + 1).is_some_and(|&n| n != '\n'))
-            }
-            State::Text => {
-                if c == '"' {
-                    line.code.push('"');
-                    state = State::Code;
-                }
-                1
-            }
-            State::RawText(hashes) => {
-                let closed = c == '"' && (1..=*hashes).all(|i| chars.get(at + i) == Some(&'#'));
-                let used = 1 + if closed { *hashes } else { 0 };
-                if closed {
-                    line.code.push('"');
-                    state = State::Code;
-                }
-                used
-            }
+/// One file.
+#[derive(Debug, Default)]
+pub struct Source {
+    pub lines: Vec<Line>,
+    pub functions: Vec<Function>,
+    pub test_modules: Vec<String>,
+    test_ranges: Vec<(usize, usize)>,
+    is_all_test: bool,
+}
+
+impl Source {
+    /// Reads a file. All of one that is no Rust counts as code.
+    pub fn of(text: &str) -> Source {
+        let Ok(tokens) = text.parse::<TokenStream>() else {
+            let line = |code: &str| Line { code: code.to_owned(), comment: String::new() };
+            return Source { lines: text.lines().map(line).collect(), ..Source::default() };
         };
+        let mut lines = Lines { text, at: 0, lines: vec![Line::default()] };
+        lines.tokens(tokens.clone());
+        lines.gap(text.len());
+        let mut source = Source { lines: lines.lines, ..Source::default() };
+        source.items(tokens);
+        source
     }
-    out
-}
 
-/// One step in code: the state after it, and how many characters it took.
-fn code_step(chars: &[char], at: usize, line: &mut Line) -> (State, usize) {
-    let c = chars[at];
-    let next = chars.get(at + 1).copied();
-    match c {
-        '/' if next == Some('/') => {
-            line.comment.push_str("//");
-            (State::LineComment, 2)
-        }
-        '/' if next == Some('*') => {
-            line.comment.push_str("/*");
-            (State::BlockComment(1), 2)
-        }
-        '"' => {
-            line.code.push('"');
-            (State::Text, 1)
-        }
-        'r' if !ends_in_word(&line.code) => match raw_hashes(chars, at + 1) {
-            Some(hashes) => {
-                line.code.push('"');
-                (State::RawText(hashes), hashes + 2)
-            }
-            None => push(line, c),
-        },
-        'b' | 'c' if !ends_in_word(&line.code) && next == Some('r') => {
-            match raw_hashes(chars, at + 2) {
-                Some(hashes) => {
-                    line.code.push('"');
-                    (State::RawText(hashes), hashes + 3)
+    /// Whether the line belongs to a test.
+    pub fn is_test(&self, index: usize) -> bool {
+        let mut ranges = self.test_ranges.iter();
+        self.is_all_test || ranges.any(|&(first, last)| (first..=last).contains(&index))
+    }
+
+    /// The innermost function whose comments, attributes or body hold the line.
+    pub fn function_at(&self, index: usize) -> Option<&Function> {
+        let around = self.functions.iter().filter(|f| (f.first..=f.end).contains(&index));
+        around.min_by_key(|f| f.end - f.first)
+    }
+
+    /// Finds the items among the tokens of a file or block, and in the blocks inside.
+    fn items(&mut self, tokens: TokenStream) {
+        let mut item = Item::default();
+        let mut tokens = tokens.into_iter().peekable();
+        while let Some(token) = tokens.next() {
+            match &token {
+                TokenTree::Punct(hash) if hash.as_char() == '#' => {
+                    let is_inner = tokens.next_if(|t| t.to_string() == "!").is_some();
+                    let bracket = tokens.next_if(|t| matches!(t, TokenTree::Group(_)));
+                    let Some(TokenTree::Group(attribute)) = bracket else { continue };
+                    let text: String = attribute.stream().to_string().split_whitespace().collect();
+                    if is_inner {
+                        self.is_all_test |= is_cfg_test(&text);
+                    } else if !text.starts_with("doc=") {
+                        item.first.get_or_insert(line_of(hash.span()));
+                        item.attributes.push(text);
+                    }
                 }
-                None => push(line, c),
+                TokenTree::Ident(word) => {
+                    let line = line_of(word.span());
+                    item.first.get_or_insert(line);
+                    if let Some(TokenTree::Ident(name)) = tokens.peek() {
+                        match word.to_string().as_str() {
+                            "fn" => item.function = Some((name.to_string(), line)),
+                            "mod" => item.module = Some(name.to_string()),
+                            _ => {}
+                        }
+                    }
+                }
+                TokenTree::Group(group) => {
+                    if group.delimiter() == Delimiter::Brace {
+                        self.block(std::mem::take(&mut item), group);
+                    }
+                    self.items(group.stream());
+                }
+                TokenTree::Punct(end) if end.as_char() == ';' => {
+                    let ended = std::mem::take(&mut item);
+                    if ended.is_cfg_test() {
+                        self.test_modules.extend(ended.module);
+                    }
+                }
+                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
             }
         }
-        '\'' => match char_literal(chars, at) {
-            Some(used) => {
-                line.code.push_str("''");
-                (State::Code, used)
+    }
+
+    fn block(&mut self, item: Item, body: &Group) {
+        let open = line_of(body.span_open());
+        let first = item.first.unwrap_or(open).min(open);
+        let comments = self.lines[..first].iter().rev();
+        let above = comments.take_while(|l| l.is_comment() && !l.comment.starts_with("//!"));
+        let (first, end) = (first - above.count(), line_of(body.span_close()));
+        let is_test = item.is_test_function();
+        if is_test || item.is_cfg_test() {
+            self.test_ranges.push((first, end));
+        }
+        if let Some((name, start)) = item.function {
+            self.functions.push(Function { name, first, start, end, is_test });
+        }
+    }
+}
+
+/// What has been seen since the last boundary between items.
+#[derive(Default)]
+struct Item {
+    first: Option<usize>,
+    attributes: Vec<String>,
+    function: Option<(String, usize)>,
+    module: Option<String>,
+}
+
+impl Item {
+    fn is_test_function(&self) -> bool {
+        let is_test =
+            |a: &String| a == "test" || a.ends_with("::test") || a.starts_with("test_case");
+        self.attributes.iter().any(is_test)
+    }
+
+    fn is_cfg_test(&self) -> bool {
+        self.attributes.iter().any(|a| is_cfg_test(a))
+    }
+}
+
+fn is_cfg_test(attribute: &str) -> bool {
+    let Some(condition) = attribute.strip_prefix("cfg(") else { return false };
+    let mut words = condition.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    words.any(|w| w == "test") && !condition.contains("not(test")
+}
+
+/// Counted from 0.
+fn line_of(span: Span) -> usize {
+    span.start().line - 1
+}
+
+/// The lines of a text, written up to the byte `at`.
+struct Lines<'t> {
+    text: &'t str,
+    at: usize,
+    lines: Vec<Line>,
+}
+
+impl Lines<'_> {
+    fn tokens(&mut self, tokens: TokenStream) {
+        for token in tokens {
+            match &token {
+                TokenTree::Group(group) if self.is_comment(group.span()) => {}
+                TokenTree::Group(group) => {
+                    self.code(group.span_open());
+                    self.tokens(group.stream());
+                    self.code(group.span_close());
+                }
+                // A documentation comment has the span of the comment.
+                token if self.is_comment(token.span()) => {}
+                token => self.code(token.span()),
             }
-            None => push(line, c),
-        },
-        _ => push(line, c),
+        }
     }
-}
 
-fn push(line: &mut Line, c: char) -> (State, usize) {
-    line.code.push(c);
-    (State::Code, 1)
-}
-
-fn ends_in_word(code: &str) -> bool {
-    code.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_')
-}
-
-/// The number of hashes of a raw string that starts at `at`, or none if there is no raw string.
-fn raw_hashes(chars: &[char], at: usize) -> Option<usize> {
-    let hashes = chars[at.min(chars.len())..].iter().take_while(|&&c| c == '#').count();
-    (chars.get(at + hashes) == Some(&'"')).then_some(hashes)
-}
-
-/// The length of the character literal at `at`; none for a lifetime.
-fn char_literal(chars: &[char], at: usize) -> Option<usize> {
-    if chars.get(at + 1) == Some(&'\\') {
-        // The escaped character itself may be a quote.
-        let close = chars[(at + 3).min(chars.len())..].iter().take(12).position(|&c| c == '\'')?;
-        return Some(close + 4);
+    fn is_comment(&self, span: Span) -> bool {
+        let token = &self.text[span.byte_range()];
+        token.starts_with("//") || token.starts_with("/*")
     }
-    (chars.get(at + 2) == Some(&'\'')).then_some(3)
+
+    /// Writes the gap before a token, and the token. A line inside a string is a line of code.
+    fn code(&mut self, span: Span) {
+        let Range { start, end } = span.byte_range();
+        self.gap(start);
+        let token = &self.text[start..end];
+        self.at = end;
+        let quote = token.find(['"', '\'']).filter(|_| token.len() > 1);
+        let Some(quote) = quote.filter(|_| token.ends_with(['"', '\'', '#'])) else {
+            return self.line().code.push_str(token);
+        };
+        let mark = &token[quote..=quote];
+        self.line().code.push_str(mark);
+        for _ in token.matches('\n') {
+            self.lines.push(Line { code: mark.to_owned(), ..Line::default() });
+        }
+        self.line().code.push_str(mark);
+    }
+
+    /// Writes the white space and the comments up to the byte `until`.
+    fn gap(&mut self, until: usize) {
+        let gap = self.text.get(self.at..until).unwrap_or_default();
+        self.at = self.at.max(until);
+        for (nth, part) in gap.split('\n').enumerate() {
+            if nth > 0 {
+                self.lines.push(Line::default());
+            }
+            let comment = part.trim_start();
+            let line = self.line();
+            line.code.push_str(&part[..part.len() - comment.len()]);
+            line.comment.push_str(comment);
+        }
+    }
+
+    fn line(&mut self) -> &mut Line {
+        self.lines.last_mut().expect("there is always a line")
+    }
 }
 
 #[cfg(test)]
@@ -186,35 +250,71 @@ mod tests {
     use super::*;
 
     fn code(text: &str) -> Vec<String> {
-        lines(text).into_iter().map(|l| l.code.trim().to_owned()).collect()
+        Source::of(text).lines.into_iter().map(|l| l.code.trim().to_owned()).collect()
     }
 
     #[test]
-    fn comments_and_code_are_told_apart() {
-        let read = lines("let a = 1; // spec: NF-001\n/* b\n /* c */ d */ let e;");
-        assert_eq!(read[0].code.trim(), "let a = 1;");
-        assert_eq!(read[0].remark(), "spec: NF-001");
-        assert!(read[1].is_comment());
-        assert_eq!(read[2].code.trim(), "let e;");
+    fn comments_and_code_are_apart() {
+        let text =
+            "let a = 1; // spec: NF-001\n/* b\n /* c */ d */ let e;\n/// f\n//! g\nfn h() {}";
+        let read = Source::of(text).lines;
+        assert_eq!((read[0].code.trim(), read[0].remark()), ("let a = 1;", "spec: NF-001"));
+        assert!(read[1].is_comment() && read[3].is_comment() && read[4].is_comment());
+        assert_eq!((read[2].code.trim(), read[3].remark()), ("let e;", "f"));
+        assert_eq!((read[4].comment.as_str(), read[5].code.as_str()), ("//! g", "fn h() {}"));
     }
 
     #[test]
-    fn strings_are_emptied() {
-        assert_eq!(code(r#"f("a // b { \" }", 'x')"#), ["f(\"\", '')"]);
-        assert_eq!(code("f(r#\"a \" { \"#, b\"{\", br\"{\")"), ["f(\"\", b\"\", \"\")"]);
+    fn strings_and_characters_are_emptied() {
+        let emptied = [
+            (r#"f("a // b { \" }", 'x')"#, "f(\"\", '')"),
+            ("f(r#\"a \" { \"#, b\"{\", br\"{\")", "f(\"\", \"\", \"\")"),
+            ("f(\"a\n// b\nc\")", "f(\"|\"|\"\")"),
+            ("f(\"a\\\n  b\");\ng", "f(\"|\"\");|g"),
+            (
+                "fn f<'a>(x: &'a str) { '{'; '\\''; '\\u{1F600}' }",
+                "fn f<'a>(x: &'a str) { ''; ''; '' }",
+            ),
+        ];
+        for (text, wanted) in emptied {
+            assert_eq!(code(text).join("|"), wanted, "{text}");
+        }
     }
 
     #[test]
-    fn a_string_over_lines_stays_code_on_each() {
-        assert_eq!(code("f(\"a\n// b\nc\")"), ["f(\"", "\"", "\"\")"]);
-        assert_eq!(code("f(\"a\\\n  b\");\ng"), ["f(\"", "\"\");", "g"]);
+    fn functions_cover_their_bodies() {
+        let text =
+            "// above\n#[inline]\npub fn a<T>(x: [u8; 2]) -> u8 {\n    b(|| { 1 })\n}\nfn c() {}";
+        let source = Source::of(text);
+        let found: Vec<_> =
+            source.functions.iter().map(|f| (f.name.as_str(), f.first, f.start, f.end)).collect();
+        assert_eq!(found, [("a", 0, 2, 4), ("c", 5, 5, 5)]);
+        let source = Source::of("trait T {\n    fn a(&self);\n    fn b(&self) {\n    }\n}");
+        assert_eq!(source.functions.iter().map(|f| &f.name).collect::<Vec<_>>(), ["b"]);
     }
 
     #[test]
-    fn lifetimes_are_no_characters() {
+    fn test_functions_are_found() {
+        let text = "#[test]\n// spec: NF-001\nfn a() {\n}\n#[tokio::test]\nfn b() {}\nfn c() {}";
+        let source = Source::of(text);
         assert_eq!(
-            code("fn f<'a>(x: &'a str) { '{'; '\\''; '\\u{1F600}' }"),
-            ["fn f<'a>(x: &'a str) { ''; ''; '' }"]
+            source.functions.iter().map(|f| f.is_test).collect::<Vec<_>>(),
+            [true, true, false]
         );
+        assert!(source.is_test(1) && source.is_test(5) && !source.is_test(6));
+        assert_eq!(source.function_at(1).unwrap().name, "a");
+    }
+
+    #[test]
+    fn test_modules_are_regions() {
+        let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}";
+        let source = Source::of(text);
+        assert!(!source.is_test(0) && source.is_test(3) && !source.is_test(5));
+        assert!(Source::of("#[cfg(not(test))]\nmod m {\n}").test_ranges.is_empty());
+        let far = "#[cfg(all(test, unix))]\nmod far;\nmod near;";
+        assert_eq!(Source::of(far).test_modules, ["far"]);
+        assert!(Source::of("#![cfg(test)]\nfn a() {}").is_test(1));
+        let field = "struct S {\n    #[cfg(test)]\n    a: u8,\n}\nfn b() {\n}";
+        assert!(!Source::of(field).is_test(4));
     }
 }

@@ -3,10 +3,6 @@
 //!
 //! The first stage that fails ends the run, and the last line names it. Times are printed as
 //! information; no stage passes or fails by them.
-#![allow(
-    clippy::disallowed_types,
-    reason = "the explorer never runs this: it times what a person waits for"
-)]
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -27,75 +23,38 @@ enum Task {
     /// The test programs, which take the environment that the machine was prepared with.
     TestPrograms,
     /// A cargo command line.
-    Cargo(&'static [&'static str]),
+    Cargo(&'static str),
+}
+
+const fn own(name: &'static str, check: fn(&Path) -> Result<(), String>) -> Stage {
+    Stage { name, task: Task::Own(check) }
+}
+
+const fn cargo_line(name: &'static str, line: &'static str) -> Stage {
+    Stage { name, task: Task::Cargo(line) }
 }
 
 const TEST: &[Stage] = &[
-    Stage { name: "format", task: Task::Cargo(&["fmt", "--all", "--check"]) },
-    Stage { name: "tidy", task: Task::Own(tidy::check) },
-    Stage { name: "spec", task: Task::Own(spec::check) },
-    Stage {
-        name: "clippy",
-        task: Task::Cargo(&[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--quiet",
-            "--",
-            "-D",
-            "warnings",
-        ]),
-    },
+    cargo_line("format", "fmt --all --check"),
+    own("tidy", tidy::check),
+    own("spec", spec::check),
+    cargo_line("clippy", "clippy --workspace --all-targets --quiet -- -D warnings"),
     Stage { name: "tests", task: Task::TestPrograms },
-    Stage { name: "mutants --touched", task: Task::Own(mutants::run_touched_bounded) },
-    Stage {
-        name: "exploration, bounded",
-        task: Task::Cargo(&[
-            "run",
-            "--release",
-            "--quiet",
-            "--package",
-            "tidegate-cli",
-            "--",
-            "explore",
-        ]),
-    },
-    Stage { name: "fuzz", task: Task::Own(fuzz::short) },
+    own("mutants --touched", mutants::run_touched_bounded),
+    cargo_line("exploration, bounded", "run --release --quiet --package tidegate-cli -- explore"),
+    own("fuzz", fuzz::short),
 ];
 
 const LONG: &[Stage] = &[
-    Stage {
-        name: "exploration, full",
-        task: Task::Cargo(&[
-            "run",
-            "--release",
-            "--quiet",
-            "--package",
-            "tidegate-cli",
-            "--",
-            "explore",
-            "--full",
-        ]),
-    },
-    Stage {
-        name: "long tests",
-        task: Task::Cargo(&["test", "--workspace", "--release", "--quiet", "--", "--ignored"]),
-    },
-    Stage { name: "mutants", task: Task::Own(|root| mutants::run(root, &[])) },
-    Stage { name: "fuzz, long", task: Task::Own(fuzz::long) },
-    Stage { name: "tables", task: Task::Own(tables::check) },
-    Stage {
-        name: "bench",
-        task: Task::Cargo(&[
-            "run",
-            "--release",
-            "--quiet",
-            "--package",
-            "tidegate-cli",
-            "--",
-            "bench",
-        ]),
-    },
+    cargo_line(
+        "exploration, full",
+        "run --release --quiet --package tidegate-cli -- explore --full",
+    ),
+    cargo_line("long tests", "test --workspace --release --quiet -- --ignored"),
+    own("mutants", |root| mutants::run(root, &[])),
+    own("fuzz, long", fuzz::long),
+    own("tables", tables::check),
+    cargo_line("bench", "run --release --quiet --package tidegate-cli -- bench"),
 ];
 
 /// Everything that has to pass before a change is merged.
@@ -127,21 +86,24 @@ fn run_stages(
     environment: &[(&str, OsString)],
 ) -> Result<(), String> {
     let start = Instant::now();
+    let mut times = Vec::new();
     for (index, stage) in stages.iter().enumerate() {
         println!("\n== {}/{} {}: {}", index + 1, stages.len(), stage.name, command_line(stage));
         let begin = Instant::now();
         let outcome = match stage.task {
             Task::Own(check) => check(root),
             Task::TestPrograms => test_programs::run(root, environment),
-            Task::Cargo(arguments) => cargo(root, arguments, environment),
+            Task::Cargo(line) => cargo(root, &line.split(' ').collect::<Vec<_>>(), environment),
         };
         let seconds = begin.elapsed().as_secs_f64();
         if let Err(message) = outcome {
             return Err(format!("{message}\n{task} failed: {} (after {seconds:.1} s)", stage.name));
         }
         println!("-- {} passed in {seconds:.1} s", stage.name);
+        times.push(format!("{} {seconds:.0} s", stage.name));
     }
-    println!("\n{task} passed: {} stages in {:.1} s", stages.len(), start.elapsed().as_secs_f64());
+    let seconds = start.elapsed().as_secs_f64();
+    println!("\n{task} passed: {} stages in {seconds:.1} s: {}", stages.len(), times.join("; "));
     Ok(())
 }
 
@@ -149,7 +111,7 @@ fn run_stages(
 fn command_line(stage: &Stage) -> String {
     match stage.task {
         Task::Own(_) | Task::TestPrograms => format!("cargo xtask {}", stage.name),
-        Task::Cargo(arguments) => format!("cargo {}", arguments.join(" ")),
+        Task::Cargo(line) => format!("cargo {line}"),
     }
 }
 
@@ -170,10 +132,9 @@ mod tests {
 
     #[test]
     fn the_first_failing_stage_ends_the_run() {
-        let good = Stage { name: "good", task: Task::Own(|_| Ok(())) };
-        let bad = Stage { name: "bad", task: Task::Own(|_| Err("broken".to_owned())) };
-        let never =
-            Stage { name: "never", task: Task::Own(|_| panic!("ran behind a failed stage")) };
+        let good = own("good", |_| Ok(()));
+        let bad = own("bad", |_| Err("broken".to_owned()));
+        let never = own("never", |_| panic!("ran behind a failed stage"));
         let root = Path::new(".");
         assert!(run_stages(root, "test", &[&good, &good], &[]).is_ok());
         let message = run_stages(root, "test", &[&good, &bad, &never], &[]).unwrap_err();

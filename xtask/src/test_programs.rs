@@ -3,11 +3,6 @@
 //!
 //! A test that runs longer than [`LIMIT`] is killed and named. As many tests run at once as there
 //! are processors. Output of a test stays in `test-logs` below the build folder.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "the explorer never runs this program"
-)]
 
 use std::ffi::OsString;
 use std::fs;

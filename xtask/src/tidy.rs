@@ -12,7 +12,8 @@ mod rust;
 use std::path::Path;
 
 use crate::finding::report;
-use crate::{items, performance, source, tree};
+use crate::source::Source;
+use crate::{performance, tree};
 
 /// Checks everything.
 pub fn check(root: &Path) -> Result<(), String> {
@@ -20,10 +21,9 @@ pub fn check(root: &Path) -> Result<(), String> {
     let mut levels = levels::Levels::default();
     for folder in ["crates", "fuzz", "xtask"] {
         for file in tree::files(root, folder, &["rs"])? {
-            findings.extend(rust::check(&file.path, &file.text));
-            let lines = source::lines(&file.text);
-            let items = items::scan(&lines);
-            levels.count(&file.path, &lines, |index| items.is_test(index));
+            let source = Source::of(&file.text);
+            findings.extend(rust::check(&file.path, &source));
+            levels.count(&file.path, &source);
         }
     }
     findings.extend(levels.findings());

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use crate::spec::verdicts::{self, Ledger};
 use crate::spec::{self, CodeTag, Places, TestTag};
@@ -62,6 +63,8 @@ enum Verdict {
     NoTest,
     /// A tagged test fails without any switch.
     FailsAnyway(String),
+    /// The time of the run was used before.
+    NotJudged,
 }
 
 impl Verdict {
@@ -72,7 +75,7 @@ impl Verdict {
             Verdict::Survived(_) => Some(&mut ledger.survives),
             Verdict::NoSwitch => Some(&mut ledger.no_switch),
             Verdict::NoTest => Some(&mut ledger.no_test),
-            Verdict::FailsAnyway(_) => None,
+            Verdict::FailsAnyway(_) | Verdict::NotJudged => None,
         }
     }
 }
@@ -89,41 +92,44 @@ pub fn run(root: &Path, wanted: &[&str]) -> Result<(), String> {
     if ids.is_empty() {
         return Err(format!("no requirement begins with {}", wanted.join(" or ")));
     }
-    run_ids(root, &places, &ids)
+    run_ids(root, &places, &ids, None)
 }
 
-/// Most requirements that a run of `cargo xtask test` judges again, so that its time is bounded.
+/// Most requirements that a run of `cargo xtask test` judges again, and the most time that it takes
+/// for them, the build included.
 const BOUND: usize = 30;
+const TIME_BOUND: Duration = Duration::from_secs(240);
 
 /// Runs the mutants of the ids whose tagged code or tests differ from those of their verdict.
 ///
 /// # Errors
 /// As of [`run`].
 pub fn run_touched(root: &Path) -> Result<(), String> {
-    run_stale(root, usize::MAX)
+    run_stale(root, usize::MAX, None)
 }
 
-/// The same for the first 30 of them.
+/// The same for the first [`BOUND`] of them, as far as [`TIME_BOUND`] allows. What is not judged is
+/// named and fails nothing.
 ///
 /// # Errors
 /// As of [`run`].
 pub fn run_touched_bounded(root: &Path) -> Result<(), String> {
-    run_stale(root, BOUND)
+    run_stale(root, BOUND, Some(Instant::now() + TIME_BOUND))
 }
 
-fn run_stale(root: &Path, most: usize) -> Result<(), String> {
+fn run_stale(root: &Path, most: usize, until: Option<Instant>) -> Result<(), String> {
     let places = spec::places(root)?;
     let ids = stale(root, &places, &Ledger::read(root)?)?;
     if ids.is_empty() {
         println!("every verdict in {} is of the code and tests as they are", verdicts::FILE);
         return Ok(());
     }
-    println!("code or tests of {} have changed since their verdict", ids.join(", "));
+    println!("code or tests of {} requirements have changed since their verdict", ids.len());
     let (now, later) = ids.split_at(ids.len().min(most));
     if !later.is_empty() {
         println!("{} of them run here; `cargo xtask mutants --touched` runs all", now.len());
     }
-    run_ids(root, &places, now)
+    run_ids(root, &places, now, until)
 }
 
 /// The ids whose verdict is missing, or was reached with other code or tests.
@@ -142,23 +148,37 @@ fn tests_of<'p>(places: &'p Places, id: &str) -> &'p [TestTag] {
     places.tests.get(id).map_or(&[], Vec::as_slice)
 }
 
-fn run_ids(root: &Path, places: &Places, ids: &[String]) -> Result<(), String> {
+fn run_ids(
+    root: &Path,
+    places: &Places,
+    ids: &[String],
+    until: Option<Instant>,
+) -> Result<(), String> {
     let mut switches = number_switches(root, ids.iter().map(|id| &places.code[id]))?;
     let copy = tree::build_folder(root).join("mutants");
-    let programs = build(root, &copy, &mut switches)?;
+    let tests = ids.iter().flat_map(|id| tests_of(places, id));
+    let packages: BTreeSet<String> = tests.filter_map(runs::package).collect();
+    let Some(programs) = build(root, &copy, &packages, &mut switches, until)? else {
+        println!("the time was used to build the switches: {} requirements are left", ids.len());
+        return Ok(());
+    };
     println!(
         "{} requirements, {} switches, {} test programs",
         ids.len(),
         switches.len(),
         programs.len()
     );
-    let mut runs = Runs::new(&programs, &copy)?;
+    let mut runs = Runs::new(&programs, &copy, until)?;
     let mut verdicts = BTreeMap::new();
     let mut ledger = Ledger::read(root)?;
     ledger.retain(|id| places.code.contains_key(id));
     for (at, id) in ids.iter().enumerate() {
         let (code, tests) = (&places.code[id], tests_of(places, id));
         let verdict = judge(code, tests, &switches, &mut runs)?;
+        if verdict == Verdict::NotJudged {
+            println!("the time is used: {} requirements are left", ids.len() - at);
+            break;
+        }
         println!("[{}/{}] {id}: {}", at + 1, ids.len(), in_words(&verdict));
         ledger.forget(id);
         if let Some(table) = verdict.table(&mut ledger) {
@@ -194,26 +214,35 @@ fn number_switches<'a>(
     Ok(numbered)
 }
 
-/// Packages that hold no tagged code.
-const LEFT_OUT: [&str; 5] = ["--workspace", "--exclude", "xtask", "--exclude", "tidegate-fuzz"];
-
-/// Builds the test programs of a copy with switches; those that do not compile are left out of
-/// `switches`.
-fn build(root: &Path, copy: &Path, switches: &mut Vec<Numbered>) -> Result<Vec<Program>, String> {
-    let environment = [("CARGO_TARGET_DIR", copy.join("target").into_os_string())];
+/// Builds the test programs of `packages` in a copy with switches; those that do not compile are
+/// left out of `switches`. `None` when that takes longer than `until`.
+fn build(
+    root: &Path,
+    copy: &Path,
+    packages: &BTreeSet<String>,
+    switches: &mut Vec<Numbered>,
+    until: Option<Instant>,
+) -> Result<Option<Vec<Program>>, String> {
+    // The packages of others are the same in the copy, so that both trees share one build folder.
+    let environment = [("CARGO_TARGET_DIR", tree::build_folder(root).into_os_string())];
+    let packages: Vec<&str> = packages.iter().flat_map(|name| ["--package", name]).collect();
     // Most switches that do not compile are found by a check, which takes a fraction of a build.
-    let check = [&["check"], &LEFT_OUT[..], &["--keep-going", "--message-format", "json"]].concat();
+    let check = [&["check"], &packages[..], &["--keep-going", "--message-format", "json"]].concat();
     let build =
-        [&["test"], &LEFT_OUT[..], &["--no-run", "--no-fail-fast", "--message-format", "json"]]
+        [&["test"], &packages[..], &["--no-run", "--no-fail-fast", "--message-format", "json"]]
             .concat();
     let mut checked = false;
     // Each round that fails leaves switches out, so the number of rounds is bounded.
     loop {
         let planted = write_copy(root, copy, switches)?;
         let arguments = if checked { &build } else { &check };
-        let (passed, output) = cargo::cargo_output(copy, arguments, &environment, Stdio::null())?;
+        let built = match until {
+            None => Some(cargo::cargo_output(copy, arguments, &environment, Stdio::null())?),
+            Some(until) => cargo::cargo_output_until(copy, arguments, &environment, until)?,
+        };
+        let Some((passed, output)) = built else { return Ok(None) };
         if passed && checked {
-            return Ok(test_programs::programs(&output));
+            return Ok(Some(test_programs::programs(&output)));
         }
         checked |= passed;
         if !passed {
@@ -309,6 +338,7 @@ fn judge(
         match runs.outcome(&test, 0)? {
             Outcome::Passed => known.push(test),
             Outcome::NotRun => {}
+            Outcome::OutOfTime => return Ok(Verdict::NotJudged),
             Outcome::Failed => return Ok(Verdict::FailsAnyway(test.name)),
         }
     }
@@ -318,8 +348,10 @@ fn judge(
     known.sort_by_key(|test| runs.time_without_switch(test));
     for numbered in &mine {
         for test in &known {
-            if runs.outcome(test, numbered.number)? == Outcome::Failed {
-                return Ok(Verdict::Killed);
+            match runs.outcome(test, numbered.number)? {
+                Outcome::Failed => return Ok(Verdict::Killed),
+                Outcome::OutOfTime => return Ok(Verdict::NotJudged),
+                Outcome::Passed | Outcome::NotRun => {}
             }
         }
     }
@@ -335,6 +367,7 @@ fn in_words(verdict: &Verdict) -> String {
         Verdict::NoSwitch => "no switch: the tag stands on a type, a constant or data".to_owned(),
         Verdict::NoTest => "no test program holds the tagged test".to_owned(),
         Verdict::FailsAnyway(test) => format!("{test} fails without a switch"),
+        Verdict::NotJudged => "not judged".to_owned(),
     }
 }
 

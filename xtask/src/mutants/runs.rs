@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::spec::TestTag;
 use crate::test_programs::Program;
@@ -29,6 +29,8 @@ pub enum Outcome {
     Failed,
     /// The test is ignored in this form of the run.
     NotRun,
+    /// The time of all runs was used before.
+    OutOfTime,
 }
 
 /// The test programs, and the runs that were made.
@@ -38,10 +40,16 @@ pub struct Runs<'p> {
     done: BTreeMap<(Test, u32), Outcome>,
     times: BTreeMap<Test, Duration>,
     logs: PathBuf,
+    until: Option<Instant>,
 }
 
 impl<'p> Runs<'p> {
-    pub fn new(programs: &'p [Program], copy: &Path) -> Result<Runs<'p>, String> {
+    /// No run begins after `until`.
+    pub fn new(
+        programs: &'p [Program],
+        copy: &Path,
+        until: Option<Instant>,
+    ) -> Result<Runs<'p>, String> {
         let logs = copy.join("logs");
         fs::create_dir_all(&logs).map_err(|e| format!("{}: cannot make: {e}", logs.display()))?;
         Ok(Runs {
@@ -50,6 +58,7 @@ impl<'p> Runs<'p> {
             done: BTreeMap::new(),
             times: BTreeMap::new(),
             logs,
+            until,
         })
     }
 
@@ -79,6 +88,9 @@ impl<'p> Runs<'p> {
         if let Some(known) = self.done.get(&key) {
             return Ok(*known);
         }
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(Outcome::OutOfTime);
+        }
         let environment = [("TIDEGATE_MUTANT", switch.to_string().into())];
         let limit = match self.times.get(test) {
             Some(time) if switch != 0 => LIMIT_UNDER_SWITCH.max(*time * SLOWER),
@@ -102,6 +114,12 @@ impl<'p> Runs<'p> {
     pub fn time_without_switch(&self, test: &Test) -> Duration {
         self.times.get(test).copied().unwrap_or(Duration::MAX)
     }
+}
+
+/// The package that holds a test.
+pub fn package(tag: &TestTag) -> Option<String> {
+    let (folder, _) = place(&tag.file)?;
+    Some(if folder == "tidegate" { folder } else { format!("tidegate-{folder}") })
 }
 
 /// Package folder of a test file, and its test program; `None` for the tests inside a library.

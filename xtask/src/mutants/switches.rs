@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use crate::source;
+use crate::source::Source;
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -53,7 +53,7 @@ pub fn below(text: &str, line: usize) -> Result<Vec<Switch>, String> {
 
 /// The first line on or below `line` that holds more than comments and attributes.
 fn first_code_line(text: &str, line: usize) -> usize {
-    let lines = source::lines(text);
+    let lines = Source::of(text).lines;
     let code =
         |at: &usize| lines[at - 1].has_code() && !lines[at - 1].code.trim_start().starts_with("#[");
     (line..=lines.len()).find(code).unwrap_or(line)

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use super::requirement::is_id;
-use crate::items::{self, Items};
-use crate::source::{self, Line};
+use crate::source::{Line, Source};
 use crate::tree::{self, TextFile};
 
 /// Which of the two claims a tag makes.
@@ -69,14 +68,13 @@ pub fn read(root: &Path) -> Result<Vec<Tag>, String> {
 
 /// The tags of one Rust file; `whole` says that all of it is test.
 pub fn in_rust(path: &Path, text: &str, whole: bool) -> Vec<Tag> {
-    let lines = source::lines(text);
-    let items = items::scan(&lines);
+    let source = Source::of(text);
     let mut tags = Vec::new();
-    for (index, line) in lines.iter().enumerate() {
+    for (index, line) in source.lines.iter().enumerate() {
         let Some(list) = line.remark().strip_prefix("spec:") else { continue };
-        let side = if whole || items.is_test(index) { Side::Test } else { Side::Code };
-        let owner = owner(&lines, &items, index);
-        let function = items.function_at(index).filter(|f| f.is_test).map(|f| f.name.clone());
+        let side = if whole || source.is_test(index) { Side::Test } else { Side::Code };
+        let owner = owner(&source, index);
+        let function = source.function_at(index).filter(|f| f.is_test).map(|f| f.name.clone());
         tags.push(Tag { function, ..tag(path, index, list, side, owner) });
     }
     tags
@@ -102,10 +100,10 @@ fn tag(path: &Path, line: usize, list: &str, side: Side, owner: usize) -> Tag {
 }
 
 /// A test function owns all of its tags; elsewhere each block of comments stands for itself.
-fn owner(lines: &[Line], items: &Items, index: usize) -> usize {
-    match items.function_at(index) {
+fn owner(source: &Source, index: usize) -> usize {
+    match source.function_at(index) {
         Some(function) if function.is_test => function.first,
-        _ => index - lines[..index].iter().rev().take_while(|l| l.is_comment()).count(),
+        _ => index - source.lines[..index].iter().rev().take_while(|l| Line::is_comment(l)).count(),
     }
 }
 
@@ -121,7 +119,7 @@ fn is_test_path(path: &Path) -> bool {
 fn test_module_files(files: &[TextFile]) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for file in files {
-        let modules = items::scan(&source::lines(&file.text)).test_modules;
+        let modules = Source::of(&file.text).test_modules;
         let folder = module_folder(&file.path);
         for module in modules {
             found.insert(folder.join(format!("{module}.rs")));

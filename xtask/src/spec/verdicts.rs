@@ -13,8 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::requirement;
 use super::tag::{CodeTag, TestTag};
-use crate::items;
-use crate::source;
+use crate::source::{Function, Line, Source};
 
 /// Where the verdicts are written, relative to the repository.
 pub const FILE: &str = requirement::VERDICTS;
@@ -98,47 +97,37 @@ impl Ledger {
 /// A tagged file cannot be read.
 pub fn checksum(root: &Path, code: &CodeTag, tests: &[TestTag]) -> Result<String, String> {
     let mut hash = crc32fast::Hasher::new();
-    hash.update(
-        function_text(root, &code.file, |items| items.function_at(code.line - 1), code.line)?
-            .as_bytes(),
-    );
+    let around = |source: &Source| range(source.function_at(code.line - 1));
+    hash.update(code_of(root, &code.file, around, code.line)?.as_bytes());
     for test in tests {
-        let named = |items: &items::Items| {
-            items.functions.iter().position(|f| f.is_test && f.name == test.name)
+        let named = |source: &Source| {
+            range(source.functions.iter().find(|f| f.is_test && f.name == test.name))
         };
-        let text = function_text(
-            root,
-            &test.file,
-            |items| named(items).map(|at| &items.functions[at]),
-            1,
-        )?;
-        hash.update(text.as_bytes());
+        hash.update(code_of(root, &test.file, named, 1)?.as_bytes());
     }
     Ok(format!("{:08x}", hash.finalize()))
 }
 
-/// The code of the function that `find` picks, without comments and layout; of the item on and
-/// below `line` if there is none.
-fn function_text(
+fn range(function: Option<&Function>) -> Option<(usize, usize)> {
+    function.map(|f| (f.start, f.end))
+}
+
+/// The code of the lines that `find` picks, without comments and layout; of the item on and below
+/// `line` if there are none.
+fn code_of(
     root: &Path,
     file: &Path,
-    find: impl Fn(&items::Items) -> Option<&items::Function>,
+    find: impl Fn(&Source) -> Option<(usize, usize)>,
     line: usize,
 ) -> Result<String, String> {
     let text =
         fs::read_to_string(root.join(file)).map_err(|e| format!("{}: {e}", file.display()))?;
     let whole: Vec<&str> = text.lines().collect();
-    let lines = source::lines(&text);
-    let items = items::scan(&lines);
-    let (first, end) = match find(&items) {
-        Some(function) => (function.start, function.end),
-        None => {
-            let first =
-                (line - 1..lines.len()).find(|at| lines[*at].has_code()).unwrap_or(line - 1);
-            (first, first)
-        }
-    };
-    let kept = (first..=end).filter(|at| lines.get(*at).is_some_and(source::Line::has_code));
+    let source = Source::of(&text);
+    let lines = &source.lines;
+    let item = || (line - 1..lines.len()).find(|at| lines[*at].has_code()).unwrap_or(line - 1);
+    let (first, end) = find(&source).unwrap_or_else(|| (item(), item()));
+    let kept = (first..=end).filter(|at| lines.get(*at).is_some_and(Line::has_code));
     Ok(without_layout(&kept.map(|at| whole[at]).collect::<String>()))
 }
 

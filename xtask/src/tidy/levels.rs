@@ -5,7 +5,7 @@
 //! falls as rooms take the token as an argument.
 
 use crate::finding::Finding;
-use crate::source::Line;
+use crate::source::Source;
 use std::path::Path;
 
 /// Places outside of tests that may make a token, by crate. `kmd` makes one for interrupts that its
@@ -19,15 +19,15 @@ const TOKENS: [&str; 3] = ["Passive::enter(", "Dispatch::enter(", "Dirql::enter(
 pub struct Levels(Vec<(String, usize)>);
 
 impl Levels {
-    /// Counts those of one file; `is_test` says which lines are tests.
-    pub fn count(&mut self, path: &Path, lines: &[Line], is_test: impl Fn(usize) -> bool) {
+    /// Counts those of one file.
+    pub fn count(&mut self, path: &Path, source: &Source) {
         let Ok(inside) = path.strip_prefix("crates") else { return };
         let mut parts = inside.components().map(|part| part.as_os_str().to_string_lossy());
         let (Some(name), Some(folder)) = (parts.next(), parts.next()) else { return };
         if folder != "src" {
             return;
         }
-        let code = lines.iter().enumerate().filter(|(index, _)| !is_test(*index));
+        let code = source.lines.iter().enumerate().filter(|(index, _)| !source.is_test(*index));
         let places = code
             .map(|(_, l)| TOKENS.iter().map(|t| l.code.matches(t).count()).sum::<usize>())
             .sum();
@@ -59,17 +59,17 @@ impl Levels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source;
 
     fn findings(path: &str, text: &str) -> Vec<String> {
         let mut levels = Levels::default();
-        levels.count(Path::new(path), &source::lines(text), |index| index > 1);
+        levels.count(Path::new(path), &Source::of(text));
         levels.findings().iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_further_place_is_a_finding_and_tests_and_comments_are_none() {
-        let one = "Passive::enter() // not Passive::enter()\n\nPassive::enter()";
+        let one =
+            "f(Passive::enter()); // not Passive::enter()\n#[test]\nfn a() { Passive::enter() }";
         assert!(findings("crates/kmd/src/a.rs", one).is_empty());
         assert!(findings("crates/kmd/tests/a.rs", "Passive::enter()\nPassive::enter()").is_empty());
         let found = findings("crates/kmd/src/a.rs", "f(&Dirql::enter(&held), &Passive::enter())");
