@@ -114,6 +114,7 @@ impl Adapter {
 
     /// Waits for the calls that hold the last objects of a table, for TdrDdiDelay at most.
     fn wait_for_end_of(&self, table: &str, await_empty: impl FnOnce(&Event) -> bool) {
+        self.timer.drop_work();
         let emptied = self.platform.event(true);
         if await_empty(&emptied) {
             let deadline = self.platform.now().after(self.config.tdr.ddi_delay_ns);

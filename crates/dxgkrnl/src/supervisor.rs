@@ -46,7 +46,7 @@ impl Repeats {
 
 struct TimerAgent {
     port: Weak<DriverPort>,
-    watches: Arc<Watches>,
+    watches: Watches,
     repeats: Repeats,
 }
 
@@ -58,13 +58,13 @@ impl Agent for TimerAgent {
             item(level);
             return Turn::Again;
         }
-        if !port.timer.is_on() || port.check().is_err() {
+        if port.check().is_err() {
             return Turn::Park;
         }
         // 1.
         port.timer.sleep_until(u64::MAX);
         // 2.
-        let Watches { strict, background } = &*self.watches;
+        let Watches { strict, background } = &self.watches;
         let (strict, background) = (earliest(strict), earliest(background));
         let Some((deadline, watch)) =
             strict.into_iter().chain(background).min_by_key(|(deadline, _)| *deadline)
@@ -97,15 +97,11 @@ fn earliest(watches: &[Arc<dyn Watch>]) -> Option<(CpuTime, &dyn Watch)> {
     deadlines.min_by_key(|(deadline, _)| *deadline)
 }
 
-/// Gives the timer its agent, which starts at once where deadlines are kept.
+/// Starts the timer's agent.
 pub(crate) fn start(port: &Arc<DriverPort>, watches: Watches) {
-    let (weak, watches) = (Arc::downgrade(port), Arc::new(watches));
-    let (platform, wake) = (port.platform.clone(), port.timer.wake_word());
-    port.timer.attach(Box::new(move || {
-        let (port, watches) = (weak.clone(), watches.clone());
-        let agent = TimerAgent { port, watches, repeats: Repeats::default() };
-        platform.spawn_service("supervisor", wake.clone(), vec![Box::new(agent)])
-    }));
+    let agent = TimerAgent { port: Arc::downgrade(port), watches, repeats: Repeats::default() };
+    let wake = port.timer.wake_word();
+    port.timer.attach(port.platform.spawn_service("supervisor", wake, vec![Box::new(agent)]));
 }
 
 #[cfg(test)]

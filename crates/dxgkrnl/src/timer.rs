@@ -5,12 +5,13 @@
 //! the deadline that the agent sleeps for; an earlier one wakes the agent. Work items run in the
 //! order in which they were queued, on an adapter that has stopped as well, until [`Timer::stop`].
 //!
-//! Entry points: [`Timer::arm`], [`Timer::arm_background`], [`Timer::queue_work`].
+//! Entry points: [`Timer::arm`], [`Timer::arm_background`], [`Timer::queue_work`], [`AtPassive`].
 
 use std::collections::VecDeque;
-use std::sync::OnceLock;
+use std::ops::Deref;
+use std::sync::Arc;
 use tidegate_ddi::Passive;
-use tidegate_platform::{CpuTime, Mutex, Platform, ServiceHandle, Step, WakeWord, Word};
+use tidegate_platform::{CpuTime, Mutex, Platform, ServiceHandle, Step, WakeWord, Word, level};
 
 /// A policy with deadlines, and the protocol that acts on them.
 pub(crate) trait Watch: Send + Sync {
@@ -34,76 +35,44 @@ pub(crate) struct Timer {
     /// `u64::MAX`: every deadline wakes the agent.
     until: Word,
     wake: WakeWord,
-    is_on: bool,
     work: Mutex<VecDeque<WorkItem>>,
-    agent: Mutex<AgentState>,
-    /// Starts the agent.
-    start: OnceLock<Box<dyn Fn() -> ServiceHandle + Send + Sync>>,
-}
-
-/// The agent of an adapter without deadlines starts with its first work item.
-enum AgentState {
-    NotStarted,
-    Running(ServiceHandle),
-    Stopped,
+    /// `None` before the start and after the stop.
+    agent: Mutex<Option<ServiceHandle>>,
 }
 
 impl Timer {
-    pub(crate) fn new(platform: &Platform, is_on: bool) -> Timer {
+    pub(crate) fn new(platform: &Platform) -> Arc<Timer> {
         let until = platform.page(1).word(0).named("the timer's deadline");
         until.store(u64::MAX);
-        Timer {
+        Arc::new(Timer {
             until,
             wake: WakeWord::new(platform),
-            is_on,
             work: platform.mutex("work items", VecDeque::new()),
-            agent: platform.mutex("timer", AgentState::NotStarted),
-            start: OnceLock::new(),
-        }
+            agent: platform.mutex("timer", None),
+        })
     }
 
-    /// Whether deadlines are kept.
-    pub(crate) fn is_on(&self) -> bool {
-        self.is_on
-    }
-
-    /// Names what starts the agent, and starts it where deadlines are kept. Once.
-    pub(crate) fn attach(&self, start: Box<dyn Fn() -> ServiceHandle + Send + Sync>) {
-        let _first = self.start.set(start);
-        if self.is_on {
-            self.start_agent();
-        }
-    }
-
-    fn start_agent(&self) {
-        let Some(start) = self.start.get() else { return };
-        let mut agent = self.agent.lock();
-        if let AgentState::NotStarted = *agent {
-            *agent = AgentState::Running(start());
-        }
+    /// Keeps the agent, which has started. Once.
+    pub(crate) fn attach(&self, agent: ServiceHandle) {
+        *self.agent.lock() = Some(agent);
     }
 
     /// A watch has this deadline now. Called with no lock of policy state held.
     pub(crate) fn arm(&self, deadline: CpuTime) {
-        if self.is_on && deadline.0 < self.until.load() {
+        if deadline.0 < self.until.load() {
             self.wake.ring(Step::ThreadWake);
         }
     }
 
     /// A background watch that had no deadline has one now.
     pub(crate) fn arm_background(&self) {
-        if self.is_on {
-            self.wake.ring(Step::ThreadWake);
-        }
+        self.wake.ring(Step::ThreadWake);
     }
 
-    /// Has `item` run at PASSIVE level. Any level; locks may be held. After [`Timer::stop`] the
-    /// item is dropped.
+    /// Has `item` run at PASSIVE level. Any level; locks may be held. After [`Timer::stop`] no item
+    /// runs; [`Timer::drop_work`] drops it.
     pub(crate) fn queue_work(&self, item: WorkItem) {
         self.work.lock().push_back(item);
-        if !self.is_on {
-            self.start_agent();
-        }
         self.wake.ring(Step::ThreadWake);
     }
 
@@ -124,11 +93,70 @@ impl Timer {
 
     /// Ends the agent after its present turn, and drops the work items that are left.
     pub(crate) fn stop(&self) {
-        let agent = std::mem::replace(&mut *self.agent.lock(), AgentState::Stopped);
-        if let AgentState::Running(service) = agent {
+        let agent = self.agent.lock().take();
+        if let Some(service) = agent {
             service.stop();
         }
+        self.drop_work();
+    }
+
+    /// Drops the work items that are left.
+    pub(crate) fn drop_work(&self) {
         let left = std::mem::take(&mut *self.work.lock());
         drop(left);
+    }
+}
+
+/// An object whose end calls the driver at PASSIVE level. Where a DPC drops the last reference, a
+/// work item drops the object.
+pub(crate) struct AtPassive<T: Send + 'static> {
+    /// `None` only inside the drop.
+    object: Option<T>,
+    timer: Arc<Timer>,
+}
+
+impl<T: Send + 'static> AtPassive<T> {
+    pub(crate) fn wrap(timer: &Arc<Timer>, object: T) -> AtPassive<T> {
+        AtPassive { object: Some(object), timer: timer.clone() }
+    }
+}
+
+impl<T: Send + 'static> Deref for AtPassive<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.object.as_ref().expect("it is there until the drop")
+    }
+}
+
+impl<T: Send + 'static> Drop for AtPassive<T> {
+    fn drop(&mut self) {
+        let object = self.object.take();
+        if level::may_block() {
+            drop(object);
+        } else {
+            self.timer.queue_work(Box::new(move |_| drop(object)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_platform::level::{Level, raise};
+
+    #[test]
+    fn an_object_whose_last_reference_a_dpc_drops_ends_in_a_work_item() {
+        let timer = Timer::new(&Platform::closed_host());
+        let (dropped_here, in_dpc) = (Arc::new(()), Arc::new(()));
+        drop(AtPassive::wrap(&timer, dropped_here.clone()));
+        assert!(Arc::strong_count(&dropped_here) == 1 && timer.take_work().is_none());
+        {
+            let _dpc = raise(Level::Dispatch);
+            drop(AtPassive::wrap(&timer, in_dpc.clone()));
+        }
+        assert_eq!(Arc::strong_count(&in_dpc), 2);
+        timer.take_work().expect("a work item")(&Passive::enter());
+        assert_eq!(Arc::strong_count(&in_dpc), 1);
     }
 }

@@ -33,6 +33,12 @@ impl Drop for Raised {
     }
 }
 
+/// Whether the calling agent may block: it is at PASSIVE level.
+#[inline]
+pub fn may_block() -> bool {
+    current::level() == Level::Passive
+}
+
 /// Panics, with the agent's name, where the agent waits for `what` in an interrupt routine or a
 /// DPC. Debug builds only.
 #[inline]

@@ -16,4 +16,4 @@ mod thread_gate;
 
 pub use fault::{DdiCall, DriverFault, OutstandingWork};
 pub use port::DriverPort;
-pub(crate) use port::{Awake, DevicePower, FailurePort, PortParts};
+pub(crate) use port::{Awake, DevicePower, EngineUse, FailurePort, PortParts};

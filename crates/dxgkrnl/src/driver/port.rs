@@ -21,8 +21,8 @@ use tidegate_ddi::{
     AdapterCaps, Driver, EngineId, FeatureId, FeatureState, NativeFenceCaps, OsHandle, Passive,
     UserModeSubmissionCaps,
 };
-use tidegate_platform::current;
 use tidegate_platform::{Mutex, PhysicalMemory, Platform, Word};
+use tidegate_platform::{current, level};
 use tidegate_trace::{Kind, LaneId, LaneKind, Record};
 
 /// What `power` does for every DDI call.
@@ -36,15 +36,32 @@ pub(crate) trait DevicePower: Send + Sync {
     /// A guard that was counted is dropped.
     fn release(&self);
 
-    /// Gives an engine its power, and keeps it until [`DevicePower::release_engine`]. Returns
-    /// `false` where engines always have power.
-    fn use_engine(&self, port: &DriverPort, engine: u32) -> bool;
+    /// Gives an engine its power, and keeps it until [`DevicePower::release_engine`]. A caller that
+    /// may not wait gets [`EngineUse::Changing`] while another agent changes the power.
+    fn use_engine(&self, port: &DriverPort, engine: u32, may_wait: bool) -> EngineUse;
+
+    /// A DPC begins: the device keeps its power until [`DevicePower::end_dpc`]. Returns `false`
+    /// where the device has none, or is about to lose it.
+    fn begin_dpc(&self) -> bool;
+
+    /// A DPC that was begun ends.
+    fn end_dpc(&self);
 
     /// One user of an engine less.
     fn release_engine(&self, engine: u32);
 
     /// A doorbell of the engine was connected.
     fn doorbell_connected(&self, port: &DriverPort, engine: u32);
+}
+
+/// What a caller that uses an engine finds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EngineUse {
+    /// It has power until it is released.
+    Counted,
+    /// Engines always have power, or the machine stopped.
+    Uncounted,
+    Changing,
 }
 
 /// The engine has power as long as this lives.
@@ -168,7 +185,7 @@ pub struct DriverPort {
     pub(crate) threads: ThreadGate,
     power: Arc<dyn DevicePower>,
     failure_port: OnceLock<Weak<dyn FailurePort>>,
-    pub(crate) timer: Timer,
+    pub(crate) timer: Arc<Timer>,
     pub(crate) stats: Stats,
     /// The timeline's lane of suspensions and power states, once there was one.
     power_lane: OnceLock<LaneId>,
@@ -199,7 +216,7 @@ impl DriverPort {
             interrupt_lock: platform.mutex("interrupt lock", ()),
             threads: ThreadGate::new(&platform, config.tdr.is_on()),
             failure_port: OnceLock::new(),
-            timer: Timer::new(&platform, true),
+            timer: Timer::new(&platform),
             stats: Stats::new(&platform),
             power_lane: OnceLock::new(),
             process_lane: OnceLock::new(),
@@ -312,9 +329,35 @@ impl DriverPort {
 
     /// Power for the engine until the guard is dropped.
     pub(crate) fn engine_in_use(&self, engine: EngineId) -> EngineInUse<'_> {
+        let in_use = self.use_engine(engine, true);
+        in_use.unwrap_or(EngineInUse { counted: None })
+    }
+
+    /// The same at any level: `None` in a DPC while another agent changes the engine's power.
+    pub(crate) fn try_engine_in_use(&self, engine: EngineId) -> Option<EngineInUse<'_>> {
+        self.use_engine(engine, level::may_block())
+    }
+
+    fn use_engine(&self, engine: EngineId, may_wait: bool) -> Option<EngineInUse<'_>> {
         let number = self.caps.engine_number(engine);
-        let counted = number.filter(|number| self.power.use_engine(self, *number));
-        EngineInUse { counted: counted.map(|number| (&*self.power, number)) }
+        let used = number.map(|number| (number, self.power.use_engine(self, number, may_wait)));
+        match used {
+            Some((_, EngineUse::Changing)) => None,
+            Some((number, EngineUse::Counted)) => {
+                Some(EngineInUse { counted: Some((&*self.power, number)) })
+            }
+            _ => Some(EngineInUse { counted: None }),
+        }
+    }
+
+    /// A DPC begins; see [`DevicePower::begin_dpc`].
+    pub(crate) fn begin_dpc(&self) -> bool {
+        self.power.begin_dpc()
+    }
+
+    /// A DPC that was begun ends.
+    pub(crate) fn end_dpc(&self) {
+        self.power.end_dpc();
     }
 
     /// A doorbell of the engine was connected: its progress is watched from now on.

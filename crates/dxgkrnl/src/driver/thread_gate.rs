@@ -4,10 +4,12 @@
 //! Invariants: one word holds the count and the closed bit, so each side sees the other. A caller
 //! counts itself and reads the bit in one step; it steps back while the gate is closed. A caller
 //! that leaves a closed gate empty sets `emptied`. Callers do not read the count while the gate is
-//! open, so their steps commute.
+//! open, so their steps commute. A DPC counts itself and passes: level three admits interrupts and
+//! DPCs, and a DPC must not wait.
 //!
 //! Entry points: [`ThreadGate::enter`], [`ThreadGate::exclusive`] (DDI threading level three).
 
+use tidegate_platform::level;
 use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd, Word};
 
 /// The bit of the word that is set while the gate is closed. The bits below it count callers.
@@ -44,7 +46,7 @@ impl ThreadGate {
         let Some(word) = &self.word else { return Inside(None) };
         loop {
             let closed = word.add_and_test(1, CLOSED);
-            if !closed || self.exclusive.is_mine() {
+            if !closed || self.exclusive.is_mine() || !level::may_block() {
                 return Inside(Some(self));
             }
             self.leave(word);

@@ -11,6 +11,7 @@
 //! Then [`crate::memory::Memory::ended_fence`] is mapped there.
 
 use crate::memory::{Access, AddressSpace, Affinity, FenceValuePage, Memory};
+use crate::timer::AtPassive;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{NativeFenceType, Status, SyncObjectFlags};
@@ -254,7 +255,7 @@ struct PackedSlot {
 enum Slot {
     Packed(PackedSlot),
     // spec: NF-029
-    Own { _in_system_process: Option<MappedPages> },
+    Own { _in_system_process: Option<AtPassive<MappedPages>> },
 }
 
 /// The cells of one fence on one adapter.
@@ -318,6 +319,8 @@ impl FenceStorage {
         let pages = Pages { current: current.clone(), monitored };
         let in_system_process = MappedPages::in_system_process(memory, &pages)?;
         let system_process_va = in_system_process.as_ref().map(|m| (m.current_va, m.monitored_va));
+        let timer = &memory.driver.timer;
+        let in_system_process = in_system_process.map(|pages| AtPassive::wrap(timer, pages));
         let slot = Slot::Own { _in_system_process: in_system_process };
         Ok(FenceStorage { pages, offset: 0, stride_bytes: VALUE_BYTES, system_process_va, slot })
     }

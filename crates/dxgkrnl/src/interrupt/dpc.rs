@@ -1,7 +1,8 @@
 //! The part of an interrupt at DISPATCH level: the driver's deferred routine runs, and the kernel takes
 //! the reports in order.
 //!
-//! Invariants: a DPC calls no entry of the driver that needs PASSIVE level, and waits for nothing.
+//! Invariants: a DPC calls no entry of the driver that needs PASSIVE level, and waits for nothing;
+//! the device keeps its power until it ends.
 //! What needs that is a work item or a finding of the timer's agent, by way of [`InterruptPort`].
 //!
 //! Entry points: [`take_reported`] (DxgkCbNotifyDpc), [`serve_reports`], [`flush`], [`take_overdue`].
@@ -17,6 +18,7 @@ use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_ddi::{Dispatch, EngineState};
 use tidegate_platform::Step;
+use tidegate_platform::level::{self, Level};
 use tidegate_trace::Kind;
 
 // spec: NF-130
@@ -88,7 +90,11 @@ pub(crate) fn take_overdue(adapter: &Arc<Adapter>) -> bool {
 
 /// Takes what was reported until now.
 pub(crate) fn flush(adapter: &Adapter) {
-    while deferred_routine(adapter) {}
+    while take_wanted(adapter) {
+        if !run_dpc(adapter) {
+            call_dpc_routine(adapter);
+        }
+    }
 }
 
 /// Counts a signalled interrupt.
@@ -100,16 +106,41 @@ fn served(adapter: &Adapter, released: bool) {
     }
 }
 
-/// Runs the DPC if one was queued. Returns whether one was.
-pub(super) fn deferred_routine(adapter: &Adapter) -> bool {
-    let wanted = adapter.dpc.wanted.load() != 0 && adapter.dpc.wanted.exchange(0) != 0;
-    if wanted {
-        adapter.count(Count::dpcs);
-        let start_ns = adapter.platform.stamp_ns();
-        adapter.driver_as_it_is().dpc_routine(&Dispatch::enter());
-        record(adapter, Kind::Dpc, start_ns);
+/// Runs the DPC if one was queued. Returns whether one was. On a device without power it runs in a
+/// work item, which may wait for the power.
+pub(super) fn deferred_routine(adapter: &Arc<Adapter>) -> bool {
+    let wanted = take_wanted(adapter);
+    if wanted && !run_dpc(adapter) {
+        let late = adapter.clone();
+        adapter.timer.queue_work(Box::new(move |_| call_dpc_routine(&late)));
     }
     wanted
+}
+
+/// Takes the request for a DPC. Returns whether there was one.
+fn take_wanted(adapter: &Adapter) -> bool {
+    adapter.dpc.wanted.load() != 0 && adapter.dpc.wanted.exchange(0) != 0
+}
+
+/// Runs the DPC at DISPATCH level. Returns `false` on a device without power.
+fn run_dpc(adapter: &Adapter) -> bool {
+    let powered = adapter.begin_dpc();
+    if powered {
+        {
+            let _level = level::raise(Level::Dispatch);
+            call_dpc_routine(adapter);
+        }
+        adapter.end_dpc();
+    }
+    powered
+}
+
+/// The DPC, at the level of the caller.
+fn call_dpc_routine(adapter: &Adapter) {
+    adapter.count(Count::dpcs);
+    let start_ns = adapter.platform.stamp_ns();
+    adapter.driver_as_it_is().dpc_routine(&Dispatch::enter());
+    record(adapter, Kind::Dpc, start_ns);
 }
 
 /// A signal on another adapter is a report for this one's DPC, which runs on its interrupt agent or,

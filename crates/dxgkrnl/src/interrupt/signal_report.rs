@@ -110,7 +110,7 @@ pub(super) fn serve(adapter: &Adapter, level: &Dispatch, report: &SignalReport) 
 }
 
 fn logged(queues: &[Arc<HwQueue>]) -> Vec<&dyn LoggedQueue> {
-    queues.iter().map(|queue| &**queue as &dyn LoggedQueue).collect()
+    queues.iter().map(|queue| &***queue as &dyn LoggedQueue).collect()
 }
 
 /// The interrupt named fences and no queues: the logs of all hardware queues of their devices have

@@ -12,6 +12,7 @@ use super::address_space::AddressSpace;
 use super::paging_context::{Carrier, Contents};
 use super::ports::{LocalMemoryMembers, OwningDevice};
 use crate::driver::DriverPort;
+use crate::timer::AtPassive;
 use std::sync::Arc;
 use tidegate_calls::{AllocationKind, AllocationMemory, Status};
 use tidegate_ddi::OsHandle;
@@ -57,8 +58,11 @@ enum Backing {
 }
 
 /// One allocation of a device. It lives while a handle, a doorbell or a fence holds it.
+pub(crate) type AllocationObject = AtPassive<AllocationBody>;
+
+/// The parts of an allocation.
 // spec: UMS-037
-pub(crate) struct AllocationObject {
+pub(crate) struct AllocationBody {
     driver: Arc<DriverPort>,
     space: Arc<AddressSpace>,
     backing: Backing,
@@ -126,7 +130,7 @@ impl AllocationObject {
         (gpu_va, bytes): (u64, u64),
         memory: AllocationMemory,
     ) -> AllocationObject {
-        AllocationObject {
+        let body = AllocationBody {
             driver: driver.clone(),
             space: owner.space.clone(),
             backing,
@@ -135,7 +139,8 @@ impl AllocationObject {
             bytes,
             memory,
             device: owner.device.clone(),
-        }
+        };
+        AtPassive::wrap(&driver.timer, body)
     }
 
     fn as_movable(&self) -> Option<&Movable> {
@@ -293,7 +298,7 @@ impl AllocationObject {
     }
 }
 
-impl Drop for AllocationObject {
+impl Drop for AllocationBody {
     fn drop(&mut self) {
         self.space.unmap(self.gpu_va, self.bytes);
         let (bus, at) = match &self.backing {

@@ -7,6 +7,7 @@ use crate::registry::Registry;
 use crate::scheduling::hw_priority::{HwPriority, PriorityRequest};
 use crate::scheduling::{PacketContext, QueuedPart};
 use crate::suspension::{Suspendable, Suspension};
+use crate::timer::AtPassive;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use tidegate_calls::{Priority, Status};
@@ -28,7 +29,10 @@ pub(crate) struct ContextDesc {
 }
 
 /// One context.
-pub(crate) struct Context {
+pub(crate) type Context = AtPassive<ContextBody>;
+
+/// The parts of a context.
+pub(crate) struct ContextBody {
     pub(crate) device: Arc<Device>,
     /// The list of packet contexts or that of hardware contexts.
     table: Arc<Mutex<Registry<Context>>>,
@@ -75,7 +79,7 @@ impl Context {
         memory.begin_context(device.clone(), os_handle, (desc.hardware_scheduled, desc.paging));
         let driver = port.driver().create_context(&Passive::enter(), args);
         let driver = driver.inspect_err(|_| memory.end_context(os_handle))?;
-        let context = Arc::new(Context {
+        let body = ContextBody {
             device: device.clone(),
             table: table.clone(),
             os_handle,
@@ -87,7 +91,8 @@ impl Context {
             suspension: Suspension::new(port, os_handle, driver),
             parts: port.platform.mutex("parts of a context", BTreeMap::new()),
             priority: HwPriority::new(&port.platform),
-        });
+        };
+        let context = Arc::new(AtPassive::wrap(&port.timer, body));
         if !desc.hardware_scheduled {
             sched.lock().add_context(os_handle, engine, desc.priority, desc.tag);
         }
@@ -181,7 +186,7 @@ impl Suspendable for Context {
     }
 }
 
-impl Drop for Context {
+impl Drop for ContextBody {
     fn drop(&mut self) {
         let Layers { port, memory, sched, .. } = &*self.device.layers;
         if !self.hardware_scheduled {

@@ -6,6 +6,7 @@ use crate::memory::AddressSpace;
 use crate::object::layers::Layers;
 use crate::registry::Registry;
 use crate::stats::Count;
+use crate::timer::AtPassive;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{DeviceState, Status};
 use tidegate_ddi::queue::CreateDevice;
@@ -28,7 +29,10 @@ pub(crate) trait OpenFences: Send + Sync {
 }
 
 /// One device.
-pub(crate) struct Device {
+pub(crate) type Device = AtPassive<DeviceBody>;
+
+/// The parts of a device.
+pub(crate) struct DeviceBody {
     pub(crate) layers: Arc<Layers>,
     table: Arc<Mutex<Registry<Device>>>,
     pub(crate) os_handle: OsHandle,
@@ -55,7 +59,7 @@ impl Device {
         let os_handle = port.new_handle();
         let args = CreateDevice { os_handle, address_space: space.number };
         let driver = port.driver().create_device(&Passive::enter(), args)?;
-        let device = Arc::new(Device {
+        let body = DeviceBody {
             layers: layers.clone(),
             table: table.clone(),
             os_handle,
@@ -65,7 +69,8 @@ impl Device {
             handles,
             may_raise_priority,
             state: port.platform.mutex("device state", DeviceState::Active),
-        });
+        };
+        let device = Arc::new(AtPassive::wrap(&port.timer, body));
         table.lock().insert(os_handle, &device);
         // A contract broken meanwhile has lost only the devices that were in the table then.
         port.check()?;
@@ -129,7 +134,7 @@ impl Device {
     }
 }
 
-impl Drop for Device {
+impl Drop for DeviceBody {
     fn drop(&mut self) {
         self.layers.port.driver().destroy_device(&Passive::enter(), self.driver);
         // Last: a removal stops the driver when no device is left.

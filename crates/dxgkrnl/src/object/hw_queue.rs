@@ -11,6 +11,7 @@ use crate::object::device::Device;
 use crate::object::layers::Layers;
 use crate::registry::Registry;
 use crate::scheduling::{KernelModeQueue, fence_signal};
+use crate::timer::AtPassive;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{NativeFenceType, Priority, SignalFlags, Status, SyncObjectFlags};
@@ -97,7 +98,10 @@ impl HwQueueTable {
 }
 
 /// One hardware queue.
-pub(crate) struct HwQueue {
+pub(crate) type HwQueue = AtPassive<HwQueueBody>;
+
+/// The parts of a hardware queue.
+pub(crate) struct HwQueueBody {
     /// The context outlives its queues.
     pub(crate) context: Arc<Context>,
     pub(crate) device: Arc<Device>,
@@ -170,7 +174,7 @@ impl HwQueue {
         if let Some(logs) = &logs {
             layers.log_reader.set_buffers(logs, driver);
         }
-        let queue = Arc::new(HwQueue {
+        let body = HwQueueBody {
             context: context.clone(),
             device: device.clone(),
             table: table.clone(),
@@ -181,7 +185,8 @@ impl HwQueue {
             tag: desc.tag,
             progress,
             logs,
-        });
+        };
+        let queue = Arc::new(AtPassive::wrap(&layers.port.timer, body));
         if !desc.user_mode_submission {
             let max_in_flight = match node.max_in_flight_hw_queue_buffers {
                 0 => usize::MAX,
@@ -192,10 +197,38 @@ impl HwQueue {
         table.lock().insert(&queue);
         // The log mode may have changed since the logs were allocated. From here on the queue is in
         // the table, and follows.
-        log_change::follow_mode(&layers.log_reader, &*queue)?;
+        log_change::follow_mode(&layers.log_reader, &**queue)?;
         Ok(queue)
     }
 
+    /// D3DKMTSubmitCommandToHwQueue. Progress values rise strictly.
+    pub(crate) fn submit_command(
+        &self,
+        progress_fence_id: u64,
+        commands: (u64, u32),
+    ) -> Result<(), Status> {
+        let current = self.progress.fence.current.as_ref();
+        if !current.is_some_and(|value| value.admits(progress_fence_id)) {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let sched = &self.layers().sched;
+        sched.submit_to_hw_queue(self, progress_fence_id, commands)
+    }
+
+    /// D3DKMTSubmitSignalSyncObjectsToHwQueue: one packet on each of `queues`, which are of one
+    /// adapter.
+    pub(crate) fn submit_signal(
+        queues: &[Arc<HwQueue>],
+        fences: Vec<FenceTarget>,
+        flags: SignalFlags,
+    ) {
+        let Some(first) = queues.first() else { return };
+        let all: Vec<_> = queues.iter().map(|queue| queue.scheduled()).collect();
+        first.layers().sched.signal(&all, fence_signal(fences, flags));
+    }
+}
+
+impl HwQueueBody {
     /// Exempts it from timeouts (DisableGpuTimeout).
     pub(crate) fn disable_timeout(&self) {
         let _first = self.no_timeout.set(());
@@ -224,35 +257,9 @@ impl HwQueue {
         (self.os_handle, Submitter::HwQueue(self.os_handle))
     }
 
-    /// D3DKMTSubmitCommandToHwQueue. Progress values rise strictly.
-    pub(crate) fn submit_command(
-        &self,
-        progress_fence_id: u64,
-        commands: (u64, u32),
-    ) -> Result<(), Status> {
-        let current = self.progress.fence.current.as_ref();
-        if !current.is_some_and(|value| value.admits(progress_fence_id)) {
-            return Err(Status::INVALID_PARAMETER);
-        }
-        let sched = &self.layers().sched;
-        sched.submit_to_hw_queue(self, progress_fence_id, commands)
-    }
-
     /// D3DKMTSubmitWaitForSyncObjectsToHwQueue.
     pub(crate) fn submit_wait(&self, fences: &[FenceTarget]) {
         self.layers().sched.wait(self.scheduled(), fences);
-    }
-
-    /// D3DKMTSubmitSignalSyncObjectsToHwQueue: one packet on each of `queues`, which are of one
-    /// adapter.
-    pub(crate) fn submit_signal(
-        queues: &[Arc<HwQueue>],
-        fences: Vec<FenceTarget>,
-        flags: SignalFlags,
-    ) {
-        let Some(first) = queues.first() else { return };
-        let all: Vec<_> = queues.iter().map(|queue| queue.scheduled()).collect();
-        first.layers().sched.signal(&all, fence_signal(fences, flags));
     }
 
     /// Whether no call destroys it.
@@ -320,7 +327,7 @@ impl KernelModeQueue for HwQueue {
     }
 }
 
-impl Drop for HwQueue {
+impl Drop for HwQueueBody {
     fn drop(&mut self) {
         let layers = self.layers();
         layers.log_reader.read_before_end(self);
@@ -337,7 +344,7 @@ impl Drop for HwQueue {
     }
 }
 
-impl LoggedQueue for HwQueue {
+impl LoggedQueue for HwQueueBody {
     fn driver(&self) -> DriverHandle {
         self.driver
     }

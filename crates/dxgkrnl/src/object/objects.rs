@@ -143,7 +143,7 @@ impl Objects {
         reader.change_mode(change);
         let queues = self.hw_queues_of(|queue| queue.logs.is_some());
         let done: Vec<Result<(), Status>> =
-            queues.iter().map(|queue| log_change::follow_mode(reader, &**queue)).collect();
+            queues.iter().map(|queue| log_change::follow_mode(reader, &***queue)).collect();
         done.into_iter().collect()
     }
 
@@ -151,7 +151,7 @@ impl Objects {
     pub(crate) fn read_logs(&self) {
         let queues = self.hw_queues_of(|queue| queue.logs.is_some());
         let logged: Vec<&dyn LoggedQueue> =
-            queues.iter().map(|queue| &**queue as &dyn LoggedQueue).collect();
+            queues.iter().map(|queue| &***queue as &dyn LoggedQueue).collect();
         self.log_reader.read_for_timeline(&Dispatch::enter(), &logged);
     }
 

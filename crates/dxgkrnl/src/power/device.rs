@@ -21,7 +21,7 @@ use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{DevicePowerState, EngineId, Passive, PowerAction};
-use tidegate_platform::{Event, Step};
+use tidegate_platform::{Event, Step, WaitEnd};
 
 impl WakeDevice for Adapter {
     // The doorbell or call that woke the device goes on after step 2, and resumes the contexts.
@@ -149,14 +149,25 @@ impl Adapter {
                 && (self.has_announced_work(|_| true) || self.shows_pictures()));
         // A doorbell that its process has released meanwhile ends here, before callers wait.
         drop(doorbells);
-        // 4. Unless the device was called, memory follows: no context is on the run list, and
-        //    callers wait from here on.
+        // 4. DPCs that are under way end. Unless the device was called, memory follows: no context
+        //    is on the run list, and callers wait from here on.
         let change = self.platform.event(true);
-        let goes = {
-            let mut state = self.power.state.lock();
-            let goes = !stays && !state.wanted && state.calls == 0;
-            state.device = if goes { Device::Changing(change.clone()) } else { Device::D0 };
-            goes
+        let goes = loop {
+            let dpcs_over = {
+                let mut state = self.power.state.lock();
+                let goes = !stays && !state.wanted && state.calls == 0;
+                if !goes || state.dpcs == 0 {
+                    state.device = if goes { Device::Changing(change.clone()) } else { Device::D0 };
+                    break goes;
+                }
+                let over = self.platform.event(true);
+                state.dpcs_over = Some(over.clone());
+                over
+            };
+            if dpcs_over.wait_for(None, "the DPCs of an adapter") == WaitEnd::Stopped {
+                self.power.state.lock().device = Device::D0;
+                break false;
+            }
         };
         if goes {
             self.screen_off();

@@ -9,7 +9,7 @@
 
 use super::progress::ProgressCheck;
 use crate::config::{AdapterConfig, PowerManagement};
-use crate::driver::{Awake, DevicePower, DriverPort};
+use crate::driver::{Awake, DevicePower, DriverPort, EngineUse};
 use crate::error::BugCheck;
 use crate::suspension::Suspended;
 use std::any::Any;
@@ -31,6 +31,10 @@ pub(super) struct State {
     pub(super) device: Device,
     /// Calls of the driver that are under way.
     pub(super) calls: u64,
+    /// DPCs that are under way. None is while the power changes.
+    pub(super) dpcs: u64,
+    /// Set when the last of them ends.
+    pub(super) dpcs_over: Option<Event>,
     /// The device was called while its power was being taken.
     pub(super) wanted: bool,
     /// The contexts that are suspended while the device is in D3.
@@ -53,6 +57,8 @@ impl Power {
         let state = State {
             device: Device::D0,
             calls: 0,
+            dpcs: 0,
+            dpcs_over: None,
             wanted: false,
             suspended: None,
             engines: (0..engines).map(|_| Engine::default()).collect(),
@@ -122,8 +128,33 @@ impl DevicePower for Power {
         }
     }
 
-    fn use_engine(&self, port: &DriverPort, engine: u32) -> bool {
-        self.is_managed() && use_engine(self, port, engine)
+    fn use_engine(&self, port: &DriverPort, engine: u32, may_wait: bool) -> EngineUse {
+        match self.is_managed() {
+            true => use_engine(self, port, engine, may_wait),
+            false => EngineUse::Uncounted,
+        }
+    }
+
+    fn begin_dpc(&self) -> bool {
+        if !self.is_managed() {
+            return true;
+        }
+        let mut state = self.state.lock();
+        let powered = matches!(state.device, Device::D0 | Device::GoingDown);
+        state.dpcs += u64::from(powered);
+        powered
+    }
+
+    fn end_dpc(&self) {
+        if !self.is_managed() {
+            return;
+        }
+        let over = {
+            let mut state = self.state.lock();
+            state.dpcs -= 1;
+            if state.dpcs == 0 { state.dpcs_over.take() } else { None }
+        };
+        over.iter().for_each(|event| event.set(Step::ThreadWake));
     }
 
     fn release_engine(&self, engine: u32) {
@@ -207,16 +238,17 @@ enum FoundEngine {
     Unpowered(Event),
 }
 
-/// Power for the engine until its user releases it. Returns `false` when the machine stopped.
+/// Power for the engine until its user releases it.
 // spec: UMS-054
-fn use_engine(power: &Power, port: &DriverPort, number: u32) -> bool {
+fn use_engine(power: &Power, port: &DriverPort, number: u32, may_wait: bool) -> EngineUse {
     let index = number as usize;
     loop {
         match enter(power, index) {
-            FoundEngine::Powered => return true,
+            FoundEngine::Powered => return EngineUse::Counted,
+            FoundEngine::Wait(_) if !may_wait => return EngineUse::Changing,
             FoundEngine::Wait(change) => {
                 if change.wait_for(None, "the power of an engine") == WaitEnd::Stopped {
-                    return false;
+                    return EngineUse::Uncounted;
                 }
             }
             FoundEngine::Unpowered(change) => {
@@ -229,7 +261,7 @@ fn use_engine(power: &Power, port: &DriverPort, number: u32) -> bool {
                     let ddi = "DxgkDdiSetPowerComponentFState";
                     port.bug_check(BugCheck::DdiFailed { ddi, status });
                 }
-                return true;
+                return EngineUse::Counted;
             }
         }
     }

@@ -10,8 +10,8 @@
 //!
 //! Entry points: [`report_finding`], [`next_deadline`]; the rest is called by `run_detection`.
 
+use super::device_loss;
 use super::report::TimeoutCause;
-use super::{device_loss, recover_reported};
 use crate::adapter::Adapter;
 use crate::driver::OutstandingWork;
 use crate::fence::{monitor, signaled};
@@ -129,12 +129,7 @@ pub(crate) fn report_finding(adapter: &Arc<Adapter>, cause: TimeoutCause) {
         }
         state.reported.push_back(cause);
     }
-    if adapter.timer.is_on() {
-        return adapter.timer.arm(adapter.platform.now());
-    }
-    let adapter = adapter.clone();
-    let port = adapter.port.clone();
-    port.timer.queue_work(Box::new(move |level| _ = recover_reported(&adapter, level)));
+    adapter.timer.arm(adapter.platform.now());
 }
 
 /// The next reported finding. One of the adapter comes first, and is one of every engine.
@@ -426,7 +421,7 @@ fn begin_probe(adapter: &Arc<Adapter>, level: &Passive, number: u32, context: Os
 pub(super) fn watch_for_hangs(adapter: &Adapter) {
     let detector = &adapter.recovery.detector;
     let delay_ns = adapter.config.tdr.delay_ns;
-    if !adapter.timer.is_on() || !adapter.config.tdr.is_on() || detector.watched.load() != 0 {
+    if !adapter.config.tdr.is_on() || detector.watched.load() != 0 {
         return;
     }
     if adapter.objects.hw_queues.lock().len() == 0 {

@@ -81,6 +81,11 @@ impl QueuedPart {
         all.map(|(a, index)| self.part.needs.contains(&index).then(|| a.at())).collect()
     }
 
+    /// Whether it must be patched before it is submitted: DxgkDdiPatch is called at PASSIVE level.
+    pub(super) fn needs_patch(&self) -> bool {
+        *self.patched.lock() != Some(self.places())
+    }
+
     /// Submits the part, patched for where its allocations are now.
     pub(super) fn submit(
         &self,
@@ -88,9 +93,8 @@ impl QueuedPart {
         packet: SubmitCommandPhysical,
     ) -> Result<(), Status> {
         let QueuedPart { buffer, part, .. } = self;
-        let places = self.places();
-        let is_new = *self.patched.lock() != Some(places.clone());
-        if is_new {
+        if self.needs_patch() {
+            let places = self.places();
             let patch = Patch {
                 context: packet.context,
                 dma_buffer: &buffer.bytes,

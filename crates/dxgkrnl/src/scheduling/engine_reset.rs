@@ -23,13 +23,14 @@ impl Scheduling {
     /// that does, but no longer than an agent may stay in the driver.
     fn with_right(&self, change: impl FnOnce()) {
         let platform = &self.port.platform;
+        let _went_on = self.carry_out_deferred();
         let wait = {
             let mut state = self.lock();
             match state.try_take_right(Submitter::Packets) {
                 true => None,
                 false => {
                     state.next_waiter += 1;
-                    let (waiter, handoff) = (WaiterId(state.next_waiter), platform.event(true));
+                    let (waiter, handoff) = (WaiterId(state.next_waiter), platform.event(false));
                     state.wait_for_right(waiter);
                     state.handoffs.push((waiter, handoff.clone()));
                     Some((waiter, handoff))
@@ -40,9 +41,16 @@ impl Scheduling {
             // An agent that is stuck in the driver is found when the adapter is reset. Waiting
             // longer would stop nothing.
             let deadline = platform.now().after(self.port.config.tdr.ddi_delay_ns);
-            let end = handoff.wait_for(Some(deadline), "the right to submit packets");
-            if end != WaitEnd::Woken && self.cancel_handoff(waiter) {
-                return change();
+            loop {
+                // A DPC that defers an effect wakes the waiter, which goes on in its place.
+                let _went_on = self.carry_out_deferred();
+                let end = handoff.wait_for(Some(deadline), "the right to submit packets");
+                if end != WaitEnd::Woken && self.cancel_handoff(waiter) {
+                    return change();
+                }
+                if !self.lock().handoffs.iter().any(|(id, _)| *id == waiter) {
+                    break;
+                }
             }
         }
         change();
@@ -101,7 +109,7 @@ impl Scheduling {
             self.stop_engine(*dependent);
             let request = self.lock().preempt_now(*dependent, platform.now());
             if let Some(id) = request {
-                self.preempt(*dependent, id);
+                let _made = self.preempt(*dependent, id);
             }
         }
         let empty = platform.event(true);

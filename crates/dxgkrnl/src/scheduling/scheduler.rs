@@ -14,8 +14,8 @@ use tidegate_calls::Status;
 use tidegate_ddi::{AdapterCaps, CancelCommand, Dispatch, EngineId, OsHandle, VidSchCaps};
 use tidegate_platform::{Event, Mutex, MutexGuard, QueueNumber, Step, SubmissionKey};
 use tidegate_vidsch::{
-    Command, CommandKind, Config, FenceOperations, GivenUp, Now, SignalEffect, Submitter, VidSch,
-    WaiterId,
+    Command, CommandKind, Config, Effect, FenceOperations, GivenUp, Now, SignalEffect, Submitter,
+    VidSch, WaiterId,
 };
 
 /// VidSch, and the agents that wait for the right to carry out the effects of the packets.
@@ -23,6 +23,8 @@ pub(crate) struct State {
     vidsch: VidSch<QueuePayload>,
     pub(super) handoffs: Vec<(WaiterId, Event)>,
     pub(super) next_waiter: u64,
+    /// An effect of the packets that waits for PASSIVE level, with the right.
+    pub(super) deferred: Option<Effect<QueuePayload>>,
     /// Set when none of these engines has packets.
     pub(super) empty: Vec<(Vec<EngineId>, Event)>,
 }
@@ -58,7 +60,7 @@ pub(crate) struct Scheduling {
     state: Mutex<State>,
     objects: OnceLock<Weak<dyn SchedulingPort>>,
     reports: OnceLock<Weak<dyn ReportPort>>,
-    me: Weak<Scheduling>,
+    pub(super) me: Weak<Scheduling>,
 }
 
 /// A queue's wait as a waiter of a fence. The ticket names the wait; [`PROGRESS`] is for the
@@ -93,6 +95,7 @@ impl Scheduling {
             vidsch: VidSch::new(config(&port.caps, port)),
             handoffs: Vec::new(),
             next_waiter: 0,
+            deferred: None,
             empty: Vec::new(),
         };
         Arc::new_cyclic(|me| Scheduling {

@@ -10,7 +10,9 @@ use tidegate_calls::Status;
 use tidegate_ddi::patch::SubmitCommandPhysical;
 use tidegate_ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
 use tidegate_ddi::{Dispatch, EngineId, OsHandle, PreemptCommand, SubmitCommandFlags};
-use tidegate_platform::{CpuTime, PhysicalAddress, QueueNumber, Queued, Step, SubmissionKey};
+use tidegate_platform::{
+    CpuTime, PhysicalAddress, QueueNumber, Queued, Step, SubmissionKey, level,
+};
 use tidegate_trace::{Kind, NameId, Record};
 use tidegate_vidsch::{Command, CommandKind, Effect, FinishedItem, SignalEffect, Submitter};
 
@@ -56,7 +58,9 @@ impl Scheduling {
             match effect {
                 Some(effect) => {
                     self.port.platform.spend(Step::VidSchDispatch);
-                    self.carry_out(&*objects, effect);
+                    if let Err(left) = self.carry_out(&*objects, effect) {
+                        return self.defer(left);
+                    }
                 }
                 None => {
                     if let Some(handoff) = handoff {
@@ -71,12 +75,49 @@ impl Scheduling {
         }
     }
 
-    fn carry_out(&self, objects: &dyn SchedulingPort, effect: Effect<QueuePayload>) {
+    /// Leaves an effect that needs PASSIVE level, and the right with it, to an agent that waits for
+    /// the right or to a work item.
+    fn defer(&self, effect: Effect<QueuePayload>) {
+        let waiter = {
+            let mut state = self.lock();
+            state.deferred = Some(effect);
+            state.handoffs.first().map(|(_, handoff)| handoff.clone())
+        };
+        if let Some(waiter) = waiter {
+            return waiter.set(Step::ThreadWake);
+        }
+        let me = self.me.clone();
+        self.port.timer.queue_work(Box::new(move |_| {
+            if let Some(scheduling) = me.upgrade() {
+                scheduling.carry_out_deferred();
+            }
+        }));
+    }
+
+    /// Carries on from an effect that was deferred, if no other agent has. Returns whether there
+    /// was one. PASSIVE level.
+    pub(super) fn carry_out_deferred(&self) -> bool {
+        let Some(effect) = self.lock().deferred.take() else { return false };
+        let done = self.objects().is_none_or(|o| self.carry_out(&*o, effect).is_ok());
+        debug_assert!(done, "PASSIVE level is enough");
+        self.carry_out_packets();
+        true
+    }
+
+    /// Returns an effect that needs PASSIVE level to a caller in a DPC.
+    fn carry_out(
+        &self,
+        objects: &dyn SchedulingPort,
+        effect: Effect<QueuePayload>,
+    ) -> Result<(), Effect<QueuePayload>> {
         match effect {
             Effect::Submit { context, engine, command, fence_id, flags } => {
-                self.submit(objects, context, (engine, fence_id), (command, flags))
+                let submitted = self.submit(objects, context, (engine, fence_id), (command, flags));
+                return submitted.ok_or(effect);
             }
-            Effect::Preempt { engine, fence_id } => self.preempt(engine, fence_id),
+            Effect::Preempt { engine, fence_id } => {
+                return self.preempt(engine, fence_id).ok_or(effect);
+            }
             Effect::Signal { queues, signal } => {
                 self.make(signal);
                 let submitters = self.lock().signalled(&queues, self.now());
@@ -87,15 +128,20 @@ impl Scheduling {
             // Effects of hardware queues.
             Effect::SubmitToHwQueue { .. } | Effect::AwaitProgress(_) => {}
         }
+        Ok(())
     }
 
     /// Carries out the effects of a hardware queue until there are none.
     pub(super) fn run_hw_queue(&self, queue: &dyn KernelModeQueue) {
+        if self.lock().try_take_right(Submitter::HwQueue(queue.os_handle())) {
+            self.carry_out_hw_queue(queue);
+        }
+    }
+
+    /// The same for the agent that holds the queue's right.
+    fn carry_out_hw_queue(&self, queue: &dyn KernelModeQueue) {
         let handle = queue.os_handle();
         let submitter = Submitter::HwQueue(handle);
-        if !self.lock().try_take_right(submitter) {
-            return;
-        }
         loop {
             let now = self.now();
             let (effect, finished) = {
@@ -108,7 +154,10 @@ impl Scheduling {
             self.record(finished);
             match effect {
                 Some(Effect::SubmitToHwQueue { command, progress_fence_id }) => {
-                    self.submit_to_driver_queue(queue, command, progress_fence_id)
+                    let of = (command, progress_fence_id);
+                    if self.submit_to_driver_queue(queue, of).is_none() {
+                        return self.defer_hw_queue(handle, of);
+                    }
                 }
                 Some(Effect::AwaitProgress(value)) => {
                     // A value that the fence has already is seen by the next round.
@@ -129,6 +178,18 @@ impl Scheduling {
         }
     }
 
+    /// Leaves a command that needs PASSIVE level, and the queue's right with it, to a work item.
+    fn defer_hw_queue(&self, queue: OsHandle, of: (Command, u64)) {
+        let me = self.me.clone();
+        self.port.timer.queue_work(Box::new(move |_| {
+            let Some(scheduling) = me.upgrade() else { return };
+            let queue = scheduling.objects().and_then(|objects| objects.kernel_mode_queue(queue));
+            let Some(queue) = queue else { return };
+            let _submitted = scheduling.submit_to_driver_queue(&*queue, of);
+            scheduling.carry_out_hw_queue(&*queue);
+        }));
+    }
+
     fn make(&self, signal: Signal) {
         match signal.effect {
             SignalEffect::Fences(fences) => {
@@ -145,13 +206,14 @@ impl Scheduling {
     }
 
     /// DxgkDdiPreemptCommand. The driver may answer before it returns, when nothing is left to
-    /// preempt.
-    pub(super) fn preempt(&self, engine: EngineId, preemption_fence_id: u32) {
-        let (port, Some(reports)) = (&self.port, self.reports()) else { return };
-        port.count(Count::preemptions);
+    /// preempt. Returns `None`, and does nothing, where it must wait for the engine's power in a
+    /// DPC.
+    pub(super) fn preempt(&self, engine: EngineId, preemption_fence_id: u32) -> Option<()> {
+        let (port, Some(reports)) = (&self.port, self.reports()) else { return Some(()) };
         let args = PreemptCommand { engine, preemption_fence_id };
         let result = {
-            let _powered = port.engine_in_use(engine);
+            let _powered = port.try_engine_in_use(engine)?;
+            port.count(Count::preemptions);
             port.driver().preempt_command(&Dispatch::enter(), args)
         };
         if let Some(deadline) = self.next_timeout() {
@@ -162,22 +224,30 @@ impl Scheduling {
             Ok(()) => reports.serve_reports(),
             Err(status) => port.bug_check(BugCheck::PreemptCommandFailed(status)),
         }
+        Some(())
     }
 
+    /// Returns `None`, and does nothing, where the packet needs PASSIVE level in a DPC.
     fn submit(
         &self,
         objects: &dyn SchedulingPort,
         context: OsHandle,
         (engine, fence_id): (EngineId, u32),
         (command, flags): (Command, SubmitCommandFlags),
-    ) {
+    ) -> Option<()> {
         // The context may have ended since the decision.
         let Some(packet_context) = objects.packet_context(context) else {
             self.lock().not_accepted(engine, fence_id, self.now());
-            return;
+            return Some(());
         };
         let port = &self.port;
-        port.count(Count::packets);
+        let part = match command.kind {
+            CommandKind::Patched { .. } => packet_context.part(command.gpu_va),
+            _ => None,
+        };
+        if !level::may_block() && part.as_ref().is_some_and(|part| part.needs_patch()) {
+            return None;
+        }
         let EngineId { node_ordinal, engine_ordinal } = engine;
         let args = SubmitCommandVirtual {
             context: packet_context.driver_handle(),
@@ -192,12 +262,11 @@ impl Scheduling {
         let key = SubmissionKey::Completion(fence_id.into());
         port.platform.note_queued(QueueNumber(context.0), key, queued);
         let result = {
-            let _powered = port.engine_in_use(engine);
-            match command.kind {
-                CommandKind::Patched { .. } => match packet_context.part(command.gpu_va) {
-                    Some(part) => part.submit(port, physical(&args)),
-                    None => Err(Status::INVALID_PARAMETER),
-                },
+            let _powered = port.try_engine_in_use(engine)?;
+            port.count(Count::packets);
+            match (command.kind, part) {
+                (CommandKind::Patched { .. }, Some(part)) => part.submit(port, physical(&args)),
+                (CommandKind::Patched { .. }, None) => Err(Status::INVALID_PARAMETER),
                 _ => port.driver().submit_command_virtual(&Dispatch::enter(), args),
             }
         };
@@ -212,17 +281,16 @@ impl Scheduling {
                 port.bug_check(BugCheck::DdiFailed { ddi, status });
             }
         }
+        Some(())
     }
 
+    /// Returns `None`, and does nothing, where it must wait for the engine's power in a DPC.
     fn submit_to_driver_queue(
         &self,
         queue: &dyn KernelModeQueue,
-        command: Command,
-        progress_fence_id: u64,
-    ) {
-        let (port, Some(objects)) = (&self.port, self.objects()) else { return };
-        port.platform.spend(Step::VidSchDispatch);
-        port.count(Count::hw_queue_commands);
+        (command, progress_fence_id): (Command, u64),
+    ) -> Option<()> {
+        let (port, Some(objects)) = (&self.port, self.objects()) else { return Some(()) };
         let args = SubmitCommandToHwQueue {
             hw_queue: queue.driver_handle(),
             progress_fence_id,
@@ -230,7 +298,9 @@ impl Scheduling {
             dma_buffer_bytes: command.bytes,
         };
         let result = {
-            let _powered = port.engine_in_use(queue.engine());
+            let _powered = port.try_engine_in_use(queue.engine())?;
+            port.platform.spend(Step::VidSchDispatch);
+            port.count(Count::hw_queue_commands);
             port.driver().submit_command_to_hw_queue(&Dispatch::enter(), args)
         };
         port.watch_for_hangs();
@@ -244,6 +314,7 @@ impl Scheduling {
                 port.bug_check(BugCheck::DdiFailed { ddi, status });
             }
         }
+        Some(())
     }
 
     /// When time alone makes an effect due; `None` while an agent carries effects out, which arms
