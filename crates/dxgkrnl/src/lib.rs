@@ -34,6 +34,8 @@ mod scheduling;
 mod stats;
 mod supervisor;
 mod suspension;
+#[cfg(test)]
+mod tests;
 mod timer;
 
 pub use adapter::Adapter;

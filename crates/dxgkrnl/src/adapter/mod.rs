@@ -1,21 +1,14 @@
-//! The composition root: starts an adapter on a driver, builds its layers, and hands each its ports.
+//! The composition root: builds the layers of an adapter and hands each its ports.
 //!
-//! Start: 1. the driver's version; 2. features are negotiated; 3. StartDevice, in which the driver
-//! asks for them; 4. caps, of declared features too (a contradiction fails the start); 5. entries
-//! that the driver lacks are closed; 6. the interrupt is connected.
-//!
-//! A broken driver contract later is a [`BugCheck`](crate::BugCheck): it is kept, devices are lost,
-//! and calls return DEVICE_REMOVED. `report` has the reports.
+//! A broken driver contract after the start is a [`BugCheck`](crate::BugCheck): it is kept, devices
+//! are lost, and calls return DEVICE_REMOVED. `report` has the reports.
 
 mod ports;
 mod report;
 
 use crate::config::AdapterConfig;
 use crate::display::Display;
-use crate::driver::declaration::Declaration;
-use crate::driver::entry::{self, OpenGroups};
-use crate::driver::feature::Features;
-use crate::driver::{DriverPort, FailurePort, PortParts};
+use crate::driver::{self, DriverPort, FailurePort};
 use crate::error::StartError;
 use crate::fence::log::LogReader;
 use crate::fence::{Fences, HardwareWaits, RelayPort};
@@ -31,7 +24,7 @@ use crate::scheduling::{ReportPort, SchedulerWatch, Scheduling, SchedulingPort};
 use crate::supervisor::{self, Watches};
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
-use tidegate_ddi::{Driver, Passive, StartInfo, Status};
+use tidegate_ddi::{Driver, Status};
 use tidegate_platform::{Mutex, PhysicalMemory, Platform, ServiceHandle};
 
 /// One adapter: a driver and the kernel's state for it.
@@ -60,46 +53,15 @@ impl Adapter {
         system_memory: &PhysicalMemory,
         config: AdapterConfig,
     ) -> Result<Arc<Adapter>, StartError> {
-        let level = Passive::enter();
         config.tdr.check()?;
         platform.set_lock_order(LOCK_ORDER);
-        // 1. Which contract is it written for?
-        let version = driver.ddi_version();
-        let (oldest, newest) = (entry::OLDEST, entry::NEWEST);
-        if !(oldest..=newest).contains(&version) {
-            return Err(StartError::UnknownDdiVersion { states: version, oldest, newest });
-        }
-        // 2. What can both sides do?
-        let interface = entry::admit(&driver, OpenGroups::new(version, |_| false));
-        let features = Arc::new(Features::negotiate(&level, &*interface, &config));
-        // 3. The kernel's side of the callbacks exists before the adapter does: the driver may keep
-        //    it from its first call on.
+        // The kernel's side of the callbacks exists before the adapter does: the driver may keep it
+        // from its first call on.
         let callbacks = Arc::new(interrupt::KernelCallbacks::new());
-        let start = StartInfo {
-            callbacks: callbacks.clone(),
-            features: features.clone(),
-            system_memory: system_memory.clone(),
-        };
-        driver.start_device(&level, start).map_err(StartError::Driver)?;
-        // 4. What does it declare?
-        let declared = Declaration::query(&level, &driver, &features);
-        let declared = declared.inspect_err(|_| driver.stop_device(&level))?;
-        // 5. From here on it is called through what is open.
-        let driver = entry::admit(&driver, declared.open_groups(version));
-        let priority_bands =
-            declared.set_up_priority_bands(&level, &*driver, config.priority_bands);
-        let priority_bands = priority_bands.inspect_err(|_| driver.stop_device(&level))?;
-        let power = Arc::new(Power::new(platform, &config, declared.caps.engine_count() as usize));
-        let port = DriverPort::new(PortParts {
-            platform: platform.clone(),
-            driver,
-            declared,
-            priority_bands,
-            features,
-            config,
-            system_memory: system_memory.clone(),
-            power: power.clone(),
-        });
+        let started = driver::start(platform, &driver, system_memory, config, callbacks.clone())?;
+        let engines = started.declared.caps.engine_count() as usize;
+        let power = Arc::new(Power::new(platform, &config, engines));
+        let port = DriverPort::new(started, power.clone());
         let caps = &port.caps;
         let memory = Memory::new(&port);
         let fences = Fences::new(&memory);
@@ -126,7 +88,7 @@ impl Adapter {
         });
         adapter.attach_ports();
         supervisor::start(&adapter.port, adapter.watches());
-        // 6. It may interrupt.
+        // The driver may interrupt from here on.
         callbacks.attach(&adapter);
         let worker = interrupt::connect(&adapter);
         *adapter.interrupt_worker.lock() = worker;

@@ -6,14 +6,16 @@
 //! Entry points: [`DriverPort::driver`], [`DriverPort::bug_check`], [`DriverPort::check`]. What the
 //! layers above must do for it are the ports [`DevicePower`] and [`FailurePort`].
 
-pub(crate) mod declaration;
+mod declaration;
 pub(crate) mod entry;
 pub(crate) mod fault;
 pub(crate) mod feature;
 mod port;
 mod removed;
+mod start;
 mod thread_gate;
 
 pub use fault::{DdiCall, DriverFault, OutstandingWork};
 pub use port::DriverPort;
-pub(crate) use port::{Awake, DevicePower, EngineUse, FailurePort, PortParts};
+pub(crate) use port::{Awake, DevicePower, EngineUse, FailurePort};
+pub(crate) use start::start;

@@ -159,7 +159,6 @@ pub(crate) struct PortParts {
     pub(crate) features: Arc<Features>,
     pub(crate) config: AdapterConfig,
     pub(crate) system_memory: PhysicalMemory,
-    pub(crate) power: Arc<dyn DevicePower>,
 }
 
 /// One adapter as every layer of the kernel sees it.
@@ -202,8 +201,9 @@ pub struct DriverPort {
 }
 
 impl DriverPort {
-    pub(crate) fn new(parts: PortParts) -> Arc<DriverPort> {
-        let PortParts { platform, driver, declared, features, config, power, .. } = parts;
+    /// The port of a driver that has started.
+    pub(crate) fn new(parts: PortParts, power: Arc<dyn DevicePower>) -> Arc<DriverPort> {
+        let PortParts { platform, driver, declared, features, config, .. } = parts;
         Arc::new(DriverPort {
             removed: RemovedDriver(Arc::clone(&driver)),
             caps: declared.caps,

@@ -1,5 +1,6 @@
 //! A driver of WDDM 2.0 that takes packets and nothing else: the least that a driver writes.
 
+use crate::{Adapter, AdapterConfig};
 use std::sync::Arc;
 use tidegate_calls::{CreateContextVirtual, Kernel, Priority, SubmitCommand};
 use tidegate_ddi::memory::{PageTableShape, PagingOperation, Segment, UpdatePageTable};
@@ -9,17 +10,36 @@ use tidegate_ddi::{
     InterruptData, InterruptService, MonitoredNotification, NodeMetadata, Passive, StartInfo,
     Status, VidSchCaps,
 };
-use tidegate_dxgkrnl::{Adapter, AdapterConfig};
 use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform};
 
 /// A device whose packets are complete when the test raises the interrupt.
-struct PacketDriver {
+pub(super) struct PacketDriver {
     start: Mutex<Option<StartInfo>>,
     line: Mutex<Option<Arc<dyn InterruptService>>>,
     submitted: Mutex<Vec<u32>>,
+    refuses: Mutex<bool>,
 }
 
 impl PacketDriver {
+    pub(super) fn new(platform: &Platform) -> Arc<PacketDriver> {
+        Arc::new(PacketDriver {
+            start: platform.mutex("start info", None),
+            line: platform.mutex("interrupt line", None),
+            submitted: platform.mutex("packets", Vec::new()),
+            refuses: platform.mutex("refusal", false),
+        })
+    }
+
+    /// How many packets it has.
+    pub(super) fn submitted(&self) -> usize {
+        self.submitted.lock().len()
+    }
+
+    /// The next packet is malformed.
+    pub(super) fn refuse_next(&self) {
+        *self.refuses.lock() = true;
+    }
+
     fn complete_all(&self) {
         let line = self.line.lock().clone().unwrap();
         line.raise();
@@ -94,6 +114,9 @@ impl Driver for PacketDriver {
         _: &Dispatch,
         args: SubmitCommandVirtual,
     ) -> Result<(), Status> {
+        if std::mem::take(&mut *self.refuses.lock()) {
+            return Err(Status::INVALID_PARAMETER);
+        }
         self.submitted.lock().push(args.submission_fence_id);
         Ok(())
     }
@@ -124,11 +147,7 @@ impl Driver for PacketDriver {
 #[test]
 fn a_driver_for_packets_writes_the_base_entries_alone_and_runs_packets() {
     let platform = Platform::closed_host();
-    let driver = Arc::new(PacketDriver {
-        start: platform.mutex("start info", None),
-        line: platform.mutex("interrupt line", None),
-        submitted: platform.mutex("packets", Vec::new()),
-    });
+    let driver = PacketDriver::new(&platform);
     let as_driver: Arc<dyn Driver> = driver.clone();
     assert!(EntryGroup::ALL.iter().all(|group| !as_driver.has(*group)));
     let memory = PhysicalMemory::new(&platform, PhysicalAddress(0));
@@ -150,7 +169,7 @@ fn a_driver_for_packets_writes_the_base_entries_alone_and_runs_packets() {
         driver.complete_all();
     }
     process.destroy_context(context).unwrap();
-    assert_eq!((driver.submitted.lock().len(), adapter.bug_checks()), (0, Vec::new()));
+    assert_eq!((driver.submitted(), adapter.bug_checks()), (0, Vec::new()));
     drop(process);
     adapter.stop();
 }

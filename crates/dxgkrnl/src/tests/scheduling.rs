@@ -1,0 +1,165 @@
+//! Scheduling alone, above a double of the objects.
+
+use super::packet_driver::PacketDriver;
+use crate::config::AdapterConfig;
+use crate::driver::{self, Awake, DevicePower, DriverPort, EngineUse};
+use crate::fence::{Fence, Fences};
+use crate::interrupt::KernelCallbacks;
+use crate::memory::Memory;
+use crate::scheduling::{
+    CommandKind, KernelModeQueue, PacketContext, QueuedPart, ReportPort, Scheduling, SchedulingPort,
+};
+use std::sync::{Arc, Weak};
+use tidegate_ddi::{Driver, DriverHandle, EngineId, OsHandle, Priority};
+use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform};
+
+const ENGINE: EngineId = EngineId { node_ordinal: 0, engine_ordinal: 0 };
+
+/// A device that always has power.
+struct AlwaysOn;
+
+impl DevicePower for AlwaysOn {
+    fn awake(&self) -> Awake<'_> {
+        Awake::uncounted()
+    }
+
+    fn awake_but_suspended(&self) -> Awake<'_> {
+        Awake::uncounted()
+    }
+
+    fn release(&self) {}
+
+    fn use_engine(&self, _: &DriverPort, _: u32, _: bool) -> EngineUse {
+        EngineUse::Uncounted
+    }
+
+    fn begin_dpc(&self) -> bool {
+        true
+    }
+
+    fn end_dpc(&self) {}
+
+    fn release_engine(&self, _: u32) {}
+
+    fn doorbell_connected(&self, _: &DriverPort, _: u32) {}
+}
+
+/// A context of packets.
+struct Context(OsHandle);
+
+impl PacketContext for Context {
+    fn os_handle(&self) -> OsHandle {
+        self.0
+    }
+
+    fn device_handle(&self) -> OsHandle {
+        OsHandle(0)
+    }
+
+    fn driver_handle(&self) -> DriverHandle {
+        DriverHandle(self.0.0)
+    }
+
+    fn engine(&self) -> EngineId {
+        ENGINE
+    }
+
+    fn part(&self, _: u64) -> Option<Arc<QueuedPart>> {
+        None
+    }
+
+    fn keep_part(&self, _: u64, _: Arc<QueuedPart>) {}
+
+    fn monitored_fences(&self) -> Arc<[Arc<Fence>]> {
+        Arc::new([])
+    }
+
+    fn is_of_kernel(&self) -> bool {
+        false
+    }
+}
+
+/// The rooms above: the contexts that exist, and the commands that the driver refused.
+struct Above {
+    contexts: Mutex<Vec<OsHandle>>,
+    refused: Mutex<Vec<(OsHandle, u64, u64)>>,
+}
+
+impl SchedulingPort for Above {
+    fn packet_context(&self, context: OsHandle) -> Option<Arc<dyn PacketContext>> {
+        let exists = self.contexts.lock().contains(&context);
+        exists.then(|| Arc::new(Context(context)) as Arc<dyn PacketContext>)
+    }
+
+    fn kernel_mode_queue(&self, _: OsHandle) -> Option<Arc<dyn KernelModeQueue>> {
+        None
+    }
+
+    fn is_active(&self, queue: OsHandle) -> bool {
+        self.contexts.lock().contains(&queue)
+    }
+
+    fn command_refused(&self, queue: OsHandle, position: u64, gpu_va: u64) {
+        self.refused.lock().push((queue, position, gpu_va));
+    }
+}
+
+impl ReportPort for Above {
+    fn serve_reports(self: Arc<Self>) {}
+
+    fn flush_reports(&self) {}
+
+    fn take_overdue_reports(self: Arc<Self>) {}
+
+    fn ignore_packets(&self, _: EngineId) -> Option<u32> {
+        None
+    }
+
+    fn heed_packets(&self, _: EngineId) {}
+}
+
+/// A scheduler of `contexts` with their queues, its driver and what stands above it.
+fn scheduler(contexts: [OsHandle; 2]) -> (Arc<Scheduling>, Arc<PacketDriver>, Arc<Above>) {
+    let platform = Platform::closed_host();
+    let driver = PacketDriver::new(&platform);
+    let memory = PhysicalMemory::new(&platform, PhysicalAddress(0));
+    let config = AdapterConfig::standard(&platform);
+    let callbacks = Arc::new(KernelCallbacks::new());
+    let as_driver: Arc<dyn Driver> = driver.clone();
+    let started = driver::start(&platform, &as_driver, &memory, config, callbacks);
+    let port = DriverPort::new(started.unwrap(), Arc::new(AlwaysOn));
+    let memory = Memory::new(&port);
+    let scheduling = Scheduling::new(&port, &memory, &Fences::new(&memory));
+    let above = Arc::new(Above {
+        contexts: platform.mutex("contexts", contexts.to_vec()),
+        refused: platform.mutex("last commands", Vec::new()),
+    });
+    let objects = Arc::downgrade(&above);
+    let reports: Weak<dyn ReportPort> = objects.clone();
+    scheduling.attach(objects, reports);
+    for context in contexts {
+        scheduling.lock().add_context(context, ENGINE, Priority::Normal, 0);
+    }
+    (scheduling, driver, above)
+}
+
+#[test]
+fn a_packet_whose_context_has_ended_keeps_no_engine() {
+    let [ended, other] = [OsHandle(1), OsHandle(2)];
+    let (scheduling, driver, above) = scheduler([ended, other]);
+    above.contexts.lock().retain(|context| *context == other);
+    scheduling.submit_command(ended, CommandKind::Render, (0x1_0000, 64), 0);
+    assert_eq!((driver.submitted(), scheduling.lock().has_packets(ENGINE)), (0, false));
+    scheduling.submit_command(other, CommandKind::Render, (0x2_0000, 64), 0);
+    assert_eq!((driver.submitted(), scheduling.lock().has_packets(ENGINE)), (1, true));
+}
+
+#[test]
+fn a_command_that_the_driver_refuses_is_named_to_the_rooms_above_and_leaves_the_engine() {
+    let [context, other] = [OsHandle(1), OsHandle(2)];
+    let (scheduling, driver, above) = scheduler([context, other]);
+    driver.refuse_next();
+    scheduling.submit_command(context, CommandKind::Render, (0x1_0000, 64), 0);
+    assert_eq!(*above.refused.lock(), [(context, 1, 0x1_0000)]);
+    assert_eq!((driver.submitted(), scheduling.lock().has_packets(ENGINE)), (0, false));
+}
