@@ -83,6 +83,12 @@ impl ProgramId {
     pub const DOWNSAMPLE: Self = Self(12);
     /// A program in a buffer.
     pub const INTERPRET: Self = Self(13);
+
+    /// Its name, such as `saxpy`; empty for a number without a program.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        signature(self).map_or("", |known| known.name)
+    }
 }
 
 static PROGRAMS: [&Signature; 13] = [

@@ -44,7 +44,7 @@ pub(super) static SIGNATURE: Signature = Signature {
         Argument::write("light"),
         Argument::read("constants"),
         Argument::read("shadow").optional(),
-        Argument::u32("shadow_size"),
+        Argument::u32("shadow_size").optional(),
         Argument::u32("width"),
         Argument::u32("height"),
     ],

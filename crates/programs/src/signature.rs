@@ -49,7 +49,7 @@ pub struct Argument {
     pub name: &'static str,
     /// What the word holds.
     pub kind: ArgumentKind,
-    /// True for a buffer that may be left out by giving address 0.
+    /// True for an argument that may be left out by giving 0.
     pub optional: bool,
 }
 

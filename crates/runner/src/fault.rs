@@ -6,7 +6,7 @@
 //! faulted before. Entry point: [`explain`], called by the runner after a run.
 
 use tidegate_d3d12::{Fault, FaultReport};
-use tidegate_programs::{Dispatch, ProgramId, buffers};
+use tidegate_programs::{Dispatch, buffers};
 
 use crate::lists::{Evaluated, RecordedList};
 use crate::queue_log::{Entry, QueueLog};
@@ -86,8 +86,7 @@ fn ranges(command: &Evaluated, placed: &[Placed]) -> Vec<(u64, u64)> {
         }
         Evaluated::Fill { dst, offset, bytes, .. } => vec![(at(dst, offset), *bytes)],
         Evaluated::Grid { program, groups, words, .. } => {
-            let dispatch =
-                Dispatch { program: ProgramId(program.number()), groups: *groups, args: words };
+            let dispatch = Dispatch { program: *program, groups: *groups, args: words };
             let spans = buffers(&dispatch).unwrap_or_default();
             spans.into_iter().map(|span| (span.va, span.len)).collect()
         }

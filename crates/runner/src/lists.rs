@@ -12,9 +12,7 @@ use tidegate_d3d12::{Arg as Word, Buffer, ClosedList, CommandList, CommandListTy
 use tidegate_programs::{ArgumentKind, Dispatch, ProgramId, signature, validate};
 
 use tidegate_workload::expression::{ArithmeticError, Expr, Scope};
-use tidegate_workload::model::{
-    Arg, Args, BufferId, Command, CommandKind, Engine, Program, Span, Workload,
-};
+use tidegate_workload::model::{Arg, Args, BufferId, Command, CommandKind, Engine, Span, Workload};
 
 /// What a hang is called that the file knows nothing of.
 const HANG_LABEL: &str = "injected hang";
@@ -38,7 +36,7 @@ pub(crate) enum Evaluated {
         value: u32,
     },
     Grid {
-        program: Program,
+        program: ProgramId,
         draw: bool,
         groups: [u32; 3],
         words: Vec<u64>,
@@ -135,7 +133,7 @@ fn evaluate_one(
         CommandKind::Dispatch { program, args, groups } => {
             grid(*program, args, groups.as_ref(), buffers, scope)?
         }
-        CommandKind::Draw { args } => grid(Program::Draw, args, None, buffers, scope)?,
+        CommandKind::Draw { args } => grid(ProgramId::DRAW, args, None, buffers, scope)?,
         CommandKind::Work { ns, label, .. } => {
             Evaluated::Work { ns: ns.evaluate_u64(scope)?, label: label.clone() }
         }
@@ -145,12 +143,12 @@ fn evaluate_one(
 
 /// The argument words of a program in the order of its signature; what was left out is 0.
 pub(crate) fn words(
-    program: Program,
+    program: ProgramId,
     args: &Args,
     va: impl Fn(BufferId) -> u64,
     scope: &dyn Scope,
 ) -> Result<Vec<u64>, ArithmeticError> {
-    let arguments = signature(ProgramId(program.number())).map_or(&[][..], |known| known.arguments);
+    let arguments = signature(program).map_or(&[][..], |known| known.arguments);
     let word = |argument: &tidegate_programs::Argument| match args.get(argument.name) {
         None => Ok(0),
         Some(Arg::Float(value)) => Ok(u64::from(value.to_bits())),
@@ -166,13 +164,12 @@ pub(crate) fn words(
 }
 
 fn grid(
-    program: Program,
+    program: ProgramId,
     args: &Args,
     groups: Option<&[Expr; 3]>,
     buffers: &[Buffer],
     scope: &dyn Scope,
 ) -> Result<Evaluated, Why> {
-    let id = ProgramId(program.number());
     let uses = RefCell::new(Vec::new());
     let address = |buffer: BufferId| {
         uses.borrow_mut().push(buffer);
@@ -181,9 +178,9 @@ fn grid(
     let words = words(program, args, address, scope)?;
     let groups = match groups {
         Some([x, y, z]) => [x.evaluate_u32(scope)?, y.evaluate_u32(scope)?, z.evaluate_u32(scope)?],
-        None => signature(id).map_or([0; 3], |known| known.groups_for(&words)),
+        None => signature(program).map_or([0; 3], |known| known.groups_for(&words)),
     };
-    validate(&Dispatch { program: id, groups, args: &words })
+    validate(&Dispatch { program, groups, args: &words })
         .map_err(|fault| Why::Program(fault.to_string()))?;
     if groups.contains(&0) {
         let text =
@@ -192,7 +189,7 @@ fn grid(
     }
     Ok(Evaluated::Grid {
         program,
-        draw: program == Program::Draw,
+        draw: program == ProgramId::DRAW,
         groups,
         words,
         uses: uses.into_inner(),
@@ -277,8 +274,8 @@ fn record_one(
         Evaluated::Grid { program, draw, groups, words, .. } => {
             let words: Vec<Word<'_>> = words.iter().map(|word| Word::U64(*word)).collect();
             match draw {
-                true => list.draw(program.number(), *groups, &words),
-                false => list.dispatch(program.number(), *groups, &words),
+                true => list.draw(program.0, *groups, &words),
+                false => list.dispatch(program.0, *groups, &words),
             }
         }
         Evaluated::Work { ns, .. } => list.timed(*ns),
@@ -301,32 +298,7 @@ pub(crate) fn refusal(workload: &Workload, refused: &Refused) -> String {
 mod tests {
     use super::*;
     use tidegate_workload::expression::Constants;
-    use tidegate_workload::model::{BufferRef, ParameterKind, program_names, program_signature};
-
-    #[test]
-    fn files_name_the_programs_and_arguments_that_engines_have() {
-        let mut named = 0;
-        for name in program_names(false).chain(program_names(true)) {
-            named += 1;
-            let ours = program_signature(name).unwrap();
-            let theirs = signature(ProgramId(ours.program.number())).expect(name);
-            assert_eq!(theirs.name, name);
-            assert_eq!(theirs.arguments.len(), ours.parameters.len(), "{name}");
-            for (parameter, argument) in ours.parameters.iter().zip(theirs.arguments) {
-                assert_eq!(parameter.name, argument.name, "{name}");
-                let kind = match argument.kind {
-                    ArgumentKind::Buffer { .. } => ParameterKind::Buffer,
-                    ArgumentKind::U32 | ArgumentKind::U64 => ParameterKind::Integer,
-                    ArgumentKind::F32 => ParameterKind::Float,
-                };
-                assert_eq!(parameter.kind, kind, "{name}.{}", parameter.name);
-                if kind == ParameterKind::Buffer {
-                    assert_eq!(parameter.required, !argument.optional, "{name}.{}", parameter.name);
-                }
-            }
-        }
-        assert_eq!(named, tidegate_programs::all().count());
-    }
+    use tidegate_workload::model::BufferRef;
 
     #[test]
     fn words_follow_the_signature_and_what_is_left_out_is_zero() {
@@ -340,10 +312,10 @@ mod tests {
             ("src", buffer(1, 0)),
         ]);
         let found =
-            words(Program::ScanBlocks, &args, |id| u64::from(id.0) << 16, &Constants).unwrap();
+            words(ProgramId::SCAN_BLOCKS, &args, |id| u64::from(id.0) << 16, &Constants).unwrap();
         assert_eq!(found, [0x1_0000, 0x2_0008, 0, 5]);
         let args =
             Args(vec![("a", Arg::Float(1.5)), ("n", Arg::Integer(Expr::number(1i64 << 40)))]);
-        assert!(words(Program::Saxpy, &args, |_| 0, &Constants).is_err(), "more than 32 bits");
+        assert!(words(ProgramId::SAXPY, &args, |_| 0, &Constants).is_err(), "more than 32 bits");
     }
 }

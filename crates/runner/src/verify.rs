@@ -12,9 +12,7 @@ use crate::lists::words as argument_words;
 use tidegate_workload::content::{ContentError, SceneLibrary, initial_bytes};
 use tidegate_workload::expect::{Clock, Expect, Expectation, Metric};
 use tidegate_workload::expression::{ArithmeticError, Expr, Scope, Slot};
-use tidegate_workload::model::{
-    Arg, Args, BufferId, FenceId, Program, QueueRef, Submission, Workload,
-};
+use tidegate_workload::model::{Arg, Args, BufferId, FenceId, QueueRef, Submission, Workload};
 
 /// What a run left behind.
 pub(crate) trait Evidence {
@@ -273,8 +271,12 @@ impl Judge<'_> {
 
     /// Where the buffer arguments of a program begin: (place among the arguments, buffer, first
     /// byte).
-    fn places(&self, program: Program, args: &Args) -> Result<Vec<(usize, BufferId, u64)>, String> {
-        let known = signature(ProgramId(program.number())).ok_or("no engine has this program")?;
+    fn places(
+        &self,
+        program: ProgramId,
+        args: &Args,
+    ) -> Result<Vec<(usize, BufferId, u64)>, String> {
+        let known = signature(program).ok_or("no engine has this program")?;
         let mut places = Vec::new();
         for (number_of, argument) in known.arguments.iter().enumerate() {
             if let (ArgumentKind::Buffer { .. }, Some(Arg::Buffer { buffer, offset })) =
@@ -289,7 +291,7 @@ impl Judge<'_> {
 
     fn check(
         &self,
-        program: Program,
+        program: ProgramId,
         args: &Args,
         times: u64,
         tolerance: f32,
@@ -406,7 +408,7 @@ fn stand_in_va(buffer: BufferId) -> u64 {
 }
 
 fn run_once(
-    program: Program,
+    program: ProgramId,
     words: &[u64],
     places: &[(usize, BufferId, u64)],
     contents: &BTreeMap<BufferId, Vec<u8>>,
@@ -416,7 +418,7 @@ fn run_once(
         let from = usize::try_from(*offset).unwrap_or(usize::MAX);
         inputs[*argument] = contents[buffer].get(from..).unwrap_or(&[]);
     }
-    expected(ProgramId(program.number()), words, &inputs).map_err(|fault| fault.to_string())
+    expected(program, words, &inputs).map_err(|fault| fault.to_string())
 }
 
 /// Puts a result where the next run of the program finds it.

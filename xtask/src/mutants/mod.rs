@@ -223,8 +223,7 @@ fn build(
     switches: &mut Vec<Numbered>,
     until: Option<Instant>,
 ) -> Result<Option<Vec<Program>>, String> {
-    // The packages of others are the same in the copy, so that both trees share one build folder.
-    let environment = [("CARGO_TARGET_DIR", tree::build_folder(root).into_os_string())];
+    let environment = [("CARGO_TARGET_DIR", copy.join("target").into_os_string())];
     let packages: Vec<&str> = packages.iter().flat_map(|name| ["--package", name]).collect();
     // Most switches that do not compile are found by a check, which takes a fraction of a build.
     let check = [&["check"], &packages[..], &["--keep-going", "--message-format", "json"]].concat();

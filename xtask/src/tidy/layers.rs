@@ -32,7 +32,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("d3d12", &["calls", "gpu-abi", "d3dukmdt", "platform", "trace"]),
     ("d3dkmt", &["calls", "d3dukmdt", "platform", "trace", "wddm-abi"]),
     ("service", &["calls", "dxgkrnl", "d3dukmdt", "platform", "trace"]),
-    ("workload", &["d3dukmdt", "trace"]),
+    ("workload", &["d3dukmdt", "programs", "trace"]),
     ("runner", &["workload", "d3d12", "platform", "programs", "trace"]),
     ("tidegate", BELOW_THE_FACADE),
     ("testbed", WITH_THE_FACADE),

@@ -3,8 +3,9 @@
 
 use super::expression::{BufferRef, Expr, FenceRef, QueueRef};
 use super::ids::Span;
-use super::program::{Args, Program};
+use super::program::Args;
 use tidegate_d3dukmdt::Submission;
+use tidegate_programs::ProgramId;
 
 /// One expectation and where it is written.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,7 +88,7 @@ pub enum Expectation {
     /// buffers.
     Check {
         /// The program.
-        program: Program,
+        program: ProgramId,
         /// Its arguments, as in the dispatch.
         args: Args,
         /// How often it was run, one after the other.

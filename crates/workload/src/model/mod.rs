@@ -19,9 +19,7 @@ pub use engine::Engine;
 pub use expression::{BufferRef, FenceRef, QueueRef, Ref};
 pub use ids::{BufferId, FenceId, GroupMember, QueueId, Span};
 pub use op::{Command, CommandKind, Data, FenceWait, Op, OpKind};
-pub use program::{
-    Arg, Args, Parameter, ParameterKind, Program, Signature, program_names, program_signature,
-};
+pub use program::{Arg, Args};
 pub use recorded::{Ready, Recorded, RecordedItem};
 pub use tidegate_d3dukmdt::{Priority, Submission};
 

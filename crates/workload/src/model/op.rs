@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use super::{Args, BufferRef, FenceRef, Program, QueueRef, Span};
+use tidegate_programs::ProgramId;
+
+use super::{Args, BufferRef, FenceRef, QueueRef, Span};
 use crate::expression::{Expr, Slot};
 
 /// One operation and where it is written.
@@ -217,7 +219,7 @@ pub enum CommandKind {
     /// Runs a compute program.
     Dispatch {
         /// Which one.
-        program: Program,
+        program: ProgramId,
         /// Its arguments, complete and of the right kinds.
         args: Args,
         /// Thread groups in x, y and z; `None` is as many as the arguments need.
@@ -225,7 +227,7 @@ pub enum CommandKind {
     },
     /// Draws triangles.
     Draw {
-        /// Arguments of [`Program::Draw`], complete and of the right kinds.
+        /// Arguments of [`ProgramId::DRAW`], complete and of the right kinds.
         args: Args,
     },
     /// Work that is only modelled: the engine is busy.

@@ -1,8 +1,9 @@
 //! `[[expect]]`: expected results. Exactly one of `fence`, `condition`, `buffer`, `check`, `picture` and
 //! `metric` names the form.
 
+use super::fields::Fields;
 use super::names::{Symbols, Variables};
-use super::objects::{SUBMISSIONS, values_f32};
+use super::objects::values_f32;
 use super::operation::arguments;
 use super::reader::{Section, suggest};
 use crate::expect::{Clock, Expect, Expectation, Metric};
@@ -13,18 +14,21 @@ const KINDS: [&str; 6] = ["fence", "condition", "buffer", "check", "picture", "m
 
 /// Reads every `[[expect]]`.
 pub fn read(top: &Section<'_, '_>, symbols: &Symbols<'_>) -> Vec<Expect> {
-    top.tables("expect").iter().filter_map(|section| one(section, symbols)).collect()
+    let variables = &Variables::default();
+    let tables = top.tables("expect");
+    tables.iter().filter_map(|section| one(&Fields { section, symbols, variables })).collect()
 }
 
-fn one(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Expect> {
+fn one(fields: &Fields<'_>) -> Option<Expect> {
+    let section = fields.section;
     let given: Vec<&str> = KINDS.into_iter().filter(|kind| section.get(kind).is_some()).collect();
     let what = match given[..] {
-        ["fence"] => fence(section, symbols),
-        ["condition"] => condition(section, symbols),
-        ["buffer"] => buffer(section, symbols),
-        ["check"] => check(section, symbols),
-        ["picture"] => picture(section, symbols),
-        ["metric"] => metric(section, symbols),
+        ["fence"] => fence(fields),
+        ["condition"] => condition(fields),
+        ["buffer"] => buffer(fields),
+        ["check"] => check(fields),
+        ["picture"] => picture(fields),
+        ["metric"] => metric(fields),
         [] => {
             section.problem(format!("[[expect]] needs one of: {}", KINDS.join(", ")));
             return None;
@@ -47,10 +51,10 @@ fn under(section: &Section<'_, '_>) -> Vec<Submission> {
     let mut under = Vec::new();
     for value in array {
         let word = value.get_ref().as_str().unwrap_or("");
-        match SUBMISSIONS.iter().find(|(name, _)| *name == word) {
-            Some((_, submission)) => under.push(*submission),
+        match Submission::ALL.into_iter().find(|model| model.name() == word) {
+            Some(submission) => under.push(submission),
             None => {
-                let hint = suggest(word, SUBMISSIONS.iter().map(|(name, _)| *name));
+                let hint = suggest(word, Submission::ALL.map(Submission::name));
                 let text = format!("'under' cannot hold {}{hint}", section.reader.source(value));
                 section.reader.problem(value.span().start, text);
             }
@@ -59,61 +63,37 @@ fn under(section: &Section<'_, '_>) -> Vec<Submission> {
     under
 }
 
-fn none() -> Variables {
-    Variables::default()
-}
-
-fn fence(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Expectation> {
-    let fence = symbols.reference(section.need("fence")?, &symbols.fences, "fence", &none());
-    let value = symbols.need_expr(section, "value", &none());
+fn fence(fields: &Fields<'_>) -> Option<Expectation> {
+    let (fence, value) = (fields.fence("fence"), fields.need_expr("value"));
     Some(Expectation::Fence { fence: fence?, value: value? })
 }
 
-fn condition(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Expectation> {
-    let text = section.need_string("condition")?;
-    Some(Expectation::Condition {
-        condition: symbols.need_expr(section, "condition", &none())?,
-        text,
-    })
+fn condition(fields: &Fields<'_>) -> Option<Expectation> {
+    let text = fields.section.need_string("condition")?;
+    Some(Expectation::Condition { condition: fields.need_expr("condition")?, text })
 }
 
-fn offset(section: &Section<'_, '_>, symbols: &Symbols<'_>, key: &'static str) -> Option<Expr> {
-    match section.get(key) {
-        Some(value) => symbols.expr_of(value, &none()),
-        None => Some(Expr::Number(0)),
-    }
+fn tolerance(fields: &Fields<'_>, otherwise: f32) -> f32 {
+    fields.section.float("tolerance").unwrap_or(otherwise)
 }
 
-fn tolerance(section: &Section<'_, '_>, otherwise: f32) -> f32 {
-    section.float("tolerance").unwrap_or(otherwise)
-}
-
-fn buffer(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Expectation> {
-    let buffer = symbols.reference(section.need("buffer")?, &symbols.buffers, "buffer", &none());
-    let offset_value = offset(section, symbols, "offset");
-    let now = section.get("same_as_now");
-    if let Some(other) = section.get("same_as").or(now) {
-        let other = symbols.reference(other, &symbols.buffers, "buffer", &none());
-        let other_offset = offset(section, symbols, "same_as_offset");
-        let bytes = symbols.need_expr(section, "bytes", &none());
-        return Some(Expectation::SameAs {
-            buffer: buffer?,
-            offset: offset_value?,
-            other: other?,
-            now: now.is_some(),
-            other_offset: other_offset?,
-            bytes: bytes?,
-        });
+fn buffer(fields: &Fields<'_>) -> Option<Expectation> {
+    let section = fields.section;
+    let (buffer, offset) = (fields.buffer("buffer"), fields.expr_or("offset", 0));
+    let now = section.get("same_as_now").is_some();
+    if now || section.get("same_as").is_some() {
+        let other = fields.buffer(if now { "same_as_now" } else { "same_as" });
+        let other_offset = fields.expr_or("same_as_offset", 0);
+        let bytes = fields.need_expr("bytes");
+        let (buffer, offset, other) = (buffer?, offset?, other?);
+        let (other_offset, bytes) = (other_offset?, bytes?);
+        return Some(Expectation::SameAs { buffer, offset, other, now, other_offset, bytes });
     }
     if section.get("equals_f32").is_some() {
-        let tolerance = tolerance(section, 1e-5);
+        let tolerance = tolerance(fields, 1e-5);
         let values = values_f32(section, "equals_f32")?;
-        return Some(Expectation::Floats {
-            buffer: buffer?,
-            offset: offset_value?,
-            values,
-            tolerance,
-        });
+        let (buffer, offset) = (buffer?, offset?);
+        return Some(Expectation::Floats { buffer, offset, values, tolerance });
     }
     let Some(value) = section.get("equals") else {
         section.problem(
@@ -121,37 +101,33 @@ fn buffer(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Expectatio
         );
         return None;
     };
-    let values = match value.get_ref().as_array() {
-        Some(array) => {
-            array.iter().map(|value| symbols.expr_of(value, &none())).collect::<Option<Vec<_>>>()
-        }
-        None => symbols.expr_of(value, &none()).map(|one| vec![one]),
+    let values: Option<Vec<Expr>> = match value.get_ref().as_array() {
+        Some(array) => array.iter().map(|value| fields.value(value)).collect(),
+        None => fields.value(value).map(|one| vec![one]),
     };
-    Some(Expectation::Words { buffer: buffer?, offset: offset_value?, values: values? })
+    Some(Expectation::Words { buffer: buffer?, offset: offset?, values: values? })
 }
 
-fn check(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Expectation> {
-    let tolerance = tolerance(section, 1e-4);
-    let times = match section.get("times") {
-        Some(value) => symbols.expr_of(value, &none())?,
-        None => Expr::Number(1),
-    };
-    let (program, args) = arguments(symbols, &none(), section, "check")?;
+fn check(fields: &Fields<'_>) -> Option<Expectation> {
+    let tolerance = tolerance(fields, 1e-4);
+    let times = fields.expr_or("times", 1)?;
+    let (program, args) = arguments(fields, "check")?;
     Some(Expectation::Check { program, args, times, tolerance })
 }
 
-fn picture(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Expectation> {
-    let buffer = symbols.reference(section.need("picture")?, &symbols.buffers, "buffer", &none());
-    let distinct = symbols.constant_u32(section, "distinct").unwrap_or(2);
-    let covered_permille = symbols.constant_u32(section, "covered_permille").unwrap_or(1);
+fn picture(fields: &Fields<'_>) -> Option<Expectation> {
+    let buffer = fields.buffer("picture");
+    let number = |key| fields.symbols.constant_u32(fields.section, key);
+    let distinct = number("distinct").unwrap_or(2);
+    let covered_permille = number("covered_permille").unwrap_or(1);
     Some(Expectation::Picture { buffer: buffer?, distinct, covered_permille })
 }
 
-fn metric(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Expectation> {
+fn metric(fields: &Fields<'_>) -> Option<Expectation> {
+    let section = fields.section;
     let metric = section.word("metric", &Metric::ALL.map(|(metric, name)| (name, metric)));
-    let at_least = symbols.expr(section, "at_least", &none());
-    let at_most = symbols.expr(section, "at_most", &none());
-    let queues = queues(section, symbols);
+    let (at_least, at_most) = (fields.expr("at_least"), fields.expr("at_most"));
+    let queues = queues(fields);
     let (metric, queues) = (metric?, queues?);
     let needed = metric.queues_needed();
     if queues.len() < needed {
@@ -161,15 +137,12 @@ fn metric(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Expectatio
     Some(Expectation::Metric { metric, queues, at_least, at_most })
 }
 
-fn queues(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Vec<QueueRef>> {
-    if let Some(value) = section.get("queue") {
-        return Some(vec![symbols.reference(value, &symbols.queues, "queue", &none())?]);
+fn queues(fields: &Fields<'_>) -> Option<Vec<QueueRef>> {
+    if fields.section.get("queue").is_some() {
+        return Some(vec![fields.queue("queue")?]);
     }
-    match section.array("queues") {
-        None => Some(Vec::new()),
-        Some(array) => array
-            .iter()
-            .map(|value| symbols.reference(value, &symbols.queues, "queue", &none()))
-            .collect(),
-    }
+    let Some(array) = fields.section.array("queues") else { return Some(Vec::new()) };
+    let queue =
+        |value| fields.symbols.reference(value, &fields.symbols.queues, "queue", fields.variables);
+    array.iter().map(queue).collect()
 }

@@ -8,6 +8,7 @@
 //! workload.
 
 mod expected;
+mod fields;
 mod names;
 mod objects;
 mod operation;

@@ -176,26 +176,6 @@ impl<'r> Symbols<'r> {
         }
     }
 
-    /// A field that is an expression.
-    pub fn expr(
-        &self,
-        section: &Section<'_, '_>,
-        key: &'static str,
-        variables: &Variables,
-    ) -> Option<Expr> {
-        self.expr_of(section.get(key)?, variables)
-    }
-
-    /// A field that must be there and is an expression.
-    pub fn need_expr(
-        &self,
-        section: &Section<'_, '_>,
-        key: &'static str,
-        variables: &Variables,
-    ) -> Option<Expr> {
-        self.expr_of(section.need(key)?, variables)
-    }
-
     /// A field that is a constant number in `0..=limit`.
     pub fn constant(
         &self,

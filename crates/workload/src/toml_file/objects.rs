@@ -1,9 +1,9 @@
 //! `[[buffer]]`, `[[fence]]`, `[[queue]]` and `[[frame]]`: fields, templates (`count`), first contents.
 //! All names enter `Symbols` before any program is read.
 
+use super::fields::Fields;
 use super::names::{Groups, Symbols, Variables, is_object_name};
 use super::reader::{Section, float_of, suggest};
-use crate::expression::Constants;
 use crate::model::{
     Buffer, BufferId, Content, Display, Engine, Fence, FenceId, Frame, GroupMember, Init, Priority,
     Queue, QueueId, Submission,
@@ -152,12 +152,6 @@ const PRIORITIES: [(&str, Priority); 4] = [
     ("high", Priority::High),
     ("realtime", Priority::Realtime),
 ];
-/// Submission models by name.
-pub const SUBMISSIONS: [(&str, Submission); 3] = [
-    ("packet", Submission::Packet),
-    ("hardware", Submission::Hardware),
-    ("user", Submission::User),
-];
 
 /// Everything of a queue but its name.
 fn queue_fields(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Queue {
@@ -169,7 +163,7 @@ fn queue_fields(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Queue {
             .constant(section, "node", 63)
             .map_or(0, |node| u32::try_from(node).unwrap_or_default()),
         priority: section.word("priority", &PRIORITIES).unwrap_or_default(),
-        submission: section.word("submission", &SUBMISSIONS),
+        submission: section.word("submission", &Submission::ALL.map(|model| (model.name(), model))),
         span: section.span(),
     }
 }
@@ -186,13 +180,14 @@ fn read_init(section: &Section<'_, '_>, symbols: &Symbols<'_>, bytes: Option<u64
             "a buffer has one first content; '{key}' and '{second}' are both given"
         ));
     }
+    let fields = &Fields { section, symbols, variables: &Variables::default() };
     let init = match *key {
         "fill" => symbols.constant_u32(section, "fill").map(Init::Pattern),
-        "sequence_u32" => sequence_u32(section, symbols),
+        "sequence_u32" => sequence_u32(fields),
         "sequence_f32" => floats(section, "sequence_f32", "start, step")
             .map(|[start, step]| Init::SequenceF32 { start, step }),
         "random_f32" => random_f32(section, symbols),
-        "values_u32" => values_u32(section, symbols),
+        "values_u32" => fields.words("values_u32").map(Init::ValuesU32),
         "values_f32" => values_f32(section, "values_f32").map(Init::ValuesF32),
         _ => content(section, symbols).map(Init::Content),
     };
@@ -239,30 +234,11 @@ pub fn values_f32(section: &Section<'_, '_>, key: &'static str) -> Option<Vec<f3
     Some(floats)
 }
 
-fn words(section: &Section<'_, '_>, symbols: &Symbols<'_>, key: &'static str) -> Option<Vec<u32>> {
-    let mut words = Vec::new();
-    for value in section.array(key)? {
-        let expr = symbols.expr_of(value, &Variables::default())?;
-        match expr.evaluate_u32(&Constants) {
-            Ok(word) => words.push(word),
-            Err(error) => {
-                section.reader.problem(value.span().start, error.to_string());
-                return None;
-            }
-        }
-    }
-    Some(words)
-}
-
-fn values_u32(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Init> {
-    words(section, symbols, "values_u32").map(Init::ValuesU32)
-}
-
-fn sequence_u32(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Init> {
-    match words(section, symbols, "sequence_u32")?[..] {
+fn sequence_u32(fields: &Fields<'_>) -> Option<Init> {
+    match fields.words("sequence_u32")?[..] {
         [start, step] => Some(Init::SequenceU32 { start, step }),
         _ => {
-            section.problem("'sequence_u32' needs [start, step]".into());
+            fields.section.problem("'sequence_u32' needs [start, step]".into());
             None
         }
     }
@@ -307,9 +283,8 @@ pub fn read_display(
     objects: &mut Objects<'_, '_>,
 ) -> Option<Display> {
     let section = Section::of(top.reader, top.get("display")?, "[display]")?;
-    let queue = section
-        .need("queue")
-        .and_then(|v| symbols.reference(v, &symbols.queues, "queue", &Variables::default()));
+    let variables = &Variables::default();
+    let queue = Fields { section: &section, symbols, variables }.queue("queue");
     let group = section.need_string("buffer");
     let size = picture_size(&section, symbols);
     let refresh_us = section.get("refresh_us").is_some();
@@ -361,9 +336,8 @@ pub fn read_frames(top: &Section<'_, '_>, symbols: &Symbols<'_>) -> Vec<Frame> {
     let mut frames: Vec<Frame> = Vec::new();
     for section in top.tables("frame") {
         let file = section.need_string("file");
-        let buffer = section
-            .need("buffer")
-            .and_then(|v| symbols.reference(v, &symbols.buffers, "buffer", &Variables::default()));
+        let variables = &Variables::default();
+        let buffer = Fields { section: &section, symbols, variables }.buffer("buffer");
         let size = picture_size(&section, symbols);
         section.finish();
         let (Some(file), Some(buffer), Some((width, height))) = (file, buffer, size) else {

@@ -4,16 +4,15 @@
 
 use std::sync::Arc;
 
+use tidegate_programs::{ArgumentKind, ProgramId, Signature};
 use toml::de::DeValue;
 
+use super::fields::Fields;
 use super::names::{Symbols, Variables};
 use super::objects::{LARGEST_BUFFER_BYTES, values_f32};
 use super::reader::{Section, Value, float_of, suggest};
 use crate::expression::{Expr, Operator, Slot};
-use crate::model::{
-    Arg, Args, BufferRef, Command, CommandKind, Data, FenceRef, FenceWait, OpKind, ParameterKind,
-    Program, QueueRef, program_names, program_signature,
-};
+use crate::model::{Arg, Args, Command, CommandKind, Data, FenceWait, OpKind, QueueRef};
 
 /// Scope of the operations of one program.
 pub struct Context<'a, 'r> {
@@ -101,47 +100,46 @@ pub fn read(
     section: &Section<'_, '_>,
     verb: &'static str,
 ) -> Option<OpKind> {
-    let symbols = context.symbols;
-    let expr = |key| symbols.need_expr(section, key, context.variables);
+    let Context { symbols, variables, own, .. } = context;
+    let fields = &Fields { section, symbols, variables };
+    let queue = || queue(fields, own.as_ref());
     match verb {
-        "execute" => execute(context, section),
+        "execute" => {
+            let (queue, commands) = (queue(), execute(fields));
+            Some(OpKind::Submit { queue: queue?, commands: commands? })
+        }
         "signal" => {
-            let (queue, fence, value) =
-                (queue(context, section), fence(context, section, verb), expr("value"));
+            let (queue, fence, value) = (queue(), fields.fence(verb), fields.need_expr("value"));
             Some(OpKind::Signal { queue: queue?, fence: fence?, value: value? })
         }
         "wait" => {
-            let (queue, fence, value) =
-                (queue(context, section), fence(context, section, verb), expr("value"));
+            let (queue, fence, value) = (queue(), fields.fence(verb), fields.need_expr("value"));
             Some(OpKind::Wait { queue: queue?, fence: fence?, value: value? })
         }
         "present" => {
-            let interval = expr("present")?;
+            let interval = fields.need_expr("present")?;
             if interval.constant().is_some_and(|n| !(0..=4).contains(&n)) {
                 section.problem("'present' is the sync interval: give it from 0 to 4".into());
             }
             Some(OpKind::Present { interval })
         }
         "cpu_signal" => {
-            let (fence, value) = (fence(context, section, verb), expr("value"));
+            let (fence, value) = (fields.fence(verb), fields.need_expr("value"));
             Some(OpKind::CpuSignal { fence: fence?, value: value? })
         }
         "cpu_wait" => {
-            let (fence, value) = (fence(context, section, verb), expr("value"));
-            let of = vec![FenceWait { fence: fence?, value: value? }];
+            let of = vec![fence_wait(fields, verb)?];
             Some(OpKind::CpuWait { any: false, of, chosen: None })
         }
-        "cpu_wait_all" | "cpu_wait_any" => cpu_waits(context, section, verb),
-        "map_write" => map_write(context, section),
-        "sleep_ns" | "sleep_us" | "sleep_ms" => {
-            Some(OpKind::Sleep { ns: duration(context, section, verb)? })
-        }
+        "cpu_wait_all" | "cpu_wait_any" => cpu_waits(fields, verb),
+        "map_write" => map_write(fields),
+        "sleep_ns" | "sleep_us" | "sleep_ms" => Some(OpKind::Sleep { ns: duration(fields, verb)? }),
         "set" => {
-            let (variable, value) = (variable(context, section, "set"), expr("to"));
+            let (variable, value) = (variable(fields, "set"), fields.need_expr("to"));
             Some(OpKind::Set { variable: variable?, value: value? })
         }
         _ => {
-            let (queue, kind) = (queue(context, section), command(context, section, verb));
+            let (queue, kind) = (queue(), command(fields, verb));
             let commands = vec![Command { kind: kind?, span: section.span() }];
             Some(OpKind::Submit { queue: queue?, commands })
         }
@@ -149,47 +147,27 @@ pub fn read(
 }
 
 /// The queue that is meant: the field, or the queue whose program this is.
-fn queue(context: &Context<'_, '_>, section: &Section<'_, '_>) -> Option<QueueRef> {
-    match section.get("queue") {
-        Some(value) => {
-            context.symbols.reference(value, &context.symbols.queues, "queue", context.variables)
-        }
-        None => {
-            if context.own.is_none() {
-                section.problem(format!("{} in a [[thread]] needs 'queue'", section.what));
-            }
-            context.own.clone()
-        }
+fn queue(fields: &Fields<'_>, own: Option<&QueueRef>) -> Option<QueueRef> {
+    if fields.section.get("queue").is_some() {
+        return fields.queue("queue");
     }
+    if own.is_none() {
+        let what = &fields.section.what;
+        fields.section.problem(format!("{what} in a [[thread]] needs 'queue'"));
+    }
+    own.cloned()
 }
 
-fn fence(
-    context: &Context<'_, '_>,
-    section: &Section<'_, '_>,
-    key: &'static str,
-) -> Option<FenceRef> {
-    let value = section.need(key)?;
-    context.symbols.reference(value, &context.symbols.fences, "fence", context.variables)
+fn fence_wait(fields: &Fields<'_>, key: &'static str) -> Option<FenceWait> {
+    let (fence, value) = (fields.fence(key), fields.need_expr("value"));
+    Some(FenceWait { fence: fence?, value: value? })
 }
 
-fn buffer(
-    context: &Context<'_, '_>,
-    section: &Section<'_, '_>,
-    key: &'static str,
-) -> Option<BufferRef> {
-    let value = section.need(key)?;
-    context.symbols.reference(value, &context.symbols.buffers, "buffer", context.variables)
-}
-
-fn variable(
-    context: &Context<'_, '_>,
-    section: &Section<'_, '_>,
-    key: &'static str,
-) -> Option<Slot> {
-    let name = section.need_string(key)?;
-    let slot = context.variables.slot(&name);
+fn variable(fields: &Fields<'_>, key: &'static str) -> Option<Slot> {
+    let name = fields.section.need_string(key)?;
+    let slot = fields.variables.slot(&name);
     if slot.is_none() {
-        section.problem(format!(
+        fields.section.problem(format!(
             "unknown variable '{name}'; declare it: variables = {{ {name} = 0 }}"
         ));
     }
@@ -197,41 +175,38 @@ fn variable(
 }
 
 /// A duration field in its own unit, as nanoseconds.
-fn duration(
-    context: &Context<'_, '_>,
-    section: &Section<'_, '_>,
-    key: &'static str,
-) -> Option<Expr> {
-    let value = section.need(key)?;
-    let expr = context.symbols.expr_of(value, context.variables)?;
+fn duration(fields: &Fields<'_>, key: &'static str) -> Option<Expr> {
+    let value = fields.section.need(key)?;
     let scale = match key.rsplit('_').next() {
         Some("us") => 1_000,
         Some("ms") => 1_000_000,
         _ => 1,
     };
-    let ns = match expr {
+    let ns = match fields.value(value)? {
         Expr::Number(n) => Expr::Number(n.saturating_mul(scale)),
         expr => Expr::Binary(Operator::Multiply, Box::new((expr, Expr::Number(scale)))),
     };
     // An hour of modelled work is a slip of the unit, not a plan.
     if ns.constant().is_some_and(|n| !(0..=3_600_000_000_000).contains(&n)) {
         let text = format!("'{key}' must be between 0 and an hour");
-        section.reader.problem(value.span().start, text);
+        fields.section.reader.problem(value.span().start, text);
         return None;
     }
     Some(ns)
 }
 
-fn execute(context: &Context<'_, '_>, section: &Section<'_, '_>) -> Option<OpKind> {
-    let queue = queue(context, section);
-    let array = section.array("execute")?;
+fn execute(fields: &Fields<'_>) -> Option<Vec<Command>> {
+    let array = fields.section.array("execute")?;
     if array.is_empty() {
-        section.problem("'execute' has no commands; put at least one into it".into());
+        fields.section.problem("'execute' has no commands; put at least one into it".into());
     }
     let mut commands = Vec::new();
     for value in array {
-        let Some(inner) = Section::of(section.reader, value, "a command") else { continue };
-        let Some(verb) = verb(&inner) else { continue };
+        let inner = Section::of(fields.section.reader, value, "a command");
+        let Some((inner, verb)) = inner.and_then(|inner| verb(&inner).map(|verb| (inner, verb)))
+        else {
+            continue;
+        };
         let inner = inner.called(format!("'{verb}'"));
         if !VERBS[..COMMANDS].contains(&verb) {
             inner.problem(format!(
@@ -239,198 +214,155 @@ fn execute(context: &Context<'_, '_>, section: &Section<'_, '_>) -> Option<OpKin
             ));
             continue;
         }
-        let kind = command(context, &inner, verb);
+        let kind = command(&Fields { section: &inner, ..*fields }, verb);
         inner.finish();
         commands.extend(kind.map(|kind| Command { kind, span: inner.span() }));
     }
-    Some(OpKind::Submit { queue: queue?, commands })
+    Some(commands)
 }
 
-fn command(
-    context: &Context<'_, '_>,
-    section: &Section<'_, '_>,
-    verb: &'static str,
-) -> Option<CommandKind> {
+fn command(fields: &Fields<'_>, verb: &'static str) -> Option<CommandKind> {
     match verb {
-        "copy" => copy(context, section),
-        "fill" => fill(context, section),
+        "copy" => copy(fields),
+        "fill" => fill(fields),
         "dispatch" => {
-            let (program, args) =
-                arguments(context.symbols, context.variables, section, "dispatch")?;
-            Some(CommandKind::Dispatch { program, args, groups: groups(context, section)? })
+            let (program, args) = arguments(fields, "dispatch")?;
+            Some(CommandKind::Dispatch { program, args, groups: groups(fields)? })
         }
-        "draw" => {
-            let (_, args) = arguments(context.symbols, context.variables, section, "draw")?;
-            Some(CommandKind::Draw { args })
-        }
+        "draw" => Some(CommandKind::Draw { args: arguments(fields, "draw")?.1 }),
         "delay_ns" | "delay_us" | "delay_ms" => {
-            Some(CommandKind::Delay { ns: duration(context, section, verb)? })
+            Some(CommandKind::Delay { ns: duration(fields, verb)? })
         }
         _ => {
-            let label = section.string("label").map(Arc::from);
-            Some(CommandKind::Work { ns: duration(context, section, verb)?, label, recorded: None })
+            let label = fields.section.string("label").map(Arc::from);
+            Some(CommandKind::Work { ns: duration(fields, verb)?, label, recorded: None })
         }
     }
 }
 
-/// An optional expression with a value of its own when it is left out.
-fn expr_or(
-    context: &Context<'_, '_>,
-    section: &Section<'_, '_>,
-    key: &'static str,
-    other: Expr,
-) -> Option<Expr> {
-    match section.get(key) {
-        Some(value) => context.symbols.expr_of(value, context.variables),
-        None => Some(other),
-    }
-}
-
-fn copy(context: &Context<'_, '_>, section: &Section<'_, '_>) -> Option<CommandKind> {
-    let (src, dst) = (buffer(context, section, "copy"), buffer(context, section, "to"));
-    let zero = || Expr::Number(0);
-    let src_offset = expr_or(context, section, "src_offset", zero());
-    let dst_offset = expr_or(context, section, "dst_offset", zero());
-    let bytes = context.symbols.need_expr(section, "bytes", context.variables);
-    length_is_not_zero(section, bytes.as_ref());
+fn copy(fields: &Fields<'_>) -> Option<CommandKind> {
+    let (src, dst) = (fields.buffer("copy"), fields.buffer("to"));
+    let (src_offset, dst_offset) =
+        (fields.expr_or("src_offset", 0), fields.expr_or("dst_offset", 0));
+    let bytes = length(fields);
     let (src, dst, bytes) = (src?, dst?, bytes?);
     Some(CommandKind::Copy { src, src_offset: src_offset?, dst, dst_offset: dst_offset?, bytes })
 }
 
-fn fill(context: &Context<'_, '_>, section: &Section<'_, '_>) -> Option<CommandKind> {
-    let dst = buffer(context, section, "fill");
-    let offset = expr_or(context, section, "offset", Expr::Number(0));
-    let bytes = context.symbols.need_expr(section, "bytes", context.variables);
-    let value = context.symbols.need_expr(section, "value", context.variables);
-    length_is_not_zero(section, bytes.as_ref());
+fn fill(fields: &Fields<'_>) -> Option<CommandKind> {
+    let (dst, offset) = (fields.buffer("fill"), fields.expr_or("offset", 0));
+    let (bytes, value) = (length(fields), fields.need_expr("value"));
     Some(CommandKind::Fill { dst: dst?, offset: offset?, bytes: bytes?, value: value? })
 }
 
-fn length_is_not_zero(section: &Section<'_, '_>, bytes: Option<&Expr>) {
-    let at = section.get("bytes").map_or(section.at, |value| value.span().start);
-    let text = match bytes.and_then(Expr::constant) {
+/// The field `bytes` of a command.
+fn length(fields: &Fields<'_>) -> Option<Expr> {
+    let bytes = fields.need_expr("bytes")?;
+    let at = fields.section.get("bytes").map_or(fields.section.at, |value| value.span().start);
+    let text = match bytes.constant() {
         Some(0) => {
             "a length of 0 bytes does nothing; leave the command out or give a length".into()
         }
         Some(n) if n < 0 => format!("a length of {n} bytes; give a positive one"),
         Some(n) if n > i128::from(LARGEST_BUFFER_BYTES) => {
-            format!("a length of {n} bytes; the largest buffer has {}", LARGEST_BUFFER_BYTES)
+            format!("a length of {n} bytes; the largest buffer has {LARGEST_BUFFER_BYTES}")
         }
-        _ => return,
+        _ => return Some(bytes),
     };
-    section.reader.problem(at, text);
+    fields.section.reader.problem(at, text);
+    Some(bytes)
 }
 
-fn groups(context: &Context<'_, '_>, section: &Section<'_, '_>) -> Option<Option<[Expr; 3]>> {
-    let Some(value) = section.get("groups") else { return Some(None) };
-    let one = || Expr::Number(1);
+fn groups(fields: &Fields<'_>) -> Option<Option<[Expr; 3]>> {
+    let Some(value) = fields.section.get("groups") else { return Some(None) };
+    let mut groups = [const { Expr::Number(1) }; 3];
     let Some(array) = value.get_ref().as_array() else {
-        let x = context.symbols.expr_of(value, context.variables)?;
-        return Some(Some([x, one(), one()]));
+        groups[0] = fields.value(value)?;
+        return Some(Some(groups));
     };
     if array.is_empty() || array.len() > 3 {
-        section.problem("'groups' needs one to three numbers".into());
+        fields.section.problem("'groups' needs one to three numbers".into());
         return None;
     }
-    let mut groups = [one(), one(), one()];
     for (group, value) in groups.iter_mut().zip(array) {
-        *group = context.symbols.expr_of(value, context.variables)?;
+        *group = fields.value(value)?;
     }
     Some(Some(groups))
 }
 
 /// The program named by `key` and its `args`, checked against the signature.
-pub fn arguments(
-    symbols: &Symbols<'_>,
-    variables: &Variables,
-    section: &Section<'_, '_>,
-    key: &'static str,
-) -> Option<(Program, Args)> {
-    let draws = key == "draw";
+pub fn arguments(fields: &Fields<'_>, key: &'static str) -> Option<(ProgramId, Args)> {
+    let section = fields.section;
+    let draws = |known: &&Signature| (known.id == ProgramId::DRAW) == (key == "draw");
     let given = section.need("args");
     let name = section.need_string(key)?;
-    let known = program_signature(&name).filter(|s| (s.program == Program::Draw) == draws);
-    let Some(signature) = known else {
-        section.problem(format!(
-            "there is no program '{name}' to {key}{}",
-            suggest(&name, program_names(draws))
-        ));
+    let Some(known) = tidegate_programs::all().filter(draws).find(|known| known.name == name)
+    else {
+        let names = tidegate_programs::all().filter(draws).map(|known| known.name);
+        let hint = suggest(&name, names);
+        section.problem(format!("there is no program '{name}' to {key}{hint}"));
         return None;
     };
     let table = Section::of(section.reader, given?, format!("'args' of '{name}'"))?;
     let mut args = Args::default();
     let mut complete = true;
-    for parameter in signature.parameters {
+    for parameter in known.arguments {
         let value =
-            if parameter.required { table.need(parameter.name) } else { table.get(parameter.name) };
-        match value.map(|value| argument(symbols, variables, parameter.kind, value)) {
+            if parameter.optional { table.get(parameter.name) } else { table.need(parameter.name) };
+        match value.map(|value| argument(fields, parameter.kind, value)) {
             Some(Some(arg)) => args.0.push((parameter.name, arg)),
             Some(None) => complete = false,
-            None => complete &= !parameter.required,
+            None => complete &= parameter.optional,
         }
     }
     table.finish();
-    complete.then_some((signature.program, args))
+    complete.then_some((known.id, args))
 }
 
-fn argument(
-    symbols: &Symbols<'_>,
-    variables: &Variables,
-    kind: ParameterKind,
-    value: &Value<'_>,
-) -> Option<Arg> {
+fn argument(fields: &Fields<'_>, kind: ArgumentKind, value: &Value<'_>) -> Option<Arg> {
+    let reader = fields.section.reader;
     match kind {
-        ParameterKind::Integer => symbols.expr_of(value, variables).map(Arg::Integer),
-        ParameterKind::Float => {
+        ArgumentKind::U32 | ArgumentKind::U64 => fields.value(value).map(Arg::Integer),
+        ArgumentKind::F32 => {
             let number = float_of(value);
             if number.is_none() {
                 let found = value.get_ref().type_str();
-                symbols
-                    .reader
-                    .problem(value.span().start, format!("a number is needed, not a {found}"));
+                reader.problem(value.span().start, format!("a number is needed, not a {found}"));
             }
             number.map(Arg::Float)
         }
-        ParameterKind::Buffer if matches!(value.get_ref(), DeValue::Table(_)) => {
-            let table = Section::of(symbols.reader, value, "a buffer with an offset")?;
-            let buffer =
-                symbols.reference(table.need("buffer")?, &symbols.buffers, "buffer", variables);
-            let offset = match table.get("offset") {
-                Some(offset) => symbols.expr_of(offset, variables),
-                None => Some(Expr::Number(0)),
-            };
+        ArgumentKind::Buffer { .. } if matches!(value.get_ref(), DeValue::Table(_)) => {
+            let table = Section::of(reader, value, "a buffer with an offset")?;
+            let inner = Fields { section: &table, ..*fields };
+            let (buffer, offset) = (inner.buffer("buffer"), inner.expr_or("offset", 0));
             table.finish();
             Some(Arg::Buffer { buffer: buffer?, offset: offset? })
         }
-        ParameterKind::Buffer => {
-            let buffer = symbols.reference(value, &symbols.buffers, "buffer", variables)?;
+        ArgumentKind::Buffer { .. } => {
+            let (buffers, variables) = (&fields.symbols.buffers, fields.variables);
+            let buffer = fields.symbols.reference(value, buffers, "buffer", variables)?;
             Some(Arg::Buffer { buffer, offset: Expr::Number(0) })
         }
     }
 }
 
-fn cpu_waits(
-    context: &Context<'_, '_>,
-    section: &Section<'_, '_>,
-    verb: &'static str,
-) -> Option<OpKind> {
+fn cpu_waits(fields: &Fields<'_>, verb: &'static str) -> Option<OpKind> {
+    let section = fields.section;
     let mut of = Vec::new();
     let array = section.array(verb)?;
     for value in array {
         let Some(inner) = Section::of(section.reader, value, "a fence that is waited for") else {
             continue;
         };
-        let fence = fence(context, &inner, "fence");
-        let value = context.symbols.need_expr(&inner, "value", context.variables);
+        of.extend(fence_wait(&Fields { section: &inner, ..*fields }, "fence"));
         inner.finish();
-        of.extend(fence.zip(value).map(|(fence, value)| FenceWait { fence, value }));
     }
     if array.is_empty() {
         section.problem(format!("'{verb}' waits for nothing; name at least one fence"));
     }
     let any = verb == "cpu_wait_any";
     let chosen = match section.get("chosen") {
-        Some(_) => Some(variable(context, section, "chosen")?),
+        Some(_) => Some(variable(fields, "chosen")?),
         None => None,
     };
     if chosen.is_some() && !any {
@@ -439,37 +371,20 @@ fn cpu_waits(
     Some(OpKind::CpuWait { any, of, chosen })
 }
 
-fn map_write(context: &Context<'_, '_>, section: &Section<'_, '_>) -> Option<OpKind> {
-    let buffer = buffer(context, section, "map_write");
-    let offset = expr_or(context, section, "offset", Expr::Number(0));
-    let data = match (section.get("values_f32"), section.get("values_u32")) {
-        (Some(_), _) => values_f32(section, "values_f32").map(Data::F32),
-        (None, Some(_)) => words(context, section).map(Data::U32),
-        (None, None) => each(context, section),
+fn map_write(fields: &Fields<'_>) -> Option<OpKind> {
+    let (buffer, offset) = (fields.buffer("map_write"), fields.expr_or("offset", 0));
+    let data = match (fields.section.get("values_f32"), fields.section.get("values_u32")) {
+        (Some(_), _) => values_f32(fields.section, "values_f32").map(Data::F32),
+        (None, Some(_)) => fields.words("values_u32").map(Data::U32),
+        (None, None) => each(fields),
     };
     Some(OpKind::MapWrite { buffer: buffer?, offset: offset?, data: data? })
 }
 
-fn words(context: &Context<'_, '_>, section: &Section<'_, '_>) -> Option<Vec<u32>> {
-    let array = section.array("values_u32")?;
-    let mut words = Vec::with_capacity(array.len());
-    for value in array {
-        let expr = context.symbols.expr_of(value, &Variables::default())?;
-        match expr.evaluate_u32(&crate::expression::Constants) {
-            Ok(word) => words.push(word),
-            Err(error) => {
-                section.reader.problem(value.span().start, error.to_string());
-                return None;
-            }
-        }
-    }
-    Some(words)
-}
-
-fn each(context: &Context<'_, '_>, section: &Section<'_, '_>) -> Option<Data> {
-    let words = expr_or(context, section, "words", Expr::Number(1));
-    let word = context.variables.enter("word", 0);
-    let value = context.symbols.need_expr(section, "value", context.variables);
-    context.variables.leave();
+fn each(fields: &Fields<'_>) -> Option<Data> {
+    let words = fields.expr_or("words", 1);
+    let word = fields.variables.enter("word", 0);
+    let value = fields.need_expr("value");
+    fields.variables.leave();
     Some(Data::Each { value: value?, words: words?, word })
 }

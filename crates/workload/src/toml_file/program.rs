@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use toml::de::DeArray;
 
+use super::fields::Fields;
 use super::names::{Symbols, Variables, is_variable_name};
 use super::objects::{Objects, declare, members};
 use super::operation::{self, Context};
@@ -117,6 +118,10 @@ impl Context<'_, '_> {
         Some(Op { kind: kind?, span: section.span() })
     }
 
+    fn fields<'f>(&'f self, section: &'f Section<'_, '_>) -> Fields<'f> {
+        Fields { section, symbols: self.symbols, variables: self.variables }
+    }
+
     /// One level further in, if that is still allowed.
     fn deeper(&self, section: &Section<'_, '_>) -> Option<Self> {
         if self.depth >= DEPTH_LIMIT {
@@ -130,8 +135,8 @@ impl Context<'_, '_> {
 
     fn repeat(&self, section: &Section<'_, '_>) -> Option<OpKind> {
         let name = section.need_string("loop");
-        let from = self.symbols.need_expr(section, "from", self.variables);
-        let to = self.symbols.need_expr(section, "to", self.variables);
+        let fields = self.fields(section);
+        let (from, to) = (fields.need_expr("from"), fields.need_expr("to"));
         section.need("do");
         let (name, from, to) = (name?, from?, to?);
         if !is_variable_name(&name) {
@@ -155,7 +160,7 @@ impl Context<'_, '_> {
     }
 
     fn when(&self, section: &Section<'_, '_>) -> Option<OpKind> {
-        let condition = self.symbols.need_expr(section, "when", self.variables);
+        let condition = self.fields(section).need_expr("when");
         section.need("do");
         let inner = self.deeper(section)?;
         let body = section.array("do").map(|program| inner.body(program));

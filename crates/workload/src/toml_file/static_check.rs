@@ -5,11 +5,11 @@
 //! the same in every run is checked.
 
 use super::reader::Reader;
+use tidegate_programs::ProgramId;
+
 use crate::error::Problem;
 use crate::expression::Expr;
-use crate::model::{
-    BufferRef, Command, CommandKind, Engine, Op, OpKind, Program, QueueRef, Span, Workload,
-};
+use crate::model::{BufferRef, Command, CommandKind, Engine, Op, OpKind, QueueRef, Span, Workload};
 
 /// Checks every operation. Mistakes go to the reader, warnings are returned.
 pub fn check(workload: &Workload, reader: &Reader<'_>) -> Vec<Problem> {
@@ -53,7 +53,7 @@ impl StaticCheck<'_, '_> {
         let described = self.workload.queue(queue.first);
         let (what, needed) = match &command.kind {
             CommandKind::Draw { .. } => ("a draw", Engine::ThreeD),
-            CommandKind::Dispatch { program: Program::Draw, .. } => ("a draw", Engine::ThreeD),
+            CommandKind::Dispatch { program: ProgramId::DRAW, .. } => ("a draw", Engine::ThreeD),
             CommandKind::Dispatch { .. } => ("a dispatch", Engine::Compute),
             _ => ("", Engine::Copy),
         };

@@ -9,11 +9,12 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
+use tidegate_programs::ProgramId;
 use tidegate_workload::content::{SceneLibrary, initial_bytes};
 use tidegate_workload::expect::Expectation;
 use tidegate_workload::expression::{ArithmeticError, Expr, Scope, Slot};
 use tidegate_workload::model::{
-    BufferRef, CommandKind, Content, Data, FenceId, Op, OpKind, Program, QueueRef, Workload,
+    Arg, BufferRef, CommandKind, Content, Data, FenceId, Op, OpKind, QueueRef, Workload,
 };
 use tidegate_workload::{LoadOptions, load, load_bytes};
 
@@ -124,9 +125,12 @@ impl<'w> Machine<'w> {
                 ];
                 Queued::Words { dst: self.place(dst, offset, thread), words }
             }
-            CommandKind::Dispatch { program: Program::FillPattern, args, .. } => {
-                let (buffer, offset) = args.buffer("dst").unwrap();
-                let number = |name| self.number(args.integer(name).unwrap(), thread) as u32;
+            CommandKind::Dispatch { program: ProgramId::FILL_PATTERN, args, .. } => {
+                let Some(Arg::Buffer { buffer, offset }) = args.get("dst") else { panic!() };
+                let number = |name| match args.get(name) {
+                    Some(Arg::Integer(number)) => self.number(number, thread) as u32,
+                    _ => panic!("{name}"),
+                };
                 let (first, step) = (number("first"), number("step"));
                 let words =
                     (0..number("n")).map(|k| first.wrapping_add(step.wrapping_mul(k))).collect();
