@@ -1,18 +1,17 @@
 //! Fences as an application sees them: a 64-bit value that CPU and queues signal and wait for.
 //! Native and monitored fences have the same interface; `queue` checks which queues may use them.
 
-use crate::device::DeviceInner;
 use crate::error::{Error, Result};
 use crate::model::FenceFlags;
-use crate::umd::kernel_object::{Object, Owned};
-use crate::umd::progress::FenceReader;
+use crate::shared_device::{RecordedCall, SharedDevice};
+use crate::umd::fence::FenceObject;
+use crate::umd::thunk::CPU_WAIT_CALL;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_calls::{
-    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, NativeFenceType, NtHandle,
-    OpenSyncObject, ReadOnly, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, WaitMode,
+    CreateMonitoredFence, CreateNativeFence, FenceInstance, NativeFenceType, NtHandle,
+    OpenSyncObject, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, WaitMode,
 };
-use tidegate_d3dukmdt::fence_cell::{FenceWait, NO_EPOCH, REACHED};
 use tidegate_platform::Event;
 use tidegate_trace::{FenceId, Kind, LaneId, NameId};
 
@@ -20,49 +19,18 @@ use tidegate_trace::{FenceId, Kind, LaneId, NameId};
 /// released when it ends.
 #[derive(Clone)]
 pub struct Fence {
-    pub(crate) inner: Arc<FenceInner>,
+    pub(crate) object: Arc<FenceObject>,
+    device: Arc<SharedDevice>,
+    /// Whether the CPU may wait for it and signal it.
+    cpu_access: bool,
     lane: Option<LaneId>,
 }
 
-pub(crate) struct FenceInner {
-    pub(crate) instance: FenceInstance,
-    pub(crate) name: String,
-    /// Whether the CPU may wait for it and signal it.
-    cpu_access: bool,
-    value: FenceReader,
-    _owned: Owned,
-    pub(crate) device: Arc<DeviceInner>,
-}
-
-impl FenceInner {
-    pub(crate) fn at(&self, value: u64) -> FenceValue {
-        FenceValue { fence: self.instance.handle, value }
-    }
-
-    /// Where engines of the device's adapter reach its value.
-    pub(crate) fn engine_va(&self) -> u64 {
-        self.instance.engine_va(&self.device.info)
-    }
-
-    /// A wait for `value` that latches from now on: its epoch is loaded before the value.
-    // spec: ME-043
-    pub(crate) fn wait_for(&self, value: u64) -> FenceWait {
-        let epoch = self.instance.epoch.as_ref().map_or(NO_EPOCH, ReadOnly::load);
-        FenceWait { value, epoch: if self.value.load() >= value { REACHED } else { epoch } }
-    }
-
-    /// The fence and a value as a record names them.
-    pub(crate) fn on_timeline(&self, value: u64) -> Option<(FenceId, u64)> {
-        self.instance.trace_fence.checked_sub(1).map(|number| (FenceId(number), value))
-    }
-}
-
-/// What the kernel is asked for.
 // spec: ME-046
 fn kernel_flags(name: &str, flags: FenceFlags) -> Result<SyncObjectFlags> {
-    let mut asked = SyncObjectFlags::empty();
+    let mut kernel_flags = SyncObjectFlags::empty();
     if flags.contains(FenceFlags::SHARED) {
-        asked |= SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
+        kernel_flags |= SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
     }
     if flags.contains(FenceFlags::SHARED_CROSS_ADAPTER) {
         if !flags.contains(FenceFlags::SHARED) {
@@ -72,22 +40,22 @@ fn kernel_flags(name: &str, flags: FenceFlags) -> Result<SyncObjectFlags> {
                 why: "a fence of several adapters is shared; ask for SHARED too",
             });
         }
-        asked |= SyncObjectFlags::CROSS_ADAPTER;
+        kernel_flags |= SyncObjectFlags::CROSS_ADAPTER;
     }
-    Ok(asked)
+    Ok(kernel_flags)
 }
 
 impl Fence {
     pub(crate) fn new(
-        device: &Arc<DeviceInner>,
+        device: &Arc<SharedDevice>,
         name: &str,
         initial_value: u64,
         flags: FenceFlags,
         lane: Option<LaneId>,
     ) -> Result<Fence> {
         let cpu_access = !flags.contains(FenceFlags::NON_MONITORED);
-        let (owner, flags) = (device.handle(), kernel_flags(name, flags)?);
-        let kernel = device.thunk.enter();
+        let (owner, flags) = (device.umd.handle(), kernel_flags(name, flags)?);
+        let kernel = device.umd.enter();
         let (call, made) = if device.native_fences {
             let fence_type = NativeFenceType::Default;
             let args = CreateNativeFence {
@@ -115,20 +83,20 @@ impl Fence {
 
     /// Opens a fence that another device shares.
     pub(crate) fn open(
-        device: &Arc<DeviceInner>,
+        device: &Arc<SharedDevice>,
         name: &str,
         nt_handle: &NtHandle,
         lane: Option<LaneId>,
     ) -> Result<Fence> {
-        let (owner, flags) = (device.handle(), SyncObjectFlags::empty());
+        let (owner, flags) = (device.umd.handle(), SyncObjectFlags::empty());
         let args = OpenSyncObject { device: owner, nt_handle, flags, engine_affinity: 0 };
-        let opened = device.thunk.enter().open_sync_object_from_nt_handle(args);
+        let opened = device.umd.enter().open_sync_object_from_nt_handle(args);
         // Where engines update 32 bits, an opener cannot know how often the value has wrapped.
         Fence::around(device, name, ("D3DKMTOpenSyncObjectFromNtHandle2", opened), (0, true), lane)
     }
 
     fn around(
-        device: &Arc<DeviceInner>,
+        device: &Arc<SharedDevice>,
         name: &str,
         (call, made): (&'static str, std::result::Result<FenceInstance, Status>),
         (initial_value, cpu_access): (u64, bool),
@@ -136,48 +104,21 @@ impl Fence {
     ) -> Result<Fence> {
         let instance = made.map_err(|s| device.error(call, &format!("fence '{name}'"), s))?;
         let what = || format!("fence '{name}', whose value no CPU reaches");
-        let reached = Fence::with_value(device, name, instance, (initial_value, cpu_access), lane);
-        reached.ok_or_else(|| device.error(call, &what(), Status::NOT_SUPPORTED))
-    }
-
-    /// `None` when no CPU reaches its value.
-    fn with_value(
-        device: &Arc<DeviceInner>,
-        name: &str,
-        instance: FenceInstance,
-        (initial_value, cpu_access): (u64, bool),
-        lane: Option<LaneId>,
-    ) -> Option<Fence> {
-        let owned = Owned::new(&device.thunk, Object::Fence, instance.handle);
-        let word = instance.value.read_only().cloned()?;
-        let value = device.reader(word, initial_value);
-        let (name, device) = (name.to_owned(), Arc::clone(device));
-        let inner = FenceInner { instance, name, cpu_access, value, _owned: owned, device };
-        Some(Fence { inner: Arc::new(inner), lane })
-    }
-
-    /// The fence of a paging queue, which the kernel alone signals; `None` when no CPU reaches its
-    /// value.
-    pub(crate) fn of_paging_queue(
-        device: &Arc<DeviceInner>,
-        fence: FenceInstance,
-    ) -> Option<Fence> {
-        Fence::with_value(device, "paging", fence, (0, true), None)
+        let object = FenceObject::new(&device.umd, name, instance, initial_value);
+        let object = object.ok_or_else(|| device.error(call, &what(), Status::NOT_SUPPORTED))?;
+        Ok(Fence { object: Arc::new(object), device: Arc::clone(device), cpu_access, lane })
     }
 
     /// A handle by which another device, also of another process or on another adapter, opens the
     /// fence.
     pub(crate) fn share(&self) -> Result<NtHandle> {
-        let device = &self.inner.device;
-        let made = device
-            .thunk
-            .enter()
-            .share_objects(&[self.inner.instance.handle], SyncObjectAccess::all());
+        let (device, objects) = (&self.device, [self.object.handle()]);
+        let made = device.umd.enter().share_objects(&objects, SyncObjectAccess::all());
         made.map_err(|s| device.error("D3DKMTShareObjects", &self.what(), s))
     }
 
     fn check_cpu_access(&self) -> Result<()> {
-        if self.inner.cpu_access {
+        if self.cpu_access {
             return Ok(());
         }
         Err(Error::NotSupported {
@@ -188,29 +129,29 @@ impl Fence {
 
     /// The same fence for a CPU thread that is drawn on `lane`.
     pub fn on_lane(&self, lane: LaneId) -> Fence {
-        Fence { inner: Arc::clone(&self.inner), lane: Some(lane) }
+        Fence { lane: Some(lane), ..self.clone() }
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.inner.name
+        &self.object.name
     }
 
     /// Whether it is a native fence.
     pub fn is_native(&self) -> bool {
-        self.inner.instance.native
+        self.object.instance.native
     }
 
     /// Its number on the timeline, if it has one.
     pub fn trace_id(&self) -> Option<FenceId> {
-        self.inner.on_timeline(0).map(|(id, _)| id)
+        self.object.on_timeline(0).map(|(id, _)| id)
     }
 
     // spec: NF-001, ME-034
     /// The value now, without a kernel call; `u64::MAX` when the device was lost.
     #[doc(alias = "GetCompletedValue")]
     pub fn completed_value(&self) -> u64 {
-        self.inner.value.load()
+        self.object.value.load()
     }
 
     // spec: ME-035
@@ -220,21 +161,26 @@ impl Fence {
     /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
     pub fn signal(&self, value: u64) -> Result<()> {
         self.check_cpu_access()?;
-        let device = &self.inner.device;
-        let start = device.stamp(self.lane);
-        let fences = [self.inner.at(value)];
-        let signalled =
-            device.thunk.enter().signal_from_cpu(&fences, SignalFlags::ALLOW_FENCE_REWIND);
-        device.record_call(start, Kind::CpuSignal, NameId::NONE, |r| {
-            r.on(self.inner.on_timeline(value))
-        });
+        let device = &self.device;
+        let call = RecordedCall::begin(&device.umd.platform, self.lane);
+        let (fences, flags) = ([self.object.at(value)], SignalFlags::ALLOW_FENCE_REWIND);
+        let signalled = device.umd.enter().signal_from_cpu(&fences, flags);
+        self.end_call(call, Kind::CpuSignal, value);
         signalled
             .map_err(|s| device.error("D3DKMTSignalSynchronizationObjectFromCpu", &self.what(), s))
     }
 
+    /// Records a call that concerned `value` of the fence.
+    pub(crate) fn end_call(&self, call: Option<RecordedCall>, kind: Kind, value: u64) {
+        if let Some(call) = call {
+            let on_fence = |record: tidegate_trace::Record| record.on(self.on_timeline(value));
+            call.end(&self.device.umd.platform, kind, NameId::NONE, on_fence);
+        }
+    }
+
     /// The fence and `value` as the records of a timeline name them; `None` without a timeline.
     pub fn on_timeline(&self, value: u64) -> Option<(FenceId, u64)> {
-        self.inner.on_timeline(value)
+        self.object.on_timeline(value)
     }
 
     /// Blocks until the value is at least `value`. A value that is reached already needs no kernel
@@ -244,15 +190,12 @@ impl Fence {
     /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
     pub fn wait(&self, value: u64) -> Result<()> {
         self.check_cpu_access()?;
-        let device = &self.inner.device;
-        let start = device.stamp(self.lane);
+        let call = RecordedCall::begin(&self.device.umd.platform, self.lane);
         let reached = || self.completed_value() >= value;
         let lost = || self.completed_value() == u64::MAX;
-        let result =
-            device.block(&[self.inner.at(value)], WaitMode::All, || self.what(), reached, lost);
-        device.record_call(start, Kind::CpuWait, NameId::NONE, |r| {
-            r.on(self.inner.on_timeline(value))
-        });
+        let fences = [self.object.at(value)];
+        let result = self.device.block(&fences, WaitMode::All, || self.what(), reached, lost);
+        self.end_call(call, Kind::CpuWait, value);
         result
     }
 
@@ -263,14 +206,10 @@ impl Fence {
     /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
     pub fn set_event_on_completion(&self, value: u64, event: &Event) -> Result<()> {
         self.check_cpu_access()?;
-        let device = &self.inner.device;
-        let asked = device.thunk.enter().wait_from_cpu(
-            &[self.inner.at(value)],
-            WaitMode::All,
-            Some(event.clone()),
-        );
-        asked
-            .map_err(|s| device.error("D3DKMTWaitForSynchronizationObjectFromCpu", &self.what(), s))
+        let fences = [self.object.at(value)];
+        let armed =
+            self.device.umd.enter().wait_from_cpu(&fences, WaitMode::All, Some(event.clone()));
+        armed.map_err(|s| self.device.error(CPU_WAIT_CALL, &self.what(), s))
     }
 
     fn what(&self) -> String {

@@ -1,10 +1,10 @@
 //! Multi-engine queues in the manner of Direct3D 12: what an application sees of tidegate.
 //!
-//! Rooms: [`device`] (where everything is made) · [`device_loss`] (why one was lost) · [`queue`]
-//! (execute, wait, signal, in call order) · [`list`] (recording commands) · [`resource`] (buffers)
-//! · [`swap_chain`] (what is shown) · [`fence`] · [`model`] (the choices of an application) ·
-//! [`counters`] · `umd`, the user-mode driver: command memory, encoding, and the three ways to
-//! submit.
+//! Rooms, each above the ones that it uses: [`swap_chain`] · [`device`] (where everything is
+//! created) · [`queue`] (execute, wait, signal, in call order) · [`list`] (recording commands) ·
+//! [`fence`], [`resource`] (buffers) · `shared_device` (what the objects of a device share) · `umd`,
+//! the user-mode driver · [`model`] (the choices of an application), [`error`], [`device_loss`],
+//! [`counters`], [`teardown`].
 //!
 //! An application calls in. This crate calls the graphics kernel alone, through
 //! [`tidegate_calls::Kernel`]; with the GPU it shares memory whose layout `gpu-abi` gives: rings, control
@@ -14,9 +14,9 @@
 //! to the timeline lane of a CPU thread ([`Device::with_lane`], [`Queue::on_lane`], ...), so that
 //! calls made through it are drawn there.
 //!
-//! Queued work keeps alive what it uses: lists, their buffers, and the fences that it signals. A
-//! queued wait keeps no fence: it is released when the fence ends, and no queue signals a dropped
-//! fence any more by then. Resource states are not tracked.
+//! Queued work keeps what it uses: lists, their buffers, and the fences that it signals. A queued
+//! wait keeps no fence: it is released when the fence ends, after the last queued signal. Resource
+//! states are not tracked.
 
 pub mod counters;
 pub mod device;
@@ -27,6 +27,7 @@ pub mod list;
 pub mod model;
 pub mod queue;
 pub mod resource;
+mod shared_device;
 pub mod swap_chain;
 pub mod teardown;
 mod umd;

@@ -2,28 +2,28 @@
 //! commands into GPU memory.
 //!
 //! A [`CommandList`] is open until [`CommandList::close`] consumes it; only the [`ClosedList`] that
-//! comes out can be executed, so that a list which is still open cannot be. A closed list can be
-//! executed any number of times, on any queue of its type, also while it is running: nothing in its
-//! memory depends on the submission. It may be dropped at once after `execute`; the queue keeps its
-//! memory until the GPU is done with it.
+//! it returns can be executed. A closed list can be executed any number of times, on any queue of
+//! its type, also while it is running. It may be dropped at once after `execute`: the queue keeps
+//! its memory until the GPU is done with it.
 //!
 //! Ranges are checked against their buffers while recording. The `_unchecked` calls take any
-//! address and leave the judgement to the GPU: an address that is not mapped is a page fault, which
-//! costs the device.
+//! address. An address that is not mapped is a page fault of the GPU, which removes the device.
 
-use crate::device::DeviceInner;
 use crate::error::{Error, Result};
 use crate::model::CommandListType;
-use crate::resource::{Buffer, BufferInner};
-use crate::umd::arena::{Arena, Block};
+use crate::resource::Buffer;
+use crate::shared_device::SharedDevice;
+use crate::umd::buffer::BufferMemory;
+use crate::umd::command_memory::CommandMemory;
 use crate::umd::encode::JOINED_EXTRA_BYTES;
 use std::fmt;
 use std::sync::Arc;
-use tidegate_calls::Status;
 use tidegate_gpu_abi::command::MAX_ARGS;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
 use tidegate_gpu_abi::{Command, CommandWriter, GpuVa};
 use tidegate_platform::Step;
+
+pub use crate::umd::command_memory::ClosedList;
 
 /// Most bytes of commands in one list.
 const MAX_LIST_BYTES: u32 = MAX_COMMAND_BYTES - JOINED_EXTRA_BYTES;
@@ -41,71 +41,19 @@ pub enum Arg<'a> {
     F32(f32),
 }
 
-/// Commands in GPU memory, and what they name.
-pub(crate) struct CommandMemory {
-    pub(crate) block: Block,
-    pub(crate) bytes: u32,
-    /// The name's number on the timeline plus one; 0 for none.
-    pub(crate) trace_name: u32,
-    /// The name, else the first label.
-    pub(crate) label: Option<String>,
-    /// Kept alive while the commands may run.
-    pub(crate) buffers: Vec<Arc<BufferInner>>,
-    arena: Arc<Arena>,
-}
-
-impl CommandMemory {
-    /// Puts commands into GPU memory; `commands` is not longer than the largest command buffer.
-    pub(crate) fn upload(
-        arena: &Arc<Arena>,
-        commands: &[u8],
-    ) -> std::result::Result<CommandMemory, Status> {
-        let block = arena.take(commands.len() as u64)?;
-        block.write(0, commands);
-        let bytes = commands.len() as u32;
-        Ok(CommandMemory {
-            block,
-            bytes,
-            trace_name: 0,
-            label: None,
-            buffers: Vec::new(),
-            arena: Arc::clone(arena),
-        })
-    }
-
-    pub(crate) fn gpu_va(&self) -> GpuVa {
-        self.block.gpu_va
-    }
-}
-
-impl Drop for CommandMemory {
-    fn drop(&mut self) {
-        self.arena.give_back(&self.block);
-    }
-}
-
 /// A list that is being recorded.
 pub struct CommandList {
-    device: Arc<DeviceInner>,
+    device: Arc<SharedDevice>,
     list_type: CommandListType,
     writer: CommandWriter,
     commands: u32,
     label: Option<String>,
     trace_name: u32,
-    buffers: Vec<Arc<BufferInner>>,
-}
-
-/// A list that can be executed.
-#[derive(Clone)]
-pub struct ClosedList {
-    pub(crate) memory: Arc<CommandMemory>,
-    pub(crate) list_type: CommandListType,
-    pub(crate) device: Arc<DeviceInner>,
-    commands: u32,
+    buffers: Vec<Arc<BufferMemory>>,
 }
 
 impl CommandList {
-    pub(crate) fn new(device: &Arc<DeviceInner>, list_type: CommandListType) -> CommandList {
+    pub(crate) fn new(device: &Arc<SharedDevice>, list_type: CommandListType) -> CommandList {
         CommandList {
             device: Arc::clone(device),
             list_type,
@@ -224,8 +172,8 @@ impl CommandList {
         self.push(&Command::Draw { program, groups, args })
     }
 
-    /// Says that the list uses `buffer`, whose address goes into a call that takes any address: it
-    /// is kept alive, and resident where submissions see to that.
+    /// Declares that the list uses `buffer`, whose address a call that takes any address has. The
+    /// list keeps it alive, and resident where submissions manage residency.
     ///
     /// # Errors
     /// [`Error::Foreign`].
@@ -267,7 +215,8 @@ impl CommandList {
     }
 
     fn traced_name(&self, text: &str) -> u32 {
-        if self.device.platform.tracing() { self.device.platform.trace_name(text).0 + 1 } else { 0 }
+        let platform = &self.device.umd.platform;
+        if platform.tracing() { platform.trace_name(text).0 + 1 } else { 0 }
     }
 
     /// What the following commands are called on the timeline. The first label also names a list
@@ -296,7 +245,7 @@ impl CommandList {
             self.write(&Command::Label { name: 0 })?;
         }
         let what = self.label.as_deref().unwrap_or("a command list");
-        let memory = CommandMemory::upload(&self.device.arena, &self.writer.to_bytes());
+        let memory = CommandMemory::upload(&self.device.umd.arena, &self.writer.to_bytes());
         let mut memory =
             memory.map_err(|s| self.device.error("D3DKMTCreateAllocation2", what, s))?;
         self.buffers.sort_by_key(Arc::as_ptr);
@@ -304,8 +253,8 @@ impl CommandList {
         memory.buffers = self.buffers;
         memory.label = self.label;
         memory.trace_name = self.trace_name;
-        let (list_type, commands, device) = (self.list_type, self.commands, self.device);
-        Ok(ClosedList { memory: Arc::new(memory), list_type, commands, device })
+        let (list_type, commands) = (self.list_type, self.commands);
+        Ok(ClosedList { memory: Arc::new(memory), list_type, commands })
     }
 
     // spec: ME-052
@@ -349,9 +298,10 @@ impl CommandList {
 
     /// Notes that the list names `buffer`.
     fn name(&mut self, buffer: &Buffer) -> Result<()> {
-        self.device.owns(&buffer.inner.device, || format!("buffer '{}'", buffer.name()))?;
-        if self.buffers.last().is_none_or(|last| !Arc::ptr_eq(last, &buffer.inner)) {
-            self.buffers.push(Arc::clone(&buffer.inner));
+        self.device
+            .check_owner(buffer.memory.device(), || format!("buffer '{}'", buffer.name()))?;
+        if self.buffers.last().is_none_or(|last| !Arc::ptr_eq(last, &buffer.memory)) {
+            self.buffers.push(Arc::clone(&buffer.memory));
         }
         Ok(())
     }
@@ -359,7 +309,7 @@ impl CommandList {
     fn push(&mut self, command: &Command) -> Result<()> {
         self.write(command)?;
         self.commands += 1;
-        self.device.platform.spend(Step::UmdEncode);
+        self.device.umd.platform.spend(Step::UmdEncode);
         Ok(())
     }
 
@@ -380,47 +330,8 @@ fn bad(what: &'static str, why: &'static str) -> Error {
     Error::BadValue { what: what.to_owned(), why }
 }
 
-impl ClosedList {
-    /// Its type.
-    pub fn list_type(&self) -> CommandListType {
-        self.list_type
-    }
-
-    /// How many commands it holds, labels not counted.
-    pub fn commands(&self) -> u32 {
-        self.commands
-    }
-
-    /// How many bytes of GPU memory its commands take.
-    pub fn bytes(&self) -> u32 {
-        self.memory.bytes
-    }
-
-    /// Where engines find its commands.
-    pub fn gpu_va(&self) -> u64 {
-        self.memory.gpu_va().0
-    }
-
-    /// Its first label, if it has one.
-    pub fn label(&self) -> Option<&str> {
-        self.memory.label.as_deref()
-    }
-}
-
 impl fmt::Debug for CommandList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CommandList({}, {} commands)", self.list_type, self.commands)
-    }
-}
-
-impl fmt::Debug for ClosedList {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "ClosedList({}, {} commands at {:#x})",
-            self.list_type,
-            self.commands,
-            self.gpu_va()
-        )
     }
 }

@@ -1,50 +1,34 @@
 //! Owns queues as an application sees them: execute, wait and signal take effect in call order, and
 //! each returns at once.
 //!
-//! What is common to the three submission models stands here: the checks, the lane, the records.
-//! How work reaches the engine is the business of `umd::{packet_queue, hardware_queue,
-//! user_queue}`. What was executed is submitted before the call returns. When the ring of a
-//! user-mode queue is full it goes into the backlog, before every later wait and signal.
+//! The checks, the lane and the records of calls are here; `umd::queue` submits. What was executed
+//! is submitted before the call returns. When the ring of a user-mode queue is full it goes into
+//! the backlog, before every later wait and signal.
 
 use crate::counters::QueueStats;
-use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::fence::Fence;
 use crate::list::ClosedList;
 use crate::model::{CommandListType, QueueDesc, QueueOptions, Submission};
-use crate::umd::hardware_queue::HardwareQueue;
-use crate::umd::packet_queue::{self, PacketQueue};
-use crate::umd::submit::Unit;
-use crate::umd::user_queue::UserQueue;
-use crate::umd::{EngineChoice, QueueIdentity};
+use crate::shared_device::{RecordedCall, SharedDevice};
+use crate::umd::failure::Failure;
+use crate::umd::queue::{UmdQueue, timeline_name};
+use crate::umd::queue_identity::QueueIdentity;
 use std::fmt;
 use std::sync::Arc;
-use tidegate_calls::{Present, PresentQueue};
 use tidegate_calls::{Priority, Status};
-use tidegate_trace::{Kind, LaneId, LaneKind, LinkId, NameId, Record};
+use tidegate_trace::{Kind, LaneId, LaneKind, NameId, Record};
 
 // spec: ME-004, ME-014, ME-019
 /// A queue. Calls from several threads are taken one after the other.
 #[derive(Clone)]
 pub struct Queue {
-    pub(crate) inner: Arc<QueueInner>,
+    pub(crate) inner: Arc<UmdQueue>,
+    pub(crate) device: Arc<SharedDevice>,
     lane: Option<LaneId>,
 }
 
-enum Path {
-    Packet(PacketQueue),
-    Hardware(HardwareQueue),
-    User(UserQueue),
-}
-
-pub(crate) struct QueueInner {
-    /// Before `id`: kernel objects end while the device is still there.
-    path: Path,
-    list_type: CommandListType,
-    pub(crate) id: QueueIdentity,
-}
-
-/// What the kernel refuses for want of a privilege names the queue, and what to do.
+/// A refusal for want of a privilege names the queue, and what to do.
 fn name_privilege(error: Error, queue: &str, priority: Priority) -> Error {
     match error {
         Error::Call { status: Status::ACCESS_DENIED | Status::PRIVILEGE_NOT_HELD, .. }
@@ -56,149 +40,51 @@ fn name_privilege(error: Error, queue: &str, priority: Priority) -> Error {
     }
 }
 
-/// What the queue's box of a list is called on the timeline.
-fn timeline_name(list: &ClosedList) -> NameId {
-    NameId(list.memory.trace_name.saturating_sub(1))
-}
-
-impl QueueInner {
-    /// Records that command buffers are given to the queue, each under the name of its first list.
-    /// Returns what links them.
-    fn record_queued(&self, lists: &[&ClosedList], queued_ns: u64) -> LinkId {
-        let platform = &self.id.device.platform;
-        let link = platform.new_link();
-        if !link.is_some() {
-            return link;
-        }
-        let record = |list: &ClosedList| {
-            let lane = self.id.lane;
-            let queued = Record::instant(lane, Kind::ExecuteQueued, timeline_name(list), queued_ns);
-            platform.record(queued.linked(link));
-        };
-        match &self.path {
-            Path::Packet(_) => packet_queue::packets(lists).for_each(|packet| record(packet[0])),
-            Path::Hardware(_) | Path::User(_) => lists.iter().for_each(|list| record(list)),
-        }
-        link
-    }
-
-    pub(crate) fn stats(&self) -> QueueStats {
-        match &self.path {
-            Path::Packet(queue) => queue.stats(),
-            Path::Hardware(queue) => queue.stats(),
-            Path::User(queue) => queue.stats(&self.id),
-        }
-    }
-
-    pub(crate) fn wait_idle(self: &Arc<Self>) -> Result<()> {
-        match &self.path {
-            Path::Packet(queue) => queue.wait_idle(&self.id),
-            Path::Hardware(queue) => queue.wait_idle(&self.id),
-            Path::User(queue) => queue.wait_idle(self),
-        }
-    }
-
-    /// Queues a flip behind everything that was queued before. Of a user-mode queue no swap chain
-    /// is made; one that was made anew as a hardware queue is still refused.
-    pub(crate) fn present(&self, args: impl FnOnce(PresentQueue) -> Present) -> Result<()> {
-        match &self.path {
-            Path::Packet(queue) => queue.present(&self.id, args),
-            Path::Hardware(queue) => {
-                queue.present(&self.id, args).map_err(|failure| self.id.error(failure))
-            }
-            Path::User(_) => Err(Error::NotSupported {
-                what: format!("a present on queue '{}'", self.id.name),
-                why: "a user-mode queue presents nothing; create the queue with packet or hardware submission",
-            }),
-        }
-    }
-
-    /// The queue behind a worker of its backlog.
-    pub(crate) fn user_queue(&self) -> Option<&UserQueue> {
-        match &self.path {
-            Path::User(queue) => Some(queue),
-            Path::Packet(_) | Path::Hardware(_) => None,
-        }
-    }
-
-    /// What the list at a position of the queue was called. Only user-mode queues know: positions
-    /// of the others are numbers that the scheduler gave.
-    pub(crate) fn label_at(&self, position: u64) -> Option<String> {
-        match &self.path {
-            Path::User(queue) => queue.label_at(position),
-            Path::Packet(_) | Path::Hardware(_) => None,
-        }
-    }
-}
-
-impl Drop for QueueInner {
-    fn drop(&mut self) {
-        let stats = self.stats();
-        self.id.device.queue_ended(self.id.tag, stats);
-    }
-}
-
 impl Queue {
     pub(crate) fn new(
-        device: &Device,
+        device: &Arc<SharedDevice>,
         desc: QueueDesc,
         options: QueueOptions,
         lane: Option<LaneId>,
     ) -> Result<Queue> {
-        let inner = &device.inner;
-        let node = inner.node(&desc)?;
-        inner.check_node_mask(&desc)?;
-        let at = EngineChoice { node_ordinal: node, engine_affinity: desc.node_mask };
-        if desc.submission == Submission::User
-            && !device.adapter().nodes[node as usize].user_mode_submission
-        {
-            return Err(Error::NotSupported {
-                what: format!("user-mode submission for queue '{}'", desc.name),
-                why: "its node does not offer it; create the queue with packet or hardware submission",
-            });
-        }
-        if desc.submission == Submission::Hardware && !device.adapter().hardware_scheduling {
-            return Err(Error::NotSupported {
-                what: format!("hardware submission for queue '{}'", desc.name),
-                why: "the adapter has no hardware scheduling; create the queue with packet submission",
-            });
-        }
-        if desc.submission == Submission::Hardware
-            && !device.adapter().nodes[node as usize].writes_fences
-        {
-            return Err(Error::NotSupported {
-                what: format!("hardware submission for queue '{}'", desc.name),
-                why: "its node cannot write a progress fence; create the queue with packet submission",
-            });
-        }
-        let own = inner.platform.lane(LaneKind::Queue, &inner.options.process_name, &desc.name);
+        let umd = &device.umd;
+        let node_ordinal = node(device, &desc)?;
+        check_node_mask(device, &desc)?;
+        check_submission(device, &desc, node_ordinal)?;
+        let QueueDesc { name, list_type, priority, submission, node_mask, .. } = desc;
+        let own = umd.platform.lane(LaneKind::Queue, &umd.options.process_name, &name);
         // Lanes are numbered through the whole machine, so that tags of different processes differ
         // too.
         // spec: ME-018
-        let tag = own.0 + 1;
-        let id = QueueIdentity { device: Arc::clone(inner), name: desc.name, tag, lane: own };
-        let path = match desc.submission {
-            Submission::Packet => PacketQueue::new(&id, at, desc.priority).map(Path::Packet),
-            Submission::Hardware => {
-                let queue = HardwareQueue::new(&id, at, desc.priority);
-                queue.map(Path::Hardware).map_err(|failure| id.error(failure))
-            }
-            Submission::User => {
-                UserQueue::new(&id, at, desc.priority, options.on_abort).map(Path::User)
-            }
+        let id = QueueIdentity {
+            device: Arc::clone(umd),
+            name: name.clone(),
+            list_type,
+            node_ordinal,
+            engine_affinity: node_mask,
+            priority,
+            on_abort: options.on_abort,
+            tag: own.0 + 1,
+            lane: own,
         };
-        let path = path.map_err(|error| name_privilege(error, &id.name, desc.priority))?;
-        Ok(Queue { inner: Arc::new(QueueInner { path, list_type: desc.list_type, id }), lane })
+        let inner = UmdQueue::new(id, submission).map_err(|failure| {
+            name_privilege(device.queue_error(&name, failure), &name, priority)
+        })?;
+        Ok(Queue::of(Arc::new(inner), device, lane))
     }
 
     /// A handle of a queue that exists.
-    pub(crate) fn of(inner: Arc<QueueInner>, lane: Option<LaneId>) -> Queue {
-        Queue { inner, lane }
+    pub(crate) fn of(
+        inner: Arc<UmdQueue>,
+        device: &Arc<SharedDevice>,
+        lane: Option<LaneId>,
+    ) -> Queue {
+        Queue { inner, device: Arc::clone(device), lane }
     }
 
     /// The same queue for a CPU thread that is drawn on `lane`: its calls are recorded there.
     pub fn on_lane(&self, lane: LaneId) -> Queue {
-        Queue { inner: Arc::clone(&self.inner), lane: Some(lane) }
+        Queue { lane: Some(lane), ..self.clone() }
     }
 
     /// Its name.
@@ -213,26 +99,19 @@ impl Queue {
 
     /// What it runs.
     pub fn list_type(&self) -> CommandListType {
-        self.inner.list_type
+        self.inner.id.list_type
     }
 
     /// How its work reaches the engine now: a user-mode queue may have become a hardware queue, see
     /// [`crate::OnAbort`].
     pub fn submission(&self) -> Submission {
-        match &self.inner.path {
-            Path::Packet(_) => Submission::Packet,
-            Path::Hardware(_) => Submission::Hardware,
-            Path::User(queue) => queue.submission(),
-        }
+        self.inner.submission()
     }
 
     /// Slots of its ring; `None` for a queue that has none: the software queues behind packet and
     /// hardware queues take any number of submissions.
     pub fn ring_slots(&self) -> Option<u64> {
-        match &self.inner.path {
-            Path::User(queue) => queue.ring_slots(),
-            Path::Packet(_) | Path::Hardware(_) => None,
-        }
+        self.inner.ring_slots()
     }
 
     /// Its own lane of the timeline.
@@ -251,7 +130,7 @@ impl Queue {
     /// [`Error::Stopped`], [`Error::DeviceRemoved`]; an error of an earlier submission, as
     /// [`Queue::execute`].
     pub fn wait_idle(&self) -> Result<()> {
-        self.inner.wait_idle()
+        self.device.wait_idle(&self.inner)
     }
 
     // spec: ME-021, ME-023, ME-027, ME-022
@@ -265,34 +144,46 @@ impl Queue {
     /// [`Error::DeviceRemoved`], [`Error::QueueAborted`], [`Error::WorkLost`], [`Error::Stopped`].
     #[doc(alias = "ExecuteCommandLists")]
     pub fn execute(&self, lists: &[&ClosedList]) -> Result<()> {
-        let QueueInner { path, list_type, id } = &*self.inner;
+        let id = &self.inner.id;
         for list in lists {
-            id.device.owns(&list.device, || {
+            self.device.check_owner(list.device(), || {
                 format!("the list '{}'", list.label().unwrap_or("without a label"))
             })?;
-            if list.list_type != *list_type {
+            if list.list_type != id.list_type {
                 return Err(Error::WrongQueue {
                     queue: id.name.clone(),
-                    queue_type: *list_type,
+                    queue_type: id.list_type,
                     list_type: list.list_type,
                 });
             }
         }
         let Some(first) = lists.first() else { return Ok(()) };
-        let start = id.device.stamp(self.lane);
+        let call = self.begin_call();
         let queued_ns = id.queued_ns();
         let link = self.inner.record_queued(lists, queued_ns);
-        let result = match path {
-            Path::Packet(queue) => queue.execute(id, lists, queued_ns),
-            Path::Hardware(queue) => {
-                queue.execute(id, lists, queued_ns).map_err(|failure| id.error(failure))
-            }
-            Path::User(queue) => queue.submit(&self.inner, &Unit::Execute(lists), queued_ns),
-        };
-        let call = |record: Record| {
-            record.for_queue(self.timeline_lane()).linked(link).with_arg(lists.len() as u64)
-        };
-        id.device.record_call(start, Kind::Submit, timeline_name(first), call);
+        let result = self.inner.execute(lists, queued_ns);
+        self.end_call(call, timeline_name(first), result, |record| {
+            record.linked(link).with_arg(lists.len() as u64)
+        })
+    }
+
+    fn begin_call(&self) -> Option<RecordedCall> {
+        RecordedCall::begin(&self.device.umd.platform, self.lane)
+    }
+
+    /// Records a call that queued something, and names the queue in its error.
+    fn end_call(
+        &self,
+        call: Option<RecordedCall>,
+        name: NameId,
+        result: std::result::Result<(), Failure>,
+        more: impl FnOnce(Record) -> Record,
+    ) -> Result<()> {
+        let result = result.map_err(|failure| self.device.queue_error(self.name(), failure));
+        if let Some(call) = call {
+            let more = |record: Record| more(record.for_queue(self.timeline_lane()));
+            call.end(&self.device.umd.platform, Kind::Submit, name, more);
+        }
         result
     }
 
@@ -303,25 +194,12 @@ impl Queue {
     /// # Errors
     /// [`Error::MonitoredFence`] on a user-mode queue, [`Error::Foreign`]; as [`Queue::execute`].
     pub fn wait(&self, fence: &Fence, value: u64) -> Result<()> {
-        self.takes(fence)?;
-        let QueueInner { path, id, .. } = &*self.inner;
-        let start = id.device.stamp(self.lane);
-        let queued_ns = id.queued_ns();
-        let result = match path {
-            Path::Packet(queue) => queue.wait(id, &fence.inner, value),
-            Path::Hardware(queue) => {
-                queue.wait(id, &fence.inner, value).map_err(|failure| id.error(failure))
-            }
-            Path::User(queue) => {
-                let wait = fence.inner.wait_for(value);
-                queue.submit(&self.inner, &Unit::Wait(&fence.inner, wait), queued_ns)
-            }
-        };
-        let call = |record: Record| {
-            record.for_queue(self.timeline_lane()).on(fence.inner.on_timeline(value))
-        };
-        id.device.record_call(start, Kind::Submit, id.device.names.wait, call);
-        result
+        self.check_fence(fence)?;
+        let call = self.begin_call();
+        let queued_ns = self.inner.id.queued_ns();
+        let result = self.inner.wait(&fence.object, value, queued_ns);
+        let name = self.device.names.wait;
+        self.end_call(call, name, result, |record| record.on(fence.on_timeline(value)))
     }
 
     // spec: ME-024
@@ -331,38 +209,77 @@ impl Queue {
     /// # Errors
     /// As [`Queue::wait`].
     pub fn signal(&self, fence: &Fence, value: u64) -> Result<()> {
-        self.takes(fence)?;
-        let QueueInner { path, id, .. } = &*self.inner;
-        let start = id.device.stamp(self.lane);
-        let queued_ns = id.queued_ns();
-        let result = match path {
-            Path::Packet(queue) => queue.signal(id, &fence.inner, value),
-            Path::Hardware(queue) => {
-                queue.signal(id, &fence.inner, value).map_err(|failure| id.error(failure))
-            }
-            Path::User(queue) => {
-                queue.submit(&self.inner, &Unit::Signal(&fence.inner, value), queued_ns)
-            }
-        };
-        let call = |record: Record| {
-            record.for_queue(self.timeline_lane()).on(fence.inner.on_timeline(value))
-        };
-        id.device.record_call(start, Kind::Submit, id.device.names.signal, call);
-        result
+        self.check_fence(fence)?;
+        let call = self.begin_call();
+        let queued_ns = self.inner.id.queued_ns();
+        let result = self.inner.signal(&fence.object, value, queued_ns);
+        let name = self.device.names.signal;
+        self.end_call(call, name, result, |record| record.on(fence.on_timeline(value)))
     }
 
     // spec: NF-143
-    fn takes(&self, fence: &Fence) -> Result<()> {
-        let id = &self.inner.id;
-        id.device.owns(&fence.inner.device, || format!("fence '{}'", fence.name()))?;
-        match &self.inner.path {
-            Path::User(_) if !fence.is_native() => Err(Error::MonitoredFence {
-                queue: id.name.clone(),
-                fence: fence.name().to_owned(),
-            }),
-            _ => Ok(()),
+    fn check_fence(&self, fence: &Fence) -> Result<()> {
+        self.device.check_owner(fence.object.device(), || format!("fence '{}'", fence.name()))?;
+        if self.inner.is_user_mode() && !fence.is_native() {
+            let (queue, fence) = (self.name().to_owned(), fence.name().to_owned());
+            return Err(Error::MonitoredFence { queue, fence });
+        }
+        Ok(())
+    }
+}
+
+/// The node that shall run lists of a type.
+fn node(device: &SharedDevice, desc: &QueueDesc) -> Result<u32> {
+    let refused = |why| Err(Error::NotSupported { what: format!("queue '{}'", desc.name), why });
+    let kinds = desc.list_type.engine_types();
+    let nodes = &device.umd.info.nodes;
+    let first = |kind: &u32| nodes.iter().position(|node| node.engine_type == *kind);
+    let Some(ordinal) = desc.node.or_else(|| kinds.iter().find_map(first).map(|at| at as u32))
+    else {
+        return refused("no node of the adapter runs such lists; choose another list type");
+    };
+    match nodes.get(ordinal as usize) {
+        Some(node) if kinds.contains(&node.engine_type) => Ok(ordinal),
+        Some(_) => {
+            refused("its node does not run such lists; leave the node out or choose another")
+        }
+        None => {
+            refused("the adapter has no node of this ordinal; leave the node out or choose another")
         }
     }
+}
+
+/// Refuses a node mask that names more than one physical GPU, or one that is not there.
+fn check_node_mask(device: &SharedDevice, desc: &QueueDesc) -> Result<()> {
+    let mask = desc.node_mask;
+    let there = mask.checked_shr(device.umd.info.physical_adapters).unwrap_or(0) == 0;
+    if mask.count_ones() > 1 || !there {
+        return Err(Error::BadValue {
+            what: format!("node_mask = {mask:#b} of queue '{}'", desc.name),
+            why: "a queue runs on one physical GPU: the bit of one that is there, or 0 for the first",
+        });
+    }
+    Ok(())
+}
+
+/// Refuses a submission model that the adapter or the node does not offer.
+fn check_submission(device: &SharedDevice, desc: &QueueDesc, node_ordinal: u32) -> Result<()> {
+    let info = &device.umd.info;
+    let node = &info.nodes[node_ordinal as usize];
+    let why = match desc.submission {
+        Submission::User if !node.user_mode_submission => {
+            "its node does not offer it; create the queue with packet or hardware submission"
+        }
+        Submission::Hardware if !info.hardware_scheduling => {
+            "the adapter has no hardware scheduling; create the queue with packet submission"
+        }
+        Submission::Hardware if !node.writes_fences => {
+            "its node cannot write a progress fence; create the queue with packet submission"
+        }
+        _ => return Ok(()),
+    };
+    let mode = if desc.submission == Submission::User { "user-mode" } else { "hardware" };
+    Err(Error::NotSupported { what: format!("{mode} submission for queue '{}'", desc.name), why })
 }
 
 impl fmt::Debug for Queue {

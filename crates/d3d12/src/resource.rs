@@ -1,71 +1,26 @@
 //! Owns buffers: GPU memory that lists name, and that the CPU writes and reads through its mapping.
 
-use crate::device::DeviceInner;
 use crate::error::{Error, Result};
 use crate::model::{BufferDesc, Heap, ResidencyChoice};
-use crate::umd::kernel_object::{Object, Owned};
+use crate::shared_device::{RecordedCall, SharedDevice};
+use crate::umd::buffer::BufferMemory;
 use std::fmt;
 use std::sync::Arc;
-use tidegate_calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, Handle, Placement, Status,
-};
-use tidegate_platform::{Bulk, BulkWindow, OutOfBounds, Step};
+use tidegate_calls::Placement;
+use tidegate_platform::{OutOfBounds, Platform, Step};
 use tidegate_trace::{Kind, LaneId};
 
 /// A buffer. Lists that name it keep it alive, and so does the GPU's use of those lists.
 #[derive(Clone)]
 pub struct Buffer {
-    pub(crate) inner: Arc<BufferInner>,
+    pub(crate) memory: Arc<BufferMemory>,
+    platform: Platform,
     lane: Option<LaneId>,
-}
-
-pub(crate) struct BufferInner {
-    name: String,
-    gpu_va: u64,
-    memory: Memory,
-    bytes: u64,
-    allocation: Owned,
-    pub(crate) device: Arc<DeviceInner>,
-}
-
-/// Where the CPU finds a buffer's bytes.
-enum Memory {
-    /// They stay there.
-    Still(Bulk),
-    /// They move, and the window shows them where they are.
-    Moving(BulkWindow),
-}
-
-impl Memory {
-    fn write(&self, offset: u64, data: &[u8]) -> std::result::Result<(), OutOfBounds> {
-        match self {
-            Memory::Still(bulk) => bulk.write(offset, data),
-            Memory::Moving(window) => window.write(offset, data),
-        }
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> std::result::Result<(), OutOfBounds> {
-        match self {
-            Memory::Still(bulk) => bulk.read(offset, out),
-            Memory::Moving(window) => window.read(offset, out),
-        }
-    }
-}
-
-impl BufferInner {
-    /// Whether it moves between local and system memory.
-    pub(crate) fn moves(&self) -> bool {
-        matches!(self.memory, Memory::Moving(_))
-    }
-
-    pub(crate) fn allocation(&self) -> Handle {
-        self.allocation.handle()
-    }
 }
 
 impl Buffer {
     pub(crate) fn new(
-        device: &Arc<DeviceInner>,
+        device: &SharedDevice,
         desc: BufferDesc,
         lane: Option<LaneId>,
     ) -> Result<Buffer> {
@@ -75,7 +30,7 @@ impl Buffer {
             return Err(Error::BadValue { what, why: "it has 0 bytes; give it at least one" });
         }
         let placement = match heap {
-            Heap::Default if device.options.residency == ResidencyChoice::Automatic => {
+            Heap::Default if device.umd.options.residency == ResidencyChoice::Automatic => {
                 Placement::LocalOnDemand
             }
             Heap::Default => Placement::Local,
@@ -88,48 +43,29 @@ impl Buffer {
                 status,
             )
         };
-        let args = CreateAllocation {
-            device: device.handle(),
-            bytes,
-            kind: AllocationKind::Bulk,
-            placement,
-        };
-        let allocation = device.thunk.enter().create_allocation(args).map_err(refused)?;
-        let owned = Owned::new(&device.thunk, Object::Allocation, allocation.handle);
-        let memory = match allocation.memory {
-            AllocationMemory::Bulk(bulk) => Memory::Still(bulk),
-            AllocationMemory::Window(window) => Memory::Moving(window),
-            AllocationMemory::Protocol(_) => return Err(refused(Status::OBJECT_TYPE_MISMATCH)),
-        };
-        let inner = BufferInner {
-            name,
-            gpu_va: allocation.gpu_va,
-            memory,
-            bytes,
-            allocation: owned,
-            device: Arc::clone(device),
-        };
-        Ok(Buffer { inner: Arc::new(inner), lane })
+        let memory = BufferMemory::new(&device.umd.kernel, name.clone(), bytes, placement);
+        let memory = Arc::new(memory.map_err(refused)?);
+        Ok(Buffer { memory, platform: device.umd.platform.clone(), lane })
     }
 
     /// The same buffer for a CPU thread that is drawn on `lane`.
     pub fn on_lane(&self, lane: LaneId) -> Buffer {
-        Buffer { inner: Arc::clone(&self.inner), lane: Some(lane) }
+        Buffer { lane: Some(lane), ..self.clone() }
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.inner.name
+        &self.memory.name
     }
 
     /// Its length in bytes.
     pub fn bytes(&self) -> u64 {
-        self.inner.bytes
+        self.memory.bytes
     }
 
     /// Where engines find its first byte.
     pub fn gpu_va(&self) -> u64 {
-        self.inner.gpu_va
+        self.memory.gpu_va
     }
 
     /// Writes through the CPU mapping, at once and in no queue's order.
@@ -139,8 +75,8 @@ impl Buffer {
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
         self.check("a map-write", offset, data.len() as u64)?;
         let kib = data.len().div_ceil(1024);
-        (0..kib).for_each(|_| self.inner.device.platform.spend(Step::MapWritePerKib));
-        self.bounds("a map-write", self.inner.memory.write(offset, data))
+        (0..kib).for_each(|_| self.platform.spend(Step::MapWritePerKib));
+        self.bounds("a map-write", self.memory.write(offset, data))
     }
 
     /// As [`Buffer::write`], and draws it on the lane that this handle is bound to.
@@ -148,12 +84,12 @@ impl Buffer {
     /// # Errors
     /// [`Error::OutOfRange`].
     pub fn write_traced(&self, offset: u64, data: &[u8]) -> Result<()> {
-        let device = &self.inner.device;
-        let start = device.stamp(self.lane);
+        let call = RecordedCall::begin(&self.platform, self.lane);
         let written = self.write(offset, data);
-        if start.is_some() {
-            let name = device.platform.trace_name(self.name());
-            device.record_call(start, Kind::MapWrite, name, |r| r.with_arg(data.len() as u64));
+        if let Some(call) = call {
+            let name = self.platform.trace_name(self.name());
+            let bytes = data.len() as u64;
+            call.end(&self.platform, Kind::MapWrite, name, |record| record.with_arg(bytes));
         }
         written
     }
@@ -164,7 +100,7 @@ impl Buffer {
     /// [`Error::OutOfRange`].
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.check("a map-read", offset, out.len() as u64)?;
-        self.bounds("a map-read", self.inner.memory.read(offset, out))
+        self.bounds("a map-read", self.memory.read(offset, out))
     }
 
     /// Refuses a range that leaves the buffer.

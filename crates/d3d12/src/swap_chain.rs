@@ -12,12 +12,13 @@
 //! It works on kernel-mode queues. The kernel decides when a flip is made; nothing here touches the
 //! display.
 
-use crate::device::{Device, DeviceInner};
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::fence::Fence;
 use crate::model::{BufferDesc, Heap, Submission};
 use crate::queue::Queue;
 use crate::resource::Buffer;
+use crate::shared_device::{SharedDevice, USER_QUEUES_DO_NOT_PRESENT};
 use std::fmt;
 use std::sync::Arc;
 use tidegate_calls::{DisplayInfo, PixelFormat, Present, Surface};
@@ -56,13 +57,13 @@ pub struct SwapChain {
     /// How many presents there were. Held over a present, so that presents of several threads have
     /// an order.
     presented: Mutex<u64>,
-    device: Arc<DeviceInner>,
+    device: Arc<SharedDevice>,
 }
 
 impl Device {
     /// The adapter's display; `None` where there is none.
     pub fn display(&self) -> Option<DisplayInfo> {
-        self.inner.thunk.enter().display()
+        self.shared.umd.enter().display()
     }
 
     /// Blocks until the display's next vertical sync.
@@ -74,8 +75,8 @@ impl Device {
         if self.display().is_none() {
             return Err(no_display("a wait for a vertical sync".to_owned()));
         }
-        let waited = self.inner.thunk.enter().wait_for_vertical_blank_event();
-        waited.map_err(|s| self.inner.error("D3DKMTWaitForVerticalBlankEvent", "the display", s))
+        let waited = self.shared.umd.enter().wait_for_vertical_blank_event();
+        waited.map_err(|s| self.shared.error("D3DKMTWaitForVerticalBlankEvent", "the display", s))
     }
 
     /// A swap chain on a kernel-mode queue, with buffers of its own.
@@ -132,7 +133,8 @@ impl Device {
             ));
         }
         for buffer in &buffers {
-            self.inner.owns(&buffer.inner.device, || format!("buffer '{}'", buffer.name()))?;
+            self.shared
+                .check_owner(buffer.memory.device(), || format!("buffer '{}'", buffer.name()))?;
             if buffer.bytes() < bytes {
                 let (command, name, size) = ("a present", buffer.name().to_owned(), buffer.bytes());
                 return Err(Error::OutOfRange { command, buffer: name, offset: 0, bytes, size });
@@ -147,18 +149,18 @@ impl Device {
             surface,
             frame_latency: u64::from(frame_latency),
             shown,
-            presented: self.inner.platform.mutex("presents of a swap chain", 0),
-            device: Arc::clone(&self.inner),
+            presented: self.shared.umd.platform.mutex("presents of a swap chain", 0),
+            device: Arc::clone(&self.shared),
         })
     }
 
     fn presents_on(&self, queue: &Queue, name: &str) -> Result<()> {
         let what = || format!("swap chain '{name}' on queue '{}'", queue.name());
-        self.inner.owns(&queue.inner.id.device, || format!("queue '{}'", queue.name()))?;
+        self.shared
+            .check_owner(&queue.device.umd.kernel, || format!("queue '{}'", queue.name()))?;
         // spec: PRE-083
         if queue.submission() == Submission::User {
-            let why = "a user-mode queue presents nothing; create the queue with packet or hardware submission";
-            return Err(Error::NotSupported { what: what(), why });
+            return Err(Error::NotSupported { what: what(), why: USER_QUEUES_DO_NOT_PRESENT });
         }
         if self.display().is_none() {
             return Err(no_display(what()));
@@ -228,14 +230,16 @@ impl SwapChain {
         self.shown.wait(number.saturating_sub(self.frame_latency))?;
         // 2.
         let buffer = &self.buffers[(*presented % self.buffers.len() as u64) as usize];
-        self.queue.inner.present(|queue| Present {
+        let flip = |queue| Present {
             queue,
-            allocation: buffer.inner.allocation(),
+            allocation: buffer.memory.allocation(),
             surface: self.surface,
             vid_pn_source_id: 0,
             sync_interval,
-            shown: Some(self.shown.inner.at(number)),
-        })?;
+            shown: Some(self.shown.object.at(number)),
+        };
+        let queued = self.queue.inner.present(flip);
+        queued.map_err(|failure| self.device.queue_error(self.queue.name(), failure))?;
         *presented = number;
         // 3.
         match (number + 2).saturating_sub(self.buffers.len() as u64) {
@@ -255,7 +259,7 @@ impl SwapChain {
             return Ok(());
         }
         self.shown.wait(number)?;
-        let waited = self.device.thunk.enter().wait_for_vertical_blank_event();
+        let waited = self.device.umd.enter().wait_for_vertical_blank_event();
         waited.map_err(|s| self.device.error("D3DKMTWaitForVerticalBlankEvent", "the display", s))
     }
 }
@@ -268,11 +272,12 @@ impl fmt::Debug for SwapChain {
 
 impl Drop for SwapChain {
     fn drop(&mut self) {
-        let moving = self.buffers.iter().filter(|buffer| buffer.inner.moves());
-        let allocations: Vec<_> = moving.map(|buffer| buffer.inner.allocation()).collect();
+        let movable = self.buffers.iter().filter_map(|buffer| buffer.memory.movable());
+        let allocations: Vec<_> = movable.collect();
         if !allocations.is_empty() {
-            let done = self.device.thunk.enter().evict(self.device.handle(), &allocations);
-            self.device.thunk.teardown().note("D3DKMTEvict", self.device.handle(), done);
+            let done = self.device.umd.enter().evict(self.device.umd.handle(), &allocations);
+            let device = &self.device.umd.kernel;
+            device.thunk().teardown().note("D3DKMTEvict", device.handle(), done);
         }
     }
 }

@@ -5,12 +5,9 @@
 //! device. The arena's lock is not held over the kernel call that makes a chunk: two threads that
 //! both find it full make two chunks.
 
-use crate::umd::kernel_object::{Object, Owned};
-use crate::umd::thunk::Thunk;
+use crate::umd::kernel_object::{KernelDevice, Object, Owned};
 use std::sync::Arc;
-use tidegate_calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, Handle, Placement, Status,
-};
+use tidegate_calls::{AllocationKind, AllocationMemory, CreateAllocation, Placement, Status};
 use tidegate_gpu_abi::GpuVa;
 use tidegate_platform::{Bulk, Mutex, Platform};
 
@@ -62,8 +59,7 @@ struct State {
 }
 
 pub(crate) struct Arena {
-    thunk: Arc<Thunk>,
-    device: Handle,
+    device: Arc<KernelDevice>,
     state: Mutex<State>,
 }
 
@@ -72,13 +68,13 @@ fn class_of(bytes: u64) -> usize {
 }
 
 impl Arena {
-    pub(crate) fn new(platform: &Platform, thunk: &Arc<Thunk>, device: Handle) -> Arena {
+    pub(crate) fn new(platform: &Platform, device: &Arc<KernelDevice>) -> Arena {
         let state = State {
             chunks: Vec::new(),
             free: [const { Vec::new() }; CLASSES],
             next_chunk: FIRST_CHUNK,
         };
-        Arena { thunk: Arc::clone(thunk), device, state: platform.mutex("command memory", state) }
+        Arena { device: Arc::clone(device), state: platform.mutex("command memory", state) }
     }
 
     /// A block of at least `bytes`, at most 16 MiB.
@@ -99,15 +95,19 @@ impl Arena {
         }
     }
 
+    pub(crate) fn device(&self) -> &Arc<KernelDevice> {
+        &self.device
+    }
+
     pub(crate) fn give_back(&self, block: &Block) {
         self.state.lock().free[block.class].push((block.chunk, block.offset));
     }
 
     fn new_chunk(&self, bytes: u64) -> Result<Chunk, Status> {
         let (kind, placement) = (AllocationKind::Bulk, Placement::System);
-        let args = CreateAllocation { device: self.device, bytes, kind, placement };
-        let allocation = self.thunk.enter().create_allocation(args)?;
-        let owned = Owned::new(&self.thunk, Object::Allocation, allocation.handle);
+        let args = CreateAllocation { device: self.device.handle(), bytes, kind, placement };
+        let allocation = self.device.enter().create_allocation(args)?;
+        let owned = Owned::new(&self.device, Object::Allocation, allocation.handle);
         let AllocationMemory::Bulk(memory) = allocation.memory else {
             return Err(Status::INVALID_PARAMETER);
         };

@@ -1,17 +1,16 @@
 //! Owns the backlog of a user-mode queue: submissions that its ring had no room for, in call order.
 //!
-//! While anything stands in it, every later submission queues behind it. A worker submits it as the
-//! ring drains: it sleeps until the queue's progress has made room, and ends when nothing is left.
-//! A later call also submits what fits at that time, so that a queue made anew continues at once.
+//! While the backlog is not empty, every later submission queues behind it. A worker submits it as
+//! the ring drains: it sleeps until the queue's progress has made room, and ends with the backlog.
+//! A later call also submits what fits at that time, so that a recreated queue continues at once.
 //! The queue's submitter lock orders all of it (`user_queue`).
 //!
-//! An error of a submission that stood here has no call to return from. The next call of the queue
-//! returns it.
+//! The error of a submission in the backlog is returned by the next call of the queue.
 
 use crate::counters::QueueStats;
-use crate::fence::FenceInner;
-use crate::list::ClosedList;
-use crate::umd::Failure;
+use crate::umd::command_memory::ClosedList;
+use crate::umd::failure::Failure;
+use crate::umd::fence::FenceObject;
 use crate::umd::submit::Unit;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,8 +25,8 @@ pub(crate) struct Waiting {
 
 enum Work {
     Execute(Vec<ClosedList>),
-    Wait(Arc<FenceInner>, FenceWait),
-    Signal(Arc<FenceInner>, u64),
+    Wait(Arc<FenceObject>, FenceWait),
+    Signal(Arc<FenceObject>, u64),
     Marker,
 }
 

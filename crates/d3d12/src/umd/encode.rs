@@ -1,21 +1,20 @@
 //! Owns encoding: ring packets with their log entries, and command buffers joined out of closed
 //! lists.
 //!
-//! The user-mode driver chooses the log entry of each wait and signal; entries of one queue follow
-//! each other because the submitter lock is held from the choice to the ring. Nothing waits for a
-//! log to be read: an overrun is the reader's. A log entry carries no CPU time, so the time of
-//! queueing is recorded here, while a timeline is.
+//! The user-mode driver chooses the log entry of each wait and signal. Entries of one queue are
+//! consecutive because the submitter lock is held from the choice to the ring. A log that is not
+//! read is overwritten.
 
-use crate::fence::FenceInner;
-use crate::list::{ClosedList, CommandMemory};
-use crate::umd::QueueIdentity;
+use crate::umd::command_memory::{ClosedList, CommandMemory};
+use crate::umd::fence::FenceObject;
+use crate::umd::queue_identity::QueueIdentity;
 use std::sync::Arc;
 use tidegate_calls::{ReadOnly, Status};
 use tidegate_d3dukmdt::fence_cell::FenceWait;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate_gpu_abi::{Command, CommandWriter, GpuVa, RingPacket};
 use tidegate_platform::{QueueNumber, Queued, Step, SubmissionKey};
-use tidegate_trace::{FenceId, Kind, NameId, Record};
+use tidegate_trace::{Kind, NameId, Record};
 
 /// Which entry of a log the next operation writes.
 #[derive(Clone, Copy, Debug)]
@@ -71,31 +70,23 @@ pub(crate) struct QueuedSlot {
     pub(crate) queued_ns: u64,
 }
 
-/// A packet of a ring that is no more, for another ring of the same process: other progress, other
-/// log entries.
-pub(crate) fn again(
-    packet: RingPacket,
+/// A packet of a ring that has ended, for another ring of the same process: with another progress
+/// value and other log entries.
+pub(crate) fn reencode(
+    mut packet: RingPacket,
     next_progress: u64,
-    logs: (&mut LogCursor, &mut LogCursor, &mut VerboseLog),
+    (waits, signals, verbose): (&mut LogCursor, &mut LogCursor, &mut VerboseLog),
 ) -> RingPacket {
-    let (waits, signals, verbose) = logs;
-    match packet {
-        RingPacket::Wait { current_value, value, epoch, fence_handle, .. } => {
-            RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry: waits.take() }
-        }
-        RingPacket::Signal { current_value, monitored_value, value, fence_handle, .. } => {
-            let log_entry = signals.take();
-            RingPacket::Signal { current_value, monitored_value, value, fence_handle, log_entry }
-        }
+    match &mut packet {
+        RingPacket::Wait { log_entry, .. } => *log_entry = waits.take(),
+        RingPacket::Signal { log_entry, .. } => *log_entry = signals.take(),
         RingPacket::Execute { commands, bytes, .. }
-        | RingPacket::ExecuteLogged { commands, bytes, .. } => match verbose.take() {
-            Some(log_entry) => {
-                RingPacket::ExecuteLogged { commands, bytes, progress: next_progress, log_entry }
-            }
-            None => RingPacket::Execute { commands, bytes, progress: next_progress },
-        },
-        RingPacket::Nop | RingPacket::ExecuteDma { .. } => packet,
+        | RingPacket::ExecuteLogged { commands, bytes, .. } => {
+            return execute_packet(*commands, *bytes, next_progress, verbose);
+        }
+        RingPacket::Nop | RingPacket::ExecuteDma { .. } => {}
     }
+    packet
 }
 
 pub(crate) fn execute(
@@ -103,19 +94,27 @@ pub(crate) fn execute(
     progress: u64,
     verbose: &mut VerboseLog,
 ) -> RingPacket {
-    let (commands, bytes) = (memory.gpu_va(), memory.bytes);
+    execute_packet(memory.gpu_va(), memory.bytes, progress, verbose)
+}
+
+fn execute_packet(
+    commands: GpuVa,
+    bytes: u32,
+    progress: u64,
+    verbose: &mut VerboseLog,
+) -> RingPacket {
     match verbose.take() {
         None => RingPacket::Execute { commands, bytes, progress },
         Some(log_entry) => RingPacket::ExecuteLogged { commands, bytes, progress, log_entry },
     }
 }
 
-/// Puts a queued fence operation on the timeline. A log entry says when it was carried out and not
-/// when it was queued, so that is recorded here; the engine records what is not logged.
+/// Puts a queued fence operation on the timeline. A log entry has the time of execution, so the
+/// time of queueing is recorded here. The engine records an operation that is not logged.
 fn record_queued(
     id: &QueueIdentity,
     kind: Kind,
-    (fence, value): (&FenceInner, u64),
+    (fence, value): (&FenceObject, u64),
     log_entry: u32,
     QueuedSlot { queue, slot, queued_ns }: QueuedSlot,
 ) {
@@ -125,16 +124,13 @@ fn record_queued(
         return;
     }
     let queued = Record::instant(id.lane, kind, NameId::NONE, queued_ns);
-    platform.record(match name {
-        0 => queued,
-        name => queued.on_fence(FenceId(name - 1), value),
-    });
+    platform.record(queued.on(fence.on_timeline(value)));
 }
 
 // spec: NF-167, NF-178
 pub(crate) fn wait(
     id: &QueueIdentity,
-    fence: &FenceInner,
+    fence: &FenceObject,
     FenceWait { value, epoch }: FenceWait,
     log: &mut LogCursor,
     at: QueuedSlot,
@@ -142,10 +138,10 @@ pub(crate) fn wait(
     let log_entry = log.take();
     record_queued(id, Kind::WaitQueued, (fence, value), log_entry, at);
     RingPacket::Wait {
-        current_value: GpuVa(fence.engine_va()),
+        current_value: GpuVa(fence.engine_va),
         value,
         epoch,
-        fence_handle: fence.instance.handle.0,
+        fence_handle: fence.handle().0,
         log_entry,
     }
 }
@@ -153,7 +149,7 @@ pub(crate) fn wait(
 // spec: NF-168
 pub(crate) fn signal(
     id: &QueueIdentity,
-    fence: &FenceInner,
+    fence: &FenceObject,
     value: u64,
     log: &mut LogCursor,
     at: QueuedSlot,
@@ -161,10 +157,10 @@ pub(crate) fn signal(
     let log_entry = log.take();
     record_queued(id, Kind::SignalQueued, (fence, value), log_entry, at);
     RingPacket::Signal {
-        current_value: GpuVa(fence.engine_va()),
+        current_value: GpuVa(fence.engine_va),
         monitored_value: GpuVa(fence.instance.monitored_value_gpu_va),
         value,
-        fence_handle: fence.instance.handle.0,
+        fence_handle: fence.handle().0,
         log_entry,
     }
 }
@@ -178,22 +174,23 @@ pub(crate) fn joined(
     lists: &[&ClosedList],
     progress: Option<(GpuVa, u64)>,
 ) -> Result<Arc<CommandMemory>, Status> {
-    let mut bytes =
-        Vec::with_capacity(lists.iter().map(|l| l.memory.bytes as usize).sum::<usize>() + 64);
-    let mut tail = CommandWriter::new();
+    let length: usize = lists.iter().map(|list| list.memory.bytes as usize).sum();
+    let mut bytes = Vec::with_capacity(length + 64);
+    let encoded = |command| {
+        let mut writer = CommandWriter::new();
+        writer.push(&command);
+        writer.to_bytes()
+    };
     for list in lists {
         let start = bytes.len();
         bytes.resize(start + list.memory.bytes as usize, 0);
         list.memory.block.read(&mut bytes[start..]);
         // A label holds to the end of its list, not into the next one.
-        let mut unlabel = CommandWriter::new();
-        unlabel.push(&Command::Label { name: 0 });
-        bytes.extend(unlabel.to_bytes());
+        bytes.extend(encoded(Command::Label { name: 0 }));
     }
     if let Some((destination, value)) = progress {
-        tail.push(&Command::WriteValue { destination, value });
+        bytes.extend(encoded(Command::WriteValue { destination, value }));
     }
-    bytes.extend(tail.to_bytes());
     id.device.platform.spend(Step::UmdEncode);
     let first = lists.first().map(|l| &l.memory);
     let mut memory = CommandMemory::upload(&id.device.arena, &bytes)?;

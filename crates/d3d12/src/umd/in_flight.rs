@@ -1,10 +1,10 @@
 //! Owns the list of what the GPU may still read: command memory stays alive until the queue's
 //! progress has passed it.
 //!
-//! Collected lazily, when the list has grown: looking at progress costs a cache line that the
-//! engine writes.
+//! Collected lazily, when the list has grown: reading progress costs a cache line that the engine
+//! writes.
 
-use crate::list::CommandMemory;
+use crate::umd::command_memory::CommandMemory;
 use crate::umd::progress::FenceReader;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl InFlight {
         }
     }
 
-    /// Lets go of what `progress` has passed, if the list has grown enough to be worth a look.
+    /// Releases what `progress` has passed, if the list has grown enough to be worth the read.
     #[inline]
     pub(crate) fn collect(&mut self, progress: &FenceReader) {
         if self.entries.len() >= self.collect_at {
@@ -63,8 +63,7 @@ impl InFlight {
         self.entries.iter().find(|e| e.position >= position).map(|e| &e.memory)
     }
 
-    /// What the list at this ring slot or packet number was called; `None` if it was not named, or
-    /// is known no more.
+    /// The label of the list at this ring slot or packet number, while it is known.
     pub(crate) fn label_at(&self, position: u64) -> Option<String> {
         self.memory_at(position)?.label.clone()
     }

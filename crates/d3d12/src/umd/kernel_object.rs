@@ -1,13 +1,45 @@
-//! Owners of the kernel objects of queues and resources: dropping the owner ends the object, so a
-//! queue that is half made leaves nothing behind. The fields of a queue end in their order.
+//! Owners of kernel objects: dropping the owner ends the object, so a queue that fails halfway
+//! through its creation leaves nothing behind. Each object keeps its device until it has ended.
 
 use crate::umd::thunk::Thunk;
 use std::sync::Arc;
-use tidegate_calls::Handle;
+use tidegate_calls::{Handle, Kernel, Status};
+
+/// The kernel's device: the parent of every other object.
+pub(crate) struct KernelDevice {
+    thunk: Arc<Thunk>,
+    handle: Handle,
+}
+
+impl KernelDevice {
+    pub(crate) fn create(thunk: &Arc<Thunk>) -> Result<KernelDevice, Status> {
+        let handle = thunk.enter().create_device()?;
+        Ok(KernelDevice { thunk: Arc::clone(thunk), handle })
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    pub(crate) fn thunk(&self) -> &Arc<Thunk> {
+        &self.thunk
+    }
+
+    /// Enters the kernel for one call.
+    pub(crate) fn enter(&self) -> &dyn Kernel {
+        self.thunk.enter()
+    }
+}
+
+impl Drop for KernelDevice {
+    fn drop(&mut self) {
+        let done = self.enter().destroy_device(self.handle);
+        self.thunk.teardown().note("D3DKMTDestroyDevice", self.handle, done);
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Object {
-    Device,
     Allocation,
     Context,
     HwContext,
@@ -17,27 +49,31 @@ pub(crate) enum Object {
     PagingQueue,
 }
 
+/// An object of a device.
 pub(crate) struct Owned {
-    thunk: Arc<Thunk>,
+    device: Arc<KernelDevice>,
     object: Object,
     handle: Handle,
 }
 
 impl Owned {
-    pub(crate) fn new(thunk: &Arc<Thunk>, object: Object, handle: Handle) -> Owned {
-        Owned { thunk: Arc::clone(thunk), object, handle }
+    pub(crate) fn new(device: &Arc<KernelDevice>, object: Object, handle: Handle) -> Owned {
+        Owned { device: Arc::clone(device), object, handle }
     }
 
     pub(crate) fn handle(&self) -> Handle {
         self.handle
     }
+
+    pub(crate) fn device(&self) -> &Arc<KernelDevice> {
+        &self.device
+    }
 }
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        let (kernel, handle) = (self.thunk.enter(), self.handle);
+        let (kernel, handle) = (self.device.enter(), self.handle);
         let (call, done) = match self.object {
-            Object::Device => ("D3DKMTDestroyDevice", kernel.destroy_device(handle)),
             Object::Allocation => ("D3DKMTDestroyAllocation2", kernel.destroy_allocation(handle)),
             Object::Context => ("D3DKMTDestroyContext", kernel.destroy_context(handle)),
             Object::HwContext => ("D3DKMTDestroyHwContext", kernel.destroy_hw_context(handle)),
@@ -52,6 +88,6 @@ impl Drop for Owned {
             ),
         };
         // spec: UMS-182
-        self.thunk.teardown().note(call, handle, done);
+        self.device.thunk.teardown().note(call, handle, done);
     }
 }

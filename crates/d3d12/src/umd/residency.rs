@@ -13,11 +13,12 @@
 //! before one has given its references back. It is taken under a queue's submitter lock, and its
 //! holder never sleeps.
 
-use crate::fence::{Fence, FenceInner};
-use crate::list::CommandMemory;
-use crate::resource::BufferInner;
+use crate::model::ResidencyChoice;
+use crate::umd::command_memory::CommandMemory;
+use crate::umd::failure::Failure;
+use crate::umd::fence::FenceObject;
 use crate::umd::kernel_object::{Object, Owned};
-use crate::umd::{Failure, QueueIdentity};
+use crate::umd::queue_identity::QueueIdentity;
 use std::sync::Arc;
 use tidegate_calls::{
     CreatePagingQueue, Handle, MakeResident, PagingPriority, Priority, Residency, Status,
@@ -30,7 +31,7 @@ pub(crate) const WAIT_SLOTS: u64 = 2;
 /// A queue's paging queue.
 pub(crate) struct Pager {
     /// Before the paging queue: it is the paging queue's fence.
-    fence: Fence,
+    fence: Arc<FenceObject>,
     paging_queue: Owned,
 }
 
@@ -39,26 +40,28 @@ pub(crate) struct Held<'a> {
     _one_at_a_time: MutexGuard<'a, ()>,
     buffers: Vec<Handle>,
     /// The fence and the value that the submission waits for.
-    pub(crate) wait: Option<(&'a Arc<FenceInner>, u64)>,
+    pub(crate) wait: Option<(&'a Arc<FenceObject>, u64)>,
 }
 
 impl Pager {
-    /// A paging queue as urgent as the queue.
-    pub(crate) fn new(id: &QueueIdentity, priority: Priority) -> Result<Pager, Failure> {
-        let device = &id.device;
-        let priority = match priority {
+    /// A paging queue as urgent as the queue, if the queue manages residency.
+    pub(crate) fn for_queue(id: &QueueIdentity) -> Result<Option<Pager>, Failure> {
+        let device = &*id.device;
+        if device.options.residency == ResidencyChoice::Explicit {
+            return Ok(None);
+        }
+        let priority = match id.priority {
             Priority::Idle => PagingPriority::BelowNormal,
             Priority::Normal => PagingPriority::Normal,
             Priority::High | Priority::Realtime => PagingPriority::AboveNormal,
         };
         let call = "D3DKMTCreatePagingQueue";
         let args = CreatePagingQueue { device: device.handle(), priority };
-        let made = device.thunk.enter().create_paging_queue(args);
-        let made = made.map_err(|status| Failure::Refused(call, status))?;
-        let paging_queue = Owned::new(&device.thunk, Object::PagingQueue, made.handle);
-        let fence = Fence::of_paging_queue(device, made.fence);
-        let fence = fence.ok_or(Failure::Refused(call, Status::NOT_SUPPORTED))?;
-        Ok(Pager { fence, paging_queue })
+        let made = device.enter().create_paging_queue(args).map_err(Failure::of(call))?;
+        let paging_queue = Owned::new(&device.kernel, Object::PagingQueue, made.handle);
+        let fence = FenceObject::new(device, "paging", made.fence, 0);
+        let fence = Arc::new(fence.ok_or(Failure::Refused(call, Status::NOT_SUPPORTED))?);
+        Ok(Some(Pager { fence, paging_queue }))
     }
 
     /// Steps 1 and 2; [`Held::release`] is step 4.
@@ -67,12 +70,12 @@ impl Pager {
         id: &'a QueueIdentity,
         memories: impl Iterator<Item = &'b CommandMemory>,
     ) -> Result<Held<'a>, Failure> {
-        let mut buffers: Vec<&Arc<BufferInner>> =
-            memories.flat_map(|memory| &memory.buffers).collect();
-        buffers.sort_by_key(|buffer| Arc::as_ptr(buffer));
-        buffers.dedup_by(|a, b| Arc::ptr_eq(a, b));
-        let allocations: Vec<Handle> =
-            buffers.into_iter().filter(|b| b.moves()).map(|b| b.allocation()).collect();
+        let mut allocations: Vec<Handle> = memories
+            .flat_map(|memory| &memory.buffers)
+            .filter_map(|buffer| buffer.movable())
+            .collect();
+        allocations.sort_by_key(|handle| handle.0);
+        allocations.dedup();
         let lock = id.device.residency.lock_device();
         let mut held = Held { _one_at_a_time: lock, buffers: allocations, wait: None };
         if held.buffers.is_empty() {
@@ -80,11 +83,11 @@ impl Pager {
         }
         let args =
             MakeResident { paging_queue: self.paging_queue.handle(), allocations: &held.buffers };
-        let asked = id.device.thunk.enter().make_resident(args);
-        match asked.map_err(|s| Failure::Refused("D3DKMTMakeResident", s))? {
+        let residency = id.device.enter().make_resident(args);
+        match residency.map_err(Failure::of("D3DKMTMakeResident"))? {
             Residency::Resident => {}
             Residency::Pending { paging_fence_value } => {
-                held.wait = Some((&self.fence.inner, paging_fence_value));
+                held.wait = Some((&self.fence, paging_fence_value));
             }
             Residency::OverBudget { bytes_to_trim } => {
                 return Err(Failure::OverBudget(bytes_to_trim));
@@ -100,7 +103,7 @@ impl Held<'_> {
         if self.buffers.is_empty() {
             return Ok(());
         }
-        let evicted = id.device.thunk.enter().evict(id.device.handle(), &self.buffers);
-        evicted.map_err(|s| Failure::Refused("D3DKMTEvict", s))
+        let evicted = id.device.enter().evict(id.device.handle(), &self.buffers);
+        evicted.map_err(Failure::of("D3DKMTEvict"))
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Ring {
     read_pointer: Word,
     interrupted: Word,
     slots: u64,
-    /// Slots written since the queue's birth.
+    /// Slots written since the queue was created.
     written: u64,
     /// Slots that the engine is known to have taken; it may have taken more.
     taken: u64,
@@ -78,9 +78,9 @@ impl Ring {
         self.slots
     }
 
-    /// What the engine has not taken, with its slot numbers, and the slot in the middle of which it
-    /// was stopped. To be asked when the hardware has let go of the ring.
-    pub(crate) fn left(&self) -> (Vec<(u64, RingPacket)>, Option<u64>) {
+    /// The packets that the engine has not taken, with their slots, and the slot that it was stopped
+    /// in. Call it after the hardware has stopped reading the ring.
+    pub(crate) fn unfinished(&self) -> (Vec<(u64, RingPacket)>, Option<u64>) {
         let taken =
             self.read_pointer.load().clamp(self.written.saturating_sub(self.slots), self.written);
         let packets = (taken..self.written).filter_map(|slot| {
@@ -125,7 +125,7 @@ impl Ring {
             && (checkpoint.progress == 0 || checkpoint.slot < slot + 1 - quarter)
     }
 
-    /// Whether `need` slots can be written; `progress` is only looked at when the pointers say no.
+    /// Whether `need` slots can be written; `progress` is read only when the pointers show no room.
     #[inline]
     pub(crate) fn room(&mut self, need: u64, progress: impl FnOnce() -> u64) -> Room {
         if self.fits(need) { Room::Enough } else { self.make_room(need, progress) }

@@ -5,7 +5,7 @@
 //! The queue numbers each use: by ring slots, or by progress values. Fences are released lazily:
 //! when the list has grown, and when the queue is idle. The caller holds the queue's submitter lock.
 
-use crate::fence::FenceInner;
+use crate::umd::fence::FenceObject;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const COLLECT_FIRST: usize = 64;
 
 pub(crate) struct SignalledFences {
     /// By handle, with the number that the queue has to reach.
-    fences: BTreeMap<u32, (Arc<FenceInner>, u64)>,
+    fences: BTreeMap<u32, (Arc<FenceObject>, u64)>,
     collect_at: usize,
 }
 
@@ -25,8 +25,8 @@ impl SignalledFences {
     /// Keeps `fence` until the queue has reached `until`, which is not below that of any use
     /// before.
     #[inline]
-    pub(crate) fn hold(&mut self, fence: &Arc<FenceInner>, until: u64) {
-        let entry = self.fences.entry(fence.instance.handle.0);
+    pub(crate) fn hold(&mut self, fence: &Arc<FenceObject>, until: u64) {
+        let entry = self.fences.entry(fence.handle().0);
         entry.or_insert_with(|| (Arc::clone(fence), until)).1 = until;
     }
 

@@ -1,30 +1,30 @@
 //! Owns the submission of a user-mode queue in the published order, as one function: new progress
 //! value, command buffer, last-queued cell, ring and write pointer, doorbell, status.
 //!
-//! Called under the queue's submitter lock, which is held to the end, over a connect too: were a
-//! queue connected anew between another thread's ring and its look at the status, that thread would
-//! take its lost ring for one that arrived. Calls the kernel only when the status demands it. Does
-//! not wait for room in the ring: `user_queue` has checked that there is room.
+//! The caller holds the queue's submitter lock to the end, over a connect too. Otherwise a connect
+//! between another thread's ring and its load of the status would make that thread take its lost
+//! ring for one that arrived. Calls the kernel only when the status demands it. `user_queue` has
+//! checked that the ring has room.
 
 use crate::counters::QueueStats;
-use crate::fence::FenceInner;
-use crate::list::{ClosedList, CommandMemory};
+use crate::umd::command_memory::{ClosedList, CommandMemory};
 use crate::umd::encode::{self, LogCursor, QueuedSlot, VerboseLog};
+use crate::umd::failure::Failure;
+use crate::umd::fence::FenceObject;
 use crate::umd::in_flight::InFlight;
 use crate::umd::progress::FenceReader;
+use crate::umd::queue_identity::QueueIdentity;
 use crate::umd::ring::Ring;
 use crate::umd::signalled_fences::SignalledFences;
-use crate::umd::{Failure, QueueIdentity};
 use std::sync::Arc;
 use tidegate_calls::{Connection, Doorbell, DoorbellStatus, Status};
 use tidegate_d3dukmdt::fence_cell::FenceWait;
 use tidegate_gpu_abi::DOORBELL_VALUE_WORD;
 use tidegate_platform::{QueueNumber, Queued, Step, SubmissionKey};
 
-/// Connects in a row that may come to nothing before a submission goes the slow way. Another queue
-/// must take the doorbell away between a connect and the load that follows it, each time; where
-/// many queues share few doorbells and submit at once they do, and each connect only takes the
-/// doorbell from the next one.
+/// Connects in a row that may be lost before a submission notifies the kernel instead. A connect is
+/// lost when another queue takes the doorbell before the load that follows it. That repeats where
+/// many queues share few doorbells and submit at once: each connect victimises another queue.
 const RETRY_LIMIT: u32 = 8;
 
 /// What is submitted in one go: it gets consecutive slots and one ring.
@@ -33,9 +33,9 @@ pub(crate) enum Unit<'a> {
     /// Command buffers, in order.
     Execute(&'a [&'a ClosedList]),
     /// A wait of the queue, as of its call.
-    Wait(&'a Arc<FenceInner>, FenceWait),
+    Wait(&'a Arc<FenceObject>, FenceWait),
     /// A signal of the queue.
-    Signal(&'a Arc<FenceInner>, u64),
+    Signal(&'a Arc<FenceObject>, u64),
     /// A command buffer that does nothing, for its progress value.
     Marker,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Submitter {
     pub(crate) number: QueueNumber,
     pub(crate) ring: Ring,
     pub(crate) doorbell: Doorbell,
-    /// How to ring so that the engine hears of it; of the present connect.
+    /// How to ring so that a sleeping engine wakes; of the present connect.
     pub(crate) connection: Option<Connection>,
     /// The progress value queued last.
     pub(crate) progress: u64,
@@ -71,7 +71,7 @@ pub(crate) struct Submitter {
     pub(crate) stats: QueueStats,
     /// The last slot stores a progress value: nothing is queued behind it.
     pub(crate) ends_with_progress: bool,
-    /// The doorbell is gone for good.
+    /// The doorbell is lost for good.
     pub(crate) aborted: bool,
 }
 
@@ -124,7 +124,7 @@ impl Submitter {
         // spec: UMS-078
         if checkpoint || matches!(unit, Unit::Marker) {
             next += 1;
-            self.put_buffer(id, id.device.marker(), next, queued_ns);
+            self.put_buffer(id, &id.device.marker, next, queued_ns);
         }
         for list in lists {
             next += 1;
@@ -147,16 +147,16 @@ impl Submitter {
         self.ends_with_progress = matches!(unit, Unit::Execute(_) | Unit::Marker);
         self.ring.publish();
 
-        self.ring_until_heard(id)
+        self.ring_until_accepted(id)
     }
 
     /// Steps 5 and 6 of the submission: rings with the present write pointer, as often as it takes.
-    pub(crate) fn ring_until_heard(&mut self, id: &QueueIdentity) -> Result<(), Failure> {
+    pub(crate) fn ring_until_accepted(&mut self, id: &QueueIdentity) -> Result<(), Failure> {
         let platform = &id.device.platform;
         for attempt in 0.. {
             // 5. Ring: the write pointer, absolute. The store goes through the mapping, never to a
-            //    page found before, which may be another queue's by now. The hint tells an engine
-            //    that sleeps, or looks elsewhere.
+            //    page found before, which may be another queue's by now. The hint wakes an engine
+            //    that sleeps, or reads other doorbells.
             platform.spend(Step::DoorbellStore);
             let base = self.connection.as_ref().map_or(0, |c| c.value_base);
             // spec: UMS-079
@@ -166,19 +166,19 @@ impl Submitter {
                 connection.hint.rung();
             }
 
-            // A full fence between the ring and the look at the status. The hint's locked
-            // operations are one too on today's processors, but it is the vendor's business and
-            // absent before the first connect; without a fence the load could come first, find
-            // CONNECTED, and the store then hit a page that no engine reads any more.
+            // A full fence between the ring and the load of the status. The hint's locked
+            // operations are one too on today's processors, but it belongs to the vendor and is
+            // absent before the first connect. Without a fence the load could come first and find
+            // CONNECTED, and the store could then hit a page that no engine reads any more.
             // spec: UMS-083
             platform.fence();
 
-            // 6. What became of the ring.
+            // 6. Whether the ring arrived.
             // spec: UMS-080
             match DoorbellStatus::from_word(self.doorbell.status.load()) {
                 DoorbellStatus::Connected => return Ok(()),
                 DoorbellStatus::ConnectedNotify => return self.notify(id),
-                // The driver looks at the write pointer when it is told, with a doorbell or
+                // The driver reads the write pointer when it is notified, with a doorbell or
                 // without.
                 // spec: UMS-152
                 DoorbellStatus::DisconnectedRetry if attempt == RETRY_LIMIT => {
@@ -194,7 +194,7 @@ impl Submitter {
         unreachable!("the loop ends by returning")
     }
 
-    /// Whether the kernel says that the doorbell is gone for good.
+    /// Whether the doorbell is lost for good.
     pub(crate) fn is_gone(&self) -> bool {
         self.aborted
             || DoorbellStatus::from_word(self.doorbell.status.load())
@@ -238,29 +238,28 @@ impl Submitter {
         self.signalled.collect(self.ring.taken_now());
     }
 
-    /// Tells the driver of the work through the kernel.
-    fn notify(&mut self, id: &QueueIdentity) -> Result<(), Failure> {
-        match id.device.thunk.enter().notify_work_submission(self.doorbell.handle) {
-            Ok(()) => Ok(()),
-            Err(Status::DEVICE_REMOVED) => {
-                self.aborted = true;
-                Err(Failure::Aborted)
-            }
-            Err(status) => Err(Failure::Refused("D3DKMTNotifyWorkSubmission", status)),
+    /// The failure of a call for the doorbell, which a lost device ends for good.
+    fn refused(&mut self, call: &'static str, status: Status) -> Failure {
+        if status == Status::DEVICE_REMOVED {
+            self.aborted = true;
+            return Failure::Aborted;
         }
+        Failure::Refused(call, status)
+    }
+
+    /// Notifies the driver of the work through the kernel.
+    fn notify(&mut self, id: &QueueIdentity) -> Result<(), Failure> {
+        let notified = id.device.enter().notify_work_submission(self.doorbell.handle);
+        notified.map_err(|status| self.refused("D3DKMTNotifyWorkSubmission", status))
     }
 
     // spec: UMS-081
     /// Gives the doorbell hardware, after a ring that met none.
     fn connect(&mut self, id: &QueueIdentity) -> Result<(), Failure> {
-        match id.device.thunk.enter().connect_doorbell(self.doorbell.handle) {
-            Ok(connection) => self.connection = Some(connection),
-            Err(Status::DEVICE_REMOVED) => {
-                self.aborted = true;
-                return Err(Failure::Aborted);
-            }
-            Err(status) => return Err(Failure::Refused("D3DKMTConnectDoorbell", status)),
-        }
+        let connected = id.device.enter().connect_doorbell(self.doorbell.handle);
+        let connected =
+            connected.map_err(|status| self.refused("D3DKMTConnectDoorbell", status))?;
+        self.connection = Some(connected);
         if self.stats.connects > 0 {
             self.stats.retries += 1;
             id.note_doorbell("ring repeated");

@@ -9,16 +9,17 @@
 //!
 //! `user_queue` calls in with its lock held until the new queue has replaced the old one.
 
-use crate::list::CommandMemory;
 use crate::model::OnAbort;
+use crate::umd::command_memory::CommandMemory;
 use crate::umd::encode;
-use crate::umd::hardware_queue::HardwareQueue;
+use crate::umd::failure::Failure;
+use crate::umd::kernel_queue::KernelQueue;
+use crate::umd::queue_identity::QueueIdentity;
 use crate::umd::residency::{Pager, WAIT_SLOTS};
 use crate::umd::submit::Submitter;
 use crate::umd::user_ring::UserRing;
-use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use std::sync::Arc;
-use tidegate_calls::{DeviceState, FenceValue, Priority, SignalFlags, Status};
+use tidegate_calls::{DeviceState, FenceValue, SignalFlags, Status};
 use tidegate_gpu_abi::RingPacket;
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 use tidegate_platform::{Queued, SubmissionKey};
@@ -26,45 +27,38 @@ use tidegate_platform::{Queued, SubmissionKey};
 /// Slots that a ring may need beyond those that are carried over: a checkpoint for each quarter.
 const CHECKPOINTS: u64 = 4;
 
-/// What comes after a user-mode queue.
 pub(crate) enum Successor {
     User(Box<UserRing>),
-    Hardware(Arc<HardwareQueue>),
+    Hardware(Arc<KernelQueue>),
 }
 
-/// Something that stood in the old ring.
-struct Left {
+/// A packet of the old ring that the engine had not taken.
+struct Unfinished {
     packet: RingPacket,
-    /// What the timeline knows of it.
+    /// Its entry of the timeline.
     queued: Queued,
     /// Of its command buffer.
     memory: Option<Arc<CommandMemory>>,
 }
 
-/// Whether a queue made anew can help. A machine that stops and a device that is lost end
-/// everything.
-pub(crate) fn may_help(id: &QueueIdentity, failure: &Failure) -> bool {
+/// Whether a successor can continue after `failure`: the device is not lost, and the machine is not
+/// stopping.
+pub(crate) fn can_continue(id: &QueueIdentity, failure: &Failure) -> bool {
     let curable = match failure {
         Failure::Aborted => true,
         Failure::Refused(call, status) => {
             *call == "D3DKMTConnectDoorbell" && *status != Status::CANCELLED
         }
-        Failure::Lost(_) | Failure::OverBudget(_) => false,
+        _ => false,
     };
-    curable
-        && matches!(
-            id.device.thunk.enter().device_state(id.device.handle()),
-            Ok(DeviceState::Active)
-        )
+    curable && matches!(id.device.enter().device_state(id.device.handle()), Ok(DeviceState::Active))
 }
 
 // spec: UMS-041, UMS-082
-/// Makes the queue anew in place of `old`. The second value is what went wrong after that: a
-/// command buffer was lost, or the new queue does not take work either.
-pub(crate) fn succeed(
-    id: &QueueIdentity,
-    (at, priority): (EngineChoice, Priority),
-    on_abort: OnAbort,
+/// Recreates the queue in place of `old`. The second value is a failure after that: a command
+/// buffer was interrupted, or the new queue does not take work either.
+pub(crate) fn recreate(
+    id: &Arc<QueueIdentity>,
     pager: Option<&Pager>,
     old: &mut UserRing,
 ) -> Result<(Successor, Result<(), Failure>), Failure> {
@@ -72,50 +66,53 @@ pub(crate) fn succeed(
     let slots = old.submitter.ring.slots();
     let each = 1 + pager.map_or(0, |_| WAIT_SLOTS);
     let slots = slots
-        .max(old.submitter.ring.left().0.len() as u64 * each + CHECKPOINTS)
+        .max(old.submitter.ring.unfinished().0.len() as u64 * each + CHECKPOINTS)
         .next_power_of_two();
-    let mut successor = match on_abort {
+    let mut successor = match id.on_abort {
         OnAbort::Report => return Err(Failure::Aborted),
-        OnAbort::RecreateHardware => {
-            Successor::Hardware(Arc::new(HardwareQueue::new(id, at, priority)?))
-        }
+        OnAbort::RecreateHardware => Successor::Hardware(Arc::new(KernelQueue::hardware(id)?)),
         OnAbort::RecreateUser if slots > MAX_RING_SLOTS => return Err(Failure::Aborted),
-        OnAbort::RecreateUser => Successor::User(Box::new(UserRing::new(id, at, priority, slots)?)),
+        OnAbort::RecreateUser => Successor::User(Box::new(UserRing::new(id, slots)?)),
     };
     // 2.
     old.stop();
     // 3.
-    let (left, interrupted) = left_in(id, &old.submitter);
+    let (unfinished, interrupted) = unfinished_work(id, &old.submitter);
     let mut stats = old.submitter.stats;
     stats.recreations += 1;
     id.note_doorbell("queue made anew");
     let submitted = match &mut successor {
         Successor::User(user) => {
             user.submitter.stats = stats;
-            let taken_over = take_over(id, pager, &mut user.submitter, left);
+            let taken_over = take_over(id, pager, &mut user.submitter, unfinished);
             let written = user.submitter.ring.written();
             user.submitter.signalled.take_over(&mut old.submitter.signalled, written);
             taken_over
         }
         Successor::Hardware(queue) => {
             old.submitter.stats = stats;
-            queue.hold_fences(&mut old.submitter.signalled);
-            left.iter()
-                .try_for_each(|l| queue.take_over(id, &l.packet, l.memory.as_ref(), l.queued.at_ns))
+            queue.take_over_fences(&mut old.submitter.signalled);
+            unfinished.iter().try_for_each(|Unfinished { packet, queued, memory }| {
+                queue.submit_packet(packet, memory.as_ref(), queued.at_ns)
+            })
         }
     };
     // 4. The value that was queued last is the highest that has a waiter.
     let reached = [FenceValue { fence: old.progress_fence, value: old.submitter.progress }];
-    let _gone_already = id.device.thunk.enter().signal_from_cpu(&reached, SignalFlags::empty());
-    let outcome = submitted.and(interrupted.map_or(Ok(()), |label| Err(Failure::Lost(label))));
+    let _gone_already = id.device.enter().signal_from_cpu(&reached, SignalFlags::empty());
+    let interrupted = interrupted.map(Failure::Interrupted);
+    let outcome = submitted.and(interrupted.map_or(Ok(()), Err));
     Ok((successor, outcome))
 }
 
 // spec: UMS-151
-/// What is to be submitted again, and the label of the command buffer that was interrupted.
-fn left_in(id: &QueueIdentity, submitter: &Submitter) -> (Vec<Left>, Option<Option<String>>) {
-    let (packets, interrupted) = submitter.ring.left();
-    let mut left = Vec::with_capacity(packets.len());
+/// The work to submit again, and the label of the command buffer that was interrupted.
+fn unfinished_work(
+    id: &QueueIdentity,
+    submitter: &Submitter,
+) -> (Vec<Unfinished>, Option<Option<String>>) {
+    let (packets, interrupted) = submitter.ring.unfinished();
+    let mut unfinished = Vec::with_capacity(packets.len());
     let mut lost = None;
     for (slot, packet) in packets {
         let executes =
@@ -126,7 +123,7 @@ fn left_in(id: &QueueIdentity, submitter: &Submitter) -> (Vec<Left>, Option<Opti
         }
         // Empty command buffers stand where a ring of that size needs them; the new one has its own
         // places.
-        if memory.as_ref().is_some_and(|memory| Arc::ptr_eq(memory, id.device.marker())) {
+        if memory.as_ref().is_some_and(|memory| Arc::ptr_eq(memory, &id.device.marker)) {
             continue;
         }
         if interrupted == Some(slot) {
@@ -134,9 +131,9 @@ fn left_in(id: &QueueIdentity, submitter: &Submitter) -> (Vec<Left>, Option<Opti
             continue;
         }
         let queued = id.device.platform.take_queued(submitter.number, key_of(&packet, slot));
-        left.push(Left { packet, queued, memory });
+        unfinished.push(Unfinished { packet, queued, memory });
     }
-    (left, lost)
+    (unfinished, lost)
 }
 
 /// The timeline's key of a packet.
@@ -149,17 +146,16 @@ fn key_of(packet: &RingPacket, slot: u64) -> SubmissionKey {
     }
 }
 
-/// The submission of everything that is left, as one unit: progress, last queued, ring, write
-/// pointer, doorbell, status. What a command buffer uses may have left local memory as soon as the
-/// old queue's progress reports it idle, so it is held until the new queue has said what
-/// it queued.
+/// Submits the unfinished work as one unit: progress, last queued, ring, write pointer, doorbell,
+/// status. The buffers of a command buffer may leave local memory as soon as the old queue's
+/// progress reports it idle, so they are held until the new queue has stored its last-queued value.
 fn take_over(
     id: &QueueIdentity,
     pager: Option<&Pager>,
     to: &mut Submitter,
-    left: Vec<Left>,
+    unfinished: Vec<Unfinished>,
 ) -> Result<(), Failure> {
-    for Left { packet, queued, memory } in left {
+    for Unfinished { packet, queued, memory } in unfinished {
         let held = match (pager, &memory) {
             (Some(pager), Some(memory)) => Some(pager.hold(id, std::iter::once(&**memory))?),
             _ => None,
@@ -170,11 +166,11 @@ fn take_over(
             to.ring.put(&encode::wait(id, fence, fence.wait_for(value), &mut to.wait_log, at));
         }
         match &memory {
-            Some(_) => announce(to),
+            Some(_) => queue_next_progress(to),
             None => put_checkpoint(id, to),
         }
         let logs = (&mut to.wait_log, &mut to.signal_log, &mut to.verbose_log);
-        let packet = encode::again(packet, to.progress, logs);
+        let packet = encode::reencode(packet, to.progress, logs);
         let key = key_of(&packet, to.ring.written());
         id.device.platform.note_queued(to.number, key, queued);
         match &memory {
@@ -191,11 +187,11 @@ fn take_over(
         return Ok(());
     }
     to.ring.publish();
-    to.ring_until_heard(id)
+    to.ring_until_accepted(id)
 }
 
-/// The next progress value is queued.
-fn announce(to: &mut Submitter) {
+/// Stores the next progress value as the last that is queued.
+fn queue_next_progress(to: &mut Submitter) {
     to.progress += 1;
     to.doorbell.last_queued.store(to.progress);
 }
@@ -203,8 +199,8 @@ fn announce(to: &mut Submitter) {
 /// An empty command buffer where the ring needs one before a wait or a signal.
 fn put_checkpoint(id: &QueueIdentity, to: &mut Submitter) {
     if to.ring.needs_checkpoint() {
-        announce(to);
+        queue_next_progress(to);
         let (progress, queued_ns) = (to.progress, id.queued_ns());
-        to.put_buffer(id, id.device.marker(), progress, queued_ns);
+        to.put_buffer(id, &id.device.marker, progress, queued_ns);
     }
 }

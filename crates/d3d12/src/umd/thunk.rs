@@ -13,6 +13,9 @@ pub(crate) struct Thunk {
     counts: Counters,
 }
 
+/// The call by which the CPU waits for fences.
+pub(crate) const CPU_WAIT_CALL: &str = "D3DKMTWaitForSynchronizationObjectFromCpu";
+
 const KERNEL_CALLS: usize = 0;
 const CPU_WAITS: usize = 1;
 const CPU_WAKES: usize = 2;

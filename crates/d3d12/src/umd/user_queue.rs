@@ -1,43 +1,42 @@
-//! Owns user-mode queues: the submitter lock, what the queue is at present (a ring with its
-//! doorbell, or the hardware queue that came after it), and the backlog of what the ring has no
-//! room for.
+//! Owns user-mode queues: the submitter lock, the queue's present form (a ring with its doorbell, or
+//! the hardware queue that replaced it), and the backlog of submissions that the ring has no room
+//! for.
 //!
-//! No call that submits sleeps. What does not fit goes into the backlog, and so does everything
-//! behind it, until a worker or a later call has submitted it (`backlog`). A hardware queue takes
-//! any number, so it has no backlog.
+//! No call that submits sleeps. A submission without room goes into the backlog, and so does every
+//! later one until a worker or a later call has submitted it (`backlog`). A hardware queue takes any
+//! number, so it has no backlog.
 //!
 //! When the doorbell is lost for good, or cannot be connected, the queue gets a successor if its
 //! options say so (`successor`), under the submitter lock: no other thread's submission comes
 //! between the work that is carried over and new work, and the backlog follows both.
 
 use crate::counters::QueueStats;
-use crate::device::WAIT_CALL;
-use crate::error::{Error, Result};
 use crate::model::{OnAbort, Submission};
-use crate::queue::QueueInner;
 use crate::umd::backlog::Backlog;
-use crate::umd::hardware_queue::HardwareQueue;
+use crate::umd::failure::Failure;
+use crate::umd::kernel_queue::KernelQueue;
 use crate::umd::progress::FenceReader;
+use crate::umd::queue_identity::QueueIdentity;
 use crate::umd::residency::{Held, Pager, WAIT_SLOTS};
 use crate::umd::ring::Room;
 use crate::umd::submit::Unit;
 use crate::umd::successor::{self, Successor};
+use crate::umd::thunk::CPU_WAIT_CALL;
 use crate::umd::user_ring::UserRing;
-use crate::umd::{EngineChoice, Failure, QueueIdentity};
-use std::sync::{Arc, Weak};
-use tidegate_calls::{FenceValue, Handle, Priority, Status, WaitMode};
+use std::sync::Arc;
+use tidegate_calls::{FenceValue, Handle, Status, WaitMode};
 use tidegate_platform::Mutex;
 
 pub(crate) struct UserQueue {
     state: Mutex<State>,
     pager: Option<Pager>,
     most_lists: u64,
-    at: EngineChoice,
-    priority: Priority,
-    on_abort: OnAbort,
+    id: Arc<QueueIdentity>,
 }
 
-/// What the submitter lock orders.
+type Result<T = ()> = std::result::Result<T, Failure>;
+
+/// Guarded by the submitter lock.
 struct State {
     present: Present,
     backlog: Backlog,
@@ -45,12 +44,12 @@ struct State {
 
 enum Present {
     User(Box<UserRing>),
-    /// With what was counted before it.
-    Hardware(Arc<HardwareQueue>, QueueStats),
+    /// With the statistics of its predecessor.
+    Hardware(Arc<KernelQueue>, QueueStats),
 }
 
 impl Present {
-    /// How often the queue was made anew.
+    /// How often the queue was recreated.
     fn recreations(&self) -> u64 {
         match self {
             Present::User(user) => user.submitter.stats.recreations,
@@ -66,18 +65,18 @@ struct Target {
     value: u64,
 }
 
-/// What became of a submission.
+/// The outcome of placing a submission in the ring.
 enum Placed {
-    Done(std::result::Result<(), Failure>),
+    Done(Result),
     /// The ring has room when this is reached.
     Full(Target),
 }
 
-/// How a call that waits for an idle queue goes on when the lock is dropped.
+/// The next step of a call that waits for an idle queue, taken without the lock.
 enum Idle {
     Failed(Failure),
-    Hardware(Arc<HardwareQueue>),
-    /// Not all of what was queued stands in the ring; there is room when this is reached.
+    Hardware(Arc<KernelQueue>),
+    /// Part of the queued work is in the backlog; the ring has room when this is reached.
     Room(Target),
     /// Everything is complete when this is reached.
     Last(Target),
@@ -88,49 +87,34 @@ enum Idle {
 struct Marker {
     /// It is in the ring when so many submissions have left the backlog.
     left: u64,
-    /// How often the queue had been made anew. An empty command buffer is not carried over.
+    /// How often the queue had been recreated. An empty command buffer is not carried over.
     recreations: u64,
 }
 
 impl UserQueue {
-    pub(crate) fn new(
-        id: &QueueIdentity,
-        at: EngineChoice,
-        priority: Priority,
-        on_abort: OnAbort,
-    ) -> Result<UserQueue> {
-        let ring = UserRing::new(id, at, priority, id.device.options.ring_slots);
-        let ring = ring.map_err(|failure| id.error(failure))?;
+    pub(crate) fn new(id: &Arc<QueueIdentity>) -> Result<UserQueue> {
+        let ring = UserRing::new(id, id.device.options.ring_slots)?;
         let most_lists = ring.submitter.ring.most_per_submission();
         let state = State { present: Present::User(Box::new(ring)), backlog: Backlog::new() };
         let state = id.device.platform.mutex("submitter of a user-mode queue", state);
-        let pager = id.device.pager(id, priority).map_err(|failure| id.error(failure))?;
-        Ok(UserQueue { state, pager, most_lists, at, priority, on_abort })
+        Ok(UserQueue { state, pager: Pager::for_queue(id)?, most_lists, id: Arc::clone(id) })
     }
 
-    /// Submits `unit`, which is never divided, or puts it behind the backlog. `owner` is the queue
-    /// that this one stands in.
-    pub(crate) fn submit(
-        &self,
-        owner: &Arc<QueueInner>,
-        unit: &Unit<'_>,
-        queued_ns: u64,
-    ) -> Result<()> {
-        let id = &owner.id;
+    /// Submits `unit`, which is never divided, or puts it behind the backlog.
+    pub(crate) fn submit(self: &Arc<Self>, unit: &Unit<'_>, queued_ns: u64) -> Result {
         if let Unit::Execute(lists) = unit
             && lists.len() as u64 + self.slots_of_residency(unit) > self.most_lists
         {
-            let (queue, lists) = (id.name.clone(), lists.len());
-            return Err(Error::TooManyLists { queue, lists, most: self.most_lists });
+            return Err(Failure::TooManyLists { lists: lists.len(), most: self.most_lists });
         }
         let mut state = self.state.lock_device();
         let State { present, backlog } = &mut *state;
-        let full = self.drain(id, present, backlog);
+        let full = self.drain(present, backlog);
         // The failure of an earlier submission is returned once this one is queued.
         let mut earlier = backlog.take_failure();
         let placed = match full {
             Some(target) => Placed::Full(target),
-            None => self.place(id, present, unit, queued_ns, &mut earlier),
+            None => self.place(present, unit, queued_ns, &mut earlier),
         };
         let done = match placed {
             Placed::Done(Err(failure)) => {
@@ -139,16 +123,16 @@ impl UserQueue {
             }
             Placed::Done(Ok(())) => earlier.map_or(Ok(()), Err),
             Placed::Full(_) => {
-                backlog.put(&id.device.platform, unit, queued_ns);
+                backlog.put(&self.id.device.platform, unit, queued_ns);
                 earlier.map_or(Ok(()), Err)
             }
         };
         let wants_worker = backlog.wants_worker();
         drop(state);
         if wants_worker {
-            start_worker(owner);
+            self.start_worker();
         }
-        done.map_err(|failure| id.error(failure))
+        done
     }
 
     fn slots_of_residency(&self, unit: &Unit<'_>) -> u64 {
@@ -158,32 +142,23 @@ impl UserQueue {
         }
     }
 
-    /// What the unit uses is resident when it runs, if the queue looks after that itself.
-    fn hold<'a>(
-        &'a self,
-        id: &'a QueueIdentity,
-        unit: &Unit<'_>,
-    ) -> std::result::Result<Option<Held<'a>>, Failure> {
+    /// Makes the buffers of the unit resident, if the queue manages residency.
+    fn hold(&self, unit: &Unit<'_>) -> Result<Option<Held<'_>>> {
         match (&self.pager, unit) {
             (Some(pager), Unit::Execute(lists)) => {
-                pager.hold(id, lists.iter().map(|l| &*l.memory)).map(Some)
+                pager.hold(&self.id, lists.iter().map(|l| &*l.memory)).map(Some)
             }
             _ => Ok(None),
         }
     }
 
-    /// Submits the backlog as far as there is room; returns when there will be more, if anything is
-    /// left.
-    fn drain(
-        &self,
-        id: &QueueIdentity,
-        present: &mut Present,
-        backlog: &mut Backlog,
-    ) -> Option<Target> {
+    /// Submits the backlog as far as there is room. If anything is left, returns the progress that
+    /// makes room.
+    fn drain(&self, present: &mut Present, backlog: &mut Backlog) -> Option<Target> {
         while let Some(waiting) = backlog.pop() {
             let mut earlier = None;
             let placed = waiting
-                .with_unit(|unit| self.place(id, present, unit, waiting.queued_ns, &mut earlier));
+                .with_unit(|unit| self.place(present, unit, waiting.queued_ns, &mut earlier));
             backlog.keep_failure(earlier);
             match placed {
                 Placed::Full(target) => {
@@ -192,18 +167,17 @@ impl UserQueue {
                 }
                 Placed::Done(done) => {
                     backlog.keep_failure(done.err());
-                    backlog.count_left(&id.device.platform);
+                    backlog.count_left(&self.id.device.platform);
                 }
             }
         }
         None
     }
 
-    /// Submits `unit` where there is room for it. A queue that is gone is made anew first; a
-    /// command buffer that was lost thereby goes to `lost`.
+    /// Submits `unit` if there is room for it. A queue whose doorbell is lost is recreated first;
+    /// the failure of a command buffer that this interrupted goes to `lost`.
     fn place(
         &self,
-        id: &QueueIdentity,
         present: &mut Present,
         unit: &Unit<'_>,
         queued_ns: u64,
@@ -213,47 +187,46 @@ impl UserQueue {
             let user = match present {
                 Present::User(user) => user,
                 Present::Hardware(queue, _) => {
-                    return Placed::Done(queue.submit_unit(id, unit, queued_ns));
+                    return Placed::Done(queue.submit_unit(unit, queued_ns));
                 }
             };
             let (submitter, progress) = (&mut user.submitter, &user.progress);
             let need = submitter.slots_of(unit) + self.slots_of_residency(unit);
-            let failure = if submitter.aborted && self.on_abort != OnAbort::Report {
+            let failure = if submitter.aborted && self.id.on_abort != OnAbort::Report {
                 Failure::Aborted
             } else {
                 match submitter.ring.room(need, || progress.load()) {
-                    // A queue that is gone makes no more room.
+                    // A ring whose doorbell is lost does not drain.
                     Room::AfterProgress(_) if submitter.is_gone() => Failure::Aborted,
                     Room::AfterProgress(value) => {
                         let (progress, fence) = (progress.clone(), user.progress_fence);
                         return Placed::Full(Target { progress, fence, value });
                     }
-                    Room::Enough => match self.submit_here(id, present, unit, queued_ns) {
+                    Room::Enough => match self.submit_to_ring(present, unit, queued_ns) {
                         Ok(placed) => return placed,
                         Err(failure) => failure,
                     },
                 }
             };
-            match self.make_anew(id, present, failure) {
+            match self.recreate(present, failure) {
                 Ok(()) => {}
-                Err(failure @ Failure::Lost(_)) => *lost = lost.take().or(Some(failure)),
+                Err(failure @ Failure::Interrupted(_)) => *lost = lost.take().or(Some(failure)),
                 Err(failure) => return Placed::Done(Err(failure)),
             }
         }
     }
 
-    /// Submits `unit` to a ring that has room for it; fails when nothing of it stands in the ring.
-    fn submit_here(
+    /// Submits `unit` to a ring that has room for it. Fails if the unit is not in the ring.
+    fn submit_to_ring(
         &self,
-        id: &QueueIdentity,
         present: &mut Present,
         unit: &Unit<'_>,
         queued_ns: u64,
-    ) -> std::result::Result<Placed, Failure> {
+    ) -> Result<Placed> {
         let Present::User(user) = &mut *present else { return Err(Failure::Aborted) };
-        let (submitter, progress) = (&mut user.submitter, &user.progress);
-        submitter.collect(progress);
-        let held = match self.hold(id, unit) {
+        let (id, submitter) = (&*self.id, &mut user.submitter);
+        submitter.collect(&user.progress);
+        let held = match self.hold(unit) {
             Ok(held) => held,
             Err(failure) => return Ok(Placed::Done(Err(failure))),
         };
@@ -261,37 +234,27 @@ impl UserQueue {
             && let Err(failure) =
                 submitter.submit(id, &Unit::Wait(fence, fence.wait_for(value)), queued_ns)
         {
-            // The wait stands in the ring, and nothing that needs the references. They are taken
-            // anew with the queue.
+            // Only the wait is in the ring, and it does not need the references. The successor
+            // takes new ones.
             held.map_or(Ok(()), |held| held.release(id))?;
             return Err(failure);
         }
         unit.count_in(&mut submitter.stats);
         let done = submitter.submit(id, unit, queued_ns);
         let released = held.map_or(Ok(()), |held| held.release(id));
-        // What was submitted stands in the ring, and is carried over with the rest of it.
-        let done = done.or_else(|failure| self.make_anew(id, present, failure));
+        // The unit is in the ring, and is carried over with the rest of it.
+        let done = done.or_else(|failure| self.recreate(present, failure));
         Ok(Placed::Done(done.and(released)))
     }
 
-    /// Makes the queue anew if it was told so and that can help; else `failure` stands.
-    fn make_anew(
-        &self,
-        id: &QueueIdentity,
-        present: &mut Present,
-        failure: Failure,
-    ) -> std::result::Result<(), Failure> {
+    /// Recreates the queue if its options say so and a successor can continue; else returns
+    /// `failure`.
+    fn recreate(&self, present: &mut Present, failure: Failure) -> Result {
         let Present::User(old) = &mut *present else { return Ok(()) };
-        if self.on_abort == OnAbort::Report || !successor::may_help(id, &failure) {
+        if self.id.on_abort == OnAbort::Report || !successor::can_continue(&self.id, &failure) {
             return Err(failure);
         }
-        let (successor, outcome) = successor::succeed(
-            id,
-            (self.at, self.priority),
-            self.on_abort,
-            self.pager.as_ref(),
-            old,
-        )?;
+        let (successor, outcome) = successor::recreate(&self.id, self.pager.as_ref(), old)?;
         *present = match successor {
             Successor::User(user) => Present::User(user),
             Successor::Hardware(queue) => Present::Hardware(queue, old.submitter.stats),
@@ -299,28 +262,27 @@ impl UserQueue {
         outcome
     }
 
-    pub(crate) fn wait_idle(&self, owner: &Arc<QueueInner>) -> Result<()> {
-        let id = &owner.id;
+    pub(crate) fn wait_idle(self: &Arc<Self>) -> Result {
         let mut marker = None;
         loop {
             let mut state = self.state.lock_device();
-            let step = self.idle_step(id, &mut state, &mut marker);
+            let step = self.idle_step(&mut state, &mut marker);
             let wants_worker = state.backlog.wants_worker();
             drop(state);
             if wants_worker {
-                start_worker(owner);
+                self.start_worker();
             }
             let (target, last) = match step {
-                Idle::Failed(failure) => return Err(id.error(failure)),
-                Idle::Hardware(queue) => return queue.wait_idle(id),
+                Idle::Failed(failure) => return Err(failure),
+                Idle::Hardware(queue) => return queue.wait_idle(),
                 Idle::Room(target) => (target, false),
                 Idle::Last(target) => (target, true),
             };
-            id.device.wait_for_progress(id, target.fence, &target.progress, target.value)?;
+            self.id.wait_for_progress(target.fence, &target.progress, target.value)?;
             if !last {
                 continue;
             }
-            // A queue that was made anew meanwhile is waited for anew.
+            // If the queue was recreated meanwhile, its new ring is waited for.
             match &mut self.state.lock_device().present {
                 Present::User(user) if user.progress_fence == target.fence => {
                     user.submitter.collect_signalled();
@@ -331,22 +293,16 @@ impl UserQueue {
         }
     }
 
-    /// What to wait for until nothing is queued any more.
-    fn idle_step(
-        &self,
-        id: &QueueIdentity,
-        state: &mut State,
-        marker: &mut Option<Marker>,
-    ) -> Idle {
+    fn idle_step(&self, state: &mut State, marker: &mut Option<Marker>) -> Idle {
         let State { present, backlog } = state;
         if let Present::User(user) = &*present
-            && self.on_abort != OnAbort::Report
+            && self.id.on_abort != OnAbort::Report
             && user.submitter.is_gone()
-            && let Err(failure) = self.make_anew(id, present, Failure::Aborted)
+            && let Err(failure) = self.recreate(present, Failure::Aborted)
         {
             return Idle::Failed(failure);
         }
-        let mut full = self.drain(id, present, backlog);
+        let mut full = self.drain(present, backlog);
         if marker.as_ref().is_some_and(|marker| marker.recreations != present.recreations()) {
             *marker = None;
         }
@@ -354,7 +310,7 @@ impl UserQueue {
         // empty command buffer behind them provides one.
         if full.is_none() && marker.is_none() && needs_marker(present) {
             let mut lost = None;
-            full = match self.place(id, present, &Unit::Marker, id.queued_ns(), &mut lost) {
+            full = match self.place(present, &Unit::Marker, self.id.queued_ns(), &mut lost) {
                 Placed::Full(target) => Some(target),
                 Placed::Done(done) => {
                     backlog.keep_failure(done.err());
@@ -367,7 +323,7 @@ impl UserQueue {
         }
         if full.is_some() && marker.is_none() {
             if !backlog.ends_with_progress() {
-                backlog.put(&id.device.platform, &Unit::Marker, id.queued_ns());
+                backlog.put(&self.id.device.platform, &Unit::Marker, self.id.queued_ns());
             }
             *marker = Some(Marker { left: backlog.end(), recreations: present.recreations() });
         }
@@ -391,21 +347,21 @@ impl UserQueue {
         }
     }
 
-    /// A turn of the worker, after a sleep on `slept` that ended with `refused` if the kernel
-    /// refused it: submits what fits. Returns what to sleep on next; `None` when the backlog is
-    /// empty, and the worker ends.
-    fn work(&self, id: &QueueIdentity, slept: Option<(&Target, Status)>) -> Option<Target> {
+    /// A turn of the worker: submits what fits. `slept` is the target of a sleep that the kernel
+    /// refused, with the refusal. Returns the next target; `None` when the backlog is empty, and the
+    /// worker ends.
+    fn work(&self, slept: Option<(&Target, Status)>) -> Option<Target> {
         let mut state = self.state.lock_device();
         let State { present, backlog } = &mut *state;
-        let mut full = self.drain(id, present, backlog);
-        // Making a queue anew ends the fence that the worker slept on. If the fence is still the
-        // same one, no sleep will end.
+        let mut full = self.drain(present, backlog);
+        // Recreating a queue ends the fence that the worker slept on. If the fence is still the same,
+        // no sleep on it will end.
         if let Some((target, status)) = slept
             && full.as_ref().is_some_and(|next| next.fence == target.fence)
         {
-            backlog.keep_failure(Some(Failure::Refused(WAIT_CALL, status)));
+            backlog.keep_failure(Some(Failure::Refused(CPU_WAIT_CALL, status)));
             while backlog.pop().is_some() {
-                backlog.count_left(&id.device.platform);
+                backlog.count_left(&self.id.device.platform);
             }
             full = None;
         }
@@ -430,7 +386,7 @@ impl UserQueue {
         }
     }
 
-    pub(crate) fn stats(&self, id: &QueueIdentity) -> QueueStats {
+    pub(crate) fn stats(&self) -> QueueStats {
         let state = self.state.lock_device();
         let mut stats = match &state.present {
             Present::User(user) => user.submitter.stats,
@@ -440,7 +396,7 @@ impl UserQueue {
                 stats
             }
         };
-        state.backlog.add_to(&id.device.platform, &mut stats);
+        state.backlog.add_to(&self.id.device.platform, &mut stats);
         stats
     }
 
@@ -450,10 +406,30 @@ impl UserQueue {
             Present::Hardware(..) => None,
         }
     }
+
+    /// Starts the worker of the backlog. It holds the queue only while it submits: a queue that is
+    /// dropped drops its backlog and its ring, and ends the fence that the worker sleeps on.
+    fn start_worker(self: &Arc<Self>) {
+        let device = &self.id.device;
+        let (queue, thunk) = (Arc::downgrade(self), Arc::clone(device.kernel.thunk()));
+        let work = move |slept: Option<(&Target, Status)>| queue.upgrade()?.work(slept);
+        device.platform.spawn_worker(format!("backlog of queue '{}'", self.id.name), move || {
+            let mut target = work(None);
+            while let Some(Target { progress, fence, value }) = &target {
+                let fences = [FenceValue { fence: *fence, value: *value }];
+                let refused = match progress.load() >= *value {
+                    true => None,
+                    false => thunk.enter().wait_from_cpu(&fences, WaitMode::All, None).err(),
+                };
+                let refused = refused.filter(|_| progress.load() < *value);
+                let next = work(refused.and_then(|status| Some((target.as_ref()?, status))));
+                target = next;
+            }
+        });
+    }
 }
 
-/// Whether the ring ends with something that has no progress value and that the engine has not
-/// taken yet.
+/// Whether the last packet of the ring has no progress value and is not taken yet.
 fn needs_marker(present: &Present) -> bool {
     match present {
         Present::User(user) => {
@@ -461,29 +437,4 @@ fn needs_marker(present: &Present) -> bool {
         }
         Present::Hardware(..) => false,
     }
-}
-
-/// Starts the worker of a backlog. It holds the queue only while it submits: a queue that is
-/// dropped takes its backlog with it, as it takes its ring, and ends the fence that the worker
-/// sleeps on.
-fn start_worker(owner: &Arc<QueueInner>) {
-    let device = &owner.id.device;
-    let (queue, thunk) = (Arc::downgrade(owner), Arc::clone(&device.thunk));
-    let work = move |slept: Option<(&Target, Status)>| {
-        let owner = Weak::upgrade(&queue)?;
-        owner.user_queue()?.work(&owner.id, slept)
-    };
-    device.platform.spawn_worker(format!("backlog of queue '{}'", owner.id.name), move || {
-        let mut target = work(None);
-        while let Some(Target { progress, fence, value }) = &target {
-            let fences = [FenceValue { fence: *fence, value: *value }];
-            let refused = match progress.load() >= *value {
-                true => None,
-                false => thunk.enter().wait_from_cpu(&fences, WaitMode::All, None).err(),
-            };
-            let refused = refused.filter(|_| progress.load() < *value);
-            let next = work(refused.and_then(|status| Some((target.as_ref()?, status))));
-            target = next;
-        }
-    });
 }

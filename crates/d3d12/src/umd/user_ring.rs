@@ -1,31 +1,33 @@
-//! Owns what a user-mode queue is made of: hardware context and queue, ring and control area,
-//! doorbell, and the state of its submissions. A queue that loses its doorbell for good gets
-//! another one (`successor`).
+//! Owns the parts of a user-mode queue: hardware context and queue, ring and control area, doorbell,
+//! and the state of its submissions. A queue that loses its doorbell for good gets new ones
+//! (`successor`).
 //!
-//! The order of making: hardware context, hardware queue, ring and control area (resident from
-//! birth), doorbell. They end the other way round, which is the order of the fields. Nothing is
-//! connected before the first submission.
+//! Order of creation: hardware context, hardware queue, ring and control area (resident from
+//! birth), doorbell. They end in reverse order, which is the order of the fields. The doorbell is
+//! connected by the first submission.
 
 use crate::counters::QueueStats;
-use crate::device::DeviceInner;
+use crate::umd::device::UmdDevice;
 use crate::umd::encode::{LogCursor, VerboseLog};
+use crate::umd::failure::Failure;
 use crate::umd::in_flight::InFlight;
 use crate::umd::kernel_object::{Object, Owned};
+use crate::umd::kernel_queue::create_hw_queue;
 use crate::umd::progress::FenceReader;
+use crate::umd::queue_identity::QueueIdentity;
 use crate::umd::ring::Ring;
 use crate::umd::signalled_fences::SignalledFences;
 use crate::umd::submit::Submitter;
-use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use tidegate_calls::{
     AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateDoorbellFlags,
-    CreateHwContext, CreateHwQueue, Handle, Placement, Priority, Status,
+    Handle, Placement, Status,
 };
 use tidegate_gpu_abi::{CONTROL_WORDS, SLOT_BYTES};
 
 pub(crate) struct UserRing {
     pub(crate) progress: FenceReader,
     pub(crate) progress_fence: Handle,
-    /// `None` when it was ended before the rest.
+    /// `None` after [`UserRing::stop`].
     doorbell: Option<Owned>,
     _hw_queue: Owned,
     _hw_context: Owned,
@@ -36,53 +38,31 @@ pub(crate) struct UserRing {
 }
 
 fn allocation(
-    device: &DeviceInner,
+    device: &UmdDevice,
     bytes: u64,
     kind: AllocationKind,
-) -> Result<(Owned, AllocationMemory), Status> {
+) -> Result<(Owned, AllocationMemory), Failure> {
     let args =
         CreateAllocation { device: device.handle(), bytes, kind, placement: Placement::System };
-    let allocation = device.thunk.enter().create_allocation(args)?;
-    Ok((Owned::new(&device.thunk, Object::Allocation, allocation.handle), allocation.memory))
+    let made = device.enter().create_allocation(args).map_err(Failure::of(CREATE_ALLOCATION))?;
+    Ok((Owned::new(&device.kernel, Object::Allocation, made.handle), made.memory))
 }
+
+const CREATE_ALLOCATION: &str = "D3DKMTCreateAllocation2";
 
 impl UserRing {
     // spec: UMS-015, UMS-033, NF-191
-    pub(crate) fn new(
-        id: &QueueIdentity,
-        at: EngineChoice,
-        priority: Priority,
-        slots: u64,
-    ) -> Result<UserRing, Failure> {
+    pub(crate) fn new(id: &QueueIdentity, slots: u64) -> Result<UserRing, Failure> {
         let device = &*id.device;
-        let failed = |call| move |status| Failure::Refused(call, status);
-        let kernel = || device.thunk.enter();
-
-        let EngineChoice { node_ordinal, engine_affinity } = at;
-        let args = CreateHwContext { device: device.handle(), node_ordinal, engine_affinity };
-        let context = kernel().create_hw_context(args).map_err(failed("D3DKMTCreateHwContext"))?;
-        let hw_context = Owned::new(&device.thunk, Object::HwContext, context);
-        let args = CreateHwQueue {
-            hw_context: context,
-            user_mode_submission: true,
-            priority,
-            tag: id.tag,
-        };
-        let queue = kernel().create_hw_queue(args).map_err(failed("D3DKMTCreateHwQueue"))?;
-        let hw_queue = Owned::new(&device.thunk, Object::HwQueue, queue.handle);
-
-        let create = "D3DKMTCreateAllocation2";
-        let (ring, ring_memory) =
-            allocation(device, slots * SLOT_BYTES, AllocationKind::Bulk).map_err(failed(create))?;
+        let (queue, hw_queue, hw_context) = create_hw_queue(id, true)?;
+        let (ring, ring_memory) = allocation(device, slots * SLOT_BYTES, AllocationKind::Bulk)?;
         let (control, control_memory) =
-            allocation(device, CONTROL_WORDS as u64 * 8, AllocationKind::Protocol)
-                .map_err(failed(create))?;
+            allocation(device, CONTROL_WORDS as u64 * 8, AllocationKind::Protocol)?;
         let (AllocationMemory::Bulk(slot_bytes), AllocationMemory::Protocol(page)) =
             (ring_memory, control_memory)
         else {
-            return Err(failed(create)(Status::OBJECT_TYPE_MISMATCH));
+            return Err(Failure::Refused(CREATE_ALLOCATION, Status::OBJECT_TYPE_MISMATCH));
         };
-
         let args = CreateDoorbell {
             hw_queue: queue.handle,
             ring: ring.handle(),
@@ -90,11 +70,11 @@ impl UserRing {
             flags: CreateDoorbellFlags::empty(),
             private_data: Vec::new(),
         };
-        let doorbell = kernel().create_doorbell(args).map_err(failed("D3DKMTCreateDoorbell"))?;
-        let owned_doorbell = Owned::new(&device.thunk, Object::Doorbell, doorbell.handle);
-        let logs = kernel()
-            .native_fence_log_detail(queue.handle)
-            .map_err(failed("D3DKMTGetNativeFenceLogDetail"))?;
+        let doorbell = device.enter().create_doorbell(args);
+        let doorbell = doorbell.map_err(Failure::of("D3DKMTCreateDoorbell"))?;
+        let owned_doorbell = Owned::new(&device.kernel, Object::Doorbell, doorbell.handle);
+        let logs = device.enter().native_fence_log_detail(queue.handle);
+        let logs = logs.map_err(Failure::of("D3DKMTGetNativeFenceLogDetail"))?;
 
         let submitter = Submitter {
             number: id.register(queue.handle),
@@ -123,8 +103,7 @@ impl UserRing {
         })
     }
 
-    /// Ends the doorbell and with it the hardware's hold on the ring: nothing in it runs from here
-    /// on.
+    /// Ends the doorbell, so that the hardware stops reading the ring.
     pub(crate) fn stop(&mut self) {
         self.doorbell = None;
     }

@@ -1,0 +1,240 @@
+//! Owns what every object of a device shares: the user-mode driver's device, the list of queues,
+//! the reason of a removal, and the records of calls on the timeline.
+//!
+//! Locks: the list of queues has a lock of its own, never held over a kernel call or another lock.
+//! A failure becomes an error without any submitter lock held: the reason of a removal names what
+//! the queues were running.
+
+use crate::device_loss::{Fault, RemovedReason};
+use crate::error::{Error, Result};
+use crate::model::{CommandListType, Submission};
+use crate::umd::device::UmdDevice;
+use crate::umd::failure::Failure;
+use crate::umd::kernel_object::KernelDevice;
+use crate::umd::queue::UmdQueue;
+use crate::umd::thunk::CPU_WAIT_CALL;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use tidegate_calls::{DeviceState, FaultReport, FenceValue, Status, WaitMode};
+use tidegate_platform::{Mutex, Platform};
+use tidegate_trace::{Kind, LaneId, NameId, Record};
+
+pub(crate) struct SharedDevice {
+    pub(crate) umd: Arc<UmdDevice>,
+    pub(crate) native_fences: bool,
+    pub(crate) names: CallNames,
+    queues: Mutex<Queues>,
+}
+
+/// Names of queued fence operations on the timeline.
+pub(crate) struct CallNames {
+    pub(crate) wait: NameId,
+    pub(crate) signal: NameId,
+}
+
+#[derive(Default)]
+struct Queues {
+    /// By tag, in the order of their creation.
+    live: BTreeMap<u32, Weak<UmdQueue>>,
+    /// Queue names by tag, kept for reports on queues that have ended.
+    names: BTreeMap<u32, String>,
+    /// The default queues that exist, by list type and submission model.
+    defaults: Vec<((CommandListType, Submission), Weak<UmdQueue>)>,
+}
+
+impl Queues {
+    fn default_queue(&self, key: (CommandListType, Submission)) -> Option<Arc<UmdQueue>> {
+        self.defaults.iter().find(|(of, _)| *of == key).and_then(|(_, queue)| queue.upgrade())
+    }
+}
+
+impl SharedDevice {
+    pub(crate) fn new(umd: UmdDevice, native_fences: bool) -> SharedDevice {
+        let platform = &umd.platform;
+        let names =
+            CallNames { wait: platform.trace_name("wait"), signal: platform.trace_name("signal") };
+        let queues = platform.mutex("queues of a device", Queues::default());
+        SharedDevice { umd: Arc::new(umd), native_fences, names, queues }
+    }
+
+    pub(crate) fn add_queue(&self, queue: &Arc<UmdQueue>) {
+        let mut queues = self.queues.lock();
+        queues.names.insert(queue.id.tag, queue.id.name.clone());
+        queues.live.retain(|_, queue| queue.strong_count() > 0);
+        queues.live.insert(queue.id.tag, Arc::downgrade(queue));
+    }
+
+    pub(crate) fn live_queues(&self) -> Vec<Arc<UmdQueue>> {
+        self.queues.lock().live.values().filter_map(Weak::upgrade).collect()
+    }
+
+    pub(crate) fn default_queue(
+        &self,
+        key: (CommandListType, Submission),
+    ) -> Option<Arc<UmdQueue>> {
+        self.queues.lock().default_queue(key)
+    }
+
+    /// Makes `queue` the default queue of its kind, unless another thread has set one. Returns the
+    /// default queue.
+    pub(crate) fn set_default_queue(
+        &self,
+        key: (CommandListType, Submission),
+        queue: Arc<UmdQueue>,
+    ) -> Arc<UmdQueue> {
+        let mut queues = self.queues.lock();
+        let first = queues.default_queue(key);
+        if first.is_none() {
+            queues.defaults.retain(|(other, _)| *other != key);
+            queues.defaults.push((key, Arc::downgrade(&queue)));
+        }
+        drop(queues);
+        first.unwrap_or(queue)
+    }
+
+    /// Refuses an object of another device.
+    pub(crate) fn check_owner(
+        &self,
+        device: &Arc<KernelDevice>,
+        what: impl FnOnce() -> String,
+    ) -> Result<()> {
+        match Arc::ptr_eq(&self.umd.kernel, device) {
+            true => Ok(()),
+            false => Err(Error::Foreign { what: what() }),
+        }
+    }
+
+    /// The error of a refused call.
+    pub(crate) fn error(&self, call: &'static str, object: &str, status: Status) -> Error {
+        match status {
+            Status::CANCELLED => Error::Stopped,
+            Status::DEVICE_REMOVED | Status::DEVICE_HUNG => {
+                let refused = || RemovedReason::Refused { call, object: object.to_owned(), status };
+                Error::DeviceRemoved(self.removed_reason().unwrap_or_else(refused))
+            }
+            status => Error::Call { call, object: object.to_owned(), status },
+        }
+    }
+
+    /// The error of a failed call of a queue.
+    pub(crate) fn queue_error(&self, queue: &str, failure: Failure) -> Error {
+        let name = queue.to_owned();
+        match failure {
+            Failure::Refused(call, status) => self.error(call, &format!("queue '{queue}'"), status),
+            Failure::ProgressRefused(status) => {
+                self.error(CPU_WAIT_CALL, &format!("progress of queue '{queue}'"), status)
+            }
+            Failure::OverBudget(bytes) => {
+                Error::OverBudget { what: format!("a submission to queue '{queue}'"), bytes }
+            }
+            Failure::TooManyLists { lists, most } => {
+                Error::TooManyLists { queue: name, lists, most }
+            }
+            Failure::PresentOnUserQueue => Error::NotSupported {
+                what: format!("a present on queue '{queue}'"),
+                why: USER_QUEUES_DO_NOT_PRESENT,
+            },
+            Failure::Interrupted(list) => Error::WorkLost { queue: name, list },
+            Failure::Aborted | Failure::DeviceLost => match self.removed_reason() {
+                Some(reason) => Error::DeviceRemoved(reason),
+                None => Error::QueueAborted { queue: name },
+            },
+        }
+    }
+
+    pub(crate) fn wait_idle(&self, queue: &UmdQueue) -> Result<()> {
+        match queue.wait_idle() {
+            Err(Failure::DeviceLost) => self.check_removal(true),
+            done => done.map_err(|failure| self.queue_error(&queue.id.name, failure)),
+        }
+    }
+
+    pub(crate) fn removed_reason(&self) -> Option<RemovedReason> {
+        match self.umd.enter().device_state(self.umd.handle()) {
+            Ok(DeviceState::Active) => None,
+            Ok(DeviceState::Faulted(report)) => {
+                Some(RemovedReason::Faulted(Box::new(self.fault(report))))
+            }
+            Ok(DeviceState::Hung(what)) => Some(RemovedReason::Hung(what)),
+            Ok(DeviceState::Reset(what)) => Some(RemovedReason::Reset(what)),
+            Ok(DeviceState::Stopped) => Some(RemovedReason::AdapterStopped),
+            Ok(DeviceState::Removed) => Some(RemovedReason::AdapterRemoved),
+            Ok(DeviceState::ProcessEnded) => Some(RemovedReason::ProcessEnded),
+            Err(Status::CANCELLED) => None,
+            Err(status) => {
+                let object = format!("process '{}'", self.umd.options.process_name);
+                Some(RemovedReason::Refused { call: "D3DKMTGetDeviceState", object, status })
+            }
+        }
+    }
+
+    /// The report with the names of queue and list.
+    fn fault(&self, report: FaultReport) -> Fault {
+        let queue = self.live_queues().into_iter().find(|queue| queue.id.tag == report.tag);
+        let list = queue.and_then(|queue| queue.label_at(report.position));
+        let queues = self.queues.lock();
+        let queue = queues.names.get(&report.tag).cloned();
+        Fault { queue, list, of_linked_adapter: self.umd.info.physical_adapters > 1, report }
+    }
+
+    // spec: ME-036, ME-044
+    /// Blocks until `reached`. What user mode can see by itself needs no kernel call. `lost` says
+    /// that a value was seen which the fences of a removed device have.
+    pub(crate) fn block(
+        &self,
+        fences: &[FenceValue],
+        mode: WaitMode,
+        what: impl Fn() -> String,
+        reached: impl Fn() -> bool,
+        lost: impl Fn() -> bool,
+    ) -> Result<()> {
+        let thunk = self.umd.kernel.thunk();
+        thunk.cpu_wait_made();
+        if !reached() {
+            thunk
+                .enter()
+                .wait_from_cpu(fences, mode, None)
+                .map_err(|s| self.error(CPU_WAIT_CALL, &what(), s))?;
+            thunk.cpu_wait_woken();
+        }
+        self.check_removal(lost())
+    }
+
+    fn check_removal(&self, lost: bool) -> Result<()> {
+        match if lost { self.removed_reason() } else { None } {
+            Some(reason) => Err(Error::DeviceRemoved(reason)),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(crate) const USER_QUEUES_DO_NOT_PRESENT: &str =
+    "a user-mode queue presents nothing; create the queue with packet or hardware submission";
+
+/// A call that is recorded on the lane of a CPU thread.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordedCall {
+    lane: LaneId,
+    start_ns: u64,
+}
+
+impl RecordedCall {
+    /// Begins a call; `None` when it is not recorded.
+    #[inline]
+    pub(crate) fn begin(platform: &Platform, lane: Option<LaneId>) -> Option<RecordedCall> {
+        let lane = lane?;
+        platform.tracing().then(|| RecordedCall { lane, start_ns: platform.stamp_ns() })
+    }
+
+    /// Records the call, which ends now; `more` adds its arguments.
+    pub(crate) fn end(
+        &self,
+        platform: &Platform,
+        kind: Kind,
+        name: NameId,
+        more: impl FnOnce(Record) -> Record,
+    ) {
+        let end_ns = platform.stamp_ns();
+        platform.record(more(Record::span(self.lane, kind, name, self.start_ns, end_ns)));
+    }
+}

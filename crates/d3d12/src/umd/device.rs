@@ -1,0 +1,112 @@
+//! Owns what the queues of a device share: the kernel device, command memory, the residency lock,
+//! and blocking calls that the kernel answers with a paging fence.
+//!
+//! Locks: a queue's submitter lock comes first, the residency lock second, the arena's third.
+
+use crate::counters::QueueStats;
+use crate::model::DeviceOptions;
+use crate::umd::arena::Arena;
+use crate::umd::command_memory::CommandMemory;
+use crate::umd::failure::Failure;
+use crate::umd::kernel_object::{KernelDevice, Object, Owned};
+use crate::umd::progress::FenceReader;
+use crate::umd::thunk::{CPU_WAIT_CALL, Thunk};
+use std::sync::Arc;
+use tidegate_calls::{
+    AdapterInfo, CreatePagingQueue, FenceValue, Handle, Kernel, MakeResident, PagingPriority,
+    ReadOnly, Residency, Status, WaitMode,
+};
+use tidegate_gpu_abi::{Command, CommandWriter};
+use tidegate_platform::{Mutex, Platform};
+
+pub(crate) struct UmdDevice {
+    pub(crate) platform: Platform,
+    pub(crate) options: DeviceOptions,
+    pub(crate) info: AdapterInfo,
+    /// An empty command buffer.
+    pub(crate) marker: Arc<CommandMemory>,
+    pub(crate) arena: Arc<Arena>,
+    /// Held while a submission has its buffers resident and is being made.
+    pub(crate) residency: Mutex<()>,
+    /// The paging queue of calls that wait for it, and its fence; made with the first of them.
+    paging: Mutex<Option<(Owned, Handle)>>,
+    /// What ended queues did.
+    pub(crate) ended: Mutex<QueueStats>,
+    pub(crate) kernel: Arc<KernelDevice>,
+}
+
+impl UmdDevice {
+    pub(crate) fn create(
+        platform: &Platform,
+        thunk: &Arc<Thunk>,
+        info: AdapterInfo,
+        options: DeviceOptions,
+    ) -> Result<UmdDevice, Failure> {
+        let kernel = KernelDevice::create(thunk).map_err(Failure::of("D3DKMTCreateDevice"))?;
+        let kernel = Arc::new(kernel);
+        let arena = Arc::new(Arena::new(platform, &kernel));
+        let mut nothing = CommandWriter::new();
+        nothing.push(&Command::Label { name: 0 });
+        let marker = CommandMemory::upload(&arena, &nothing.to_bytes())
+            .map_err(Failure::of("D3DKMTCreateAllocation2"))?;
+        Ok(UmdDevice {
+            platform: platform.clone(),
+            options,
+            info,
+            marker: Arc::new(marker),
+            arena,
+            residency: platform.mutex("residency of submissions", ()),
+            paging: platform.mutex("paging queue of a device", None),
+            ended: platform.mutex("statistics of ended queues", QueueStats::default()),
+            kernel,
+        })
+    }
+
+    /// Enters the kernel for one call.
+    pub(crate) fn enter(&self) -> &dyn Kernel {
+        self.kernel.enter()
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        self.kernel.handle()
+    }
+
+    /// Reads a fence's value, which is `initial_value` now.
+    pub(crate) fn reader(&self, value: ReadOnly, initial_value: u64) -> FenceReader {
+        FenceReader::new(&self.platform, value, initial_value, self.info.no_64bit_atomics)
+    }
+
+    /// Gives each allocation a reference, and blocks until all of them are in local memory.
+    pub(crate) fn make_resident(&self, allocations: &[Handle]) -> Result<(), Failure> {
+        let (paging_queue, fence) =
+            self.paging_queue().map_err(Failure::of("D3DKMTCreatePagingQueue"))?;
+        let residency = self.enter().make_resident(MakeResident { paging_queue, allocations });
+        match residency.map_err(Failure::of("D3DKMTMakeResident"))? {
+            Residency::Resident => Ok(()),
+            Residency::Pending { paging_fence_value: value } => {
+                let fences = [FenceValue { fence, value }];
+                let waited = self.enter().wait_from_cpu(&fences, WaitMode::All, None);
+                waited.map_err(Failure::of(CPU_WAIT_CALL))
+            }
+            Residency::OverBudget { bytes_to_trim } => Err(Failure::OverBudget(bytes_to_trim)),
+        }
+    }
+
+    /// The paging queue and its fence. Two threads that both find none make two, and one of them is
+    /// kept.
+    fn paging_queue(&self) -> Result<(Handle, Handle), Status> {
+        if let Some((queue, fence)) = &*self.paging.lock() {
+            return Ok((queue.handle(), *fence));
+        }
+        let args = CreatePagingQueue { device: self.handle(), priority: PagingPriority::Normal };
+        let made = self.enter().create_paging_queue(args)?;
+        let owned = Owned::new(&self.kernel, Object::PagingQueue, made.handle);
+        let mut made = Some((owned, made.fence.handle));
+        let mut paging = self.paging.lock();
+        let (queue, fence) = paging.get_or_insert_with(|| made.take().expect("it was just made"));
+        let kept = (queue.handle(), *fence);
+        drop(paging);
+        drop(made);
+        Ok(kept)
+    }
+}

@@ -1,0 +1,58 @@
+//! Owns a fence as queues use it: its kernel object, its value as user mode reads it, and the
+//! address at which engines reach it.
+
+use crate::umd::device::UmdDevice;
+use crate::umd::kernel_object::{KernelDevice, Object, Owned};
+use crate::umd::progress::FenceReader;
+use std::sync::Arc;
+use tidegate_calls::{FenceInstance, FenceValue, Handle, ReadOnly};
+use tidegate_d3dukmdt::fence_cell::{FenceWait, NO_EPOCH, REACHED};
+use tidegate_trace::FenceId;
+
+pub(crate) struct FenceObject {
+    pub(crate) name: String,
+    pub(crate) instance: FenceInstance,
+    pub(crate) value: FenceReader,
+    /// Where engines of the device's adapter reach its value.
+    pub(crate) engine_va: u64,
+    owned: Owned,
+}
+
+impl FenceObject {
+    /// The fence that the kernel returned, at `initial_value`; `None` when no CPU reaches its value.
+    pub(crate) fn new(
+        device: &UmdDevice,
+        name: &str,
+        instance: FenceInstance,
+        initial_value: u64,
+    ) -> Option<FenceObject> {
+        let owned = Owned::new(&device.kernel, Object::Fence, instance.handle);
+        let value = device.reader(instance.value.read_only().cloned()?, initial_value);
+        let (name, engine_va) = (name.to_owned(), instance.engine_va(&device.info));
+        Some(FenceObject { name, instance, value, engine_va, owned })
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        self.instance.handle
+    }
+
+    pub(crate) fn device(&self) -> &Arc<KernelDevice> {
+        self.owned.device()
+    }
+
+    pub(crate) fn at(&self, value: u64) -> FenceValue {
+        FenceValue { fence: self.handle(), value }
+    }
+
+    /// A wait for `value` that latches from now on: its epoch is loaded before the value.
+    // spec: ME-043
+    pub(crate) fn wait_for(&self, value: u64) -> FenceWait {
+        let epoch = self.instance.epoch.as_ref().map_or(NO_EPOCH, ReadOnly::load);
+        FenceWait { value, epoch: if self.value.load() >= value { REACHED } else { epoch } }
+    }
+
+    /// The fence and a value as a record names them; `None` without a timeline.
+    pub(crate) fn on_timeline(&self, value: u64) -> Option<(FenceId, u64)> {
+        self.instance.trace_fence.checked_sub(1).map(|number| (FenceId(number), value))
+    }
+}

@@ -1,0 +1,424 @@
+//! Owns kernel-mode queues, packet queues and hardware queues: every submission, wait and signal is
+//! a kernel call, and the scheduler keeps them in order.
+//!
+//! A packet queue is a context. One execute is one packet: its lists are joined into one command
+//! buffer. A context has no progress fence, so the queue creates a monitored fence that the last
+//! command of each packet stores to; for an engine that cannot write a fence, a software signal
+//! follows each packet. That progress frees command memory. Waiting for the queue uses a software
+//! signal, because the kernel knows when a packet is complete.
+//!
+//! A hardware queue has a progress fence, and each command buffer has a progress value.
+
+use crate::counters::QueueStats;
+use crate::model::Submission;
+use crate::umd::command_memory::{ClosedList, CommandMemory};
+use crate::umd::encode::{self, JOINED_EXTRA_BYTES};
+use crate::umd::failure::Failure;
+use crate::umd::fence::FenceObject;
+use crate::umd::in_flight::InFlight;
+use crate::umd::kernel_object::{Object, Owned};
+use crate::umd::progress::FenceReader;
+use crate::umd::queue_identity::QueueIdentity;
+use crate::umd::residency::Pager;
+use crate::umd::signalled_fences::SignalledFences;
+use crate::umd::submit::Unit;
+use std::sync::Arc;
+use tidegate_calls::{
+    CreateContextVirtual, CreateHwContext, CreateHwQueue, CreateMonitoredFence, FenceValue, Handle,
+    Present, PresentQueue, SignalFlags, SignalFromGpu2, Status, SubmitCommand,
+    SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectFlags,
+};
+use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
+use tidegate_gpu_abi::{GpuVa, RingPacket};
+use tidegate_platform::{Mutex, QueueNumber, Queued, Step, SubmissionKey};
+
+struct State {
+    /// The progress value queued last.
+    progress: u64,
+    in_flight: InFlight,
+    /// Fences that signals are queued for, until the queue has made progress behind them.
+    signalled: SignalledFences,
+    stats: QueueStats,
+    /// Reaching `progress` shows that the queue is idle: nothing is queued behind it.
+    ends_with_progress: bool,
+}
+
+enum Scheduled {
+    Packet {
+        context: Owned,
+        _progress_fence: Owned,
+        /// Where the engine stores progress; `None` when it cannot write a fence.
+        progress_va: Option<GpuVa>,
+    },
+    Hardware {
+        hw_queue: Owned,
+        _hw_context: Owned,
+    },
+}
+
+pub(crate) struct KernelQueue {
+    id: Arc<QueueIdentity>,
+    progress: FenceReader,
+    progress_fence: Handle,
+    /// The kernel's number of the context or hardware queue.
+    number: QueueNumber,
+    scheduled: Scheduled,
+    pager: Option<Pager>,
+    /// Last: it holds what the engine may use until the queue has ended.
+    state: Mutex<State>,
+}
+
+type Result<T = ()> = std::result::Result<T, Failure>;
+
+impl KernelQueue {
+    pub(crate) fn packet(id: &Arc<QueueIdentity>) -> Result<KernelQueue> {
+        let device = &*id.device;
+        let call = "D3DKMTCreateSynchronizationObject2";
+        let args = CreateMonitoredFence {
+            device: device.handle(),
+            initial_value: 0,
+            flags: SyncObjectFlags::empty(),
+            engine_affinity: 0,
+            name: &format!("{} progress", id.name),
+        };
+        let fence = device.enter().create_monitored_fence(args).map_err(Failure::of(call))?;
+        // A monitored fence always has a CPU address.
+        let progress = fence.value.read_only().cloned();
+        let progress = progress.ok_or(Failure::Refused(call, Status::NOT_SUPPORTED))?;
+        let _progress_fence = Owned::new(&device.kernel, Object::Fence, fence.handle);
+        let args = CreateContextVirtual {
+            device: device.handle(),
+            node_ordinal: id.node_ordinal,
+            engine_affinity: id.engine_affinity,
+            priority: id.priority,
+            tag: id.tag,
+        };
+        let context = device.enter().create_context_virtual(args);
+        let context = context.map_err(Failure::of("D3DKMTCreateContextVirtual"))?;
+        let context = Owned::new(&device.kernel, Object::Context, context);
+        let writes_fences = device.info.nodes[id.node_ordinal as usize].writes_fences;
+        let progress_va = writes_fences.then(|| GpuVa(fence.engine_va(&device.info)));
+        let scheduled = Scheduled::Packet { context, _progress_fence, progress_va };
+        let progress = (device.reader(progress, 0), fence.handle);
+        KernelQueue::new(id, "submitter of a packet queue", progress, scheduled)
+    }
+
+    pub(crate) fn hardware(id: &Arc<QueueIdentity>) -> Result<KernelQueue> {
+        let (queue, hw_queue, _hw_context) = create_hw_queue(id, false)?;
+        let scheduled = Scheduled::Hardware { hw_queue, _hw_context };
+        let progress = (id.device.reader(queue.progress_value, 0), queue.progress_fence);
+        KernelQueue::new(id, "submitter of a hardware queue", progress, scheduled)
+    }
+
+    fn new(
+        id: &Arc<QueueIdentity>,
+        lock: &'static str,
+        (progress, progress_fence): (FenceReader, Handle),
+        scheduled: Scheduled,
+    ) -> Result<KernelQueue> {
+        let handle = match &scheduled {
+            Scheduled::Packet { context, .. } => context.handle(),
+            Scheduled::Hardware { hw_queue, .. } => hw_queue.handle(),
+        };
+        let state = State {
+            progress: 0,
+            in_flight: InFlight::new(),
+            signalled: SignalledFences::new(),
+            stats: QueueStats::default(),
+            ends_with_progress: true,
+        };
+        Ok(KernelQueue {
+            id: Arc::clone(id),
+            progress,
+            progress_fence,
+            number: id.register(handle),
+            scheduled,
+            pager: Pager::for_queue(id)?,
+            state: id.device.platform.mutex(lock, state),
+        })
+    }
+
+    pub(crate) fn submission(&self) -> Submission {
+        match self.scheduled {
+            Scheduled::Packet { .. } => Submission::Packet,
+            Scheduled::Hardware { .. } => Submission::Hardware,
+        }
+    }
+
+    pub(crate) fn stats(&self) -> QueueStats {
+        self.state.lock_device().stats
+    }
+
+    pub(crate) fn execute(&self, lists: &[&ClosedList], queued_ns: u64) -> Result {
+        let mut state = self.state.lock_device();
+        state.in_flight.collect(&self.progress);
+        state.stats.executes += 1;
+        let memories = lists.iter().map(|list| &*list.memory);
+        self.submit_resident(&mut state, memories, |state| match &self.scheduled {
+            Scheduled::Packet { progress_va, .. } => packets(lists).try_for_each(|packet| {
+                let progress = progress_va.map(|va| (va, state.progress + 1));
+                let memory = encode::joined(&self.id, packet, progress)
+                    .map_err(Failure::of("D3DKMTCreateAllocation2"))?;
+                self.submit(state, &memory, queued_ns)
+            }),
+            Scheduled::Hardware { .. } => {
+                lists.iter().try_for_each(|list| self.submit(state, &list.memory, queued_ns))
+            }
+        })
+    }
+
+    pub(crate) fn wait(&self, fence: &FenceObject, value: u64) -> Result {
+        let mut state = self.state.lock_device();
+        state.stats.waits += 1;
+        self.queue_wait(&mut state, fence.at(value))
+    }
+
+    pub(crate) fn signal(&self, fence: &Arc<FenceObject>, value: u64) -> Result {
+        let mut state = self.state.lock_device();
+        state.stats.signals += 1;
+        self.hold(&mut state, fence)?;
+        self.queue_signal(&mut state, fence.at(value))
+    }
+
+    /// Submits a unit of the user-mode queue that this queue replaces.
+    pub(crate) fn submit_unit(&self, unit: &Unit<'_>, queued_ns: u64) -> Result {
+        match unit {
+            Unit::Execute(lists) => self.execute(lists, queued_ns),
+            Unit::Wait(fence, wait) => self.wait(fence, wait.value),
+            Unit::Signal(fence, value) => self.signal(fence, *value),
+            Unit::Marker => Ok(()),
+        }
+    }
+
+    /// Submits a packet of the ring of the user-mode queue that this queue replaces; `memory` is
+    /// that of its command buffer.
+    pub(crate) fn submit_packet(
+        &self,
+        packet: &RingPacket,
+        memory: Option<&Arc<CommandMemory>>,
+        queued_ns: u64,
+    ) -> Result {
+        let mut state = self.state.lock_device();
+        let at = |handle: u32, value| FenceValue { fence: Handle(handle), value };
+        match (*packet, memory) {
+            (RingPacket::Wait { value, fence_handle, .. }, _) => {
+                self.queue_wait(&mut state, at(fence_handle, value))
+            }
+            (RingPacket::Signal { value, fence_handle, .. }, _) => {
+                self.queue_signal(&mut state, at(fence_handle, value))
+            }
+            (RingPacket::Execute { .. } | RingPacket::ExecuteLogged { .. }, Some(memory)) => self
+                .submit_resident(&mut state, std::iter::once(&**memory), |state| {
+                    self.submit(state, memory, queued_ns)
+                }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes over the fences that the replaced queue held.
+    pub(crate) fn take_over_fences(&self, fences: &mut SignalledFences) {
+        let mut state = self.state.lock_device();
+        let until = state.progress + 1;
+        state.signalled.take_over(fences, until);
+    }
+
+    /// Queues a flip behind everything that is queued.
+    pub(crate) fn present(&self, args: impl FnOnce(PresentQueue) -> Present) -> Result {
+        let (call, queue) = match &self.scheduled {
+            Scheduled::Packet { context, .. } => {
+                ("D3DKMTPresent", PresentQueue::Context(context.handle()))
+            }
+            Scheduled::Hardware { hw_queue, .. } => {
+                ("D3DKMTSubmitPresentToHwQueue", PresentQueue::HwQueue(hw_queue.handle()))
+            }
+        };
+        let mut state = self.state.lock_device();
+        state.ends_with_progress = false;
+        self.id.device.enter().present(args(queue)).map_err(Failure::of(call))
+    }
+
+    pub(crate) fn wait_idle(&self) -> Result {
+        let target = {
+            let mut state = self.state.lock_device();
+            if !state.ends_with_progress {
+                self.queue_progress(&mut state)?;
+            }
+            state.progress
+        };
+        self.id.wait_for_progress(self.progress_fence, &self.progress, target)?;
+        let reached = self.reached();
+        self.state.lock_device().signalled.collect(reached);
+        Ok(())
+    }
+
+    /// Calls `submit` while the buffers of `memories` are resident, if the queue manages residency.
+    fn submit_resident<'a>(
+        &self,
+        state: &mut State,
+        memories: impl Iterator<Item = &'a CommandMemory>,
+        submit: impl FnOnce(&mut State) -> Result,
+    ) -> Result {
+        let Some(pager) = &self.pager else { return submit(state) };
+        let held = pager.hold(&self.id, memories)?;
+        let waited =
+            held.wait.map_or(Ok(()), |(fence, value)| self.queue_wait(state, fence.at(value)));
+        let submitted = waited.and_then(|()| submit(state));
+        submitted.and(held.release(&self.id))
+    }
+
+    fn submit(&self, state: &mut State, memory: &Arc<CommandMemory>, queued_ns: u64) -> Result {
+        let kernel = &self.id.device;
+        let progress = state.progress + 1;
+        // Held before the call: the engine may run it before the call returns.
+        state.in_flight.hold(memory, progress, state.stats.submissions);
+        let (commands_gpu_va, command_bytes) = (memory.gpu_va().0, memory.bytes);
+        let queued = Queued { at_ns: queued_ns, name: 0 };
+        match &self.scheduled {
+            Scheduled::Packet { context, .. } => {
+                let context = context.handle();
+                let args = SubmitCommand { context, commands_gpu_va, command_bytes };
+                kernel.platform.note_queued(self.number, SubmissionKey::NextCall, queued);
+                kernel.enter().submit_command(args).map_err(Failure::of("D3DKMTSubmitCommand"))?;
+            }
+            Scheduled::Hardware { hw_queue, .. } => {
+                kernel.platform.spend(Step::UmdEncode);
+                let args = SubmitCommandToHwQueue {
+                    hw_queue: hw_queue.handle(),
+                    progress_fence_id: progress,
+                    commands_gpu_va,
+                    command_bytes,
+                };
+                let key = SubmissionKey::Completion(progress);
+                kernel.platform.note_queued(self.number, key, queued);
+                let done = kernel.enter().submit_command_to_hw_queue(args);
+                done.map_err(Failure::of("D3DKMTSubmitCommandToHwQueue"))?;
+            }
+        }
+        state.progress = progress;
+        state.stats.submissions += 1;
+        state.ends_with_progress = matches!(self.scheduled, Scheduled::Hardware { .. });
+        match &self.scheduled {
+            Scheduled::Packet { context, progress_va: None, .. } => {
+                self.signal_progress(state, context, progress)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Queues the next progress value behind everything else: a software signal, or an empty
+    /// command buffer.
+    fn queue_progress(&self, state: &mut State) -> Result {
+        match &self.scheduled {
+            Scheduled::Packet { context, .. } => {
+                let next = state.progress + 1;
+                self.signal_progress(state, context, next)
+            }
+            Scheduled::Hardware { .. } => {
+                self.submit(state, &self.id.device.marker, self.id.queued_ns())
+            }
+        }
+    }
+
+    fn signal_progress(&self, state: &mut State, context: &Owned, progress: u64) -> Result {
+        let value = FenceValue { fence: self.progress_fence, value: progress };
+        let signal = self.id.device.enter().signal_from_gpu(context.handle(), &[value]);
+        signal.map_err(Failure::of("D3DKMTSignalSynchronizationObjectFromGpu"))?;
+        state.progress = progress;
+        state.ends_with_progress = true;
+        Ok(())
+    }
+
+    /// Keeps `fence` until the queue reaches the progress value behind the signal that is queued
+    /// next. When many fences are kept and nothing follows, a progress value is queued.
+    fn hold(&self, state: &mut State, fence: &Arc<FenceObject>) -> Result {
+        if state.signalled.is_due() {
+            state.signalled.collect(self.reached());
+            if state.signalled.want_marker(state.progress) {
+                self.queue_progress(state)?;
+            }
+        }
+        state.signalled.hold(fence, state.progress + 1);
+        Ok(())
+    }
+
+    /// The progress up to which fences may be released. It is the maximum for a lost device, as for
+    /// all its fences.
+    fn reached(&self) -> u64 {
+        Some(self.progress.load()).filter(|reached| *reached != u64::MAX).unwrap_or(0)
+    }
+
+    fn queue_wait(&self, state: &mut State, fence: FenceValue) -> Result {
+        state.ends_with_progress = false;
+        let (kernel, fences) = (self.id.device.enter(), [fence]);
+        match &self.scheduled {
+            Scheduled::Packet { context, .. } => kernel
+                .wait_from_gpu(context.handle(), &fences)
+                .map_err(Failure::of("D3DKMTWaitForSynchronizationObjectFromGpu")),
+            Scheduled::Hardware { hw_queue, .. } => kernel
+                .submit_wait_to_hw_queue(hw_queue.handle(), &fences)
+                .map_err(Failure::of("D3DKMTSubmitWaitForSyncObjectsToHwQueue")),
+        }
+    }
+
+    // spec: MF-022
+    /// Queues a software signal: an engine that gets packets does not write the fences of others by
+    /// itself. An application may signal a lower value.
+    fn queue_signal(&self, state: &mut State, fence: FenceValue) -> Result {
+        state.ends_with_progress = false;
+        let (kernel, fences) = (self.id.device.enter(), &[fence]);
+        let flags = SignalFlags::ALLOW_FENCE_REWIND;
+        match &self.scheduled {
+            Scheduled::Packet { context, .. } => {
+                let contexts = &[context.handle()];
+                let args = SignalFromGpu2 { contexts, fences, flags, cpu_event: None };
+                let done = kernel.signal_from_gpu2(args);
+                done.map_err(Failure::of("D3DKMTSignalSynchronizationObjectFromGpu2"))
+            }
+            Scheduled::Hardware { hw_queue, .. } => {
+                let hw_queues = &[hw_queue.handle()];
+                let args = SubmitSignalToHwQueues { hw_queues, fences, flags };
+                let done = kernel.submit_signal_to_hw_queues(args);
+                done.map_err(Failure::of("D3DKMTSubmitSignalSyncObjectsToHwQueue"))
+            }
+        }
+    }
+}
+
+/// Creates a hardware context and its queue. The owners are the queue's and the context's.
+pub(crate) fn create_hw_queue(
+    id: &QueueIdentity,
+    user_mode_submission: bool,
+) -> Result<(tidegate_calls::HwQueue, Owned, Owned)> {
+    let device = &*id.device;
+    let args = CreateHwContext {
+        device: device.handle(),
+        node_ordinal: id.node_ordinal,
+        engine_affinity: id.engine_affinity,
+    };
+    let hw_context = device.enter().create_hw_context(args);
+    let hw_context = hw_context.map_err(Failure::of("D3DKMTCreateHwContext"))?;
+    let owned_context = Owned::new(&device.kernel, Object::HwContext, hw_context);
+    let args =
+        CreateHwQueue { hw_context, user_mode_submission, priority: id.priority, tag: id.tag };
+    let queue = device.enter().create_hw_queue(args).map_err(Failure::of("D3DKMTCreateHwQueue"))?;
+    let owned_queue = Owned::new(&device.kernel, Object::HwQueue, queue.handle);
+    Ok((queue, owned_queue, owned_context))
+}
+
+/// `lists` in as few packets as their length allows: almost always one.
+pub(crate) fn packets<'a>(
+    lists: &'a [&'a ClosedList],
+) -> impl Iterator<Item = &'a [&'a ClosedList]> {
+    let mut rest = lists;
+    std::iter::from_fn(move || {
+        let mut bytes = 0u64;
+        let fits = |list: &&&ClosedList| {
+            bytes += u64::from(list.memory.bytes) + u64::from(JOINED_EXTRA_BYTES);
+            bytes <= u64::from(MAX_COMMAND_BYTES)
+        };
+        let count = rest.iter().take_while(fits).count().max(1).min(rest.len());
+        let (packet, after) = rest.split_at(count);
+        rest = after;
+        (!packet.is_empty()).then_some(packet)
+    })
+}

@@ -1,0 +1,77 @@
+//! The identity of a queue: its device, its engine, and the names of its errors, its work and its
+//! timeline.
+
+use crate::model::{CommandListType, OnAbort};
+use crate::umd::device::UmdDevice;
+use crate::umd::failure::Failure;
+use crate::umd::progress::FenceReader;
+use std::sync::Arc;
+use tidegate_calls::{FenceValue, Handle, Priority, WaitMode};
+use tidegate_platform::QueueNumber;
+use tidegate_trace::{Kind, LaneId, Record};
+
+pub(crate) struct QueueIdentity {
+    pub(crate) device: Arc<UmdDevice>,
+    pub(crate) name: String,
+    pub(crate) list_type: CommandListType,
+    pub(crate) node_ordinal: u32,
+    /// 0 or the bit of one physical GPU.
+    pub(crate) engine_affinity: u32,
+    pub(crate) priority: Priority,
+    pub(crate) on_abort: OnAbort,
+    /// Number under which its work is counted.
+    pub(crate) tag: u32,
+    pub(crate) lane: LaneId,
+}
+
+impl QueueIdentity {
+    /// The CPU time of a submission for the timeline. While there is none, reading the clock would
+    /// be half the cost of a submission. 0 stands for "no time", so the first nanosecond of a run
+    /// is 1.
+    #[inline]
+    pub(crate) fn queued_ns(&self) -> u64 {
+        let platform = &self.device.platform;
+        if platform.tracing() { platform.stamp_ns().max(1) } else { 0 }
+    }
+
+    /// Something that happened to the queue's doorbell, on its lane of the timeline.
+    pub(crate) fn note_doorbell(&self, what: &str) {
+        let platform = &self.device.platform;
+        if platform.tracing() {
+            let (name, now) = (platform.trace_name(what), platform.stamp_ns());
+            platform.record(Record::instant(self.lane, Kind::Doorbell, name, now));
+        }
+    }
+
+    /// Draws the work of a context or hardware queue, which the kernel made for the queue, on its
+    /// lane. Returns the kernel's number.
+    pub(crate) fn register(&self, queue: Handle) -> QueueNumber {
+        let number = self.device.kernel.thunk().queue_number(queue);
+        if let Some(number) = number {
+            self.device.platform.assign_lane(number, self.lane);
+        }
+        number.unwrap_or_default()
+    }
+
+    /// Blocks until the queue's progress has reached `value`. Not a wait of the application, so it
+    /// is not counted as one.
+    pub(crate) fn wait_for_progress(
+        &self,
+        fence: Handle,
+        progress: &FenceReader,
+        value: u64,
+    ) -> Result<(), Failure> {
+        if progress.load() < value {
+            let fences = [FenceValue { fence, value }];
+            let wait = self.device.enter().wait_from_cpu(&fences, WaitMode::All, None);
+            // A queue that was recreated meanwhile has signalled its old progress fence, and may
+            // have ended it by now.
+            if let Err(status) = wait
+                && progress.load() < value
+            {
+                return Err(Failure::ProgressRefused(status));
+            }
+        }
+        if progress.load() == u64::MAX { Err(Failure::DeviceLost) } else { Ok(()) }
+    }
+}
