@@ -135,22 +135,26 @@ impl SharedDevice {
                 why: USER_QUEUES_DO_NOT_PRESENT,
             },
             Failure::Interrupted(list) => Error::WorkLost { queue: name, list },
-            Failure::Aborted | Failure::DeviceLost => match self.removed_reason() {
+            Failure::Aborted => match self.removed_reason() {
                 Some(reason) => Error::DeviceRemoved(reason),
                 None => Error::QueueAborted { queue: name },
             },
+            Failure::DeviceLost(state) => {
+                self.reason(state).map_or(Error::Stopped, Error::DeviceRemoved)
+            }
         }
     }
 
     pub(crate) fn wait_idle(&self, queue: &UmdQueue) -> Result<()> {
-        match queue.wait_idle() {
-            Err(Failure::DeviceLost) => self.check_removal(true),
-            done => done.map_err(|failure| self.queue_error(&queue.id.name, failure)),
-        }
+        queue.wait_idle().map_err(|failure| self.queue_error(&queue.id.name, failure))
     }
 
     pub(crate) fn removed_reason(&self) -> Option<RemovedReason> {
-        match self.umd.enter().device_state(self.umd.handle()) {
+        self.reason(self.umd.state())
+    }
+
+    fn reason(&self, state: std::result::Result<DeviceState, Status>) -> Option<RemovedReason> {
+        match state {
             Ok(DeviceState::Active) => None,
             Ok(DeviceState::Faulted(report)) => {
                 Some(RemovedReason::Faulted(Box::new(self.fault(report))))
@@ -197,14 +201,8 @@ impl SharedDevice {
                 .map_err(|s| self.error(CPU_WAIT_CALL, &what(), s))?;
             thunk.cpu_wait_woken();
         }
-        self.check_removal(lost())
-    }
-
-    fn check_removal(&self, lost: bool) -> Result<()> {
-        match if lost { self.removed_reason() } else { None } {
-            Some(reason) => Err(Error::DeviceRemoved(reason)),
-            None => Ok(()),
-        }
+        let reason = if lost() { self.removed_reason() } else { None };
+        reason.map_or(Ok(()), |reason| Err(Error::DeviceRemoved(reason)))
     }
 }
 

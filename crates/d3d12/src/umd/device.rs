@@ -13,8 +13,8 @@ use crate::umd::progress::FenceReader;
 use crate::umd::thunk::{CPU_WAIT_CALL, Thunk};
 use std::sync::Arc;
 use tidegate_calls::{
-    AdapterInfo, CreatePagingQueue, FenceValue, Handle, Kernel, MakeResident, PagingPriority,
-    ReadOnly, Residency, Status, WaitMode,
+    AdapterInfo, CreatePagingQueue, DeviceState, FenceValue, Handle, Kernel, MakeResident,
+    PagingPriority, ReadOnly, Residency, Status, WaitMode,
 };
 use tidegate_gpu_abi::{Command, CommandWriter};
 use tidegate_platform::{Mutex, Platform};
@@ -69,6 +69,10 @@ impl UmdDevice {
 
     pub(crate) fn handle(&self) -> Handle {
         self.kernel.handle()
+    }
+
+    pub(crate) fn state(&self) -> Result<DeviceState, Status> {
+        self.enter().device_state(self.handle())
     }
 
     /// Reads a fence's value, which is `initial_value` now.

@@ -2,7 +2,7 @@
 //! after every submitter lock was dropped: the reason of a removal names what the queues were
 //! running.
 
-use tidegate_calls::Status;
+use tidegate_calls::{DeviceState, Status};
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,8 +11,8 @@ pub(crate) enum Failure {
     Refused(&'static str, Status),
     /// The kernel refused a wait for the queue's progress.
     ProgressRefused(Status),
-    /// The queue's progress fence has the value that the fences of a lost device have.
-    DeviceLost,
+    /// The device was lost during a wait for the queue's progress: its state.
+    DeviceLost(Result<DeviceState, Status>),
     /// The doorbell is lost for good.
     Aborted,
     /// The queue was recreated, and the command buffer with this label was interrupted.

@@ -6,7 +6,7 @@ use crate::umd::device::UmdDevice;
 use crate::umd::failure::Failure;
 use crate::umd::progress::FenceReader;
 use std::sync::Arc;
-use tidegate_calls::{FenceValue, Handle, Priority, WaitMode};
+use tidegate_calls::{DeviceState, FenceValue, Handle, Priority, Status, WaitMode};
 use tidegate_platform::QueueNumber;
 use tidegate_trace::{Kind, LaneId, Record};
 
@@ -72,6 +72,13 @@ impl QueueIdentity {
                 return Err(Failure::ProgressRefused(status));
             }
         }
-        if progress.load() == u64::MAX { Err(Failure::DeviceLost) } else { Ok(()) }
+        if progress.load() != u64::MAX {
+            return Ok(());
+        }
+        // The fence of a lost device, or of a queue that was recreated.
+        match self.device.state() {
+            Ok(DeviceState::Active) | Err(Status::CANCELLED) => Ok(()),
+            state => Err(Failure::DeviceLost(state)),
+        }
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn can_continue(id: &QueueIdentity, failure: &Failure) -> bool {
         }
         _ => false,
     };
-    curable && matches!(id.device.enter().device_state(id.device.handle()), Ok(DeviceState::Active))
+    curable && id.device.state() == Ok(DeviceState::Active)
 }
 
 // spec: UMS-041, UMS-082
