@@ -181,9 +181,9 @@ pub enum BugCheck {
     /// One timeout more than are recovered from in the window.
     #[error("{0}, and there were as many recoveries as TdrLimitCount allows in TdrLimitTime")]
     TooManyTimeouts(String),
-    /// A deadline of the kernel is due a second time, after a look that changed nothing.
+    /// A deadline of the kernel is due a second time, after a run that changed nothing.
     #[error(
-        "the timer of {watch} is due at {deadline_ns} ns for the second time: no look changed anything"
+        "the timer of {watch} is due at {deadline_ns} ns for the second time: no run of it changed anything"
     )]
     TimerStuck {
         /// The watch.

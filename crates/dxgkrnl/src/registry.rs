@@ -1,5 +1,5 @@
-//! Owns the tables by which an adapter finds its objects. They hold weakly, since processes hold
-//! the objects.
+//! Tables by which an adapter finds its objects. They hold weakly, since processes hold the
+//! objects.
 //!
 //! Invariants (decision 51): an object is entered when it is made, retired by the call that
 //! destroys it, and removed when the driver has released it. A retired object is in no list: no

@@ -120,13 +120,13 @@ counters! {
     packets_preempted,
     /// Answers to preemption requests that were withdrawn before.
     stale_preemptions,
-    /// Completions that no interrupt told of, and that were found when their packets had run for
+    /// Completions that no interrupt reported, and that were found when their packets had run for
     /// the timeout delay.
     lost_completions,
-    /// Fences whose waiters were satisfied and that no interrupt named: the periodic look released
+    /// Fences whose waiters were satisfied and that no interrupt named: the periodic check released
     /// them.
     missed_interrupts,
-    /// Times that reported interrupts stood untaken, and the periodic look took them.
+    /// Times that reported interrupts stood untaken, and the periodic check took them.
     missed_dpcs,
     /// Command buffers given to kernel-mode hardware queues.
     hw_queue_commands,

@@ -98,7 +98,7 @@ pub struct AdapterConfig {
     pub power: PowerManagement,
     /// When a GPU counts as hung, and what is done then.
     pub tdr: TdrConfig,
-    /// What the driver is told of priority bands.
+    /// The priority bands for the driver.
     pub priority_bands: SetupPriorityBands,
     /// How long a packet may keep its engine, in nanoseconds, while packets of contexts of the same
     /// priority wait for it.

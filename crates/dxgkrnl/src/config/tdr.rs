@@ -39,8 +39,8 @@ pub enum TdrDebugMode {
 pub struct TdrConfig {
     /// TdrLevel.
     pub level: TdrLevel,
-    /// TdrDelay: how long the GPU may take for what it is asked, in nanoseconds; a preemption above
-    /// all. Where power is managed the kernel looks that often at the progress of engines with
+    /// TdrDelay: how long the GPU may take for a request, above all a preemption, in nanoseconds.
+    /// Where power is managed it is also the period of the progress checks of engines with
     /// user-mode queues.
     pub delay_ns: u64,
     /// TdrDdiDelay: how long threads may take to leave the driver before an adapter is reset, in

@@ -38,8 +38,8 @@ impl Declaration {
         let version = driver.ddi_version();
         let open = OpenGroups::new(version, |f| features.is_enabled(f));
         let enabled = entry::admit(driver, open);
-        // 1. At the negotiated version there is a table, be it an empty one. Older drivers have no
-        //    interface to ask by.
+        // 1. A driver of the negotiated version has a table, which may be empty. Older drivers have
+        //    no interface for it.
         if version >= EntryGroup::Features.since() {
             for (feature, version) in features.enabled() {
                 let query = QueryFeatureInterface { feature, version, interface_size: 0 };

@@ -14,8 +14,7 @@ pub(crate) fn follow_mode(reader: &LogReader, queue: &dyn LoggedQueue) -> Result
     let Some(logs) = queue.logs() else { return Ok(()) };
     let mode = reader.mode();
     let capacity = reader.capacity(mode);
-    // The process is told to stop numbering before its log goes, and to begin when the log is
-    // there.
+    // The process stops numbering before its log goes, and begins when the log exists.
     if !mode.verbose {
         logs.verbose.store(0);
     }

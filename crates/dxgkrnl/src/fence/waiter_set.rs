@@ -137,20 +137,20 @@ impl<W> WaiterSet<W> {
         self.by_value.remove(&id).is_some()
     }
 
-    /// Takes the waiters that `look` satisfies, smallest value first, then in order of registration.
-    pub(crate) fn take_satisfied(&mut self, look: &Snapshot) -> Vec<(W, u64)> {
-        let within = WaiterId { value: look.highest(), number: u64::MAX };
+    /// Takes the waiters that `seen` satisfies, smallest value first, then in order of registration.
+    pub(crate) fn take_satisfied(&mut self, seen: &Snapshot) -> Vec<(W, u64)> {
+        let within = WaiterId { value: seen.highest(), number: u64::MAX };
         let taken = self.by_value.extract_if(..=within, |id, entry| {
-            look.satisfies(FenceWait { value: id.value, epoch: entry.epoch })
+            seen.satisfies(FenceWait { value: id.value, epoch: entry.epoch })
         });
         taken.map(|(_, entry)| (entry.waiter, entry.ticket)).collect()
     }
 
-    /// Whether `look` satisfies a waiter.
-    pub(crate) fn has_satisfied(&self, look: &Snapshot) -> bool {
-        let within = WaiterId { value: look.highest(), number: u64::MAX };
+    /// Whether `seen` satisfies a waiter.
+    pub(crate) fn has_satisfied(&self, seen: &Snapshot) -> bool {
+        let within = WaiterId { value: seen.highest(), number: u64::MAX };
         let mut entries = self.by_value.range(..=within);
-        entries.any(|(id, entry)| look.satisfies(FenceWait { value: id.value, epoch: entry.epoch }))
+        entries.any(|(id, entry)| seen.satisfies(FenceWait { value: id.value, epoch: entry.epoch }))
     }
 
     /// The value published last.

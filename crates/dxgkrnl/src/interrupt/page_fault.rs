@@ -84,7 +84,7 @@ pub(super) fn resolve(
     adapter.check_engine(reported.engine)?;
     let (named, engine) = match arms {
         [true, ..] => {
-            let found = adapter.objects.hw_queues.lock().of_kernel(handle);
+            let found = adapter.objects.hw_queues.lock().named(handle);
             let Some(queue) = found.ok_or(BugCheck::UnknownQueue(handle.0))?.upgrade() else {
                 return Ok(None);
             };

@@ -186,7 +186,7 @@ impl Memory {
     ///    interrupt lock, under which they are published, so the next one is published at the new
     ///    place. Otherwise the hardware carries values, histories and the queues that wait;
     /// 3. each address of the page leads to the new place, and old translations are forgotten;
-    /// 4. the driver is told;
+    /// 4. the driver gets the new addresses;
     /// 5. engines continue and evaluate each wait anew;
     /// 6. the old place leaves the bus.
     fn evict_fence_page(

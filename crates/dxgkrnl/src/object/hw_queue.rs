@@ -13,6 +13,7 @@ use crate::registry::Registry;
 use crate::scheduling::{KernelModeQueue, fence_signal};
 use crate::timer::AtPassive;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{NativeFenceType, Priority, SignalFlags, Status, SyncObjectFlags};
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, QueuePrivateData};
@@ -66,34 +67,17 @@ impl HwQueueTable {
         self.of_contexts.range(range).next().is_some()
     }
 
-    /// Whether the queue exists and no call destroys it.
-    fn is_live(&self, os_handle: OsHandle) -> bool {
-        self.by_kernel.is_live(os_handle)
-    }
-
-    /// The queue, if it exists and no call destroys it.
-    pub(crate) fn live_one(&self, os_handle: OsHandle) -> Option<Arc<HwQueue>> {
-        self.by_kernel.live_one(os_handle)
-    }
-
-    /// The queue of the kernel's handle; see [`Registry::named`].
-    pub(crate) fn of_kernel(&self, handle: OsHandle) -> Option<Weak<HwQueue>> {
-        self.by_kernel.named(handle)
-    }
-
     /// The queue of the driver's handle; see [`Registry::named`].
     pub(crate) fn of_driver(&self, handle: DriverHandle) -> Option<Weak<HwQueue>> {
-        self.of_kernel(*self.by_driver.get(&handle)?)
+        self.named(*self.by_driver.get(&handle)?)
     }
+}
 
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.by_kernel.len()
-    }
+impl Deref for HwQueueTable {
+    type Target = Registry<HwQueue>;
 
-    /// The queues that no call destroys, in order of creation.
-    pub(crate) fn live(&self) -> Vec<Arc<HwQueue>> {
-        self.by_kernel.live()
+    fn deref(&self) -> &Registry<HwQueue> {
+        &self.by_kernel
     }
 }
 

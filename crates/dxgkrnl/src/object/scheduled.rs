@@ -12,8 +12,8 @@ impl SchedulingPort for Objects {
     }
 
     fn kernel_mode_queue(&self, queue: OsHandle) -> Option<Arc<dyn KernelModeQueue>> {
-        let queue = self.hw_queues.lock().of_kernel(queue)?;
-        Some(queue.upgrade()?)
+        let queue = self.hw_queues.lock().get(queue)?;
+        Some(queue)
     }
 
     fn is_active(&self, queue: OsHandle) -> bool {
@@ -27,7 +27,7 @@ impl SchedulingPort for Objects {
 
     fn command_refused(&self, queue: OsHandle, position: u64, gpu_va: u64) {
         let context = self.contexts.lock().get(queue);
-        let hw_queue = self.hw_queues.lock().of_kernel(queue).and_then(|q| q.upgrade());
+        let hw_queue = self.hw_queues.lock().get(queue);
         let (device, engine, tag) = match (context, hw_queue) {
             (Some(context), _) => (context.device.clone(), context.engine, context.tag),
             (None, Some(queue)) => (queue.device.clone(), queue.engine(), queue.tag),

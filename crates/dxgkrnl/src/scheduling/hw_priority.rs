@@ -1,8 +1,8 @@
-//! The scheduling priorities of hardware contexts: what a process requests, whether it may, and
-//! what the driver is told.
+//! The scheduling priorities of hardware contexts: requests of processes, their checks, and the
+//! call of the driver.
 //!
 //! Order: 1. requests for a context come one after the other; 2. the new properties are checked as
-//! a whole; 3. the driver is told; 4. only then do they count, so a refusal changes nothing. Queues
+//! a whole; 3. the driver is called; 4. they count from then on, so a refusal changes nothing. Queues
 //! that are added to the context later take them over.
 
 use crate::driver::DriverPort;
