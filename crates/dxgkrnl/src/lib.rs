@@ -6,8 +6,8 @@
 //! agent) · `recovery`, `power`, `interrupt`, `display`, `suspension` (the published protocols) ·
 //! `object` (processes, devices, contexts, queues, doorbells, the D3DKMT calls) · `scheduling`
 //! (carries out what VidSch decides) · `fence` · `memory` (carries out what VidMm decides) ·
-//! `driver` (the driver as the kernel may call it) · `config`, `stats`, `timer`, `registry`,
-//! `error`.
+//! `driver` (the driver as the kernel may call it) · `config`, `stats`, `timer`, `registry`, `port`
+//! (the way to an upper room), `error`.
 //!
 //! Locks are ordered by `lock_order`. Guards of policy state (`Mutex::lock`) are never held over a
 //! DDI call, a callback or a wake: decide, drop, call, take, apply.
@@ -26,6 +26,7 @@ mod interrupt_port;
 mod lock_order;
 mod memory;
 mod object;
+mod port;
 mod power;
 mod recovery;
 mod registry;

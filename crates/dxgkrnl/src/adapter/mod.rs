@@ -8,22 +8,22 @@ mod report;
 
 use crate::config::AdapterConfig;
 use crate::display::Display;
-use crate::driver::{self, DriverPort, FailurePort};
+use crate::driver::{self, DriverPort};
 use crate::error::StartError;
+use crate::fence::Fences;
 use crate::fence::log::LogReader;
-use crate::fence::{Fences, HardwareWaits, RelayPort};
 use crate::interrupt::{self, DpcQueue};
 use crate::lock_order::LOCK_ORDER;
-use crate::memory::{ContextHolds, EngineWork, FencesInPages, Memory};
+use crate::memory::Memory;
 use crate::object::idle_contexts;
 use crate::object::process::Process;
-use crate::object::{DisplayPort, Layers, Objects, RecoveryPort};
-use crate::power::{Power, ProgressWatch, WakeDevice};
+use crate::object::{Layers, Objects};
+use crate::power::{Power, ProgressWatch};
 use crate::recovery::{Recovery, TimeoutWatch};
-use crate::scheduling::{ReportPort, SchedulerWatch, Scheduling, SchedulingPort};
+use crate::scheduling::{SchedulerWatch, Scheduling};
 use crate::supervisor::{self, Watches};
 use std::ops::Deref;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use tidegate_ddi::{Driver, Status};
 use tidegate_platform::{Mutex, PhysicalMemory, Platform, ServiceHandle};
 
@@ -103,23 +103,23 @@ impl Adapter {
         Ok(adapter)
     }
 
-    /// Hands the lower layers what they need of the upper ones.
+    /// Leads the ports of the lower rooms to the rooms above them.
     fn attach_ports(self: &Arc<Adapter>) {
-        let wake: Weak<dyn WakeDevice> = Arc::downgrade(self) as Weak<dyn WakeDevice>;
-        self.power.set_wake_port(wake);
-        let objects = Arc::downgrade(&self.objects);
-        let reports = Arc::downgrade(self) as Weak<dyn ReportPort>;
-        self.sched.attach(objects.clone() as Weak<dyn SchedulingPort>, reports);
-        let holds = Arc::downgrade(&self.sched) as Weak<dyn ContextHolds>;
-        self.memory.attach(objects.clone() as Weak<dyn EngineWork>, holds);
-        let display = Arc::downgrade(self) as Weak<dyn DisplayPort>;
-        let display = self.display.is_some().then_some(display);
-        self.objects.attach(Arc::downgrade(self) as Weak<dyn RecoveryPort>, display);
-        self.memory.attach_fences(Arc::downgrade(&self.fences) as Weak<dyn FencesInPages>);
-        self.port.set_failure_port(Arc::downgrade(self) as Weak<dyn FailurePort>);
-        let relay_port = Arc::downgrade(self) as Weak<dyn RelayPort>;
-        let hardware_waits = objects as Weak<dyn HardwareWaits>;
-        self.fences.attach(relay_port, hardware_waits);
+        let (objects, above) = (Arc::downgrade(&self.objects), Arc::downgrade(self));
+        let (sched, fences) = (Arc::downgrade(&self.sched), Arc::downgrade(&self.fences));
+        self.port.failures.attach(above.clone());
+        self.power.set_wake_port(above.clone());
+        self.memory.work.attach(objects.clone());
+        self.memory.holds.attach(sched);
+        self.memory.fences.attach(fences);
+        self.fences.relays.attach(above.clone());
+        self.fences.hardware_waits.attach(objects.clone());
+        self.sched.objects.attach(objects);
+        self.sched.reports.attach(above.clone());
+        self.objects.recovery.attach(above.clone());
+        if self.display.is_some() {
+            self.objects.display.attach(above);
+        }
     }
 
     fn watches(self: &Arc<Adapter>) -> Watches {

@@ -10,11 +10,12 @@ use super::removed::RemovedDriver;
 use super::thread_gate::{Inside, ThreadGate};
 use crate::config::AdapterConfig;
 use crate::error::BugCheck;
+use crate::port::Port;
 use crate::stats::{Count, FenceRewind, KernelStats, LostSignal, Stats};
 use crate::timer::Timer;
 use std::any::Any;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use tidegate_calls::Status;
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::{
@@ -183,7 +184,8 @@ pub struct DriverPort {
     /// Counts the threads that are inside the driver.
     pub(crate) threads: ThreadGate,
     power: Arc<dyn DevicePower>,
-    failure_port: OnceLock<Weak<dyn FailurePort>>,
+    /// What loses devices and recovers engines.
+    pub(crate) failures: Port<dyn FailurePort>,
     pub(crate) timer: Arc<Timer>,
     pub(crate) stats: Stats,
     /// The timeline's lane of suspensions and power states, once there was one.
@@ -215,7 +217,7 @@ impl DriverPort {
             system_memory: parts.system_memory,
             interrupt_lock: platform.mutex("interrupt lock", ()),
             threads: ThreadGate::new(&platform, config.tdr.is_on()),
-            failure_port: OnceLock::new(),
+            failures: Port::default(),
             timer: Timer::new(&platform),
             stats: Stats::new(&platform),
             power_lane: OnceLock::new(),
@@ -234,21 +236,16 @@ impl DriverPort {
         })
     }
 
-    /// Names what loses devices and recovers engines. Once.
-    pub(crate) fn set_failure_port(&self, port: Weak<dyn FailurePort>) {
-        let _first = self.failure_port.set(port);
-    }
-
     /// The engine of a context that was not suspended in time is recovered. Returns whether the
     /// context's device still works.
     pub(crate) fn context_not_suspended(&self, level: &Passive, context: OsHandle) -> bool {
-        let port = self.failure_port.get().and_then(Weak::upgrade);
+        let port = self.failures.get();
         port.is_some_and(|port| port.context_not_suspended(level, context))
     }
 
     /// Work may have been announced to a hardware queue; see [`FailurePort::watch_for_hangs`].
     pub(crate) fn watch_for_hangs(&self) {
-        if let Some(port) = self.failure_port.get().and_then(Weak::upgrade) {
+        if let Some(port) = self.failures.get() {
             port.watch_for_hangs();
         }
     }
@@ -435,7 +432,7 @@ impl DriverPort {
     // spec: PRE-054
     pub(crate) fn bug_check(&self, bug: BugCheck) {
         if self.keep_bug_check(bug)
-            && let Some(port) = self.failure_port.get().and_then(Weak::upgrade)
+            && let Some(port) = self.failures.get()
         {
             port.lose_devices();
         }
@@ -445,7 +442,7 @@ impl DriverPort {
     /// item loses the devices.
     pub(crate) fn stop_later(&self, bug: BugCheck) {
         if self.keep_bug_check(bug)
-            && let Some(port) = self.failure_port.get().and_then(Weak::upgrade)
+            && let Some(port) = self.failures.get()
         {
             self.timer.queue_work(Box::new(move |_| port.lose_devices()));
         }

@@ -9,9 +9,10 @@ use super::value::FenceValue;
 use super::waiter_set::WaiterSet;
 use crate::driver::DriverPort;
 use crate::memory::{FenceValuePage, Memory};
+use crate::port::Port;
 use crate::registry::Registry;
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use tidegate_calls::SyncObjectFlags;
 use tidegate_d3dukmdt::fence_cell::Snapshot;
 use tidegate_ddi::{DriverHandle, OsHandle};
@@ -106,8 +107,8 @@ pub(crate) struct Fences {
     table: Mutex<Registry<Fence>>,
     /// Ordinals of the adapters whose common doorbell the driver has.
     pub(super) peers: Mutex<BTreeSet<u32>>,
-    relay_port: OnceLock<Weak<dyn RelayPort>>,
-    hardware_waits: OnceLock<Weak<dyn HardwareWaits>>,
+    pub(crate) relays: Port<dyn RelayPort>,
+    pub(crate) hardware_waits: Port<dyn HardwareWaits>,
 }
 
 impl Fences {
@@ -116,30 +117,15 @@ impl Fences {
         Arc::new(Fences {
             table: platform.mutex("fence table", Registry::default()),
             peers: platform.mutex("peers of an adapter", BTreeSet::new()),
-            relay_port: OnceLock::new(),
-            hardware_waits: OnceLock::new(),
+            relays: Port::default(),
+            hardware_waits: Port::default(),
             port: memory.driver.clone(),
             memory: memory.clone(),
         })
     }
 
-    /// Connects the rooms above. Once.
-    pub(crate) fn attach(
-        &self,
-        relay_port: Weak<dyn RelayPort>,
-        hardware_waits: Weak<dyn HardwareWaits>,
-    ) {
-        let _first = self.relay_port.set(relay_port);
-        let _first = self.hardware_waits.set(hardware_waits);
-    }
-
-    pub(super) fn relay_port(&self) -> Option<Arc<dyn RelayPort>> {
-        self.relay_port.get().and_then(Weak::upgrade)
-    }
-
     pub(super) fn has_user_mode_queues(&self) -> bool {
-        let above = self.hardware_waits.get().and_then(Weak::upgrade);
-        above.is_some_and(|queues| queues.has_user_mode_queues())
+        self.hardware_waits.get().is_some_and(|queues| queues.has_user_mode_queues())
     }
 
     pub(super) fn insert(&self, fence: &Arc<Fence>) {

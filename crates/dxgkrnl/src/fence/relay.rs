@@ -12,7 +12,7 @@ pub(super) fn relay(fence: &Fence) {
     let Some(shared) = &fence.cross_adapter else { return };
     for other in shared.members().into_iter().filter(|other| !std::ptr::eq(&**other, fence)) {
         fence.port().count(Count::relays);
-        if let Some(port) = other.fences.relay_port() {
+        if let Some(port) = other.fences.relays.get() {
             port.relay(other);
         }
     }

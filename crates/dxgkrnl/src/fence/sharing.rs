@@ -107,7 +107,7 @@ fn join(shared: &Arc<CrossAdapterFence>, fences: &Arc<Fences>) -> Result<FenceHo
         (hold, unlinked)
     };
     for member in unlinked {
-        if let Some(port) = member.fences.relay_port() {
+        if let Some(port) = member.fences.relays.get() {
             port.relay(member);
         }
     }

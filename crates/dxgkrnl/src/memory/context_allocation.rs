@@ -58,7 +58,7 @@ impl Memory {
         allocation: OsHandle,
         area: &Arc<AllocationObject>,
     ) {
-        if let Ok(holds) = self.holds() {
+        if let Some(holds) = self.holds.get() {
             holds.hold_uninitialised(context);
         }
         self.queue_content(allocation, context, area, None);
@@ -196,7 +196,7 @@ impl Memory {
         contexts: &[OsHandle],
         areas: impl IntoIterator<Item = Arc<AllocationObject>>,
     ) {
-        let Ok(holds) = self.holds() else { return };
+        let Some(holds) = self.holds.get() else { return };
         for area in areas {
             contexts.iter().for_each(|context| holds.drop_when_idle(*context, area.clone()));
         }

@@ -8,7 +8,7 @@
 //!
 //! Entry points: [`Memory::allocate_fence_page`], [`Memory::trim_fence_storage`].
 
-use super::fence_page::{FenceValuePage, FencesInPages, Location, Mapping};
+use super::fence_page::{FenceValuePage, Location, Mapping};
 use super::local_memory::Memory;
 use crate::error::BugCheck;
 use std::any::Any;
@@ -26,11 +26,6 @@ use tidegate_vidmm::{FencePage, FencePageId, choose_segment};
 const WORD_BYTES: u64 = 8;
 
 impl Memory {
-    /// Names the layer above that knows fences. Once.
-    pub(crate) fn attach_fences(&self, fences: Weak<dyn FencesInPages>) {
-        let _first = self.fence_pages.fences.set(fences);
-    }
-
     /// No page of fence values moves until the guard is dropped.
     pub(crate) fn hold_fence_pages(&self) -> MutexGuard<'_, ()> {
         self.fence_pages.moves.lock_device()
@@ -237,7 +232,7 @@ impl Memory {
             space.remap_on(affinity, va, at, VALUE_BYTES, access);
         }
         // 4.
-        if let Some(fences) = self.fence_pages.fences.get().and_then(Weak::upgrade) {
+        if let Some(fences) = self.fences.get() {
             let (notified, fences) = fences.notify_residency(page);
             seen.push(fences);
             notified?;

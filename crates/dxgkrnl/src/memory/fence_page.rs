@@ -11,7 +11,7 @@ use super::ports::LocalMemoryMembers;
 use crate::driver::DriverPort;
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use tidegate_calls::Status;
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_d3dukmdt::fence_cell::{PAGE_WORDS, VALUE_WORDS};
@@ -254,7 +254,6 @@ pub(super) struct FencePages {
     pub(super) moves: Mutex<()>,
     /// The driver's segment for each kind, once it was queried.
     pub(super) segments: Mutex<BTreeMap<Kind, Option<usize>>>,
-    pub(super) fences: OnceLock<Weak<dyn FencesInPages>>,
 }
 
 impl FencePages {
@@ -262,7 +261,6 @@ impl FencePages {
         FencePages {
             moves: platform.mutex("moves of fence storage", ()),
             segments: platform.mutex("segments of fence storage", BTreeMap::new()),
-            fences: OnceLock::new(),
         }
     }
 }

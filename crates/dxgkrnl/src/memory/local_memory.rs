@@ -10,13 +10,14 @@
 
 use super::address_space::AddressSpace;
 use super::allocation::{AllocationObject, Owner};
-use super::fence_page::{EndedFence, FencePages, FenceValuePage};
+use super::fence_page::{EndedFence, FencePages, FenceValuePage, FencesInPages};
 use super::paging_context::PagingContext;
 use super::paging_queue::PagingQueue;
 use super::ports::{ContextHolds, EngineWork, LocalMemoryMembers, OwningDevice, PagingFence};
 use super::save_areas::SaveAreas;
 use super::use_mark::UseMark;
 use crate::driver::DriverPort;
+use crate::port::Port;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
@@ -64,8 +65,9 @@ impl State {
 /// The memory of one adapter.
 pub(crate) struct Memory {
     pub(crate) driver: Arc<DriverPort>,
-    work: OnceLock<Weak<dyn EngineWork>>,
-    holds: OnceLock<Weak<dyn ContextHolds>>,
+    pub(crate) work: Port<dyn EngineWork>,
+    pub(crate) holds: Port<dyn ContextHolds>,
+    pub(crate) fences: Port<dyn FencesInPages>,
     /// The segment that the CPU reaches, if there is one.
     pub(super) segment: Option<PhysicalMemory>,
     pub(super) state: Mutex<State>,
@@ -152,8 +154,9 @@ impl Memory {
         };
         Arc::new(Memory {
             driver: driver.clone(),
-            work: OnceLock::new(),
-            holds: OnceLock::new(),
+            work: Port::default(),
+            holds: Port::default(),
+            fences: Port::default(),
             segment: segment.map(|s| s.memory.clone()),
             state: platform.mutex("local memory", state),
             changed: platform.event(false),
@@ -166,19 +169,9 @@ impl Memory {
         })
     }
 
-    /// Names the layers above. Once.
-    pub(crate) fn attach(&self, work: Weak<dyn EngineWork>, holds: Weak<dyn ContextHolds>) {
-        let _first = (self.work.set(work), self.holds.set(holds));
-    }
-
     /// DEVICE_REMOVED once the adapter is gone.
     pub(super) fn work(&self) -> Result<Arc<dyn EngineWork>, Status> {
-        self.work.get().and_then(Weak::upgrade).ok_or(Status::DEVICE_REMOVED)
-    }
-
-    /// The same.
-    pub(super) fn holds(&self) -> Result<Arc<dyn ContextHolds>, Status> {
-        self.holds.get().and_then(Weak::upgrade).ok_or(Status::DEVICE_REMOVED)
+        self.work.get().ok_or(Status::DEVICE_REMOVED)
     }
 
     /// The pager may wait for what has happened.

@@ -223,7 +223,7 @@ impl Memory {
                 }
                 self.check_moved(ended.map(|ended| ended == Ended::Done))?;
             }
-            if let Ok(holds) = self.holds() {
+            if let Some(holds) = self.holds.get() {
                 holds.release_initialised(content.owner);
             }
             if let Some(done) = uninitialised.done {
@@ -240,15 +240,15 @@ impl Memory {
         if areas.is_empty() {
             return BTreeSet::new();
         }
-        self.holds()
-            .map_or_else(|_| BTreeSet::new(), |h| h.hold_for_move(areas).into_iter().collect())
+        let held = self.holds.get().map(|holds| holds.hold_for_move(areas));
+        held.into_iter().flatten().collect()
     }
 
     /// Save areas have moved, or stay: their contexts continue.
     fn release_contexts(&self, ids: &[AllocationId]) {
         let contexts = self.state.lock().vidmm.contexts_of(ids);
         if !contexts.is_empty()
-            && let Ok(holds) = self.holds()
+            && let Some(holds) = self.holds.get()
         {
             holds.release_moved(&contexts);
         }

@@ -1,5 +1,5 @@
-//! What memory needs of the layers above. Each trait is implemented there and set once at
-//! composition ([`super::Memory::attach`]).
+//! What memory needs of the layers above. Each trait is implemented there and attached at
+//! composition ([`super::Memory`] has the ports).
 //!
 //! Invariant: no lock of `memory` is held over a call.
 

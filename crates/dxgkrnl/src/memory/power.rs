@@ -55,7 +55,7 @@ impl Memory {
         // context with a saved packet is lost because of its work. A save area without a saved
         // packet has no content to lose.
         let contexts: Vec<OsHandle> = lost.iter().filter_map(|(_, a)| a.context()).collect();
-        if let Ok(holds) = self.holds() {
+        if let Some(holds) = self.holds.get() {
             holds.release_moved_in_reset(&contexts);
         }
         let content = lost.iter().filter(|(_, a)| a.context().is_none());

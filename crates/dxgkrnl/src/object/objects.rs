@@ -12,9 +12,10 @@ use crate::fence::log::LogMode;
 use crate::fence::storage::FencePool;
 use crate::fence::{HardwareWaits, LoggedQueue, log_change};
 use crate::memory::AddressSpace;
+use crate::port::Port;
 use crate::registry::Registry;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use tidegate_ddi::{Dispatch, OsHandle, Status};
 use tidegate_platform::Mutex;
 
@@ -32,9 +33,9 @@ pub(crate) struct Objects {
     pub(crate) idle_contexts: Mutex<Vec<Arc<Context>>>,
     /// Processes that have the adapter open.
     processes: Mutex<Vec<Weak<dyn OpenProcess>>>,
-    recovery: OnceLock<Weak<dyn RecoveryPort>>,
-    /// Not set for an adapter that only renders.
-    display: OnceLock<Weak<dyn DisplayPort>>,
+    pub(crate) recovery: Port<dyn RecoveryPort>,
+    /// Not attached on an adapter that only renders.
+    pub(crate) display: Port<dyn DisplayPort>,
 }
 
 impl Deref for Objects {
@@ -46,7 +47,7 @@ impl Deref for Objects {
 }
 
 impl Objects {
-    /// The objects on these layers. [`Objects::attach`] completes it.
+    /// The objects on these layers. Its ports complete it.
     pub(crate) fn new(layers: Layers) -> Arc<Objects> {
         let platform = &layers.port.platform;
         Arc::new(Objects {
@@ -57,30 +58,10 @@ impl Objects {
             doorbells: Doorbells::new(&layers.port),
             idle_contexts: platform.mutex("idle contexts", Vec::new()),
             processes: platform.mutex("processes of an adapter", Vec::new()),
-            recovery: OnceLock::new(),
-            display: OnceLock::new(),
+            recovery: Port::default(),
+            display: Port::default(),
             layers: Arc::new(layers),
         })
-    }
-
-    /// Names the rooms above. Once.
-    pub(crate) fn attach(
-        &self,
-        recovery: Weak<dyn RecoveryPort>,
-        display: Option<Weak<dyn DisplayPort>>,
-    ) {
-        let _first = self.recovery.set(recovery);
-        if let Some(display) = display {
-            let _first = self.display.set(display);
-        }
-    }
-
-    pub(super) fn recovery(&self) -> Option<Arc<dyn RecoveryPort>> {
-        self.recovery.get().and_then(Weak::upgrade)
-    }
-
-    pub(super) fn display(&self) -> Option<Arc<dyn DisplayPort>> {
-        self.display.get().and_then(Weak::upgrade)
     }
 
     /// Makes a device; `fences` are those of its process.

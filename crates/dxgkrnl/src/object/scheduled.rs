@@ -33,7 +33,7 @@ impl SchedulingPort for Objects {
             (None, Some(queue)) => (queue.device.clone(), queue.engine(), queue.tag),
             (None, None) => return,
         };
-        if let Some(recovery) = self.recovery() {
+        if let Some(recovery) = self.recovery.get() {
             recovery.commands_refused(&device, engine, (tag, position, gpu_va));
         }
     }

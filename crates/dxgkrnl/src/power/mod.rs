@@ -17,4 +17,4 @@ mod state;
 
 pub(crate) use engine::engine_is_idle;
 pub(crate) use progress_watch::ProgressWatch;
-pub(crate) use state::{Power, WakeDevice};
+pub(crate) use state::Power;

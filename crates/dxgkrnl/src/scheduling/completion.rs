@@ -64,7 +64,7 @@ impl Scheduling {
 
     // spec: MF-025
     fn basic_scan(&self, contexts: &[OsHandle]) {
-        let Some(objects) = self.objects() else { return };
+        let Some(objects) = self.objects.get() else { return };
         let mut lists = Vec::with_capacity(contexts.len());
         for context in contexts {
             // A context may end while its packet runs. Its process is not known then.
@@ -90,7 +90,7 @@ impl Scheduling {
     /// long. DxgkDdiQueryCurrentFence comes first, so that a completion counts even if its
     /// interrupt was lost. Returns whether the deadline has changed.
     pub(crate) fn run_deadlines(&self) -> bool {
-        let Some(reports) = self.reports() else { return false };
+        let Some(reports) = self.reports.get() else { return false };
         let port = &self.port;
         let (due, overdue) = {
             let state = self.lock();

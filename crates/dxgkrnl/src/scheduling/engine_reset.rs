@@ -75,7 +75,7 @@ impl Scheduling {
     /// packets queued or in flight.
     pub(crate) fn stop_all_engines(&self) -> Vec<OsHandle> {
         self.with_right(|| self.lock().stop_all());
-        let Some(reports) = self.reports() else { return Vec::new() };
+        let Some(reports) = self.reports.get() else { return Vec::new() };
         {
             let _at_interrupt_level = self.port.interrupt_lock.lock_device();
             for number in 0..self.port.caps.engine_count() {
@@ -89,7 +89,7 @@ impl Scheduling {
     /// In one step at interrupt level: returns the IDs of the last completed and of the last
     /// submitted packet, and ignores the engine's completions from then on.
     pub(crate) fn snapshot(&self, engine: EngineId) -> (u32, u32) {
-        let Some(reports) = self.reports() else { return (0, 0) };
+        let Some(reports) = self.reports.get() else { return (0, 0) };
         let _at_interrupt_level = self.port.interrupt_lock.lock_device();
         let reported = reports.ignore_packets(engine);
         let (completed, submitted) = self.lock().completed_and_submitted(engine);
@@ -133,7 +133,7 @@ impl Scheduling {
 
     /// Packets are submitted to the engine again, and its completions count.
     pub(crate) fn resume_engine(&self, engine: EngineId) {
-        if let Some(reports) = self.reports() {
+        if let Some(reports) = self.reports.get() {
             reports.heed_packets(engine);
         }
         let over = self.lock().resume(engine, self.now());
@@ -150,7 +150,7 @@ impl Scheduling {
     /// The adapter was reset: packets of the kernel's own contexts are over, and threads that wait
     /// for one go on.
     pub(crate) fn end_kernel_packets(&self) {
-        let Some(objects) = self.objects() else { return };
+        let Some(objects) = self.objects.get() else { return };
         let busy = self.lock().busy_contexts();
         let of_kernel = |context: &OsHandle| {
             objects.packet_context(*context).is_some_and(|context| context.is_of_kernel())

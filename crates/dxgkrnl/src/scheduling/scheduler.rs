@@ -6,10 +6,11 @@ use crate::driver::{DdiCall, DriverPort, OutstandingWork};
 use crate::error::BugCheck;
 use crate::fence::{EventSet, Fence, FenceTarget, Fences, WaitOwner, Waiter, monitor};
 use crate::memory::Memory;
+use crate::port::Port;
 use crate::stats::Count;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use tidegate_calls::Status;
 use tidegate_ddi::{AdapterCaps, CancelCommand, Dispatch, EngineId, OsHandle, VidSchCaps};
 use tidegate_platform::{Event, Mutex, MutexGuard, QueueNumber, Step, SubmissionKey};
@@ -58,8 +59,8 @@ pub(crate) struct Scheduling {
     pub(super) memory: Arc<Memory>,
     pub(super) fences: Arc<Fences>,
     state: Mutex<State>,
-    objects: OnceLock<Weak<dyn SchedulingPort>>,
-    reports: OnceLock<Weak<dyn ReportPort>>,
+    pub(crate) objects: Port<dyn SchedulingPort>,
+    pub(crate) reports: Port<dyn ReportPort>,
     pub(super) me: Weak<Scheduling>,
 }
 
@@ -85,7 +86,7 @@ impl Waiter for QueueWaiter {
 }
 
 impl Scheduling {
-    /// The scheduler of a driver. [`Scheduling::attach`] completes it.
+    /// The scheduler of a driver. Its ports complete it.
     pub(crate) fn new(
         port: &Arc<DriverPort>,
         memory: &Arc<Memory>,
@@ -103,23 +104,10 @@ impl Scheduling {
             memory: memory.clone(),
             fences: fences.clone(),
             state: port.platform.mutex("VidSch", state),
-            objects: OnceLock::new(),
-            reports: OnceLock::new(),
+            objects: Port::default(),
+            reports: Port::default(),
             me: me.clone(),
         })
-    }
-
-    /// Names the rooms above. Once.
-    pub(crate) fn attach(&self, objects: Weak<dyn SchedulingPort>, reports: Weak<dyn ReportPort>) {
-        let _first = (self.objects.set(objects), self.reports.set(reports));
-    }
-
-    pub(super) fn objects(&self) -> Option<Arc<dyn SchedulingPort>> {
-        self.objects.get().and_then(Weak::upgrade)
-    }
-
-    pub(super) fn reports(&self) -> Option<Arc<dyn ReportPort>> {
-        self.reports.get().and_then(Weak::upgrade)
     }
 
     /// The policy. No call of another room is made under its lock.
@@ -189,7 +177,7 @@ impl Scheduling {
             }
         }
         // The queue may have been given up before the waiters were registered.
-        if self.objects().is_some_and(|objects| !objects.is_active(queue)) {
+        if self.objects.get().is_some_and(|objects| !objects.is_active(queue)) {
             fences.iter().for_each(|(fence, _)| monitor::forget(fence, queue));
         }
         self.run(submitter);
@@ -245,7 +233,7 @@ impl Scheduling {
         if !port.caps.scheduling.contains(VidSchCaps::CANCEL_COMMAND_AWARE) {
             return;
         }
-        let Some(objects) = self.objects() else { return };
+        let Some(objects) = self.objects.get() else { return };
         for (context, command) in packets {
             let Some(context) = objects.packet_context(*context) else { continue };
             let args = CancelCommand {

@@ -27,7 +27,7 @@ impl Scheduling {
                 }
             }
             Submitter::HwQueue(queue) => {
-                let queue = self.objects().and_then(|objects| objects.kernel_mode_queue(queue));
+                let queue = self.objects.get().and_then(|objects| objects.kernel_mode_queue(queue));
                 if let Some(queue) = queue {
                     self.run_hw_queue(&*queue);
                 }
@@ -37,7 +37,7 @@ impl Scheduling {
 
     /// Carries out the effects of the packets for the agent that holds the right.
     pub(super) fn carry_out_packets(&self) {
-        let Some(objects) = self.objects() else { return };
+        let Some(objects) = self.objects.get() else { return };
         loop {
             let (effect, finished, handoff, quiet, released) = {
                 let mut state = self.lock();
@@ -98,7 +98,7 @@ impl Scheduling {
     /// was one. PASSIVE level.
     pub(super) fn carry_out_deferred(&self) -> bool {
         let Some(effect) = self.lock().deferred.take() else { return false };
-        let done = self.objects().is_none_or(|o| self.carry_out(&*o, effect).is_ok());
+        let done = self.objects.get().is_none_or(|o| self.carry_out(&*o, effect).is_ok());
         debug_assert!(done, "PASSIVE level is enough");
         self.carry_out_packets();
         true
@@ -183,7 +183,8 @@ impl Scheduling {
         let me = self.me.clone();
         self.port.timer.queue_work(Box::new(move |_| {
             let Some(scheduling) = me.upgrade() else { return };
-            let queue = scheduling.objects().and_then(|objects| objects.kernel_mode_queue(queue));
+            let queue =
+                scheduling.objects.get().and_then(|objects| objects.kernel_mode_queue(queue));
             let Some(queue) = queue else { return };
             let _submitted = scheduling.submit_to_driver_queue(&*queue, of);
             scheduling.carry_out_hw_queue(&*queue);
@@ -209,7 +210,7 @@ impl Scheduling {
     /// preempt. Returns `None`, and does nothing, where it must wait for the engine's power in a
     /// DPC.
     pub(super) fn preempt(&self, engine: EngineId, preemption_fence_id: u32) -> Option<()> {
-        let (port, Some(reports)) = (&self.port, self.reports()) else { return Some(()) };
+        let (port, Some(reports)) = (&self.port, self.reports.get()) else { return Some(()) };
         let args = PreemptCommand { engine, preemption_fence_id };
         let result = {
             let _powered = port.try_engine_in_use(engine)?;
@@ -290,7 +291,7 @@ impl Scheduling {
         queue: &dyn KernelModeQueue,
         (command, progress_fence_id): (Command, u64),
     ) -> Option<()> {
-        let (port, Some(objects)) = (&self.port, self.objects()) else { return Some(()) };
+        let (port, Some(objects)) = (&self.port, self.objects.get()) else { return Some(()) };
         let args = SubmitCommandToHwQueue {
             hw_queue: queue.driver_handle(),
             progress_fence_id,

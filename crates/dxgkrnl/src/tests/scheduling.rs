@@ -9,7 +9,7 @@ use crate::memory::Memory;
 use crate::scheduling::{
     CommandKind, KernelModeQueue, PacketContext, QueuedPart, ReportPort, Scheduling, SchedulingPort,
 };
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use tidegate_ddi::{Driver, DriverHandle, EngineId, OsHandle, Priority};
 use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform};
 
@@ -134,9 +134,9 @@ fn scheduler(contexts: [OsHandle; 2]) -> (Arc<Scheduling>, Arc<PacketDriver>, Ar
         contexts: platform.mutex("contexts", contexts.to_vec()),
         refused: platform.mutex("last commands", Vec::new()),
     });
-    let objects = Arc::downgrade(&above);
-    let reports: Weak<dyn ReportPort> = objects.clone();
-    scheduling.attach(objects, reports);
+    let rooms = Arc::downgrade(&above);
+    scheduling.objects.attach(rooms.clone());
+    scheduling.reports.attach(rooms);
     for context in contexts {
         scheduling.lock().add_context(context, ENGINE, Priority::Normal, 0);
     }

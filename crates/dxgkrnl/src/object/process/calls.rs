@@ -60,7 +60,7 @@ impl Kernel for Process {
         let memory = self.memory.lock().as_ref().map(|g| (g.space.clone(), g.fence_pool.clone()));
         let (space, fence_pool) = memory.ok_or(Status::DEVICE_REMOVED)?;
         // Blocked for the engine time-outs that it caused (0x142).
-        if self.objects.recovery().is_some_and(|recovery| recovery.is_blocked(space.number)) {
+        if self.objects.recovery.get().is_some_and(|recovery| recovery.is_blocked(space.number)) {
             return Err(Status::ACCESS_DENIED);
         }
         let may_raise = self.may_raise_priority;
@@ -111,7 +111,7 @@ impl Kernel for Process {
     }
 
     fn debug_timeouts(&self, test: TdrTest) -> Result<(), Status> {
-        self.objects.recovery().ok_or(Status::DEVICE_REMOVED)?.debug_timeouts(test)
+        self.objects.recovery.get().ok_or(Status::DEVICE_REMOVED)?.debug_timeouts(test)
     }
 
     fn create_allocation(&self, args: CreateAllocation) -> Result<Allocation, Status> {
@@ -240,7 +240,7 @@ impl Kernel for Process {
         rendered.map_err(|error| match error {
             RenderError::Refused(status) => status,
             RenderError::Split { offset, reason } => {
-                if let Some(recovery) = self.objects.recovery() {
+                if let Some(recovery) = self.objects.recovery.get() {
                     recovery.split_refused(&contexts[0], offset, reason);
                 }
                 Status::DEVICE_REMOVED
@@ -587,7 +587,7 @@ impl Kernel for Process {
     }
 
     fn wait_for_vertical_blank_event(&self) -> Result<(), Status> {
-        self.objects.display().ok_or(Status::NOT_SUPPORTED)?.wait_for_vertical_blank()
+        self.objects.display.get().ok_or(Status::NOT_SUPPORTED)?.wait_for_vertical_blank()
     }
 }
 
@@ -597,7 +597,7 @@ impl Process {
         device: &Arc<Device>,
         desc: FlipDesc,
     ) -> Result<Box<dyn SignalAction>, Status> {
-        self.objects.display().ok_or(Status::NOT_SUPPORTED)?.begin_flip(device, desc)
+        self.objects.display.get().ok_or(Status::NOT_SUPPORTED)?.begin_flip(device, desc)
     }
 
     fn handle_of_fence(&self, fence: &Arc<FenceObject>) -> Option<Handle> {

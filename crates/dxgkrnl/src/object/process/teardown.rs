@@ -249,7 +249,7 @@ impl Process {
             let object = self.handles.lock().remove(handle);
             // The picture that it shows would keep it.
             if let Some(Object::Device(device)) = &object
-                && let Some(display) = self.objects.display()
+                && let Some(display) = self.objects.display.get()
             {
                 display.device_ends(&Passive::enter(), device.os_handle);
             }
