@@ -98,8 +98,8 @@ impl Scenario for Litmus {
         &[INTERRUPTED, RESAMPLED, SUPPRESSED]
     }
 
-    fn planted(&self) -> &[PlantedBug] {
-        PLANTED
+    fn planted(&self) -> Vec<PlantedBug> {
+        PLANTED.to_vec()
     }
 
     fn with_bug(&self, bug: &str) -> Option<Box<dyn Scenario>> {

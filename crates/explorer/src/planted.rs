@@ -35,10 +35,10 @@ pub fn explore_planted(
     scenario: &dyn Scenario,
     options: &Options<'_>,
 ) -> Result<Vec<PlantedReport>, ExplorerError> {
-    let bugs = scenario.planted().iter();
+    let bugs = scenario.planted().into_iter();
     bugs.map(|bug| {
         let broken = with_bug(scenario, bug.name)?;
-        Ok(PlantedReport { bug: *bug, report: explore(broken.as_ref(), options)? })
+        Ok(PlantedReport { bug, report: explore(broken.as_ref(), options)? })
     })
     .collect()
 }

@@ -27,8 +27,8 @@ pub trait Scenario {
     fn prepare(&self, platform: &Platform) -> Prepared;
 
     /// The bugs that can be put in on purpose.
-    fn planted(&self) -> &[PlantedBug] {
-        &[]
+    fn planted(&self) -> Vec<PlantedBug> {
+        Vec::new()
     }
 
     /// This scenario with a planted bug; `None` if there is no such bug.

@@ -1,58 +1,39 @@
-//! The race of a CPU signal with a queue that comes to its wait: UpdateCurrentValuesFromCpu stores
-//! the value and lets the hardware look at its waiting queues; a queue enters the table and looks
+//! A CPU signal against a queue that comes to its wait: UpdateCurrentValuesFromCpu stores the value
+//! and has the hardware check its waiting queues; a queue enters the table and checks its fence
 //! again.
 //!
-//! The wait stands in the ring before the run begins; in the run the CPU signals, then waits until
-//! nothing moves any more.
+//! The wait stands in the ring before the run begins; in the run the CPU signals.
 
-use crate::plan::{Plan, Plans};
-use crate::race::Race;
-use crate::seam::LeftOut;
-use crate::world::{Setting, World, ends_well, until_quiet};
-use tidegate::explorer::{PlantedBug, Prepared, Verdict};
-use tidegate::{Platform, Submission};
+use crate::prelude::*;
 
 const STALLED: &str = "the queue waited for the signal";
 const PASSED: &str = "the signal came first";
-
-const PLANTED: &[PlantedBug] = &[PlantedBug {
-    name: "no-notification",
-    about: "the driver stores CurrentValue and does not make the hardware look at its waiting queues",
-}];
 
 pub(crate) const RACE: Race = Race {
     name: "cpu-signal-against-park",
     about: "a queue comes to a wait while the CPU signals the fence: it goes on",
     marks: &[STALLED, PASSED],
     agents: &["engine", "timer", "main"],
-    planted: PLANTED,
-    plans: Plans {
-        short: Plan::exhaustive(1_000_000),
-        full: Plan::exhaustive(1_000_000),
-        bugs: Plan::exhaustive(1_000_000),
-    },
+    planted: &[Bug {
+        name: "no-notification",
+        about: "the driver stores CurrentValue and does not have the hardware check its waiting queues",
+        fault: Fault::Driver(LeftOut::Notification),
+    }],
+    plans: Plans::all(exhaustive(1_000_000)),
     prepare,
-    bug: None,
 };
 
-fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
-    let left_out = if bug.is_some() { LeftOut::Notification } else { LeftOut::Nothing };
-    let world = World::new(platform, Setting { left_out, ..Setting::default() });
-    let queue = world.queue("consumer", Submission::User, 0);
+fn prepare(run: &Run<'_>) -> Prepared {
+    let world = run.world(|_| ());
+    let queue = world.queue("consumer", Submission::User);
     let (ready, done) = (world.fence("ready"), world.fence("done"));
     queue.wait(&ready, 1).expect("a submission");
     queue.signal(&done, 1).expect("a submission");
-    let (clock, signalled) = (platform.clone(), ready.clone());
-    let main = move || {
-        ends_well(signalled.signal(1));
-        until_quiet(&clock);
-    };
-    Prepared::new(main, move |end: &mut Verdict<'_>| {
+    let main = move |_: &Platform| ends_well(ready.signal(1));
+    world.race(main, move |world, end| {
         let stalled = world.machine.gpu().stats().gpu_waits_stalled > 0;
         end.eventually("the waiting queue goes on", done.completed_value() == 1);
         end.sometimes(STALLED, stalled);
         end.sometimes(PASSED, !stalled);
-        world.must_be_sound(end);
-        drop((queue, ready));
     })
 }

@@ -1,25 +1,21 @@
-//! The cell of a fence alone: who rewinds, who raises and who waits, without engines and without
-//! the kernel. The waiter calls, parks as a queue does (announce, look again), and is looked at by
-//! whoever has stored: by the first agent as the kernel looks, by the second as an engine does.
+//! The cell of a fence alone: rewinds, raises and a wait, without engines and without the kernel.
+//! The waiter calls and parks as a queue does (announce, check again). Each agent that has stored
+//! checks the wait: the first as the kernel does, the second as an engine does.
 //!
-//! What must hold is a matter of history: the stores have an order, that of their
-//! compare-exchanges, and the waiter knows which values it loaded just before and just after its
-//! call. All values differ. Some order of the stores must explain the outcome: satisfied, and then
-//! the value was reached at some time since the call began; or not, and then at no time since it
-//! returned.
+//! What must hold is a matter of history. All values differ, and the waiter knows which values it
+//! loaded just before and just after its call. Some order of the stores must explain the outcome:
+//! satisfied, and the value was reached at some time since the call began; or not, and it was reached
+//! at no time since the call returned.
 //!
-//! The bugs are other orders of the cell's own public steps. That the peak is kept before the value
-//! falls, and not after, is no part of the protocol: nobody reads peaks while the epoch is odd.
+//! The bugs are other orders of the cell's own public steps. The peak may be kept before or after the
+//! value falls: peaks are not read while the epoch is odd.
 
-use crate::plan::{Plan, Plans};
-use crate::race::Race;
-use tidegate::Platform;
+use crate::prelude::*;
 use tidegate::d3dukmdt::fence_cell::{REACHED, VALUE_WORDS};
 use tidegate::d3dukmdt::{FenceCell, FenceWait};
-use tidegate::explorer::{PlantedBug, Prepared, Probe, Verdict};
 use tidegate::platform::Word;
 
-const LATCHED: &str = "the value was reached, and had fallen before anybody looked";
+const LATCHED: &str = "the value was reached, and had fallen before a check";
 const MISSED: &str = "the value had fallen when the wait was called";
 const BY_VALUE: &str = "the value was there when the wait was called";
 
@@ -27,18 +23,21 @@ const LABEL_BEFORE_PEAK: &str = "label-before-peak";
 const VALUE_BEFORE_EPOCH: &str = "value-before-epoch";
 const EVEN_BEFORE_FALL: &str = "even-before-fall";
 
-const PLANTED: &[PlantedBug] = &[
-    PlantedBug {
+const PLANTED: &[Bug] = &[
+    Bug {
         name: LABEL_BEFORE_PEAK,
         about: "a rewind takes its label before it loads the peak: a wait reads the label, and the peak comes after",
+        fault: Fault::Scenario,
     },
-    PlantedBug {
+    Bug {
         name: VALUE_BEFORE_EPOCH,
         about: "a wait loads the value, then the epoch: what came and fell in between is neither",
+        fault: Fault::Scenario,
     },
-    PlantedBug {
+    Bug {
         name: EVEN_BEFORE_FALL,
         about: "a rewind makes the epoch even before the value falls: a wait of the new epoch is held against the old value",
+        fault: Fault::Scenario,
     },
 ];
 
@@ -48,15 +47,8 @@ pub(crate) const TWO_REWINDERS: Race = Race {
     marks: &[LATCHED, MISSED, BY_VALUE],
     agents: &["waiter", "first rewinder", "second rewinder"],
     planted: PLANTED,
-    plans: Plans {
-        short: Plan::bounded(2, 5_000_000),
-        full: Plan::exhaustive(50_000_000),
-        bugs: Plan::bounded(3, 5_000_000),
-    },
-    prepare: |platform, bug| {
-        prepare(platform, bug, &Storers { initial: 2, first: &[7, 0], second: &[1] }, Past::None)
-    },
-    bug: None,
+    plans: Plans::of(bounded(2, 5_000_000), exhaustive(50_000_000), bounded(3, 5_000_000)),
+    prepare: |run| prepare(run, &Storers { initial: 2, first: &[7, 0], second: &[1] }, Past::None),
 };
 
 pub(crate) const RAISE_AGAINST_REWIND: Race = Race {
@@ -65,15 +57,8 @@ pub(crate) const RAISE_AGAINST_REWIND: Race = Race {
     marks: &[LATCHED, MISSED, BY_VALUE],
     agents: &["waiter", "raiser", "rewinder"],
     planted: PLANTED,
-    plans: Plans {
-        short: Plan::exhaustive(5_000_000),
-        full: Plan::exhaustive(5_000_000),
-        bugs: Plan::bounded(3, 5_000_000),
-    },
-    prepare: |platform, bug| {
-        prepare(platform, bug, &Storers { initial: 3, first: &[7], second: &[1] }, Past::None)
-    },
-    bug: None,
+    plans: Plans::of(exhaustive(5_000_000), exhaustive(5_000_000), bounded(3, 5_000_000)),
+    prepare: |run| prepare(run, &Storers { initial: 3, first: &[7], second: &[1] }, Past::None),
 };
 
 pub(crate) const RAISE_AGAINST_DEEP_REWIND: Race = Race {
@@ -82,15 +67,8 @@ pub(crate) const RAISE_AGAINST_DEEP_REWIND: Race = Race {
     marks: &[LATCHED, MISSED, BY_VALUE],
     agents: &["waiter", "raiser", "rewinder"],
     planted: PLANTED,
-    plans: Plans {
-        short: Plan::bounded(2, 5_000_000),
-        full: Plan::exhaustive(5_000_000),
-        bugs: Plan::bounded(3, 5_000_000),
-    },
-    prepare: |platform, bug| {
-        prepare(platform, bug, &Storers { initial: 3, first: &[7], second: &[1] }, Past::FullPage)
-    },
-    bug: None,
+    plans: Plans::of(bounded(2, 5_000_000), exhaustive(5_000_000), bounded(3, 5_000_000)),
+    prepare: |run| prepare(run, &Storers { initial: 3, first: &[7], second: &[1] }, Past::FullPage),
 };
 
 /// What a cell has been before the run.
@@ -106,32 +84,29 @@ pub(crate) const RENEW_AGAINST_PARK: Race = Race {
     about: "a fence ends and a new one moves into its cell while a queue comes to a wait for the old one: the wait passes",
     marks: &[PASSED, RELEASED],
     agents: &["queue", "kernel"],
-    planted: &[PlantedBug {
+    planted: &[Bug {
         name: NO_LOOK,
-        about: "the kernel does not have the hardware look when the fence ends: a queue that parked stays parked",
+        about: "the kernel does not have the hardware check when the fence ends: a queue that parked stays parked",
+        fault: Fault::Scenario,
     }],
-    plans: Plans {
-        short: Plan::exhaustive(1_000_000),
-        full: Plan::exhaustive(1_000_000),
-        bugs: Plan::exhaustive(1_000_000),
-    },
+    plans: Plans::all(exhaustive(1_000_000)),
     prepare: prepare_renewal,
-    bug: None,
 };
 
 const PASSED: &str = "the queue found that its fence is gone";
 const RELEASED: &str = "the queue was held when the fence ended";
 const NO_LOOK: &str = "no-look-at-the-end";
 
-/// The kernel's side: the fence ends, which is looked at; the new fence at 0, which is not.
-fn prepare_renewal(platform: &Platform, bug: Option<&'static str>) -> Prepared {
-    let side = Side::new(platform, 0, bug, Past::None);
-    let (queue, kernel, spawner) = (side.clone(), side.clone(), platform.clone());
+/// The kernel's side: the fence ends, which the hardware checks; the new fence at 0, which it does
+/// not.
+fn prepare_renewal(run: &Run<'_>) -> Prepared {
+    let side = Side::new(run, 0, Past::None);
+    let (queue, kernel, spawner) = (side.clone(), side.clone(), run.platform.clone());
     let wait = side.cell.wait_for(AWAITED);
     let main = move || {
         spawner.spawn("kernel", move || {
             kernel.cell.condemn();
-            if kernel.bug != Some(NO_LOOK) && kernel.look_as_engine() {
+            if kernel.bug != Some(NO_LOOK) && kernel.check_as_engine() {
                 kernel.probe.note(AFTER, 1);
             }
             kernel.cell.renew(0, 64);
@@ -164,7 +139,7 @@ const AFTER: usize = 1;
 const SATISFIED: usize = 2;
 const STORES: usize = 3;
 
-/// Who stores what, in order. All values differ.
+/// The values that each agent stores, in order. All values differ.
 #[derive(Clone, Copy)]
 struct Storers {
     initial: u64,
@@ -182,7 +157,8 @@ struct Side {
 }
 
 impl Side {
-    fn new(platform: &Platform, initial: u64, bug: Option<&'static str>, past: Past) -> Side {
+    fn new(run: &Run<'_>, initial: u64, past: Past) -> Side {
+        let platform = run.platform;
         let page = platform.page(VALUE_WORDS + 64).named("the fence page");
         let cell = FenceCell::in_fence_page(page.word(0).named("CurrentValue"), 0);
         if past == Past::FullPage {
@@ -196,6 +172,7 @@ impl Side {
         let words = platform.page(2);
         let (parked, parked_epoch) =
             (words.word(0).named("the parked wait"), words.word(1).named("its epoch"));
+        let bug = run.bug.map(|bug| bug.name);
         Side { cell, parked, parked_epoch, probe: Probe::new(), bug }
     }
 
@@ -222,13 +199,13 @@ impl Side {
         FenceWait { value: AWAITED, epoch: if reached { REACHED } else { epoch } }
     }
 
-    /// Stores the values, the first of which is store number `number`, then looks.
+    /// Stores the values, the first of which is store number `number`, then checks the wait.
     fn store_all(&self, number: usize, values: &[u64], kernel: bool) {
         for (index, value) in values.iter().enumerate() {
             let fell = self.store(*value);
             self.probe.note(STORES + number + index, fell.map_or(0, |peak| peak + 1));
         }
-        let satisfied = if kernel { self.look_as_kernel() } else { self.look_as_engine() };
+        let satisfied = if kernel { self.check_as_kernel() } else { self.check_as_engine() };
         if satisfied {
             self.probe.note(SATISFIED, 1);
         }
@@ -270,12 +247,12 @@ impl Side {
         }
     }
 
-    fn look_as_engine(&self) -> bool {
+    fn check_as_engine(&self) -> bool {
         self.parked().is_some_and(|wait| self.cell.satisfies(wait))
     }
 
-    /// The glance comes before the waiters.
-    fn look_as_kernel(&self) -> bool {
+    /// The glance at the fence comes before the waiters.
+    fn check_as_kernel(&self) -> bool {
         let glance = self.cell.glance();
         let behind = |wait: FenceWait| {
             self.cell.snapshot_since(wait.epoch).is_some_and(|look| look.satisfies(wait))
@@ -289,14 +266,9 @@ impl Side {
     }
 }
 
-fn prepare(
-    platform: &Platform,
-    bug: Option<&'static str>,
-    storers: &Storers,
-    past: Past,
-) -> Prepared {
-    let side = Side::new(platform, storers.initial, bug, past);
-    let (storers, spawner) = (*storers, platform.clone());
+fn prepare(run: &Run<'_>, storers: &Storers, past: Past) -> Prepared {
+    let side = Side::new(run, storers.initial, past);
+    let (storers, spawner) = (*storers, run.platform.clone());
     let (waiter, first, second) = (side.clone(), side.clone(), side.clone());
     let main = move || {
         spawner.spawn("first", move || first.store_all(0, storers.first, true));

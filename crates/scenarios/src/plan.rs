@@ -1,4 +1,4 @@
-//! Owns how each scenario is searched: by which strategy, and how far. The short form is for every
+//! How each scenario is searched: by which strategy, and how far. The short form is for every
 //! change, the full one for a night.
 
 use std::fmt;
@@ -7,7 +7,7 @@ use tidegate::explorer::StrategyKind;
 /// How to search one scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Who moves next.
+    /// What chooses the next agent.
     pub strategy: StrategyKind,
     /// Runs to make at most.
     pub max_runs: u64,
@@ -27,21 +27,19 @@ impl fmt::Display for Plan {
     }
 }
 
-impl Plan {
-    /// Everything, but for a limit that is a safeguard and not meant to be met.
-    pub(crate) const fn exhaustive(max_runs: u64) -> Plan {
-        Plan { strategy: StrategyKind::Exhaustive, max_runs, max_states: max_runs }
-    }
+/// Searches everything. The limit is a safeguard that no search reaches.
+pub(crate) const fn exhaustive(max_runs: u64) -> Plan {
+    Plan { strategy: StrategyKind::Exhaustive, max_runs, max_states: max_runs }
+}
 
-    /// A number of runs by probabilistic concurrency testing.
-    pub(crate) const fn sampled(runs: u64) -> Plan {
-        Plan { strategy: StrategyKind::Pct(3), max_runs: runs, max_states: u64::MAX }
-    }
+/// Makes a number of runs by probabilistic concurrency testing.
+pub(crate) const fn sampled(runs: u64) -> Plan {
+    Plan { strategy: StrategyKind::Pct(3), max_runs: runs, max_states: u64::MAX }
+}
 
-    /// Up to so many forced switches.
-    pub(crate) const fn bounded(switches: u32, max_runs: u64) -> Plan {
-        Plan { strategy: StrategyKind::Bounded(switches), max_runs, max_states: max_runs }
-    }
+/// Searches everything up to a number of forced switches.
+pub(crate) const fn bounded(switches: u32, max_runs: u64) -> Plan {
+    Plan { strategy: StrategyKind::Bounded(switches), max_runs, max_states: max_runs }
 }
 
 /// How a scenario and its planted bugs are searched.
@@ -50,4 +48,21 @@ pub(crate) struct Plans {
     pub(crate) short: Plan,
     pub(crate) full: Plan,
     pub(crate) bugs: Plan,
+}
+
+impl Plans {
+    /// The three plans of a scenario.
+    pub(crate) const fn of(short: Plan, full: Plan, bugs: Plan) -> Plans {
+        Plans { short, full, bugs }
+    }
+
+    /// One plan for all three.
+    pub(crate) const fn all(plan: Plan) -> Plans {
+        Plans::of(plan, plan, plan)
+    }
+
+    /// Samples: the short form and the search for bugs make fewer runs.
+    pub(crate) const fn samples(short: u64, full: u64, bugs: u64) -> Plans {
+        Plans::of(sampled(short), sampled(full), sampled(bugs))
+    }
 }

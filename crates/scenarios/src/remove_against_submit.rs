@@ -5,15 +5,10 @@
 //! process runs after its contexts are suspended; the driver is not called after DxgkDdiStopDevice,
 //! and no object is left with it.
 
-use crate::plan::{Plan, Plans};
-use crate::race::Race;
-use crate::seam::{LeftOut, notes};
-use crate::world::{Setting, World};
+use crate::prelude::*;
 use std::sync::Arc;
 use tidegate::calls::{Status, TdrTest};
-use tidegate::d3d12::{Error, RemovedReason};
-use tidegate::explorer::{PlantedBug, Prepared, Verdict};
-use tidegate::{Platform, Submission};
+use tidegate::d3d12::RemovedReason;
 
 const SIGNALLED: &str = "the wait was satisfied before the removal";
 const RELEASED: &str = "the removal released the wait";
@@ -27,51 +22,47 @@ const SUBMITTED: usize = notes::OWN + 1;
 const RESET: usize = notes::OWN + 2;
 const DONE: usize = notes::OWN + 3;
 
-const PLANTED: &[PlantedBug] = &[PlantedBug {
-    name: "late-device",
-    about: "the end of a device is not waited for: DxgkDdiStopDevice comes while the driver still has the device",
-}];
-
 pub(crate) const RACE: Race = Race {
     name: "remove-against-submit",
     about: "an adapter is removed against a submission, a wait and a recovery: waits end, fences read the maximum, the driver stops last",
     marks: &[SIGNALLED, RELEASED, REFUSED, RECOVERED, TOO_LATE],
     agents: &["engine", "timer", "main", "submitter", "waiter", "debugger", "driver"],
-    planted: PLANTED,
-    plans: Plans {
-        short: Plan::sampled(30_000),
-        full: Plan::sampled(1_000_000),
-        bugs: Plan::sampled(100_000),
-    },
+    planted: &[Bug {
+        name: "late-device",
+        about: "the end of a device is not waited for: DxgkDdiStopDevice comes while the driver still has the device",
+        fault: Fault::Driver(LeftOut::DeviceEnd),
+    }],
+    plans: Plans::samples(30_000, 1_000_000, 100_000),
     prepare,
-    bug: None,
 };
 
-fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
-    let left_out = if bug.is_some() { LeftOut::DeviceEnd } else { LeftOut::Nothing };
-    let world = World::new(platform, Setting { left_out, ..Setting::default() });
-    let (queue, fence) = (world.queue("app", Submission::User, 0), world.fence("f"));
-    let (spawner, probe, adapter) =
-        (platform.clone(), world.probe.clone(), world.machine.adapter().clone());
-    let (ringer, signalled, awaited) = (queue.clone(), fence.clone(), fence.clone());
-    let main = move || {
+/// 1 for a call that succeeded, 2 for one whose device was gone; `None` when the machine stopped.
+fn outcome(call: Result<(), Error>) -> Option<u64> {
+    match call {
+        Ok(()) => Some(1),
+        Err(Error::DeviceRemoved(_) | Error::QueueAborted { .. }) => Some(2),
+        Err(Error::Stopped) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn prepare(run: &Run<'_>) -> Prepared {
+    let world = run.world(|_| ());
+    let (queue, fence) = (world.queue("app", Submission::User), world.fence("f"));
+    let (probe, adapter) = (world.probe.clone(), world.machine.adapter().clone());
+    let (signalled, awaited) = (fence.clone(), fence.clone());
+    let main = move |platform: &Platform| {
         let (submitted, waited, reset) = (probe.clone(), probe.clone(), probe.clone());
-        let submitter = spawner.spawn("submitter", move || match ringer.signal(&signalled, 1) {
-            Ok(()) => submitted.note(SUBMITTED, 1),
-            Err(Error::DeviceRemoved(_) | Error::QueueAborted { .. }) => {
-                submitted.note(SUBMITTED, 2)
-            }
-            Err(Error::Stopped) => {}
-            Err(error) => panic!("{error}"),
+        let submitter = platform.spawn("submitter", move || {
+            outcome(queue.signal(&signalled, 1))
+                .into_iter()
+                .for_each(|n| submitted.note(SUBMITTED, n));
         });
-        let waiter = spawner.spawn("waiter", move || match awaited.wait(1) {
-            Ok(()) => waited.note(WAITED, 1),
-            Err(Error::DeviceRemoved(_)) => waited.note(WAITED, 2),
-            Err(Error::Stopped) => {}
-            Err(error) => panic!("{error}"),
+        let waiter = platform.spawn("waiter", move || {
+            outcome(awaited.wait(1)).into_iter().for_each(|n| waited.note(WAITED, n));
         });
         let recovering = Arc::clone(&adapter);
-        let debugger = spawner.spawn("debugger", move || {
+        let debugger = platform.spawn("debugger", move || {
             let engine = TdrTest::EngineTdr { node_ordinal: 0, engine_ordinal: 0 };
             match recovering.debug_timeouts(engine) {
                 Ok(()) => reset.note(RESET, 1),
@@ -85,7 +76,7 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
             agent.join();
         }
     };
-    Prepared::new(main, move |end: &mut Verdict<'_>| {
+    world.race_to_the_end(main, move |world, end| {
         let noted = |note| world.probe.seen(note);
         let done = noted(DONE).is_some();
         let reason = world.device.removed_reason();
@@ -99,16 +90,12 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
         let left =
             census.devices + census.contexts + census.hw_queues + census.doorbells + census.fences;
         end.always("the kernel has no object left", !done || left == 0);
-        end.always(
-            "the driver has no object left",
-            !done || world.machine.driver().census() == [0; 7],
-        );
+        let of_driver = world.machine.driver().census();
+        end.always("the driver has no object left", !done || of_driver == [0; 7]);
         end.sometimes(SIGNALLED, noted(WAITED) == Some(1));
         end.sometimes(RELEASED, noted(WAITED) == Some(2));
         end.sometimes(REFUSED, noted(SUBMITTED) == Some(2));
         end.sometimes(RECOVERED, noted(RESET) == Some(1));
         end.sometimes(TOO_LATE, noted(RESET) == Some(2));
-        world.must_be_sound(end);
-        drop((queue, fence.clone()));
     })
 }

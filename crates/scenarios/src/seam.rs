@@ -1,7 +1,9 @@
-//! Owns a driver around the driver: it tells a scenario's check what passed through the DDI, and
-//! leaves out one step when it is told to. It changes nothing else, takes no lock and touches no
-//! shared word of its own, so it adds no choice.
+//! A driver layer that records for a scenario's check what passed through the DDI, and that can
+//! leave out one step. It changes nothing else, takes no lock and touches no shared word of its own,
+//! so it adds no choice to the run.
 
+use crate::left_out::LeftOut;
+use crate::race::Run;
 use std::sync::{Arc, OnceLock};
 use tidegate::Platform;
 use tidegate::calls::CurrentValueView;
@@ -22,112 +24,46 @@ use tidegate::explorer::Probe;
 use tidegate::gpu_abi::DOORBELL_VALUE_WORD;
 use tidegate::platform::{Page, Word};
 
-/// The step that the wrapper leaves out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LeftOut {
-    /// Nothing.
-    Nothing,
-    /// The barrier of UpdateMonitoredValues.
-    CpuBarrier,
-    /// The word to the CMP in UpdateMonitoredValues: MonitoredValue stands in memory behind a
-    /// barrier, and the shadow is old.
-    ShadowUpdate,
-    /// The hint after a doorbell's store: nobody looks whether the engine sleeps.
-    RingHint,
-    /// UpdateMonitoredValues to the maximum, when nobody waits any more.
-    Disarm,
-    /// The look at waiting queues in UpdateCurrentValuesFromCpu: the value is stored, and that is
-    /// all.
-    Notification,
-    /// The hold of engines while fence storage moves, and its end.
-    EngineHold,
-    /// The call by which the kernel learns that a doorbell is taken away.
-    VictimNotice,
-    /// All of UpdateNativeFenceLogs.
-    LogFlush,
-    /// Taking a context's queues off the run list: the driver says that it is done.
-    Suspension,
-    /// Putting them back.
-    Resume,
-    /// A context's new place among others: the driver says that it is done.
-    Priority,
-    /// The hardware's part in a preemption: the driver answers every request itself, by what is
-    /// complete at that moment.
-    Preemption,
-    /// Packets that come back: the driver says that they are on their way.
-    Resubmission,
-    /// What a fence signalled interrupt reports to the kernel.
-    SignalReport,
-    /// The reports of signalled fences of one interrupt, except the first: right for a bug of
-    /// fences at one address, where a scenario has all its fences at one address.
-    SecondAtAddress,
-    /// An interrupt that is raised while the interrupt routine runs.
-    InterruptInRoutine,
-    /// What an interrupt reports of a hardware queue that faulted.
-    FaultReport,
-    /// What an engine's reset says of whose work it cut off.
-    Blame,
-    /// The truth about the packet that an engine's reset cut off: the driver names the next one.
-    AbortedId,
-    /// The hardware's going on after a reset: the driver says that it does.
-    Restart,
-    /// Taking hardware from a doorbell whose device is lost: the driver says nothing, and keeps it.
-    Disconnection,
-    /// The driver's part in the end of a doorbell, until the next doorbell is connected: the
-    /// destroy call of the first doorbell returns before the doorbell has ended.
-    DoorbellEnd,
-    /// The wait for the end of the first device: its destroy call returns, and another agent makes
-    /// the driver's call.
-    DeviceEnd,
-    /// That the callback of a victimised doorbell runs on the agent that connects: a worker makes
-    /// it, and the driver waits.
-    CallbackOwner,
-}
-
-/// Notes that the wrapper takes, by number.
+/// Notes that the layer takes, by number.
 pub(crate) mod notes {
     /// UpdateMonitoredValues was called for a waiter (any value but the maximum).
     pub(crate) const ARMED: usize = 0;
     /// The interrupt routine ran.
     pub(crate) const INTERRUPTED: usize = 1;
-    /// A doorbell was given hardware.
-    pub(crate) const CONNECTED: usize = 2;
-    /// NotifyWorkSubmission was called.
-    pub(crate) const NOTIFIED: usize = 3;
+    /// A doorbell was disconnected by the kernel.
+    pub(crate) const DISCONNECTED: usize = 2;
+    /// Power was taken, of an engine or of the adapter.
+    pub(crate) const UNPOWERED: usize = 3;
     /// A doorbell was taken away from a queue.
     pub(crate) const VICTIMISED: usize = 4;
     /// UpdateNativeFenceLogs was called, for so many queues.
     pub(crate) const FLUSHED: usize = 5;
-    /// A doorbell was disconnected by the kernel.
-    pub(crate) const DISCONNECTED: usize = 6;
-    /// Power was taken, of an engine or of the adapter.
-    pub(crate) const UNPOWERED: usize = 7;
     /// Power was given back.
-    pub(crate) const POWERED: usize = 8;
-    /// A context was suspended when the watched value was this.
-    pub(crate) const SUSPENDED: usize = 9;
+    pub(crate) const POWERED: usize = 6;
+    /// The watched value when a context was suspended.
+    pub(crate) const SUSPENDED: usize = 7;
     /// DxgkDdiPreemptCommand was called.
-    pub(crate) const ASKED: usize = 10;
+    pub(crate) const REQUESTED: usize = 8;
     /// A packet has come back and was submitted again.
-    pub(crate) const RESUBMITTED: usize = 11;
+    pub(crate) const RESUBMITTED: usize = 9;
     /// The same for a second one.
-    pub(crate) const RESUBMITTED_TOO: usize = 12;
+    pub(crate) const RESUBMITTED_TOO: usize = 10;
     /// The hardware is being reset, an engine or all of it.
-    pub(crate) const RESET: usize = 13;
+    pub(crate) const RESET: usize = 11;
     /// It goes on.
-    pub(crate) const WENT_ON: usize = 14;
-    /// Where CurrentValue of the native fence stands that was opened first, in its process.
-    pub(crate) const FIRST_FENCE_AT: usize = 15;
+    pub(crate) const WENT_ON: usize = 12;
+    /// Address of CurrentValue of the native fence that was opened first, in its process.
+    pub(crate) const FIRST_FENCE_AT: usize = 13;
     /// The same for the native fence that was opened second.
-    pub(crate) const SECOND_FENCE_AT: usize = 16;
+    pub(crate) const SECOND_FENCE_AT: usize = 14;
     /// The interrupt routine ran a second time.
-    pub(crate) const INTERRUPTED_AGAIN: usize = 17;
+    pub(crate) const INTERRUPTED_AGAIN: usize = 15;
     /// The driver reported signalled native fences.
-    pub(crate) const REPORTED: usize = 18;
+    pub(crate) const REPORTED: usize = 16;
     /// It did so a second time.
-    pub(crate) const REPORTED_AGAIN: usize = 19;
+    pub(crate) const REPORTED_AGAIN: usize = 17;
     /// First number that a scenario may use for itself.
-    pub(crate) const OWN: usize = 20;
+    pub(crate) const OWN: usize = 18;
 }
 
 /// Most fences whose MonitoredValue is watched.
@@ -149,15 +85,12 @@ impl Monitored {
         }
     }
 
-    /// Whether every MonitoredValue that was ever updated says that nobody waits. To be asked
-    /// outside the run.
-    pub(crate) fn nobody_waits(&self) -> bool {
+    /// Whether every MonitoredValue that was ever updated has the value for no waiter. Only outside
+    /// the run, since the loads would be steps of it.
+    pub(crate) fn all_disarmed(&self) -> bool {
         self.cells.iter().filter_map(OnceLock::get).all(|(_, word)| word.load() == u64::MAX)
     }
 }
-
-/// A fence's value to look at when a context has been suspended.
-pub(crate) type Watched = Arc<OnceLock<CurrentValueView>>;
 
 /// The first doorbell of a world: its names in the kernel, and the page that it first had on the
 /// hardware.
@@ -170,9 +103,9 @@ struct FirstDoorbellParts {
     queue: OnceLock<OsHandle>,
     doorbell: OnceLock<OsHandle>,
     page: OnceLock<Page>,
-    /// Set by a scenario that reads `last_look`, since the reading is a step of its own.
-    looks: OnceLock<()>,
-    last_look: OnceLock<u64>,
+    /// Set by a scenario that uses `last_value`, since the load is a step of its own.
+    loads: OnceLock<()>,
+    last_value: OnceLock<u64>,
 }
 
 impl FirstDoorbell {
@@ -186,22 +119,22 @@ impl FirstDoorbell {
         Some(callbacks.get()?.disconnect_doorbell(level, *queue.get()?, *doorbell.get()?, reason))
     }
 
-    /// From here on the scenario reads the page before the hardware reads it for the last time.
-    pub(crate) fn look_at_the_end(&self) {
-        self.0.looks.get_or_init(|| ());
+    /// From here on the page is loaded before the hardware loads it for the last time.
+    pub(crate) fn load_at_the_end(&self) {
+        self.0.loads.get_or_init(|| ());
     }
 
     fn ends(&self) {
-        if self.0.looks.get().is_some()
+        if self.0.loads.get().is_some()
             && let Some(page) = self.0.page.get()
         {
-            self.0.last_look.get_or_init(|| page.word(DOORBELL_VALUE_WORD).load());
+            self.0.last_value.get_or_init(|| page.word(DOORBELL_VALUE_WORD).load());
         }
     }
 
     /// What stood in the page when its first connect ended; `None` while it lasts.
-    pub(crate) fn last_look(&self) -> Option<u64> {
-        self.0.last_look.get().copied()
+    pub(crate) fn last_value(&self) -> Option<u64> {
+        self.0.last_value.get().copied()
     }
 
     /// What was stored last to the page of its first connect.
@@ -210,30 +143,88 @@ impl FirstDoorbell {
     }
 }
 
-/// A driver with a look at its calls.
-pub(crate) struct Seam {
-    pub(crate) platform: Platform,
-    pub(crate) inner: Arc<dyn Driver>,
+/// What the layer records for the check of a run, and what it leaves out.
+#[derive(Clone)]
+pub(crate) struct Seen {
+    /// What passed through the DDI, and the scenario's own notes.
     pub(crate) probe: Probe,
+    /// The MonitoredValues that the kernel had updated.
     pub(crate) monitored: Monitored,
-    pub(crate) watched: Watched,
-    pub(crate) left_out: Omission,
-    /// Interrupts that name hardware queues name these all: the first ones that were made. `None`
-    /// leaves interrupts alone.
-    pub(crate) names_queues: Option<QueuesMade>,
-    /// The first doorbell.
+    /// A fence's value to load when a context has been suspended.
+    pub(crate) watched: Arc<OnceLock<CurrentValueView>>,
+    /// The doorbell that was made first.
     pub(crate) first: FirstDoorbell,
+    left_out: Arc<OnceLock<LeftOut>>,
+}
+
+impl Seen {
+    /// Nothing yet. `Nothing` may be changed later, once.
+    pub(crate) fn new(left_out: LeftOut) -> Seen {
+        let seen = Seen {
+            probe: Probe::new(),
+            monitored: Monitored::default(),
+            watched: Arc::default(),
+            first: FirstDoorbell::default(),
+            left_out: Arc::default(),
+        };
+        if left_out != LeftOut::Nothing {
+            seen.leave_out(left_out);
+        }
+        seen
+    }
+
+    /// The driver leaves out a step from here on.
+    pub(crate) fn leave_out(&self, left_out: LeftOut) {
+        self.left_out.get_or_init(|| left_out);
+    }
+
+    /// Whether a note was taken.
+    pub(crate) fn noted(&self, note: usize) -> bool {
+        self.probe.seen(note).is_some()
+    }
+
+    fn leaves_out(&self, step: LeftOut) -> bool {
+        self.left_out.get() == Some(&step)
+    }
+
+    fn now(&self) -> LeftOut {
+        self.left_out.get().copied().unwrap_or(LeftOut::Nothing)
+    }
+}
+
+/// The driver layer.
+pub(crate) struct Seam {
+    platform: Platform,
+    inner: Arc<dyn Driver>,
+    seen: Seen,
+    /// Interrupts that name hardware queues name these: the first ones that were made. `None`
+    /// leaves interrupts alone.
+    names_queues: Option<QueuesMade>,
     /// Every connect victimises the first doorbell, as a driver may that keeps no record of what it
     /// has victimised.
-    pub(crate) told_again: bool,
-    pub(crate) routine: Routine,
+    victimises_again: bool,
+    routine: Routine,
     /// The first doorbell or device whose end was left out, and that it ended later.
-    pub(crate) late_end: (OnceLock<DriverHandle>, OnceLock<()>),
+    late_end: (OnceLock<DriverHandle>, OnceLock<()>),
+}
+
+impl Seam {
+    pub(crate) fn new(run: &Run<'_>, inner: Arc<dyn Driver>, seen: &Seen) -> Seam {
+        Seam {
+            platform: run.platform.clone(),
+            inner,
+            seen: seen.clone(),
+            names_queues: run.names_all_queues.then(QueuesMade::default),
+            victimises_again: run.first_doorbell_lost,
+            routine: Routine::new(run.platform),
+            late_end: Default::default(),
+        }
+    }
 }
 
 /// Where the interrupt routine is. Its words are touched only while a bug needs them.
 #[derive(Clone)]
-pub(crate) struct Routine {
+struct Routine {
     /// 1 while it runs.
     running: Word,
     /// 1 when it has reported a signalled fence.
@@ -241,7 +232,7 @@ pub(crate) struct Routine {
 }
 
 impl Routine {
-    pub(crate) fn new(platform: &Platform) -> Routine {
+    fn new(platform: &Platform) -> Routine {
         let words = platform.page(2);
         Routine { running: words.word(0), reported: words.word(1) }
     }
@@ -265,42 +256,17 @@ impl InterruptService for DeafLine {
     }
 }
 
-/// What is left out: nothing before a scenario has made its world.
-#[derive(Clone)]
-pub(crate) struct Omission(Arc<OnceLock<LeftOut>>);
-
-impl Omission {
-    /// `Nothing` can be said otherwise later, once.
-    pub(crate) fn new(left_out: LeftOut) -> Omission {
-        let omission = Omission(Arc::default());
-        if left_out != LeftOut::Nothing {
-            omission.begin(left_out);
-        }
-        omission
-    }
-
-    /// From here on.
-    pub(crate) fn begin(&self, left_out: LeftOut) {
-        self.0.get_or_init(|| left_out);
-    }
-
-    fn now(&self) -> LeftOut {
-        self.0.get().copied().unwrap_or(LeftOut::Nothing)
-    }
-}
-
 /// Most hardware queues that are named.
 const NAMED: usize = 2;
 
 /// The hardware queues that were made first.
-pub(crate) type QueuesMade = Arc<[OnceLock<DriverHandle>; NAMED]>;
+type QueuesMade = Arc<[OnceLock<DriverHandle>; NAMED]>;
 
 /// The kernel's callbacks, as the driver behind a [`Seam`] sees them.
 struct Callback {
     inner: Arc<dyn Callbacks>,
     platform: Platform,
-    probe: Probe,
-    left_out: Omission,
+    seen: Seen,
     /// A worker makes the callback, or has made it.
     handed_over: OnceLock<()>,
     names_queues: Option<QueuesMade>,
@@ -313,22 +279,19 @@ impl CallbackLayer for Callback {
     }
 
     fn notify_interrupt(&self, level: &Dirql<'_>, mut data: InterruptData) {
-        if self.left_out.now() == LeftOut::SignalReport
-            && matches!(data, InterruptData::NativeFenceSignaled { .. })
-        {
-            return;
-        }
         if matches!(data, InterruptData::NativeFenceSignaled { .. }) {
-            self.probe.note_either(notes::REPORTED, notes::REPORTED_AGAIN, 1);
+            if self.seen.leaves_out(LeftOut::SignalReport) {
+                return;
+            }
+            self.seen.probe.note_either(notes::REPORTED, notes::REPORTED_AGAIN, 1);
+            if self.seen.leaves_out(LeftOut::SecondAtAddress)
+                && self.routine.reported.exchange(1) != 0
+            {
+                return;
+            }
         }
-        if self.left_out.now() == LeftOut::SecondAtAddress
-            && matches!(data, InterruptData::NativeFenceSignaled { .. })
-            && self.routine.reported.exchange(1) != 0
-        {
-            return;
-        }
-        if self.left_out.now() == LeftOut::FaultReport
-            && matches!(data, InterruptData::HwQueuePageFaulted { .. })
+        if matches!(data, InterruptData::HwQueuePageFaulted { .. })
+            && self.seen.leaves_out(LeftOut::FaultReport)
         {
             return;
         }
@@ -347,8 +310,8 @@ impl CallbackLayer for Callback {
         doorbell: OsHandle,
         reason: DisconnectReason,
     ) -> Result<(), Status> {
-        self.probe.note(notes::VICTIMISED, 1);
-        match self.left_out.now() {
+        self.seen.probe.note(notes::VICTIMISED, 1);
+        match self.seen.now() {
             LeftOut::VictimNotice => return Ok(()),
             // Once: a machine that is stopped for it winds down without more agents.
             LeftOut::CallbackOwner if self.handed_over.set(()).is_ok() => {
@@ -371,7 +334,7 @@ impl CallbackLayer for Callback {
         context: OsHandle,
         loss: HwContextLoss,
     ) -> Result<(), Status> {
-        if self.left_out.now() == LeftOut::Blame {
+        if self.seen.leaves_out(LeftOut::Blame) {
             return Ok(());
         }
         self.inner.invalidate_hw_context(level, context, loss)
@@ -390,12 +353,11 @@ impl DriverLayer for Seam {
     }
 
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
-        self.first.0.callbacks.get_or_init(|| start.callbacks.clone());
+        self.seen.first.0.callbacks.get_or_init(|| start.callbacks.clone());
         let callbacks = Callback {
             inner: start.callbacks,
             platform: self.platform.clone(),
-            probe: self.probe.clone(),
-            left_out: self.left_out.clone(),
+            seen: self.seen.clone(),
             handed_over: OnceLock::new(),
             names_queues: self.names_queues.clone(),
             routine: self.routine.clone(),
@@ -408,7 +370,7 @@ impl DriverLayer for Seam {
         level: &Passive,
         args: CreateHwQueue,
     ) -> Result<DriverHandle, Status> {
-        self.first.0.queue.get_or_init(|| args.os_handle);
+        self.seen.first.0.queue.get_or_init(|| args.os_handle);
         let queue = self.inner.create_hw_queue(level, args)?;
         if let Some(made) = &self.names_queues
             && let Some(free) = made.iter().find(|place| place.get().is_none())
@@ -424,8 +386,8 @@ impl DriverLayer for Seam {
         args: SubmitCommandVirtual,
     ) -> Result<(), Status> {
         if args.flags.contains(SubmitCommandFlags::RESUBMISSION) {
-            self.probe.note_either(notes::RESUBMITTED, notes::RESUBMITTED_TOO, 1);
-            if self.left_out.now() == LeftOut::Resubmission {
+            self.seen.probe.note_either(notes::RESUBMITTED, notes::RESUBMITTED_TOO, 1);
+            if self.seen.leaves_out(LeftOut::Resubmission) {
                 return Ok(());
             }
         }
@@ -433,9 +395,9 @@ impl DriverLayer for Seam {
     }
 
     fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
-        self.probe.note(notes::ASKED, u64::from(args.preemption_fence_id));
-        if self.left_out.now() == LeftOut::Preemption
-            && let Some(kernel) = self.first.0.callbacks.get()
+        self.seen.probe.note(notes::REQUESTED, u64::from(args.preemption_fence_id));
+        if self.seen.leaves_out(LeftOut::Preemption)
+            && let Some(kernel) = self.seen.first.0.callbacks.get()
         {
             let EngineId { node_ordinal, engine_ordinal } = args.engine;
             let last_completed_fence_id = self.inner.query_current_fence(level, args.engine)?;
@@ -462,22 +424,22 @@ impl DriverLayer for Seam {
         context: DriverHandle,
         suspend_fence: u64,
     ) -> Result<bool, Status> {
-        let done = match self.left_out.now() {
+        let done = match self.seen.now() {
             LeftOut::Suspension => true,
             _ => self.inner.suspend_context(level, context, suspend_fence)?,
         };
-        if let Some(value) = self.watched.get() {
-            self.probe.note(notes::SUSPENDED, value.load());
+        if let Some(value) = self.seen.watched.get() {
+            self.seen.probe.note(notes::SUSPENDED, value.load());
         }
         Ok(done)
     }
 
     fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue<'_>]) {
         if let Some(armed) = fences.iter().find(|f| f.value != u64::MAX) {
-            self.probe.note(notes::ARMED, armed.value);
+            self.seen.probe.note(notes::ARMED, armed.value);
         }
-        fences.iter().for_each(|f| self.monitored.note(f));
-        match self.left_out.now() {
+        fences.iter().for_each(|f| self.seen.monitored.note(f));
+        match self.seen.now() {
             LeftOut::CpuBarrier => {
                 return fences.iter().for_each(|f| f.monitored_value.store(f.value));
             }
@@ -497,7 +459,7 @@ impl DriverLayer for Seam {
         fences: &[UpdateCurrentValue<'_>],
         mode: UpdateCurrentMode,
     ) {
-        if self.left_out.now() == LeftOut::Notification {
+        if self.seen.leaves_out(LeftOut::Notification) {
             for fence in fences {
                 fence.current_value.map(|cell| cell.store(fence.value));
             }
@@ -513,15 +475,15 @@ impl DriverLayer for Seam {
     ) -> Result<(), Status> {
         let is_hold =
             matches!(operation, PagingOperation::HoldEngines | PagingOperation::ReleaseEngines);
-        if is_hold && self.left_out.now() == LeftOut::EngineHold {
+        if is_hold && self.seen.leaves_out(LeftOut::EngineHold) {
             return Ok(());
         }
         self.inner.build_paging_buffer(level, operation)
     }
 
     fn update_native_fence_logs(&self, level: &Dispatch, hw_queues: &[DriverHandle]) {
-        self.probe.note(notes::FLUSHED, hw_queues.len() as u64);
-        if self.left_out.now() != LeftOut::LogFlush {
+        self.seen.probe.note(notes::FLUSHED, hw_queues.len() as u64);
+        if !self.seen.leaves_out(LeftOut::LogFlush) {
             self.inner.update_native_fence_logs(level, hw_queues);
         }
     }
@@ -531,7 +493,7 @@ impl DriverLayer for Seam {
         level: &Passive,
         args: &mut CreateDoorbell,
     ) -> Result<DriverHandle, Status> {
-        self.first.0.doorbell.get_or_init(|| args.os_handle);
+        self.seen.first.0.doorbell.get_or_init(|| args.os_handle);
         self.inner.create_doorbell(level, args)
     }
 
@@ -541,34 +503,33 @@ impl DriverLayer for Seam {
         doorbell: DriverHandle,
         flags: ConnectDoorbellFlags,
     ) -> Result<ConnectedDoorbell, Status> {
-        self.probe.note(notes::CONNECTED, 1);
         if let Some(late) = self.late_end.0.get()
             && self.late_end.1.set(()).is_ok()
         {
             self.inner.destroy_doorbell(level, *late);
         }
-        if self.told_again {
+        if self.victimises_again {
             // The kernel refuses a doorbell that has ended, which is right.
-            let _refused_when_gone = self.first.take_away(level, DisconnectReason::Abort);
+            let _refused_when_gone = self.seen.first.take_away(level, DisconnectReason::Abort);
         }
         let mut connected = self.inner.connect_doorbell(level, doorbell, flags)?;
-        self.first.0.page.get_or_init(|| connected.page.clone());
-        if self.left_out.now() == LeftOut::RingHint {
+        self.seen.first.0.page.get_or_init(|| connected.page.clone());
+        if self.seen.leaves_out(LeftOut::RingHint) {
             connected.hint = Arc::new(NoHint);
         }
         Ok(connected)
     }
 
     fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
-        self.probe.note(notes::DISCONNECTED, 1);
-        self.first.ends();
-        if self.left_out.now() != LeftOut::Disconnection {
+        self.seen.probe.note(notes::DISCONNECTED, 1);
+        self.seen.first.ends();
+        if !self.seen.leaves_out(LeftOut::Disconnection) {
             self.inner.disconnect_doorbell(level, doorbell);
         }
     }
 
     fn destroy_device(&self, level: &Passive, device: DriverHandle) {
-        if self.left_out.now() == LeftOut::DeviceEnd && self.late_end.0.set(device).is_ok() {
+        if self.seen.leaves_out(LeftOut::DeviceEnd) && self.late_end.0.set(device).is_ok() {
             let driver = self.inner.clone();
             self.platform.spawn("driver", move || driver.destroy_device(&Passive::enter(), device));
             return;
@@ -577,51 +538,47 @@ impl DriverLayer for Seam {
     }
 
     fn destroy_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
-        if self.left_out.now() == LeftOut::DoorbellEnd && self.late_end.0.set(doorbell).is_ok() {
+        if self.seen.leaves_out(LeftOut::DoorbellEnd) && self.late_end.0.set(doorbell).is_ok() {
             return;
         }
         self.inner.destroy_doorbell(level, doorbell);
     }
 
     fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status> {
-        self.probe.note(notes::RESET, 1);
+        self.seen.probe.note(notes::RESET, 1);
         let aborted = self.inner.reset_engine(level, engine)?;
-        self.probe.note(notes::WENT_ON, 1);
-        Ok(if self.left_out.now() == LeftOut::AbortedId {
-            aborted.wrapping_add(1)
-        } else {
-            aborted
-        })
+        self.seen.probe.note(notes::WENT_ON, 1);
+        Ok(if self.seen.leaves_out(LeftOut::AbortedId) { aborted.wrapping_add(1) } else { aborted })
     }
 
     fn reset_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
-        self.probe.note(notes::RESET, 1);
+        self.seen.probe.note(notes::RESET, 1);
         self.inner.reset_hw_engine(level, engine)
     }
 
     fn resume_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
-        if self.left_out.now() != LeftOut::Restart {
+        if !self.seen.leaves_out(LeftOut::Restart) {
             self.inner.resume_hw_engine(level, engine)?;
         }
-        self.probe.note(notes::WENT_ON, 1);
+        self.seen.probe.note(notes::WENT_ON, 1);
         Ok(())
     }
 
     fn reset_from_timeout(&self, level: &Passive) -> Result<(), Status> {
-        self.probe.note(notes::RESET, 1);
+        self.seen.probe.note(notes::RESET, 1);
         self.inner.reset_from_timeout(level)
     }
 
     fn restart_from_timeout(&self, level: &Passive) -> Result<(), Status> {
-        if self.left_out.now() != LeftOut::Restart {
+        if !self.seen.leaves_out(LeftOut::Restart) {
             self.inner.restart_from_timeout(level)?;
         }
-        self.probe.note(notes::WENT_ON, 1);
+        self.seen.probe.note(notes::WENT_ON, 1);
         Ok(())
     }
 
     fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {
-        match self.left_out.now() {
+        match self.seen.now() {
             LeftOut::Resume => Ok(()),
             _ => self.inner.resume_context(level, context),
         }
@@ -632,7 +589,7 @@ impl DriverLayer for Seam {
         level: &Passive,
         args: SetContextSchedulingProperties,
     ) -> Result<(), Status> {
-        match self.left_out.now() {
+        match self.seen.now() {
             LeftOut::Priority => Ok(()),
             _ => self.inner.set_context_scheduling_properties(level, args),
         }
@@ -644,7 +601,8 @@ impl DriverLayer for Seam {
         state: DevicePowerState,
         action: PowerAction,
     ) -> Result<(), Status> {
-        self.probe
+        self.seen
+            .probe
             .note(if state == DevicePowerState::D0 { notes::POWERED } else { notes::UNPOWERED }, 1);
         self.inner.set_power_state(level, state, action)
     }
@@ -655,14 +613,10 @@ impl DriverLayer for Seam {
         node_ordinal: u32,
         state: ComponentState,
     ) -> Result<(), Status> {
-        self.probe
+        self.seen
+            .probe
             .note(if state == ComponentState::F0 { notes::POWERED } else { notes::UNPOWERED }, 1);
         self.inner.set_power_component_f_state(level, node_ordinal, state)
-    }
-
-    fn notify_work_submission(&self, level: &Passive, hw_queue: DriverHandle) {
-        self.probe.note(notes::NOTIFIED, 1);
-        self.inner.notify_work_submission(level, hw_queue);
     }
 
     fn open_native_fence(
@@ -670,7 +624,7 @@ impl DriverLayer for Seam {
         level: &Passive,
         args: OpenNativeFence,
     ) -> Result<DriverHandle, Status> {
-        self.probe.note_either(
+        self.seen.probe.note_either(
             notes::FIRST_FENCE_AT,
             notes::SECOND_FENCE_AT,
             args.current_value_gpu_va,
@@ -679,7 +633,7 @@ impl DriverLayer for Seam {
     }
 
     fn connect_interrupt(&self, level: &Passive, service: Arc<dyn InterruptService>) {
-        match self.left_out.now() {
+        match self.seen.now() {
             LeftOut::InterruptInRoutine => {
                 let deaf = DeafLine { inner: service, routine: self.routine.clone() };
                 self.inner.connect_interrupt(level, Arc::new(deaf));
@@ -689,8 +643,8 @@ impl DriverLayer for Seam {
     }
 
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {
-        self.probe.note_either(notes::INTERRUPTED, notes::INTERRUPTED_AGAIN, 1);
-        match self.left_out.now() {
+        self.seen.probe.note_either(notes::INTERRUPTED, notes::INTERRUPTED_AGAIN, 1);
+        match self.seen.now() {
             LeftOut::InterruptInRoutine => {
                 self.routine.running.exchange(1);
                 let ours = self.inner.interrupt_routine(level);

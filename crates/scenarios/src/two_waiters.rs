@@ -1,17 +1,11 @@
-//! The race of two CPU waiters for one value with its signal. The second finds MonitoredValue as it
-//! wants it and publishes nothing; if the first is released between its look at the fence and its
-//! entry, nobody but itself looks again.
+//! Two CPU waiters for one value against its signal. The second finds MonitoredValue armed for it
+//! and publishes nothing. If the first is released between the second's read of the fence and its
+//! entry, only the second itself reads again.
 
-use crate::plan::{Plan, Plans};
-use crate::race::Race;
-use crate::seam::notes;
-use crate::world::{Setting, World, ends_well, until_quiet};
-use tidegate::dxgkrnl::InterruptDelivery;
-use tidegate::explorer::{Prepared, Verdict};
-use tidegate::{Platform, Submission};
+use crate::prelude::*;
 
 const INTERRUPTED: &str = "the engine's signal interrupted";
-const AT_ONCE: &str = "nobody had to wait";
+const AT_ONCE: &str = "no wait armed the fence";
 
 pub(crate) const RACE: Race = Race {
     name: "two-waiters",
@@ -19,33 +13,23 @@ pub(crate) const RACE: Race = Race {
     marks: &[INTERRUPTED, AT_ONCE],
     agents: &["interrupts", "engine", "timer", "main", "second waiter"],
     planted: &[],
-    plans: Plans {
-        // It takes two forced switches to lose a waiter.
-        short: Plan::sampled(30_000),
-        full: Plan::bounded(2, 20_000_000),
-        bugs: Plan::sampled(100_000),
-    },
+    // It takes two forced switches to lose a waiter.
+    plans: Plans::of(sampled(30_000), bounded(2, 20_000_000), sampled(100_000)),
     prepare,
-    bug: None,
 };
 
-fn prepare(platform: &Platform, _bug: Option<&'static str>) -> Prepared {
-    let setting = Setting { interrupts: InterruptDelivery::Worker, ..Setting::default() };
-    let world = World::new(platform, setting);
-    let queue = world.queue("copy", Submission::User, 0);
-    let fence = world.fence("shared");
+fn prepare(run: &Run<'_>) -> Prepared {
+    let world = run.world(worker_interrupts);
+    let (queue, fence) = (world.queue("copy", Submission::User), world.fence("shared"));
     queue.signal(&fence, 1).expect("a submission");
-    let (spawner, first, second) = (platform.clone(), fence.clone(), fence.clone());
-    let main = move || {
-        spawner.spawn("second waiter", move || ends_well(second.wait(1)));
+    let (first, second) = (fence.clone(), fence);
+    let main = move |platform: &Platform| {
+        platform.spawn("second waiter", move || ends_well(second.wait(1)));
         ends_well(first.wait(1));
-        until_quiet(&spawner);
     };
-    Prepared::new(main, move |end: &mut Verdict<'_>| {
-        end.always("MonitoredValue says that nobody waits", world.monitored.nobody_waits());
-        end.sometimes(INTERRUPTED, world.probe.seen(notes::INTERRUPTED).is_some());
-        end.sometimes(AT_ONCE, world.probe.seen(notes::ARMED).is_none());
-        world.must_be_sound(end);
-        drop((queue, fence));
+    world.race(main, move |world, end| {
+        end.always("no MonitoredValue is armed", world.monitored.all_disarmed());
+        end.sometimes(INTERRUPTED, world.noted(notes::INTERRUPTED));
+        end.sometimes(AT_ONCE, !world.noted(notes::ARMED));
     })
 }

@@ -3,13 +3,10 @@
 //! real code is `ring-against-park`.
 //!
 //! The ringer: 1. stores the doorbell; 2. full barrier; 3. loads the wake word, and wakes if it
-//! says asleep. The engine: 1. sets the wake word (a locked operation, hence a barrier); 2. looks
-//! at the doorbell once more; 3. sleeps.
+//! says asleep. The engine: 1. sets the wake word (a locked operation, hence a barrier); 2. loads
+//! the doorbell once more; 3. sleeps.
 
-use crate::plan::{Plan, Plans};
-use crate::race::Race;
-use tidegate::Platform;
-use tidegate::explorer::{PlantedBug, Prepared, Probe, Verdict};
+use crate::prelude::*;
 use tidegate::platform::{Step, WaitEnd, Word};
 
 const AWAKE: u64 = 0;
@@ -18,34 +15,32 @@ const ASLEEP: u64 = 1;
 const WOKEN: &str = "the ringer woke the engine";
 const FOUND: &str = "the engine found the ring before it slept";
 
-const PLANTED: &[PlantedBug] = &[
-    PlantedBug {
+const PLANTED: &[Bug] = &[
+    Bug {
         name: "no-barrier",
         about: "the ringer loads the wake word while its ring is still in its store buffer",
+        fault: Fault::Scenario,
     },
-    PlantedBug {
+    Bug {
         name: "no-second-look",
-        about: "the engine sleeps without another look at its doorbell",
+        about: "the engine sleeps without another load of its doorbell",
+        fault: Fault::Scenario,
     },
-    PlantedBug {
+    Bug {
         name: "plain-announce",
-        about: "the engine stores the wake word without a barrier and looks while the store is still in its buffer",
+        about: "the engine stores the wake word without a barrier and loads the doorbell while the store is still in its buffer",
+        fault: Fault::Scenario,
     },
 ];
 
 pub(crate) const RACE: Race = Race {
     name: "wake-word",
-    about: "a ringer looks at the wake word while the engine goes to sleep: the ring is taken (a model of the protocol)",
+    about: "a ringer loads the wake word while the engine goes to sleep: the ring is taken (a model of the protocol)",
     marks: &[WOKEN, FOUND],
     agents: &["ringer", "engine"],
     planted: PLANTED,
-    plans: Plans {
-        short: Plan::exhaustive(1_000_000),
-        full: Plan::exhaustive(1_000_000),
-        bugs: Plan::exhaustive(1_000_000),
-    },
+    plans: Plans::all(exhaustive(1_000_000)),
     prepare,
-    bug: None,
 };
 
 #[derive(Clone)]
@@ -53,14 +48,14 @@ struct Pair {
     platform: Platform,
     doorbell: Word,
     wake: Word,
-    bug: Option<&'static str>,
+    bug: &'static str,
     probe: Probe,
 }
 
 impl Pair {
     fn ring(&self) {
         self.doorbell.store(1);
-        if self.bug != Some("no-barrier") {
+        if self.bug != "no-barrier" {
             self.platform.fence();
         }
         if self.wake.load() == ASLEEP {
@@ -73,12 +68,12 @@ impl Pair {
     /// Until the ring is taken.
     fn serve(&self) {
         while self.doorbell.load() == 0 {
-            if self.bug == Some("plain-announce") {
+            if self.bug == "plain-announce" {
                 self.wake.store(ASLEEP);
             } else {
                 self.wake.exchange(ASLEEP);
             }
-            if self.bug != Some("no-second-look") && self.doorbell.load() != 0 {
+            if self.bug != "no-second-look" && self.doorbell.load() != 0 {
                 self.probe.note(1, 1);
                 return;
             }
@@ -89,10 +84,12 @@ impl Pair {
     }
 }
 
-fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
+fn prepare(run: &Run<'_>) -> Prepared {
+    let platform = run.platform;
     let doorbell = platform.page(1).word(0).named("the doorbell");
     let wake = platform.page(1).word(0).named("the wake word");
-    let pair = Pair { platform: platform.clone(), doorbell, wake, bug, probe: Probe::new() };
+    let (platform, bug) = (platform.clone(), run.bug.map_or("", |bug| bug.name));
+    let pair = Pair { platform, doorbell, wake, bug, probe: Probe::new() };
     let (ringer, engine, probe) = (pair.clone(), pair.clone(), pair.probe.clone());
     let main = move || {
         let spawner = ringer.platform.clone();

@@ -210,7 +210,7 @@ fn no_store_lands_in_memory_whose_mapping_has_ended() {
 
 // spec: NF-149, NF-150, NF-155
 #[test]
-fn a_signal_on_one_adapter_reaches_whoever_waits_on_another() {
+fn a_signal_on_one_adapter_reaches_the_waiter_on_another() {
     is_exhausted_in("cross-adapter-relay", 372);
     finds_its_bugs("cross-adapter-relay");
 }
@@ -323,7 +323,7 @@ fn the_status_goes_before_the_mapping() {
     is_exhausted_in("doorbell-order", 16);
     let published = scenario("doorbell-order").with_bug("rotate-before-status").unwrap();
     let report = explore(published.as_ref(), &Options::default()).unwrap();
-    let lost = "the hardware hears of the ring".to_owned();
+    let lost = "the hardware finds the ring".to_owned();
     assert_eq!(report.failure.map(|f| f.failure), Some(Failure::Eventually(lost)));
     finds_its_bugs("doorbell-order");
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use tidegate::calls::{
     Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual,
     CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence, DeviceState,
-    FenceInstance, FenceValue, Handle, HwQueue, Kernel, NativeFenceType, Placement, Priority,
-    SignalFlags, Status, SubmitCommand, SubmitCommandToHwQueue, SyncObjectFlags, WaitMode,
+    FenceInstance, FenceValue, Handle, HwQueue, Kernel, NativeFenceType, NtHandle, OpenSyncObject,
+    Placement, Priority, SignalFlags, Status, SubmitCommand, SubmitCommandToHwQueue,
+    SyncObjectAccess, SyncObjectFlags, WaitMode,
 };
 use tidegate::gpu_abi::{Command, CommandWriter};
 use tidegate::platform::{Bulk, Event};
@@ -95,6 +96,36 @@ impl Client {
             engine_affinity: 0,
             name: "m",
         })
+    }
+
+    /// An NT handle of a fence.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn share(
+        &self,
+        fence: &FenceInstance,
+        access: SyncObjectAccess,
+    ) -> Result<NtHandle, Status> {
+        self.kernel.share_objects(&[fence.handle], access)
+    }
+
+    /// Opens a fence of either kind by its NT handle.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn open_shared(
+        &self,
+        nt_handle: &NtHandle,
+        flags: SyncObjectFlags,
+    ) -> Result<FenceInstance, Status> {
+        let args = OpenSyncObject { device: self.device, nt_handle, flags, engine_affinity: 0 };
+        self.kernel.open_sync_object_from_nt_handle(args)
+    }
+
+    /// Ends an instance of a fence.
+    pub fn destroy(&self, fence: &FenceInstance) {
+        self.kernel.destroy_synchronization_object(fence.handle).unwrap();
     }
 
     /// Signals a fence from the CPU.

@@ -12,10 +12,10 @@ use tidegate::gpu_abi::{
 };
 use tidegate::platform::{Bulk, Mapping, Mutex, Page, Word};
 
-/// Slots of the ring.
+/// Slots of a ring.
 const SLOTS: u64 = 64;
 
-/// A user-mode queue with a ring of 64 slots.
+/// A user-mode queue.
 pub struct UserQueue {
     /// The hardware queue.
     pub queue: HwQueue,
@@ -26,8 +26,10 @@ pub struct UserQueue {
     /// The doorbell.
     pub doorbell: Doorbell,
     kernel: Arc<dyn Kernel>,
-    slots: Bulk,
-    pointers: Page,
+    /// Its bytes.
+    pub slots: Bulk,
+    /// The read and write pointers.
+    pub pointers: Page,
     connection: Mutex<Option<Connection>>,
     written: Word,
 }
@@ -40,7 +42,12 @@ impl Client {
 
     /// A ring and a doorbell for a queue, not connected.
     pub fn with_ring(&self, queue: HwQueue) -> UserQueue {
-        UserQueue::new(self, queue)
+        UserQueue::new(self, queue, SLOTS)
+    }
+
+    /// The same with so many slots.
+    pub fn user_queue_of(&self, slots: u64, queue: HwQueue) -> UserQueue {
+        UserQueue::new(self, queue, slots)
     }
 
     /// A user-mode queue with a connected doorbell.
@@ -52,8 +59,8 @@ impl Client {
 }
 
 impl UserQueue {
-    fn new(owner: &Client, queue: HwQueue) -> UserQueue {
-        let ring = owner.allocate(SLOTS * SLOT_BYTES, AllocationKind::Bulk);
+    fn new(owner: &Client, queue: HwQueue, slots: u64) -> UserQueue {
+        let ring = owner.allocate(slots * SLOT_BYTES, AllocationKind::Bulk);
         let control = owner.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
         let args = CreateDoorbell {
             hw_queue: queue.handle,
@@ -91,7 +98,7 @@ impl UserQueue {
     /// Puts a packet into the ring and publishes the write pointer, without a ring of the doorbell.
     pub fn put(&self, packet: &RingPacket) {
         let slot = self.written.fetch_add(1);
-        self.slots.write(slot % SLOTS * SLOT_BYTES, &packet.encode()).unwrap();
+        self.slots.write(slot * SLOT_BYTES % self.ring.bytes, &packet.encode()).unwrap();
         self.pointers.store(CONTROL_WRITE_WORD, slot + 1);
     }
 
