@@ -1,4 +1,54 @@
 //! Tests of rooms above a driver that takes packets and nothing else.
 
+mod fences;
 mod packet_driver;
 mod scheduling;
+
+use crate::config::AdapterConfig;
+use crate::driver::{self, Awake, DevicePower, DriverPort, EngineUse};
+use crate::interrupt::KernelCallbacks;
+use packet_driver::PacketDriver;
+use std::sync::Arc;
+use tidegate_ddi::Driver;
+use tidegate_platform::{PhysicalAddress, PhysicalMemory, Platform};
+
+/// A device that always has power.
+struct AlwaysOn;
+
+impl DevicePower for AlwaysOn {
+    fn awake(&self) -> Awake<'_> {
+        Awake::uncounted()
+    }
+
+    fn awake_but_suspended(&self) -> Awake<'_> {
+        Awake::uncounted()
+    }
+
+    fn release(&self) {}
+
+    fn use_engine(&self, _: &DriverPort, _: u32, _: bool) -> EngineUse {
+        EngineUse::Uncounted
+    }
+
+    fn begin_dpc(&self) -> bool {
+        true
+    }
+
+    fn end_dpc(&self) {}
+
+    fn release_engine(&self, _: u32) {}
+
+    fn doorbell_connected(&self, _: &DriverPort, _: u32) {}
+}
+
+/// A driver that has started, and its port.
+fn start_driver() -> (Arc<DriverPort>, Arc<PacketDriver>) {
+    let platform = Platform::closed_host();
+    let driver = PacketDriver::new(&platform);
+    let memory = PhysicalMemory::new(&platform, PhysicalAddress(0));
+    let config = AdapterConfig::standard(&platform);
+    let callbacks = Arc::new(KernelCallbacks::new());
+    let as_driver: Arc<dyn Driver> = driver.clone();
+    let started = driver::start(&platform, &as_driver, &memory, config, callbacks);
+    (DriverPort::new(started.unwrap(), Arc::new(AlwaysOn)), driver)
+}

@@ -1,48 +1,17 @@
 //! Scheduling alone, above a double of the objects.
 
 use super::packet_driver::PacketDriver;
-use crate::config::AdapterConfig;
-use crate::driver::{self, Awake, DevicePower, DriverPort, EngineUse};
+use super::start_driver;
 use crate::fence::{Fence, Fences};
-use crate::interrupt::KernelCallbacks;
 use crate::memory::Memory;
 use crate::scheduling::{
     CommandKind, KernelModeQueue, PacketContext, QueuedPart, ReportPort, Scheduling, SchedulingPort,
 };
 use std::sync::Arc;
-use tidegate_ddi::{Driver, DriverHandle, EngineId, OsHandle, Priority};
-use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform};
+use tidegate_ddi::{DriverHandle, EngineId, OsHandle, Priority};
+use tidegate_platform::Mutex;
 
 const ENGINE: EngineId = EngineId { node_ordinal: 0, engine_ordinal: 0 };
-
-/// A device that always has power.
-struct AlwaysOn;
-
-impl DevicePower for AlwaysOn {
-    fn awake(&self) -> Awake<'_> {
-        Awake::uncounted()
-    }
-
-    fn awake_but_suspended(&self) -> Awake<'_> {
-        Awake::uncounted()
-    }
-
-    fn release(&self) {}
-
-    fn use_engine(&self, _: &DriverPort, _: u32, _: bool) -> EngineUse {
-        EngineUse::Uncounted
-    }
-
-    fn begin_dpc(&self) -> bool {
-        true
-    }
-
-    fn end_dpc(&self) {}
-
-    fn release_engine(&self, _: u32) {}
-
-    fn doorbell_connected(&self, _: &DriverPort, _: u32) {}
-}
 
 /// A context of packets.
 struct Context(OsHandle);
@@ -120,14 +89,8 @@ impl ReportPort for Above {
 
 /// A scheduler of `contexts` with their queues, its driver and what stands above it.
 fn scheduler(contexts: [OsHandle; 2]) -> (Arc<Scheduling>, Arc<PacketDriver>, Arc<Above>) {
-    let platform = Platform::closed_host();
-    let driver = PacketDriver::new(&platform);
-    let memory = PhysicalMemory::new(&platform, PhysicalAddress(0));
-    let config = AdapterConfig::standard(&platform);
-    let callbacks = Arc::new(KernelCallbacks::new());
-    let as_driver: Arc<dyn Driver> = driver.clone();
-    let started = driver::start(&platform, &as_driver, &memory, config, callbacks);
-    let port = DriverPort::new(started.unwrap(), Arc::new(AlwaysOn));
+    let (port, driver) = start_driver();
+    let platform = &port.platform;
     let memory = Memory::new(&port);
     let scheduling = Scheduling::new(&port, &memory, &Fences::new(&memory));
     let above = Arc::new(Above {
