@@ -1,9 +1,10 @@
-//! The reference driver between two doubles: a device that is scripted and remembers what it was
-//! asked, and a kernel that remembers what it was told. Both write one journal, so that orders
-//! between the two can be asserted.
+//! The reference driver between two doubles: a scripted device and a kernel that only records. Both
+//! write one journal, so that tests can assert the order of calls across the two. The kernel itself
+//! would hide that order: it reports only what it makes of the calls.
 
 mod display;
 mod doorbells;
+mod faults;
 mod fences;
 mod interrupts;
 mod kernel;

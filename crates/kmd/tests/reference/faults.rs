@@ -1,0 +1,146 @@
+//! The reports of page faults, and their order among completions.
+
+use tidegate_ddi::{
+    FaultErrorCode, InterruptData, OsHandle, PageFault, PageFaultFlags, RenderPipelineStage,
+};
+use tidegate_gpu_abi::{Cause, QueueId};
+use tidegate_kmd::InterruptMode;
+
+use crate::interrupts::{SIGNALED, Scene, native, scene, with_dpc};
+use crate::kernel::Event;
+
+// spec: HS-016
+#[test]
+fn a_fault_names_the_queue_or_the_packet() {
+    let Scene { machine, .. } = scene(InterruptMode::FenceArray);
+    let mut script = machine.device.script.lock_device();
+    script.completed.insert(1, 8);
+    script.faults.extend([
+        (QueueId(4), 0xDEAD_0000, 12, 2 | 3 << 8 | 7 << 16 | 5 << 32),
+        (QueueId(1), 0xBEEF_0000, 9, 1),
+        (QueueId(77), 0, 0, 3),
+        (QueueId(6), 0, 3, 4),
+        (QueueId(6), 0, 4, 99),
+    ]);
+    drop(script);
+    let cause = Cause::FAULT.0 | Cause::engine(1).0 | SIGNALED;
+    let events = machine.interrupt_with(cause, &[(QueueId(3), 0x100)]);
+    let fault = |gpu_va, primitive_api_sequence_number, error_code, what| PageFault {
+        gpu_va,
+        primitive_api_sequence_number,
+        error_code: FaultErrorCode(error_code),
+        what,
+        ..PageFault::default()
+    };
+    let queue = |node_ordinal, os, slot, fault| {
+        Event::Notify(InterruptData::HwQueuePageFaulted {
+            node_ordinal,
+            engine_ordinal: 0,
+            faulted: OsHandle(os),
+            faulted_fence_id: slot * 100,
+            slot,
+            fault,
+        })
+    };
+    let store = PageFault {
+        flags: PageFaultFlags::WRITE,
+        pipeline_stage: RenderPipelineStage::OutputMerger,
+        bind_table_entry: 5,
+        page_table_level: 3,
+        ..fault(0xDEAD_0000, 120, 0, "a store to an address that is not mapped or not writable")
+    };
+    let load = fault(0xBEEF_0000, 90, 0, "a load from an address that is not mapped");
+    let packet = InterruptData::DmaPageFaulted {
+        node_ordinal: 1,
+        engine_ordinal: 0,
+        faulted_fence_id: 9,
+        fault: load,
+    };
+    let expected = with_dpc(vec![
+        Event::Notify(InterruptData::DmaCompleted {
+            node_ordinal: 1,
+            engine_ordinal: 0,
+            submission_fence_id: 8,
+        }),
+        native(1, Some(&[0xF1]), None),
+        queue(1, 0x52, 12, store),
+        Event::Notify(packet),
+        queue(0, 0x61, 3, fault(0, 30, 2, "arguments that a program refused")),
+        queue(
+            0,
+            0x61,
+            4,
+            fault(0, 40, 99 << 1 | 1, "a fault of a kind that the driver does not know"),
+        ),
+    ]);
+    assert_eq!(events, expected);
+}
+
+// The engine went on behind the packet that faulted, and the cause of the fault came after the
+// causes were read.
+#[test]
+fn a_fault_that_completions_have_passed_is_reported_in_the_order_of_the_packets() {
+    let Scene { machine, .. } = scene(InterruptMode::FenceArray);
+    let mut script = machine.device.script.lock_device();
+    script.completed.insert(1, 8);
+    script.faults.push_back((QueueId(1), 0xBEEF_0000, 7, 1));
+    drop(script);
+    let events = machine.interrupt_with(Cause::engine(1).0, &[]);
+    let completed = |submission_fence_id| {
+        Event::Notify(InterruptData::DmaCompleted {
+            node_ordinal: 1,
+            engine_ordinal: 0,
+            submission_fence_id,
+        })
+    };
+    let (gpu_va, what) = (0xBEEF_0000, "a load from an address that is not mapped");
+    let fault =
+        PageFault { gpu_va, primitive_api_sequence_number: 70, what, ..PageFault::default() };
+    let packet = InterruptData::DmaPageFaulted {
+        node_ordinal: 1,
+        engine_ordinal: 0,
+        faulted_fence_id: 7,
+        fault,
+    };
+    assert_eq!(events, with_dpc(vec![completed(6), Event::Notify(packet), completed(8)]));
+}
+
+// Packet numbers wrap at 32 bits: the packet after u32::MAX is 0, so a fault of u32::MAX is behind
+// a completion of 0.
+#[test]
+fn a_fault_that_completions_have_passed_is_found_over_the_wrap_of_packet_numbers() {
+    let completed = |submission_fence_id| InterruptData::DmaCompleted {
+        node_ordinal: 1,
+        engine_ordinal: 0,
+        submission_fence_id,
+    };
+    let cases = [
+        (u32::MAX, 0, Some(u32::MAX - 1)),
+        (0, 0, Some(u32::MAX)),
+        (u32::MAX, u32::MAX, Some(u32::MAX - 1)),
+        (0, u32::MAX, None),
+    ];
+    for (faulted, complete, before) in cases {
+        let Scene { machine, .. } = scene(InterruptMode::FenceArray);
+        let mut script = machine.device.script.lock_device();
+        script.completed.insert(1, complete.into());
+        script.faults.push_back((QueueId(1), 0xBEEF_0000, faulted.into(), 1));
+        drop(script);
+        let events = machine.interrupt_with(Cause::engine(1).0, &[]);
+        let reports: Vec<_> = events
+            .into_iter()
+            .filter_map(|event| match event {
+                Event::Notify(InterruptData::DmaPageFaulted { faulted_fence_id, .. }) => {
+                    Some(Err(faulted_fence_id))
+                }
+                Event::Notify(data) => Some(Ok(data)),
+                _ => None,
+            })
+            .collect();
+        let expected = match before {
+            Some(before) => vec![Ok(completed(before)), Err(faulted), Ok(completed(complete))],
+            None => vec![Ok(completed(complete)), Err(faulted)],
+        };
+        assert_eq!(reports, expected, "packet {faulted} faulted, {complete} is complete");
+    }
+}
