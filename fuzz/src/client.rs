@@ -67,7 +67,6 @@ impl Client {
             hw_context: kernel.create_hw_context(context).expect("a context"),
             user_mode_submission: true,
             priority: Priority::Normal,
-            tag: u32::MAX,
         };
         let queue = kernel.create_hw_queue(args).expect("a queue");
         if let Some(lane) = lane {
@@ -242,7 +241,6 @@ impl Client {
                 bytes: input.number() as u32,
                 address_space: AddressSpaceId(input.number() as u32),
                 submission_fence_id: input.number() as u32,
-                tag: input.number() as u32,
                 os_handle: input.number(),
                 save_area: GpuVa(0),
                 flags: tidegate::gpu_abi::ring::DmaFlags::empty(),

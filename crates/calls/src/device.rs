@@ -1,6 +1,7 @@
 //! Arguments of device, context and hardware queue calls.
 
 use crate::{FaultErrorCode, Handle, PageFaultFlags, Priority, ReadOnly, RenderPipelineStage};
+use tidegate_platform::QueueNumber;
 
 /// How a device stands (D3DKMT_DEVICEEXECUTION_STATE).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,9 +25,9 @@ pub enum DeviceState {
 /// What put a device into error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultReport {
-    /// The tag of the queue (see [`CreateHwQueue::tag`]); 0 where the hardware did not know which
-    /// it was.
-    pub tag: u32,
+    /// The number of the queue (see [`crate::Kernel::queue_number`]); 0 where the hardware did not
+    /// know which it was.
+    pub queue: QueueNumber,
     /// The engine that ran it: its node.
     pub node_ordinal: u32,
     /// And its physical adapter.
@@ -68,8 +69,6 @@ pub struct CreateContextVirtual {
     pub engine_affinity: u32,
     /// Its priority.
     pub priority: Priority,
-    /// Private driver data: number under which its work is counted.
-    pub tag: u32,
 }
 
 /// D3DKMTRender: commands that the driver checks, copies and patches, for hardware that uses
@@ -119,8 +118,6 @@ pub struct CreateHwQueue {
     pub user_mode_submission: bool,
     /// Its priority.
     pub priority: Priority,
-    /// Private driver data: number under which its work is counted.
-    pub tag: u32,
 }
 
 /// A created hardware queue.

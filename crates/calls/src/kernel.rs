@@ -51,8 +51,8 @@ pub trait Kernel: Send + Sync {
         Err(Status::NOT_SUPPORTED)
     }
 
-    /// The number of a context or hardware queue in the timeline. No published call; `None` from a
-    /// kernel without a timeline.
+    /// The number of a context or hardware queue in reports, in statistics and on the timeline. No
+    /// published call; `None` from a kernel that has none of these.
     fn queue_number(&self, _queue: Handle) -> Option<QueueNumber> {
         None
     }

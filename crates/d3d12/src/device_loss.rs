@@ -35,7 +35,7 @@ pub enum RemovedReason {
 /// A fault of a queue of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What the kernel reports: queue by tag, address, kind of access.
+    /// What the kernel reports: queue by number, address, kind of access.
     pub report: FaultReport,
     /// Name of the queue; `None` where the hardware did not know which it was.
     pub queue: Option<String>,

@@ -17,6 +17,7 @@ use crate::umd::queue_identity::QueueIdentity;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_calls::{Priority, Status};
+use tidegate_platform::QueueNumber;
 use tidegate_trace::{Kind, LaneId, LaneKind, NameId, Record};
 
 // spec: ME-004, ME-014, ME-019
@@ -52,11 +53,9 @@ impl Queue {
         check_node_mask(device, &desc)?;
         check_submission(device, &desc, node_ordinal)?;
         let QueueDesc { name, list_type, priority, submission, node_mask, .. } = desc;
-        let own = umd.platform.lane(LaneKind::Queue, &umd.options.process_name, &name);
-        // Lanes are numbered through the whole machine, so that tags of different processes differ
-        // too.
         // spec: ME-018
         let id = QueueIdentity {
+            lane: umd.platform.lane(LaneKind::Queue, &umd.options.process_name, &name),
             device: Arc::clone(umd),
             name: name.clone(),
             list_type,
@@ -64,8 +63,6 @@ impl Queue {
             engine_affinity: node_mask,
             priority,
             on_abort: options.on_abort,
-            tag: own.0 + 1,
-            lane: own,
         };
         let inner = UmdQueue::new(id, submission).map_err(|failure| {
             name_privilege(device.queue_error(&name, failure), &name, priority)
@@ -92,9 +89,10 @@ impl Queue {
         &self.inner.id.name
     }
 
-    /// The number under which its work is counted; no other queue of the machine has it.
-    pub fn tag(&self) -> u32 {
-        self.inner.id.tag
+    /// The kernel's numbers of what runs its work: reports and statistics name it by these. A queue
+    /// that was recreated has several, the present one last.
+    pub fn numbers(&self) -> Vec<QueueNumber> {
+        self.inner.id.device.platform.queues_on(self.inner.id.lane)
     }
 
     /// What it runs.

@@ -34,10 +34,10 @@ pub(crate) struct CallNames {
 
 #[derive(Default)]
 struct Queues {
-    /// By tag, in the order of their creation.
-    live: BTreeMap<u32, Weak<UmdQueue>>,
-    /// Queue names by tag, kept for reports on queues that have ended.
-    names: BTreeMap<u32, String>,
+    /// By lane, in the order of their creation.
+    live: BTreeMap<LaneId, Weak<UmdQueue>>,
+    /// Queue names by lane, kept for reports on queues that have ended.
+    names: BTreeMap<LaneId, String>,
     /// The default queues that exist, by list type and submission model.
     defaults: Vec<((CommandListType, Submission), Weak<UmdQueue>)>,
 }
@@ -59,9 +59,9 @@ impl SharedDevice {
 
     pub(crate) fn add_queue(&self, queue: &Arc<UmdQueue>) {
         let mut queues = self.queues.lock();
-        queues.names.insert(queue.id.tag, queue.id.name.clone());
+        queues.names.insert(queue.id.lane, queue.id.name.clone());
         queues.live.retain(|_, queue| queue.strong_count() > 0);
-        queues.live.insert(queue.id.tag, Arc::downgrade(queue));
+        queues.live.insert(queue.id.lane, Arc::downgrade(queue));
     }
 
     pub(crate) fn live_queues(&self) -> Vec<Arc<UmdQueue>> {
@@ -174,10 +174,11 @@ impl SharedDevice {
 
     /// The report with the names of queue and list.
     fn fault(&self, report: FaultReport) -> Fault {
-        let queue = self.live_queues().into_iter().find(|queue| queue.id.tag == report.tag);
+        let lane = self.umd.platform.lane_of(report.queue);
+        let queue = self.live_queues().into_iter().find(|queue| Some(queue.id.lane) == lane);
         let list = queue.and_then(|queue| queue.label_at(report.position));
         let queues = self.queues.lock();
-        let queue = queues.names.get(&report.tag).cloned();
+        let queue = lane.and_then(|lane| queues.names.get(&lane).cloned());
         Fault { queue, list, of_linked_adapter: self.umd.info.physical_adapters > 1, report }
     }
 

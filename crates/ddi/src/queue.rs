@@ -24,14 +24,6 @@ pub struct SetRootPageTable {
     pub root: Option<PhysicalAddress>,
 }
 
-/// What the user-mode driver says to the kernel-mode driver about a queue (its private driver
-/// data): under which number its work is counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueuePrivateData {
-    /// Number under which the work is counted.
-    pub tag: u32,
-}
-
 /// DXGKARG_CREATECONTEXT and DXGKARG_CREATEHWCONTEXT.
 #[derive(Clone, Copy, Debug)]
 pub struct CreateContext {
@@ -45,8 +37,6 @@ pub struct CreateContext {
     pub engine_affinity: u32,
     /// Whether hardware queues will be made in it.
     pub hardware_scheduled: bool,
-    /// From the user-mode driver.
-    pub private_data: QueuePrivateData,
 }
 
 /// The progress fence of a hardware queue.
@@ -77,8 +67,6 @@ pub struct CreateHwQueue {
     pub progress_current_gpu_va: u64,
     /// MonitoredValue of the progress fence, process GPU address; 0 for a monitored fence.
     pub progress_monitored_gpu_va: u64,
-    /// From the user-mode driver.
-    pub private_data: QueuePrivateData,
 }
 
 /// DXGKARG_SUBMITCOMMANDVIRTUAL: one DMA packet for a node.

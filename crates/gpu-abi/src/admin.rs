@@ -61,9 +61,8 @@ pub enum AdminCommand {
         progress_monitored: GpuVa,
         /// Higher runs first: 0 IDLE, 1 NORMAL, 2 FOCUS, 3 REALTIME.
         band: u32,
-        /// Number under which its work is counted.
-        tag: u32,
-        /// The kernel's handle of the queue, for reports; 0 for a queue of the driver's own.
+        /// The kernel's handle of the queue: its work is counted under it. 0 for a queue of the
+        /// driver's own.
         os_handle: u64,
         /// Which context it belongs to, by the driver's number; 0 for one of its own. Contexts of a
         /// process take turns.
@@ -395,7 +394,6 @@ impl AdminCommand {
                 progress_current,
                 progress_monitored,
                 band,
-                tag,
                 os_handle,
                 context,
             } => put(&[
@@ -409,7 +407,6 @@ impl AdminCommand {
                 progress_current.0,
                 progress_monitored.0,
                 band.into(),
-                tag.into(),
                 os_handle,
                 context.into(),
             ]),
@@ -501,9 +498,8 @@ impl AdminCommand {
                 progress_current: GpuVa(m[7]),
                 progress_monitored: GpuVa(m[8]),
                 band: narrow(m[9])?,
-                tag: narrow(m[10])?,
-                os_handle: m[11],
-                context: narrow(m[12])?,
+                os_handle: m[10],
+                context: narrow(m[11])?,
             },
             4 => AdminCommand::DestroyQueue { queue: queue()? },
             5 => AdminCommand::SuspendQueue { queue: queue()? },

@@ -84,9 +84,7 @@ pub enum RingPacket {
         address_space: AddressSpaceId,
         /// Reported with the completion interrupt.
         submission_fence_id: u32,
-        /// Number under which the work of this context is counted.
-        tag: u32,
-        /// The kernel's handle of the context, for reports.
+        /// The kernel's handle of the context: its work is counted under it.
         os_handle: u64,
         /// Where the state of the packet is kept when it is preempted in the middle, in the system
         /// process's address space: a page. 0: it cannot be kept, and the packet ends before its
@@ -182,7 +180,6 @@ impl RingPacket {
                 bytes,
                 address_space,
                 submission_fence_id,
-                tag,
                 os_handle,
                 save_area,
                 flags,
@@ -191,7 +188,7 @@ impl RingPacket {
                     head(EXECUTE_DMA) | u64::from(submission_fence_id) << 32,
                     commands.0,
                     u64::from(bytes) | u64::from(address_space.0) << 32,
-                    u64::from(tag) | u64::from(flags.bits()) << 32,
+                    u64::from(flags.bits()) << 32,
                     save_area.0,
                     os_handle,
                 ]);
@@ -265,7 +262,6 @@ impl RingPacket {
                     bytes,
                     address_space: AddressSpaceId((w[2] >> 32) as u32),
                     submission_fence_id: upper,
-                    tag: w[3] as u32,
                     os_handle: w[5],
                     save_area: GpuVa(w[4]),
                     flags,
@@ -317,7 +313,6 @@ mod tests {
                 bytes: 8,
                 address_space: AddressSpaceId(5),
                 submission_fence_id: u32::MAX,
-                tag: 9,
                 os_handle: 1 << 40,
                 save_area: GpuVa(0x3000),
                 flags: DmaFlags::RESUME,

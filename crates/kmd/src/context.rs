@@ -58,7 +58,6 @@ impl ReferenceDriver {
                 engine: EngineId { node_ordinal: args.node_ordinal, engine_ordinal },
                 address_space,
                 hardware_scheduled: args.hardware_scheduled,
-                private_data: args.private_data,
                 suspended: false,
                 suspending: None,
                 scheduling: SchedulingProperties::default(),

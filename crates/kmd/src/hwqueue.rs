@@ -79,7 +79,6 @@ impl ReferenceDriver {
             engine: context.engine,
             address_space: context.address_space,
             user_mode: args.user_mode_submission,
-            private_data: args.private_data,
             progress_fence,
             progress_current: GpuVa(current),
             progress_monitored: GpuVa(monitored),
@@ -279,7 +278,6 @@ fn create_command(engine: u32, queue: &HwQueue, place: &RingPlace) -> AdminComma
         progress_current: queue.progress_current,
         progress_monitored: queue.progress_monitored,
         band: PriorityBand::Normal as u32,
-        tag: queue.private_data.tag,
         os_handle: queue.os_handle.0,
         context: queue.context.0 as u32,
     }

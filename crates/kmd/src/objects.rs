@@ -9,7 +9,6 @@ use crate::seats::Seats;
 use crate::{Config, KmdError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tidegate_ddi::queue::QueuePrivateData;
 use tidegate_ddi::scheduling::SchedulingProperties;
 use tidegate_ddi::{AdapterCaps, Callbacks, DriverHandle, EngineId, OsHandle};
 use tidegate_gpu_abi::log::LogType;
@@ -30,7 +29,6 @@ pub(crate) struct Context {
     pub(crate) engine: EngineId,
     pub(crate) address_space: AddressSpaceId,
     pub(crate) hardware_scheduled: bool,
-    pub(crate) private_data: QueuePrivateData,
     pub(crate) suspended: bool,
     /// The suspension that is not complete: its fence, and the hardware's queues that are still on
     /// the run list.
@@ -70,7 +68,6 @@ pub(crate) struct HwQueue {
     pub(crate) engine: EngineId,
     pub(crate) address_space: AddressSpaceId,
     pub(crate) user_mode: bool,
-    pub(crate) private_data: QueuePrivateData,
     /// The native progress fence, if it is one.
     pub(crate) progress_fence: Option<DriverHandle>,
     pub(crate) progress_current: GpuVa,

@@ -34,7 +34,6 @@ impl ReferenceDriver {
             progress_current: GpuVa(0),
             progress_monitored: GpuVa(0),
             band: PriorityBand::Normal as u32,
-            tag: 0,
             os_handle: 0,
             context: 0,
         });
@@ -97,7 +96,6 @@ impl ReferenceDriver {
                 bytes,
                 address_space: context.address_space,
                 submission_fence_id: args.submission_fence_id,
-                tag: context.private_data.tag,
                 os_handle: context.os_handle.0,
                 save_area: context.save_area.system_va,
                 flags,

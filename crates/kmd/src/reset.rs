@@ -14,6 +14,7 @@ use std::fmt::Write;
 use tidegate_ddi::{DriverHandle, EngineId, EngineStatus, HwContextLoss, OsHandle, Passive};
 use tidegate_gpu_abi::admin::EngineAnswer;
 use tidegate_gpu_abi::{AdminCommand, QueueId, QueueState};
+use tidegate_platform::QueueNumber;
 
 /// Queues of which the debug information tells; there may be thousands.
 const QUEUES_TOLD: usize = 24;
@@ -188,7 +189,7 @@ impl ReferenceDriver {
         };
         // Writing to a string does not fail.
         let _ = write!(text, "{engine} {stands}, progress {}", answer.progress);
-        let (all, queues): (usize, Vec<(DriverHandle, QueueId, u32)>) = {
+        let (all, queues): (usize, Vec<(DriverHandle, QueueId, QueueNumber)>) = {
             let objects = self.objects.lock();
             let here = || {
                 objects
@@ -197,12 +198,13 @@ impl ReferenceDriver {
                     .filter_map(|h| Some((h, objects.hw_queues.get(h).ok()?)))
             };
             let there = here().filter(|(_, q)| q.engine == engine);
-            let found =
-                there.filter_map(|(handle, q)| Some((handle, q.hardware?, q.private_data.tag)));
+            let found = there.filter_map(|(handle, q)| {
+                Some((handle, q.hardware?, QueueNumber::from(q.os_handle)))
+            });
             let found: Vec<_> = found.collect();
             (found.len(), found.into_iter().take(QUEUES_TOLD).collect())
         };
-        for (_, id, tag) in queues {
+        for (_, id, queue) in queues {
             let (state, taken) =
                 self.mailbox.run_for_pair(AdminCommand::QueryQueue { queue: id })?;
             let state = match QueueState::from_number(state) {
@@ -214,7 +216,7 @@ impl ReferenceDriver {
                 None => "is in a state that the driver does not know",
             };
             let at = if answer.queue == Some(id) { ", the engine is in it" } else { "" };
-            let _ = write!(text, "; queue {tag} {state} at packet {taken}{at}");
+            let _ = write!(text, "; queue {queue} {state} at packet {taken}{at}");
         }
         if all > QUEUES_TOLD {
             let _ = write!(text, "; {} queues more", all - QUEUES_TOLD);

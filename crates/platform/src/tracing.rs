@@ -84,6 +84,11 @@ impl Platform {
         self.inner.tracing.queues().lane_of(queue)
     }
 
+    /// Returns the queues whose work is drawn on `lane`.
+    pub fn queues_on(&self, lane: LaneId) -> Vec<QueueNumber> {
+        self.inner.tracing.queues().queues_on(lane)
+    }
+
     /// Returns the lane of a queue while records are kept.
     #[inline]
     pub fn traced_lane_of(&self, queue: QueueNumber) -> Option<LaneId> {

@@ -458,7 +458,12 @@ mod tests {
     }
 
     fn pending(fence: &str, value: u64) -> PendingWait {
-        PendingWait { tag: 0, fence: fence.into(), value, current: 0 }
+        PendingWait {
+            queue: tidegate_platform::QueueNumber::default(),
+            fence: fence.into(),
+            value,
+            current: 0,
+        }
     }
 
     const CIRCLE: &str = "[[fence]]\nname = \"left_done\"\n[[fence]]\nname = \"right_done\"\n\

@@ -4,10 +4,8 @@
 //! 2. Failures, then a standstill: a failed thread leaves others waiting, so failures come first.
 //! 3. Expectations, only of a run that reached its end.
 
-use std::collections::BTreeMap;
-
 use tidegate_d3d12::{QueueStats, RemovedReason};
-use tidegate_platform::RunReport;
+use tidegate_platform::{QueueNumber, RunReport};
 use tidegate_trace::Trace;
 
 use crate::deadlock::{self, Standstill};
@@ -248,15 +246,18 @@ impl Prepared {
         problems
     }
 
+    /// The index of the workload's queue that the kernel's number names.
+    fn index_of(&self, queue: QueueNumber) -> Option<usize> {
+        let lane = self.platform.lane_of(queue)?;
+        self.queues.iter().position(|queue| queue.timeline_lane() == lane)
+    }
+
     /// Waits at which queues of this workload are parked.
     fn parked(&self) -> Vec<(QueueId, PendingWait)> {
-        let by_tag: BTreeMap<u32, QueueId> = (0u32..)
-            .zip(&self.queues)
-            .map(|(number, queue)| (queue.tag(), QueueId(number)))
-            .collect();
         let waits = self.probe.pending_waits().into_iter();
-        let mut parked: Vec<(QueueId, PendingWait)> =
-            waits.filter_map(|wait| Some((*by_tag.get(&wait.tag)?, wait))).collect();
+        let mut parked: Vec<(QueueId, PendingWait)> = waits
+            .filter_map(|wait| Some((QueueId(self.index_of(wait.queue)? as u32), wait)))
+            .collect();
         parked.sort_by_key(|(queue, _)| *queue);
         parked.dedup_by_key(|(queue, _)| *queue);
         parked
@@ -271,7 +272,7 @@ impl Prepared {
             };
             return format!("{}: the device was lost: {reason}{injected}", self.workload.file);
         };
-        let queue = self.queues.iter().position(|queue| queue.tag() == fault.report.tag);
+        let queue = self.index_of(fault.report.queue);
         let placed: Vec<Placed> = self
             .buffers
             .iter()
@@ -286,23 +287,23 @@ impl Prepared {
 
     /// The recoveries of the run, with the names of queues.
     fn recoveries(&self, state: &RunState, logs: &[QueueLog]) -> Vec<RecoveryRow> {
-        let name = |tag: u32| {
-            let queue = self.queues.iter().position(|queue| queue.tag() == tag);
-            let stranger = || self.other_queues.get().and_then(|names| names.get(&tag)).cloned();
-            let own = queue.map(|number| self.workload.queues[number].name.clone());
-            own.or_else(stranger).unwrap_or_else(|| format!("number {tag}"))
+        let name = |queue: QueueNumber| {
+            let lane = self.platform.lane_of(queue);
+            let stranger = || self.other_queues.get()?.get(&lane?).cloned();
+            let own = self.index_of(queue).map(|index| self.workload.queues[index].name.clone());
+            own.or_else(stranger).unwrap_or_else(|| format!("number {queue}"))
         };
         let begun: Vec<&HangAt> = self.options.hangs.iter().collect();
         let work = |work: RecoveredWork| {
-            let queue = name(work.tag);
+            let queue = name(work.queue);
             let injected = begun.iter().find(|hang| work.guilty && hang.queue == queue);
             let injected = injected.map(|hang| hang.to_string());
             let (command, signals, guilty) = (work.command, work.signals, work.guilty);
             WorkRow { queue, command, injected, submission: None, signals, guilty }
         };
-        let held_back = |(wait, signaller): (PendingWait, u32)| HeldBackRow {
+        let held_back = |(wait, signaller): (PendingWait, QueueNumber)| HeldBackRow {
             kind: WaiterKind::Queue,
-            waiter: name(wait.tag),
+            waiter: name(wait.queue),
             wait: FenceAt { fence: wait.fence, value: wait.value },
             current: wait.current,
             signaller: name(signaller),
@@ -318,7 +319,7 @@ impl Prepared {
             lost: recovery
                 .lost
                 .into_iter()
-                .map(|(tag, guilty)| LostRow { queue: name(tag), guilty })
+                .map(|(queue, guilty)| LostRow { queue: name(queue), guilty })
                 .collect(),
             driver: recovery.driver,
         };

@@ -44,8 +44,9 @@ pub struct Prepared {
     pub(crate) lanes: Vec<LaneId>,
     pub(crate) logs: Vec<Mutex<QueueLog>>,
     pub(crate) state: Mutex<RunState>,
-    /// Names of the queues of another workload, by tag.
-    pub(crate) other_queues: OnceLock<BTreeMap<u32, String>>,
+    pub(crate) platform: Platform,
+    /// Names of the queues of another workload, by lane.
+    pub(crate) other_queues: OnceLock<BTreeMap<LaneId, String>>,
     /// Operations done so far, and how many there are as far as that is known before.
     pub(crate) done: Word,
     pub(crate) total: u64,
@@ -90,6 +91,7 @@ pub fn prepare(
         lists,
         marks: (0..workload.marks).map(|_| device.create_event(true)).collect(),
         lanes: workload.threads.iter().map(|thread| lane(&thread.name)).collect(),
+        platform: platform.clone(),
         logs: logs.into_iter().map(|log| platform.mutex("what a queue was given", log)).collect(),
         state: platform.mutex("the state of a run", RunState::default()),
         other_queues: OnceLock::new(),
@@ -247,15 +249,15 @@ impl Prepared {
         &self.workload
     }
 
-    /// Returns its queues by tag, for another workload on the same machine.
-    pub fn queue_names(&self) -> BTreeMap<u32, String> {
-        let named =
-            |queue: &Queue| (queue.tag(), format!("{} of {}", queue.name(), self.workload.name));
+    /// Returns its queues by lane, for another workload on the same machine.
+    pub fn queue_names(&self) -> BTreeMap<LaneId, String> {
+        let name = |queue: &Queue| format!("{} of {}", queue.name(), self.workload.name);
+        let named = |queue: &Queue| (queue.timeline_lane(), name(queue));
         self.queues.iter().map(named).collect()
     }
 
     /// Sets the queues of another workload on the machine. Only the first call has an effect.
-    pub fn set_other_queues(&self, names: BTreeMap<u32, String>) {
+    pub fn set_other_queues(&self, names: BTreeMap<LaneId, String>) {
         self.other_queues.get_or_init(|| names);
     }
 
@@ -286,11 +288,11 @@ impl Prepared {
     }
 
     pub(crate) fn count_now(&self) -> Counted {
-        let tags: Vec<u32> = self.queues.iter().map(tidegate_d3d12::Queue::tag).collect();
+        let queues: Vec<_> = self.queues.iter().map(Queue::numbers).collect();
         Counted {
             machine: self.probe.counters(),
             device: self.device.counters(),
-            queues: self.probe.queues(&tags),
+            queues: self.probe.queues(&queues),
         }
     }
 }

@@ -6,6 +6,7 @@
 use tidegate_d3d12::{DEFAULT_RING_SLOTS, FenceChoice, MAX_RING_SLOTS, ResidencyChoice};
 
 use crate::recovery::{EngineRow, FenceAt, Times};
+use tidegate_platform::QueueNumber;
 use tidegate_workload::expect::{Expectation, Metric};
 use tidegate_workload::model::{Engine, Queue, Submission, Workload};
 
@@ -194,8 +195,8 @@ pub struct DisplayCounters {
 /// A wait that a queue is parked at, wherever it is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingWait {
-    /// The queue's tag ([`tidegate_d3d12::Queue::tag`]).
-    pub tag: u32,
+    /// The queue ([`tidegate_d3d12::Queue::numbers`]).
+    pub queue: QueueNumber,
     /// Name of the fence.
     pub fence: String,
     /// What it must reach.
@@ -207,8 +208,8 @@ pub struct PendingWait {
 /// Work that an engine had when it was recovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecoveredWork {
-    /// The queue's tag.
-    pub tag: u32,
+    /// The queue.
+    pub queue: QueueNumber,
     /// What ran, or was next.
     pub command: String,
     /// What it would have signalled.
@@ -217,7 +218,7 @@ pub struct RecoveredWork {
     pub guilty: bool,
 }
 
-/// A recovery, with queues by their tags.
+/// A recovery, with queues by their numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// When it began, on the machine's clock.
@@ -230,12 +231,12 @@ pub struct Recovery {
     pub noticed: String,
     /// The work of the engine.
     pub work: Vec<RecoveredWork>,
-    /// Waits for it, each with the tag of the queue that should have signalled.
-    pub held_back: Vec<(PendingWait, u32)>,
+    /// Waits for it, each with the queue that should have signalled.
+    pub held_back: Vec<(PendingWait, QueueNumber)>,
     /// What was done.
     pub outcome: String,
-    /// Tags of the queues that were lost, and whether as the guilty.
-    pub lost: Vec<(u32, bool)>,
+    /// The queues that were lost, and whether as the guilty.
+    pub lost: Vec<(QueueNumber, bool)>,
     /// What the driver says.
     pub driver: String,
 }
@@ -244,8 +245,8 @@ pub struct Recovery {
 pub trait MachineProbe: Send + Sync {
     /// Totals since the machine was made.
     fn counters(&self) -> MachineCounters;
-    /// Totals of the queues with these tags, in their order.
-    fn queues(&self, tags: &[u32]) -> Vec<QueueCounters>;
+    /// Totals of the queues, each named by its numbers, in their order.
+    fn queues(&self, queues: &[Vec<QueueNumber>]) -> Vec<QueueCounters>;
     /// Totals of the display; nothing without one.
     fn display(&self) -> DisplayCounters {
         DisplayCounters::default()

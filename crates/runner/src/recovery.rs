@@ -1,5 +1,5 @@
 //! Preemption and recovery in a report, as data and as sentences: preemption times of engines, hangs,
-//! their recovery, and the fate of each queue. The runner replaces queue tags by names.
+//! their recovery, and the fate of each queue. The runner replaces queue numbers by names.
 
 use serde::Serialize;
 

@@ -56,7 +56,7 @@ struct Hostile {
 
 impl Hostile {
     fn new(world: &World, crafted: [u8; SLOT_BYTES as usize]) -> Hostile {
-        let client = world.client("hostile").tagged(9);
+        let client = world.client("hostile");
         let queue = client.user_queue_of(4, client.try_hw_queue(0, true).expect("a queue"));
         let commands = client.allocate(4096, AllocationKind::Bulk);
         let AllocationMemory::Bulk(bytes) = commands.memory else { panic!("bytes were requested") };
@@ -125,7 +125,6 @@ fn crafted_slot(commands: GpuVa, bytes: u32) -> [u8; SLOT_BYTES as usize] {
         bytes,
         address_space: NEIGHBOUR,
         submission_fence_id: 1,
-        tag: 0,
         save_area: GpuVa(0),
         flags: tidegate::gpu_abi::ring::DmaFlags::empty(),
         os_handle: 0,

@@ -62,6 +62,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let (own, probe, seen) = (client.kernel.clone(), world.probe.clone(), filled.clone());
     let copy = Command::Copy { source: GpuVa(filled_at), destination: GpuVa(copied_at), bytes: 16 };
     let urgent_work = client.command_buffer(&high, 1, &[copy]);
+    let numbers = [&low, &high].map(|queue| client.number(queue.handle));
     let main = move |_: &Platform| {
         own.submit_command_to_hw_queue(urgent_work).expect("a submission");
         let [first, second] = words(&seen);
@@ -69,7 +70,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
     };
     world.race(main, move |world, end| {
         let done = (low.progress_value.load(), high.progress_value.load());
-        let ran = world.packets_of_tag(client.tag);
+        let ran = world.packets_of_numbers(&numbers);
         let [first, second] = words(&copied);
         end.eventually("all of both queues runs", done == (BUFFERS, 1));
         end.always("each command buffer runs once", ran == BUFFERS + 1);

@@ -53,6 +53,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
     client.submit(&other, 1, &[Command::Copy { source, destination, bytes: 8 }]);
     let (own, progress, probe) =
         (client.kernel.clone(), first.progress_value.clone(), world.probe.clone());
+    let numbers = [&first, &other].map(|queue| client.number(queue.handle));
     let main = move |_: &Platform| {
         own.set_context_scheduling_priority(falling, -1).expect("the IDLE band");
         probe.note(notes::OWN, progress.load());
@@ -61,7 +62,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let before = copied.read_u64(0).expect("8 bytes");
         let done = (first.progress_value.load(), other.progress_value.load());
         let returned = world.probe.seen(notes::OWN);
-        let ran = world.packets_of_tag(client.tag);
+        let ran = world.packets_of_numbers(&numbers);
         end.eventually("all of both queues runs", done == (BUFFERS, 1));
         end.always("each command buffer runs once", ran == BUFFERS + 1);
         // The turn in which the call returned may end one of them.

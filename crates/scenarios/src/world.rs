@@ -21,6 +21,7 @@ use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement, TdrLevel};
 use tidegate::explorer::{Prepared, Verdict};
 use tidegate::kmd::IdlePolicy;
+use tidegate::platform::QueueNumber;
 use tidegate::softgpu::EngineClass;
 use tidegate::trace::LaneKind;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
@@ -197,12 +198,13 @@ impl World {
 
     /// Packets of `queues` that engines have completed. The kernel's own are not among them.
     pub(crate) fn packets_of(&self, queues: &[&Queue]) -> u64 {
-        queues.iter().map(|queue| self.packets_of_tag(queue.tag())).sum()
+        let numbers: Vec<_> = queues.iter().flat_map(|queue| queue.numbers()).collect();
+        self.packets_of_numbers(&numbers)
     }
 
-    /// The same of the queues with a tag.
-    pub(crate) fn packets_of_tag(&self, tag: u32) -> u64 {
-        self.machine.gpu().stats().tags.get(&tag).map_or(0, |tag| tag.packets)
+    /// The same of the queues that the kernel's numbers name.
+    pub(crate) fn packets_of_numbers(&self, numbers: &[QueueNumber]) -> u64 {
+        self.machine.gpu().stats().of(numbers).packets
     }
 
     /// A fence at 0.

@@ -132,8 +132,8 @@ impl SoftGpu {
         let (now, gpu_now) = (self.shared.platform.now().0, self.shared.clock.now());
         let cmp = self.shared.cmp.lock();
         let mut stats = cmp.stats.clone();
-        for (tag, since) in cmp.held_back() {
-            stats.tags.entry(tag).or_default().blocked_ns += gpu_now.0.saturating_sub(since.0);
+        for (queue, since) in cmp.held_back() {
+            stats.queues.entry(queue).or_default().blocked_ns += gpu_now.0.saturating_sub(since.0);
         }
         stats.overlap_ns = cmp.overlap.as_of(now);
         drop(cmp);

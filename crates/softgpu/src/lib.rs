@@ -52,4 +52,4 @@ pub use display::{DisplayConfig, DisplayStats, Frame, FrameSink};
 pub use gpu::SoftGpu;
 pub use memory::LOCAL_WINDOW_BYTES;
 pub use spread::Spread;
-pub use stats::{Census, NodeStats, ParkedWait, Stats, TagStats};
+pub use stats::{Census, NodeStats, ParkedWait, Stats, WorkStats};

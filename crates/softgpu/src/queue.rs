@@ -18,12 +18,12 @@ use tidegate_trace::NameId;
 
 /// Tells contexts apart, of which an engine has one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ContextKey(u64, AddressSpaceId);
+pub(crate) struct ContextKey(Result<QueueId, QueueNumber>, AddressSpaceId);
 
 impl ContextKey {
-    /// The context that a DMA packet belongs to. Numbers of queues have 32 bits.
-    pub(crate) fn of_packet(address_space: AddressSpaceId, tag: u32) -> ContextKey {
-        ContextKey(1 << 32 | u64::from(tag), address_space)
+    /// The context that a DMA packet belongs to.
+    pub(crate) fn of_packet(address_space: AddressSpaceId, queue: QueueNumber) -> ContextKey {
+        ContextKey(Err(queue), address_space)
     }
 }
 
@@ -39,7 +39,6 @@ pub(crate) struct Shape {
     pub(crate) control: GpuVa,
     pub(crate) progress_current: GpuVa,
     pub(crate) progress_monitored: GpuVa,
-    pub(crate) tag: u32,
     pub(crate) number: QueueNumber,
 }
 
@@ -133,13 +132,13 @@ impl Run {
     /// Whose state the engine needs: that of a queue, or, for DMA packets of a node's ring, that of
     /// the packet's context. `None` between two packets of such a ring.
     pub(crate) fn context(&self) -> Option<ContextKey> {
-        let queue = u64::from(self.state.shape.id.0);
+        let queue = self.state.shape.id;
         match &self.packet {
             Some(Packet::Execute(work)) if self.state.shape.kind == QueueKind::Node => {
-                Some(ContextKey::of_packet(work.address_space, work.tag))
+                Some(ContextKey::of_packet(work.address_space, work.queue))
             }
             _ if self.state.shape.kind == QueueKind::Node => None,
-            _ => Some(ContextKey(queue, self.work_space())),
+            _ => Some(ContextKey(Ok(queue), self.work_space())),
         }
     }
 
@@ -236,7 +235,6 @@ pub(crate) struct Execution {
     /// Where its state is kept; 0 for nowhere.
     pub(crate) save_area: GpuVa,
     pub(crate) completion: Completion,
-    pub(crate) tag: u32,
     /// The kernel's number of its context or queue.
     pub(crate) queue: QueueNumber,
     pub(crate) queued: Queued,

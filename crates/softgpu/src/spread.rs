@@ -35,6 +35,13 @@ impl Spread {
         self.max_ns = self.max_ns.max(ns);
     }
 
+    /// Adds what another counted. The median and p99 are exact while both have kept everything.
+    pub(crate) fn merge(&mut self, more: &Spread) {
+        more.kept_ns.iter().for_each(|ns| self.add(*ns));
+        self.count += more.count - more.kept_ns.len() as u64;
+        self.max_ns = self.max_ns.max(more.max_ns);
+    }
+
     /// How often it happened.
     pub fn count(&self) -> u64 {
         self.count

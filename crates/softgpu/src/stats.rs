@@ -3,11 +3,11 @@
 
 use crate::spread::Spread;
 use std::collections::BTreeMap;
-use tidegate_platform::PhysicalAddress;
+use tidegate_platform::{PhysicalAddress, QueueNumber};
 
-/// What was counted under one tag (a queue, or a context of the packet model).
+/// What was counted for one queue, or for a context of the packet model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TagStats {
+pub struct WorkStats {
     /// Ring slots of work that were completed.
     pub packets: u64,
     /// Commands that were completed.
@@ -25,8 +25,8 @@ pub struct TagStats {
     pub preempted: u64,
 }
 
-impl TagStats {
-    pub(crate) fn add(&mut self, more: &TagStats) {
+impl WorkStats {
+    pub(crate) fn add(&mut self, more: &WorkStats) {
         self.packets += more.packets;
         self.commands += more.commands;
         self.busy_ns += more.busy_ns;
@@ -40,8 +40,8 @@ impl TagStats {
 /// A wait that holds a queue back, for reports of machines that stand still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParkedWait {
-    /// The queue's tag.
-    pub tag: u32,
+    /// The queue.
+    pub queue: QueueNumber,
     /// Where CurrentValue stands on the bus.
     pub current_value: PhysicalAddress,
     /// What is waited for.
@@ -68,9 +68,9 @@ pub struct Census {
 pub struct NodeStats {
     /// The node's name; with its physical GPU's number where several are linked.
     pub name: String,
-    /// As [`TagStats::packets`].
+    /// As [`WorkStats::packets`].
     pub packets: u64,
-    /// As [`TagStats::busy_ns`].
+    /// As [`WorkStats::busy_ns`].
     pub busy_ns: u64,
     /// Times that it was asked to leave what it ran, by a queue that goes before it or by the
     /// kernel for its ring.
@@ -82,13 +82,13 @@ pub struct NodeStats {
 /// What was counted since the GPU was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// By tag.
-    pub tags: BTreeMap<u32, TagStats>,
+    /// By queue.
+    pub queues: BTreeMap<QueueNumber, WorkStats>,
     /// By engine, the nodes of physical GPU 0 first.
     pub nodes: Vec<NodeStats>,
-    /// By the tag of the queue that an engine was wanted for: how long it took until the engine
+    /// By the queue that an engine was wanted for: how long it took until the engine
     /// came. Requests of the kernel name none.
-    pub preemptions: BTreeMap<u32, Spread>,
+    pub preemptions: BTreeMap<QueueNumber, Spread>,
     /// Fence values stored by signals, progress fences included.
     pub signals: u64,
     /// Times the interrupt line went up.
@@ -115,10 +115,26 @@ pub struct Stats {
     pub overlap_ns: u64,
 }
 
+impl Stats {
+    /// The counts of several queues together.
+    pub fn of(&self, queues: &[QueueNumber]) -> WorkStats {
+        let mut all = WorkStats::default();
+        queues.iter().filter_map(|queue| self.queues.get(queue)).for_each(|one| all.add(one));
+        all
+    }
+
+    /// How long it took until an engine came that one of the queues was to have.
+    pub fn preemptions_for(&self, queues: &[QueueNumber]) -> Spread {
+        let mut all = Spread::default();
+        queues.iter().filter_map(|q| self.preemptions.get(q)).for_each(|one| all.merge(one));
+        all
+    }
+}
+
 /// What one engine counted since it last handed over.
 #[derive(Default)]
 pub(crate) struct Tally {
-    tags: Vec<(u32, TagStats)>,
+    queues: Vec<(QueueNumber, WorkStats)>,
     pub(crate) signals: u64,
     pub(crate) interrupts_suppressed: u64,
     pub(crate) gpu_waits: u64,
@@ -126,22 +142,22 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// The counts of `tag`. An engine sees few tags between two hand-overs.
-    pub(crate) fn tag(&mut self, tag: u32) -> &mut TagStats {
-        let index = match self.tags.iter().position(|(t, _)| *t == tag) {
+    /// The counts of `queue`. An engine sees few queues between two hand-overs.
+    pub(crate) fn of(&mut self, queue: QueueNumber) -> &mut WorkStats {
+        let index = match self.queues.iter().position(|(q, _)| *q == queue) {
             Some(index) => index,
             None => {
-                self.tags.push((tag, TagStats::default()));
-                self.tags.len() - 1
+                self.queues.push((queue, WorkStats::default()));
+                self.queues.len() - 1
             }
         };
-        &mut self.tags[index].1
+        &mut self.queues[index].1
     }
 
     /// Adds everything to `stats` for `node` and starts over.
     pub(crate) fn hand_over(&mut self, node: usize, stats: &mut Stats) {
-        for (tag, counts) in self.tags.drain(..) {
-            stats.tags.entry(tag).or_default().add(&counts);
+        for (queue, counts) in self.queues.drain(..) {
+            stats.queues.entry(queue).or_default().add(&counts);
             if let Some(node) = stats.nodes.get_mut(node) {
                 node.packets += counts.packets;
                 node.busy_ns += counts.busy_ns;

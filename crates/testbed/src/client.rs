@@ -11,7 +11,7 @@ use tidegate::calls::{
     SyncObjectAccess, SyncObjectFlags, WaitMode,
 };
 use tidegate::gpu_abi::{Command, CommandWriter};
-use tidegate::platform::{Bulk, Event};
+use tidegate::platform::{Bulk, Event, QueueNumber};
 use tidegate::{Machine, Platform};
 
 /// A process and its device.
@@ -21,8 +21,6 @@ pub struct Client {
     pub kernel: Arc<dyn Kernel>,
     /// Its device.
     pub device: Handle,
-    /// The tag of the contexts and queues that it creates.
-    pub tag: u32,
     /// The platform of the machine.
     pub platform: Platform,
 }
@@ -37,12 +35,12 @@ impl Client {
 
     /// A process that exists.
     pub fn of(platform: &Platform, kernel: Arc<dyn Kernel>, device: Handle) -> Client {
-        Client { kernel, device, tag: 1, platform: platform.clone() }
+        Client { kernel, device, platform: platform.clone() }
     }
 
-    /// The same process and device; what it creates has this tag.
-    pub fn tagged(&self, tag: u32) -> Client {
-        Client { tag, ..self.clone() }
+    /// The kernel's number of a context or hardware queue.
+    pub fn number(&self, queue: Handle) -> QueueNumber {
+        self.kernel.queue_number(queue).expect("a queue")
     }
 
     /// State of the device.
@@ -193,7 +191,6 @@ impl Client {
             hw_context,
             user_mode_submission,
             priority: Priority::Normal,
-            tag: self.tag,
         })
     }
 
@@ -209,7 +206,6 @@ impl Client {
             node_ordinal,
             engine_affinity: 0,
             priority,
-            tag: self.tag,
         };
         self.kernel.create_context_virtual(args).unwrap()
     }

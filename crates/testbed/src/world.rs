@@ -220,7 +220,7 @@ impl World {
 
     /// A process beside the world's own, on the same machine.
     pub fn client(&self, name: &str) -> Client {
-        Client::open(&self.machine, name).tagged(7)
+        Client::open(&self.machine, name)
     }
 
     /// Sleeps for `ns` of modelled time.

@@ -480,9 +480,9 @@ impl Machine {
         for unit in &self.units {
             let on_engines = unit.hardware.parked_waits().into_iter();
             let on_engines = on_engines
-                .filter_map(|w| unit.adapter.describe_wait(w.tag, w.current_value, w.value));
+                .filter_map(|w| unit.adapter.describe_wait(w.queue, w.current_value, w.value));
             let waits = unit.adapter.pending_waits().into_iter().chain(on_engines);
-            lines.extend(waits.map(|w| format!("queue {} waits for {w}", w.tag)));
+            lines.extend(waits.map(|w| format!("queue {} waits for {w}", w.queue)));
             let lost = unit.adapter.lost_signals().into_iter();
             lines.extend(lost.map(|lost| format!("fence '{}': {lost}", lost.fence)));
             lines.extend(unit.adapter.outstanding_work().iter().map(ToString::to_string));

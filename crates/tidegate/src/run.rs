@@ -7,10 +7,10 @@ use std::sync::Arc;
 use tidegate_d3d12::DeviceOptions;
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate_ddi::EngineId;
-use tidegate_dxgkrnl::{RecoveryOutcome, RecoveryReport, WorkAtReset};
+use tidegate_dxgkrnl::{FenceOperations, RecoveryOutcome, RecoveryReport, WorkAtReset};
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_kmd::DoorbellModel;
-use tidegate_platform::{Mutex, Platform};
+use tidegate_platform::{Mutex, Platform, QueueNumber};
 use tidegate_runner::cost::{self, CostModel};
 use tidegate_runner::recovery::{EngineRow, FenceAt, Times};
 use tidegate_runner::{
@@ -160,11 +160,12 @@ impl MachineProbe for Probe {
         }
     }
 
-    fn queues(&self, tags: &[u32]) -> Vec<QueueCounters> {
+    fn queues(&self, queues: &[Vec<QueueNumber>]) -> Vec<QueueCounters> {
         let (hardware, software) = (self.0.gpu().stats(), self.0.adapter().fence_operations());
-        let counters = |tag: &u32| {
-            let stats = hardware.tags.get(tag).copied().unwrap_or_default();
-            let in_software = software.get(tag).copied().unwrap_or_default();
+        let counters = |numbers: &Vec<QueueNumber>| {
+            let stats = hardware.of(numbers);
+            let mut in_software = FenceOperations::default();
+            numbers.iter().filter_map(|n| software.get(n)).for_each(|done| in_software += *done);
             QueueCounters {
                 packets: stats.packets,
                 commands: stats.commands,
@@ -173,10 +174,10 @@ impl MachineProbe for Probe {
                 signals: stats.signals + in_software.signals,
                 blocked_ns: stats.blocked_ns + in_software.blocked_ns,
                 preempted: stats.preempted,
-                preempts: hardware.preemptions.get(tag).map(times).unwrap_or_default(),
+                preempts: times(&hardware.preemptions_for(numbers)),
             }
         };
-        tags.iter().map(counters).collect()
+        queues.iter().map(counters).collect()
     }
 
     fn display(&self) -> DisplayCounters {
@@ -220,7 +221,7 @@ impl MachineProbe for Probe {
         let adapter = self.0.adapter();
         let parked = self.0.gpu().parked_waits().into_iter();
         let on_engines =
-            parked.filter_map(|w| adapter.describe_wait(w.tag, w.current_value, w.value));
+            parked.filter_map(|w| adapter.describe_wait(w.queue, w.current_value, w.value));
         let held = adapter.pending_waits().into_iter().chain(on_engines);
         held.map(pending).collect()
     }
@@ -229,7 +230,7 @@ impl MachineProbe for Probe {
 fn recovery(report: RecoveryReport, engine_name: impl Fn(EngineId) -> Option<String>) -> Recovery {
     let at = |(fence, value): (String, u64)| FenceAt { fence, value };
     let work = |work: WorkAtReset| RecoveredWork {
-        tag: work.tag,
+        queue: work.queue,
         command: work.command,
         signals: work.signals.into_iter().map(at).collect(),
         guilty: work.guilty,
@@ -268,7 +269,7 @@ fn outcome_in_words(outcome: &RecoveryOutcome) -> String {
 }
 
 fn pending(wait: tidegate_dxgkrnl::PendingWait) -> PendingWait {
-    PendingWait { tag: wait.tag, fence: wait.fence, value: wait.value, current: wait.current }
+    PendingWait { queue: wait.queue, fence: wait.fence, value: wait.value, current: wait.current }
 }
 
 /// Runs a workload to its end. Wrong results, deadlocks and GPU faults are problems of the outcome,

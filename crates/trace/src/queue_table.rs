@@ -6,10 +6,17 @@
 
 use crate::model::LaneId;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The kernel's number of a context or hardware queue: unique on the machine, never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueueNumber(pub u64);
+
+impl fmt::Display for QueueNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
 
 /// Names a submission in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +66,11 @@ impl QueueTable {
     /// Returns the lane of `queue`.
     pub fn lane_of(&self, queue: QueueNumber) -> Option<LaneId> {
         self.lanes.get(&queue).copied()
+    }
+
+    /// Returns the queues whose work is drawn on `lane`, in the order of their numbers.
+    pub fn queues_on(&self, lane: LaneId) -> Vec<QueueNumber> {
+        self.lanes.iter().filter(|(_, of)| **of == lane).map(|(queue, _)| *queue).collect()
     }
 
     /// Enters a submission.

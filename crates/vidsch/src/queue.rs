@@ -231,7 +231,6 @@ pub(crate) enum QueueKind {
 pub(crate) struct SoftwareQueue<F> {
     pub(crate) kind: QueueKind,
     pub(crate) handle: OsHandle,
-    pub(crate) tag: u32,
     pub(crate) items: VecDeque<Item<F>>,
     /// Its head signal is being made: nothing behind it goes on.
     pub(crate) signalling: bool,
@@ -239,11 +238,10 @@ pub(crate) struct SoftwareQueue<F> {
 }
 
 impl<F: Clone> SoftwareQueue<F> {
-    pub(crate) fn new(handle: OsHandle, kind: QueueKind, tag: u32) -> SoftwareQueue<F> {
+    pub(crate) fn new(handle: OsHandle, kind: QueueKind) -> SoftwareQueue<F> {
         SoftwareQueue {
             handle,
             kind,
-            tag,
             items: VecDeque::new(),
             signalling: false,
             done: FenceOperations::default(),

@@ -11,8 +11,6 @@ use tidegate_platform::CpuTime;
 pub struct PacketInFlight<F> {
     /// Its context.
     pub context: OsHandle,
-    /// The tag of the context.
-    pub tag: u32,
     /// Its fence ID.
     pub id: u32,
     /// Its command buffer.
@@ -41,7 +39,6 @@ impl<P: Payload> VidSch<P> {
             let queue = self.queues.get(&packet.context);
             PacketInFlight {
                 context: packet.context,
-                tag: queue.map_or(0, |queue| queue.tag),
                 id: packet.id,
                 command: packet.command,
                 submitted: packet.submitted,

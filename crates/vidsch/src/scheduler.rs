@@ -117,13 +117,7 @@ impl<P: Payload> VidSch<P> {
     }
 
     /// Adds the queue of a packet context. The engine must be one of the adapter's.
-    pub fn add_context(
-        &mut self,
-        context: OsHandle,
-        engine: EngineId,
-        priority: Priority,
-        tag: u32,
-    ) {
+    pub fn add_context(&mut self, context: OsHandle, engine: EngineId, priority: Priority) {
         let Some(engine) = self.index(engine) else { return };
         let state = ContextState {
             engine,
@@ -133,11 +127,11 @@ impl<P: Payload> VidSch<P> {
             given_up: false,
             hold: Default::default(),
         };
-        self.queues.insert(context, SoftwareQueue::new(context, QueueKind::Context(state), tag));
+        self.queues.insert(context, SoftwareQueue::new(context, QueueKind::Context(state)));
     }
 
     /// Adds a hardware queue that takes commands from the kernel, at most `max_in_flight` at once.
-    pub fn add_hw_queue(&mut self, queue: OsHandle, max_in_flight: usize, tag: u32) {
+    pub fn add_hw_queue(&mut self, queue: OsHandle, max_in_flight: usize) {
         let state = HwQueueState {
             announced: 0,
             submitted: 0,
@@ -149,7 +143,7 @@ impl<P: Payload> VidSch<P> {
             due_signals: VecDeque::new(),
             right: SubmissionRight::default(),
         };
-        self.queues.insert(queue, SoftwareQueue::new(queue, QueueKind::HwQueue(state), tag));
+        self.queues.insert(queue, SoftwareQueue::new(queue, QueueKind::HwQueue(state)));
     }
 
     pub(crate) fn index(&self, engine: EngineId) -> Option<usize> {
@@ -359,21 +353,24 @@ impl<P: Payload> VidSch<P> {
         self.queues.get(&queue).is_none_or(idle)
     }
 
-    /// What each queue did with fences until `now_ns`, by the queue's tag.
-    pub fn fence_operations(&self, now_ns: u64) -> impl Iterator<Item = (u32, FenceOperations)> {
+    /// What each queue did with fences until `now_ns`.
+    pub fn fence_operations(
+        &self,
+        now_ns: u64,
+    ) -> impl Iterator<Item = (OsHandle, FenceOperations)> {
         self.queues.values().map(move |queue| {
             let mut done = queue.done;
             if let Some((_, Some(head_ns))) = queue.head_wait() {
                 done.block(head_ns, now_ns);
             }
-            (queue.tag, done)
+            (queue.handle, done)
         })
     }
 
-    /// The fences of waits at the heads of their queues, with the queue's tag.
-    pub fn pending_waits(&self) -> impl Iterator<Item = (u32, &P::Fence)> {
-        let heads = self.queues.values().filter_map(|q| Some((q.tag, q.head_wait()?.0)));
-        heads.flat_map(|(tag, fences)| fences.iter().map(move |fence| (tag, fence)))
+    /// The fences of waits at the heads of their queues, with the queue.
+    pub fn pending_waits(&self) -> impl Iterator<Item = (OsHandle, &P::Fence)> {
+        let heads = self.queues.values().filter_map(|q| Some((q.handle, q.head_wait()?.0)));
+        heads.flat_map(|(queue, fences)| fences.iter().map(move |fence| (queue, fence)))
     }
 }
 

@@ -85,7 +85,7 @@ impl Program {
     fn make(&mut self, client: &Client, input: &mut Input<'_>) -> Result<(), Status> {
         let kernel = &client.kernel;
         let (what, device) = (input.byte() % 10, self.handle(input));
-        let (node_ordinal, tag) = (u32::from(input.byte() % 4), input.number() as u32);
+        let (node_ordinal, number) = (u32::from(input.byte() % 4), input.number() as u32);
         let priority = input.one_of(&[Priority::Idle, Priority::Normal, Priority::High]);
         let (engine_affinity, initial_value) = (u32::from(input.byte() % 4), input.number());
         let flags = SyncObjectFlags::from_bits_retain(input.number() as u32);
@@ -108,8 +108,7 @@ impl Program {
                 self.keep(made.handle);
             }
             2 => {
-                let args =
-                    CreateContextVirtual { device, node_ordinal, engine_affinity, priority, tag };
+                let args = CreateContextVirtual { device, node_ordinal, engine_affinity, priority };
                 self.keep(kernel.create_context_virtual(args)?);
             }
             3 => {
@@ -118,8 +117,7 @@ impl Program {
             }
             4 => {
                 let user_mode_submission = input.flag();
-                let args =
-                    CreateHwQueue { hw_context: device, user_mode_submission, priority, tag };
+                let args = CreateHwQueue { hw_context: device, user_mode_submission, priority };
                 let made = kernel.create_hw_queue(args)?;
                 self.handles.extend([made.handle, made.progress_fence]);
             }
@@ -136,7 +134,7 @@ impl Program {
             6 => {
                 let fence_type =
                     input.one_of(&[NativeFenceType::Default, NativeFenceType::IntraGpu]);
-                let private_data = [tag as u8; 64];
+                let private_data = [number as u8; 64];
                 self.keep(
                     kernel
                         .create_native_fence(CreateNativeFence {
@@ -154,12 +152,12 @@ impl Program {
             7 => {
                 let (ring, control) = (self.handle(input), self.handle(input));
                 let private_data = vec![0; input.below(20)];
-                let flags = CreateDoorbellFlags::from_bits_retain(tag);
+                let flags = CreateDoorbellFlags::from_bits_retain(number);
                 let args = CreateDoorbell { hw_queue: device, ring, control, flags, private_data };
                 self.keep(kernel.create_doorbell(args)?.handle);
             }
             8 => {
-                let access = SyncObjectAccess::from_bits_retain(tag);
+                let access = SyncObjectAccess::from_bits_retain(number);
                 self.shared.push(kernel.share_objects(&self.several(input), access)?);
             }
             _ => {

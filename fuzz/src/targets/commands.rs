@@ -50,7 +50,7 @@ fn by_hardware_queue(client: &Client, commands_gpu_va: u64, command_bytes: u32) 
     let context = CreateHwContext { device: client.device, node_ordinal: 0, engine_affinity: 0 };
     let Ok(hw_context) = kernel.create_hw_context(context) else { return };
     let (user_mode_submission, priority) = (false, Priority::Normal);
-    let queue = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 0 };
+    let queue = CreateHwQueue { hw_context, user_mode_submission, priority };
     let Ok(queue) = kernel.create_hw_queue(queue) else { return };
     let _refused = kernel.submit_command_to_hw_queue(SubmitCommandToHwQueue {
         hw_queue: queue.handle,
@@ -62,8 +62,7 @@ fn by_hardware_queue(client: &Client, commands_gpu_va: u64, command_bytes: u32) 
 
 fn by_packet(client: &Client, commands_gpu_va: u64, command_bytes: u32) {
     let (device, node_ordinal, priority) = (client.device, 0, Priority::Normal);
-    let context =
-        CreateContextVirtual { device, node_ordinal, engine_affinity: 0, priority, tag: 0 };
+    let context = CreateContextVirtual { device, node_ordinal, engine_affinity: 0, priority };
     let Ok(context) = client.kernel.create_context_virtual(context) else { return };
     let submit = SubmitCommand { context, commands_gpu_va, command_bytes };
     let _refused = client.kernel.submit_command(submit);

@@ -91,7 +91,6 @@ impl KernelQueue {
             node_ordinal: id.node_ordinal,
             engine_affinity: id.engine_affinity,
             priority: id.priority,
-            tag: id.tag,
         };
         let context = device.enter().create_context_virtual(args);
         let context = context.map_err(Failure::of("D3DKMTCreateContextVirtual"))?;
@@ -398,8 +397,7 @@ pub(crate) fn create_hw_queue(
     let hw_context = device.enter().create_hw_context(args);
     let hw_context = hw_context.map_err(Failure::of("D3DKMTCreateHwContext"))?;
     let owned_context = Owned::new(&device.kernel, Object::HwContext, hw_context);
-    let args =
-        CreateHwQueue { hw_context, user_mode_submission, priority: id.priority, tag: id.tag };
+    let args = CreateHwQueue { hw_context, user_mode_submission, priority: id.priority };
     let queue = device.enter().create_hw_queue(args).map_err(Failure::of("D3DKMTCreateHwQueue"))?;
     let owned_queue = Owned::new(&device.kernel, Object::HwQueue, queue.handle);
     Ok((queue, owned_queue, owned_context))

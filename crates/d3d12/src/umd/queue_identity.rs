@@ -19,8 +19,7 @@ pub(crate) struct QueueIdentity {
     pub(crate) engine_affinity: u32,
     pub(crate) priority: Priority,
     pub(crate) on_abort: OnAbort,
-    /// Number under which its work is counted.
-    pub(crate) tag: u32,
+    /// Its own lane of the timeline: no other queue of the machine has it.
     pub(crate) lane: LaneId,
 }
 

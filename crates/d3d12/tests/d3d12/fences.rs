@@ -107,7 +107,7 @@ fn a_lost_device_names_queue_list_and_address() {
         }
         assert_eq!(b.device.removed_reason(), None);
         b.kernel.lose_device(FaultReport {
-            tag: queue.tag(),
+            queue: queue.numbers()[0],
             position: 2,
             gpu_va: 0xdead_0000,
             write: true,
@@ -140,5 +140,5 @@ fn queues_of_one_machine_have_different_tags() {
     let other = bench_with(&b.platform, DeviceOptions::default());
     let one = b.queue(Submission::User);
     let two = other.device.create_queue(desc(CommandListType::Direct, Submission::Packet)).unwrap();
-    assert_ne!(one.tag(), two.tag());
+    assert_ne!(one.numbers(), two.numbers());
 }

@@ -11,6 +11,7 @@ use crate::scheduling::{ReportPort, SignalAction};
 use std::sync::Arc;
 use tidegate_calls::{Status, TdrTest};
 use tidegate_ddi::{EngineId, OsHandle, Passive};
+use tidegate_platform::QueueNumber;
 
 impl RecoveryPort for Adapter {
     fn is_blocked(&self, address_space: u32) -> bool {
@@ -25,7 +26,7 @@ impl RecoveryPort for Adapter {
         self: Arc<Self>,
         device: &Arc<Device>,
         engine: EngineId,
-        of: (u32, u64, u64),
+        of: (QueueNumber, u64, u64),
     ) {
         device_loss::commands_refused(&self, device, engine, of);
     }

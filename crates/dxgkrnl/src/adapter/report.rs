@@ -9,31 +9,31 @@ use crate::memory::LocalMemoryUse;
 use crate::stats::Census;
 use std::collections::BTreeMap;
 use tidegate_ddi::Status;
-use tidegate_platform::PhysicalAddress;
+use tidegate_platform::{PhysicalAddress, QueueNumber};
 use tidegate_vidsch::FenceOperations;
 
 impl Adapter {
-    /// Waits and signals that VidSch has carried out, by the tags of contexts and kernel-mode
+    /// Waits and signals that VidSch has carried out, by the contexts and kernel-mode
     /// hardware queues.
-    pub fn fence_operations(&self) -> BTreeMap<u32, FenceOperations> {
+    pub fn fence_operations(&self) -> BTreeMap<QueueNumber, FenceOperations> {
         self.sched.fence_operations()
     }
 
     /// Waits that VidSch holds for contexts and kernel-mode hardware queues.
     pub fn pending_waits(&self) -> Vec<PendingWait> {
         let waits = self.sched.pending_waits().into_iter();
-        waits.filter_map(|(tag, (fence, value))| fence.pending(tag, value)).collect()
+        waits.filter_map(|(queue, (fence, value))| fence.pending(queue, value)).collect()
     }
 
     /// The wait of a hardware queue that names the cell at `current_value` on the bus: for reports of
     /// machines that stand still.
     pub fn describe_wait(
         &self,
-        tag: u32,
+        queue: QueueNumber,
         current_value: PhysicalAddress,
         value: u64,
     ) -> Option<PendingWait> {
-        self.fences.at(current_value)?.pending(tag, value)
+        self.fences.at(current_value)?.pending(queue, value)
     }
 
     /// Enlarges the logs of all user-mode queues, and of those to come, up to 64 KiB: a timeline is
@@ -107,7 +107,7 @@ impl Adapter {
             .objects
             .hw_queues_of(|queue| queue.device.check().is_ok() && queue.has_work(&self.objects));
         all.extend(queues.iter().map(|queue| OutstandingWork {
-            tag: queue.tag,
+            queue: queue.os_handle.into(),
             engine: queue.engine(),
             calls: queue.last_calls(&self.objects),
             reported: queue.progress.fence.value(),

@@ -7,7 +7,7 @@
 
 use std::fmt;
 use tidegate_ddi::{EngineId, OsHandle};
-use tidegate_platform::CpuTime;
+use tidegate_platform::{CpuTime, QueueNumber};
 
 /// Faults that are kept.
 pub(super) const FAULTS_KEPT: usize = 64;
@@ -54,8 +54,8 @@ impl fmt::Display for DdiCall {
 /// Work of a queue that the driver accepted and has not reported as complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutstandingWork {
-    /// The tag of the context or hardware queue.
-    pub tag: u32,
+    /// The context or hardware queue.
+    pub queue: QueueNumber,
     /// Its engine.
     pub engine: EngineId,
     /// The last calls that were about it, in order.
@@ -68,10 +68,10 @@ pub struct OutstandingWork {
 impl fmt::Display for OutstandingWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let calls: Vec<String> = self.calls.iter().map(DdiCall::to_string).collect();
-        let (tag, engine, calls) = (self.tag, self.engine, calls.join(", "));
+        let (queue, engine, calls) = (self.queue, self.engine, calls.join(", "));
         write!(
             f,
-            "queue {tag} has work on {engine}: last calls {calls}; reported up to {}",
+            "queue {queue} has work on {engine}: last calls {calls}; reported up to {}",
             self.reported
         )
     }

@@ -32,8 +32,6 @@ pub(crate) trait LoggedQueue {
     fn logs(&self) -> Option<&FenceLogs>;
 
     /// The number under which its work is counted.
-    fn tag(&self) -> u32;
-
     /// Its number on the timeline.
     fn number(&self) -> QueueNumber;
 
@@ -61,7 +59,7 @@ pub(super) struct LogEntries {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogTimeFault {
     /// Number under which the queue's work is counted.
-    pub tag: u32,
+    pub queue: QueueNumber,
     /// Which of its logs.
     pub log_type: LogType,
     /// Index of the entry.
@@ -372,7 +370,7 @@ impl LogReader {
         let lost = by_now.saturating_sub(capacity).min(written);
         entries.retain(|(nth, _)| *nth >= lost);
         self.port.stats.add(Count::log_entries_lost, lost);
-        let before_ns = self.check_times(queue.tag(), unread, start, &entries);
+        let before_ns = self.check_times(queue.number(), unread, start, &entries);
         let entries: Vec<LogEntry> = entries.into_iter().map(|(_, entry)| entry).collect();
         if let Some(lane) = self.port.platform.traced_lane_of(queue.number()) {
             let read = ReadEntries { log_type: log.log_type, entries: &entries, lost, before_ns };
@@ -388,7 +386,7 @@ impl LogReader {
     // spec: NF-209
     fn check_times(
         &self,
-        tag: u32,
+        queue: QueueNumber,
         unread: &Unread<'_>,
         start: u64,
         entries: &[(u64, LogEntry)],
@@ -401,7 +399,7 @@ impl LogReader {
             for (nth, entry) in entries.iter().filter(|(_, entry)| entry.end_ns != 0) {
                 if entry.end_ns < position.last_ns {
                     faults.push(LogTimeFault {
-                        tag,
+                        queue,
                         log_type: unread.log.log_type,
                         entry: ((start + nth) % u64::from(unread.place.capacity)) as u32,
                         before_ns: position.last_ns,

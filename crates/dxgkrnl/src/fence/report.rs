@@ -4,12 +4,13 @@
 
 use super::object::Fence;
 use std::fmt;
+use tidegate_platform::QueueNumber;
 
 /// A wait that VidSch holds, for reports of machines that stand still.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingWait {
-    /// The tag of the context or hardware queue.
-    pub tag: u32,
+    /// The context or hardware queue.
+    pub queue: QueueNumber,
     /// The fence's name.
     pub fence: String,
     /// The value that is waited for.
@@ -34,10 +35,10 @@ impl Fence {
     }
 
     /// A report's row for a wait for `value`, while it is not reached.
-    pub(crate) fn pending(&self, tag: u32, value: u64) -> Option<PendingWait> {
+    pub(crate) fn pending(&self, queue: QueueNumber, value: u64) -> Option<PendingWait> {
         let current = self.value();
         (current < value).then(|| PendingWait {
-            tag,
+            queue,
             fence: self.name.clone(),
             value,
             current,

@@ -17,6 +17,7 @@ use crate::object::hw_queue::HwQueue;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, FaultReport};
 use tidegate_ddi::{EngineId, OsHandle, PageFault, PageFaultFlags};
+use tidegate_platform::QueueNumber;
 
 /// A fault of a hardware queue, as the driver reports it.
 #[derive(Clone, Copy)]
@@ -42,13 +43,13 @@ pub(super) enum Faulted {
 // spec: HS-020
 /// The report of a device that was removed because of a page fault.
 pub(crate) fn fault_report(
-    tag: u32,
+    queue: QueueNumber,
     engine: EngineId,
     position: u64,
     fault: &PageFault,
 ) -> FaultReport {
     FaultReport {
-        tag,
+        queue,
         node_ordinal: engine.node_ordinal,
         engine_ordinal: engine.engine_ordinal,
         position,
@@ -119,8 +120,8 @@ pub(super) fn resolve(
 // spec: HS-018, RES-007
 pub(super) fn hw_queue_faulted(adapter: &Arc<Adapter>, faulted: Faulted, reported: &HwQueueFault) {
     let HwQueueFault { engine, fence_id, slot, fault, .. } = *reported;
-    let state = |tag| {
-        DeviceState::Faulted(FaultReport { fence_id, ..fault_report(tag, engine, slot, &fault) })
+    let state = |queue| {
+        DeviceState::Faulted(FaultReport { fence_id, ..fault_report(queue, engine, slot, &fault) })
     };
     match faulted {
         Faulted::Queue(queue) => {
@@ -133,17 +134,21 @@ pub(super) fn hw_queue_faulted(adapter: &Arc<Adapter>, faulted: Faulted, reporte
                     submitted,
                 });
             }
-            adapter.clone().devices_faulted(vec![queue.device.clone()], state(queue.tag));
+            adapter
+                .clone()
+                .devices_faulted(vec![queue.device.clone()], state(queue.os_handle.into()));
         }
         Faulted::Context(context) => {
-            adapter.clone().devices_faulted(vec![context.device.clone()], state(context.tag));
+            adapter
+                .clone()
+                .devices_faulted(vec![context.device.clone()], state(context.os_handle.into()));
         }
         Faulted::Process(number) => {
             let devices = devices_of(adapter, number);
             if devices.is_empty() {
                 return adapter.bug_check(BugCheck::UnknownProcess(number.into()));
             }
-            adapter.clone().devices_faulted(devices, state(0));
+            adapter.clone().devices_faulted(devices, state(QueueNumber::default()));
         }
         // The devices that have work on the engine are suspected.
         Faulted::Engine => return adapter.clone().engine_faulted(engine),
@@ -170,7 +175,7 @@ pub(super) fn packet_faulted(
     };
     let context = adapter.objects.contexts.lock().get(context);
     if let Some(context) = context {
-        let report = fault_report(context.tag, engine, fence_id.into(), &fault);
+        let report = fault_report(context.os_handle.into(), engine, fence_id.into(), &fault);
         let device = context.device.clone();
         adapter.clone().devices_faulted(vec![device], DeviceState::Faulted(report));
     }

@@ -11,7 +11,7 @@ use crate::timer::AtPassive;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use tidegate_calls::{Priority, Status};
-use tidegate_ddi::queue::{CreateContext, QueuePrivateData};
+use tidegate_ddi::queue::CreateContext;
 use tidegate_ddi::{DriverHandle, EngineId, OsHandle, Passive};
 use tidegate_platform::Mutex;
 use tidegate_vidsch::Submitter;
@@ -23,7 +23,6 @@ pub(crate) struct ContextDesc {
     pub(crate) engine_affinity: u32,
     pub(crate) hardware_scheduled: bool,
     pub(crate) priority: Priority,
-    pub(crate) tag: u32,
     /// The memory manager's own context.
     pub(crate) paging: bool,
 }
@@ -40,7 +39,6 @@ pub(crate) struct ContextBody {
     pub(crate) driver: DriverHandle,
     pub(crate) engine: EngineId,
     pub(crate) hardware_scheduled: bool,
-    pub(crate) tag: u32,
     /// Set for a hardware context once its handle is closed.
     pub(super) handle_closed: OnceLock<()>,
     /// For hardware contexts: whether it is on the run list.
@@ -74,7 +72,6 @@ impl Context {
             node_ordinal: engine.node_ordinal,
             engine_affinity: 1 << engine.engine_ordinal,
             hardware_scheduled: desc.hardware_scheduled,
-            private_data: QueuePrivateData { tag: desc.tag },
         };
         memory.begin_context(device.clone(), os_handle, (desc.hardware_scheduled, desc.paging));
         let driver = port.driver().create_context(&Passive::enter(), args);
@@ -86,7 +83,6 @@ impl Context {
             driver,
             engine,
             hardware_scheduled: desc.hardware_scheduled,
-            tag: desc.tag,
             handle_closed: OnceLock::new(),
             suspension: Suspension::new(port, os_handle, driver),
             parts: port.platform.mutex("parts of a context", BTreeMap::new()),
@@ -94,7 +90,7 @@ impl Context {
         };
         let context = Arc::new(AtPassive::wrap(&port.timer, body));
         if !desc.hardware_scheduled {
-            sched.lock().add_context(os_handle, engine, desc.priority, desc.tag);
+            sched.lock().add_context(os_handle, engine, desc.priority);
         }
         table.lock().insert(os_handle, &context);
         memory.initialise_context(os_handle);

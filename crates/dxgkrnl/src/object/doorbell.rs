@@ -25,7 +25,7 @@ use tidegate_d3dukmdt::DOORBELL_PRIVATE_DATA_BYTES;
 use tidegate_ddi::doorbell::{self, ConnectDoorbellFlags, CreateDoorbell, DisconnectReason};
 use tidegate_ddi::queue::RingAllocations;
 use tidegate_ddi::{ConnectedDoorbell, DriverHandle, OsHandle, Passive};
-use tidegate_platform::{CpuTime, Mapping, Mutex, Page, Platform, QueueNumber, Untrusted, Word};
+use tidegate_platform::{CpuTime, Mapping, Mutex, Page, Platform, Untrusted, Word};
 use tidegate_trace::{Kind, Record};
 
 #[derive(Default)]
@@ -401,7 +401,7 @@ impl Doorbell {
     /// On the timeline, in the lane of its queue.
     fn record(&self, what: &str) {
         let platform = &self.port().platform;
-        if let Some(lane) = platform.traced_lane_of(QueueNumber(self.queue.os_handle.0)) {
+        if let Some(lane) = platform.traced_lane_of(self.queue.os_handle.into()) {
             let now = platform.stamp_ns();
             platform.record(Record::instant(lane, Kind::Doorbell, platform.trace_name(what), now));
         }

@@ -110,7 +110,6 @@ impl EngineWork for Objects {
             engine_affinity: 1,
             hardware_scheduled: false,
             priority: Priority::Realtime,
-            tag: 0,
             paging: true,
         };
         Ok(Arc::new(PagingContextPackets(self.create_context(&device, &desc)?)))

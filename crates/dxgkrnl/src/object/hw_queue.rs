@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{NativeFenceType, Priority, SignalFlags, Status, SyncObjectFlags};
-use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, QueuePrivateData};
+use tidegate_ddi::queue::{CreateHwQueue, ProgressFence};
 use tidegate_ddi::{DriverHandle, EngineId, OsHandle, Passive, VidSchCaps};
 use tidegate_platform::{Mutex, QueueNumber};
 use tidegate_vidsch::Submitter;
@@ -25,7 +25,6 @@ use tidegate_vidsch::Submitter;
 pub(crate) struct HwQueueDesc {
     pub(crate) user_mode_submission: bool,
     pub(crate) priority: Priority,
-    pub(crate) tag: u32,
 }
 
 /// The hardware queues of an adapter, with indexes by the driver's handle and by context.
@@ -96,7 +95,6 @@ pub(crate) struct HwQueueBody {
     pub(crate) user_mode_submission: bool,
     /// DisableGpuTimeout: no timeout preempts it.
     no_timeout: OnceLock<()>,
-    pub(crate) tag: u32,
     pub(crate) progress: Arc<FenceObject>,
     pub(crate) logs: Option<FenceLogs>,
 }
@@ -146,7 +144,6 @@ impl HwQueue {
             progress_fence,
             progress_current_gpu_va: current,
             progress_monitored_gpu_va: monitored,
-            private_data: QueuePrivateData { tag: desc.tag },
         };
         // Kernel-mode queues get no logs: VidSch knows their times.
         // spec: NF-172
@@ -166,7 +163,6 @@ impl HwQueue {
             driver,
             user_mode_submission: desc.user_mode_submission,
             no_timeout: OnceLock::new(),
-            tag: desc.tag,
             progress,
             logs,
         };
@@ -176,7 +172,7 @@ impl HwQueue {
                 0 => usize::MAX,
                 most => usize::from(most),
             };
-            layers.sched.lock().add_hw_queue(os_handle, max_in_flight, desc.tag);
+            layers.sched.lock().add_hw_queue(os_handle, max_in_flight);
         }
         table.lock().insert(&queue);
         // The log mode may have changed since the logs were allocated. From here on the queue is in
@@ -337,12 +333,8 @@ impl LoggedQueue for HwQueueBody {
         self.logs.as_ref()
     }
 
-    fn tag(&self) -> u32 {
-        self.tag
-    }
-
     fn number(&self) -> QueueNumber {
-        QueueNumber(self.os_handle.0)
+        self.os_handle.into()
     }
 
     fn progress(&self) -> &Arc<Fence> {

@@ -25,7 +25,6 @@ pub(crate) fn open(objects: &Objects) -> Result<(), Status> {
             engine_affinity: 1 << engine.engine_ordinal,
             hardware_scheduled: false,
             priority: Priority::Realtime,
-            tag: 0,
             paging: false,
         };
         let context = objects.create_context(&device, &desc)?;

@@ -8,6 +8,7 @@ use crate::scheduling::SignalAction;
 use std::sync::Arc;
 use tidegate_calls::{Status, Surface, TdrTest};
 use tidegate_ddi::{EngineId, OsHandle, Passive};
+use tidegate_platform::QueueNumber;
 
 /// Timeout detection and recovery, and the loss of devices.
 pub(crate) trait RecoveryPort: Send + Sync {
@@ -21,13 +22,13 @@ pub(crate) trait RecoveryPort: Send + Sync {
     /// when a driver contract was broken.
     fn debug_timeouts(self: Arc<Self>, test: TdrTest) -> Result<(), Status>;
 
-    /// The driver refused commands of a process as malformed: the device is lost. `of` are the tag
-    /// of the queue, the fence ID or progress value, and the GPU address.
+    /// The driver refused commands of a process as malformed: the device is lost. `of` are the
+    /// queue, the fence ID or progress value, and the GPU address.
     fn commands_refused(
         self: Arc<Self>,
         device: &Arc<Device>,
         engine: EngineId,
-        of: (u32, u64, u64),
+        of: (QueueNumber, u64, u64),
     );
 
     /// The rest of a split buffer cannot run, and a part of it has: the device is lost.

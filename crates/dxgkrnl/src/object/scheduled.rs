@@ -28,13 +28,13 @@ impl SchedulingPort for Objects {
     fn command_refused(&self, queue: OsHandle, position: u64, gpu_va: u64) {
         let context = self.contexts.lock().get(queue);
         let hw_queue = self.hw_queues.lock().get(queue);
-        let (device, engine, tag) = match (context, hw_queue) {
-            (Some(context), _) => (context.device.clone(), context.engine, context.tag),
-            (None, Some(queue)) => (queue.device.clone(), queue.engine(), queue.tag),
+        let (device, engine) = match (context, hw_queue) {
+            (Some(context), _) => (context.device.clone(), context.engine),
+            (None, Some(queue)) => (queue.device.clone(), queue.engine()),
             (None, None) => return,
         };
         if let Some(recovery) = self.recovery.get() {
-            recovery.commands_refused(&device, engine, (tag, position, gpu_va));
+            recovery.commands_refused(&device, engine, (queue.into(), position, gpu_va));
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Entry point: [`carry_out`].
 
-use super::device_loss::{lose_device, tags_of};
+use super::device_loss::{lose_device, queues_of};
 use super::report::RecoveryReason;
 use crate::adapter::Adapter;
 use crate::display;
@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, Status};
 use tidegate_ddi::{OsHandle, Passive};
+use tidegate_platform::QueueNumber;
 
-/// Resets the adapter. Returns the tags of lost queues, and whether as the guilty.
+/// Resets the adapter. Returns the lost queues, and whether as the guilty.
 ///
 /// # Errors
 /// A bug check, when the driver does not come back.
@@ -25,7 +26,7 @@ pub(super) fn carry_out(
     level: &Passive,
     guilty: &[Arc<Device>],
     reason: &RecoveryReason,
-) -> Result<Vec<(u32, bool)>, BugCheck> {
+) -> Result<Vec<(QueueNumber, bool)>, BugCheck> {
     let (recovery, config) = (&adapter.recovery, &adapter.config.tdr);
     adapter.note_reset();
     // 1. All nodes stop: nothing is submitted, and interrupts of engines are ignored.
@@ -63,9 +64,9 @@ pub(super) fn carry_out(
             true => DeviceState::Hung(reason.to_string()),
             false => DeviceState::Reset(format!("the adapter was reset: {reason}")),
         };
-        let tag = tags_of(adapter, device).first().copied();
+        let queue = queues_of(adapter, device).first().copied();
         if lose_device(adapter, level, device, state) {
-            lost.extend(tag.map(|tag| (tag, is_guilty)));
+            lost.extend(queue.map(|queue| (queue, is_guilty)));
         }
     }
     adapter.sched.end_all_packets();

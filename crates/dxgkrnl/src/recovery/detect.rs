@@ -23,7 +23,7 @@ use crate::stats::Count;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tidegate_ddi::{DevicePowerState, EngineId, EngineStatus, OsHandle, Passive};
-use tidegate_platform::{CpuTime, Mutex, Platform, Word};
+use tidegate_platform::{CpuTime, Mutex, Platform, QueueNumber, Word};
 use tidegate_vidsch::{EngineSample, EngineWatch, HangVerdict, SampleTimer};
 
 /// How long an interrupt may be under way when a satisfied waiter is found that was not released.
@@ -324,8 +324,7 @@ fn note_unserved(adapter: &Arc<Adapter>, number: u32, context: OsHandle) {
 fn note_if_served(adapter: &Arc<Adapter>, number: u32) {
     let unserved = adapter.recovery.detector.engine(number, |engine| engine.unserved.take());
     let Some(work) = unserved else { return };
-    let of_work =
-        |queue: &HwQueue| queue.context.os_handle == work.context && queue.tag == work.tag;
+    let of_work = |queue: &HwQueue| QueueNumber::from(queue.os_handle) == work.queue;
     let moved = |queue: &Arc<HwQueue>| {
         queue.device.check().is_ok() && queue.progress.fence.value() > work.reported
     };

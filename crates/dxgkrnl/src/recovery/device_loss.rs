@@ -18,6 +18,7 @@ use std::sync::Arc;
 use tidegate_calls::{DeviceState, SyncObjectFlags};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{EngineId, FaultErrorCode, GeneralErrorCode, OsHandle, PageFault, Passive};
+use tidegate_platform::QueueNumber;
 
 // spec: UMS-171
 /// The driver refused commands of a process as malformed (their length, for example). The device of
@@ -26,12 +27,12 @@ pub(crate) fn commands_refused(
     adapter: &Arc<Adapter>,
     device: &Arc<Device>,
     engine: EngineId,
-    (tag, position, gpu_va): (u32, u64, u64),
+    (queue, position, gpu_va): (QueueNumber, u64, u64),
 ) {
     let error_code = FaultErrorCode::general(GeneralErrorCode::InvalidInstruction);
     let what = "a command buffer that the driver refused";
     let fault = PageFault { gpu_va, error_code, what, ..PageFault::default() };
-    let reason = DeviceState::Faulted(fault_report(tag, engine, position, &fault));
+    let reason = DeviceState::Faulted(fault_report(queue, engine, position, &fault));
     lose_devices_later(adapter, vec![device.clone()], &reason);
 }
 
@@ -43,7 +44,7 @@ pub(crate) fn split_refused(
     what: String,
 ) {
     let fault = PageFault { gpu_va: u64::from(offset), ..PageFault::default() };
-    let mut report = fault_report(context.tag, context.engine, 0, &fault);
+    let mut report = fault_report(context.os_handle.into(), context.engine, 0, &fault);
     report.what = what;
     lose_devices_later(adapter, vec![context.device.clone()], &DeviceState::Faulted(report));
 }
@@ -64,11 +65,12 @@ pub(super) fn devices_on(adapter: &Arc<Adapter>, engine: EngineId) -> (Vec<Arc<D
     (of_processes, !packets.is_empty())
 }
 
-/// The tags of a device's queues.
-pub(super) fn tags_of(adapter: &Arc<Adapter>, device: &Device) -> Vec<u32> {
+/// The numbers of a device's queues.
+pub(super) fn queues_of(adapter: &Arc<Adapter>, device: &Device) -> Vec<QueueNumber> {
     let queues = adapter.objects.hw_queues_of(|q| q.device.os_handle == device.os_handle);
     let contexts = adapter.objects.contexts_of(|c| c.device.os_handle == device.os_handle);
-    queues.iter().map(|q| q.tag).chain(contexts.iter().map(|c| c.tag)).collect()
+    let handles = queues.iter().map(|q| q.os_handle).chain(contexts.iter().map(|c| c.os_handle));
+    handles.map(QueueNumber::from).collect()
 }
 
 /// Puts a device into error, and ends its work. Returns `false` when it was lost already.

@@ -307,11 +307,11 @@ fn lose_work(
 ) {
     let now = adapter.platform.now();
     for device in &blame.culprits {
-        let tags = device_loss::tags_of(adapter, device);
-        report.work.iter_mut().filter(|w| tags.contains(&w.tag)).for_each(|w| w.guilty = true);
+        let queues = device_loss::queues_of(adapter, device);
+        report.work.iter_mut().filter(|w| queues.contains(&w.queue)).for_each(|w| w.guilty = true);
         let reason = DeviceState::Hung(report.reason.to_string());
         if device_loss::lose_device(adapter, level, device, reason) {
-            report.lost.extend(tags.first().map(|tag| (*tag, true)));
+            report.lost.extend(queues.first().map(|queue| (*queue, true)));
         }
         let process = device.space.number;
         if adapter.recovery.policy.lock().blocks_process(process, now) {
@@ -321,9 +321,9 @@ fn lose_work(
     for device in &blame.bystanders {
         let what =
             format!("{engine} was reset for the work of another device, and work on it was lost");
-        let tags = device_loss::tags_of(adapter, device);
+        let queues = device_loss::queues_of(adapter, device);
         if device_loss::lose_device(adapter, level, device, DeviceState::Reset(what)) {
-            report.lost.extend(tags.first().map(|tag| (*tag, false)));
+            report.lost.extend(queues.first().map(|queue| (*queue, false)));
         }
     }
 }

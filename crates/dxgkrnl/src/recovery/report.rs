@@ -14,7 +14,7 @@ use crate::object::device::Device;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_ddi::{DebugReason, EngineId, Passive, Status};
-use tidegate_platform::CpuTime;
+use tidegate_platform::{CpuTime, QueueNumber};
 use tidegate_vidsch::{Command, CommandKind, PacketInFlight};
 
 /// Recoveries whose reports are kept.
@@ -180,8 +180,8 @@ impl fmt::Display for RecoveryReason {
 /// Work that an engine had when it was reset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkAtReset {
-    /// The tag of its context or hardware queue.
-    pub tag: u32,
+    /// Its context or hardware queue.
+    pub queue: QueueNumber,
     /// What ran, or was next: a packet, a command buffer.
     pub command: String,
     /// What it would have signalled: fence and value.
@@ -195,8 +195,8 @@ pub struct WorkAtReset {
 pub struct HeldBack {
     /// The wait.
     pub wait: PendingWait,
-    /// The tag of the queue that should have signalled it.
-    pub signaller: u32,
+    /// The queue that should have signalled it.
+    pub signaller: QueueNumber,
 }
 
 /// How a recovery ended.
@@ -239,8 +239,8 @@ pub struct RecoveryReport {
     pub driver: String,
     /// How it ended.
     pub outcome: RecoveryOutcome,
-    /// Tags of queues whose devices were lost, and whether as the guilty.
-    pub lost: Vec<(u32, bool)>,
+    /// Queues whose devices were lost, and whether as the guilty.
+    pub lost: Vec<(QueueNumber, bool)>,
     /// The process that is blocked from the GPU for having caused too many time-outs (0x142).
     pub blocked: bool,
 }
@@ -257,14 +257,17 @@ impl fmt::Display for RecoveryReport {
         )?;
         for work in &self.work {
             let guilty = if work.guilty { "hangs in" } else { "has" };
-            write!(f, "\n  queue {} {guilty} {}", work.tag, work.command)?;
+            write!(f, "\n  queue {} {guilty} {}", work.queue, work.command)?;
             for (fence, value) in &work.signals {
                 write!(f, "; it was to signal fence '{fence}' to {value}")?;
             }
         }
         for held in &self.held_back {
-            let (tag, wait, by) = (held.wait.tag, &held.wait, held.signaller);
-            write!(f, "\n  queue {tag} waits for {wait}, which queue {by} should have signalled")?;
+            let (queue, wait, by) = (held.wait.queue, &held.wait, held.signaller);
+            write!(
+                f,
+                "\n  queue {queue} waits for {wait}, which queue {by} should have signalled"
+            )?;
         }
         if !self.driver.is_empty() {
             write!(f, "\n  driver: {}", self.driver.trim_end().replace('\n', "\n    "))?;
@@ -283,9 +286,9 @@ impl fmt::Display for RecoveryReport {
             RecoveryOutcome::AdapterReset => write!(f, "\n  the adapter was reset"),
             RecoveryOutcome::Fatal(why) => write!(f, "\n  the adapter is stopped: {why}"),
         }?;
-        for (tag, guilty) in &self.lost {
+        for (queue, guilty) in &self.lost {
             let reads = if *guilty { "HUNG" } else { "RESET" };
-            write!(f, "\n  the device of queue {tag} is lost and reads {reads}")?;
+            write!(f, "\n  the device of queue {queue} is lost and reads {reads}")?;
         }
         if self.blocked {
             write!(f, "\n  its process is blocked from the GPU (0x142)")?;
@@ -338,7 +341,8 @@ fn work_of(
         let (command, progress) = queue.describe_work(&adapter.objects);
         let mut signals = vec![progress];
         signals.extend(named(&adapter.sched.queued_signals(queue.os_handle)));
-        work.push(WorkAtReset { tag: queue.tag, command, signals, guilty: guilty(&queue.device) });
+        let (guilty, queue) = (guilty(&queue.device), queue.os_handle.into());
+        work.push(WorkAtReset { queue, command, signals, guilty });
     }
     let engines = (0..adapter.caps.engine_count()).filter(|n| here(adapter.caps.engine(*n)));
     for number in engines {
@@ -348,7 +352,8 @@ fn work_of(
             let guilty = context.as_ref().is_some_and(|c| guilty(&c.device));
             let signals = named(&packet.signals);
             let command = packet_text(&packet);
-            work.push(WorkAtReset { tag: packet.tag, command, signals, guilty });
+            let queue = packet.context.into();
+            work.push(WorkAtReset { queue, command, signals, guilty });
         }
     }
     work
@@ -375,7 +380,7 @@ fn named(signals: &[(Arc<Fence>, u64)]) -> Vec<(String, u64)> {
 fn held_back(adapter: &Adapter, work: &[WorkAtReset]) -> Vec<HeldBack> {
     let signaller = |wait: &PendingWait| {
         let reaches = |(fence, value): &(String, u64)| *fence == wait.fence && *value >= wait.value;
-        work.iter().find(|w| w.signals.iter().any(reaches)).map(|w| w.tag)
+        work.iter().find(|w| w.signals.iter().any(reaches)).map(|w| w.queue)
     };
     let waits = adapter.pending_waits().into_iter();
     let held = waits.filter_map(|wait| Some(HeldBack { signaller: signaller(&wait)?, wait }));

@@ -129,8 +129,7 @@ impl Scheduling {
 
     /// When the process queued the packet of the call at hand, on the timeline.
     pub(crate) fn queued_ns(&self, context: OsHandle) -> u64 {
-        let number = QueueNumber(context.0);
-        self.port.platform.take_queued(number, SubmissionKey::NextCall).at_ns
+        self.port.platform.take_queued(context.into(), SubmissionKey::NextCall).at_ns
     }
 
     /// Queues a command buffer on a packet context.
@@ -265,13 +264,19 @@ impl Scheduling {
         let reported = in_flight.last_completed.into();
         let mut by_context: BTreeMap<OsHandle, OutstandingWork> = BTreeMap::new();
         for packet in in_flight.packets {
-            let (tag, context) = (packet.tag, packet.context);
+            let context = packet.context;
             let entry = match packet.command.kind {
                 CommandKind::Patched { .. } => "DxgkDdiSubmitCommand",
                 _ => "DxgkDdiSubmitCommandVirtual",
             };
             let call = DdiCall { entry, number: Some(packet.id.into()), at: packet.submitted };
-            let new = || OutstandingWork { tag, engine, calls: Vec::new(), reported, context };
+            let new = || OutstandingWork {
+                queue: context.into(),
+                engine,
+                calls: Vec::new(),
+                reported,
+                context,
+            };
             by_context.entry(context).or_insert_with(new).calls.push(call);
         }
         let request = in_flight.request.map(|request| DdiCall {
@@ -283,20 +288,20 @@ impl Scheduling {
         by_context.into_values().collect()
     }
 
-    /// What each queue did with fences until now, by the queue's tag.
-    pub(crate) fn fence_operations(&self) -> BTreeMap<u32, FenceOperations> {
+    /// What each queue did with fences until now.
+    pub(crate) fn fence_operations(&self) -> BTreeMap<QueueNumber, FenceOperations> {
         let now_ns = self.port.platform.stamp_ns();
-        let mut all: BTreeMap<u32, FenceOperations> = BTreeMap::new();
-        for (tag, done) in self.lock().fence_operations(now_ns) {
-            *all.entry(tag).or_default() += done;
+        let mut all: BTreeMap<QueueNumber, FenceOperations> = BTreeMap::new();
+        for (queue, done) in self.lock().fence_operations(now_ns) {
+            *all.entry(queue.into()).or_default() += done;
         }
         all
     }
 
-    /// The fences of waits at the heads of their queues, with the queue's tag.
-    pub(crate) fn pending_waits(&self) -> Vec<(u32, FenceTarget)> {
+    /// The fences of waits at the heads of their queues, with the queue.
+    pub(crate) fn pending_waits(&self) -> Vec<(QueueNumber, FenceTarget)> {
         let state = self.lock();
-        state.pending_waits().map(|(tag, fence)| (tag, fence.clone())).collect()
+        state.pending_waits().map(|(queue, fence)| (queue.into(), fence.clone())).collect()
     }
 
     /// The fences of the signals that are queued on a queue.

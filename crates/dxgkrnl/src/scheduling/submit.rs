@@ -10,9 +10,7 @@ use tidegate_calls::Status;
 use tidegate_ddi::patch::SubmitCommandPhysical;
 use tidegate_ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
 use tidegate_ddi::{Dispatch, EngineId, OsHandle, PreemptCommand, SubmitCommandFlags};
-use tidegate_platform::{
-    CpuTime, PhysicalAddress, QueueNumber, Queued, Step, SubmissionKey, level,
-};
+use tidegate_platform::{CpuTime, PhysicalAddress, Queued, Step, SubmissionKey, level};
 use tidegate_trace::{Kind, NameId, Record};
 use tidegate_vidsch::{Command, CommandKind, Effect, FinishedItem, SignalEffect, Submitter};
 
@@ -261,7 +259,7 @@ impl Scheduling {
         };
         let queued = Queued { at_ns: command.queued_ns, name: 0 };
         let key = SubmissionKey::Completion(fence_id.into());
-        port.platform.note_queued(QueueNumber(context.0), key, queued);
+        port.platform.note_queued(context.into(), key, queued);
         let result = {
             let _powered = port.try_engine_in_use(engine)?;
             port.count(Count::packets);
@@ -331,7 +329,7 @@ impl Scheduling {
             return;
         }
         for item in finished {
-            let Some(lane) = platform.lane_of(QueueNumber(item.queue.0)) else { continue };
+            let Some(lane) = platform.lane_of(item.queue.into()) else { continue };
             // A signal is a mark at the moment at which it was made.
             let (kind, start_ns) = match item.wait {
                 true => (Kind::Wait, item.start_ns),

@@ -160,7 +160,6 @@ fn a_driver_for_packets_writes_the_base_entries_alone_and_runs_packets() {
         node_ordinal: 0,
         engine_affinity: 0,
         priority: Priority::Normal,
-        tag: 1,
     };
     let context = process.create_context_virtual(args).unwrap();
     let packet = |commands_gpu_va| SubmitCommand { context, commands_gpu_va, command_bytes: 64 };

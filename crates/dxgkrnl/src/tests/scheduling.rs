@@ -101,7 +101,7 @@ fn scheduler(contexts: [OsHandle; 2]) -> (Arc<Scheduling>, Arc<PacketDriver>, Ar
     scheduling.objects.attach(rooms.clone());
     scheduling.reports.attach(rooms);
     for context in contexts {
-        scheduling.lock().add_context(context, ENGINE, Priority::Normal, 0);
+        scheduling.lock().add_context(context, ENGINE, Priority::Normal);
     }
     (scheduling, driver, above)
 }

@@ -66,7 +66,6 @@ fn a_new_doorbell_has_a_hardware_queue_and_no_physical_doorbell() {
         progress_current: GpuVa(0x8000),
         progress_monitored: GpuVa(0),
         band: 1,
-        tag: 5,
         os_handle: 0x50,
         context: 1 << 24,
     };

@@ -9,7 +9,7 @@ use tidegate_ddi::feature::{
 };
 use tidegate_ddi::fence::{CreateNativeFence, OpenNativeFence};
 use tidegate_ddi::queue::{
-    CreateContext, CreateDevice, CreateHwQueue, ProgressFence, QueuePrivateData, RingAllocations,
+    CreateContext, CreateDevice, CreateHwQueue, ProgressFence, RingAllocations,
 };
 use tidegate_ddi::{
     Callbacks, ContextAllocation, CreateContextAllocation, Dirql, DisconnectReason, Dispatch,
@@ -262,7 +262,6 @@ impl Machine {
             node_ordinal,
             engine_affinity: 1,
             hardware_scheduled,
-            private_data: QueuePrivateData { tag: 7 },
         };
         self.driver.create_context(&Passive::enter(), args).unwrap()
     }
@@ -370,6 +369,5 @@ pub fn queue_args(context: DriverHandle, os: u64, user_mode: bool, progress: u64
         progress_fence: ProgressFence::Monitored { gpu_va: progress },
         progress_current_gpu_va: progress,
         progress_monitored_gpu_va: 0,
-        private_data: QueuePrivateData { tag: 5 },
     }
 }

@@ -5,7 +5,7 @@ use tidegate_ddi::doorbell::{ConnectDoorbellFlags, CreateDoorbell, CreateDoorbel
 use tidegate_ddi::feature::{
     DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport,
 };
-use tidegate_ddi::queue::{CreateContext, ProgressFence, QueuePrivateData};
+use tidegate_ddi::queue::{CreateContext, ProgressFence};
 use tidegate_ddi::{
     ComputePreemption, Dirql, Driver, DriverHandle, EngineType, FeatureDdi, FeatureId,
     GraphicsPreemption, HwQueueDdi, NativeFenceCaps, NativeFenceDdi, OsHandle, Passive, Status,
@@ -307,7 +307,6 @@ fn no_handle_is_kept_after_its_destroy() {
         node_ordinal: 0,
         engine_affinity: 1,
         hardware_scheduled: true,
-        private_data: QueuePrivateData::default(),
     };
     assert_eq!(driver.create_context(&level, context), Err(invalid));
     assert_eq!(driver.create_hw_queue(&level, queue_args(old.context, 0, true, 0)), Err(invalid));
@@ -353,7 +352,6 @@ fn a_node_that_is_not_there_is_refused() {
         node_ordinal: 3,
         engine_affinity: 1,
         hardware_scheduled: true,
-        private_data: QueuePrivateData::default(),
     };
     assert_eq!(
         machine.driver.create_context(&Passive::enter(), context),

@@ -74,11 +74,11 @@ fn every_node_gets_a_ring_by_physical_address() {
     let (machine, commands) = started(Config { kernel_ring_slots: 8, ..Config::standard() });
     assert_eq!(commands.len(), 3);
     for (number, command) in commands.iter().enumerate() {
-        let AdminCommand::CreateQueue { engine: node, kind, slots, tag, os_handle, .. } = *command
+        let AdminCommand::CreateQueue { engine: node, kind, slots, os_handle, .. } = *command
         else {
             panic!("{command:?}")
         };
-        assert_eq!((node, kind, slots, tag, os_handle), (number as u32, QueueKind::Node, 8, 0, 0));
+        assert_eq!((node, kind, slots, os_handle), (number as u32, QueueKind::Node, 8, 0));
         assert_eq!(Ring::of(&machine, command).word(CONTROL_WRITE_WORD).load(), 0);
     }
 }
@@ -99,7 +99,6 @@ fn packets_go_round_the_ring_and_never_over_one_that_is_not_done() {
             bytes: 64,
             address_space: AddressSpaceId(5),
             submission_fence_id: id,
-            tag: 7,
             os_handle: 0xC0,
             save_area: GpuVa(0),
             flags: tidegate_gpu_abi::ring::DmaFlags::empty(),
@@ -155,7 +154,7 @@ fn a_kernel_mode_queue_has_a_ring_of_the_driver_s() {
     let made = machine.commands();
     assert!(matches!(
         made[..],
-        [AdminCommand::CreateQueue { engine: 2, kind: QueueKind::Kernel, tag: 5, .. }]
+        [AdminCommand::CreateQueue { engine: 2, kind: QueueKind::Kernel, os_handle: 0x50, .. }]
     ));
     let ring = Ring::of(&machine, &made[0]);
     let level = Dispatch::enter();

@@ -79,7 +79,6 @@ impl Shared {
                 progress_current,
                 progress_monitored,
                 band,
-                tag,
                 os_handle,
                 context,
             } => {
@@ -93,7 +92,6 @@ impl Shared {
                     control,
                     progress_current,
                     progress_monitored,
-                    tag,
                     number: QueueNumber(os_handle),
                 };
                 self.create_queue(shape, context, band)

@@ -44,7 +44,9 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_gpu_abi::{AddressSpaceId, GpuTime, QueueId};
-use tidegate_platform::{Bulk, CpuTime, Mutex, PhysicalAddress, Platform, Step, WakeWord, Word};
+use tidegate_platform::{
+    Bulk, CpuTime, Mutex, PhysicalAddress, Platform, QueueNumber, Step, WakeWord, Word,
+};
 use waits::{Armed, WaitKey, Waits};
 
 /// What the CMP knows of a queue, whether an engine runs it or not.
@@ -223,17 +225,21 @@ impl Cmp {
             .queues
             .iter()
             .flatten()
-            .filter_map(|entry| Some((entry.shape.tag, entry.waiting?)));
+            .filter_map(|entry| Some((entry.shape.number, entry.waiting?)));
         parked
-            .map(|(tag, key)| ParkedWait { tag, current_value: key.cell, value: key.wait.value })
+            .map(|(queue, key)| ParkedWait {
+                queue,
+                current_value: key.cell,
+                value: key.wait.value,
+            })
             .collect()
     }
 
-    /// Tags of the queues that waits hold back now, and since when.
-    pub(crate) fn held_back(&self) -> impl Iterator<Item = (u32, GpuTime)> {
+    /// The queues that waits hold back now, and since when.
+    pub(crate) fn held_back(&self) -> impl Iterator<Item = (QueueNumber, GpuTime)> {
         let parked = self.queues.iter().flatten().filter(|entry| entry.waiting.is_some());
         parked.filter_map(|entry| match &entry.run.as_ref()?.packet {
-            Some(Packet::Wait(wait)) => Some((entry.shape.tag, wait.observed)),
+            Some(Packet::Wait(wait)) => Some((entry.shape.number, wait.observed)),
             _ => None,
         })
     }

@@ -11,7 +11,7 @@ use super::Engine;
 use crate::cmp::Cmp;
 use crate::queue::{Packet, Run};
 use tidegate_gpu_abi::QueueId;
-use tidegate_platform::CpuTime;
+use tidegate_platform::{CpuTime, QueueNumber};
 use tidegate_trace::{Kind, NameId, Record};
 
 /// A request that is not answered.
@@ -19,7 +19,7 @@ use tidegate_trace::{Kind, NameId, Record};
 pub(crate) struct Asked {
     since: CpuTime,
     /// Whom the engine is wanted for.
-    tag: u32,
+    queue: QueueNumber,
 }
 
 impl Engine {
@@ -34,8 +34,8 @@ impl Engine {
         let asked = match (first, cmp.nodes[self.node].asked) {
             (Some(first), None) => {
                 cmp.stats.nodes[self.node].preemptions_asked += 1;
-                let tag = cmp.queue(first).map_or(0, |entry| entry.shape.tag);
-                Some(Asked { since: self.gpu.platform.now(), tag })
+                let queue = cmp.queue(first).map(|entry| entry.shape.number).unwrap_or_default();
+                Some(Asked { since: self.gpu.platform.now(), queue })
             }
             (Some(_), asked) => asked,
             (None, _) => None,
@@ -59,7 +59,7 @@ impl Engine {
             && let Some(Packet::Execute(work)) = &run.packet
             && work.is_begun()
         {
-            self.tally.tag(work.tag).preempted += 1;
+            self.tally.of(work.queue).preempted += 1;
             if self.gpu.platform.tracing() {
                 run.left_ns = Some(self.gpu.platform.stamp_ns());
             }
@@ -67,7 +67,7 @@ impl Engine {
         if picked != cmp.nodes[self.node].current
             && let Some(asked) = cmp.nodes[self.node].asked.take()
         {
-            self.answered(cmp, asked.since, Some(asked.tag));
+            self.answered(cmp, asked.since, Some(asked.queue));
         }
     }
 
@@ -91,11 +91,11 @@ impl Engine {
         }
     }
 
-    fn answered(&self, cmp: &mut Cmp, since: CpuTime, tag: Option<u32>) {
+    fn answered(&self, cmp: &mut Cmp, since: CpuTime, queue: Option<QueueNumber>) {
         let took_ns = self.gpu.platform.now().since(since);
         cmp.stats.nodes[self.node].preemptions.add(took_ns);
-        if let Some(tag) = tag {
-            cmp.stats.preemptions.entry(tag).or_default().add(took_ns);
+        if let Some(queue) = queue {
+            cmp.stats.preemptions.entry(queue).or_default().add(took_ns);
         }
     }
 }

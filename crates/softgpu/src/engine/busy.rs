@@ -1,4 +1,4 @@
-//! Busy time of an engine: one stretch at a time, counted for its queue's tag and drawn as one
+//! Busy time of an engine: one stretch at a time, counted for its queue and drawn as one
 //! slice on the engine's lane.
 //!
 //! A stretch begins when a command takes the engine. It ends when the command is done, is left in
@@ -15,13 +15,13 @@ use crate::cmp::Cmp;
 use crate::queue::{Execution, Packet, RunState, Running};
 use std::sync::Arc;
 use tidegate_gpu_abi::QueueId;
-use tidegate_platform::CpuTime;
+use tidegate_platform::{CpuTime, QueueNumber};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 
 /// The stretch that an engine is in.
 pub(super) struct Busy {
     queue: QueueId,
-    tag: u32,
+    number: QueueNumber,
     since: CpuTime,
     /// The command is a gap: the engine is taken and does no work.
     gap: bool,
@@ -59,7 +59,7 @@ impl Engine {
         if !gap {
             self.gpu.cmp.lock().overlap.changes(true, since.0);
         }
-        self.busy = Some(Busy { queue: state.shape.id, tag: work.tag, since, gap, slice });
+        self.busy = Some(Busy { queue: state.shape.id, number: work.queue, since, gap, slice });
     }
 
     /// Ends the stretch.
@@ -76,7 +76,7 @@ impl Engine {
         let now = platform.now();
         if !busy.gap {
             cmp.overlap.changes(false, now.0);
-            self.tally.tag(busy.tag).busy_ns += now.since(busy.since);
+            self.tally.of(busy.number).busy_ns += now.since(busy.since);
         }
         if let Some(slice) = busy.slice {
             let end_ns = platform.stamp_ns();

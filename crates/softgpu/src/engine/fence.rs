@@ -141,7 +141,7 @@ impl Engine {
         let queued = self.take_queued(state);
         let logged = log_for(state.signal_log.as_mut(), signal.log_entry).is_some();
         self.signal(self.space, state.shape.id, signal, state.signal_log.as_mut())?;
-        self.tally.tag(state.shape.tag).signals += 1;
+        self.tally.of(state.shape.number).signals += 1;
         // What is logged comes to the timeline by the log's reader.
         if !logged {
             let at_ns = self.signal_ns;
@@ -177,7 +177,7 @@ impl Engine {
         match run.packet.take() {
             Some(Packet::Wait(wait)) if wait.satisfied => {
                 let now = self.gpu.clock.now();
-                self.tally.tag(run.state.shape.tag).blocked_ns +=
+                self.tally.of(run.state.shape.number).blocked_ns +=
                     now.0.saturating_sub(wait.observed.0);
                 self.end_wait(&mut run.state, &wait, Some(now))?;
                 Ok(Pace::Light)
@@ -221,7 +221,7 @@ impl Engine {
             self.record_fence(state, Kind::Wait, wait.queued, wait.wait.value, times);
         }
         self.finish_slot(state)?;
-        self.tally.tag(state.shape.tag).waits += 1;
+        self.tally.of(state.shape.number).waits += 1;
         if asked {
             let cause = self.report_signal(state.shape.id, wait.current_value);
             self.raise(cause);

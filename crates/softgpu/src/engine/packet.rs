@@ -141,13 +141,13 @@ impl Engine {
             }
             RingPacket::Execute { commands, bytes, progress } => {
                 let shape = &run.state.shape;
-                let owner = (shape.address_space, shape.tag, shape.number);
+                let owner = (shape.address_space, shape.number);
                 self.work_space = self.space;
                 self.begin_commands(run, (commands, bytes), owner, Completion::Progress(progress));
             }
             RingPacket::ExecuteLogged { commands, bytes, progress, log_entry } => {
                 let shape = &run.state.shape;
-                let owner = (shape.address_space, shape.tag, shape.number);
+                let owner = (shape.address_space, shape.number);
                 self.work_space = self.space;
                 self.begin_commands(run, (commands, bytes), owner, Completion::Progress(progress));
                 if let Some(Packet::Execute(work)) = &mut run.packet {
@@ -159,7 +159,6 @@ impl Engine {
                 bytes,
                 address_space,
                 submission_fence_id,
-                tag,
                 os_handle,
                 save_area,
                 flags,
@@ -171,8 +170,8 @@ impl Engine {
                 };
                 let physical = flags.contains(DmaFlags::PHYSICAL);
                 self.work_space = if physical { Space::PHYSICAL } else { own };
-                self.switch_to(ContextKey::of_packet(address_space, tag));
-                let owner = (address_space, tag, QueueNumber(os_handle));
+                self.switch_to(ContextKey::of_packet(address_space, QueueNumber(os_handle)));
+                let owner = (address_space, QueueNumber(os_handle));
                 let completion = Completion::Dma(submission_fence_id);
                 self.begin_commands(run, (commands, bytes), owner, completion);
                 return self.enter_packet(run, (physical, save_area), flags, system);
@@ -208,7 +207,7 @@ impl Engine {
         &mut self,
         run: &mut Run,
         (commands, bytes): (GpuVa, u32),
-        (address_space, tag, queue): (AddressSpaceId, u32, QueueNumber),
+        (address_space, queue): (AddressSpaceId, QueueNumber),
         completion: Completion,
     ) {
         let platform = &self.gpu.platform;
@@ -222,7 +221,6 @@ impl Engine {
             physical: false,
             save_area: GpuVa(0),
             completion,
-            tag,
             queue,
             queued: platform.take_queued(queue, completion.key()),
             start_ns: if platform.tracing() { platform.stamp_ns() } else { 0 },
@@ -282,7 +280,7 @@ impl Engine {
             }
         };
         if work.running.is_none() {
-            self.tally.tag(work.tag).commands += 1;
+            self.tally.of(work.queue).commands += 1;
             return Ok(Pace::Light);
         }
         work.command_ns = None;
@@ -365,14 +363,14 @@ impl Engine {
 
     fn end_command(&mut self, work: &mut Execution) {
         self.end_busy();
-        self.tally.tag(work.tag).commands += 1;
+        self.tally.of(work.queue).commands += 1;
         work.running = None;
     }
 
     /// A command buffer is done: report it and go to the next slot.
     pub(super) fn complete(&mut self, run: &mut Run) -> Result<(), Fault> {
         let Some(Packet::Execute(work)) = run.packet.take() else { return Ok(()) };
-        self.tally.tag(work.tag).packets += 1;
+        self.tally.of(work.queue).packets += 1;
         self.record_execution(&work);
         match work.completion {
             Completion::Progress(value) => {

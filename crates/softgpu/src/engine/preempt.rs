@@ -106,7 +106,7 @@ impl Engine {
         if let Some(Packet::Execute(work)) = &run.packet
             && work.is_begun()
         {
-            self.tally.tag(work.tag).preempted += 1;
+            self.tally.of(work.queue).preempted += 1;
         }
         if let Some(Packet::Execute(work)) = &run.packet
             && let Err(stopped) = save::store(&mut self.port.mmu, system, work, gpu.left_ns())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_d3dukmdt::RenderPipelineStage;
 use tidegate_gpu_abi::regs::{FaultInfo, FaultKind};
 use tidegate_gpu_abi::{AdminCommand, Command, GpuVa, QueueState, RingPacket};
-use tidegate_platform::{Platform, Step, StepCosts};
+use tidegate_platform::{Platform, QueueNumber, Step, StepCosts};
 use tidegate_programs::layout::{VERTEX_LEN, Vertex};
 use tidegate_programs::mesh::vertex_bytes;
 use tidegate_programs::{ProgramId, signature};
@@ -75,10 +75,13 @@ fn a_copy_larger_than_a_turn_is_whole() {
         );
         assert!(to.bytes() == data);
         let stats = machine.gpu.stats();
-        assert_eq!((stats.tags[&0].commands, stats.tags[&0].packets), (1, 1));
+        assert_eq!(
+            (stats.queues[&QueueNumber(0)].commands, stats.queues[&QueueNumber(0)].packets),
+            (1, 1)
+        );
         assert!(
-            stats.tags[&0].busy_ns > 0
-                && stats.nodes[COPY as usize].busy_ns == stats.tags[&0].busy_ns
+            stats.queues[&QueueNumber(0)].busy_ns > 0
+                && stats.nodes[COPY as usize].busy_ns == stats.queues[&QueueNumber(0)].busy_ns
         );
     });
 }
@@ -291,7 +294,7 @@ fn engines_work_at_the_same_time_and_the_overlap_is_counted() {
         machine.await_signals(&done[1], 1);
         assert_eq!(machine.platform.now().since(start), 3_000);
         let stats = machine.gpu.stats();
-        assert_eq!((stats.overlap_ns, stats.tags[&0].busy_ns), (1_000, 4_000));
+        assert_eq!((stats.overlap_ns, stats.queues[&QueueNumber(0)].busy_ns), (1_000, 4_000));
     });
 }
 
@@ -415,8 +418,11 @@ fn timed_work_gives_way_to_a_higher_priority_and_loses_no_time() {
     on(&platform, Config::default(), |machine| {
         let process = machine.process();
         let (low_done, high_done) = (process.fence(0, 0), process.fence(0, 0));
-        let options =
-            |priority, tag| crate::machine::QueueOptions { priority, tag, ..Default::default() };
+        let options = |priority, os_handle| crate::machine::QueueOptions {
+            priority,
+            os_handle,
+            ..Default::default()
+        };
         let mut low = process.queue_with(COMPUTE, options(0, 1));
         let mut high = process.queue_with(COMPUTE, options(2, 2));
         let timed = |ns| process.execute(&[Command::Timed { ns }], 0);
@@ -429,7 +435,10 @@ fn timed_work_gives_way_to_a_higher_priority_and_loses_no_time() {
         machine.await_signals(&low_done, 1);
         assert_eq!(machine.platform.now().since(start), 11_000);
         let stats = machine.gpu.stats();
-        assert_eq!((stats.tags[&1].busy_ns, stats.tags[&2].busy_ns), (10_000, 1_000));
+        assert_eq!(
+            (stats.queues[&QueueNumber(1)].busy_ns, stats.queues[&QueueNumber(2)].busy_ns),
+            (10_000, 1_000)
+        );
     });
 }
 
@@ -444,7 +453,10 @@ fn a_packet_of_many_commands_runs_them_in_order() {
         run(machine, &process, THREE_D, &commands);
         assert_eq!(buffer.bulk.read_u64(0), Ok(199));
         let stats = machine.gpu.stats();
-        assert_eq!((stats.tags[&0].commands, stats.tags[&0].packets), (200, 1));
+        assert_eq!(
+            (stats.queues[&QueueNumber(0)].commands, stats.queues[&QueueNumber(0)].packets),
+            (200, 1)
+        );
     });
 }
 

@@ -14,7 +14,7 @@ use tidegate_gpu_abi::{
     RingPacket,
 };
 use tidegate_platform::{
-    Bulk, MemoryModel, Page, PhysicalAddress, Platform, Step, StepCosts, Word,
+    Bulk, MemoryModel, Page, PhysicalAddress, Platform, QueueNumber, Step, StepCosts, Word,
 };
 use tidegate_softgpu::Config;
 
@@ -318,7 +318,7 @@ fn a_wait_log_tells_when_the_queue_stalled_and_when_it_went_on() {
         assert_eq!((met.observed_ns, met.end_ns, met.fence_value), (0, start, 1));
         assert_eq!(stalled.operation, LogOperation::WaitUnblocked as u32);
         assert_eq!(stalled.end_ns - stalled.observed_ns.max(start), 5_000);
-        assert_eq!(machine.gpu.stats().tags[&0].blocked_ns, 5_000);
+        assert_eq!(machine.gpu.stats().queues[&QueueNumber(0)].blocked_ns, 5_000);
     });
 }
 

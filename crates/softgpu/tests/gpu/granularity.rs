@@ -156,8 +156,7 @@ impl<'a> Ring<'a> {
             bytes,
             address_space: self.process.id,
             submission_fence_id: id,
-            tag: 7,
-            os_handle: 0,
+            os_handle: 7,
             save_area: self.save,
             flags,
         }]);

@@ -492,7 +492,6 @@ impl Process {
 pub struct QueueOptions {
     pub slots: u64,
     pub priority: u32,
-    pub tag: u32,
     pub progress: Option<Fence>,
     pub os_handle: u64,
     pub connect: bool,
@@ -500,7 +499,7 @@ pub struct QueueOptions {
 
 impl Default for QueueOptions {
     fn default() -> QueueOptions {
-        QueueOptions { slots: 64, priority: 1, tag: 0, progress: None, os_handle: 0, connect: true }
+        QueueOptions { slots: 64, priority: 1, progress: None, os_handle: 0, connect: true }
     }
 }
 
@@ -538,7 +537,6 @@ impl Queue {
                 progress_current: progress.map_or(GpuVa(0), |f| f.current_va),
                 progress_monitored: progress.map_or(GpuVa(0), |f| f.monitored_va),
                 band: options.priority,
-                tag: options.tag,
                 os_handle: options.os_handle,
                 context: 0,
             })

@@ -10,7 +10,7 @@ use tidegate_gpu_abi::ring::{DmaFlags, SAVE_AREA_BYTES, SAVED_STATE};
 use tidegate_gpu_abi::{
     AdminCommand, AdminError, Command, Device, GpuVa, QueueKind, QueueState, Register, RingPacket,
 };
-use tidegate_platform::{CpuTime, Platform, PlatformKind, StepCosts};
+use tidegate_platform::{CpuTime, Platform, PlatformKind, QueueNumber, StepCosts};
 use tidegate_softgpu::{Config, WorkRates};
 
 /// A node's ring as the kernel has it: its packets, and save areas in the system process.
@@ -41,8 +41,7 @@ impl Ring {
             bytes: commands.1,
             address_space: self.process.id,
             submission_fence_id: id,
-            tag: 7,
-            os_handle: 0,
+            os_handle: 7,
             save_area,
             flags,
         }
@@ -254,8 +253,8 @@ fn a_packet_without_commands_brings_its_context() {
         ring.queue.submit(&[first]);
         machine.await_completed(COPY, 1);
         let mut switch = ring.packet((GpuVa(0), 0), 2, GpuVa(0), DmaFlags::CONTEXT_SWITCH);
-        if let RingPacket::ExecuteDma { tag, .. } = &mut switch {
-            *tag = 8;
+        if let RingPacket::ExecuteDma { os_handle, .. } = &mut switch {
+            *os_handle = 8;
         }
         ring.queue.submit(&[switch]);
         machine.await_completed(COPY, 2);
@@ -387,7 +386,7 @@ fn a_hardware_queue_that_runs_is_stopped_by_a_reset() {
         machine.tell(AdminCommand::RescanWaits).expect("obeyed");
         machine.await_signals(&done, 1);
         assert_eq!(machine.state(runs.id), QueueState::Faulted);
-        assert_eq!(machine.gpu.stats().tags[&0].busy_ns, 15_000);
+        assert_eq!(machine.gpu.stats().queues[&QueueNumber(0)].busy_ns, 15_000);
     });
 }
 

@@ -9,7 +9,7 @@ use tidegate_gpu_abi::{
     AddressSpaceId, AdminCommand, AdminError, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD,
     Device, GpuVa, QueueId, QueueKind, QueueState, RingPacket, SLOT_BYTES,
 };
-use tidegate_platform::{CpuTime, Platform, StepCosts};
+use tidegate_platform::{CpuTime, Platform, QueueNumber, StepCosts};
 use tidegate_softgpu::Config;
 
 // spec: UMS-004, UMS-006
@@ -101,7 +101,7 @@ fn timed_work_that_is_suspended_keeps_the_rest_of_its_time() {
         machine.admin(AdminCommand::ResumeQueue { queue: queue.id }).expect("a queue");
         machine.await_signals(&done, 1);
         assert_eq!(machine.platform.now(), CpuTime(start.0 + 56_000));
-        assert_eq!(machine.gpu.stats().tags[&0].busy_ns, 10_000);
+        assert_eq!(machine.gpu.stats().queues[&QueueNumber(0)].busy_ns, 10_000);
     });
 }
 
@@ -163,8 +163,7 @@ fn dma(process: &crate::machine::Process, commands: &[Command], id: u32) -> Ring
         bytes,
         address_space: process.id,
         submission_fence_id: id,
-        tag: id,
-        os_handle: 0,
+        os_handle: id.into(),
         save_area: GpuVa(0),
         flags: tidegate_gpu_abi::ring::DmaFlags::empty(),
     }
@@ -191,7 +190,7 @@ fn dma_packets_of_several_processes_complete_in_order() {
             seen.iter().map(|s| if let Seen::Completed(0, id) = s { *id } else { 0 }).collect();
         assert!(ids.is_sorted(), "{ids:?}");
         assert_eq!(buffers.map(|b| b.bulk.read_u64(0).unwrap()), [12, 11]);
-        assert_eq!(machine.gpu.stats().tags[&5].packets, 1);
+        assert_eq!(machine.gpu.stats().queues[&QueueNumber(5)].packets, 1);
     });
 }
 
@@ -252,7 +251,7 @@ fn the_higher_priority_runs_first_and_equals_take_turns() {
         for (number, priority) in [(0u64, 0), (1, 1), (2, 3), (3, 1), (4, 2)] {
             let queue = process.queue_with(
                 COPY,
-                QueueOptions { priority, tag: number as u32, ..Default::default() },
+                QueueOptions { priority, os_handle: number as u64, ..Default::default() },
             );
             queues.push((number, queue));
         }
@@ -286,8 +285,8 @@ fn shares(
     queues: &[(&crate::machine::Process, u32, u64)],
 ) -> Vec<u64> {
     let mut made = Vec::new();
-    for (number, (process, band, piece)) in (1..).zip(queues) {
-        let options = QueueOptions { priority: *band, tag: number, ..Default::default() };
+    for (os_handle, (process, band, piece)) in (1..).zip(queues) {
+        let options = QueueOptions { priority: *band, os_handle, ..Default::default() };
         let mut queue = process.queue_with(COMPUTE, options);
         let packets: Vec<_> =
             (0..60).map(|_| process.execute(&[Command::Timed { ns: *piece }], 0)).collect();
@@ -301,7 +300,7 @@ fn shares(
     made.iter()
         .for_each(|q| machine.tell(AdminCommand::SuspendQueue { queue: q.id }).expect("a queue"));
     let stats = machine.gpu.stats();
-    (1..=queues.len()).map(|tag| stats.tags.get(&(tag as u32)).map_or(0, |t| t.busy_ns)).collect()
+    (1..=queues.len()).map(|n| stats.of(&[QueueNumber(n as u64)]).busy_ns).collect()
 }
 
 const MS: u64 = 1_000_000;
@@ -584,7 +583,6 @@ fn a_ring_or_control_area_that_is_not_there_is_a_fault() {
             progress_current: GpuVa(0),
             progress_monitored: GpuVa(0),
             band: 1,
-            tag: 0,
             os_handle: 0,
             context: 0,
         };
@@ -617,7 +615,6 @@ fn the_mailbox_refuses_what_makes_no_sense() {
             progress_current: GpuVa(0),
             progress_monitored: GpuVa(0),
             band,
-            tag: 0,
             os_handle: 0,
             context: 0,
         };

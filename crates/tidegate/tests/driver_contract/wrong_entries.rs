@@ -1,9 +1,9 @@
 //! Drivers with one wrong entry each: lost work is reported, waiters are released, and the kernel
 //! names the entry.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tidegate::MachineConfig;
-use tidegate::calls::{DeviceState, Status};
+use tidegate::calls::{DeviceState, FenceInstance, Handle, Status};
 use tidegate::ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell};
 use tidegate::ddi::fence::UpdateMonitoredValue;
 use tidegate::ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
@@ -161,9 +161,14 @@ fn contains(text: &str, parts: &[&str]) {
     parts.iter().for_each(|part| assert!(text.contains(part), "{part}: {text}"));
 }
 
+/// What reports say of a queue with work.
+fn has_work(w: &World, queue: Handle) -> String {
+    format!("queue {} has work on node 0", w.number(queue))
+}
+
 /// A fence that a context signals behind one packet.
-fn packet_done(w: &World) -> tidegate::calls::FenceInstance {
-    let (context, done) = (w.context(0), w.native(0));
+fn packet_done(w: &World, context: Handle) -> FenceInstance {
+    let done = w.native(0);
     w.submit_packet(context, &[Command::Timed { ns: 1000 }]);
     w.kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
     done
@@ -172,14 +177,15 @@ fn packet_done(w: &World) -> tidegate::calls::FenceInstance {
 #[test]
 fn packets_that_are_accepted_and_never_run_are_a_time_out_that_names_the_calls() {
     run(Wrong::Packets, |w| {
-        let done = packet_done(w);
+        let context = w.context(0);
+        let done = packet_done(w, context);
         assert_eq!(w.wait(done.handle, 1), Err(Status::DEVICE_REMOVED));
         assert_eq!(w.platform.now().0 / S, 4, "the delay, and the delay of the request");
         let (outcome, noticed) = only_recovery(w);
         assert_eq!(outcome, RecoveryOutcome::EngineReset);
         let calls = ["DxgkDdiSubmitCommandVirtual 1 at 0 ms", "DxgkDdiPreemptCommand 2 at 2000 ms"];
         contains(&noticed, &calls);
-        contains(&noticed, &["queue 1 has work on node 0", "reported up to 0"]);
+        contains(&noticed, &[&has_work(w, context), "reported up to 0"]);
     });
 }
 
@@ -188,7 +194,7 @@ fn packets_that_are_accepted_and_never_run_are_a_time_out_that_names_the_calls()
 #[test]
 fn packets_that_a_driver_loses_again_and_again_stop_the_adapter_and_name_the_calls() {
     let (w, report) = wrong_world(Wrong::PacketsAndReset, |_| ()).run_to_report(|w| {
-        let done = packet_done(w);
+        let done = packet_done(w, w.context(0));
         assert_eq!(w.wait(done.handle, 1), Err(Status::DEVICE_REMOVED));
         assert_eq!(w.platform.now().0 / S, 20, "five time-outs");
     });
@@ -240,7 +246,7 @@ fn a_ring_that_no_hardware_watches_runs_with_the_request_and_its_calls_are_named
         assert_eq!(faults.len(), 1, "{faults:?}");
         contains(
             &faults[0],
-            &["DxgkDdiConnectDoorbell", "queue 1 has work on node 0", "reported up to 0"],
+            &["DxgkDdiConnectDoorbell", &has_work(w, queue.queue.handle), "reported up to 0"],
         );
         assert_eq!(w.adapter().recoveries(), []);
     });
@@ -267,7 +273,7 @@ fn work_that_a_process_announces_and_never_rings_costs_its_device_alone() {
 #[test]
 fn a_completion_that_no_interrupt_reports_is_found_and_counted() {
     run(Wrong::InterruptRoutine, |w| {
-        let done = packet_done(w);
+        let done = packet_done(w, w.context(0));
         w.wait(done.handle, 1).unwrap();
         assert_eq!(w.stats().lost_completions, 1);
         let faults = faults(w);
@@ -295,7 +301,7 @@ fn a_completion_that_no_interrupt_reports_is_found_and_counted() {
 #[test]
 fn reports_that_no_deferred_routine_takes_are_taken_and_counted() {
     run(Wrong::DpcRoutine, |w| {
-        let done = packet_done(w);
+        let done = packet_done(w, w.context(0));
         w.wait(done.handle, 1).unwrap();
         assert_eq!(w.stats().missed_dpcs, 1);
         contains(&faults(w)[0], &["DxgkDdiDpcRoutine", "did not call DxgkCbNotifyDpc"]);
@@ -322,27 +328,26 @@ fn a_monitored_value_that_is_not_stored_is_found_and_its_entry_is_named() {
 #[test]
 fn the_report_of_a_machine_that_stands_still_names_the_last_calls() {
     for (wrong, call) in [
-        (
-            Wrong::Packets,
-            "queue 1 has work on node 0: last calls DxgkDdiSubmitCommandVirtual 1 at 0 ms",
-        ),
-        (
-            Wrong::HwQueueCommands,
-            "queue 1 has work on node 0: last calls DxgkDdiSubmitCommandToHwQueue 1 at 0 ms",
-        ),
+        (Wrong::Packets, "DxgkDdiSubmitCommandVirtual"),
+        (Wrong::HwQueueCommands, "DxgkDdiSubmitCommandToHwQueue"),
     ] {
+        let work = Arc::new(OnceLock::new());
+        let named = work.clone();
         let off = |config: &mut MachineConfig| {
             config.kernel.tdr.level = TdrLevel::Off;
         };
         let (w, report) = wrong_world(wrong, off).run_to_report(move |w| {
             let outcome = match wrong {
                 Wrong::Packets => {
-                    let done = packet_done(w);
+                    let context = w.context(0);
+                    let done = packet_done(w, context);
+                    named.get_or_init(|| has_work(w, context));
                     w.wait(done.handle, 1)
                 }
                 _ => {
                     let queue = w.hw_queue();
                     w.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
+                    named.get_or_init(|| has_work(w, queue.handle));
                     w.wait(queue.progress_fence, 1)
                 }
             };
@@ -350,6 +355,7 @@ fn the_report_of_a_machine_that_stands_still_names_the_last_calls() {
         });
         assert!(!report.completed());
         let lines = w.machine.standstill(&report);
-        assert!(lines.iter().any(|line| line.starts_with(call)), "{lines:?}");
+        let call = format!("{}: last calls {call} 1 at 0 ms", work.get().unwrap());
+        assert!(lines.iter().any(|line| line.starts_with(&call)), "{lines:?}");
     }
 }

@@ -583,7 +583,7 @@ fn chain(caps: PeerSignalCaps) -> (u64, u64) {
         assert_eq!(pong[0].completed_value(), ROUNDS);
     });
     let stalled =
-        world.machine.gpu_at(1).stats().tags.values().map(|tag| tag.blocked_ns).sum::<u64>();
+        world.machine.gpu_at(1).stats().queues.values().map(|queue| queue.blocked_ns).sum::<u64>();
     let interrupts = [0, 1].map(|i| world.machine.adapter_at(i).stats().interrupts);
     (interrupts.iter().sum(), stalled / ROUNDS)
 }

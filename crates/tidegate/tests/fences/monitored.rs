@@ -322,7 +322,6 @@ fn calls_on_a_lost_device_say_so() {
             hw_context,
             user_mode_submission: false,
             priority: tidegate::calls::Priority::Normal,
-            tag: 1,
         };
         assert_eq!(k.create_hw_queue(args).err(), gone.err());
         // Letting go still works, and another device does too.

@@ -197,8 +197,7 @@ fn foreign(w: &World, kind: Kind) -> Handle {
     let (device, node_ordinal, priority) = (w.kernel.create_device().unwrap(), 0, Priority::Normal);
     match kind {
         Kind::Context => {
-            let args =
-                CreateContextVirtual { device, node_ordinal, engine_affinity: 0, priority, tag: 1 };
+            let args = CreateContextVirtual { device, node_ordinal, engine_affinity: 0, priority };
             w.kernel.create_context_virtual(args).unwrap()
         }
         Kind::HwQueue => {
@@ -206,7 +205,7 @@ fn foreign(w: &World, kind: Kind) -> Handle {
                 .kernel
                 .create_hw_context(CreateHwContext { device, node_ordinal, engine_affinity: 0 })
                 .unwrap();
-            let args = CreateHwQueue { hw_context, user_mode_submission: false, priority, tag: 1 };
+            let args = CreateHwQueue { hw_context, user_mode_submission: false, priority };
             w.kernel.create_hw_queue(args).unwrap().handle
         }
     }

@@ -330,7 +330,6 @@ fn a_lost_device_s_intra_gpu_fence_lets_the_waits_of_others_pass() {
             node_ordinal: 0,
             engine_affinity: 0,
             priority: tidegate::calls::Priority::Normal,
-            tag: 77,
         };
         let context = w.kernel.create_context_virtual(context).unwrap();
         w.submit_packet(context, &[store(0x10, 1)]);
@@ -673,7 +672,8 @@ fn a_store_to_a_monitored_value_is_a_fault_that_names_queue_submission_and_addre
             queue.push(&execute(w, &[store(fence.monitored_value_gpu_va, 1)], 1));
             assert_eq!(w.wait(fence.handle, 9), Err(Status::DEVICE_REMOVED));
             let Ok(DeviceState::Faulted(report)) = w.state() else { panic!("the device faulted") };
-            assert_eq!((report.tag, report.position, report.write), (1, 1, true));
+            let number = w.number(queue.queue.handle);
+            assert_eq!((report.queue, report.position, report.write), (number, 1, true));
             assert_eq!(report.gpu_va, fence.monitored_value_gpu_va);
         });
     }

@@ -414,7 +414,6 @@ fn a_packet_that_was_preempted_goes_on_from_a_state_that_has_moved() {
             node_ordinal: 0,
             engine_affinity: 0,
             priority: tidegate::calls::Priority::High,
-            tag: 2,
         };
         let urgent = w.kernel.create_context_virtual(args).unwrap();
         // As many as a node holds at once: the other one has its state, and nothing on the engine.

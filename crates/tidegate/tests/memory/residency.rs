@@ -172,7 +172,8 @@ fn a_queue_that_uses_an_evicted_allocation_faults_by_name() {
         let DeviceState::Faulted(report) = w.state().unwrap() else {
             panic!("the device was lost")
         };
-        assert_eq!((report.tag, report.gpu_va, report.write), (1, gone.gpu_va, true));
+        let number = w.number(hw_queue.handle);
+        assert_eq!((report.queue, report.gpu_va, report.write), (number, gone.gpu_va, true));
     });
 }
 

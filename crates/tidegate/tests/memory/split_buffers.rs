@@ -121,8 +121,7 @@ fn word(allocation: &Allocation, at: u64) -> u64 {
 
 fn context(w: &World, node_ordinal: u32, gpu: u32) -> Handle {
     let (device, priority) = (w.device, Priority::Normal);
-    let args =
-        CreateContextVirtual { device, node_ordinal, engine_affinity: 1 << gpu, priority, tag: 1 };
+    let args = CreateContextVirtual { device, node_ordinal, engine_affinity: 1 << gpu, priority };
     w.kernel.create_context_virtual(args).unwrap()
 }
 
@@ -554,7 +553,6 @@ fn a_part_is_preempted_and_goes_on() {
             node_ordinal: 0,
             engine_affinity: 1,
             priority: Priority::High,
-            tag: 2,
         };
         let urgent = w.kernel.create_context_virtual(args).unwrap();
         w.submit_packet(urgent, &[Command::Timed { ns: 10_000 }]);

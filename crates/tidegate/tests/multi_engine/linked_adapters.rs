@@ -51,7 +51,7 @@ fn on(gpu: u32) -> u32 {
 
 fn try_context(w: &World, node_ordinal: u32, engine_affinity: u32) -> Result<Handle, Status> {
     let (device, priority) = (w.device, Priority::Normal);
-    let args = CreateContextVirtual { device, node_ordinal, engine_affinity, priority, tag: 7 };
+    let args = CreateContextVirtual { device, node_ordinal, engine_affinity, priority };
     w.kernel.create_context_virtual(args)
 }
 
@@ -62,10 +62,8 @@ fn context(w: &World, node_ordinal: u32, gpu: u32) -> Handle {
 fn hw_queue(w: &World, node_ordinal: u32, gpu: u32, user_mode_submission: bool) -> HwQueue {
     let args = CreateHwContext { device: w.device, node_ordinal, engine_affinity: on(gpu) };
     let hw_context = w.kernel.create_hw_context(args).unwrap();
-    let (priority, tag) = (Priority::Normal, 100 + gpu);
-    w.kernel
-        .create_hw_queue(CreateHwQueue { hw_context, user_mode_submission, priority, tag })
-        .unwrap()
+    let priority = Priority::Normal;
+    w.kernel.create_hw_queue(CreateHwQueue { hw_context, user_mode_submission, priority }).unwrap()
 }
 
 /// A user-mode queue on a physical GPU, connected.
@@ -291,8 +289,8 @@ fn reached_by(native: bool, engine_affinity: u32) -> Vec<u32> {
             }
             let fault = fault_of(w, w.device);
             assert_eq!(
-                (fault.tag, fault.node_ordinal, fault.engine_ordinal),
-                (100 + gpu, COPY, gpu)
+                (fault.queue, fault.node_ordinal, fault.engine_ordinal),
+                (w.number(queue.handle), COPY, gpu)
             );
             assert_eq!((fault.gpu_va, fault.write), (fence.current_value_gpu_va, true));
         });
@@ -382,10 +380,11 @@ fn an_opened_fence_is_mapped_where_the_open_says() {
         assert_eq!(done.value.load(), 2);
         queues[0].push(&signal_packet(&second, 3, 0));
         w.pass(10_000);
+        let fault = fault_of(w, w.device);
+        let number = w.number(queues[0].queue.handle);
+        assert_eq!((fault.queue, fault.engine_ordinal), (number, 0));
     });
     assert!(report.completed());
-    let fault = fault_of(&w, w.device);
-    assert_eq!((fault.tag, fault.engine_ordinal), (100, 0));
     assert_eq!(w.machine.driver().violations(), []);
 }
 
@@ -521,13 +520,11 @@ fn every_interrupt_names_node_and_physical_gpu() {
             // Faults, each of a device of its own.
             for gpu in [0, 1] {
                 let device = w.kernel.create_device().unwrap();
-                let (priority, tag) = (Priority::Normal, 40 + gpu);
                 let args = CreateContextVirtual {
                     device,
                     node_ordinal: COPY,
                     engine_affinity: on(gpu),
-                    priority,
-                    tag,
+                    priority: Priority::Normal,
                 };
                 let context = w.kernel.create_context_virtual(args).unwrap();
                 w.submit_packet(context, &[store(0x8, 1)]);
@@ -535,17 +532,21 @@ fn every_interrupt_names_node_and_physical_gpu() {
                 assert_eq!(take(&reports)[0], ("packet fault", COPY, gpu));
                 let fault = fault_of(w, device);
                 assert_eq!(
-                    (fault.tag, fault.node_ordinal, fault.engine_ordinal),
-                    (40 + gpu, COPY, gpu)
+                    (fault.queue, fault.node_ordinal, fault.engine_ordinal),
+                    (w.number(context), COPY, gpu)
                 );
             }
-            w.submit(&hw_queue(w, COMPUTE, 1, false), 1, &[store(0x8, 1)]);
+            let queue = hw_queue(w, COMPUTE, 1, false);
+            w.submit(&queue, 1, &[store(0x8, 1)]);
             w.pass(10_000);
             assert_eq!(take(&reports)[0], ("queue fault", COMPUTE, 1));
+            let fault = fault_of(w, w.device);
+            assert_eq!(
+                (fault.queue, fault.node_ordinal, fault.engine_ordinal),
+                (w.number(queue.handle), COMPUTE, 1)
+            );
         });
         assert!(report.completed(), "{report:?}");
-        let fault = fault_of(&world, world.device);
-        assert_eq!((fault.tag, fault.node_ordinal, fault.engine_ordinal), (101, COMPUTE, 1));
         assert_eq!(world.machine.adapter().bug_checks(), []);
     }
 }
@@ -711,13 +712,8 @@ fn a_device_that_is_lost_on_one_physical_gpu_leaves_others_on_both_alone() {
         };
         let contexts = [0, 1].map(|gpu| {
             let (priority, engine_affinity) = (Priority::Normal, on(gpu));
-            let args = CreateContextVirtual {
-                device,
-                node_ordinal: COPY,
-                engine_affinity,
-                priority,
-                tag: 50,
-            };
+            let args =
+                CreateContextVirtual { device, node_ordinal: COPY, engine_affinity, priority };
             other.create_context_virtual(args).unwrap()
         });
         let commands = {
@@ -751,7 +747,8 @@ fn a_device_that_is_lost_on_one_physical_gpu_leaves_others_on_both_alone() {
         w.pass(2 * LONG_NS);
         assert!(event.is_set(), "the waiter is released");
         let fault = fault_of(w, w.device);
-        assert_eq!((fault.tag, fault.engine_ordinal, fault.write), (101, 1, true));
+        let number = w.number(queues[1].queue.handle);
+        assert_eq!((fault.queue, fault.engine_ordinal, fault.write), (number, 1, true));
         assert_eq!(
             w.kernel.submit_wait_to_hw_queue(queues[0].queue.handle, &at(&gate, 2)).err(),
             { Some(Status::DEVICE_REMOVED) }
@@ -843,7 +840,7 @@ fn an_entry_without_a_time_stands_on_the_timeline_where_it_was_read() {
 
 #[test]
 fn a_right_to_signal_that_comes_later_is_one_on_the_same_physical_gpus() {
-    let (w, report) = world_with(two).run_to_report(|w| {
+    let (_, report) = world_with(two).run_to_report(|w| {
         let flags = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
         let made = w.try_native(0, flags).unwrap();
         let nt_handle = w.kernel.share_objects(&[made.handle], SyncObjectAccess::all()).unwrap();
@@ -865,11 +862,11 @@ fn a_right_to_signal_that_comes_later_is_one_on_the_same_physical_gpus() {
         assert_eq!(made.value.load(), 1, "the mapping lets signals through now");
         queues[0].push(&signal_packet(&second, 2, 0));
         w.pass(10_000);
+        // It is still none of the first GPU's.
+        let (fault, number) = (fault_of(w, w.device), w.number(queues[0].queue.handle));
+        assert_eq!((fault.queue, fault.engine_ordinal, fault.write), (number, 0, true));
     });
     assert!(report.completed());
-    // It is still none of the first GPU's.
-    let fault = fault_of(&w, w.device);
-    assert_eq!((fault.tag, fault.engine_ordinal, fault.write), (100, 0, true));
 }
 
 #[test]
@@ -978,9 +975,9 @@ fn fence_storage_that_moves_stays_on_its_physical_gpus() {
         assert!(event.is_set() && fence.value.load() == 2, "the second GPU reaches the new place");
         queues[0].push(&signal_packet(&fence, 3, 0));
         w.pass(10_000);
+        let (fault, number) = (fault_of(w, w.device), w.number(queues[0].queue.handle));
+        assert_eq!((fault.queue, fault.engine_ordinal), (number, 0), "the first one does not");
     });
     assert!(report.completed());
-    let fault = fault_of(&w, w.device);
-    assert_eq!((fault.tag, fault.engine_ordinal), (100, 0), "the first one does not");
     assert_eq!(w.machine.driver().violations(), []);
 }

@@ -418,8 +418,12 @@ fn the_default_queue_of_a_type_is_one_queue_for_all_that_ask() {
         let held = types.map(default);
         for (queue, list_type) in held.iter().zip(types) {
             assert_eq!((queue.list_type(), queue.submission()), (list_type, api.submission));
-            assert_eq!(default(list_type).tag(), queue.tag());
-            assert_ne!(api.queue(list_type).tag(), queue.tag(), "a queue of one's own is another");
+            assert_eq!(default(list_type).numbers(), queue.numbers());
+            assert_ne!(
+                api.queue(list_type).numbers(),
+                queue.numbers(),
+                "a queue of one's own is another"
+            );
         }
         // Two components that are independent of each other share its one order of work.
         let (gate, done) = (api.fence(0), api.fence(0));
@@ -435,11 +439,11 @@ fn the_default_queue_of_a_type_is_one_queue_for_all_that_ask() {
         let (asked, submission) = (api.platform.page(4), api.submission);
         let threads: Vec<_> = (0..4)
             .map(|number| {
-                let (device, tag) = (device.clone(), asked.word(number));
+                let (device, returned) = (device.clone(), asked.word(number));
                 let work = api.fence(0);
                 api.platform.spawn(format!("component {number}"), move || {
                     let queue = device.default_queue(CommandListType::Copy, submission).unwrap();
-                    tag.store(u64::from(queue.tag()));
+                    returned.store(queue.numbers()[0].0);
                     queue.signal(&work, 1).unwrap();
                     work.wait(1).unwrap();
                     queue.wait_idle().unwrap();
@@ -448,8 +452,8 @@ fn the_default_queue_of_a_type_is_one_queue_for_all_that_ask() {
             .collect();
         let queue = default(CommandListType::Copy);
         threads.iter().for_each(|thread| _ = thread.join());
-        let tags: Vec<u64> = (0..4).map(|number| asked.word(number).load()).collect();
-        assert_eq!(tags, [u64::from(queue.tag()); 4]);
+        let returned: Vec<u64> = (0..4).map(|number| asked.word(number).load()).collect();
+        assert_eq!(returned, [queue.numbers()[0].0; 4]);
     });
 }
 
@@ -469,9 +473,9 @@ fn an_application_has_as_many_queues_of_a_type_as_it_creates() {
                 queue.signal(&fences[number], 1).unwrap();
             }
             fences[0].wait(1).unwrap();
-            let mut tags: Vec<u32> = queues.iter().map(Queue::tag).collect();
-            tags.dedup();
-            assert_eq!(tags.len(), 30);
+            let mut numbers: Vec<_> = queues.iter().flat_map(Queue::numbers).collect();
+            numbers.dedup();
+            assert_eq!(numbers.len(), 30);
         }
     });
 }

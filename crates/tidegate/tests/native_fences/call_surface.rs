@@ -172,12 +172,7 @@ fn kernel_submission_to_a_user_mode_queue_is_refused() {
             engine_affinity: 0,
         })
         .unwrap();
-    let args = CreateHwQueue {
-        hw_context,
-        user_mode_submission: true,
-        priority: Priority::Normal,
-        tag: 1,
-    };
+    let args = CreateHwQueue { hw_context, user_mode_submission: true, priority: Priority::Normal };
     let queue = w.kernel.create_hw_queue(args).unwrap();
     let fence = w.native(0);
     let command = SubmitCommandToHwQueue {
@@ -224,7 +219,7 @@ fn user_mode_queues_get_two_logs_and_kernel_mode_queues_none() {
         })
         .unwrap();
     let (user_mode_submission, priority) = (true, Priority::Normal);
-    let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 1 };
+    let args = CreateHwQueue { hw_context, user_mode_submission, priority };
     let user_mode = w.kernel.create_hw_queue(args).unwrap();
     assert_eq!(logs(&w), [(LogType::Waits, 84), (LogType::Signals, 84)]);
     let detail = w.kernel.native_fence_log_detail(user_mode.handle).unwrap();
@@ -240,7 +235,6 @@ fn a_queued_wait_returns_at_once_and_holds_what_comes_after() {
         node_ordinal: 0,
         engine_affinity: 0,
         priority: Priority::Normal,
-        tag: 1,
     };
     let context = w.kernel.create_context_virtual(context).unwrap();
     let (gate, after) = (w.monitored(0), w.monitored(0));

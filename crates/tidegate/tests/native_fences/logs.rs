@@ -502,7 +502,7 @@ fn a_time_that_falls_is_reported_and_harmless() {
         assert!(all.iter().all(|(_, event)| event.is_set()));
         let adapter = w.adapter();
         let fault = LogTimeFault {
-            tag: 1,
+            queue: w.number(queue.queue.handle),
             log_type: LogType::Signals,
             entry: 2,
             before_ns: 90,

@@ -52,13 +52,8 @@ fn commands_of_a_length_that_no_buffer_has_cost_the_device_and_not_the_adapter()
     for command_bytes in [1, 12, u32::MAX - 7] {
         harms_only_itself(move |w| {
             let (device, priority) = (w.device, Priority::Normal);
-            let args = CreateContextVirtual {
-                device,
-                node_ordinal: 0,
-                engine_affinity: 0,
-                priority,
-                tag: 1,
-            };
+            let args =
+                CreateContextVirtual { device, node_ordinal: 0, engine_affinity: 0, priority };
             let context = w.kernel.create_context_virtual(args).unwrap();
             let submit = SubmitCommand { context, commands_gpu_va: 0x1_0000, command_bytes };
             let _done_or_lost = w.kernel.submit_command(submit);

@@ -321,7 +321,6 @@ fn packets_that_the_driver_has_are_finished_and_no_other_follows() {
             device,
             node_ordinal: 0,
             priority: tidegate::calls::Priority::Normal,
-            tag: 2,
             engine_affinity: 0,
         };
         let theirs = outside.process.create_context_virtual(args).unwrap();

@@ -25,6 +25,7 @@ fn an_adapter_is_reset_in_the_published_order() {
         w.submit(&busy, 1, &[Command::Timed { ns: S }]);
         w.pass(SETTLED_NS);
         w.driver.take();
+        let number = w.number(busy.handle);
         w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
         let calls = w.driver.take();
         let place =
@@ -42,7 +43,7 @@ fn an_adapter_is_reset_in_the_published_order() {
         assert_eq!(w.adapter().local_memory_use().used_bytes, 0);
         let report = w.adapter().recoveries().pop().unwrap();
         assert_eq!((report.code, &report.outcome), (0x117, &RecoveryOutcome::AdapterReset));
-        assert_eq!(report.lost, [(1, false)], "the owner has no queue to be named by");
+        assert_eq!(report.lost, [(number, false)], "the owner has no queue to be named by");
     });
 }
 

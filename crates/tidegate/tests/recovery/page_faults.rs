@@ -39,7 +39,7 @@ impl Neighbour {
         let args = CreateHwContext { device, node_ordinal, engine_affinity: 0 };
         let hw_context = kernel.create_hw_context(args).unwrap();
         let (user_mode_submission, priority) = (false, Priority::Normal);
-        let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 9 };
+        let args = CreateHwQueue { hw_context, user_mode_submission, priority };
         let queue = kernel.create_hw_queue(args).unwrap();
         Neighbour { kernel, device, queue }
     }
@@ -99,7 +99,6 @@ fn a_fault_of_a_queue_comes_back_with_all_its_fields_and_others_do_not_notice() 
         let state = w.state().unwrap();
         let report = report_of(state);
         let expected = FaultReport {
-            tag: 1,
             position: 1,
             fence_id: 7,
             gpu_va: NOWHERE,

@@ -29,7 +29,7 @@ fn only_report(w: &World) -> RecoveryReport {
 fn a_queue_that_hangs_is_asked_first_and_costs_its_device_alone() {
     world().run(|w| {
         let n = w.client("innocent");
-        {
+        let number = {
             let (guilty, innocent) = (w.hw_queue(), n.hw_queue_on(0));
             w.submit(&guilty, 1, &[Command::Hang]);
             n.submit(&innocent, 1, &[Command::Timed { ns: 1000 }]);
@@ -50,10 +50,11 @@ fn a_queue_that_hangs_is_asked_first_and_costs_its_device_alone() {
             // A new device of the same process works as well.
             let again = w.kernel.create_device().unwrap();
             assert_eq!(w.kernel.device_state(again), Ok(DeviceState::Active));
-        }
+            w.number(guilty.handle)
+        };
         let report = only_report(w);
         assert_eq!((report.code, &report.outcome), (0x141, &RecoveryOutcome::EngineReset));
-        assert_eq!(report.lost, [(1, true)]);
+        assert_eq!(report.lost, [(number, true)]);
         let text = report.to_string();
         for part in [
             "hangs in the command buffer that says progress 1",

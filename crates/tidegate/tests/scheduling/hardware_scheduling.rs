@@ -219,7 +219,7 @@ fn a_broadcast_over_bands_does_not_hold_queues_between_them() {
             let hw_context = kernel.create_hw_context(args).unwrap();
             kernel.set_context_scheduling_priority(hw_context, priority).unwrap();
             let (user_mode_submission, priority) = (false, Priority::Normal);
-            let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 1 };
+            let args = CreateHwQueue { hw_context, user_mode_submission, priority };
             kernel.create_hw_queue(args).unwrap()
         };
         let submit = |queue: &HwQueue, progress_fence_id, commands: &[Command]| {

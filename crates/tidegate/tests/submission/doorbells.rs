@@ -382,7 +382,6 @@ fn another_process_has_another_location() {
             hw_context: context,
             user_mode_submission: true,
             priority: tidegate::calls::Priority::Normal,
-            tag: 2,
         })
         .unwrap();
     let allocate = |bytes, kind| {

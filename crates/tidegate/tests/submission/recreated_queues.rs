@@ -107,7 +107,7 @@ fn what_had_not_run_runs_once_and_in_order_on_the_new_queue() {
             w.pass(SETTLED_NS);
             assert_eq!(buffers.iter().map(value).collect::<Vec<_>>(), [1, 2, 3, 4]);
             let stats = w.gpu_stats();
-            assert_eq!(stats.tags[&app.queue.tag()].packets, 4, "each command buffer ran once");
+            assert_eq!(stats.of(&app.queue.numbers()).packets, 4, "each command buffer ran once");
             // And it goes on as a queue does.
             for round in 4..40 {
                 app.queue.execute(&[&lists[0]]).unwrap();

@@ -54,7 +54,7 @@ fn all_at_once(platform: &Platform, model: DoorbellModel) {
     assert!(report.completed(), "{report:?}");
     let (gpu, kernel) = (machine.gpu().stats(), machine.adapter().stats());
     for (queue, _) in &kept {
-        assert_eq!(gpu.tags[&queue.tag()].packets, ROUNDS, "{}", queue.name());
+        assert_eq!(gpu.of(&queue.numbers()).packets, ROUNDS, "{}", queue.name());
     }
     assert_eq!(gpu.signals, 2 * QUEUES as u64 * ROUNDS, "each progress value and each signal once");
     assert_eq!((machine.driver().violations(), machine.adapter().bug_checks()), (vec![], vec![]));

@@ -8,8 +8,8 @@ const R: OsHandle = OsHandle(12);
 /// Hardware queues 11 and 12, with room for `max_in_flight` commands, beside contexts 1 and 2.
 fn machine(max_in_flight: usize) -> Sched {
     let mut s = with_contexts(&[Priority::Normal; 2], CONFIG);
-    s.add_hw_queue(Q, max_in_flight, 70);
-    s.add_hw_queue(R, max_in_flight, 71);
+    s.add_hw_queue(Q, max_in_flight);
+    s.add_hw_queue(R, max_in_flight);
     s
 }
 
@@ -103,11 +103,11 @@ fn a_wait_for_several_fences_ends_with_the_last_of_them() {
     s.push_command(Q, hw_command(1), NOW);
     s.wait_satisfied(Q, wait, NOW);
     assert_eq!(run(&mut s, Q, 0), []);
-    assert_eq!(s.pending_waits().collect::<Vec<_>>(), [(70, &"f"), (70, &"g")]);
+    assert_eq!(s.pending_waits().collect::<Vec<_>>(), [(Q, &"f"), (Q, &"g")]);
     s.wait_satisfied(Q, wait, at(8));
     assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1)]);
-    let of_queue = s.fence_operations(9).find(|(tag, _)| *tag == 70);
-    assert_eq!(of_queue, Some((70, FenceOperations { waits: 1, signals: 0, blocked_ns: 5 })));
+    let of_queue = s.fence_operations(9).find(|(queue, _)| *queue == Q);
+    assert_eq!(of_queue, Some((Q, FenceOperations { waits: 1, signals: 0, blocked_ns: 5 })));
     let finished = s.take_finished();
     let [wait] = &finished[..] else { panic!("{} items are over", finished.len()) };
     assert_eq!((wait.queue, wait.wait, wait.start_ns, wait.end_ns), (Q, true, 3, 8));
@@ -254,8 +254,9 @@ fn signals_count_and_are_recorded_by_queue() {
     let mut s = machine(usize::MAX);
     s.push_signal(&[Q, R], signal("both", NONE), at(4));
     assert_eq!(run(&mut s, R, 0), [Step::Made("both")]);
-    let signals: Vec<_> = s.fence_operations(0).map(|(tag, done)| (tag, done.signals)).collect();
-    assert_eq!(signals, [(0, 0), (0, 0), (70, 1), (71, 1)]);
+    let signals: Vec<_> =
+        s.fence_operations(0).map(|(queue, done)| (queue, done.signals)).collect();
+    assert_eq!(signals, [(A, 0), (B, 0), (Q, 1), (R, 1)]);
     let finished = s.take_finished();
     let finished: Vec<_> = finished.iter().map(|f| (f.queue, f.wait, f.queued_ns)).collect();
     assert_eq!(finished, [(Q, false, 4), (R, false, 4)]);

@@ -49,7 +49,7 @@ fn at(ns: u64) -> Now {
 fn with_contexts(priorities: &[Priority], config: Config) -> Sched {
     let mut s = VidSch::new(config);
     for (context, priority) in (1..).map(OsHandle).zip(priorities) {
-        s.add_context(context, ENGINE, *priority, 0);
+        s.add_context(context, ENGINE, *priority);
     }
     s
 }

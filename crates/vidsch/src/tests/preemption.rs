@@ -399,7 +399,7 @@ fn a_packet_that_came_back_is_not_among_the_unsubmitted() {
 fn an_idle_engine_switches_from_the_last_context_once() {
     let idle = OsHandle(9);
     let mut s = machine(&[Priority::Normal], CONFIG);
-    s.add_context(idle, ENGINE, Priority::Realtime, 0);
+    s.add_context(idle, ENGINE, Priority::Realtime);
     s.set_idle_context(ENGINE, idle);
     assert_eq!(next(&mut s, NOW), [], "it has no context yet");
     s.push_command(A, command(10), NOW);

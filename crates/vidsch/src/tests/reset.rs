@@ -7,9 +7,9 @@ const OTHER: EngineId = EngineId { node_ordinal: 1, engine_ordinal: 0 };
 /// Context 1 on the first engine, contexts 2 and 3 on the second; four packets per engine.
 fn machine(preempts: bool) -> Sched {
     let mut s = VidSch::new(Config { nodes: 2, packet_cap: 4, preempts, ..CONFIG });
-    s.add_context(A, ENGINE, Priority::Normal, 1);
-    s.add_context(B, OTHER, Priority::Normal, 2);
-    s.add_context(C, OTHER, Priority::Normal, 3);
+    s.add_context(A, ENGINE, Priority::Normal);
+    s.add_context(B, OTHER, Priority::Normal);
+    s.add_context(C, OTHER, Priority::Normal);
     s
 }
 
@@ -122,9 +122,8 @@ fn a_report_names_packets_in_order_with_the_signals_behind_them() {
     assert_eq!(next(&mut s, at(2)).len(), 2);
     assert_eq!(s.preempt_now(OTHER, CpuTime(3)), Some(3));
     let report = s.packets_in_flight(OTHER).unwrap();
-    let packets: Vec<_> =
-        report.packets.iter().map(|p| (p.context, p.tag, p.id, p.submitted.0)).collect();
-    assert_eq!(packets, [(B, 2, 1, 2), (C, 3, 2, 2)]);
+    let packets: Vec<_> = report.packets.iter().map(|p| (p.context, p.id, p.submitted.0)).collect();
+    assert_eq!(packets, [(B, 1, 2), (C, 2, 2)]);
     assert_eq!(report.packets[0].signals, ["done"]);
     assert_eq!(
         (report.request.map(|r| (r.id, r.requested.0)), report.last_completed),
@@ -139,7 +138,7 @@ fn engines_of_several_physical_adapters_are_independent() {
     let mut s: Sched = VidSch::new(Config { nodes: 2, physical_adapters: 2, ..CONFIG });
     let engines = [(0, 0), (1, 0), (0, 1), (1, 1)];
     for (context, (node_ordinal, engine_ordinal)) in (1..).map(OsHandle).zip(engines) {
-        s.add_context(context, EngineId { node_ordinal, engine_ordinal }, Priority::Normal, 0);
+        s.add_context(context, EngineId { node_ordinal, engine_ordinal }, Priority::Normal);
         s.push_command(context, command(context.0), NOW);
     }
     assert_eq!(next(&mut s, NOW), [new(1, 1), new(2, 1), new(3, 1), new(4, 1)]);

@@ -191,7 +191,6 @@ impl Kernel for Process {
             engine_affinity: args.engine_affinity,
             hardware_scheduled: false,
             priority: args.priority,
-            tag: args.tag,
             paging: false,
         };
         self.insert(Object::Context(self.objects.create_context(&device, &desc)?))
@@ -251,7 +250,7 @@ impl Kernel for Process {
     fn queue_number(&self, queue: Handle) -> Option<QueueNumber> {
         let context = self.context(queue).map(|context| context.os_handle);
         let number = context.or_else(|_| self.hw_queue(queue).map(|queue| queue.os_handle));
-        number.ok().map(|handle| QueueNumber(handle.0))
+        number.ok().map(QueueNumber::from)
     }
 
     fn create_hw_context(&self, args: CreateHwContext) -> Result<Handle, Status> {
@@ -261,7 +260,6 @@ impl Kernel for Process {
             engine_affinity: args.engine_affinity,
             hardware_scheduled: true,
             priority: tidegate_calls::Priority::Normal,
-            tag: 0,
             paging: false,
         };
         self.insert(Object::HwContext(self.objects.create_context(&device, &desc)?))
@@ -297,7 +295,6 @@ impl Kernel for Process {
         let desc = HwQueueDesc {
             user_mode_submission: args.user_mode_submission,
             priority: args.priority,
-            tag: args.tag,
         };
         let queue = HwQueue::new(&context, &desc, &self.objects.hw_queues)?;
         let fence = queue.progress.fence.clone();
