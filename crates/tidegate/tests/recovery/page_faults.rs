@@ -99,6 +99,7 @@ fn a_fault_of_a_queue_comes_back_with_all_its_fields_and_others_do_not_notice() 
         let state = w.state().unwrap();
         let report = report_of(state);
         let expected = FaultReport {
+            queue: w.number(queue.handle),
             position: 1,
             fence_id: 7,
             gpu_va: NOWHERE,
