@@ -369,6 +369,12 @@ impl AdminError {
     }
 }
 
+/// The two result words of a command, or why it was refused.
+pub type AdminAnswer = Result<(u64, u64), AdminError>;
+
+/// The answer of a command without results.
+pub const DONE: AdminAnswer = Ok((0, 0));
+
 /// The mailbox as words.
 pub type Mailbox = [u64; MAILBOX_WORDS as usize];
 

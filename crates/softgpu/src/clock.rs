@@ -1,4 +1,4 @@
-//! Owns the GPU's clock: nanoseconds since the adapter started. CPU time has another zero and
+//! The GPU's clock: nanoseconds since the adapter started. CPU time has another zero and
 //! another type.
 
 use tidegate_gpu_abi::GpuTime;

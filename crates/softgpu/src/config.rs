@@ -1,8 +1,8 @@
-//! The hardware's variants: which nodes there are, how much an engine does in one turn, what it can
-//! tell. A variant is fixed when the GPU is made. It says nothing about drivers or kernels.
+//! Variants of the hardware: its nodes, what each class of engine runs, how much an engine does in
+//! one turn, what it reports. A variant is fixed when the GPU is made.
 
-use crate::display::DisplayConfig;
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
+use tidegate_gpu_abi::Command;
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_platform::PhysicalAddress;
 
@@ -17,6 +17,22 @@ pub enum EngineClass {
     Copy,
 }
 
+impl EngineClass {
+    /// Whether engines of this class have a rasteriser.
+    pub(crate) fn draws(self) -> bool {
+        self == EngineClass::ThreeD
+    }
+
+    /// Whether engines of this class run the command; another one faults.
+    pub(crate) fn runs(self, command: &Command) -> bool {
+        match command {
+            Command::Draw { .. } => self.draws(),
+            Command::Dispatch { .. } => self != EngineClass::Copy,
+            _ => true,
+        }
+    }
+}
+
 /// One node: an engine that is scheduled on its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeConfig {
@@ -28,8 +44,8 @@ pub struct NodeConfig {
     /// progress value are commands that this engine cannot run.
     pub writes_fences: bool,
     /// Whether it interrupts when it has stored to a page of words, where fences stand (advanced
-    /// monitoring). Without it nobody hears of a plain store to a monitored fence before its packet
-    /// is complete (basic monitoring).
+    /// monitoring). Without it a plain store to a monitored fence interrupts when its packet is
+    /// complete (basic monitoring).
     pub notifies_fence_writes: bool,
     /// How finely it gives up what it runs, for a queue of higher priority or a preemption of its
     /// ring.
@@ -67,6 +83,26 @@ pub struct WorkRates {
     /// is preempted as finely as that.
     pub grain_ns: u64,
 }
+
+/// What a display is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DisplayConfig {
+    /// How long a refresh takes, in nanoseconds; from 1,000 on.
+    pub refresh_period_ns: u64,
+    /// Whether a new surface is latched at the vertical sync. Without it the display goes over to
+    /// it at once, wherever it is: a broken variant, whose frames tear.
+    pub latches_at_vsync: bool,
+}
+
+impl Default for DisplayConfig {
+    /// 60 refreshes a second.
+    fn default() -> DisplayConfig {
+        DisplayConfig { refresh_period_ns: 16_666_667, latches_at_vsync: true }
+    }
+}
+
+/// The shortest period: below it a refresh has no slices.
+pub const MIN_REFRESH_PERIOD_NS: u64 = 1_000;
 
 /// What a software GPU is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,7 +159,7 @@ pub struct Config {
     /// the barrier of the next signal, or until the driver flushes. The documents allow it; no
     /// driver may rely on the other.
     pub posted_log_entries: bool,
-    /// Whether an engine's store of a fence value is posted: nobody is sure to see it before the
+    /// Whether an engine's store of a fence value is posted: other agents may not see it before the
     /// engine's barrier, or the CMP's.
     pub posted_fence_writes: bool,
     /// Copies of MonitoredValue that the CMP keeps for its engines to compare with; 0 for hardware

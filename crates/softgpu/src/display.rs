@@ -1,4 +1,4 @@
-//! Owns the display: an engine that scans a surface out of memory, line by line, again and again.
+//! The display: an engine that scans a surface out of memory, line by line, again and again.
 //!
 //! A refresh, in order: 1. the vertical sync: the surface that was committed last is latched, and
 //! the interrupt is raised; 2. the vertical blank, in which nothing is read; 3. the lines from the
@@ -13,10 +13,11 @@
 //! as real ones do, and the display sleeps.
 //!
 //! Registers and the agent share one short lock, which is taken alone and dropped before the line
-//! goes up. Who calls in: the driver by registers, and whoever looks at the screen by a sink. It
-//! knows no kernel, no flip queue and no process.
+//! goes up. The driver calls in by registers; a sink is called with every frame.
 
-use crate::cmp::Shared;
+use crate::bus::Bus;
+use crate::config::DisplayConfig;
+use crate::interrupt::InterruptLine;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_d3dukmdt::{PixelFormat, Surface};
@@ -25,26 +26,6 @@ use tidegate_gpu_abi::{Cause, Register};
 use tidegate_platform::{
     Agent, CpuTime, Mutex, PhysicalAddress, Platform, Step, Target, Turn, WakeWord,
 };
-
-/// What a display is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DisplayConfig {
-    /// How long a refresh takes, in nanoseconds; from 1,000 on.
-    pub refresh_period_ns: u64,
-    /// Whether a new surface is latched at the vertical sync. Without it the display goes over to
-    /// it at once, wherever it is: a broken variant, whose frames tear.
-    pub latches_at_vsync: bool,
-}
-
-impl Default for DisplayConfig {
-    /// 60 refreshes a second.
-    fn default() -> DisplayConfig {
-        DisplayConfig { refresh_period_ns: 16_666_667, latches_at_vsync: true }
-    }
-}
-
-/// The shortest period: below it a refresh has no slices.
-pub const MIN_REFRESH_PERIOD_NS: u64 = 1_000;
 
 /// A picture as the screen showed it in one refresh.
 #[derive(Clone, PartialEq, Eq)]
@@ -224,41 +205,56 @@ struct Scan {
 
 /// The agent that scans.
 pub(crate) struct ScanOut {
-    gpu: Arc<Shared>,
+    platform: Platform,
+    bus: Arc<Bus>,
+    line: Arc<InterruptLine>,
+    display: Arc<Display>,
     scan: Option<Scan>,
     /// The refresh that comes next, once there is a reason for it.
     planned: Option<u64>,
 }
 
 impl ScanOut {
-    pub(crate) fn new(gpu: Arc<Shared>) -> ScanOut {
-        ScanOut { gpu, scan: None, planned: None }
+    pub(crate) fn new(
+        platform: &Platform,
+        bus: &Arc<Bus>,
+        line: &Arc<InterruptLine>,
+        display: &Arc<Display>,
+    ) -> ScanOut {
+        ScanOut {
+            platform: platform.clone(),
+            bus: Arc::clone(bus),
+            line: Arc::clone(line),
+            display: Arc::clone(display),
+            scan: None,
+            planned: None,
+        }
     }
 
     /// When a slice of a refresh begins.
-    fn begin_of(display: &Display, refresh: u64, slice: u64) -> CpuTime {
-        let period = display.config.refresh_period_ns;
+    fn begin_of(&self, refresh: u64, slice: u64) -> CpuTime {
+        let period = self.display.config.refresh_period_ns;
         CpuTime(refresh.saturating_mul(period).saturating_add(slice * period / SLICES))
     }
 
     /// Nothing is being scanned: waits for the next vertical sync that there is a reason for, and
     /// carries it out.
-    fn next_refresh(&mut self, display: &Display) -> Turn {
-        if !display.registers.lock().wants_refresh() {
+    fn next_refresh(&mut self) -> Turn {
+        if !self.display.registers.lock().wants_refresh() {
             self.planned = None;
             return Turn::Park;
         }
-        let (now, period) = (self.gpu.platform.now(), display.config.refresh_period_ns);
+        let (now, period) = (self.platform.now(), self.display.config.refresh_period_ns);
         let planned = *self.planned.get_or_insert(now.0 / period + 1);
-        let due = ScanOut::begin_of(display, planned, 0);
+        let due = self.begin_of(planned, 0);
         if now < due {
             return Turn::Until(due);
         }
-        // Whoever was late by whole periods has missed them.
+        // Refreshes that are late by whole periods are missed.
         let refresh = planned.max(now.0 / period);
         self.planned = Some(refresh + 1);
-        let looked_at = display.sink.lock().is_some();
-        let (scan, interrupts) = display.registers.lock().sync();
+        let looked_at = self.display.sink.lock().is_some();
+        let (scan, interrupts) = self.display.registers.lock().sync();
         self.scan = scan.filter(|_| looked_at).map(|(began, first)| Scan {
             refresh,
             slice: 1,
@@ -268,21 +264,21 @@ impl ScanOut {
                 began.surface.width as usize * began.surface.height as usize * 4,
             ),
         });
-        if interrupts && self.gpu.line.set(Cause::VSYNC) {
-            self.gpu.line.turn_ended();
+        if interrupts && self.line.set(Cause::VSYNC) {
+            self.line.turn_ended();
         }
         Turn::Again
     }
 
     /// Reads the lines of the next slice when it is time.
-    fn go_on(&mut self, display: &Display, mut scan: Scan) -> Turn {
-        let due = ScanOut::begin_of(display, scan.refresh, scan.slice);
-        if self.gpu.platform.now() < due {
+    fn read_slice(&mut self, mut scan: Scan) -> Turn {
+        let due = self.begin_of(scan.refresh, scan.slice);
+        if self.platform.now() < due {
             self.scan = Some(scan);
             return Turn::Until(due);
         }
-        let active = display.registers.lock().active;
-        // The screen went dark: nobody sees the rest.
+        let active = self.display.registers.lock().active;
+        // The screen went dark: the rest is not scanned.
         let Some(active) = active else { return Turn::Again };
         let height = u64::from(scan.began.surface.height);
         let line_of = |slice: u64| height * (slice - 1) / (SLICES - 1);
@@ -290,14 +286,14 @@ impl ScanOut {
         for line in line_of(scan.slice)..line_of(scan.slice + 1) {
             unreadable += u64::from(!self.read_line(&active, line, &mut scan));
         }
-        display.registers.lock().stats.unreadable_lines += unreadable;
+        self.display.registers.lock().stats.unreadable_lines += unreadable;
         scan.slice += 1;
         if scan.slice < SLICES {
             self.scan = Some(scan);
             return Turn::Again;
         }
-        display.registers.lock().stats.scanned += 1;
-        let sink = display.sink.lock().clone();
+        self.display.registers.lock().stats.scanned += 1;
+        let sink = self.display.sink.lock().clone();
         if let Some(sink) = sink {
             let Surface { width, height, .. } = scan.began.surface;
             let (refresh, address, first) = (scan.refresh, scan.began.address, scan.first);
@@ -319,7 +315,7 @@ impl ScanOut {
         let at = PhysicalAddress(active.address.0.saturating_add(line * u64::from(pitch_bytes)));
         let bytes = row.min(width as usize * 4);
         let out = &mut scan.pixels[begin..begin + bytes];
-        let read = match self.gpu.bus.resolve(at) {
+        let read = match self.bus.resolve(at) {
             Some(Target::Bulk(memory, start)) => memory.read(start, out).is_ok(),
             _ => false,
         };
@@ -332,11 +328,9 @@ impl ScanOut {
 
 impl Agent for ScanOut {
     fn turn(&mut self) -> Turn {
-        let gpu = Arc::clone(&self.gpu);
-        let Some(display) = &gpu.display else { return Turn::Park };
         match self.scan.take() {
-            Some(scan) => self.go_on(display, scan),
-            None => self.next_refresh(display),
+            Some(scan) => self.read_slice(scan),
+            None => self.next_refresh(),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Owns the doorbells: a fresh page for each connect, or the one location of a process that its
+//! Doorbells: a fresh page for each connect, or the one location of a process that its
 //! queues share, and the summaries by which an engine finds the ones that were rung.
 //!
 //! There is one group of doorbells, with one summary, per address space and node; a further one
 //! when it is full. The groups of an address space that is gone are vacant, and become those of
 //! others, with a new summary. The order that matters is the summary's: bits are taken first,
-//! doorbells are read after. The page of a doorbell that was taken away belongs to nobody any more,
-//! so a ring there is seen by nobody.
+//! doorbells are read after. No engine reads the page of a disconnected doorbell, so a ring there
+//! has no effect.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct Seat {
 
 /// What the driver asks of a connect.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct Placement {
     pub(crate) global: bool,
     pub(crate) secondary: bool,
 }
@@ -34,29 +34,29 @@ pub(crate) struct Asked {
 /// The value words of a connected doorbell, as its engine reads them.
 pub(crate) struct Bell {
     words: [Option<Untrusted<Word>>; 2],
-    /// Set where other queues store to the same words: who this one is.
+    /// This queue, where other queues store to the same words.
     among: Option<QueueId>,
 }
 
 /// What a look at a doorbell comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Reading {
     /// The write pointer that was rung last.
     Pointer(u64),
     /// Another queue has rung since, over whatever this one rang: its control area has the write
     /// pointer.
-    WrittenOver,
+    Overwritten,
 }
 
 impl Bell {
-    pub(crate) fn read(&self) -> Heard {
+    pub(crate) fn read(&self) -> Reading {
         let values = self.words.iter().flatten().map(Untrusted::load_once);
-        let Some(queue) = self.among else { return Heard::Pointer(values.max().unwrap_or(0)) };
+        let Some(queue) = self.among else { return Reading::Pointer(values.max().unwrap_or(0)) };
         let mine = values
             .map(global_parts)
             .filter(|(named, _)| *named == queue)
             .map(|(_, pointer)| pointer);
-        mine.max().map_or(Heard::WrittenOver, Heard::Pointer)
+        mine.max().map_or(Reading::Overwritten, Reading::Pointer)
     }
 }
 
@@ -82,7 +82,7 @@ struct Group {
 
 impl Group {
     fn is_vacant(&self) -> bool {
-        self.address_space == NOBODY
+        self.address_space == VACANT
     }
 
     fn has_room(&self) -> bool {
@@ -111,8 +111,8 @@ pub(crate) struct Doorbells {
 
 /// No process's: the group of the common doorbell has no room for queues.
 const NO_PROCESS: AddressSpaceId = AddressSpaceId(u32::MAX);
-/// Whose a vacant group is.
-const NOBODY: AddressSpaceId = AddressSpaceId(u32::MAX - 1);
+/// The address space of a vacant group.
+const VACANT: AddressSpaceId = AddressSpaceId(u32::MAX - 1);
 
 impl Doorbells {
     pub(crate) fn common(&self) -> Option<&CommonDoorbell> {
@@ -143,9 +143,9 @@ impl Doorbells {
         wake: &WakeWord,
         (queue, address_space, node): (QueueId, AddressSpaceId, u32),
         known: u64,
-        asked: Asked,
+        placement: Placement,
     ) -> (Seat, bool) {
-        let [page, second] = self.pages(platform, address_space, known, asked);
+        let [page, second] = self.pages(platform, address_space, known, placement);
         let room = |g: &Group| g.address_space == address_space && g.node == node && g.has_room();
         let found = self.groups.iter().position(room);
         let group = found.unwrap_or_else(|| {
@@ -160,31 +160,31 @@ impl Doorbells {
             place
         });
         let bit = self.groups[group].seat(queue);
-        let secondary = asked.secondary.then_some(second);
-        (Seat { page, secondary, global: asked.global, group, bit }, found.is_none())
+        let secondary = placement.secondary.then_some(second);
+        (Seat { page, secondary, global: placement.global, group, bit }, found.is_none())
     }
 
-    /// A doorbell's page and the secondary one, which is a dead one when it was not asked for. A
+    /// A doorbell's page and the secondary one, which is a dead one when it was not placement for. A
     /// location that a process's queues share stays as it is: only that process reaches it, and a
-    /// ring there for a queue that is not connected is heard by nobody.
+    /// ring there for a queue that is not connected has no effect.
     fn pages(
         &mut self,
         platform: &Platform,
         address_space: AddressSpaceId,
         known: u64,
-        asked: Asked,
+        placement: Placement,
     ) -> [Page; 2] {
         let fresh = || {
             let page = platform.page(8);
             page.word(DOORBELL_VALUE_WORD).named("the doorbell");
             page
         };
-        if asked.global {
+        if placement.global {
             return self.global.entry(address_space).or_insert_with(|| [fresh(), fresh()]).clone();
         }
         let page = fresh();
         page.store(DOORBELL_VALUE_WORD, known);
-        let second = if asked.secondary { fresh() } else { page.clone() };
+        let second = if placement.secondary { fresh() } else { page.clone() };
         [page, second]
     }
 
@@ -198,13 +198,13 @@ impl Doorbells {
     /// The address space is gone, and with it every queue that had a seat there.
     pub(crate) fn forget_space(&mut self, id: AddressSpaceId) {
         for group in self.groups.iter_mut().filter(|g| g.address_space == id) {
-            group.address_space = NOBODY;
+            group.address_space = VACANT;
             group.seats.fill(None);
         }
         self.global.remove(&id);
     }
 
-    /// Groups that are somebody's, and seats that are taken.
+    /// How many groups are not vacant, and how many seats are taken.
     pub(crate) fn in_use(&self) -> (usize, usize) {
         let groups = self.groups.iter().filter(|g| !g.is_vacant()).count();
         (groups, self.groups.iter().flat_map(|g| &g.seats).flatten().count())

@@ -1,11 +1,10 @@
-//! Owns the GPU as a whole: its memory, its nodes, and the services on which its engines take their
-//! turns.
+//! The GPU as a whole, and the services on which its engines take their turns.
 
-use crate::cmp::Shared;
-use crate::config::{Config, MAX_ENGINES, MAX_PHYSICAL_GPUS};
-use crate::display::{DisplayStats, FrameSink, MIN_REFRESH_PERIOD_NS, ScanOut};
+use crate::bus::Bus;
+use crate::config::{Config, MAX_ENGINES, MAX_PHYSICAL_GPUS, MIN_REFRESH_PERIOD_NS};
+use crate::display::{DisplayStats, FrameSink, ScanOut};
 use crate::engine::Engine;
-use crate::memory::Bus;
+use crate::hardware::Hardware;
 use crate::stats::{Census, ParkedWait, Stats};
 use std::sync::Arc;
 use tidegate_gpu_abi::regs::NodePreemption;
@@ -15,7 +14,7 @@ use tidegate_platform::{Agent, Mutex, PhysicalMemory, Platform, ServiceHandle};
 ///
 /// It runs nothing before [`SoftGpu::start`]; commands in the mailbox are obeyed before that, too.
 pub struct SoftGpu {
-    shared: Arc<Shared>,
+    hardware: Arc<Hardware>,
     services: Mutex<Vec<ServiceHandle>>,
 }
 
@@ -46,12 +45,12 @@ impl SoftGpu {
             "{too_fast:?}: give it at least {MIN_REFRESH_PERIOD_NS} ns for a refresh"
         );
         let bus = Bus::new(platform, system_memory.clone(), &config);
-        let shared = Arc::new(Shared::new(platform, bus, config));
-        Arc::new(SoftGpu { shared, services: platform.mutex("gpu services", Vec::new()) })
+        let hardware = Arc::new(Hardware::new(platform, bus, config));
+        Arc::new(SoftGpu { hardware, services: platform.mutex("gpu services", Vec::new()) })
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
+    pub(crate) fn hardware(&self) -> &Hardware {
+        &self.hardware
     }
 
     // spec: ME-001
@@ -62,19 +61,20 @@ impl SoftGpu {
         if !services.is_empty() {
             return;
         }
-        let platform = &self.shared.platform;
+        let platform = &self.hardware.platform;
         let mut agents: Vec<Vec<Box<dyn Agent>>> =
-            self.shared.wakes.iter().map(|_| Vec::new()).collect();
+            self.hardware.wakes.iter().map(|_| Vec::new()).collect();
         let mut names: Vec<String> = agents.iter().map(|_| "gpu".to_owned()).collect();
-        for (engine, port) in self.shared.nodes.iter().enumerate() {
-            agents[port.service].push(Box::new(Engine::new(Arc::clone(&self.shared), engine)));
-            names[port.service] += &format!(" {}", self.shared.config.engine_name(engine));
+        for (engine, port) in self.hardware.nodes.iter().enumerate() {
+            agents[port.service].push(Box::new(Engine::new(Arc::clone(&self.hardware), engine)));
+            names[port.service] += &format!(" {}", self.hardware.config.engine_name(engine));
         }
-        for ((agents, name), wake) in agents.into_iter().zip(names).zip(&self.shared.wakes) {
+        for ((agents, name), wake) in agents.into_iter().zip(names).zip(&self.hardware.wakes) {
             services.push(platform.spawn_service(name, wake.clone(), agents));
         }
-        if let Some(display) = &self.shared.display {
-            let agent = Box::new(ScanOut::new(Arc::clone(&self.shared)));
+        if let Some(display) = &self.hardware.display {
+            let (bus, line) = (&self.hardware.bus, &self.hardware.line);
+            let agent = Box::new(ScanOut::new(platform, bus, line, display));
             services.push(platform.spawn_service(
                 "display".to_owned(),
                 display.wake.clone(),
@@ -94,50 +94,50 @@ impl SoftGpu {
 
     /// The waits that hold queues back now.
     pub fn parked_waits(&self) -> Vec<ParkedWait> {
-        self.shared.cmp.lock().parked_waits()
+        self.hardware.cmp.lock().parked_waits()
     }
 
     /// How many queues, address spaces and doorbells there are now.
     pub fn census(&self) -> Census {
-        self.shared.cmp.lock().census()
+        self.hardware.cmp.lock().census()
     }
 
-    /// Has `sink` look at every frame that the display scans from now on; a GPU without a display
-    /// shows it none. Without a sink nothing is scanned: nobody would see it.
+    /// Calls `sink` with every frame that the display scans from now on. Without a sink nothing is
+    /// scanned.
     pub fn show_frames_to(&self, sink: FrameSink) {
-        if let Some(display) = &self.shared.display {
+        if let Some(display) = &self.hardware.display {
             display.connect(sink);
         }
     }
 
     /// What the display did so far; nothing without one.
     pub fn display_stats(&self) -> DisplayStats {
-        self.shared.display.as_ref().map_or_else(DisplayStats::default, |display| display.stats())
+        self.hardware.display.as_ref().map_or_else(DisplayStats::default, |display| display.stats())
     }
 
     /// How many nodes each physical GPU has.
     pub fn nodes_of_each(&self) -> u32 {
-        self.shared.config.nodes.len() as u32
+        self.hardware.config.nodes.len() as u32
     }
 
     /// How finely each engine is preempted, by number.
     pub fn preemption(&self) -> Vec<NodePreemption> {
-        let config = &self.shared.config;
+        let config = &self.hardware.config;
         (0..config.engines()).map(|engine| config.node_of(engine).preemption).collect()
     }
 
     /// What was counted so far. An engine hands its counts over before it interrupts and at the end
     /// of each turn. Waits that head their queues count as blocked time until now.
     pub fn stats(&self) -> Stats {
-        let (now, gpu_now) = (self.shared.platform.now().0, self.shared.clock.now());
-        let cmp = self.shared.cmp.lock();
+        let (now, gpu_now) = (self.hardware.platform.now().0, self.hardware.clock.now());
+        let cmp = self.hardware.cmp.lock();
         let mut stats = cmp.stats.clone();
         for (queue, since) in cmp.held_back() {
             stats.queues.entry(queue).or_default().blocked_ns += gpu_now.0.saturating_sub(since.0);
         }
         stats.overlap_ns = cmp.overlap.as_of(now);
         drop(cmp);
-        stats.interrupts_raised = self.shared.line.times_raised();
+        stats.interrupts_raised = self.hardware.line.times_raised();
         stats
     }
 }

@@ -1,12 +1,12 @@
-//! Owns the interrupt line and its cause register.
+//! The interrupt line and its cause register.
 //!
 //! The order that matters: what a cause reports (list entry, completed id, fault record) is stored
 //! first, then the cause is set by a locked operation, then the line goes up if no cause stood
-//! before. Reading takes all causes and the line falls, so whoever sets the next one raises again:
+//! before. Reading takes all causes and the line falls, so the next cause raises it again:
 //! no cause is left behind.
 //!
-//! The engines that wrote monitored fences, those that are idle, and those that were preempted, are
-//! a word of bits of that kind: set first, taken by reading.
+//! Engines that wrote monitored fences, that are idle, and that were preempted are words of bits:
+//! set before the cause, taken by reading.
 //!
 //! Only engines raise, in their turns; no lock is held over the sink.
 

@@ -1,9 +1,8 @@
-//! Owns the engine's side of a native fence log: where it stands, how an entry gets into it, and
-//! entries on their way.
+//! The engine's side of a native fence log.
 //!
 //! The order that matters: the entry's bytes first, then the header word. No barrier between the
-//! two: whoever reads the log is given one by its driver. Hardware with
-//! [`crate::Config::posted_log_entries`] takes that at its word: an entry is on its way (`posted`)
+//! two: the driver gives one to the log's reader. Hardware with
+//! [`crate::Config::posted_log_entries`] posts the entry (`posted_stores`)
 //! until the next barrier of a signal, or until the driver reads the flush register, while the
 //! index is there at once.
 //!
@@ -14,8 +13,8 @@
 use tidegate_gpu_abi::log::{LOG_ENTRY_BYTES, LOG_INDEX_WORD, LogEntry, LogIndex};
 use tidegate_platform::{Bulk, PhysicalAddress, Target, Word};
 
-use crate::memory::Bus;
-use crate::posted::Posted;
+use crate::bus::Bus;
+use crate::posted_stores::PostedStores;
 
 /// A log that was set for a queue.
 pub(crate) struct LogBuffer {
@@ -57,12 +56,11 @@ impl LogBuffer {
         })
     }
 
-    /// Writes the entry of this number and says so in the header. Readers that are behind are
-    /// overrun. Returns whether an interrupt is asked for, which is a spurious one where nobody
-    /// waits.
+    /// Writes the entry of this number and counts it in the header. Readers that are behind are
+    /// overrun. Returns whether an interrupt is due, with or without a waiter.
     // spec: NF-171, NF-179, NF-181, NF-200, NF-201
     // spec: NF-212
-    pub(crate) fn write(&mut self, posted: &Posted, number: u32, entry: &LogEntry) -> bool {
+    pub(crate) fn write(&mut self, posted: &PostedStores, number: u32, entry: &LogEntry) -> bool {
         let index = number % self.entries;
         let at = self.start + u64::from(index) * LOG_ENTRY_BYTES as u64;
         posted.write_entry(&self.payload, at, entry.encode());
@@ -72,9 +70,9 @@ impl LogBuffer {
         self.notify_every != 0 && self.written.is_multiple_of(self.notify_every)
     }
 
-    /// A signal that interrupts was not logged, though logging is not a process's choice: the log
-    /// counts as overrun, so that its reader looks at the fences themselves.
-    pub(crate) fn leave_out(&self) {
+    /// Counts a signal that interrupts and was not logged: the log is overrun, so that its reader
+    /// reads the fences themselves.
+    pub(crate) fn overrun(&self) {
         let word = LogIndex(self.header.load());
         let next = LogIndex::new(word.wraparound_count().wrapping_add(1), word.first_free_entry());
         self.header.store(next.0);

@@ -1,5 +1,4 @@
-//! Owns translation: page tables walked by physical address, and the translations that one engine
-//! keeps.
+//! Translation: page tables walked by physical address, and the translations that one engine keeps.
 //!
 //! Two caches, both direct-mapped and tagged with address space and generation: pages (for runs of
 //! bytes) and words (for fence cells and ring pointers, found again without touching a reference
@@ -8,17 +7,15 @@
 //! their use.
 //!
 //! The order that matters: the CMP gives an address space a new generation, then waits for the
-//! turns that began before. An engine learns generations at the start of its turn, so that no
-//! access with an old translation follows.
+//! turns that began before. An engine reads generations at the start of its turn, so that no access
+//! with an old translation follows.
 //!
-//! An entry says whether accesses are coherent with the CPUs' caches, and that must fit the
-//! hardware and the page; it is looked at when an entry is taken into the cache. What is walked and
-//! what is reached by physical address is the driver's: it is not looked at.
-//!
-//! Engines call in; the bus is called. Nothing here stores to memory.
+//! An entry says whether accesses are coherent with the CPUs' caches; that must fit the hardware and
+//! the page, and is checked when the entry is taken into the cache. Tables, and memory reached by
+//! physical address, are the driver's and not checked. Nothing here stores to memory.
 
+use crate::bus::Bus;
 use crate::config::Config;
-use crate::memory::Bus;
 use std::sync::Arc;
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
@@ -358,12 +355,7 @@ fn last_table(bus: &Bus, root: PhysicalAddress, va: GpuVa) -> Result<(Bulk, u64)
     Err(0)
 }
 
-/// Where a protocol word stands on the bus, without keeping the translation.
-pub(crate) fn find_physical(bus: &Bus, space: Space, va: GpuVa) -> Option<PhysicalAddress> {
-    find_protocol_word(bus, space, va).map(|(at, _)| at)
-}
-
-/// The same with the word.
+/// A protocol word and its place on the bus, without keeping the translation.
 pub(crate) fn find_protocol_word(
     bus: &Bus,
     space: Space,

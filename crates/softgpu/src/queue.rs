@@ -1,19 +1,20 @@
-//! Owns what the hardware knows of one queue: its shape, its pointers, and the packet that it is in
-//! the middle of.
+//! What the hardware knows of one queue: its shape, its pointers, and the packet that it is in the
+//! middle of.
 //!
 //! A [`Run`] stands in the CMP while no engine runs the queue, and is moved to the engine for a
 //! turn. Whatever a preempted, waiting or suspended queue needs to go on is in it.
 
+use crate::bus::Bus;
 use crate::doorbell::Bell;
 use crate::log::LogBuffer;
 use crate::mmu::{Fault, Space};
+use crate::running_command::Running;
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{
     AddressSpaceId, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuTime, GpuVa, QueueId, QueueKind,
 };
-use tidegate_platform::{CpuTime, QueueNumber, Queued, SubmissionKey};
-use tidegate_programs::Cursor;
+use tidegate_platform::{CpuTime, PhysicalAddress, QueueNumber, Queued, SubmissionKey, Target};
 use tidegate_trace::NameId;
 
 /// Tells contexts apart, of which an engine has one at a time.
@@ -152,6 +153,20 @@ impl Run {
         }
     }
 
+    /// Drops every slot of a node's ring that is published, kicked or not.
+    pub(crate) fn empty_ring(&mut self, bus: &Bus) {
+        self.packet = None;
+        let state = &mut self.state;
+        (state.reread, state.last_ring) = (false, None);
+        let control = PhysicalAddress(state.shape.control.0);
+        let Some(Target::Protocol(page, start)) = bus.resolve(control) else { return };
+        let word = |number: usize| page.word((start / 8) as usize + number);
+        // A write pointer outside the ring stops the ring when the next kick reads it.
+        let _ = state.publish(word(CONTROL_WRITE_WORD).load());
+        state.taken = state.known;
+        word(CONTROL_READ_WORD).store(state.taken);
+    }
+
     /// The wait that heads the queue is satisfied; it stays so, whatever becomes of the value.
     pub(crate) fn latch_wait(&mut self) {
         if let Some(Packet::Wait(wait)) = &mut self.packet {
@@ -250,16 +265,22 @@ pub(crate) struct Execution {
     pub(crate) logged: Option<(u32, GpuTime)>,
 }
 
-/// A command that takes more than one step.
-pub(crate) enum Running {
-    /// What is left of a copy.
-    Copy { source: GpuVa, destination: GpuVa, left: u64, bytes: u64 },
-    /// What is left of a fill.
-    Fill { destination: GpuVa, left: u64, value: u32, bytes: u64 },
-    /// A grid of thread groups or tiles, how many of them are done, and where the next one stands.
-    Grid { draw: bool, program: u32, groups: [u32; 3], args: Vec<u64>, done: u64, cursor: Cursor },
-    /// Timed work, or a gap without work; `until` stands while an engine is in it.
-    Timed { left_ns: u64, until: Option<CpuTime>, gap: bool },
-    /// Nothing, for ever.
-    Hang,
+impl Execution {
+    /// Whether anything of it was executed.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.at != 0 || self.running.is_some()
+    }
+
+    /// Whether no command is left.
+    pub(crate) fn is_done(&self) -> bool {
+        self.at == self.bytes && self.running.is_none()
+    }
+
+    /// The id to report for a DMA packet.
+    pub(crate) fn submission_fence_id(&self) -> Option<u32> {
+        match self.completion {
+            Completion::Dma(id) => Some(id),
+            Completion::Progress(_) => None,
+        }
+    }
 }

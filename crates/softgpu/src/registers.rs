@@ -1,8 +1,9 @@
-//! Owns the device's face: what each register does. Some reads take what they report.
+//! What each register does. Some reads take what they report.
 
-use crate::cmp::admin::STATUS_OFFSET;
+use crate::cmp::peers::Peers;
 use crate::config::{Config, NodeConfig};
 use crate::gpu::SoftGpu;
+use crate::mailbox::{self, STATUS_OFFSET};
 use std::sync::Arc;
 use tidegate_gpu_abi::peer::CommonDoorbell;
 use tidegate_gpu_abi::regs::{DeviceTraits, MAILBOX_WORDS, NodeTraits};
@@ -12,7 +13,7 @@ use tidegate_platform::{Page, PhysicalMemory};
 /// Registers without meaning read as 0 and ignore writes.
 impl Device for SoftGpu {
     fn read_register(&self, register: Register) -> u64 {
-        let gpu = self.shared();
+        let gpu = self.hardware();
         match register {
             Register::MAILBOX_STATUS => gpu.mailbox.read_u64(STATUS_OFFSET).unwrap_or(0),
             Register::MAILBOX_RESULT => gpu.mailbox.read_u64(STATUS_OFFSET + 8).unwrap_or(0),
@@ -74,7 +75,7 @@ impl Device for SoftGpu {
     }
 
     fn write_register(&self, register: Register, value: u64) {
-        let gpu = self.shared();
+        let gpu = self.hardware();
         match register {
             Register(n) if n < MAILBOX_WORDS => {
                 // The mailbox has these bytes from birth.
@@ -85,53 +86,54 @@ impl Device for SoftGpu {
                     display.write(register, value);
                 }
             }
-            Register::MAILBOX_RUN => gpu.run_mailbox(),
+            Register::MAILBOX_RUN => mailbox::run(gpu),
             Register::SHADOW_FENCE => gpu.shadow.chosen.store(value),
-            Register::SHADOW_VALUE => gpu.update_shadow(gpu.shadow.chosen.load(), value),
+            Register::SHADOW_VALUE => mailbox::shadow::update(gpu, gpu.shadow.chosen.load(), value),
             _ => {}
         }
     }
 
     fn doorbell_page(&self, queue: QueueId) -> Option<(Page, Summary, u32)> {
-        let mut cmp = self.shared().cmp.lock();
+        let mut cmp = self.hardware().cmp.lock();
         let seat = cmp.queue(queue)?.seat.clone()?;
         Some(cmp.doorbells.ringer(&seat))
     }
 
     fn secondary_doorbell_page(&self, queue: QueueId) -> Option<Page> {
-        self.shared().cmp.lock().queue(queue)?.seat.as_ref()?.secondary.clone()
+        self.hardware().cmp.lock().queue(queue)?.seat.as_ref()?.secondary.clone()
     }
 
     fn common_doorbell(&self) -> Option<CommonDoorbell> {
-        Some(self.shared().common_doorbell())
+        Some(self.hardware().common_doorbell())
     }
 
     fn connect_common_doorbell(&self, peer: u32, doorbell: CommonDoorbell) {
-        self.shared().connect_peer(peer, doorbell);
+        let gpu = self.hardware();
+        gpu.peers.get_or_init(|| Peers::new(&gpu.platform)).connect(peer, doorbell);
     }
 
     fn connect_interrupt(&self, sink: Arc<dyn InterruptSink>) {
-        self.shared().line.connect(sink);
+        self.hardware().line.connect(sink);
     }
 
     fn local_memory(&self, physical_gpu: u32) -> Option<&PhysicalMemory> {
-        self.shared().bus.local(physical_gpu)
+        self.hardware().bus.local(physical_gpu)
     }
 
     fn local_memory_bytes(&self) -> u64 {
-        self.shared().config.local_memory_bytes
+        self.hardware().config.local_memory_bytes
     }
 
     fn hidden_memory(&self) -> Option<&PhysicalMemory> {
-        Some(self.shared().bus.hidden())
+        Some(self.hardware().bus.hidden())
     }
 
     fn node_count(&self) -> u32 {
-        self.shared().config.nodes.len() as u32
+        self.hardware().config.nodes.len() as u32
     }
 
     fn physical_gpu_count(&self) -> u32 {
-        self.shared().config.physical_gpus
+        self.hardware().config.physical_gpus
     }
 }
 

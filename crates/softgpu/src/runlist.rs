@@ -19,12 +19,12 @@
 //! behind them. A higher band, a NORMAL band that catches up and a higher in-process priority do
 //! not wait for the end of the slice.
 //!
-//! What it promises, for M the longest time that the engine may not leave a queue (a part of a
+//! Guarantees, for M the longest time that the engine may not leave a queue (a part of a
 //! packet), and Q the process quantum of the band, at least [`SLICE_NS`] where it is 0:
 //! - two processes that both always want a band get the same time in it, but for 2(Q + M);
 //! - a NORMAL band that always wants the engine gets its percentage p of the time that FOCUS and
 //!   NORMAL have together, but for (p·(100−p)·[`FLOOR_WINDOW_NS`]/100 + p·M + (100−p)·M)/100.
-//!   REALTIME gives way to nobody; IDLE is given nothing.
+//!   REALTIME gives way to no band; IDLE is given nothing.
 //!
 //! Time is accounted for only while another queue wants what the served queue has: one of another
 //! process of its band, one of the other band of NORMAL and FOCUS, or one of its own process where
@@ -34,11 +34,11 @@
 //! Pure policy: engines and CMP call in under the `cmp` lock with a clock that is read when it
 //! matters. Time is in nanoseconds.
 
-mod sorted;
+mod sorted_map;
 
-use sorted::Sorted;
+use sorted_map::SortedMap;
 use std::collections::VecDeque;
-use tidegate_gpu_abi::QueueId;
+use tidegate_gpu_abi::{AddressSpaceId, QueueId};
 use tidegate_platform::CpuTime;
 
 /// Bands are 0 (IDLE), 1 (NORMAL), 2 (FOCUS) and 3 (REALTIME).
@@ -79,6 +79,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// The place of a new queue: at level, priority and quantum 0 of its band.
+    pub(crate) fn new(process: AddressSpaceId, context: u64, band: u32) -> Place {
+        let process = process.0;
+        Place { process, context, band, realtime_level: 0, in_process: 0, quantum_ns: 0 }
+    }
+
     fn tier(&self) -> usize {
         let level = if self.band == BANDS - 1 { self.realtime_level } else { 0 };
         self.band as usize + level as usize
@@ -110,20 +116,20 @@ struct ContextSlot {
 /// A process with contexts that could go on.
 #[derive(Default)]
 struct ProcessSlot {
-    /// Tells who came, or was served, first among equals.
+    /// When it came, or was served; orders equals.
     since: u64,
     /// Its contexts by in-process priority.
-    contexts: Sorted<i32, VecDeque<ContextSlot>>,
+    contexts: SortedMap<i32, VecDeque<ContextSlot>>,
 }
 
 /// The queues of a band, or of a level of REALTIME.
 #[derive(Default)]
 struct Tier {
-    ready: Sorted<u32, ProcessSlot>,
+    ready: SortedMap<u32, ProcessSlot>,
     /// Time had by each process, for those that want more or had more than others.
-    had_ns: Sorted<u32, u64>,
-    /// What the process whose quantum began last had had by then, the least of all: who comes anew
-    /// is owed nothing of before.
+    had_ns: SortedMap<u32, u64>,
+    /// What the process whose quantum began last had had by then, the least of all: a process that
+    /// comes anew begins there.
     base_ns: u64,
     /// The process that is served now, and how much of its quantum it has used.
     current: Option<(u32, u64)>,
@@ -146,7 +152,8 @@ struct Served {
     slice_over: bool,
     /// `false` when it has left the engine, and only its turn counts.
     on_engine: bool,
-    /// From when on its time is not accounted for yet; `None` while nobody wants what it has.
+    /// From when on its time is not accounted for yet; `None` while no other queue wants
+    /// what it has.
     since: Option<CpuTime>,
     /// The other one of NORMAL and FOCUS wanted the engine when it began.
     contended: bool,
@@ -171,8 +178,8 @@ pub(crate) struct RunList {
     spare_processes: Vec<ProcessSlot>,
     spare_queues: Vec<VecDeque<QueueId>>,
     served: Option<Served>,
-    /// The queue that the engine may not leave where it stands: nobody comes before it, on the list
-    /// or off it.
+    /// The queue that the engine may not leave where it stands: no queue precedes it, on the list or
+    /// off it.
     kept: Option<QueueId>,
     floor: Floor,
     /// Counts entries of processes.
@@ -236,7 +243,7 @@ impl RunList {
         let arrival = self.arrivals;
         let tier = &mut self.tiers[tier_number];
         if tier.ready.is_empty() && served_here.is_none() {
-            // Nobody else wanted it: nobody had too much.
+            // The tier was free for all: no process had too much.
             tier.had_ns.clear();
             (tier.base_ns, tier.current) = (0, None);
         }
@@ -286,7 +293,7 @@ impl RunList {
 
     /// Takes the queue whose turn it is, to be served from now on.
     pub(crate) fn pop(&mut self, clock: impl Fn() -> CpuTime) -> Option<QueueId> {
-        let last = self.settle(&clock);
+        let last = self.account(&clock);
         let Some((tier_number, process_number, queue)) = self.choose() else {
             self.left(clock);
             return None;
@@ -302,7 +309,7 @@ impl RunList {
             tier.base_ns = tier.base_ns.max(had);
         }
         let place = self.take(queue)?;
-        self.forget_the_even(tier_number);
+        self.drop_even_accounts(tier_number);
         let same =
             last.filter(|l| (l.place.process, l.place.context) == (place.process, place.context));
         let context_used_ns = same.map_or(0, |l| l.context_used_ns);
@@ -334,7 +341,7 @@ impl RunList {
         may_leave: bool,
         clock: impl Fn() -> CpuTime,
     ) {
-        let Some(mut served) = self.settle(&clock) else { return };
+        let Some(mut served) = self.account(&clock) else { return };
         served.in_packet = in_packet;
         if served.on_engine && served.since.is_none() && self.is_wanted(&served.place, in_packet) {
             served.since = Some(clock());
@@ -360,7 +367,7 @@ impl RunList {
 
     /// The engine does not work for the served queue any more, or not before it is taken again.
     pub(crate) fn left(&mut self, clock: impl Fn() -> CpuTime) {
-        self.settle(clock);
+        self.account(clock);
         if let Some(served) = &mut self.served {
             (served.on_engine, served.since) = (false, None);
         }
@@ -376,8 +383,8 @@ impl RunList {
         self.choose().map(|(_, _, queue)| queue)
     }
 
-    /// Whether somebody on the list comes before the queue that is on the engine, whatever that is
-    /// in the middle of.
+    /// Whether a queue on the list precedes the one that is on the engine, whatever that is in the
+    /// middle of.
     pub(crate) fn is_outranked(&self) -> bool {
         let Some(served) = self.served.filter(|s| s.on_engine && self.kept.is_none()) else {
             return false;
@@ -481,9 +488,9 @@ impl RunList {
     }
 
     // spec: HS-006
-    /// Accounts for the time since the last account. Returns whom the engine serves, or served
-    /// last.
-    fn settle(&mut self, clock: impl Fn() -> CpuTime) -> Option<Served> {
+    /// Accounts for the time since the last account. Returns the queue that the engine serves, or
+    /// served last.
+    fn account(&mut self, clock: impl Fn() -> CpuTime) -> Option<Served> {
         let served = self.served.as_mut()?;
         let Some(since) = served.since else { return Some(*served) };
         let now = clock();
@@ -514,7 +521,7 @@ impl RunList {
         }
     }
 
-    /// Whoever is first, also where the engine may not leave what it runs.
+    /// The first queue, also where the engine may not leave what it runs.
     fn choose_from_all(&self) -> Option<(usize, u32, QueueId)> {
         let top = (u64::BITS - self.occupied.leading_zeros()).checked_sub(1)? as usize;
         let pays = self.floor.paying && top == FOCUS as usize && self.wants(NORMAL);
@@ -566,7 +573,7 @@ impl RunList {
 
     /// Processes come and go: keeps no account of those that want nothing and had no more than
     /// others.
-    fn forget_the_even(&mut self, tier: usize) {
+    fn drop_even_accounts(&mut self, tier: usize) {
         let Tier { ready, had_ns, base_ns, current, .. } = &mut self.tiers[tier];
         if had_ns.len() > 2 * ready.len() + 8 {
             let is_current = |process: u32| current.is_some_and(|(number, _)| number == process);

@@ -1,5 +1,5 @@
-//! Owns what the hardware counts, for reports and benches. Engines count for themselves and hand
-//! over at the end of a turn.
+//! What the hardware counts, for reports and benches. An engine counts for itself and hands over at
+//! the end of a turn.
 
 use crate::spread::Spread;
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ pub struct Stats {
     pub shadow_interrupts: u64,
     /// Payloads of other GPUs that were taken from the common doorbell.
     pub peer_signals: u64,
-    /// Doorbell words that were looked at because somebody rang.
+    /// Doorbell words that engines read after a ring.
     pub doorbell_looks: u64,
     /// Faults, those included that found the list of fault records full.
     pub faults: u64,

@@ -104,7 +104,7 @@ pub enum BadConfig {
     /// A display that refreshes too often.
     #[error(
         "gpu.display refreshes every {0} ns: give it at least {min} ns",
-        min = tidegate_softgpu::display::MIN_REFRESH_PERIOD_NS
+        min = tidegate_softgpu::MIN_REFRESH_PERIOD_NS
     )]
     RefreshPeriod(u64),
     /// A stride that no fence page has.

@@ -8,7 +8,7 @@
 use crate::machine::{BadConfig, MachineConfig};
 use tidegate_d3d12::Submission;
 use tidegate_kmd::{DoorbellModel, InterruptMode};
-use tidegate_softgpu::display::MIN_REFRESH_PERIOD_NS;
+use tidegate_softgpu::MIN_REFRESH_PERIOD_NS;
 use tidegate_softgpu::{EngineClass, MAX_ENGINES, MAX_PHYSICAL_GPUS};
 
 /// A named machine.

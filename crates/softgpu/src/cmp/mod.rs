@@ -1,52 +1,32 @@
-//! The context management processor: owns which queues there are, which can go on, and what each of
-//! the others waits for.
+//! The context management processor: its state under the `cmp` lock.
 //!
-//! [`Cmp`] is the state under the `cmp` lock; [`Shared`] is what engines and the driver's side have
-//! in common, with the few steps that take the lock and then ring a service. A queue's [`Run`] is
-//! here while no engine runs the queue.
+//! The CMP owns which queues there are, which can go on, and what the others wait for. A queue's
+//! [`Run`] is here while no engine runs the queue.
 //!
-//! The order that matters when a queue becomes able to go on: 1. under the lock, put it on its
-//! node's list and publish the list's level in the node's attention word; 2. drop the lock; 3. ring
-//! the service's wake word (a full barrier). An engine that parks announces its sleep first and
-//! looks at attention once more after.
-//!
-//! Rooms: `admin` (the mailbox) · `recovery` (preemption, reset) · `waits` (who waits for what) ·
-//! `reports` (what an interrupt fetches) · `peers` (other GPUs).
-//!
-//! Engines and registers call in; it calls nobody. It does not execute packets.
+//! Rooms: `node` (an engine) · `waits` (parked queues) · `reports` (what an interrupt fetches) ·
+//! `shadow` (copies of MonitoredValue) · `peers` (other GPUs). [`crate::hardware`] takes the lock
+//! and wakes engines.
 
-pub(crate) mod admin;
-mod fence_page;
+pub(crate) mod node;
 pub(crate) mod peers;
-mod power;
-mod recovery;
 pub(crate) mod reports;
 pub(crate) mod shadow;
 pub(crate) mod waits;
 
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::display::Display;
+use crate::config::{Config, NodeConfig};
 use crate::doorbell::{Doorbells, Seat};
-use crate::engine::Asked;
-use crate::interrupt::InterruptLine;
-use crate::memory::Bus;
+use crate::granularity::{may_give_back, may_switch};
 use crate::mmu::Space;
-use crate::posted::Posted;
 use crate::queue::{Packet, Run, Shape};
-use crate::runlist::{Place, RunList};
-use crate::stats::{Overlap, ParkedWait, Stats};
-use peers::Peers;
+use crate::runlist::Place;
+use crate::stats::{Census, NodeStats, Overlap, ParkedWait, Stats};
+use node::Node;
 use reports::{FaultList, SignaledList};
-use shadow::{KeptFences, Shadow};
+use shadow::ShadowedFences;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
-use tidegate_d3dukmdt::FenceCell;
-use tidegate_gpu_abi::{AddressSpaceId, GpuTime, QueueId};
-use tidegate_platform::{
-    Bulk, CpuTime, Mutex, PhysicalAddress, Platform, QueueNumber, Step, WakeWord, Word,
-};
+use tidegate_gpu_abi::{AddressSpaceId, AdminError, GpuTime, QueueId, QueueKind};
+use tidegate_platform::{PhysicalAddress, Platform, QueueNumber};
 use waits::{Armed, WaitKey, Waits};
 
 /// What the CMP knows of a queue, whether an engine runs it or not.
@@ -73,69 +53,28 @@ pub(crate) struct Entry {
     pub(crate) taken: u64,
 }
 
-/// What the CMP knows of an engine: a node of a physical GPU.
-#[derive(Default)]
-pub(crate) struct Node {
-    pub(crate) list: RunList,
-    /// Counts turns; odd while the engine is in one.
-    pub(crate) turns: u64,
-    /// The engine must look at everything anew, whatever it is busy with.
-    pub(crate) recall: bool,
-    /// Grows with the number of summaries.
-    pub(crate) summaries: u64,
-    /// It has no power: its list is not served.
-    pub(crate) unpowered: bool,
-    /// The queue that the engine took last, unless it is done with it.
-    pub(crate) current: Option<QueueId>,
-    /// The queue in whose command the engine hangs: it takes no other.
-    pub(crate) hung: Option<QueueId>,
-    /// The request for its ring that is not answered yet.
-    pub(crate) preemption: Option<u32>,
-    /// Since when that is; for counting.
-    pub(crate) ring_asked: Option<CpuTime>,
-    /// A queue goes before the one that runs, and the engine has not left that one yet; for
-    /// counting.
-    pub(crate) asked: Option<Asked>,
-    /// Counts packets, commands and parts of them.
-    pub(crate) progress: u64,
-    /// The timed work that keeps the engine, with the state of the run list when it began to rest.
-    pub(crate) resting: Option<Resting>,
-    /// How long the engine may be idle before it says so, in nanoseconds; 0 for ever.
-    pub(crate) report_idle_ns: u64,
-    /// What the attention word says.
-    published: u64,
-}
-
-/// An engine that rests in timed work.
-#[derive(Clone, Copy)]
-pub(crate) struct Resting {
-    pub(crate) queue: QueueId,
-    /// Whether another band waited for its share.
-    pub(crate) contended: bool,
-    /// When the queue was to give way.
-    pub(crate) gives_way_at: Option<CpuTime>,
-}
-
-impl Resting {
-    /// Whether the run list still has the state in which the engine began to rest.
-    fn stands(&self, list: &RunList) -> bool {
-        list.next() == Some(self.queue)
-            && list.is_contended() == self.contended
-            && list.gives_way_at() == self.gives_way_at
-    }
-}
-
-impl Node {
-    /// What its run list asks for.
-    // spec: PRE-003
-    fn asks(&self) -> u64 {
-        match self.resting {
-            _ if self.list.is_empty() || self.list.waits_for_kept() => 0,
-            // In a turn: somebody comes before the queue that the engine has.
-            _ if !self.turns.is_multiple_of(2) && self.list.is_outranked() => OTHERS,
-            Some(resting) if !resting.stands(&self.list) => OTHERS,
-            _ => 1,
+impl Entry {
+    pub(crate) fn new(shape: Shape, place: Place) -> Entry {
+        Entry {
+            shape,
+            run: Some(Box::new(Run::new(shape))),
+            place,
+            suspended: false,
+            suspending: false,
+            faulted: false,
+            holds: 0,
+            kicked: false,
+            waiting: None,
+            listed: false,
+            seat: None,
+            last_ring: 0,
+            taken: 0,
         }
+    }
+
+    /// Whether the queue is in the middle of a command buffer.
+    pub(crate) fn is_in_commands(&self) -> bool {
+        self.run.as_ref().is_none_or(|run| matches!(run.packet, Some(Packet::Execute(_))))
     }
 }
 
@@ -152,19 +91,19 @@ pub(crate) struct Cmp {
     pub(crate) nodes: Vec<Node>,
     /// Each physical GPU has its own.
     spaces: BTreeMap<(AddressSpaceId, u32), SpaceEntry>,
-    /// Counts generations given out; engines compare it to learn of any change.
+    /// Counts generations given out; engines compare it to detect any change.
     pub(crate) invalidations: u32,
     pub(crate) waits: Waits,
     pub(crate) signaled: SignaledList,
     pub(crate) faults: FaultList,
     /// Fences whose MonitoredValue has a shadow.
-    pub(crate) shadows: KeptFences,
+    pub(crate) shadows: ShadowedFences,
     /// Queues that could not be suspended at once and are now.
     pub(crate) suspended_late: VecDeque<QueueId>,
     /// Causes that the CMP leaves to the next engine to raise.
     pub(crate) causes_due: u64,
     pub(crate) doorbells: Doorbells,
-    /// Connects and rings so far: what tells which doorbell was used least recently.
+    /// Connects and rings so far; orders doorbells by their last use.
     rings: u64,
     pub(crate) stats: Stats,
     pub(crate) overlap: Overlap,
@@ -174,16 +113,13 @@ pub(crate) struct Cmp {
     pub(crate) turn_watchers: u32,
     /// Holds: while there are any, no engine takes a queue.
     pub(crate) holds: u32,
-    /// What time it is, for the run lists.
+    /// The clock of the run lists.
     platform: Platform,
 }
 
 impl Cmp {
-    fn new(platform: &Platform, config: &Config) -> Cmp {
-        let named = |engine| crate::stats::NodeStats {
-            name: config.engine_name(engine),
-            ..Default::default()
-        };
+    pub(crate) fn new(platform: &Platform, config: &Config) -> Cmp {
+        let named = |engine| NodeStats { name: config.engine_name(engine), ..Default::default() };
         Cmp {
             queues: Vec::new(),
             nodes: (0..config.engines()).map(|_| Node::default()).collect(),
@@ -192,7 +128,7 @@ impl Cmp {
             waits: Waits::default(),
             signaled: SignaledList::new(config.signaled_list_entries),
             faults: FaultList::default(),
-            shadows: KeptFences::default(),
+            shadows: ShadowedFences::new(),
             suspended_late: VecDeque::new(),
             causes_due: 0,
             doorbells: Doorbells::default(),
@@ -210,7 +146,40 @@ impl Cmp {
         self.queues.get_mut(queue.0 as usize)?.as_deref_mut()
     }
 
-    /// `queue` was rung, or told of in another way.
+    /// A queue, and the doorbells of all queues.
+    pub(crate) fn queue_and_doorbells(
+        &mut self,
+        queue: QueueId,
+    ) -> Option<(&mut Entry, &mut Doorbells)> {
+        let entry = self.queues.get_mut(queue.0 as usize)?.as_deref_mut()?;
+        Some((entry, &mut self.doorbells))
+    }
+
+    fn entry(&self, queue: QueueId) -> Option<&Entry> {
+        self.queues.get(queue.0 as usize)?.as_deref()
+    }
+
+    /// Adds a queue under the next number, which `entry` is given.
+    pub(crate) fn add_queue(
+        &mut self,
+        entry: impl FnOnce(QueueId) -> Entry,
+    ) -> Result<QueueId, AdminError> {
+        let number = u32::try_from(self.queues.len()).map_err(|_| AdminError::BadValue)?;
+        self.queues.push(Some(Box::new(entry(QueueId(number)))));
+        Ok(QueueId(number))
+    }
+
+    /// Takes a queue out for good.
+    pub(crate) fn remove_queue(&mut self, armed: &Armed, queue: QueueId) -> Option<Box<Entry>> {
+        self.withdraw(armed, queue);
+        let mut entry = self.queues.get_mut(queue.0 as usize)?.take()?;
+        if let Some(seat) = entry.seat.take() {
+            self.doorbells.disconnect(&seat);
+        }
+        Some(entry)
+    }
+
+    /// Notes that `queue` was connected, kicked or rung.
     pub(crate) fn note_ring(&mut self, queue: QueueId) {
         self.rings += 1;
         let now = self.rings;
@@ -221,11 +190,8 @@ impl Cmp {
 
     /// The waits that hold queues back now.
     pub(crate) fn parked_waits(&self) -> Vec<ParkedWait> {
-        let parked = self
-            .queues
-            .iter()
-            .flatten()
-            .filter_map(|entry| Some((entry.shape.number, entry.waiting?)));
+        let parked = self.queues.iter().flatten();
+        let parked = parked.filter_map(|entry| Some((entry.shape.number, entry.waiting?)));
         parked
             .map(|(queue, key)| ParkedWait {
                 queue,
@@ -249,9 +215,16 @@ impl Cmp {
         !self.asleep && !self.nodes[engine].unpowered && self.nodes[engine].hung.is_none()
     }
 
+    /// The new attention level of an engine, if it differs from the published one.
+    pub(crate) fn changed_attention(&mut self, engine: usize) -> Option<u64> {
+        let node = &mut self.nodes[engine];
+        let level = node.attention(self.holds > 0 || self.asleep);
+        (std::mem::replace(&mut node.published, level) != level).then_some(level)
+    }
+
     /// Whether a queue of one of `engines` has work or waits. A suspended queue counts where
     /// `suspended` says so.
-    fn has_work(&self, engines: std::ops::Range<usize>, suspended: bool) -> bool {
+    pub(crate) fn has_work(&self, engines: Range<usize>, suspended: bool) -> bool {
         let entries =
             self.queues.iter().flatten().filter(|e| engines.contains(&(e.shape.node as usize)));
         let counted = entries.filter(|e| !e.faulted && (suspended || !e.suspended));
@@ -272,9 +245,8 @@ impl Cmp {
         Space::new(id, entry.generation, entry.root)
     }
 
-    /// Declares translations of an address space stale, and gives it another root if there is one
-    /// to give.
-    fn renew_space(
+    /// Declares translations of an address space stale, and sets its root table if one is given.
+    pub(crate) fn renew_space(
         &mut self,
         (id, physical_gpu): (AddressSpaceId, u32),
         root: Option<PhysicalAddress>,
@@ -285,20 +257,20 @@ impl Cmp {
         entry.root = root.unwrap_or(entry.root);
     }
 
-    /// The address space is gone from a physical GPU: its number maps nothing there. With the last
-    /// of them its doorbells are others' to have.
-    fn forget_space(&mut self, (id, physical_gpu): (AddressSpaceId, u32)) {
+    /// Removes the address space from a physical GPU: its number maps nothing there. With the last
+    /// of them its doorbells become vacant.
+    pub(crate) fn forget_space(&mut self, (id, physical_gpu): (AddressSpaceId, u32)) {
         self.spaces.remove(&(id, physical_gpu));
         if self.spaces.keys().all(|(other, _)| *other != id) {
             self.doorbells.forget_space(id);
         }
     }
 
-    /// What there is of what comes and goes with processes.
-    pub(crate) fn census(&self) -> crate::stats::Census {
+    /// Counts what comes and goes with processes.
+    pub(crate) fn census(&self) -> Census {
         let queues = self.queues.iter().flatten();
         let (doorbell_groups, doorbells) = self.doorbells.in_use();
-        crate::stats::Census {
+        Census {
             queues: queues.clone().count(),
             parked: queues.filter(|entry| entry.waiting.is_some()).count(),
             address_spaces: self.spaces.len(),
@@ -307,9 +279,14 @@ impl Cmp {
         }
     }
 
-    /// Takes the parked queues of an address space that are on `engines` out of the table of waits:
-    /// each looks up its cell anew. Returns their engines.
-    fn unpark(&mut self, armed: &Armed, id: AddressSpaceId, engines: &Range<usize>) -> Vec<u32> {
+    /// Takes the parked queues of an address space that are on `engines` out of the table of waits,
+    /// so that each translates its cell anew. Returns their engines.
+    pub(crate) fn unpark(
+        &mut self,
+        armed: &Armed,
+        id: AddressSpaceId,
+        engines: &Range<usize>,
+    ) -> Vec<u32> {
         if self.waits.is_empty() {
             return Vec::new();
         }
@@ -344,12 +321,11 @@ impl Cmp {
 
     /// Takes a queue off its node's list.
     pub(crate) fn delist(&mut self, queue: QueueId) {
-        let Some(entry) = self.queues.get_mut(queue.0 as usize).and_then(|e| e.as_deref_mut())
-        else {
-            return;
-        };
-        if std::mem::take(&mut entry.listed) {
-            self.nodes[entry.shape.node as usize].list.remove(queue);
+        if let Some(entry) = self.queue(queue)
+            && std::mem::take(&mut entry.listed)
+        {
+            let node = entry.shape.node as usize;
+            self.nodes[node].list.remove(queue);
         }
     }
 
@@ -363,171 +339,44 @@ impl Cmp {
         }
         self.enlist(queue, false);
     }
-}
 
-/// What is outside the lock for each engine.
-pub(crate) struct NodePort {
-    /// What asks for the engine: 0 nothing, 1 its run list, [`OTHERS`] somebody for whom timed work
-    /// gives way, or [`RECALL`].
-    pub(crate) attention: Word,
-    /// The last completed submission fence id.
-    pub(crate) completed: Word,
-    /// The last preemption that was answered, and what was complete then.
-    pub(crate) preempted_fence: Word,
-    pub(crate) preempted_completed: Word,
-    /// Number of the service that the engine belongs to.
-    pub(crate) service: usize,
-}
-
-/// Asks for an engine that rests: another queue than the one whose timed work keeps it.
-pub(crate) const OTHERS: u64 = 2;
-
-/// Asks for an engine that is busy with anything.
-const RECALL: u64 = u64::MAX;
-
-/// What engines, registers and services have in common.
-pub(crate) struct Shared {
-    pub(crate) platform: Platform,
-    pub(crate) config: Config,
-    pub(crate) bus: Arc<Bus>,
-    pub(crate) clock: Clock,
-    pub(crate) line: InterruptLine,
-    pub(crate) cmp: Mutex<Cmp>,
-    pub(crate) armed: Armed,
-    pub(crate) nodes: Vec<NodePort>,
-    /// By service number.
-    pub(crate) wakes: Vec<WakeWord>,
-    /// Counts turns whose end a mailbox command waits for.
-    pub(crate) turn_ends: Word,
-    /// The mailbox: its words, status and results. The driver lets one command at a time into it.
-    pub(crate) mailbox: Bulk,
-    /// Stores on their way to memory.
-    pub(crate) posted: Posted,
-    /// The CMP's copies of MonitoredValue.
-    pub(crate) shadow: Shadow,
-    /// The display, if there is one.
-    pub(crate) display: Option<Display>,
-    /// Other GPUs, once there are any.
-    pub(crate) peers: OnceLock<Peers>,
-}
-
-/// Services to ring, one bit each.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Calls(u64);
-
-impl Shared {
-    pub(crate) fn new(platform: &Platform, bus: Bus, config: Config) -> Shared {
-        let services = match platform.is_cooperative() {
-            true => config.engines(),
-            false => config.service_threads.clamp(1, config.engines()),
-        };
-        let port = |node: usize| {
-            let page = platform.page(16);
-            NodePort {
-                attention: page.word(0).named_by(|| format!("the attention of engine {node}")),
-                completed: page
-                    .word(8)
-                    .named_by(|| format!("the completed packet of engine {node}")),
-                preempted_fence: page.word(9),
-                preempted_completed: page.word(10),
-                service: node % services,
-            }
-        };
-        Shared {
-            nodes: (0..config.engines()).map(port).collect(),
-            wakes: (0..services).map(|_| WakeWord::new(platform)).collect(),
-            cmp: platform.mutex("cmp", Cmp::new(platform, &config)),
-            armed: Armed::new(platform),
-            clock: Clock::new(platform),
-            line: InterruptLine::new(platform),
-            turn_ends: platform.page(1).word(0).named("the count of turns"),
-            mailbox: platform.bulk(admin::MAILBOX_BYTES).named("the mailbox"),
-            posted: Posted::new(platform, &config),
-            shadow: Shadow::new(platform, config.shadow_entries),
-            display: config.display.map(|display| Display::new(platform, display)),
-            peers: OnceLock::new(),
-            platform: platform.clone(),
-            bus: Arc::new(bus),
-            config,
-        }
+    /// The ring of a node.
+    pub(crate) fn ring_of(&self, engine: usize) -> Option<QueueId> {
+        let shapes = self.queues.iter().flatten().map(|entry| entry.shape);
+        let of_engine =
+            |shape: &Shape| shape.kind == QueueKind::Node && shape.node as usize == engine;
+        shapes.into_iter().find(of_engine).map(|shape| shape.id)
     }
 
-    /// Publishes what asks for the engine of `node`; called under the lock after any change of it.
-    pub(crate) fn publish(&self, cmp: &mut Cmp, node: u32) {
-        let state = &mut cmp.nodes[node as usize];
-        let held_back = cmp.holds > 0 || cmp.asleep || state.unpowered || state.hung.is_some();
-        let level = match (held_back, state.recall) {
-            (true, _) => 0,
-            (false, true) => RECALL,
-            (false, false) => state.asks(),
-        };
-        if std::mem::replace(&mut state.published, level) != level {
-            self.nodes[node as usize].attention.store(level);
-        }
+    /// The ring of a node whose preemption is requested, if the engine may give it back now.
+    pub(crate) fn ring_to_give_back(&self, engine: usize, node: &NodeConfig) -> Option<QueueId> {
+        self.nodes[engine].preemption?;
+        let ring = self.ring_of(engine)?;
+        let entry = self.entry(ring)?;
+        let run = entry.run.as_ref()?;
+        (entry.faulted || may_give_back(run, node)).then_some(ring)
     }
 
-    /// Publishes, and notes the node's service among those to ring once the lock is dropped.
-    fn call(&self, cmp: &mut Cmp, node: u32, calls: &mut Calls) {
-        self.publish(cmp, node);
-        calls.0 |= 1 << self.nodes[node as usize].service;
+    /// The queue that an engine may not leave yet.
+    pub(crate) fn committed(&self, engine: usize, node: &NodeConfig) -> Option<QueueId> {
+        let queue = self.nodes[engine].current?;
+        let entry = self.entry(queue)?;
+        let run = entry.run.as_ref()?;
+        (!entry.suspended && !entry.faulted && !may_switch(run, node)).then_some(queue)
     }
 
-    /// Rings the noted services.
-    pub(crate) fn ring(&self, calls: Calls, step: Step) {
-        let mut left = calls.0;
-        while left != 0 {
-            self.wakes[left.trailing_zeros() as usize].ring(step);
-            left &= left - 1;
-        }
+    /// Whether an engine is in the middle of this queue, which wants to go on.
+    pub(crate) fn is_amid(&self, engine: usize, queue: QueueId, node: &NodeConfig) -> bool {
+        let wants = |entry: &Entry| entry.listed && !entry.suspended && !entry.faulted;
+        self.entry(queue).is_some_and(|entry| wants(entry) && entry.is_in_commands())
+            || self.committed(engine, node) == Some(queue)
     }
 
-    /// An engine stores to a protocol word: a fence's cell keeps what it has been. A full barrier,
-    /// which the look of [`Shared::stored`] rests on; hardware that posts the store has its barrier
-    /// there.
-    #[inline]
-    pub(crate) fn store(&self, cell: &FenceCell, value: u64) {
-        // What cannot be updated atomically is not updated: the upper half of such a word stays 0.
-        let value = if self.config.atomics_64bit { value } else { u64::from(value as u32) };
-        if self.posted.post_fence(cell, value) {
-            return;
+    /// Takes a queue from wherever it waits for its turn.
+    pub(crate) fn withdraw(&mut self, armed: &Armed, queue: QueueId) {
+        self.delist(queue);
+        if let Some(key) = self.queue(queue).and_then(|entry| entry.waiting.take()) {
+            self.waits.leave(armed, key, queue);
         }
-        if self.platform.fault("no signal barrier") {
-            cell.word().store(value);
-        } else {
-            cell.store(value);
-        }
-    }
-
-    /// The engine of `node` stored to the cell at `at`: what it has posted goes out, then a look at
-    /// who waits for the cell.
-    #[inline]
-    // spec: NF-151
-    pub(crate) fn stored(&self, at: PhysicalAddress, node: usize) {
-        if !(self.config.posted_fence_writes && self.platform.fault("no signal barrier")) {
-            self.posted.flush();
-        }
-        if self.armed.may_hold(at) {
-            self.unblock(Some(at), Some(node));
-        }
-    }
-
-    /// Puts the queues whose waits for the cell at `at`, or for any, are satisfied back on their
-    /// run lists. Their waits are latched: a value that falls again does not undo it. `by` is the
-    /// node whose engine calls, if one does: its service is awake.
-    // spec: NF-005
-    pub(crate) fn unblock(&self, at: Option<PhysicalAddress>, by: Option<usize>) {
-        let mut calls = Calls::default();
-        let mut cmp = self.cmp.lock();
-        while let Some(queue) = cmp.waits.take(&self.armed, at) {
-            cmp.satisfy(queue);
-            if let Some(node) = cmp.queue(queue).map(|e| e.shape.node) {
-                self.call(&mut cmp, node, &mut calls);
-            }
-        }
-        drop(cmp);
-        if let Some(node) = by {
-            calls.0 &= !(1 << self.nodes[node].service);
-        }
-        self.ring(calls, Step::GpuWaitUnblock);
     }
 }

@@ -1,14 +1,13 @@
-//! Owns what the interrupt routine fetches: the list of signalled fences and the list of faults.
-//! Both are bounded.
+//! What the interrupt routine fetches: the bounded lists of signalled fences and of faults.
 
-use crate::engine::stage_of;
 use crate::mmu::Fault;
-use crate::queue::{Completion, Execution, Running};
+use crate::queue::{Completion, Execution};
+use crate::running_command::Running;
 use std::collections::VecDeque;
 use tidegate_d3dukmdt::RenderPipelineStage;
 use tidegate_gpu_abi::regs::{FaultInfo, FaultKind};
 use tidegate_gpu_abi::{AddressSpaceId, Cause, GpuVa, QueueId, Register};
-use tidegate_programs::{Dispatch, ProgramId, buffers};
+use tidegate_programs::{Dispatch, buffers};
 
 /// Fences that were signalled above their MonitoredValue: what [`Register::SIGNALED_QUEUE`] says,
 /// and where CurrentValue stands.
@@ -47,7 +46,7 @@ impl SignaledList {
         Cause::FENCE_SIGNALED
     }
 
-    /// Takes the next entry: who signalled it, 0 when there is none.
+    /// Takes the next entry: its signaller, 0 when there is none.
     pub(crate) fn take(&mut self) -> u64 {
         let next = self.entries.pop_front();
         self.address = next.map_or(0, |(_, at)| at.0);
@@ -95,10 +94,10 @@ impl FaultRecord {
         let unmapped =
             matches!(self.info.kind, Some(FaultKind::ReadUnmapped | FaultKind::WriteUnmapped));
         let info = match &work.running {
-            Some(Running::Grid { draw, program, groups, args, .. }) if unmapped => {
-                let dispatch = Dispatch { program: ProgramId(*program), groups: *groups, args };
-                let argument = argument_of(&dispatch, self.va);
-                let stage = if *draw { stage_of(argument) } else { RenderPipelineStage::Unknown };
+            Some(Running::Grid(grid)) if unmapped => {
+                let argument = argument_of(&grid.dispatch(), self.va);
+                let stage =
+                    if grid.draw { stage_of(argument) } else { RenderPipelineStage::Unknown };
                 FaultInfo { stage, argument, ..self.info }
             }
             _ => self.info,
@@ -113,6 +112,21 @@ fn argument_of(dispatch: &Dispatch<'_>, va: GpuVa) -> u32 {
     let spans = buffers(dispatch).unwrap_or_default();
     let found = spans.iter().find(|span| va.0 >= span.va && va.0 - span.va < span.len);
     found.map_or(0, |span| span.argument as u32 + 1)
+}
+
+/// The stage that uses the buffer which is this argument of the draw program, counted from 1.
+fn stage_of(argument: u32) -> RenderPipelineStage {
+    match argument {
+        // Vertices, indices.
+        1 | 3 => RenderPipelineStage::InputAssembler,
+        // Constants: where vertices come to stand.
+        6 => RenderPipelineStage::VertexShader,
+        // Target, depth.
+        7 | 8 => RenderPipelineStage::OutputMerger,
+        // Texture, light.
+        11 | 15 => RenderPipelineStage::PixelShader,
+        _ => RenderPipelineStage::Unknown,
+    }
 }
 
 /// Most fault records that wait to be read; what does not fit is only counted, and the queue's

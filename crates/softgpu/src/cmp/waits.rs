@@ -1,5 +1,5 @@
-//! Owns the table of waits that hold queues back, and the words by which a signaller sees that
-//! there are any.
+//! The table of waits that hold queues back, and the words by which a signaller sees that there are
+//! any.
 //!
 //! A store-buffering pair, like MonitoredValue's. Waiting queue: 1. enter the table; 2. count up
 //! its armed word (a locked operation, hence a full barrier); 3. load CurrentValue again.

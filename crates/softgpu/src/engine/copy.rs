@@ -5,21 +5,21 @@
 //! overlap are therefore copied chunk by chunk: the result is that of a move only where the
 //! destination begins below the source or a chunk or more above it.
 //!
-//! At most [`BYTES_PER_TURN`] are copied or filled in one turn, and fewer when somebody asks for
-//! the engine and may have it.
+//! At most [`BYTES_PER_TURN`] are copied or filled in one turn, and fewer when the engine is wanted
+//! for another queue and its granularity allows the switch.
 
-use super::Engine;
-use crate::boundary::parts_may_stop;
+use super::executor::Executor;
+use crate::granularity::parts_may_stop;
 use crate::mmu::{Fault, piece};
 use tidegate_gpu_abi::{GpuVa, PAGE_BYTES};
 use tidegate_platform::CpuTime;
 
 /// Most bytes that an engine copies or fills in one turn.
 const BYTES_PER_TURN: u64 = 256 << 10;
-/// How many the engine copies or fills before it looks up.
-const BYTES_PER_LOOK: u64 = 16 << 10;
+/// How many the engine copies or fills between two checks whether it is wanted.
+const BYTES_PER_CHECK: u64 = 16 << 10;
 
-impl Engine {
+impl Executor {
     /// Copies a turn's worth.
     pub(super) fn copy_part(
         &mut self,
@@ -46,9 +46,9 @@ impl Engine {
     /// Whether the engine leaves a copy or a fill that is `done` bytes into its turn.
     fn leaves_bytes(&self, done: u64) -> bool {
         let config = self.gpu.config.node_of(self.node);
-        // Pieces end where pages do: the first of a look is as good as any.
-        let looks = done > 0 && done % BYTES_PER_LOOK < PAGE_BYTES;
-        looks && parts_may_stop(false, config) && self.outlook().is_wanted()
+        // Pieces end where pages do: the first of them behind a boundary checks.
+        let checks = done > 0 && done % BYTES_PER_CHECK < PAGE_BYTES;
+        checks && parts_may_stop(false, config) && self.is_wanted()
     }
 
     /// Fills a turn's worth. The pattern repeats from the first byte of the whole fill.
@@ -79,7 +79,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Timed work: begins it, or looks whether it is over; returns until when it is not.
+    /// Begins timed work, or checks whether it is over; returns its end if it is not.
     pub(super) fn timed_part(
         &mut self,
         left_ns: &mut u64,
@@ -90,7 +90,7 @@ impl Engine {
         (now < end).then_some(end)
     }
 
-    /// What it takes on the virtual clock to come from so many bytes to so many.
+    /// Spends the virtual time of the bytes from `from` to `to`.
     fn spend_bytes(&self, from: u64, to: u64) {
         let cost = |bytes: u64| bytes.saturating_mul(self.gpu.config.rates.byte_ps) / 1_000;
         self.gpu.platform.spend_ns(cost(to) - cost(from));

@@ -1,10 +1,10 @@
 //! Fences on an engine: what a wait and a signal do, in their order.
 //!
-//! Stations 1 and 2 of a fence signal are one function, [`Engine::signal`]. A wait that is not
+//! Stations 1 and 2 of a fence signal are one function, [`Executor::signal`]. A wait that is not
 //! satisfied leaves its engine to other queues; the CMP puts the queue back (`cmp::waits`), and the
 //! wait ends when the engine comes to it again.
 
-use super::{Engine, Pace};
+use super::executor::{Executor, Pace};
 use crate::cmp::waits::WaitKey;
 use crate::log::LogBuffer;
 use crate::mmu::{Fault, Space};
@@ -20,7 +20,7 @@ use tidegate_trace::{FenceId, Kind, NameId, Record};
 #[derive(Clone, Copy)]
 pub(super) struct Signal {
     pub(super) current_value: GpuVa,
-    /// 0: nobody is interrupted.
+    /// 0: no interrupt.
     pub(super) monitored_value: GpuVa,
     pub(super) value: u64,
     pub(super) fence_handle: u32,
@@ -32,7 +32,7 @@ fn log_for(log: Option<&mut LogBuffer>, entry: u32) -> Option<&mut LogBuffer> {
     log.filter(|_| entry != NO_LOG_ENTRY)
 }
 
-impl Engine {
+impl Executor {
     /// Signals a fence. All addresses are translated before anything is stored; then, in this
     /// order:
     /// 1. store CurrentValue, which is a full barrier unless the store is posted;
@@ -42,7 +42,7 @@ impl Engine {
     /// 5. unblock the queues that wait for the fence, and tell other GPUs that watch it;
     /// 6. load MonitoredValue, or its shadow: if the value is above it, or the log asks for an
     ///    interrupt, add the fence to the signalled list, set the cause and raise the line, with no
-    ///    lock held; else nobody is interrupted, and that is counted. A signal without a
+    ///    lock held; else the suppressed interrupt is counted. A signal without a
     ///    MonitoredValue is a plain store, which some nodes notify of.
     #[doc(alias = "DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED")]
     // spec: NF-004, NF-006, NF-020, NF-196
@@ -69,7 +69,7 @@ impl Engine {
         };
         gpu.platform.spend(Step::FenceStore);
         self.tally.signals += 1;
-        self.signal_ns = if gpu.platform.tracing() { gpu.platform.stamp_ns() } else { 0 };
+        self.signal_ns = gpu.timeline_ns();
 
         let entry = self.port.mmu.to_store(current);
         gpu.store(&entry.cell, signal.value);
@@ -102,7 +102,7 @@ impl Engine {
             return Ok(());
         }
         if let Some(log) = unlogged {
-            log.leave_out();
+            log.overrun();
         }
         let cause = self.report_signal(queue, signal.current_value);
         self.raise(cause);
@@ -160,7 +160,7 @@ impl Engine {
     ) -> Result<Pace, Fault> {
         self.tally.gpu_waits += 1;
         let slot = self.port.mmu.load_slot(self.space, wait.current_value)?;
-        wait.head_ns = if self.gpu.platform.tracing() { self.gpu.platform.stamp_ns() } else { 0 };
+        wait.head_ns = self.gpu.timeline_ns();
         if self.port.mmu.to_load(slot).cell.satisfies(wait.wait) {
             self.end_wait(&mut run.state, &wait, None)?;
             return Ok(Pace::Light);

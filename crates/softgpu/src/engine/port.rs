@@ -1,16 +1,15 @@
 //! An engine's way to memory: translated loads and stores of bytes.
 //!
 //! The order that matters: a store to a protocol page is split into words, and after each word's
-//! store come the barrier and the look at who waits for it, because a copy onto a CurrentValue is a
-//! signal. A store to bulk memory is one copy. Words are stored whole: a store to a protocol page
-//! that is not aligned to words is a fault.
+//! store come the barrier and the check for queues that wait for it, because a copy onto a
+//! CurrentValue is a signal. A store to bulk memory is one copy. A store to a protocol page that is
+//! not aligned to words is a fault.
 //!
-//! It knows no MonitoredValue: a plain store unblocks queues. On a node that notifies of fence
-//! writes it is also noted here, and the engine interrupts for it at the end of its turn; fences
-//! stand in protocol pages, so no other store is noted.
+//! It knows no MonitoredValue: a plain store unblocks queues. A node that notifies of fence writes
+//! also notes stores to protocol pages, where fences stand, and interrupts at the end of its turn.
 
-use crate::cmp::Shared;
 use crate::cmp::peers::Links;
+use crate::hardware::Hardware;
 use crate::mmu::{Fault, Mmu, Space, piece, unmapped};
 use std::sync::Arc;
 use tidegate_gpu_abi::regs::FaultKind;
@@ -19,7 +18,7 @@ use tidegate_platform::{PhysicalAddress, Target};
 use tidegate_programs::{ProgramFault, ProgramMemory};
 
 pub(super) struct Port {
-    gpu: Arc<Shared>,
+    gpu: Arc<Hardware>,
     node: usize,
     pub(super) mmu: Mmu,
     /// The node notifies of fence writes.
@@ -31,7 +30,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    pub(super) fn new(gpu: Arc<Shared>, node: usize) -> Port {
+    pub(super) fn new(gpu: Arc<Hardware>, node: usize) -> Port {
         let mmu = Mmu::new(Arc::clone(&gpu.bus), &gpu.config);
         Port {
             notifies: gpu.config.node_of(node).notifies_fence_writes,
@@ -48,8 +47,8 @@ impl Port {
         self.fence_write |= self.notifies;
     }
 
-    /// Notes that a queue whose progress fence is a monitored one has completed a command: that is
-    /// told on every node.
+    /// Notes that a queue whose progress fence is a monitored one has completed a command; every
+    /// node notifies of that.
     pub(super) fn note_progress(&mut self) {
         self.fence_write = true;
     }
@@ -100,7 +99,7 @@ impl Port {
                     let at = PhysicalAddress(entry.physical.0 + within + number as u64 * 8);
                     self.gpu.store(&cell, value);
                     self.gpu.stored(at, self.node);
-                    self.links.tell(&self.gpu, at, value);
+                    notify_peers(&mut self.links, &self.gpu, at, value);
                 }
                 self.note_fence_write();
                 Ok(())
@@ -108,17 +107,19 @@ impl Port {
         }
     }
 
-    /// A value was stored at `at` on the bus: whoever waits for it is looked for, here and on other
+    /// After a store of `value` at `at`: unblocks the queues that wait for it, here and on other
     /// GPUs.
     #[inline]
     pub(super) fn stored(&mut self, at: PhysicalAddress, value: u64) {
         self.gpu.stored(at, self.node);
-        self.links.tell(&self.gpu, at, value);
+        notify_peers(&mut self.links, &self.gpu, at, value);
     }
 
-    /// Learns of other GPUs that watch fences.
-    pub(super) fn learn(&mut self) {
-        self.links.learn(&self.gpu);
+    /// Takes over changes of the GPUs that watch fences.
+    pub(super) fn refresh_links(&mut self) {
+        if let Some(peers) = self.gpu.peers.get() {
+            self.links.refresh(peers);
+        }
     }
 
     /// Checks that a range can be written, without writing.
@@ -143,6 +144,13 @@ impl Port {
             done += part;
         }
         Ok(())
+    }
+}
+
+#[inline]
+fn notify_peers(links: &mut Links, gpu: &Hardware, at: PhysicalAddress, value: u64) {
+    if let Some(peers) = gpu.peers.get() {
+        links.notify(peers, at, value);
     }
 }
 

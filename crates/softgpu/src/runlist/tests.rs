@@ -1,5 +1,5 @@
-//! The promises of the run list, in virtual time: an engine that always takes whom the list names,
-//! and queues that always want more.
+//! The guarantees of the run list, in virtual time: an engine that always takes the queue that the
+//! list names, and queues that always want more.
 
 use super::*;
 
@@ -163,7 +163,7 @@ fn focus_leaves_normal_its_percentage_and_realtime_leaves_nothing() {
         engine.list.push(QueueId(5), realtime.place, false, || engine.now);
         let before = engine.had_by(|p| p.band < 3);
         engine.run_for(1_000 * MS);
-        assert_eq!(engine.had_by(|p| p.band < 3), before, "REALTIME gives way to nobody");
+        assert_eq!(engine.had_by(|p| p.band < 3), before, "REALTIME gives way to no band");
     }
 }
 
@@ -231,7 +231,7 @@ fn equals_of_one_process_take_turns_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn whoever_was_away_is_owed_nothing_and_still_owes() {
+fn a_process_that_was_away_is_owed_nothing_and_still_owes() {
     let loads = vec![load(place(1, 1, 1), MS, MS), load(place(2, 2, 1), 10 * MS, 10 * MS)];
     let mut engine = Engine::new(Bands::default(), loads);
     let away = QueueId(1);
@@ -353,10 +353,10 @@ fn nothing_is_lost_and_nothing_comes_twice() {
     }
 }
 
-/// The clock is read for the sake of others: of queues of one process, in whatever bands but one,
-/// nobody asks how long they take.
+/// The clock is read only where the order of waiting queues depends on it, which it does not among
+/// queues of one process.
 #[test]
-fn whoever_has_no_rival_costs_no_reading_of_the_clock() {
+fn a_queue_without_a_rival_costs_no_reading_of_the_clock() {
     let never = || -> CpuTime { panic!("the clock was read") };
     let mut list = RunList::default();
     let bands = Bands { process_quantum_ns: [MS; 4], normal_percent: 10 };

@@ -171,7 +171,7 @@ fn a_draw_paints_its_target_in_local_memory() {
 }
 
 #[test]
-fn a_stored_value_is_visible_and_unblocks_but_interrupts_nobody() {
+fn a_stored_value_is_visible_and_unblocks_without_an_interrupt() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
         let (first, done) = (process.fence(0, 0), process.fence(0, 0));

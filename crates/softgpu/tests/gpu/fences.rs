@@ -42,7 +42,7 @@ fn a_wait_before_its_signal_parks_the_queue_and_is_released_by_another_engine() 
         assert_eq!(link.current.load(), 5);
         let stats = machine.gpu.stats();
         assert_eq!((stats.gpu_waits, stats.gpu_waits_stalled), (1, 1));
-        // The link's own signal interrupted nobody: nobody on the CPU waits for it.
+        // The link's own signal raised no interrupt: no thread of the CPU waits for it.
         assert_eq!((stats.interrupts_raised, stats.interrupts_suppressed), (2, 1));
     });
 }
@@ -145,7 +145,7 @@ fn a_signal_interrupts_exactly_when_it_is_above_monitored_value() {
 }
 
 #[test]
-fn a_fence_without_monitored_value_interrupts_nobody() {
+fn a_fence_without_monitored_value_raises_no_interrupt() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
         let (mut fence, done) = (process.fence(0, 0), process.fence(0, 0));
@@ -451,7 +451,7 @@ fn a_log_that_is_to_notify_interrupts_behind_so_many_entries() {
         // Behind the second and the fourth wait, behind the third signal; and the one that is
         // awaited.
         let signals = machine.gpu.stats().interrupts_suppressed;
-        assert_eq!(signals, 3, "one of four signals asked though nobody waits");
+        assert_eq!(signals, 3, "one of four signals interrupts without a waiter");
         assert!(machine.gpu.stats().interrupts_raised >= 2);
     });
 }
@@ -561,17 +561,17 @@ fn a_page_of_fences_moves_with_its_histories_and_its_waiting_queues() {
         let (to, page) = machine.system.protocol(PAGE_WORDS);
         let from = moving.current_at;
         let going = AdminCommand::MoveFencePage { from, to };
-        assert_eq!(machine.tell(going), Err(AdminError::BadValue), "engines are not held");
-        machine.tell(AdminCommand::HoldEngines).unwrap();
+        assert_eq!(machine.run_command(going), Err(AdminError::BadValue), "engines are not held");
+        machine.run_command(AdminCommand::HoldEngines).unwrap();
         let nowhere = PhysicalAddress(1 << 30);
         let refused = AdminCommand::MoveFencePage { from, to: nowhere };
-        assert_eq!(machine.tell(refused), Err(AdminError::BadAddress));
+        assert_eq!(machine.run_command(refused), Err(AdminError::BadAddress));
         let small = machine.system.protocol(8).0;
         assert_eq!(
-            machine.tell(AdminCommand::MoveFencePage { from, to: small }),
+            machine.run_command(AdminCommand::MoveFencePage { from, to: small }),
             Err(AdminError::BadValue)
         );
-        machine.tell(going).unwrap();
+        machine.run_command(going).unwrap();
         let parked = machine.gpu.parked_waits();
         assert_eq!(
             parked.iter().map(|w| (w.current_value, w.value)).collect::<Vec<_>>(),
@@ -579,14 +579,14 @@ fn a_page_of_fences_moves_with_its_histories_and_its_waiting_queues() {
         );
         process.map_fence_page(moving.current_va, to);
         machine
-            .tell(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 })
+            .run_command(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 })
             .unwrap();
         // A held engine hears of the ring, and executes nothing.
         second.submit(&late);
         machine.poll_until(|| machine.state(second.id) != QueueState::Idle);
         assert_eq!(done.current.load(), 0);
-        machine.tell(AdminCommand::ReleaseEngines).unwrap();
-        assert_eq!(machine.tell(AdminCommand::ReleaseEngines), Err(AdminError::BadValue));
+        machine.run_command(AdminCommand::ReleaseEngines).unwrap();
+        assert_eq!(machine.run_command(AdminCommand::ReleaseEngines), Err(AdminError::BadValue));
         machine.poll_until(|| done.current.load() == 2);
         assert_eq!(page.word(0).load(), 0, "the pulse of before the move let it pass");
         second.submit(&[moving.signal(9)]);
@@ -594,7 +594,7 @@ fn a_page_of_fences_moves_with_its_histories_and_its_waiting_queues() {
         assert_eq!(
             (page.word(0).load(), moving.current.load()),
             (9, 0),
-            "nobody stores to the old place"
+            "no engine stores to the old place"
         );
     });
 }
@@ -615,13 +615,13 @@ fn a_page_of_fences_moves_with_a_history_that_outgrew_it() {
         }
         queue.submit(&[done.signal(1), moving.wait(100), done.signal(2)]);
         let (to, page) = machine.system.protocol(PAGE_WORDS);
-        machine.tell(AdminCommand::HoldEngines).unwrap();
-        machine.tell(AdminCommand::MoveFencePage { from: moving.current_at, to }).unwrap();
+        machine.run_command(AdminCommand::HoldEngines).unwrap();
+        machine.run_command(AdminCommand::MoveFencePage { from: moving.current_at, to }).unwrap();
         process.map_fence_page(moving.current_va, to);
         machine
-            .tell(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 })
+            .run_command(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 })
             .unwrap();
-        machine.tell(AdminCommand::ReleaseEngines).unwrap();
+        machine.run_command(AdminCommand::ReleaseEngines).unwrap();
         process.queue(COMPUTE).submit(&[head.signal(1)]);
         machine.await_signals(&done, 1);
         assert_eq!(
@@ -647,7 +647,7 @@ fn the_cmp_makes_and_ends_a_fence_that_no_cpu_reaches() {
             monitored_value: monitored_at,
             stride_bytes: 64,
         };
-        machine.tell(renew).unwrap();
+        machine.run_command(renew).unwrap();
         assert_eq!((page.word(0).load(), monitored.word(0).load()), (0, u64::MAX));
         let fence = process.fence(0, u64::MAX);
         process.map_fence_page(fence.current_va, at);
@@ -659,7 +659,7 @@ fn the_cmp_makes_and_ends_a_fence_that_no_cpu_reaches() {
         }
         queue.submit(&[waits_by_value, done.signal(1)]);
         machine.poll_until(|| machine.state(queue.id) == QueueState::Waiting);
-        machine.tell(AdminCommand::CondemnFence { current_value: at }).unwrap();
+        machine.run_command(AdminCommand::CondemnFence { current_value: at }).unwrap();
         machine.await_signals(&done, 1);
         queue.submit(&[fence.signal(3), fence.wait(u64::MAX), done.signal(2)]);
         machine.poll_until(|| done.current.load() == 2);
@@ -681,7 +681,7 @@ fn the_cmp_makes_and_ends_a_fence_that_no_cpu_reaches() {
                 AdminError::BadValue,
             ),
         ] {
-            assert_eq!(machine.tell(command), Err(error));
+            assert_eq!(machine.run_command(command), Err(error));
         }
     });
 }
@@ -708,7 +708,7 @@ fn links_to_other_gpus_are_checked() {
         (Err(AdminError::BadAddress), Err(AdminError::BadAddress))
     );
     assert_eq!(watch(PhysicalAddress(cell.0 + 4), cell), Err(AdminError::BadAddress));
-    assert_eq!(link(2), Err(AdminError::BadValue), "nobody has that number");
+    assert_eq!(link(2), Err(AdminError::BadValue), "no peer has that number");
     assert!(
         watch(cell, cell).is_ok() && link(1).is_ok() && watch(cell, PhysicalAddress(0)).is_ok()
     );

@@ -167,7 +167,7 @@ impl<'a> Ring<'a> {
     fn preempt(&mut self) -> u32 {
         let id = self.id();
         let ask = AdminCommand::PreemptNode { engine: 0, preemption_fence_id: id };
-        self.machine.tell(ask).expect("no request stands");
+        self.machine.run_command(ask).expect("no request stands");
         self.machine.await_preempted(0, u64::from(id)) as u32
     }
 }
@@ -232,7 +232,7 @@ fn stopped_everywhere(
 }
 
 impl Ring<'_> {
-    /// A packet of another context, whose state nobody keeps.
+    /// A packet of another context, without a save area.
     fn submit_plain(&mut self, commands: (GpuVa, u32)) -> u32 {
         let save = std::mem::replace(&mut self.save, GpuVa(0));
         let id = self.submit(commands, DmaFlags::empty());
@@ -353,16 +353,16 @@ fn a_queue_is_suspended_when_it_may_be_left_and_says_so() {
         queue.submit(&[process.execute(&[LONG, LONG], 0), done.signal(1)]);
         let suspend = AdminCommand::SuspendQueue { queue: queue.id };
         machine.platform.sleep_until(start.after(4_000));
-        assert_eq!(machine.tell(suspend), Err(AdminError::Busy));
+        assert_eq!(machine.run_command(suspend), Err(AdminError::Busy));
         assert_eq!(machine.state(queue.id), QueueState::Ready);
         machine.await_seen(|seen| seen.contains(&Seen::Suspended(queue.id)));
         assert_eq!(machine.platform.now(), CpuTime(start.0 + 10_000));
         assert_eq!(machine.state(queue.id), QueueState::Suspended);
-        machine.tell(AdminCommand::ResumeQueue { queue: queue.id }).expect("a queue");
+        machine.run_command(AdminCommand::ResumeQueue { queue: queue.id }).expect("a queue");
         machine.platform.sleep_until(start.after(14_000));
         // Taken back before it came to it.
-        assert_eq!(machine.tell(suspend), Err(AdminError::Busy));
-        machine.tell(AdminCommand::ResumeQueue { queue: queue.id }).expect("a queue");
+        assert_eq!(machine.run_command(suspend), Err(AdminError::Busy));
+        machine.run_command(AdminCommand::ResumeQueue { queue: queue.id }).expect("a queue");
         machine.await_signals(&done, 1);
         assert_eq!(machine.platform.now(), CpuTime(start.0 + 20_000));
         assert_eq!(machine.seen().iter().filter(|s| matches!(s, Seen::Suspended(_))).count(), 1);

@@ -52,7 +52,7 @@ pub enum Seen {
     },
 }
 
-/// The other end of the interrupt line: takes everything at once and wakes whoever waits for it.
+/// The other end of the interrupt line: takes everything at once and wakes its waiters.
 pub struct Line {
     gpu: Weak<SoftGpu>,
     seen: Mutex<Vec<Seen>>,
@@ -150,7 +150,7 @@ impl Machine {
     }
 
     /// Gives the CMP a command whose result does not matter.
-    pub fn tell(&self, command: AdminCommand) -> Result<(), AdminError> {
+    pub fn run_command(&self, command: AdminCommand) -> Result<(), AdminError> {
         let words = command.encode();
         let mut mailbox = self.mailbox.lock();
         for (number, (word, old)) in words.into_iter().zip(mailbox.iter_mut()).enumerate() {
@@ -168,7 +168,7 @@ impl Machine {
 
     /// Gives the CMP a command and returns its result.
     pub fn admin(&self, command: AdminCommand) -> Result<(u64, u64), AdminError> {
-        self.tell(command)?;
+        self.run_command(command)?;
         let (low, high) = (Register::MAILBOX_RESULT, Register::MAILBOX_RESULT_HIGH);
         Ok((self.gpu.read_register(low), self.gpu.read_register(high)))
     }
@@ -204,7 +204,7 @@ impl Machine {
     }
 
     /// Tells the CMP of a new MonitoredValue.
-    pub fn tell_monitored(&self, number: u64, value: u64) {
+    pub fn set_monitored(&self, number: u64, value: u64) {
         self.gpu.write_register(Register::SHADOW_FENCE, number);
         self.gpu.write_register(Register::SHADOW_VALUE, value);
     }

@@ -53,7 +53,7 @@ impl Ring {
 
     fn preempt(&self, id: u32) -> Result<(), AdminError> {
         self.machine
-            .tell(AdminCommand::PreemptNode { engine: self.engine, preemption_fence_id: id })
+            .run_command(AdminCommand::PreemptNode { engine: self.engine, preemption_fence_id: id })
     }
 
     fn reset(&self) -> (u64, u64) {
@@ -91,9 +91,9 @@ fn an_empty_ring_is_preempted_at_once() {
         assert_eq!(machine.await_preempted(COPY, 3), 2);
         assert_eq!(machine.gpu.read_register(Register::PREEMPTED_ENGINES), 0);
         let missing = AdminCommand::PreemptNode { engine: 99, preemption_fence_id: 1 };
-        assert_eq!(machine.tell(missing), Err(AdminError::NoSuchEngine));
+        assert_eq!(machine.run_command(missing), Err(AdminError::NoSuchEngine));
         let ringless = AdminCommand::PreemptNode { engine: COMPUTE, preemption_fence_id: 1 };
-        assert_eq!(machine.tell(ringless), Err(AdminError::NoSuchQueue));
+        assert_eq!(machine.run_command(ringless), Err(AdminError::NoSuchQueue));
     });
 }
 
@@ -121,9 +121,9 @@ fn a_packet_behind_a_wait_goes_back_and_its_slot_is_free() {
             assert_eq!(machine.state(ring.queue.id), QueueState::Idle);
         }
         assert_eq!(target.bytes()[..4], [21, 0, 0, 0]);
-        // The wait that went back wakes nobody.
+        // The wait that went back is not in the table any more.
         gate.current.store(1);
-        machine.tell(AdminCommand::RescanWaits).expect("obeyed");
+        machine.run_command(AdminCommand::RescanWaits).expect("obeyed");
         assert_eq!(machine.state(ring.queue.id), QueueState::Idle);
         let last = ring.plain(&[fill(&target, 40)], 40);
         ring.queue.submit(&[last]);
@@ -153,7 +153,7 @@ fn a_packet_in_the_middle_goes_on_where_it_was_and_does_nothing_twice() {
         assert_eq!(machine.await_preempted(COPY, 3), 0);
         assert_eq!(save.bulk.read_u64(0).unwrap(), SAVED_STATE);
         assert_eq!((first.current.load(), last.current.load()), (5, 0));
-        // Somebody else has the engine for a while, and what was done is not done again.
+        // Another packet has the engine for a while, and what was done is not done again.
         first.current.renew(0, 64);
         let other = ring.plain(&[TIMED], 4);
         let resumed = ring.packet(commands, 5, save.va, DmaFlags::RESUME);
@@ -278,7 +278,7 @@ fn a_hang_ends_with_a_reset_and_costs_its_packet_alone() {
         machine.await_completed(COPY, 1);
         let hung = ring.await_hang();
         assert_eq!(hung.queue, Some(ring.queue.id));
-        // Nobody else gets the engine, and nothing ends the hang but a reset.
+        // The engine takes no other queue, and only a reset ends the hang.
         let mut queue = ring.process.queue(COPY);
         queue.submit(&[ring.process.execute(&[fill(&other, 9)], 0), done.signal(1)]);
         assert_eq!(ring.preempt(4), Ok(()));
@@ -289,7 +289,7 @@ fn a_hang_ends_with_a_reset_and_costs_its_packet_alone() {
         machine.await_signals(&elsewhere, 1);
         assert_eq!((ring.status(), done.current.load()), (hung, 0));
         let suspend = AdminCommand::SuspendQueue { queue: ring.queue.id };
-        assert_eq!(machine.tell(suspend), Err(AdminError::Busy));
+        assert_eq!(machine.run_command(suspend), Err(AdminError::Busy));
         assert_eq!(ring.reset(), (2, 0));
         assert!(ring.status().responsive);
         machine.await_signals(&done, 1);
@@ -328,7 +328,7 @@ fn a_reset_finds_nothing_and_drops_what_is_queued() {
             (QueueState::Idle, 3)
         );
         let missing = AdminCommand::ResetEngine { engine: 99 };
-        assert_eq!(machine.tell(missing), Err(AdminError::NoSuchEngine));
+        assert_eq!(machine.run_command(missing), Err(AdminError::NoSuchEngine));
     });
 }
 
@@ -362,7 +362,7 @@ fn a_hardware_queue_that_hangs_is_stopped_and_the_others_keep_their_state() {
         machine.await_completed(COPY, 2);
         assert_eq!(machine.platform.now(), CpuTime(106_000 + 7_000));
         assert_eq!(done.current.load(), 1);
-        machine.tell(AdminCommand::DestroyQueue { queue: culprit.id }).expect("a queue");
+        machine.run_command(AdminCommand::DestroyQueue { queue: culprit.id }).expect("a queue");
     });
 }
 
@@ -383,7 +383,7 @@ fn a_hardware_queue_that_runs_is_stopped_by_a_reset() {
         assert_eq!(ring.reset(), (0, u64::from(runs.id.0) + 1));
         assert_eq!(ring.status().queue, None);
         gate.current.store(1);
-        machine.tell(AdminCommand::RescanWaits).expect("obeyed");
+        machine.run_command(AdminCommand::RescanWaits).expect("obeyed");
         machine.await_signals(&done, 1);
         assert_eq!(machine.state(runs.id), QueueState::Faulted);
         assert_eq!(machine.gpu.stats().queues[&QueueNumber(0)].busy_ns, 15_000);
@@ -398,7 +398,7 @@ fn a_destroyed_queue_leaves_its_hang_behind() {
         let mut queue = ring.process.queue(COPY);
         queue.submit(&[ring.process.execute(&[Command::Hang], 0)]);
         ring.await_hang();
-        machine.tell(AdminCommand::DestroyQueue { queue: queue.id }).expect("a queue");
+        machine.run_command(AdminCommand::DestroyQueue { queue: queue.id }).expect("a queue");
         let mut next = ring.process.queue(COPY);
         next.submit(&[done.signal(1)]);
         assert!(!ring.status().responsive);

@@ -1,5 +1,5 @@
-//! Queues on the hardware: doorbells, kicks, suspending, priorities, DMA packets, and rings that
-//! somebody hostile wrote.
+//! Queues on the hardware: doorbells, kicks, suspending, priorities, DMA packets, and rings
+//! with hostile contents.
 
 use crate::machine::{COMPUTE, COPY, Machine, QueueOptions, Seen, THREE_D, everywhere, on};
 use std::sync::Arc;
@@ -122,7 +122,7 @@ fn a_disconnected_doorbell_is_read_a_last_time_and_then_never() {
         // The interrupt may come before the turn is over; this command waits for its end.
         let turn_ends = AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 };
         machine.admin(turn_ends).expect("a space");
-        // From now on the old page rings nobody.
+        // From now on the old page rings no queue.
         queue.put(&done.signal(2));
         queue.publish();
         old.store(DOORBELL_VALUE_WORD, queue.written);
@@ -203,7 +203,7 @@ fn a_new_ring_of_an_engine_begins_its_line_of_ids() {
         let mut ring = machine.kernel_queue(COPY, QueueKind::Node, &process);
         ring.submit(&[dma(&process, &store, 12)]);
         machine.await_completed(COPY, 12);
-        machine.tell(AdminCommand::DestroyQueue { queue: ring.id }).unwrap();
+        machine.run_command(AdminCommand::DestroyQueue { queue: ring.id }).unwrap();
         let mut again = machine.kernel_queue(COPY, QueueKind::Node, &process);
         assert_eq!(machine.gpu.read_register(Register::COMPLETED_FENCE.offset(COPY)), 0);
         again.submit(&[dma(&process, &store, 1)]);
@@ -297,8 +297,9 @@ fn shares(
     let end = machine.platform.now().after(ns);
     made.iter().for_each(|queue| queue.ring());
     machine.platform.sleep_until(end);
-    made.iter()
-        .for_each(|q| machine.tell(AdminCommand::SuspendQueue { queue: q.id }).expect("a queue"));
+    made.iter().for_each(|q| {
+        machine.run_command(AdminCommand::SuspendQueue { queue: q.id }).expect("a queue")
+    });
     let stats = machine.gpu.stats();
     (1..=queues.len()).map(|n| stats.of(&[QueueNumber(n as u64)]).busy_ns).collect()
 }
@@ -312,7 +313,7 @@ fn an_engine_under_focus_load_leaves_normal_its_share_in_the_middle_of_long_work
         let (a, b) = (machine.process(), machine.process());
         let bands =
             |normal_percent| AdminCommand::SetBands { process_quantum_ns: [0; 4], normal_percent };
-        machine.tell(bands(25)).expect("bands");
+        machine.run_command(bands(25)).expect("bands");
         // FOCUS: one piece of work that takes longer than the test.
         let got = shares(machine, 500 * MS, &[(&a, 2, 1_000 * MS), (&b, 1, 40 * MS), (&b, 0, MS)]);
         assert!(got[1].abs_diff(125 * MS) <= 5 * MS && got[2] == 0, "{got:?}");
@@ -329,7 +330,7 @@ fn an_engine_gives_a_process_with_ten_queues_as_much_as_one_with_one() {
     on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| {
         let (one, ten) = (machine.process(), machine.process());
         let bands = AdminCommand::SetBands { process_quantum_ns: [4 * MS; 4], normal_percent: 10 };
-        machine.tell(bands).expect("bands");
+        machine.run_command(bands).expect("bands");
         let mut loads = vec![(&one, 1, 10 * MS)];
         loads.extend((0..10).map(|_| (&ten, 1, 7 * MS)));
         let got = shares(machine, 400 * MS, &loads);
@@ -527,7 +528,7 @@ fn garbage_commands_fault_and_never_hang() {
 }
 
 #[test]
-fn a_ring_that_rewrites_itself_harms_nobody_else() {
+fn a_ring_that_rewrites_itself_harms_no_other_queue() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
         let mut queue = process.queue(COPY);

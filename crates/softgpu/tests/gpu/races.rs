@@ -185,7 +185,7 @@ fn shadow_meets_pending_store(machine: &Arc<Machine>) -> Body {
     let fence = shadowed_and_signaled(machine);
     let machine = Arc::clone(machine);
     Box::new(move |bell| {
-        machine.tell_monitored(7, 0);
+        machine.set_monitored(7, 0);
         fence.current.load() >= 1 || rings(&bell)
     })
 }
@@ -195,7 +195,7 @@ fn shadow_meets_signal(machine: &Arc<Machine>) -> Body {
     let fence = shadowed_and_signaled(machine);
     let machine = Arc::clone(machine);
     Box::new(move |bell| {
-        machine.tell_monitored(7, 0);
+        machine.set_monitored(7, 0);
         // A woken waiter looks again, and waits on while the value is not there.
         loop {
             if fence.current.load() >= 1 {
@@ -232,7 +232,7 @@ fn notify_meets_wait(machine: &Arc<Machine>) -> Body {
         link.current.store(1);
         let notify =
             AdminCommand::NotifyFence { address_space: process.id, current_value: link.current_va };
-        machine.tell(notify).expect("a fence");
+        machine.run_command(notify).expect("a fence");
         rings(&bell)
     })
 }
@@ -245,15 +245,15 @@ fn resume_meets_ring(machine: &Arc<Machine>) -> Body {
     queue.put(&done.signal(1));
     let machine = Arc::clone(machine);
     Box::new(move |bell| {
-        machine.tell(AdminCommand::SuspendQueue { queue: queue.id }).expect("a queue");
+        machine.run_command(AdminCommand::SuspendQueue { queue: queue.id }).expect("a queue");
         queue.publish();
         queue.ring();
-        machine.tell(AdminCommand::ResumeQueue { queue: queue.id }).expect("a queue");
+        machine.run_command(AdminCommand::ResumeQueue { queue: queue.id }).expect("a queue");
         rings(&bell)
     })
 }
 
-/// A doorbell is taken away after it was rung, and nobody rings again.
+/// A doorbell is taken away after it was rung, and not rung again.
 fn disconnect_meets_ring(machine: &Arc<Machine>) -> Body {
     let process = machine.process();
     let done = process.fence(0, 0);
@@ -263,7 +263,7 @@ fn disconnect_meets_ring(machine: &Arc<Machine>) -> Body {
     let machine = Arc::clone(machine);
     Box::new(move |bell| {
         queue.ring();
-        machine.tell(AdminCommand::DisconnectDoorbell { queue: queue.id }).expect("a queue");
+        machine.run_command(AdminCommand::DisconnectDoorbell { queue: queue.id }).expect("a queue");
         assert!(machine.gpu.doorbell_page(queue.id).is_none());
         rings(&bell)
     })

@@ -52,12 +52,12 @@ fn a_signal_is_compared_with_the_shadow_and_not_with_memory() {
         assert_eq!(machine.keep_shadow(NUMBER, &process, &fence), Ok(true));
         let mut signaller = Signaller::new(&process);
         assert!(!signaller.interrupts(machine, &fence, 41), "a shadow begins as memory says");
-        machine.tell_monitored(NUMBER, 41);
+        machine.set_monitored(NUMBER, 41);
         assert!(signaller.interrupts(machine, &fence, 42));
-        machine.tell_monitored(NUMBER, 49);
+        machine.set_monitored(NUMBER, 49);
         assert!(!signaller.interrupts(machine, &fence, 49));
         assert!(signaller.interrupts(machine, &fence, 60));
-        machine.tell_monitored(NUMBER, u64::MAX);
+        machine.set_monitored(NUMBER, u64::MAX);
         fence.monitored.store(0);
         assert!(
             !signaller.interrupts(machine, &fence, 61),
@@ -85,7 +85,7 @@ fn the_cmp_interrupts_exactly_when_current_value_is_above_the_new_value() {
                     Some((*times, case))
                 })
         {
-            machine.tell_monitored(NUMBER, value);
+            machine.set_monitored(NUMBER, value);
             if interrupts {
                 machine.await_seen(|seen| count(seen) == times);
             }
@@ -105,7 +105,7 @@ fn hardware_that_cannot_tell_fence_kinds_says_only_that_some_fence_is_meant() {
         let process = machine.process();
         let fence = process.fence(41, u64::MAX);
         machine.keep_shadow(NUMBER, &process, &fence).expect("two values");
-        machine.tell_monitored(NUMBER, 40);
+        machine.set_monitored(NUMBER, 40);
         assert_eq!(machine.await_seen(|seen| !seen.is_empty()), [Seen::Collapsed]);
     });
 }
@@ -120,16 +120,16 @@ fn a_fence_without_room_for_a_shadow_is_compared_with_memory() {
             .collect();
         assert_eq!(kept, [true, true, true, true, false]);
         let mut signaller = Signaller::new(&process);
-        machine.tell_monitored(4, 3);
+        machine.set_monitored(4, 3);
         assert!(!signaller.interrupts(machine, &fences[4], 5), "memory has the old value");
         fences[4].monitored.store(5);
         assert!(signaller.interrupts(machine, &fences[4], 6));
         // One goes, and there is room.
-        machine.tell(AdminCommand::DropShadow { fence: 2 }).expect("a shadow");
-        machine.tell_monitored(2, 0);
+        machine.run_command(AdminCommand::DropShadow { fence: 2 }).expect("a shadow");
+        machine.set_monitored(2, 0);
         assert!(!signaller.interrupts(machine, &fences[2], 1), "back to memory");
         assert_eq!(machine.keep_shadow(4, &process, &fences[4]), Ok(true));
-        machine.tell_monitored(4, 7);
+        machine.set_monitored(4, 7);
         assert!(!signaller.interrupts(machine, &fences[4], 7));
         assert!(signaller.interrupts(machine, &fences[4], 8));
         assert_eq!(machine.gpu.stats().shadow_updates, 1, "of those that have a shadow");
@@ -142,7 +142,7 @@ fn keeping_a_shadow_twice_changes_nothing_and_a_wrong_address_is_refused() {
         let process = machine.process();
         let fence = process.fence(0, u64::MAX);
         assert_eq!(machine.keep_shadow(NUMBER, &process, &fence), Ok(true));
-        machine.tell_monitored(NUMBER, 9);
+        machine.set_monitored(NUMBER, 9);
         assert_eq!(machine.keep_shadow(NUMBER, &process, &fence), Ok(true));
         let mut signaller = Signaller::new(&process);
         assert!(signaller.interrupts(machine, &fence, 10), "it is as it was");
@@ -150,8 +150,8 @@ fn keeping_a_shadow_twice_changes_nothing_and_a_wrong_address_is_refused() {
             let no_fence = Fence { monitored_va: wrong, ..fence.clone() };
             assert_eq!(machine.keep_shadow(1, &process, &no_fence), Err(AdminError::BadAddress));
         }
-        machine.tell_monitored(77, 0);
-        machine.tell(AdminCommand::DropShadow { fence: 77 }).expect("nothing to drop");
+        machine.set_monitored(77, 0);
+        machine.run_command(AdminCommand::DropShadow { fence: 77 }).expect("nothing to drop");
     });
 }
 
@@ -167,7 +167,7 @@ fn a_device_says_whether_it_has_a_shadow() {
         let process = machine.process();
         let fence = process.fence(0, 5);
         assert_eq!(machine.keep_shadow(NUMBER, &process, &fence), Ok(false));
-        machine.tell_monitored(NUMBER, u64::MAX);
+        machine.set_monitored(NUMBER, u64::MAX);
         assert!(Signaller::new(&process).interrupts(machine, &fence, 6), "compared with memory");
     });
 }

@@ -3,15 +3,15 @@
 //! engine.
 
 /// A map of few keys.
-pub(super) struct Sorted<K, V>(Vec<(K, V)>);
+pub(super) struct SortedMap<K, V>(Vec<(K, V)>);
 
-impl<K, V> Default for Sorted<K, V> {
-    fn default() -> Sorted<K, V> {
-        Sorted(Vec::new())
+impl<K, V> Default for SortedMap<K, V> {
+    fn default() -> SortedMap<K, V> {
+        SortedMap(Vec::new())
     }
 }
 
-impl<K: Ord + Copy, V> Sorted<K, V> {
+impl<K: Ord + Copy, V> SortedMap<K, V> {
     fn find(&self, key: K) -> Result<usize, usize> {
         self.0.binary_search_by_key(&key, |(key, _)| *key)
     }

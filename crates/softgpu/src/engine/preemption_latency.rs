@@ -1,51 +1,43 @@
-//! Counts how often an engine is asked to leave what it runs, by a queue that goes before it or by
-//! the kernel for its ring, and how long it takes until it has. For the timeline it also keeps for
-//! how long work was left in the middle.
+//! How often an engine is requested to leave what it runs, by a queue that precedes it or by the
+//! kernel for its ring, and how long it takes until it has. For the timeline also how long work was
+//! left in the middle.
 //!
-//! A request begins when the engine hears of it: a doorbell that is rung in the middle of a turn is
-//! heard of at its end. It is answered when the engine turns to another queue, or gives the ring
-//! back; it lapses when nobody goes before any more. Under exploration nothing is counted: a look
-//! at the clock would be one of the things that tell states apart.
+//! A request begins when the engine sees it: a doorbell that is rung in the middle of a turn is seen
+//! at its end. It is answered when the engine turns to another queue, or gives the ring back. It
+//! lapses when no queue precedes any more.
 
-use super::Engine;
+use super::executor::Executor;
 use crate::cmp::Cmp;
+use crate::cmp::node::PreemptionRequest;
 use crate::queue::{Packet, Run};
 use tidegate_gpu_abi::QueueId;
 use tidegate_platform::{CpuTime, QueueNumber};
 use tidegate_trace::{Kind, NameId, Record};
 
-/// A request that is not answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
-    since: CpuTime,
-    /// Whom the engine is wanted for.
-    queue: QueueNumber,
-}
-
-impl Engine {
-    /// Before the engine picks: notes whether somebody goes before the queue that it is in the
-    /// middle of. Returns that queue.
-    pub(super) fn note_asked(&self, cmp: &mut Cmp) -> Option<QueueId> {
+impl Executor {
+    /// Before the engine picks: notes whether a queue precedes the one that it is in the middle of.
+    /// Returns the latter.
+    pub(super) fn note_request(&self, cmp: &mut Cmp) -> Option<QueueId> {
         let current = cmp.nodes[self.node].current?;
         if !cmp.is_amid(self.node, current, self.gpu.config.node_of(self.node)) {
             return None;
         }
         let first = cmp.nodes[self.node].list.first_of_all().filter(|first| *first != current);
-        let asked = match (first, cmp.nodes[self.node].asked) {
+        let request = match (first, cmp.nodes[self.node].requested) {
             (Some(first), None) => {
                 cmp.stats.nodes[self.node].preemptions_asked += 1;
                 let queue = cmp.queue(first).map(|entry| entry.shape.number).unwrap_or_default();
-                Some(Asked { since: self.gpu.platform.now(), queue })
+                Some(PreemptionRequest { since: self.gpu.platform.now(), queue })
             }
-            (Some(_), asked) => asked,
+            (Some(_), request) => request,
             (None, _) => None,
         };
-        cmp.nodes[self.node].asked = asked;
+        cmp.nodes[self.node].requested = request;
         Some(current)
     }
 
     /// After it has picked: whether it has left the queue that it was in the middle of.
-    pub(super) fn note_answered(
+    pub(super) fn note_answer(
         &mut self,
         cmp: &mut Cmp,
         left: Option<QueueId>,
@@ -60,14 +52,12 @@ impl Engine {
             && work.is_begun()
         {
             self.tally.of(work.queue).preempted += 1;
-            if self.gpu.platform.tracing() {
-                run.left_ns = Some(self.gpu.platform.stamp_ns());
-            }
+            run.left_ns = self.gpu.platform.tracing().then(|| self.gpu.platform.stamp_ns());
         }
         if picked != cmp.nodes[self.node].current
-            && let Some(asked) = cmp.nodes[self.node].asked.take()
+            && let Some(request) = cmp.nodes[self.node].requested.take()
         {
-            self.answered(cmp, asked.since, Some(asked.queue));
+            self.count_answer(cmp, request.since, Some(request.queue));
         }
     }
 
@@ -86,12 +76,12 @@ impl Engine {
 
     /// The ring has gone back to the kernel, which asked for it then.
     pub(super) fn note_given_back(&mut self, cmp: &mut Cmp) {
-        if let Some(since) = cmp.nodes[self.node].ring_asked.take() {
-            self.answered(cmp, since, None);
+        if let Some(since) = cmp.nodes[self.node].ring_requested.take() {
+            self.count_answer(cmp, since, None);
         }
     }
 
-    fn answered(&self, cmp: &mut Cmp, since: CpuTime, queue: Option<QueueNumber>) {
+    fn count_answer(&self, cmp: &mut Cmp, since: CpuTime, queue: Option<QueueNumber>) {
         let took_ns = self.gpu.platform.now().since(since);
         cmp.stats.nodes[self.node].preemptions.add(took_ns);
         if let Some(queue) = queue {

@@ -13,7 +13,8 @@
 //! engine), `load` (engines).
 
 use crate::mmu::{Fault, Mmu, Space, piece};
-use crate::queue::{Execution, Running};
+use crate::queue::Execution;
+use crate::running_command::{Grid, Running};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::{MAX_COMMAND_BYTES, SAVE_AREA_BYTES, SAVED_STATE};
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa};
@@ -34,13 +35,6 @@ const DISPATCH: u64 = 3;
 const DRAW: u64 = 4;
 const TIMED: u64 = 5;
 const GAP: u64 = 6;
-
-impl Execution {
-    /// Whether anything of it was executed.
-    pub(crate) fn is_begun(&self) -> bool {
-        self.at != 0 || self.running.is_some()
-    }
-}
 
 /// Stores the state of `work`, which is preempted at `left_ns`; word 0 last. A packet that has not
 /// begun has no state.
@@ -76,9 +70,9 @@ fn push_running(words: &mut Vec<u64>, running: Option<&Running>) -> u64 {
             words.extend([destination.0, *left, *bytes, u64::from(*value)]);
             FILL
         }
-        Some(Running::Grid { draw, program, groups, args, done, cursor }) => {
+        Some(Running::Grid(Grid { draw, program, groups, args, done, cursor })) => {
             let [x, y, z] = groups.map(u64::from);
-            words.extend([u64::from(*program) | z << 32, x | y << 32, *done, args.len() as u64]);
+            words.extend([u64::from(program.0) | z << 32, x | y << 32, *done, args.len() as u64]);
             words.extend(args);
             words.extend(cursor.words());
             if *draw { DRAW } else { DISPATCH }
@@ -148,21 +142,21 @@ fn read_running(kind: u64, words: &[u64]) -> Option<Option<Running>> {
 }
 
 fn read_grid(draw: bool, words: &[u64]) -> Option<Running> {
-    let program = words[0] as u32;
+    let program = ProgramId(words[0] as u32);
     let groups = [words[1] as u32, (words[1] >> 32) as u32, (words[0] >> 32) as u32];
     let count = usize::try_from(words[3])
         .ok()
         .filter(|count| *count <= tidegate_gpu_abi::command::MAX_ARGS)?;
     let args = words.get(4..4 + count)?.to_vec();
-    if draw != (ProgramId(program) == ProgramId::DRAW) {
+    if draw != (program == ProgramId::DRAW) {
         return None;
     }
-    let dispatch = Dispatch { program: ProgramId(program), groups, args: &args };
+    let dispatch = Dispatch { program, groups, args: &args };
     validate(&dispatch).ok()?;
     let cursor = Cursor::from_words(&dispatch, words.get(4 + count..)?)?;
     let done = words[2];
     let all = groups.iter().try_fold(1, |all: u64, g| all.checked_mul(u64::from(*g)))?;
-    (done < all).then_some(Running::Grid { draw, program, groups, args, done, cursor })
+    (done < all).then_some(Running::Grid(Grid { draw, program, groups, args, done, cursor }))
 }
 
 fn write(mmu: &mut Mmu, system: Space, va: GpuVa, words: &[u64]) -> Result<(), Fault> {

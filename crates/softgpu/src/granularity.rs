@@ -1,4 +1,4 @@
-//! Owns where an engine may stop: the one rule by which hardware queues are switched and packets go
+//! Preemption granularity: where an engine may stop, for switching queues and for giving packets
 //! back to the kernel.
 //!
 //! A packet may hold draws and dispatches, so it is stopped in its middle only where both
@@ -11,10 +11,11 @@
 //! whose threads work together are left between groups, and only a program that is interpreted
 //! between two instructions.
 //!
-//! Pure policy: the CMP and the engines ask.
+//! Pure policy of numbers.
 
-use crate::config::{EngineClass, NodeConfig};
-use crate::queue::{Execution, Packet, Run, Running};
+use crate::config::NodeConfig;
+use crate::queue::{Execution, Packet, Run};
+use crate::running_command::Running;
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate_programs::Grain;
 
@@ -37,7 +38,7 @@ fn packet_grain(node: &NodeConfig) -> PacketGrain {
         _ => PacketGrain::Command,
     };
     let graphics = match node.preemption.graphics {
-        _ if node.class != EngineClass::ThreeD => PacketGrain::Command,
+        _ if !node.class.draws() => PacketGrain::Command,
         GraphicsPreemption::None => PacketGrain::Ring,
         GraphicsPreemption::DmaBuffer => PacketGrain::Packet,
         _ => PacketGrain::Command,
@@ -83,7 +84,7 @@ fn command_may_stop(work: &Execution, node: &NodeConfig) -> bool {
     match &work.running {
         None => true,
         Some(Running::Hang) => false,
-        Some(running) => parts_may_stop(matches!(running, Running::Grid { draw: true, .. }), node),
+        Some(running) => parts_may_stop(running.is_draw(), node),
     }
 }
 

@@ -1,9 +1,10 @@
-//! Owns the bus: which memory stands at a physical address. System memory below, local memory from
+//! The bus: which memory stands at a physical address. System memory below, local memory from
 //! its base on, that of one physical GPU behind that of the other, and behind all of them the part
 //! of local memory that the CPU does not see. All physical GPUs see all of it: they are bridged.
 
 use crate::config::{Config, MAX_PHYSICAL_GPUS};
-use tidegate_platform::{CacheType, PhysicalAddress, PhysicalMemory, Platform, Target};
+use tidegate_gpu_abi::AdminError;
+use tidegate_platform::{CacheType, PhysicalAddress, PhysicalMemory, Platform, Target, Word};
 
 /// Bytes of the bus that the local memory of one physical GPU has for itself; as many has what the
 /// CPU does not see.
@@ -59,5 +60,10 @@ impl Bus {
             HIDDEN_SPAN => self.hidden.resolve(at),
             span => self.local(span)?.resolve(at),
         }
+    }
+
+    /// The word that fences are kept in at an address.
+    pub(crate) fn word(&self, at: PhysicalAddress) -> Result<Word, AdminError> {
+        self.resolve(at).and_then(|target| target.word()).ok_or(AdminError::BadAddress)
     }
 }

@@ -1,10 +1,10 @@
-//! Owns stores that an engine has made and that nobody sees yet: log entries and fence values, in
+//! Stores that an engine has made and that are not in memory yet: log entries and fence values, in
 //! the order in which they were made.
 //!
 //! The order that matters: everything posted before a barrier is in memory behind it. Barriers are
 //! an engine's own at its signal, the CMP's against the engines when it changes a shadow, and the
-//! flush register. One agent empties the queue at a time, so whoever comes back from
-//! [`Posted::flush`] finds in memory what was posted before, whoever stored it.
+//! flush register. One agent empties the queue at a time, so after [`PostedStores::flush`] everything
+//! that any engine posted before is in memory.
 //!
 //! Hardware that posts nothing goes through here without a step.
 
@@ -23,15 +23,15 @@ enum Store {
 }
 
 /// The queue of posted stores.
-pub(crate) struct Posted {
+pub(crate) struct PostedStores {
     log_entries: bool,
     fence_writes: bool,
     stores: Mutex<Vec<Store>>,
 }
 
-impl Posted {
-    pub(crate) fn new(platform: &Platform, config: &Config) -> Posted {
-        Posted {
+impl PostedStores {
+    pub(crate) fn new(platform: &Platform, config: &Config) -> PostedStores {
+        PostedStores {
             log_entries: config.posted_log_entries,
             fence_writes: config.posted_fence_writes,
             stores: platform.mutex("posted stores", Vec::new()),

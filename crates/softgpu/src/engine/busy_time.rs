@@ -1,0 +1,79 @@
+//! Busy time of an engine: one stretch at a time, counted for its queue and drawn as one slice on
+//! the engine's lane.
+//!
+//! A stretch begins when a command takes the engine. It ends when the command is done, is left in
+//! the middle, faults, or is cut off by a reset. A command that was left and resumed has one slice
+//! for each stretch; `queued_ns` of each is the start of the first.
+//!
+//! Invariants: slices of one engine do not overlap, and their sum is the busy time that is counted.
+//! A gap has a slice and is no busy time. An engine that hangs stays busy until it is reset.
+
+use crate::cmp::Cmp;
+use crate::hardware::Hardware;
+use crate::queue::{Execution, RunState};
+use crate::running_command::Running;
+use crate::stats::Tally;
+use tidegate_gpu_abi::QueueId;
+use tidegate_platform::{CpuTime, QueueNumber};
+use tidegate_trace::{Kind, LaneId, NameId, Record};
+
+/// The stretch that an engine is in.
+pub(super) struct Stretch {
+    pub(super) queue: QueueId,
+    number: QueueNumber,
+    since: CpuTime,
+    /// The command is a gap: the engine is taken and does no work.
+    gap: bool,
+    /// What its slice shows; none without a timeline.
+    slice: Option<Slice>,
+}
+
+/// A slice whose end is open.
+struct Slice {
+    kind: Kind,
+    label: NameId,
+    /// Bytes or groups of the whole command.
+    arg: u64,
+    queue_lane: Option<LaneId>,
+    /// When the command began, and when this stretch of it did.
+    command_ns: u64,
+    start_ns: u64,
+}
+
+impl Stretch {
+    /// Begins a stretch of the command that runs.
+    pub(super) fn begin(gpu: &Hardware, state: &RunState, work: &mut Execution) -> Stretch {
+        let platform = &gpu.platform;
+        let since = platform.now();
+        let slice = work.running.as_ref().filter(|_| platform.tracing()).map(|running| {
+            let (start_ns, (kind, arg)) = (platform.stamp_ns(), running.slice());
+            let command_ns = *work.command_ns.get_or_insert(start_ns);
+            let queue_lane = platform.lane_of(work.queue);
+            Slice { kind, label: work.label, arg, queue_lane, command_ns, start_ns }
+        });
+        let gap = matches!(work.running, Some(Running::Timed { gap: true, .. }));
+        if !gap {
+            gpu.cmp.lock().overlap.changes(true, since.0);
+        }
+        Stretch { queue: state.shape.id, number: work.queue, since, gap, slice }
+    }
+
+    /// Ends the stretch, which is drawn on `lane`.
+    pub(super) fn end(self, gpu: &Hardware, cmp: &mut Cmp, tally: &mut Tally, lane: LaneId) {
+        let platform = &gpu.platform;
+        let now = platform.now();
+        if !self.gap {
+            cmp.overlap.changes(false, now.0);
+            tally.of(self.number).busy_ns += now.since(self.since);
+        }
+        if let Some(slice) = self.slice {
+            let end_ns = platform.stamp_ns();
+            let span = Record::span(lane, slice.kind, slice.label, slice.start_ns, end_ns);
+            let span = span.queued(slice.command_ns).with_arg(slice.arg);
+            platform.record(match slice.queue_lane {
+                None => span,
+                Some(lane) => span.for_queue(lane),
+            });
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Command buffers: how an engine takes the next command, and what follows when a buffer is done.
+//!
+//! Commands are written by untrusted processes: each is decoded from a copy (`window`), and one that
+//! is malformed is a fault of its queue. To add a command: its format in `gpu-abi`, what is left of
+//! it in `running_command` and `save_area`, and its parts here.
+
+use super::executor::{Executor, Pace};
+use super::fence::Signal;
+use super::grid::begin_grid;
+use crate::mmu::Fault;
+use crate::queue::{Completion, Execution, Packet, Run, RunState};
+use crate::running_command::Running;
+use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
+use tidegate_gpu_abi::{Cause, Command, CommandReader};
+use tidegate_platform::Step;
+use tidegate_trace::{Kind, NameId, Record};
+
+impl Executor {
+    /// Executes the next command, or a part of it.
+    pub(super) fn command(
+        &mut self,
+        state: &RunState,
+        work: &mut Execution,
+    ) -> Result<Pace, Fault> {
+        if work.running.is_some() {
+            return self.advance(state, work);
+        }
+        let at = work.commands.plus(u64::from(work.at));
+        let bad = |_| Fault::new(FaultKind::BadPacket, at);
+        work.number += 1;
+        let words = self.window.fetch(&mut self.port, self.work_space, work, at)?;
+        let command = CommandReader::decode(&self.window.from(work.at)[..words]).map_err(bad)?;
+        work.at += words as u32 * 8;
+        // Labels are written for a timeline only, which must not change the times.
+        if !matches!(command, Command::Label { .. }) {
+            self.gpu.platform.spend(Step::PacketDecode);
+        }
+        let is_fence_write = matches!(command, Command::WriteValue { .. });
+        if !self.class.runs(&command) || is_fence_write && !self.writes_fences {
+            return Err(Fault::new(FaultKind::WrongEngine, at));
+        }
+        work.running = match command {
+            Command::Label { name } => {
+                work.number -= 1;
+                work.label = NameId(name.saturating_sub(1));
+                None
+            }
+            Command::WriteValue { destination, value } => {
+                self.port.write(self.work_space, destination, &value.to_le_bytes())?;
+                None
+            }
+            Command::Copy { source, destination, bytes } => {
+                Some(Running::Copy { source, destination, left: bytes, bytes })
+            }
+            Command::Fill { destination, bytes, value } => {
+                Some(Running::Fill { destination, left: bytes, value, bytes })
+            }
+            Command::Hang => Some(Running::Hang),
+            Command::Timed { ns } => Some(Running::Timed { left_ns: ns, until: None, gap: false }),
+            Command::Gap { ns } => Some(Running::Timed { left_ns: ns, until: None, gap: true }),
+            Command::Dispatch { program, groups, args } => {
+                begin_grid(false, (program, groups, args), at)?
+            }
+            Command::Draw { program, groups, args } => {
+                begin_grid(true, (program, groups, args), at)?
+            }
+        };
+        if work.running.is_none() {
+            self.tally.of(work.queue).commands += 1;
+            return Ok(Pace::Light);
+        }
+        work.command_ns = None;
+        self.advance(state, work)
+    }
+
+    /// Goes on with a command that takes time, for a bounded part of it.
+    fn advance(&mut self, state: &RunState, work: &mut Execution) -> Result<Pace, Fault> {
+        self.begin_busy(state, work);
+        let Some(running) = &mut work.running else { return Ok(Pace::Light) };
+        let until = match running {
+            Running::Copy { source, destination, left, .. } => {
+                self.copy_part(source, destination, left)?;
+                None
+            }
+            Running::Fill { destination, left, value, .. } => {
+                self.fill_part(destination, left, *value)?;
+                None
+            }
+            Running::Grid(grid) => {
+                self.run_groups(grid)?;
+                None
+            }
+            Running::Timed { left_ns, until, .. } => self.timed_part(left_ns, until),
+            Running::Hang => return Ok(Pace::Hung),
+        };
+        if let Some(until) = until {
+            return Ok(Pace::Until(until));
+        }
+        if running.is_done() {
+            self.end_command(work);
+        }
+        Ok(Pace::Heavy)
+    }
+
+    fn end_command(&mut self, work: &mut Execution) {
+        self.end_busy();
+        self.tally.of(work.queue).commands += 1;
+        work.running = None;
+    }
+
+    /// A command buffer is done: report it and go to the next slot.
+    pub(super) fn complete(&mut self, run: &mut Run) -> Result<(), Fault> {
+        let Some(Packet::Execute(work)) = run.packet.take() else { return Ok(()) };
+        self.tally.of(work.queue).packets += 1;
+        self.record_execution(&work);
+        match work.completion {
+            Completion::Progress(value) => {
+                self.log_commands(&mut run.state, value, work.logged);
+                let ended = self
+                    .signal_progress(&run.state, value)
+                    .and_then(|()| self.finish_slot(&mut run.state));
+                if ended.is_err() {
+                    // The fault belongs to this packet still.
+                    run.packet = Some(Packet::Execute(work));
+                }
+                ended
+            }
+            Completion::Dma(id) => {
+                self.finish_slot(&mut run.state)?;
+                self.gpu.platform.spend(Step::DmaCompletion);
+                self.gpu.nodes[self.node].completed.store(u64::from(id));
+                self.tally.hand_over(self.node, &mut self.gpu.cmp.lock().stats);
+                self.raise(Cause(Cause::DMA_COMPLETED.0 | Cause::engine(self.node as u32).0));
+                Ok(())
+            }
+        }
+    }
+
+    /// The progress fence is signalled like any other, without a log entry.
+    fn signal_progress(&mut self, state: &RunState, value: u64) -> Result<(), Fault> {
+        let shape = &state.shape;
+        if value == 0 || shape.progress_current.0 == 0 {
+            return Ok(());
+        }
+        let signal = Signal {
+            current_value: shape.progress_current,
+            monitored_value: shape.progress_monitored,
+            value,
+            fence_handle: 0,
+            log_entry: NO_LOG_ENTRY,
+        };
+        self.signal(self.space, shape.id, signal, None)?;
+        if shape.progress_monitored.0 == 0 {
+            // No MonitoredValue says whether the value is awaited.
+            // spec: NF-301
+            self.port.note_progress();
+        }
+        Ok(())
+    }
+
+    fn record_execution(&self, work: &Execution) {
+        let platform = &self.gpu.platform;
+        let Some(lane) = platform.traced_lane_of(work.queue) else { return };
+        let name = NameId(work.queued.name.saturating_sub(1));
+        let now_ns = platform.stamp_ns();
+        let span = Record::span(lane, Kind::Execute, name, work.start_ns, now_ns);
+        platform.record(span.queued(work.queued.at_or(work.start_ns)));
+    }
+}

@@ -1,0 +1,202 @@
+//! What an engine keeps while it executes packets, and the steps that all kinds of packets share.
+
+use super::busy_time::Stretch;
+use super::port::Port;
+use super::window::Window;
+use crate::cmp::Cmp;
+use crate::cmp::node::OUTRANKED;
+use crate::cmp::reports::FaultRecord;
+use crate::cmp::waits::WaitKey;
+use crate::config::EngineClass;
+use crate::hardware::Hardware;
+use crate::mmu::{Fault, Slot, Space};
+use crate::queue::{ContextKey, Execution, Packet, RunState};
+use crate::stats::Tally;
+use std::sync::Arc;
+use tidegate_gpu_abi::{AddressSpaceId, Cause, QueueId, Summary};
+use tidegate_platform::{CpuTime, PhysicalAddress, Step, Word, current};
+use tidegate_trace::{LaneId, LaneKind};
+
+/// How a step on a queue went.
+pub(super) enum Pace {
+    /// Done with something small.
+    Light,
+    /// Done with something that takes time, or with a part of it.
+    Heavy,
+    /// The ring has nothing more.
+    Empty,
+    /// The head is a wait that is not satisfied.
+    Blocked(WaitKey, Slot),
+    /// Timed work until then.
+    Until(CpuTime),
+    /// The engine hangs.
+    Hung,
+}
+
+pub(super) struct Executor {
+    pub(super) gpu: Arc<Hardware>,
+    /// The engine's number: through the nodes of physical GPU 0 first.
+    pub(super) node: usize,
+    /// The physical GPU whose page tables it walks.
+    pub(super) physical_gpu: u32,
+    pub(super) class: EngineClass,
+    /// As its node is configured.
+    pub(super) writes_fences: bool,
+    pub(super) attention: Word,
+    lane: LaneId,
+    pub(super) port: Port,
+    pub(super) summaries: Vec<(usize, Arc<Summary>)>,
+    pub(super) tally: Tally,
+    busy: Option<Stretch>,
+    /// What was done since the last turn's end.
+    pub(super) progress: u64,
+    /// Queue and address space that the engine worked for last.
+    context: Option<ContextKey>,
+    /// The present queue's own address space, and that of the packet that it is in the middle of.
+    pub(super) space: Space,
+    pub(super) work_space: Space,
+    pub(super) window: Window,
+    /// Where the present queue's read pointer stands, once it was stored in this turn.
+    read_pointer: Option<Word>,
+    /// Causes to raise once the lock is dropped.
+    pub(super) causes: u64,
+    pub(super) raised: bool,
+    /// When its last signal was stored, for the timeline.
+    pub(super) signal_ns: u64,
+}
+
+impl Executor {
+    pub(super) fn new(
+        gpu: Arc<Hardware>,
+        node: usize,
+        summaries: Vec<(usize, Arc<Summary>)>,
+    ) -> Executor {
+        let nowhere = Space::new(AddressSpaceId(0), 0, PhysicalAddress(0));
+        let (group, name) = (&gpu.config.lane_group, gpu.config.engine_name(node));
+        Executor {
+            node,
+            physical_gpu: gpu.config.physical_gpu_of(node),
+            class: gpu.config.node_of(node).class,
+            writes_fences: gpu.config.node_of(node).writes_fences,
+            attention: gpu.nodes[node].attention.clone(),
+            lane: gpu.platform.lane(LaneKind::Engine, group, &name),
+            port: Port::new(Arc::clone(&gpu), node),
+            summaries,
+            tally: Tally::default(),
+            busy: None,
+            progress: 0,
+            context: None,
+            space: nowhere,
+            work_space: nowhere,
+            window: Window::default(),
+            read_pointer: None,
+            causes: 0,
+            raised: false,
+            signal_ns: 0,
+            gpu,
+        }
+    }
+
+    /// Drops what belongs to the turn before.
+    pub(super) fn begin_turn(&mut self) {
+        self.window.clear();
+        self.read_pointer = None;
+    }
+
+    /// Whether the engine is recalled, or a queue precedes the one that it works for.
+    pub(super) fn is_called(&self) -> bool {
+        self.attention.load() >= OUTRANKED
+    }
+
+    /// The same, or a doorbell was rung, of whichever queue.
+    pub(super) fn is_wanted(&self) -> bool {
+        is_wanted(&self.attention, &self.summaries)
+    }
+
+    /// The engine works for this context from now on.
+    pub(super) fn switch_to(&mut self, context: ContextKey) {
+        if self.context.is_some_and(|c| c != context) {
+            self.gpu.platform.spend(Step::ContextSwitch);
+        }
+        self.context = Some(context);
+    }
+
+    /// Sets a cause. No lock is held.
+    pub(super) fn raise(&mut self, cause: Cause) {
+        self.raised |= self.gpu.line.set(cause);
+    }
+
+    /// Reports a fault; `stops` its queue.
+    pub(super) fn report_fault(&mut self, cmp: &mut Cmp, record: FaultRecord, stops: bool) {
+        cmp.faults.add(record);
+        cmp.stats.faults += 1;
+        self.causes |= Cause::FAULT.0;
+        if stops && let Some(entry) = cmp.queue(record.queue) {
+            entry.faulted = true;
+            cmp.delist(record.queue);
+        }
+    }
+
+    /// The slot is no longer needed: store the read pointer.
+    pub(super) fn finish_slot(&mut self, state: &mut RunState) -> Result<(), Fault> {
+        state.taken += 1;
+        if self.read_pointer.is_none() {
+            let space = state.shape.ring_space(self.space);
+            let slot = self.port.mmu.store_slot(space, state.shape.read_pointer())?;
+            self.read_pointer = Some(self.port.mmu.to_store(slot).cell.word().clone());
+        }
+        if let Some(word) = &self.read_pointer {
+            word.store(state.taken);
+        }
+        Ok(())
+    }
+
+    /// Begins a stretch of busy time for the command that runs, unless one has begun.
+    pub(super) fn begin_busy(&mut self, state: &RunState, work: &mut Execution) {
+        if self.busy.is_none() {
+            self.busy = Some(Stretch::begin(&self.gpu, state, work));
+        }
+    }
+
+    /// Ends the stretch.
+    pub(super) fn end_busy(&mut self) {
+        if let Some(stretch) = self.busy.take() {
+            stretch.end(&self.gpu, &mut self.gpu.cmp.lock(), &mut self.tally, self.lane);
+        }
+    }
+
+    /// Ends the stretch of a command that this turn does not resume: the engine turns to another
+    /// queue or to none, or a reset cut the command off.
+    pub(super) fn leave_previous(&mut self, cmp: &mut Cmp, picked: Option<QueueId>) {
+        let Some(previous) = self.busy.as_ref().map(|busy| busy.queue) else { return };
+        let run = cmp.queue(previous).and_then(|entry| entry.run.as_ref());
+        let runs = run.is_some_and(
+            |run| matches!(&run.packet, Some(Packet::Execute(work)) if work.running.is_some()),
+        );
+        if cmp.nodes[self.node].hung == Some(previous) || runs && picked == Some(previous) {
+            return;
+        }
+        if let Some(stretch) = self.busy.take() {
+            stretch.end(&self.gpu, cmp, &mut self.tally, self.lane);
+        }
+        let now = self.gpu.platform.now();
+        if let Some(run) = cmp.queue(previous).and_then(|entry| entry.run.as_mut()) {
+            run.pause(now);
+        }
+    }
+}
+
+/// Whether an engine with this attention word and these summaries is recalled, outranked or rung.
+pub(super) fn is_wanted(attention: &Word, summaries: &[(usize, Arc<Summary>)]) -> bool {
+    attention.load() >= OUTRANKED || summaries.iter().any(|(_, summary)| summary.is_rung())
+}
+
+/// The stretch of an engine that stops ends there, for the counters and for the timeline.
+impl Drop for Executor {
+    fn drop(&mut self) {
+        if self.busy.is_some() && !current::is_panicking() {
+            self.end_busy();
+            self.tally.hand_over(self.node, &mut self.gpu.cmp.lock().stats);
+        }
+    }
+}

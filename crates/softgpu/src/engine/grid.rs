@@ -1,0 +1,79 @@
+//! Dispatches and draws: grids of thread groups, or of tiles of the rasteriser, a few per turn.
+//!
+//! A grid is checked when it is decoded, so nothing of a bad one runs. Groups run in ascending
+//! order, x first. Between two of them, or in the middle of one where the node is preempted as
+//! finely as that, the engine may turn to a queue that precedes it and come back. It checks between
+//! pieces of work, so a queue waits for one piece at most.
+
+use super::executor::{Executor, is_wanted};
+use super::port::ProgramPort;
+use crate::granularity::{grain, parts_may_stop};
+use crate::mmu::{Fault, unmapped};
+use crate::running_command::{Grid, Running};
+use tidegate_gpu_abi::GpuVa;
+use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_programs::{Cursor, Dispatch, Grain, ProgramFault, ProgramId, run_part, validate};
+
+impl Executor {
+    /// Runs a turn's worth of groups; fewer when the engine is wanted meanwhile.
+    pub(super) fn run_groups(&mut self, grid: &mut Grid) -> Result<(), Fault> {
+        let Grid { draw, program, groups, args, done, cursor } = grid;
+        let (config, rates) = (self.gpu.config.node_of(self.node), self.gpu.config.rates);
+        let (grain, stops) = (grain(*draw, config), parts_may_stop(*draw, config));
+        let dispatch = Dispatch { program: *program, groups: *groups, args };
+        let [x, y, z] = groups.map(u64::from);
+        let end = (x * y * z).min(*done + u64::from(self.gpu.config.groups_per_turn.max(1)));
+        let (attention, summaries) = (&self.attention, &self.summaries);
+        let mut memory = ProgramPort { port: &mut self.port, space: self.work_space, fault: None };
+        let mut grains_left = self.gpu.config.grains_per_turn.max(1);
+        while *done < end {
+            let group = [*done % x, *done / x % y, *done / (x * y)].map(|g| g as u32);
+            let before = grains_left;
+            // The first grain of a part is not checked.
+            grains_left -= 1;
+            let mut go_on = || {
+                let goes_on = grains_left > 0 && !is_wanted(attention, summaries);
+                grains_left -= u32::from(goes_on);
+                goes_on
+            };
+            let ended = match run_part(&dispatch, group, cursor, grain, &mut go_on, &mut memory) {
+                Ok(ended) => ended,
+                Err(stopped) => return Err(memory.fault.unwrap_or_else(|| fault_of(stopped))),
+            };
+            let grains = u64::from(before - grains_left);
+            let fine =
+                if grain == Grain::Group { 0 } else { grains.saturating_mul(rates.grain_ns) };
+            let whole = if ended { rates.group_ns } else { 0 };
+            self.gpu.platform.spend_ns(fine.saturating_add(whole));
+            *done += u64::from(ended);
+            if grain == Grain::Group {
+                grains_left = before;
+            }
+            if !ended || grains_left == 0 || stops && is_wanted(attention, summaries) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks the grid of the command at `at` and begins it. The draw program runs for draws alone.
+pub(super) fn begin_grid(
+    draw: bool,
+    (program, groups, args): (u32, [u32; 3], Vec<u64>),
+    at: GpuVa,
+) -> Result<Option<Running>, Fault> {
+    let program = ProgramId(program);
+    let grid = Grid { draw, program, groups, args, done: 0, cursor: Cursor::default() };
+    if draw != (program == ProgramId::DRAW) || validate(&grid.dispatch()).is_err() {
+        return Err(Fault::new(FaultKind::BadArguments, at));
+    }
+    Ok(Some(Running::Grid(grid)))
+}
+
+fn fault_of(stopped: ProgramFault) -> Fault {
+    match stopped {
+        ProgramFault::Memory { va, write, .. } => unmapped(GpuVa(va), write),
+        ProgramFault::BadArguments { .. } => Fault::new(FaultKind::BadArguments, GpuVa(0)),
+    }
+}

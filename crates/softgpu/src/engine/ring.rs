@@ -1,0 +1,259 @@
+//! Ring slots: how an engine takes the next one, and the loop that executes a bounded part of a
+//! queue's packets.
+//!
+//! The order that matters: a slot's 64 bytes are copied out once and decoded from the copy; the read
+//! pointer moves when the slot is no longer needed. Slots are written by untrusted processes and may
+//! change at any moment. One that is malformed is a fault of its queue.
+
+use super::executor::{Executor, Pace};
+use super::fence::Signal;
+use crate::cmp::reports::FaultRecord;
+use crate::cmp::waits::WaitKey;
+use crate::doorbell::Reading;
+use crate::granularity::may_switch;
+use crate::mmu::{Fault, Slot, Space};
+use crate::queue::{Completion, ContextKey, Execution, Packet, PendingWait, Run};
+use crate::save_area::{self, SYSTEM_PROCESS};
+use tidegate_d3dukmdt::FenceWait;
+use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_gpu_abi::ring::DmaFlags;
+use tidegate_gpu_abi::{AddressSpaceId, GpuTime, GpuVa, QueueKind, RingPacket, SLOT_BYTES};
+use tidegate_platform::{CpuTime, QueueNumber, Step, Untrusted};
+use tidegate_trace::NameId;
+
+/// How a turn on a queue ended.
+pub(super) enum Outcome {
+    /// There may be more.
+    More,
+    Empty,
+    Blocked(WaitKey, Slot),
+    Until(CpuTime),
+    /// A fault; whether it stops the queue.
+    Faulted(FaultRecord, bool),
+    /// It hangs in a command.
+    Hung,
+    /// The ring goes back to the kernel; a packet whose state could not be saved has faulted.
+    GivenBack(Option<FaultRecord>),
+}
+
+impl Executor {
+    /// Executes a bounded part of the queue's packets.
+    pub(super) fn execute(&mut self, run: &mut Run) -> Outcome {
+        let mut budget = self.gpu.config.slots_per_turn.max(1);
+        loop {
+            match self.step(run) {
+                Ok(Pace::Light) => (budget, self.progress) = (budget - 1, self.progress + 1),
+                Ok(Pace::Heavy) => {
+                    self.progress += 1;
+                    return Outcome::More;
+                }
+                Ok(Pace::Hung) => return Outcome::Hung,
+                Ok(Pace::Empty) => return Outcome::Empty,
+                Ok(Pace::Blocked(key, slot)) => return Outcome::Blocked(key, slot),
+                Ok(Pace::Until(until)) => return Outcome::Until(until),
+                Err(fault) => return self.fault(run, fault),
+            }
+            let gives_way = self.is_called() && may_switch(run, self.gpu.config.node_of(self.node));
+            if budget == 0 || self.raised || gives_way {
+                return Outcome::More;
+            }
+        }
+    }
+
+    fn step(&mut self, run: &mut Run) -> Result<Pace, Fault> {
+        match &mut run.packet {
+            None => self.next_slot(run),
+            Some(Packet::Wait(_)) => self.resume_wait(run),
+            Some(Packet::Execute(work)) => {
+                let pace = self.command(&run.state, work)?;
+                if work.is_done() {
+                    self.complete(run)?;
+                }
+                Ok(pace)
+            }
+        }
+    }
+
+    /// A fault stops its queue; a DMA packet that faults is left out, since the fault is its
+    /// context's and not the node's.
+    fn fault(&mut self, run: &mut Run, fault: Fault) -> Outcome {
+        self.end_busy();
+        let state = &run.state;
+        let mut record = FaultRecord::of_ring(state.shape.id, state.taken, fault);
+        let work = run.packet.take().and_then(|p| match p {
+            Packet::Execute(work) => Some(work),
+            Packet::Wait(_) => None,
+        });
+        if let Some(work) = &work {
+            record = record.of_commands(work);
+        }
+        let dma = work.and_then(|work| work.submission_fence_id());
+        let Some(id) = dma else { return Outcome::Faulted(record, true) };
+        record.position = u64::from(id);
+        let goes_on =
+            state.shape.kind == QueueKind::Node && self.finish_slot(&mut run.state).is_ok();
+        Outcome::Faulted(record, !goes_on)
+    }
+
+    /// Takes the next ring slot, if there is one.
+    pub(super) fn next_slot(&mut self, run: &mut Run) -> Result<Pace, Fault> {
+        let state = &mut run.state;
+        let ring_space = state.shape.ring_space(self.space);
+        if std::mem::take(&mut state.reread) {
+            let slot = self.port.mmu.load_slot(ring_space, state.shape.write_pointer())?;
+            let written = Untrusted::new(self.port.mmu.to_load(slot).cell.word());
+            state.publish(written.load_once())?;
+        }
+        if let Some(last) = state.last_ring.take() {
+            state.ring(last)?;
+        }
+        if state.taken == state.known
+            && let Some(doorbell) = &state.doorbell
+        {
+            // An overwritten ring has set a bit of the summary, which the next turn takes.
+            if let Reading::Pointer(rung) = doorbell.read() {
+                state.ring(rung)?;
+            }
+        }
+        if state.taken == state.known {
+            return Ok(Pace::Empty);
+        }
+        self.gpu.platform.spend(Step::RingFetch);
+        let at = state.shape.ring.plus(state.taken % state.shape.slots * SLOT_BYTES);
+        let mut packet = self.read_slot(ring_space, at)?;
+        if matches!(packet, RingPacket::ExecuteDma { .. }) && state.shape.kind == QueueKind::User {
+            return Err(Fault::new(FaultKind::BadPacket, at));
+        }
+        if self.gpu.platform.fault("double fetch") {
+            packet = self.read_slot(ring_space, at)?;
+        }
+        self.begin(run, packet)
+    }
+
+    fn read_slot(&mut self, ring_space: Space, at: GpuVa) -> Result<RingPacket, Fault> {
+        let mut bytes = [0; SLOT_BYTES as usize];
+        self.port.mmu.read_piece(ring_space, at, &mut bytes)?;
+        RingPacket::decode(&bytes).map_err(|_| Fault::new(FaultKind::BadPacket, at))
+    }
+
+    /// Begins a packet that the queue may hold.
+    fn begin(&mut self, run: &mut Run, packet: RingPacket) -> Result<Pace, Fault> {
+        match packet {
+            RingPacket::Nop => self.finish_slot(&mut run.state)?,
+            RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry } => {
+                let wait = PendingWait {
+                    current_value,
+                    wait: FenceWait { value, epoch },
+                    fence_handle,
+                    log_entry,
+                    queued: self.take_queued(&run.state),
+                    observed: GpuTime(0),
+                    head_ns: 0,
+                    satisfied: false,
+                };
+                return self.first_wait(run, wait);
+            }
+            RingPacket::Signal {
+                current_value,
+                monitored_value,
+                value,
+                fence_handle,
+                log_entry,
+            } => {
+                let signal =
+                    Signal { current_value, monitored_value, value, fence_handle, log_entry };
+                self.signal_packet(&mut run.state, signal)?;
+                self.finish_slot(&mut run.state)?;
+            }
+            RingPacket::Execute { commands, bytes, progress } => {
+                let shape = &run.state.shape;
+                let owner = (shape.address_space, shape.number);
+                self.work_space = self.space;
+                self.begin_commands(run, (commands, bytes), owner, Completion::Progress(progress));
+            }
+            RingPacket::ExecuteLogged { commands, bytes, progress, log_entry } => {
+                let shape = &run.state.shape;
+                let owner = (shape.address_space, shape.number);
+                self.work_space = self.space;
+                self.begin_commands(run, (commands, bytes), owner, Completion::Progress(progress));
+                if let Some(Packet::Execute(work)) = &mut run.packet {
+                    work.logged = Some((log_entry, self.gpu.clock.now()));
+                }
+            }
+            RingPacket::ExecuteDma {
+                commands,
+                bytes,
+                address_space,
+                submission_fence_id,
+                os_handle,
+                save_area,
+                flags,
+            } => {
+                let (own, system) = {
+                    let cmp = self.gpu.cmp.lock();
+                    let space = |id| cmp.space(id, self.physical_gpu);
+                    (space(address_space), space(SYSTEM_PROCESS))
+                };
+                let physical = flags.contains(DmaFlags::PHYSICAL);
+                self.work_space = if physical { Space::PHYSICAL } else { own };
+                self.switch_to(ContextKey::of_packet(address_space, QueueNumber(os_handle)));
+                let owner = (address_space, QueueNumber(os_handle));
+                let completion = Completion::Dma(submission_fence_id);
+                self.begin_commands(run, (commands, bytes), owner, completion);
+                return self.enter_packet(run, (physical, save_area), flags, system);
+            }
+        }
+        Ok(Pace::Light)
+    }
+
+    /// A DMA packet was begun: its state is loaded if it was preempted. One without commands is
+    /// there for its context alone.
+    fn enter_packet(
+        &mut self,
+        run: &mut Run,
+        (physical, save_area): (bool, GpuVa),
+        flags: DmaFlags,
+        system: Space,
+    ) -> Result<Pace, Fault> {
+        let Some(Packet::Execute(work)) = &mut run.packet else { return Ok(Pace::Light) };
+        (work.physical, work.save_area) = (physical, save_area);
+        if flags.contains(DmaFlags::RESUME) && save_area.0 != 0 {
+            run.left_ns =
+                save_area::load(&mut self.port.mmu, system, work, self.gpu.platform.stamp_ns())?;
+            self.record_return(run);
+        }
+        let Some(Packet::Execute(work)) = &run.packet else { return Ok(Pace::Light) };
+        if work.is_done() {
+            self.complete(run)?;
+        }
+        Ok(Pace::Light)
+    }
+
+    fn begin_commands(
+        &mut self,
+        run: &mut Run,
+        (commands, bytes): (GpuVa, u32),
+        (address_space, queue): (AddressSpaceId, QueueNumber),
+        completion: Completion,
+    ) {
+        let platform = &self.gpu.platform;
+        self.window.clear();
+        run.packet = Some(Packet::Execute(Execution {
+            commands,
+            bytes,
+            at: 0,
+            number: 0,
+            address_space,
+            physical: false,
+            save_area: GpuVa(0),
+            completion,
+            queue,
+            queued: platform.take_queued(queue, completion.key()),
+            start_ns: self.gpu.timeline_ns(),
+            label: NameId::NONE,
+            running: None,
+            command_ns: None,
+            logged: None,
+        }));
+    }
+}

@@ -1,0 +1,370 @@
+//! The turn of an engine, and which queue it serves.
+//!
+//! A turn: 1. take the summaries' bits of doorbells that were rung; 2. if nothing calls the engine,
+//! rest; 3. under the CMP's lock, read the rung doorbells and take the queue whose turn it is; 4.
+//! without a lock, execute a bounded part of its packets; 5. under the lock, give the queue back,
+//! parked, empty or in the middle of a packet; 6. raise the causes that are due; 7. if the line went
+//! up in this turn, let deferred routines run.
+//!
+//! A turn is bounded: some ring slots and small commands, or a part of one command that takes time.
+//! A queue of higher priority runs between two turns. Timed work keeps the engine, not the turn:
+//! other engines of the service go on.
+
+use super::executor::Executor;
+use super::preemption::Task;
+use super::ring::Outcome;
+use crate::cmp::Cmp;
+use crate::cmp::node::{OUTRANKED, Resting};
+use crate::cmp::reports::FaultRecord;
+use crate::cmp::waits::WaitKey;
+use crate::doorbell::Reading;
+use crate::granularity::may_switch;
+use crate::hardware::Hardware;
+use crate::mmu::{Slot, Space};
+use crate::queue::Run;
+use crate::runlist::Place;
+use std::cell::OnceCell;
+use std::sync::Arc;
+use tidegate_gpu_abi::{Cause, QueueId};
+use tidegate_platform::{Agent, CpuTime, Step, Turn};
+
+/// Timed work keeps the engine until then, or until a queue that precedes it calls.
+struct Rest {
+    until: CpuTime,
+}
+
+/// Since when the engine has been idle, while the driver wants a report of it.
+#[derive(Clone, Copy, Default)]
+struct Idle {
+    /// How long it takes until it is reported; 0 for never.
+    report_ns: u64,
+    since: Option<CpuTime>,
+    reported: bool,
+}
+
+/// An engine: what it executes packets with, and which doorbells and queues it serves.
+pub(crate) struct Engine {
+    exec: Executor,
+    summaries_seen: u64,
+    invalidations_seen: u32,
+    /// Doorbells that were rung: their group and bit.
+    rung: Vec<(usize, u32)>,
+    /// Payloads of other GPUs from the common doorbell.
+    payloads: Vec<u64>,
+    doorbell_looks: u64,
+    rest: Option<Rest>,
+    idle: Idle,
+    task: Task,
+    /// Where the queue stood that it has: a planted fault gives it back there.
+    stale_place: Option<Place>,
+}
+
+impl Engine {
+    pub(crate) fn new(gpu: Arc<Hardware>, node: usize) -> Engine {
+        let (summaries, summaries_seen, invalidations_seen) = {
+            let cmp = gpu.cmp.lock();
+            (cmp.doorbells.of_node(node as u32), cmp.nodes[node].summaries, cmp.invalidations)
+        };
+        Engine {
+            exec: Executor::new(gpu, node, summaries),
+            summaries_seen,
+            invalidations_seen,
+            rung: Vec::new(),
+            payloads: Vec::new(),
+            doorbell_looks: 0,
+            rest: None,
+            idle: Idle::default(),
+            task: Task::Execute,
+            stale_place: None,
+        }
+    }
+
+    /// Takes the numbers of the doorbells that were rung.
+    // spec: UMS-004
+    fn take_rung(&mut self) {
+        let rung = &mut self.rung;
+        for (group, summary) in &self.exec.summaries {
+            summary.take(|bit| rung.push((*group, bit)));
+        }
+    }
+
+    /// Whether the engine is called by what it has not seen.
+    fn is_called(&self) -> bool {
+        let attention = self.exec.attention.load();
+        match &self.rest {
+            None => attention != 0,
+            Some(rest) => attention >= OUTRANKED || self.exec.gpu.platform.now() >= rest.until,
+        }
+    }
+
+    fn rest(&mut self) -> Turn {
+        match &self.rest {
+            Some(rest) => Turn::Until(rest.until),
+            None => self.idle(),
+        }
+    }
+
+    /// Nothing calls the engine: parks it, and reports it idle when that has lasted as long as the
+    /// driver set.
+    fn idle(&mut self) -> Turn {
+        if self.idle.report_ns == 0 || self.idle.reported {
+            return Turn::Park;
+        }
+        let now = self.exec.gpu.platform.now();
+        let due = self.idle.since.get_or_insert(now).after(self.idle.report_ns);
+        if now < due {
+            return Turn::Until(due);
+        }
+        self.idle.reported = true;
+        let gpu = Arc::clone(&self.exec.gpu);
+        let idle = {
+            let cmp = gpu.cmp.lock();
+            cmp.serves(self.exec.node) && cmp.is_idle(self.exec.node)
+        };
+        if !idle {
+            return Turn::Park;
+        }
+        gpu.line.note_idle(self.exec.node);
+        self.exec.raise(Cause::ENGINE_IDLE);
+        self.raise_due_causes();
+        Turn::Again
+    }
+
+    /// Takes the queue whose turn it is, if there is one. The second value: there are summaries that
+    /// this turn has not read.
+    fn check_out(&mut self, gpu: &Hardware) -> (Option<Box<Run>>, bool) {
+        let mut cmp = gpu.cmp.lock();
+        let has_new_summaries = self.refresh(&mut cmp);
+        self.read_doorbells(&mut cmp);
+        self.exec.causes |= std::mem::take(&mut cmp.causes_due);
+        self.rest = None;
+        cmp.nodes[self.exec.node].recall = false;
+        cmp.nodes[self.exec.node].resting = None;
+        let picked;
+        (picked, self.task) = self.exec.pick(&mut cmp);
+        self.exec.leave_previous(&mut cmp, picked);
+        let mut run = None;
+        if let Some(queue) = picked
+            && let Some(entry) = cmp.queue(queue)
+        {
+            entry.listed = false;
+            self.stale_place = gpu.platform.fault("stale place").then_some(entry.place);
+            run = entry.run.take();
+        }
+        gpu.publish(&mut cmp, self.exec.node as u32);
+        if let Some(run) = &run {
+            (self.idle.since, self.idle.reported) = (None, false);
+            cmp.nodes[self.exec.node].turns += 1;
+            if self.task == Task::Execute {
+                cmp.nodes[self.exec.node].current = picked;
+            }
+            self.exec.space = cmp.space(run.state.shape.address_space, self.exec.physical_gpu);
+            self.exec.work_space = match run.is_physical() {
+                true => Space::PHYSICAL,
+                false => cmp.space(run.work_space(), self.exec.physical_gpu),
+            };
+        }
+        (run, has_new_summaries)
+    }
+
+    /// Takes over new summaries and settings, and drops stale translations. Returns whether there
+    /// are new summaries.
+    fn refresh(&mut self, cmp: &mut Cmp) -> bool {
+        let node = &cmp.nodes[self.exec.node];
+        let has_new_summaries = self.summaries_seen != node.summaries;
+        if has_new_summaries {
+            self.summaries_seen = node.summaries;
+            self.exec.summaries = cmp.doorbells.of_node(self.exec.node as u32);
+        }
+        if self.idle.report_ns != node.report_idle_ns {
+            self.idle = Idle { report_ns: node.report_idle_ns, ..Idle::default() };
+        }
+        if self.invalidations_seen != cmp.invalidations {
+            self.invalidations_seen = cmp.invalidations;
+            let physical_gpu = self.exec.physical_gpu;
+            self.exec.port.mmu.forget_stale(|id| cmp.space(id, physical_gpu));
+        }
+        has_new_summaries
+    }
+
+    /// Reads the doorbells that were rung and puts their queues on the run list. A suspended
+    /// queue's ring is not read.
+    fn read_doorbells(&mut self, cmp: &mut Cmp) {
+        let rung = std::mem::take(&mut self.rung);
+        self.doorbell_looks += rung.len() as u64;
+        for &(group, bit) in &rung {
+            if let Some(payload) = cmp.doorbells.payload(group, bit) {
+                cmp.stats.peer_signals += 1;
+                self.payloads.push(payload);
+                continue;
+            }
+            let Some(queue) = cmp.doorbells.owner(group, bit) else { continue };
+            let Some(entry) = cmp.queue(queue) else { continue };
+            if entry.suspended || entry.faulted {
+                continue;
+            }
+            let Some(run) = &mut entry.run else { continue };
+            let Some(doorbell) = &run.state.doorbell else { continue };
+            let rung = match doorbell.read() {
+                Reading::Pointer(pointer) => run.state.ring(pointer),
+                Reading::Overwritten => {
+                    run.state.reread = true;
+                    Ok(())
+                }
+            };
+            run.state.rung = false;
+            cmp.note_ring(queue);
+            let Some(run) = cmp.queue(queue).and_then(|entry| entry.run.as_ref()) else { continue };
+            if let Err(fault) = rung {
+                let position = run.state.taken;
+                self.exec.report_fault(cmp, FaultRecord::of_ring(queue, position, fault), true);
+                continue;
+            }
+            cmp.enlist(queue, false);
+        }
+        self.rung = rung;
+        self.rung.clear();
+    }
+
+    /// Handles the payloads of other GPUs; returns whether there were any.
+    fn receive_payloads(&mut self) -> bool {
+        let payloads = std::mem::take(&mut self.payloads);
+        for payload in &payloads {
+            if self.exec.gpu.receive_signal(*payload) {
+                // It names no queue of this GPU, and so no fence: the kernel scans.
+                self.exec.causes |= Cause::FENCE_COLLAPSED.0;
+            }
+        }
+        !payloads.is_empty()
+    }
+
+    /// Gives the queue back as the turn left it.
+    fn check_in(&mut self, gpu: &Hardware, mut run: Box<Run>, outcome: Outcome) {
+        let queue = run.state.shape.id;
+        let goes_on = !matches!(outcome, Outcome::Blocked(..) | Outcome::Faulted(..));
+        let in_packet = run.packet.is_some() && goes_on;
+        let mut cmp = gpu.cmp.lock();
+        let mut timed = None;
+        let now = OnceCell::new();
+        let clock = || *now.get_or_init(|| gpu.platform.now());
+        let leaves = may_switch(&run, gpu.config.node_of(self.exec.node));
+        if self.task == Task::Execute {
+            cmp.nodes[self.exec.node].list.turn_ended(in_packet, leaves, clock);
+        }
+        self.exec.tally.hand_over(self.exec.node, &mut cmp.stats);
+        cmp.stats.doorbell_looks += std::mem::take(&mut self.doorbell_looks);
+        cmp.nodes[self.exec.node].turns += 1;
+        cmp.nodes[self.exec.node].progress += std::mem::take(&mut self.exec.progress);
+        if let Some(entry) = cmp.queue(queue) {
+            entry.taken = run.state.taken;
+            entry.place = self.stale_place.take().unwrap_or(entry.place);
+            run.state.reread |= std::mem::take(&mut entry.kicked);
+            let rung = std::mem::take(&mut run.state.rung);
+            entry.run = Some(run);
+            match outcome {
+                Outcome::More | Outcome::Empty => {}
+                Outcome::Until(until) => timed = Some(until),
+                Outcome::Hung => cmp.nodes[self.exec.node].hung = Some(queue),
+                Outcome::GivenBack(fault) => self.exec.answer_preemption(&mut cmp, queue, fault),
+                Outcome::Blocked(key, slot) => self.block(&mut cmp, queue, key, slot),
+                Outcome::Faulted(record, stops) => self.exec.report_fault(&mut cmp, record, stops),
+            }
+            if rung {
+                cmp.note_ring(queue);
+            }
+            self.exec.end_turn(&mut cmp, queue, leaves);
+        }
+        cmp.enlist(queue, in_packet);
+        self.stay(&mut cmp, queue, (timed, leaves), clock);
+        gpu.publish(&mut cmp, self.exec.node as u32);
+        let watched = cmp.turn_watchers > 0;
+        if watched {
+            gpu.turn_ends.fetch_add(1);
+        }
+        drop(cmp);
+        if watched {
+            gpu.turn_ends.wake(u32::MAX, Step::ThreadWake);
+        }
+    }
+
+    /// Keeps the engine on timed work that was entered again while no other queue precedes it.
+    /// Otherwise the engine has left the queue. Timed work that may not be left is not checked
+    /// before its end.
+    fn stay(
+        &mut self,
+        cmp: &mut Cmp,
+        queue: QueueId,
+        (timed, leaves): (Option<CpuTime>, bool),
+        clock: impl Fn() -> CpuTime,
+    ) {
+        let node = &mut cmp.nodes[self.exec.node];
+        let Some(until) = timed.filter(|_| node.list.next() == Some(queue)) else {
+            return node.list.left(clock);
+        };
+        let gives_way_at = node.list.gives_way_at();
+        let until = gives_way_at.filter(|_| leaves).map_or(until, |at| until.min(at));
+        node.resting = Some(Resting { queue, contended: node.list.is_contended(), gives_way_at });
+        self.rest = Some(Rest { until });
+    }
+
+    /// Parks the queue until its wait is satisfied: enter the table, arm, check again.
+    fn block(&mut self, cmp: &mut Cmp, queue: QueueId, key: WaitKey, slot: Slot) {
+        let cell = &self.exec.port.mmu.to_load(slot).cell;
+        cmp.waits.enter(&self.exec.gpu.armed, key, queue, cell);
+        if let Some(entry) = cmp.queue(queue) {
+            entry.waiting = Some(key);
+        }
+        if cell.satisfies(key.wait) {
+            cmp.waits.leave(&self.exec.gpu.armed, key, queue);
+            cmp.satisfy(queue);
+        }
+    }
+
+    fn raise_due_causes(&mut self) {
+        if self.exec.port.take_fence_write() {
+            let cause = self.exec.monitored_write();
+            self.exec.raise(cause);
+        }
+        let causes = std::mem::take(&mut self.exec.causes);
+        if causes != 0 {
+            self.exec.raise(Cause(causes));
+        }
+        if std::mem::take(&mut self.exec.raised) {
+            self.exec.gpu.line.turn_ended();
+        }
+    }
+}
+
+impl Agent for Engine {
+    fn turn(&mut self) -> Turn {
+        self.take_rung();
+        if self.rung.is_empty() && !self.is_called() {
+            return self.rest();
+        }
+        let gpu = Arc::clone(&self.exec.gpu);
+        let (run, has_new_summaries) = self.check_out(&gpu);
+        self.exec.port.refresh_links();
+        let idle = !self.receive_payloads() && run.is_none();
+        if let Some(mut run) = run {
+            self.exec.begin_turn();
+            self.exec.record_return(&mut run);
+            // A node's own ring has no context of its own: the next DMA packet brings one.
+            if self.task == Task::Execute
+                && let Some(context) = run.context()
+            {
+                self.exec.switch_to(context);
+            }
+            let outcome = match self.task {
+                Task::Execute => self.exec.execute(&mut run),
+                Task::GiveBack => self.exec.give_back(&mut run),
+            };
+            self.check_in(&gpu, run, outcome);
+        }
+        self.raise_due_causes();
+        if gpu.config.posted_fence_writes && gpu.platform.fault("no signal barrier") {
+            // A store that no barrier made visible still arrives eventually.
+            gpu.posted.flush();
+        }
+        if idle && !has_new_summaries { self.rest() } else { Turn::Again }
+    }
+}

@@ -1,0 +1,75 @@
+//! The part of a command buffer that was copied out last. A process may change its commands at any
+//! moment: each is copied out once and decoded from the copy.
+
+use super::port::Port;
+use crate::mmu::{Fault, Space};
+use crate::queue::Execution;
+use tidegate_gpu_abi::command::MAX_COMMAND_WORDS;
+use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_gpu_abi::{CommandReader, GpuVa};
+
+pub(super) struct Window {
+    words: [u64; MAX_COMMAND_WORDS],
+    /// Byte offset of the first word in its buffer, and how many words there are.
+    start: u32,
+    len: usize,
+}
+
+impl Default for Window {
+    fn default() -> Window {
+        Window { words: [0; MAX_COMMAND_WORDS], start: 0, len: 0 }
+    }
+}
+
+impl Window {
+    /// Drops the copy: another buffer, or another turn.
+    pub(super) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// The words that were copied out from offset `at` on.
+    pub(super) fn from(&self, at: u32) -> &[u64] {
+        let skip = (at.wrapping_sub(self.start) / 8) as usize;
+        if at < self.start || skip >= self.len { &[] } else { &self.words[skip..self.len] }
+    }
+
+    /// Copies out the command of `work` at `at` unless it is there already; returns how many words
+    /// it has.
+    pub(super) fn fetch(
+        &mut self,
+        port: &mut Port,
+        space: Space,
+        work: &Execution,
+        at: GpuVa,
+    ) -> Result<usize, Fault> {
+        let bad = |_| Fault::new(FaultKind::BadPacket, at);
+        let left = u64::from(work.bytes - work.at) / 8;
+        if let [head, rest @ ..] = self.from(work.at) {
+            let words = CommandReader::words(*head, left).map_err(bad)?;
+            if words <= rest.len() + 1 {
+                return Ok(words);
+            }
+        }
+        let len = left.min(MAX_COMMAND_WORDS as u64) as usize;
+        let mut bytes = [0; MAX_COMMAND_WORDS * 8];
+        // A command may end where the mapped memory does, and the window reach beyond: then copy
+        // that command alone, head first.
+        let len = match port.mmu.read(space, at, &mut bytes[..len * 8]) {
+            Ok(()) => len,
+            Err(_) => {
+                let (head, rest) = bytes.split_at_mut(8);
+                port.mmu.read(space, at, head)?;
+                let mut word = [0; 8];
+                word.copy_from_slice(head);
+                let words = CommandReader::words(u64::from_le_bytes(word), left).map_err(bad)?;
+                port.mmu.read(space, at.plus(8), &mut rest[..(words - 1) * 8])?;
+                words
+            }
+        };
+        for (word, chunk) in self.words.iter_mut().zip(bytes.as_chunks::<8>().0).take(len) {
+            *word = u64::from_le_bytes(*chunk);
+        }
+        (self.start, self.len) = (work.at, len);
+        CommandReader::words(self.words[0], left).map_err(bad)
+    }
+}

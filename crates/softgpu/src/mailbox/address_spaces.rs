@@ -1,0 +1,42 @@
+//! Address spaces: their root tables, and the end of stale translations.
+
+use crate::cmp::Cmp;
+use crate::hardware::Hardware;
+use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
+use tidegate_gpu_abi::{AddressSpaceId, AdminError};
+use tidegate_platform::{PhysicalAddress, Step};
+
+/// Gives an address space a new generation on a physical GPU, then waits for the turns there that
+/// may still use the old one. Queues there that wait were parked by the old translations: they are
+/// unparked, so that each translates its cell anew.
+// spec: NF-326
+pub(super) fn renew(
+    gpu: &Hardware,
+    id: AddressSpaceId,
+    physical_gpu: u32,
+    root: Option<PhysicalAddress>,
+) -> AdminAnswer {
+    if id == AddressSpaceId(u32::MAX) {
+        return Err(AdminError::BadValue);
+    }
+    if physical_gpu >= gpu.config.physical_gpus {
+        return Err(AdminError::NoSuchEngine);
+    }
+    let nodes = gpu.config.nodes.len();
+    let engines = physical_gpu as usize * nodes..(physical_gpu as usize + 1) * nodes;
+    let mut cmp = gpu.awake()?;
+    cmp.renew_space((id, physical_gpu), root);
+    let turns: Vec<u64> = cmp.nodes[engines.clone()].iter().map(|n| n.turns).collect();
+    let over = |cmp: &mut Cmp| {
+        cmp.nodes[engines.clone()].iter().zip(&turns).all(|(node, turn)| node.has_ended(*turn))
+    };
+    // spec: RES-018
+    let unawaited = gpu.platform.fault("unawaited turns");
+    let mut cmp = if unawaited { cmp } else { gpu.await_turns(cmp, over) };
+    if root == Some(PhysicalAddress(0)) {
+        cmp.forget_space((id, physical_gpu));
+    }
+    let unparked = cmp.unpark(&gpu.armed, id, &engines);
+    gpu.wake_engines(cmp, unparked, Step::GpuWaitUnblock);
+    DONE
+}

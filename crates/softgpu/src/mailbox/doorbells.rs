@@ -1,0 +1,62 @@
+//! Connecting and disconnecting the doorbell of a queue.
+
+use super::queues::hold;
+use crate::doorbell::{Placement, Reading};
+use crate::hardware::Hardware;
+use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
+use tidegate_gpu_abi::{AdminError, QueueId, QueueKind, global_base};
+
+pub(super) fn connect(gpu: &Hardware, queue: QueueId, placement: Placement) -> AdminAnswer {
+    if placement.global && global_base(queue).is_none() {
+        return Err(AdminError::BadValue);
+    }
+    let mut cmp = hold(gpu, queue)?;
+    cmp.note_ring(queue);
+    let (entry, doorbells) = cmp.queue_and_doorbells(queue).ok_or(AdminError::NoSuchQueue)?;
+    if entry.shape.kind != QueueKind::User {
+        return Err(AdminError::BadValue);
+    }
+    if let Some(old) = entry.seat.take() {
+        doorbells.disconnect(&old);
+    }
+    let (node, known) = (entry.shape.node, entry.run.as_ref().map_or(0, |r| r.state.known));
+    let wake = &gpu.wakes[gpu.nodes[node as usize].service];
+    let owner = (queue, entry.shape.address_space, node);
+    let (seat, new_summary) = doorbells.connect(&gpu.platform, wake, owner, known, placement);
+    if let Some(run) = &mut entry.run {
+        run.state.doorbell = Some(seat.bell(queue));
+    }
+    entry.seat = Some(seat);
+    if new_summary {
+        cmp.nodes[node as usize].summaries += 1;
+        cmp.enlist(queue, false);
+        gpu.recall(cmp, node);
+    } else {
+        gpu.release_queue(cmp, queue);
+    }
+    DONE
+}
+
+// spec: UMS-009
+pub(super) fn disconnect(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
+    let mut cmp = hold(gpu, queue)?;
+    let (entry, doorbells) = cmp.queue_and_doorbells(queue).ok_or(AdminError::NoSuchQueue)?;
+    if let Some(seat) = entry.seat.take() {
+        doorbells.disconnect(&seat);
+    }
+    if let Some(run) = &mut entry.run
+        && let Some(doorbell) = run.state.doorbell.take()
+    {
+        gpu.platform.fence();
+        match doorbell.read() {
+            // A suspended queue's ring is not read: the resume reads the write pointer anew. Until
+            // then the queue counts as having work.
+            Reading::Pointer(last) if entry.suspended => run.state.reread |= last > run.state.known,
+            Reading::Pointer(last) if last > run.state.known => run.state.last_ring = Some(last),
+            Reading::Pointer(_) => {}
+            Reading::Overwritten => run.state.reread = true,
+        }
+    }
+    gpu.release_queue(cmp, queue);
+    DONE
+}

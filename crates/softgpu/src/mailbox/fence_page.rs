@@ -1,0 +1,75 @@
+//! Moving a page of fence values, or of MonitoredValues, to another place on the bus.
+//!
+//! The order of a move that loses nothing: 1. engines are held, and none is in a turn; 2. the page
+//! is copied, histories and their annexes included; 3. waits are entered under their new place; 4.
+//! the driver writes page tables and invalidates translations; 5. engines are released, and every
+//! wait is checked anew. Until 5 no agent stores to either place.
+
+use super::fences::cell_of;
+use crate::hardware::Hardware;
+use tidegate_d3dukmdt::fence_cell::VALUE_BYTES;
+use tidegate_gpu_abi::AdminError;
+use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
+use tidegate_platform::{Page, PhysicalAddress, Target};
+
+pub(super) fn hold_engines(gpu: &Hardware) -> AdminAnswer {
+    let mut cmp = gpu.cmp.lock();
+    cmp.holds += 1;
+    for engine in 0..gpu.nodes.len() {
+        gpu.publish(&mut cmp, engine as u32);
+    }
+    let turns: Vec<u64> = cmp.nodes.iter().map(|n| n.turns).collect();
+    drop(gpu.await_turns(cmp, |cmp| {
+        cmp.nodes.iter().zip(&turns).all(|(node, turn)| node.has_ended(*turn))
+    }));
+    DONE
+}
+
+pub(super) fn release_engines(gpu: &Hardware) -> AdminAnswer {
+    let mut cmp = gpu.cmp.lock();
+    if cmp.holds == 0 {
+        return Err(AdminError::BadValue);
+    }
+    cmp.holds -= 1;
+    if cmp.holds == 0 {
+        gpu.recall_all(cmp);
+        gpu.rescan_waits();
+    }
+    DONE
+}
+
+pub(super) fn move_page(gpu: &Hardware, from: PhysicalAddress, to: PhysicalAddress) -> AdminAnswer {
+    let (old, new) = (whole_page(gpu, from)?, whole_page(gpu, to)?);
+    let mut cmp = gpu.cmp.lock();
+    if cmp.holds == 0 || old.len() != new.len() {
+        return Err(AdminError::BadValue);
+    }
+    for word in 0..old.len() {
+        let value = old.word(word).load();
+        if value != 0 {
+            new.word(word).store(value);
+        }
+    }
+    new.take_annexes(&old);
+    let range = from..PhysicalAddress(from.0 + VALUE_BYTES);
+    let moved = cmp.waits.rekey(&gpu.armed, range, |at| {
+        let offset = at.0 - from.0;
+        (PhysicalAddress(to.0 + offset), cell_of(&new, offset))
+    });
+    for (queue, key) in moved {
+        if let Some(entry) = cmp.queue(queue) {
+            entry.waiting = Some(key);
+        }
+    }
+    drop(cmp);
+    gpu.platform.fence();
+    DONE
+}
+
+/// A page of words that begins at `at`.
+fn whole_page(gpu: &Hardware, at: PhysicalAddress) -> Result<Page, AdminError> {
+    match gpu.bus.resolve(at) {
+        Some(Target::Protocol(page, 0)) => Ok(page),
+        _ => Err(AdminError::BadAddress),
+    }
+}

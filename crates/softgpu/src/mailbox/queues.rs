@@ -1,0 +1,249 @@
+//! Queues: making, destroying, suspending, kicking and scheduling them, and their logs.
+
+use crate::cmp::{Cmp, Entry};
+use crate::granularity::may_switch;
+use crate::hardware::Hardware;
+use crate::log::LogBuffer;
+use crate::mmu;
+use crate::queue::{Packet, Shape};
+use crate::runlist::{BANDS, Bands, MAX_IN_PROCESS, MAX_NORMAL_PERCENT, MAX_REALTIME_LEVEL, Place};
+use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
+use tidegate_gpu_abi::log::LogType;
+use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
+use tidegate_gpu_abi::{
+    AdminCommand, AdminError, CONTROL_INTERRUPTED_WORD, CONTROL_WORDS, GpuVa, QueueId, QueueKind,
+    QueueState, SLOT_BYTES,
+};
+use tidegate_platform::{MutexGuard, PhysicalAddress, QueueNumber, Target};
+
+/// The lock, once no engine runs `queue`.
+pub(super) fn hold(gpu: &Hardware, queue: QueueId) -> Result<MutexGuard<'_, Cmp>, AdminError> {
+    let mut cmp = gpu.awake()?;
+    let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+    if entry.run.is_none() {
+        entry.holds += 1;
+        cmp = gpu.await_turns(cmp, |cmp| cmp.queue(queue).is_none_or(|e| e.run.is_some()));
+        let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+        entry.holds -= 1;
+        if entry.run.is_none() {
+            return Err(AdminError::NoSuchQueue);
+        }
+    }
+    Ok(cmp)
+}
+
+/// Makes the queue of an `AdminCommand::CreateQueue`.
+pub(super) fn create(gpu: &Hardware, command: AdminCommand) -> AdminAnswer {
+    let AdminCommand::CreateQueue {
+        engine,
+        kind,
+        address_space,
+        ring,
+        slots,
+        control,
+        progress_current,
+        progress_monitored,
+        band,
+        os_handle,
+        context,
+    } = command
+    else {
+        return Err(AdminError::Malformed);
+    };
+    if engine as usize >= gpu.nodes.len() {
+        return Err(AdminError::NoSuchEngine);
+    }
+    let has_valid_size = slots.is_power_of_two() && slots <= MAX_RING_SLOTS;
+    let is_aligned = ring.0.is_multiple_of(SLOT_BYTES)
+        && [control, progress_current, progress_monitored].iter().all(|a| a.0 % 8 == 0);
+    if !has_valid_size || !is_aligned || band >= BANDS || address_space.0 == u32::MAX {
+        return Err(AdminError::BadValue);
+    }
+    if kind != QueueKind::User && !stands_on_bus(gpu, ring, slots, control) {
+        return Err(AdminError::BadAddress);
+    }
+    let mut cmp = gpu.awake()?;
+    if kind == QueueKind::Node {
+        // A new ring begins its engine's sequence of submission fence ids.
+        gpu.nodes[engine as usize].completed.store(0);
+    }
+    let id = cmp.add_queue(|id| {
+        // A queue without a context of the driver's has one of its own. Both numbers have 32 bits.
+        let context = if context == 0 { 1 << 32 | u64::from(id.0) } else { u64::from(context) };
+        let place = Place::new(address_space, context, band);
+        let shape = Shape {
+            id,
+            node: engine,
+            kind,
+            address_space,
+            ring,
+            slots,
+            control,
+            progress_current,
+            progress_monitored,
+            number: QueueNumber(os_handle),
+        };
+        Entry::new(shape, place)
+    })?;
+    Ok((u64::from(id.0), 0))
+}
+
+/// Whether ring and control area of a kernel-owned queue are memory of the right kind and size.
+fn stands_on_bus(gpu: &Hardware, ring: GpuVa, slots: u64, control: GpuVa) -> bool {
+    let ring = gpu.bus.resolve(PhysicalAddress(ring.0));
+    let control = gpu.bus.resolve(PhysicalAddress(control.0));
+    let words = CONTROL_WORDS as u64 * 8;
+    matches!(ring, Some(Target::Bulk(bytes, start)) if bytes.len() - start >= slots * SLOT_BYTES)
+        && matches!(control, Some(Target::Protocol(p, start)) if p.len() as u64 * 8 - start >= words)
+}
+
+pub(super) fn destroy(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
+    let mut cmp = hold(gpu, queue)?;
+    let entry = cmp.remove_queue(&gpu.armed, queue).ok_or(AdminError::NoSuchQueue)?;
+    mark_interrupted(gpu, &cmp, &entry);
+    gpu.recall(cmp, entry.shape.node);
+    DONE
+}
+
+/// Stores in the control area which slot's command buffer was begun and is not complete, so that a
+/// submission of the rest of the ring to another queue leaves it out.
+fn mark_interrupted(gpu: &Hardware, cmp: &Cmp, entry: &Entry) {
+    let shape = &entry.shape;
+    let Some(run) = entry.run.as_ref().filter(|_| shape.kind == QueueKind::User) else { return };
+    if matches!(run.packet, Some(Packet::Execute(_))) {
+        let at = shape.control.plus(CONTROL_INTERRUPTED_WORD as u64 * 8);
+        let physical_gpu = gpu.config.physical_gpu_of(shape.node as usize);
+        let space = cmp.space(shape.address_space, physical_gpu);
+        if let Some((_, word)) = mmu::find_protocol_word(&gpu.bus, space, at) {
+            word.store(run.state.taken + 1);
+        }
+    }
+}
+
+pub(super) fn suspend(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
+    let mut cmp = hold(gpu, queue)?;
+    let now = gpu.platform.now();
+    let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+    let node = gpu.config.node_of(entry.shape.node as usize);
+    // A queue that a fault stopped is on no engine.
+    if !entry.faulted && entry.run.as_ref().is_some_and(|run| !may_switch(run, node)) {
+        entry.suspending = true;
+        gpu.release_queue(cmp, queue);
+        return Err(AdminError::Busy);
+    }
+    entry.suspended = true;
+    cmp.delist(queue);
+    let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+    if let Some(run) = &mut entry.run {
+        run.pause(now);
+    }
+    let node = entry.shape.node;
+    gpu.recall(cmp, node);
+    DONE
+}
+
+// spec: UMS-047
+pub(super) fn resume(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
+    let mut cmp = hold(gpu, queue)?;
+    let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+    (entry.suspended, entry.suspending) = (false, false);
+    if let Some(run) = &mut entry.run {
+        run.state.reread = true;
+    }
+    gpu.release_queue(cmp, queue);
+    DONE
+}
+
+/// Does not wait for the queue's turn: this is how the kernel submits.
+pub(super) fn kick(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
+    let mut cmp = gpu.awake()?;
+    cmp.note_ring(queue);
+    let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+    match &mut entry.run {
+        Some(run) => run.state.reread = true,
+        None => entry.kicked = true,
+    }
+    gpu.release_queue(cmp, queue);
+    DONE
+}
+
+pub(super) fn set_log(
+    gpu: &Hardware,
+    queue: QueueId,
+    kind: LogType,
+    (header, payload, entries): (PhysicalAddress, PhysicalAddress, u32),
+    notify_every: u32,
+) -> AdminAnswer {
+    let log = match entries {
+        0 => None,
+        _ => {
+            let found = LogBuffer::find(&gpu.bus, header, payload, entries, notify_every);
+            Some(found.ok_or(AdminError::BadAddress)?)
+        }
+    };
+    let mut cmp = hold(gpu, queue)?;
+    if let Some(run) = cmp.queue(queue).and_then(|e| e.run.as_mut()) {
+        let state = &mut run.state;
+        match kind {
+            LogType::Waits => state.wait_log = log,
+            LogType::Signals => state.signal_log = log,
+            LogType::Commands => state.command_log = log,
+        }
+        // The last read of the old log finds every entry that its index counts.
+        gpu.posted.flush();
+    }
+    gpu.release_queue(cmp, queue);
+    DONE
+}
+
+pub(super) fn query(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
+    let mut cmp = gpu.awake()?;
+    let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+    let state = if entry.faulted {
+        QueueState::Faulted
+    } else if entry.suspended {
+        QueueState::Suspended
+    } else if entry.waiting.is_some() {
+        QueueState::Waiting
+    } else if entry.run.as_ref().is_none_or(|r| r.has_work()) {
+        QueueState::Ready
+    } else {
+        QueueState::Idle
+    };
+    Ok((state as u64, entry.taken))
+}
+
+/// Changes the queue's place; the engine takes it into account at its next turn.
+// spec: HS-013
+pub(super) fn set_scheduling(
+    gpu: &Hardware,
+    queue: QueueId,
+    (band, realtime_level): (u32, u32),
+    in_process: i32,
+    quantum_ns: u64,
+) -> AdminAnswer {
+    let in_range = band < BANDS
+        && realtime_level <= MAX_REALTIME_LEVEL
+        && (-MAX_IN_PROCESS..=MAX_IN_PROCESS).contains(&in_process);
+    if !in_range {
+        return Err(AdminError::BadValue);
+    }
+    let mut cmp = gpu.awake()?;
+    cmp.delist(queue);
+    let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+    entry.place = Place { band, realtime_level, in_process, quantum_ns, ..entry.place };
+    let node = entry.shape.node;
+    let in_packet = entry.run.as_ref().is_some_and(|run| run.packet.is_some());
+    cmp.enlist(queue, in_packet);
+    gpu.recall(cmp, node);
+    DONE
+}
+
+pub(super) fn set_bands(gpu: &Hardware, bands: Bands) -> AdminAnswer {
+    if bands.normal_percent > MAX_NORMAL_PERCENT {
+        return Err(AdminError::BadValue);
+    }
+    let mut cmp = gpu.awake()?;
+    cmp.nodes.iter_mut().for_each(|node| node.list.set_bands(bands));
+    DONE
+}

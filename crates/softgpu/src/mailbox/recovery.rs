@@ -1,0 +1,102 @@
+//! Taking work off an engine: preempting its node's ring, resetting it, querying its progress.
+//!
+//! A preemption is only recorded here; the engine answers it (`engine::preemption`), at once when
+//! nothing of the ring runs. A reset is done here, between two turns: an engine that hangs is in
+//! none, it only takes no more queues.
+//!
+//! The order that matters for a reset: 1. wait for the end of the turn; 2. find what is cut off; 3.
+//! stop the queue of a process that is; save a packet that is not; 4. empty the ring; 5. clear the
+//! hang and the request; 6. recall the engine.
+
+use crate::cmp::{Cmp, Entry};
+use crate::hardware::Hardware;
+use crate::mmu::Mmu;
+use crate::queue::Packet;
+use crate::save_area::{self, SYSTEM_PROCESS};
+use std::sync::Arc;
+use tidegate_gpu_abi::admin::{AdminAnswer, DONE, EngineAnswer};
+use tidegate_gpu_abi::{AdminError, QueueId};
+
+#[doc(alias = "DxgkDdiPreemptCommand")]
+pub(super) fn preempt_node(gpu: &Hardware, engine: u32, preemption_fence_id: u32) -> AdminAnswer {
+    let (mut cmp, index) = gpu.awake_engine(engine)?;
+    cmp.ring_of(index).ok_or(AdminError::NoSuchQueue)?;
+    let node = &mut cmp.nodes[index];
+    if node.preemption.is_some() {
+        return Err(AdminError::Busy);
+    }
+    node.preemption = Some(preemption_fence_id);
+    node.ring_requested = Some(gpu.platform.now());
+    cmp.stats.nodes[index].preemptions_asked += 1;
+    gpu.recall(cmp, engine);
+    DONE
+}
+
+#[doc(alias = "DxgkDdiQueryEngineStatus")]
+pub(super) fn query_engine(gpu: &Hardware, engine: u32) -> AdminAnswer {
+    let (mut cmp, index) = gpu.awake_engine(engine)?;
+    let node = &cmp.nodes[index];
+    let (hung, current, progress) = (node.hung, node.current, node.progress);
+    let queue = hung.or_else(|| current.filter(|q| cmp.queue(*q).is_some_and(|e| is_amid(e))));
+    Ok(EngineAnswer { responsive: hung.is_none(), queue, progress }.encode())
+}
+
+/// Whether the queue is in the middle of a command buffer that wants to go on.
+fn is_amid(entry: &Entry) -> bool {
+    !entry.suspended && !entry.faulted && entry.is_in_commands()
+}
+
+#[doc(alias = "DxgkDdiResetEngine")]
+pub(super) fn reset_engine(gpu: &Hardware, engine: u32) -> AdminAnswer {
+    let (cmp, index) = gpu.awake_engine(engine)?;
+    // 1.
+    let mut cmp = gpu.await_turns(cmp, |cmp| !cmp.nodes[index].is_in_turn());
+    // 2.
+    let ring = cmp.ring_of(index);
+    let current = cmp.nodes[index].hung.or(cmp.nodes[index].current);
+    let culprit = current.filter(|queue| cmp.queue(*queue).is_none_or(|e| is_amid(e)));
+    // 3.
+    let stopped = culprit.filter(|queue| Some(*queue) != ring);
+    if let Some(queue) = stopped {
+        cmp.withdraw(&gpu.armed, queue);
+        if let Some(entry) = cmp.queue(queue) {
+            (entry.faulted, entry.suspending) = (true, false);
+        }
+    }
+    // 4.
+    let aborted = ring.and_then(|ring| reset_ring(gpu, &mut cmp, ring, culprit == Some(ring)));
+    // 5.
+    let node = &mut cmp.nodes[index];
+    (node.hung, node.current, node.preemption) = (None, None, None);
+    (node.ring_requested, node.requested) = (None, None);
+    let last = aborted.unwrap_or_else(|| gpu.nodes[index].completed.load() as u32);
+    // 6.
+    gpu.recall(cmp, engine);
+    Ok((u64::from(last), stopped.map_or(0, |queue| u64::from(queue.0) + 1)))
+}
+
+/// Empties a node's ring; returns the submission fence id of the packet that is lost with it, if
+/// one is.
+fn reset_ring(gpu: &Hardware, cmp: &mut Cmp, ring: QueueId, is_culprit: bool) -> Option<u32> {
+    cmp.withdraw(&gpu.armed, ring);
+    let (now, engine) = (gpu.platform.now(), cmp.queue(ring)?.shape.node as usize);
+    let system = cmp.space(SYSTEM_PROCESS, gpu.config.physical_gpu_of(engine));
+    let entry = cmp.queue(ring)?;
+    (entry.faulted, entry.suspended, entry.suspending, entry.kicked) = (false, false, false, false);
+    let run = entry.run.as_mut()?;
+    run.pause(now);
+    let lost = match &run.packet {
+        Some(Packet::Execute(work)) if is_culprit => work.submission_fence_id(),
+        // A bystander: its state is saved as in a preemption, if it has a save area.
+        Some(Packet::Execute(work)) if work.is_begun() => {
+            let mut mmu = Mmu::new(Arc::clone(&gpu.bus), &gpu.config);
+            let is_saved = work.save_area.0 != 0
+                && save_area::store(&mut mmu, system, work, gpu.timeline_ns()).is_ok();
+            if is_saved { None } else { work.submission_fence_id() }
+        }
+        _ => None,
+    };
+    run.empty_ring(&gpu.bus);
+    entry.taken = run.state.taken;
+    lost
+}
