@@ -1,9 +1,10 @@
-//! Owns what the driver asks of the context management processor (CMP) through the mailbox
-//! registers.
+//! Commands of the driver to the context management processor (CMP), in the mailbox registers. A new
+//! command is one entry of the table of `commands!`.
 
 use crate::log::LogType;
 use crate::regs::MAILBOX_WORDS;
 use crate::{AddressSpaceId, GpuVa};
+use std::slice::{Iter, IterMut};
 use tidegate_platform::PhysicalAddress;
 
 /// Names a hardware queue to the GPU.
@@ -21,11 +22,51 @@ pub enum QueueKind {
     Node,
 }
 
-/// A mailbox command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AdminCommand {
+/// The mailbox as words.
+pub type Mailbox = [u64; MAILBOX_WORDS as usize];
+
+/// Declares the commands: the number in word 0, then the fields in their order, a word each.
+macro_rules! commands {
+    ($($(#[$doc:meta])* $number:literal => $name:ident $({
+        $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
+    })?),* $(,)?) => {
+        /// A mailbox command.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum AdminCommand {
+            $($(#[$doc])* $name $({ $($(#[$field_doc])* $field: $type),* })?),*
+        }
+
+        impl AdminCommand {
+            /// The mailbox words.
+            pub fn encode(&self) -> Mailbox {
+                let mut words = Mailbox::default();
+                let mut out = words.iter_mut();
+                match *self {
+                    $(AdminCommand::$name $({ $($field),* })? => {
+                        u64::put($number, &mut out);
+                        $($($field.put(&mut out);)*)?
+                    })*
+                }
+                words
+            }
+
+            /// Reads the mailbox.
+            pub fn decode(words: &Mailbox) -> Result<AdminCommand, AdminError> {
+                let [number, words @ ..] = words;
+                let mut words = words.iter();
+                let words = &mut words;
+                Ok(match number {
+                    $($number => AdminCommand::$name $({ $($field: Field::take(words)?),* })?,)*
+                    _ => return Err(AdminError::Malformed),
+                })
+            }
+        }
+    };
+}
+
+commands! {
     /// Names an address space by its root table. Result: nothing.
-    SetAddressSpace {
+    1 => SetAddressSpace {
         /// Which.
         address_space: AddressSpaceId,
         /// Its root page table; 0 takes it away.
@@ -34,14 +75,14 @@ pub enum AdminCommand {
         physical_gpu: u32,
     },
     /// Forgets cached translations of an address space.
-    InvalidateTlb {
+    2 => InvalidateTlb {
         /// Which.
         address_space: AddressSpaceId,
         /// On which physical GPU.
         physical_gpu: u32,
     },
     /// Makes a hardware queue and puts it on its engine's run list. Result: its [`QueueId`].
-    CreateQueue {
+    3 => CreateQueue {
         /// The engine that runs it, by number (see `Device::engine_count`).
         engine: u32,
         /// Which side writes the ring.
@@ -69,7 +110,7 @@ pub enum AdminCommand {
         context: u32,
     },
     /// Takes a queue off the run list for good.
-    DestroyQueue {
+    4 => DestroyQueue {
         /// Which.
         queue: QueueId,
     },
@@ -77,18 +118,18 @@ pub enum AdminCommand {
     /// not leave the queue where it stands, as coarsely as it is preempted, or that hangs in it,
     /// has it refused with [`AdminError::Busy`]: the queue is then suspended when the engine comes
     /// to a boundary, if it does, and [`crate::Cause::QUEUE_SUSPENDED`] says so.
-    SuspendQueue {
+    5 => SuspendQueue {
         /// Which.
         queue: QueueId,
     },
     /// Puts a queue back, or takes back that it is to be suspended; its write pointer is read anew.
-    ResumeQueue {
+    6 => ResumeQueue {
         /// Which.
         queue: QueueId,
     },
     /// Gives a queue a doorbell. Result: the page is found with `Device::doorbell_page`, and the
     /// doorbell's bit number in its process's summary.
-    ConnectDoorbell {
+    7 => ConnectDoorbell {
         /// Which.
         queue: QueueId,
         /// The location that all queues of its process share, not a fresh page of its own.
@@ -97,17 +138,17 @@ pub enum AdminCommand {
         secondary: bool,
     },
     /// Takes the doorbell page away, after reading it a last time.
-    DisconnectDoorbell {
+    8 => DisconnectDoorbell {
         /// Which.
         queue: QueueId,
     },
     /// Reads the write pointer in the control area anew.
-    KickQueue {
+    9 => KickQueue {
         /// Which.
         queue: QueueId,
     },
     /// Where log entries of a queue go from its next operation on; `entries` 0 takes the log away.
-    SetLogBuffer {
+    10 => SetLogBuffer {
         /// Which.
         queue: QueueId,
         /// What is logged there.
@@ -123,22 +164,22 @@ pub enum AdminCommand {
         notify_every: u32,
     },
     /// CurrentValue at this address was changed by the CPU: look at the queues that wait for it.
-    NotifyFence {
+    11 => NotifyFence {
         /// In which address space.
         address_space: AddressSpaceId,
         /// Where CurrentValue stands.
         current_value: GpuVa,
     },
     /// Some fence was changed: look at all queues that wait.
-    RescanWaits,
+    14 => RescanWaits,
     /// No engine begins a turn from now on; done when none is in one. Holds count.
-    HoldEngines,
+    17 => HoldEngines,
     /// Ends a hold. After the last one every wait is looked at anew.
-    ReleaseEngines,
+    18 => ReleaseEngines,
     /// Moves a page of fence values, or of MonitoredValues, to another place on the bus: what
     /// stands in it, and the waits that are kept by its place. Refused unless engines are held,
     /// since what they store meanwhile would be lost.
-    MoveFencePage {
+    19 => MoveFencePage {
         /// Where the page begins.
         from: PhysicalAddress,
         /// Where it will; a page of as many words.
@@ -146,7 +187,7 @@ pub enum AdminCommand {
     },
     /// A new fence stands here, which no CPU reaches: CurrentValue becomes 0, MonitoredValue the
     /// maximum, and waits for the fence that stood here before pass.
-    RenewFence {
+    22 => RenewFence {
         /// Where CurrentValue stands on the bus.
         current_value: PhysicalAddress,
         /// Where MonitoredValue stands.
@@ -156,18 +197,18 @@ pub enum AdminCommand {
     },
     /// The fence here is over or its device is lost: every wait for it passes, and signals do
     /// nothing.
-    CondemnFence {
+    23 => CondemnFence {
         /// Where CurrentValue stands on the bus.
         current_value: PhysicalAddress,
     },
     /// Result: the queue's [`QueueState`] and the slots it has taken.
-    QueryQueue {
+    12 => QueryQueue {
         /// Which.
         queue: QueueId,
     },
     /// Gives an engine power or takes it. Without power it runs nothing; what was rung meanwhile is
     /// found when it has power again.
-    PowerEngine {
+    30 => PowerEngine {
         /// Which.
         engine: u32,
         /// Whether it gets power.
@@ -176,7 +217,7 @@ pub enum AdminCommand {
         if_idle: bool,
     },
     /// The same for the device as a whole: without power it obeys this command and no other.
-    PowerDevice {
+    31 => PowerDevice {
         /// Whether it gets power.
         on: bool,
         /// Refused with [`AdminError::Busy`] when a queue has work, also one that is suspended, or
@@ -185,7 +226,7 @@ pub enum AdminCommand {
     },
     /// Has an engine raise [`crate::Cause::ENGINE_IDLE`] when it had nothing to do for so long;
     /// once until it has worked again.
-    ReportIdle {
+    32 => ReportIdle {
         /// Which.
         engine: u32,
         /// Nanoseconds; 0 for never.
@@ -193,7 +234,7 @@ pub enum AdminCommand {
     },
     /// Changes where a queue stands among the others of its engine. It begins in its band at level,
     /// priority and quantum 0.
-    SetScheduling {
+    13 => SetScheduling {
         /// Which.
         queue: QueueId,
         /// As in `CreateQueue`.
@@ -208,7 +249,7 @@ pub enum AdminCommand {
     },
     /// Changes what holds for all queues of all engines. At first quanta are 0 and the percentage
     /// is 10.
-    SetBands {
+    33 => SetBands {
         /// By band: how long a process goes on while others wait, in nanoseconds; 0 for a turn.
         process_quantum_ns: [u64; 4],
         /// What NORMAL gets of the time of NORMAL and FOCUS when both want all of it, from 0 to 50.
@@ -217,7 +258,7 @@ pub enum AdminCommand {
     /// Keeps a shadow of a fence's MonitoredValue, which begins as memory says. A fence that has
     /// one keeps it. Result: 1 if there is a shadow, 0 if there was no room and its signals are
     /// compared with memory.
-    KeepShadow {
+    15 => KeepShadow {
         /// The driver's number for the fence: any, never used again.
         fence: u64,
         /// In which address space the two values are found.
@@ -228,13 +269,13 @@ pub enum AdminCommand {
         monitored_value: GpuVa,
     },
     /// The fence is gone, and its shadow with it, if it had one.
-    DropShadow {
+    16 => DropShadow {
         /// The driver's number for the fence.
         fence: u64,
     },
     /// Other GPUs will tell this one when a fence was signalled: it then looks at the queues that
     /// wait for it, and compares with its own MonitoredValue.
-    WatchFence {
+    20 => WatchFence {
         /// Where CurrentValue stands on the bus.
         current_value: PhysicalAddress,
         /// Where this GPU's MonitoredValue stands on the bus; 0 ends the watching.
@@ -246,7 +287,7 @@ pub enum AdminCommand {
     /// the state of a packet in the middle in its save area, and drops every packet of the ring
     /// that is not complete. Answered by [`crate::Cause::DMA_PREEMPTED`]; a second request before
     /// that is refused with [`AdminError::Busy`].
-    PreemptNode {
+    40 => PreemptNode {
         /// Which engine.
         engine: u32,
         /// Comes back in [`crate::Register::PREEMPTED_FENCE`].
@@ -256,17 +297,17 @@ pub enum AdminCommand {
     /// ring. Done when the engine is empty and takes new work. Result: the submission fence id of
     /// the packet that was cut off, or of the last complete one; then the queue of a process that
     /// was cut off plus one, 0 for none. That queue is stopped, as by a fault.
-    ResetEngine {
+    41 => ResetEngine {
         /// Which engine.
         engine: u32,
     },
     /// Result: see [`crate::EngineAnswer`].
-    QueryEngine {
+    42 => QueryEngine {
         /// Which engine.
         engine: u32,
     },
     /// Another GPU, whose common doorbell was connected, watches a fence.
-    LinkPeer {
+    21 => LinkPeer {
         /// Where CurrentValue stands on the bus.
         current_value: PhysicalAddress,
         /// The other GPU's number.
@@ -277,6 +318,63 @@ pub enum AdminCommand {
         /// `false` when it watches no more.
         linked: bool,
     },
+}
+
+/// A field of a command.
+trait Field: Sized {
+    fn put(self, words: &mut IterMut<'_, u64>);
+    fn take(words: &mut Iter<'_, u64>) -> Result<Self, AdminError>;
+}
+
+/// Fields of one word: how it is made of the value, and read.
+macro_rules! fields {
+    ($($type:ty: |$value:ident| $put:expr, |$word:ident| $take:expr;)*) => {
+        $(impl Field for $type {
+            fn put(self, words: &mut IterMut<'_, u64>) {
+                let $value = self;
+                if let Some(word) = words.next() {
+                    *word = $put;
+                }
+            }
+
+            fn take(words: &mut Iter<'_, u64>) -> Result<Self, AdminError> {
+                let $word = *words.next().ok_or(AdminError::Malformed)?;
+                Ok($take)
+            }
+        })*
+    };
+}
+
+fields! {
+    u64: |v| v, |w| w;
+    u32: |v| v.into(), |w| narrow(w)?;
+    i32: |v| i64::from(v).cast_unsigned(), |w| narrow(w.cast_signed())?;
+    bool: |v| v.into(), |w| w != 0;
+    GpuVa: |v| v.0, |w| GpuVa(w);
+    PhysicalAddress: |v| v.0, |w| PhysicalAddress(w);
+    AddressSpaceId: |v| v.0.into(), |w| AddressSpaceId(narrow(w)?);
+    QueueId: |v| v.0.into(), |w| QueueId(narrow(w)?);
+    LogType: |v| v as u64, |w| narrow::<_, u32>(w)?.try_into().map_err(|_| AdminError::BadValue)?;
+    QueueKind: |v| v as u64, |w| match w {
+        0 => QueueKind::User,
+        1 => QueueKind::Kernel,
+        2 => QueueKind::Node,
+        _ => return Err(AdminError::BadValue),
+    };
+}
+
+impl Field for [u64; 4] {
+    fn put(self, words: &mut IterMut<'_, u64>) {
+        self.into_iter().for_each(|value| value.put(words));
+    }
+
+    fn take(words: &mut Iter<'_, u64>) -> Result<Self, AdminError> {
+        Ok([u64::take(words)?, u64::take(words)?, u64::take(words)?, u64::take(words)?])
+    }
+}
+
+fn narrow<W, N: TryFrom<W>>(word: W) -> Result<N, AdminError> {
+    N::try_from(word).map_err(|_| AdminError::BadValue)
 }
 
 /// What `AdminCommand::QueryEngine` answers, in its two results.
@@ -374,218 +472,3 @@ pub type AdminAnswer = Result<(u64, u64), AdminError>;
 
 /// The answer of a command without results.
 pub const DONE: AdminAnswer = Ok((0, 0));
-
-/// The mailbox as words.
-pub type Mailbox = [u64; MAILBOX_WORDS as usize];
-
-impl AdminCommand {
-    /// The mailbox words.
-    pub fn encode(&self) -> Mailbox {
-        let mut m = [0; MAILBOX_WORDS as usize];
-        let mut put = |words: &[u64]| m[..words.len()].copy_from_slice(words);
-        match *self {
-            AdminCommand::SetAddressSpace { address_space, root, physical_gpu } => {
-                put(&[1, address_space.0.into(), root.0, physical_gpu.into()])
-            }
-            AdminCommand::InvalidateTlb { address_space, physical_gpu } => {
-                put(&[2, address_space.0.into(), physical_gpu.into()])
-            }
-            AdminCommand::CreateQueue {
-                engine,
-                kind,
-                address_space,
-                ring,
-                slots,
-                control,
-                progress_current,
-                progress_monitored,
-                band,
-                os_handle,
-                context,
-            } => put(&[
-                3,
-                engine.into(),
-                kind as u64,
-                address_space.0.into(),
-                ring.0,
-                slots,
-                control.0,
-                progress_current.0,
-                progress_monitored.0,
-                band.into(),
-                os_handle,
-                context.into(),
-            ]),
-            AdminCommand::DestroyQueue { queue } => put(&[4, queue.0.into()]),
-            AdminCommand::SuspendQueue { queue } => put(&[5, queue.0.into()]),
-            AdminCommand::ResumeQueue { queue } => put(&[6, queue.0.into()]),
-            AdminCommand::ConnectDoorbell { queue, global, secondary } => {
-                put(&[7, queue.0.into(), global.into(), secondary.into()])
-            }
-            AdminCommand::DisconnectDoorbell { queue } => put(&[8, queue.0.into()]),
-            AdminCommand::KickQueue { queue } => put(&[9, queue.0.into()]),
-            AdminCommand::SetLogBuffer { queue, kind, header, payload, entries, notify_every } => {
-                let (entries, notify_every) = (entries.into(), notify_every.into());
-                put(&[10, queue.0.into(), kind as u64, header.0, payload.0, entries, notify_every]);
-            }
-            AdminCommand::NotifyFence { address_space, current_value } => {
-                put(&[11, address_space.0.into(), current_value.0]);
-            }
-            AdminCommand::QueryQueue { queue } => put(&[12, queue.0.into()]),
-            AdminCommand::SetScheduling { queue, band, realtime_level, in_process, quantum_ns } => {
-                let (band, level, in_process) =
-                    (band.into(), realtime_level.into(), i64::from(in_process));
-                put(&[13, queue.0.into(), band, level, in_process.cast_unsigned(), quantum_ns]);
-            }
-            AdminCommand::SetBands {
-                process_quantum_ns: [idle, normal, focus, realtime],
-                normal_percent,
-            } => {
-                put(&[33, idle, normal, focus, realtime, normal_percent.into()]);
-            }
-            AdminCommand::RescanWaits => put(&[14]),
-            AdminCommand::PowerEngine { engine, on, if_idle } => {
-                put(&[30, engine.into(), on.into(), if_idle.into()]);
-            }
-            AdminCommand::PowerDevice { on, if_idle } => put(&[31, on.into(), if_idle.into()]),
-            AdminCommand::ReportIdle { engine, after_ns } => put(&[32, engine.into(), after_ns]),
-            AdminCommand::PreemptNode { engine, preemption_fence_id } => {
-                put(&[40, engine.into(), preemption_fence_id.into()]);
-            }
-            AdminCommand::ResetEngine { engine } => put(&[41, engine.into()]),
-            AdminCommand::QueryEngine { engine } => put(&[42, engine.into()]),
-            AdminCommand::KeepShadow { fence, address_space, current_value, monitored_value } => {
-                put(&[15, fence, address_space.0.into(), current_value.0, monitored_value.0]);
-            }
-            AdminCommand::DropShadow { fence } => put(&[16, fence]),
-            AdminCommand::HoldEngines => put(&[17]),
-            AdminCommand::ReleaseEngines => put(&[18]),
-            AdminCommand::MoveFencePage { from, to } => put(&[19, from.0, to.0]),
-            AdminCommand::RenewFence { current_value, monitored_value, stride_bytes } => {
-                put(&[22, current_value.0, monitored_value.0, stride_bytes]);
-            }
-            AdminCommand::CondemnFence { current_value } => put(&[23, current_value.0]),
-            AdminCommand::WatchFence { current_value, monitored_value, history } => {
-                put(&[20, current_value.0, monitored_value.0, history.into()]);
-            }
-            AdminCommand::LinkPeer { current_value, peer, monitored_value, linked } => {
-                put(&[21, current_value.0, peer.into(), monitored_value.0, linked.into()]);
-            }
-        }
-        m
-    }
-
-    /// Reads the mailbox.
-    pub fn decode(m: &Mailbox) -> Result<AdminCommand, AdminError> {
-        let narrow = |w: u64| u32::try_from(w).map_err(|_| AdminError::BadValue);
-        let queue = || narrow(m[1]).map(QueueId);
-        Ok(match m[0] {
-            1 => AdminCommand::SetAddressSpace {
-                address_space: AddressSpaceId(narrow(m[1])?),
-                root: PhysicalAddress(m[2]),
-                physical_gpu: narrow(m[3])?,
-            },
-            2 => AdminCommand::InvalidateTlb {
-                address_space: AddressSpaceId(narrow(m[1])?),
-                physical_gpu: narrow(m[2])?,
-            },
-            3 => AdminCommand::CreateQueue {
-                engine: narrow(m[1])?,
-                kind: match m[2] {
-                    0 => QueueKind::User,
-                    1 => QueueKind::Kernel,
-                    2 => QueueKind::Node,
-                    _ => return Err(AdminError::BadValue),
-                },
-                address_space: AddressSpaceId(narrow(m[3])?),
-                ring: GpuVa(m[4]),
-                slots: m[5],
-                control: GpuVa(m[6]),
-                progress_current: GpuVa(m[7]),
-                progress_monitored: GpuVa(m[8]),
-                band: narrow(m[9])?,
-                os_handle: m[10],
-                context: narrow(m[11])?,
-            },
-            4 => AdminCommand::DestroyQueue { queue: queue()? },
-            5 => AdminCommand::SuspendQueue { queue: queue()? },
-            6 => AdminCommand::ResumeQueue { queue: queue()? },
-            7 => AdminCommand::ConnectDoorbell {
-                queue: queue()?,
-                global: m[2] != 0,
-                secondary: m[3] != 0,
-            },
-            8 => AdminCommand::DisconnectDoorbell { queue: queue()? },
-            9 => AdminCommand::KickQueue { queue: queue()? },
-            10 => AdminCommand::SetLogBuffer {
-                queue: queue()?,
-                kind: LogType::try_from(narrow(m[2])?).map_err(|_| AdminError::BadValue)?,
-                header: PhysicalAddress(m[3]),
-                payload: PhysicalAddress(m[4]),
-                entries: narrow(m[5])?,
-                notify_every: narrow(m[6])?,
-            },
-            11 => AdminCommand::NotifyFence {
-                address_space: AddressSpaceId(narrow(m[1])?),
-                current_value: GpuVa(m[2]),
-            },
-            12 => AdminCommand::QueryQueue { queue: queue()? },
-            13 => AdminCommand::SetScheduling {
-                queue: queue()?,
-                band: narrow(m[2])?,
-                realtime_level: narrow(m[3])?,
-                in_process: i32::try_from(m[4].cast_signed()).map_err(|_| AdminError::BadValue)?,
-                quantum_ns: m[5],
-            },
-            33 => AdminCommand::SetBands {
-                process_quantum_ns: [m[1], m[2], m[3], m[4]],
-                normal_percent: narrow(m[5])?,
-            },
-            14 => AdminCommand::RescanWaits,
-            30 => AdminCommand::PowerEngine {
-                engine: narrow(m[1])?,
-                on: m[2] != 0,
-                if_idle: m[3] != 0,
-            },
-            31 => AdminCommand::PowerDevice { on: m[1] != 0, if_idle: m[2] != 0 },
-            32 => AdminCommand::ReportIdle { engine: narrow(m[1])?, after_ns: m[2] },
-            40 => AdminCommand::PreemptNode {
-                engine: narrow(m[1])?,
-                preemption_fence_id: narrow(m[2])?,
-            },
-            41 => AdminCommand::ResetEngine { engine: narrow(m[1])? },
-            42 => AdminCommand::QueryEngine { engine: narrow(m[1])? },
-            15 => AdminCommand::KeepShadow {
-                fence: m[1],
-                address_space: AddressSpaceId(narrow(m[2])?),
-                current_value: GpuVa(m[3]),
-                monitored_value: GpuVa(m[4]),
-            },
-            16 => AdminCommand::DropShadow { fence: m[1] },
-            17 => AdminCommand::HoldEngines,
-            18 => AdminCommand::ReleaseEngines,
-            19 => AdminCommand::MoveFencePage {
-                from: PhysicalAddress(m[1]),
-                to: PhysicalAddress(m[2]),
-            },
-            22 => AdminCommand::RenewFence {
-                current_value: PhysicalAddress(m[1]),
-                monitored_value: PhysicalAddress(m[2]),
-                stride_bytes: m[3],
-            },
-            23 => AdminCommand::CondemnFence { current_value: PhysicalAddress(m[1]) },
-            20 => AdminCommand::WatchFence {
-                current_value: PhysicalAddress(m[1]),
-                monitored_value: PhysicalAddress(m[2]),
-                history: m[3] != 0,
-            },
-            21 => AdminCommand::LinkPeer {
-                current_value: PhysicalAddress(m[1]),
-                peer: narrow(m[2])?,
-                monitored_value: PhysicalAddress(m[3]),
-                linked: m[4] != 0,
-            },
-            _ => return Err(AdminError::Malformed),
-        })
-    }
-}

@@ -16,6 +16,7 @@ mod bus;
 mod clock;
 mod cmp;
 mod doorbell;
+mod durations;
 mod engine;
 mod gpu;
 mod granularity;
@@ -30,7 +31,6 @@ mod registers;
 mod runlist;
 mod running_command;
 mod save_area;
-mod spread;
 
 pub use bus::LOCAL_WINDOW_BYTES;
 pub use config::{
@@ -38,6 +38,6 @@ pub use config::{
     NodeConfig, WorkRates,
 };
 pub use display::{DisplayStats, Frame, FrameSink};
+pub use durations::Durations;
 pub use gpu::SoftGpu;
-pub use spread::Spread;
 pub use stats::{Census, NodeStats, ParkedWait, Stats, WorkStats};

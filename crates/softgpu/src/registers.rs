@@ -1,6 +1,7 @@
 //! What each register does. Some reads take what they report.
 
 use crate::cmp::peers::Peers;
+use crate::cmp::reports::FaultRecord;
 use crate::config::{Config, NodeConfig};
 use crate::gpu::SoftGpu;
 use crate::mailbox::{self, STATUS_OFFSET};
@@ -14,6 +15,9 @@ use tidegate_platform::{Page, PhysicalMemory};
 impl Device for SoftGpu {
     fn read_register(&self, register: Register) -> u64 {
         let gpu = self.hardware();
+        let fault = |field: fn(&FaultRecord) -> u64| gpu.cmp.lock().faults.first().map_or(0, field);
+        let port = |first: Register| gpu.nodes.get((register.0 - first.0) as usize);
+        let node = |first: Register| gpu.config.nodes.get((register.0 - first.0) as usize);
         match register {
             Register::MAILBOX_STATUS => gpu.mailbox.read_u64(STATUS_OFFSET).unwrap_or(0),
             Register::MAILBOX_RESULT => gpu.mailbox.read_u64(STATUS_OFFSET + 8).unwrap_or(0),
@@ -22,15 +26,11 @@ impl Device for SoftGpu {
             Register::SIGNALED_QUEUE => gpu.cmp.lock().signaled.take(),
             Register::SIGNALED_VA => gpu.cmp.lock().signaled.address(),
             Register::CLOCK => gpu.clock.now().0,
-            Register::FAULT_QUEUE => {
-                gpu.cmp.lock().faults.first().map_or(0, |f| u64::from(f.queue.0) + 1)
-            }
-            Register::FAULT_VA => gpu.cmp.lock().faults.first().map_or(0, |f| f.va.0),
-            Register::FAULT_POSITION => gpu.cmp.lock().faults.first().map_or(0, |f| f.position),
-            Register::FAULT_FENCE => gpu.cmp.lock().faults.first().map_or(0, |f| f.progress),
-            Register::FAULT_COMMAND => {
-                gpu.cmp.lock().faults.first().map_or(0, |f| u64::from(f.command))
-            }
+            Register::FAULT_QUEUE => fault(|f| u64::from(f.queue.0) + 1),
+            Register::FAULT_VA => fault(|f| f.va.0),
+            Register::FAULT_POSITION => fault(|f| f.position),
+            Register::FAULT_FENCE => fault(|f| f.progress),
+            Register::FAULT_COMMAND => fault(|f| u64::from(f.command)),
             Register::FAULT_INFO => gpu.cmp.lock().faults.take().map_or(0, |f| f.info.encode()),
             Register::LOG_FLUSH => {
                 gpu.posted.flush();
@@ -51,24 +51,19 @@ impl Device for SoftGpu {
                 gpu.cmp.lock().queue(queue).map_or(0, |entry| entry.last_ring)
             }
             Register(n) if n >= Register::NODE_PREEMPTION.0 => {
-                let node = (n - Register::NODE_PREEMPTION.0) as usize;
-                gpu.config.nodes.get(node).map_or(0, |n| n.preemption.encode())
+                node(Register::NODE_PREEMPTION).map_or(0, |n| n.preemption.encode())
             }
             Register(n) if n >= Register::PREEMPTED_COMPLETED.0 => {
-                let engine = (n - Register::PREEMPTED_COMPLETED.0) as usize;
-                gpu.nodes.get(engine).map_or(0, |n| n.preempted_completed.load())
+                port(Register::PREEMPTED_COMPLETED).map_or(0, |n| n.preempted_completed.load())
             }
             Register(n) if n >= Register::PREEMPTED_FENCE.0 => {
-                let engine = (n - Register::PREEMPTED_FENCE.0) as usize;
-                gpu.nodes.get(engine).map_or(0, |n| n.preempted_fence.load())
+                port(Register::PREEMPTED_FENCE).map_or(0, |n| n.preempted_fence.load())
             }
             Register(n) if n >= Register::NODE_TRAITS.0 => {
-                let node = (n - Register::NODE_TRAITS.0) as usize;
-                gpu.config.nodes.get(node).map_or(0, |n| node_traits(n).0)
+                node(Register::NODE_TRAITS).map_or(0, |n| node_traits(n).0)
             }
             Register(n) if n >= Register::COMPLETED_FENCE.0 => {
-                let engine = (n - Register::COMPLETED_FENCE.0) as usize;
-                gpu.nodes.get(engine).map_or(0, |n| n.completed.load())
+                port(Register::COMPLETED_FENCE).map_or(0, |n| n.completed.load())
             }
             _ => 0,
         }

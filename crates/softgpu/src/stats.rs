@@ -1,7 +1,7 @@
 //! What the hardware counts, for reports and benches. An engine counts for itself and hands over at
 //! the end of a turn.
 
-use crate::spread::Spread;
+use crate::durations::Durations;
 use std::collections::BTreeMap;
 use tidegate_platform::{PhysicalAddress, QueueNumber};
 
@@ -76,7 +76,7 @@ pub struct NodeStats {
     /// kernel for its ring.
     pub preemptions_asked: u64,
     /// How long it took, of those times when it has left it.
-    pub preemptions: Spread,
+    pub preemptions: Durations,
 }
 
 /// What was counted since the GPU was made.
@@ -88,7 +88,7 @@ pub struct Stats {
     pub nodes: Vec<NodeStats>,
     /// By the queue that an engine was wanted for: how long it took until the engine
     /// came. Requests of the kernel name none.
-    pub preemptions: BTreeMap<QueueNumber, Spread>,
+    pub preemptions: BTreeMap<QueueNumber, Durations>,
     /// Fence values stored by signals, progress fences included.
     pub signals: u64,
     /// Times the interrupt line went up.
@@ -124,8 +124,8 @@ impl Stats {
     }
 
     /// How long it took until an engine came that one of the queues was to have.
-    pub fn preemptions_for(&self, queues: &[QueueNumber]) -> Spread {
-        let mut all = Spread::default();
+    pub fn preemptions_for(&self, queues: &[QueueNumber]) -> Durations {
+        let mut all = Durations::default();
         queues.iter().filter_map(|q| self.preemptions.get(q)).for_each(|one| all.merge(one));
         all
     }

@@ -17,7 +17,7 @@ use tidegate_runner::{
     self as runner, DisplayCounters, HangAt, MachineCounters, MachineProbe, NodeNeeds, Outcome,
     PendingWait, Picture, Progress, QueueCounters, RecoveredWork, Recovery, RunOptions,
 };
-use tidegate_softgpu::{NodeStats, Spread, WorkRates};
+use tidegate_softgpu::{Durations, NodeStats, WorkRates};
 use tidegate_trace::Trace;
 use tidegate_workload::expect::Clock;
 use tidegate_workload::model::{Submission, Workload};
@@ -130,12 +130,12 @@ pub struct RunResult {
 
 struct Probe(Arc<Machine>);
 
-fn times(spread: &Spread) -> Times {
+fn times(durations: &Durations) -> Times {
     Times {
-        count: spread.count(),
-        median_ns: spread.median_ns(),
-        p99_ns: spread.p99_ns(),
-        max_ns: spread.max_ns(),
+        count: durations.count(),
+        median_ns: durations.median_ns(),
+        p99_ns: durations.p99_ns(),
+        max_ns: durations.max_ns(),
     }
 }
 

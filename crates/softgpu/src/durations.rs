@@ -1,16 +1,14 @@
-//! Owns how long something took that happens again and again: how often, the median, the 99th
-//! percentile, the longest.
+//! Duration statistics: exact count and maximum, sampled median and 99th percentile.
 //!
-//! It keeps every duration until there are too many; from then on every second, every fourth and so
-//! on, so that it stays small and what it says stays near. The number and the longest are always
-//! exact.
+//! Every duration is kept up to [`KEPT`]; from then on every second, every fourth and so on. Not
+//! buckets: they would round the maximum, which tests compare exactly, and the medians of short runs.
 
 /// Durations that are kept.
 const KEPT: usize = 4096;
 
 /// Durations of one thing, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spread {
+pub struct Durations {
     count: u64,
     max_ns: u64,
     kept_ns: Vec<u64>,
@@ -18,7 +16,7 @@ pub struct Spread {
     halvings: u32,
 }
 
-impl Spread {
+impl Durations {
     pub(crate) fn add(&mut self, ns: u64) {
         if self.count.is_multiple_of(1 << self.halvings) {
             if self.kept_ns.len() == KEPT {
@@ -36,7 +34,7 @@ impl Spread {
     }
 
     /// Adds what another counted. The median and p99 are exact while both have kept everything.
-    pub(crate) fn merge(&mut self, more: &Spread) {
+    pub(crate) fn merge(&mut self, more: &Durations) {
         more.kept_ns.iter().for_each(|ns| self.add(*ns));
         self.count += more.count - more.kept_ns.len() as u64;
         self.max_ns = self.max_ns.max(more.max_ns);
@@ -75,26 +73,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hundred_durations_are_told_exactly() {
-        let mut spread = Spread::default();
+    fn a_hundred_durations_are_counted_exactly() {
+        let mut durations = Durations::default();
         assert_eq!(
-            (spread.count(), spread.median_ns(), spread.p99_ns(), spread.max_ns()),
+            (durations.count(), durations.median_ns(), durations.p99_ns(), durations.max_ns()),
             (0, 0, 0, 0)
         );
-        (1..=100).rev().for_each(|ns| spread.add(ns));
+        (1..=100).rev().for_each(|ns| durations.add(ns));
         assert_eq!(
-            (spread.count(), spread.median_ns(), spread.p99_ns(), spread.max_ns()),
+            (durations.count(), durations.median_ns(), durations.p99_ns(), durations.max_ns()),
             (100, 50, 99, 100)
         );
     }
 
     #[test]
     fn many_durations_stay_small_and_near() {
-        let mut spread = Spread::default();
-        (0..1_000_000).for_each(|ns| spread.add(ns));
-        assert!(spread.kept_ns.len() <= KEPT);
-        assert_eq!((spread.count(), spread.max_ns()), (1_000_000, 999_999));
-        assert!(spread.median_ns().abs_diff(500_000) < 2_000, "{}", spread.median_ns());
-        assert!(spread.p99_ns().abs_diff(990_000) < 2_000, "{}", spread.p99_ns());
+        let mut durations = Durations::default();
+        (0..1_000_000).for_each(|ns| durations.add(ns));
+        assert!(durations.kept_ns.len() <= KEPT);
+        assert_eq!((durations.count(), durations.max_ns()), (1_000_000, 999_999));
+        assert!(durations.median_ns().abs_diff(500_000) < 2_000, "{}", durations.median_ns());
+        assert!(durations.p99_ns().abs_diff(990_000) < 2_000, "{}", durations.p99_ns());
     }
 }
