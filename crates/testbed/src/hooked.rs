@@ -1,8 +1,8 @@
 //! Purpose: a driver layer for tests. It keeps what the kernel hands in, runs a hook or fails when
 //! an entry is called, returns planted answers, and reports interrupts of its own.
 //!
-//! Entry points: [`Hooked::told`], [`Hooked::on`], [`Hooked::fail_next`], [`Hooked::raise`]. Hooks
-//! run with no lock of this layer held.
+//! Entry points: [`Hooked::told`], [`Hooked::on`], [`Hooked::fail_next`], [`Hooked::plant`],
+//! [`Hooked::raise`]. Hooks run with no lock of this layer held.
 
 use std::sync::Arc;
 use tidegate::d3dukmdt::FenceCell;
@@ -12,10 +12,9 @@ use tidegate::ddi::fence::{
     CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
     UpdateCurrentValue, UpdateMonitoredValue,
 };
-use tidegate::ddi::memory::{
-    AllocationSegments, PageTableEntry, PagingOperation, StandardAllocation,
-};
+use tidegate::ddi::memory::{AllocationSegments, PageTableEntry, StandardAllocation};
 use tidegate::ddi::queue::{CreateContext, CreateHwQueue, SubmitCommandVirtual};
+use tidegate::ddi::record::Paging;
 use tidegate::ddi::{
     CancelCommand, DdiCall, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, EngineId, Entry,
     InterruptData, InterruptService, OsHandle, Passive, PreemptCommand, StartInfo, Status,
@@ -92,6 +91,28 @@ pub struct Told {
     pub cancelled: Vec<CancelCommand>,
 }
 
+/// Answers in place of those of the reference driver; the default changes nothing.
+#[derive(Clone, Copy, Default)]
+pub struct Planted {
+    /// The private data of native fences.
+    pub fence_data: Option<[u8; 64]>,
+    /// Suspensions are PENDING. The test raises the interrupt that completes them.
+    pub suspends_later: bool,
+    /// The segments for every kind of fence storage.
+    pub segments: Option<AllocationSegments>,
+    /// Packets and preemption requests do not reach the reference driver. The test reports their
+    /// results.
+    pub keeps_packets: bool,
+    /// Preemption requests do not reach the reference driver, so none completes.
+    pub ignores_preemptions: bool,
+    /// The last completed packet.
+    pub current_fence: Option<u32>,
+    /// The mask of dependent engines.
+    pub group: Option<u64>,
+    /// The aborted packet of an engine reset.
+    pub aborted: Option<u32>,
+}
+
 /// The driver in the middle.
 pub struct Hooked {
     inner: Arc<dyn Driver>,
@@ -101,15 +122,8 @@ pub struct Hooked {
     told: Mutex<Told>,
     hooks: Mutex<Vec<(&'static str, Hook)>>,
     failing: Mutex<Option<(&'static str, Status)>>,
-    fence_data: Mutex<Option<[u8; 64]>>,
     reports: Mutex<Vec<InterruptData>>,
-    suspends_later: Mutex<bool>,
-    segments: Mutex<Option<AllocationSegments>>,
-    keeps_packets: Mutex<bool>,
-    current_fence: Mutex<Option<u32>>,
-    group: Mutex<Option<u64>>,
-    aborted: Mutex<Option<u32>>,
-    deaf: Mutex<bool>,
+    planted: Mutex<Planted>,
 }
 
 impl Hooked {
@@ -127,15 +141,8 @@ impl Hooked {
             told: platform.mutex("what the driver was told", Told::default()),
             hooks: platform.mutex("hooks", Vec::new()),
             failing: platform.mutex("failing call", None),
-            fence_data: platform.mutex("private data of fences", None),
             reports: platform.mutex("planted reports", Vec::new()),
-            suspends_later: platform.mutex("whether suspensions are pending", false),
-            segments: platform.mutex("planted segments", None),
-            keeps_packets: platform.mutex("whether packets are kept", false),
-            current_fence: platform.mutex("planted fence id", None),
-            group: platform.mutex("planted dependents", None),
-            aborted: platform.mutex("planted aborted packet", None),
-            deaf: platform.mutex("whether preemptions go unanswered", false),
+            planted: platform.mutex("planted answers", Planted::default()),
         })
     }
 
@@ -159,46 +166,13 @@ impl Hooked {
         *self.failing.lock() = Some((ddi, status));
     }
 
-    /// Returns this private data for native fences, from the next one on.
-    pub fn answer_fence_data(&self, data: [u8; 64]) {
-        *self.fence_data.lock() = Some(data);
+    /// Changes the planted answers, from the next call on.
+    pub fn plant(&self, change: impl FnOnce(&mut Planted)) {
+        change(&mut self.planted.lock());
     }
 
-    /// Returns PENDING for suspensions from now on, or not any more. The test raises the interrupt
-    /// that completes them.
-    pub fn suspend_later(&self, later: bool) {
-        *self.suspends_later.lock() = later;
-    }
-
-    /// Returns this mask of dependent engines.
-    pub fn answer_group(&self, group: u64) {
-        *self.group.lock() = Some(group);
-    }
-
-    /// Returns this packet as the aborted one from engine resets.
-    pub fn answer_aborted(&self, aborted: u32) {
-        *self.aborted.lock() = Some(aborted);
-    }
-
-    /// Keeps preemption requests from the reference driver from now on, so none completes.
-    pub fn ignore_preemptions(&self, deaf: bool) {
-        *self.deaf.lock() = deaf;
-    }
-
-    /// Returns these segments for every kind of fence storage.
-    pub fn answer_segments(&self, answer: AllocationSegments) {
-        *self.segments.lock() = Some(answer);
-    }
-
-    /// Keeps packets and preemption requests from the reference driver. The test reports their
-    /// results.
-    pub fn keep_packets(&self) {
-        *self.keeps_packets.lock() = true;
-    }
-
-    /// Returns this as the last completed packet.
-    pub fn answer_current_fence(&self, fence_id: u32) {
-        *self.current_fence.lock() = Some(fence_id);
+    fn planted(&self) -> Planted {
+        *self.planted.lock()
     }
 
     /// Raises the line: the next interrupt routine reports `data`, and asks for the deferred
@@ -236,6 +210,9 @@ impl Hooked {
             DdiCall::UpdateNativeFenceLogs { hw_queues } => told.flushed.push(hw_queues),
             DdiCall::SetRootPageTable { args } => {
                 told.roots.extend(args.root.map(|root| (args.address_space, root)));
+            }
+            DdiCall::BuildPagingBuffer { operation: Paging::NotifyFenceResidency(fences) } => {
+                told.residency.extend(fences);
             }
             DdiCall::UpdatePageTable { args } => {
                 let pages = args.entries.into_iter().filter_map(|entry| match entry {
@@ -282,23 +259,10 @@ impl DriverLayer for Hooked {
         level: &Passive,
         args: StandardAllocation<'_>,
     ) -> Result<AllocationSegments, Status> {
-        let planted = *self.segments.lock();
-        match planted {
+        match self.planted().segments {
             Some(answer) => Ok(answer),
             None => self.inner.get_standard_allocation_driver_data(level, args),
         }
-    }
-
-    fn build_paging_buffer(
-        &self,
-        level: &Passive,
-        operation: PagingOperation<'_>,
-    ) -> Result<(), Status> {
-        if let PagingOperation::NotifyFenceResidency(fences) = operation {
-            let stand = fences.iter().map(|f| (f.fence, f.current_value, f.monitored_value));
-            self.told.lock().residency.extend(stand);
-        }
-        self.inner.build_paging_buffer(level, operation)
     }
 
     fn submit_command_virtual(
@@ -306,7 +270,7 @@ impl DriverLayer for Hooked {
         level: &Dispatch,
         args: SubmitCommandVirtual,
     ) -> Result<(), Status> {
-        if *self.keeps_packets.lock() {
+        if self.planted().keeps_packets {
             Ok(())
         } else {
             self.inner.submit_command_virtual(level, args)
@@ -314,12 +278,16 @@ impl DriverLayer for Hooked {
     }
 
     fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
-        let deaf = *self.keeps_packets.lock() || *self.deaf.lock();
-        if deaf { Ok(()) } else { self.inner.preempt_command(level, args) }
+        let planted = self.planted();
+        if planted.keeps_packets || planted.ignores_preemptions {
+            Ok(())
+        } else {
+            self.inner.preempt_command(level, args)
+        }
     }
 
     fn query_current_fence(&self, level: &Dispatch, engine: EngineId) -> Result<u32, Status> {
-        let planted = *self.current_fence.lock();
+        let planted = self.planted().current_fence;
         planted.map_or_else(|| self.inner.query_current_fence(level, engine), Ok)
     }
 
@@ -334,14 +302,13 @@ impl DriverLayer for Hooked {
         level: &Passive,
         engine: EngineId,
     ) -> Result<u64, Status> {
-        let planted = *self.group.lock();
+        let planted = self.planted().group;
         planted.map_or_else(|| self.inner.query_dependent_engine_group(level, engine), Ok)
     }
 
     fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status> {
         let real = self.inner.reset_engine(level, engine)?;
-        let planted = *self.aborted.lock();
-        Ok(planted.unwrap_or(real))
+        Ok(self.planted().aborted.unwrap_or(real))
     }
 
     fn suspend_context(
@@ -351,7 +318,7 @@ impl DriverLayer for Hooked {
         suspend_fence: u64,
     ) -> Result<bool, Status> {
         let done = self.inner.suspend_context(level, context, suspend_fence)?;
-        Ok(done && !*self.suspends_later.lock())
+        Ok(done && !self.planted().suspends_later)
     }
 
     fn create_hw_queue(
@@ -377,7 +344,7 @@ impl DriverLayer for Hooked {
         told.fence_data.push(data);
         told.system_process.push(system_process);
         drop(told);
-        Ok((driver, self.fence_data.lock().unwrap_or(answer)))
+        Ok((driver, self.planted().fence_data.unwrap_or(answer)))
     }
 
     fn open_native_fence(

@@ -750,7 +750,7 @@ fn private_data_of_a_native_fence_goes_to_the_driver_and_comes_back_as_it_left_i
     };
     assert_eq!(create().unwrap().private_data, sent, "this driver leaves it as it is");
     assert_eq!(w.told().fence_data, [sent]);
-    w.hooked.answer_fence_data(answer);
+    w.hooked.plant(|answers| answers.fence_data = Some(answer));
     assert_eq!(create().unwrap().private_data, answer);
     assert_eq!(w.monitored(0).private_data, [0; 64]);
     let no_gpu = w.try_native(0, SyncObjectFlags::NO_GPU_ACCESS).unwrap();

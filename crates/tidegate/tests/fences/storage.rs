@@ -181,11 +181,11 @@ fn storage_is_taken_from_the_segment_that_the_driver_named_and_nonsense_is_refus
     };
     // Segment 1 is seen by the CPU, segment 2 is not.
     let w = world_with(all_types);
-    w.hooked.answer_segments(answer(0b01, 1));
+    w.hooked.plant(|answers| answers.segments = Some(answer(0b01, 1)));
     assert_eq!(memories(&w, &w.native(0)), [Memory::System, Memory::Local]);
     drop(w);
     let w = world_with(all_types);
-    w.hooked.answer_segments(answer(0b10, 0));
+    w.hooked.plant(|answers| answers.segments = Some(answer(0b10, 0)));
     assert_eq!(memories(&w, &intra(&w)), [Memory::Hidden; 2]);
     drop(w);
     let refused: [(AllocationSegments, Create); 4] = [
@@ -196,7 +196,7 @@ fn storage_is_taken_from_the_segment_that_the_driver_named_and_nonsense_is_refus
     ];
     for (answer, create) in refused {
         let w = world_with(all_types);
-        w.hooked.answer_segments(answer);
+        w.hooked.plant(|answers| answers.segments = Some(answer));
         assert_eq!(create(&w), Some(Status::DEVICE_REMOVED), "{answer:?}");
         let bugs = w.adapter().bug_checks();
         assert!(matches!(bugs[..], [BugCheck::FenceStorageSegments(_)]), "{bugs:?}");

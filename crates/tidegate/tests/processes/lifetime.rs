@@ -335,7 +335,7 @@ fn a_driver_that_does_not_let_go_of_a_context_holds_an_end_for_the_tdr_delay_and
         let shared = w.try_native(0, SHARED).unwrap();
         let outside = other(w, &share(w, &shared));
         w.connected_queue(0);
-        w.hooked.suspend_later(true);
+        w.hooked.plant(|answers| answers.suspends_later = true);
         let from = w.platform.now();
         w.process.terminate();
         assert_eq!(w.platform.now().since(from), 2_000_000_000);

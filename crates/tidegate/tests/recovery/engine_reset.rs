@@ -138,7 +138,7 @@ fn an_engine_that_was_done_in_the_meantime_is_not_reset() {
     world().run(|w| {
         let n = w.client("slow");
         let context = n.context(0);
-        w.hooked.ignore_preemptions(true);
+        w.hooked.plant(|answers| answers.ignores_preemptions = true);
         w.driver.take();
         // Asked for after two seconds, complete after three, and never given back.
         n.submit_packet(context, &[Command::Timed { ns: 3 * S }]);
@@ -147,7 +147,7 @@ fn an_engine_that_was_done_in_the_meantime_is_not_reset() {
         w.pass(2 * S);
         assert_eq!(take_recovery_calls(w), ["id 1", "PreemptCommand"]);
         assert_eq!(w.adapter().recoveries()[0].outcome, RecoveryOutcome::NothingLeft);
-        w.hooked.ignore_preemptions(false);
+        w.hooked.plant(|answers| answers.ignores_preemptions = false);
         n.submit_packet(context, &[Command::Timed { ns: 1000 }]);
         let fence = done(&n, context);
         wait(&n, fence).unwrap();
@@ -195,7 +195,7 @@ fn an_aborted_packet_that_was_not_there_breaks_the_contract() {
     for aborted in [7, u32::MAX] {
         let (w, _) = world().run_to_report(move |w| {
             let context = w.context(0);
-            w.hooked.answer_aborted(aborted);
+            w.hooked.plant(|answers| answers.aborted = Some(aborted));
             w.submit_packet(context, &[Command::Hang]);
             w.pass(10 * S);
         });
@@ -214,7 +214,7 @@ fn an_aborted_packet_that_was_not_there_breaks_the_contract() {
 fn a_group_without_the_engine_itself_breaks_the_contract() {
     let (w, _) = world().run_to_report(|w| {
         let context = w.context(0);
-        w.hooked.answer_group(0b10);
+        w.hooked.plant(|answers| answers.group = Some(0b10));
         w.submit_packet(context, &[Command::Hang]);
         w.pass(10 * S);
     });
@@ -232,7 +232,7 @@ fn engines_that_depend_on_it_give_back_what_they_have_or_are_reset_as_well() {
         world().run(move |w| {
             let (n, other) = (w.client("innocent"), w.client("on the other engine"));
             let (guilty, innocent, dependent) = (w.context(0), n.context(0), other.context(1));
-            w.hooked.answer_group(0b11);
+            w.hooked.plant(|answers| answers.group = Some(0b11));
             w.driver.take();
             // The first reset is a little after two seconds: what runs until then is over in the
             // time that dependents have.
@@ -335,7 +335,7 @@ fn a_paging_packet_behind_a_hang_comes_back_under_its_id() {
 fn a_paging_packet_that_is_cut_off_has_the_adapter_reset_and_the_kernel_s_device_is_not_lost() {
     world().run(|w| {
         let n = w.client("pages");
-        w.hooked.answer_aborted(1);
+        w.hooked.plant(|answers| answers.aborted = Some(1));
         let (_guilty, pages) = paging_behind_a_hang(w, &n);
         pages.join();
         let report = &w.adapter().recoveries()[0];

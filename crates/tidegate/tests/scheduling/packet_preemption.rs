@@ -29,7 +29,7 @@ const AGAIN: SubmitCommandFlags = SubmitCommandFlags::RESUBMISSION;
 /// A machine whose hardware runs no packets.
 fn still(change: impl FnOnce(&mut MachineConfig)) -> World {
     let w = world_with(change);
-    w.hooked.keep_packets();
+    w.hooked.plant(|answers| answers.keeps_packets = true);
     w
 }
 
@@ -230,7 +230,7 @@ fn a_completion_whose_interrupt_was_lost_is_found_before_the_packet_is_asked_for
     };
     still(short).run(|w| {
         submit(w, w.context(0), &ANY);
-        w.hooked.answer_current_fence(1);
+        w.hooked.plant(|answers| answers.current_fence = Some(1));
         w.pass(11 * MS);
         assert_eq!(requests(w), NO_REQUESTS);
         assert_eq!(w.stats().lost_completions, 1);

@@ -129,7 +129,7 @@ fn a_pending_suspension_is_over_with_the_acknowledgement_of_its_own_request() {
     let w = world().run(|w| {
         w.hw_context(0);
         let context = last_context(w);
-        w.hooked.suspend_later(true);
+        w.hooked.plant(|answers| answers.suspends_later = true);
         let suspend = |w: &World| {
             let (adapter, done) = (w.adapter().clone(), w.platform.event(true));
             let (held, told) = (w.platform.event(true), done.clone());
@@ -172,7 +172,7 @@ fn a_pending_suspension_is_over_with_the_acknowledgement_of_its_own_request() {
 fn an_acknowledgement_may_come_before_the_driver_s_call_returns() {
     world().run(|w| {
         w.hw_context(0);
-        w.hooked.suspend_later(true);
+        w.hooked.plant(|answers| answers.suspends_later = true);
         let (hooked, context, platform) =
             (Arc::clone(&w.hooked), last_context(w), w.platform.clone());
         w.hooked.on("SuspendContext", move || {
@@ -190,7 +190,7 @@ fn a_device_whose_suspension_is_not_acknowledged_in_time_is_lost() {
     };
     world_with(later).run(|w| {
         let queue = w.connected_queue(0);
-        w.hooked.suspend_later(true);
+        w.hooked.plant(|answers| answers.suspends_later = true);
         let before = w.platform.now();
         let suspended = w.adapter().suspend_contexts().unwrap();
         assert_eq!(w.platform.now().since(before), 1_000_000);
