@@ -22,7 +22,6 @@ mod driver;
 pub mod error;
 mod fence;
 mod interrupt;
-mod interrupt_port;
 mod lock_order;
 mod memory;
 mod object;

@@ -4,60 +4,79 @@
 //! driver ends each object in the published order of an abnormal termination. DxgkDdiStopDevice
 //! comes last, alone. After that the driver is not called (`gone`).
 //!
-//! Lock order: `removing` is taken first, and is held over all of it.
+//! Lock order: `one_at_a_time` is taken first, and is held over all of it.
 //!
-//! Entry points: [`Adapter::remove`], [`Adapter::stop`].
+//! Entry point: [`Removal::remove`].
 
-use crate::adapter::Adapter;
+use crate::display::Display;
 use crate::error::BugCheck;
 use crate::fence::instance;
-use crate::recovery::device_loss;
+use crate::interrupt::Interrupts;
+use crate::object::Objects;
+use crate::recovery::{Recovery, lose_device};
 use std::sync::Arc;
 use tidegate_calls::DeviceState;
 use tidegate_ddi::Passive;
-use tidegate_platform::Event;
+use tidegate_platform::{Event, Mutex};
 
-impl Adapter {
-    /// Removes the adapter while processes use it, as a surprise removal does. On return every
-    /// device of it reads [`DeviceState::Removed`], its fences read `u64::MAX`, everything that
-    /// waited on it is released, and its driver has stopped. Every later call on it returns
-    /// DEVICE_REMOVED. A second removal waits for the first and does nothing.
-    ///
-    /// A shared fence that is made with NO_SIGNAL_MAX_VALUE_ON_TDR keeps its value on the other
-    /// adapters, where its waiters wait on. Blocks for calls that are under way in the adapter, for
-    /// TdrDdiDelay at most.
+/// What a removal ends.
+pub(crate) struct Removal {
+    objects: Arc<Objects>,
+    /// `None` for an adapter that only renders.
+    display: Option<Arc<Display>>,
+    recovery: Arc<Recovery>,
+    interrupts: Arc<Interrupts>,
+    one_at_a_time: Mutex<()>,
+}
+
+impl Removal {
+    pub(crate) fn new(
+        objects: &Arc<Objects>,
+        display: Option<&Arc<Display>>,
+        recovery: &Arc<Recovery>,
+        interrupts: &Arc<Interrupts>,
+    ) -> Removal {
+        Removal {
+            one_at_a_time: objects.port.platform.mutex("removal of an adapter", ()),
+            objects: objects.clone(),
+            display: display.cloned(),
+            recovery: recovery.clone(),
+            interrupts: interrupts.clone(),
+        }
+    }
+
+    /// The published list. A second removal waits for the first and does nothing.
     // monster: the list of a removal.
-    #[doc(alias = "IRP_MN_SURPRISE_REMOVAL")]
-    pub fn remove(self: &Arc<Adapter>) {
-        let level = &Passive::enter();
-        let _one_at_a_time = self.removing.lock_device();
-        if self.is_stopped() {
+    pub(crate) fn remove(&self, level: &Passive) {
+        let (objects, port) = (&self.objects, &self.objects.port);
+        let _one_at_a_time = self.one_at_a_time.lock_device();
+        if port.is_stopped() {
             return;
         }
         // 1. Nothing begins on the adapter: no call, no recovery. A recovery that is under way is
         //    over first.
-        self.recovery.between_recoveries(|| self.begin_removal());
+        self.recovery.between_recoveries(|| port.begin_removal());
         // A thread that waits for a vertical sync waits for the hardware.
         if let Some(display) = &self.display {
             display.forget();
         }
         if self.has_processes() {
             // 2. No engine is given anything, and what was reported is taken.
-            let _of_devices_that_are_lost_next = self.sched.stop_all_engines();
+            let _of_devices_that_are_lost_next = objects.sched.stop_all_engines();
             // 3. Devices are in error: doorbells read ABORT, contexts are suspended, queued work is
             //    given up, fences read their maximum. That releases the waiters, here and on other
             //    adapters.
             // spec: PRE-093
-            for device in self.devices_of_processes() {
-                device_loss::lose_device(self, level, &device, DeviceState::Removed);
+            for device in self.recovery.devices_of_processes() {
+                lose_device(&self.recovery, level, &device, DeviceState::Removed);
             }
             // No answer of the hardware is waited for.
-            self.complete_suspensions(|_| true);
-            self.sched.end_kernel_packets();
-            self.sched.end_all_packets();
+            self.recovery.complete_suspensions(|_| true);
+            objects.sched.end_kernel_packets();
+            objects.sched.end_all_packets();
             // 4. For each process and each of its queues: doorbell and queue are destroyed, and
             //    then contexts, fences, devices.
-            for process in self.objects.processes() {
+            for process in objects.processes() {
                 process.end_with_adapter();
             }
         }
@@ -65,31 +84,24 @@ impl Adapter {
         self.stop_agents();
         // 6. Calls that were under way return, and drop what they held: with the last device the
         //    last instance of a fence is closed.
-        self.wait_for_end_of("devices", |event| self.objects.devices.lock().await_empty(event));
+        self.wait_for_end_of("devices", |event| objects.devices.lock().await_empty(event));
         // 7. Fences that only NT handles keep end for the driver.
-        let left = self.fences.matching(|_| true);
+        let left = objects.fences.matching(|_| true);
         left.iter().for_each(instance::end_with_adapter);
         drop(left);
-        self.wait_for_end_of("fences", |event| self.fences.await_empty(event));
+        self.wait_for_end_of("fences", |event| objects.fences.await_empty(event));
         // 8. DxgkDdiStopDevice, alone in the driver, on a device that has power.
-        let _awake = self.awake();
-        let stopped = self.threads.exclusive(self.config.tdr.ddi_delay_ns, || {
-            self.driver_as_it_is().stop_device(level);
+        let _awake = port.awake();
+        let stopped = port.threads.exclusive(port.config.tdr.ddi_delay_ns, || {
+            port.driver_as_it_is().stop_device(level);
             // spec: PRE-094
-            self.note_stopped();
+            port.note_stopped();
         });
         if stopped.is_none() {
-            self.note_stuck_in_driver(BugCheck::StuckInDriver);
-            self.note_stopped();
+            port.note_stuck_in_driver(BugCheck::StuckInDriver);
+            port.note_stopped();
         }
-        self.dpc.forget();
-    }
-
-    /// Stops the adapter and its driver. The same as [`Adapter::remove`]: a process that still has
-    /// the adapter open loses it.
-    #[doc(alias = "DxgkDdiStopDevice")]
-    pub fn stop(self: &Arc<Adapter>) {
-        self.remove();
+        self.interrupts.forget();
     }
 
     /// Whether a process has it open that did not end.
@@ -98,26 +110,25 @@ impl Adapter {
     }
 
     fn stop_agents(&self) {
-        self.timer.stop();
+        let objects = &self.objects;
+        objects.port.timer.stop();
         self.recovery.forget();
-        let worker = self.interrupt_worker.lock().take();
-        if let Some(worker) = worker {
-            worker.stop();
-        }
-        self.memory.stop();
-        let kept = self.sched.lock().take_kept();
+        self.interrupts.stop_worker();
+        objects.memory.stop();
+        let kept = objects.sched.lock().take_kept();
         drop(kept);
-        let idle_contexts = std::mem::take(&mut *self.objects.idle_contexts.lock());
+        let idle_contexts = std::mem::take(&mut *objects.idle_contexts.lock());
         drop(idle_contexts);
-        self.memory.end_system_space();
+        objects.memory.end_system_space();
     }
 
     /// Waits for the calls that hold the last objects of a table, for TdrDdiDelay at most.
     fn wait_for_end_of(&self, table: &str, await_empty: impl FnOnce(&Event) -> bool) {
-        self.timer.drop_work();
-        let emptied = self.platform.event(true);
+        let port = &self.objects.port;
+        port.timer.drop_work();
+        let emptied = port.platform.event(true);
         if await_empty(&emptied) {
-            let deadline = self.platform.now().after(self.config.tdr.ddi_delay_ns);
+            let deadline = port.platform.now().after(port.config.tdr.ddi_delay_ns);
             emptied.wait_for(Some(deadline), &format!("the last {table} of a removed adapter"));
         }
     }

@@ -1,9 +1,10 @@
 //! The composition root: builds the layers of an adapter and hands each its ports.
 //!
 //! A broken driver contract after the start is a [`BugCheck`](crate::BugCheck): it is kept, devices
-//! are lost, and calls return DEVICE_REMOVED. `report` has the reports.
+//! are lost, and calls return DEVICE_REMOVED. `report` has the reports, `protocols` the calls of
+//! a system on the whole adapter.
 
-mod ports;
+mod protocols;
 mod report;
 
 use crate::config::AdapterConfig;
@@ -12,36 +13,33 @@ use crate::driver::{self, DriverPort};
 use crate::error::StartError;
 use crate::fence::Fences;
 use crate::fence::log::LogReader;
-use crate::interrupt::{self, DpcQueue};
+use crate::interrupt::{self, Interrupts};
 use crate::lock_order::LOCK_ORDER;
 use crate::memory::Memory;
 use crate::object::idle_contexts;
 use crate::object::process::Process;
 use crate::object::{Layers, Objects};
-use crate::power::{Power, ProgressWatch};
+use crate::power::{Power, PowerTransitions, ProgressWatch};
 use crate::recovery::{Recovery, TimeoutWatch};
+use crate::removal::Removal;
 use crate::scheduling::{SchedulerWatch, Scheduling};
 use crate::supervisor::{self, Watches};
 use std::ops::Deref;
 use std::sync::Arc;
-use tidegate_ddi::{Driver, Status};
-use tidegate_platform::{Mutex, PhysicalMemory, Platform, ServiceHandle};
+use tidegate_ddi::{Driver, Passive, Status};
+use tidegate_platform::{PhysicalMemory, Platform};
 
 /// One adapter: a driver and the kernel's state for it.
 pub struct Adapter {
-    pub(crate) port: Arc<DriverPort>,
-    pub(crate) memory: Arc<Memory>,
-    pub(crate) fences: Arc<Fences>,
-    pub(crate) sched: Arc<Scheduling>,
-    pub(crate) objects: Arc<Objects>,
-    pub(crate) dpc: DpcQueue,
+    port: Arc<DriverPort>,
+    objects: Arc<Objects>,
     /// `None` for an adapter that only renders.
-    pub(crate) display: Option<Display>,
-    pub(crate) power: Arc<Power>,
-    pub(crate) recovery: Recovery,
-    /// One removal at a time; held over all of it.
-    pub(crate) removing: Mutex<()>,
-    pub(crate) interrupt_worker: Mutex<Option<ServiceHandle>>,
+    display: Option<Arc<Display>>,
+    power: Arc<PowerTransitions>,
+    recovery: Arc<Recovery>,
+    /// Held for the ports of lower layers.
+    _interrupts: Arc<Interrupts>,
+    removal: Removal,
 }
 
 impl Adapter {
@@ -55,81 +53,57 @@ impl Adapter {
     ) -> Result<Arc<Adapter>, StartError> {
         config.tdr.check()?;
         platform.set_lock_order(LOCK_ORDER);
-        // The kernel's side of the callbacks exists before the adapter does: the driver may keep it
-        // from its first call on.
+        // 1. The kernel's side of the callbacks exists before the adapter does: the driver may keep
+        //    it from its first call on.
         let callbacks = Arc::new(interrupt::KernelCallbacks::new());
         let started = driver::start(platform, &driver, system_memory, config, callbacks.clone())?;
+        // 2. The layers, from the bottom up.
         let engines = started.declared.caps.engine_count() as usize;
-        let power = Arc::new(Power::new(platform, &config, engines));
-        let port = DriverPort::new(started, power.clone());
-        let caps = &port.caps;
+        let counted = Arc::new(Power::new(platform, &config, engines));
+        let port = DriverPort::new(started, counted.clone());
         let memory = Memory::new(&port);
         let fences = Fences::new(&memory);
         let sched = Scheduling::new(&port, &memory, &fences);
-        let objects = Objects::new(Layers {
-            log_reader: LogReader::new(&memory),
-            port: port.clone(),
-            memory: memory.clone(),
-            fences: fences.clone(),
-            sched: sched.clone(),
-        });
-        let adapter = Arc::new(Adapter {
-            objects,
-            sched,
-            power,
-            display: caps.display.map(|display| Display::new(platform, display)),
-            fences,
-            memory,
-            dpc: DpcQueue::new(platform),
-            recovery: Recovery::new(platform, &config.tdr),
-            removing: platform.mutex("removal of an adapter", ()),
-            interrupt_worker: platform.mutex("interrupt worker", None),
-            port,
-        });
-        adapter.attach_ports();
-        supervisor::start(&adapter.port, adapter.watches());
-        // The driver may interrupt from here on.
-        callbacks.attach(&adapter);
-        let worker = interrupt::connect(&adapter);
-        *adapter.interrupt_worker.lock() = worker;
-        if adapter.native_fence_caps.map_to_gpu_system_process {
-            let space = adapter.memory.system_space();
+        let log_reader = LogReader::new(&memory);
+        let objects =
+            Objects::new(Layers { log_reader, port: port.clone(), memory, fences, sched });
+        let display = Display::new(&objects);
+        let power = PowerTransitions::new(&objects, &counted, display.as_ref());
+        let recovery = Recovery::new(&objects, &power, display.as_ref());
+        let interrupts = Interrupts::new(&objects, display.as_ref(), &power, &recovery);
+        let removal = Removal::new(&objects, display.as_ref(), &recovery, &interrupts);
+        // 3. What the lower layers need of the upper ones.
+        attach_layers(&objects, &interrupts);
+        let (to_power, to_recovery) = (Arc::downgrade(&power), Arc::downgrade(&recovery));
+        counted.wake.attach(to_power);
+        port.failures.attach(to_recovery.clone());
+        objects.recovery.attach(to_recovery);
+        if let Some(to_display) = display.as_ref().map(Arc::downgrade) {
+            objects.display.attach(to_display);
+        }
+        let watches = Watches {
+            strict: vec![
+                Arc::new(SchedulerWatch(Arc::downgrade(&objects.sched))),
+                Arc::new(TimeoutWatch(Arc::downgrade(&recovery))),
+            ],
+            background: vec![Arc::new(ProgressWatch(Arc::downgrade(&power)))],
+        };
+        supervisor::start(&port, watches);
+        // 4. The driver may interrupt from here on.
+        callbacks.attach(&interrupts);
+        interrupt::connect(&interrupts, &Passive::enter());
+        let _interrupts = interrupts;
+        let adapter = Adapter { port, objects, display, power, recovery, _interrupts, removal };
+        // 5. The kernel's own objects.
+        if adapter.port.native_fence_caps.map_to_gpu_system_process {
+            let space = adapter.objects.memory.system_space();
             space.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
         }
-        if adapter.caps.lazy_context_switch {
+        if adapter.port.caps.lazy_context_switch {
             let opened = idle_contexts::open(&adapter.objects);
             opened.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
         }
-        Ok(adapter)
-    }
-
-    /// Leads the ports of the lower rooms to the rooms above them.
-    fn attach_ports(self: &Arc<Adapter>) {
-        let (objects, above) = (Arc::downgrade(&self.objects), Arc::downgrade(self));
-        let (sched, fences) = (Arc::downgrade(&self.sched), Arc::downgrade(&self.fences));
-        self.port.failures.attach(above.clone());
-        self.power.set_wake_port(above.clone());
-        self.memory.work.attach(objects.clone());
-        self.memory.holds.attach(sched);
-        self.memory.fences.attach(fences);
-        self.fences.relays.attach(above.clone());
-        self.fences.hardware_waits.attach(objects.clone());
-        self.sched.objects.attach(objects);
-        self.sched.reports.attach(above.clone());
-        self.objects.recovery.attach(above.clone());
-        if self.display.is_some() {
-            self.objects.display.attach(above);
-        }
-    }
-
-    fn watches(self: &Arc<Adapter>) -> Watches {
-        let adapter = Arc::downgrade(self);
-        let (scheduler, timeouts) =
-            (SchedulerWatch(Arc::downgrade(&self.sched)), TimeoutWatch(adapter.clone()));
-        Watches {
-            strict: vec![Arc::new(scheduler), Arc::new(timeouts)],
-            background: vec![Arc::new(ProgressWatch(adapter))],
-        }
+        Ok(Arc::new(adapter))
     }
 
     /// A process opens the adapter.
@@ -147,7 +121,21 @@ impl Adapter {
     }
 }
 
-/// For the time being: rooms that still take the whole adapter reach the facts of its driver.
+/// Leads the ports of the layers below the objects to the rooms above them.
+fn attach_layers(objects: &Arc<Objects>, interrupts: &Arc<Interrupts>) {
+    let Layers { memory, fences, sched, .. } = &***objects;
+    let (to_objects, to_interrupts) = (Arc::downgrade(objects), Arc::downgrade(interrupts));
+    let (to_sched, to_fences) = (Arc::downgrade(sched), Arc::downgrade(fences));
+    memory.work.attach(to_objects.clone());
+    memory.holds.attach(to_sched);
+    memory.fences.attach(to_fences);
+    fences.relays.attach(to_interrupts.clone());
+    fences.hardware_waits.attach(to_objects.clone());
+    sched.objects.attach(to_objects);
+    sched.reports.attach(to_interrupts);
+}
+
+/// The facts of the driver, and what it was found to do.
 impl Deref for Adapter {
     type Target = DriverPort;
 

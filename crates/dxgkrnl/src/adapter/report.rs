@@ -16,13 +16,12 @@ impl Adapter {
     /// Waits and signals that VidSch has carried out, by the contexts and kernel-mode
     /// hardware queues.
     pub fn fence_operations(&self) -> BTreeMap<QueueNumber, FenceOperations> {
-        self.sched.fence_operations()
+        self.objects.sched.fence_operations()
     }
 
     /// Waits that VidSch holds for contexts and kernel-mode hardware queues.
     pub fn pending_waits(&self) -> Vec<PendingWait> {
-        let waits = self.sched.pending_waits().into_iter();
-        waits.filter_map(|(queue, (fence, value))| fence.pending(queue, value)).collect()
+        self.objects.pending_waits()
     }
 
     /// The wait of a hardware queue that names the cell at `current_value` on the bus: for reports of
@@ -33,7 +32,7 @@ impl Adapter {
         current_value: PhysicalAddress,
         value: u64,
     ) -> Option<PendingWait> {
-        self.fences.at(current_value)?.pending(queue, value)
+        self.objects.fences.at(current_value)?.pending(queue, value)
     }
 
     /// Enlarges the logs of all user-mode queues, and of those to come, up to 64 KiB: a timeline is
@@ -82,43 +81,29 @@ impl Adapter {
     /// # Errors
     /// DEVICE_REMOVED when the driver fails, which is a bug check.
     pub fn trim_fence_storage(&self, keep_bytes: u64) -> Result<u64, Status> {
-        self.memory.trim_fence_storage(keep_bytes)
+        self.objects.memory.trim_fence_storage(keep_bytes)
     }
 
     /// Bytes of fence storage in local memory.
     pub fn local_fence_storage_bytes(&self) -> u64 {
-        self.memory.local_fence_storage_bytes()
+        self.objects.memory.local_fence_storage_bytes()
     }
 
     /// Local memory now.
     pub fn local_memory_use(&self) -> LocalMemoryUse {
-        self.memory.usage()
+        self.objects.memory.usage()
     }
 
     /// Work that the driver accepted and has not reported, by queue: for reports of machines that
     /// stand still.
     pub fn outstanding_work(&self) -> Vec<OutstandingWork> {
-        let mut all = Vec::new();
-        for number in 0..self.caps.engine_count() {
-            let engine = self.caps.engine(number);
-            all.extend(self.sched.outstanding_packets(engine));
-        }
-        let queues = self
-            .objects
-            .hw_queues_of(|queue| queue.device.check().is_ok() && queue.has_work(&self.objects));
-        all.extend(queues.iter().map(|queue| OutstandingWork {
-            queue: queue.os_handle.into(),
-            engine: queue.engine(),
-            calls: queue.last_calls(&self.objects),
-            reported: queue.progress.fence.value(),
-            context: queue.context.os_handle,
-        }));
-        all
+        self.objects.outstanding_work()
     }
 
     /// How many kernel objects there are now.
     pub fn census(&self) -> Census {
-        let (context_allocations, local_context_allocations) = self.memory.save_areas.census();
+        let (context_allocations, local_context_allocations) =
+            self.objects.memory.save_areas.census();
         Census {
             context_allocations,
             local_context_allocations,
@@ -127,7 +112,7 @@ impl Adapter {
             hw_contexts: self.objects.hw_contexts.lock().len(),
             hw_queues: self.objects.hw_queues.lock().len(),
             doorbells: self.objects.doorbells.len(),
-            fences: self.fences.len(),
+            fences: self.objects.fences.len(),
             memory_regions: self.system_memory.regions(),
         }
     }

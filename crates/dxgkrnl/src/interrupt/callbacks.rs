@@ -2,9 +2,8 @@
 //!
 //! Levels: a callback demands the token of its level, and hands it on.
 
-use super::port::InterruptPort;
+use super::interrupts::Interrupts;
 use super::{dpc, isr};
-use crate::adapter::Adapter;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{
@@ -14,36 +13,38 @@ use tidegate_ddi::{
 
 /// The kernel as the driver calls it. Made before the adapter, attached to it right after.
 pub(crate) struct KernelCallbacks {
-    adapter: OnceLock<Weak<Adapter>>,
+    interrupts: OnceLock<Weak<Interrupts>>,
 }
 
 impl KernelCallbacks {
     pub(crate) fn new() -> KernelCallbacks {
-        KernelCallbacks { adapter: OnceLock::new() }
+        KernelCallbacks { interrupts: OnceLock::new() }
     }
 
-    pub(crate) fn attach(&self, adapter: &Arc<Adapter>) {
-        let first = self.adapter.set(Arc::downgrade(adapter)).is_ok();
+    pub(crate) fn attach(&self, interrupts: &Arc<Interrupts>) {
+        let first = self.interrupts.set(Arc::downgrade(interrupts)).is_ok();
         debug_assert!(first, "callbacks serve one adapter");
     }
 
     /// `None` before the adapter exists: a driver has nothing to report then.
-    fn adapter(&self) -> Option<Arc<Adapter>> {
-        self.adapter.get().and_then(Weak::upgrade)
+    fn interrupts(&self) -> Option<Arc<Interrupts>> {
+        self.interrupts.get().and_then(Weak::upgrade)
     }
 }
 
 impl Callbacks for KernelCallbacks {
     fn notify_interrupt(&self, _level: &Dirql<'_>, data: InterruptData) {
-        if let Some(adapter) = self.adapter()
-            && let Some(reported) = isr::resolve(&adapter, data)
+        if let Some(interrupts) = self.interrupts()
+            && let Some(reported) = isr::resolve(&interrupts.objects, data)
         {
-            let number =
-                reported.engine_of_packets().and_then(|engine| adapter.caps.engine_number(engine));
-            let mut reports = adapter.dpc.reported.lock();
+            let number = reported
+                .engine_of_packets()
+                .and_then(|engine| interrupts.port.caps.engine_number(engine));
+            let mut reports = interrupts.dpc.reported.lock();
             if number.is_none_or(|n| reports.ignored >> n & 1 == 0) {
                 if reports.list.is_empty() {
-                    reports.since = Some((adapter.platform.now(), adapter.stats().dpcs));
+                    reports.since =
+                        Some((interrupts.port.platform.now(), interrupts.port.stats().dpcs));
                 }
                 reports.list.push(reported);
             }
@@ -51,14 +52,14 @@ impl Callbacks for KernelCallbacks {
     }
 
     fn queue_dpc(&self, _level: &Dirql<'_>) {
-        if let Some(adapter) = self.adapter() {
-            adapter.dpc.wanted.exchange(1);
+        if let Some(interrupts) = self.interrupts() {
+            interrupts.dpc.wanted.exchange(1);
         }
     }
 
     fn notify_dpc(&self, level: &Dispatch) {
-        if let Some(adapter) = self.adapter() {
-            dpc::take_reported(&adapter, level);
+        if let Some(interrupts) = self.interrupts() {
+            dpc::take_reported(&interrupts, level);
         }
     }
 
@@ -69,8 +70,8 @@ impl Callbacks for KernelCallbacks {
         doorbell: OsHandle,
         reason: DisconnectReason,
     ) -> Result<(), Status> {
-        let adapter = self.adapter().ok_or(Status::DEVICE_REMOVED)?;
-        adapter.objects.doorbells.disconnected_by_driver(level, hw_queue, doorbell, reason)
+        let interrupts = self.interrupts().ok_or(Status::DEVICE_REMOVED)?;
+        interrupts.objects.doorbells.disconnected_by_driver(level, hw_queue, doorbell, reason)
     }
 
     fn create_context_allocation(
@@ -78,8 +79,8 @@ impl Callbacks for KernelCallbacks {
         _level: &Passive,
         args: CreateContextAllocation,
     ) -> Result<ContextAllocation, Status> {
-        let adapter = self.adapter().ok_or(Status::DEVICE_REMOVED)?;
-        adapter.memory.create_context_allocation(args)
+        let interrupts = self.interrupts().ok_or(Status::DEVICE_REMOVED)?;
+        interrupts.objects.memory.create_context_allocation(args)
     }
 
     fn destroy_context_allocation(
@@ -87,8 +88,8 @@ impl Callbacks for KernelCallbacks {
         _level: &Passive,
         allocation: OsHandle,
     ) -> Result<(), Status> {
-        let adapter = self.adapter().ok_or(Status::DEVICE_REMOVED)?;
-        adapter.memory.destroy_context_allocation(allocation)
+        let interrupts = self.interrupts().ok_or(Status::DEVICE_REMOVED)?;
+        interrupts.objects.memory.destroy_context_allocation(allocation)
     }
 
     fn invalidate_hw_context(
@@ -97,7 +98,7 @@ impl Callbacks for KernelCallbacks {
         context: OsHandle,
         loss: HwContextLoss,
     ) -> Result<(), Status> {
-        let adapter = self.adapter().ok_or(Status::DEVICE_REMOVED)?;
-        adapter.hw_context_invalidated(context, loss)
+        let interrupts = self.interrupts().ok_or(Status::DEVICE_REMOVED)?;
+        interrupts.recovery.invalidated(context, loss)
     }
 }

@@ -1,35 +1,36 @@
 //! The part of an interrupt at DIRQL: the driver's routine runs under the interrupt lock, and what it
 //! reports becomes a report for the DPC.
 //!
-//! Entry points: [`interrupt_routine`] (the line), [`resolve`] (DxgkCbNotifyInterrupt), [`ignore`].
+//! Entry points: [`interrupt_routine`] (the line), [`resolve`] (DxgkCbNotifyInterrupt).
 
 use super::page_fault::{self, HwQueueFault};
 use super::report::Reported;
 use super::signal_report::{self, ReportedHandles};
-use crate::adapter::Adapter;
+use crate::driver::DriverPort;
 use crate::error::BugCheck;
+use crate::object::Objects;
 use crate::stats::Count;
 use tidegate_ddi::{Dirql, EngineId, InterruptData};
 use tidegate_platform::level::{self, Level};
 use tidegate_trace::{Kind, NameId, Record};
 
 /// Runs the interrupt routine under the interrupt lock.
-pub(super) fn interrupt_routine(adapter: &Adapter) {
-    adapter.count(Count::interrupts);
-    let start_ns = adapter.platform.stamp_ns();
+pub(super) fn interrupt_routine(port: &DriverPort) {
+    port.count(Count::interrupts);
+    let start_ns = port.platform.stamp_ns();
     {
-        let held = adapter.interrupt_lock.lock_device();
+        let held = port.interrupt_lock.lock_device();
         // A device that interrupts has power, and its interrupt may come while that is about to
         // change.
         let _level = level::raise(Level::Dirql);
-        adapter.driver_as_it_is().interrupt_routine(&Dirql::enter(&held));
+        port.driver_as_it_is().interrupt_routine(&Dirql::enter(&held));
     }
-    record(adapter, Kind::Interrupt, start_ns);
+    record(port, Kind::Interrupt, start_ns);
 }
 
 /// The report that the data makes; `None` when its object is being destroyed.
 // spec: NF-131
-pub(super) fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
+pub(super) fn resolve(objects: &Objects, data: InterruptData) -> Option<Reported> {
     Some(match data {
         InterruptData::DmaCompleted { node_ordinal, engine_ordinal, submission_fence_id } => {
             let engine = EngineId { node_ordinal, engine_ordinal };
@@ -61,7 +62,7 @@ pub(super) fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported
         } => {
             let named = ReportedHandles::Published { fences: fences.as_deref(), hw_queue };
             let engine = EngineId { node_ordinal, engine_ordinal };
-            native(adapter, engine, named, evaluate_legacy_monitored_fences)
+            native(objects, engine, named, evaluate_legacy_monitored_fences)
         }
         InterruptData::HwQueuesSignaled {
             node_ordinal,
@@ -71,7 +72,7 @@ pub(super) fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported
         } => {
             let engine = EngineId { node_ordinal, engine_ordinal };
             let handles = ReportedHandles::HwQueues(&hw_queues);
-            native(adapter, engine, handles, evaluate_legacy_monitored_fences)
+            native(objects, engine, handles, evaluate_legacy_monitored_fences)
         }
         InterruptData::HwQueuePageFaulted {
             node_ordinal,
@@ -83,20 +84,20 @@ pub(super) fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported
         } => {
             let engine = EngineId { node_ordinal, engine_ordinal };
             let reported = HwQueueFault { engine, faulted, fence_id, slot, fault };
-            match page_fault::resolve(adapter, &reported) {
+            match page_fault::resolve(objects, &reported) {
                 Ok(faulted) => Reported::QueueFaulted { faulted: faulted?, reported },
                 Err(broken) => Reported::Broken(broken),
             }
         }
         InterruptData::EngineStateChange { node_ordinal, engine_ordinal, new_state } => {
             let engine = EngineId { node_ordinal, engine_ordinal };
-            match adapter.check_engine(engine) {
+            match objects.port.check_engine(engine) {
                 Ok(()) => Reported::EngineState { engine, new_state },
                 Err(bug) => Reported::Broken(bug),
             }
         }
         InterruptData::SuspendContextCompleted { context, suspend_fence } => {
-            match adapter.objects.hw_contexts.lock().named(context) {
+            match objects.hw_contexts.lock().named(context) {
                 Some(context) => Reported::Suspended { context, suspend_fence },
                 None => Reported::Broken(BugCheck::UnknownContext(context.0)),
             }
@@ -105,41 +106,22 @@ pub(super) fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported
 }
 
 fn native(
-    adapter: &Adapter,
+    objects: &Objects,
     engine: EngineId,
     handles: ReportedHandles<'_>,
     legacy: bool,
 ) -> Reported {
-    match signal_report::resolve(adapter, engine, handles) {
+    match signal_report::resolve(objects, engine, handles) {
         Ok(report) => Reported::Native { report, legacy },
         Err(broken) => Reported::Broken(broken),
     }
 }
 
-/// Drops reports of this engine's packets from now on. The caller holds the interrupt lock. Returns
-/// the last completion that was reported and not taken.
-pub(crate) fn ignore(adapter: &Adapter, engine: EngineId) -> Option<u32> {
-    let number = adapter.caps.engine_number(engine)?;
-    let mut reports = adapter.dpc.reported.lock();
-    reports.ignored |= 1 << number;
-    reports.list.iter().rev().find_map(|reported| match reported {
-        Reported::DmaCompleted { engine: of, fence_id } if *of == engine => Some(*fence_id),
-        _ => None,
-    })
-}
-
-/// Reports of this engine's packets count again.
-pub(crate) fn count_again(adapter: &Adapter, engine: EngineId) {
-    if let Some(number) = adapter.caps.engine_number(engine) {
-        adapter.dpc.reported.lock().ignored &= !(1 << number);
-    }
-}
-
 /// Puts a routine that ran until now on the timeline.
-pub(super) fn record(adapter: &Adapter, kind: Kind, start_ns: u64) {
-    let platform = &adapter.platform;
+pub(super) fn record(port: &DriverPort, kind: Kind, start_ns: u64) {
+    let platform = &port.platform;
     if platform.tracing() {
-        let lane = adapter.interrupt_lane;
+        let lane = port.interrupt_lane;
         platform.record(Record::span(lane, kind, NameId::NONE, start_ns, platform.stamp_ns()));
     }
 }

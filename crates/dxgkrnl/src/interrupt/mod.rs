@@ -5,21 +5,17 @@
 //! 2. The DPC (`dpc`): the driver calls DxgkCbNotifyDpc, and the kernel takes the reports in order:
 //!    completed packets, signalled fences (`signal_report`), faults (`page_fault`).
 //!
-//! `worker` says where both run; `port` is what the rooms above do about reports.
+//! `worker` says where both run.
 
 mod callbacks;
 mod dpc;
+mod interrupts;
 mod isr;
 mod page_fault;
-mod port;
 mod report;
 mod signal_report;
 mod worker;
 
 pub(crate) use callbacks::KernelCallbacks;
-pub(crate) use dpc::{flush, serve_reports, take_overdue};
-pub(crate) use isr::{count_again, ignore};
-pub(crate) use page_fault::fault_report;
-pub(crate) use port::InterruptPort;
-pub(crate) use report::DpcQueue;
+pub(crate) use interrupts::Interrupts;
 pub(crate) use worker::connect;

@@ -7,13 +7,13 @@
 //!
 //! Entry points: [`resolve`], [`hw_queue_faulted`], [`packet_faulted`].
 
-use super::port::InterruptPort;
-use crate::adapter::Adapter;
 use crate::driver::FailurePort;
 use crate::error::BugCheck;
+use crate::object::Objects;
 use crate::object::context::Context;
 use crate::object::device::Device;
 use crate::object::hw_queue::HwQueue;
+use crate::recovery::{Recovery, TimeoutCause, fault_report, lose_devices_later, report_finding};
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, FaultReport};
 use tidegate_ddi::{EngineId, OsHandle, PageFault, PageFaultFlags};
@@ -40,36 +40,10 @@ pub(super) enum Faulted {
     Engine,
 }
 
-// spec: HS-020
-/// The report of a device that was removed because of a page fault.
-pub(crate) fn fault_report(
-    queue: QueueNumber,
-    engine: EngineId,
-    position: u64,
-    fault: &PageFault,
-) -> FaultReport {
-    FaultReport {
-        queue,
-        node_ordinal: engine.node_ordinal,
-        engine_ordinal: engine.engine_ordinal,
-        position,
-        fence_id: position,
-        gpu_va: fault.gpu_va,
-        write: fault.flags.contains(PageFaultFlags::WRITE),
-        flags: fault.flags,
-        primitive_api_sequence_number: fault.primitive_api_sequence_number,
-        pipeline_stage: fault.pipeline_stage,
-        bind_table_entry: fault.bind_table_entry,
-        page_table_level: fault.page_table_level,
-        error_code: fault.error_code,
-        what: fault.what.to_owned(),
-    }
-}
-
 /// What a report names; `None` when that is being destroyed.
 // spec: HS-017
 pub(super) fn resolve(
-    adapter: &Adapter,
+    objects: &Objects,
     reported: &HwQueueFault,
 ) -> Result<Option<Faulted>, BugCheck> {
     let (flags, handle) = (reported.fault.flags, reported.faulted);
@@ -82,10 +56,10 @@ pub(super) fn resolve(
     if !one_at_most || flags.bits() & !PageFaultFlags::all().bits() != 0 {
         return Err(BugCheck::PageFaultFlags(flags.bits()));
     }
-    adapter.check_engine(reported.engine)?;
+    objects.port.check_engine(reported.engine)?;
     let (named, engine) = match arms {
         [true, ..] => {
-            let found = adapter.objects.hw_queues.lock().named(handle);
+            let found = objects.hw_queues.lock().named(handle);
             let Some(queue) = found.ok_or(BugCheck::UnknownQueue(handle.0))?.upgrade() else {
                 return Ok(None);
             };
@@ -93,7 +67,7 @@ pub(super) fn resolve(
             (Faulted::Queue(queue), engine)
         }
         [_, true, _] => {
-            let found = adapter.objects.hw_contexts.lock().named(handle);
+            let found = objects.hw_contexts.lock().named(handle);
             let Some(context) = found.ok_or(BugCheck::UnknownContext(handle.0))?.upgrade() else {
                 return Ok(None);
             };
@@ -118,7 +92,11 @@ pub(super) fn resolve(
 
 /// The named devices are in error, and no others unless more must be reset.
 // spec: HS-018, RES-007
-pub(super) fn hw_queue_faulted(adapter: &Arc<Adapter>, faulted: Faulted, reported: &HwQueueFault) {
+pub(super) fn hw_queue_faulted(
+    recovery: &Arc<Recovery>,
+    faulted: Faulted,
+    reported: &HwQueueFault,
+) {
     let HwQueueFault { engine, fence_id, slot, fault, .. } = *reported;
     let state = |queue| {
         DeviceState::Faulted(FaultReport { fence_id, ..fault_report(queue, engine, slot, &fault) })
@@ -128,61 +106,74 @@ pub(super) fn hw_queue_faulted(adapter: &Arc<Adapter>, faulted: Faulted, reporte
             // A process may write any value into its ring. Values of kernel-mode queues are known.
             let submitted = queue.last_submitted();
             if !queue.user_mode_submission && fence_id > submitted {
-                return adapter.bug_check(BugCheck::UnknownFaultedFence {
+                return recovery.objects.port.bug_check(BugCheck::UnknownFaultedFence {
                     hw_queue: queue.os_handle.0,
                     fence_id,
                     submitted,
                 });
             }
-            adapter
-                .clone()
-                .devices_faulted(vec![queue.device.clone()], state(queue.os_handle.into()));
+            lose_devices_later(
+                recovery,
+                vec![queue.device.clone()],
+                &state(queue.os_handle.into()),
+            );
         }
         Faulted::Context(context) => {
-            adapter
-                .clone()
-                .devices_faulted(vec![context.device.clone()], state(context.os_handle.into()));
+            lose_devices_later(
+                recovery,
+                vec![context.device.clone()],
+                &state(context.os_handle.into()),
+            );
         }
         Faulted::Process(number) => {
-            let devices = devices_of(adapter, number);
+            let devices = devices_of(&recovery.objects, number);
             if devices.is_empty() {
-                return adapter.bug_check(BugCheck::UnknownProcess(number.into()));
+                return recovery.objects.port.bug_check(BugCheck::UnknownProcess(number.into()));
             }
-            adapter.clone().devices_faulted(devices, state(QueueNumber::default()));
+            lose_devices_later(recovery, devices, &state(QueueNumber::default()));
         }
         // The devices that have work on the engine are suspected.
-        Faulted::Engine => return adapter.clone().engine_faulted(engine),
+        Faulted::Engine => return report_finding(recovery, TimeoutCause::EngineFaulted { engine }),
     }
     // spec: HS-019
     if fault.flags.contains(PageFaultFlags::FATAL_HARDWARE_ERROR) {
-        adapter.clone().lose_devices();
+        recovery.clone().lose_devices();
     } else if fault.flags.contains(PageFaultFlags::ADAPTER_RESET_REQUIRED) {
-        adapter.clone().adapter_faulted(engine);
+        adapter_faulted(recovery, engine);
     } else if fault.flags.contains(PageFaultFlags::ENGINE_RESET_REQUIRED) {
-        adapter.clone().engine_faulted(engine);
+        report_finding(recovery, TimeoutCause::EngineFaulted { engine });
     }
 }
 
 /// A DMA packet faulted: its device is in error, and the packet counts as done.
 pub(super) fn packet_faulted(
-    adapter: &Arc<Adapter>,
+    recovery: &Arc<Recovery>,
     engine: EngineId,
     fence_id: u32,
     fault: PageFault,
 ) {
-    let Some(context) = adapter.sched.lock().context_of_packet(engine, fence_id) else {
-        return adapter.bug_check(BugCheck::unknown_packet(engine, fence_id));
+    let Some(context) = recovery.objects.sched.lock().context_of_packet(engine, fence_id) else {
+        return recovery.objects.port.bug_check(BugCheck::unknown_packet(engine, fence_id));
     };
-    let context = adapter.objects.contexts.lock().get(context);
+    let context = recovery.objects.contexts.lock().get(context);
     if let Some(context) = context {
         let report = fault_report(context.os_handle.into(), engine, fence_id.into(), &fault);
         let device = context.device.clone();
-        adapter.clone().devices_faulted(vec![device], DeviceState::Faulted(report));
+        lose_devices_later(recovery, vec![device], &DeviceState::Faulted(report));
     }
-    adapter.sched.dma_completed(engine, fence_id);
+    recovery.objects.sched.dma_completed(engine, fence_id);
 }
 
-fn devices_of(adapter: &Adapter, address_space: u32) -> Vec<Arc<Device>> {
-    let all = adapter.objects.devices.lock().live();
+fn devices_of(objects: &Objects, address_space: u32) -> Vec<Arc<Device>> {
+    let all = objects.devices.lock().live();
     all.into_iter().filter(|device| device.space.number == address_space).collect()
+}
+
+/// A fault on an engine after which the driver wants the adapter reset. The devices of all
+/// processes are lost.
+fn adapter_faulted(recovery: &Arc<Recovery>, engine: EngineId) {
+    let cause = TimeoutCause::AdapterFaulted { engine };
+    let reason = DeviceState::Reset(cause.to_string());
+    lose_devices_later(recovery, recovery.devices_of_processes(), &reason);
+    report_finding(recovery, cause);
 }

@@ -9,7 +9,7 @@ use crate::error::BugCheck;
 use crate::fence::Fence;
 use crate::object::context::Context;
 use std::sync::{Arc, OnceLock, Weak};
-use tidegate_ddi::{EngineId, EngineState, PageFault};
+use tidegate_ddi::{AdapterCaps, EngineId, EngineState, PageFault};
 use tidegate_platform::{CpuTime, Mutex, PhysicalAddress, Platform, WakeWord, Word};
 
 /// Reported data that waits for the DPC. Handles are resolved when they are reported: the object
@@ -80,7 +80,7 @@ pub(super) struct Reports {
     pub(super) since: Option<(CpuTime, u64)>,
 }
 
-pub(crate) struct DpcQueue {
+pub(super) struct DpcQueue {
     pub(super) reported: Mutex<Reports>,
     pub(super) wanted: Word,
     /// A DPC runs for a report that no interrupt brought; it re-checks `wanted` before it returns.
@@ -90,7 +90,7 @@ pub(crate) struct DpcQueue {
 }
 
 impl DpcQueue {
-    pub(crate) fn new(platform: &Platform) -> DpcQueue {
+    pub(super) fn new(platform: &Platform) -> DpcQueue {
         DpcQueue {
             reported: platform.mutex("reported interrupts", Reports::default()),
             wanted: platform.page(1).word(0).named("the DPC's request"),
@@ -101,12 +101,31 @@ impl DpcQueue {
 
     /// Drops all reports, now and later: the adapter has stopped. Reports hold fences, which hold
     /// the adapter.
-    pub(crate) fn forget(&self) {
+    pub(super) fn forget(&self) {
         let left = {
             let mut reports = self.reported.lock();
             reports.closed = true;
             std::mem::take(&mut reports.list)
         };
         drop(left);
+    }
+
+    /// Drops reports of this engine's packets from now on. The caller holds the interrupt lock. Returns
+    /// the last completion that was reported and not taken.
+    pub(super) fn ignore(&self, caps: &AdapterCaps, engine: EngineId) -> Option<u32> {
+        let number = caps.engine_number(engine)?;
+        let mut reports = self.reported.lock();
+        reports.ignored |= 1 << number;
+        reports.list.iter().rev().find_map(|reported| match reported {
+            Reported::DmaCompleted { engine: of, fence_id } if *of == engine => Some(*fence_id),
+            _ => None,
+        })
+    }
+
+    /// Reports of this engine's packets count again.
+    pub(super) fn heed(&self, caps: &AdapterCaps, engine: EngineId) {
+        if let Some(number) = caps.engine_number(engine) {
+            self.reported.lock().ignored &= !(1 << number);
+        }
     }
 }

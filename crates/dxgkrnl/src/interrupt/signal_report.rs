@@ -12,9 +12,9 @@
 //! Order: handles become objects at interrupt level ([`resolve`]), where one that names nothing is a
 //! broken contract; they are read at dispatch level ([`serve`]).
 
-use crate::adapter::Adapter;
 use crate::error::BugCheck;
 use crate::fence::{Fence, LoggedQueue, signaled};
+use crate::object::Objects;
 use crate::object::hw_queue::HwQueue;
 use std::sync::{Arc, Weak};
 use tidegate_ddi::{Dispatch, DriverHandle, EngineId, OsHandle, VidSchCaps};
@@ -42,22 +42,25 @@ pub(super) enum SignalReport {
 
 /// The part at interrupt level: what a report is about, or how it breaks the contract.
 pub(super) fn resolve(
-    adapter: &Adapter,
+    objects: &Objects,
     engine: EngineId,
     handles: ReportedHandles<'_>,
 ) -> Result<SignalReport, BugCheck> {
-    adapter.check_engine(engine)?;
-    let optimized =
-        adapter.caps.scheduling.contains(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT);
+    objects.port.check_engine(engine)?;
+    let optimized = objects
+        .port
+        .caps
+        .scheduling
+        .contains(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT);
     match handles {
         // spec: NF-233
-        ReportedHandles::HwQueues(_) if !adapter.caps.signaled_hw_queue_array => {
+        ReportedHandles::HwQueues(_) if !objects.port.caps.signaled_hw_queue_array => {
             Err(BugCheck::QueueArrayNotDeclared)
         }
         ReportedHandles::HwQueues([]) => Ok(SignalReport::AnyQueue { engine }),
-        ReportedHandles::HwQueues(handles) => queues(adapter, handles),
+        ReportedHandles::HwQueues(handles) => queues(objects, handles),
         ReportedHandles::Published { hw_queue: Some(handle), .. } if optimized => {
-            queues(adapter, &[handle])
+            queues(objects, &[handle])
         }
         // spec: NF-224
         ReportedHandles::Published { hw_queue: None, .. } if optimized => {
@@ -68,7 +71,7 @@ pub(super) fn resolve(
         // spec: NF-234
         ReportedHandles::Published { fences: None | Some([]), .. } => Ok(SignalReport::AnyFence),
         ReportedHandles::Published { fences: Some(handles), .. } => {
-            match adapter.fences.resolve(handles) {
+            match objects.fences.resolve(handles) {
                 Ok(fences) => Ok(SignalReport::Fences(fences)),
                 // spec: NF-122
                 // spec: NF-123
@@ -79,8 +82,8 @@ pub(super) fn resolve(
 }
 
 // spec: NF-232
-fn queues(adapter: &Adapter, handles: &[DriverHandle]) -> Result<SignalReport, BugCheck> {
-    let table = adapter.objects.hw_queues.lock();
+fn queues(objects: &Objects, handles: &[DriverHandle]) -> Result<SignalReport, BugCheck> {
+    let table = objects.hw_queues.lock();
     let find =
         |handle: &DriverHandle| table.of_driver(*handle).ok_or(BugCheck::UnknownQueue(handle.0));
     handles.iter().map(find).collect::<Result<_, _>>().map(SignalReport::Queues)
@@ -88,12 +91,12 @@ fn queues(adapter: &Adapter, handles: &[DriverHandle]) -> Result<SignalReport, B
 
 /// The part at dispatch level of DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED; returns whether any waiter
 /// was released.
-pub(super) fn serve(adapter: &Adapter, level: &Dispatch, report: &SignalReport) -> bool {
-    let (fences, reader) = (&adapter.fences, &adapter.objects.log_reader);
+pub(super) fn serve(objects: &Objects, level: &Dispatch, report: &SignalReport) -> bool {
+    let (fences, reader) = (&objects.fences, &objects.log_reader);
     match report {
         SignalReport::Fences(named) => {
             let released = signaled::wake_named(named);
-            read_times(adapter, level, named);
+            read_times(objects, level, named);
             released
         }
         SignalReport::AnyFence => signaled::scan_native(fences),
@@ -102,7 +105,7 @@ pub(super) fn serve(adapter: &Adapter, level: &Dispatch, report: &SignalReport) 
             signaled::read_and_wake(reader, level, &logged(&live))
         }
         SignalReport::AnyQueue { engine } => {
-            let queues = adapter.objects.hw_queues_of(|queue| queue.engine() == *engine);
+            let queues = objects.hw_queues_of(|queue| queue.engine() == *engine);
             let released = signaled::read_and_wake(reader, level, &logged(&queues));
             signaled::scan_cross_adapter(fences) | released
         }
@@ -116,10 +119,10 @@ fn logged(queues: &[Arc<HwQueue>]) -> Vec<&dyn LoggedQueue> {
 /// The interrupt named fences and no queues: the logs of all hardware queues of their devices have
 /// the times. Only the timeline needs those.
 // spec: NF-220
-fn read_times(adapter: &Adapter, level: &Dispatch, fences: &[Arc<Fence>]) {
-    if adapter.platform.tracing() {
+fn read_times(objects: &Objects, level: &Dispatch, fences: &[Arc<Fence>]) {
+    if objects.port.platform.tracing() {
         let of_fences = |q: &HwQueue| fences.iter().any(|f| f.is_open_on(q.device.os_handle));
-        let queues = adapter.objects.hw_queues_of(of_fences);
-        adapter.objects.log_reader.read_for_timeline(level, &logged(&queues));
+        let queues = objects.hw_queues_of(of_fences);
+        objects.log_reader.read_for_timeline(level, &logged(&queues));
     }
 }

@@ -6,25 +6,25 @@
 //! Entry point: [`connect`].
 
 use super::dpc::deferred_routine;
+use super::interrupts::Interrupts;
 use super::isr::interrupt_routine;
-use crate::adapter::Adapter;
 use crate::config::InterruptDelivery;
 use std::sync::{Arc, Weak};
 use tidegate_ddi::{InterruptService, Passive};
-use tidegate_platform::{Agent, ServiceHandle, Step, Turn, WakeWord, Word};
+use tidegate_platform::{Agent, Step, Turn, WakeWord, Word};
 
-struct Inline(Weak<Adapter>);
+struct Inline(Weak<Interrupts>);
 
 impl InterruptService for Inline {
     fn raise(&self) {
-        if let Some(adapter) = self.0.upgrade() {
-            interrupt_routine(&adapter);
+        if let Some(interrupts) = self.0.upgrade() {
+            interrupt_routine(&interrupts.port);
         }
     }
 
     fn turn_ended(&self) {
-        if let Some(adapter) = self.0.upgrade() {
-            while deferred_routine(&adapter) {}
+        if let Some(interrupts) = self.0.upgrade() {
+            while deferred_routine(&interrupts) {}
         }
     }
 }
@@ -45,42 +45,43 @@ impl InterruptService for Worker {
 
 struct WorkerAgent {
     line: Word,
-    adapter: Weak<Adapter>,
+    interrupts: Weak<Interrupts>,
 }
 
 impl Agent for WorkerAgent {
     fn turn(&mut self) -> Turn {
-        let Some(adapter) = self.adapter.upgrade() else { return Turn::Park };
+        let Some(interrupts) = self.interrupts.upgrade() else { return Turn::Park };
         if self.line.load() != 0 {
             self.line.exchange(0);
-            interrupt_routine(&adapter);
-        } else if adapter.dpc.wanted.load() == 0 {
+            interrupt_routine(&interrupts.port);
+        } else if interrupts.dpc.wanted.load() == 0 {
             return Turn::Park;
         }
-        adapter.platform.spend(Step::Dpc);
-        while deferred_routine(&adapter) {}
+        interrupts.port.platform.spend(Step::Dpc);
+        while deferred_routine(&interrupts) {}
         Turn::Again
     }
 }
 
-/// Connects the adapter's line; returns the worker, if there is one.
-pub(crate) fn connect(adapter: &Arc<Adapter>) -> Option<ServiceHandle> {
-    let level = Passive::enter();
-    match adapter.config.interrupts {
+/// Connects the adapter's line, and starts the worker if there is one.
+pub(crate) fn connect(interrupts: &Arc<Interrupts>, level: &Passive) {
+    let port = &interrupts.port;
+    match port.config.interrupts {
         InterruptDelivery::Inline => {
-            adapter.driver().connect_interrupt(&level, Arc::new(Inline(Arc::downgrade(adapter))));
-            None
+            let service = Inline(Arc::downgrade(interrupts));
+            port.driver().connect_interrupt(level, Arc::new(service));
         }
         InterruptDelivery::Worker => {
-            let platform = &adapter.platform;
+            let platform = &port.platform;
             let line = platform.page(1).word(0).named("the interrupt line");
             let wake = WakeWord::new(platform);
             let service = Worker { line: line.clone(), wake: wake.clone() };
             // Set once: an adapter is connected once.
-            let _ = adapter.dpc.worker.set(wake.clone());
-            let agent = WorkerAgent { line, adapter: Arc::downgrade(adapter) };
-            adapter.driver().connect_interrupt(&level, Arc::new(service));
-            Some(platform.spawn_service("interrupts", wake, vec![Box::new(agent)]))
+            let _ = interrupts.dpc.worker.set(wake.clone());
+            let agent = WorkerAgent { line, interrupts: Arc::downgrade(interrupts) };
+            port.driver().connect_interrupt(level, Arc::new(service));
+            let worker = platform.spawn_service("interrupts", wake, vec![Box::new(agent)]);
+            *interrupts.worker.lock() = Some(worker);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Work of hardware queues that the GPU has, as far as the kernel can know.
 
-use crate::driver::DdiCall;
+use crate::driver::{DdiCall, OutstandingWork};
+use crate::fence::PendingWait;
 use crate::object::hw_queue::HwQueue;
 use crate::object::objects::Objects;
 use tidegate_platform::CpuTime;
@@ -55,5 +56,32 @@ impl HwQueue {
         calls.extend(self.context.suspension.last_call());
         calls.sort_by_key(|call| call.at);
         calls
+    }
+}
+
+impl Objects {
+    /// Work that the driver accepted and has not reported, by queue.
+    pub(crate) fn outstanding_work(&self) -> Vec<OutstandingWork> {
+        let mut all = Vec::new();
+        for number in 0..self.port.caps.engine_count() {
+            let engine = self.port.caps.engine(number);
+            all.extend(self.sched.outstanding_packets(engine));
+        }
+        let queues =
+            self.hw_queues_of(|queue| queue.device.check().is_ok() && queue.has_work(self));
+        all.extend(queues.iter().map(|queue| OutstandingWork {
+            queue: queue.os_handle.into(),
+            engine: queue.engine(),
+            calls: queue.last_calls(self),
+            reported: queue.progress.fence.value(),
+            context: queue.context.os_handle,
+        }));
+        all
+    }
+
+    /// Waits that VidSch holds for contexts and kernel-mode hardware queues.
+    pub(crate) fn pending_waits(&self) -> Vec<PendingWait> {
+        let waits = self.sched.pending_waits().into_iter();
+        waits.filter_map(|(queue, (fence, value))| fence.pending(queue, value)).collect()
     }
 }

@@ -20,7 +20,7 @@ pub(crate) trait RecoveryPort: Send + Sync {
     /// # Errors
     /// NOT_SUPPORTED for tests of displays; INVALID_PARAMETER for an unknown engine; DEVICE_REMOVED
     /// when a driver contract was broken.
-    fn debug_timeouts(self: Arc<Self>, test: TdrTest) -> Result<(), Status>;
+    fn debug_timeouts(self: Arc<Self>, level: &Passive, test: TdrTest) -> Result<(), Status>;
 
     /// The driver refused commands of a process as malformed: the device is lost. `of` are the
     /// queue, the fence ID or progress value, and the GPU address.
@@ -50,7 +50,7 @@ pub(crate) trait DisplayPort: Send + Sync {
     /// Makes a flip, for a queue behind what is to be shown.
     ///
     /// # Errors
-    /// See `display::begin`.
+    /// See `display::flip::begin`.
     fn begin_flip(
         self: Arc<Self>,
         device: &Arc<Device>,
@@ -61,7 +61,7 @@ pub(crate) trait DisplayPort: Send + Sync {
     ///
     /// # Errors
     /// CANCELLED when the machine stopped; DEVICE_REMOVED with the adapter.
-    fn wait_for_vertical_blank(self: Arc<Self>) -> Result<(), Status>;
+    fn wait_for_vertical_blank(self: Arc<Self>, level: &Passive) -> Result<(), Status>;
 
     /// A device ends: the screen goes dark if it shows the device's pictures.
     fn device_ends(self: Arc<Self>, level: &Passive, device: OsHandle);

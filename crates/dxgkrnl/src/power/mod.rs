@@ -6,7 +6,7 @@
 //! power goes. D3 to D0: 1. power; 2. memory comes back; 3. the caller goes on; 4. the contexts are
 //! resumed.
 //!
-//! Rooms: `state` (counted calls) · `device` (D-states) · `engine` (F-states) · `progress`,
+//! Rooms: `state` (counted calls) · `transitions` (what changes the power) · `device` (D-states) · `engine` (F-states) · `progress`,
 //! `progress_watch` (engines that stand still). Where power is not managed nothing here takes a step.
 
 mod device;
@@ -14,7 +14,8 @@ mod engine;
 mod progress;
 mod progress_watch;
 mod state;
+mod transitions;
 
-pub(crate) use engine::engine_is_idle;
 pub(crate) use progress_watch::ProgressWatch;
 pub(crate) use state::Power;
+pub(crate) use transitions::PowerTransitions;

@@ -1,16 +1,15 @@
 //! The watch of engines that stand still; see `progress`. It runs in the background: a check helps no
 //! other agent on, and so keeps no machine going.
 
-use super::engine::power_down;
 use super::progress::UserModeProgress;
-use crate::adapter::Adapter;
+use super::transitions::PowerTransitions;
 use crate::timer::Watch;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use tidegate_ddi::{EngineId, Passive};
 use tidegate_platform::CpuTime;
 
 /// The checks of progress.
-pub(crate) struct ProgressWatch(pub(crate) Weak<Adapter>);
+pub(crate) struct ProgressWatch(pub(crate) Weak<PowerTransitions>);
 
 impl Watch for ProgressWatch {
     fn name(&self) -> &'static str {
@@ -22,11 +21,11 @@ impl Watch for ProgressWatch {
     }
 
     fn run(&self, level: &Passive) -> bool {
-        self.0.upgrade().is_some_and(|adapter| check_progress(&adapter, level))
+        self.0.upgrade().is_some_and(|power| power.check_progress(level))
     }
 }
 
-impl Adapter {
+impl PowerTransitions {
     fn user_mode_progress(&self, engine: EngineId) -> UserModeProgress {
         let doorbells = self.objects.doorbells_of(|d| d.queue.engine() == engine);
         doorbells.fold(UserModeProgress::default(), |sum, doorbell| UserModeProgress {
@@ -34,19 +33,19 @@ impl Adapter {
             announced: sum.announced.wrapping_add(doorbell.announced()),
         })
     }
-}
 
-// spec: UMS-049
-fn check_progress(adapter: &Arc<Adapter>, level: &Passive) -> bool {
-    let watched = adapter.power.state.lock().check.begin_check(adapter.platform.now());
-    let changed = !watched.is_empty();
-    for number in watched {
-        let engine = adapter.caps.engine(number as u32);
-        let progress = adapter.user_mode_progress(engine);
-        let judged = adapter.power.state.lock().check.judge(number, progress);
-        if let Some(announced) = judged {
-            power_down(adapter, level, engine, announced);
+    // spec: UMS-049
+    fn check_progress(&self, level: &Passive) -> bool {
+        let watched = self.power.state.lock().check.begin_check(self.objects.port.platform.now());
+        let changed = !watched.is_empty();
+        for number in watched {
+            let engine = self.objects.port.caps.engine(number as u32);
+            let progress = self.user_mode_progress(engine);
+            let judged = self.power.state.lock().check.judge(number, progress);
+            if let Some(announced) = judged {
+                self.power_down_engine(level, engine, announced);
+            }
         }
+        changed
     }
-    changed
 }

@@ -11,16 +11,16 @@ use super::progress::ProgressCheck;
 use crate::config::{AdapterConfig, PowerManagement};
 use crate::driver::{Awake, DevicePower, DriverPort, EngineUse};
 use crate::error::BugCheck;
+use crate::port::Port;
 use crate::suspension::Suspended;
 use std::any::Any;
-use std::sync::{OnceLock, Weak};
 use tidegate_ddi::{ComponentState, Dispatch};
 use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd};
 
 /// What the kernel knows about an adapter's power.
 pub(crate) struct Power {
     platform: Platform,
-    wake_port: OnceLock<Weak<dyn WakeDevice>>,
+    pub(crate) wake: Port<dyn WakeDevice>,
     pub(super) management: PowerManagement,
     pub(super) going_down: Mutex<()>,
     pub(super) waking: Mutex<()>,
@@ -66,7 +66,7 @@ impl Power {
         };
         Power {
             platform: platform.clone(),
-            wake_port: OnceLock::new(),
+            wake: Port::default(),
             management: config.power,
             going_down: platform.mutex("the way to D3", ()),
             waking: platform.mutex("the way to D0", ()),
@@ -119,8 +119,7 @@ impl DevicePower for Power {
                     }
                 }
                 Found::Asleep(change) => {
-                    let port = self.wake_port.get().and_then(Weak::upgrade);
-                    let Some(port) = port else { return Awake::uncounted() };
+                    let Some(port) = self.wake.get() else { return Awake::uncounted() };
                     let suspended = port.wake(&change);
                     return Awake::counted(self, suspended.map(|s| Box::new(s) as Box<dyn Any>));
                 }
@@ -174,11 +173,6 @@ impl DevicePower for Power {
 }
 
 impl Power {
-    /// Names what wakes the device. Once.
-    pub(crate) fn set_wake_port(&self, port: Weak<dyn WakeDevice>) {
-        let _first = self.wake_port.set(port);
-    }
-
     fn find(&self) -> Found {
         let mine = self.is_mine();
         let mut state = self.state.lock();

@@ -5,8 +5,7 @@
 
 use super::device_loss::{lose_device, queues_of};
 use super::report::RecoveryReason;
-use crate::adapter::Adapter;
-use crate::display;
+use super::state::Recovery;
 use crate::error::BugCheck;
 use crate::object::device::Device;
 use std::collections::BTreeMap;
@@ -22,36 +21,39 @@ use tidegate_platform::QueueNumber;
 // monster: the published list of an adapter reset.
 // spec: PRE-052
 pub(super) fn carry_out(
-    adapter: &Arc<Adapter>,
+    recovery: &Recovery,
     level: &Passive,
     guilty: &[Arc<Device>],
     reason: &RecoveryReason,
 ) -> Result<Vec<(QueueNumber, bool)>, BugCheck> {
-    let (recovery, config) = (&adapter.recovery, &adapter.config.tdr);
-    adapter.note_reset();
+    let (recovery, config) = (recovery, &recovery.port.config.tdr);
+    recovery.port.note_reset();
     // 1. All nodes stop: nothing is submitted, and interrupts of engines are ignored.
-    let busy = adapter.sched.stop_all_engines();
+    let busy = recovery.objects.sched.stop_all_engines();
     // 2. The driver resets the hardware. No other call is inside the driver.
     let exclusive = |call: &mut dyn FnMut() -> Result<(), Status>| {
-        adapter.threads.exclusive(config.ddi_delay_ns, call).ok_or(BugCheck::StuckInDriver)
+        recovery.port.threads.exclusive(config.ddi_delay_ns, call).ok_or(BugCheck::StuckInDriver)
     };
     let failed = |ddi: &'static str| move |status| BugCheck::RecoveryFailed { ddi, status };
-    let (reset, blame) =
-        recovery.losses.collect(|| exclusive(&mut || adapter.driver().reset_from_timeout(level)));
+    let (reset, blame) = recovery
+        .losses
+        .collect(|| exclusive(&mut || recovery.port.driver().reset_from_timeout(level)));
     reset?.map_err(failed("DxgkDdiResetFromTimeout"))?;
     // No context is left on an engine: every suspension is complete, and every paging packet over.
-    adapter.complete_suspensions(|_| true);
-    adapter.sched.end_kernel_packets();
+    recovery.complete_suspensions(|_| true);
+    recovery.objects.sched.end_kernel_packets();
     // 3. Everything leaves local memory, where its content is lost. The screen is dark meanwhile.
-    adapter.screen_off();
-    let (owners, _moved) = adapter.memory.lose_content();
+    if let Some(display) = &recovery.display {
+        display.screen_off(level);
+    }
+    let (owners, _moved) = recovery.objects.memory.lose_content();
     let owners: Vec<Arc<Device>> =
-        owners.into_iter().filter_map(|owner| adapter.objects.devices.lock().get(owner)).collect();
-    let _pages = adapter.memory.trim_fence_storage(0);
+        owners.into_iter().filter_map(|owner| recovery.objects.devices.lock().get(owner)).collect();
+    let _pages = recovery.objects.memory.trim_fence_storage(0);
     // Devices with work, or with content in local memory, are lost.
     let mut devices = BTreeMap::new();
     let hung: Vec<OsHandle> = guilty.iter().chain(&blame.culprits).map(|d| d.os_handle).collect();
-    let at_work = adapter.devices_at_work(&busy);
+    let at_work = recovery.devices_at_work(&busy);
     for device in
         guilty.iter().chain(&blame.culprits).chain(&blame.bystanders).chain(&at_work).chain(&owners)
     {
@@ -64,19 +66,21 @@ pub(super) fn carry_out(
             true => DeviceState::Hung(reason.to_string()),
             false => DeviceState::Reset(format!("the adapter was reset: {reason}")),
         };
-        let queue = queues_of(adapter, device).first().copied();
-        if lose_device(adapter, level, device, state) {
+        let queue = queues_of(recovery, device).first().copied();
+        if lose_device(recovery, level, device, state) {
             lost.extend(queue.map(|queue| (queue, is_guilty)));
         }
     }
-    adapter.sched.end_all_packets();
+    recovery.objects.sched.end_all_packets();
     // 4. The driver restarts the hardware. No other call is inside the driver.
-    let restarted = exclusive(&mut || adapter.driver().restart_from_timeout(level))?;
+    let restarted = exclusive(&mut || recovery.port.driver().restart_from_timeout(level))?;
     restarted.map_err(failed("DxgkDdiRestartFromTimeout"))?;
     // 5. All nodes resume.
-    adapter.note_reset();
-    adapter.memory.end_reset();
-    display::after_reset(adapter, level);
-    adapter.sched.resume_all_engines();
+    recovery.port.note_reset();
+    recovery.objects.memory.end_reset();
+    if let Some(display) = &recovery.display {
+        display.after_reset(level);
+    }
+    recovery.objects.sched.resume_all_engines();
     Ok(lost)
 }

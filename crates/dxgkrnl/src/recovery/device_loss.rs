@@ -6,25 +6,27 @@
 //!
 //! Entry points: [`lose_device`], [`lose_devices_later`] (any level); [`commands_refused`], [`split_refused`].
 
-use crate::adapter::Adapter;
-use crate::display;
+use super::blame::Blame;
+use super::report::RecoveryReport;
+use super::state::Recovery;
 use crate::fence::{Fence, signal};
-use crate::interrupt::fault_report;
 use crate::object::context::Context;
 use crate::object::device::Device;
 use crate::stats::Count;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_calls::{DeviceState, SyncObjectFlags};
+use tidegate_calls::{DeviceState, FaultReport, SyncObjectFlags};
 use tidegate_ddi::doorbell::DisconnectReason;
-use tidegate_ddi::{EngineId, FaultErrorCode, GeneralErrorCode, OsHandle, PageFault, Passive};
+use tidegate_ddi::{
+    EngineId, FaultErrorCode, GeneralErrorCode, OsHandle, PageFault, PageFaultFlags, Passive,
+};
 use tidegate_platform::QueueNumber;
 
 // spec: UMS-171
 /// The driver refused commands of a process as malformed (their length, for example). The device of
 /// the process is lost. Any other failure of the driver breaks the contract.
-pub(crate) fn commands_refused(
-    adapter: &Arc<Adapter>,
+pub(super) fn commands_refused(
+    recovery: &Arc<Recovery>,
     device: &Arc<Device>,
     engine: EngineId,
     (queue, position, gpu_va): (QueueNumber, u64, u64),
@@ -33,12 +35,12 @@ pub(crate) fn commands_refused(
     let what = "a command buffer that the driver refused";
     let fault = PageFault { gpu_va, error_code, what, ..PageFault::default() };
     let reason = DeviceState::Faulted(fault_report(queue, engine, position, &fault));
-    lose_devices_later(adapter, vec![device.clone()], &reason);
+    lose_devices_later(recovery, vec![device.clone()], &reason);
 }
 
 /// The rest of a split buffer cannot run, and a part of it has.
-pub(crate) fn split_refused(
-    adapter: &Arc<Adapter>,
+pub(super) fn split_refused(
+    recovery: &Arc<Recovery>,
     context: &Arc<Context>,
     offset: u32,
     what: String,
@@ -46,18 +48,18 @@ pub(crate) fn split_refused(
     let fault = PageFault { gpu_va: u64::from(offset), ..PageFault::default() };
     let mut report = fault_report(context.os_handle.into(), context.engine, 0, &fault);
     report.what = what;
-    lose_devices_later(adapter, vec![context.device.clone()], &DeviceState::Faulted(report));
+    lose_devices_later(recovery, vec![context.device.clone()], &DeviceState::Faulted(report));
 }
 
 /// The devices of processes that have work on an engine, and whether packets are among it.
-pub(super) fn devices_on(adapter: &Arc<Adapter>, engine: EngineId) -> (Vec<Arc<Device>>, bool) {
+pub(super) fn devices_on(recovery: &Recovery, engine: EngineId) -> (Vec<Arc<Device>>, bool) {
     let mut devices = BTreeMap::new();
-    let packets = adapter.sched.lock().contexts_in_flight(engine);
-    for context in adapter.objects.contexts_of(|c| packets.contains(&c.os_handle)) {
+    let packets = recovery.objects.sched.lock().contexts_in_flight(engine);
+    for context in recovery.objects.contexts_of(|c| packets.contains(&c.os_handle)) {
         devices.insert(context.device.os_handle, context.device.clone());
     }
     for queue in
-        adapter.objects.hw_queues_of(|q| q.engine() == engine && q.has_work(&adapter.objects))
+        recovery.objects.hw_queues_of(|q| q.engine() == engine && q.has_work(&recovery.objects))
     {
         devices.insert(queue.device.os_handle, queue.device.clone());
     }
@@ -66,23 +68,23 @@ pub(super) fn devices_on(adapter: &Arc<Adapter>, engine: EngineId) -> (Vec<Arc<D
 }
 
 /// The numbers of a device's queues.
-pub(super) fn queues_of(adapter: &Arc<Adapter>, device: &Device) -> Vec<QueueNumber> {
-    let queues = adapter.objects.hw_queues_of(|q| q.device.os_handle == device.os_handle);
-    let contexts = adapter.objects.contexts_of(|c| c.device.os_handle == device.os_handle);
+pub(super) fn queues_of(recovery: &Recovery, device: &Device) -> Vec<QueueNumber> {
+    let queues = recovery.objects.hw_queues_of(|q| q.device.os_handle == device.os_handle);
+    let contexts = recovery.objects.contexts_of(|c| c.device.os_handle == device.os_handle);
     let handles = queues.iter().map(|q| q.os_handle).chain(contexts.iter().map(|c| c.os_handle));
     handles.map(QueueNumber::from).collect()
 }
 
 /// Puts a device into error, and ends its work. Returns `false` when it was lost already.
 pub(crate) fn lose_device(
-    adapter: &Arc<Adapter>,
+    recovery: &Recovery,
     level: &Passive,
     device: &Arc<Device>,
     reason: DeviceState,
 ) -> bool {
     let first = device.lose(reason);
     if first {
-        end_work(adapter, level, device);
+        end_work(recovery, level, device);
     }
     first
 }
@@ -90,7 +92,7 @@ pub(crate) fn lose_device(
 /// The same from any level: the devices are in error at once, and nothing of theirs that waits for
 /// an engine is begun. A work item ends their work.
 pub(crate) fn lose_devices_later(
-    adapter: &Arc<Adapter>,
+    recovery: &Arc<Recovery>,
     devices: Vec<Arc<Device>>,
     reason: &DeviceState,
 ) {
@@ -98,31 +100,34 @@ pub(crate) fn lose_devices_later(
     if lost.is_empty() {
         return;
     }
-    lost.iter().for_each(|device| give_up_work(adapter, device));
-    let (port, adapter) = (adapter.port.clone(), adapter.clone());
+    lost.iter().for_each(|device| give_up_work(recovery, device));
+    let recovery = recovery.clone();
+    let port = recovery.port.clone();
     port.timer.queue_work(Box::new(move |level| {
-        lost.iter().for_each(|device| end_work(&adapter, level, device));
+        lost.iter().for_each(|device| end_work(&recovery, level, device));
     }));
 }
 
 /// Ends the work of a device that is in error.
-fn end_work(adapter: &Arc<Adapter>, level: &Passive, device: &Arc<Device>) {
-    adapter.count(Count::devices_lost);
+fn end_work(recovery: &Recovery, level: &Passive, device: &Arc<Device>) {
+    recovery.port.count(Count::devices_lost);
     let of_device = |handle: OsHandle| handle == device.os_handle;
     // 1. Doorbells: a ring from now on reads ABORT.
     // spec: UMS-040
     let doorbells: Vec<_> =
-        adapter.objects.doorbells_of(|d| of_device(d.queue.device.os_handle)).collect();
+        recovery.objects.doorbells_of(|d| of_device(d.queue.device.os_handle)).collect();
     for doorbell in doorbells {
         doorbell.disconnect(level, DisconnectReason::Abort);
     }
     // 2. Its hardware queues leave the run list, so that no queue resumes when its fences pass.
     //    Queued work is given up. No waiter misses the signals in it: step 3 releases them.
-    for context in adapter.objects.hw_contexts_of(|c| of_device(c.device.os_handle)) {
+    for context in recovery.objects.hw_contexts_of(|c| of_device(c.device.os_handle)) {
         context.suspension.begin(level);
     }
-    give_up_work(adapter, device);
-    display::lost(adapter, level, device.os_handle);
+    give_up_work(recovery, device);
+    if let Some(display) = &recovery.display {
+        display.device_lost(level, device.os_handle);
+    }
     // 3. Fences that it made read as their maximum.
     // spec: ME-047
     // spec: MF-048
@@ -131,22 +136,54 @@ fn end_work(adapter: &Arc<Adapter>, level: &Passive, device: &Arc<Device>) {
         let stays = f.flags.contains(SyncObjectFlags::NO_SIGNAL_MAX_VALUE_ON_TDR);
         !stays && f.may_be_signalled_by(device.os_handle)
     };
-    let fences = adapter.fences.matching(to_maximum);
+    let fences = recovery.objects.fences.matching(to_maximum);
     signal::signal_always(&fences);
 }
 
 /// Gives up what the device has queued in software. The signals in it are not made.
-fn give_up_work(adapter: &Adapter, device: &Device) {
-    let contexts = adapter.objects.contexts_of(|c| c.device.os_handle == device.os_handle);
-    let queues = adapter.objects.hw_queues_of(|q| q.device.os_handle == device.os_handle);
+fn give_up_work(recovery: &Recovery, device: &Device) {
+    let contexts = recovery.objects.contexts_of(|c| c.device.os_handle == device.os_handle);
+    let queues = recovery.objects.hw_queues_of(|q| q.device.os_handle == device.os_handle);
     let handles = contexts.iter().map(|c| c.os_handle).chain(queues.iter().map(|q| q.os_handle));
-    let _not_made = adapter.sched.give_up(&handles.collect::<Vec<_>>());
+    let _not_made = recovery.objects.sched.give_up(&handles.collect::<Vec<_>>());
 }
 
-impl Adapter {
+/// The devices whose work was cut off are lost, and no others.
+// spec: PRE-053
+pub(super) fn lose_work(
+    recovery: &Recovery,
+    level: &Passive,
+    report: &mut RecoveryReport,
+    blame: &Blame,
+    engine: EngineId,
+) {
+    let now = recovery.port.platform.now();
+    for device in &blame.culprits {
+        let queues = queues_of(recovery, device);
+        report.work.iter_mut().filter(|w| queues.contains(&w.queue)).for_each(|w| w.guilty = true);
+        let reason = DeviceState::Hung(report.reason.to_string());
+        if lose_device(recovery, level, device, reason) {
+            report.lost.extend(queues.first().map(|queue| (*queue, true)));
+        }
+        let process = device.space.number;
+        if recovery.policy.lock().blocks_process(process, now) {
+            report.blocked |= recovery.history.lock().blocked.insert(process);
+        }
+    }
+    for device in &blame.bystanders {
+        let what =
+            format!("{engine} was reset for the work of another device, and work on it was lost");
+        let queues = queues_of(recovery, device);
+        if lose_device(recovery, level, device, DeviceState::Reset(what)) {
+            report.lost.extend(queues.first().map(|queue| (*queue, false)));
+        }
+    }
+}
+
+impl Recovery {
     /// The devices that have packets in `contexts`, or work in hardware queues, with the driver or
     /// held back.
-    pub(crate) fn devices_at_work(self: &Arc<Adapter>, contexts: &[OsHandle]) -> Vec<Arc<Device>> {
+    pub(crate) fn devices_at_work(&self, contexts: &[OsHandle]) -> Vec<Arc<Device>> {
         let contexts = self.objects.contexts_of(|c| contexts.contains(&c.os_handle));
         let queues = self.objects.hw_queues_of(|q| q.has_work(&self.objects) || q.holds_back());
         let devices = contexts.iter().map(|c| c.device.clone());
@@ -158,5 +195,31 @@ impl Adapter {
         let mut devices = self.objects.devices.lock().live();
         devices.retain(|device| !device.is_of_kernel());
         devices
+    }
+}
+
+// spec: HS-020
+/// The report of a device that was removed because of a page fault.
+pub(crate) fn fault_report(
+    queue: QueueNumber,
+    engine: EngineId,
+    position: u64,
+    fault: &PageFault,
+) -> FaultReport {
+    FaultReport {
+        queue,
+        node_ordinal: engine.node_ordinal,
+        engine_ordinal: engine.engine_ordinal,
+        position,
+        fence_id: position,
+        gpu_va: fault.gpu_va,
+        write: fault.flags.contains(PageFaultFlags::WRITE),
+        flags: fault.flags,
+        primitive_api_sequence_number: fault.primitive_api_sequence_number,
+        pipeline_stage: fault.pipeline_stage,
+        bind_table_entry: fault.bind_table_entry,
+        page_table_level: fault.page_table_level,
+        error_code: fault.error_code,
+        what: fault.what.to_owned(),
     }
 }

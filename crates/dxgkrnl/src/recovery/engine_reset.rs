@@ -4,14 +4,21 @@
 //! Entry point: [`carry_out`].
 
 use super::blame::Blame;
+use super::device_loss::lose_work;
 use super::report::{Promotion, RecoveryOutcome, RecoveryReport};
-use super::{Escalation, lose_work};
-use crate::adapter::Adapter;
+use super::state::Recovery;
 use crate::error::BugCheck;
-use crate::interrupt;
 use crate::object::device::Device;
 use std::sync::Arc;
 use tidegate_ddi::{EngineId, Passive};
+
+/// Why the reset of an engine was not enough.
+pub(super) enum Escalation {
+    /// The adapter is reset.
+    AdapterReset(Promotion),
+    /// The driver broke the contract.
+    Stop(BugCheck),
+}
 
 /// The work that an engine is reset for.
 pub(super) enum Work<'a> {
@@ -22,41 +29,42 @@ pub(super) enum Work<'a> {
 
 /// Resets an engine, loses what that cut off, and resumes the engine.
 pub(super) fn carry_out(
-    adapter: &Arc<Adapter>,
+    recovery: &Recovery,
     level: &Passive,
     engine: EngineId,
     work: Work<'_>,
     report: &mut RecoveryReport,
 ) -> Result<(), Escalation> {
     // 1. The engine is reset.
-    let reset_ns = adapter.platform.stamp_ns();
+    let reset_ns = recovery.port.platform.stamp_ns();
     let reset = match &work {
-        Work::Packets => reset_packets(adapter, level, engine, &mut 0),
-        Work::HwQueues(suspects) => reset_hw_queues(adapter, level, engine, suspects).map(Some),
+        Work::Packets => reset_packets(recovery, level, engine, &mut 0),
+        Work::HwQueues(suspects) => reset_hw_queues(recovery, level, engine, suspects).map(Some),
     };
-    adapter.record_recovery_step("engine suspended and reset", reset_ns);
+    recovery.record_recovery_step("engine suspended and reset", reset_ns);
     let Some(blame) = reset? else {
         report.outcome = RecoveryOutcome::NothingLeft;
         return Ok(());
     };
     // 2. The devices whose work was cut off are lost.
-    let lost_ns = adapter.platform.stamp_ns();
-    lose_work(adapter, level, report, &blame, engine);
+    let lost_ns = recovery.port.platform.stamp_ns();
+    lose_work(recovery, level, report, &blame, engine);
     report.outcome = RecoveryOutcome::EngineReset;
-    adapter.record_recovery_step("work that was cut off is lost", lost_ns);
+    recovery.record_recovery_step("work that was cut off is lost", lost_ns);
     // 3. The engine resumes.
-    let resumed_ns = adapter.platform.stamp_ns();
+    let resumed_ns = recovery.port.platform.stamp_ns();
     let resumed = match work {
         Work::Packets => {
-            adapter.sched.resume_engine(engine);
+            recovery.objects.sched.resume_engine(engine);
             Ok(())
         }
-        Work::HwQueues(_) => adapter
+        Work::HwQueues(_) => recovery
+            .port
             .driver()
             .resume_hw_engine(level, engine)
             .map_err(|status| failed("DxgkDdiResumeHwEngine", status)),
     };
-    adapter.record_recovery_step("engine resumed", resumed_ns);
+    recovery.record_recovery_step("engine resumed", resumed_ns);
     resumed
 }
 
@@ -66,16 +74,16 @@ fn failed(ddi: &'static str, status: tidegate_ddi::Status) -> Escalation {
 
 /// DxgkDdiResetHwEngine, in which the driver names the contexts whose work was cut off.
 fn reset_hw_queues(
-    adapter: &Arc<Adapter>,
+    recovery: &Recovery,
     level: &Passive,
     engine: EngineId,
     suspects: &[Arc<Device>],
 ) -> Result<Blame, Escalation> {
-    let reset = || adapter.driver().reset_hw_engine(level, engine);
-    let (reset, mut blame) = adapter.recovery.losses.collect(reset);
+    let reset = || recovery.port.driver().reset_hw_engine(level, engine);
+    let (reset, mut blame) = recovery.losses.collect(reset);
     reset.map_err(|status| failed("DxgkDdiResetHwEngine", status))?;
     // No context is left on the engine, so every suspension of one is complete.
-    adapter.complete_suspensions(|context| context.engine == engine);
+    recovery.complete_suspensions(|context| context.engine == engine);
     if blame.culprits.is_empty() {
         blame.culprits.extend_from_slice(suspects);
     }
@@ -87,42 +95,44 @@ fn reset_hw_queues(
 /// before it was not answered in time.
 // monster: the published list of an engine reset.
 fn reset_packets(
-    adapter: &Arc<Adapter>,
+    recovery: &Recovery,
     level: &Passive,
     engine: EngineId,
     seen: &mut u64,
 ) -> Result<Option<Blame>, Escalation> {
-    if !adapter.caps.per_engine_tdr {
+    if !recovery.port.caps.per_engine_tdr {
         return Err(Escalation::AdapterReset(Promotion::NoEngineReset));
     }
     // 1, 2. No submission to it is under way, and none follows.
-    adapter.sched.stop_engine(engine);
+    recovery.objects.sched.stop_engine(engine);
     // 3. In one step at interrupt level: the last packet that was submitted, the last one that was
     //    completed. Interrupts of the engine's packets are ignored from now on.
     // spec: PRE-047
-    let (completed, submitted) = adapter.sched.snapshot(engine);
+    let (completed, submitted) = recovery.objects.sched.snapshot(engine);
     // 4. With no packet left the engine is as it should be.
     // spec: PRE-048
     if completed == submitted {
-        adapter.sched.resume_engine(engine);
+        recovery.objects.sched.resume_engine(engine);
         return Ok(None);
     }
     // 5. What was reported before is taken.
-    interrupt::flush(adapter);
+    if let Some(reports) = recovery.objects.sched.reports.get() {
+        reports.flush_reports();
+    }
     // 6. The engines that the reset touches give back their packets, or are reset as well.
     // spec: PRE-046
-    let group = adapter.driver().query_dependent_engine_group(level, engine);
+    let group = recovery.port.driver().query_dependent_engine_group(level, engine);
     let group = group.map_err(|status| failed("DxgkDdiQueryDependentEngineGroup", status))?;
     let node = engine.node_ordinal;
     if group >> node & 1 == 0 {
         return Err(Escalation::Stop(BugCheck::DependentEngines { node, group }));
     }
     *seen |= 1 << node;
-    let dependents = adapter.sched.preempt_dependents(engine, group & !*seen);
+    let dependents = recovery.objects.sched.preempt_dependents(engine, group & !*seen);
     *seen |= group;
     // 7. The engine is reset.
-    let reset = || adapter.driver().reset_engine(level, engine);
-    let (aborted, mut blame) = adapter.recovery.losses.collect(reset);
+    let reset = || recovery.port.driver().reset_engine(level, engine);
+    let (aborted, mut blame) = recovery.losses.collect(reset);
     let aborted = aborted.map_err(|status| failed("DxgkDdiResetEngine", status))?;
     // 8. The packet that the driver names was in flight.
     // spec: PRE-049
@@ -130,12 +140,12 @@ fn reset_packets(
         let bug = BugCheck::AbortedFence { engine, aborted, completed, submitted };
         return Err(Escalation::Stop(bug));
     }
-    adapter.complete_suspensions(|context| context.engine == engine);
+    recovery.complete_suspensions(|context| context.engine == engine);
     // 9. The device of the packet that was cut off is to blame. The packets behind it are submitted
     //    again when the engine resumes.
-    let cut_off = adapter.sched.lock().note_reset(engine, aborted, aborted != completed);
+    let cut_off = recovery.objects.sched.lock().note_reset(engine, aborted, aborted != completed);
     if let Some((context, pages)) = cut_off {
-        let context = adapter.objects.contexts.lock().get(context);
+        let context = recovery.objects.contexts.lock().get(context);
         let device = context.map(|context| context.device.clone());
         blame.culprits.extend(device.filter(|device| !device.is_of_kernel()));
         if pages {
@@ -144,13 +154,13 @@ fn reset_packets(
     }
     // 10. In order of their ordinals, the engines that did not give back their packets.
     for dependent in &dependents.silent {
-        if let Some(more) = reset_packets(adapter, level, *dependent, seen)? {
+        if let Some(more) = reset_packets(recovery, level, *dependent, seen)? {
             blame.culprits.extend(more.culprits);
             blame.bystanders.extend(more.bystanders);
         }
     }
     for dependent in dependents.empty.iter().chain(&dependents.silent) {
-        adapter.sched.resume_engine(*dependent);
+        recovery.objects.sched.resume_engine(*dependent);
     }
     Ok(Some(blame))
 }

@@ -28,7 +28,7 @@ use tidegate_calls::{
     VideoMemoryInfo, WaitMode,
 };
 use tidegate_d3dukmdt::MAX_BROADCAST_CONTEXTS;
-use tidegate_ddi::{OsHandle, VidSchCaps};
+use tidegate_ddi::{OsHandle, Passive, VidSchCaps};
 use tidegate_platform::{Event, QueueNumber};
 
 /// Most allocations in one call; ours, no header has a number for it.
@@ -111,7 +111,11 @@ impl Kernel for Process {
     }
 
     fn debug_timeouts(&self, test: TdrTest) -> Result<(), Status> {
-        self.objects.recovery.get().ok_or(Status::DEVICE_REMOVED)?.debug_timeouts(test)
+        self.objects
+            .recovery
+            .get()
+            .ok_or(Status::DEVICE_REMOVED)?
+            .debug_timeouts(&Passive::enter(), test)
     }
 
     fn create_allocation(&self, args: CreateAllocation) -> Result<Allocation, Status> {
@@ -584,7 +588,11 @@ impl Kernel for Process {
     }
 
     fn wait_for_vertical_blank_event(&self) -> Result<(), Status> {
-        self.objects.display.get().ok_or(Status::NOT_SUPPORTED)?.wait_for_vertical_blank()
+        self.objects
+            .display
+            .get()
+            .ok_or(Status::NOT_SUPPORTED)?
+            .wait_for_vertical_blank(&Passive::enter())
     }
 }
 

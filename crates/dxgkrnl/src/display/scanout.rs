@@ -1,0 +1,166 @@
+//! What the driver is told: the steps of flips, and the screen that follows the power.
+//!
+//! Invariant: one agent at a time carries steps out, with no lock held.
+//!
+//! Entry points: [`Display::run`], [`Display::screen_off`], [`Display::screen_on`]; devices that are lost
+//! or end.
+
+use super::state::{Display, Flip};
+use crate::error::BugCheck;
+use std::sync::Arc;
+use tidegate_calls::Status;
+use tidegate_ddi::display::VID_PN_SOURCE;
+use tidegate_ddi::{
+    Dirql, InterruptType, OsHandle, Passive, SetVidPnSourceAddress, SetVidPnSourceAddressFlags,
+};
+use tidegate_vidsch::{FlipQueue, FlipStep, PoweredDisplay};
+
+/// What a DDI call of a step returned.
+type Done = (&'static str, Result<(), Status>);
+
+impl Display {
+    /// Carries out steps until there are none, unless another agent does. Without a level that may
+    /// block, a work item takes over at the first step that needs one.
+    pub(super) fn run(self: &Arc<Self>, level: Option<&Passive>) {
+        if !self.state.lock().flips.begin_run() {
+            return;
+        }
+        loop {
+            let step = {
+                let mut state = self.state.lock();
+                let refresh =
+                    self.refresh_at(&state, self.objects.port.platform.now()).max(state.refresh);
+                if level.is_none() && state.flips.needs_blocking_step(refresh) {
+                    break;
+                }
+                state.flips.next_step(refresh, |flip| flip.address())
+            };
+            let (ddi, done) = match (step, level) {
+                (Some(step), Some(level)) => self.carry_out(level, step),
+                (Some(FlipStep::Flip { flip, .. }), None) => self.show(&flip),
+                (Some(_), None) | (None, _) => return,
+            };
+            if let Err(status) = done {
+                self.objects.port.bug_check(BugCheck::DdiFailed { ddi, status });
+            }
+        }
+        let display = self.clone();
+        self.objects.port.timer.queue_work(Box::new(move |level| display.run(Some(level))));
+    }
+
+    fn carry_out(&self, level: &Passive, step: FlipStep<Arc<Flip>>) -> Done {
+        let driver = || self.objects.port.driver();
+        match step {
+            FlipStep::Vsync(on) => (
+                "DxgkDdiControlInterrupt",
+                driver().control_interrupt(level, InterruptType::CrtcVsync, on),
+            ),
+            FlipStep::Flip { flip, first } => match first.then(|| self.set_visible(level, true)) {
+                Some((ddi, Err(status))) => (ddi, Err(status)),
+                _ => self.show(&flip),
+            },
+            FlipStep::Dark(leaving) => {
+                let done = self.set_visible(level, false);
+                drop(leaving);
+                done
+            }
+        }
+    }
+
+    fn set_visible(&self, level: &Passive, visible: bool) -> Done {
+        let done =
+            self.objects.port.driver().set_vid_pn_source_visibility(level, VID_PN_SOURCE, visible);
+        ("DxgkDdiSetVidPnSourceVisibility", done)
+    }
+
+    fn show(&self, flip: &Flip) -> Done {
+        // Before the interrupt lock: an agent that gives a device its power must be able to interrupt.
+        let _awake = self.objects.port.awake();
+        let held = self.objects.port.interrupt_lock.lock_device();
+        let done = self
+            .objects
+            .port
+            .driver()
+            .set_vid_pn_source_address(&Dirql::enter(&held), address_of(flip));
+        ("DxgkDdiSetVidPnSourceAddress", done)
+    }
+
+    /// A device is lost: what it has queued is not shown, and its last picture stays.
+    pub(crate) fn device_lost(self: &Arc<Self>, level: &Passive, device: OsHandle) {
+        self.take_back(level, |flips| flips.lose(device));
+    }
+
+    /// A device ends: the screen goes dark if it shows its pictures.
+    pub(super) fn leave(self: &Arc<Self>, level: &Passive, device: OsHandle) {
+        self.take_back(level, |flips| flips.leave(device));
+    }
+
+    /// The adapter was reset: its screen was turned off before, and what stood in its memory is lost.
+    /// The picture of a device that goes on is shown again; that of another is not there any more.
+    pub(crate) fn after_reset(self: &Arc<Self>, level: &Passive) {
+        let owner = self.state.lock().flips.owner();
+        let device = owner.and_then(|owner| self.objects.devices.lock().get(owner));
+        match device {
+            Some(device) if device.check().is_err() => self.leave(level, device.os_handle),
+            _ => self.screen_on(level),
+        }
+    }
+
+    fn take_back(
+        self: &Arc<Self>,
+        level: &Passive,
+        what: impl FnOnce(&mut FlipQueue<Arc<Flip>>) -> Vec<Arc<Flip>>,
+    ) {
+        let gone = {
+            let mut state = self.state.lock();
+            let gone = what(&mut state.flips);
+            state.stats.discarded += gone.len() as u64;
+            gone
+        };
+        drop(gone);
+        self.run(Some(level));
+    }
+
+    /// The power goes away, and the screen with it. The caller keeps other threads from calling the driver.
+    pub(crate) fn screen_off(&self, level: &Passive) {
+        if !self.is_on() {
+            return;
+        }
+        self.state.lock().flips.unpowered(|flip| flip.sync_interval);
+        let driver = self.objects.port.driver_as_it_is();
+        // What fails here fails in a device that loses its power.
+        let _ = driver.control_interrupt(level, InterruptType::CrtcVsync, false);
+        let _ = driver.set_vid_pn_source_visibility(level, VID_PN_SOURCE, false);
+    }
+
+    /// The power is there again, and memory in its place: so is the last picture. As for
+    /// [`Display::screen_off`].
+    pub(crate) fn screen_on(&self, level: &Passive) {
+        let PoweredDisplay { shown, next, vsync } =
+            self.state.lock().flips.powered(|flip| flip.address());
+        let driver = self.objects.port.driver_as_it_is();
+        let mut done = Ok(());
+        if vsync {
+            done = done.and(driver.control_interrupt(level, InterruptType::CrtcVsync, true));
+        }
+        if shown.is_some() || next.is_some() {
+            done = done.and(driver.set_vid_pn_source_visibility(level, VID_PN_SOURCE, true));
+        }
+        let held = self.objects.port.interrupt_lock.lock_device();
+        for flip in shown.iter().chain(&next) {
+            done =
+                done.and(driver.set_vid_pn_source_address(&Dirql::enter(&held), address_of(flip)));
+        }
+        debug_assert_eq!(done, Ok(()), "the driver did all of it before");
+    }
+}
+
+fn address_of(flip: &Flip) -> SetVidPnSourceAddress {
+    SetVidPnSourceAddress {
+        vid_pn_source_id: VID_PN_SOURCE,
+        primary_address: flip.allocation.at(),
+        surface: flip.surface,
+        // spec: PRE-018
+        flags: SetVidPnSourceAddressFlags::FLIP_ON_NEXT_VSYNC,
+    }
+}

@@ -1,0 +1,123 @@
+//! Collects the report of a recovery that begins.
+
+use super::report::{
+    HeldBack, RecoveryOutcome, RecoveryReason, RecoveryReport, TimeoutCause, WorkAtReset,
+};
+use super::state::Recovery;
+use crate::PendingWait;
+use crate::fence::{Fence, FenceTarget};
+use crate::object::device::Device;
+use std::sync::Arc;
+use tidegate_ddi::{DebugReason, EngineId, Passive};
+use tidegate_vidsch::{Command, CommandKind, PacketInFlight};
+
+/// Pieces of work and waiters that one report names.
+const NAMED: usize = 16;
+/// Bytes of the driver's debug text that are kept.
+const DRIVER_BYTES: usize = 4096;
+
+/// The report of a recovery that begins: the work of `engine`, or of the whole adapter. Work of
+/// `suspects` is marked as guilty.
+pub(super) fn collect(
+    recovery: &Recovery,
+    level: &Passive,
+    engine: Option<EngineId>,
+    cause: TimeoutCause,
+    suspects: &[Arc<Device>],
+) -> RecoveryReport {
+    let reason = match engine {
+        Some(_) => DebugReason::EngineTimeoutDetected,
+        None => DebugReason::TimeoutDetected,
+    };
+    let guilty = |device: &Device| suspects.iter().any(|s| s.os_handle == device.os_handle);
+    let mut work = work_of(recovery, engine, guilty);
+    let held_back = held_back(recovery, &work);
+    work.truncate(NAMED);
+    RecoveryReport {
+        number: 0,
+        at: recovery.port.platform.now(),
+        code: reason as u32,
+        engine,
+        reason: RecoveryReason { cause, promotion: None },
+        work,
+        held_back,
+        driver: driver_text(recovery, level, engine, reason),
+        outcome: RecoveryOutcome::Begun,
+        lost: Vec::new(),
+        blocked: false,
+    }
+}
+
+fn work_of(
+    recovery: &Recovery,
+    engine: Option<EngineId>,
+    guilty: impl Fn(&Device) -> bool,
+) -> Vec<WorkAtReset> {
+    let here = |of: EngineId| engine.is_none_or(|e| e == of);
+    let mut work = Vec::new();
+    for queue in
+        recovery.objects.hw_queues_of(|q| here(q.engine()) && q.has_work(&recovery.objects))
+    {
+        let (command, progress) = queue.describe_work(&recovery.objects);
+        let mut signals = vec![progress];
+        signals.extend(named(&recovery.objects.sched.queued_signals(queue.os_handle)));
+        let (guilty, queue) = (guilty(&queue.device), queue.os_handle.into());
+        work.push(WorkAtReset { queue, command, signals, guilty });
+    }
+    let engines =
+        (0..recovery.port.caps.engine_count()).filter(|n| here(recovery.port.caps.engine(*n)));
+    for number in engines {
+        let in_flight =
+            recovery.objects.sched.lock().packets_in_flight(recovery.port.caps.engine(number));
+        for packet in in_flight.into_iter().flat_map(|in_flight| in_flight.packets) {
+            let context = recovery.objects.contexts_of(|c| c.os_handle == packet.context).pop();
+            let guilty = context.as_ref().is_some_and(|c| guilty(&c.device));
+            let signals = named(&packet.signals);
+            let command = packet_text(&packet);
+            let queue = packet.context.into();
+            work.push(WorkAtReset { queue, command, signals, guilty });
+        }
+    }
+    work
+}
+
+fn packet_text(packet: &PacketInFlight<FenceTarget>) -> String {
+    let (id, Command { bytes, gpu_va, kind, .. }) = (packet.id, packet.command);
+    match kind {
+        CommandKind::Render => format!("packet {id}, {bytes} bytes of commands at {gpu_va:#x}"),
+        CommandKind::Patched { .. } => {
+            format!("packet {id}, {bytes} bytes of commands with physical addresses")
+        }
+        CommandKind::Paging => format!("packet {id}, a paging operation"),
+        CommandKind::ContextSwitch => format!("packet {id}, a context switch"),
+        CommandKind::HwQueue { .. } => format!("command {id} of a hardware queue"),
+    }
+}
+
+fn named(signals: &[(Arc<Fence>, u64)]) -> Vec<(String, u64)> {
+    signals.iter().take(NAMED).map(|(fence, value)| (fence.name.clone(), *value)).collect()
+}
+
+/// Waits of the adapter's queues for what the work would have signalled.
+fn held_back(recovery: &Recovery, work: &[WorkAtReset]) -> Vec<HeldBack> {
+    let signaller = |wait: &PendingWait| {
+        let reaches = |(fence, value): &(String, u64)| *fence == wait.fence && *value >= wait.value;
+        work.iter().find(|w| w.signals.iter().any(reaches)).map(|w| w.queue)
+    };
+    let waits = recovery.objects.pending_waits().into_iter();
+    let held = waits.filter_map(|wait| Some(HeldBack { signaller: signaller(&wait)?, wait }));
+    held.take(NAMED).collect()
+}
+
+#[doc(alias = "DxgkDdiCollectDbgInfo")]
+fn driver_text(
+    recovery: &Recovery,
+    level: &Passive,
+    engine: Option<EngineId>,
+    reason: DebugReason,
+) -> String {
+    let mut text =
+        recovery.port.driver().collect_debug_info(level, engine, reason).unwrap_or_default();
+    text.truncate(text.floor_char_boundary(DRIVER_BYTES));
+    text
+}

@@ -1,0 +1,218 @@
+//! Recovers from a timeout: decides, and carries the decision out.
+//!
+//! Entry points: [`recover`], and what the rooms below ask of recovery.
+
+use super::blame::Blame;
+use super::decide::{self, Decision, EngineAction, Scope};
+use super::detector::Finding;
+use super::device_loss::{self, lose_work};
+use super::engine_reset::{self, Escalation};
+use super::report::{RecoveryOutcome, RecoveryReport, TimeoutCause};
+use super::state::Recovery;
+use super::{adapter_reset, collect, detect};
+use crate::driver::FailurePort;
+use crate::error::BugCheck;
+use crate::object::RecoveryPort;
+use crate::object::context::Context;
+use crate::object::device::Device;
+use crate::stats::Count;
+use std::sync::Arc;
+use tidegate_calls::{DeviceState, Status, TdrTest};
+use tidegate_ddi::{DebugReason, EngineId, OsHandle, Passive};
+use tidegate_platform::QueueNumber;
+
+/// Recovers from a timeout, as it is configured.
+pub(super) fn recover(recovery: &Recovery, level: &Passive, finding: Finding) {
+    let Finding { cause, engine, suspects, had_packets } = finding;
+    if decide::only_loses_devices(&recovery.port.config.tdr, &cause) {
+        let reason = cause.to_string();
+        for device in &suspects {
+            device_loss::lose_device(recovery, level, device, DeviceState::Hung(reason.clone()));
+        }
+        return;
+    }
+    let _one_at_a_time = recovery.one_at_a_time.lock_device();
+    if recovery.port.check().is_err() {
+        return;
+    }
+    let start_ns = recovery.port.platform.stamp_ns();
+    let mut report = collect::collect(recovery, level, engine, cause, &suspects);
+    match engine {
+        None => recover_adapter(recovery, level, &mut report, &[]),
+        Some(engine) => {
+            let found = (suspects.as_slice(), had_packets);
+            recover_engine(recovery, level, engine, found, &mut report, start_ns);
+        }
+    }
+    recovery.keep(report);
+}
+
+fn recover_engine(
+    recovery: &Recovery,
+    level: &Passive,
+    engine: EngineId,
+    (suspects, had_packets): (&[Arc<Device>], bool),
+    report: &mut RecoveryReport,
+    start_ns: u64,
+) {
+    if !may_begin(recovery, report, Scope::Engine) {
+        return;
+    }
+    recovery.port.count(Count::engine_timeouts);
+    recovery.record_recovery_step(&format!("detected: {}", report.reason), start_ns);
+    let has_packets = had_packets || recovery.objects.sched.lock().has_packets(engine);
+    let done = match decide::engine_action(&report.reason.cause, has_packets) {
+        EngineAction::LoseDevices => {
+            let blame = Blame { culprits: suspects.to_vec(), bystanders: Vec::new() };
+            lose_work(recovery, level, report, &blame, engine);
+            report.outcome = RecoveryOutcome::DeviceLost;
+            Ok(())
+        }
+        EngineAction::ResetPackets => {
+            engine_reset::carry_out(recovery, level, engine, engine_reset::Work::Packets, report)
+        }
+        EngineAction::ResetHwQueues => {
+            let work = engine_reset::Work::HwQueues(suspects);
+            engine_reset::carry_out(recovery, level, engine, work, report)
+        }
+    };
+    match done {
+        Ok(()) => {}
+        Err(Escalation::Stop(bug)) => stop_adapter(recovery, report, bug),
+        Err(Escalation::AdapterReset(promotion)) => {
+            report.reason.promotion = Some(promotion);
+            recover_adapter(recovery, level, report, suspects);
+        }
+    }
+    recovery.record_recovery(&format!("recovery of {engine}"), start_ns, u64::from(report.code));
+}
+
+// spec: PRE-051
+fn recover_adapter(
+    recovery: &Recovery,
+    level: &Passive,
+    report: &mut RecoveryReport,
+    guilty: &[Arc<Device>],
+) {
+    report.code = DebugReason::TimeoutDetected as u32;
+    if !may_begin(recovery, report, Scope::Adapter) {
+        return;
+    }
+    recovery.port.count(Count::adapter_resets);
+    let start_ns = recovery.port.platform.stamp_ns();
+    match adapter_reset::carry_out(recovery, level, guilty, &report.reason) {
+        Ok(lost) => {
+            report.lost.extend(lost);
+            report.outcome = RecoveryOutcome::AdapterReset;
+        }
+        Err(bug) => {
+            report.code = DebugReason::TimeoutFailure as u32;
+            stop_adapter(recovery, report, bug);
+        }
+    }
+    recovery.record_recovery("adapter reset", start_ns, u64::from(report.code));
+}
+
+fn stop_adapter(recovery: &Recovery, report: &mut RecoveryReport, bug: BugCheck) {
+    report.outcome = RecoveryOutcome::Fatal(bug.clone());
+    recovery.port.bug_check(bug);
+}
+
+/// Whether policy lets a recovery begin. The report says why not.
+fn may_begin(recovery: &Recovery, report: &mut RecoveryReport, scope: Scope) -> bool {
+    let (decision, breaks) = {
+        let mut policy = recovery.policy.lock();
+        (policy.decide(scope, recovery.port.platform.now()), policy.breaks())
+    };
+    if decision == Decision::Ignore {
+        report.outcome = RecoveryOutcome::Ignored;
+        return false;
+    }
+    let hook = if breaks { recovery.history.lock().hook.clone() } else { None };
+    if let Some(hook) = hook {
+        hook(report);
+    }
+    let bug = match decision {
+        Decision::StopAtFirst => BugCheck::Timeout(report.reason.to_string()),
+        Decision::StopAtLimit => BugCheck::TooManyTimeouts(report.reason.to_string()),
+        Decision::Recover | Decision::Ignore => return true,
+    };
+    report.code = DebugReason::TimeoutFailure as u32;
+    stop_adapter(recovery, report, bug);
+    false
+}
+
+impl FailurePort for Recovery {
+    fn lose_devices(self: Arc<Self>) {
+        let devices = self.objects.devices.lock().live();
+        device_loss::lose_devices_later(&self, devices, &DeviceState::Stopped);
+    }
+
+    fn context_not_suspended(self: Arc<Self>, level: &Passive, context: OsHandle) -> bool {
+        let context = self.objects.hw_contexts.lock().get(context);
+        let Some(context) = context else { return false };
+        recover(&self, level, Finding::of_context(&context));
+        context.device.check().is_ok()
+    }
+
+    fn watch_for_hangs(&self) {
+        detect::watch_for_hangs(self);
+    }
+}
+
+impl RecoveryPort for Recovery {
+    fn is_blocked(&self, address_space: u32) -> bool {
+        Recovery::is_blocked(self, address_space)
+    }
+
+    fn debug_timeouts(self: Arc<Self>, level: &Passive, test: TdrTest) -> Result<(), Status> {
+        Recovery::debug_timeouts(&self, level, test)
+    }
+
+    fn commands_refused(
+        self: Arc<Self>,
+        device: &Arc<Device>,
+        engine: EngineId,
+        of: (QueueNumber, u64, u64),
+    ) {
+        device_loss::commands_refused(&self, device, engine, of);
+    }
+
+    fn split_refused(self: Arc<Self>, context: &Arc<Context>, offset: u32, what: String) {
+        device_loss::split_refused(&self, context, offset, what);
+    }
+}
+
+impl Recovery {
+    /// D3DKMT_TDRDBGCTRLTYPE: has the adapter behave as if it had timed out, or changes how
+    /// timeouts are treated. A forced recovery is over when this returns.
+    ///
+    /// # Errors
+    /// NOT_SUPPORTED for tests of displays; INVALID_PARAMETER for an unknown engine; DEVICE_REMOVED
+    /// when a driver contract was broken.
+    pub(crate) fn debug_timeouts(
+        self: &Arc<Self>,
+        level: &Passive,
+        test: TdrTest,
+    ) -> Result<(), Status> {
+        self.port.check()?;
+        match test {
+            TdrTest::ForceTdr | TdrTest::GpuTdr => {
+                recover(self, level, Finding::of_adapter(TimeoutCause::AdapterForced));
+            }
+            TdrTest::EngineTdr { node_ordinal, engine_ordinal } => {
+                let engine = EngineId { node_ordinal, engine_ordinal };
+                self.port.check_engine(engine).map_err(|_| Status::INVALID_PARAMETER)?;
+                let cause = TimeoutCause::EngineForced { engine };
+                recover(self, level, detect::of_engine(self, engine, cause));
+            }
+            TdrTest::DisableBreak => self.policy.lock().set_break(false),
+            TdrTest::EnableBreak => self.policy.lock().set_break(true),
+            TdrTest::Unconditional => self.policy.lock().recover_always(),
+            TdrTest::VSyncTdr | TdrTest::ForceDodTdr | TdrTest::ForceDodVSyncTdr => {
+                return Err(Status::NOT_SUPPORTED);
+            }
+        }
+        self.port.check()
+    }
+}

@@ -1,0 +1,62 @@
+//! The watch of timeouts, which the timer's agent runs.
+
+use super::detect;
+use super::recover::recover;
+use super::state::Recovery;
+use crate::timer::Watch;
+use std::sync::Weak;
+use tidegate_ddi::Passive;
+use tidegate_platform::CpuTime;
+
+/// The deadlines of detection, and the recoveries that are due.
+pub(crate) struct TimeoutWatch(pub(crate) Weak<Recovery>);
+
+impl Watch for TimeoutWatch {
+    fn name(&self) -> &'static str {
+        "timeouts"
+    }
+
+    fn next_deadline(&self) -> Option<CpuTime> {
+        detect::next_deadline(&*self.0.upgrade()?)
+    }
+
+    fn run(&self, level: &Passive) -> bool {
+        self.0.upgrade().is_some_and(|recovery| run_detection(&recovery, level))
+    }
+}
+
+/// Recovers from all timeouts that are found now. Returns whether anything changed.
+fn run_detection(recovery: &Recovery, level: &Passive) -> bool {
+    // 1. Findings of agents that could not recover themselves.
+    let mut changed = recover_reported(recovery, level);
+    // 2. Packets.
+    for finding in detect::timed_out_packets(recovery) {
+        changed = true;
+        recover(recovery, level, finding);
+    }
+    // 3. Hardware queues: preemption requests that were answered end.
+    changed |= detect::end_answered_probes(recovery, level);
+    changed |= detect::release_missed_waiters(recovery);
+    // 4. Hardware queues: all engines are sampled.
+    if detect::begin_sampling(recovery) {
+        changed = true;
+        for number in 0..recovery.port.caps.engine_count() {
+            if let Some(finding) = detect::sample(recovery, level, number) {
+                recover(recovery, level, finding);
+                detect::end_finding(recovery, level, number);
+            }
+        }
+        detect::end_sampling(recovery);
+    }
+    changed
+}
+
+/// Recovers from the findings that were reported. Returns whether there was any.
+fn recover_reported(recovery: &Recovery, level: &Passive) -> bool {
+    let mut any = false;
+    while let Some(finding) = detect::take_reported(recovery) {
+        any = true;
+        recover(recovery, level, finding);
+    }
+    any
+}
