@@ -1,5 +1,4 @@
-//! Owns the numbers that a device and its queues count. They are counted where things happen
-//! (`umd`); here they are added.
+//! The statistics of a device and its queues.
 
 use std::ops::AddAssign;
 
@@ -21,7 +20,7 @@ pub struct QueueStats {
     /// Rings that were repeated because the doorbell had been taken away; the very first connect is
     /// not counted.
     pub retries: u64,
-    /// Times it was made anew after it had lost its doorbell for good.
+    /// Times it was recreated after it had lost its doorbell for good.
     pub recreations: u64,
     /// Submissions that stood in the backlog because the ring had no room for them. User-mode
     /// queues only: the software queues behind packet and hardware queues take any number.

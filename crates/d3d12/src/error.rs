@@ -1,5 +1,4 @@
-//! Owns what can go wrong in a call of this crate: one enum, each message with what, where, and
-//! what to do.
+//! The errors of this crate: one enum; each message says what failed, where, and what to do.
 
 use crate::device_loss::RemovedReason;
 use crate::model::CommandListType;
@@ -27,12 +26,12 @@ pub enum Error {
         /// The queue.
         queue: String,
     },
-    /// A user-mode queue was made anew (see [`crate::OnAbort`]) while the GPU was in the middle of
+    /// A user-mode queue was recreated (see [`crate::OnAbort`]) while the GPU was in the middle of
     /// a command buffer: that one does not run to its end. Everything else that was queued was
     /// submitted again, what the failed call was given too.
     #[error(
-        "queue '{queue}' was made anew after it had lost its doorbell for good, and its command buffer{} was interrupted; \
-         what that one computes is incomplete, run it again",
+        "queue '{queue}' was recreated after it had lost its doorbell for good, and its command buffer{} was interrupted; \
+         its results are incomplete, run it again",
         list.as_ref().map_or_else(String::new, |label| format!(" '{label}'"))
     )]
     WorkLost {
@@ -93,7 +92,7 @@ pub enum Error {
         u128::from(*.offset) + u128::from(*.bytes)
     )]
     OutOfRange {
-        /// What was asked for.
+        /// What was requested.
         command: &'static str,
         /// The buffer.
         buffer: String,
@@ -118,20 +117,20 @@ pub enum Error {
          submission, evict others, or give the adapter more local memory"
     )]
     OverBudget {
-        /// What was asked.
+        /// What was requested.
         what: String,
         /// How many bytes are too many.
         bytes: u64,
     },
     /// The adapter or a node cannot do it.
-    #[error("{what} is not to be had: {why}")]
+    #[error("{what} is not supported: {why}")]
     NotSupported {
-        /// What was asked for.
+        /// What was requested.
         what: String,
         /// What is missing, and what to do.
         why: &'static str,
     },
-    /// A priority that is before those of other processes, asked for without the privilege.
+    /// A realtime priority without the privilege to raise priorities.
     #[error(
         "queue '{queue}' asks for priority realtime, and its process has not the privilege to raise priorities; make the \
          device with may_raise_priority, or give the queue priority high"

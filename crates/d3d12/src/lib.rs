@@ -2,13 +2,13 @@
 //!
 //! Rooms, each above the ones that it uses: [`swap_chain`] · [`device`] (where everything is
 //! created) · [`queue`] (execute, wait, signal, in call order) · [`list`] (recording commands) ·
-//! [`fence`], [`resource`] (buffers) · `shared_device` (what the objects of a device share) · `umd`,
-//! the user-mode driver · [`model`] (the choices of an application), [`error`], [`device_loss`],
-//! [`counters`], [`teardown`].
+//! [`fence`], [`resource`] (buffers) · `shared_device` (what the objects of a device share) ·
+//! `umd`, the user-mode driver · [`model`] (the choices of an application), [`error`],
+//! [`device_loss`], [`counters`], [`teardown`].
 //!
 //! An application calls in. This crate calls the graphics kernel alone, through
-//! [`tidegate_calls::Kernel`]; with the GPU it shares memory whose layout `gpu-abi` gives: rings, control
-//! areas, command buffers, doorbells.
+//! [`tidegate_calls::Kernel`]; with the GPU it shares memory whose layout `gpu-abi` gives: rings,
+//! control areas, command buffers, doorbells.
 //!
 //! Handles ([`Device`], [`Queue`], [`Fence`], [`Buffer`]) are cheap to clone. A clone can be bound
 //! to the timeline lane of a CPU thread ([`Device::with_lane`], [`Queue::on_lane`], ...), so that

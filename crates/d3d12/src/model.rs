@@ -1,5 +1,5 @@
-//! Owns the choices that an application makes: submission models, list types, heaps, fences, and
-//! the descriptions from which devices, queues and buffers are made. It decides nothing.
+//! The choices of an application: submission models, list types, heaps, fences, and the
+//! descriptions of devices, queues and buffers. Plain data.
 
 use std::fmt;
 use tidegate_calls::Priority;
@@ -197,9 +197,9 @@ impl QueueDesc {
 /// cannot connect it, while its device lives. When the device is lost, nothing helps: calls say so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnAbort {
-    /// It makes itself anew from user mode: hardware queue, ring and doorbell. What was queued and
-    /// had not run is submitted again, in order; a command buffer that was in the middle is not,
-    /// and is reported as [`crate::Error::WorkLost`].
+    /// It is recreated from user mode: hardware queue, ring and doorbell. Work that had not run is
+    /// submitted again, in order. An interrupted command buffer is not, and is reported as
+    /// [`crate::Error::WorkLost`].
     #[default]
     RecreateUser,
     /// The same as a kernel-mode hardware queue, which needs no doorbell. Waits that are submitted
@@ -210,7 +210,7 @@ pub enum OnAbort {
     Report,
 }
 
-/// What a queue may be told beside its [`QueueDesc`].
+/// Options of a queue beside its [`QueueDesc`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueOptions {
     /// For user-mode queues. The loss is noticed by the next call that submits, or that waits for

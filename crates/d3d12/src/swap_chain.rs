@@ -5,8 +5,8 @@
 //! with p when a vertical sync has latched it; then the buffer of present p - 1 is free. A present,
 //! in order: 1. the caller waits until fewer presents than the frame latency are under way; 2. the
 //! flip is queued behind what the queue holds; 3. the queue waits for the vertical sync that frees
-//! the buffer which comes next. So whatever is rendered on this queue after a present never touches
-//! a picture that is shown or about to be. Other queues that render into the buffers wait for
+//! the buffer which comes next. So work that is queued after a present never touches a picture that
+//! is shown or about to be. Other queues that render into the buffers wait for
 //! [`SwapChain::fence`] themselves.
 //!
 //! It works on kernel-mode queues. The kernel decides when a flip is made; nothing here touches the
@@ -107,7 +107,7 @@ impl Device {
     }
 
     /// The same of buffers that there are already, in the order in which they are shown; `buffers`
-    /// of `desc` is not looked at.
+    /// of `desc` is ignored.
     ///
     /// # Errors
     /// As [`Device::create_swap_chain`]; [`Error::OutOfRange`] for a buffer that is too short.

@@ -1,10 +1,9 @@
-//! Owns what the adapter declares, and the order in which that is settled: 1. the kernel asks what
-//! is supported; 2. the driver asks what is enabled, and for the kernel's table of native fences;
-//! 3. only what is enabled is declared. A driver that declares native fences unasked fails adapter
-//! start.
+//! Owns what the adapter declares. Order: 1. the kernel queries what is supported; 2. the driver
+//! queries what is enabled, and the kernel's table of native fences; 3. the driver declares what is
+//! enabled. A driver that declares native fences that are not enabled fails adapter start.
 //!
-//! User-mode submission needs native fences, native fences need hardware scheduling: a chain that
-//! is broken anywhere ends there, and the adapter starts with less.
+//! User-mode submission needs native fences, and native fences need hardware scheduling. The
+//! adapter starts with the features up to the first that is missing.
 
 use crate::{Config, InterruptMode, KmdError};
 use tidegate_ddi::feature::{

@@ -1,8 +1,7 @@
-//! Owns what a reference driver can be told: which of the hardware models that the documents
-//! describe it plays.
+//! Owns the configuration of the reference driver: which of the documented hardware models it
+//! plays.
 //!
-//! A configuration is checked once, when the adapter starts (`Config::check`); nothing else looks
-//! for mistakes in it.
+//! `Config::check` checks a configuration once, when the adapter starts.
 
 use crate::KmdError;
 use tidegate_ddi::{EngineType, PeerSignalCaps};
@@ -14,7 +13,7 @@ use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 pub struct NodeConfig {
     /// What the engine does.
     pub engine_type: EngineType,
-    /// A name for people; how a compute node is told from others, since there is no type for it.
+    /// A name for people. It identifies a compute node, which has no engine type of its own.
     pub friendly_name: String,
     /// Whether hardware queues of this node may be fed from user mode.
     pub user_mode_submission: bool,
@@ -72,13 +71,13 @@ pub enum InterruptMode {
 pub struct IdlePolicy {
     /// An engine that had nothing to do for so many nanoseconds is offered for F1; 0 for never.
     pub engine_after_ns: u64,
-    /// Whether the driver looks at the hardware's queues when power is to be taken, and refuses
-    /// when there is work. Without it the kernel alone decides, by what processes have announced: a
+    /// Whether the driver reads the hardware's queues before it removes power, and refuses when
+    /// there is work. Without it the kernel alone decides, by what processes have announced: a
     /// ring of waits and signals alone announces nothing.
     pub looks_at_queues: bool,
 }
 
-/// What [`crate::ReferenceDriver::new`] is told.
+/// The configuration of a [`crate::ReferenceDriver`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The adapter's name for people.
@@ -117,7 +116,7 @@ pub struct Config {
     /// Whether it is written for preemption (PreemptionAware): without it the kernel asks for no
     /// packets.
     pub preemption_aware: bool,
-    /// Whether it wants to be told of packets that it will never be given (CancelCommandAware).
+    /// Whether the kernel reports packets that it will never submit (CancelCommandAware).
     pub cancel_command_aware: bool,
     /// Whether its engines keep the context that they worked for last, until the kernel turns them
     /// away from it.

@@ -1,13 +1,12 @@
-//! Owns doorbells: objects that are made without hardware, and get it when they are connected.
+//! Owns doorbells: objects that are created without hardware, and get it when they are connected.
 //!
-//! Order of a connect when all physical doorbells are taken: 1. the least recently rung one gives
-//! its seat; 2. the kernel disconnects it (its process rings a dummy page from here on and reads
-//! RETRY); 3. the hardware drains it a last time and takes its page; 4. only now the hardware
-//! connects the new one, to a fresh page. No driver lock is held over 2.
+//! Order of a connect when all physical doorbells are taken: 1. the least recently rung doorbell
+//! gives up its seat; 2. the kernel disconnects it, and its process rings a dummy page and reads
+//! RETRY; 3. the hardware drains it a last time and releases its page; 4. the hardware connects the
+//! new doorbell, to a fresh page. No driver lock is held over 2.
 //!
 //! The kernel calls connect, disconnect and destroy one at a time per adapter (its transition
-//! lock), and lets the callback of step 2 in on the stack of the connect that makes it; the driver
-//! leans on that for the order of two connects.
+//! lock). The callback of step 2 runs inside that lock. The order of two connects depends on it.
 
 use crate::hwqueue::RingPlace;
 use crate::objects::Doorbell;
@@ -26,7 +25,7 @@ use tidegate_gpu_abi::{
     Summary, global_base,
 };
 
-/// Tells the engine that looks at this doorbell's process.
+/// Wakes the engine that reads the doorbells of this process.
 struct SummaryHint {
     summary: Summary,
     bit: u32,
@@ -45,7 +44,7 @@ impl RingHint for NotifiedHint {
     fn rung(&self) {}
 }
 
-/// A doorbell whose seat goes to another one.
+/// A doorbell whose seat goes to another doorbell.
 struct Victim {
     os_queue: OsHandle,
     os_doorbell: OsHandle,
@@ -124,12 +123,11 @@ impl ReferenceDriver {
             return Err(KmdError::NotSupported("secondary doorbells"));
         }
         let global = self.config.doorbells == DoorbellModel::Global;
-        // 1. A seat, if need be another one's. A doorbell that is connected keeps what it has.
+        // 1. A seat, taken from a victim if all are in use. A connected doorbell keeps its seat.
         let claim = self.claim_seat(handle)?;
         if let Some(victim) = claim.victim {
             // 2. The kernel first: after this no ring of the victim's process reaches the hardware
-            //    unseen. A refusal says that the kernel let go of the doorbell already, which is as
-            //    good.
+            //    unseen. A refusal means that the kernel has released the doorbell already.
             // spec: UMS-095
             let _gone_already = claim.callbacks.disconnect_doorbell(
                 level,

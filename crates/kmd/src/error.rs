@@ -1,4 +1,4 @@
-//! Owns what can go wrong in the driver, and which status the kernel gets for it.
+//! Owns the errors of the driver, and the status that the kernel gets for each.
 //!
 //! A DDI that may fail returns the status. A DDI that must succeed writes a [`Violation`] instead:
 //! the kernel or the driver broke the contract. Tests assert that there are none.
@@ -8,7 +8,7 @@ use tidegate_ddi::Status;
 use tidegate_gpu_abi::AdminError;
 use tidegate_platform::OutOfBounds;
 
-/// Why the driver could not do what it was asked.
+/// Why a call to the driver failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KmdError {
     /// A handle that the driver never gave out, has taken back, or gave out for another kind of

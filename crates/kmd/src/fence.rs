@@ -1,15 +1,13 @@
 //! Owns native fences: objects, opened instances, and the two values as the CPU changes them.
 //!
-//! The driver keeps, per fence, at which addresses its CurrentValue stands: that is how an
-//! interrupt's records are turned into the kernel's handles, and how waiting queues are made to
-//! look again. It keeps no CPU address of a value: those are valid during one call only.
+//! For each fence the driver keeps the addresses of its CurrentValue. They map an interrupt's
+//! records to the kernel's handles, and name the queues that must test their waits again. No CPU
+//! address of a value is kept: those are valid during one call only.
 //!
-//! A device in error (AlwaysSignaled): the fence's history says that every wait passes; the value
-//! itself is not the driver's business then, the kernel shows readers the maximum. Hardware that
-//! keeps no histories has no such mark: there the kernel's maximum, which no wait exceeds, is all
-//! there is, and a GPU signal that a lost device still had in flight can lower it again; the kernel
-//! takes such a device's queues off the run list first. The values of an INTRA_GPU fence are out of
-//! the CPU's reach: there the CMP condemns the cell.
+//! A device in error (AlwaysSignaled): the fence's history makes every wait pass, and the kernel
+//! stores the maximum. Without histories only that maximum makes waits pass, and a GPU signal in
+//! flight could lower it, so the kernel takes the device's queues off the run list first. The CPU
+//! cannot reach the values of an INTRA_GPU fence: there the CMP condemns the cell.
 
 use crate::objects::{Fence, Instance, LocalFence};
 use crate::{Kind, KmdError, ReferenceDriver};
@@ -145,15 +143,15 @@ impl ReferenceDriver {
     ///
     /// 1. Store each MonitoredValue.
     /// 2. One full barrier. An engine's signal is: store CurrentValue, full barrier, load
-    ///    MonitoredValue. Of two barriers one comes first. If ours does, that load sees the new
+    ///    MonitoredValue. One of the two barriers comes first. If ours does, that load sees the new
     ///    MonitoredValue and the signal interrupts if it must. If the engine's does, its
-    ///    CurrentValue is visible to every load behind our barrier, so to the kernel that looks
-    ///    again after this call.
+    ///    CurrentValue is visible to every load behind our barrier, and the kernel loads it again
+    ///    after this call.
     ///
-    /// 3. Hardware that compares with the memory itself is done. A CMP that keeps shadows is told
-    ///    each value, by registers of its own: the mailbox may wait for an engine's turn, and this
-    ///    runs at device interrupt level. It makes the same two steps with the shadow before the
-    ///    register is written, so the contract holds for whatever the engine compares with.
+    /// 3. Hardware that compares with memory needs no more. A CMP that keeps shadows gets each
+    ///    value through registers of its own, because the mailbox may wait for an engine's turn and
+    ///    this runs at device interrupt level. The CMP takes the same two steps with its shadow
+    ///    before the register write completes, so the contract holds for the shadow too.
     ///
     /// Returns an error for each unknown fence. Its value is not stored: the storage may belong to
     /// another object by now.
@@ -253,7 +251,7 @@ impl ReferenceDriver {
 /// The address space of the system process.
 const SYSTEM_PROCESS: AddressSpaceId = AddressSpaceId(0);
 
-/// By what the CMP is told of a fence.
+/// The addresses by which the CMP finds a fence.
 struct Lookup {
     system: Option<GpuVa>,
     at: Option<PhysicalAddress>,
@@ -283,7 +281,7 @@ fn change_of(fence: &mut Fence, mode: UpdateCurrentMode) -> Change {
         UpdateCurrentMode::Write => Change::Store,
         // spec: NF-136
         UpdateCurrentMode::NotificationOnly => Change::Nothing,
-        // The flag decides, whatever number came with it.
+        // The flag decides; the value is ignored.
         // spec: NF-138
         UpdateCurrentMode::AlwaysSignaled => {
             fence.always_signaled = true;

@@ -1,11 +1,9 @@
-//! Owns hardware queues. A kernel-mode queue is made whole at once: the driver owns its ring. A
-//! user-mode queue gets its hardware with its doorbell, because only the doorbell brings the ring;
-//! until then the driver keeps what it was told (log buffers, suspension) and applies it when the
-//! hardware is there.
+//! Owns hardware queues. A kernel-mode queue is created complete: the driver owns its ring. A
+//! user-mode queue gets its hardware with its doorbell, which brings the ring. Until then the
+//! driver keeps the queue's settings (log buffers, suspension) and applies them afterwards.
 //!
-//! The order that matters when one goes: 1. the interrupt view forgets it (a routine under way has
-//! ended, no later one names it); 2. the hardware lets go of it, and with it of ring and logs; 3.
-//! the ring leaves the bus.
+//! Order of a destruction: 1. the interrupt view drops the queue, so no routine names it; 2. the
+//! hardware releases the queue, its ring and its logs; 3. the ring leaves the bus.
 
 use crate::interrupt_view::QueueView;
 use crate::kernel_ring::{KernelRing, check_command_bytes};
@@ -52,7 +50,7 @@ impl ReferenceDriver {
         Ok(handle)
     }
 
-    /// The queue as asked for, checked, with no hardware yet.
+    /// Checks the arguments and returns the queue without hardware.
     fn describe_hw_queue(&self, args: &CreateHwQueue) -> Result<HwQueue, KmdError> {
         let objects = self.objects.lock();
         let context = objects.contexts.get(args.context)?;
@@ -130,7 +128,7 @@ impl ReferenceDriver {
         let id = self.mailbox.create_queue(command)?;
         self.view.lock_device().queues.insert(id, view);
         let caught_up = self.note_hardware(handle, id).and_then(|(suspended, logs)| {
-            self.catch_up_with_priority(handle, id)?;
+            self.apply_priority(handle, id)?;
             if suspended {
                 self.mailbox.run(AdminCommand::SuspendQueue { queue: id })?;
             }
@@ -157,9 +155,9 @@ impl ReferenceDriver {
         Ok((objects.contexts.get(context)?.suspended, logs))
     }
 
-    /// Gives a new queue its context's place. A change that comes meanwhile may reach the hardware
-    /// before what is told here, so this looks again until it has told what holds.
-    fn catch_up_with_priority(&self, handle: DriverHandle, id: QueueId) -> Result<(), KmdError> {
+    /// Gives a new queue the priority of its context. A concurrent change may reach the hardware
+    /// before this store, so it repeats until the stored priority is the present one.
+    fn apply_priority(&self, handle: DriverHandle, id: QueueId) -> Result<(), KmdError> {
         let mut told = SchedulingProperties::default();
         loop {
             let holds = {
@@ -202,8 +200,8 @@ impl ReferenceDriver {
         }
     }
 
-    /// Takes the queue out of every table. A doorbell that is still there loses its hardware and
-    /// its seat, and is told about.
+    /// Takes the queue out of every table. A doorbell that still exists loses its hardware and its
+    /// seat; the last value says so.
     fn forget_hw_queue(
         &self,
         handle: DriverHandle,

@@ -75,7 +75,7 @@ impl KernelRing {
         Ok(())
     }
 
-    /// Takes the ring off the bus, after the hardware has let go of it.
+    /// Takes the ring off the bus, after the hardware has released it.
     pub(crate) fn release(&self, memory: &PhysicalMemory) {
         memory.remove(self.bytes_at);
         memory.remove(self.control_at);

@@ -2,10 +2,10 @@
 //! (`ddi::Driver`) and a GPU that it knows only as `gpu_abi::Device`: registers, memory, an
 //! interrupt line.
 //!
-//! Rooms: `driver` (the DDI table; nothing but entries) · `start` (start and stop) · `caps`
+//! Rooms: `entries` (one row for each DDI) · `driver` (its state) · `start` (start and stop) · `caps`
 //! (features, then what is declared) · `paging` (page tables) · `segments` (local memory, fence
 //! storage in it and its moves) · `context` (devices and contexts, suspend and resume) ·
-//! `node_ring` (the packet path) · `preempt` (its requests) · `hwqueue` (hardware queues of both
+//! `packets` (the packet path) · `preempt` (its requests) · `hwqueue` (hardware queues of both
 //! kinds) · `kernel_ring` (a ring that the driver writes) · `peer` (signals from GPU to GPU) ·
 //! `doorbell` (connect and victimise) and `seats` (which doorbells have a physical one) · `fence`
 //! (native fences) · `log` (fence logs) · `isr` (the interrupt routine) · `display` (flips,
@@ -29,7 +29,7 @@
 //! interrupts that a mailbox command causes are raised from an engine's turn, never from inside the
 //! command. A queue's number is not reused while the interrupt lists may still have records of it.
 //!
-//! It does not do: scheduling (VidSch), memory management, and deciding what hangs.
+//! Scheduling, memory management and hang detection belong to the kernel.
 
 mod caps;
 pub mod config;

@@ -1,6 +1,6 @@
-//! Owns the driver's part in fence logs: telling the hardware where they are, the barrier before
-//! the kernel reads them, and the relation of their times to the CPU's. The entries themselves are
-//! written by the hardware; the driver never looks at one.
+//! Owns the driver's part in fence logs: where the hardware writes them, the barrier before the
+//! kernel reads them, and the relation of their times to the CPU's. The hardware writes the
+//! entries; the driver reads none.
 
 use crate::hwqueue::set_log;
 use crate::objects::LogPlace;

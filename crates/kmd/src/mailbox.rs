@@ -1,14 +1,13 @@
-//! Owns the mailbox: how the driver asks something of the CMP.
+//! Owns the mailbox, by which the driver gives commands to the CMP.
 //!
-//! The order that matters, under one lock: 1. the command's words go to the mailbox registers; 2. a
-//! write to MAILBOX_RUN runs it; 3. the status is read, and the result if there is one. The command
-//! is done when this returns.
+//! Order, under one lock: 1. the command's words go to the mailbox registers; 2. a write to
+//! MAILBOX_RUN runs it; 3. the status is read, and the result if there is one. The command is done
+//! when the call returns.
 //!
-//! The lock orders register accesses and guards no policy state, so it is held over them, also
-//! while a command waits for the end of an engine's turn; a device runs no interrupt path inside a
-//! command, and the interrupt routine gives no command. A register write is ordered behind the
-//! stores to memory before it, as on any bus, so what a ring holds is there when the command that
-//! announces it arrives.
+//! The lock orders register accesses and guards no policy state, so it is held while a command
+//! waits for the end of an engine's turn. No interrupt path runs inside a command, and the
+//! interrupt routine gives none. A register write is ordered behind earlier stores to memory, so a
+//! ring's packets are visible when the command that announces them arrives.
 
 use crate::KmdError;
 use std::sync::Arc;

@@ -49,7 +49,7 @@ pub(crate) struct SaveArea {
     pub(crate) system_va: GpuVa,
 }
 
-/// Where a fence log stands, as the hardware is told.
+/// The place of a fence log, as the hardware gets it.
 #[derive(Clone, Copy)]
 pub(crate) struct LogPlace {
     pub(crate) kind: LogType,
@@ -131,7 +131,7 @@ pub(crate) struct Started {
     pub(crate) system_memory: PhysicalMemory,
     pub(crate) caps: AdapterCaps,
     pub(crate) negotiated: Negotiated,
-    /// Engines compare with a shadow of MonitoredValue: the CMP is told of fences and of every
+    /// Engines compare with a shadow of MonitoredValue: the CMP gets fences and every
     /// change.
     pub(crate) monitored_shadow: bool,
 }

@@ -1,9 +1,8 @@
 //! Owns the packet path: one ring per engine, into which DMA packets of all contexts go in the
 //! order of their submission.
 //!
-//! Called at DISPATCH level, so nothing here blocks. The kernel bounds how many packets stand on a
-//! node; a ring that is full all the same is an error that the kernel must take for a broken
-//! driver, and never a wait.
+//! Called at DISPATCH level, so nothing here blocks. The kernel bounds how many packets a node
+//! holds. A full ring is therefore an error, which the kernel treats as a broken driver.
 
 use crate::kernel_ring::{KernelRing, NodeRing, check_command_bytes};
 use crate::{KmdError, ReferenceDriver};

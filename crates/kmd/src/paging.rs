@@ -1,8 +1,8 @@
-//! Owns page tables: the kernel decides what is mapped where, this room writes it in the hardware's
-//! format.
+//! Owns page tables: the kernel decides what is mapped where, and this room writes it in the
+//! hardware's format.
 //!
-//! The order that matters: 1. the entries; 2. a barrier; 3. the forgetting of cached translations.
-//! Stale translations may be used until 3 returns, new ones from 1 on.
+//! Order: 1. the entries; 2. a barrier; 3. cached translations are invalidated. Stale translations
+//! may be used until 3 returns, new ones from 1 on.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::memory::{PageTableEntry, PageTableShape, UpdatePageTable};

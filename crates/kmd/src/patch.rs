@@ -1,17 +1,14 @@
-//! Owns buffers with physical addresses: commands of a process become a DMA buffer without
-//! addresses and a list of places where they go, and before each submission the kernel says where
-//! allocations stand.
+//! Owns buffers with physical addresses. Commands of a process become a DMA buffer without
+//! addresses and a list of the places where addresses go. Before each submission the kernel
+//! supplies them.
 //!
-//! Commands mean an allocation by the address that the kernel gave it. Every operand must lie
-//! inside of an allocation that is listed, and a store inside of one that is listed for stores:
-//! nothing else is ever patched, so nothing else is reached.
+//! Every operand must lie inside a listed allocation, and a store inside one that is listed for
+//! stores. Only listed allocations are patched, so a buffer reaches no other memory.
 //!
-//! The binding table has two rows: what is read, and what is written. A command binds its rows,
-//! each at a place of its own where the buffer can be cut, and unbinds them behind it, so that no
-//! part of a buffer inherits what it does not use.
-//!
-//! The state that commands leave to later ones is the label. Each part is a packet, which begins
-//! with none, so every place where the buffer can be cut sets the label that holds there.
+//! The binding table has two rows: reads and writes. A command binds its rows, each at a place
+//! where the buffer can be cut, and unbinds them behind it, so no part of a buffer inherits a
+//! binding. The label is the only state that commands leave to later ones. Each part is a packet,
+//! which begins without a label, so every place where the buffer can be cut sets the label again.
 
 use crate::caps::LAST_SLOT;
 use crate::{KmdError, ReferenceDriver};

@@ -1,4 +1,4 @@
-//! Owns power: what the hardware is told when the kernel gives or takes it, and which engines
+//! Owns power: the commands to the hardware when the kernel changes power states, and which engines
 //! report that they are idle.
 
 use crate::{KmdError, ReferenceDriver};

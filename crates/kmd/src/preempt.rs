@@ -1,17 +1,17 @@
 //! Owns the driver's part of preemption: a request for the packets of an engine, its answer, and
-//! what is known of complete packets.
+//! the last completed packet.
 //!
-//! A request, in order: 1. with the interrupt view held: is everything that was submitted complete,
-//! and reported? Then the request is answered here, and the hardware hears of nothing; 2. else the
-//! hardware is asked, and answers by an interrupt, also when it finds the ring empty by then. The
-//! kernel submits nothing to the engine in between.
+//! Order of a request: 1. with the interrupt view held, if every submitted packet is complete and
+//! reported, the driver answers the request itself; 2. otherwise the hardware gets the request and
+//! answers with an interrupt, even if its ring is empty by then. The kernel submits nothing to the
+//! engine in between.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::{CancelCommand, Dirql, EngineId, InterruptData, PreemptCommand};
 use tidegate_gpu_abi::{AdminCommand, Register};
 
 impl ReferenceDriver {
-    /// Asks for all packets of an engine.
+    /// Requests all packets of an engine.
     pub(crate) fn preempt(&self, args: PreemptCommand) -> Result<(), KmdError> {
         let engine = self.checked_number(args.engine)?;
         // 1.
@@ -56,12 +56,12 @@ impl ReferenceDriver {
         self.device.read_register(Register::COMPLETED_FENCE.offset(engine)) as u32
     }
 
-    /// The same for the kernel, which asks when it has not heard for long.
+    /// The same for the kernel, which queries it before it declares a timeout.
     pub(crate) fn current_fence(&self, engine: EngineId) -> Result<u32, KmdError> {
         Ok(self.completed(self.checked_number(engine)?))
     }
 
-    /// A packet that will not come: nothing is kept of it here.
+    /// A packet that will not be submitted: the driver keeps nothing of it.
     pub(crate) fn cancel(&self, args: CancelCommand) -> Result<(), KmdError> {
         let context = self.objects.lock().contexts.get(args.context)?.engine;
         match context == args.engine {

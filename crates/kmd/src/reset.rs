@@ -1,10 +1,10 @@
-//! Owns what the driver does in timeout recovery: how an engine stands, its reset for packets and
-//! for hardware queues, and the reset of the whole adapter.
+//! Owns the driver's part of timeout recovery: whether an engine responds, its reset for packets
+//! and for hardware queues, and the reset of the adapter.
 //!
-//! The order that matters in a reset for hardware queues: 1. the engine loses its power, so that it
-//! begins nothing; 2. it is taken out of what it is in; 3. contexts that the kernel wants suspended
-//! are, now that nothing holds them; 4. the kernel is told whose work was cut off. The engine gets
-//! its power back with DxgkDdiResumeHwEngine. What stood on it otherwise is in memory, and goes on.
+//! Order of a reset for hardware queues: 1. the engine loses power, so it begins no work; 2. its
+//! present work ends; 3. contexts that the kernel wants suspended are suspended, because the engine
+//! holds none; 4. the kernel receives the contexts whose work was cut off. DxgkDdiResumeHwEngine
+//! restores power. Other queued work is in memory and continues.
 //!
 //! The engines of this hardware are reset one by one; none depends on another.
 

@@ -1,6 +1,6 @@
-//! Owns what the driver does with priorities: it passes them on to the CMP, for the queues that a
-//! context has and for those that it gets. This hardware has no grace period: preempted work stops
-//! at the end of the present part of its packet.
+//! Owns the driver's part of priorities: it passes them on to the CMP, for the present and the
+//! later queues of a context. This hardware has no grace period: preempted work stops at the end of
+//! the present part of its packet.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::scheduling::{

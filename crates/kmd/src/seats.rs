@@ -1,9 +1,9 @@
 //! Owns the assignment of the physical doorbells. The least recently rung doorbell is victimised.
 //! Pure policy: the caller passes in the times of the last rings, which the hardware keeps.
 //!
-//! A seat passes straight from a victim to the doorbell that takes it, so there is never a moment
-//! at which a third one could slip in between. The hardware follows: the victim's connection ends
-//! before the new one is made (see `doorbell`).
+//! A seat passes from a victim to the doorbell that takes it in one step, so no third doorbell can
+//! take it in between. The hardware follows: the victim's connection ends before the new one is
+//! made (see `doorbell`).
 
 use crate::DoorbellModel;
 use tidegate_ddi::DriverHandle;

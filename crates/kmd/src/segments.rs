@@ -101,7 +101,7 @@ impl ReferenceDriver {
                 let (destination, bytes) = (GpuVa(destination_gpu_va), bytes.next_multiple_of(4));
                 write(buffer, &Command::Fill { destination, bytes, value })
             }
-            // A state that is all zero is none: a packet that is told to go on from it faults.
+            // A state of zeros is invalid: a packet that resumes from it faults.
             PagingOperation::InitContextResource { destination_gpu_va, bytes, buffer, .. } => {
                 let (destination, bytes) = (GpuVa(destination_gpu_va), bytes.next_multiple_of(4));
                 write(buffer, &Command::Fill { destination, bytes, value: 0 })

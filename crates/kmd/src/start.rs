@@ -1,9 +1,9 @@
 //! Owns start and stop of the adapter.
 //!
 //! Order of a start: 1. the configuration is checked against the device; 2. the kernel's features
-//! are asked for, and the device what is particular about it; 3. each engine gets its ring and its
-//! hardware queue; 4. the interrupt view learns them and the way to the kernel; 5. the adapter
-//! counts as started. A failure undoes what was done. A stop goes the same way back.
+//! and the device's traits are queried; 3. each engine gets its ring and its hardware queue; 4. the
+//! interrupt view gets them and the callbacks; 5. the adapter counts as started. A failure undoes
+//! the steps before it. A stop undoes them in reverse order.
 
 use crate::caps::{Negotiated, declare};
 use crate::interrupt_view::{InterruptView, Owner, QueueView};

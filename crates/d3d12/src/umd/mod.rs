@@ -1,5 +1,5 @@
-//! The user-mode driver: what stands between the API objects and the kernel or the ring. It names no
-//! API object.
+//! The user-mode driver: what stands between the API objects and the kernel or the ring. It names
+//! no API object.
 //!
 //! Rooms, each above the ones that it uses: [`queue`] · [`user_queue`] and [`kernel_queue`] (the
 //! submission models) · [`successor`] (recreating a user-mode queue) · [`user_ring`] (its parts) ·

@@ -1,8 +1,8 @@
 //! Owns how user mode reads a fence's value: as it stands, or, on a GPU that updates only 32 bits
 //! atomically, followed from its low half and the value that was read last.
 //!
-//! A reader that misses more than `low_half::WINDOW` values returns a wrong upper half; the kernel's
-//! waits do not depend on this value.
+//! A reader that misses more than `low_half::WINDOW` values returns a wrong upper half; the
+//! kernel's waits do not depend on this value.
 
 use tidegate_calls::ReadOnly;
 use tidegate_d3dukmdt::low_half;

@@ -1,13 +1,13 @@
-//! Owns residency for queues that look after it themselves: what a submission uses is resident when
-//! it runs, and may leave when it is complete, so that a device can have more buffers than local
-//! memory holds.
+//! Owns residency for queues that manage it: the buffers of a submission are resident when it runs,
+//! and may be evicted when it is complete. So a device can have more buffers than local memory
+//! holds.
 //!
 //! A submission, in order: 1. its buffers get a reference each (MakeResident); 2. the queue waits
 //! for the paging queue's fence, if anything has to be moved for that; 3. the submission; 4. the
 //! references go (Evict): the kernel knows by then what is queued, and moves nothing before it is
 //! complete. Nothing is waited for on the CPU.
 //!
-//! What a queue that is made anew submits again is held again, one command buffer after the other.
+//! A recreated queue holds what it submits again, one command buffer after the other.
 //!
 //! One lock of the device is held over 1 to 4: two submissions that each fit would not both fit
 //! before one has given its references back. It is taken under a queue's submitter lock, and its

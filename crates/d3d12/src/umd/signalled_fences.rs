@@ -3,7 +3,8 @@
 //! fence (`decisions/0044`).
 //!
 //! The queue numbers each use: by ring slots, or by progress values. Fences are released lazily:
-//! when the list has grown, and when the queue is idle. The caller holds the queue's submitter lock.
+//! when the list has grown, and when the queue is idle. The caller holds the queue's submitter
+//! lock.
 
 use crate::umd::fence::FenceObject;
 use std::collections::BTreeMap;

@@ -80,7 +80,7 @@ pub(crate) fn recreate(
     let (unfinished, interrupted) = unfinished_work(id, &old.submitter);
     let mut stats = old.submitter.stats;
     stats.recreations += 1;
-    id.note_doorbell("queue made anew");
+    id.note_doorbell("queue recreated");
     let submitted = match &mut successor {
         Successor::User(user) => {
             user.submitter.stats = stats;

@@ -1,10 +1,10 @@
-//! Owns user-mode queues: the submitter lock, the queue's present form (a ring with its doorbell, or
-//! the hardware queue that replaced it), and the backlog of submissions that the ring has no room
-//! for.
+//! Owns user-mode queues: the submitter lock, the queue's present form (a ring with its doorbell,
+//! or the hardware queue that replaced it), and the backlog of submissions that the ring has no
+//! room for.
 //!
 //! No call that submits sleeps. A submission without room goes into the backlog, and so does every
-//! later one until a worker or a later call has submitted it (`backlog`). A hardware queue takes any
-//! number, so it has no backlog.
+//! later one until a worker or a later call has submitted it (`backlog`). A hardware queue takes
+//! any number, so it has no backlog.
 //!
 //! When the doorbell is lost for good, or cannot be connected, the queue gets a successor if its
 //! options say so (`successor`), under the submitter lock: no other thread's submission comes

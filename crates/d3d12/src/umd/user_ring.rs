@@ -1,6 +1,6 @@
-//! Owns the parts of a user-mode queue: hardware context and queue, ring and control area, doorbell,
-//! and the state of its submissions. A queue that loses its doorbell for good gets new ones
-//! (`successor`).
+//! Owns the parts of a user-mode queue: hardware context and queue, ring and control area,
+//! doorbell, and the state of its submissions. A queue that loses its doorbell for good gets new
+//! ones (`successor`).
 //!
 //! Order of creation: hardware context, hardware queue, ring and control area (resident from
 //! birth), doorbell. They end in reverse order, which is the order of the fields. The doorbell is

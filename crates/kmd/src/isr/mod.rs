@@ -1,11 +1,9 @@
 //! Owns the interrupt routine: from the cause register to the kernel's handles.
 //!
-//! The order that matters: 1. the cause is taken, the line falls; 2. the lists that the cause
-//! speaks of are read until they are empty; 3. what they say is reported; 4. the cause is read
-//! again, and the routine ends only when it is 0, so that what happened in between is never lost;
-//! 5. the deferred routine is asked for. A cause that comes after the last look raises the line
-//! again; when an earlier routine has taken its records already, the later one finds nothing, which
-//! is harmless.
+//! Order: 1. the cause is taken, and the line falls; 2. the lists of that cause are read until they
+//! are empty; 3. their records are reported; 4. the cause is read again, until it is 0, so that no
+//! event in between is lost; 5. the DPC is requested. A cause that comes after step 4 raises the
+//! line again. If the earlier routine has taken its records, the later routine finds none.
 //!
 //! The whole routine runs with the interrupt view held (see `view`).
 

@@ -1,10 +1,8 @@
-//! Owns what the list of signalled fences comes to: which reports the kernel gets in each mode.
-//! Pure policy.
+//! Turns the list of signalled fences into the reports of each interrupt mode. Pure policy.
 //!
-//! The rule that none of this may break: a fence whose signal passed an armed MonitoredValue is
-//! named, or the report names nothing at all, which makes the kernel scan. So whatever cannot be
-//! told (the list ran over, a record of a queue that is gone, an address that no open fence has)
-//! becomes a report without names.
+//! Invariant: a fence whose signal passed an armed MonitoredValue is named, or the report names no
+//! fence, which makes the kernel scan. A signal without a known fence (the list overflowed, its
+//! queue has ended, no open fence has its address) becomes a report without names.
 
 use crate::InterruptMode;
 use crate::interrupt_view::{InterruptView, Owner};
@@ -22,11 +20,11 @@ struct EngineSignals {
     native: bool,
     /// A monitored fence was.
     monitored: bool,
-    /// Some fence could not be told.
+    /// A fence is not known.
     unknown: bool,
 }
 
-/// All signals of one look at the list.
+/// All signals of one pass over the list.
 pub(super) struct Signals {
     engines: BTreeMap<EngineId, EngineSignals>,
     /// Any fence of any engine may be meant.
@@ -83,7 +81,7 @@ impl Signals {
     }
 }
 
-/// What the kernel is told.
+/// Returns the reports to the kernel.
 pub(super) fn reports(
     signals: &Signals,
     mode: InterruptMode,
