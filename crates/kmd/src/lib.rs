@@ -2,8 +2,8 @@
 //! (`ddi::Driver`) and a GPU that it knows only as `gpu_abi::Device`: registers, memory, an
 //! interrupt line.
 //!
-//! Rooms: `entries` (one row for each DDI) · `driver` (its state) · `start` (start and stop) · `caps`
-//! (features, then what is declared) · `paging` (page tables) · `segments` (local memory, fence
+//! Rooms: `entries` (one row for each DDI) · `driver` (its state) · `start` (start and stop) ·
+//! `caps` (features, then what is declared) · `paging` (page tables) · `segments` (local memory, fence
 //! storage in it and its moves) · `context` (devices and contexts, suspend and resume) ·
 //! `packets` (the packet path) · `preempt` (its requests) · `hwqueue` (hardware queues of both
 //! kinds) · `kernel_ring` (a ring that the driver writes) · `peer` (signals from GPU to GPU) ·

@@ -19,7 +19,8 @@ pub(crate) struct FenceObject {
 }
 
 impl FenceObject {
-    /// The fence that the kernel returned, at `initial_value`; `None` when no CPU reaches its value.
+    /// The fence that the kernel returned, at `initial_value`; `None` when no CPU reaches its
+    /// value.
     pub(crate) fn new(
         device: &UmdDevice,
         name: &str,

@@ -78,8 +78,8 @@ impl Ring {
         self.slots
     }
 
-    /// The packets that the engine has not taken, with their slots, and the slot that it was stopped
-    /// in. Call it after the hardware has stopped reading the ring.
+    /// The packets that the engine has not taken, with their slots, and the slot in which it was
+    /// stopped. Call it after the hardware has stopped reading the ring.
     pub(crate) fn unfinished(&self) -> (Vec<(u64, RingPacket)>, Option<u64>) {
         let taken =
             self.read_pointer.load().clamp(self.written.saturating_sub(self.slots), self.written);

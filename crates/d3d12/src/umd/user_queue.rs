@@ -348,14 +348,14 @@ impl UserQueue {
     }
 
     /// A turn of the worker: submits what fits. `slept` is the target of a sleep that the kernel
-    /// refused, with the refusal. Returns the next target; `None` when the backlog is empty, and the
-    /// worker ends.
+    /// refused, with the refusal. Returns the next target; `None` when the backlog is empty, which
+    /// ends the worker.
     fn work(&self, slept: Option<(&Target, Status)>) -> Option<Target> {
         let mut state = self.state.lock_device();
         let State { present, backlog } = &mut *state;
         let mut full = self.drain(present, backlog);
-        // Recreating a queue ends the fence that the worker slept on. If the fence is still the same,
-        // no sleep on it will end.
+        // Recreating a queue ends the fence that the worker slept on. If the fence is still the
+        // same, no sleep on it will end.
         if let Some((target, status)) = slept
             && full.as_ref().is_some_and(|next| next.fence == target.fence)
         {
