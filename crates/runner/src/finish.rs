@@ -11,15 +11,15 @@ use tidegate_trace::Trace;
 use crate::deadlock::{self, Standstill};
 use crate::fault::{self, Placed};
 use crate::kernels::KernelRow;
-use crate::measure::metrics::{Measured, QueueNumbers, last_end, work_overlap_ns};
+use crate::measure::metrics::{Measured, last_end, work_overlap_ns};
 use crate::measure::replay::{self, ReplayError};
 use crate::measure::{QueueOnTimeline, QueueTimes, queue_times};
 use crate::options::HangAt;
 use crate::prepare::Prepared;
+use crate::probe::PendingWait;
 use crate::probe::QueueCounters;
-use crate::probe::{PendingWait, RecoveredWork, Recovery};
 use crate::queue_log::QueueLog;
-use crate::recovery::{Fate, FenceAt, HeldBackRow, LostRow, RecoveryRow, WaiterKind, WorkRow};
+use crate::recovery::{Fate, HeldBackRow, RecoveryRow};
 use crate::report::{DisplayRow, FenceRow, QueueRow, Report};
 use crate::run_state::RunState;
 use crate::scene::Scenes;
@@ -111,7 +111,7 @@ impl Prepared {
         let completed = all_ended && goes_on && problems.is_empty();
         let on_timeline = RunOnTimeline {
             started_ns: state.started_ns,
-            ended_ns: state.started_ns + after.measured.makespan_ns.unwrap_or(0),
+            ended_ns: state.started_ns + after.measured.makespan_ns,
             queues: self
                 .queues
                 .iter()
@@ -167,8 +167,6 @@ impl Prepared {
         times: Option<Vec<QueueTimes>>,
         run: &RunReport,
     ) -> Measured {
-        let calls = state.calls.since(&state.before.device);
-        let machine = state.after.machine.since(&state.before.machine);
         let end_ns = state.ended_ns.unwrap_or(run.end.0);
         // The end is that of the last command buffer. No lane of a queue shows the end of a picture
         // on the screen, or of work that was cut off or never ran: there it is the end of the run.
@@ -189,26 +187,27 @@ impl Prepared {
         let queues = logs.iter().enumerate().map(|(number, log)| {
             let counted = |all: &[QueueCounters]| all.get(number).copied().unwrap_or_default();
             let (before, after) = (counted(&state.before.queues), counted(&state.after.queues));
-            QueueNumbers {
+            QueueCounters {
                 packets: log.submissions,
                 busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
                 blocked_ns: after.blocked_ns.saturating_sub(before.blocked_ns),
                 preempted: after.preempted.saturating_sub(before.preempted),
-                preempts: after.preempts,
+                ..after
             }
         });
+        let mut machine = state.after.machine.since(&state.before.machine);
+        // The machine counts the gaps of a replay as work.
+        if let (Some(_), Some(times)) = (&self.workload.recorded, &times) {
+            machine.overlap_ns = work_overlap_ns(times);
+        }
         Measured {
             started_ns: state.started_ns,
-            makespan_ns: Some(makespan_ns),
-            kernel_calls: calls.kernel_calls,
-            interrupts: machine.interrupts,
-            interrupts_suppressed: machine.interrupts_suppressed,
-            cpu_waits: calls.cpu_waits,
-            cpu_wakes: calls.cpu_wakes,
+            makespan_ns,
+            machine,
+            calls: state.calls.since(&state.before.device),
             gpu_waits: done(|queue| queue.waits, |queue| queue.waits),
             gpu_signals: done(|queue| queue.signals, |queue| queue.signals),
-            frames_shown: state.display.shown,
-            missed_vsyncs: state.display.missed_vsyncs,
+            display: state.display,
             queues: queues.collect(),
             times,
         }
@@ -289,41 +288,18 @@ impl Prepared {
     fn recoveries(&self, state: &RunState, logs: &[QueueLog]) -> Vec<RecoveryRow> {
         let name = |queue: QueueNumber| {
             let lane = self.platform.lane_of(queue);
-            let stranger = || self.other_queues.get()?.get(&lane?).cloned();
+            let of_other = || self.other_queues.get()?.get(&lane?).cloned();
             let own = self.index_of(queue).map(|index| self.workload.queues[index].name.clone());
-            own.or_else(stranger).unwrap_or_else(|| format!("number {queue}"))
+            own.or_else(of_other).unwrap_or_else(|| format!("number {queue}"))
         };
-        let begun: Vec<&HangAt> = self.options.hangs.iter().collect();
-        let work = |work: RecoveredWork| {
-            let queue = name(work.queue);
-            let injected = begun.iter().find(|hang| work.guilty && hang.queue == queue);
-            let injected = injected.map(|hang| hang.to_string());
-            let (command, signals, guilty) = (work.command, work.signals, work.guilty);
-            WorkRow { queue, command, injected, submission: None, signals, guilty }
-        };
-        let held_back = |(wait, signaller): (PendingWait, QueueNumber)| HeldBackRow {
-            kind: WaiterKind::Queue,
-            waiter: name(wait.queue),
-            wait: FenceAt { fence: wait.fence, value: wait.value },
-            current: wait.current,
-            signaller: name(signaller),
-        };
-        let row = |recovery: Recovery| RecoveryRow {
-            at_ns: recovery.at_ns.saturating_sub(state.started_ns),
-            code: recovery.code,
-            engine: recovery.engine,
-            noticed: recovery.noticed,
-            work: recovery.work.into_iter().map(work).collect(),
-            held_back: recovery.held_back.into_iter().map(held_back).collect(),
-            outcome: recovery.outcome,
-            lost: recovery
-                .lost
-                .into_iter()
-                .map(|(queue, guilty)| LostRow { queue: name(queue), guilty })
-                .collect(),
-            driver: recovery.driver,
-        };
-        let mut rows: Vec<RecoveryRow> = self.probe.recoveries().into_iter().map(row).collect();
+        let mut rows = self.probe.recoveries(&name);
+        for row in &mut rows {
+            row.at_ns = row.at_ns.saturating_sub(state.started_ns);
+            for work in &mut row.work {
+                let injected = |hang: &&HangAt| work.guilty && hang.queue == work.queue;
+                work.injected = self.options.hangs.iter().find(injected).map(ToString::to_string);
+            }
+        }
         rows.iter_mut().for_each(|row| self.name_the_guilty(row));
         rows.iter_mut().for_each(|row| self.add_held_up(row, state, logs));
         rows
@@ -420,7 +396,6 @@ impl Prepared {
         judgement: Judgement,
         (completed, replay, problems, hangs): Rest,
     ) -> Report {
-        let machine = state.after.machine.since(&state.before.machine);
         let rings = state.after.device.since(&state.before.device);
         let recoveries = self.recoveries(state, logs);
         let After { fences, measured, .. } = after;
@@ -447,45 +422,28 @@ impl Prepared {
         });
         let queues: Vec<QueueRow> = queues.collect();
         let fences = self.workload.fences.iter().zip(fences);
-        // The machine counts the gaps of a replay as work.
-        let overlap_ns = match (&self.workload.recorded, &measured.times) {
-            (Some(_), Some(times)) => work_overlap_ns(times),
-            _ => machine.overlap_ns,
-        };
         Report {
             workload: self.workload.name.clone(),
             submission: self.submission().map_or("mixed", Submission::name),
             clock: clock_name(self.options.clock),
             elapsed_ns: 0,
             started_ns: measured.started_ns,
-            makespan_ns: measured.makespan_ns.unwrap_or(0),
+            makespan_ns: measured.makespan_ns,
             recorded_ns: self.workload.recorded.as_ref().map(|recorded| recorded.makespan_ns),
             completed,
             verified: completed && problems.is_empty(),
             judged: judgement.judged as u64,
-            kernel_calls: measured.kernel_calls,
-            interrupts: measured.interrupts,
-            interrupts_suppressed: measured.interrupts_suppressed,
-            cpu_waits: measured.cpu_waits,
-            cpu_wakes: measured.cpu_wakes,
+            kernel_calls: measured.calls.kernel_calls,
+            machine: measured.machine,
+            cpu_waits: measured.calls.cpu_waits,
+            cpu_wakes: measured.calls.cpu_wakes,
             gpu_waits: measured.gpu_waits,
-            gpu_waits_stalled: machine.gpu_waits_stalled,
             gpu_signals: measured.gpu_signals,
-            log_entries_lost: machine.log_entries_lost,
             doorbell_rings: rings.doorbell_rings,
-            doorbell_connects: machine.doorbell_connects,
-            doorbell_victims: machine.doorbell_victims,
             doorbell_retries: rings.retries,
             ring_slots: queues.iter().map(|queue| queue.ring_slots).max().unwrap_or(0),
             ring_waits: queues.iter().map(|queue| queue.ring_waits).sum(),
             ring_wait_ns: queues.iter().map(|queue| queue.ring_wait_ns).sum(),
-            page_ins: machine.page_ins,
-            page_outs: machine.page_outs,
-            bytes_paged: machine.bytes_paged,
-            local_memory_bytes: machine.local_memory_bytes,
-            local_memory_peak_bytes: machine.local_memory_peak_bytes,
-            kernel_packets: machine.packets,
-            overlap_ns,
             queues,
             display: self
                 .workload

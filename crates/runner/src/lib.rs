@@ -44,8 +44,7 @@ pub use options::{HangAt, Progress, RunOptions};
 pub use prepare::{Prepared, prepare};
 pub use probe::{
     DisplayCounters, MachineCounters, MachineProbe, NodeNeeds, PendingWait, QueueCounters,
-    RecoveredWork, Recovery, fence_choice, required_nodes, residency_choice, ring_slots,
-    submission_of, wants_trace,
+    fence_choice, required_nodes, residency_choice, ring_slots, submission_of, wants_trace,
 };
 pub use report::Report;
 pub use verify::MetricRow;

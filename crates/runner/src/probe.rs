@@ -3,9 +3,10 @@
 //! The owner of the machine implements [`MachineProbe`]. Counters are totals since the machine was
 //! created; the runner takes differences.
 
+use serde::Serialize;
 use tidegate_d3d12::{DEFAULT_RING_SLOTS, FenceChoice, MAX_RING_SLOTS, ResidencyChoice};
 
-use crate::recovery::{EngineRow, FenceAt, Times};
+use crate::recovery::{EngineRow, RecoveryRow, Times};
 use tidegate_platform::QueueNumber;
 use tidegate_workload::expect::{Expectation, Metric};
 use tidegate_workload::model::{Engine, Queue, Submission, Workload};
@@ -101,8 +102,6 @@ pub fn wants_trace(workload: &Workload) -> bool {
 pub struct QueueCounters {
     /// Command buffers completed.
     pub packets: u64,
-    /// Commands completed.
-    pub commands: u64,
     /// Time for which an engine was busy with its commands.
     pub busy_ns: u64,
     /// Waits that the queue passed, in the kernel or on an engine. Those of memory management
@@ -118,8 +117,8 @@ pub struct QueueCounters {
     pub preempts: Times,
 }
 
-/// Counters of the hardware and the kernel for the whole machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Counters of the hardware and the kernel for the whole machine; fields of the report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MachineCounters {
     /// Times the interrupt line went up.
     pub interrupts: u64,
@@ -131,6 +130,7 @@ pub struct MachineCounters {
     pub log_entries_lost: u64,
     /// Packets that VidSch handed to the driver, and command buffers to kernel-mode hardware
     /// queues.
+    #[serde(rename = "kernel_packets")]
     pub packets: u64,
     /// Time in nanoseconds during which at least two engines were busy.
     pub overlap_ns: u64,
@@ -166,8 +166,7 @@ impl MachineCounters {
             page_ins: less(self.page_ins, earlier.page_ins),
             page_outs: less(self.page_outs, earlier.page_outs),
             bytes_paged: less(self.bytes_paged, earlier.bytes_paged),
-            local_memory_bytes: self.local_memory_bytes,
-            local_memory_peak_bytes: self.local_memory_peak_bytes,
+            ..*self
         }
     }
 }
@@ -205,42 +204,6 @@ pub struct PendingWait {
     pub current: u64,
 }
 
-/// Work that an engine had when it was recovered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecoveredWork {
-    /// The queue.
-    pub queue: QueueNumber,
-    /// What ran, or was next.
-    pub command: String,
-    /// What it would have signalled.
-    pub signals: Vec<FenceAt>,
-    /// Whether it is why the engine was recovered.
-    pub guilty: bool,
-}
-
-/// A recovery, with queues by their numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovery {
-    /// When it began, on the machine's clock.
-    pub at_ns: u64,
-    /// Its published code.
-    pub code: u32,
-    /// The engine; none for an adapter.
-    pub engine: Option<String>,
-    /// What was noticed.
-    pub noticed: String,
-    /// The work of the engine.
-    pub work: Vec<RecoveredWork>,
-    /// Waits for it, each with the queue that should have signalled.
-    pub held_back: Vec<(PendingWait, QueueNumber)>,
-    /// What was done.
-    pub outcome: String,
-    /// The queues that were lost, and whether as the guilty.
-    pub lost: Vec<(QueueNumber, bool)>,
-    /// What the driver says.
-    pub driver: String,
-}
-
 /// Counters and state of the machine. Read before, during and after a run, by one agent at a time.
 pub trait MachineProbe: Send + Sync {
     /// Totals since the machine was made.
@@ -256,8 +219,9 @@ pub trait MachineProbe: Send + Sync {
     fn pending_waits(&self) -> Vec<PendingWait>;
     /// Preemptions of each engine since the machine was created.
     fn engines(&self) -> Vec<EngineRow>;
-    /// The recoveries since the machine was made, oldest first.
-    fn recoveries(&self) -> Vec<Recovery>;
+    /// The recoveries since the machine was made, oldest first, with times on the machine's clock.
+    /// `name` gives the name of a queue.
+    fn recoveries(&self, name: &dyn Fn(QueueNumber) -> String) -> Vec<RecoveryRow>;
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::measure::replay::ReplayError;
-use crate::probe::DisplayCounters;
+use crate::probe::{DisplayCounters, MachineCounters};
 use crate::recovery::{EngineRow, Fate, RecoveryRow, Times};
 use crate::verify::MetricRow;
 use tidegate_workload::model::Display;
@@ -14,7 +14,7 @@ use tidegate_workload::recording::ImportReport;
 const SHOWN_PROBLEMS: usize = 12;
 
 /// One queue of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct QueueRow {
     /// Its name.
     pub name: String,
@@ -99,7 +99,7 @@ impl DisplayRow {
 }
 
 /// A run. Times in nanoseconds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Name of the workload.
     pub workload: String,
@@ -125,28 +125,19 @@ pub struct Report {
     pub judged: u64,
     /// Calls into the kernel that the application caused.
     pub kernel_calls: u64,
-    /// Times the interrupt line went up.
-    pub interrupts: u64,
-    /// Signals that needed no interrupt.
-    pub interrupts_suppressed: u64,
+    /// Counters of the hardware and the kernel.
+    #[serde(flatten)]
+    pub machine: MachineCounters,
     /// Times that a thread waited for a fence.
     pub cpu_waits: u64,
     /// Those that had to sleep and were woken.
     pub cpu_wakes: u64,
     /// Waits that queues passed.
     pub gpu_waits: u64,
-    /// Waits that engines met unsatisfied, passed or not.
-    pub gpu_waits_stalled: u64,
     /// Signals that queues made.
     pub gpu_signals: u64,
-    /// Fence log entries overwritten before they were read.
-    pub log_entries_lost: u64,
     /// Stores to doorbells.
     pub doorbell_rings: u64,
-    /// Doorbells connected.
-    pub doorbell_connects: u64,
-    /// Doorbells taken away for another queue.
-    pub doorbell_victims: u64,
     /// Rings that were repeated because the doorbell had been taken away.
     pub doorbell_retries: u64,
     /// Slots of the largest ring of the queues; 0 where no queue has one.
@@ -157,20 +148,6 @@ pub struct Report {
     /// not 0, the makespan may depend on the size of the rings. Packet and hardware queues have
     /// none.
     pub ring_wait_ns: u64,
-    /// Allocations brought in to local memory.
-    pub page_ins: u64,
-    /// Allocations sent out to system memory: evictions.
-    pub page_outs: u64,
-    /// Bytes that paging moved, either way.
-    pub bytes_paged: u64,
-    /// Bytes of local memory that the adapter has.
-    pub local_memory_bytes: u64,
-    /// The most of them that allocations had at one moment.
-    pub local_memory_peak_bytes: u64,
-    /// Packets and command buffers that went through the kernel.
-    pub kernel_packets: u64,
-    /// How long at least two engines were busy.
-    pub overlap_ns: u64,
     /// By queue, in the order of the file.
     pub queues: Vec<QueueRow>,
     /// What was shown, of a workload with a display.
@@ -221,9 +198,10 @@ impl Report {
 
     /// What paging did, for a person; `None` of a run in which everything fitted.
     pub fn paging_line(&self) -> Option<String> {
-        (self.page_ins + self.page_outs > 0).then(|| {
-            let (out, ins, bytes) = (self.page_outs, self.page_ins, self.bytes_paged);
-            let (peak, budget) = (self.local_memory_peak_bytes, self.local_memory_bytes);
+        (self.machine.page_ins + self.machine.page_outs > 0).then(|| {
+            let MachineCounters { page_outs: out, page_ins: ins, bytes_paged: bytes, .. } = self.machine;
+            let (peak, budget) =
+                (self.machine.local_memory_peak_bytes, self.machine.local_memory_bytes);
             format!(
                 "paging: {out} evictions, {ins} page-ins, {bytes} bytes moved; at most {peak} of {budget} bytes of local memory"
             )
@@ -333,68 +311,31 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn report() -> Report {
+        let machine = MachineCounters { local_memory_bytes: 1 << 20, ..MachineCounters::default() };
+        let queue = QueueRow {
+            name: "q".into(),
+            engine: "copy",
+            submission: "user",
+            packets: 1,
+            busy_ns: 2,
+            blocked_ns: 3,
+            ring_slots: 1024,
+            priority: "normal",
+            ..QueueRow::default()
+        };
         Report {
             workload: "w".into(),
             submission: "user",
             clock: "virtual",
-            elapsed_ns: 0,
-            started_ns: 0,
             makespan_ns: 5,
-            recorded_ns: None,
             completed: true,
             verified: true,
             judged: 1,
-            kernel_calls: 0,
-            interrupts: 0,
-            interrupts_suppressed: 0,
-            cpu_waits: 0,
-            cpu_wakes: 0,
-            gpu_waits: 0,
-            gpu_waits_stalled: 0,
-            gpu_signals: 0,
-            log_entries_lost: 0,
-            doorbell_rings: 0,
-            doorbell_connects: 0,
-            doorbell_victims: 0,
-            doorbell_retries: 0,
+            machine,
             ring_slots: 1024,
-            ring_waits: 0,
-            ring_wait_ns: 0,
-            page_ins: 0,
-            page_outs: 0,
-            bytes_paged: 0,
-            local_memory_bytes: 1 << 20,
-            local_memory_peak_bytes: 0,
-            kernel_packets: 0,
-            overlap_ns: 0,
-            queues: vec![QueueRow {
-                name: "q".into(),
-                engine: "copy",
-                submission: "user",
-                packets: 1,
-                busy_ns: 2,
-                blocked_ns: 3,
-                doorbell_connects: 0,
-                doorbell_retries: 0,
-                ring_slots: 1024,
-                ring_waits: 0,
-                ring_wait_ns: 0,
-                priority: "normal",
-                preempted: 0,
-                preempts: Times::default(),
-                fate: Fate::WentOn,
-            }],
-            display: None,
-            engines: Vec::new(),
-            hangs: Vec::new(),
-            hangs_not_reached: Vec::new(),
-            recoveries: Vec::new(),
-            beside: None,
+            queues: vec![queue],
             fences: vec![FenceRow { name: "f".into(), final_value: u64::MAX }],
-            metrics: Vec::new(),
-            replay: None,
-            import: None,
-            problems: Vec::new(),
+            ..Report::default()
         }
     }
 
@@ -418,6 +359,8 @@ pub(crate) mod tests {
             "gpu_waits",
             "gpu_signals",
             "log_entries_lost",
+            "kernel_packets",
+            "local_memory_peak_bytes",
             "ring_slots",
             "ring_waits",
             "ring_wait_ns",
@@ -440,21 +383,22 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn paging_is_told_where_there_was_any() {
+    fn paging_has_a_line_where_there_was_any() {
         assert_eq!(report().paging_line(), None);
-        let paged = Report {
+        let machine = MachineCounters {
             page_ins: 3,
             page_outs: 2,
             bytes_paged: 500,
             local_memory_peak_bytes: 200,
-            ..report()
+            ..report().machine
         };
+        let paged = Report { machine, ..report() };
         let line = "paging: 2 evictions, 3 page-ins, 500 bytes moved; at most 200 of 1048576 bytes of local memory";
         assert_eq!(paged.paging_line().as_deref(), Some(line));
     }
 
     #[test]
-    fn what_was_shown_is_told() {
+    fn what_was_shown_has_a_line() {
         assert_eq!(report().display_line(), None);
         let display = DisplayRow {
             refresh_ns: 1_000_000,

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use tidegate_d3d12::DeviceOptions;
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate_ddi::EngineId;
-use tidegate_dxgkrnl::{FenceOperations, RecoveryOutcome, RecoveryReport, WorkAtReset};
+use tidegate_dxgkrnl::{FenceOperations, HeldBack, RecoveryOutcome, RecoveryReport, WorkAtReset};
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_kmd::DoorbellModel;
 use tidegate_platform::{Mutex, Platform, QueueNumber};
 use tidegate_runner::cost::{self, CostModel};
-use tidegate_runner::recovery::{EngineRow, FenceAt, Times};
+use tidegate_runner::recovery::{
+    EngineRow, FenceAt, HeldBackRow, LostRow, RecoveryRow, Times, WaiterKind, WorkRow,
+};
 use tidegate_runner::{
     self as runner, DisplayCounters, HangAt, MachineCounters, MachineProbe, NodeNeeds, Outcome,
-    PendingWait, Picture, Progress, QueueCounters, RecoveredWork, Recovery, RunOptions,
+    PendingWait, Picture, Progress, QueueCounters, RunOptions,
 };
 use tidegate_softgpu::{Durations, NodeStats, WorkRates};
 use tidegate_trace::Trace;
@@ -168,7 +170,6 @@ impl MachineProbe for Probe {
             numbers.iter().filter_map(|n| software.get(n)).for_each(|done| in_software += *done);
             QueueCounters {
                 packets: stats.packets,
-                commands: stats.commands,
                 busy_ns: stats.busy_ns,
                 waits: stats.waits + in_software.waits,
                 signals: stats.signals + in_software.signals,
@@ -206,7 +207,7 @@ impl MachineProbe for Probe {
         nodes.map(row).collect()
     }
 
-    fn recoveries(&self) -> Vec<Recovery> {
+    fn recoveries(&self, name: &dyn Fn(QueueNumber) -> String) -> Vec<RecoveryRow> {
         let names: Vec<String> =
             self.0.gpu().stats().nodes.into_iter().map(|node| node.name).collect();
         let nodes = self.0.gpu().nodes_of_each();
@@ -214,7 +215,7 @@ impl MachineProbe for Probe {
             names.get((engine.engine_ordinal * nodes + engine.node_ordinal) as usize).cloned()
         };
         let reports = self.0.adapter().recoveries().into_iter();
-        reports.map(|report| recovery(report, engine_name)).collect()
+        reports.map(|report| recovery(report, engine_name, name)).collect()
     }
 
     fn pending_waits(&self) -> Vec<PendingWait> {
@@ -227,27 +228,37 @@ impl MachineProbe for Probe {
     }
 }
 
-fn recovery(report: RecoveryReport, engine_name: impl Fn(EngineId) -> Option<String>) -> Recovery {
+fn recovery(
+    report: RecoveryReport,
+    engine_name: impl Fn(EngineId) -> Option<String>,
+    name: &dyn Fn(QueueNumber) -> String,
+) -> RecoveryRow {
     let at = |(fence, value): (String, u64)| FenceAt { fence, value };
-    let work = |work: WorkAtReset| RecoveredWork {
-        queue: work.queue,
+    let work = |work: WorkAtReset| WorkRow {
+        queue: name(work.queue),
         command: work.command,
+        injected: None,
+        submission: None,
         signals: work.signals.into_iter().map(at).collect(),
         guilty: work.guilty,
     };
-    Recovery {
+    let held_back = |held: HeldBack| HeldBackRow {
+        kind: WaiterKind::Queue,
+        waiter: name(held.wait.queue),
+        wait: FenceAt { fence: held.wait.fence, value: held.wait.value },
+        current: held.wait.current,
+        signaller: name(held.signaller),
+    };
+    let lost = |(queue, guilty)| LostRow { queue: name(queue), guilty };
+    RecoveryRow {
         at_ns: report.at.0,
         code: report.code,
         engine: report.engine.and_then(engine_name),
         noticed: report.reason.to_string(),
         work: report.work.into_iter().map(work).collect(),
-        held_back: report
-            .held_back
-            .into_iter()
-            .map(|held| (pending(held.wait), held.signaller))
-            .collect(),
+        held_back: report.held_back.into_iter().map(held_back).collect(),
         outcome: outcome_in_words(&report.outcome),
-        lost: report.lost,
+        lost: report.lost.into_iter().map(lost).collect(),
         driver: report.driver,
     }
 }

@@ -2,7 +2,8 @@
 //! `verify` compares them with bounds.
 
 use super::{Execution, QueueTimes, preemptions};
-use crate::recovery::Times;
+use crate::probe::{DisplayCounters, MachineCounters, QueueCounters};
+use tidegate_d3d12::Counters;
 use tidegate_trace::Kind;
 use tidegate_workload::expect::Metric;
 
@@ -11,38 +12,23 @@ use tidegate_workload::expect::Metric;
 pub(crate) struct Measured {
     /// Start of the run on the timeline.
     pub(crate) started_ns: u64,
-    pub(crate) makespan_ns: Option<u64>,
-    pub(crate) kernel_calls: u64,
-    pub(crate) interrupts: u64,
-    pub(crate) interrupts_suppressed: u64,
-    pub(crate) cpu_waits: u64,
-    pub(crate) cpu_wakes: u64,
+    pub(crate) makespan_ns: u64,
+    pub(crate) machine: MachineCounters,
+    /// Calls and waits of the application.
+    pub(crate) calls: Counters,
     pub(crate) gpu_waits: u64,
     pub(crate) gpu_signals: u64,
-    pub(crate) frames_shown: u64,
-    pub(crate) missed_vsyncs: u64,
-    /// By queue.
-    pub(crate) queues: Vec<QueueNumbers>,
+    pub(crate) display: DisplayCounters,
+    /// By queue; packets are those that the workload queued.
+    pub(crate) queues: Vec<QueueCounters>,
     /// By queue; `None` without a timeline.
     pub(crate) times: Option<Vec<QueueTimes>>,
-}
-
-/// What was counted for one queue.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct QueueNumbers {
-    pub(crate) packets: u64,
-    pub(crate) busy_ns: u64,
-    pub(crate) blocked_ns: u64,
-    /// Times that its work was left in the middle.
-    pub(crate) preempted: u64,
-    /// How long it took until its engine left other work for it.
-    pub(crate) preempts: Times,
 }
 
 impl Measured {
     /// The metric, of these queues where it is one of queues; `None` when this run cannot know it.
     pub(crate) fn value(&self, metric: Metric, queues: &[usize]) -> Option<u64> {
-        let counted = |number: fn(&QueueNumbers) -> u64| {
+        let counted = |number: fn(&QueueCounters) -> u64| {
             Some(queues.iter().map(|q| number(&self.queues[*q])).sum())
         };
         let chosen = || -> Option<Vec<&QueueTimes>> {
@@ -50,16 +36,16 @@ impl Measured {
             Some(queues.iter().map(|queue| &times[*queue]).collect())
         };
         match metric {
-            Metric::MakespanNs => self.makespan_ns,
-            Metric::KernelCalls => Some(self.kernel_calls),
-            Metric::Interrupts => Some(self.interrupts),
-            Metric::InterruptsSuppressed => Some(self.interrupts_suppressed),
-            Metric::CpuWaits => Some(self.cpu_waits),
-            Metric::CpuWakes => Some(self.cpu_wakes),
+            Metric::MakespanNs => Some(self.makespan_ns),
+            Metric::KernelCalls => Some(self.calls.kernel_calls),
+            Metric::Interrupts => Some(self.machine.interrupts),
+            Metric::InterruptsSuppressed => Some(self.machine.interrupts_suppressed),
+            Metric::CpuWaits => Some(self.calls.cpu_waits),
+            Metric::CpuWakes => Some(self.calls.cpu_wakes),
             Metric::GpuWaits => Some(self.gpu_waits),
             Metric::GpuSignals => Some(self.gpu_signals),
-            Metric::FramesShown => Some(self.frames_shown),
-            Metric::MissedVsyncs => Some(self.missed_vsyncs),
+            Metric::FramesShown => Some(self.display.shown),
+            Metric::MissedVsyncs => Some(self.display.missed_vsyncs),
             Metric::Packets => counted(|queue| queue.packets),
             Metric::BusyNs => counted(|queue| queue.busy_ns),
             Metric::BlockedNs => counted(|queue| queue.blocked_ns),
@@ -164,13 +150,13 @@ mod tests {
             started_ns: 2,
             gpu_waits: 7,
             queues: vec![
-                QueueNumbers {
+                QueueCounters {
                     packets: 2,
                     busy_ns: 160,
                     blocked_ns: 17,
-                    ..QueueNumbers::default()
+                    ..QueueCounters::default()
                 },
-                QueueNumbers { packets: 1, busy_ns: 6, ..QueueNumbers::default() },
+                QueueCounters { packets: 1, busy_ns: 6, ..QueueCounters::default() },
             ],
             times: Some(queue_times(&trace, &queues)),
             ..Measured::default()

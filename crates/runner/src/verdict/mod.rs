@@ -109,7 +109,7 @@ pub fn judge(
             bound: account.as_ref().map(Account::bound),
             account,
             kernel_calls: run.kernel_calls,
-            interrupts: run.interrupts,
+            interrupts: run.machine.interrupts,
             wake_ups: run.cpu_wakes,
             ring_wait_ns: run.ring_wait_ns,
             against: (number > 0 && compared).then(|| against(run, baseline, ranking)),
@@ -143,12 +143,14 @@ fn against(run: &Report, baseline: &Report, ranking: Option<&Ranking>) -> Agains
 pub(crate) mod tests {
     use super::*;
     use crate::cost::CostModel;
+    use crate::probe::MachineCounters;
     use crate::ranking::{Measurement, Variation};
     use crate::report::tests::report;
     use tidegate_workload::model::Submission;
 
     pub(crate) fn run(submission: &'static str, makespan_ns: u64) -> Report {
-        Report { submission, makespan_ns, kernel_calls: 141, interrupts: 52, ..report() }
+        let machine = MachineCounters { interrupts: 52, ..MachineCounters::default() };
+        Report { submission, makespan_ns, kernel_calls: 141, machine, ..report() }
     }
 
     fn measured(name: &str, packet: u64, user: u64) -> Measurement {

@@ -250,7 +250,8 @@ mod tests {
     #[test]
     fn the_sentences_say_how_much_and_why() {
         let packet = run("packet", 1_496_709);
-        let user = Report { kernel_calls: 2, interrupts: 2, ..run("user", 1_146_730) };
+        let mut user = Report { kernel_calls: 2, ..run("user", 1_146_730) };
+        user.machine.interrupts = 2;
         let verdict = judge(&[&packet, &user], &accounts(), None, None).unwrap();
         let [first, second] = &verdict.sentences()[..] else { panic!("two models, two sentences") };
         assert_eq!(
