@@ -3,9 +3,9 @@
 //!
 //! The order: 1. the fuzzer is built, in a folder of its own, by the stable compiler: its counters
 //! are the compiler's own passes; 2. each target begins with its corpus of the repository and with
-//! what earlier runs of this machine found, and keeps what is new below the build folder; 3. an
-//! input that does harm ends its target, and its place is said. With its mend the input
-//! is copied into `fuzz/corpus/TARGET`, where an ordinary test replays it.
+//! what earlier runs of this machine found, and keeps new inputs below the build folder; 3. an
+//! input that does harm ends its target, and its place is printed. With its mend the input is copied
+//! into `fuzz/corpus/TARGET`, where an ordinary test replays it.
 //!
 //! A target's name is the name of its folder in the corpus.
 
@@ -33,7 +33,7 @@ const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-l
                         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
                         -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// What was asked for on the command line.
+/// The arguments of the command line.
 pub struct Request<'a> {
     target: Option<&'a str>,
     seconds: u32,
@@ -173,7 +173,7 @@ impl Run {
                 .map_err(|e| format!("{}: cannot make: {e}", folder.display()))?;
         }
         let cannot_write = |e| format!("{}: cannot write: {e}", self.log.display());
-        let log = fs::File::create(&self.log).map_err(cannot_write)?;
+        let file = fs::File::create(&self.log).map_err(cannot_write)?;
         let mut command = Command::new(fuzzer);
         command.env("TIDEGATE_FUZZ_TARGET", &self.name).arg(&self.grown).args(&self.seeds);
         command.args(request.seed.map(|seed| format!("-seed={seed}")));
@@ -183,20 +183,20 @@ impl Run {
         command.arg(format!("-rss_limit_mb={MEMORY_MIB}")).arg(format!("-max_len={LONGEST_INPUT}"));
         command.arg("-len_control=0").arg("-print_final_stats=1");
         command.arg(format!("-artifact_prefix={}/", self.harmful.display()));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
         let status =
             command.status().map_err(|e| format!("cannot run {}: {e}", fuzzer.display()))?;
-        let told = String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned();
+        let log = String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned();
         if status.success() {
-            println!("  {}: {}", self.name, summary(&told));
+            println!("  {}: {}", self.name, summary(&log));
             return Ok(());
         }
         Err(format!(
             "fuzz target {} found an input that does harm ({status}).\n{}\nthe input: {}\nthe log: {}\nmend it, and copy \
              the input into fuzz/corpus/{}",
             self.name,
-            complaint(&told),
-            saved(&told),
+            complaint(&log),
+            saved(&log),
             self.log.display(),
             self.name
         ))
@@ -237,8 +237,8 @@ mod tests {
 
     #[test]
     fn a_request_is_read_in_any_order() {
-        let asked = request(&["--seconds", "7", "--target", "calls"]).unwrap();
-        assert_eq!((asked.target, asked.seconds), (Some("calls"), 7));
+        let read = request(&["--seconds", "7", "--target", "calls"]).unwrap();
+        assert_eq!((read.target, read.seconds), (Some("calls"), 7));
         assert_eq!(request(&[]).unwrap().seconds, DEFAULT_SECONDS);
         for wrong in [&["--seconds"][..], &["--seconds", "x"], &["calls"]] {
             assert!(request(wrong).is_none());

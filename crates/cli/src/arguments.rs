@@ -33,7 +33,7 @@ pub(crate) struct Tidegate {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run a workload (TOML, or a PyTorch profiler trace as .json or .json.gz)
+    /// Run a workload: a TOML file, or a trace (PyTorch, Nsight Systems, rocprofv3, Perfetto)
     Run(Run),
     /// Run a workload under the three submission models, side by side
     Compare(Compare),
@@ -184,7 +184,7 @@ Examples:
 
 Takes well under a second for the workloads here, and about a second for a trace of 100,000 events.")]
 pub(crate) struct Run {
-    /// The workload
+    /// The workload: a TOML file, or a trace; docs/traces.md lists the formats
     pub(crate) workload: PathBuf,
     /// Submission model of all queues: packet, hardware or user (default: what the workload says,
     /// else user)

@@ -33,6 +33,47 @@ fn tidegate(place: &Path, arguments: &[&str]) -> Output {
     command.env("COLUMNS", "200").args(arguments).current_dir(place).output().unwrap()
 }
 
+/// The words of a command line. Paths below `workloads/` are those of the repository.
+fn words(line: &str) -> Vec<String> {
+    let word = |word: &str| match word.strip_prefix("workloads/") {
+        Some(_) => root().join(word).to_str().unwrap().to_owned(),
+        None => word.to_owned(),
+    };
+    line.split_whitespace().map(word).collect()
+}
+
+/// Runs a command line that ends with this exit code.
+fn ended(place: &Path, code: i32, line: &str) -> Output {
+    let words = words(line);
+    let output = tidegate(place, &words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(output.status.code(), Some(code), "{line}: {}", text(&output));
+    output
+}
+
+/// Runs a command line that succeeds.
+fn ran(place: &Path, line: &str) -> Output {
+    ended(place, 0, line)
+}
+
+fn file(place: &Path, name: &str) -> String {
+    std::fs::read_to_string(place.join(name)).unwrap()
+}
+
+fn json(place: &Path, name: &str) -> Value {
+    serde_json::from_str(&file(place, name)).unwrap()
+}
+
+fn printed(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Fails unless `said` holds every word.
+fn holds(said: &str, words: &[&str]) {
+    for word in words {
+        assert!(said.contains(word), "'{word}' is missing in {said}");
+    }
+}
+
 fn text(output: &Output) -> String {
     format!(
         "{}{}",
@@ -55,10 +96,8 @@ fn run_all(clock: &str) {
     for workload in ready_workloads() {
         for model in ["packet", "hardware", "user"] {
             let path = workload.to_str().unwrap();
-            let output = tidegate(
-                &place,
-                &["run", path, "--submission", model, "--clock", clock, "--json", "-"],
-            );
+            let arguments = ["run", path, "--submission", model, "--clock", clock, "--json", "-"];
+            let output = tidegate(&place, &arguments);
             if path.ends_with("presenting.toml") && model == "user" {
                 assert_eq!(output.status.code(), Some(2), "{}", text(&output));
                 assert!(
@@ -69,11 +108,8 @@ fn run_all(clock: &str) {
                 continue;
             }
             assert_eq!(output.status.code(), Some(0), "{path} under {model}: {}", text(&output));
-            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-            assert_eq!(
-                (&report["completed"], &report["verified"]),
-                (&Value::Bool(true), &Value::Bool(true))
-            );
+            let report = printed(&output);
+            assert!(report["completed"] == true && report["verified"] == true, "{report}");
             assert_eq!(report["submission"], model);
         }
     }
@@ -92,24 +128,28 @@ fn every_workload_is_right_under_every_model_on_threads() {
 #[test]
 fn compare_without_argument_says_first_what_user_mode_submission_changes() {
     let place = place("compare");
-    let output = tidegate(&place, &["compare"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    let said = text(&output);
-    for word in
-        ["packet", "hardware", "user", "makespan", "kernel calls", "interrupts", "GPU work", "sync"]
-    {
-        assert!(said.contains(word), "{word} is missing in {said}");
-    }
+    let said = text(&ran(&place, "compare"));
+    holds(
+        &said,
+        &[
+            "packet",
+            "hardware",
+            "user",
+            "makespan",
+            "kernel calls",
+            "interrupts",
+            "GPU work",
+            "sync",
+        ],
+    );
     let line = |word: &str| said.lines().position(|line| line.contains(word)).expect(word);
     assert!(line("user: ") < line("makespan"), "the verdict is first: {said}");
     assert!(
         said.contains("faster than packet") && said.contains("holds on 13 of 13 cost settings"),
         "{said}"
     );
-    let page = std::fs::read_to_string(place.join("compare.html")).unwrap();
-    for word in ["<canvas", "faster than packet", "GPU work", "calls that submit take the CPU"] {
-        assert!(page.contains(word), "{word}");
-    }
+    let page = file(&place, "compare.html");
+    holds(&page, &["<canvas", "faster than packet", "GPU work", "calls that submit take the CPU"]);
     assert!(!page.contains("http://") && !page.contains("https://"));
     assert!(said.contains(&format!("wrote {}", place.join("compare.html").display())), "{said}");
     assert_eq!(said, text(&tidegate(&place, &["compare"])), "virtual time is the same each time");
@@ -162,25 +202,12 @@ fn the_verdict_follows_from_the_json_beside_it() {
 #[test]
 fn the_report_has_its_fields() {
     let place = place("fields");
-    let workload = root().join("workloads/ring-buffer.toml");
-    let files = ["t.html", "t.pftrace", "t.json"];
-    let arguments = [
-        "--timeline",
-        files[0],
-        "--perfetto",
-        files[1],
-        "--chrome",
-        files[2],
-        "--json",
-        "report.json",
-    ];
-    let output = tidegate(&place, &[&["run", workload.to_str().unwrap()][..], &arguments].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    for file in files {
+    let files = "--timeline t.html --perfetto t.pftrace --chrome t.json --json report.json";
+    ran(&place, &format!("run workloads/ring-buffer.toml {files}"));
+    for file in ["t.html", "t.pftrace", "t.json"] {
         assert!(std::fs::metadata(place.join(file)).unwrap().len() > 500, "{file}");
     }
-    let report: Value =
-        serde_json::from_slice(&std::fs::read(place.join("report.json")).unwrap()).unwrap();
+    let report = json(&place, "report.json");
     let numbers = [
         "elapsed_ns",
         "makespan_ns",
@@ -212,9 +239,7 @@ fn refused(arguments: &[&str], words: &[&str]) {
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.lines().count() <= 30, "more than one screen: {said}");
-    for word in words {
-        assert!(said.contains(word), "'{word}' is missing in {said}");
-    }
+    holds(&said, words);
     assert!(output.stdout.is_empty());
 }
 
@@ -222,23 +247,17 @@ fn refused(arguments: &[&str], words: &[&str]) {
 fn adapters_are_listed_and_taken_by_name() {
     let place = place("adapters");
     let said = text(&tidegate(&place, &["adapters"]));
-    for word in ["standard", "32-bit", "monitored-advanced", "packet hardware user", "posted-logs"]
-    {
-        assert!(said.contains(word), "{word} is missing in {said}");
-    }
-    let output = tidegate(&place, &["adapters", "--json", "-"]);
-    let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(
-        (&rows[0]["name"], &rows[0]["native_fences"]),
-        (&Value::from("standard"), &Value::Bool(true))
+    holds(
+        &said,
+        &["standard", "32-bit", "monitored-advanced", "packet hardware user", "posted-logs"],
     );
+    let rows = printed(&tidegate(&place, &["adapters", "--json", "-"]));
+    assert!(rows[0]["name"] == "standard" && rows[0]["native_fences"] == true, "{rows}");
     let workload = root().join("workloads/ring-buffer.toml");
     let path = workload.to_str().unwrap();
     for name in ["32-bit", "null-array", "packets-only"] {
-        let arguments = ["compare", path, "--adapter", name, "--clock", "virtual", "--json", "-"];
-        let output = tidegate(&place, &arguments);
-        assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output));
-        let compared: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let compare = "compare workloads/ring-buffer.toml --clock virtual --json -";
+        let compared = printed(&ran(&place, &format!("{compare} --adapter {name}")));
         let row = rows.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
         let models: Vec<&Value> =
             compared["runs"].as_array().unwrap().iter().map(|r| &r["submission"]).collect();
@@ -275,24 +294,18 @@ program = [
 fn time_with_full_rings_is_shown() {
     let place = place("rings");
     std::fs::write(place.join("ahead.toml"), AHEAD).unwrap();
-    let run = |more: &[&str]| {
-        let arguments =
-            ["run", "ahead.toml", "--submission", "user", "--clock", "virtual", "--quiet"];
-        let output = tidegate(&place, &[&arguments, more].concat());
-        assert_eq!(output.status.code(), Some(0), "{more:?}: {}", text(&output));
-        output.stdout
+    let run = |more: &str| {
+        ran(&place, &format!("run ahead.toml --submission user --clock virtual --quiet {more}"))
     };
-    let full = |more: &[&str]| {
-        let report: Value =
-            serde_json::from_slice(&run(&[more, &["--json", "-"]].concat())).unwrap();
+    let full = |more: &str| {
+        let report = printed(&run(&format!("{more} --json -")));
         assert!(report["ring_slots"].is_u64() && report["queues"][0]["ring_wait_ns"].is_u64());
         (report["ring_slots"].clone(), report["ring_wait_ns"].as_u64().unwrap())
     };
-    assert_eq!(full(&[]), (Value::from(1024), 0));
-    let (slots, ns) = full(&["--ring-slots", "8"]);
+    assert_eq!(full(""), (Value::from(1024), 0));
+    let (slots, ns) = full("--ring-slots 8");
     assert!(slots == 8 && ns > 0, "{slots} {ns}");
-    let table = String::from_utf8(run(&["--ring-slots", "8"])).unwrap();
-    assert!(table.contains("rings full"), "{table}");
+    holds(&text(&run("--ring-slots 8")), &["rings full"]);
     refused(
         &["run", "ahead.toml", "--ring-slots", "1000"],
         &["--ring-slots", "power of two", "8 to 1048576"],
@@ -335,21 +348,11 @@ program = [
 fn doorbells_are_chosen_and_their_victims_shown() {
     let place = place("doorbells");
     std::fs::write(place.join("turns.toml"), TURNS).unwrap();
-    let run = |more: &[&str]| {
-        let mut arguments = vec!["run", "turns.toml", "--clock", "virtual", "--quiet"];
-        arguments.extend(more);
-        let output = tidegate(&place, &arguments);
-        assert_eq!(output.status.code(), Some(0), "{more:?}: {}", text(&output));
-        output
-    };
-    let one = ["--submission", "user", "--doorbells", "1", "--doorbell-model", "dedicated"];
-    let said =
-        text(&run(&[&one[..], &["--json", "one.json", "--chrome", "one.trace.json"]].concat()));
-    for word in ["doorbell connects", "doorbells taken away", "rings repeated", "connects"] {
-        assert!(said.contains(word), "{word} is missing in {said}");
-    }
-    let read = |name: &str| std::fs::read_to_string(place.join(name)).unwrap();
-    let report: Value = serde_json::from_str(&read("one.json")).unwrap();
+    let run = |more: &str| ran(&place, &format!("run turns.toml --clock virtual --quiet {more}"));
+    let one = "--submission user --doorbells 1 --doorbell-model dedicated";
+    let said = text(&run(&format!("{one} --json one.json --chrome one.trace.json")));
+    holds(&said, &["doorbell connects", "doorbells taken away", "rings repeated", "connects"]);
+    let report = json(&place, "one.json");
     let number = |name: &str| report[name].as_u64().unwrap();
     assert!(number("doorbell_connects") >= 4 && number("doorbell_victims") >= 3, "{report}");
     assert!(number("doorbell_retries") >= 1, "{report}");
@@ -359,30 +362,21 @@ fn doorbells_are_chosen_and_their_victims_shown() {
         "{report}"
     );
     assert_eq!(of_queue(1, "doorbell_retries"), 0, "{report}");
-    let trace = read("one.trace.json");
-    for word in ["doorbell connected", "doorbell taken away", "ring repeated"] {
-        assert!(trace.contains(word), "{word} is missing on the timeline");
-    }
-    for more in [
-        &["--doorbell-model", "global"][..],
-        &["--doorbells", "3"],
-        &["--doorbell-model", "dedicated"],
-        &[],
-    ] {
-        run(&[more, &["--json", "roomy.json"]].concat());
-        let report: Value = serde_json::from_str(&read("roomy.json")).unwrap();
+    let trace = file(&place, "one.trace.json");
+    holds(&trace, &["doorbell connected", "doorbell taken away", "ring repeated"]);
+    for more in ["--doorbell-model global", "--doorbells 3", "--doorbell-model dedicated", ""] {
+        run(&format!("{more} --json roomy.json"));
+        let report = json(&place, "roomy.json");
         assert_eq!(
             (report["doorbell_victims"].as_u64(), report["doorbell_retries"].as_u64()),
             (Some(0), Some(0))
         );
         assert_eq!(report["doorbell_connects"], 3, "{more:?}");
     }
-    let said = text(&run(&["--submission", "hardware"]));
+    let said = text(&run("--submission hardware"));
     assert!(!said.contains("doorbell"), "no doorbell was rung: {said}");
-    let compared = ["compare", "turns.toml", "--clock", "virtual", "--quiet", "--doorbells", "1"];
-    let output = tidegate(&place, &compared);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    assert!(text(&output).contains("doorbells taken away"));
+    let compared = ran(&place, "compare turns.toml --clock virtual --quiet --doorbells 1");
+    holds(&text(&compared), &["doorbells taken away"]);
 }
 
 #[test]
@@ -415,58 +409,29 @@ fn doorbells_that_make_no_sense_are_refused_by_the_name_of_the_flag() {
 #[test]
 fn preemption_is_chosen_and_shown_in_words_as_data_and_on_the_timeline() {
     let place = place("preemption");
-    let workload = root().join("workloads/priorities.toml");
     let run = |granularity: &str| {
-        let arguments = [
-            "run",
-            workload.to_str().unwrap(),
-            "--clock",
-            "virtual",
-            "--quiet",
-            "--preemption",
-            granularity,
-        ];
-        let files = ["--json", "report.json", "--chrome", "trace.json"];
-        let output = tidegate(&place, &[&arguments[..], &files].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-        let read = |name: &str| std::fs::read_to_string(place.join(name)).unwrap();
-        (
-            text(&output),
-            serde_json::from_str::<Value>(&read("report.json")).unwrap(),
-            read("trace.json"),
-        )
+        let line = "run workloads/priorities.toml --clock virtual --quiet --json report.json";
+        let said =
+            text(&ran(&place, &format!("{line} --chrome trace.json --preemption {granularity}")));
+        (said, json(&place, "report.json"), file(&place, "trace.json"))
     };
     let (said, report, trace) = run("compute=thread-group,graphics=primitive");
-    for word in [
-        "preempted at thread-group and primitive",
-        "12 preemption requests",
-        "left its work",
-        "priority",
-        "idle",
-        "high",
-    ] {
-        assert!(said.contains(word), "{word} is missing in {said}");
-    }
-    assert!(trace.contains("\"preempted\""), "the queue that was left says so");
+    let preempted = ["preempted at thread-group and primitive", "12 preemption requests"];
+    holds(&said, &[&preempted[..], &["left its work", "priority", "idle", "high"]].concat());
+    assert!(trace.contains("\"preempted\""), "the preempted queue is marked");
     let engine = &report["engines"][0];
-    assert_eq!(
-        (&engine["engine"], &engine["preemptions_asked"]),
-        (&Value::from("3D"), &Value::from(12))
-    );
+    assert!(engine["engine"] == "3D" && engine["preemptions_asked"] == 12, "{engine}");
     assert_eq!(engine["preemptions"]["count"], 12);
     let queue = |name: &str| {
         report["queues"].as_array().unwrap().iter().find(|q| q["name"] == name).unwrap().clone()
     };
-    assert_eq!(
-        (&queue("urgent")["priority"], &queue("urgent")["fate"]),
-        (&Value::from("high"), &Value::from("went_on"))
-    );
-    assert_eq!(queue("urgent")["preempts"]["count"], 12);
+    let urgent = queue("urgent");
+    assert!(urgent["priority"] == "high" && urgent["fate"] == "went_on", "{urgent}");
+    assert_eq!(urgent["preempts"]["count"], 12);
     assert!(queue("frames")["preempted"].as_u64().unwrap() > 0);
-    assert_eq!(
-        (&report["hangs"], &report["recoveries"]),
-        (&Value::from(Vec::<u32>::new()), &Value::from(Vec::<u32>::new()))
-    );
+    for none in ["hangs", "recoveries"] {
+        assert_eq!(report[none], Value::from(Vec::<u32>::new()), "{none}");
+    }
     let longest = |report: &Value| report["engines"][0]["preemptions"]["max_ns"].as_u64().unwrap();
     let (fine, coarse) = (longest(&report), longest(&run("compute=dma-buffer").1));
     assert!(
@@ -496,29 +461,13 @@ value = 20
 fn a_hang_is_recovered_from_and_explained_and_costs_its_own_process_alone() {
     let place = place("hang");
     std::fs::write(place.join("neighbour.toml"), NEIGHBOUR).unwrap();
-    let workload = root().join("workloads/priorities.toml");
-    let run = |model: &str, clock: &str, more: &[&str]| {
-        let hang = [
-            "--inject",
-            "hang:frames@3",
-            "--tdr-delay",
-            "50ms",
-            "--json",
-            "hang.json",
-            "--chrome",
-            "hang.trace",
-        ];
+    let run = |model: &str, clock: &str, more: &str| {
         let flags =
-            ["run", workload.to_str().unwrap(), "--quiet", "--submission", model, "--clock", clock];
-        let beside = ["--beside", "neighbour.toml"];
-        let output = tidegate(&place, &[&flags[..], &hang, &beside, more].concat());
-        assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-        let read = |name: &str| std::fs::read_to_string(place.join(name)).unwrap();
-        (
-            text(&output),
-            serde_json::from_str::<Value>(&read("hang.json")).unwrap(),
-            read("hang.trace"),
-        )
+            format!("run workloads/priorities.toml --quiet --submission {model} --clock {clock}");
+        let hang = "--inject hang:frames@3 --tdr-delay 50ms --json hang.json --chrome hang.trace";
+        let line = format!("{flags} {hang} --beside neighbour.toml {more}");
+        let said = text(&ended(&place, 1, &line));
+        (said, json(&place, "hang.json"), file(&place, "hang.trace"))
     };
     let explained = [
         "recovery 0x141 of engine 3D",
@@ -534,28 +483,20 @@ fn a_hang_is_recovered_from_and_explained_and_costs_its_own_process_alone() {
     for (model, clock) in
         [("packet", "virtual"), ("hardware", "virtual"), ("user", "virtual"), ("user", "wall")]
     {
-        let (said, report, trace) = run(model, clock, &[]);
-        for words in explained {
-            assert!(said.contains(words), "{model} {clock}: '{words}' is missing in {said}");
-        }
+        let (said, report, trace) = run(model, clock, "");
+        holds(&said, &explained);
         assert_eq!(report["hangs"], Value::from(vec!["hang:frames@3"]));
         let recovery = &report["recoveries"][0];
-        assert_eq!(
-            (&recovery["code"], &recovery["engine"]),
-            (&Value::from(0x141), &Value::from("3D"))
-        );
+        assert!(recovery["code"] == 0x141 && recovery["engine"] == "3D", "{recovery}");
         let fates: Vec<&Value> =
             report["queues"].as_array().unwrap().iter().map(|q| &q["fate"]).collect();
         assert_eq!(fates, ["lost", "hung", "lost"], "{model} {clock}: one device has all three");
         let neighbour = &report["beside"];
-        assert_eq!(
-            (&neighbour["completed"], &neighbour["verified"]),
-            (&Value::Bool(true), &Value::Bool(true))
-        );
+        assert!(neighbour["completed"] == true && neighbour["verified"] == true, "{neighbour}");
         assert_eq!(neighbour["queues"][0]["fate"], "went_on");
         assert!(trace.contains("injected hang") && trace.contains("recovery"), "{model} {clock}");
     }
-    let (said, report, _) = run("user", "virtual", &["--inject", "hang:urgent@12"]);
+    let (said, report, _) = run("user", "virtual", "--inject hang:urgent@12");
     assert!(said.contains("hang:urgent@12 was not reached"), "{said}");
     assert_eq!(report["hangs_not_reached"], Value::from(vec!["hang:urgent@12"]));
 }
@@ -602,14 +543,11 @@ fn bad_input_says_what_and_where() {
 #[test]
 fn a_deadlock_is_reported_with_its_chain_and_ends() {
     let place = place("deadlock");
-    let workload = root().join("workloads/bad/deadlock.toml");
     for clock in ["virtual", "wall"] {
         for model in ["packet", "hardware", "user"] {
-            let path = workload.to_str().unwrap();
-            let output = tidegate(&place, &["run", path, "--clock", clock, "--submission", model]);
-            let said = text(&output);
-            assert_eq!(output.status.code(), Some(1), "{said}");
-            assert!(said.contains("deadlock") && said.contains("deadlock.toml:"), "{said}");
+            let line =
+                format!("run workloads/bad/deadlock.toml --clock {clock} --submission {model}");
+            holds(&text(&ended(&place, 1, &line)), &["deadlock", "deadlock.toml:"]);
         }
     }
 }
@@ -624,25 +562,17 @@ fn a_workload_with_a_realtime_queue_runs() {
     assert_ne!(ready, realtime);
     std::fs::write(place.join("realtime.toml"), realtime).unwrap();
     for model in ["packet", "hardware", "user"] {
-        let arguments = ["run", "realtime.toml", "--submission", model, "--clock", "virtual"];
-        let output = tidegate(&place, &arguments);
-        assert_eq!(output.status.code(), Some(0), "{model}: {}", text(&output));
+        ran(&place, &format!("run realtime.toml --submission {model} --clock virtual"));
     }
 }
 
 #[test]
 fn a_page_fault_names_queue_command_and_address() {
     let place = place("fault");
-    let workload = root().join("workloads/bad/page-fault.toml");
     for model in ["packet", "hardware", "user"] {
-        let path = workload.to_str().unwrap();
-        let output = tidegate(&place, &["run", path, "--submission", model, "--clock", "virtual"]);
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(
-            said.contains("page fault") && said.contains("0x") && said.contains("page-fault.toml:"),
-            "{said}"
-        );
+        let line =
+            format!("run workloads/bad/page-fault.toml --submission {model} --clock virtual");
+        holds(&text(&ended(&place, 1, &line)), &["page fault", "0x", "page-fault.toml:"]);
     }
 }
 
@@ -675,20 +605,16 @@ fn names_do_not_change_what_a_page_fault_says() {
         std::fs::write(place.join(file), toml).unwrap();
         let (line, command) = culprit;
         for model in ["packet", "hardware", "user"] {
-            let output =
-                tidegate(&place, &["run", file, "--submission", model, "--clock", "virtual"]);
-            let said = text(&output);
-            assert_eq!(output.status.code(), Some(1), "{said}");
-            for part in [
+            let run = format!("run {file} --submission {model} --clock virtual");
+            let parts = [
                 &format!("{file}:{line}:"),
                 &format!(
                     "GPU page fault in queue 'a', submission 1, command {command} (copy store to queue)"
                 ),
                 ": load from 0x",
                 "the first byte beyond the end of buffer 'store' of 4096 bytes",
-            ] {
-                assert!(said.contains(part), "{model}: '{part}' is missing in {said}");
-            }
+            ];
+            holds(&text(&ended(&place, 1, &run)), &parts);
         }
     }
 }
@@ -742,31 +668,15 @@ fn sunrise(rgba: &[u8], width: usize, frames: std::ops::Range<usize>) -> usize {
 #[test]
 fn a_presenting_workload_writes_the_pictures_that_were_shown() {
     let place = place("presenting");
-    let workload = root().join("workloads/presenting.toml");
-    let path = workload.to_str().unwrap();
-    let output = tidegate(
-        &place,
-        &[
-            "run", path, "--clock", "virtual", "--frames", "shown", "--json", "r.json", "--chrome",
-            "t.json",
-        ],
-    );
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    let said = text(&output);
-    assert!(
-        said.contains("display: 24 of 24 frames shown") && said.contains("wrote 24 pictures"),
-        "{said}"
-    );
-    let report: Value =
-        serde_json::from_slice(&std::fs::read(place.join("r.json")).unwrap()).unwrap();
+    let line = "run workloads/presenting.toml --clock virtual";
+    let output = ran(&place, &format!("{line} --frames shown --json r.json --chrome t.json"));
+    holds(&text(&output), &["display: 24 of 24 frames shown", "wrote 24 pictures"]);
+    let report = json(&place, "r.json");
     assert_eq!(
         (&report["display"]["frames_shown"], &report["display"]["missed_vsyncs"]),
         (&24.into(), &0.into())
     );
-    let timeline = std::fs::read_to_string(place.join("t.json")).unwrap();
-    for word in ["display (display)", "flip", "vsync"] {
-        assert!(timeline.contains(word), "{word}");
-    }
+    holds(&file(&place, "t.json"), &["display (display)", "flip", "vsync"]);
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(place.join("shown")).unwrap().map(|e| e.unwrap().path()).collect();
     files.sort();
@@ -780,24 +690,16 @@ fn a_presenting_workload_writes_the_pictures_that_were_shown() {
         assert_eq!((info.width, info.height), (320, 180));
         assert_eq!(sunrise(&rgba, 320, 0..24), number, "{}", file.display());
     }
-    let nothing = root().join("workloads/hello.toml");
-    let refused = tidegate(&place, &["run", nothing.to_str().unwrap(), "--frames", "none"]);
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused).contains("'hello' shows nothing"), "{}", text(&refused));
-    let compared = tidegate(&place, &["compare", path, "--clock", "virtual"]);
-    assert_eq!(compared.status.code(), Some(0), "{}", text(&compared));
+    let refused = ended(&place, 2, "run workloads/hello.toml --frames none");
+    holds(&text(&refused), &["'hello' shows nothing"]);
+    ran(&place, "compare workloads/presenting.toml --clock virtual");
 }
 
 /// The comparison of a workload in virtual time: what was printed, and its JSON.
 fn compared(name: &str, workload: &str) -> (String, Value) {
     let place = place(name);
-    let path = root().join("workloads").join(workload);
-    let arguments =
-        ["compare", path.to_str().unwrap(), "--clock", "virtual", "--quiet", "--json", "c.json"];
-    let output = tidegate(&place, &arguments);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    let json = serde_json::from_slice(&std::fs::read(place.join("c.json")).unwrap()).unwrap();
-    (text(&output), json)
+    let line = format!("compare workloads/{workload} --clock virtual --quiet --json c.json");
+    (text(&ran(&place, &line)), json(&place, "c.json"))
 }
 
 #[test]

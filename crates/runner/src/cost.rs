@@ -5,7 +5,7 @@
 //!   same at both ends.
 //! - Sources: published figures, the recorded A100 traces, and `docs/performance.md`.
 //! - Modelled work takes as long as the workload says; [`WORK`] is the rate of computed work.
-//! - Entry points: [`CostModel`], [`rows`], [`import_options_for`].
+//! - Entry points: [`CostModel`], [`COSTS`], [`import_options_for`].
 
 use tidegate_platform::{Step, StepCosts};
 
@@ -316,30 +316,6 @@ pub fn import_options_for(costs: &CostModel, model: Submission) -> ImportOptions
     }
 }
 
-/// One row of the table that a report prints.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
-    /// Name of the step.
-    pub step: &'static str,
-    /// Nominal price in nanoseconds.
-    pub value_ns: u64,
-    /// Least and most.
-    pub range_ns: (u64, u64),
-    /// Where the numbers come from.
-    pub source: &'static str,
-}
-
-/// The table that a report prints.
-pub fn rows() -> Vec<Row> {
-    let row = |cost: &Cost| Row {
-        step: cost.step.name(),
-        value_ns: cost.value_ns,
-        range_ns: (cost.low_ns, cost.high_ns),
-        source: cost.source,
-    };
-    COSTS.iter().map(row).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -404,6 +380,5 @@ mod tests {
         assert_eq!(CostModel::high().ns(step), 30_000);
         assert_eq!(CostModel::nominal().but(step, 5).ns(step), 5);
         assert_eq!(CostModel::nominal().but(step, 5).ns(Step::Dpc), 2_500);
-        assert_eq!(rows().len(), Step::COUNT);
     }
 }

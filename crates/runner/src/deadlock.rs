@@ -82,7 +82,7 @@ pub(crate) fn explain(standstill: &Standstill<'_>) -> Option<String> {
             }
             continue;
         }
-        lines.push(format!("  {}", standstill.says(&waiting[*index])));
+        lines.push(format!("  {}", standstill.describe(&waiting[*index])));
         lines.push(format!(
             "    {}",
             standstill.link(&waiting, *index, releases[*index], circle, number, &chain)
@@ -194,9 +194,8 @@ impl Standstill<'_> {
         queues.chain(others.filter_map(|queue| self.parked_by_log(queue))).chain(threads).collect()
     }
 
-    /// Where a queue of which the machine says nothing must be parked: at its first wait that is
-    /// not met, unless the signal behind it was made, which shows that the wait was met once and
-    /// its fence set back.
+    /// Where a queue is parked for which the machine reports no wait: at its first unmet wait. If the
+    /// signal behind that wait was made, the wait was met once and its fence rewound since.
     fn parked_by_log(&self, queue: QueueId) -> Option<Waiting> {
         let entries = &self.logs[queue.0 as usize].entries;
         let unmet = |entry: &Entry| match entry {
@@ -298,7 +297,7 @@ impl Standstill<'_> {
         &self.workload.fence(fence).name
     }
 
-    fn says(&self, waiting: &Waiting) -> String {
+    fn describe(&self, waiting: &Waiting) -> String {
         let (place, name) = (self.place(waiting.span), self.name(waiting.party));
         match (waiting.need, waiting.room) {
             (Some((fence, value)), _) => {
@@ -374,7 +373,7 @@ impl Standstill<'_> {
         let mut lines: Vec<String> = others
             .iter()
             .take(SHOWN_OTHERS)
-            .map(|other| format!("  also: {}", self.says(other)))
+            .map(|other| format!("  also: {}", self.describe(other)))
             .collect();
         if let Some(more) = others.len().checked_sub(SHOWN_OTHERS).filter(|more| *more > 0) {
             lines.push(format!("  also: {more} more"));
@@ -500,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_of_which_the_machine_says_nothing_are_found_by_their_waits() {
+    fn queues_without_a_parked_wait_are_found_by_their_logs() {
         let workload = workload(CIRCLE);
         let logs = [log(&workload, 0), log(&workload, 1)];
         let standstill = |fences| Standstill {

@@ -1,5 +1,5 @@
-//! A GPU page fault, said so that a person finds the line: queue, submission, command, address, and
-//! the buffer that was meant.
+//! The report of a GPU page fault: place in the file, queue, submission, command, address, and the
+//! nearest buffer.
 //!
 //! Purpose: finds the command that faulted. The device reports queue and address; the command is
 //! the first one submitted to the queue that touches the address, for an earlier one would have
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_told_by_the_nearest_buffer() {
+    fn an_address_is_shown_beside_the_nearest_buffer() {
         let near = |address| nearest(&placed(), address).unwrap();
         assert_eq!(
             near(0x2_2000),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_culprit_the_queue_and_the_address_are_told() {
+    fn without_a_culprit_the_report_has_queue_and_address() {
         let text = "[[queue]]\nname = \"copy\"\nengine = \"copy\"\nprogram = [{ work_ns = 1 }]\n";
         let workload = load_bytes(text.as_bytes(), "w.toml", &LoadOptions::default()).unwrap().0;
         let report =

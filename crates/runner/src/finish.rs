@@ -39,11 +39,11 @@ pub struct Outcome {
     pub report: Report,
     /// What went wrong, one text of at most one screen each; the same as in the report.
     pub problems: Vec<String>,
-    /// The pictures that the workload asks for; none of a run that did not complete.
+    /// The pictures of the workload; none of a run that did not complete.
     pub frames: Vec<Picture>,
     /// Where the run and its queues are on the timeline.
     pub on_timeline: RunOnTimeline,
-    /// The per-kernel table, if [`crate::RunOptions::kernels`] asks for it and there is a timeline.
+    /// The per-kernel table, if [`crate::RunOptions::kernels`] is set and there is a timeline.
     pub kernels: Vec<KernelRow>,
 }
 

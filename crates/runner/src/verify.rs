@@ -369,7 +369,7 @@ impl Judge<'_> {
         let lies =
             |value: u64| at_least.is_none_or(|b| value >= b) && at_most.is_none_or(|b| value <= b);
         Ok(MetricRow {
-            name: metric.name(),
+            name: metric.label(),
             queues: queues.iter().map(|queue| self.workload.queues[*queue].name.clone()).collect(),
             value,
             at_least,

@@ -35,40 +35,42 @@ impl LinkId {
     }
 }
 
-/// What a lane stands for; it decides how the lane is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum LaneKind {
-    /// A thread of a program: calls, CPU waits and CPU signals.
-    CpuThread,
-    /// A queue: boxes run from queued to executed and pile up while they pend.
-    Queue,
-    /// An engine: boxes run from start to end of execution.
-    Engine,
-    /// An interrupt line with its deferred calls.
-    Interrupt,
-    /// A display: flips from their call to the vertical sync that latched them, and vertical syncs.
-    Display,
+/// Defines an enum whose variants have labels, in the order of its `u8` values.
+#[macro_export]
+macro_rules! labelled {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident { $($(#[$of:meta])* $variant:ident = $label:literal,)* }
+    ) => {
+        $(#[$meta])*
+        pub enum $name { $($(#[$of])* $variant,)* }
+
+        impl $name {
+            /// Every variant, in order.
+            pub const ALL: [$name; [$($name::$variant),*].len()] = [$($name::$variant),*];
+
+            /// The words of reports, files and timelines.
+            pub fn label(self) -> &'static str {
+                match self { $($name::$variant => $label,)* }
+            }
+        }
+    };
 }
 
-impl LaneKind {
-    /// Every kind, in the order of its `u8` value.
-    pub const ALL: [LaneKind; 5] = [
-        LaneKind::CpuThread,
-        LaneKind::Queue,
-        LaneKind::Engine,
-        LaneKind::Interrupt,
-        LaneKind::Display,
-    ];
-
-    /// The word a reader sees.
-    pub fn label(self) -> &'static str {
-        match self {
-            LaneKind::CpuThread => "CPU thread",
-            LaneKind::Queue => "queue",
-            LaneKind::Engine => "engine",
-            LaneKind::Interrupt => "interrupt",
-            LaneKind::Display => "display",
-        }
+labelled! {
+    /// What a lane stands for; it decides how the lane is drawn.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum LaneKind {
+        /// A thread of a program: calls, CPU waits and CPU signals.
+        CpuThread = "CPU thread",
+        /// A queue: boxes run from queued to executed and pile up while they pend.
+        Queue = "queue",
+        /// An engine: boxes run from start to end of execution.
+        Engine = "engine",
+        /// An interrupt line with its deferred calls.
+        Interrupt = "interrupt",
+        /// A display: flips from their call to the vertical sync that latched them, and vertical syncs.
+        Display = "display",
     }
 }
 
@@ -92,148 +94,80 @@ pub struct Fence {
     pub name: String,
 }
 
-/// What a record is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// A command buffer or packet as a whole.
-    Execute,
-    /// A copy between buffers.
-    Copy,
-    /// A fill of a buffer.
-    Fill,
-    /// A dispatch of a compute program.
-    Dispatch,
-    /// A draw.
-    Draw,
-    /// Work of a stated duration, for modelling.
-    Timed,
-    /// A wait on a queue: from the moment it heads the queue until it is unblocked.
-    Wait,
-    /// A signal on a queue.
-    Signal,
-    /// A CPU thread waits for a fence.
-    CpuWait,
-    /// A CPU thread signals a fence.
-    CpuSignal,
-    /// A submission as the CPU sees it.
-    Submit,
-    /// A call into the graphics kernel.
-    KernelCall,
-    /// An interrupt service routine.
-    Interrupt,
-    /// A deferred procedure call.
-    Dpc,
-    /// A doorbell rung.
-    Doorbell,
-    /// A CPU write through a mapping.
-    MapWrite,
-    /// A mark set by the workload.
-    Mark,
-    /// A place where records were lost; `arg` is how many.
-    Lost,
-    /// A wait was queued (FENCE_WAIT_QUEUED). It is joined with its [`Kind::Wait`] when the trace
-    /// is finished. One that stays was not seen to end, and runs to the end of the trace.
-    WaitQueued,
-    /// A signal was queued (FENCE_SIGNAL_QUEUED), likewise.
-    SignalQueued,
-    /// A picture, from the call that presents it to the vertical sync that latches it.
-    Flip,
-    /// A vertical sync of a display.
-    VSync,
-    /// Time in which the recorded engine had no work, kept by the replay. Drawn hatched, and not
-    /// busy time.
-    Gap,
-    /// Work that was queued and not done when the run ended. It runs from queued to the end of the
-    /// trace.
-    NeverRan,
-    /// The engine left this work in the middle; from leaving it to coming back.
-    Preempted,
-    /// A recovery, from the detection to the end of the reset. Drawn as a band over all lanes of
-    /// its group.
-    Recovery,
-    /// One step of a replayed schedule.
-    Step,
-    /// A store of a replayed schedule. Its [`Kind::Flush`] has the same link.
-    Store,
-    /// A store buffer's entry becomes visible to other agents.
-    Flush,
-    /// A command buffer was queued; `name` is that of its list. When the trace is finished it is
-    /// joined with its [`Kind::Execute`], or becomes a [`Kind::NeverRan`]: no finished trace has
-    /// one.
-    ExecuteQueued,
+labelled! {
+    /// What a record is about.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Kind {
+        /// A command buffer or packet as a whole.
+        Execute = "execute",
+        /// A copy between buffers.
+        Copy = "copy",
+        /// A fill of a buffer.
+        Fill = "fill",
+        /// A dispatch of a compute program.
+        Dispatch = "dispatch",
+        /// A draw.
+        Draw = "draw",
+        /// Work of a stated duration, for modelling.
+        Timed = "timed",
+        /// A wait on a queue: from the moment it heads the queue until it is unblocked.
+        Wait = "wait",
+        /// A signal on a queue.
+        Signal = "signal",
+        /// A CPU thread waits for a fence.
+        CpuWait = "CPU wait",
+        /// A CPU thread signals a fence.
+        CpuSignal = "CPU signal",
+        /// A submission as the CPU sees it.
+        Submit = "submit",
+        /// A call into the graphics kernel.
+        KernelCall = "kernel call",
+        /// An interrupt service routine.
+        Interrupt = "interrupt",
+        /// A deferred procedure call.
+        Dpc = "DPC",
+        /// A doorbell rung.
+        Doorbell = "doorbell",
+        /// A CPU write through a mapping.
+        MapWrite = "map-write",
+        /// A mark set by the workload.
+        Mark = "mark",
+        /// A place where records were lost; `arg` is how many.
+        Lost = "lost records",
+        /// A wait was queued (FENCE_WAIT_QUEUED). It is joined with its [`Kind::Wait`] when the trace
+        /// is finished. One that stays was not seen to end, and runs to the end of the trace.
+        WaitQueued = "wait queued",
+        /// A signal was queued (FENCE_SIGNAL_QUEUED), likewise.
+        SignalQueued = "signal queued",
+        /// A picture, from the call that presents it to the vertical sync that latches it.
+        Flip = "flip",
+        /// A vertical sync of a display.
+        VSync = "vsync",
+        /// Time in which the recorded engine had no work, kept by the replay. Drawn hatched, and not
+        /// busy time.
+        Gap = "gap",
+        /// Work that was queued and not done when the run ended. It runs from queued to the end of the
+        /// trace.
+        NeverRan = "never ran",
+        /// The engine left this work in the middle; from leaving it to coming back.
+        Preempted = "preempted",
+        /// A recovery, from the detection to the end of the reset. Drawn as a band over all lanes of
+        /// its group.
+        Recovery = "recovery",
+        /// One step of a replayed schedule.
+        Step = "step",
+        /// A store of a replayed schedule. Its [`Kind::Flush`] has the same link.
+        Store = "store",
+        /// A store buffer's entry becomes visible to other agents.
+        Flush = "flush",
+        /// A command buffer was queued; `name` is that of its list. When the trace is finished it is
+        /// joined with its [`Kind::Execute`], or becomes a [`Kind::NeverRan`]: no finished trace has
+        /// one.
+        ExecuteQueued = "execute queued",
+    }
 }
 
 impl Kind {
-    /// Every kind, in the order of its `u8` value; the page stores that value.
-    pub const ALL: [Kind; 30] = [
-        Kind::Execute,
-        Kind::Copy,
-        Kind::Fill,
-        Kind::Dispatch,
-        Kind::Draw,
-        Kind::Timed,
-        Kind::Wait,
-        Kind::Signal,
-        Kind::CpuWait,
-        Kind::CpuSignal,
-        Kind::Submit,
-        Kind::KernelCall,
-        Kind::Interrupt,
-        Kind::Dpc,
-        Kind::Doorbell,
-        Kind::MapWrite,
-        Kind::Mark,
-        Kind::Lost,
-        Kind::WaitQueued,
-        Kind::SignalQueued,
-        Kind::Flip,
-        Kind::VSync,
-        Kind::Gap,
-        Kind::NeverRan,
-        Kind::Preempted,
-        Kind::Recovery,
-        Kind::Step,
-        Kind::Store,
-        Kind::Flush,
-        Kind::ExecuteQueued,
-    ];
-
-    /// The words a reader sees, and that a search for `kind:` matches.
-    pub fn label(self) -> &'static str {
-        match self {
-            Kind::Execute => "execute",
-            Kind::Copy => "copy",
-            Kind::Fill => "fill",
-            Kind::Dispatch => "dispatch",
-            Kind::Draw => "draw",
-            Kind::Timed => "timed",
-            Kind::Wait => "wait",
-            Kind::Signal => "signal",
-            Kind::CpuWait => "CPU wait",
-            Kind::CpuSignal => "CPU signal",
-            Kind::Submit => "submit",
-            Kind::KernelCall => "kernel call",
-            Kind::Interrupt => "interrupt",
-            Kind::Dpc => "DPC",
-            Kind::Doorbell => "doorbell",
-            Kind::MapWrite => "map-write",
-            Kind::Mark => "mark",
-            Kind::Lost => "lost records",
-            Kind::WaitQueued => "wait queued",
-            Kind::SignalQueued => "signal queued",
-            Kind::Flip => "flip",
-            Kind::VSync => "vsync",
-            Kind::Gap => "gap",
-            Kind::NeverRan => "never ran",
-            Kind::Preempted => "preempted",
-            Kind::Recovery => "recovery",
-            Kind::Step => "step",
-            Kind::Store => "store",
-            Kind::Flush => "flush",
-            Kind::ExecuteQueued => "execute queued",
-        }
-    }
-
     /// Whether a record of this kind waits for a fence.
     pub fn is_wait(self) -> bool {
         matches!(self, Kind::Wait | Kind::CpuWait)
@@ -352,27 +286,20 @@ impl Record {
     }
 }
 
-/// Where the times of a trace come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ClockName {
-    /// Time that passed on the machine.
-    Wall,
-    /// Time that the model computed.
-    Virtual,
-    /// Steps of a replayed schedule: every time of the trace is a number of steps.
-    Steps,
+labelled! {
+    /// Where the times of a trace come from.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ClockName {
+        /// Time that passed on the machine.
+        Wall = "wall clock",
+        /// Time that the model computed.
+        Virtual = "virtual clock",
+        /// Steps of a replayed schedule: every time of the trace is a number of steps.
+        Steps = "steps",
+    }
 }
 
 impl ClockName {
-    /// The word a reader sees.
-    pub fn label(self) -> &'static str {
-        match self {
-            ClockName::Wall => "wall clock",
-            ClockName::Virtual => "virtual clock",
-            ClockName::Steps => "steps",
-        }
-    }
-
     /// The unit of one tick.
     pub fn unit(self) -> &'static str {
         match self {

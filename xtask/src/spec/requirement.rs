@@ -1,4 +1,4 @@
-//! What is asked: the requirements of `spec/*.toml`, and what can be wrong with the files
+//! The requirements of `spec/*.toml`, and what can be wrong with the files
 //! themselves.
 
 use std::collections::BTreeMap;

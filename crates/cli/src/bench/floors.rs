@@ -311,7 +311,8 @@ impl Waiters {
     }
 }
 
-fn ordered_release(count: u64) -> Result<Samples, Trouble> {
+/// Floor of releasing one of `count` waiters: take the first of an ordered map, set its event.
+pub(super) fn ordered_release(count: u64) -> Result<Samples, Trouble> {
     const BATCH: u64 = super::sizes::BATCH;
     let measure = move || {
         pin(CLIENT_CPU)?;
@@ -327,32 +328,13 @@ fn ordered_release(count: u64) -> Result<Samples, Trouble> {
     thread::scope(|scope| scope.spawn(measure).join()).map_err(|_| "a floor panicked".to_owned())?
 }
 
-/// Floor of releasing one of 10 waiters: take the first of an ordered map, set its event.
-pub(super) fn ordered_release_of_10() -> Result<Samples, Trouble> {
-    ordered_release(10)
-}
-
-/// Floor of releasing one of 100,000 waiters.
-pub(super) fn ordered_release_of_100_000() -> Result<Samples, Trouble> {
-    ordered_release(100_000)
-}
-
-fn round_trip_with_release(count: u64) -> Result<Samples, Trouble> {
+/// Floor of a doorbell whose signal releases one of `count` waiters.
+pub(super) fn round_trip_with_release(count: u64) -> Result<Samples, Trouble> {
     let mut waiters = Waiters::new(count);
     round_trips(move || {
         waiters.release_first();
         waiters.add();
     })
-}
-
-/// Floor of a doorbell whose signal releases one of 10 waiters.
-pub(super) fn doorbell_and_release_of_10() -> Result<Samples, Trouble> {
-    round_trip_with_release(10)
-}
-
-/// Floor of a doorbell whose signal releases one of 100,000 waiters.
-pub(super) fn doorbell_and_release_of_100_000() -> Result<Samples, Trouble> {
-    round_trip_with_release(100_000)
 }
 
 /// Floor of virtual time: take the earliest of 48 times from a binary heap, put a later one back.

@@ -10,7 +10,7 @@
 //! began earlier. The flow of a command buffer goes through the begins of its call, box and slices.
 
 mod order;
-mod wire;
+pub mod wire;
 
 use std::io::{self, BufWriter, Write};
 
@@ -392,36 +392,33 @@ fn annotations(e: &mut Message, trace: &Trace, record: &Record) {
 mod tests {
     use std::collections::{HashMap, HashSet};
 
-    use super::wire::read::{Field, fields};
+    use super::wire::{Fields, Value};
     use super::*;
     use crate::sample;
 
-    type Fields = Vec<(u32, Field)>;
-
-    fn packets(trace: &Trace) -> Vec<Fields> {
+    fn packets(trace: &Trace) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
         write(trace, &mut out).unwrap();
-        let file = fields(&out).expect("a protobuf message");
-        file.into_iter().map(|(field, packet)| (assert_eq!(field, 1), inner(&packet)).1).collect()
-    }
-
-    fn inner(field: &Field) -> Fields {
-        match field {
-            Field::Bytes(bytes) => fields(bytes).expect("a nested message"),
-            Field::Uint(_) => panic!("not a message"),
-        }
-    }
-
-    fn uints(fields: &Fields, number: u32) -> Vec<u64> {
-        let pick = |(n, f): &(u32, Field)| match f {
-            Field::Uint(value) if *n == number => Some(*value),
-            _ => None,
+        let packet = |field: Option<(u64, Value<'_>)>| {
+            let (field, packet) = field.expect("a protobuf message");
+            assert_eq!(field, 1);
+            packet.bytes().to_vec()
         };
-        fields.iter().filter_map(pick).collect()
+        Fields::of(&out).map(packet).collect()
     }
 
-    fn child(fields: &Fields, number: u32) -> Option<Fields> {
-        fields.iter().find(|(n, _)| *n == number).map(|(_, f)| inner(f))
+    /// The values of a field.
+    fn of(message: &[u8], number: u32) -> impl Iterator<Item = Value<'_>> {
+        let fields = Fields::of(message).map(|field| field.expect("a nested message"));
+        fields.filter(move |(n, _)| *n == u64::from(number)).map(|(_, value)| value)
+    }
+
+    fn uints(message: &[u8], number: u32) -> Vec<u64> {
+        of(message, number).map(Value::number).collect()
+    }
+
+    fn child(message: &[u8], number: u32) -> Option<&[u8]> {
+        of(message, number).next().map(Value::bytes)
     }
 
     #[test]
@@ -430,11 +427,10 @@ mod tests {
         assert!(all.iter().all(|p| uints(p, packet::SEQUENCE_ID) == [SEQUENCE_ID]));
         let snapshot =
             child(&all[0], packet::CLOCK_SNAPSHOT).expect("the clock snapshot comes first");
-        let clocks: Vec<_> =
-            snapshot.iter().filter(|(n, _)| *n == 1).map(|(_, c)| uints(&inner(c), 1)).collect();
+        let clocks: Vec<_> = of(snapshot, 1).map(|clock| uints(clock.bytes(), 1)).collect();
         assert_eq!(clocks, [[READER_CLOCK_ID], [OWN_CLOCK_ID]]);
         assert_eq!(uints(&all[1], packet::SEQUENCE_FLAGS), [3]);
-        assert_eq!(uints(&child(&all[1], packet::DEFAULTS).unwrap(), 58), [OWN_CLOCK_ID]);
+        assert_eq!(uints(child(&all[1], packet::DEFAULTS).unwrap(), 58), [OWN_CLOCK_ID]);
         let events = all.iter().filter(|p| child(p, packet::TRACK_EVENT).is_some());
         for p in events {
             assert_eq!(uints(p, packet::SEQUENCE_FLAGS), [NEEDS_INCREMENTAL_STATE]);
@@ -447,23 +443,20 @@ mod tests {
         let all = packets(&sample::frames(2));
         let data = child(&all[1], packet::INTERNED_DATA).unwrap();
         let iids = |number: u32| -> HashSet<u64> {
-            data.iter()
-                .filter(|(n, _)| *n == number)
-                .flat_map(|(_, f)| uints(&inner(f), 1))
-                .collect()
+            of(data, number).flat_map(|entry| uints(entry.bytes(), 1)).collect()
         };
         let uuids: HashSet<u64> = all
             .iter()
             .filter_map(|p| child(p, packet::TRACK_DESCRIPTOR))
-            .flat_map(|t| uints(&t, 1))
+            .flat_map(|t| uints(t, 1))
             .collect();
         for e in all.iter().filter_map(|p| child(p, packet::TRACK_EVENT)) {
-            assert!(uints(&e, event::CATEGORY).iter().all(|i| iids(1).contains(i)));
-            assert!(uints(&e, event::NAME).iter().all(|i| iids(2).contains(i)));
-            assert!(uints(&e, event::TRACK).iter().all(|u| uuids.contains(u)));
-            for (_, a) in e.iter().filter(|(n, _)| *n == event::ANNOTATION) {
-                assert!(uints(&inner(a), 1).iter().all(|i| iids(3).contains(i)));
-                assert!(uints(&inner(a), 17).iter().all(|i| iids(29).contains(i)));
+            assert!(uints(e, event::CATEGORY).iter().all(|i| iids(1).contains(i)));
+            assert!(uints(e, event::NAME).iter().all(|i| iids(2).contains(i)));
+            assert!(uints(e, event::TRACK).iter().all(|u| uuids.contains(u)));
+            for a in of(e, event::ANNOTATION).map(Value::bytes) {
+                assert!(uints(a, 1).iter().all(|i| iids(3).contains(i)));
+                assert!(uints(a, 17).iter().all(|i| iids(29).contains(i)));
             }
         }
     }
@@ -478,8 +471,8 @@ mod tests {
             let at = uints(&p, packet::TIMESTAMP)[0];
             assert!(at >= last);
             last = at;
-            let open = depth.entry(uints(&e, event::TRACK)[0]).or_default();
-            match uints(&e, event::TYPE)[0] {
+            let open = depth.entry(uints(e, event::TRACK)[0]).or_default();
+            match uints(e, event::TYPE)[0] {
                 event::SLICE_BEGIN => *open += 1,
                 event::SLICE_END => *open -= 1,
                 _ => {}
@@ -494,11 +487,11 @@ mod tests {
         let trace = sample::frames(4);
         let (mut started, mut terminated) = (HashSet::new(), 0);
         for e in packets(&trace).iter().filter_map(|p| child(p, packet::TRACK_EVENT)) {
-            for id in uints(&e, event::TERMINATING_FLOW) {
+            for id in uints(e, event::TERMINATING_FLOW) {
                 assert!(started.contains(&id));
                 terminated += 1;
             }
-            started.extend(uints(&e, event::FLOW));
+            started.extend(uints(e, event::FLOW));
         }
         let chains = trace.chains().iter().filter(|chain| chain.records().count() > 1).count();
         let arrows = trace.flows().len() + chains;

@@ -1,7 +1,7 @@
-//! Protobuf's wire format, as much as a Perfetto trace needs: varints, fixed64, bytes, nested
-//! messages.
+//! Protobuf's wire format: messages in the making, and the fields of a message one after the other.
 //!
-//! The packet writer calls in; nothing is known here of what the fields mean.
+//! Invariant: a reader copies nothing, and a damaged message ends the iteration with `None` for its
+//! last field. Entry points: `Message`, [`Fields`], [`Value`].
 
 /// One message in the making.
 #[derive(Default)]
@@ -64,53 +64,107 @@ impl Message {
     }
 }
 
-/// Reads the wire format back, for tests alone.
-#[cfg(test)]
-pub(crate) mod read {
-    /// The payload of one field.
-    #[derive(Clone, Debug, PartialEq)]
-    pub(crate) enum Field {
-        Uint(u64),
-        Bytes(Vec<u8>),
-    }
+/// The payload of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// Of a varint or of a fixed length.
+    Number(u64),
+    /// A text, a message or packed numbers.
+    Bytes(&'a [u8]),
+}
 
-    /// The fields of a message in order; `None` where the bytes are no message.
-    pub(crate) fn fields(mut bytes: &[u8]) -> Option<Vec<(u32, Field)>> {
-        let mut fields = Vec::new();
-        while !bytes.is_empty() {
-            let key = varint(&mut bytes)?;
-            let field = match key & 7 {
-                0 => Field::Uint(varint(&mut bytes)?),
-                1 => {
-                    let (head, tail) = bytes.split_first_chunk::<8>()?;
-                    bytes = tail;
-                    Field::Uint(u64::from_le_bytes(*head))
-                }
-                2 => {
-                    let length = varint(&mut bytes)? as usize;
-                    let (head, tail) = bytes.split_at_checked(length)?;
-                    bytes = tail;
-                    Field::Bytes(head.to_vec())
-                }
-                _ => return None,
-            };
-            fields.push(((key >> 3) as u32, field));
+impl<'a> Value<'a> {
+    /// The number; 0 for bytes.
+    pub fn number(self) -> u64 {
+        match self {
+            Value::Number(number) => number,
+            Value::Bytes(_) => 0,
         }
-        Some(fields)
     }
 
-    fn varint(bytes: &mut &[u8]) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let (first, rest) = bytes.split_first()?;
-            *bytes = rest;
-            value |= u64::from(first & 0x7f) << shift;
-            if first & 0x80 == 0 {
-                return Some(value);
+    /// The bytes; none for a number.
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            Value::Number(_) => &[],
+            Value::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// The bytes as text.
+    pub fn text(self) -> String {
+        String::from_utf8_lossy(self.bytes()).into_owned()
+    }
+
+    /// Adds the numbers of a repeated field, packed or not.
+    pub fn add_to(self, numbers: &mut Vec<u64>) {
+        match self {
+            Value::Number(number) => numbers.push(number),
+            Value::Bytes(mut packed) => {
+                while let Some(number) = varint(&mut packed) {
+                    numbers.push(number);
+                }
             }
         }
-        None
     }
+}
+
+/// The fields of a message. A damaged field is the last one and is `None`.
+pub struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    /// The fields of this message.
+    pub fn of(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    fn field(&mut self) -> Option<(u64, Value<'a>)> {
+        let key = varint(&mut self.0)?;
+        let value = match key & 7 {
+            0 => Value::Number(varint(&mut self.0)?),
+            1 => Value::Number(u64::from_le_bytes(self.take(8)?.try_into().ok()?)),
+            2 => {
+                let length = usize::try_from(varint(&mut self.0)?).ok()?;
+                Value::Bytes(self.take(length)?)
+            }
+            5 => Value::Number(u64::from(u32::from_le_bytes(self.take(4)?.try_into().ok()?))),
+            _ => return None,
+        };
+        Some((key >> 3, value))
+    }
+
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(length)?;
+        self.0 = tail;
+        Some(head)
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Option<(u64, Value<'a>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let field = self.field();
+        if field.is_none() {
+            self.0 = &[];
+        }
+        Some(field)
+    }
+}
+
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (first, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(first & 0x7f) << shift;
+        if first & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -131,11 +185,29 @@ mod tests {
     }
 
     #[test]
+    fn fields_of_every_wire_type_are_read_and_damage_ends_the_message() {
+        let bytes =
+            [0x08, 0x96, 0x01, 0x12, 2, b'o', b'k', 0x1d, 1, 0, 0, 0, 0x21, 2, 0, 0, 0, 0, 0, 0, 0];
+        let fields: Vec<_> = Fields::of(&bytes).flatten().collect();
+        let expected = [
+            (1, Value::Number(150)),
+            (2, Value::Bytes(b"ok")),
+            (3, Value::Number(1)),
+            (4, Value::Number(2)),
+        ];
+        assert_eq!(fields, expected);
+        for damaged in [&bytes[..2], &bytes[..6], &bytes[..10], &[0x0b][..], &[0xff; 12][..]] {
+            assert_eq!(Fields::of(damaged).last(), Some(None));
+        }
+    }
+
+    #[test]
     fn extremes_come_back() {
         for value in [0, 1, 127, 128, u64::from(u32::MAX), u64::MAX] {
             let mut m = Message::new();
             m.uint(9, value);
-            assert_eq!(read::fields(m.bytes()), Some(vec![(9, read::Field::Uint(value))]));
+            let read: Vec<_> = Fields::of(m.bytes()).collect();
+            assert_eq!(read, [Some((9, Value::Number(value)))]);
         }
     }
 }

@@ -55,7 +55,7 @@ struct Trace {
 }
 
 impl Trace {
-    /// The process of everything: a file has one, or several whose host calls are told apart by
+    /// The process of everything: a file has one, or several whose host calls are distinguished by
     /// time.
     fn process(&mut self) -> ProcessId {
         self.recording.process(0)

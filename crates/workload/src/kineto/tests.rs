@@ -394,7 +394,7 @@ fn damaged_events_are_counted_shown_and_left_out() {
             "{event}"
         );
     }
-    // Events that no replay needs are not looked into.
+    // Events that no replay needs are not parsed.
     let operator = kernel("nan", "1e30").replace("\"cat\":\"kernel\"", "\"cat\":\"cpu_op\"");
     assert!(with_damaged(&operator).is_empty());
 }

@@ -6,6 +6,7 @@ use super::ids::Span;
 use super::program::Args;
 use tidegate_d3dukmdt::Submission;
 use tidegate_programs::ProgramId;
+use tidegate_trace::labelled;
 
 /// One expectation and where it is written.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,79 +119,53 @@ pub enum Expectation {
     },
 }
 
-/// Numbers of a run that a workload can name. Times are in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Metric {
-    /// From the start to the end of the last work.
-    MakespanNs,
-    /// How long at least two of the named queues were executing at once.
-    OverlapNs,
-    /// Median time from submission to start of the queue's submissions.
-    QueueLatencyNs,
-    /// Longest such time.
-    QueueLatencyMaxNs,
-    /// How long the queue was executing.
-    BusyNs,
-    /// How long the queue was blocked on waits.
-    BlockedNs,
-    /// When the queue's last work ended.
-    FinishNs,
-    /// Most submissions of the queue that were on their way at once.
-    InFlightMax,
-    /// Submissions of the queue.
-    Packets,
-    /// How often running work was interrupted for another queue.
-    Preemptions,
-    /// Calls into the kernel.
-    KernelCalls,
-    /// Interrupts raised.
-    Interrupts,
-    /// Signals that needed no interrupt.
-    InterruptsSuppressed,
-    /// Times that a CPU thread waited for a fence.
-    CpuWaits,
-    /// Times that one was woken.
-    CpuWakes,
-    /// Waits on the GPU.
-    GpuWaits,
-    /// Signals by the GPU.
-    GpuSignals,
-    /// Pictures that the display has latched.
-    FramesShown,
-    /// Vertical syncs that showed an older picture although a newer one was presented and its
-    /// interval over.
-    MissedVsyncs,
+labelled! {
+    /// Numbers of a run that a workload can name. Times are in nanoseconds.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Metric {
+        /// From the start to the end of the last work.
+        MakespanNs = "makespan_ns",
+        /// How long at least two of the named queues were executing at once.
+        OverlapNs = "overlap_ns",
+        /// Median time from submission to start of the queue's submissions.
+        QueueLatencyNs = "queue_latency_ns",
+        /// Longest such time.
+        QueueLatencyMaxNs = "queue_latency_max_ns",
+        /// How long the queue was executing.
+        BusyNs = "busy_ns",
+        /// How long the queue was blocked on waits.
+        BlockedNs = "blocked_ns",
+        /// When the queue's last work ended.
+        FinishNs = "finish_ns",
+        /// Most submissions of the queue that were on their way at once.
+        InFlightMax = "in_flight_max",
+        /// Submissions of the queue.
+        Packets = "packets",
+        /// How often running work was interrupted for another queue.
+        Preemptions = "preemptions",
+        /// Calls into the kernel.
+        KernelCalls = "kernel_calls",
+        /// Interrupts raised.
+        Interrupts = "interrupts",
+        /// Signals that needed no interrupt.
+        InterruptsSuppressed = "interrupts_suppressed",
+        /// Times that a CPU thread waited for a fence.
+        CpuWaits = "cpu_waits",
+        /// Times that one was woken.
+        CpuWakes = "cpu_wakes",
+        /// Waits on the GPU.
+        GpuWaits = "gpu_waits",
+        /// Signals by the GPU.
+        GpuSignals = "gpu_signals",
+        /// Pictures that the display has latched.
+        FramesShown = "frames_shown",
+        /// Vertical syncs that showed an older picture although a newer one was presented and its
+        /// interval over.
+        MissedVsyncs = "missed_vsyncs",
+    }
 }
 
 impl Metric {
-    /// All of them with their names in files.
-    pub const ALL: [(Self, &'static str); 19] = [
-        (Self::MakespanNs, "makespan_ns"),
-        (Self::OverlapNs, "overlap_ns"),
-        (Self::QueueLatencyNs, "queue_latency_ns"),
-        (Self::QueueLatencyMaxNs, "queue_latency_max_ns"),
-        (Self::BusyNs, "busy_ns"),
-        (Self::BlockedNs, "blocked_ns"),
-        (Self::FinishNs, "finish_ns"),
-        (Self::InFlightMax, "in_flight_max"),
-        (Self::Packets, "packets"),
-        (Self::Preemptions, "preemptions"),
-        (Self::KernelCalls, "kernel_calls"),
-        (Self::Interrupts, "interrupts"),
-        (Self::InterruptsSuppressed, "interrupts_suppressed"),
-        (Self::CpuWaits, "cpu_waits"),
-        (Self::CpuWakes, "cpu_wakes"),
-        (Self::GpuWaits, "gpu_waits"),
-        (Self::GpuSignals, "gpu_signals"),
-        (Self::FramesShown, "frames_shown"),
-        (Self::MissedVsyncs, "missed_vsyncs"),
-    ];
-
-    /// Its name in files and reports.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(metric, _)| *metric == self).map_or("", |(_, name)| name)
-    }
-
     /// How many queues it needs at least.
     pub fn queues_needed(self) -> usize {
         match self {

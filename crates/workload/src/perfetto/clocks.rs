@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::wire::Fields;
+use tidegate_trace::perfetto::wire::Fields;
 
 /// `BUILTIN_CLOCK_BOOTTIME`, the default of a trace.
 const BOOTTIME: u64 = 6;

@@ -10,13 +10,12 @@ mod own;
 mod packets;
 mod rocprof;
 mod stages;
-mod wire;
 
 use crate::recording::Recording;
 use packets::Packets;
-use wire::{Fields, Value};
+use tidegate_trace::perfetto::wire::{Fields, Value};
 
-/// How many packets are looked at before a file counts as a trace.
+/// How many packets are read before a file counts as a trace.
 const PROBED_PACKETS: usize = 4;
 
 /// Whether these bytes are packets: messages in field 1, and not text.

@@ -9,8 +9,8 @@ use std::io::Read;
 use std::sync::Arc;
 
 use super::clocks::Clocks;
-use super::wire::{Fields, Value};
 use crate::unpack::LARGEST_TRACE_BYTES;
+use tidegate_trace::perfetto::wire::{Fields, Value};
 
 /// Annotations that readers use; a note is an index into this list.
 const NOTES: [&str; 10] = [

@@ -156,7 +156,7 @@ pub struct WorkRecord {
 /// A host call.
 #[derive(Debug, Clone, Copy)]
 pub struct CallRecord {
-    /// What it does to streams; [`super::call()`] tells from the name.
+    /// What it does to streams; [`super::call()`] derives it from the name.
     pub call: Call,
     /// The thread that made it.
     pub track: TrackId,

@@ -120,7 +120,7 @@ pub struct Run {
     recording: Recording,
     process: ProcessId,
     ordering: Vec<Ordering>,
-    /// Calls with a stream pointer, by correlation: what they launch tells the stream behind the
+    /// Calls with a stream pointer, by correlation: what they launch shows the stream behind the
     /// pointer.
     pointers: HashMap<(ProcessId, i64), u64>,
     unusable: u64,

@@ -125,14 +125,14 @@ fn picture(fields: &Fields<'_>) -> Option<Expectation> {
 
 fn metric(fields: &Fields<'_>) -> Option<Expectation> {
     let section = fields.section;
-    let metric = section.word("metric", &Metric::ALL.map(|(metric, name)| (name, metric)));
+    let metric = section.word("metric", &Metric::ALL.map(|metric| (metric.label(), metric)));
     let (at_least, at_most) = (fields.expr("at_least"), fields.expr("at_most"));
     let queues = queues(fields);
     let (metric, queues) = (metric?, queues?);
     let needed = metric.queues_needed();
     if queues.len() < needed {
         let field = if needed == 1 { "queue" } else { "queues" };
-        section.problem(format!("'{}' needs '{field}' with at least {needed}", metric.name()));
+        section.problem(format!("'{}' needs '{field}' with at least {needed}", metric.label()));
     }
     Some(Expectation::Metric { metric, queues, at_least, at_most })
 }

@@ -17,7 +17,7 @@ fn read(name: &str) -> Workload {
     workload
 }
 
-/// What a bad file is told, without its folder.
+/// The problems of a bad file, without its folder.
 fn refused(name: &str) -> String {
     let path = folder().join("bad").join(name);
     let error = load(&path, &LoadOptions::default()).expect_err(name).to_string();

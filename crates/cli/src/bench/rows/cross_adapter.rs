@@ -6,7 +6,7 @@
 //! the first is the second: what the way over the CPU costs. No thread is bound to a processor,
 //! because there are more threads than processors.
 
-use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread};
+use crate::bench::measure::{Count, CpuMeter, Measured, Samples};
 use tidegate::d3d12::{
     CommandListType, Device, DeviceOptions, Fence, FenceFlags, Queue, QueueDesc,
 };
@@ -15,29 +15,8 @@ use tidegate::{Machine, MachineConfig, Platform, Submission};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Row `cross_adapter_by_cpu`.
-pub(super) fn by_cpu() -> std::result::Result<Measured, Trouble> {
-    on_own_thread(|| measure(Form::ByCpu).map_err(|e| e.to_string()))
-}
-
-/// Row `cross_adapter_gpu_to_gpu`.
-pub(super) fn gpu_to_gpu() -> std::result::Result<Measured, Trouble> {
-    on_own_thread(|| measure(Form::GpuToGpu).map_err(|e| e.to_string()))
-}
-
-/// Floor of the row over the CPU.
-pub(super) fn gpu_to_gpu_link() -> std::result::Result<Samples, Trouble> {
-    gpu_to_gpu().map(|measured| measured.samples)
-}
-
-/// Floor of the row from GPU to GPU.
-pub(super) fn same_adapter_link() -> std::result::Result<Samples, Trouble> {
-    on_own_thread(|| measure(Form::SameAdapter).map_err(|e| e.to_string()))
-        .map(|measured| measured.samples)
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub(super) enum Form {
     /// Two adapters; the kernel propagates.
     ByCpu,
     /// Two adapters; the GPUs signal each other.
@@ -130,7 +109,7 @@ fn queue(device: &Device, list_type: CommandListType) -> Result<Queue> {
     Ok(device.create_queue(desc)?)
 }
 
-fn measure(form: Form) -> Result<Measured> {
+pub(super) fn measure(form: Form) -> Result<Measured> {
     let platform = Platform::host();
     let chain = Chain::new(&platform, form)?;
     let mut samples = Samples::default();

@@ -3,22 +3,10 @@
 //! system call may happen while it runs on one thread.
 
 use super::setup::{Setup, Shape};
-use crate::bench::measure::{
-    Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely,
-};
+use crate::bench::measure::{Count, CpuMeter, Measured, Samples, spin_rarely};
 use tidegate::d3d12::CommandListType;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-
-/// Row `link_one_thread`.
-pub(super) fn one_thread() -> std::result::Result<Measured, Trouble> {
-    on_own_thread(|| measure(1).map_err(|e| e.to_string()))
-}
-
-/// Row `link_two_threads`.
-pub(super) fn two_threads() -> std::result::Result<Measured, Trouble> {
-    on_own_thread(|| measure(2).map_err(|e| e.to_string()))
-}
 
 const LINKS: u64 = 10_000;
 /// A wait and a signal for each link of a queue's half, with room for checkpoints and the marks.
@@ -27,7 +15,7 @@ const CHAINS: u64 = 6;
 
 /// With two service threads both processors are theirs: the client sleeps until the chain's end,
 /// which is the one interrupt.
-fn measure(service_threads: usize) -> Result<Measured> {
+pub(super) fn measure(service_threads: usize) -> Result<Measured> {
     let setup = Setup::new(Shape {
         ring_slots: SLOTS,
         fence_logs: true,

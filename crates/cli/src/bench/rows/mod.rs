@@ -17,7 +17,8 @@ mod virtual_time;
 mod wake;
 
 use super::floors;
-use super::measure::{Measured, Samples, Trouble};
+use super::measure::{Measured, Samples, Trouble, on_own_thread};
+use cross_adapter::Form;
 
 /// How a row's figure is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,11 +61,21 @@ const fn floor(name: &'static str, measure: fn() -> Result<Samples, Trouble>) ->
     Floor { name, measure }
 }
 
+/// Takes a measurement on a thread of its own.
+fn own(
+    measure: impl FnOnce() -> Result<Measured, Box<dyn std::error::Error>> + Send + 'static,
+) -> Result<Measured, Trouble> {
+    on_own_thread(|| measure().map_err(|e| e.to_string()))
+}
+
+fn chain(form: Form) -> Result<Measured, Trouble> {
+    own(move || cross_adapter::measure(form))
+}
+
 /// Of every row that starts beside long packets, however long they are.
 const PREEMPTION: Goal = Goal::TimesFloorOr(4.0, 2_000.0);
 
 /// All rows, in the order in which they are measured and shown.
-// monster: one table, read as a whole
 pub(super) const ROWS: &[Row] = &[
     Row {
         name: "doorbell_to_fence_seen",
@@ -72,7 +83,7 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("doorbell_round_trip", floors::doorbell_round_trip),
         goal: Goal::TimesFloor(1.5),
-        measure: submit::doorbell_to_fence_seen,
+        measure: || own(submit::measure_doorbell),
     },
     Row {
         name: "submissions_streamed",
@@ -80,7 +91,7 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("streamed_packet", floors::streamed_packet),
         goal: Goal::TimesFloor(5.0),
-        measure: submit::submissions_streamed,
+        measure: || own(submit::measure_stream),
     },
     Row {
         name: "signal_unwaited",
@@ -88,7 +99,7 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("unlogged_signal", floors::unlogged_signal),
         goal: Goal::TimesFloor(1.5),
-        measure: signal::unlogged,
+        measure: || own(|| signal::measure(false)),
     },
     Row {
         name: "signal_unwaited_logged",
@@ -96,7 +107,7 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("logged_signal", floors::logged_signal),
         goal: Goal::TimesFloor(1.5),
-        measure: signal::logged,
+        measure: || own(|| signal::measure(true)),
     },
     Row {
         name: "wake_parked_thread",
@@ -104,7 +115,7 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("wake_to_run", floors::wake_to_run),
         goal: Goal::TimesFloor(1.15),
-        measure: wake::parked_thread,
+        measure: || own(wake::measure),
     },
     Row {
         name: "link_one_thread",
@@ -112,7 +123,7 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("logged_signal", floors::logged_signal),
         goal: Goal::TimesFloor(6.0),
-        measure: link::one_thread,
+        measure: || own(|| link::measure(1)),
     },
     Row {
         name: "link_two_threads",
@@ -120,23 +131,23 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("line_one_way", floors::line_one_way),
         goal: Goal::TimesFloor(3.0),
-        measure: link::two_threads,
+        measure: || own(|| link::measure(2)),
     },
     Row {
         name: "cross_adapter_gpu_to_gpu",
         about: "one wait and signal of a chain that alternates between two adapters whose GPUs signal each other",
         unit: Unit::Time,
-        floor: floor("same_adapter_link", cross_adapter::same_adapter_link),
+        floor: floor("same_adapter_link", || chain(Form::SameAdapter).map(|m| m.samples)),
         goal: Goal::TimesFloor(1.5),
-        measure: cross_adapter::gpu_to_gpu,
+        measure: || chain(Form::GpuToGpu),
     },
     Row {
         name: "cross_adapter_by_cpu",
         about: "the same where the kernel propagates: interrupt, deferred routine, relay to the other adapter",
         unit: Unit::Time,
-        floor: floor("gpu_to_gpu_link", cross_adapter::gpu_to_gpu_link),
+        floor: floor("gpu_to_gpu_link", || chain(Form::GpuToGpu).map(|m| m.samples)),
         goal: Goal::TimesFloor(10.0),
-        measure: cross_adapter::by_cpu,
+        measure: || chain(Form::ByCpu),
     },
     Row {
         name: "preempt_10us",
@@ -144,7 +155,7 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("idle_doorbell_to_start", preemption::idle_doorbell_to_start),
         goal: PREEMPTION,
-        measure: preemption::packets_of_10_us,
+        measure: || own(|| preemption::start_beside(10_000)),
     },
     Row {
         name: "preempt_100us",
@@ -152,7 +163,7 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("idle_doorbell_to_start", preemption::idle_doorbell_to_start),
         goal: PREEMPTION,
-        measure: preemption::packets_of_100_us,
+        measure: || own(|| preemption::start_beside(100_000)),
     },
     Row {
         name: "preempt_1ms",
@@ -160,7 +171,7 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("idle_doorbell_to_start", preemption::idle_doorbell_to_start),
         goal: PREEMPTION,
-        measure: preemption::packets_of_1_ms,
+        measure: || own(|| preemption::start_beside(1_000_000)),
     },
     Row {
         name: "preempt_1s",
@@ -168,7 +179,7 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("idle_doorbell_to_start", preemption::idle_doorbell_to_start),
         goal: PREEMPTION,
-        measure: preemption::packets_of_1_s,
+        measure: || own(|| preemption::start_beside(1_000_000_000)),
     },
     Row {
         name: "preempted_1000_times_a_second",
@@ -182,33 +193,33 @@ pub(super) const ROWS: &[Row] = &[
         name: "release_1_of_10",
         about: "a CPU signal that releases one of 10 waiting events",
         unit: Unit::Time,
-        floor: floor("ordered_release_of_10", floors::ordered_release_of_10),
+        floor: floor("ordered_release_of_10", || floors::ordered_release(10)),
         goal: Goal::TimesFloor(1.5),
-        measure: release::of_10,
+        measure: || own(|| release::by_cpu(10)),
     },
     Row {
         name: "release_1_of_100000",
         about: "a CPU signal that releases one of 100,000 waiting events",
         unit: Unit::Time,
-        floor: floor("ordered_release_of_100000", floors::ordered_release_of_100_000),
+        floor: floor("ordered_release_of_100000", || floors::ordered_release(100_000)),
         goal: Goal::TimesFloor(1.5),
-        measure: release::of_100_000,
+        measure: || own(|| release::by_cpu(100_000)),
     },
     Row {
         name: "interrupt_release_1_of_10",
         about: "doorbell, GPU signal, interrupt, one of 10 waiting events set and seen",
         unit: Unit::Time,
-        floor: floor("doorbell_and_release_of_10", floors::doorbell_and_release_of_10),
+        floor: floor("doorbell_and_release_of_10", || floors::round_trip_with_release(10)),
         goal: Goal::TimesFloor(1.5),
-        measure: release::by_interrupt_of_10,
+        measure: || own(|| release::by_interrupt(10)),
     },
     Row {
         name: "interrupt_release_1_of_100000",
         about: "doorbell, GPU signal, interrupt, one of 100,000 waiting events set and seen",
         unit: Unit::Time,
-        floor: floor("doorbell_and_release_of_100000", floors::doorbell_and_release_of_100_000),
+        floor: floor("doorbell_and_release_of_100000", || floors::round_trip_with_release(100_000)),
         goal: Goal::TimesFloor(1.5),
-        measure: release::by_interrupt_of_100_000,
+        measure: || own(|| release::by_interrupt(100_000)),
     },
     Row {
         name: "litmus_schedules",

@@ -16,26 +16,6 @@ use tidegate::programs::ProgramId;
 
 type Found<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Row `preempt_10us`.
-pub(super) fn packets_of_10_us() -> Result<Measured, Trouble> {
-    on_own_thread(|| start_beside(10_000, 3_000).map_err(|e| e.to_string()))
-}
-
-/// Row `preempt_100us`.
-pub(super) fn packets_of_100_us() -> Result<Measured, Trouble> {
-    on_own_thread(|| start_beside(100_000, 3_000).map_err(|e| e.to_string()))
-}
-
-/// Row `preempt_1ms`.
-pub(super) fn packets_of_1_ms() -> Result<Measured, Trouble> {
-    on_own_thread(|| start_beside(1_000_000, 3_000).map_err(|e| e.to_string()))
-}
-
-/// Row `preempt_1s`.
-pub(super) fn packets_of_1_s() -> Result<Measured, Trouble> {
-    on_own_thread(|| start_beside(1_000_000_000, 3_000).map_err(|e| e.to_string()))
-}
-
 /// The floor of all of these: an otherwise idle engine.
 pub(super) fn idle_doorbell_to_start() -> Result<Samples, Trouble> {
     on_own_thread(|| {
@@ -93,12 +73,13 @@ struct Load {
     vectors: [tidegate::d3d12::Buffer; 2],
 }
 
-fn start_beside(packet_ns: u64, starts: u64) -> Found<Measured> {
+pub(super) fn start_beside(packet_ns: u64) -> Found<Measured> {
+    const STARTS: u64 = 3_000;
     let load = Load::new()?;
     let list = load.list_of(packet_ns)?;
     let cpu = CpuMeter::start();
-    let (samples, low_packets) = load.starts(Some(&list), starts)?;
-    let cpu_ns = cpu.per(starts);
+    let (samples, low_packets) = load.starts(Some(&list), STARTS)?;
+    let cpu_ns = cpu.per(STARTS);
     let note = format!("low-priority packets that ended meanwhile: {low_packets}");
     Ok(Measured { samples, cpu_ns, counts: Vec::new(), note: Some(note) })
 }

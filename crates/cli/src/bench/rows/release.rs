@@ -5,7 +5,7 @@
 //! the measured time.
 
 use super::setup::{Setup, Shape};
-use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread};
+use crate::bench::measure::{Count, CpuMeter, Measured, Samples};
 use crate::bench::sizes::{BATCH, shuffled};
 use std::collections::VecDeque;
 use std::hint::spin_loop;
@@ -13,26 +13,6 @@ use tidegate::d3d12::{CommandListType, Fence};
 use tidegate::platform::Event;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-
-/// Row `release_1_of_10`.
-pub(super) fn of_10() -> std::result::Result<Measured, Trouble> {
-    on_own_thread(|| by_cpu(10).map_err(|e| e.to_string()))
-}
-
-/// Row `release_1_of_100000`.
-pub(super) fn of_100_000() -> std::result::Result<Measured, Trouble> {
-    on_own_thread(|| by_cpu(100_000).map_err(|e| e.to_string()))
-}
-
-/// Row `interrupt_release_1_of_10`.
-pub(super) fn by_interrupt_of_10() -> std::result::Result<Measured, Trouble> {
-    on_own_thread(|| by_interrupt(10).map_err(|e| e.to_string()))
-}
-
-/// Row `interrupt_release_1_of_100000`.
-pub(super) fn by_interrupt_of_100_000() -> std::result::Result<Measured, Trouble> {
-    on_own_thread(|| by_interrupt(100_000).map_err(|e| e.to_string()))
-}
 
 struct Herd {
     fence: Fence,
@@ -71,7 +51,7 @@ impl Herd {
     }
 }
 
-fn by_cpu(count: u64) -> Result<Measured> {
+pub(super) fn by_cpu(count: u64) -> Result<Measured> {
     const BATCHES: u64 = 2_000;
     let setup = Setup::new(Shape::default())?;
     let mut herd = Herd::new(&setup, count)?;
@@ -102,7 +82,7 @@ fn by_cpu(count: u64) -> Result<Measured> {
     Ok(Measured { samples, cpu_ns, counts, note: None })
 }
 
-fn by_interrupt(count: u64) -> Result<Measured> {
+pub(super) fn by_interrupt(count: u64) -> Result<Measured> {
     const RELEASES: u64 = 5_000;
     const WARM_UP: u64 = 500;
     let setup = Setup::new(Shape::default())?;

@@ -6,22 +6,10 @@
 //! satisfied already shows what fetch and decode alone come to.
 
 use super::setup::{Happened, Setup, Shape};
-use crate::bench::measure::{
-    Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely,
-};
+use crate::bench::measure::{Count, CpuMeter, Measured, Samples, spin_rarely};
 use tidegate::d3d12::{CommandListType, Fence, Queue};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-
-/// Row `signal_unwaited`.
-pub(super) fn unlogged() -> std::result::Result<Measured, Trouble> {
-    on_own_thread(|| measure(false).map_err(|e| e.to_string()))
-}
-
-/// Row `signal_unwaited_logged`.
-pub(super) fn logged() -> std::result::Result<Measured, Trouble> {
-    on_own_thread(|| measure(true).map_err(|e| e.to_string()))
-}
 
 const SLOTS: u64 = 65_536;
 /// Operations in one filling of the ring, with room for gate, marks and checkpoints.
@@ -81,7 +69,7 @@ impl Rig {
     }
 }
 
-fn measure(fence_logs: bool) -> Result<Measured> {
+pub(super) fn measure(fence_logs: bool) -> Result<Measured> {
     let mut rig = Rig::new(fence_logs)?;
     let (mut signals, mut waits) = (Samples::default(), Samples::default());
     let mut total = Happened {

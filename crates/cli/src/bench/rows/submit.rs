@@ -6,21 +6,14 @@
 //! can look at.
 
 use super::setup::{Setup, Shape};
-use crate::bench::measure::{
-    Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely,
-};
+use crate::bench::measure::{Count, CpuMeter, Measured, Samples, spin_rarely};
 use std::hint::spin_loop;
 use tidegate::d3d12::CommandListType;
-
-/// Row `doorbell_to_fence_seen`.
-pub(super) fn doorbell_to_fence_seen() -> Result<Measured, Trouble> {
-    on_own_thread(|| measure_doorbell().map_err(|e| e.to_string()))
-}
 
 const DOORBELLS: u64 = 30_000;
 const WARM_UP: u64 = 2_000;
 
-fn measure_doorbell() -> Result<Measured, Box<dyn std::error::Error>> {
+pub(super) fn measure_doorbell() -> Result<Measured, Box<dyn std::error::Error>> {
     let setup = Setup::new(Shape::default())?;
     let queue = setup.queue(CommandListType::Compute)?;
     let fence = setup.device.create_fence("seen", 0)?;
@@ -50,17 +43,12 @@ fn measure_doorbell() -> Result<Measured, Box<dyn std::error::Error>> {
     Ok(Measured { samples, cpu_ns, counts, note: None })
 }
 
-/// Row `submissions_streamed`.
-pub(super) fn submissions_streamed() -> Result<Measured, Trouble> {
-    on_own_thread(|| measure_stream().map_err(|e| e.to_string()))
-}
-
 /// The ring holds a whole batch, so that no submission waits for room.
 const STREAM_SLOTS: u64 = 65_536;
 const STREAM: u64 = 60_000;
 const BATCHES: u64 = 6;
 
-fn measure_stream() -> Result<Measured, Box<dyn std::error::Error>> {
+pub(super) fn measure_stream() -> Result<Measured, Box<dyn std::error::Error>> {
     let setup = Setup::new(Shape { ring_slots: STREAM_SLOTS, ..Shape::default() })?;
     let queue = setup.queue(CommandListType::Compute)?;
     let list = setup.empty_list(CommandListType::Compute)?;

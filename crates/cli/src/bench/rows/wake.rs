@@ -6,21 +6,16 @@
 //! itself meanwhile.
 
 use super::setup::{Setup, Shape};
-use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread};
+use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble};
 use crate::bench::sizes::ASLEEP_NS;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use tidegate::d3d12::{CommandListType, Fence, Queue};
 use tidegate::trace::{Kind, LaneKind, Trace};
 
-/// Row `wake_parked_thread`.
-pub(super) fn parked_thread() -> Result<Measured, Trouble> {
-    on_own_thread(|| measure().map_err(|e| e.to_string()))
-}
-
 const WAKES: u64 = 400;
 
-fn measure() -> Result<Measured, Box<dyn std::error::Error>> {
+pub(super) fn measure() -> Result<Measured, Box<dyn std::error::Error>> {
     let setup = Setup::new(Shape { tracing: true, ..Shape::default() })?;
     let lane = setup.platform.lane(LaneKind::CpuThread, "bench", "client");
     let queue = setup.queue(CommandListType::Compute)?;
