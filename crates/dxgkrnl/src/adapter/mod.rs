@@ -24,7 +24,6 @@ use crate::recovery::{Recovery, TimeoutWatch};
 use crate::removal::Removal;
 use crate::scheduling::{SchedulerWatch, Scheduling};
 use crate::supervisor::{self, Watches};
-use std::ops::Deref;
 use std::sync::Arc;
 use tidegate_ddi::{Driver, Passive, Status};
 use tidegate_platform::{PhysicalMemory, Platform};
@@ -133,13 +132,4 @@ fn attach_layers(objects: &Arc<Objects>, interrupts: &Arc<Interrupts>) {
     fences.hardware_waits.attach(to_objects.clone());
     sched.objects.attach(to_objects);
     sched.reports.attach(to_interrupts);
-}
-
-/// The facts of the driver, and what it was found to do.
-impl Deref for Adapter {
-    type Target = DriverPort;
-
-    fn deref(&self) -> &DriverPort {
-        &self.port
-    }
 }

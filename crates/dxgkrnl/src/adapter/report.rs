@@ -2,17 +2,56 @@
 //! that knows.
 
 use super::Adapter;
-use crate::driver::OutstandingWork;
+use crate::driver::{DriverFault, OutstandingWork};
+use crate::error::BugCheck;
 use crate::fence::PendingWait;
 use crate::fence::log::LogTimeFault;
 use crate::memory::LocalMemoryUse;
-use crate::stats::Census;
+use crate::stats::{Census, FenceRewind, KernelStats, LostSignal};
 use std::collections::BTreeMap;
-use tidegate_ddi::Status;
+use tidegate_ddi::{FeatureId, FeatureState, Status};
 use tidegate_platform::{PhysicalAddress, QueueNumber};
 use tidegate_vidsch::FenceOperations;
 
 impl Adapter {
+    /// What was negotiated about a feature.
+    #[doc(alias = "D3DKMTIsFeatureEnabled")]
+    pub fn feature(&self, feature: FeatureId) -> FeatureState {
+        self.port.features.state(feature)
+    }
+
+    /// Physical adapters behind this one: as many bits has an engine affinity.
+    pub fn physical_adapters(&self) -> u32 {
+        self.port.caps.physical_adapters
+    }
+
+    /// Counts so far.
+    pub fn stats(&self) -> KernelStats {
+        self.port.stats.read()
+    }
+
+    /// The broken driver contract that stopped the adapter, if one did. What follows from it is not
+    /// a bug check of its own.
+    pub fn bug_checks(&self) -> Vec<BugCheck> {
+        self.port.bug_checks()
+    }
+
+    /// Faults of the driver, the first 64. The kernel worked around each of them.
+    pub fn driver_faults(&self) -> Vec<DriverFault> {
+        self.port.driver_faults()
+    }
+
+    /// The last 64 signals below their fence's value that did not announce it, oldest first.
+    pub fn fence_rewinds(&self) -> Vec<FenceRewind> {
+        self.port.stats.fence_rewinds()
+    }
+
+    /// The last 64 shared fences that lost a process which could signal them, oldest first. Their
+    /// waiters may wait for ever.
+    pub fn lost_signals(&self) -> Vec<LostSignal> {
+        self.port.stats.lost_signals()
+    }
+
     /// Waits and signals that VidSch has carried out, by the contexts and kernel-mode
     /// hardware queues.
     pub fn fence_operations(&self) -> BTreeMap<QueueNumber, FenceOperations> {
@@ -113,7 +152,7 @@ impl Adapter {
             hw_queues: self.objects.hw_queues.lock().len(),
             doorbells: self.objects.doorbells.len(),
             fences: self.objects.fences.len(),
-            memory_regions: self.system_memory.regions(),
+            memory_regions: self.port.system_memory.regions(),
         }
     }
 }

@@ -16,6 +16,5 @@ mod start;
 mod thread_gate;
 
 pub use fault::{DdiCall, DriverFault, OutstandingWork};
-pub use port::DriverPort;
-pub(crate) use port::{Awake, DevicePower, EngineUse, FailurePort};
+pub(crate) use port::{Awake, DevicePower, DriverPort, EngineUse, FailurePort};
 pub(crate) use start::start;

@@ -11,7 +11,7 @@ use super::thread_gate::{Inside, ThreadGate};
 use crate::config::AdapterConfig;
 use crate::error::BugCheck;
 use crate::port::Port;
-use crate::stats::{Count, FenceRewind, KernelStats, LostSignal, Stats};
+use crate::stats::{Count, Stats};
 use crate::timer::Timer;
 use std::any::Any;
 use std::ops::Deref;
@@ -19,8 +19,7 @@ use std::sync::{Arc, OnceLock};
 use tidegate_calls::Status;
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::{
-    AdapterCaps, Driver, EngineId, FeatureId, FeatureState, NativeFenceCaps, OsHandle, Passive,
-    UserModeSubmissionCaps,
+    AdapterCaps, Driver, EngineId, NativeFenceCaps, OsHandle, Passive, UserModeSubmissionCaps,
 };
 use tidegate_platform::{Mutex, PhysicalMemory, Platform, Word};
 use tidegate_platform::{current, level};
@@ -163,12 +162,12 @@ pub(crate) struct PortParts {
 }
 
 /// One adapter as every layer of the kernel sees it.
-pub struct DriverPort {
+pub(crate) struct DriverPort {
     pub(crate) platform: Platform,
     driver: Arc<dyn Driver>,
     /// Stands in for the driver once the adapter has stopped.
     removed: RemovedDriver,
-    features: Arc<Features>,
+    pub(crate) features: Arc<Features>,
     pub(crate) caps: AdapterCaps,
     pub(crate) native_fence_caps: NativeFenceCaps,
     /// Whether the driver schedules by bands.
@@ -260,36 +259,20 @@ impl DriverPort {
         self.resets.fetch_add(1);
     }
 
-    /// What was negotiated about a feature.
-    #[doc(alias = "D3DKMTIsFeatureEnabled")]
-    pub fn feature(&self, feature: FeatureId) -> FeatureState {
-        self.features.state(feature)
-    }
-
-    /// Physical adapters behind this one: as many bits has an engine affinity.
-    pub fn physical_adapters(&self) -> u32 {
-        self.caps.physical_adapters
-    }
-
     /// Whether an interrupt may name this engine.
     pub(crate) fn check_engine(&self, engine: EngineId) -> Result<(), BugCheck> {
         if engine.node_ordinal as usize >= self.caps.nodes.len() {
             return Err(BugCheck::UnknownNode(engine.node_ordinal));
         }
-        if engine.engine_ordinal >= self.physical_adapters() {
+        if engine.engine_ordinal >= self.caps.physical_adapters {
             return Err(BugCheck::UnknownPhysicalAdapter(engine.engine_ordinal));
         }
         Ok(())
     }
 
-    /// Counts so far.
-    pub fn stats(&self) -> KernelStats {
-        self.stats.read()
-    }
-
     /// The broken driver contract that stopped the adapter, if one did. What follows from it is not
     /// a bug check of its own.
-    pub fn bug_checks(&self) -> Vec<BugCheck> {
+    pub(crate) fn bug_checks(&self) -> Vec<BugCheck> {
         self.condition.lock().bug_checks.clone()
     }
 
@@ -375,7 +358,7 @@ impl DriverPort {
     }
 
     /// Faults of the driver, the first 64. The kernel worked around each of them.
-    pub fn driver_faults(&self) -> Vec<DriverFault> {
+    pub(crate) fn driver_faults(&self) -> Vec<DriverFault> {
         self.faults.lock().clone()
     }
 
@@ -385,17 +368,6 @@ impl DriverPort {
         if faults.len() < FAULTS_KEPT {
             faults.push(DriverFault { at, entry, what });
         }
-    }
-
-    /// The last 64 signals below their fence's value that did not announce it, oldest first.
-    pub fn fence_rewinds(&self) -> Vec<FenceRewind> {
-        self.stats.fence_rewinds()
-    }
-
-    /// The last 64 shared fences that lost a process which could signal them, oldest first. Their
-    /// waiters may wait for ever.
-    pub fn lost_signals(&self) -> Vec<LostSignal> {
-        self.stats.lost_signals()
     }
 
     /// Puts something that is about power, and ended now, on the timeline.

@@ -44,7 +44,7 @@ impl Callbacks for KernelCallbacks {
             if number.is_none_or(|n| reports.ignored >> n & 1 == 0) {
                 if reports.list.is_empty() {
                     reports.since =
-                        Some((interrupts.port.platform.now(), interrupts.port.stats().dpcs));
+                        Some((interrupts.port.platform.now(), interrupts.port.stats.read().dpcs));
                 }
                 reports.list.push(reported);
             }

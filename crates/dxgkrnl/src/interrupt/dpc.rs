@@ -92,7 +92,7 @@ fn take_overdue(interrupts: &Arc<Interrupts>) -> bool {
         since.filter(|(at, _)| interrupts.port.platform.now() >= at.after(late_ns))
     };
     let Some((at, dpcs)) = overdue else { return false };
-    let (entry, why) = match interrupts.port.stats().dpcs > dpcs {
+    let (entry, why) = match interrupts.port.stats.read().dpcs > dpcs {
         true => ("DxgkDdiDpcRoutine", "the deferred routine ran and did not call DxgkCbNotifyDpc"),
         false => ("DxgkDdiInterruptRoutine", "the interrupt routine did not call DxgkCbQueueDpc"),
     };

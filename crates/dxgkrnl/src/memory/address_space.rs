@@ -58,7 +58,7 @@ impl AddressSpace {
 
     fn with_number(driver: &Arc<DriverPort>, number: u32) -> Result<AddressSpace, Status> {
         let mut trees = Vec::new();
-        for physical_adapter in 0..driver.physical_adapters() {
+        for physical_adapter in 0..driver.caps.physical_adapters {
             let (at, memory) = driver.system_memory.bulk(driver.shape.table_bytes as usize);
             let set = SetRootPageTable { address_space: number, physical_adapter, root: Some(at) };
             let accepted = driver.driver().set_root_page_table(&Passive::enter(), set);

@@ -301,7 +301,7 @@ impl Memory {
 
     /// The segment of a physical adapter that the CPU reaches.
     fn segment_of(&self, physical_adapter: u32) -> Result<PhysicalMemory, Status> {
-        if physical_adapter >= self.driver.physical_adapters() {
+        if physical_adapter >= self.driver.caps.physical_adapters {
             return Err(Status::INVALID_PARAMETER);
         }
         let mut segments = self.driver.segments.iter();

@@ -74,7 +74,7 @@ impl EngineWork for Objects {
         for queue in self.hw_queues_of(|q| q.device.os_handle == device) {
             let queued = match queue.user_mode_submission {
                 true => {
-                    let doorbells = self.doorbells_of_queue(queue.os_handle);
+                    let doorbells = self.doorbells.of_queue(queue.os_handle);
                     doorbells.iter().map(|d| d.last_queued.load_once()).max().unwrap_or(0)
                 }
                 false => queue.announced(),

@@ -10,7 +10,7 @@ impl HwQueue {
     /// Whether the GPU has work of it that is not complete, as far as the kernel can know.
     pub(crate) fn has_work(&self, objects: &Objects) -> bool {
         if self.user_mode_submission {
-            return objects.doorbells_of_queue(self.os_handle).iter().any(|d| d.has_work());
+            return objects.doorbells.of_queue(self.os_handle).iter().any(|d| d.has_work());
         }
         self.last_submitted() > self.progress.fence.value()
     }
@@ -19,7 +19,7 @@ impl HwQueue {
     pub(crate) fn announced_by_anyone(&self, objects: &Objects) -> u64 {
         match self.user_mode_submission {
             true => {
-                let of_queue = objects.doorbells_of_queue(self.os_handle);
+                let of_queue = objects.doorbells.of_queue(self.os_handle);
                 of_queue.iter().map(|d| d.announced()).max().unwrap_or(0)
             }
             false => self.announced(),
@@ -46,7 +46,7 @@ impl HwQueue {
     pub(crate) fn last_calls(&self, objects: &Objects) -> Vec<DdiCall> {
         let mut calls = Vec::new();
         if self.user_mode_submission {
-            let doorbells = objects.doorbells_of_queue(self.os_handle);
+            let doorbells = objects.doorbells.of_queue(self.os_handle);
             calls.extend(doorbells.iter().flat_map(|doorbell| doorbell.last_calls()));
         } else {
             let (submitted, submitted_ns) = objects.sched.lock().submitted_progress(self.os_handle);

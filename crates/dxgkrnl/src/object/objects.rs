@@ -16,7 +16,7 @@ use crate::port::Port;
 use crate::registry::Registry;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
-use tidegate_ddi::{Dispatch, OsHandle, Status};
+use tidegate_ddi::{Dispatch, Status};
 use tidegate_platform::Mutex;
 
 /// The objects of one adapter.
@@ -110,11 +110,6 @@ impl Objects {
         is_wanted: impl Fn(&Doorbell) -> bool,
     ) -> impl Iterator<Item = Arc<Doorbell>> {
         self.doorbells.all().into_iter().filter(move |doorbell| is_wanted(doorbell))
-    }
-
-    /// The doorbells of one hardware queue: one, or two while a ring is resized.
-    pub(crate) fn doorbells_of_queue(&self, hw_queue: OsHandle) -> Vec<Arc<Doorbell>> {
-        self.doorbells.of_queue(hw_queue)
     }
 
     /// Changes the mode of all fence logs. Every queue follows as far as it can; the first refusal is

@@ -322,7 +322,7 @@ fn unserved(
 ) -> Option<OsHandle> {
     let held_back = status.held_back.as_ref().filter(|_| status.hw_context.is_none())?;
     let connected = |queue: &HwQueue| {
-        let doorbells = recovery.objects.doorbells_of_queue(queue.os_handle);
+        let doorbells = recovery.objects.doorbells.of_queue(queue.os_handle);
         !queue.user_mode_submission || doorbells.iter().any(|doorbell| doorbell.is_connected())
     };
     let mut unserved = queues.iter().filter(|queue| !held_back.contains(&queue.os_handle));

@@ -323,7 +323,7 @@ impl Kernel for Process {
             // A doorbell that is being created is found here, or its creation finds the queue
             // retired.
             let _transition = self.objects.doorbells.transition.lock_device();
-            if !self.objects.doorbells_of_queue(queue.os_handle).is_empty() {
+            if !self.objects.doorbells.of_queue(queue.os_handle).is_empty() {
                 return Err(Status::INVALID_PARAMETER);
             }
             let removed = self.remove(hw_queue, |o| matches!(o, Object::HwQueue(_)))?;

@@ -65,7 +65,7 @@ impl Process {
         //    a queue may wait for work behind a lost ring of another queue.
         // spec: UMS-087
         for queue in &of_process.queues {
-            objects.doorbells_of_queue(queue.os_handle).iter().for_each(|d| d.close(level));
+            objects.doorbells.of_queue(queue.os_handle).iter().for_each(|d| d.close(level));
         }
         // 2. Progress reaches the value queued last. Rings and everything else stay in place.
         // spec: UMS-088
@@ -137,7 +137,7 @@ impl Process {
         //    destroyed; then the rest.
         // spec: UMS-093
         for queue in of_process.queues {
-            let doorbells = objects.doorbells_of_queue(queue.os_handle);
+            let doorbells = objects.doorbells.of_queue(queue.os_handle);
             let abort = DisconnectReason::Abort;
             doorbells.iter().for_each(|doorbell| doorbell.disconnect(level, abort));
             drop(doorbells);
@@ -266,7 +266,7 @@ fn is_done_by(objects: &Objects, of_process: &ProcessObjects, deadline: CpuTime)
     let mut done = vec![objects.sched.drained(&contexts)];
     for queue in &of_process.queues {
         if queue.user_mode_submission {
-            let doorbells = objects.doorbells_of_queue(queue.os_handle);
+            let doorbells = objects.doorbells.of_queue(queue.os_handle);
             done.extend(doorbells.iter().map(|d| {
                 progress_event(&objects.port.platform, &queue.progress.fence, d.announced())
             }));
