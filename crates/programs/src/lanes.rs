@@ -40,74 +40,46 @@ pub(super) fn check_elements(n: u64) -> Result<u64, ProgramFault> {
     Ok(n)
 }
 
-pub(super) fn read_u32(
-    mem: &mut dyn ProgramMemory,
-    va: u64,
-    out: &mut [u32],
-) -> Result<(), ProgramFault> {
-    let mut bytes = [0u8; 4 * BLOCK];
-    let mut at = va;
-    for part in out.chunks_mut(BLOCK) {
-        let bytes = &mut bytes[..4 * part.len()];
-        mem.read(at, bytes)?;
-        for (value, word) in part.iter_mut().zip(bytes.as_chunks::<4>().0) {
-            *value = u32::from_le_bytes(*word);
+/// Moves elements of 4 bytes, a block at a time.
+macro_rules! elements {
+    ($read:ident, $write:ident, $type:ty) => {
+        pub(super) fn $read(
+            mem: &mut dyn ProgramMemory,
+            va: u64,
+            out: &mut [$type],
+        ) -> Result<(), ProgramFault> {
+            let mut bytes = [0u8; 4 * BLOCK];
+            let mut at = va;
+            for part in out.chunks_mut(BLOCK) {
+                let bytes = &mut bytes[..4 * part.len()];
+                mem.read(at, bytes)?;
+                for (value, word) in part.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                    *value = <$type>::from_le_bytes(*word);
+                }
+                at += bytes.len() as u64;
+            }
+            Ok(())
         }
-        at += bytes.len() as u64;
-    }
-    Ok(())
+
+        pub(super) fn $write(
+            mem: &mut dyn ProgramMemory,
+            va: u64,
+            values: &[$type],
+        ) -> Result<(), ProgramFault> {
+            let mut bytes = [0u8; 4 * BLOCK];
+            let mut at = va;
+            for part in values.chunks(BLOCK) {
+                let bytes = &mut bytes[..4 * part.len()];
+                for (word, value) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(part) {
+                    *word = value.to_le_bytes();
+                }
+                mem.write(at, bytes)?;
+                at += bytes.len() as u64;
+            }
+            Ok(())
+        }
+    };
 }
 
-pub(super) fn read_f32(
-    mem: &mut dyn ProgramMemory,
-    va: u64,
-    out: &mut [f32],
-) -> Result<(), ProgramFault> {
-    let mut bytes = [0u8; 4 * BLOCK];
-    let mut at = va;
-    for part in out.chunks_mut(BLOCK) {
-        let bytes = &mut bytes[..4 * part.len()];
-        mem.read(at, bytes)?;
-        for (value, word) in part.iter_mut().zip(bytes.as_chunks::<4>().0) {
-            *value = f32::from_le_bytes(*word);
-        }
-        at += bytes.len() as u64;
-    }
-    Ok(())
-}
-
-pub(super) fn write_u32(
-    mem: &mut dyn ProgramMemory,
-    va: u64,
-    values: &[u32],
-) -> Result<(), ProgramFault> {
-    let mut bytes = [0u8; 4 * BLOCK];
-    let mut at = va;
-    for part in values.chunks(BLOCK) {
-        let bytes = &mut bytes[..4 * part.len()];
-        for (word, value) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(part) {
-            *word = value.to_le_bytes();
-        }
-        mem.write(at, bytes)?;
-        at += bytes.len() as u64;
-    }
-    Ok(())
-}
-
-pub(super) fn write_f32(
-    mem: &mut dyn ProgramMemory,
-    va: u64,
-    values: &[f32],
-) -> Result<(), ProgramFault> {
-    let mut bytes = [0u8; 4 * BLOCK];
-    let mut at = va;
-    for part in values.chunks(BLOCK) {
-        let bytes = &mut bytes[..4 * part.len()];
-        for (word, value) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(part) {
-            *word = value.to_le_bytes();
-        }
-        mem.write(at, bytes)?;
-        at += bytes.len() as u64;
-    }
-    Ok(())
-}
+elements!(read_u32, write_u32, u32);
+elements!(read_f32, write_f32, f32);

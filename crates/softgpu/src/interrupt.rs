@@ -14,12 +14,30 @@ use std::sync::Arc;
 use tidegate_gpu_abi::{Cause, InterruptSink};
 use tidegate_platform::{Mutex, Platform, Word, current};
 
+/// Engines that a cause is about, bit by bit.
+pub(crate) struct EngineBits(Word);
+
+impl EngineBits {
+    /// Notes an engine; the cause is set after.
+    pub(crate) fn note(&self, engine: usize) {
+        self.0.fetch_or(1 << engine);
+    }
+
+    /// Takes the engines that were noted.
+    pub(crate) fn take(&self) -> u64 {
+        self.0.exchange(0)
+    }
+}
+
 pub(crate) struct InterruptLine {
     cause: Word,
     raised: Word,
-    monitored_nodes: Word,
-    idle_nodes: Word,
-    preempted_nodes: Word,
+    /// Engines that wrote to a monitored fence.
+    pub(crate) monitored: EngineBits,
+    /// Engines that were idle for as long as the driver set.
+    pub(crate) idle: EngineBits,
+    /// Engines that answered a preemption.
+    pub(crate) preempted: EngineBits,
     sink: Mutex<Option<Arc<dyn InterruptSink>>>,
 }
 
@@ -29,9 +47,9 @@ impl InterruptLine {
         InterruptLine {
             cause: page.word(0).named("the cause of the interrupt"),
             raised: page.word(8).named("the interrupt line"),
-            monitored_nodes: page.word(1),
-            idle_nodes: page.word(2),
-            preempted_nodes: page.word(3),
+            monitored: EngineBits(page.word(1)),
+            idle: EngineBits(page.word(2)),
+            preempted: EngineBits(page.word(3)),
             sink: platform.mutex("interrupt sink", None),
         }
     }
@@ -56,36 +74,6 @@ impl InterruptLine {
             sink.raise();
         }
         true
-    }
-
-    /// Notes that engine `node` wrote to a monitored fence; the cause is set after.
-    pub(crate) fn note_monitored(&self, node: usize) {
-        self.monitored_nodes.fetch_or(1 << node);
-    }
-
-    /// Takes the engines that were noted.
-    pub(crate) fn take_monitored(&self) -> u64 {
-        self.monitored_nodes.exchange(0)
-    }
-
-    /// Notes that engine `node` is idle; the cause is set after.
-    pub(crate) fn note_idle(&self, node: usize) {
-        self.idle_nodes.fetch_or(1 << node);
-    }
-
-    /// Takes the idle engines that were noted.
-    pub(crate) fn take_idle(&self) -> u64 {
-        self.idle_nodes.exchange(0)
-    }
-
-    /// Notes that engine `node` has answered a preemption; the cause is set after.
-    pub(crate) fn note_preempted(&self, node: usize) {
-        self.preempted_nodes.fetch_or(1 << node);
-    }
-
-    /// Takes the engines that were noted.
-    pub(crate) fn take_preempted(&self) -> u64 {
-        self.preempted_nodes.exchange(0)
     }
 
     /// The raising engine's turn is over.

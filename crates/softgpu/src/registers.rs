@@ -36,9 +36,9 @@ impl Device for SoftGpu {
                 gpu.posted.flush();
                 0
             }
-            Register::MONITORED_ENGINES => gpu.line.take_monitored(),
-            Register::IDLE_ENGINES => gpu.line.take_idle(),
-            Register::PREEMPTED_ENGINES => gpu.line.take_preempted(),
+            Register::MONITORED_ENGINES => gpu.line.monitored.take(),
+            Register::IDLE_ENGINES => gpu.line.idle.take(),
+            Register::PREEMPTED_ENGINES => gpu.line.preempted.take(),
             Register::SUSPENDED_QUEUE => {
                 gpu.cmp.lock().suspended_late.pop_front().map_or(0, |q| u64::from(q.0) + 1)
             }

@@ -4,7 +4,7 @@
 //! is malformed is a fault of its queue. To add a command: its format in `gpu-abi`, what is left of
 //! it in `running_command` and `save_area`, and its parts here.
 
-use super::executor::{Executor, Pace};
+use super::executor::{Executor, Outcome, Pace};
 use super::fence::Signal;
 use super::grid::begin_grid;
 use crate::mmu::Fault;
@@ -92,10 +92,10 @@ impl Executor {
                 None
             }
             Running::Timed { left_ns, until, .. } => self.timed_part(left_ns, until),
-            Running::Hang => return Ok(Pace::Hung),
+            Running::Hang => return Ok(Pace::Ends(Outcome::Hung)),
         };
         if let Some(until) = until {
-            return Ok(Pace::Until(until));
+            return Ok(Pace::Ends(Outcome::Until(until)));
         }
         if running.is_done() {
             self.end_command(work);

@@ -23,14 +23,26 @@ pub(super) enum Pace {
     Light,
     /// Done with something that takes time, or with a part of it.
     Heavy,
+    /// The turn on the queue ends.
+    Ends(Outcome),
+}
+
+/// How a turn on a queue ended.
+pub(super) enum Outcome {
+    /// There may be more.
+    More,
     /// The ring has nothing more.
     Empty,
     /// The head is a wait that is not satisfied.
     Blocked(WaitKey, Slot),
     /// Timed work until then.
     Until(CpuTime),
-    /// The engine hangs.
+    /// A fault; whether it stops the queue.
+    Faulted(FaultRecord, bool),
+    /// It hangs in a command.
     Hung,
+    /// The ring goes back to the kernel; a packet whose state could not be saved has faulted.
+    GivenBack(Option<FaultRecord>),
 }
 
 pub(super) struct Executor {

@@ -4,7 +4,7 @@
 //! satisfied leaves its engine to other queues; the CMP puts the queue back (`cmp::waits`), and the
 //! wait ends when the engine comes to it again.
 
-use super::executor::{Executor, Pace};
+use super::executor::{Executor, Outcome, Pace};
 use crate::cmp::waits::WaitKey;
 use crate::log::LogBuffer;
 use crate::mmu::{Fault, Space};
@@ -128,7 +128,7 @@ impl Executor {
         if !self.gpu.config.tells_fence_kinds {
             return Cause::FENCE_COLLAPSED;
         }
-        self.gpu.line.note_monitored(self.node);
+        self.gpu.line.monitored.note(self.node);
         Cause::MONITORED_SIGNALED
     }
 
@@ -193,7 +193,7 @@ impl Executor {
         let Some(Packet::Wait(wait)) = &run.packet else { return Ok(Pace::Light) };
         let slot = self.port.mmu.load_slot(self.space, wait.current_value)?;
         let cell = self.port.mmu.to_load(slot).physical;
-        Ok(Pace::Blocked(WaitKey { cell, wait: wait.wait }, slot))
+        Ok(Pace::Ends(Outcome::Blocked(WaitKey { cell, wait: wait.wait }, slot)))
     }
 
     // spec: NF-170

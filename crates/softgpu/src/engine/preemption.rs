@@ -7,8 +7,7 @@
 //! completed id, and the request is cleared; 4. with no lock held, the cause is set. A packet that
 //! completed before has raised its cause before.
 
-use super::executor::Executor;
-use super::ring::Outcome;
+use super::executor::{Executor, Outcome};
 use crate::cmp::Cmp;
 use crate::cmp::reports::FaultRecord;
 use crate::queue::{Packet, Run};
@@ -109,7 +108,7 @@ impl Executor {
         let port = &self.gpu.nodes[self.node];
         port.preempted_completed.store(port.completed.load());
         port.preempted_fence.store(u64::from(preemption_fence_id));
-        self.gpu.line.note_preempted(self.node);
+        self.gpu.line.preempted.note(self.node);
         self.causes |= Cause::DMA_PREEMPTED.0;
     }
 }

@@ -5,36 +5,20 @@
 //! pointer moves when the slot is no longer needed. Slots are written by untrusted processes and may
 //! change at any moment. One that is malformed is a fault of its queue.
 
-use super::executor::{Executor, Pace};
+use super::executor::{Executor, Outcome, Pace};
 use super::fence::Signal;
 use crate::cmp::reports::FaultRecord;
-use crate::cmp::waits::WaitKey;
 use crate::doorbell::Reading;
 use crate::granularity::may_switch;
-use crate::mmu::{Fault, Slot, Space};
+use crate::mmu::{Fault, Space};
 use crate::queue::{Completion, ContextKey, Execution, Packet, PendingWait, Run};
 use crate::save_area::{self, SYSTEM_PROCESS};
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::DmaFlags;
 use tidegate_gpu_abi::{AddressSpaceId, GpuTime, GpuVa, QueueKind, RingPacket, SLOT_BYTES};
-use tidegate_platform::{CpuTime, QueueNumber, Step, Untrusted};
+use tidegate_platform::{QueueNumber, Step, Untrusted};
 use tidegate_trace::NameId;
-
-/// How a turn on a queue ended.
-pub(super) enum Outcome {
-    /// There may be more.
-    More,
-    Empty,
-    Blocked(WaitKey, Slot),
-    Until(CpuTime),
-    /// A fault; whether it stops the queue.
-    Faulted(FaultRecord, bool),
-    /// It hangs in a command.
-    Hung,
-    /// The ring goes back to the kernel; a packet whose state could not be saved has faulted.
-    GivenBack(Option<FaultRecord>),
-}
 
 impl Executor {
     /// Executes a bounded part of the queue's packets.
@@ -47,10 +31,7 @@ impl Executor {
                     self.progress += 1;
                     return Outcome::More;
                 }
-                Ok(Pace::Hung) => return Outcome::Hung,
-                Ok(Pace::Empty) => return Outcome::Empty,
-                Ok(Pace::Blocked(key, slot)) => return Outcome::Blocked(key, slot),
-                Ok(Pace::Until(until)) => return Outcome::Until(until),
+                Ok(Pace::Ends(outcome)) => return outcome,
                 Err(fault) => return self.fault(run, fault),
             }
             let gives_way = self.is_called() && may_switch(run, self.gpu.config.node_of(self.node));
@@ -116,7 +97,7 @@ impl Executor {
             }
         }
         if state.taken == state.known {
-            return Ok(Pace::Empty);
+            return Ok(Pace::Ends(Outcome::Empty));
         }
         self.gpu.platform.spend(Step::RingFetch);
         let at = state.shape.ring.plus(state.taken % state.shape.slots * SLOT_BYTES);

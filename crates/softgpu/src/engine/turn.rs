@@ -10,9 +10,8 @@
 //! A queue of higher priority runs between two turns. Timed work keeps the engine, not the turn:
 //! other engines of the service go on.
 
-use super::executor::Executor;
+use super::executor::{Executor, Outcome};
 use super::preemption::Task;
-use super::ring::Outcome;
 use crate::cmp::Cmp;
 use crate::cmp::node::{OUTRANKED, Resting};
 use crate::cmp::reports::FaultRecord;
@@ -124,7 +123,7 @@ impl Engine {
         if !idle {
             return Turn::Park;
         }
-        gpu.line.note_idle(self.exec.node);
+        gpu.line.idle.note(self.exec.node);
         self.exec.raise(Cause::ENGINE_IDLE);
         self.raise_due_causes();
         Turn::Again
