@@ -1,42 +1,34 @@
-//! Owns the hostile process: one device with a user-mode queue, connected, and all its memory in
-//! its own hands. It goes by the call surface's letter and by nothing else.
+//! The hostile process: one device with a user-mode queue, connected, and all its memory in its own
+//! hands. It keeps the form of the call surface and nothing else of its contract.
 
 use crate::input::Input;
+use std::ops::Deref;
 use std::sync::Arc;
-use tidegate::calls::{
-    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell,
-    CreateDoorbellFlags, CreateHwContext, CreateHwQueue, CreateNativeFence, Doorbell,
-    FenceInstance, FenceValue, Handle, HwQueue, Kernel, NativeFenceType, Placement, Priority,
-    RingHint, SyncObjectFlags, WaitMode,
-};
+use tidegate::Machine;
+use tidegate::calls::{CreateDoorbellFlags, FenceInstance, RingHint, SyncObjectFlags, WaitMode};
 use tidegate::gpu_abi::{
-    AddressSpaceId, CONTROL_WORDS, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD,
-    GpuVa, QueueId, RingPacket, SLOT_BYTES, global_base,
+    AddressSpaceId, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD, GpuVa,
+    QueueId, RingPacket, SLOT_BYTES, global_base,
 };
-use tidegate::platform::{Bulk, Page};
+use tidegate::platform::Bulk;
 use tidegate::trace::LaneId;
-use tidegate::{Machine, Platform};
+use tidegate_testbed::{UserQueue, at};
 
 /// Slots of its ring.
 pub(crate) const SLOTS: u64 = 16;
 /// Bytes of its memory for commands and for whatever they move.
 pub(crate) const MEMORY_BYTES: u64 = 16 << 10;
 /// Longest that one piece of modelled work takes. Longer work keeps its engine from others of its
-/// rank until a watchdog ends it, which is not what is looked for here.
+/// rank until a watchdog ends it, which no target is about.
 const LONGEST_WORK_NS: u64 = 1_000_000;
 
-/// The hostile process.
+/// The hostile process. It derefs to the calls that it makes.
 pub(crate) struct Client {
-    pub(crate) platform: Platform,
-    pub(crate) kernel: Arc<dyn Kernel>,
-    pub(crate) device: Handle,
-    pub(crate) queue: HwQueue,
-    pub(crate) doorbell: Doorbell,
+    own: tidegate_testbed::Client,
+    pub(crate) queue: UserQueue,
     pub(crate) fences: Vec<FenceInstance>,
     /// Where its engines reach anything.
     pub(crate) addresses: Vec<u64>,
-    ring: Bulk,
-    pointers: Page,
     memory: (Bulk, u64),
     hint: Option<Arc<dyn RingHint>>,
     /// What makes a write pointer the value of its doorbell.
@@ -44,97 +36,55 @@ pub(crate) struct Client {
     written: u64,
 }
 
-fn bytes_of(allocation: &Allocation) -> Bulk {
-    match &allocation.memory {
-        AllocationMemory::Bulk(bytes) => bytes.clone(),
-        AllocationMemory::Window(_) | AllocationMemory::Protocol(_) => {
-            panic!("bytes in system memory were asked for")
-        }
+impl Deref for Client {
+    type Target = tidegate_testbed::Client;
+
+    fn deref(&self) -> &tidegate_testbed::Client {
+        &self.own
     }
 }
 
 impl Client {
-    pub(crate) fn new(
-        platform: &Platform,
-        machine: &Machine,
-        lane: Option<LaneId>,
-        second_doorbell: bool,
-    ) -> Client {
-        let kernel = machine.open("hostile").expect("a process");
-        let device = kernel.create_device().expect("a device");
-        let context = CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 };
-        let args = CreateHwQueue {
-            hw_context: kernel.create_hw_context(context).expect("a context"),
-            user_mode_submission: true,
-            priority: Priority::Normal,
-        };
-        let queue = kernel.create_hw_queue(args).expect("a queue");
+    pub(crate) fn new(machine: &Machine, lane: Option<LaneId>, second_doorbell: bool) -> Client {
+        let own = tidegate_testbed::Client::open(machine, "hostile");
+        let queue = own.try_hw_queue(0, true).expect("a queue");
         if let Some(lane) = lane {
-            platform.assign_lane(kernel.queue_number(queue.handle).expect("a number"), lane);
+            let number = own.kernel.queue_number(queue.handle).expect("a number");
+            own.platform.assign_lane(number, lane);
         }
-        let allocate = |bytes, kind| {
-            let args = CreateAllocation { device, bytes, kind, placement: Placement::System };
-            kernel.create_allocation(args).expect("memory")
-        };
-        let ring = allocate(SLOTS * SLOT_BYTES, AllocationKind::Bulk);
-        let control = allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
-        let memory = allocate(MEMORY_BYTES, AllocationKind::Bulk);
         let flags = match second_doorbell {
             true => CreateDoorbellFlags::REQUIRE_SECONDARY_CPU_VA,
             false => CreateDoorbellFlags::empty(),
         };
-        let args = CreateDoorbell {
-            hw_queue: queue.handle,
-            ring: ring.handle,
-            control: control.handle,
-            flags,
-            private_data: Vec::new(),
-        };
-        let doorbell = kernel.create_doorbell(args).expect("a doorbell");
-        let logs =
-            kernel.native_fence_log_detail(queue.handle).expect("a user-mode queue has logs");
-        let AllocationMemory::Protocol(pointers) = control.memory else {
-            panic!("words were asked for")
-        };
-        let mut client = Client {
-            platform: platform.clone(),
-            device,
-            doorbell,
-            fences: Vec::new(),
-            addresses: vec![memory.gpu_va, ring.gpu_va, control.gpu_va, queue.progress_gpu_va],
-            ring: bytes_of(&ring),
-            pointers,
-            memory: (bytes_of(&memory), memory.gpu_va),
-            hint: None,
-            value_base: 0,
-            written: 0,
-            queue,
-            kernel,
-        };
-        client.addresses.extend([logs.wait_log_gpu_va, logs.signal_log_gpu_va]);
+        let queue = own.with_ring_of(SLOTS, flags, queue);
+        let memory = own.bytes(MEMORY_BYTES);
+        let logs = own.kernel.native_fence_log_detail(queue.queue.handle);
+        let logs = logs.expect("a user-mode queue has logs");
+        let addresses = vec![
+            memory.1,
+            queue.ring.gpu_va,
+            queue.control.gpu_va,
+            queue.queue.progress_gpu_va,
+            logs.wait_log_gpu_va,
+            logs.signal_log_gpu_va,
+        ];
+        let (fences, hint) = (Vec::new(), None);
+        let mut client =
+            Client { own, queue, fences, addresses, memory, hint, value_base: 0, written: 0 };
         (0..3).for_each(|_| client.make_fence());
         client.connect();
         client
     }
 
     pub(crate) fn make_fence(&mut self) {
-        let made = self.kernel.create_native_fence(CreateNativeFence {
-            device: self.device,
-            initial_value: 0,
-            fence_type: NativeFenceType::Default,
-            flags: SyncObjectFlags::empty(),
-            engine_affinity: 0,
-            private_data: [0; 64],
-            name: "hostile",
-        });
-        if let Ok(fence) = made {
+        if let Ok(fence) = self.own.try_native(0, SyncObjectFlags::empty()) {
             self.addresses.extend([fence.current_value_gpu_va, fence.monitored_value_gpu_va]);
             self.fences.push(fence);
         }
     }
 
     pub(crate) fn connect(&mut self) {
-        if let Ok(connection) = self.kernel.connect_doorbell(self.doorbell.handle) {
+        if let Ok(connection) = self.kernel.connect_doorbell(self.queue.doorbell.handle) {
             (self.hint, self.value_base) = (Some(connection.hint), connection.value_base);
         }
     }
@@ -148,8 +98,7 @@ impl Client {
     pub(crate) fn wait(&self, fence: usize, value: u64, blocking: bool) {
         let Some(fence) = self.fences.get(fence) else { return };
         let event = (!blocking).then(|| self.platform.event(true));
-        let fences = [FenceValue { fence: fence.handle, value }];
-        let _refused_or_lost = self.kernel.wait_from_cpu(&fences, WaitMode::All, event);
+        let _refused_or_lost = self.kernel.wait_from_cpu(&at(fence, value), WaitMode::All, event);
     }
 
     /// An address: one that means something, near one, or any.
@@ -164,31 +113,31 @@ impl Client {
     pub(crate) fn slot(&mut self, number: u64, bytes: &[u8]) {
         let at = number % SLOTS * SLOT_BYTES;
         let len = bytes.len().min(SLOT_BYTES as usize);
-        self.ring.write(at, &bytes[..len]).expect("a slot lies in the ring");
+        self.queue.slots.write(at, &bytes[..len]).expect("a slot lies in the ring");
     }
 
     /// Fills the next slot, says so, and rings.
     pub(crate) fn push(&mut self, packet: &RingPacket) {
         self.slot(self.written, &packet.encode());
         self.written = self.written.wrapping_add(1);
-        self.pointers.store(CONTROL_WRITE_WORD, self.written);
+        self.queue.pointers.store(CONTROL_WRITE_WORD, self.written);
         self.ring_with(self.value_base.wrapping_add(self.written));
     }
 
     /// Any word of the control area, the hardware's own among them.
     pub(crate) fn control(&mut self, word: usize, value: u64) {
-        self.pointers.store(word % self.pointers.len(), value);
+        self.queue.pointers.store(word % self.queue.pointers.len(), value);
     }
 
     /// Stores to the doorbell, then gives the engine the hint that it was rung.
     pub(crate) fn ring_with(&mut self, value: u64) {
-        self.doorbell.mapping.store(DOORBELL_VALUE_WORD, value);
+        self.queue.doorbell.mapping.store(DOORBELL_VALUE_WORD, value);
         self.send_ring_hint();
     }
 
     /// The same at the secondary address, where there is one.
     pub(crate) fn ring_second_with(&mut self, value: u64) {
-        if let Some(second) = &self.doorbell.secondary {
+        if let Some(second) = &self.queue.doorbell.secondary {
             second.store(DOORBELL_VALUE_WORD, value);
         }
         self.send_ring_hint();

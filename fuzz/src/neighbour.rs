@@ -186,7 +186,7 @@ pub(crate) fn unharmed_by(
     let machine = machine(&platform, setting);
     let neighbour = Arc::new(Neighbour::new(&machine));
     let lane = setting.traced.then(|| platform.lane(LaneKind::Queue, "hostile", "queue"));
-    let mut client = Client::new(&platform, &machine, lane, setting.second_doorbell);
+    let mut client = Client::new(&machine, lane, setting.second_doorbell);
     let (kernel, device) = (client.kernel.clone(), client.device);
     let (spawner, good) = (platform.clone(), neighbour.clone());
     let ends_with = kernel.clone();

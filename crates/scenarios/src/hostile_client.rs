@@ -8,7 +8,7 @@
 
 use crate::prelude::*;
 use std::sync::Arc;
-use tidegate::calls::{AllocationKind, AllocationMemory, DeviceState};
+use tidegate::calls::{AllocationKind, AllocationMemory, CreateDoorbellFlags, DeviceState};
 use tidegate::d3d12::{Buffer, BufferDesc, Heap};
 use tidegate::gpu_abi::{
     AddressSpaceId, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD, GpuVa,
@@ -57,7 +57,11 @@ struct Hostile {
 impl Hostile {
     fn new(world: &World, crafted: [u8; SLOT_BYTES as usize]) -> Hostile {
         let client = world.client("hostile");
-        let queue = client.user_queue_of(4, client.try_hw_queue(0, true).expect("a queue"));
+        let queue = client.with_ring_of(
+            4,
+            CreateDoorbellFlags::empty(),
+            client.try_hw_queue(0, true).expect("a queue"),
+        );
         let commands = client.allocate(4096, AllocationKind::Bulk);
         let AllocationMemory::Bulk(bytes) = commands.memory else { panic!("bytes were requested") };
         Hostile { client, queue, commands: (bytes, commands.gpu_va), crafted }

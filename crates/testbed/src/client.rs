@@ -21,6 +21,8 @@ pub struct Client {
     pub kernel: Arc<dyn Kernel>,
     /// Its device.
     pub device: Handle,
+    /// The physical GPUs of what it creates; 0 for all of them.
+    pub engine_affinity: u32,
     /// The platform of the machine.
     pub platform: Platform,
 }
@@ -35,12 +37,22 @@ impl Client {
 
     /// A process that exists.
     pub fn of(platform: &Platform, kernel: Arc<dyn Kernel>, device: Handle) -> Client {
-        Client { kernel, device, platform: platform.clone() }
+        Client { kernel, device, engine_affinity: 0, platform: platform.clone() }
     }
 
     /// The kernel's number of a context or hardware queue.
     pub fn number(&self, queue: Handle) -> QueueNumber {
         self.kernel.queue_number(queue).expect("a queue")
+    }
+
+    /// The same process with another device of its own.
+    pub fn another_device(&self) -> Client {
+        Client { device: self.kernel.create_device().unwrap(), ..self.clone() }
+    }
+
+    /// The same; what it creates is on these physical GPUs.
+    pub fn affine(&self, engine_affinity: u32) -> Client {
+        Client { engine_affinity, ..self.clone() }
     }
 
     /// State of the device.
@@ -62,15 +74,37 @@ impl Client {
         initial_value: u64,
         flags: SyncObjectFlags,
     ) -> Result<FenceInstance, Status> {
-        self.kernel.create_native_fence(CreateNativeFence {
+        self.native_with(|args| (args.initial_value, args.flags) = (initial_value, flags))
+    }
+
+    /// A native fence at 0 with changed arguments.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn native_with(
+        &self,
+        change: impl FnOnce(&mut CreateNativeFence<'_>),
+    ) -> Result<FenceInstance, Status> {
+        let mut args = CreateNativeFence {
             device: self.device,
-            initial_value,
+            initial_value: 0,
             fence_type: NativeFenceType::Default,
-            flags,
-            engine_affinity: 0,
+            flags: SyncObjectFlags::empty(),
+            engine_affinity: self.engine_affinity,
             private_data: [0; 64],
             name: "f",
-        })
+        };
+        change(&mut args);
+        self.kernel.create_native_fence(args)
+    }
+
+    /// An IntraGPU fence at 0 with flags.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn try_intra(&self, flags: SyncObjectFlags) -> Result<FenceInstance, Status> {
+        let fence_type = NativeFenceType::IntraGpu;
+        self.native_with(|args| (args.fence_type, args.flags) = (fence_type, flags))
     }
 
     /// A monitored fence.
@@ -91,7 +125,7 @@ impl Client {
             device: self.device,
             initial_value,
             flags,
-            engine_affinity: 0,
+            engine_affinity: self.engine_affinity,
             name: "m",
         })
     }
@@ -117,7 +151,12 @@ impl Client {
         nt_handle: &NtHandle,
         flags: SyncObjectFlags,
     ) -> Result<FenceInstance, Status> {
-        let args = OpenSyncObject { device: self.device, nt_handle, flags, engine_affinity: 0 };
+        let args = OpenSyncObject {
+            device: self.device,
+            nt_handle,
+            flags,
+            engine_affinity: self.engine_affinity,
+        };
         self.kernel.open_sync_object_from_nt_handle(args)
     }
 
@@ -146,14 +185,22 @@ impl Client {
         event
     }
 
-    /// A hardware context.
+    /// A hardware context that must be created.
     pub fn hw_context(&self, node_ordinal: u32) -> Handle {
         self.try_hw_context(node_ordinal).unwrap()
     }
 
-    fn try_hw_context(&self, node_ordinal: u32) -> Result<Handle, Status> {
+    /// A hardware context.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn try_hw_context(&self, node_ordinal: u32) -> Result<Handle, Status> {
         let device = self.device;
-        self.kernel.create_hw_context(CreateHwContext { device, node_ordinal, engine_affinity: 0 })
+        self.kernel.create_hw_context(CreateHwContext {
+            device,
+            node_ordinal,
+            engine_affinity: self.engine_affinity,
+        })
     }
 
     /// A kernel-mode hardware queue on node 0.
@@ -201,13 +248,21 @@ impl Client {
 
     /// A context for packets, with a priority.
     pub fn context_of(&self, node_ordinal: u32, priority: Priority) -> Handle {
+        self.try_context(node_ordinal, priority).unwrap()
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn try_context(&self, node_ordinal: u32, priority: Priority) -> Result<Handle, Status> {
         let args = CreateContextVirtual {
             device: self.device,
             node_ordinal,
-            engine_affinity: 0,
+            engine_affinity: self.engine_affinity,
             priority,
         };
-        self.kernel.create_context_virtual(args).unwrap()
+        self.kernel.create_context_virtual(args)
     }
 
     /// Memory in system memory.

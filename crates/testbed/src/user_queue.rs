@@ -42,12 +42,7 @@ impl Client {
 
     /// A ring and a doorbell for a queue, not connected.
     pub fn with_ring(&self, queue: HwQueue) -> UserQueue {
-        UserQueue::new(self, queue, SLOTS)
-    }
-
-    /// The same with so many slots.
-    pub fn user_queue_of(&self, slots: u64, queue: HwQueue) -> UserQueue {
-        UserQueue::new(self, queue, slots)
+        self.with_ring_of(SLOTS, CreateDoorbellFlags::empty(), queue)
     }
 
     /// A user-mode queue with a connected doorbell.
@@ -56,30 +51,36 @@ impl Client {
         queue.connect().unwrap();
         queue
     }
-}
 
-impl UserQueue {
-    fn new(owner: &Client, queue: HwQueue, slots: u64) -> UserQueue {
-        let ring = owner.allocate(slots * SLOT_BYTES, AllocationKind::Bulk);
-        let control = owner.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
+    /// A ring of `slots` slots and a doorbell of any flags for a queue, not connected.
+    pub fn with_ring_of(
+        &self,
+        slots: u64,
+        flags: CreateDoorbellFlags,
+        queue: HwQueue,
+    ) -> UserQueue {
+        let ring = self.allocate(slots * SLOT_BYTES, AllocationKind::Bulk);
+        let control = self.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
         let args = CreateDoorbell {
             hw_queue: queue.handle,
             ring: ring.handle,
             control: control.handle,
-            flags: CreateDoorbellFlags::empty(),
+            flags,
             private_data: Vec::new(),
         };
-        let doorbell = owner.kernel.create_doorbell(args).unwrap();
+        let doorbell = self.kernel.create_doorbell(args).unwrap();
         let (AllocationMemory::Bulk(slots), AllocationMemory::Protocol(pointers)) =
             (ring.memory.clone(), control.memory.clone())
         else {
             panic!("ring and control area are of the kinds that were asked for")
         };
-        let connection = owner.platform.mutex("a connection", None);
-        let (kernel, written) = (owner.kernel.clone(), owner.platform.page(1).word(0));
+        let connection = self.platform.mutex("a connection", None);
+        let (kernel, written) = (self.kernel.clone(), self.platform.page(1).word(0));
         UserQueue { queue, ring, control, doorbell, kernel, slots, pointers, connection, written }
     }
+}
 
+impl UserQueue {
     /// The same ring behind another doorbell.
     pub fn with_doorbell(self, doorbell: Doorbell) -> UserQueue {
         UserQueue { doorbell, ..self }

@@ -41,9 +41,9 @@ impl Program {
     fn new(client: &Client) -> Program {
         let mut handles = vec![
             client.device,
-            client.queue.handle,
-            client.queue.progress_fence,
-            client.doorbell.handle,
+            client.queue.queue.handle,
+            client.queue.queue.progress_fence,
+            client.queue.doorbell.handle,
         ];
         handles.extend(client.fences.iter().map(|fence| fence.handle));
         Program { handles, shared: Vec::new(), allocations: 0 }

@@ -4,10 +4,7 @@
 use crate::client::Client;
 use crate::input::Input;
 use crate::neighbour::{Setting, unharmed_by};
-use tidegate::calls::{
-    CreateContextVirtual, CreateHwContext, CreateHwQueue, Priority, SubmitCommand,
-    SubmitCommandToHwQueue,
-};
+use tidegate::calls::{Priority, SubmitCommand, SubmitCommandToHwQueue};
 use tidegate::gpu_abi::RingPacket;
 
 pub(crate) fn run(data: &[u8]) {
@@ -44,15 +41,10 @@ fn act(client: &mut Client, mut input: Input<'_>) {
     }
 }
 
-/// Whatever the kernel says to it: a lost device is refused, and so are lengths that no buffer has.
+/// A lost device is refused, and so are lengths that no buffer has.
 fn by_hardware_queue(client: &Client, commands_gpu_va: u64, command_bytes: u32) {
-    let kernel = &client.kernel;
-    let context = CreateHwContext { device: client.device, node_ordinal: 0, engine_affinity: 0 };
-    let Ok(hw_context) = kernel.create_hw_context(context) else { return };
-    let (user_mode_submission, priority) = (false, Priority::Normal);
-    let queue = CreateHwQueue { hw_context, user_mode_submission, priority };
-    let Ok(queue) = kernel.create_hw_queue(queue) else { return };
-    let _refused = kernel.submit_command_to_hw_queue(SubmitCommandToHwQueue {
+    let Ok(queue) = client.try_hw_queue(0, false) else { return };
+    let _refused = client.kernel.submit_command_to_hw_queue(SubmitCommandToHwQueue {
         hw_queue: queue.handle,
         progress_fence_id: 1,
         commands_gpu_va,
@@ -61,9 +53,7 @@ fn by_hardware_queue(client: &Client, commands_gpu_va: u64, command_bytes: u32) 
 }
 
 fn by_packet(client: &Client, commands_gpu_va: u64, command_bytes: u32) {
-    let (device, node_ordinal, priority) = (client.device, 0, Priority::Normal);
-    let context = CreateContextVirtual { device, node_ordinal, engine_affinity: 0, priority };
-    let Ok(context) = client.kernel.create_context_virtual(context) else { return };
+    let Ok(context) = client.try_context(0, Priority::Normal) else { return };
     let submit = SubmitCommand { context, commands_gpu_va, command_bytes };
     let _refused = client.kernel.submit_command(submit);
 }

@@ -16,7 +16,8 @@ pub(crate) fn run(data: &[u8]) {
 }
 
 fn act(client: &mut Client, mut input: Input<'_>) {
-    let logs = client.kernel.native_fence_log_detail(client.queue.handle).expect("its own queue");
+    let logs =
+        client.kernel.native_fence_log_detail(client.queue.queue.handle).expect("its own queue");
     let logs = [logs.wait_log_gpu_va, logs.signal_log_gpu_va];
     let mut progress = 0;
     while !input.is_over() {

@@ -40,13 +40,15 @@ fn step(client: &mut Client, input: &mut Input<'_>) {
         }
         6 => client.ring_with(input.number()),
         7 => client
+            .queue
             .doorbell
             .mapping
-            .store(input.below(client.doorbell.mapping.page().len()), input.number()),
-        8 => client.doorbell.last_queued.store(input.number()),
+            .store(input.below(client.queue.doorbell.mapping.page().len()), input.number()),
+        8 => client.queue.doorbell.last_queued.store(input.number()),
         9 => client.connect(),
         10 => {
-            let _refused_once_lost = client.kernel.notify_work_submission(client.doorbell.handle);
+            let _refused_once_lost =
+                client.kernel.notify_work_submission(client.queue.doorbell.handle);
         }
         11 => {
             let (offset, bytes) = (input.number(), client.command_buffer(input));

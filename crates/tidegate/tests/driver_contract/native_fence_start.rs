@@ -349,17 +349,7 @@ fn a_driver_that_declares_a_capability_has_the_entries_that_it_needs() {
 }
 
 fn refused_type(world: &World, fence_type: NativeFenceType) -> Option<Status> {
-    let flags = SyncObjectFlags::empty();
-    let args = CreateNativeFence {
-        device: world.device,
-        initial_value: 0,
-        fence_type,
-        flags,
-        engine_affinity: 0,
-        private_data: [0; 64],
-        name: "x",
-    };
-    world.kernel.create_native_fence(args).err()
+    world.native_with(|args| args.fence_type = fence_type).err()
 }
 
 // spec: NF-077

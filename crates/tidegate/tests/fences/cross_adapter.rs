@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 use tidegate::calls::{
-    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, Handle, Kernel,
-    NativeFenceType, NtHandle, OpenSyncObject, SignalFlags, Status, SyncObjectAccess,
-    SyncObjectFlags, WaitMode,
+    FenceInstance, NativeFenceType, NtHandle, OpenSyncObject, Status, SyncObjectAccess,
+    SyncObjectFlags,
 };
 use tidegate::d3d12::{Device, DeviceOptions, Fence, FenceFlags, Queue};
 use tidegate::d3dukmdt::FenceCell;
@@ -17,7 +16,7 @@ use tidegate::platform::{StepCosts, WaitEnd};
 use tidegate::runner::cost::CostModel;
 use tidegate::{Machine, MachineConfig, MachineError, Platform, Submission};
 use tidegate_testbed::native_signalled;
-use tidegate_testbed::{Adapters, Kind};
+use tidegate_testbed::{Adapters, Client, Kind};
 
 const CROSS: SyncObjectFlags = SyncObjectFlags::SHARED
     .union(SyncObjectFlags::NT_SECURITY_SHARING)
@@ -694,79 +693,23 @@ fn a_link_ends_with_its_members_and_comes_back_with_new_ones() {
     }
 }
 
-/// Kernel surfaces for what the d3d12 face does not offer.
-struct Surface {
-    kernel: std::sync::Arc<dyn Kernel>,
-    device: Handle,
+/// A process on an adapter, for what the d3d12 face does not offer.
+fn open_process(machine: &Machine, adapter: usize) -> Client {
+    let kernel = machine.open_on(adapter, "surface").unwrap();
+    let device = kernel.create_device().unwrap();
+    Client::of(machine.platform(), kernel, device)
 }
 
-impl Surface {
-    fn on(machine: &Machine, adapter: usize) -> Surface {
-        let kernel = machine.open_on(adapter, "surface").unwrap();
-        let device = kernel.create_device().unwrap();
-        Surface { kernel, device }
-    }
+fn share(owner: &Client, fence: &FenceInstance) -> NtHandle {
+    owner.share(fence, SyncObjectAccess::all()).unwrap()
+}
 
-    fn native(
-        &self,
-        fence_type: NativeFenceType,
-        flags: SyncObjectFlags,
-    ) -> Result<FenceInstance, Status> {
-        let (device, initial_value) = (self.device, 0);
-        self.kernel.create_native_fence(CreateNativeFence {
-            device,
-            initial_value,
-            fence_type,
-            flags,
-            engine_affinity: 0,
-            private_data: [0; 64],
-            name: "f",
-        })
-    }
-
-    fn monitored(&self, flags: SyncObjectFlags) -> Result<FenceInstance, Status> {
-        let (device, initial_value) = (self.device, 0);
-        self.kernel.create_monitored_fence(CreateMonitoredFence {
-            device,
-            initial_value,
-            flags,
-            engine_affinity: 0,
-            name: "m",
-        })
-    }
-
-    fn share(&self, fence: &FenceInstance) -> NtHandle {
-        self.kernel.share_objects(&[fence.handle], SyncObjectAccess::all()).unwrap()
-    }
-
-    fn open(&self, nt_handle: &NtHandle, native: bool) -> Result<FenceInstance, Status> {
-        let flags = SyncObjectFlags::empty();
-        let args = OpenSyncObject { device: self.device, nt_handle, flags, engine_affinity: 0 };
-        match native {
-            true => self.kernel.open_native_fence_from_nt_handle(args),
-            false => self.kernel.open_sync_object_from_nt_handle(args),
-        }
-    }
-
-    fn signal(&self, fence: &FenceInstance, value: u64) {
-        let at = [FenceValue { fence: fence.handle, value }];
-        self.kernel.signal_from_cpu(&at, SignalFlags::empty()).unwrap();
-    }
-
-    fn event(
-        &self,
-        platform: &Platform,
-        fence: &FenceInstance,
-        value: u64,
-    ) -> tidegate::platform::Event {
-        let event = platform.event(true);
-        let at = [FenceValue { fence: fence.handle, value }];
-        self.kernel.wait_from_cpu(&at, WaitMode::All, Some(event.clone())).unwrap();
-        event
-    }
-
-    fn close(&self, fence: FenceInstance) {
-        self.kernel.destroy_synchronization_object(fence.handle).unwrap();
+fn open(client: &Client, nt_handle: &NtHandle, native: bool) -> Result<FenceInstance, Status> {
+    let flags = SyncObjectFlags::empty();
+    let args = OpenSyncObject { device: client.device, nt_handle, flags, engine_affinity: 0 };
+    match native {
+        true => client.kernel.open_native_fence_from_nt_handle(args),
+        false => client.kernel.open_sync_object_from_nt_handle(args),
     }
 }
 
@@ -774,8 +717,8 @@ impl Surface {
 #[test]
 fn creation_rules() {
     Adapters::new(&virtual_time(), &[Kind::CAPABLE, Kind::PLAIN]).run(|w| {
-        let surface = Surface::on(&w.machine, 0);
-        let made = surface.native(NativeFenceType::Default, CROSS).unwrap();
+        let surface = open_process(&w.machine, 0);
+        let made = surface.try_native(0, CROSS).unwrap();
         assert!(made.native);
         for (fence_type, flags) in [
             (NativeFenceType::IntraGpu, CROSS),
@@ -785,20 +728,18 @@ fn creation_rules() {
                 SyncObjectFlags::CROSS_ADAPTER | SyncObjectFlags::NT_SECURITY_SHARING,
             ),
         ] {
-            let refused = surface.native(fence_type, flags);
+            let refused =
+                surface.native_with(|args| (args.fence_type, args.flags) = (fence_type, flags));
             assert_eq!(refused.unwrap_err(), Status::INVALID_PARAMETER, "{fence_type:?} {flags:?}");
         }
         assert_eq!(
-            surface.monitored(SyncObjectFlags::CROSS_ADAPTER).unwrap_err(),
+            surface.try_monitored(0, SyncObjectFlags::CROSS_ADAPTER).unwrap_err(),
             Status::INVALID_PARAMETER
         );
-        surface.monitored(CROSS).unwrap();
-        let plain = Surface::on(&w.machine, 1);
-        assert_eq!(
-            plain.native(NativeFenceType::Default, CROSS).unwrap_err(),
-            Status::NOT_SUPPORTED
-        );
-        plain.monitored(CROSS).unwrap();
+        surface.try_monitored(0, CROSS).unwrap();
+        let plain = open_process(&w.machine, 1);
+        assert_eq!(plain.try_native(0, CROSS).unwrap_err(), Status::NOT_SUPPORTED);
+        plain.try_monitored(0, CROSS).unwrap();
     });
 }
 
@@ -806,32 +747,32 @@ fn creation_rules() {
 #[test]
 fn opening_on_another_adapter() {
     Adapters::new(&virtual_time(), &[Kind::CAPABLE, Kind::PLAIN]).run(|w| {
-        let (capable, plain) = (Surface::on(&w.machine, 0), Surface::on(&w.machine, 1));
-        let made = capable.native(NativeFenceType::Default, CROSS).unwrap();
-        let handle = capable.share(&made);
+        let (capable, plain) = (open_process(&w.machine, 0), open_process(&w.machine, 1));
+        let made = capable.try_native(0, CROSS).unwrap();
+        let handle = share(&capable, &made);
         assert_eq!(
-            plain.open(&handle, true).unwrap_err(),
+            open(&plain, &handle, true).unwrap_err(),
             Status::NOT_SUPPORTED,
             "no native fences there"
         );
-        let opened = plain.open(&handle, false).unwrap();
+        let opened = open(&plain, &handle, false).unwrap();
         assert!(!opened.native && opened.monitored_value_gpu_va == 0);
-        let made = plain.monitored(CROSS).unwrap();
-        let handle = plain.share(&made);
+        let made = plain.try_monitored(0, CROSS).unwrap();
+        let handle = share(&plain, &made);
         w.calls[0].take();
-        let opened = capable.open(&handle, true).unwrap();
+        let opened = open(&capable, &handle, true).unwrap();
         assert!(opened.native && opened.monitored_value_gpu_va != 0);
         assert_eq!(w.calls[0].take_names(), ["CreateNativeFence", "OpenNativeFence"]);
-        assert!(capable.open(&handle, false).unwrap().native);
+        assert!(open(&capable, &handle, false).unwrap().native);
         assert_eq!(w.calls[0].take_names(), ["OpenNativeFence"], "one member for each adapter");
         // A monitored fence stays one on the adapter that made it so; and what is not for several
         // adapters stays on one.
-        let monitored = capable.monitored(CROSS).unwrap();
-        let again = capable.open(&capable.share(&monitored), true);
+        let monitored = capable.try_monitored(0, CROSS).unwrap();
+        let again = open(&capable, &share(&capable, &monitored), true);
         assert_eq!(again.unwrap_err(), Status::OBJECT_TYPE_MISMATCH);
         let shared = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
-        let one = capable.native(NativeFenceType::Default, shared).unwrap();
-        assert_eq!(plain.open(&capable.share(&one), false).unwrap_err(), Status::NOT_SUPPORTED);
+        let one = capable.try_native(0, shared).unwrap();
+        assert_eq!(open(&plain, &share(&capable, &one), false).unwrap_err(), Status::NOT_SUPPORTED);
     });
 }
 
@@ -869,16 +810,16 @@ fn one_current_value_in_system_memory_and_a_monitored_value_of_0_for_each_adapte
 #[test]
 fn a_member_ends_with_its_last_hold_and_the_value_with_the_last_member() {
     Adapters::new(&virtual_time(), &[Kind::CAPABLE; 2]).run(|w| {
-        let surfaces = [Surface::on(&w.machine, 0), Surface::on(&w.machine, 1)];
-        let made = surfaces[0].native(NativeFenceType::Default, CROSS).unwrap();
-        let handle = surfaces[0].share(&made);
-        let opened = surfaces[1].open(&handle, true).unwrap();
+        let surfaces = [open_process(&w.machine, 0), open_process(&w.machine, 1)];
+        let made = surfaces[0].try_native(0, CROSS).unwrap();
+        let handle = share(&surfaces[0], &made);
+        let opened = open(&surfaces[1], &handle, true).unwrap();
         let value = opened.value.clone();
         w.calls.iter().for_each(|c| drop(c.take()));
         // The creator's instance and its handle are closed. The member of adapter 0 ends, which
         // does not affect adapter 1.
-        let kept = surfaces[1].event(w.machine.platform(), &opened, 5);
-        surfaces[0].close(made);
+        let kept = surfaces[1].wait_event(&opened, 5);
+        surfaces[0].destroy(&made);
         assert_eq!(w.calls[0].take_names(), ["CloseNativeFence"]);
         drop(handle);
         assert_eq!(
@@ -887,17 +828,17 @@ fn a_member_ends_with_its_last_hold_and_the_value_with_the_last_member() {
         );
         assert!(!kept.is_set());
         // It can come back, as a new member.
-        let handle = surfaces[1].share(&opened);
-        let back = surfaces[0].open(&handle, true).unwrap();
+        let handle = share(&surfaces[1], &opened);
+        let back = open(&surfaces[0], &handle, true).unwrap();
         assert_eq!(w.calls[0].take_names(), ["CreateNativeFence", "OpenNativeFence"]);
         surfaces[0].signal(&back, 5);
         assert!(kept.is_set() && value.load() == 5);
-        surfaces[0].close(back);
+        surfaces[0].destroy(&back);
         drop(handle);
         surfaces[1].signal(&opened, 2);
         assert_eq!(value.load(), 2);
-        let last = surfaces[1].event(w.machine.platform(), &opened, 9);
-        surfaces[1].close(opened);
+        let last = surfaces[1].wait_event(&opened, 9);
+        surfaces[1].destroy(&opened);
         assert!(last.is_set() && value.load() == u64::MAX, "the last one takes the value with it");
     });
 }

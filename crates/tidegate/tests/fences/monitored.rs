@@ -267,16 +267,7 @@ fn the_fences_of_a_lost_device_go_to_their_maximum_and_release_their_waiters() {
             });
             (blocked, w.wait_event(fence, u64::MAX))
         });
-        let other = w.kernel.create_device().unwrap();
-        let flags = SyncObjectFlags::empty();
-        let args = CreateMonitoredFence {
-            device: other,
-            initial_value: 1,
-            flags,
-            engine_affinity: 0,
-            name: "of another device",
-        };
-        let elsewhere = w.kernel.create_monitored_fence(args).unwrap();
+        let elsewhere = w.another_device().monitored(1);
         w.pass(1_000);
         lose(w);
         for (fence, (blocked, event)) in fences.iter().zip(&waits) {

@@ -2,61 +2,47 @@
 //! pages.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::ops::Deref;
 use tidegate::calls::{
-    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, Handle, Kernel,
-    NativeFenceType, NtHandle, OpenSyncObject, SignalFlags, Status, SyncObjectAccess,
+    FenceInstance, NtHandle, OpenSyncObject, SignalFlags, Status, SyncObjectAccess,
     SyncObjectFlags, WaitMode,
 };
 use tidegate::platform::{Event, PhysicalAddress};
-use tidegate_testbed::{World, signal_packet, wait_packet, world};
+use tidegate_testbed::{Client, World, at, signal_packet, wait_packet, world};
 
 const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
 
 /// A process with one device.
-struct Process {
-    kernel: Arc<dyn Kernel>,
-    device: Handle,
+struct Process(Client);
+
+impl Deref for Process {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.0
+    }
 }
 
 impl Process {
     fn of(w: &World) -> Process {
-        Process { kernel: w.kernel.clone(), device: w.device }
+        Process(w.deref().clone())
     }
 
     fn new(w: &World) -> Process {
-        let kernel = w.machine.open("another").unwrap();
-        let device = kernel.create_device().unwrap();
-        Process { kernel, device }
+        Process(w.client("another"))
     }
 
     /// Another device of the same process.
     fn second_device(&self) -> Process {
-        Process { kernel: self.kernel.clone(), device: self.kernel.create_device().unwrap() }
+        Process(self.another_device())
     }
 
     fn native(&self, flags: SyncObjectFlags) -> Result<FenceInstance, Status> {
-        let (device, fence_type) = (self.device, NativeFenceType::Default);
-        self.kernel.create_native_fence(CreateNativeFence {
-            device,
-            initial_value: 0,
-            fence_type,
-            flags,
-            engine_affinity: 0,
-            private_data: [0; 64],
-            name: "n",
-        })
+        self.try_native(0, flags)
     }
 
     fn monitored(&self, flags: SyncObjectFlags) -> Result<FenceInstance, Status> {
-        let device = self.device;
-        self.kernel.create_monitored_fence(CreateMonitoredFence {
-            device,
-            initial_value: 0,
-            flags,
-            engine_affinity: 0,
-            name: "m",
-        })
+        self.try_monitored(0, flags)
     }
 
     fn share(&self, fence: &FenceInstance) -> NtHandle {
@@ -68,8 +54,7 @@ impl Process {
         nt_handle: &NtHandle,
         flags: SyncObjectFlags,
     ) -> Result<FenceInstance, Status> {
-        let args = OpenSyncObject { device: self.device, nt_handle, flags, engine_affinity: 0 };
-        self.kernel.open_sync_object_from_nt_handle(args)
+        self.open_shared(nt_handle, flags)
     }
 
     fn open(&self, nt_handle: &NtHandle) -> FenceInstance {
@@ -87,14 +72,12 @@ impl Process {
     }
 
     fn signal(&self, fence: &FenceInstance, value: u64) -> Result<(), Status> {
-        let at = [FenceValue { fence: fence.handle, value }];
-        self.kernel.signal_from_cpu(&at, SignalFlags::empty())
+        self.kernel.signal_from_cpu(&at(fence, value), SignalFlags::empty())
     }
 
     fn event(&self, w: &World, fence: &FenceInstance, value: u64) -> Result<Event, Status> {
         let event = w.platform.event(true);
-        let at = [FenceValue { fence: fence.handle, value }];
-        self.kernel.wait_from_cpu(&at, WaitMode::All, Some(event.clone()))?;
+        self.kernel.wait_from_cpu(&at(fence, value), WaitMode::All, Some(event.clone()))?;
         Ok(event)
     }
 }

@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 use tidegate::calls::{
-    CreateContextVirtual, CreateHwContext, CreateHwQueue, CreateMonitoredFence, DeviceState,
-    FenceInstance, FenceValue, Handle, NativeFenceType, Priority, SignalFlags, SignalFromGpu2,
-    Status, SubmitSignalToHwQueues, SyncObjectFlags, WaitMode,
+    DeviceState, FenceInstance, FenceValue, Handle, SignalFlags, SignalFromGpu2, Status,
+    SubmitSignalToHwQueues, SyncObjectFlags, WaitMode,
 };
 use tidegate::dxgkrnl::FenceRewind;
 use tidegate::gpu_abi::{Command, GpuVa};
@@ -194,20 +193,10 @@ fn broadcasts_of_many_queues_from_many_threads_all_come_through() {
 
 /// A context or hardware queue of another device.
 fn foreign(w: &World, kind: Kind) -> Handle {
-    let (device, node_ordinal, priority) = (w.kernel.create_device().unwrap(), 0, Priority::Normal);
+    let other = w.another_device();
     match kind {
-        Kind::Context => {
-            let args = CreateContextVirtual { device, node_ordinal, engine_affinity: 0, priority };
-            w.kernel.create_context_virtual(args).unwrap()
-        }
-        Kind::HwQueue => {
-            let hw_context = w
-                .kernel
-                .create_hw_context(CreateHwContext { device, node_ordinal, engine_affinity: 0 })
-                .unwrap();
-            let args = CreateHwQueue { hw_context, user_mode_submission: false, priority };
-            w.kernel.create_hw_queue(args).unwrap().handle
-        }
+        Kind::Context => other.context(0),
+        Kind::HwQueue => other.hw_queue().handle,
     }
 }
 
@@ -290,16 +279,7 @@ fn a_queue_that_is_destroyed_holds_no_other() {
 #[test]
 fn a_lost_device_makes_no_broadcast_and_sets_its_events() {
     let (_, report) = world().run_to_report(|w| {
-        let other = w.kernel.create_device().unwrap();
-        let flags = SyncObjectFlags::empty();
-        let args = CreateMonitoredFence {
-            device: other,
-            initial_value: 0,
-            flags,
-            engine_affinity: 0,
-            name: "kept",
-        };
-        let kept = w.kernel.create_monitored_fence(args).unwrap();
+        let kept = w.another_device().monitored(0);
         let never = w.monitored(0);
         let event = w.platform.event(true);
         for kind in KINDS {
@@ -688,19 +668,8 @@ fn reserved_creation_flags_are_refused() {
 
 /// Both kinds of fence with this engine affinity.
 fn with_affinity(w: &World, engine_affinity: u32) -> [Result<FenceInstance, Status>; 2] {
-    let (device, flags) = (w.device, SyncObjectFlags::empty());
-    let monitored =
-        CreateMonitoredFence { device, initial_value: 0, flags, engine_affinity, name: "x" };
-    let native = tidegate::calls::CreateNativeFence {
-        device,
-        initial_value: 0,
-        fence_type: NativeFenceType::Default,
-        flags,
-        engine_affinity,
-        private_data: [0; 64],
-        name: "x",
-    };
-    [w.kernel.create_monitored_fence(monitored), w.kernel.create_native_fence(native)]
+    let (w, flags) = (w.affine(engine_affinity), SyncObjectFlags::empty());
+    [w.try_monitored(0, flags), w.try_native(0, flags)]
 }
 
 // spec: MF-014, NF-105, NF-106
@@ -737,17 +706,7 @@ fn private_data_of_a_native_fence_goes_to_the_driver_and_comes_back_as_it_left_i
     let w = world();
     let (mut sent, mut answer) = ([0; 64], [0; 64]);
     (0..64).for_each(|n| (sent[n], answer[n]) = (n as u8 + 1, 200 - n as u8));
-    let create = || {
-        w.kernel.create_native_fence(tidegate::calls::CreateNativeFence {
-            device: w.device,
-            initial_value: 0,
-            fence_type: NativeFenceType::Default,
-            flags: SyncObjectFlags::empty(),
-            engine_affinity: 0,
-            private_data: sent,
-            name: "x",
-        })
-    };
+    let create = || w.native_with(|args| args.private_data = sent);
     assert_eq!(create().unwrap().private_data, sent, "this driver leaves it as it is");
     assert_eq!(w.told().fence_data, [sent]);
     w.hooked.plant(|answers| answers.fence_data = Some(answer));

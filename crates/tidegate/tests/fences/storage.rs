@@ -4,8 +4,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 use tidegate::calls::{
-    CreateNativeFence, CurrentValueView, DeviceState, FenceInstance, Kernel, NativeFenceType,
-    OpenSyncObject, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, WaitMode,
+    CurrentValueView, DeviceState, FenceInstance, NativeFenceType, OpenSyncObject, SignalFlags,
+    Status, SyncObjectAccess, SyncObjectFlags, WaitMode,
 };
 use tidegate::ddi::DdiCall;
 use tidegate::ddi::feature::NativeFenceOsCaps;
@@ -31,21 +31,8 @@ fn all_types(config: &mut MachineConfig) {
     config.driver.local_monitored_values = true;
 }
 
-fn try_intra(w: &World, flags: SyncObjectFlags) -> Result<FenceInstance, Status> {
-    let (device, fence_type) = (w.device, NativeFenceType::IntraGpu);
-    w.kernel.create_native_fence(CreateNativeFence {
-        device,
-        initial_value: 0,
-        fence_type,
-        flags,
-        engine_affinity: 0,
-        private_data: [0; 64],
-        name: "i",
-    })
-}
-
 fn intra(w: &World) -> FenceInstance {
-    try_intra(w, SyncObjectFlags::empty()).unwrap()
+    w.try_intra(SyncObjectFlags::empty()).unwrap()
 }
 
 fn shareable() -> SyncObjectFlags {
@@ -126,11 +113,11 @@ fn local_memory_is_used_only_if_kernel_and_driver_both_have_it() {
     };
     let w = world_with(old_kernel);
     assert_eq!(memories(&w, &w.native(0)), [Memory::System; 2]);
-    assert_eq!(try_intra(&w, SyncObjectFlags::empty()).err(), Some(Status::NOT_SUPPORTED));
+    assert_eq!(w.try_intra(SyncObjectFlags::empty()).err(), Some(Status::NOT_SUPPORTED));
     assert!(w.driver.take_names().iter().all(|n| *n != "GetStandardAllocationDriverData"));
     drop(w);
     let w = world_with(all_types);
-    let far = try_intra(&w, shareable() | SyncObjectFlags::CROSS_ADAPTER);
+    let far = w.try_intra(shareable() | SyncObjectFlags::CROSS_ADAPTER);
     assert_eq!(
         far.err(),
         Some(Status::INVALID_PARAMETER),
@@ -147,7 +134,7 @@ fn the_driver_is_asked_for_segments_before_the_first_page_of_a_kind_and_once() {
     for _ in 0..2 {
         w.native(0);
         intra(&w);
-        try_intra(&w, shareable()).unwrap();
+        w.try_intra(shareable()).unwrap();
     }
     let calls = w.driver.take();
     let storage = |call: &DdiCall| match call {
@@ -190,7 +177,7 @@ fn storage_is_taken_from_the_segment_that_the_driver_named_and_nonsense_is_refus
     drop(w);
     let refused: [(AllocationSegments, Create); 4] = [
         (answer(0b10, 2), |w| w.try_native(0, SyncObjectFlags::empty()).err()),
-        (answer(0b01, 1), |w| try_intra(w, SyncObjectFlags::empty()).err()),
+        (answer(0b01, 1), |w| w.try_intra(SyncObjectFlags::empty()).err()),
         (answer(0, 0), |w| w.try_native(0, SyncObjectFlags::empty()).err()),
         (answer(0b101, 1), |w| w.try_native(0, SyncObjectFlags::empty()).err()),
     ];
@@ -237,7 +224,7 @@ fn no_cpu_access_reaches_an_intra_gpu_fence() {
 #[test]
 fn engines_set_signal_and_await_an_intra_gpu_fence_across_processes() {
     world_with(all_types).run(|w| {
-        let fence = try_intra(w, shareable()).unwrap();
+        let fence = w.try_intra(shareable()).unwrap();
         let after = w.native(0);
         let [maker, waiter] = [0, 1].map(|node| w.connected_queue(node));
         // Its initial value is the user-mode driver's: a GPU write.
@@ -309,32 +296,14 @@ fn the_end_of_an_intra_gpu_fence_lets_its_waits_pass_and_the_next_one_begins_at_
 #[test]
 fn a_lost_device_s_intra_gpu_fence_lets_the_waits_of_others_pass() {
     world_with(all_types).run(|w| {
-        let device = w.kernel.create_device().unwrap();
-        let fence_type = NativeFenceType::IntraGpu;
-        let flags = SyncObjectFlags::empty();
-        let args = CreateNativeFence {
-            device,
-            initial_value: 0,
-            fence_type,
-            flags,
-            engine_affinity: 0,
-            private_data: [0; 64],
-            name: "lost",
-        };
-        let fence = w.kernel.create_native_fence(args).unwrap();
+        let other = w.another_device();
+        let fence = other.try_intra(SyncObjectFlags::empty()).unwrap();
         let (queue, after) = parked(w, 1, &fence, 9);
         // It moves, and is found where it is then.
         w.adapter().trim_fence_storage(0).unwrap();
-        let context = tidegate::calls::CreateContextVirtual {
-            device,
-            node_ordinal: 0,
-            engine_affinity: 0,
-            priority: tidegate::calls::Priority::Normal,
-        };
-        let context = w.kernel.create_context_virtual(context).unwrap();
-        w.submit_packet(context, &[store(0x10, 1)]);
+        other.submit_packet(other.context(0), &[store(0x10, 1)]);
         w.wait(after.handle, 1).unwrap();
-        assert!(matches!(w.kernel.device_state(device), Ok(DeviceState::Faulted(_))));
+        assert!(matches!(other.state(), Ok(DeviceState::Faulted(_))));
         // Signals do nothing to it any more.
         queue.push(&signal_packet(&fence, 1, NO_LOG));
         queue.push(&wait_packet(&fence, u64::MAX, NO_LOG));
@@ -401,7 +370,7 @@ fn a_queue_that_waits_in_hardware_finds_its_fence_where_it_went() {
 #[test]
 fn an_instance_without_the_signal_right_cannot_store_to_a_fence_that_moved() {
     let w = world_with(all_types);
-    let fence = try_intra(&w, shareable()).unwrap();
+    let fence = w.try_intra(shareable()).unwrap();
     let both = SyncObjectAccess::WAIT | SyncObjectAccess::SIGNAL;
     let shared = w.kernel.share_objects(&[fence.handle], both).unwrap();
     let other = w.machine.open("other").unwrap();
@@ -627,24 +596,10 @@ fn fences_of_every_stride_keep_out_of_each_other_s_way() {
 #[test]
 fn no_two_processes_share_a_page_of_fences() {
     let w = world_with(all_types);
-    let other = w.machine.open("other").unwrap();
-    let device = other.create_device().unwrap();
+    let other = w.client("other");
     for fence_type in [NativeFenceType::Default, NativeFenceType::IntraGpu] {
-        let flags = SyncObjectFlags::empty();
-        let make = |kernel: &dyn Kernel, device| {
-            kernel
-                .create_native_fence(CreateNativeFence {
-                    device,
-                    initial_value: 0,
-                    fence_type,
-                    flags,
-                    engine_affinity: 0,
-                    private_data: [0; 64],
-                    name: "f",
-                })
-                .unwrap()
-        };
-        let (mine, theirs) = (make(&*w.kernel, w.device), make(&*other, device));
+        let [mine, theirs] =
+            [&*w, &other].map(|of| of.native_with(|args| args.fence_type = fence_type).unwrap());
         let space = w.told().roots.last().unwrap().0;
         let page = |space, va| leads_to(&w, space, va).unwrap().0.0 / 4096;
         let mine = [mine.current_value_gpu_va, mine.monitored_value_gpu_va]

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use tidegate::calls::{
     AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual, CreateHwContext,
-    CreateHwQueue, CreateMonitoredFence, CreateNativeFence, DeviceState, FenceInstance, Handle,
-    HwQueue, NativeFenceType, OpenSyncObject, Placement, Priority, Status, SubmitCommand,
-    SyncObjectAccess, SyncObjectFlags,
+    CreateHwQueue, DeviceState, FenceInstance, Handle, HwQueue, OpenSyncObject, Placement,
+    Priority, Status, SyncObjectAccess, SyncObjectFlags,
 };
 use tidegate::d3d12::{
     BufferDesc, CommandListType, Device, DeviceOptions, Error, Heap, Queue, QueueDesc, Submission,
@@ -50,9 +49,7 @@ fn on(gpu: u32) -> u32 {
 }
 
 fn try_context(w: &World, node_ordinal: u32, engine_affinity: u32) -> Result<Handle, Status> {
-    let (device, priority) = (w.device, Priority::Normal);
-    let args = CreateContextVirtual { device, node_ordinal, engine_affinity, priority };
-    w.kernel.create_context_virtual(args)
+    w.affine(engine_affinity).try_context(node_ordinal, Priority::Normal)
 }
 
 fn context(w: &World, node_ordinal: u32, gpu: u32) -> Handle {
@@ -74,21 +71,8 @@ fn user_queue(w: &World, node_ordinal: u32, gpu: u32) -> UserQueue {
 }
 
 fn try_fence(w: &World, native: bool, engine_affinity: u32) -> Result<FenceInstance, Status> {
-    let (device, initial_value, flags, name) = (w.device, 0, SyncObjectFlags::empty(), "f");
-    if native {
-        w.kernel.create_native_fence(CreateNativeFence {
-            device,
-            initial_value,
-            fence_type: NativeFenceType::Default,
-            flags,
-            engine_affinity,
-            private_data: [0; 64],
-            name,
-        })
-    } else {
-        let args = CreateMonitoredFence { device, initial_value, flags, engine_affinity, name };
-        w.kernel.create_monitored_fence(args)
-    }
+    let (w, flags) = (w.affine(engine_affinity), SyncObjectFlags::empty());
+    if native { w.try_native(0, flags) } else { w.try_monitored(0, flags) }
 }
 
 fn fault_of(w: &World, device: Handle) -> tidegate::calls::FaultReport {
@@ -700,42 +684,12 @@ fn memory_that_is_given_back_is_reached_by_no_physical_gpu() {
 #[test]
 fn a_device_that_is_lost_on_one_physical_gpu_leaves_others_on_both_alone() {
     let w = world_with(two);
-    let other = w.machine.open("other").unwrap();
-    let device = other.create_device().unwrap();
+    let other = w.client("other");
     let (w, report) = w.run_to_report(move |w| {
         // The other process has work on both, some of it under way.
-        let fence = {
-            let (initial_value, flags, engine_affinity, name) =
-                (0, SyncObjectFlags::empty(), 0, "theirs");
-            let args = CreateMonitoredFence { device, initial_value, flags, engine_affinity, name };
-            other.create_monitored_fence(args).unwrap()
-        };
-        let contexts = [0, 1].map(|gpu| {
-            let (priority, engine_affinity) = (Priority::Normal, on(gpu));
-            let args =
-                CreateContextVirtual { device, node_ordinal: COPY, engine_affinity, priority };
-            other.create_context_virtual(args).unwrap()
-        });
-        let commands = {
-            let (bytes, kind, placement) = (64, AllocationKind::Bulk, Placement::System);
-            let made = other
-                .create_allocation(CreateAllocation { device, bytes, kind, placement })
-                .unwrap();
-            let mut writer = tidegate::gpu_abi::CommandWriter::new();
-            writer.push(&LONG);
-            let AllocationMemory::Bulk(memory) = &made.memory else {
-                panic!("bytes were asked for")
-            };
-            let bytes = writer.to_bytes();
-            memory.write(0, &bytes).unwrap();
-            (made.gpu_va, bytes.len() as u32)
-        };
-        let submit = |context| {
-            let (commands_gpu_va, command_bytes) = commands;
-            let args = SubmitCommand { context, commands_gpu_va, command_bytes };
-            other.submit_command(args).unwrap();
-        };
-        contexts.iter().for_each(|context| submit(*context));
+        let fence = other.monitored(0);
+        let contexts = [0, 1].map(|gpu| other.affine(on(gpu)).context(COPY));
+        contexts.iter().for_each(|context| other.submit_packet(*context, &[LONG]));
         // This one has a queue on each, and faults on the second.
         let (mine, gate) = (w.native(0), w.native(0));
         let queues = [0, 1].map(|gpu| user_queue(w, COPY, gpu));
@@ -755,12 +709,11 @@ fn a_device_that_is_lost_on_one_physical_gpu_leaves_others_on_both_alone() {
         );
         // The other goes on.
         for (value, context) in (1..).zip(contexts) {
-            submit(context);
-            let reached = [tidegate::calls::FenceValue { fence: fence.handle, value }];
-            other.signal_from_gpu(context, &reached).unwrap();
-            other.wait_from_cpu(&reached, tidegate::calls::WaitMode::All, None).unwrap();
+            other.submit_packet(context, &[LONG]);
+            other.kernel.signal_from_gpu(context, &at(&fence, value)).unwrap();
+            other.wait(fence.handle, value).unwrap();
         }
-        assert_eq!(other.device_state(device), Ok(DeviceState::Active));
+        assert_eq!(other.state(), Ok(DeviceState::Active));
     });
     assert!(report.completed(), "{report:?}");
     assert_eq!(w.adapter().bug_checks(), []);

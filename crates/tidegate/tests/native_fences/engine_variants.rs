@@ -1,9 +1,7 @@
 //! What engines can do by themselves with a fence, engine by engine: write it or not, tell of it or
 //! not, tell the kinds of fence apart or not.
 
-use tidegate::calls::{
-    CreateMonitoredFence, DeviceState, FenceInstance, Handle, Status, SyncObjectFlags, WaitMode,
-};
+use tidegate::calls::{DeviceState, FenceInstance, Status};
 use tidegate::d3d12::{
     BufferDesc, CommandListType, DeviceOptions, Error, FenceChoice, Heap, QueueDesc,
 };
@@ -51,18 +49,9 @@ fn reads(w: &World) -> u64 {
 fn a_completed_packet_has_the_fences_of_its_own_process_read() {
     let w = inline_world();
     // A second process, with a fence that its GPU work raises, and a context.
-    let other = w.machine.open("other").unwrap();
-    let device: Handle = other.create_device().unwrap();
-    let make = CreateMonitoredFence {
-        device,
-        initial_value: 0,
-        flags: SyncObjectFlags::empty(),
-        engine_affinity: 0,
-        name: "o",
-    };
-    let theirs = other.create_monitored_fence(make).unwrap();
-    let event = w.platform.event(true);
-    other.wait_from_cpu(&at(&theirs, 5), WaitMode::All, Some(event.clone())).unwrap();
+    let other = w.client("other");
+    let (theirs, kernel) = (other.monitored(0), other.kernel.clone());
+    let event = other.wait_event(&theirs, 5);
     w.run(move |w| {
         let mine = [awaited(w), awaited(w)];
         let unawaited = w.monitored(0);
@@ -78,7 +67,7 @@ fn a_completed_packet_has_the_fences_of_its_own_process_read() {
             "what this process waits for, and nothing of the other one"
         );
         assert!(!event.is_set());
-        other.destroy_device(device).unwrap();
+        kernel.destroy_device(other.device).unwrap();
         assert!(event.is_set(), "a wait ends with its fence");
     });
 }

@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 use tidegate::Submission;
-use tidegate::calls::{
-    CreateContextVirtual, DeviceState, Priority, Status, SubmitCommand, SubmitCommandToHwQueue,
-};
+use tidegate::calls::{DeviceState, Status, SubmitCommand, SubmitCommandToHwQueue};
 use tidegate::d3d12::{CommandListType, Device, DeviceOptions, QueueDesc};
 use tidegate::gpu_abi::{GpuVa, RingPacket};
 use tidegate_testbed::{World, signal_packet, world};
@@ -51,10 +49,7 @@ fn is_lost(w: &World) -> bool {
 fn commands_of_a_length_that_no_buffer_has_cost_the_device_and_not_the_adapter() {
     for command_bytes in [1, 12, u32::MAX - 7] {
         harms_only_itself(move |w| {
-            let (device, priority) = (w.device, Priority::Normal);
-            let args =
-                CreateContextVirtual { device, node_ordinal: 0, engine_affinity: 0, priority };
-            let context = w.kernel.create_context_virtual(args).unwrap();
+            let context = w.context(0);
             let submit = SubmitCommand { context, commands_gpu_va: 0x1_0000, command_bytes };
             let _done_or_lost = w.kernel.submit_command(submit);
             assert!(is_lost(w));

@@ -317,13 +317,8 @@ fn packets_that_the_driver_has_are_finished_and_no_other_follows() {
         assert_eq!(outside.fence.value.load(), 0);
         // The node is free for others.
         let device = Handle(outside.device.0);
-        let args = tidegate::calls::CreateContextVirtual {
-            device,
-            node_ordinal: 0,
-            priority: tidegate::calls::Priority::Normal,
-            engine_affinity: 0,
-        };
-        let theirs = outside.process.create_context_virtual(args).unwrap();
+        let theirs =
+            tidegate_testbed::Client::of(&w.platform, outside.process.clone(), device).context(0);
         outside.process.signal_from_gpu(theirs, &at(&outside.fence, 2)).unwrap();
         outside.process.wait_from_cpu(&at(&outside.fence, 2), WaitMode::All, None).unwrap();
     });

@@ -3,14 +3,13 @@
 
 use std::sync::Arc;
 use tidegate::calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue,
-    CreateMonitoredFence, FenceValue, Handle, HwQueue, Kernel, Placement, Priority, SignalFlags,
-    Status, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectFlags, WaitMode,
+    CreateHwContext, FenceValue, Handle, Kernel, Priority, SignalFlags, Status,
+    SubmitCommandToHwQueue, SubmitSignalToHwQueues, WaitMode,
 };
 use tidegate::d3d12::{CommandListType, DeviceOptions, Error, QueueDesc, Submission};
 use tidegate::ddi::DdiCall;
 use tidegate::ddi::scheduling::SchedulingProperties;
-use tidegate::gpu_abi::{Command, CommandWriter};
+use tidegate::gpu_abi::Command;
 use tidegate_testbed::{ChangeCaps, World, setup, world, world_with};
 
 fn hw_context(kernel: &dyn Kernel) -> Handle {
@@ -208,44 +207,17 @@ fn a_broadcast_over_bands_does_not_hold_queues_between_them() {
     world().run(|w| {
         let kernel: Arc<dyn Kernel> = w.machine.privileged_process("a shell").unwrap();
         let device = kernel.create_device().unwrap();
-        let fence = {
-            let (initial_value, flags, engine_affinity, name) =
-                (0, SyncObjectFlags::empty(), 0, "all");
-            let args = CreateMonitoredFence { device, initial_value, flags, engine_affinity, name };
-            kernel.create_monitored_fence(args).unwrap()
-        };
+        let shell = tidegate_testbed::Client::of(&w.platform, kernel.clone(), device);
+        let fence = shell.monitored(0);
         let queue = |priority| {
-            let args = CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 };
-            let hw_context = kernel.create_hw_context(args).unwrap();
+            let hw_context = shell.hw_context(0);
             kernel.set_context_scheduling_priority(hw_context, priority).unwrap();
-            let (user_mode_submission, priority) = (false, Priority::Normal);
-            let args = CreateHwQueue { hw_context, user_mode_submission, priority };
-            kernel.create_hw_queue(args).unwrap()
-        };
-        let submit = |queue: &HwQueue, progress_fence_id, commands: &[Command]| {
-            let mut writer = CommandWriter::new();
-            commands.iter().for_each(|c| writer.push(c));
-            let (bytes, kind, placement) =
-                (writer.bytes(), AllocationKind::Bulk, Placement::System);
-            let made = kernel
-                .create_allocation(CreateAllocation { device, bytes, kind, placement })
-                .unwrap();
-            let AllocationMemory::Bulk(memory) = made.memory else {
-                panic!("bytes were asked for")
-            };
-            memory.write(0, &writer.to_bytes()).unwrap();
-            let args = SubmitCommandToHwQueue {
-                hw_queue: queue.handle,
-                progress_fence_id,
-                commands_gpu_va: made.gpu_va,
-                command_bytes: bytes as u32,
-            };
-            kernel.submit_command_to_hw_queue(args).unwrap();
+            shell.hw_queue_in(hw_context, false).unwrap()
         };
         let millisecond = [Command::Timed { ns: 1_000_000 }];
         let [idle, normal, focus] = [-1, 0, 1].map(queue);
-        (1..=20).for_each(|id| submit(&normal, id, &millisecond));
-        submit(&idle, 1, &[WORK]);
+        (1..=20).for_each(|id| shell.submit(&normal, id, &millisecond));
+        shell.submit(&idle, 1, &[WORK]);
         let fences = [FenceValue { fence: fence.handle, value: 1 }];
         let hw_queues = [focus.handle, idle.handle];
         let args = SubmitSignalToHwQueues {
@@ -254,7 +226,7 @@ fn a_broadcast_over_bands_does_not_hold_queues_between_them() {
             flags: SignalFlags::empty(),
         };
         kernel.submit_signal_to_hw_queues(args).unwrap();
-        submit(&focus, 1, &millisecond);
+        shell.submit(&focus, 1, &millisecond);
         kernel.wait_from_cpu(&fences, WaitMode::All, None).unwrap();
         let seen = [&normal, &idle, &focus].map(|queue| queue.progress_value.load());
         assert_eq!(
