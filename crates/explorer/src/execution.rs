@@ -8,7 +8,7 @@
 use crate::property::{Failure, Verdict};
 use crate::quiet::Quiet;
 use crate::scenario::{Prepared, Scenario};
-use crate::sharing::Sharing;
+use crate::sharing::{Sharing, bit};
 use crate::strategy::Strategy;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -44,40 +44,55 @@ impl Trail {
 struct Controls<S> {
     strategy: S,
     trail: Trail,
-    /// Steps that commute are taken without asking the strategy; `None` asks it for every step.
+    /// Choices that do not compete are left out; `None` leaves every choice to the strategy.
     sharing: Option<Sharing>,
     /// The agent that the strategy let move last.
     mover: Option<AgentIx>,
-    order: Vec<u16>,
+    /// Choices that the strategy has, each with its index among all.
+    order: Vec<(u16, Choice)>,
     choices: Vec<Choice>,
-    touches: Vec<(OpKind, Object)>,
 }
 
 impl<S: Strategy> Controls<S> {
-    /// Asks the strategy. Steps that it was not asked for are no switches, so the choices are put
-    /// in the order that they would have without those steps.
     fn choose(&mut self, point: &Point<'_>) -> usize {
-        if self.mover == point.current || matches!(point.choices[0], Choice::Find(..)) {
-            let chosen = self.strategy.choose(point);
-            return if chosen < point.choices.len() { chosen } else { 0 };
+        let Some(sharing) = &mut self.sharing else { return self.strategy.choose(point) };
+        if let Some(index) = sharing.commuting(point) {
+            return index;
         }
+        let found = matches!(point.choices[0], Choice::Find(..));
+        let counts = self.strategy.counts_switches();
+        let group = if found || counts { None } else { sharing.closed_group(point) };
+        let index = if group.is_none() && self.mover == point.current || found {
+            self.strategy.choose(point)
+        } else {
+            self.choose_among(group.unwrap_or(u64::MAX), point)
+        };
+        if let Some(Choice::Run(agent)) = point.choices.get(index) {
+            self.mover = Some(*agent);
+        }
+        index
+    }
+
+    /// Leaves the choices of the agents of `group` to the strategy. Steps that it was not asked for
+    /// are no switches, so the choices have the order that they would have without those steps.
+    fn choose_among(&mut self, group: u64, point: &Point<'_>) -> usize {
         let mover = self.mover;
-        let rank = |choice: Choice| {
+        let all = (0..).zip(point.choices.iter().copied());
+        self.order.clear();
+        self.order.extend(all.filter(|(_, choice)| group & bit(choice.agent()) != 0));
+        self.order.sort_by_key(|(_, choice)| {
             let flushes = matches!(choice, Choice::Flush(_));
             (flushes, Some(choice.agent()) != mover, choice.agent())
-        };
-        self.order.clear();
-        self.order.extend(0..point.choices.len() as u16);
-        self.order.sort_by_key(|index| rank(point.choices[usize::from(*index)]));
-        let order = || self.order.iter().map(|index| usize::from(*index));
+        });
         self.choices.clear();
-        self.choices.extend(order().map(|index| point.choices[index]));
-        self.touches.clear();
-        self.touches.extend(order().map(|index| point.touches[index]));
+        self.choices.extend(self.order.iter().map(|(_, choice)| *choice));
         let current = mover.filter(|agent| self.choices[0] == Choice::Run(*agent));
-        let (choices, touches) = (&self.choices, &self.touches);
-        let chosen = self.strategy.choose(&Point { choices, touches, current, ..*point });
-        usize::from(self.order[if chosen < choices.len() { chosen } else { 0 }])
+        let choices = &self.choices;
+        let chosen = match choices.len() {
+            1 => 0,
+            _ => self.strategy.choose(&Point { choices, current, ..*point }),
+        };
+        usize::from(self.order[if chosen < choices.len() { chosen } else { 0 }].0)
     }
 }
 
@@ -86,20 +101,15 @@ struct Handle<S>(Rc<RefCell<Controls<S>>>);
 impl<S: Strategy> Controller for Handle<S> {
     fn choose(&mut self, point: &Point<'_>) -> usize {
         let controls = &mut *self.0.borrow_mut();
-        let commuting = controls.sharing.as_ref().and_then(|sharing| sharing.commuting(point));
-        let index = commuting.unwrap_or_else(|| {
-            if controls.sharing.is_none() {
-                controls.mover = point.current;
-            }
-            let index = controls.choose(point);
-            if let Choice::Run(agent) = point.choices[index] {
-                controls.mover = Some(agent);
-            }
-            index
-        });
+        let chosen = controls.choose(point);
+        let index = if chosen < point.choices.len() { chosen } else { 0 };
         controls.trail.choices.push(index as u16);
         controls.trail.states.push(point.state);
         index
+    }
+
+    fn observes(&self) -> bool {
+        self.0.borrow().sharing.is_some()
     }
 
     fn touched(&mut self, agent: AgentIx, op: OpKind, object: Object) {
@@ -139,7 +149,6 @@ impl<S: Strategy + 'static> Runner<S> {
             mover: None,
             order: Vec::new(),
             choices: Vec::new(),
-            touches: Vec::new(),
         };
         Runner { controls: Rc::new(RefCell::new(controls)), model, reached: Vec::new() }
     }

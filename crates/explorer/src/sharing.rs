@@ -1,18 +1,16 @@
-//! Purpose: partial-order reduction. Learns which agents access which object under which locks, and
-//! finds a step that commutes with every step that another agent can still take.
+//! Purpose: partial-order reduction. Learns which agents access which object, under which locks and
+//! until when, and finds choices that the rest of the machine does not compete with.
 //!
 //! Invariants: an object is *racy* when one agent writes it, another accesses it, and no lock is
-//! common to all accesses. Every other access commutes, so such a step is taken at once and is no
-//! choice. The knowledge only grows. A search that took a step on knowledge that a later run
-//! refutes begins again; it ends when a whole search refutes nothing (decisions/0070).
+//! common to all accesses; every other access commutes. An agent accesses a racy object *until* the
+//! last of its accesses in any run, counted in its own accesses. The knowledge only grows. A search
+//! that left out a choice on knowledge that a later run refutes begins again; it ends when a whole
+//! search refutes nothing (decisions/0070).
 //!
 //! Entry points: [`Sharing::touched`], [`Sharing::forwarded`], [`Sharing::commuting`],
-//! [`Sharing::take_refuted`].
+//! [`Sharing::closed_group`], [`Sharing::take_refuted`].
 
-use crate::prune::AsIs;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-use tidegate_platform::{AgentIx, Choice, Object, OpKind, Point};
+use tidegate_platform::{AgentIx, Choice, Object, OpKind, Point, WaitsFor};
 
 /// Locks that are noted of one access. Fewer than are held is safe: an object counts as racy then.
 const LOCKS: usize = 4;
@@ -43,80 +41,126 @@ impl LockSet {
     }
 }
 
-/// What is known of one object. Agents are bits.
+/// What an access does, as far as commuting goes. Two additions commute, and two reads.
+#[derive(Clone, Copy)]
+enum Kind {
+    Read,
+    Write,
+    Add,
+}
+
+impl Kind {
+    fn of(op: OpKind) -> Kind {
+        match op {
+            OpKind::Load => Kind::Read,
+            OpKind::Add => Kind::Add,
+            _ => Kind::Write,
+        }
+    }
+
+    /// The kinds that do not commute with it.
+    fn opponents(self) -> &'static [Kind] {
+        match self {
+            Kind::Read => &[Kind::Write, Kind::Add],
+            Kind::Add => &[Kind::Write, Kind::Read],
+            Kind::Write => &[Kind::Write, Kind::Read, Kind::Add],
+        }
+    }
+}
+
+/// What is known of one object. Agents are bits, in the order of [`Kind`].
 #[derive(Default)]
 struct Accesses {
-    readers: u64,
-    writers: u64,
-    /// Agents that add to it: two additions commute.
-    adders: u64,
+    agents: [u64; 3],
+    /// Until when each agent accesses it: its number of accesses after the last one.
+    until: Vec<[u32; 3]>,
     /// Agents whose own store buffer answered a load.
     forwarders: u64,
-    locks: LockSet,
+    /// `None` before the first access.
+    locks: Option<LockSet>,
     racy: bool,
 }
 
 impl Accesses {
     /// Whether accesses of two agents do not commute.
     fn conflicts(&self) -> bool {
+        let [readers, writers, adders] = self.agents;
         let shared = |agents: u64| agents.count_ones() > 1 || agents == bit(AgentIx(LAST_BIT));
-        let all = self.readers | self.writers | self.adders;
-        self.writers != 0 && shared(all)
-            || self.adders != 0 && self.readers != 0 && shared(self.adders | self.readers)
+        writers != 0 && shared(readers | writers | adders)
+            || adders != 0 && readers != 0 && shared(adders | readers)
     }
 
-    /// What a commuting step on a racy object depends on. Readers matter to additions alone.
-    fn observers_and_writers(&self) -> (u64, u64, u64) {
-        let observers = if self.adders == 0 { 0 } else { self.readers };
-        (self.writers, self.adders, observers)
+    /// Whether `agent`, which has made `made` accesses, can still make one that an access of `kind`
+    /// does not commute with.
+    fn competes(&self, agent: usize, made: u32, kind: Kind) -> bool {
+        let Some(until) = self.until.get(agent) else { return false };
+        kind.opponents().iter().any(|kind| until[*kind as usize] > made)
     }
 }
 
-/// What is known of all objects, and the locks that are held in the present run.
+/// What is known of all objects, and how far the present run is.
 #[derive(Default)]
 pub(crate) struct Sharing {
-    objects: HashMap<Object, Accesses, BuildHasherDefault<ObjectHasher>>,
+    /// By the object's number, then by the word's.
+    objects: Vec<Vec<Accesses>>,
+    /// Locks that each agent holds.
     held: Vec<Vec<u32>>,
+    /// Accesses that each agent has made.
+    made: Vec<u32>,
     /// Agents that loaded a racy object from their own store buffer.
     forwarders: u64,
     refuted: bool,
+    /// For [`Sharing::closed_group`].
+    group: Vec<AgentIx>,
 }
 
-/// Agents from this number on share one bit: what they access counts as shared.
+/// Agents from this number on share one bit and one count: what they access counts as shared.
 const LAST_BIT: u16 = 63;
 
-fn bit(agent: AgentIx) -> u64 {
-    1 << agent.0.min(LAST_BIT)
+pub(crate) fn bit(agent: AgentIx) -> u64 {
+    1 << slot(agent)
+}
+
+fn slot(agent: AgentIx) -> usize {
+    usize::from(agent.0.min(LAST_BIT))
+}
+
+/// The place of an object in [`Sharing::objects`].
+fn place(object: Object) -> Option<(usize, usize)> {
+    match object {
+        Object::None => None,
+        Object::Word { page, index } => Some((page as usize, index as usize)),
+        Object::Bulk(id) | Object::Mutex(id) => Some((id as usize, 0)),
+    }
 }
 
 impl Sharing {
     /// A run begins: no lock is held.
     pub(crate) fn begin_run(&mut self) {
         self.held.iter_mut().for_each(Vec::clear);
+        self.made.fill(0);
     }
 
-    /// Returns whether a step was taken since the last call on knowledge that was wrong.
+    /// Returns whether a choice was left out since the last call on knowledge that was wrong.
     pub(crate) fn take_refuted(&mut self) -> bool {
         std::mem::take(&mut self.refuted)
     }
 
     /// Learns from a step.
     pub(crate) fn touched(&mut self, agent: AgentIx, op: OpKind, object: Object) {
-        let index = usize::from(agent.0);
+        let index = slot(agent);
         if self.held.len() <= index {
             self.held.resize_with(index + 1, Vec::new);
+            self.made.resize(index + 1, 0);
         }
         if let (OpKind::Unlock, Object::Mutex(mutex)) = (op, object) {
             return self.held[index].retain(|held| *held != mutex);
         }
-        if object == Object::None {
-            return;
-        }
-        self.note_access(agent, object, |known| match op {
-            OpKind::Load => known.readers |= bit(agent),
-            OpKind::Add => known.adders |= bit(agent),
-            _ => known.writers |= bit(agent),
-        });
+        let Some(place) = place(object) else { return };
+        // Agents that share a count have made none.
+        self.made[index] += u32::from(agent.0 < LAST_BIT);
+        let kind = Kind::of(op);
+        self.note_access(agent, place, kind, false);
         if let (OpKind::Lock, Object::Mutex(mutex)) = (op, object) {
             self.held[index].push(mutex);
         }
@@ -124,41 +168,43 @@ impl Sharing {
 
     /// Learns from a load that the agent's own store buffer answered.
     pub(crate) fn forwarded(&mut self, agent: AgentIx, object: Object) {
-        self.note_access(agent, object, |known| {
-            known.readers |= bit(agent);
-            known.forwarders |= bit(agent);
-        });
+        if let Some(place) = place(object) {
+            self.note_access(agent, place, Kind::Read, true);
+        }
     }
 
-    fn note_access(&mut self, agent: AgentIx, object: Object, note: impl FnOnce(&mut Accesses)) {
-        let held = self.held.get(usize::from(agent.0)).map_or(&[][..], Vec::as_slice);
-        let known = self
-            .objects
-            .entry(object)
-            .or_insert_with(|| Accesses { locks: LockSet::of(held), ..Accesses::default() });
-        let (was_racy, before) = (known.racy, known.observers_and_writers());
-        note(known);
+    fn note_access(&mut self, agent: AgentIx, place: (usize, usize), kind: Kind, forwards: bool) {
+        let index = slot(agent);
+        let until = self.made.get(index).map_or(1, |made| (*made).max(1));
+        let held = self.held.get(index).map_or(&[][..], Vec::as_slice);
+        let known = entry(&mut self.objects, place);
+        if known.until.len() <= index {
+            known.until.resize(index + 1, [0; 3]);
+        }
+        let until_now = &mut known.until[index][kind as usize];
+        let is_later = *until_now < until;
+        *until_now = until.max(*until_now);
+        known.agents[kind as usize] |= bit(agent);
+        known.forwarders |= if forwards { bit(agent) } else { 0 };
+        let was_racy = known.racy;
         if !was_racy {
-            known.locks.retain(held);
-            known.racy = known.locks.len == 0 && known.conflicts();
+            let locks = known.locks.get_or_insert_with(|| LockSet::of(held));
+            locks.retain(held);
+            known.racy = locks.len == 0 && known.conflicts();
         }
         if known.racy {
             let forwarders = self.forwarders | known.forwarders;
-            let changed = known.observers_and_writers() != before;
-            self.refuted |= !was_racy || changed || forwarders != self.forwarders;
+            self.refuted |= !was_racy || is_later || forwarders != self.forwarders;
             self.forwarders = forwarders;
         }
     }
 
     /// The first choice that commutes with all that other agents can still do.
     pub(crate) fn commuting(&self, point: &Point<'_>) -> Option<usize> {
-        let choices = point.choices.iter().zip(point.touches);
-        choices.into_iter().position(|(choice, (op, object))| match choice {
+        point.choices.iter().position(|choice| match choice {
             Choice::Find(..) => false,
-            Choice::Flush(agent) => self.commutes(*agent, *op, *object),
-            Choice::Run(agent) => {
-                self.commutes(*agent, *op, *object) && !self.may_forward(*agent, point)
-            }
+            Choice::Flush(_) => self.commutes(*choice, point),
+            Choice::Run(agent) => self.commutes(*choice, point) && !self.may_forward(*agent, point),
         })
     }
 
@@ -168,43 +214,117 @@ impl Sharing {
         self.forwarders & bit(agent) != 0 && point.choices.contains(&Choice::Flush(agent))
     }
 
-    fn commutes(&self, agent: AgentIx, op: OpKind, object: Object) -> bool {
+    fn commutes(&self, choice: Choice, point: &Point<'_>) -> bool {
+        self.competitors(choice, point) == 0
+    }
+
+    /// The agents that can still make an access with which `choice` does not commute, a bit each.
+    fn competitors(&self, choice: Choice, point: &Point<'_>) -> u64 {
+        let (op, object) = point.agents.step(choice);
         // Releasing a lock disables no step of another agent, and time passes only when no agent
         // can move.
-        if op == OpKind::Unlock || object == Object::None {
-            return true;
+        let place = place(object).filter(|_| op != OpKind::Unlock);
+        let known = place.and_then(|(page, index)| self.objects.get(page)?.get(index));
+        let Some(known) = known.filter(|known| known.racy) else { return 0 };
+        self.accessing(known, Kind::of(op), choice.agent())
+    }
+
+    /// The agents other than `me` that can still make an access to `known` with which one of `kind`
+    /// does not commute.
+    fn accessing(&self, known: &Accesses, kind: Kind, me: AgentIx) -> u64 {
+        let candidates = kind.opponents().iter().fold(0, |all, k| all | known.agents[*k as usize]);
+        let mut candidates = if me.0 < LAST_BIT { candidates & !bit(me) } else { candidates };
+        let mut competitors = 0;
+        while candidates != 0 {
+            let agent = candidates.trailing_zeros() as usize;
+            candidates &= candidates - 1;
+            let made = self.made.get(agent).copied().unwrap_or(0);
+            competitors |= u64::from(known.competes(agent, made, kind)) << agent;
         }
-        self.objects.get(&object).is_none_or(|known| {
-            let others = !bit(agent);
-            !known.racy
-                || match op {
-                    OpKind::Load => (known.writers | known.adders) & others == 0,
-                    OpKind::Add => (known.writers | known.readers) & others == 0,
-                    _ => false,
+        competitors
+    }
+
+    /// The smallest group of agents whose steps commute with all that the others can do before one
+    /// of the group moves, a bit each: a stubborn set. `None` where only all agents together are one.
+    pub(crate) fn closed_group(&mut self, point: &Point<'_>) -> Option<u64> {
+        if point.agents.count() > usize::from(LAST_BIT) {
+            return None;
+        }
+        let movers = point.choices.iter().fold(0, |all, choice| all | bit(choice.agent()));
+        let mut group = std::mem::take(&mut self.group);
+        let mut best: Option<u64> = None;
+        let mut left = movers;
+        while left != 0 {
+            let seed = AgentIx(left.trailing_zeros() as u16);
+            left &= left - 1;
+            if let Some(closed) = self.close(seed, point, &mut group) {
+                let moving = closed & movers;
+                if best.is_none_or(|best| moving.count_ones() < best.count_ones()) {
+                    best = Some(moving);
                 }
-        })
+            }
+        }
+        self.group = group;
+        best.filter(|best| *best != movers)
+    }
+
+    /// The group of `seed`; `None` if an agent that has not started yet is of it.
+    fn close(&self, seed: AgentIx, point: &Point<'_>, open: &mut Vec<AgentIx>) -> Option<u64> {
+        let started = (1u64 << point.agents.count()) - 1;
+        let mut closed = 0;
+        open.clear();
+        open.push(seed);
+        while let Some(agent) = open.pop() {
+            if closed & bit(agent) != 0 {
+                continue;
+            }
+            closed |= bit(agent);
+            let (run, flush) = (Choice::Run(agent), Choice::Flush(agent));
+            let drains = point.choices.contains(&flush);
+            let mut others = if drains { self.competitors(flush, point) } else { 0 };
+            if point.choices.contains(&run) {
+                others |= self.competitors(run, point);
+            } else {
+                others |= self.enablers(agent, drains, point)?;
+            }
+            if others & !started != 0 {
+                return None;
+            }
+            others &= !closed;
+            while others != 0 {
+                open.push(AgentIx(others.trailing_zeros() as u16));
+                others &= others - 1;
+            }
+        }
+        Some(closed)
+    }
+
+    /// The agents one of which must move before `agent` can.
+    fn enablers(&self, agent: AgentIx, drains: bool, point: &Point<'_>) -> Option<u64> {
+        match point.agents.waits_for(agent) {
+            WaitsFor::Nothing | WaitsFor::Clock => Some(0),
+            WaitsFor::Lock(_) if drains => Some(0),
+            WaitsFor::Lock(mutex) => {
+                let holder = self.held.iter().position(|held| held.contains(&mutex))?;
+                Some(1 << holder)
+            }
+            WaitsFor::End(other) => Some(bit(other)),
+            WaitsFor::Word(word) => {
+                let (page, index) = place(word)?;
+                let known = self.objects.get(page)?.get(index)?;
+                Some(self.accessing(known, Kind::Read, agent))
+            }
+        }
     }
 }
 
-/// Objects are small numbers of this process: one multiplication spreads them.
-#[derive(Default)]
-pub(crate) struct ObjectHasher(AsIs);
-
-impl Hasher for ObjectHasher {
-    fn finish(&self) -> u64 {
-        self.0.finish()
+fn entry(objects: &mut Vec<Vec<Accesses>>, (page, index): (usize, usize)) -> &mut Accesses {
+    if objects.len() <= page {
+        objects.resize_with(page + 1, Vec::new);
     }
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    let words = &mut objects[page];
+    if words.len() <= index {
+        words.resize_with(index + 1, Accesses::default);
     }
-    fn write_u32(&mut self, value: u32) {
-        self.write_u64(u64::from(value));
-    }
-    fn write_u64(&mut self, value: u64) {
-        let mixed = (self.0.finish().rotate_left(23) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0.write_u64(mixed ^ mixed >> 32);
-    }
-    fn write_isize(&mut self, value: isize) {
-        self.write_u64(value as u64);
-    }
+    &mut words[index]
 }

@@ -171,7 +171,8 @@ impl Strategy for Telling {
 
     fn choose(&mut self, point: &Point<'_>) -> usize {
         let index = self.replay.choose(point);
-        let (choice, (op, object)) = (point.choices[index], point.touches[index]);
+        let choice = point.choices[index];
+        let (op, object) = point.agents.step(choice);
         let agent = choice.agent();
         let instead_of = point.current.filter(|c| *c != agent);
         self.moves.push(Move { choice, op, object, instead_of, step: point.step });

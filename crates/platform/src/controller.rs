@@ -86,12 +86,40 @@ pub enum Object {
     Mutex(u32),
 }
 
+/// What an agent that has no step to take waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// It has ended, or it has a step.
+    Nothing,
+    /// A wake on the word that it sleeps on.
+    Word(Object),
+    /// Another agent's end.
+    End(AgentIx),
+    /// A lock that another agent holds.
+    Lock(u32),
+    /// The clock, which moves only when no agent can.
+    Clock,
+}
+
+/// The agents of a machine at a moment of choice.
+pub trait Agents {
+    /// Agents so far, ended ones included.
+    fn count(&self) -> usize;
+
+    /// What a choice does to which object.
+    fn step(&self, choice: Choice) -> (OpKind, Object);
+
+    /// What `agent` waits for. An agent with a full store buffer may wait for no more than that.
+    fn waits_for(&self, agent: AgentIx) -> WaitsFor;
+}
+
 /// A moment of choice.
+#[derive(Clone, Copy)]
 pub struct Point<'a> {
     /// What could happen; at least two entries.
     pub choices: &'a [Choice],
-    /// What each choice does to which object, in the order of `choices`.
-    pub touches: &'a [(OpKind, Object)],
+    /// All agents.
+    pub agents: &'a dyn Agents,
     /// The agent that moved last, if it can go on.
     pub current: Option<AgentIx>,
     /// Hash of the whole state: memory, store buffers, locks, and each agent's history of observed
@@ -105,6 +133,11 @@ pub struct Point<'a> {
 pub trait Controller {
     /// Returns an index into `point.choices`; anything beyond the end counts as 0.
     fn choose(&mut self, point: &Point<'_>) -> usize;
+
+    /// Whether it wants to hear of accesses. Asked once.
+    fn observes(&self) -> bool {
+        false
+    }
 
     /// `agent` did `op` to `object`. A buffered store is reported when it reaches memory.
     fn touched(&mut self, _agent: AgentIx, _op: OpKind, _object: Object) {}

@@ -36,7 +36,9 @@ mod tracing;
 mod world;
 
 pub use agent::{Agent, ServiceHandle, Turn};
-pub use controller::{AgentIx, Choice, Controller, MemoryModel, Object, OpKind, Point};
+pub use controller::{
+    AgentIx, Agents, Choice, Controller, MemoryModel, Object, OpKind, Point, WaitsFor,
+};
 pub use counters::Counters;
 pub use mapping::Mapping;
 pub use memory::{

@@ -84,14 +84,14 @@ fn finds_its_bugs(name: &str) {
 // spec: NF-050, NF-051, NF-054, NF-055
 #[test]
 fn a_signal_through_seven_stations_loses_no_waiter() {
-    is_exhausted_in("seven-stations", 1_552);
+    is_exhausted_in("seven-stations", 333);
     finds_its_bugs("seven-stations");
 }
 
 #[test]
 fn the_litmus_scenarios_are_exhausted() {
-    is_exhausted_in("litmus", 35);
-    is_exhausted_in("litmus-1x2", 910);
+    is_exhausted_in("litmus", 21);
+    is_exhausted_in("litmus-1x2", 633);
     finds_its_bugs("litmus");
     finds_its_bugs("litmus-1x2");
 }
@@ -104,12 +104,12 @@ fn a_signal_behind_work_of_a_hardware_queue_loses_no_waiter() {
 
 #[test]
 fn a_signal_behind_a_packet_loses_no_waiter() {
-    is_exhausted_up_to(1, "seven-stations-packet", 31_832);
+    is_exhausted_up_to(1, "seven-stations-packet", 5_441);
 }
 
 #[test]
 fn a_signal_against_a_shadow_of_monitored_value_loses_no_waiter() {
-    is_exhausted_in("shadow-against-signal", 29_579);
+    is_exhausted_in("shadow-against-signal", 6_814);
     finds_its_bugs("shadow-against-signal");
 }
 
@@ -153,21 +153,21 @@ fn a_packet_that_is_asked_for_stays_before_the_wait_behind_it() {
 // spec: NF-005, NF-006
 #[test]
 fn a_queue_that_waits_for_another_engine_goes_on() {
-    is_exhausted_in("gpu-wait", 5_018);
+    is_exhausted_in("gpu-wait", 1_123);
     finds_its_bugs("gpu-wait");
 }
 
 // spec: NF-003, NF-135
 #[test]
 fn a_queue_that_waits_for_the_cpu_goes_on() {
-    is_exhausted_in("cpu-signal-against-park", 444);
+    is_exhausted_in("cpu-signal-against-park", 259);
     finds_its_bugs("cpu-signal-against-park");
 }
 
 // spec: NF-015, NF-048, NF-053
 #[test]
 fn a_wait_that_is_taken_back_leaves_nothing_armed() {
-    is_exhausted_up_to(1, "cancel-against-signal", 1_897);
+    is_exhausted_up_to(1, "cancel-against-signal", 1_192);
     finds_its_bugs("cancel-against-signal");
 }
 
@@ -180,7 +180,7 @@ fn two_signallers_release_the_waiter_in_every_order() {
 // spec: NF-089
 #[test]
 fn a_fence_can_end_while_it_is_signalled() {
-    is_exhausted_up_to(1, "destroy-against-signal", 1_784);
+    is_exhausted_up_to(1, "destroy-against-signal", 918);
 }
 
 #[test]
@@ -204,29 +204,29 @@ fn memory_in_use_stays_until_its_last_use() {
 // spec: RES-018
 #[test]
 fn no_store_lands_in_memory_whose_mapping_has_ended() {
-    is_exhausted_up_to(1, "unmap-against-store", 49_912);
+    is_exhausted_up_to(1, "unmap-against-store", 5_996);
     finds_its_bugs("unmap-against-store");
 }
 
 // spec: NF-149, NF-150, NF-155
 #[test]
 fn a_signal_on_one_adapter_reaches_the_waiter_on_another() {
-    is_exhausted_in("cross-adapter-relay", 372);
+    is_exhausted_in("cross-adapter-relay", 227);
     finds_its_bugs("cross-adapter-relay");
 }
 
 #[test]
 fn a_signal_on_one_gpu_reaches_a_queue_on_another_without_the_cpu() {
-    is_exhausted_in("gpu-to-gpu", 244);
+    is_exhausted_in("gpu-to-gpu", 131);
     finds_its_bugs("gpu-to-gpu");
 }
 
 // spec: UMS-004
 #[test]
 fn a_ring_reaches_an_engine_that_goes_to_sleep() {
-    is_exhausted_in("ring-against-park", 333);
+    is_exhausted_in("ring-against-park", 159);
     finds_its_bugs("ring-against-park");
-    is_exhausted_in("wake-word", 13);
+    is_exhausted_in("wake-word", 8);
     finds_its_bugs("wake-word");
 }
 
@@ -261,7 +261,7 @@ fn nothing_runs_while_it_is_suspended_and_everything_after() {
 // spec: HS-013
 #[test]
 fn a_context_that_loses_its_priority_gives_way_at_the_end_of_the_turn() {
-    is_exhausted_up_to(1, "priority-against-dispatch", 20_782);
+    is_exhausted_up_to(1, "priority-against-dispatch", 3_492);
     finds_its_bugs("priority-against-dispatch");
 }
 
@@ -320,7 +320,7 @@ fn a_process_that_reads_connected_has_rung_the_hardware() {
 
 #[test]
 fn the_status_goes_before_the_mapping() {
-    is_exhausted_in("doorbell-order", 16);
+    is_exhausted_in("doorbell-order", 9);
     let published = scenario("doorbell-order").with_bug("rotate-before-status").unwrap();
     let report = explore(published.as_ref(), &Options::default()).unwrap();
     let lost = "the hardware finds the ring".to_owned();
@@ -337,11 +337,11 @@ fn no_waiter_is_forgotten_by_a_log_that_is_read_while_it_is_written() {
 
 #[test]
 fn a_wait_latches_over_the_rewinds_of_a_cell() {
-    is_exhausted_in("raise-against-rewind", 340_816);
+    is_exhausted_in("raise-against-rewind", 62_663);
     finds_its_bugs("raise-against-rewind");
-    is_exhausted_up_to(2, "raise-against-deep-rewind", 27_050);
+    is_exhausted_up_to(2, "raise-against-deep-rewind", 14_570);
     finds_its_bugs("raise-against-deep-rewind");
-    is_exhausted_up_to(2, "two-rewinders", 278_039);
+    is_exhausted_up_to(2, "two-rewinders", 156_168);
     finds_its_bugs("two-rewinders");
 }
 
@@ -354,7 +354,7 @@ fn a_backlog_is_submitted_whole_and_in_order() {
 // spec: NF-107
 #[test]
 fn a_wait_for_the_fence_before_passes() {
-    is_exhausted_in("renew-against-park", 288);
+    is_exhausted_in("renew-against-park", 151);
     finds_its_bugs("renew-against-park");
 }
 
@@ -396,14 +396,14 @@ fn a_hostile_client_harms_itself_alone() {
 // spec: MF-067
 #[test]
 fn one_signal_sets_an_event_once() {
-    is_exhausted_in("one-event", 47);
+    is_exhausted_in("one-event", 43);
     finds_its_bugs("one-event");
 }
 
 // spec: MF-047
 #[test]
 fn an_instance_can_end_while_a_wait_is_asked_by_it() {
-    is_exhausted_in("destroy-against-wait", 98);
+    is_exhausted_in("destroy-against-wait", 1);
 }
 
 #[test]

@@ -155,6 +155,10 @@ impl Strategy for Bounded {
         0
     }
 
+    fn counts_switches(&self) -> bool {
+        true
+    }
+
     fn states(&self) -> u64 {
         self.states.len() as u64
     }

@@ -33,6 +33,12 @@ pub trait Strategy {
     /// Index into `point.choices`; beyond the end counts as 0.
     fn choose(&mut self, point: &Point<'_>) -> usize;
 
+    /// Whether it counts the switches between agents, so that no choice may be left out because
+    /// another can come first.
+    fn counts_switches(&self) -> bool {
+        false
+    }
+
     /// Different states seen; 0 if it does not count them.
     fn states(&self) -> u64 {
         0
@@ -58,6 +64,9 @@ impl Strategy for Box<dyn Strategy> {
     }
     fn choose(&mut self, point: &Point<'_>) -> usize {
         (**self).choose(point)
+    }
+    fn counts_switches(&self) -> bool {
+        (**self).counts_switches()
     }
     fn states(&self) -> u64 {
         (**self).states()

@@ -118,6 +118,22 @@ fn locks_events_and_naps_of_three() {
 }
 
 #[test]
+fn agents_that_go_apart_and_meet_again() {
+    // Too long for every schedule: the search without reduction is what the others check.
+    let mut dice = Dice(8);
+    for round in 0..60 {
+        let program = dice.program(&[4, 4, 3], round % 2 == 0);
+        for model in [MemoryModel::TotalStoreOrder, MemoryModel::SequentiallyConsistent] {
+            let unreduced = Options { model, reduce: false, ..Options::default() };
+            let (all, most) = search_with(&program, &unreduced, Box::new(Exhaustive::new()));
+            let (reduced, fewest) = search(&program, model, Box::new(Exhaustive::new()));
+            assert!(most.exhausted && fewest.exhausted && fewest.states <= most.states);
+            assert_eq!(reduced, all, "{program:?} under {model:?}");
+        }
+    }
+}
+
+#[test]
 fn the_programs_that_once_slipped_through() {
     use Op::{Fence, Load, Store};
     // Whether the second load of the first agent asks its buffer or memory depends on a flush,

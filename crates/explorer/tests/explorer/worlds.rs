@@ -331,9 +331,11 @@ impl Scenario for Restless {
             p.spawn("other", move || {
                 other.exchange(value);
                 other.load();
+                other.exchange(4);
             });
             word.exchange(3);
             word.load();
+            word.exchange(5);
         };
         Prepared::new(main, |_| {})
     }

@@ -13,7 +13,7 @@
 //! second.
 
 use super::{AgentIx, Discipline, Map, Slot, State, WaitEnd, WordRef, World, with};
-use crate::controller::{Choice, Controller, MemoryModel, Object, OpKind, Point};
+use crate::controller::{Agents, Choice, Controller, MemoryModel, Object, OpKind, Point, WaitsFor};
 use crate::fiber;
 use crate::memory::bulk::BulkInner;
 use crate::steps::StepLog;
@@ -60,7 +60,8 @@ pub(super) struct Explored {
     last: Option<AgentIx>,
     next: Option<AgentIx>,
     choices: Vec<Choice>,
-    touches: Vec<(OpKind, Object)>,
+    /// Whether the controller wants to hear of accesses.
+    is_observed: bool,
     /// No agent can move, and some wait for locks: they are let through, to panic.
     locks_broken: bool,
     /// What happened, while tracing is on.
@@ -79,6 +80,7 @@ struct LockState {
 impl Explored {
     pub(super) fn new(controller: Box<dyn Controller>, model: MemoryModel) -> Explored {
         Explored {
+            is_observed: controller.observes(),
             controller,
             model,
             memory_hash: 0,
@@ -88,7 +90,6 @@ impl Explored {
             last: None,
             next: None,
             choices: Vec::new(),
-            touches: Vec::new(),
             locks_broken: false,
             log: None,
             spare_buffers: Vec::new(),
@@ -102,7 +103,6 @@ impl Explored {
         self.locks = std::mem::take(&mut old.locks);
         self.locks.clear();
         self.choices = std::mem::take(&mut old.choices);
-        self.touches = std::mem::take(&mut old.touches);
         self.spare_buffers = std::mem::take(&mut old.spare_buffers);
     }
 
@@ -318,17 +318,9 @@ impl World {
         let Discipline::Explored(explored) = &mut self.discipline else {
             panic!("asked outside an exploration")
         };
-        explored.touches.clear();
-        let touches = explored.choices.iter().map(|choice| {
-            let agent = &self.agents[usize::from(choice.agent().0)].explored;
-            let oldest = agent.buffer.front().filter(|_| matches!(choice, Choice::Flush(_)));
-            let of_step = || agent.pending.unwrap_or((OpKind::Start, Object::None));
-            oldest.map_or_else(of_step, |entry| (entry.op(), entry.touches().0))
-        });
-        explored.touches.extend(touches);
         let current = explored.last.filter(|a| explored.choices.contains(&Choice::Run(*a)));
-        let (choices, touches) = (&explored.choices, &explored.touches);
-        let point = Point { choices, touches, current, state, step };
+        let (choices, agents) = (&explored.choices, &self.agents);
+        let point = Point { choices, agents, current, state, step };
         let index = explored.controller.choose(&point);
         *explored.choices.get(index).unwrap_or(&explored.choices[0])
     }
@@ -357,6 +349,9 @@ impl World {
     /// Nothing can happen now: the earliest sleeper's time comes. Background work never
     /// does.
     fn pass_time(&mut self) -> Option<()> {
+        if self.scripts_live == 0 && !self.stopped {
+            return None;
+        }
         let sleeping = self.agents.iter().enumerate().filter(|(_, s)| s.state == State::Blocked);
         let deadlines = sleeping.filter_map(|(i, s)| Some((s.wait.as_ref()?.deadline?, i)));
         let timers = deadlines.filter(|(d, _)| !d.in_background).map(|(d, i)| (d.time, i));
@@ -376,14 +371,21 @@ impl World {
         let Some(entry) = state.buffer.pop_front() else { return };
         state.buffer_hash = state.buffer.iter().fold(0, |h, b| mix(h, b.hash()));
         self.log(|log, steps| log.visible(agent, entry.touches(), steps));
-        let (op, object) = (entry.op(), entry.touches().0);
+        self.report_access(agent, entry.op(), entry.touches().0);
         match entry {
             Buffered::Word { page, index, value } => self.commit_word(&page, index, value),
             Buffered::Bulk { bulk, start, data } => self.commit_bulk(&bulk, start, &data),
             Buffered::Unlock { mutex } => self.release_lock(mutex),
         }
-        self.explored_mut().controller.touched(agent, op, object);
         self.wake_joiners(agent);
+    }
+
+    #[inline]
+    fn report_access(&mut self, agent: AgentIx, op: OpKind, object: Object) {
+        let explored = self.explored_mut();
+        if explored.is_observed {
+            explored.controller.touched(agent, op, object);
+        }
     }
 
     fn commit_word(&mut self, page: &PageCells, index: u32, value: u64) {
@@ -451,6 +453,35 @@ impl World {
     }
 }
 
+impl Agents for Vec<Slot> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn step(&self, choice: Choice) -> (OpKind, Object) {
+        let agent = &self[usize::from(choice.agent().0)].explored;
+        let oldest = agent.buffer.front().filter(|_| matches!(choice, Choice::Flush(_)));
+        let of_step = || agent.pending.unwrap_or((OpKind::Start, Object::None));
+        oldest.map_or_else(of_step, |entry| (entry.op(), entry.touches().0))
+    }
+
+    fn waits_for(&self, agent: AgentIx) -> WaitsFor {
+        let slot = &self[usize::from(agent.0)];
+        match (slot.state, &slot.wait, slot.explored.pending) {
+            (State::Blocked, Some(wait), _) if wait.deadline_only() => WaitsFor::Clock,
+            (State::Blocked, Some(wait), pending) => match (wait.joined(), pending) {
+                (Some(agent), _) => WaitsFor::End(agent),
+                (None, Some((_, word))) => WaitsFor::Word(word),
+                (None, None) => WaitsFor::Nothing,
+            },
+            (State::Ready | State::Running, _, Some((OpKind::Lock, Object::Mutex(mutex)))) => {
+                WaitsFor::Lock(mutex)
+            }
+            _ => WaitsFor::Nothing,
+        }
+    }
+}
+
 impl Buffered {
     fn op(&self) -> OpKind {
         match self {
@@ -509,7 +540,7 @@ fn visible_unless<R>(
         }
         if let Some(me) = w.current {
             w.log(|log, steps| log.step(me, (op, object), steps.saturating_sub(1)));
-            w.explored_mut().controller.touched(me, op, object);
+            w.report_access(me, op, object);
         }
         act.take().map(|act| act(w))
     };
@@ -582,7 +613,10 @@ pub(crate) fn load(word: WordRef<'_>) -> u64 {
         // histories.
         w.absorb(0xF0);
         let me = w.current?;
-        w.explored_mut().controller.forwarded(me, word_object(word));
+        let explored = w.explored_mut();
+        if explored.is_observed {
+            explored.controller.forwarded(me, word_object(word));
+        }
         Some(value)
     };
     visible_unless(OpKind::Load, word_object(word), own, |w| {
@@ -756,8 +790,7 @@ pub(crate) fn unlock(mutex: u32) {
             w.release_lock(mutex);
             w.absorb(0xF1);
             if let Some(me) = w.current {
-                let controller = &mut w.explored_mut().controller;
-                controller.touched(me, OpKind::Unlock, Object::Mutex(mutex));
+                w.report_access(me, OpKind::Unlock, Object::Mutex(mutex));
             }
         }
     });

@@ -100,6 +100,20 @@ struct Wait {
     deadline: Option<Deadline>,
 }
 
+/// The key of sleeps that only the clock ends. No word has it.
+const CLOCK_KEY: usize = 0;
+
+impl Wait {
+    fn deadline_only(&self) -> bool {
+        self.key == CLOCK_KEY
+    }
+
+    /// The agent whose end is waited for.
+    fn joined(&self) -> Option<AgentIx> {
+        u16::try_from(usize::MAX - self.key).ok().map(AgentIx)
+    }
+}
+
 enum Discipline {
     Virtual(virtual_time::Virtual),
     Explored(explored::Explored),
@@ -288,11 +302,13 @@ impl World {
     /// The agent to run next, or `None` when the run is over.
     fn pick(&mut self) -> Option<AgentIx> {
         loop {
-            if self.scripts_live == 0 && !self.stopped {
-                self.stop_all();
-            }
             let next = match &mut self.discipline {
-                Discipline::Virtual(_) => self.pick_earliest(),
+                Discipline::Virtual(_) => {
+                    if self.scripts_live == 0 && !self.stopped {
+                        self.stop_all();
+                    }
+                    self.pick_earliest()
+                }
                 Discipline::Explored(_) => self.pick_chosen(),
             };
             match next {
@@ -531,6 +547,5 @@ pub(crate) fn sleep_until(deadline: CpuTime) -> WaitEnd {
             None
         }
     });
-    // A key that no word has: only the clock wakes it.
-    over.unwrap_or_else(|| block(0, Some(Deadline::at(deadline)), "the clock"))
+    over.unwrap_or_else(|| block(CLOCK_KEY, Some(Deadline::at(deadline)), "the clock"))
 }
