@@ -37,11 +37,9 @@ impl Callbacks for KernelCallbacks {
         if let Some(interrupts) = self.interrupts()
             && let Some(reported) = isr::resolve(&interrupts.objects, data)
         {
-            let number = reported
-                .engine_of_packets()
-                .and_then(|engine| interrupts.port.caps.engine_number(engine));
+            let engine = reported.engine_of_packets();
             let mut reports = interrupts.dpc.reported.lock();
-            if number.is_none_or(|n| reports.ignored >> n & 1 == 0) {
+            if engine.is_none_or(|engine| !reports.ignored.contains(&engine)) {
                 if reports.list.is_empty() {
                     reports.since =
                         Some((interrupts.port.platform.now(), interrupts.port.stats.read().dpcs));

@@ -205,10 +205,10 @@ impl ReportPort for Interrupts {
     }
 
     fn ignore_packets(&self, engine: EngineId) -> Option<u32> {
-        self.dpc.ignore(&self.port.caps, engine)
+        self.dpc.ignore(engine)
     }
 
     fn heed_packets(&self, engine: EngineId) {
-        self.dpc.heed(&self.port.caps, engine);
+        self.dpc.heed(engine);
     }
 }

@@ -8,8 +8,9 @@ use super::signal_report::SignalReport;
 use crate::error::BugCheck;
 use crate::fence::Fence;
 use crate::object::context::Context;
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
-use tidegate_ddi::{AdapterCaps, EngineId, EngineState, PageFault};
+use tidegate_ddi::{EngineId, EngineState, PageFault};
 use tidegate_platform::{CpuTime, Mutex, PhysicalAddress, Platform, WakeWord, Word};
 
 /// Reported data that waits for the DPC. Handles are resolved when they are reported: the object
@@ -71,8 +72,8 @@ impl Reported {
 #[derive(Default)]
 pub(super) struct Reports {
     pub(super) list: Vec<Reported>,
-    /// Engines, by bit, whose packets are being recovered: reports of them are dropped.
-    pub(super) ignored: u64,
+    /// Engines whose packets are being recovered: reports of them are dropped.
+    pub(super) ignored: BTreeSet<EngineId>,
     /// The adapter has stopped: no DPC takes reports any more.
     pub(super) closed: bool,
     /// When the oldest one was reported, and how many DPCs had run by then; kept where the timer
@@ -112,10 +113,9 @@ impl DpcQueue {
 
     /// Drops reports of this engine's packets from now on. The caller holds the interrupt lock. Returns
     /// the last completion that was reported and not taken.
-    pub(super) fn ignore(&self, caps: &AdapterCaps, engine: EngineId) -> Option<u32> {
-        let number = caps.engine_number(engine)?;
+    pub(super) fn ignore(&self, engine: EngineId) -> Option<u32> {
         let mut reports = self.reported.lock();
-        reports.ignored |= 1 << number;
+        reports.ignored.insert(engine);
         reports.list.iter().rev().find_map(|reported| match reported {
             Reported::DmaCompleted { engine: of, fence_id } if *of == engine => Some(*fence_id),
             _ => None,
@@ -123,9 +123,7 @@ impl DpcQueue {
     }
 
     /// Reports of this engine's packets count again.
-    pub(super) fn heed(&self, caps: &AdapterCaps, engine: EngineId) {
-        if let Some(number) = caps.engine_number(engine) {
-            self.reported.lock().ignored &= !(1 << number);
-        }
+    pub(super) fn heed(&self, engine: EngineId) {
+        self.reported.lock().ignored.remove(&engine);
     }
 }

@@ -62,11 +62,8 @@ impl HwQueue {
 impl Objects {
     /// Work that the driver accepted and has not reported, by queue.
     pub(crate) fn outstanding_work(&self) -> Vec<OutstandingWork> {
-        let mut all = Vec::new();
-        for number in 0..self.port.caps.engine_count() {
-            let engine = self.port.caps.engine(number);
-            all.extend(self.sched.outstanding_packets(engine));
-        }
+        let of_engine = |engine| self.sched.outstanding_packets(engine);
+        let mut all: Vec<_> = self.port.caps.engines().flat_map(of_engine).collect();
         let queues =
             self.hw_queues_of(|queue| queue.device.check().is_ok() && queue.has_work(self));
         all.extend(queues.iter().map(|queue| OutstandingWork {

@@ -17,9 +17,7 @@ pub(crate) fn open(objects: &Objects) -> Result<(), Status> {
     let space = Arc::new(AddressSpace::new(&objects.port)?);
     let pool = FencePool::new(&objects.memory, &space);
     let device = objects.create_device(&space, &pool, None, false)?;
-    let caps = &objects.port.caps;
-    let contexts = (0..caps.engine_count()).map(|number| {
-        let engine = caps.engine(number);
+    let contexts = objects.port.caps.engines().map(|engine| {
         let desc = ContextDesc {
             node_ordinal: engine.node_ordinal,
             engine_affinity: 1 << engine.engine_ordinal,

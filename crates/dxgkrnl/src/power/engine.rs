@@ -16,8 +16,8 @@ use tidegate_ddi::{ComponentState, Dispatch, EngineId, Passive};
 impl PowerTransitions {
     /// Takes the power of every idle engine, as the driver's offer does for one.
     pub(crate) fn power_down_idle_engines(&self, level: &Passive) {
-        let caps = &self.objects.port.caps;
-        (0..caps.engine_count()).for_each(|n| self.engine_is_idle(level, caps.engine(n)));
+        let engines = self.objects.port.caps.engines();
+        engines.for_each(|engine| self.engine_is_idle(level, engine));
     }
 
     /// DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE with TRANSITION_TO_F1: the driver offers an idle engine.

@@ -64,11 +64,8 @@ fn work_of(
         let (guilty, queue) = (guilty(&queue.device), queue.os_handle.into());
         work.push(WorkAtReset { queue, command, signals, guilty });
     }
-    let engines =
-        (0..recovery.port.caps.engine_count()).filter(|n| here(recovery.port.caps.engine(*n)));
-    for number in engines {
-        let in_flight =
-            recovery.objects.sched.lock().packets_in_flight(recovery.port.caps.engine(number));
+    for engine in recovery.port.caps.engines().filter(|engine| here(*engine)) {
+        let in_flight = recovery.objects.sched.lock().packets_in_flight(engine);
         for packet in in_flight.into_iter().flat_map(|in_flight| in_flight.packets) {
             let context = recovery.objects.contexts_of(|c| c.os_handle == packet.context).pop();
             let guilty = context.as_ref().is_some_and(|c| guilty(&c.device));

@@ -106,26 +106,27 @@ pub(super) fn timed_out_packets(recovery: &Recovery) -> Vec<Finding> {
 /// Ends the probes that the driver has acknowledged. Returns whether there was any.
 pub(super) fn end_answered_probes(recovery: &Recovery, level: &Passive) -> bool {
     let answered = answered_probes(recovery);
-    answered.iter().for_each(|number| end_probe(recovery, level, *number));
+    answered.iter().for_each(|engine| end_probe(recovery, level, *engine));
     !answered.is_empty()
 }
 
-/// The engines, by number, whose probe was acknowledged.
-fn answered_probes(recovery: &Recovery) -> Vec<u32> {
+/// The engines whose probe was acknowledged.
+fn answered_probes(recovery: &Recovery) -> Vec<EngineId> {
     let probes: Vec<_> = {
         let state = recovery.detector.state.lock();
-        let probe = |(number, engine): (&u32, &EngineState)| Some((*number, engine.probe.clone()?));
+        let probe =
+            |(engine, state): (&EngineId, &EngineState)| Some((*engine, state.probe.clone()?));
         state.engines.iter().filter_map(probe).collect()
     };
     let answered = probes.iter().filter(|(_, context)| context.suspension.is_acknowledged());
-    answered.map(|(number, _)| *number).collect()
+    answered.map(|(engine, _)| *engine).collect()
 }
 
 /// Resumes the context that a probe suspended.
-fn end_probe(recovery: &Recovery, level: &Passive, number: u32) {
-    let probe = recovery.detector.engine(number, |engine| {
-        engine.watch.forget();
-        engine.probe.take()
+fn end_probe(recovery: &Recovery, level: &Passive, engine: EngineId) {
+    let probe = recovery.detector.engine(engine, |state| {
+        state.watch.forget();
+        state.probe.take()
     });
     if let Some(context) = probe {
         context.suspension.release(level);
@@ -154,24 +155,23 @@ pub(super) fn end_sampling(recovery: &Recovery) {
 
 /// Samples one engine, and acts on what that shows but for a timeout, which is returned. An engine
 /// of a device without power is not sampled: nothing runs there.
-pub(super) fn sample(recovery: &Recovery, level: &Passive, number: u32) -> Option<Finding> {
+pub(super) fn sample(recovery: &Recovery, level: &Passive, engine: EngineId) -> Option<Finding> {
     if recovery.power.device_state() != DevicePowerState::D0 {
         return None;
     }
     let detector = &recovery.detector;
-    let engine = recovery.port.caps.engine(number);
-    let probe = detector.state.lock().engines.get(&number).and_then(|engine| engine.probe.clone());
+    let probe = detector.state.lock().engines.get(&engine).and_then(|state| state.probe.clone());
     if let Some(context) = probe {
         watch_for_hangs(recovery);
         if context.suspension.is_acknowledged() {
-            end_probe(recovery, level, number);
+            end_probe(recovery, level, engine);
             return None;
         }
         return Some(Finding::of_context(&context));
     }
     let sample = observe(recovery, level, engine);
-    note_if_served(recovery, number);
-    match detector.engine(number, |engine| engine.watch.judge(sample)) {
+    note_if_served(recovery, engine);
+    match detector.engine(engine, |state| state.watch.judge(sample)) {
         HangVerdict::Rest => None,
         HangVerdict::SampleAgain => {
             watch_for_hangs(recovery);
@@ -180,9 +180,9 @@ pub(super) fn sample(recovery: &Recovery, level: &Passive, number: u32) -> Optio
         HangVerdict::Preempt(context) => {
             watch_for_hangs(recovery);
             if sample.unserved == Some(context) {
-                note_unserved(recovery, number, context);
+                note_unserved(recovery, engine, context);
             }
-            begin_probe(recovery, level, number, context);
+            begin_probe(recovery, level, engine, context);
             None
         }
         HangVerdict::Lost(context) => {
@@ -194,11 +194,11 @@ pub(super) fn sample(recovery: &Recovery, level: &Passive, number: u32) -> Optio
 
 /// A finding of [`sample`] was dealt with: its probe ends. A hang that is ignored is not reported
 /// again until the engine makes progress.
-pub(super) fn end_finding(recovery: &Recovery, level: &Passive, number: u32) {
-    end_probe(recovery, level, number);
+pub(super) fn end_finding(recovery: &Recovery, level: &Passive, engine: EngineId) {
+    end_probe(recovery, level, engine);
     if recovery.ignores_timeouts() {
-        let sample = observe(recovery, level, recovery.port.caps.engine(number));
-        recovery.detector.engine(number, |engine| engine.watch.ignore(sample));
+        let sample = observe(recovery, level, engine);
+        recovery.detector.engine(engine, |state| state.watch.ignore(sample));
     }
 }
 
@@ -233,15 +233,15 @@ pub(super) fn release_missed_waiters(recovery: &Recovery) -> bool {
 }
 
 /// Keeps the unserved work for a report, in case the probe makes it run.
-fn note_unserved(recovery: &Recovery, number: u32, context: OsHandle) {
+fn note_unserved(recovery: &Recovery, engine: EngineId, context: OsHandle) {
     let work = recovery.objects.outstanding_work().into_iter().find(|work| work.context == context);
-    recovery.detector.engine(number, |engine| engine.unserved = work);
+    recovery.detector.engine(engine, |state| state.unserved = work);
 }
 
 /// Notes a driver fault where the probe made unserved work run: the driver had lost track of it.
 // spec: PRE-099
-fn note_if_served(recovery: &Recovery, number: u32) {
-    let unserved = recovery.detector.engine(number, |engine| engine.unserved.take());
+fn note_if_served(recovery: &Recovery, engine: EngineId) {
+    let unserved = recovery.detector.engine(engine, |state| state.unserved.take());
     let Some(work) = unserved else { return };
     let of_work = |queue: &HwQueue| QueueNumber::from(queue.os_handle) == work.queue;
     let moved = |queue: &Arc<HwQueue>| {
@@ -331,11 +331,11 @@ fn unserved(
 }
 
 /// The preemption request of hardware queues. Its acknowledgement arms the timer.
-fn begin_probe(recovery: &Recovery, level: &Passive, number: u32, context: OsHandle) {
+fn begin_probe(recovery: &Recovery, level: &Passive, engine: EngineId, context: OsHandle) {
     let found = recovery.objects.hw_contexts.lock().get(context);
     let Some(context) = found.filter(|c| c.device.check().is_ok()) else { return };
     context.suspension.probe(level);
-    recovery.detector.engine(number, |engine| engine.probe = Some(context));
+    recovery.detector.engine(engine, |state| state.probe = Some(context));
 }
 
 /// Work may have been announced to a hardware queue: the engines are sampled when the timeout delay

@@ -51,8 +51,7 @@ pub(super) struct State {
     /// Reports of agents that could not recover themselves, oldest first.
     pub(super) reported: VecDeque<TimeoutCause>,
     pub(super) sampling: SampleTimer,
-    /// By engine number.
-    pub(super) engines: BTreeMap<u32, EngineState>,
+    pub(super) engines: BTreeMap<EngineId, EngineState>,
     /// Fences with satisfied waiters, to check again at this time: the interrupt may be under way.
     pub(super) unreleased: Option<(CpuTime, Vec<OsHandle>)>,
 }
@@ -81,7 +80,11 @@ impl Detector {
     }
 
     /// Changes what is kept of one engine.
-    pub(super) fn engine<R>(&self, number: u32, change: impl FnOnce(&mut EngineState) -> R) -> R {
-        change(self.state.lock().engines.entry(number).or_default())
+    pub(super) fn engine<R>(
+        &self,
+        engine: EngineId,
+        change: impl FnOnce(&mut EngineState) -> R,
+    ) -> R {
+        change(self.state.lock().engines.entry(engine).or_default())
     }
 }

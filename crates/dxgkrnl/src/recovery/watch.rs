@@ -40,10 +40,10 @@ fn run_detection(recovery: &Recovery, level: &Passive) -> bool {
     // 4. Hardware queues: all engines are sampled.
     if detect::begin_sampling(recovery) {
         changed = true;
-        for number in 0..recovery.port.caps.engine_count() {
-            if let Some(finding) = detect::sample(recovery, level, number) {
+        for engine in recovery.port.caps.engines() {
+            if let Some(finding) = detect::sample(recovery, level, engine) {
                 recover(recovery, level, finding);
-                detect::end_finding(recovery, level, number);
+                detect::end_finding(recovery, level, engine);
             }
         }
         detect::end_sampling(recovery);

@@ -78,8 +78,8 @@ impl Scheduling {
         let Some(reports) = self.reports.get() else { return Vec::new() };
         {
             let _at_interrupt_level = self.port.interrupt_lock.lock_device();
-            for number in 0..self.port.caps.engine_count() {
-                let _reported = reports.ignore_packets(self.port.caps.engine(number));
+            for engine in self.port.caps.engines() {
+                let _reported = reports.ignore_packets(engine);
             }
         }
         reports.flush_reports();
@@ -143,8 +143,7 @@ impl Scheduling {
 
     /// Every engine is resumed.
     pub(crate) fn resume_all_engines(&self) {
-        let engines = (0..self.port.caps.engine_count()).map(|n| self.port.caps.engine(n));
-        engines.for_each(|engine| self.resume_engine(engine));
+        self.port.caps.engines().for_each(|engine| self.resume_engine(engine));
     }
 
     /// The adapter was reset: packets of the kernel's own contexts are over, and threads that wait
