@@ -12,8 +12,7 @@ use crate::schedule::Schedule;
 use crate::shrink::shrink;
 use crate::strategy::random::RandomWalk;
 use crate::strategy::replay::Replay;
-use crate::strategy::{Strategy, StrategyKind};
-use std::fmt;
+use crate::strategy::{Coverage, Strategy, StrategyKind};
 use tidegate_platform::MemoryModel;
 
 /// How to search, and for how long.
@@ -58,32 +57,6 @@ impl Default for Options<'_> {
             shrink_runs: 2_000,
             keep_going: &always,
             clock_ns: None,
-        }
-    }
-}
-
-/// What a search covered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coverage {
-    /// Every state that can be reached.
-    Everything,
-    /// Every state that can be reached with at most so many forced switches.
-    UpToSwitches(u32),
-    /// Samples.
-    Sampled,
-    /// The search ended at a failure or a limit before its strategy was through.
-    CutShort,
-}
-
-impl fmt::Display for Coverage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Coverage::Everything => f.write_str("exhausted"),
-            Coverage::UpToSwitches(switches) => {
-                write!(f, "exhausted up to {switches} forced switches")
-            }
-            Coverage::Sampled => f.write_str("sampled"),
-            Coverage::CutShort => f.write_str("cut short"),
         }
     }
 }
@@ -290,7 +263,8 @@ impl<'a> Search<'a> {
         }
         let blank = Schedule::of(self.scenario, self.options.model, self.options.strategy);
         let found = blank.with(&trail.choices, trail.checksum());
-        let smaller = shrink(self.scenario, &mut again, &failure, &trail, self.options);
+        let limits = (self.options.shrink_runs, self.options.keep_going);
+        let smaller = shrink(self.scenario, &mut again, &failure, &trail, limits);
         let shrunk = blank.with(&smaller.choices, smaller.checksum());
         Ok(Found {
             failure,

@@ -46,15 +46,15 @@ pub mod strategy;
 pub mod verify;
 
 pub use error::ExplorerError;
-pub use explore::{Coverage, Found, Options, Report, explore, explore_with};
+pub use explore::{Found, Options, Report, explore, explore_with};
 pub use litmus::Litmus;
 pub use machine::{Searched, machine, search};
-pub use planted::{PlantedBug, PlantedReport, explore_planted};
+pub use planted::{PlantedReport, explore_planted};
 pub use probe::Probe;
 pub use property::{Failure, Verdict};
-pub use scenario::{Prepared, Scenario};
+pub use scenario::{PlantedBug, Prepared, Scenario};
 pub use schedule::Schedule;
-pub use strategy::{Strategy, StrategyKind};
+pub use strategy::{Coverage, Strategy, StrategyKind};
 pub use verify::{Move, Replayed, replay, replay_observed, step_in_words};
 
 pub use tidegate_platform::{MemoryModel, Platform};

@@ -10,10 +10,9 @@
 //! `litmus` has one fence and one value. `litmus-FxV` has F fences, each with an engine that writes
 //! 1 to V and a waiter that waits for 1 to V in turn.
 
-use crate::planted::PlantedBug;
 use crate::probe::Probe;
 use crate::property::Verdict;
-use crate::scenario::{Prepared, Scenario};
+use crate::scenario::{PlantedBug, Prepared, Scenario};
 use tidegate_platform::{Event, Platform, Step, WaitEnd, Word};
 
 /// The bugs that can be planted.

@@ -3,16 +3,7 @@
 
 use crate::error::ExplorerError;
 use crate::explore::{Options, Report, explore};
-use crate::scenario::Scenario;
-
-/// A bug that a scenario can be given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlantedBug {
-    /// Short name in lower case, digits and hyphens: it stands in schedules.
-    pub name: &'static str,
-    /// What is left out or turned round, and what then goes wrong.
-    pub about: &'static str,
-}
+use crate::scenario::{PlantedBug, Scenario};
 
 /// What a search for one planted bug came to.
 #[derive(Clone, Debug)]

@@ -5,7 +5,6 @@
 //! The order that matters: 1. agents left blocked; 2. panics; 3. the scenario's own properties, in
 //! its order. The first that fails is the run's failure.
 
-use crate::scenario::Check;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tidegate_platform::RunReport;
@@ -40,6 +39,9 @@ impl fmt::Display for Failure {
         }
     }
 }
+
+/// What judges a run, called once after it.
+pub type Check = Box<dyn FnOnce(&mut Verdict<'_>)>;
 
 /// The judgement of one run in the making; the scenario's check adds its properties.
 pub struct Verdict<'a> {

@@ -5,8 +5,7 @@
 //! hash map's order. Waits must sleep and not spin: a loop that waits by looking has no end of
 //! states.
 
-use crate::planted::PlantedBug;
-use crate::property::Verdict;
+use crate::property::{Check, Failure, Verdict};
 use tidegate_platform::{Platform, RunReport};
 
 /// A world to explore. The same value prepares any number of runs, on any platform.
@@ -42,8 +41,14 @@ pub trait Scenario {
     }
 }
 
-/// What judges a run, called once after it.
-pub type Check = Box<dyn FnOnce(&mut Verdict<'_>)>;
+/// A bug that a scenario can be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlantedBug {
+    /// Short name in lower case, digits and hyphens: it stands in schedules.
+    pub name: &'static str,
+    /// What is left out or turned round, and what then goes wrong.
+    pub about: &'static str,
+}
 
 /// One run, ready to go.
 pub struct Prepared {
@@ -70,7 +75,7 @@ impl Prepared {
     }
 
     /// Runs it on `platform` and judges it, outside any exploration (host and virtual time).
-    pub fn run(self, platform: &Platform) -> (RunReport, Option<crate::Failure>) {
+    pub fn run(self, platform: &Platform) -> (RunReport, Option<Failure>) {
         let report = platform.run(self.main);
         let mut reached = Vec::new();
         let failure = Verdict::of(&report, self.may_block, &mut reached).judge(self.check);

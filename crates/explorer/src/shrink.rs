@@ -6,22 +6,21 @@
 //! again until nothing helps or the runs are spent.
 
 use crate::execution::{Runner, Trail};
-use crate::explore::Options;
 use crate::property::Failure;
 use crate::scenario::Scenario;
 use crate::strategy::replay::Replay;
 
-/// The smallest schedule found that fails with `failure`.
+/// The smallest schedule found that fails with `failure`. Makes at most `runs_left` runs, while
+/// `keep_going` says so.
 pub(crate) fn shrink(
     scenario: &dyn Scenario,
     runner: &mut Runner<Replay>,
     failure: &Failure,
     trail: &Trail,
-    options: &Options<'_>,
+    (runs_left, keep_going): (u64, &dyn Fn() -> bool),
 ) -> Trail {
     let best = trail.clone();
-    let mut work =
-        Shrinking { scenario, runner, failure, best, runs_left: options.shrink_runs, options };
+    let mut work = Shrinking { scenario, runner, failure, best, runs_left, keep_going };
     loop {
         let before = work.size();
         work.take_back_turns();
@@ -39,7 +38,7 @@ struct Shrinking<'a> {
     failure: &'a Failure,
     best: Trail,
     runs_left: u64,
-    options: &'a Options<'a>,
+    keep_going: &'a dyn Fn() -> bool,
 }
 
 /// Turns, choices up to the last turn, sum of the choices.
@@ -55,7 +54,7 @@ impl Shrinking<'_> {
     }
 
     fn may_go_on(&self) -> bool {
-        self.runs_left > 0 && (self.options.keep_going)()
+        self.runs_left > 0 && (self.keep_going)()
     }
 
     /// Keeps what a run of `choices` really chose, if it fails the same way and is smaller.

@@ -11,8 +11,7 @@
 //! switches left. Where the last agent cannot go on, this room does not know which it was, and it may cost
 //! one switch once a flush lets it go on: there, one switch more must have been left.
 
-use super::{Finish, Strategy};
-use crate::explore::Coverage;
+use super::{Coverage, Finish, Strategy};
 use crate::prune::{Seen, SeenWithBudget};
 use tidegate_platform::{Choice, Point};
 

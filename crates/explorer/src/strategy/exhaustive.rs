@@ -11,8 +11,7 @@
 //! cache (Musuvathi and Qadeer, "Partial-order reduction for context-bounded state exploration",
 //! 2007). A run that comes to a state seen before is finished, not continued.
 
-use super::{Finish, Strategy};
-use crate::explore::Coverage;
+use super::{Coverage, Finish, Strategy};
 use crate::prune::Seen;
 use tidegate_platform::Point;
 

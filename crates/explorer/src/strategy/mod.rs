@@ -11,14 +11,14 @@
 
 pub mod bounded;
 pub mod exhaustive;
+mod kind;
 pub mod pct;
 pub mod random;
 pub mod replay;
 
-use crate::error::ExplorerError;
-use crate::explore::Coverage;
+pub use kind::StrategyKind;
+
 use std::fmt;
-use std::str::FromStr;
 use tidegate_platform::Point;
 
 /// Chooses in run after run.
@@ -55,6 +55,32 @@ pub trait Strategy {
     }
 }
 
+/// What a search covered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coverage {
+    /// Every state that can be reached.
+    Everything,
+    /// Every state that can be reached with at most so many forced switches.
+    UpToSwitches(u32),
+    /// Samples.
+    Sampled,
+    /// The search ended at a failure or a limit before its strategy was through.
+    CutShort,
+}
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Coverage::Everything => f.write_str("exhausted"),
+            Coverage::UpToSwitches(switches) => {
+                write!(f, "exhausted up to {switches} forced switches")
+            }
+            Coverage::Sampled => f.write_str("sampled"),
+            Coverage::CutShort => f.write_str("cut short"),
+        }
+    }
+}
+
 impl Strategy for Box<dyn Strategy> {
     fn begin(&mut self) -> bool {
         (**self).begin()
@@ -76,62 +102,6 @@ impl Strategy for Box<dyn Strategy> {
     }
     fn parted_at(&self) -> Option<u64> {
         (**self).parted_at()
-    }
-}
-
-/// A strategy's name, as it stands in schedules and on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StrategyKind {
-    /// Everything, depth first.
-    Exhaustive,
-    /// Up to so many forced switches, fewest first.
-    Bounded(u32),
-    /// A random walk.
-    Random,
-    /// Probabilistic concurrency testing for bugs of this depth (1 or more).
-    Pct(u32),
-}
-
-impl StrategyKind {
-    /// A strategy of this kind; `seed` is for the random ones.
-    pub fn build(self, seed: u64) -> Box<dyn Strategy> {
-        match self {
-            StrategyKind::Exhaustive => Box::new(exhaustive::Exhaustive::new()),
-            StrategyKind::Bounded(switches) => Box::new(bounded::Bounded::new(switches)),
-            StrategyKind::Random => Box::new(random::RandomWalk::new(seed)),
-            StrategyKind::Pct(depth) => Box::new(pct::Pct::new(depth, seed)),
-        }
-    }
-}
-
-impl fmt::Display for StrategyKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StrategyKind::Exhaustive => f.write_str("exhaustive"),
-            StrategyKind::Bounded(switches) => write!(f, "bounded-{switches}"),
-            StrategyKind::Random => f.write_str("random"),
-            StrategyKind::Pct(depth) => write!(f, "pct-{depth}"),
-        }
-    }
-}
-
-impl FromStr for StrategyKind {
-    type Err = ExplorerError;
-
-    fn from_str(text: &str) -> Result<StrategyKind, ExplorerError> {
-        let unknown = || ExplorerError::UnknownStrategy(text.to_owned());
-        let (name, number) = match text.split_once('-') {
-            Some((name, number)) => (name, Some(number.parse::<u32>().map_err(|_| unknown())?)),
-            None => (text, None),
-        };
-        match (name, number) {
-            ("exhaustive", None) => Ok(StrategyKind::Exhaustive),
-            ("bounded", switches) => Ok(StrategyKind::Bounded(switches.unwrap_or(2))),
-            ("random", None) => Ok(StrategyKind::Random),
-            ("pct", None) => Ok(StrategyKind::Pct(3)),
-            ("pct", Some(depth)) if (1..=1000).contains(&depth) => Ok(StrategyKind::Pct(depth)),
-            _ => Err(unknown()),
-        }
     }
 }
 

@@ -1,0 +1,63 @@
+//! The name of a strategy, as it stands in schedules and on the command line, and the strategy that
+//! it names.
+
+use super::{Strategy, bounded, exhaustive, pct, random};
+use crate::error::ExplorerError;
+use std::fmt;
+use std::str::FromStr;
+
+/// A strategy's name, as it stands in schedules and on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StrategyKind {
+    /// Everything, depth first.
+    Exhaustive,
+    /// Up to so many forced switches, fewest first.
+    Bounded(u32),
+    /// A random walk.
+    Random,
+    /// Probabilistic concurrency testing for bugs of this depth (1 or more).
+    Pct(u32),
+}
+
+impl StrategyKind {
+    /// A strategy of this kind; `seed` is for the random ones.
+    pub fn build(self, seed: u64) -> Box<dyn Strategy> {
+        match self {
+            StrategyKind::Exhaustive => Box::new(exhaustive::Exhaustive::new()),
+            StrategyKind::Bounded(switches) => Box::new(bounded::Bounded::new(switches)),
+            StrategyKind::Random => Box::new(random::RandomWalk::new(seed)),
+            StrategyKind::Pct(depth) => Box::new(pct::Pct::new(depth, seed)),
+        }
+    }
+}
+
+impl fmt::Display for StrategyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StrategyKind::Exhaustive => f.write_str("exhaustive"),
+            StrategyKind::Bounded(switches) => write!(f, "bounded-{switches}"),
+            StrategyKind::Random => f.write_str("random"),
+            StrategyKind::Pct(depth) => write!(f, "pct-{depth}"),
+        }
+    }
+}
+
+impl FromStr for StrategyKind {
+    type Err = ExplorerError;
+
+    fn from_str(text: &str) -> Result<StrategyKind, ExplorerError> {
+        let unknown = || ExplorerError::UnknownStrategy(text.to_owned());
+        let (name, number) = match text.split_once('-') {
+            Some((name, number)) => (name, Some(number.parse::<u32>().map_err(|_| unknown())?)),
+            None => (text, None),
+        };
+        match (name, number) {
+            ("exhaustive", None) => Ok(StrategyKind::Exhaustive),
+            ("bounded", switches) => Ok(StrategyKind::Bounded(switches.unwrap_or(2))),
+            ("random", None) => Ok(StrategyKind::Random),
+            ("pct", None) => Ok(StrategyKind::Pct(3)),
+            ("pct", Some(depth)) if (1..=1000).contains(&depth) => Ok(StrategyKind::Pct(depth)),
+            _ => Err(unknown()),
+        }
+    }
+}
