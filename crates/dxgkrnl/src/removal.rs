@@ -46,7 +46,6 @@ impl Removal {
     }
 
     /// The published list. A second removal waits for the first and does nothing.
-    // monster: the list of a removal.
     pub(crate) fn remove(&self, level: &Passive) {
         let (objects, port) = (&self.objects, &self.objects.port);
         let _one_at_a_time = self.one_at_a_time.lock_device();

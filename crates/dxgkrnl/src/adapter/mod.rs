@@ -30,7 +30,6 @@ use tidegate_platform::{PhysicalMemory, Platform};
 
 /// One adapter: a driver and the kernel's state for it.
 pub struct Adapter {
-    port: Arc<DriverPort>,
     objects: Arc<Objects>,
     /// `None` for an adapter that only renders.
     display: Option<Arc<Display>>,
@@ -92,13 +91,13 @@ impl Adapter {
         callbacks.attach(&interrupts);
         interrupt::connect(&interrupts, &Passive::enter());
         let _interrupts = interrupts;
-        let adapter = Adapter { port, objects, display, power, recovery, _interrupts, removal };
+        let adapter = Adapter { objects, display, power, recovery, _interrupts, removal };
         // 5. The kernel's own objects.
-        if adapter.port.native_fence_caps.map_to_gpu_system_process {
+        if adapter.objects.port.native_fence_caps.map_to_gpu_system_process {
             let space = adapter.objects.memory.system_space();
             space.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
         }
-        if adapter.port.caps.lazy_context_switch {
+        if adapter.objects.port.caps.lazy_context_switch {
             let opened = idle_contexts::open(&adapter.objects);
             opened.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
         }

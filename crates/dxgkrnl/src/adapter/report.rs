@@ -17,39 +17,39 @@ impl Adapter {
     /// What was negotiated about a feature.
     #[doc(alias = "D3DKMTIsFeatureEnabled")]
     pub fn feature(&self, feature: FeatureId) -> FeatureState {
-        self.port.features.state(feature)
+        self.objects.port.features.state(feature)
     }
 
     /// Physical adapters behind this one: as many bits has an engine affinity.
     pub fn physical_adapters(&self) -> u32 {
-        self.port.caps.physical_adapters
+        self.objects.port.caps.physical_adapters
     }
 
     /// Counts so far.
     pub fn stats(&self) -> KernelStats {
-        self.port.stats.read()
+        self.objects.port.stats.read()
     }
 
     /// The broken driver contract that stopped the adapter, if one did. What follows from it is not
     /// a bug check of its own.
     pub fn bug_checks(&self) -> Vec<BugCheck> {
-        self.port.bug_checks()
+        self.objects.port.bug_checks()
     }
 
     /// Faults of the driver, the first 64. The kernel worked around each of them.
     pub fn driver_faults(&self) -> Vec<DriverFault> {
-        self.port.driver_faults()
+        self.objects.port.driver_faults()
     }
 
     /// The last 64 signals below their fence's value that did not announce it, oldest first.
     pub fn fence_rewinds(&self) -> Vec<FenceRewind> {
-        self.port.stats.fence_rewinds()
+        self.objects.port.stats.fence_rewinds()
     }
 
     /// The last 64 shared fences that lost a process which could signal them, oldest first. Their
     /// waiters may wait for ever.
     pub fn lost_signals(&self) -> Vec<LostSignal> {
-        self.port.stats.lost_signals()
+        self.objects.port.stats.lost_signals()
     }
 
     /// Waits and signals that VidSch has carried out, by the contexts and kernel-mode
@@ -152,7 +152,7 @@ impl Adapter {
             hw_queues: self.objects.hw_queues.lock().len(),
             doorbells: self.objects.doorbells.len(),
             fences: self.objects.fences.len(),
-            memory_regions: self.port.system_memory.regions(),
+            memory_regions: self.objects.port.system_memory.regions(),
         }
     }
 }

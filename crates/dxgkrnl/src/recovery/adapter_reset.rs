@@ -18,7 +18,6 @@ use tidegate_platform::QueueNumber;
 ///
 /// # Errors
 /// A bug check, when the driver does not come back.
-// monster: the published list of an adapter reset.
 // spec: PRE-052
 pub(super) fn carry_out(
     recovery: &Recovery,

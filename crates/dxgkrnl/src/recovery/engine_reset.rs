@@ -93,7 +93,6 @@ fn reset_hw_queues(
 /// Resets an engine that has packets, and the engines that depend on it but for the nodes in
 /// `seen`, whose reset is under way. Returns `None` when no packet was left. The preemption request
 /// before it was not answered in time.
-// monster: the published list of an engine reset.
 fn reset_packets(
     recovery: &Recovery,
     level: &Passive,

@@ -5,7 +5,7 @@
 //! event in between is lost; 5. the DPC is requested. A cause that comes after step 4 raises the
 //! line again. If the earlier routine has taken its records, the later routine finds none.
 //!
-//! The whole routine runs with the interrupt view held (see `view`).
+//! The whole routine runs with the interrupt view held (see `interrupt_view`).
 
 mod faults;
 mod signals;
@@ -39,7 +39,7 @@ impl ReferenceDriver {
             ours = true;
             synced |= cause.has(Cause::VSYNC);
             // 2. and 3. What a preemption gives back is what no completion and no fault has
-            //    settled: it is taken first and told last.
+            //    settled: it is taken first and reported last.
             let preempted =
                 if cause.has(Cause::DMA_PREEMPTED) { Answers::take(self) } else { Answers::none() };
             let faults = self.report_completions(level, callbacks, &mut view, cause, &preempted);

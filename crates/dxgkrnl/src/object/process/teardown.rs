@@ -54,7 +54,6 @@ impl Process {
     /// A ring's packets count as done when progress has reached the value announced last, so
     /// signals behind its last command buffer need one more command buffer behind them. A process
     /// ends once; a second call returns at once.
-    // monster: the published list of a normal termination.
     pub fn close(&self) {
         let level = &Passive::enter();
         let Some(start_ns) = self.leave_kernel(DeviceState::ProcessEnded) else { return };
@@ -99,7 +98,6 @@ impl Process {
         states.map_or(DeviceState::ProcessEnded, |states| states.of(device))
     }
 
-    // monster: the published list of an abnormal termination.
     fn terminate_now(&self, of_process: ProcessObjects, gpu_work: GpuWork, start_ns: u64) {
         let level = &Passive::enter();
         let objects = &self.objects;
