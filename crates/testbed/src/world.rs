@@ -60,8 +60,11 @@ pub struct Setup<'a> {
     platform: Option<Platform>,
     change: Box<dyn FnOnce(&mut MachineConfig) + 'a>,
     caps: Option<ChangeCaps>,
-    layer: Box<dyn FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver> + 'a>,
+    layer: Layer<'a>,
 }
+
+/// Puts a driver around another.
+type Layer<'a> = Box<dyn FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver> + 'a>;
 
 /// Begins a machine whose configuration is changed so.
 pub fn setup<'a>(change: impl FnOnce(&mut MachineConfig) + 'a) -> Setup<'a> {

@@ -14,7 +14,7 @@ use tidegate_calls::{Present, PresentQueue};
 use tidegate_trace::{Kind, LinkId, NameId, Record};
 
 enum Path {
-    Kernel(KernelQueue),
+    Kernel(Box<KernelQueue>),
     User(Arc<UserQueue>),
 }
 
@@ -29,8 +29,8 @@ impl UmdQueue {
     pub(crate) fn new(id: QueueIdentity, submission: Submission) -> Result<UmdQueue> {
         let id = Arc::new(id);
         let path = match submission {
-            Submission::Packet => Path::Kernel(KernelQueue::packet(&id)?),
-            Submission::Hardware => Path::Kernel(KernelQueue::hardware(&id)?),
+            Submission::Packet => Path::Kernel(Box::new(KernelQueue::packet(&id)?)),
+            Submission::Hardware => Path::Kernel(Box::new(KernelQueue::hardware(&id)?)),
             Submission::User => Path::User(Arc::new(UserQueue::new(&id)?)),
         };
         Ok(UmdQueue { path, id })

@@ -4,6 +4,7 @@ use crate::cmp::Cmp;
 use crate::cmp::shadow::ShadowedFence;
 use crate::hardware::Hardware;
 use crate::mmu;
+use std::collections::btree_map::Entry;
 use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
 use tidegate_gpu_abi::{AddressSpaceId, AdminError, Cause, GpuVa};
 
@@ -23,10 +24,10 @@ pub(super) fn keep(
         found.ok_or(AdminError::BadAddress)
     };
     let ((_, current), (place, monitored)) = (find(current_value)?, find(monitored_value)?);
-    if !cmp.shadows.contains_key(&number) {
+    if let Entry::Vacant(slot) = cmp.shadows.entry(number) {
         // An earlier update of this fence stored to memory before it took the lock.
         let Some(way) = gpu.shadow.add(place, || monitored.load()) else { return DONE };
-        cmp.shadows.insert(number, ShadowedFence { way, current, address_space, current_value });
+        slot.insert(ShadowedFence { way, current, address_space, current_value });
     }
     Ok((1, 0))
 }

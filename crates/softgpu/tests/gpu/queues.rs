@@ -251,7 +251,7 @@ fn the_higher_priority_runs_first_and_equals_take_turns() {
         for (number, priority) in [(0u64, 0), (1, 1), (2, 3), (3, 1), (4, 2)] {
             let queue = process.queue_with(
                 COPY,
-                QueueOptions { priority, os_handle: number as u64, ..Default::default() },
+                QueueOptions { priority, os_handle: number, ..Default::default() },
             );
             queues.push((number, queue));
         }
