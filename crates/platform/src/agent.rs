@@ -6,7 +6,7 @@
 //! more turn each; 3. sleep.
 
 use crate::host::SLEEP_SLACK_NS;
-use crate::time::Deadline;
+use crate::wait::Deadline;
 use crate::{CpuTime, Event, Platform, PlatformKind, Step, WakeWord, fiber, host, world};
 
 /// What an agent's turn came to.

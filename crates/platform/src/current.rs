@@ -3,9 +3,20 @@
 //! On the host it is thread-local; in a cooperative machine the world switches it together with the
 //! fiber. Nothing here is shared between agents.
 
-use crate::level::Level;
 use std::cell::RefCell;
 use tidegate_trace::Recorder;
+
+/// An interrupt request level, lowest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// PASSIVE_LEVEL: may block.
+    #[default]
+    Passive,
+    /// DISPATCH_LEVEL: must not block.
+    Dispatch,
+    /// The device's interrupt level.
+    Dirql,
+}
 
 thread_local! {
     static MINE: RefCell<Belongings> = const { RefCell::new(Belongings::none()) };

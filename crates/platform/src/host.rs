@@ -9,14 +9,14 @@
 //! it. From then on the watch checks periodically, since a woken thread counts as asleep until it
 //! runs.
 
-use crate::memory::Word;
-use crate::time::Deadline;
-use crate::world::RunReport;
-use crate::{CpuTime, ParkingCounts, Platform, WaitEnd, current, os};
+use crate::cells::{PageCells, WordRef};
+use crate::run_report::{RunReport, panic_text};
+use crate::wait::{Deadline, WaitEnd};
+use crate::{CpuTime, ParkingCounts, Platform, current, os};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 static NEXT_THREAD: AtomicU64 = AtomicU64::new(1);
@@ -40,7 +40,8 @@ pub(crate) fn thread_number() -> u64 {
 }
 
 struct Sleeper {
-    word: Word,
+    /// The page of the word that it sleeps on, and the index of the word.
+    word: (Arc<PageCells>, u32),
     agent: String,
     what: String,
     /// It moves again by itself.
@@ -196,7 +197,7 @@ impl Host {
 
     pub(crate) fn wait_word(
         &self,
-        word: &Word,
+        word: WordRef<'_>,
         expected: u32,
         deadline: Option<Deadline>,
         what: &str,
@@ -210,7 +211,7 @@ impl Host {
         };
         let me = thread_number();
         let sleeper = Sleeper {
-            word: word.clone(),
+            word: (Arc::clone(word.page), word.index),
             agent: current::name(),
             what: what.to_owned(),
             deadline: by_itself,
@@ -235,7 +236,7 @@ impl Host {
         end
     }
 
-    pub(crate) fn wake_word(&self, word: &Word, count: u32) {
+    pub(crate) fn wake_word(&self, word: WordRef<'_>, count: u32) {
         self.wakes.fetch_add(1, Ordering::Relaxed);
         os::futex_wake(word.cell(), i32::try_from(count).unwrap_or(i32::MAX));
     }
@@ -253,13 +254,13 @@ impl Host {
     /// Wakes until no sleeper is registered: one that registers later finds `stopped` set.
     fn release_sleepers(&self) {
         loop {
-            let sleeping: Vec<Word> =
+            let sleeping: Vec<_> =
                 self.threads().sleepers.values().map(|s| s.word.clone()).collect();
             if sleeping.is_empty() {
                 return;
             }
-            for word in &sleeping {
-                os::futex_wake(word.cell(), i32::MAX);
+            for (page, index) in &sleeping {
+                os::futex_wake(page.cell(*index as usize), i32::MAX);
             }
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -361,19 +362,9 @@ pub(crate) fn spawn(platform: &Platform, name: String, body: Box<dyn FnOnce() + 
     platform.inner.host.threads().handles.push(handle);
 }
 
-pub(crate) fn panic_text(agent: &str, payload: &(dyn std::any::Any + Send)) -> String {
-    let text = payload
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| payload.downcast_ref::<&str>().copied())
-        .unwrap_or("(no message)");
-    format!("agent '{agent}' panicked: {text}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     /// Rounds of [`a_sleeper_that_registers_during_a_stop_is_released`]. Most single rounds already
     /// find a sleeper that reads `stopped` too early.

@@ -4,19 +4,9 @@
 //! that blocks there stops that agent. [`raise`] marks the region; [`assert_may_block`] and
 //! [`assert_at_most`] are the checks. They cost nothing in release builds.
 
-use crate::current;
+pub use crate::current::Level;
 
-/// An interrupt request level, lowest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
-    /// PASSIVE_LEVEL: may block.
-    #[default]
-    Passive,
-    /// DISPATCH_LEVEL: must not block.
-    Dispatch,
-    /// The device's interrupt level.
-    Dirql,
-}
+use crate::current;
 
 /// Keeps a raised level until dropped.
 #[must_use = "the level falls when this is dropped"]

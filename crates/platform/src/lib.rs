@@ -10,16 +10,21 @@
 //! | [`Platform::virtual_time`] | the same | fibers on one thread, in order of time | virtual, with step costs |
 //! | [`Platform::explored`] | words behind store buffers | fibers, a [`Controller`] chooses the next | virtual |
 //!
-//! Rooms: [`memory`] (Word, Page, Bulk, physical addresses) · [`mapping`] (a window that can be
-//! rotated) · [`sync`] (Mutex, Event, WakeWord) · [`agent`] (turns and services) · [`time`] ·
-//! [`controller`] (what an explorer decides) · `host`, `world` (the two ways to run agents) ·
-//! `fiber`, `os` (the only rooms with `unsafe`, beside `memory`).
+//! Files, each layer over the next:
+//!
+//! - [`Platform`], [`agent`] (turns and services), `tracing`, `window` (onto bytes that move)
+//! - [`sync`] (Mutex, Event, WakeWord), [`mapping`] (a window that can be rotated)
+//! - [`memory`] (Word, Page, Bulk, physical addresses)
+//! - `host` and `world`: the two ways to run agents
+//! - `cells` (the storage of pages and bulk bytes), `fiber`, `os`: the rooms with `unsafe`
+//! - [`current`], [`controller`] (what an explorer decides), `steps`, [`time`], `wait`: plain types
 //!
 //! It knows nothing about graphics.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod agent;
+mod cells;
 pub mod controller;
 mod counters;
 pub mod current;
@@ -29,10 +34,13 @@ pub mod level;
 pub mod mapping;
 pub mod memory;
 pub mod os;
+mod run_report;
 mod steps;
 pub mod sync;
 pub mod time;
 mod tracing;
+mod wait;
+mod window;
 mod world;
 
 pub use agent::{Agent, ServiceHandle, Turn};
@@ -42,14 +50,16 @@ pub use controller::{
 pub use counters::Counters;
 pub use mapping::Mapping;
 pub use memory::{
-    Bulk, BulkWindow, CacheType, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory,
-    Target, Untrusted, Word,
+    Bulk, CacheType, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory, Target,
+    Untrusted, Word,
 };
+pub use run_report::RunReport;
 pub use steps::{Happened, StepEvent, StepLog};
-pub use sync::{Event, EventId, Mutex, MutexGuard, WaitEnd, WakeWord};
+pub use sync::{Event, EventId, Mutex, MutexGuard, WakeWord};
 pub use tidegate_trace::{QueueNumber, Queued, SubmissionKey};
 pub use time::{CpuTime, Step, StepCosts};
-pub use world::RunReport;
+pub use wait::WaitEnd;
+pub use window::BulkWindow;
 
 use std::sync::{Arc, OnceLock};
 use tidegate_trace::ClockName;

@@ -5,23 +5,12 @@
 //! word are made of protocol words, so their own races are explored like all others.
 
 use crate::memory::Word;
-use crate::time::Deadline;
+use crate::wait::{Deadline, WaitEnd};
 use crate::{CpuTime, Platform, PlatformKind, Step, current, host, level, world};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
-
-/// How a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitEnd {
-    /// The waiter was woken, or the condition held already.
-    Woken,
-    /// The deadline passed.
-    TimedOut,
-    /// The machine stopped; nothing that is waited for will come.
-    Stopped,
-}
 
 /// Mutual exclusion for policy state.
 pub struct Mutex<T> {

@@ -22,42 +22,6 @@ impl CpuTime {
     }
 }
 
-/// When a wait ends by itself.
-#[derive(Clone, Copy)]
-pub(crate) struct Deadline {
-    pub(crate) time: CpuTime,
-    /// No agent depends on it: it comes only while the machine moves for other reasons.
-    pub(crate) in_background: bool,
-}
-
-impl Deadline {
-    pub(crate) fn at(time: CpuTime) -> Deadline {
-        Deadline { time, in_background: false }
-    }
-
-    pub(crate) fn background(time: CpuTime) -> Deadline {
-        Deadline { time, in_background: true }
-    }
-
-    /// Whether it is due within `ns`, and an agent depends on it.
-    pub(crate) fn is_within(self, ns: u64, now: CpuTime) -> bool {
-        !self.in_background && self.time.since(now) <= ns
-    }
-
-    /// This deadline `ns` earlier.
-    pub(crate) fn before(self, ns: u64) -> Deadline {
-        Deadline { time: CpuTime(self.time.0.saturating_sub(ns)), ..self }
-    }
-
-    /// The deadline of a waiter for the earlier of two.
-    pub(crate) fn and(self, other: Deadline) -> Deadline {
-        Deadline {
-            time: self.time.min(other.time),
-            in_background: self.in_background && other.in_background,
-        }
-    }
-}
-
 macro_rules! steps {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
         /// A thing that takes time on a real machine; see [`StepCosts`].

@@ -12,9 +12,6 @@ use syn::visit::{self, Visit};
 use crate::finding::Finding;
 use crate::tree;
 
-/// Crates that still have circles.
-const NOT_YET: &[&str] = &["platform"];
-
 /// Segments of a module's path inside its crate.
 type Module = Vec<String>;
 
@@ -36,10 +33,6 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
     }
     let mut findings = Vec::new();
     for (package, files) in &crates {
-        let name = package.file_name().unwrap_or_default().to_string_lossy();
-        if NOT_YET.contains(&&*name) {
-            continue;
-        }
         for circle in circles(files).map_err(|e| format!("{}: {e}", package.display()))? {
             findings.push(Finding::of_file(&package.join("src"), circle));
         }

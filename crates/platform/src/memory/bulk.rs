@@ -1,18 +1,13 @@
 //! Owns bulk bytes: allocations, ring packets, log entries. Reads and writes are bounds-checked
 //! copies.
 //!
-//! Bytes live in 64-bit cells that are read and written with relaxed atomics, so that a race
-//! between a client and an engine is a race of values and never undefined behaviour. A write that
-//! covers part of a cell replaces only its bytes. Ordering comes from the protocol words around a
-//! bulk access, not from the access.
+//! Ordering comes from the protocol words around a bulk access, not from the access.
 
-use super::cells::Cells;
+use crate::cells::BulkCells;
 use crate::{Object, Platform, PlatformKind, world};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-const CELL: usize = 8;
+use std::sync::atomic::Ordering;
 
 /// An access beyond the end of a run of bulk bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,24 +24,14 @@ pub struct OutOfBounds {
 /// A run of bytes shared between agents.
 #[derive(Clone)]
 pub struct Bulk {
-    inner: Arc<BulkInner>,
-}
-
-pub(crate) struct BulkInner {
-    pub(crate) id: u32,
-    explored: bool,
-    hostile: AtomicBool,
-    bytes: usize,
-    cells: Cells,
+    inner: Arc<BulkCells>,
 }
 
 impl Bulk {
     pub(crate) fn new(platform: &Platform, bytes: usize) -> Bulk {
         let explored = platform.kind() == PlatformKind::Explored;
         let id = if explored { world::next_object_id() } else { 0 };
-        let cells = Cells::zeroed(bytes.div_ceil(CELL));
-        let hostile = AtomicBool::new(false);
-        Bulk { inner: Arc::new(BulkInner { id, explored, hostile, bytes, cells }) }
+        Bulk { inner: Arc::new(BulkCells::zeroed(id, explored, bytes)) }
     }
 
     /// Names the bytes in the log of steps ([`Platform::take_steps`]); does nothing while none is
@@ -135,92 +120,5 @@ impl Bulk {
 impl fmt::Debug for Bulk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Bulk({} bytes)", self.inner.bytes)
-    }
-}
-
-impl BulkInner {
-    /// Copies bytes out of memory proper. The range was checked.
-    #[inline]
-    pub(crate) fn copy_out(&self, start: usize, out: &mut [u8]) {
-        // Slots, commands and log entries.
-        if let (true, (chunks, [])) = (start.is_multiple_of(CELL), out.as_chunks_mut::<CELL>()) {
-            let (first, chunks_len) = (start / CELL, chunks.len());
-            for (chunk, cell) in chunks.iter_mut().zip(self.cells.range(first..first + chunks_len))
-            {
-                *chunk = cell.load(Ordering::Relaxed).to_le_bytes();
-            }
-            return;
-        }
-        self.copy_out_any(start, out);
-    }
-
-    fn copy_out_any(&self, start: usize, out: &mut [u8]) {
-        let (mut at, mut rest) = (start, out);
-        if !at.is_multiple_of(CELL) {
-            let skip = at % CELL;
-            let take = rest.len().min(CELL - skip);
-            let bytes = self.cells.at(at / CELL).load(Ordering::Relaxed).to_le_bytes();
-            let (head, tail) = rest.split_at_mut(take);
-            head.copy_from_slice(&bytes[skip..skip + take]);
-            (at, rest) = (at + take, tail);
-        }
-        let mut chunks = rest.chunks_exact_mut(CELL);
-        let mut cells = self.cells.range(at / CELL..self.cells.len()).iter();
-        for (chunk, cell) in chunks.by_ref().zip(cells.by_ref()) {
-            chunk.copy_from_slice(&cell.load(Ordering::Relaxed).to_le_bytes());
-        }
-        let tail = chunks.into_remainder();
-        if let (false, Some(cell)) = (tail.is_empty(), cells.next()) {
-            tail.copy_from_slice(&cell.load(Ordering::Relaxed).to_le_bytes()[..tail.len()]);
-        }
-    }
-
-    /// Copies bytes into memory proper. The range was checked.
-    #[inline]
-    pub(crate) fn copy_in(&self, start: usize, data: &[u8]) {
-        if let (true, (chunks, [])) = (start.is_multiple_of(CELL), data.as_chunks::<CELL>()) {
-            let first = start / CELL;
-            for (chunk, cell) in chunks.iter().zip(self.cells.range(first..first + chunks.len())) {
-                cell.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
-            }
-            return;
-        }
-        self.copy_in_any(start, data);
-    }
-
-    fn copy_in_any(&self, start: usize, data: &[u8]) {
-        let (mut at, mut rest) = (start, data);
-        if !at.is_multiple_of(CELL) {
-            let skip = at % CELL;
-            let (head, tail) = rest.split_at(rest.len().min(CELL - skip));
-            self.replace_bytes(at / CELL, skip, head);
-            (at, rest) = (at + head.len(), tail);
-        }
-        let chunks = rest.chunks_exact(CELL);
-        let tail = chunks.remainder();
-        let mut index = at / CELL;
-        for (chunk, cell) in chunks.zip(self.cells.range(index..self.cells.len())) {
-            let mut bytes = [0; CELL];
-            bytes.copy_from_slice(chunk);
-            cell.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
-            index += 1;
-        }
-        if !tail.is_empty() {
-            self.replace_bytes(index, 0, tail);
-        }
-    }
-
-    fn replace_bytes(&self, index: usize, skip: usize, data: &[u8]) {
-        let cell = self.cells.at(index);
-        let mut old = cell.load(Ordering::Relaxed);
-        loop {
-            let mut bytes = old.to_le_bytes();
-            bytes[skip..skip + data.len()].copy_from_slice(data);
-            let new = u64::from_le_bytes(bytes);
-            match cell.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(now) => old = now,
-            }
-        }
     }
 }

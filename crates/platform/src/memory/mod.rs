@@ -10,27 +10,20 @@
 //! On the explored platform a word's store goes through the agent's store buffer (see `world`);
 //! here is only the fork.
 
-#![allow(unsafe_code)]
-
-pub(crate) mod bulk;
-mod cells;
+mod bulk;
 mod physical;
 mod untrusted;
-mod window;
 
 pub use bulk::{Bulk, OutOfBounds};
 pub use physical::{CacheType, PhysicalAddress, PhysicalMemory, Target};
 pub use untrusted::Untrusted;
-pub use window::BulkWindow;
 
-use crate::time::Deadline;
-use crate::time::Step;
-use crate::{CpuTime, Object, Platform, PlatformKind, WaitEnd, world};
-use cells::Cells;
-use std::collections::BTreeMap;
+use crate::cells::{Annexes, Cells, PageCells, WordRef};
+use crate::wait::{Deadline, WaitEnd};
+use crate::{CpuTime, Object, Platform, PlatformKind, Step, world};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// Protocol words or bulk bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,39 +37,7 @@ pub enum PageKind {
 /// Memory made of [`Word`]s.
 #[derive(Clone)]
 pub struct Page {
-    inner: Arc<PageInner>,
-}
-
-pub(crate) struct PageInner {
-    /// Number in the explored world; 0 elsewhere.
-    pub(crate) id: u32,
-    explored: bool,
-    hostile: AtomicBool,
-    pub(crate) platform: Platform,
-    cells: Cells,
-    annexes: OnceLock<Box<Mutex<Annexes>>>,
-}
-
-/// Annexes by the index of their word and their number; most pages have none.
-type Annexes = BTreeMap<(u32, u32), Page>;
-
-impl PageInner {
-    fn annexes<R>(&self, act: impl FnOnce(&mut Annexes) -> R) -> R {
-        let annexes = self.annexes.get_or_init(Box::default);
-        act(&mut annexes.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The cell at `index`; panics beyond the end.
-    #[inline]
-    pub(crate) fn cell(&self, index: usize) -> &AtomicU64 {
-        assert!(index < self.cells.len(), "word {index} of a page of {} words", self.cells.len());
-        self.cells.at(index)
-    }
-
-    /// Whether an explorer may return any value where it is looked at as [`Untrusted`].
-    pub(crate) fn is_hostile(&self) -> bool {
-        self.hostile.load(Ordering::Relaxed)
-    }
+    inner: Arc<PageCells>,
 }
 
 impl Page {
@@ -86,7 +47,7 @@ impl Page {
         let cells = Cells::zeroed(words);
         let hostile = AtomicBool::new(false);
         let (platform, annexes) = (platform.clone(), OnceLock::new());
-        Page { inner: Arc::new(PageInner { id, explored, hostile, platform, cells, annexes }) }
+        Page { inner: Arc::new(PageCells { id, explored, hostile, platform, cells, annexes }) }
     }
 
     /// A hostile process writes it: on an explored platform each look at it as [`Untrusted`] may
@@ -108,7 +69,7 @@ impl Page {
     #[inline]
     pub fn store(&self, index: usize, value: u64) {
         if self.inner.explored {
-            world::store(world::WordRef { page: &self.inner, index: index as u32 }, value);
+            world::store(WordRef { page: &self.inner, index: index as u32 }, value);
         } else {
             self.inner.cell(index).store(value, Ordering::Release);
         }
@@ -118,7 +79,7 @@ impl Page {
     #[inline]
     pub fn fetch_or(&self, index: usize, bits: u64) -> u64 {
         if self.inner.explored {
-            world::exchange(world::WordRef { page: &self.inner, index: index as u32 }, |v| v | bits)
+            world::exchange(WordRef { page: &self.inner, index: index as u32 }, |v| v | bits)
         } else {
             self.inner.cell(index).fetch_or(bits, Ordering::SeqCst)
         }
@@ -128,7 +89,7 @@ impl Page {
     #[inline]
     pub fn exchange(&self, index: usize, value: u64) -> u64 {
         if self.inner.explored {
-            world::exchange(world::WordRef { page: &self.inner, index: index as u32 }, |_| value)
+            world::exchange(WordRef { page: &self.inner, index: index as u32 }, |_| value)
         } else {
             self.inner.cell(index).swap(value, Ordering::SeqCst)
         }
@@ -183,7 +144,7 @@ impl fmt::Debug for Page {
 /// One 64-bit protocol word that several agents load and store. A 64-bit value is never seen torn.
 #[derive(Clone)]
 pub struct Word {
-    page: Arc<PageInner>,
+    page: Arc<PageCells>,
     index: u32,
 }
 
@@ -194,9 +155,9 @@ impl Word {
     }
 
     #[inline]
-    fn explored(&self) -> Option<world::WordRef<'_>> {
+    fn explored(&self) -> Option<WordRef<'_>> {
         if self.page.explored {
-            Some(world::WordRef { page: &self.page, index: self.index })
+            Some(WordRef { page: &self.page, index: self.index })
         } else {
             None
         }
@@ -250,9 +211,11 @@ impl Word {
     /// it is made. It is for data that stands beside a word and outgrows the page. Every access by
     /// the same `number` reaches the same annex.
     pub fn annex(&self, number: u32, words: usize) -> Page {
-        let make = || Page::new(&self.page.platform, words);
-        self.page
-            .annexes(|annexes| annexes.entry((self.index, number)).or_insert_with(make).clone())
+        let make = || Page::new(&self.page.platform, words).inner;
+        let annex = |annexes: &mut Annexes| {
+            Arc::clone(annexes.entry((self.index, number)).or_insert_with(make))
+        };
+        Page { inner: self.page.annexes(annex) }
     }
 
     /// Drops all annexes of the word.
@@ -363,7 +326,9 @@ impl Word {
     ) -> WaitEnd {
         let platform = &self.page.platform;
         match platform.kind() {
-            PlatformKind::Host => platform.inner.host.wait_word(self, expected, deadline, what),
+            PlatformKind::Host => {
+                platform.inner.host.wait_word(self.as_ref(), expected, deadline, what)
+            }
             _ => world::wait_word(self.as_ref(), expected, deadline, what),
         }
     }
@@ -372,13 +337,13 @@ impl Word {
     pub fn wake(&self, count: u32, step: Step) {
         let platform = &self.page.platform;
         match platform.kind() {
-            PlatformKind::Host => platform.inner.host.wake_word(self, count),
+            PlatformKind::Host => platform.inner.host.wake_word(self.as_ref(), count),
             _ => world::wake_word(self.as_ref(), count, step),
         }
     }
 
-    fn as_ref(&self) -> world::WordRef<'_> {
-        world::WordRef { page: &self.page, index: self.index }
+    fn as_ref(&self) -> WordRef<'_> {
+        WordRef { page: &self.page, index: self.index }
     }
 
     /// The platform that the word belongs to.

@@ -12,11 +12,16 @@
 //! observes. Two runs with the same state have the same future, so a strategy need not continue the
 //! second.
 
-use super::{AgentIx, Discipline, Map, Slot, State, WaitEnd, WordRef, World, with};
-use crate::controller::{Agents, Choice, Controller, MemoryModel, Object, OpKind, Point, WaitsFor};
+use super::exploration::Explored;
+use super::hash::{bytes_hash, mix, word_hash};
+use super::machine::{Discipline, World, with};
+use super::slot::{AgentState, Slot, State, is_local};
+use super::store_buffer::{Buffered, overlay};
+use crate::cells::{BulkCells, PageCells, WordRef};
+use crate::controller::{AgentIx, Choice, MemoryModel, Object, OpKind, Point};
 use crate::fiber;
-use crate::memory::bulk::BulkInner;
 use crate::steps::StepLog;
+use crate::wait::WaitEnd;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
@@ -25,134 +30,6 @@ const BUFFER_ENTRIES: usize = 16;
 
 /// Runs longer than this are taken for a loop that no schedule leaves.
 const STEP_LIMIT: u64 = 2_000_000;
-
-enum Buffered {
-    Word { page: std::sync::Arc<PageCells>, index: u32, value: u64 },
-    Bulk { bulk: std::sync::Arc<BulkInner>, start: usize, data: Vec<u8> },
-    Unlock { mutex: u32 },
-}
-
-type PageCells = crate::memory::PageInner;
-
-#[derive(Default)]
-pub(super) struct AgentState {
-    history: u64,
-    pending: Option<(OpKind, Object)>,
-    buffer: VecDeque<Buffered>,
-    /// Hash of the buffer's content, in order.
-    buffer_hash: u64,
-}
-
-impl AgentState {
-    /// Whether all its stores have left the buffer.
-    pub(super) fn has_drained(&self) -> bool {
-        self.buffer.is_empty()
-    }
-}
-
-pub(super) struct Explored {
-    controller: Box<dyn Controller>,
-    model: MemoryModel,
-    memory_hash: u64,
-    bulk_hashes: Map<u32, u64>,
-    locks: Map<u32, LockState>,
-    next_object: u32,
-    last: Option<AgentIx>,
-    next: Option<AgentIx>,
-    choices: Vec<Choice>,
-    /// Whether the controller wants to hear of accesses.
-    is_observed: bool,
-    /// No agent can move, and some wait for locks: they are let through, to panic.
-    locks_broken: bool,
-    /// What happened, while tracing is on.
-    log: Option<Box<StepLog>>,
-    /// Empty buffers of agents of old.
-    spare_buffers: Vec<VecDeque<Buffered>>,
-}
-
-#[derive(Default)]
-struct LockState {
-    name: &'static str,
-    taken: bool,
-    hash: u64,
-}
-
-impl Explored {
-    pub(super) fn new(controller: Box<dyn Controller>, model: MemoryModel) -> Explored {
-        Explored {
-            is_observed: controller.observes(),
-            controller,
-            model,
-            memory_hash: 0,
-            bulk_hashes: Map::default(),
-            locks: Map::default(),
-            next_object: 1,
-            last: None,
-            next: None,
-            choices: Vec::new(),
-            locks_broken: false,
-            log: None,
-            spare_buffers: Vec::new(),
-        }
-    }
-
-    /// Takes over the memory of an old one's lists.
-    pub(super) fn inherit(&mut self, old: &mut Explored) {
-        self.bulk_hashes = std::mem::take(&mut old.bulk_hashes);
-        self.bulk_hashes.clear();
-        self.locks = std::mem::take(&mut old.locks);
-        self.locks.clear();
-        self.choices = std::mem::take(&mut old.choices);
-        self.spare_buffers = std::mem::take(&mut old.spare_buffers);
-    }
-
-    /// Whether the agent's pending step can be taken now.
-    fn can_step(&self, slot: &Slot) -> bool {
-        if !matches!(slot.state, State::Ready | State::Running) {
-            return false;
-        }
-        match slot.explored.pending {
-            None | Some((OpKind::Start | OpKind::Load | OpKind::Sleep, _)) => true,
-            Some(_) if !slot.explored.buffer.is_empty() => false,
-            Some((OpKind::Lock, Object::Mutex(id))) => {
-                self.locks_broken || !self.locks.get(&id).is_some_and(|l| l.taken)
-            }
-            Some(_) => true,
-        }
-    }
-}
-
-/// Whether an agent's next step touches nothing that others see: its first, a barrier with nothing
-/// left to wait for, the way back from a sleep that has ended. Such a step commutes with all
-/// others, so it is no choice; it does not count as a switch either.
-fn is_local(slot: &Slot) -> bool {
-    matches!(slot.state, State::Ready | State::Running)
-        && match slot.explored.pending {
-            None => true,
-            Some((OpKind::Fence, _)) => slot.explored.buffer.is_empty(),
-            Some(_) => slot.wait_over,
-        }
-}
-
-#[inline]
-fn mix(hash: u64, value: u64) -> u64 {
-    let x = (hash ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (x ^ (x >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9).rotate_left(27)
-}
-
-fn word_hash(page: u32, index: u32, value: u64) -> u64 {
-    if value == 0 { 0 } else { mix(mix(u64::from(page) << 32 | u64::from(index), 0x57), value) }
-}
-
-fn bytes_hash(data: &[u8]) -> u64 {
-    let mut hash = data.len() as u64;
-    for chunk in data.chunks(8) {
-        let mut bytes = [0; 8];
-        bytes[..chunk.len()].copy_from_slice(chunk);
-        hash = mix(hash, u64::from_le_bytes(bytes));
-    }
-    hash
-}
 
 impl World {
     fn explored_mut(&mut self) -> &mut Explored {
@@ -394,7 +271,7 @@ impl World {
             word_hash(page.id, index, old) ^ word_hash(page.id, index, value);
     }
 
-    fn commit_bulk(&mut self, bulk: &BulkInner, start: usize, data: &[u8]) {
+    fn commit_bulk(&mut self, bulk: &BulkCells, start: usize, data: &[u8]) {
         bulk.copy_in(start, data);
         let explored = self.explored_mut();
         let hash = explored.bulk_hashes.entry(bulk.id).or_default();
@@ -450,67 +327,6 @@ impl World {
 
     fn buffers_stores(&mut self) -> bool {
         self.explored_mut().model == MemoryModel::TotalStoreOrder
-    }
-}
-
-impl Agents for Vec<Slot> {
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    fn step(&self, choice: Choice) -> (OpKind, Object) {
-        let agent = &self[usize::from(choice.agent().0)].explored;
-        let oldest = agent.buffer.front().filter(|_| matches!(choice, Choice::Flush(_)));
-        let of_step = || agent.pending.unwrap_or((OpKind::Start, Object::None));
-        oldest.map_or_else(of_step, |entry| (entry.op(), entry.touches().0))
-    }
-
-    fn waits_for(&self, agent: AgentIx) -> WaitsFor {
-        let slot = &self[usize::from(agent.0)];
-        match (slot.state, &slot.wait, slot.explored.pending) {
-            (State::Blocked, Some(wait), _) if wait.deadline_only() => WaitsFor::Clock,
-            (State::Blocked, Some(wait), pending) => match (wait.joined(), pending) {
-                (Some(agent), _) => WaitsFor::End(agent),
-                (None, Some((_, word))) => WaitsFor::Word(word),
-                (None, None) => WaitsFor::Nothing,
-            },
-            (State::Ready | State::Running, _, Some((OpKind::Lock, Object::Mutex(mutex)))) => {
-                WaitsFor::Lock(mutex)
-            }
-            _ => WaitsFor::Nothing,
-        }
-    }
-}
-
-impl Buffered {
-    fn op(&self) -> OpKind {
-        match self {
-            Buffered::Unlock { .. } => OpKind::Unlock,
-            _ => OpKind::Store,
-        }
-    }
-
-    /// What the store touches, and the word that it stores.
-    fn touches(&self) -> (Object, Option<u64>) {
-        match self {
-            Buffered::Word { page, index, value } => {
-                (Object::Word { page: page.id, index: *index }, Some(*value))
-            }
-            Buffered::Bulk { bulk, .. } => (Object::Bulk(bulk.id), None),
-            Buffered::Unlock { mutex } => (Object::Mutex(*mutex), None),
-        }
-    }
-
-    fn hash(&self) -> u64 {
-        match self {
-            Buffered::Word { page, index, value } => {
-                mix(mix(0xA1, u64::from(page.id) << 32 | u64::from(*index)), *value)
-            }
-            Buffered::Bulk { bulk, start, data } => {
-                mix(mix(0xA2 + (u64::from(bulk.id) << 8), *start as u64), bytes_hash(data))
-            }
-            Buffered::Unlock { mutex } => mix(0xA3, u64::from(*mutex)),
-        }
     }
 }
 
@@ -686,7 +502,7 @@ pub(crate) fn fence() {
     visible_unless(OpKind::Fence, Object::None, drained, |w| w.absorb(0xFE));
 }
 
-pub(crate) fn bulk_read(bulk: &BulkInner, start: usize, out: &mut [u8]) {
+pub(crate) fn bulk_read(bulk: &BulkCells, start: usize, out: &mut [u8]) {
     visible(OpKind::Load, Object::Bulk(bulk.id), |w| {
         bulk.copy_out(start, out);
         if let Some(me) = w.current {
@@ -698,7 +514,7 @@ pub(crate) fn bulk_read(bulk: &BulkInner, start: usize, out: &mut [u8]) {
 
 /// A look at bytes that a hostile process writes: what is there, the same with another first word,
 /// or something else altogether.
-pub(crate) fn bulk_read_untrusted(bulk: &BulkInner, start: usize, out: &mut [u8]) {
+pub(crate) fn bulk_read_untrusted(bulk: &BulkCells, start: usize, out: &mut [u8]) {
     visible(OpKind::Load, Object::Bulk(bulk.id), |w| {
         bulk.copy_out(start, out);
         let mut head = [0; 8];
@@ -729,18 +545,7 @@ fn fill_from(found: u64, out: &mut [u8]) {
     }
 }
 
-/// Own buffered stores over what memory holds, oldest first.
-fn overlay(buffer: &VecDeque<Buffered>, id: u32, start: usize, out: &mut [u8]) {
-    for entry in buffer {
-        let Buffered::Bulk { bulk, start: at, data } = entry else { continue };
-        let (from, to) = (start.max(*at), (start + out.len()).min(at + data.len()));
-        if bulk.id == id && from < to {
-            out[from - start..to - start].copy_from_slice(&data[from - at..to - at]);
-        }
-    }
-}
-
-pub(crate) fn bulk_write(bulk: &std::sync::Arc<BulkInner>, start: usize, data: &[u8]) {
+pub(crate) fn bulk_write(bulk: &std::sync::Arc<BulkCells>, start: usize, data: &[u8]) {
     let own = |w: &mut World| {
         let me = w.current.filter(|_| w.buffers_stores())?;
         w.buffer(

@@ -4,65 +4,17 @@
 //! Between two charges of time an agent runs alone; other agents see its stores in the order of
 //! time.
 
-use super::{AgentIx, Discipline, State, World, with};
-use crate::WaitEnd;
+use super::machine::{Discipline, World, block, with};
+use super::run_queue::RunQueue;
+use super::slot::State;
+use crate::controller::AgentIx;
 use crate::fiber;
-use crate::time::{Deadline, Step, StepCosts};
+use crate::time::Step;
+use crate::wait::WaitEnd;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
-
-/// (time, order of entry, agent, the sleep that this timer ends).
-type Entry = (u64, u64, AgentIx, Option<u64>);
-
-pub(super) struct Virtual {
-    pub(super) costs: StepCosts,
-    queue: BinaryHeap<Reverse<Entry>>,
-    /// Timers that come only when something else comes later: they keep no machine going.
-    background: BTreeSet<Entry>,
-    entries: u64,
-    lock_waiters: usize,
-}
-
-impl Virtual {
-    pub(super) fn new(costs: StepCosts) -> Virtual {
-        Virtual {
-            costs,
-            queue: BinaryHeap::new(),
-            background: BTreeSet::new(),
-            entries: 0,
-            lock_waiters: 0,
-        }
-    }
-
-    /// Queues `agent` for time `at`.
-    pub(super) fn push(&mut self, at: u64, agent: AgentIx) {
-        self.entries += 1;
-        self.queue.push(Reverse((at, self.entries, agent, None)));
-    }
-
-    /// Queues the end of that very sleep of `agent`.
-    pub(super) fn push_timer(&mut self, deadline: Deadline, agent: AgentIx, sleep: u64) {
-        self.entries += 1;
-        let entry = (deadline.time.0, self.entries, agent, Some(sleep));
-        if deadline.in_background {
-            self.background.insert(entry);
-        } else {
-            self.queue.push(Reverse(entry));
-        }
-    }
-
-    fn pop(&mut self) -> Option<Entry> {
-        if let Some(background) = self.background.first()
-            && self.queue.peek().is_some_and(|Reverse(next)| background < next)
-        {
-            return self.background.pop_first();
-        }
-        self.queue.pop().map(|Reverse(entry)| entry)
-    }
-}
 
 impl World {
-    fn virtual_mut(&mut self) -> &mut Virtual {
+    fn virtual_mut(&mut self) -> &mut RunQueue {
         match &mut self.discipline {
             Discipline::Virtual(v) => v,
             Discipline::Explored(_) => panic!("virtual time in an explored machine"),
@@ -121,7 +73,7 @@ pub(crate) fn spend_step(step: Step) {
 /// The lock at `key` is taken by an agent whose time passed inside it: wait until it is dropped.
 pub(crate) fn wait_for_lock(key: usize, name: &'static str) {
     with(|w| w.virtual_mut().lock_waiters += 1);
-    super::block(key, None, name);
+    block(key, None, name);
     with(|w| w.virtual_mut().lock_waiters -= 1);
 }
 

@@ -10,7 +10,7 @@
 //! When the machine stops in the middle of a move, accesses reach the old place: neither
 //! is read any more.
 
-use super::{Bulk, OutOfBounds, Word};
+use crate::memory::{Bulk, OutOfBounds, Word};
 use crate::sync::Mutex;
 use crate::{Platform, Step, WaitEnd};
 use std::fmt;

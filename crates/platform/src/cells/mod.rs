@@ -1,6 +1,14 @@
-//! Owns the 64-bit cells that pages and bulk bytes are made of: zeroed, committed when they are
+//! The 64-bit cells that pages and bulk bytes are made of: zeroed, committed when they are
 //! touched, and from a cache line's worth on placed so that cell 0 begins a line. A ring slot, a
 //! doorbell or a fence that was laid out for one line then has one.
+
+#![allow(unsafe_code)]
+
+mod bulk;
+mod page;
+
+pub(crate) use bulk::BulkCells;
+pub(crate) use page::{Annexes, PageCells, WordRef};
 
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;

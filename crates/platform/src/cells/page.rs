@@ -1,0 +1,56 @@
+//! The cells of a protocol page, with what its words share.
+
+use super::Cells;
+use crate::Platform;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+pub(crate) struct PageCells {
+    /// Number in the explored world; 0 elsewhere.
+    pub(crate) id: u32,
+    pub(crate) explored: bool,
+    pub(crate) hostile: AtomicBool,
+    pub(crate) platform: Platform,
+    pub(crate) cells: Cells,
+    pub(crate) annexes: OnceLock<Box<Mutex<Annexes>>>,
+}
+
+/// Annexes by the index of their word and their number; most pages have none.
+pub(crate) type Annexes = BTreeMap<(u32, u32), Arc<PageCells>>;
+
+impl PageCells {
+    pub(crate) fn annexes<R>(&self, act: impl FnOnce(&mut Annexes) -> R) -> R {
+        let annexes = self.annexes.get_or_init(Box::default);
+        act(&mut annexes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The cell at `index`; panics beyond the end.
+    #[inline]
+    pub(crate) fn cell(&self, index: usize) -> &AtomicU64 {
+        assert!(index < self.cells.len(), "word {index} of a page of {} words", self.cells.len());
+        self.cells.at(index)
+    }
+
+    /// Whether an explorer may return any value where it is looked at as [`crate::Untrusted`].
+    pub(crate) fn is_hostile(&self) -> bool {
+        self.hostile.load(Ordering::Relaxed)
+    }
+}
+
+/// A word of a page.
+#[derive(Clone, Copy)]
+pub(crate) struct WordRef<'a> {
+    pub(crate) page: &'a Arc<PageCells>,
+    pub(crate) index: u32,
+}
+
+impl<'a> WordRef<'a> {
+    pub(crate) fn cell(self) -> &'a AtomicU64 {
+        self.page.cell(self.index as usize)
+    }
+
+    pub(crate) fn key(self) -> usize {
+        std::ptr::from_ref(self.cell()) as usize
+    }
+}

@@ -1,0 +1,81 @@
+//! What an explored machine keeps beside its agents: the controller, the hashes of memory, the locks.
+
+use super::hash::Map;
+use super::slot::{Slot, State};
+use super::store_buffer::Buffered;
+use crate::controller::{AgentIx, Choice, Controller, MemoryModel, Object, OpKind};
+use crate::steps::StepLog;
+use std::collections::VecDeque;
+
+/// State of the explored discipline.
+pub(super) struct Explored {
+    pub(super) controller: Box<dyn Controller>,
+    pub(super) model: MemoryModel,
+    pub(super) memory_hash: u64,
+    pub(super) bulk_hashes: Map<u32, u64>,
+    pub(super) locks: Map<u32, LockState>,
+    pub(super) next_object: u32,
+    pub(super) last: Option<AgentIx>,
+    pub(super) next: Option<AgentIx>,
+    pub(super) choices: Vec<Choice>,
+    /// Whether the controller wants to hear of accesses.
+    pub(super) is_observed: bool,
+    /// No agent can move, and some wait for locks: they are let through, to panic.
+    pub(super) locks_broken: bool,
+    /// What happened, while tracing is on.
+    pub(super) log: Option<Box<StepLog>>,
+    /// Empty buffers of ended agents.
+    pub(super) spare_buffers: Vec<VecDeque<Buffered>>,
+}
+
+#[derive(Default)]
+pub(super) struct LockState {
+    pub(super) name: &'static str,
+    pub(super) taken: bool,
+    pub(super) hash: u64,
+}
+
+impl Explored {
+    pub(super) fn new(controller: Box<dyn Controller>, model: MemoryModel) -> Explored {
+        Explored {
+            is_observed: controller.observes(),
+            controller,
+            model,
+            memory_hash: 0,
+            bulk_hashes: Map::default(),
+            locks: Map::default(),
+            next_object: 1,
+            last: None,
+            next: None,
+            choices: Vec::new(),
+            locks_broken: false,
+            log: None,
+            spare_buffers: Vec::new(),
+        }
+    }
+
+    /// Takes over the memory of an old one's lists.
+    pub(super) fn inherit(&mut self, old: &mut Explored) {
+        self.bulk_hashes = std::mem::take(&mut old.bulk_hashes);
+        self.bulk_hashes.clear();
+        self.locks = std::mem::take(&mut old.locks);
+        self.locks.clear();
+        self.choices = std::mem::take(&mut old.choices);
+        self.spare_buffers = std::mem::take(&mut old.spare_buffers);
+    }
+
+    /// Whether the agent's pending step can be taken now.
+    pub(super) fn can_step(&self, slot: &Slot) -> bool {
+        if !matches!(slot.state, State::Ready | State::Running) {
+            return false;
+        }
+        match slot.explored.pending {
+            None | Some((OpKind::Start | OpKind::Load | OpKind::Sleep, _)) => true,
+            Some(_) if !slot.explored.buffer.is_empty() => false,
+            Some((OpKind::Lock, Object::Mutex(id))) => {
+                self.locks_broken || !self.locks.get(&id).is_some_and(|l| l.taken)
+            }
+            Some(_) => true,
+        }
+    }
+}

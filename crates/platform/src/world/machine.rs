@@ -1,0 +1,217 @@
+//! A cooperative machine, one for each thread: its agents, its clock, the sleeps and their ends.
+//!
+//! Nothing is borrowed from it across a switch of fibers.
+
+use super::exploration::Explored;
+use super::hash::Map;
+use super::run_queue::RunQueue;
+use super::slot::{Slot, State, Wait, join_key};
+use crate::controller::{AgentIx, Controller, MemoryModel};
+use crate::fiber;
+use crate::run_report::RunReport;
+use crate::time::{Step, StepCosts};
+use crate::wait::{Deadline, WaitEnd};
+use std::cell::{Cell, RefCell};
+
+pub(super) enum Discipline {
+    Virtual(RunQueue),
+    Explored(Explored),
+}
+
+impl Discipline {
+    /// Takes over the memory of an old one's lists.
+    fn inherit(&mut self, old: &mut Discipline) {
+        if let (Discipline::Explored(new), Discipline::Explored(old)) = (self, old) {
+            new.inherit(old);
+        }
+    }
+}
+
+pub(crate) struct World {
+    id: WorldId,
+    pub(super) discipline: Discipline,
+    pub(super) now: u64,
+    pub(super) steps: u64,
+    pub(super) agents: Vec<Slot>,
+    pub(super) scripts_live: usize,
+    pub(super) current: Option<AgentIx>,
+    pub(super) sleepers: Map<usize, Vec<AgentIx>>,
+    /// Keys on which more than one agent sleeps.
+    pub(super) crowded_words: usize,
+    pub(super) stopped: bool,
+    pub(super) report: RunReport,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WorldId(u64);
+
+thread_local! {
+    static WORLD: RefCell<Option<Box<World>>> = const { RefCell::new(None) };
+    /// An emptied world: explorers make a million of them a second.
+    static SPARE: Cell<Option<Box<World>>> = const { Cell::new(None) };
+    static NEXT_WORLD: Cell<u64> = const { Cell::new(1) };
+}
+
+pub(super) fn with<R>(f: impl FnOnce(&mut World) -> R) -> R {
+    WORLD.with(|w| {
+        let mut world = w.borrow_mut();
+        f(world
+            .as_mut()
+            .expect("the machine of this platform runs on another thread: start agents with Platform::spawn, or make the machine on Platform::host"))
+    })
+}
+
+impl World {
+    fn new(id: WorldId, discipline: Discipline) -> World {
+        World {
+            id,
+            discipline,
+            now: 0,
+            steps: 0,
+            agents: Vec::new(),
+            scripts_live: 0,
+            current: None,
+            sleepers: Map::default(),
+            crowded_words: 0,
+            stopped: false,
+            report: RunReport::default(),
+        }
+    }
+
+    /// Makes a spare world as good as new, with the memory that its lists have.
+    fn renew(&mut self, id: WorldId, mut discipline: Discipline) {
+        discipline.inherit(&mut self.discipline);
+        let (mut agents, mut sleepers) =
+            (std::mem::take(&mut self.agents), std::mem::take(&mut self.sleepers));
+        agents.clear();
+        sleepers.clear();
+        *self = World { agents, sleepers, ..World::new(id, discipline) };
+    }
+
+    fn open(discipline: Discipline) -> WorldId {
+        let id = WorldId(NEXT_WORLD.replace(NEXT_WORLD.get() + 1));
+        let world = match SPARE.take() {
+            None => Box::new(World::new(id, discipline)),
+            Some(mut spare) => {
+                spare.renew(id, discipline);
+                spare
+            }
+        };
+        WORLD.with(|w| {
+            let before = w.borrow_mut().replace(world);
+            assert!(
+                before.is_none(),
+                "this thread already has a cooperative machine: drop it before making another"
+            );
+        });
+        id
+    }
+
+    pub(crate) fn open_virtual(costs: StepCosts) -> WorldId {
+        World::open(Discipline::Virtual(RunQueue::new(costs)))
+    }
+
+    pub(crate) fn open_explored(controller: Box<dyn Controller>, model: MemoryModel) -> WorldId {
+        World::open(Discipline::Explored(Explored::new(controller, model)))
+    }
+
+    pub(super) fn slot(&mut self, agent: AgentIx) -> &mut Slot {
+        &mut self.agents[agent.0 as usize]
+    }
+
+    pub(super) fn make_ready(&mut self, agent: AgentIx, delay_ns: u64) {
+        self.slot(agent).state = State::Ready;
+        let at = self.now + delay_ns;
+        if let Discipline::Virtual(v) = &mut self.discipline {
+            v.push(at, agent);
+        }
+    }
+
+    /// Ends the sleep of `agent` with `end`; it runs again after `delay_ns`.
+    pub(super) fn end_sleep(&mut self, agent: AgentIx, end: WaitEnd, delay_ns: u64) {
+        let slot = self.slot(agent);
+        slot.wait_end = end;
+        slot.wait_over = slot.wait.is_some();
+        slot.sleep_number += 1;
+        if let Some(wait) = slot.wait.take()
+            && let Some(list) = self.sleepers.get_mut(&wait.key)
+        {
+            list.retain(|a| *a != agent);
+            self.crowded_words -= usize::from(list.len() == 1);
+            if list.is_empty() {
+                self.sleepers.remove(&wait.key);
+            }
+        }
+        self.make_ready(agent, delay_ns);
+    }
+
+    pub(super) fn wake(&mut self, key: usize, count: u32, delay_ns: u64) {
+        let Some(list) = self.sleepers.get(&key) else { return };
+        let woken: Vec<AgentIx> = list.iter().copied().take(count as usize).collect();
+        for agent in woken {
+            self.end_sleep(agent, WaitEnd::Woken, delay_ns);
+        }
+    }
+
+    pub(super) fn stop_all(&mut self) {
+        self.stopped = true;
+        for index in 0..self.agents.len() {
+            if self.agents[index].state == State::Blocked {
+                self.end_sleep(AgentIx(index as u16), WaitEnd::Stopped, 0);
+            }
+        }
+    }
+
+    /// Whether the agent has ended, and all that it stored can be seen.
+    pub(super) fn is_over(&self, agent: AgentIx) -> bool {
+        let slot = &self.agents[usize::from(agent.0)];
+        slot.state == State::Finished && slot.explored.has_drained()
+    }
+
+    /// To be called whenever an agent may have become over.
+    pub(super) fn wake_joiners(&mut self, agent: AgentIx) {
+        if !self.sleepers.is_empty() && self.is_over(agent) {
+            let delay = match &self.discipline {
+                Discipline::Virtual(v) => v.costs.ns(Step::ThreadWake),
+                Discipline::Explored(_) => 0,
+            };
+            self.wake(join_key(agent), u32::MAX, delay);
+        }
+    }
+}
+
+/// Puts the calling agent to sleep on `key`; the caller has decided that it must.
+pub(super) fn block(key: usize, deadline: Option<Deadline>, what: &str) -> WaitEnd {
+    let agent = with(|w| {
+        let agent = w.current.expect("only an agent can block: call it inside Platform::run");
+        let list = w.sleepers.entry(key).or_default();
+        list.push(agent);
+        w.crowded_words += usize::from(list.len() == 2);
+        let slot = w.slot(agent);
+        slot.state = State::Blocked;
+        slot.wait = Some(Wait { key, what: what.to_owned(), deadline });
+        let number = slot.sleep_number;
+        if let (Discipline::Virtual(v), Some(d)) = (&mut w.discipline, deadline) {
+            v.push_timer(d, agent, number);
+        }
+        agent
+    });
+    fiber::suspend();
+    with(|w| {
+        let slot = w.slot(agent);
+        slot.wait_over = false;
+        slot.wait_end
+    })
+}
+
+/// Forgets a world; called when the last handle of its platform is dropped.
+pub(crate) fn close(id: WorldId) {
+    let world = WORLD.try_with(|w| match w.try_borrow_mut() {
+        Ok(mut slot) if slot.as_ref().is_some_and(|w| w.id == id) => slot.take(),
+        _ => None,
+    });
+    if let Ok(Some(world)) = world {
+        // Not kept if the thread is ending.
+        let _ = SPARE.try_with(|s| s.set(Some(world)));
+    }
+}

@@ -1,0 +1,115 @@
+//! An agent of a world: its state, its sleep, and under exploration its history and store buffer.
+
+use super::store_buffer::Buffered;
+use crate::controller::{AgentIx, Agents, Choice, Object, OpKind, WaitsFor};
+use crate::current::Belongings;
+use crate::fiber::Fiber;
+use crate::wait::{Deadline, WaitEnd};
+use std::collections::VecDeque;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Ready,
+    Running,
+    Blocked,
+    Finished,
+}
+
+pub(super) struct Slot {
+    /// A straight-line agent, which the run waits for; services are stopped at its end.
+    pub(super) script: bool,
+    pub(super) state: State,
+    pub(super) fiber: Option<Fiber>,
+    /// Its name among them; while it runs, what the run loop owns lies here.
+    pub(super) belongings: Belongings,
+    /// Where it sleeps, what for, and how the sleep ended.
+    pub(super) wait: Option<Wait>,
+    pub(super) wait_end: WaitEnd,
+    /// Its sleep has ended, but it has not run since.
+    pub(super) wait_over: bool,
+    /// Counts its sleeps, so that an old timer does not end a new sleep.
+    pub(super) sleep_number: u64,
+    pub(super) explored: AgentState,
+}
+
+pub(super) struct Wait {
+    pub(super) key: usize,
+    pub(super) what: String,
+    pub(super) deadline: Option<Deadline>,
+}
+
+/// The key of sleeps that only the clock ends. No word has it.
+pub(super) const CLOCK_KEY: usize = 0;
+
+impl Wait {
+    pub(super) fn deadline_only(&self) -> bool {
+        self.key == CLOCK_KEY
+    }
+
+    /// The agent whose end is waited for.
+    pub(super) fn joined(&self) -> Option<AgentIx> {
+        u16::try_from(usize::MAX - self.key).ok().map(AgentIx)
+    }
+}
+
+/// The key of sleeps until `agent` ends. No word has an address so high.
+pub(super) fn join_key(agent: AgentIx) -> usize {
+    usize::MAX - usize::from(agent.0)
+}
+
+#[derive(Default)]
+pub(super) struct AgentState {
+    pub(super) history: u64,
+    pub(super) pending: Option<(OpKind, Object)>,
+    pub(super) buffer: VecDeque<Buffered>,
+    /// Hash of the buffer's content, in order.
+    pub(super) buffer_hash: u64,
+}
+
+impl AgentState {
+    /// Whether all its stores have left the buffer.
+    pub(super) fn has_drained(&self) -> bool {
+        self.buffer.is_empty()
+    }
+}
+
+/// Whether an agent's next step touches nothing that others see: its first, a barrier with nothing
+/// left to wait for, the way back from a sleep that has ended. Such a step commutes with all
+/// others, so it is no choice; it does not count as a switch either.
+pub(super) fn is_local(slot: &Slot) -> bool {
+    matches!(slot.state, State::Ready | State::Running)
+        && match slot.explored.pending {
+            None => true,
+            Some((OpKind::Fence, _)) => slot.explored.buffer.is_empty(),
+            Some(_) => slot.wait_over,
+        }
+}
+
+impl Agents for Vec<Slot> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn step(&self, choice: Choice) -> (OpKind, Object) {
+        let agent = &self[usize::from(choice.agent().0)].explored;
+        let oldest = agent.buffer.front().filter(|_| matches!(choice, Choice::Flush(_)));
+        let of_step = || agent.pending.unwrap_or((OpKind::Start, Object::None));
+        oldest.map_or_else(of_step, |entry| (entry.op(), entry.touches().0))
+    }
+
+    fn waits_for(&self, agent: AgentIx) -> WaitsFor {
+        let slot = &self[usize::from(agent.0)];
+        match (slot.state, &slot.wait, slot.explored.pending) {
+            (State::Blocked, Some(wait), _) if wait.deadline_only() => WaitsFor::Clock,
+            (State::Blocked, Some(wait), pending) => match (wait.joined(), pending) {
+                (Some(agent), _) => WaitsFor::End(agent),
+                (None, Some((_, word))) => WaitsFor::Word(word),
+                (None, None) => WaitsFor::Nothing,
+            },
+            (State::Ready | State::Running, _, Some((OpKind::Lock, Object::Mutex(mutex)))) => {
+                WaitsFor::Lock(mutex)
+            }
+            _ => WaitsFor::Nothing,
+        }
+    }
+}
