@@ -43,7 +43,7 @@ pub struct Adapters {
     /// The machine. It is dropped after the devices, because it stops when its last process ends.
     pub machine: Machine,
     /// The driver of each adapter.
-    pub told: Vec<Arc<Hooked>>,
+    pub drivers: Vec<Arc<Hooked>>,
     /// The driver calls of each adapter, from after its start.
     pub calls: Vec<Arc<Recording>>,
 }
@@ -78,7 +78,7 @@ impl Adapters {
             });
         }
         let machine = builder.start().unwrap();
-        let (told, calls): (Vec<_>, Vec<_>) =
+        let (drivers, calls): (Vec<_>, Vec<_>) =
             hooked.into_iter().map(|made| made.into_inner().expect("a driver")).unzip();
         let device = |index: usize| {
             let process_name = format!("process {index}");
@@ -91,7 +91,7 @@ impl Adapters {
         };
         let devices = (0..kinds.len()).map(device).collect();
         calls.iter().for_each(|c| drop(c.take()));
-        Adapters { devices, machine, told, calls }
+        Adapters { devices, machine, drivers, calls }
     }
 
     /// A fence that is made on adapter `creator` and opened on all others: the fence on each
@@ -118,8 +118,8 @@ impl Adapters {
 
     /// Mode and value of each CurrentValue update that the driver of an adapter got.
     pub fn updates(&self, adapter: usize) -> Vec<(UpdateCurrentMode, u64)> {
-        self.told[adapter]
-            .told()
+        self.drivers[adapter]
+            .calls()
             .current
             .iter()
             .map(|(update, mode)| (*mode, update.value))

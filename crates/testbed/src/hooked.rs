@@ -1,7 +1,7 @@
 //! Purpose: a driver layer for tests. It keeps what the kernel hands in, runs a hook or fails when
 //! an entry is called, returns planted answers, and reports interrupts of its own.
 //!
-//! Entry points: [`Hooked::told`], [`Hooked::on`], [`Hooked::fail_next`], [`Hooked::plant`],
+//! Entry points: [`Hooked::calls`], [`Hooked::on`], [`Hooked::fail_next`], [`Hooked::plant`],
 //! [`Hooked::raise`]. Hooks run with no lock of this layer held.
 
 use std::sync::Arc;
@@ -52,14 +52,14 @@ pub struct KeptMonitored {
 
 /// What the kernel handed in so far, in order.
 #[derive(Clone, Default)]
-pub struct Told {
+pub struct DriverCalls {
     /// Native fences: the kernel's handle and the driver's.
     pub fences: Vec<(OsHandle, DriverHandle)>,
     /// The private data of native fences.
     pub fence_data: Vec<[u8; 64]>,
     /// Where each of them is in the system process.
     pub system_process: Vec<Option<(u64, u64)>>,
-    /// Fences that were told to stand somewhere: CurrentValue, MonitoredValue.
+    /// Fences whose places the driver was given: CurrentValue, MonitoredValue.
     pub residency: Vec<(DriverHandle, PhysicalAddress, PhysicalAddress)>,
     /// Root page tables by address space.
     pub roots: Vec<(u32, PhysicalAddress)>,
@@ -119,7 +119,7 @@ pub struct Hooked {
     caps: Option<ChangeCaps>,
     start: Mutex<Option<StartInfo>>,
     service: Mutex<Option<Arc<dyn InterruptService>>>,
-    told: Mutex<Told>,
+    calls: Mutex<DriverCalls>,
     hooks: Mutex<Vec<(&'static str, Hook)>>,
     failing: Mutex<Option<(&'static str, Status)>>,
     reports: Mutex<Vec<InterruptData>>,
@@ -138,7 +138,7 @@ impl Hooked {
             caps,
             start: platform.mutex("start info", None),
             service: platform.mutex("interrupt service", None),
-            told: platform.mutex("what the driver was told", Told::default()),
+            calls: platform.mutex("calls to the driver", DriverCalls::default()),
             hooks: platform.mutex("hooks", Vec::new()),
             failing: platform.mutex("failing call", None),
             reports: platform.mutex("planted reports", Vec::new()),
@@ -147,8 +147,8 @@ impl Hooked {
     }
 
     /// What the kernel handed in so far.
-    pub fn told(&self) -> Told {
-        self.told.lock().clone()
+    pub fn calls(&self) -> DriverCalls {
+        self.calls.lock().clone()
     }
 
     /// What the kernel gave at start.
@@ -199,27 +199,27 @@ impl Hooked {
 
     /// Keeps what a call hands in; what the driver returns is kept by the entries below.
     fn keep(&self, call: DdiCall) {
-        let mut told = self.told.lock();
+        let mut calls = self.calls.lock();
         match call {
-            DdiCall::SubmitCommandVirtual { args } => told.packets.push(args),
-            DdiCall::PreemptCommand { args } => told.requests.push(args),
-            DdiCall::CancelCommand { args } => told.cancelled.push(args),
+            DdiCall::SubmitCommandVirtual { args } => calls.packets.push(args),
+            DdiCall::PreemptCommand { args } => calls.requests.push(args),
+            DdiCall::CancelCommand { args } => calls.cancelled.push(args),
             DdiCall::SuspendContext { context, suspend_fence } => {
-                told.suspensions.push((context, suspend_fence));
+                calls.suspensions.push((context, suspend_fence));
             }
-            DdiCall::UpdateNativeFenceLogs { hw_queues } => told.flushed.push(hw_queues),
+            DdiCall::UpdateNativeFenceLogs { hw_queues } => calls.flushed.push(hw_queues),
             DdiCall::SetRootPageTable { args } => {
-                told.roots.extend(args.root.map(|root| (args.address_space, root)));
+                calls.roots.extend(args.root.map(|root| (args.address_space, root)));
             }
             DdiCall::BuildPagingBuffer { operation: Paging::NotifyFenceResidency(fences) } => {
-                told.residency.extend(fences);
+                calls.residency.extend(fences);
             }
             DdiCall::UpdatePageTable { args } => {
                 let pages = args.entries.into_iter().filter_map(|entry| match entry {
                     PageTableEntry::Page { at, writable, .. } => Some((at, writable)),
                     _ => None,
                 });
-                told.pages.extend(pages);
+                calls.pages.extend(pages);
             }
             _ => {}
         }
@@ -293,7 +293,7 @@ impl DriverLayer for Hooked {
 
     fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
         let made = self.inner.create_context(level, args)?;
-        self.told.lock().contexts.push((args, made));
+        self.calls.lock().contexts.push((args, made));
         Ok(made)
     }
 
@@ -327,7 +327,7 @@ impl DriverLayer for Hooked {
         args: CreateHwQueue,
     ) -> Result<DriverHandle, Status> {
         let made = self.inner.create_hw_queue(level, args)?;
-        self.told.lock().queues.push((args, made));
+        self.calls.lock().queues.push((args, made));
         Ok(made)
     }
 
@@ -339,11 +339,11 @@ impl DriverLayer for Hooked {
         let (os_handle, data, system_process) =
             (args.os_handle, args.private_data, args.system_process_va);
         let (driver, answer) = self.inner.create_native_fence(level, args)?;
-        let mut told = self.told.lock();
-        told.fences.push((os_handle, driver));
-        told.fence_data.push(data);
-        told.system_process.push(system_process);
-        drop(told);
+        let mut calls = self.calls.lock();
+        calls.fences.push((os_handle, driver));
+        calls.fence_data.push(data);
+        calls.system_process.push(system_process);
+        drop(calls);
         Ok((driver, self.planted().fence_data.unwrap_or(answer)))
     }
 
@@ -353,7 +353,7 @@ impl DriverLayer for Hooked {
         args: OpenNativeFence,
     ) -> Result<DriverHandle, Status> {
         let made = self.inner.open_native_fence(level, args)?;
-        self.told.lock().instances.push((args, made));
+        self.calls.lock().instances.push((args, made));
         Ok(made)
     }
 
@@ -363,7 +363,7 @@ impl DriverLayer for Hooked {
             value: f.value,
             monitored_value: f.monitored_value.clone(),
         };
-        self.told.lock().monitored.extend(fences.iter().map(kept));
+        self.calls.lock().monitored.extend(fences.iter().map(kept));
         self.inner.update_monitored_values(level, fences);
     }
 
@@ -378,12 +378,12 @@ impl DriverLayer for Hooked {
             value: f.value,
             current_value: f.current_value.cloned(),
         };
-        self.told.lock().current.extend(fences.iter().map(|f| (kept(f), mode)));
+        self.calls.lock().current.extend(fences.iter().map(|f| (kept(f), mode)));
         self.inner.update_current_values_from_cpu(level, fences, mode);
     }
 
     fn set_native_fence_log_buffer(&self, level: &Dispatch, args: SetNativeFenceLogBuffer) {
-        self.told.lock().logs.push(args.clone());
+        self.calls.lock().logs.push(args.clone());
         self.inner.set_native_fence_log_buffer(level, args);
     }
 
@@ -392,12 +392,12 @@ impl DriverLayer for Hooked {
         level: &Passive,
         args: &mut CreateDoorbell,
     ) -> Result<DriverHandle, Status> {
-        let told = args.clone();
+        let kept = args.clone();
         let made = self.inner.create_doorbell(level, args)?;
         // A driver that says something back, and more than it has room for.
         args.private_data.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
         args.private_data.push(0xEE);
-        self.told.lock().doorbells.push((told, made));
+        self.calls.lock().doorbells.push((kept, made));
         Ok(made)
     }
 

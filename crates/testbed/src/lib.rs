@@ -17,7 +17,7 @@ mod world;
 pub use adapters::{Adapters, Kind};
 pub use client::{Client, at};
 pub use declaring::{Declaration, Support};
-pub use hooked::{ChangeCaps, Hooked, KeptCurrent, KeptMonitored, Told};
+pub use hooked::{ChangeCaps, DriverCalls, Hooked, KeptCurrent, KeptMonitored};
 pub use page_tables::{leads_to, own_space};
 pub use save_areas::SaveAreas;
 pub use user_queue::{UserQueue, copy_word, signal_packet, store, wait_packet};

@@ -6,9 +6,9 @@ use tidegate::platform::{PhysicalAddress, Target};
 
 /// Where an address of an address space leads on the bus, and whether engines may store there.
 pub fn leads_to(w: &World, space: u32, va: u64) -> Option<(PhysicalAddress, bool)> {
-    let told = w.hooked.told();
+    let calls = w.hooked.calls();
     let memory = w.hooked.start_info().system_memory;
-    let mut table = told.roots.iter().rev().find(|(of, _)| *of == space)?.1;
+    let mut table = calls.roots.iter().rev().find(|(of, _)| *of == space)?.1;
     for level in 0..4 {
         let Some(Target::Bulk(bytes, start)) = memory.resolve(table) else { return None };
         let pte = Pte(bytes.read_u64(start + GpuVa(va).table_index(level) * 8).ok()?);
@@ -25,5 +25,5 @@ pub fn leads_to(w: &World, space: u32, va: u64) -> Option<(PhysicalAddress, bool
 
 /// The address space of the world's process.
 pub fn own_space(w: &World) -> u32 {
-    w.hooked.told().roots.iter().find(|(space, _)| *space != 0).unwrap().0
+    w.hooked.calls().roots.iter().find(|(space, _)| *space != 0).unwrap().0
 }

@@ -3,7 +3,7 @@
 //!
 //! The platform is virtual time unless a test names another.
 
-use crate::{ChangeCaps, Client, Hooked, Told};
+use crate::{ChangeCaps, Client, DriverCalls, Hooked};
 use std::cell::OnceCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -193,8 +193,8 @@ impl World {
     }
 
     /// What the kernel handed to the driver so far.
-    pub fn told(&self) -> Told {
-        self.hooked.told()
+    pub fn calls(&self) -> DriverCalls {
+        self.hooked.calls()
     }
 
     /// The MonitoredValues published since the recorded calls were last taken.
@@ -212,13 +212,13 @@ impl World {
     /// interrupt.
     pub fn current_word(&self, fence: &FenceInstance) -> FenceCell {
         self.signal(fence, fence.value.load());
-        let kept = self.hooked.told().current.pop().unwrap().0;
+        let kept = self.hooked.calls().current.pop().unwrap().0;
         kept.current_value.expect("the kernel reaches a DEFAULT fence")
     }
 
     /// The kernel's handle of the native fence made last.
     pub fn last_os_handle(&self) -> OsHandle {
-        self.hooked.told().fences.last().unwrap().0
+        self.hooked.calls().fences.last().unwrap().0
     }
 
     /// A process beside the world's own, on the same machine.

@@ -152,7 +152,7 @@ fn wait_until_idle(w: &Adapters) {
 /// native adapter `native`, which is handed the cell with a CPU signal of 0.
 fn cell_of(w: &Adapters, native: usize, fences: &[Fence]) -> FenceCell {
     fences[native].signal(0).unwrap();
-    let (handed, _) = w.told[native].told().current.pop().unwrap();
+    let (handed, _) = w.drivers[native].calls().current.pop().unwrap();
     handed.current_value.expect("the kernel reaches the value")
 }
 
@@ -217,10 +217,10 @@ fn cpu_waiter_is_held_in_the_list_of(
         wait_until_idle(w);
         assert!(!silent.is_set(), "the kernel has not heard of the value");
         if let Some(wrong) = &wrong {
-            w.told[1].interrupt(wrong.clone());
+            w.drivers[1].interrupt(wrong.clone());
             assert!(!silent.is_set(), "the waiter is in no other list");
         }
-        w.told[1].interrupt(right.clone());
+        w.drivers[1].interrupt(right.clone());
         assert!(silent.is_set() && !heard.is_set());
         signal(w, 0, Endpoint::Queue(Submission::User), &fences[0], 20);
         assert_eq!(heard.wait(), WaitEnd::Woken, "the propagated signal sets the event");
@@ -258,7 +258,7 @@ fn both_native_a_cpu_signal_is_stored_by_the_signalling_driver_before_the_event_
         for (adapter, stored) in [(0, 0), (1, 10)] {
             let (looked_at, value, signalling) =
                 (looked_at.clone(), value.clone(), signalling.clone());
-            w.told[adapter].on("UpdateCurrentValuesFromCpu", move || {
+            w.drivers[adapter].on("UpdateCurrentValuesFromCpu", move || {
                 let signalling = *signalling.lock();
                 if signalling {
                     assert_eq!((value.completed_value(), looked_at.is_set()), (stored, false));
@@ -376,8 +376,8 @@ fn a_gpu_signal_interrupts_always_and_is_propagated_once() {
         assert_eq!(w.updates(0), [], "the signalling adapter's driver is told nothing");
         assert_eq!(w.updates(1), [(NotificationOnly, 1), (NotificationOnly, 2)]);
         assert_eq!(w.updates(2), w.updates(1));
-        let told = w.told[1].told();
-        assert_eq!(told.monitored.len(), 0, "nothing is armed");
+        let calls = w.drivers[1].calls();
+        assert_eq!(calls.monitored.len(), 0, "nothing is armed");
     });
     let stats = [0, 1, 2].map(|i| world.machine.adapter_at(i).stats());
     assert_eq!(stats.map(|s| s.relays), [4, 0, 0], "what was relayed is not relayed again");
@@ -626,11 +626,11 @@ fn linked_gpus_interrupt_for_their_own_cpu_waiters_alone() {
             let event = w.devices[1].create_event(true);
             fences[1].set_event_on_completion(3, &event).unwrap();
             assert_eq!(
-                w.told[1].told().monitored.last().unwrap().value,
+                w.drivers[1].calls().monitored.last().unwrap().value,
                 2,
                 "armed as on a private fence"
             );
-            assert!(w.told[0].told().monitored.is_empty());
+            assert!(w.drivers[0].calls().monitored.is_empty());
             for value in [1, 2, 3, 4] {
                 queue.signal(&fences[0], value).unwrap();
             }
@@ -660,7 +660,7 @@ fn an_adapter_that_cannot_be_told_by_a_gpu_ends_the_link() {
             let event = w.devices[1].create_event(true);
             two.set_event_on_completion(2, &event).unwrap();
             let three = w.devices[2].open_shared_handle("shared", &handle).unwrap();
-            assert_eq!(w.told[1].told().monitored.last().unwrap().value, 0);
+            assert_eq!(w.drivers[1].calls().monitored.last().unwrap().value, 0);
             let plain = w.devices[2].create_event(true);
             three.set_event_on_completion(1, &plain).unwrap();
             let queue = w.queue(0, Submission::User);
@@ -780,10 +780,10 @@ fn opening_on_another_adapter() {
 #[test]
 fn one_current_value_in_system_memory_and_a_monitored_value_of_0_for_each_adapter() {
     Adapters::new(&virtual_time(), &[Kind::CAPABLE; 2]).run(|w| {
-        let mapped = |adapter: usize| w.told[adapter].told().pages.len();
+        let mapped = |adapter: usize| w.drivers[adapter].calls().pages.len();
         let before = [mapped(0), mapped(1)];
         let (fences, _handle) = w.fence_from(0, 3);
-        let pages = [0, 1].map(|i| w.told[i].told().pages[before[i]..].to_vec());
+        let pages = [0, 1].map(|i| w.drivers[i].calls().pages[before[i]..].to_vec());
         // CurrentValue may be stored to, MonitoredValue may not.
         let values = pages.clone().map(|p| p.iter().rfind(|(_, writable)| *writable).unwrap().0);
         let monitored =
@@ -795,7 +795,7 @@ fn one_current_value_in_system_memory_and_a_monitored_value_of_0_for_each_adapte
         fences[0].set_event_on_completion(9, &event).unwrap();
         fences[1].set_event_on_completion(8, &event).unwrap();
         // Nothing was armed, and so the cells are what they were made with.
-        assert!(w.told.iter().all(|told| told.told().monitored.is_empty()));
+        assert!(w.drivers.iter().all(|driver| driver.calls().monitored.is_empty()));
         let queue = w.queue(1, Submission::User);
         queue.signal(&fences[1], 1).unwrap();
         w.machine.platform().sleep_until(w.machine.platform().now().after(1));

@@ -118,7 +118,7 @@ fn without_history() -> World {
 
 /// The driver's handle of the context of the hardware queue made last.
 fn context_of_last_queue(w: &World) -> DriverHandle {
-    w.told().queues.last().unwrap().0.context
+    w.calls().queues.last().unwrap().0.context
 }
 
 // spec: ME-042

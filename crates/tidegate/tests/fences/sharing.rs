@@ -95,8 +95,9 @@ fn another_process_opens_and_closes_and_the_global_fence_stays() {
         assert!(
             opened.native && opened.current_value_gpu_va != 0 && opened.monitored_value_gpu_va != 0
         );
-        let told = w.told().instances;
-        let (first, second) = (&told[told.len() - 2].0, &told[told.len() - 1].0);
+        let instances = w.calls().instances;
+        let (first, second) =
+            (&instances[instances.len() - 2].0, &instances[instances.len() - 1].0);
         assert!(first.global == second.global && first.device != second.device);
         // Each process uses its own handle for the same fence.
         let event = creator.event(w, &made, 5).unwrap();
@@ -277,21 +278,21 @@ fn one_process_has_a_fence_at_one_address_and_another_maps_it_anew() {
         let made = process.native(SHARED).unwrap();
         let handle = process.share(&made);
         let at = |f: &FenceInstance| (f.current_value_gpu_va, f.monitored_value_gpu_va);
-        let before = w.told().pages.len();
+        let before = w.calls().pages.len();
         let (again, second) = (process.open(&handle), process.second_device().open(&handle));
         assert_eq!((at(&again), at(&second)), (at(&made), at(&made)));
         assert!(again.handle != made.handle && again.handle != second.handle);
-        assert_eq!(w.told().pages.len(), before, "nothing was mapped again");
+        assert_eq!(w.calls().pages.len(), before, "nothing was mapped again");
         let other = Process::new(w);
-        let before = w.told().pages.len();
+        let before = w.calls().pages.len();
         other.open(&handle);
-        assert_eq!(w.told().pages.len(), before + 2, "CurrentValue and MonitoredValue");
+        assert_eq!(w.calls().pages.len(), before + 2, "CurrentValue and MonitoredValue");
     });
 }
 
 /// The pages of fence values that were mapped since `from`.
 fn mapped_since(w: &World, from: usize) -> Vec<PhysicalAddress> {
-    w.told().pages[from..].iter().map(|(at, _)| *at).collect()
+    w.calls().pages[from..].iter().map(|(at, _)| *at).collect()
 }
 
 // spec: NF-029
@@ -299,7 +300,7 @@ fn mapped_since(w: &World, from: usize) -> Vec<PhysicalAddress> {
 fn shareable_fences_have_pages_of_their_own_and_processes_share_no_other() {
     world().run(|w| {
         let (one, two) = (Process::of(w), Process::new(w));
-        let start = w.told().pages.len();
+        let start = w.calls().pages.len();
         let mut kept = Vec::new();
         for process in [&one, &two] {
             for _ in 0..3 {
@@ -308,7 +309,7 @@ fn shareable_fences_have_pages_of_their_own_and_processes_share_no_other() {
         }
         let packed = mapped_since(w, start);
         assert_eq!(packed.len(), 4, "two pages for each process");
-        let start = w.told().pages.len();
+        let start = w.calls().pages.len();
         for _ in 0..3 {
             kept.push(one.native(SHARED).unwrap());
         }

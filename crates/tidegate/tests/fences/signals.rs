@@ -310,7 +310,7 @@ fn a_queued_cpu_event_is_set_when_its_contexts_reach_it() {
         let [early, late, shared, after] = [(); 4].map(|()| w.platform.event(true));
         enqueue(w, &contexts[..1], &early).unwrap();
         assert!(early.is_set(), "nothing is before it");
-        let writes = w.told().current.len();
+        let writes = w.calls().current.len();
         w.kernel.wait_from_gpu(contexts[1], &at(&gate, 1)).unwrap();
         Kind::Context.work(w, contexts[0], 1);
         enqueue(w, &contexts[..1], &late).unwrap();
@@ -323,7 +323,7 @@ fn a_queued_cpu_event_is_set_when_its_contexts_reach_it() {
         w.kernel.signal_from_cpu(&at(&gate, 1), NONE).unwrap();
         assert!(shared.is_set() && after.is_set());
         assert_eq!(
-            (fence.value.load(), w.told().current.len()),
+            (fence.value.load(), w.calls().current.len()),
             (0, writes),
             "no fence is touched"
         );
@@ -708,7 +708,7 @@ fn private_data_of_a_native_fence_goes_to_the_driver_and_comes_back_as_it_left_i
     (0..64).for_each(|n| (sent[n], answer[n]) = (n as u8 + 1, 200 - n as u8));
     let create = || w.native_with(|args| args.private_data = sent);
     assert_eq!(create().unwrap().private_data, sent, "this driver leaves it as it is");
-    assert_eq!(w.told().fence_data, [sent]);
+    assert_eq!(w.calls().fence_data, [sent]);
     w.hooked.plant(|answers| answers.fence_data = Some(answer));
     assert_eq!(create().unwrap().private_data, answer);
     assert_eq!(w.monitored(0).private_data, [0; 64]);

@@ -214,9 +214,9 @@ fn no_cpu_access_reaches_an_intra_gpu_fence() {
         ];
         assert_eq!(refused, [Err(Status::NOT_SUPPORTED); 7]);
         assert_eq!(other.value.load(), 0, "a refused call does nothing");
-        assert!(w.told().monitored.is_empty(), "the kernel arms nothing there");
+        assert!(w.calls().monitored.is_empty(), "the kernel arms nothing there");
         w.kernel.destroy_synchronization_object(fence.handle).unwrap();
-        assert!(w.told().current.iter().all(|(u, _)| u.current_value.is_none()));
+        assert!(w.calls().current.iter().all(|(u, _)| u.current_value.is_none()));
     });
 }
 
@@ -253,7 +253,7 @@ fn engines_set_signal_and_await_an_intra_gpu_fence_across_processes() {
             })
             .unwrap();
         assert_eq!(opened.value.get(), None);
-        let theirs = w.told().roots.last().unwrap().0;
+        let theirs = w.calls().roots.last().unwrap().0;
         let here = leads_to(w, own_space(w), fence.current_value_gpu_va);
         assert_eq!(leads_to(w, theirs, opened.current_value_gpu_va), here);
         assert_eq!(
@@ -327,13 +327,13 @@ fn a_monitored_value_that_moved_is_armed_where_it_is_and_loses_no_waiter() {
         queue.push(&signal_packet(&fence, 3, NO_LOG));
         before.wait();
         let after = w.wait_event(&fence, 5);
-        let told = w.told();
-        let (first, last) = (&told.monitored[0], told.monitored.last().unwrap());
+        let calls = w.calls();
+        let (first, last) = (&calls.monitored[0], calls.monitored.last().unwrap());
         assert_eq!((last.monitored_value.load(), last.value), (4, 4));
         assert_eq!(first.monitored_value.load(), 2, "the old address is not armed any more");
         queue.push(&signal_packet(&fence, 5, NO_LOG));
         after.wait();
-        assert!(told.residency.len() >= 2, "told of where it was made and of where it went");
+        assert!(calls.residency.len() >= 2, "told of where it was made and of where it went");
     });
 }
 
@@ -345,14 +345,14 @@ fn a_queue_that_waits_in_hardware_finds_its_fence_where_it_went() {
         let signaller = w.connected_queue(0);
         signaller.push(&execute(w, &[store(neighbour.current_value_gpu_va, 4)], 1));
         w.wait(signaller.queue.progress_fence, 1).unwrap();
-        let driver_fence = w.told().residency[0].0;
+        let driver_fence = w.calls().residency[0].0;
         assert!(w.adapter().trim_fence_storage(0).unwrap() > 0);
         assert_eq!(
             (memories(w, &fence), memories(w, &neighbour)),
             ([Memory::System; 2], [Memory::System; 2])
         );
         let moved =
-            w.told().residency.into_iter().rev().find(|(f, ..)| *f == driver_fence).unwrap();
+            w.calls().residency.into_iter().rev().find(|(f, ..)| *f == driver_fence).unwrap();
         let now = [fence.current_value_gpu_va, fence.monitored_value_gpu_va]
             .map(|va| leads_to(w, own_space(w), va).unwrap().0);
         assert_eq!([moved.1, moved.2], now, "the driver knows where");
@@ -375,7 +375,7 @@ fn an_instance_without_the_signal_right_cannot_store_to_a_fence_that_moved() {
     let shared = w.kernel.share_objects(&[fence.handle], both).unwrap();
     let other = w.machine.open("other").unwrap();
     let device = other.create_device().unwrap();
-    let theirs = w.told().roots.last().unwrap().0;
+    let theirs = w.calls().roots.last().unwrap().0;
     let open = |flags| {
         let args = OpenSyncObject { device, nt_handle: &shared, flags, engine_affinity: 0 };
         other.open_native_fence_from_nt_handle(args).unwrap()
@@ -471,8 +471,8 @@ fn with_system_process(config: &mut MachineConfig) {
 fn both_values_are_mapped_in_the_system_process_where_the_driver_asks_for_it() {
     world_with(with_system_process).run(|w| {
         let fences = [w.native(0), w.native(0), w.try_native(0, shareable()).unwrap(), intra(w)];
-        let told = w.told();
-        let system = &told.system_process[told.system_process.len() - fences.len()..];
+        let calls = w.calls();
+        let system = &calls.system_process[calls.system_process.len() - fences.len()..];
         for (fence, addresses) in fences.iter().zip(system) {
             let (current, monitored) = addresses.expect("the driver was told of both");
             let here = |va| leads_to(w, own_space(w), va);
@@ -503,8 +503,11 @@ fn both_values_are_mapped_in_the_system_process_where_the_driver_asks_for_it() {
     });
     let w = world();
     w.native(0);
-    assert_eq!(w.told().system_process, [None]);
-    assert!(w.told().roots.iter().all(|(space, _)| *space != 0), "no system process was requested");
+    assert_eq!(w.calls().system_process, [None]);
+    assert!(
+        w.calls().roots.iter().all(|(space, _)| *space != 0),
+        "no system process was requested"
+    );
 }
 
 // spec: NF-076
@@ -523,7 +526,7 @@ fn every_address_of_a_fence_value_is_between_the_bounds_that_the_driver_states()
     for fence in &fences {
         assert!(inside(fence.current_value_gpu_va) && inside(fence.monitored_value_gpu_va));
     }
-    for (current, monitored) in w.told().system_process.into_iter().flatten() {
+    for (current, monitored) in w.calls().system_process.into_iter().flatten() {
         assert!(inside(current) && inside(monitored));
     }
     // Nothing else is.
@@ -600,7 +603,7 @@ fn no_two_processes_share_a_page_of_fences() {
     for fence_type in [NativeFenceType::Default, NativeFenceType::IntraGpu] {
         let [mine, theirs] =
             [&*w, &other].map(|of| of.native_with(|args| args.fence_type = fence_type).unwrap());
-        let space = w.told().roots.last().unwrap().0;
+        let space = w.calls().roots.last().unwrap().0;
         let page = |space, va| leads_to(&w, space, va).unwrap().0.0 / 4096;
         let mine = [mine.current_value_gpu_va, mine.monitored_value_gpu_va]
             .map(|va| page(own_space(&w), va));

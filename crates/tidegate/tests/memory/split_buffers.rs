@@ -251,9 +251,9 @@ fn between_parts(preemption_aware: bool) -> (Vec<u32>, usize) {
         };
         let between = &calls[parts[0]..parts[parts.len() - 1]];
         let ids: Vec<u32> = between.iter().filter_map(id).collect();
-        let told = w.told();
+        let calls = w.calls();
         let pages = |id: &u32| {
-            let mut packets = told.packets.iter().filter(|p| p.node_ordinal == COPY);
+            let mut packets = calls.packets.iter().filter(|p| p.node_ordinal == COPY);
             packets.any(|p| {
                 p.submission_fence_id == *id && p.flags.contains(SubmitCommandFlags::PAGING)
             })

@@ -636,7 +636,7 @@ fn each_physical_gpu_has_local_memory_that_the_others_reach() {
         };
         let made = [0, 1].map(|gpu| allocate(Placement::LocalOf(gpu)).unwrap());
         assert_eq!(allocate(Placement::LocalOf(2)).err(), Some(Status::INVALID_PARAMETER));
-        let mapped: Vec<u64> = w.told().pages.iter().map(|(at, _)| at.0).collect();
+        let mapped: Vec<u64> = w.calls().pages.iter().map(|(at, _)| at.0).collect();
         let base = tidegate::softgpu::Config::default().local_memory_base.0;
         let local: Vec<u64> = mapped.into_iter().filter(|at| *at >= base).collect();
         assert_eq!(local.len(), 4, "two pages, on two physical GPUs each");
@@ -733,7 +733,7 @@ fn log_times_that_a_linked_gpu_leaves_out_are_tolerated() {
             w.pass(500);
             for gpu in [0, 1] {
                 let queue = user_queue(w, COPY, gpu);
-                let [.., waits, signals] = &w.told().logs[..] else {
+                let [.., waits, signals] = &w.calls().logs[..] else {
                     panic!("a queue has two logs")
                 };
                 let (fence, gate) = (w.native(0), w.native(0));

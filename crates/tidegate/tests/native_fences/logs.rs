@@ -40,16 +40,16 @@ fn interrupt_of(hw_queue: Option<DriverHandle>) -> InterruptData {
 
 /// The logs of the queue made last: of waits and of signals.
 fn logs(w: &World) -> [SetNativeFenceLogBuffer; 2] {
-    let told = w.told().logs;
-    let [.., waits, signals] = &told[..] else {
-        panic!("a user-mode queue has two logs: {told:?}")
+    let logs = w.calls().logs;
+    let [.., waits, signals] = &logs[..] else {
+        panic!("a user-mode queue has two logs: {logs:?}")
     };
     assert_eq!((waits.log_type, signals.log_type), (LogType::Waits, LogType::Signals));
     [waits.clone(), signals.clone()]
 }
 
 fn driver_handle(w: &World) -> DriverHandle {
-    w.told().queues.last().unwrap().1
+    w.calls().queues.last().unwrap().1
 }
 
 /// The five words of a log's header.
@@ -229,10 +229,10 @@ fn without_a_queue_the_logs_of_all_are_read_and_only_news_is_flushed() {
         make(w, &queues[2], &[quiet(&second.0, 0)]);
         w.hooked.interrupt(interrupt_of(None));
         assert!(first.1.is_set() && second.1.is_set());
-        let flushed: Vec<DriverHandle> = w.told().flushed.into_iter().flatten().collect();
+        let flushed: Vec<DriverHandle> = w.calls().flushed.into_iter().flatten().collect();
         assert_eq!(flushed, [drivers[0], drivers[2]], "the second queue has written nothing");
         w.hooked.interrupt(interrupt_of(None));
-        assert_eq!(w.told().flushed.into_iter().flatten().count(), 2, "nothing is new");
+        assert_eq!(w.calls().flushed.into_iter().flatten().count(), 2, "nothing is new");
     });
 }
 
@@ -401,8 +401,8 @@ fn a_process_that_stores_to_the_header_of_its_log_harms_no_other() {
         named_queues(84).run(move |w| {
             let neighbour = w.client("neighbour");
             let (hostile, beside) = (w.connected_queue(1), neighbour.connected_queue(2));
-            let told = w.told();
-            let [.., signals, _, _] = &told.logs[..] else { panic!("two queues have four logs") };
+            let calls = w.calls();
+            let [.., signals, _, _] = &calls.logs[..] else { panic!("two queues have four logs") };
             let (header, writer) = (signals.gpu_va, w.hw_queue());
             let fence = w.native(0);
             for round in 1..=3 {
@@ -478,9 +478,9 @@ fn a_log_that_changes_its_place_loses_nothing_and_numbers_in_flight_stay_right()
             "numbers 9 to 11 are entries 1 to 3"
         );
         // A change without an effect is not passed to the driver.
-        let told = w.told().logs.len();
+        let logs = w.calls().logs.len();
         w.adapter().stop_log_tracing().unwrap();
-        assert_eq!(w.told().logs.len(), told);
+        assert_eq!(w.calls().logs.len(), logs);
     });
 }
 
@@ -528,7 +528,7 @@ fn one_call_covers_both_logs_of_every_queue_with_news() {
         make(w, &queues[1].0, &[quiet(&fence, 0)]);
         make(w, &queues[2].0, &[wait_packet(&fence, 0, 0), quiet(&fence, 0)]);
         w.hooked.interrupt(interrupt_of(None));
-        assert_eq!(w.told().flushed, [queues.each_ref().map(|(_, driver)| *driver).to_vec()]);
+        assert_eq!(w.calls().flushed, [queues.each_ref().map(|(_, driver)| *driver).to_vec()]);
     });
 }
 
@@ -597,7 +597,7 @@ fn of_lane(trace: &Trace, lane: LaneId, kind: Kind) -> Vec<Record> {
 
 /// The entries of all logs of a type, with the GPU's times.
 fn logged(hooked: &Hooked, log_type: LogType) -> Vec<LogEntry> {
-    let logs = hooked.told().logs.into_iter().filter(|log| log.log_type == log_type);
+    let logs = hooked.calls().logs.into_iter().filter(|log| log.log_type == log_type);
     let entries =
         logs.flat_map(|log| (0..u64::from(log.number_of_entries)).map(move |n| entry(&log, n)));
     entries.filter(|entry| entry.fence_handle != 0).collect()
@@ -662,8 +662,8 @@ fn where_log_entries_were_lost_the_timeline_says_how_many_and_where() {
 #[test]
 fn the_verbose_log_is_switched_for_driver_and_user_mode_driver_together() {
     let (hooked, trace, [_, signaller]) = traced(1, false, true);
-    let told = hooked.told().logs;
-    let verbose = told.iter().filter(|log| log.log_type == LogType::Commands);
+    let logs = hooked.calls().logs;
+    let verbose = logs.iter().filter(|log| log.log_type == LogType::Commands);
     assert_eq!(
         verbose.map(|log| log.number_of_entries).collect::<Vec<_>>(),
         [1_344, 1_344],
@@ -685,8 +685,8 @@ fn the_verbose_log_comes_and_goes_under_a_queue_that_runs() {
         let asked = w.kernel.native_fence_log_detail(queue.queue.handle).unwrap().verbose.unwrap();
         let adapter = w.adapter();
         let commands = |w: &World| {
-            let told = w.told().logs;
-            told.iter()
+            let logs = w.calls().logs;
+            logs.iter()
                 .filter(|l| l.log_type == LogType::Commands)
                 .map(|l| l.number_of_entries)
                 .collect::<Vec<_>>()
@@ -705,7 +705,7 @@ fn the_verbose_log_comes_and_goes_under_a_queue_that_runs() {
         adapter.set_verbose_logs(true).unwrap();
         assert_eq!((asked.load(), commands(w)), (1, vec![84]));
         make(w, &queue, &[run(1)]);
-        let log = w.told().logs.last().unwrap().clone();
+        let log = w.calls().logs.last().unwrap().clone();
         let written = entry(&log, 1);
         assert_eq!(header(w, &log), [2, 256, 84, 0, 0]);
         assert_eq!((written.operation, written.end_ns - written.observed_ns), (256, 5));

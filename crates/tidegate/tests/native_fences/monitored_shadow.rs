@@ -107,14 +107,14 @@ fn a_shadow_goes_where_its_fence_goes() {
         let fence = w.native(0);
         let (number, ..) = *w
             .hooked
-            .told()
+            .calls()
             .residency
             .last()
             .expect("the driver is told of a fence in local memory");
         let early = w.wait_event(&fence, 5);
         assert!(w.adapter().trim_fence_storage(0).unwrap() > 0);
-        let told = w.told().residency;
-        let (.., at) = *told.iter().rev().find(|(of, ..)| *of == number).unwrap();
+        let residency = w.calls().residency;
+        let (.., at) = *residency.iter().rev().find(|(of, ..)| *of == number).unwrap();
         let monitored =
             w.hooked.start_info().system_memory.resolve(at).and_then(|target| target.word());
         let monitored = monitored.expect("MonitoredValue at its new place");

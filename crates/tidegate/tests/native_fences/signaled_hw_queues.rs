@@ -49,7 +49,7 @@ struct Signaller {
 impl Signaller {
     fn on(w: &World, node: u32) -> Signaller {
         let queue = w.connected_queue(node);
-        Signaller { queue, driver: w.told().queues.last().unwrap().1 }
+        Signaller { queue, driver: w.calls().queues.last().unwrap().1 }
     }
 
     /// Signals to `value` with a log entry and without an interrupt, so that a test can raise it.
@@ -104,7 +104,7 @@ fn an_array_of_queues_has_their_logs_read_and_no_others() {
         assert_eq!([0, 1, 2].map(|n: usize| all[n].1.is_set()), [true, false, true]);
         assert!(!later.1.is_set());
         assert_eq!(reads(w) - before, 3, "of six that have waiters or were signalled");
-        let flushed: Vec<_> = w.told().flushed.into_iter().flatten().collect();
+        let flushed: Vec<_> = w.calls().flushed.into_iter().flatten().collect();
         assert_eq!(flushed, [queues[0].driver, queues[2].driver]);
         w.hooked.interrupt(naming_all(&[queues[1].driver]));
         assert!(all[1].1.is_set());
@@ -255,7 +255,7 @@ fn a_queue_that_is_gone_or_never_was_is_a_bug_check() {
                     doomed.driver
                 }
                 // The driver's handle of a fence.
-                1 => w.told().fences.last().unwrap().1,
+                1 => w.calls().fences.last().unwrap().1,
                 _ => DriverHandle(0xDEAD_BEEF),
             };
             w.hooked.interrupt(match mode_of_driver {
@@ -362,10 +362,10 @@ fn when_fences_are_named_the_logs_of_their_device_are_read_for_the_timeline() {
             other.quietly(w, &elsewhere.0, 5, 0);
             second.queue.push(&wait_packet(&fence, 0, 0));
             first.quietly(w, &fence, 5, 0);
-            assert_eq!(w.told().flushed, [[]; 0]);
+            assert_eq!(w.calls().flushed, [[]; 0]);
             w.hooked.interrupt(signalled(&[named]));
             assert!(event.is_set() && !elsewhere.1.is_set());
-            let flushed: Vec<_> = w.told().flushed.into_iter().flatten().collect();
+            let flushed: Vec<_> = w.calls().flushed.into_iter().flatten().collect();
             match tracing {
                 true => {
                     assert_eq!(

@@ -157,7 +157,7 @@ fn the_kernel_hands_out_the_monitored_value_that_the_gpu_reads() {
     let w = world();
     let fence = w.native(41);
     let _event = w.wait_event(&fence, 50);
-    let cell = w.told().monitored.last().unwrap().monitored_value.clone();
+    let cell = w.calls().monitored.last().unwrap().monitored_value.clone();
     assert_eq!(cell.load(), 49);
     let (bytes, at_va) = w.bytes(8);
     w.run(move |w| {
@@ -313,7 +313,7 @@ fn cpu_updates_of_one_fence_reach_the_driver_one_by_one() {
             })
         });
         signallers.iter().for_each(|s| _ = s.join());
-        let last = w.told().current.last().unwrap().0.value;
+        let last = w.calls().current.last().unwrap().0.value;
         assert_eq!(fence.value.load(), last, "what was handed over last is what is there");
     });
     assert_eq!(overlaps.load(), 0);
@@ -356,8 +356,8 @@ fn a_driver_takes_values_of_any_number_of_fences_at_once() {
         w.signal(fence, 1);
         w.wait_event(fence, 500);
     }
-    let told = w.told();
-    let monitored: Vec<UpdateMonitoredValue<'_>> = told
+    let calls = w.calls();
+    let monitored: Vec<UpdateMonitoredValue<'_>> = calls
         .monitored
         .iter()
         .zip(0..)
@@ -367,7 +367,7 @@ fn a_driver_takes_values_of_any_number_of_fences_at_once() {
             monitored_value: &u.monitored_value,
         })
         .collect();
-    let current: Vec<UpdateCurrentValue<'_>> = told
+    let current: Vec<UpdateCurrentValue<'_>> = calls
         .current
         .iter()
         .zip(0..)
@@ -395,14 +395,14 @@ fn a_driver_takes_values_of_any_number_of_fences_at_once() {
 #[test]
 fn both_values_stand_in_system_memory_in_pages_of_the_kernel() {
     let w = world();
-    let before = w.told().pages.len();
+    let before = w.calls().pages.len();
     let fence = w.native(0);
-    let pages = w.told().pages.split_off(before);
+    let pages = w.calls().pages.split_off(before);
     // CurrentValue's page and MonitoredValue's: made for fences, not for anything of the process.
     assert_eq!(pages.iter().map(|(_, writable)| *writable).collect::<Vec<_>>(), [true, false]);
     assert!(pages.iter().all(|(page, _)| *page < LOCAL_MEMORY), "{pages:?}");
     let second = w.native(0);
-    assert_eq!(w.told().pages.len(), before + 2, "the second fence stands in the same pages");
+    assert_eq!(w.calls().pages.len(), before + 2, "the second fence stands in the same pages");
     assert_ne!(fence.current_value_gpu_va, second.current_value_gpu_va);
     let memory = w.hooked.start_info().system_memory;
     for (page, _) in pages {
@@ -412,7 +412,7 @@ fn both_values_stand_in_system_memory_in_pages_of_the_kernel() {
         );
     }
     let _armed = w.wait_event(&fence, 33);
-    assert_eq!(w.told().monitored.last().unwrap().monitored_value.load(), 32);
+    assert_eq!(w.calls().monitored.last().unwrap().monitored_value.load(), 32);
 }
 
 // spec: NF-042
@@ -441,12 +441,12 @@ fn a_slot_is_free_only_after_the_driver_has_let_go_of_the_fence() {
 fn each_side_is_named_by_the_handle_that_it_gave() {
     let w = world();
     let queue = w.hw_queue();
-    let told = w.told();
-    let (os_handle, global) = told.fences[0];
-    let (opened, local) = told.instances[0];
+    let calls = w.calls();
+    let (os_handle, global) = calls.fences[0];
+    let (opened, local) = calls.instances[0];
     assert_eq!(opened.global, global, "Open names the fence by what Create returned");
     assert_ne!((os_handle.0, opened.os_handle), (global.0, os_handle));
-    let (made, hw_queue) = told.queues[0];
+    let (made, hw_queue) = calls.queues[0];
     assert_eq!(made.progress_fence, ProgressFence::Native(global), "made before, by Create");
     w.driver.take();
     w.kernel.destroy_hw_queue(queue.handle).unwrap();
@@ -478,7 +478,7 @@ fn the_progress_fence_of_a_hardware_queue_is_native_and_the_driver_is_told() {
             names[..4],
             ["CreateContext", "CreateNativeFence", "OpenNativeFence", "CreateHwQueue"]
         );
-        let (made, _) = *w.told().queues.last().unwrap();
+        let (made, _) = *w.calls().queues.last().unwrap();
         assert!(matches!(made.progress_fence, ProgressFence::Native(_)));
         assert_eq!(made.progress_current_gpu_va, queue.progress_gpu_va);
     }

@@ -127,7 +127,7 @@ fn a_driver_that_refuses_the_request_for_a_packet_that_spins_is_asked_once() {
         });
         assert!(report.completed(), "{report:?}");
         assert_eq!(w.adapter().bug_checks(), [BugCheck::PreemptCommandFailed(status)]);
-        assert_eq!(w.told().requests.len(), 1);
+        assert_eq!(w.calls().requests.len(), 1);
         drop(w);
     }
 }

@@ -267,8 +267,8 @@ fn reports_that_make_no_sense_are_bug_checks() {
     for case in cases {
         let w = inline_world();
         let _queue = w.hw_queue();
-        let told = w.told();
-        let (queue, context) = (told.queues[0].0.os_handle, told.contexts[0].0.os_handle);
+        let calls = w.calls();
+        let (queue, context) = (calls.queues[0].0.os_handle, calls.contexts[0].0.os_handle);
         let (data, bug) = case(queue, context);
         w.hooked.interrupt(data);
         assert_eq!(w.adapter().bug_checks(), [bug]);
@@ -278,7 +278,7 @@ fn reports_that_make_no_sense_are_bug_checks() {
 
 /// A planted fault of command buffer 1 of the first queue.
 fn planted_buffer_1(w: &World) -> (OsHandle, InterruptData) {
-    let hw_queue = w.told().queues[0].0.os_handle;
+    let hw_queue = w.calls().queues[0].0.os_handle;
     let mut data = planted(hw_queue, PageFaultFlags::empty());
     if let InterruptData::HwQueuePageFaulted { faulted_fence_id, .. } = &mut data {
         *faulted_fence_id = 1;
@@ -325,7 +325,7 @@ fn what_must_be_reset_takes_others_along() {
             let (busy, idle) = (Neighbour::new(w, 0), Neighbour::new(w, 1));
             let _queue = w.hw_queue();
             busy.submit(1, &[Command::Timed { ns: 5_000_000 }]);
-            let hw_queue = w.told().queues.last().unwrap().0.os_handle;
+            let hw_queue = w.calls().queues.last().unwrap().0.os_handle;
             w.hooked.interrupt(planted(hw_queue, flags));
             w.pass(10_000_000);
             assert_eq!(faulted(w).flags, flags);
@@ -349,7 +349,7 @@ fn an_adapter_that_a_fault_wants_reset_is_reset_unless_recovery_is_off() {
     let faults = |w: &World| {
         let idle = Neighbour::new(w, 1);
         let _queue = w.hw_queue();
-        let hw_queue = w.told().queues.last().unwrap().0.os_handle;
+        let hw_queue = w.calls().queues.last().unwrap().0.os_handle;
         w.hooked.interrupt(planted(hw_queue, PageFaultFlags::ADAPTER_RESET_REQUIRED));
         w.pass(1_000_000);
         assert!(

@@ -277,7 +277,7 @@ fn bystanders_that_lost_something_read_reset() {
         let n = w.client("bystander");
         {
             let (guilty, bystander) = (w.hw_queue(), n.hw_queue_on(0));
-            let contexts = w.told().contexts;
+            let contexts = w.calls().contexts;
             let os_handle = contexts.last().unwrap().0.os_handle;
             let callbacks = w.hooked.start_info().callbacks;
             w.hooked.on("ResetHwEngine", {

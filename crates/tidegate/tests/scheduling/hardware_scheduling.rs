@@ -19,7 +19,7 @@ fn hw_context(kernel: &dyn Kernel) -> Handle {
         .unwrap()
 }
 
-fn told(w: &World) -> Vec<String> {
+fn reported_places(w: &World) -> Vec<String> {
     let text = |call| match call {
         DdiCall::SetContextSchedulingProperties { args } => {
             let SchedulingProperties {
@@ -71,7 +71,7 @@ fn a_context_that_changes_its_place_is_told_to_the_driver() {
             "Realtime 31 1",
             "Normal 0 1",
         ];
-        assert_eq!(told(w), places);
+        assert_eq!(reported_places(w), places);
         for bad in [-8, 40, i32::MIN, i32::MAX] {
             let refused = kernel.set_context_scheduling_priority(context, bad);
             assert_eq!(refused, Err(Status::INVALID_PARAMETER), "{bad}");
@@ -80,7 +80,7 @@ fn a_context_that_changes_its_place_is_told_to_the_driver() {
             let refused = kernel.set_context_in_process_scheduling_priority(context, bad);
             assert_eq!(refused, Err(Status::INVALID_PARAMETER));
         }
-        assert_eq!(told(w), [""; 0]);
+        assert_eq!(reported_places(w), [""; 0]);
     });
 }
 
@@ -94,10 +94,10 @@ fn focus_and_realtime_are_for_the_privileged() {
             let refused = w.kernel.set_context_scheduling_priority(context, priority);
             assert_eq!(refused, Err(Status::ACCESS_DENIED));
         }
-        assert_eq!(told(w), [""; 0], "nothing changed");
+        assert_eq!(reported_places(w), [""; 0], "nothing changed");
         w.kernel.set_context_scheduling_priority(context, -1).unwrap();
         w.kernel.set_context_in_process_scheduling_priority(context, 7).unwrap();
-        assert_eq!(told(w), ["Idle 0 0", "Idle 0 7"]);
+        assert_eq!(reported_places(w), ["Idle 0 0", "Idle 0 7"]);
     });
 }
 

@@ -36,7 +36,7 @@ fn still(change: impl FnOnce(&mut MachineConfig)) -> World {
 /// Packets given to the driver, as their place among all commands, number and flags.
 fn packets(w: &World) -> Vec<(u64, u32, SubmitCommandFlags)> {
     w.hooked
-        .told()
+        .calls()
         .packets
         .iter()
         .map(|p| (p.dma_buffer_gpu_va, p.submission_fence_id, p.flags))
@@ -44,14 +44,14 @@ fn packets(w: &World) -> Vec<(u64, u32, SubmitCommandFlags)> {
 }
 
 fn requests(w: &World) -> Vec<u32> {
-    w.told().requests.iter().map(|r| r.preemption_fence_id).collect()
+    w.calls().requests.iter().map(|r| r.preemption_fence_id).collect()
 }
 
 /// Gives a context commands that store nothing of interest; where they stand.
 fn submit(w: &World, context: Handle, commands: &[Command]) -> u64 {
     w.submit_packet(context, commands);
     w.pass(SETTLED_NS);
-    w.told().packets.last().map_or(0, |p| p.dma_buffer_gpu_va)
+    w.calls().packets.last().map_or(0, |p| p.dma_buffer_gpu_va)
 }
 
 const ANY: [Command; 1] = [Command::Timed { ns: 1 }];
@@ -82,7 +82,7 @@ fn a_request_names_its_engine_and_number_and_packets_come_back_under_new_ones() 
         let (first, second) = (submit(w, low, &ANY), submit(w, low, &ANY));
         submit(w, high, &ANY);
         assert_eq!(
-            w.told().requests,
+            w.calls().requests,
             [PreemptCommand { engine: ENGINE, preemption_fence_id: 3 }],
             "the next number of the line"
         );
@@ -294,8 +294,8 @@ fn a_paging_packet_comes_back_first_and_under_the_number_that_it_had() {
         w.pass(SETTLED_NS);
         let on_copy = |p: &&SubmitCommandVirtual| p.node_ordinal == COPY;
         let all = || -> Vec<(u32, SubmitCommandFlags)> {
-            let told = w.told();
-            told.packets.iter().filter(on_copy).map(|p| (p.submission_fence_id, p.flags)).collect()
+            let calls = w.calls();
+            calls.packets.iter().filter(on_copy).map(|p| (p.submission_fence_id, p.flags)).collect()
         };
         let paging = SubmitCommandFlags::PAGING;
         assert_eq!(all(), [(1, paging), (2, NEW)]);
@@ -375,7 +375,7 @@ fn packets_of_a_lost_device_that_the_driver_never_had_are_cancelled_where_it_wan
                 }],
             );
             assert!(matches!(w.state(), Ok(DeviceState::Faulted(_))));
-            let cancelled = w.told().cancelled;
+            let cancelled = w.calls().cancelled;
             assert_eq!(cancelled.len(), if aware { 2 } else { 0 });
             assert!(cancelled.iter().all(|c| c.engine == ENGINE && c.dma_buffer_bytes > 0));
             report(w, &[completed(2)]);

@@ -20,7 +20,7 @@ fn status(queue: &UserQueue) -> DoorbellStatus {
 
 /// The kernel's handle of the context made last.
 fn last_context(w: &World) -> OsHandle {
-    w.told().contexts.last().unwrap().0.os_handle
+    w.calls().contexts.last().unwrap().0.os_handle
 }
 
 fn acknowledge(w: &World, context: OsHandle, suspend_fence: u64) {
@@ -117,8 +117,12 @@ fn the_suspend_fence_rises_and_the_last_hold_resumes() {
             );
             second.resume();
             assert_eq!(w.driver.take_names(), vec!["ResumeContext"; contexts]);
-            let told = w.told().suspensions;
-            assert!(told[told.len() - contexts..].iter().all(|(_, fence)| *fence == round));
+            let suspensions = w.calls().suspensions;
+            assert!(
+                suspensions[suspensions.len() - contexts..]
+                    .iter()
+                    .all(|(_, fence)| *fence == round)
+            );
         }
     });
 }

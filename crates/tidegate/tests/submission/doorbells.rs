@@ -206,10 +206,10 @@ fn a_secondary_address_is_had_where_the_adapter_offers_one() {
 
 /// The kernel's handles of all queues with their doorbells, in the order of the doorbells.
 fn all_os_handles(w: &World) -> Vec<(OsHandle, OsHandle)> {
-    let told = w.told();
+    let calls = w.calls();
     let queue_of =
-        |hw_queue| told.queues.iter().find(|(_, driver)| *driver == hw_queue).unwrap().0.os_handle;
-    told.doorbells.iter().map(|(made, _)| (queue_of(made.hw_queue), made.os_handle)).collect()
+        |hw_queue| calls.queues.iter().find(|(_, driver)| *driver == hw_queue).unwrap().0.os_handle;
+    calls.doorbells.iter().map(|(made, _)| (queue_of(made.hw_queue), made.os_handle)).collect()
 }
 
 /// Those made last.

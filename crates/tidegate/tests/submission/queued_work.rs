@@ -89,9 +89,9 @@ fn value(buffer: &Buffer) -> u32 {
 
 /// Makes the driver end the newest doorbell for good (ABORT).
 fn abort(w: &World) {
-    let told = w.told();
-    let doorbell = &told.doorbells.last().unwrap().0;
-    let queue = told.queues.iter().rev().find(|(_, driver)| *driver == doorbell.hw_queue).unwrap();
+    let calls = w.calls();
+    let doorbell = &calls.doorbells.last().unwrap().0;
+    let queue = calls.queues.iter().rev().find(|(_, driver)| *driver == doorbell.hw_queue).unwrap();
     let callbacks = w.hooked.start_info().callbacks;
     let (queue, doorbell) = (queue.0.os_handle, doorbell.os_handle);
     callbacks

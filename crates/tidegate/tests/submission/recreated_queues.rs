@@ -52,9 +52,9 @@ impl App {
 
 /// The driver takes the doorbell made last away for good.
 fn abort(w: &World) {
-    let told = w.told();
-    let doorbell = &told.doorbells.last().unwrap().0;
-    let queue = told.queues.iter().rev().find(|(_, driver)| *driver == doorbell.hw_queue).unwrap();
+    let calls = w.calls();
+    let doorbell = &calls.doorbells.last().unwrap().0;
+    let queue = calls.queues.iter().rev().find(|(_, driver)| *driver == doorbell.hw_queue).unwrap();
     let callbacks = w.hooked.start_info().callbacks;
     let (queue, doorbell) = (queue.0.os_handle, doorbell.os_handle);
     callbacks

@@ -30,8 +30,8 @@ fn status(queue: &UserQueue) -> DoorbellStatus {
 
 /// The kernel's handles of the queue and the doorbell made last.
 fn os_handles(w: &World) -> (OsHandle, OsHandle) {
-    let told = w.told();
-    (told.queues.last().unwrap().0.os_handle, told.doorbells.last().unwrap().0.os_handle)
+    let calls = w.calls();
+    (calls.queues.last().unwrap().0.os_handle, calls.doorbells.last().unwrap().0.os_handle)
 }
 
 /// The driver takes a doorbell away, of its own accord.
@@ -139,7 +139,7 @@ fn connecting_shows_the_hardware_behind_the_same_address() {
     let dummy = queue.doorbell.mapping.page();
     w.driver.take();
     queue.connect().unwrap();
-    let (shown, driver) = (queue.doorbell.mapping.page(), w.told().doorbells[0].1);
+    let (shown, driver) = (queue.doorbell.mapping.page(), w.calls().doorbells[0].1);
     assert!(!shown.same(&dummy), "the mapping that the process holds shows another page");
     assert_eq!(status(&queue), DoorbellStatus::Connected);
     // What the driver names for a doorbell that is connected is what it has.
@@ -200,7 +200,7 @@ fn a_process_cannot_pull_ring_and_control_away() {
         let memory = w.hooked.start_info().system_memory;
         let ring = *w
             .hooked
-            .told()
+            .calls()
             .pages
             .iter()
             .rev()
@@ -272,7 +272,7 @@ fn the_end_of_a_device_is_the_end_of_queues_doorbells_and_rings() {
     let w = world();
     let (first, second) = (w.connected_queue(0), w.user_queue(1));
     let memory = w.hooked.start_info().system_memory;
-    let pages = w.told().pages;
+    let pages = w.calls().pages;
     w.driver.take();
     w.kernel.destroy_device(w.device).unwrap();
     let mut names = w.driver.take_names();
@@ -576,8 +576,8 @@ fn a_doorbell_takes_sixteen_bytes_of_private_data() {
     };
     for bytes in [0, 1, 16] {
         create(bytes).unwrap();
-        let told = w.told().doorbells.pop().unwrap().0.private_data;
-        assert_eq!(told, (0..bytes as u8).collect::<Vec<u8>>(), "the driver gets it");
+        let data = w.calls().doorbells.pop().unwrap().0.private_data;
+        assert_eq!(data, (0..bytes as u8).collect::<Vec<u8>>(), "the driver gets it");
     }
     w.driver.take();
     for bytes in [17, 255] {
