@@ -1,4 +1,4 @@
-//! Owns what can go wrong in an exploration that is no failure of the scenario.
+//! The errors of an exploration or a replay, as opposed to failures of the scenario.
 
 use thiserror::Error;
 

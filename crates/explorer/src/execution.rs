@@ -1,9 +1,9 @@
-//! Owns one run: a fresh machine, a strategy at its controls, the trail of what was chosen, the
+//! One run: a fresh machine, the strategy that makes its choices, the trail of the choices, the
 //! verdict.
 //!
-//! The order that matters: 1. the machine is made and the scenario prepared; 2. run to its end; 3.
-//! judged; 4. everything of it is dropped, since a thread holds one machine at a time. Callers:
-//! `explore`, `verify`, `shrink`.
+//! Order: 1. the machine is made and the scenario prepared; 2. it runs to its end; 3. the verdict;
+//! 4. all of it is dropped, since a thread holds one machine at a time. Callers: `explore`,
+//! `verify`, `shrink`, `machine`.
 
 use crate::property::{Failure, Verdict};
 use crate::quiet::Quiet;

@@ -1,8 +1,8 @@
-//! Owns the search: run after run under one strategy, until a failure, the end of the space, or the
+//! The search: run after run under one strategy, until a failure, the end of the space, or the
 //! caller's limits.
 //!
-//! The order at a failure: 1. the schedule is run again and must lead to the same states; 2. it is
-//! made smaller; 3. both are printed as lines.
+//! Order at a failure: 1. the schedule is run again and must lead to the same states; 2. it is made
+//! smaller; 3. both are printed as lines.
 
 use crate::error::ExplorerError;
 use crate::execution::{Ran, Runner, Trail};
@@ -33,8 +33,8 @@ pub struct Options<'a> {
     pub reduce: bool,
     /// Runs to spend at most on making a failing schedule smaller; 0 keeps it as it was found.
     pub shrink_runs: u64,
-    /// Asked between runs; the search ends when it says `false`. Here the caller's clock is looked
-    /// at.
+    /// Called between runs; the search ends when it returns `false`. The caller checks its clock
+    /// here.
     pub keep_going: &'a dyn Fn() -> bool,
     /// The caller's clock, in nanoseconds, for the share of set-up in the report.
     pub clock_ns: Option<&'a dyn Fn() -> u64>,

@@ -1,20 +1,18 @@
 //! Explores the interleavings of a machine: finds races, prints each as one line, replays the line.
 //!
-//! What is explored is the code that users run: a [`Scenario`] builds a machine on the [`Platform`]
-//! that it is given, and on the explored platform at every visible step a [`Strategy`] chooses
-//! the next agent. Stores wait in store buffers, so a missing barrier is a schedule like any other.
+//! A [`Scenario`] builds a machine on a [`Platform`] out of the code that users run. On the
+//! explored platform a [`Strategy`] chooses the next agent at every visible step. Stores wait in
+//! store buffers, so a missing barrier is a schedule like any other.
 //!
-//! The order of a search: 1. the strategy picks a schedule; 2. one run on a fresh machine, always
-//! to its end; 3. the verdict (blocked, panicked, a property that does not hold); 4. at the first
-//! failure the schedule is run again to see that it is deterministic, made smaller, and printed.
+//! A search: 1. the strategy picks a schedule; 2. a fresh machine runs to its end; 3. the verdict
+//! (blocked, panicked, a property that does not hold); 4. at the first failure the schedule is
+//! repeated, made smaller and printed.
 //!
-//! Rooms: [`scenario`] and [`property`] (what is explored and what must hold) · [`strategy`] (the
-//! choice of the next agent; each says what it guarantees) · `prune` (states seen before) · [`schedule`] (a
-//! schedule as one line) · `execution` (one run) · [`explore`](mod@explore) (the search) ·
-//! [`verify`] (replay) · `shrink` · [`planted`] (bugs put in on purpose) · [`litmus`] (the race of
-//! CurrentValue and MonitoredValue).
+//! Files, each layer over the next: [`litmus`], [`planted`], [`verify`] (replay) ·
+//! [`explore`](mod@explore) · `shrink` · `execution` (one run) · [`schedule`] (a line), `sharing`
+//! (reduction) · [`strategy`] · [`scenario`], [`property`].
 //!
-//! It knows nothing about graphics and has no clock: how long to search is the caller's to say
+//! It knows nothing about graphics and has no clock: the caller limits a search
 //! ([`Options::keep_going`]).
 //!
 //! ```

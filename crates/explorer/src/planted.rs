@@ -1,5 +1,5 @@
-//! Owns bugs that are put in on purpose: each is a named variant of a scenario, and a search that
-//! does not find it is worth nothing.
+//! The search for planted bugs: each is a named variant of a scenario, and a search that misses it
+//! proves nothing.
 
 use crate::error::ExplorerError;
 use crate::explore::{Options, Report, explore};

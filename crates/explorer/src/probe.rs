@@ -1,5 +1,5 @@
-//! Owns what agents tell a scenario's check: a note that no agent reads is no part of the machine,
-//! so taking it is no step, makes no choice and adds no state.
+//! Notes that agents leave for a scenario's check. No agent reads a note, so it is no part of the
+//! machine: taking it is no step, makes no choice and adds no state.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,9 +1,9 @@
-//! Owns the verdict on one run. Three kinds of property: `always` (in every run), `sometimes` (in
+//! The verdict on one run. Properties are of three kinds: `always` (in every run), `sometimes` (in
 //! at least one run, or the scenario is vacuous), `eventually` (by the end of every run that is not
 //! cut short).
 //!
-//! The order that matters: 1. agents left blocked; 2. panics; 3. the scenario's own properties, in
-//! its order. The first that fails is the run's failure.
+//! Order: 1. agents left blocked; 2. panics; 3. the scenario's own properties, in its order. The
+//! first that fails is the run's failure.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,9 +1,9 @@
-//! Owns the states that were seen. A state is a 64-bit hash of memory, store buffers, locks and
-//! each agent's history of observations, so equal states have equal futures and the second need not
-//! be continued.
+//! The states seen so far. A state is a 64-bit hash of memory, store buffers, locks and each
+//! agent's history of observations. Equal states have equal futures, so the second need not be
+//! continued.
 //!
-//! Two different states with one hash would hide a schedule: at 10 million states the chance is
-//! about 3 in a million.
+//! A collision of two hashes would hide a schedule: at 10 million states the chance is about 3 in a
+//! million.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,6 +1,6 @@
-//! Owns silence: a search runs a failing schedule hundreds of times while it makes it smaller, and
-//! the panic of each would be printed. While a [`Quiet`] lives (during a run and its check), panics
-//! of this thread are not printed; they are in the report.
+//! Silences the panics of a run and its check: a search repeats a failing schedule hundreds of
+//! times, and each panic would be printed. While a [`Quiet`] lives, panics of its thread are not
+//! printed. They are in the report.
 
 use std::cell::Cell;
 use std::panic;
@@ -16,8 +16,8 @@ pub(crate) struct Quiet(());
 impl Quiet {
     pub(crate) fn new() -> Quiet {
         if !INSTALLED.replace(true) {
-            // One layer for each thread that ever explored: each speaks for its own thread and asks
-            // the one below.
+            // One hook for each thread that ever explored. Each decides for its own thread and then
+            // calls the hook below.
             let below = panic::take_hook();
             panic::set_hook(Box::new(move |info| {
                 if QUIET.try_with(Cell::get).unwrap_or(0) == 0 {

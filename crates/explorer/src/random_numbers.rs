@@ -1,5 +1,5 @@
-//! Owns the random numbers of the sampling strategies: SplitMix64 (Steele, Lea, Flood, OOPSLA
-//! 2014), the same for the same seed on every machine.
+//! The random numbers of the sampling strategies: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). A
+//! seed gives the same numbers on every machine.
 
 /// A stream of numbers.
 #[derive(Clone, Debug)]

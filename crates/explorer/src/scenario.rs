@@ -1,9 +1,7 @@
-//! Owns what is explored: a [`Scenario`] builds the same machine each time it is asked, and says
-//! what must hold at its end.
+//! What is explored: a [`Scenario`] builds the same machine for each run and checks its end.
 //!
-//! A scenario must be deterministic but for the choices of the platform: no clock, no addresses, no
-//! hash map's order. Waits must sleep and not spin: a loop that waits by looking has no end of
-//! states.
+//! A scenario is deterministic but for the choices of the platform: no clock, no addresses, no
+//! order of a hash map. Waits sleep: a loop that polls has no end of states.
 
 use crate::property::{Check, Failure, Verdict};
 use tidegate_platform::{Platform, RunReport};
@@ -59,7 +57,7 @@ pub struct Prepared {
 
 impl Prepared {
     /// A run of `main` as the first agent, then of `check`. A blocked agent or a panic is a failure
-    /// before `check` is asked; a panic of `check` is one as well.
+    /// before `check` is called; a panic of `check` is a failure too.
     pub fn new(
         main: impl FnOnce() + Send + 'static,
         check: impl FnOnce(&mut Verdict<'_>) + 'static,

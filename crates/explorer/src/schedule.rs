@@ -1,4 +1,4 @@
-//! Owns a schedule as data: the choices of one run, printed as one short line and read back.
+//! A schedule as data: the choices of one run, printed as one short line and read back.
 //!
 //! `litmus+no-gpu-barrier/tso/exhaustive:3A2B-1k9x2f` says: scenario `litmus` with the planted bug
 //! `no-gpu-barrier`, the memory model, the strategy that found it; then the choices: three times
@@ -14,7 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 use tidegate_platform::MemoryModel;
 
-/// More choices than any run makes; a line that asks for more is a mistake.
+/// More choices than any run makes; a line with more is refused.
 const LONGEST: usize = 4_000_000;
 /// Choices 1 to 25 are the letters A to Y.
 const LETTERS: u16 = 25;

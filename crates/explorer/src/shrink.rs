@@ -1,9 +1,10 @@
-//! Owns making a failing schedule smaller: fewer turns (choices that are not the first), then fewer
-//! choices before the last turn, then smaller choices. What is kept fails in the same way.
+//! Makes a failing schedule smaller: fewer turns (choices that are not the first), then fewer
+//! choices before the last turn, then smaller choices. Every schedule that is kept fails in the
+//! same way.
 //!
-//! Delta debugging (Zeller and Hildebrandt, 2002) on the turns: chunks of them are taken back, from
-//! halves down to single ones; then chunks of choices are cut out; then choices are made smaller;
-//! again until nothing helps or the runs are spent.
+//! Delta debugging (Zeller and Hildebrandt, 2002) on the turns: chunks of turns are taken back,
+//! from halves down to single turns; then chunks of choices are cut out; then choices are lowered.
+//! This repeats until nothing helps or the runs are spent.
 
 use crate::execution::{Runner, Trail};
 use crate::property::Failure;

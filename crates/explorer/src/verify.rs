@@ -1,6 +1,5 @@
-//! Owns replay: a printed line is run again, twice, and must meet the same states both times and
-//! the line's own checksum at the end. The second run can be observed (a trace) and tells its
-//! moves.
+//! Replay: a printed line is run twice. Both runs must meet the same states, and the line's
+//! checksum at the end. The second run can be observed (a trace) and records its moves.
 
 use crate::error::ExplorerError;
 use crate::execution::{Runner, Trail};
@@ -78,7 +77,7 @@ pub struct Replayed {
     pub schedule: Schedule,
     /// The scenario's sentence.
     pub about: String,
-    /// How it failed; `None` if it did not (the bug is mended, or the schedule was of a good run).
+    /// How it failed; `None` if it did not: the bug is fixed, or the schedule was of a good run.
     pub failure: Option<Failure>,
     /// Visible steps.
     pub steps: u64,
@@ -96,8 +95,8 @@ pub fn replay(
     replay_observed(line, lookup, &mut |_| {}, &mut |_| {})
 }
 
-/// [`replay`] with a look at the second run's platform `before` its machine is built (switch
-/// tracing on here) and `after` it has run (take the trace here).
+/// [`replay`] that passes the second run's platform to `before`, ahead of building its machine (to
+/// switch tracing on), and to `after` once it has run (to take the trace).
 pub fn replay_observed(
     line: &str,
     lookup: &dyn Fn(&str) -> Option<Box<dyn Scenario>>,
@@ -113,7 +112,7 @@ pub fn replay_observed(
     };
     let first = first_run(scenario.as_ref(), &schedule)?;
 
-    let mut runner = Runner::new(Telling::new(&schedule.choices), schedule.model);
+    let mut runner = Runner::new(RecordedReplay::new(&schedule.choices), schedule.model);
     let platform = runner.machine();
     before(&platform);
     let prepared = scenario.prepare(&platform);
@@ -152,19 +151,19 @@ fn first_run(scenario: &dyn Scenario, schedule: &Schedule) -> Result<Trail, Expl
     }
 }
 
-/// A replay that tells its moves.
-struct Telling {
+/// A replay that records its moves.
+struct RecordedReplay {
     replay: Replay,
     moves: Vec<Move>,
 }
 
-impl Telling {
-    fn new(choices: &[u16]) -> Telling {
-        Telling { replay: Replay::new(choices), moves: Vec::new() }
+impl RecordedReplay {
+    fn new(choices: &[u16]) -> RecordedReplay {
+        RecordedReplay { replay: Replay::new(choices), moves: Vec::new() }
     }
 }
 
-impl Strategy for Telling {
+impl Strategy for RecordedReplay {
     fn begin(&mut self) -> bool {
         self.replay.begin()
     }

@@ -1,9 +1,8 @@
-//! Owns turns: an [`Agent`] is anything that moves by itself, one bounded turn after the other (an
-//! engine: one packet). A service is a group of agents that share a thread or a fiber and park
-//! together.
+//! Services: agents that take turns. An [`Agent`] moves by itself in bounded turns (an engine: one
+//! packet). The agents of a service share a thread or a fiber and park together.
 //!
-//! The order that matters when a service parks (see [`WakeWord`]): 1. announce the sleep; 2. one
-//! more turn each; 3. sleep.
+//! Order when a service parks (see [`WakeWord`]): 1. announce the sleep; 2. one more turn of each
+//! agent; 3. sleep.
 
 use crate::host::SLEEP_SLACK_NS;
 use crate::wait::Deadline;
@@ -52,7 +51,7 @@ impl ServiceHandle {
     }
 }
 
-/// How long a host service looks for work before it parks, in nanoseconds. It trades CPU time of an
+/// How long a host service polls for work before it parks, in nanoseconds. It trades CPU time of an
 /// idle moment against two system calls and a wake-up of some 10 µs for the next ring.
 const SPIN_NS: u64 = 20_000;
 

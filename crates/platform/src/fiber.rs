@@ -1,8 +1,8 @@
-//! Owns stackful coroutines: an agent of a cooperative machine is a fiber, so blocking calls stay
-//! straight lines.
+//! Stackful coroutines. An agent of a cooperative machine is a fiber, so that its blocking calls
+//! are plain calls.
 //!
-//! A hand-off is a few nanoseconds. Stacks are pooled per thread. A fiber is never unwound from
-//! outside: an abandoned run is finished.
+//! Invariants: a fiber is never unwound from outside; an abandoned run is finished. Stacks are
+//! pooled for each thread. A switch takes a few nanoseconds.
 
 #![allow(unsafe_code)]
 

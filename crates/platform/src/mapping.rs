@@ -1,9 +1,9 @@
-//! Owns a window onto a page that can be turned to another page: what a doorbell's CPU address is.
+//! A window onto a page that can be turned to another page: the CPU address of a doorbell.
 //!
-//! A store through the window is one step: it finds the page and stores to it with no rotation in
-//! between. After [`Mapping::rotate`] no store that starts later reaches the old page. In an
-//! explored machine a store that was made before the rotation may still sit in its agent's store
-//! buffer, and reaches the page that it was made to.
+//! Invariants: a store through the window is one step, which finds the page and stores to it; no
+//! rotation comes in between. After [`Mapping::rotate`] no store that starts later reaches the old
+//! page. In an explored machine a store made before the rotation may still be in its agent's store
+//! buffer. It reaches the page that it was made to.
 
 use crate::{Page, Platform, PlatformKind, world};
 use std::sync::{Arc, PoisonError, RwLock};

@@ -1,5 +1,5 @@
-//! Owns the system calls: futex wait and wake, and processor pause. One of the rooms where `unsafe`
-//! is allowed.
+//! The system calls: futex wait and wake, CPU clocks, and pinning to a processor. One of the rooms
+//! where `unsafe` is allowed.
 
 #![allow(unsafe_code)]
 

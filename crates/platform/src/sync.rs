@@ -1,8 +1,9 @@
-//! Owns locks and waits: [`Mutex`], [`Event`], [`WakeWord`].
+//! Locks and waits: [`Mutex`], [`Event`], [`WakeWord`].
 //!
-//! The mutex knows its owner agent: taking it twice is a panic with names, not a hang. No guard may
-//! be held over a DDI call or a callback ([`crate::current::assert_no_guards`]). Event and wake
-//! word are made of protocol words, so their own races are explored like all others.
+//! Invariants: the mutex knows the agent that holds it, so taking it twice is a panic with names
+//! and no hang. No guard is held over a DDI call or a callback
+//! ([`crate::current::assert_no_guards`]). An event and a wake word are made of protocol words, so
+//! their own races are explored.
 
 use crate::memory::Word;
 use crate::wait::{Deadline, WaitEnd};
@@ -339,7 +340,7 @@ impl WakeWord {
         }
     }
 
-    /// The sleeper's first half: after this, look at the doorbells once more. A full barrier.
+    /// The sleeper's first half, a full barrier: check the doorbells once more after it.
     pub fn announce_sleep(&self) {
         self.word.exchange(ASLEEP);
     }

@@ -1,9 +1,8 @@
-//! Owns the CPU clock's type, the steps that cost modelled time, and their prices.
+//! The CPU clock's type, the steps that cost modelled time, and their prices.
 //!
-//! A [`Step`] is a thing that takes time on a real machine and that our own code would take in no
-//! modelled time at all: a kernel call, a doorbell's way to the engine, an interrupt. The values
-//! and their sources live with the cost model of the workloads; here is only the table that
-//! [`crate::Platform::spend`] reads.
+//! A [`Step`] takes time on a real machine, and this code takes no modelled time for it by itself:
+//! a kernel call, a doorbell's way to the engine, an interrupt. The cost model of the workloads
+//! owns the prices and their sources. Here is the table that [`crate::Platform::spend`] reads.
 
 /// A point on the CPU clock, in nanoseconds since the platform was made. The GPU clock has a type
 /// of its own.

@@ -1,6 +1,5 @@
-//! Owns the platform's side of a trace: lanes, names and fences are registered here; agents record
-//! alone into their own recorder, and the parts are merged when an agent ends or the trace is
-//! taken.
+//! The platform's side of a trace. Lanes, names and fences are registered here. Each agent records
+//! into its own recorder, which is merged when the agent ends or the trace is taken.
 
 use crate::{Platform, PlatformKind, StepLog, current, world};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

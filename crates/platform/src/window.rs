@@ -1,14 +1,13 @@
-//! Owns a window onto bulk bytes that move: the CPU address of an allocation, which stays the same
-//! wherever its bytes stand.
+//! A window onto bulk bytes that move: the CPU address of an allocation, which stays the same while
+//! its bytes change place.
 //!
-//! A move, in order: 1. [`BulkWindow::close`]: no access is under way when it returns, and none
-//! begins; 2. the bytes go to their new place; 3. [`BulkWindow::open`] shows that place, and
-//! the accesses that waited go on. A CPU that comes in between waits, as a thread does that faults
-//! on a page which is being paged. The mover of the bytes calls `close` and `open`, and serialises
-//! moves.
+//! A move: 1. [`BulkWindow::close`]: when it returns, no access is in progress and none begins; 2.
+//! the caller copies the bytes; 3. [`BulkWindow::open`] shows the new place and releases the
+//! accesses that waited. The caller serialises moves.
 //!
-//! When the machine stops in the middle of a move, accesses reach the old place: neither
-//! is read any more.
+//! An access to a closed window waits, as a thread does that faults on a page which is being paged.
+//! When the machine stops during a move, the access reaches the old place: neither place is read
+//! any more.
 
 use crate::memory::{Bulk, OutOfBounds, Word};
 use crate::sync::Mutex;
@@ -90,7 +89,7 @@ impl BulkWindow {
     /// for.
     fn access<T>(&self, once: impl FnOnce(&mut Shown) -> T) -> T {
         loop {
-            // Before the look at the window: an opening that comes between that and the sleep ends
+            // Loaded before the window is checked: an opening between the check and the sleep ends
             // the sleep.
             let openings = self.inner.openings.load();
             let mut shown = self.inner.shown.lock_device();

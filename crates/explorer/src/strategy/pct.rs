@@ -1,12 +1,12 @@
-//! Probabilistic concurrency testing: random priorities, and d-1 random points at which the one
-//! that moves falls behind all others.
+//! Probabilistic concurrency testing: random priorities, and d-1 random points at which the mover
+//! of the highest priority falls behind all others.
 //!
 //! **Guarantee.** In a scenario of n movers and k choices, a bug of depth d (d orderings between
 //! steps must be right for it) is found by each run with probability at least 1/(n k^(d-1)):
 //! Burckhardt, Kothari, Musuvathi, Nagarakatte, "A randomized scheduler with probabilistic
 //! guarantees of finding bugs", ASPLOS 2010. Here an agent and its store buffer are two movers, so
-//! n is twice the number of agents. k is not known beforehand: it is taken from the longest run so
-//! far, and the first run has no change points.
+//! n is twice the number of agents. k is taken from the longest run so far, and the first run has
+//! no change points.
 
 use super::Strategy;
 use crate::random_numbers::Numbers;

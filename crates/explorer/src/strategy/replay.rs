@@ -29,7 +29,7 @@ impl Replay {
         self.misfit = None;
     }
 
-    /// Number of the first choice that was not there, and whether all choices were asked for.
+    /// Number of the first choice that was not there to be made, or that the run ended before.
     pub fn misfit(&self) -> Option<u64> {
         self.misfit.or((self.at < self.choices.len()).then_some(self.at as u64))
     }

@@ -32,7 +32,7 @@ impl PageCells {
         self.cells.at(index)
     }
 
-    /// Whether an explorer may return any value where it is looked at as [`crate::Untrusted`].
+    /// Whether an explorer may return any value to a load through [`crate::Untrusted`].
     pub(crate) fn is_hostile(&self) -> bool {
         self.hostile.load(Ordering::Relaxed)
     }

@@ -1,14 +1,14 @@
-//! Owns memory that more than one agent touches: protocol pages made of [`Word`]s, [`Bulk`] bytes,
-//! and the physical addresses by which devices reach both.
+//! Memory that more than one agent accesses: protocol pages made of [`Word`]s, [`Bulk`] bytes, and
+//! the physical addresses by which devices reach both.
 //!
-//! A page is protocol (words: fence cells, status, write pointers, log headers, doorbells) or bulk
-//! (bytes: ring packets, log entries, allocations) from birth. Words load with acquire and store
-//! with release; where a store must be seen before a later load, the code says so with
-//! [`Platform::fence`] or a compare-exchange. No reference into shared memory ever leaves this
-//! room: callers get copies.
+//! Invariants: a page is protocol (words: fence cells, status, write pointers, log headers,
+//! doorbells) or bulk (bytes: ring packets, log entries, allocations) from birth. A word loads with
+//! acquire and stores with release; where a store must be visible before a later load, the code
+//! says so with [`Platform::fence`] or a compare-exchange. Callers get copies: no reference into
+//! shared memory leaves this room.
 //!
-//! On the explored platform a word's store goes through the agent's store buffer (see `world`);
-//! here is only the fork.
+//! On the explored platform each access goes to `world`, where a store waits in its agent's store
+//! buffer.
 
 mod bulk;
 mod physical;
@@ -50,9 +50,9 @@ impl Page {
         Page { inner: Arc::new(PageCells { id, explored, hostile, platform, cells, annexes }) }
     }
 
-    /// A hostile process writes it: on an explored platform each look at it as [`Untrusted`] may
-    /// find any value from now on, which is a choice of the strategy. Elsewhere nothing changes:
-    /// there the process itself has to write.
+    /// Marks the page as written by a hostile process. On an explored platform each load through
+    /// [`Untrusted`] may return any value from now on, as the strategy chooses. Elsewhere nothing
+    /// changes: there the process itself has to write.
     pub fn hand_to_hostile(&self) {
         self.inner.hostile.store(true, Ordering::Relaxed);
     }
@@ -120,8 +120,8 @@ impl Page {
         self.len() == 0
     }
 
-    /// Takes over the annexes of all words of `from`, for the words of the same index here. The old
-    /// ones here are dropped.
+    /// Takes over the annexes of all words of `from`, for the words of the same index here. Drops
+    /// those that this page had.
     pub fn take_annexes(&self, from: &Page) {
         if from.inner.annexes.get().is_some() || self.inner.annexes.get().is_some() {
             let taken = from.inner.annexes(std::mem::take);

@@ -1,12 +1,11 @@
-//! Owns a physical address space: where devices find pages. One for system memory, one per local
+//! A physical address space, in which devices find pages. System memory is one, and each local
 //! memory segment.
 //!
-//! Each region keeps its kind from birth, and resolving an address yields it. Regions are laid out
-//! upwards and their addresses are never given out twice, so that a stale translation finds nothing
-//! rather than the page of another owner.
+//! Invariants: a region keeps its kind. Addresses grow upwards and are never reused, so a stale
+//! translation finds nothing instead of the page of another owner.
 //!
-//! How CPUs cache a region is kept beside it: a device that does not read their caches must know.
-//! Here no cache is modelled; an access past the caches that hold the memory is to be refused.
+//! The cache type of a region is kept beside it, for devices that do not snoop CPU caches. No cache
+//! is modelled: a device has to refuse an access that bypasses the caches.
 
 use super::{Bulk, Page, PageKind, Word};
 use crate::Platform;

@@ -1,11 +1,10 @@
-//! Owns the type of what untrusted processes write: ring slots, write pointers, doorbells, command
-//! buffers, last-queued cells, log payloads. Code that reads such memory says so by reading through
-//! [`Untrusted`].
+//! The type of memory that untrusted processes write: ring slots, write pointers, doorbells,
+//! command buffers, last-queued cells, log payloads. Code reads such memory through [`Untrusted`].
 //!
-//! The rule: a look loads once, and what was seen is validated and kept. The next look may find
-//! something else, whatever was checked before. On an explored platform memory that was handed to a
-//! hostile process ([`Page::hand_to_hostile`], [`Bulk::hand_to_hostile`]) answers such looks with
-//! what a strategy chooses, so that code which looks twice is found out.
+//! The rule: load once, then validate and use the copy. The next load may return another value. On
+//! an explored platform the strategy chooses the value of each load from memory that a hostile
+//! process holds ([`Page::hand_to_hostile`], [`Bulk::hand_to_hostile`]), so code that loads twice
+//! is caught.
 
 use super::{Bulk, OutOfBounds, Page, Word};
 use std::borrow::Borrow;

@@ -18,7 +18,7 @@ pub(super) struct Explored {
     pub(super) last: Option<AgentIx>,
     pub(super) next: Option<AgentIx>,
     pub(super) choices: Vec<Choice>,
-    /// Whether the controller wants to hear of accesses.
+    /// Whether accesses are reported to the controller.
     pub(super) is_observed: bool,
     /// No agent can move, and some wait for locks: they are let through, to panic.
     pub(super) locks_broken: bool,
@@ -54,7 +54,7 @@ impl Explored {
         }
     }
 
-    /// Takes over the memory of an old one's lists.
+    /// Takes over the allocated lists of `old`.
     pub(super) fn inherit(&mut self, old: &mut Explored) {
         self.bulk_hashes = std::mem::take(&mut old.bulk_hashes);
         self.bulk_hashes.clear();

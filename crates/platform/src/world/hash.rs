@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Keys are addresses and numbers that this process made up: no need of a hash that resists an
-/// enemy.
+/// Keys are addresses and numbers that this process makes, so the hash need not resist attacks.
 pub(super) type Map<K, V> = HashMap<K, V, BuildHasherDefault<Scramble>>;
 
 #[derive(Default)]

@@ -19,7 +19,7 @@ pub(super) enum Discipline {
 }
 
 impl Discipline {
-    /// Takes over the memory of an old one's lists.
+    /// Takes over the allocated lists of `old`.
     fn inherit(&mut self, old: &mut Discipline) {
         if let (Discipline::Explored(new), Discipline::Explored(old)) = (self, old) {
             new.inherit(old);
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// Makes a spare world as good as new, with the memory that its lists have.
+    /// Empties a spare world; keeps the allocations of its lists.
     fn renew(&mut self, id: WorldId, mut discipline: Discipline) {
         discipline.inherit(&mut self.discipline);
         let (mut agents, mut sleepers) =
@@ -168,7 +168,7 @@ impl World {
         slot.state == State::Finished && slot.explored.has_drained()
     }
 
-    /// To be called whenever an agent may have become over.
+    /// Wakes what waits for the end of `agent`, if it is over.
     pub(super) fn wake_joiners(&mut self, agent: AgentIx) {
         if !self.sleepers.is_empty() && self.is_over(agent) {
             let delay = match &self.discipline {
@@ -180,7 +180,7 @@ impl World {
     }
 }
 
-/// Puts the calling agent to sleep on `key`; the caller has decided that it must.
+/// Puts the calling agent to sleep on `key`. The caller checked what it waits for.
 pub(super) fn block(key: usize, deadline: Option<Deadline>, what: &str) -> WaitEnd {
     let agent = with(|w| {
         let agent = w.current.expect("only an agent can block: call it inside Platform::run");

@@ -20,7 +20,7 @@ pub(super) struct Slot {
     pub(super) script: bool,
     pub(super) state: State,
     pub(super) fiber: Option<Fiber>,
-    /// Its name among them; while it runs, what the run loop owns lies here.
+    /// Its name, locks and recorder; those of the run loop while the agent runs.
     pub(super) belongings: Belongings,
     /// Where it sleeps, what for, and how the sleep ended.
     pub(super) wait: Option<Wait>,
