@@ -4,7 +4,8 @@
 //! [`Kernel`] is the surface of one process. Its in-process implementation is the graphics kernel
 //! itself; the service's socket end will be the other. Rooms: [`adapter`] · [`allocation`] ·
 //! [`device`] (devices, contexts, hardware queues) · [`display`] (presents) · [`doorbell`] ·
-//! [`fence`] · [`paging`] (residency) · [`share`] · [`handle`] · [`view`].
+//! [`fence`] · [`paging`] (residency) · [`share`] · [`handle`] · [`view`] · [`report`] (for the owner
+//! of a machine).
 //! The C structures of these calls are in `wddm-abi`.
 //!
 //! CPU addresses come back as typed views of memory: [`ReadOnly`] where the process may not write.
@@ -18,6 +19,7 @@ pub mod fence;
 pub mod handle;
 pub mod kernel;
 pub mod paging;
+pub mod report;
 pub mod share;
 pub mod view;
 
@@ -40,6 +42,7 @@ pub use paging::{
     CreatePagingQueue, MakeResident, PagingPriority, PagingQueue, Residency, SegmentGroup,
     VideoMemoryInfo,
 };
+pub use report::{DisplayStats, PendingWait};
 pub use share::{NtHandle, OpenSyncObject, SyncObjectAccess};
 pub use tidegate_d3dukmdt::{
     DoorbellStatus, FaultErrorCode, NativeFenceType, PageFaultFlags, PixelFormat, Priority,

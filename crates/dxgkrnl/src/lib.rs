@@ -43,10 +43,8 @@ pub use config::{
     AdapterConfig, FeatureSetting, InterruptDelivery, PowerManagement, TdrConfig, TdrDebugMode,
     TdrLevel,
 };
-pub use display::DisplayStats;
 pub use driver::{DdiCall, DriverFault, OutstandingWork};
 pub use error::{BugCheck, StartError};
-pub use fence::PendingWait;
 pub use fence::log::LogTimeFault;
 pub use memory::LocalMemoryUse;
 pub use object::process::Process;

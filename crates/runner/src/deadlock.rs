@@ -10,9 +10,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::probe::PendingWait;
 use crate::queue_log::{Entry, QueueLog};
 use crate::run_state::{Largest, Obstacle, StuckThread};
+use tidegate_calls::PendingWait;
 use tidegate_workload::model::{FenceId, FenceRef, Op, OpKind, QueueId, Span, Workload};
 
 /// Links of a chain that are shown; of a longer one the middle is left out.
@@ -462,6 +462,7 @@ mod tests {
             fence: fence.into(),
             value,
             current: 0,
+            lost: None,
         }
     }
 

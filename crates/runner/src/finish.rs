@@ -16,7 +16,6 @@ use crate::measure::replay::{self, ReplayError};
 use crate::measure::{QueueOnTimeline, QueueTimes, queue_times};
 use crate::options::HangAt;
 use crate::prepare::Prepared;
-use crate::probe::PendingWait;
 use crate::probe::QueueCounters;
 use crate::queue_log::QueueLog;
 use crate::recovery::{Fate, HeldBackRow, RecoveryRow};
@@ -26,6 +25,7 @@ use crate::scene::Scenes;
 use crate::verdict::RunOnTimeline;
 use crate::verify::{self, Circumstances, Evidence, Judgement};
 use crate::{held_back, work};
+use tidegate_calls::PendingWait;
 use tidegate_workload::expect::{Clock, Metric};
 use tidegate_workload::model::{BufferId, FenceId, Priority, QueueId, Submission, Workload};
 

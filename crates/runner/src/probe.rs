@@ -7,6 +7,7 @@ use serde::Serialize;
 use tidegate_d3d12::{DEFAULT_RING_SLOTS, FenceChoice, MAX_RING_SLOTS, ResidencyChoice};
 
 use crate::recovery::{EngineRow, RecoveryRow, Times};
+use tidegate_calls::{DisplayStats, PendingWait};
 use tidegate_platform::QueueNumber;
 use tidegate_workload::expect::{Expectation, Metric};
 use tidegate_workload::model::{Engine, Queue, Submission, Workload};
@@ -171,39 +172,6 @@ impl MachineCounters {
     }
 }
 
-/// What became of what was presented. Times in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DisplayCounters {
-    /// Pictures presented.
-    pub presents: u64,
-    /// Those that a vertical sync has latched.
-    pub shown: u64,
-    /// Those that gave way to a newer one.
-    pub discarded: u64,
-    /// Vertical syncs reported to the kernel.
-    pub vsyncs: u64,
-    /// Vertical syncs that showed an older picture although a newer one was presented and its
-    /// interval over.
-    pub missed_vsyncs: u64,
-    /// From the call to the vertical sync that latched the picture, of all that were shown.
-    pub latency_ns: u64,
-    /// The longest of these times.
-    pub latency_max_ns: u64,
-}
-
-/// A wait that a queue is parked at, wherever it is held.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingWait {
-    /// The queue ([`tidegate_d3d12::Queue::numbers`]).
-    pub queue: QueueNumber,
-    /// Name of the fence.
-    pub fence: String,
-    /// What it must reach.
-    pub value: u64,
-    /// What it is at.
-    pub current: u64,
-}
-
 /// Counters and state of the machine. Read before, during and after a run, by one agent at a time.
 pub trait MachineProbe: Send + Sync {
     /// Totals since the machine was made.
@@ -211,8 +179,8 @@ pub trait MachineProbe: Send + Sync {
     /// Totals of the queues, each named by its numbers, in their order.
     fn queues(&self, queues: &[Vec<QueueNumber>]) -> Vec<QueueCounters>;
     /// Totals of the display; nothing without one.
-    fn display(&self) -> DisplayCounters {
-        DisplayCounters::default()
+    fn display(&self) -> DisplayStats {
+        DisplayStats::default()
     }
     /// Waits at which queues are parked now: those that the kernel holds and those that engines
     /// hold.

@@ -4,9 +4,10 @@
 use serde::Serialize;
 
 use crate::measure::replay::ReplayError;
-use crate::probe::{DisplayCounters, MachineCounters};
+use crate::probe::MachineCounters;
 use crate::recovery::{EngineRow, Fate, RecoveryRow, Times};
 use crate::verify::MetricRow;
+use tidegate_calls::DisplayStats;
 use tidegate_workload::model::Display;
 use tidegate_workload::recording::ImportReport;
 
@@ -84,7 +85,7 @@ pub struct DisplayRow {
 
 impl DisplayRow {
     /// What was counted, of this display.
-    pub(crate) fn of(display: &Display, counted: &DisplayCounters) -> DisplayRow {
+    pub(crate) fn of(display: &Display, counted: &DisplayStats) -> DisplayRow {
         DisplayRow {
             refresh_ns: display.refresh_ns,
             presents: counted.presents,

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_calls::DisplayStats;
 use tidegate_d3d12::{Counters, RemovedReason};
 
-use crate::probe::{DisplayCounters, MachineCounters, QueueCounters};
+use crate::probe::{MachineCounters, QueueCounters};
 use tidegate_workload::model::{FenceId, QueueId, Span};
 
 /// A thread that was released because nothing could move any more, and what it was at.
@@ -72,7 +73,7 @@ pub(crate) struct RunState {
     /// idle queues.
     pub(crate) calls: Counters,
     pub(crate) after: Counted,
-    pub(crate) display: DisplayCounters,
+    pub(crate) display: DisplayStats,
     pub(crate) finished_threads: usize,
     pub(crate) stuck: Vec<StuckThread>,
     /// Threads whose call failed because the device was removed, with that call.

@@ -4,6 +4,7 @@
 use crate::machine::{Machine, MachineConfig, MachineError};
 use crate::variants::Variant;
 use std::sync::Arc;
+use tidegate_calls::{DisplayStats, PendingWait};
 use tidegate_d3d12::DeviceOptions;
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate_ddi::EngineId;
@@ -16,8 +17,8 @@ use tidegate_runner::recovery::{
     EngineRow, FenceAt, HeldBackRow, LostRow, RecoveryRow, Times, WaiterKind, WorkRow,
 };
 use tidegate_runner::{
-    self as runner, DisplayCounters, HangAt, MachineCounters, MachineProbe, NodeNeeds, Outcome,
-    PendingWait, Picture, Progress, QueueCounters, RunOptions,
+    self as runner, HangAt, MachineCounters, MachineProbe, NodeNeeds, Outcome, Picture, Progress,
+    QueueCounters, RunOptions,
 };
 use tidegate_softgpu::{Durations, NodeStats, WorkRates};
 use tidegate_trace::Trace;
@@ -181,17 +182,8 @@ impl MachineProbe for Probe {
         queues.iter().map(counters).collect()
     }
 
-    fn display(&self) -> DisplayCounters {
-        let stats = self.0.adapter().display_stats();
-        DisplayCounters {
-            presents: stats.presents,
-            shown: stats.shown,
-            discarded: stats.discarded,
-            vsyncs: stats.vsyncs,
-            missed_vsyncs: stats.missed_vsyncs,
-            latency_ns: stats.latency_ns,
-            latency_max_ns: stats.latency_max_ns,
-        }
+    fn display(&self) -> DisplayStats {
+        self.0.adapter().display_stats()
     }
 
     fn engines(&self) -> Vec<EngineRow> {
@@ -223,8 +215,7 @@ impl MachineProbe for Probe {
         let parked = self.0.gpu().parked_waits().into_iter();
         let on_engines =
             parked.filter_map(|w| adapter.describe_wait(w.queue, w.current_value, w.value));
-        let held = adapter.pending_waits().into_iter().chain(on_engines);
-        held.map(pending).collect()
+        adapter.pending_waits().into_iter().chain(on_engines).collect()
     }
 }
 
@@ -277,10 +268,6 @@ fn outcome_in_words(outcome: &RecoveryOutcome) -> String {
         RecoveryOutcome::AdapterReset => "the adapter was reset".to_owned(),
         RecoveryOutcome::Fatal(why) => format!("the adapter is stopped: {why}"),
     }
-}
-
-fn pending(wait: tidegate_dxgkrnl::PendingWait) -> PendingWait {
-    PendingWait { queue: wait.queue, fence: wait.fence, value: wait.value, current: wait.current }
 }
 
 /// Runs a workload to its end. Wrong results, deadlocks and GPU faults are problems of the outcome,

@@ -33,7 +33,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("d3dkmt", &["calls", "d3dukmdt", "platform", "trace", "wddm-abi"]),
     ("service", &["calls", "dxgkrnl", "d3dukmdt", "platform", "trace"]),
     ("workload", &["d3dukmdt", "programs", "trace"]),
-    ("runner", &["workload", "d3d12", "platform", "programs", "trace"]),
+    ("runner", &["workload", "d3d12", "calls", "platform", "programs", "trace"]),
     ("tidegate", BELOW_THE_FACADE),
     ("testbed", WITH_THE_FACADE),
     ("scenarios", WITH_THE_TESTBED),

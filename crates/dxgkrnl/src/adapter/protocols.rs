@@ -2,10 +2,9 @@
 //! PASSIVE level.
 
 use super::Adapter;
-use crate::display::DisplayStats;
 use crate::recovery::{RecoveryHook, RecoveryReport};
 use crate::suspension::Suspended;
-use tidegate_calls::{Status, TdrTest};
+use tidegate_calls::{DisplayStats, Status, TdrTest};
 use tidegate_ddi::{ComponentState, DevicePowerState, EngineId, Passive};
 
 impl Adapter {

@@ -4,11 +4,11 @@
 use super::Adapter;
 use crate::driver::{DriverFault, OutstandingWork};
 use crate::error::BugCheck;
-use crate::fence::PendingWait;
 use crate::fence::log::LogTimeFault;
 use crate::memory::LocalMemoryUse;
 use crate::stats::{Census, FenceRewind, KernelStats, LostSignal};
 use std::collections::BTreeMap;
+use tidegate_calls::PendingWait;
 use tidegate_ddi::{FeatureId, FeatureState, Status};
 use tidegate_platform::{PhysicalAddress, QueueNumber};
 use tidegate_vidsch::FenceOperations;

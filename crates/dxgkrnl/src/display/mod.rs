@@ -25,8 +25,6 @@ mod flip;
 mod port;
 mod scanout;
 mod state;
-mod stats;
 mod vsync;
 
 pub(crate) use state::Display;
-pub use stats::DisplayStats;

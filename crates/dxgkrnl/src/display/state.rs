@@ -1,11 +1,10 @@
 //! The display of one adapter: what is queued, what is shown, and the waiters for a vertical sync.
 
-use super::stats::DisplayStats;
 use crate::fence::FenceTarget;
 use crate::memory::Pinned;
 use crate::object::Objects;
 use std::sync::{Arc, OnceLock};
-use tidegate_calls::Surface;
+use tidegate_calls::{DisplayStats, Surface};
 use tidegate_ddi::{DisplayCaps, OsHandle};
 use tidegate_platform::{CpuTime, Event, Mutex, Step};
 use tidegate_trace::{LaneId, LaneKind, Record};

@@ -35,5 +35,4 @@ pub(crate) use event_set::EventSet;
 pub(crate) use instance::{CreateFence, Instance, InstanceOwner};
 pub(crate) use log::LoggedQueue;
 pub(crate) use object::{Fence, FenceTarget, Fences, HardwareWaits, RelayPort, Waiter};
-pub use report::PendingWait;
 pub(crate) use waiter_set::WaitOwner;

@@ -3,29 +3,8 @@
 //! A report's reads are no step of any protocol.
 
 use super::object::Fence;
-use std::fmt;
+use tidegate_calls::PendingWait;
 use tidegate_platform::QueueNumber;
-
-/// A wait that VidSch holds, for reports of machines that stand still.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingWait {
-    /// The context or hardware queue.
-    pub queue: QueueNumber,
-    /// The fence's name.
-    pub fence: String,
-    /// The value that is waited for.
-    pub value: u64,
-    /// The fence's value; 0 where the CPU cannot see it.
-    pub current: u64,
-    /// The ended process that could have signalled it, in words.
-    pub lost: Option<String>,
-}
-
-impl fmt::Display for PendingWait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "fence '{}' to reach {} (it is at {})", self.fence, self.value, self.current)
-    }
-}
 
 impl Fence {
     /// The text of a wait for `value`.

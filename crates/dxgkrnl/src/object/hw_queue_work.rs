@@ -1,9 +1,9 @@
 //! Work of hardware queues that the GPU has, as far as the kernel can know.
 
 use crate::driver::{DdiCall, OutstandingWork};
-use crate::fence::PendingWait;
 use crate::object::hw_queue::HwQueue;
 use crate::object::objects::Objects;
+use tidegate_calls::PendingWait;
 use tidegate_platform::CpuTime;
 
 impl HwQueue {

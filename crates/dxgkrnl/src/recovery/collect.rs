@@ -4,10 +4,10 @@ use super::report::{
     HeldBack, RecoveryOutcome, RecoveryReason, RecoveryReport, TimeoutCause, WorkAtReset,
 };
 use super::state::Recovery;
-use crate::PendingWait;
 use crate::fence::{Fence, FenceTarget};
 use crate::object::device::Device;
 use std::sync::Arc;
+use tidegate_calls::PendingWait;
 use tidegate_ddi::{DebugReason, EngineId, Passive};
 use tidegate_vidsch::{Command, CommandKind, PacketInFlight};
 

@@ -5,10 +5,10 @@
 //!
 //! `collect` makes one.
 
-use crate::PendingWait;
 use crate::driver::OutstandingWork;
 use crate::error::BugCheck;
 use std::fmt;
+use tidegate_calls::PendingWait;
 use tidegate_ddi::{EngineId, Status};
 use tidegate_platform::{CpuTime, QueueNumber};
 

@@ -2,7 +2,8 @@
 //! `verify` compares them with bounds.
 
 use super::{Execution, QueueTimes, preemptions};
-use crate::probe::{DisplayCounters, MachineCounters, QueueCounters};
+use crate::probe::{MachineCounters, QueueCounters};
+use tidegate_calls::DisplayStats;
 use tidegate_d3d12::Counters;
 use tidegate_trace::Kind;
 use tidegate_workload::expect::Metric;
@@ -18,7 +19,7 @@ pub(crate) struct Measured {
     pub(crate) calls: Counters,
     pub(crate) gpu_waits: u64,
     pub(crate) gpu_signals: u64,
-    pub(crate) display: DisplayCounters,
+    pub(crate) display: DisplayStats,
     /// By queue; packets are those that the workload queued.
     pub(crate) queues: Vec<QueueCounters>,
     /// By queue; `None` without a timeline.

@@ -3,6 +3,7 @@
 //! its pixels are not all of one picture.
 
 use std::sync::{Arc, OnceLock};
+use tidegate::calls::DisplayStats;
 use tidegate::calls::Status;
 use tidegate::d3d12::{
     Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Heap, Priority,
@@ -11,7 +12,7 @@ use tidegate::d3d12::{
 use tidegate::ddi::{
     DevicePowerState, Dirql, Dispatch, Driver, DriverLayer, PreemptCommand, SetVidPnSourceAddress,
 };
-use tidegate::dxgkrnl::{Census, DisplayStats, PowerManagement};
+use tidegate::dxgkrnl::{Census, PowerManagement};
 use tidegate::platform::{Mutex, RunReport, StepCosts, Word};
 use tidegate::softgpu::{Frame, SoftGpu};
 use tidegate::trace::{Kind, LaneKind};
