@@ -2,8 +2,9 @@
 //! `tidegate replay` runs a printed schedule again.
 //!
 //! The order of an exploration: 1. a scenario by its plan; 2. each of its planted bugs, which must
-//! be found; 3. a summary, then what failed with the line that replays it. A line is printed as
-//! each search ends. Every search is bounded by its plan and by the clock.
+//! be found; 3. a summary, then what failed with the line that replays it. A search for each processor
+//! runs at a time, and its line is printed as it ends. Every search is bounded by its plan and by the
+//! clock.
 //!
 //! Rooms: `selection` (which scenarios) · `outcome` · `lines` (what is printed, progress) · `junit` (the same
 //! as XML) · `replay`.
@@ -18,12 +19,13 @@ use crate::output::{self, Outputs};
 use crate::{BadInput, End, arguments};
 use lines::Progress;
 use outcome::Outcome;
+use rayon::iter::{ParallelBridge, ParallelIterator};
 use selection::{full_name, select};
 use serde::Serialize;
 use tidegate::Platform;
 use tidegate::explorer::schedule::model_name;
 use tidegate::explorer::{Options, Report, Scenario, explore};
-use tidegate_scenarios::{plan, plan_of_bugs};
+use tidegate_scenarios::{find, plan, plan_of_bugs};
 
 /// How long one search may take.
 const SHORT_NS: u64 = 60_000_000_000;
@@ -45,12 +47,7 @@ pub(crate) fn command(arguments: &arguments::Explore) -> Result<End, BadInput> {
     ])?;
     let progress = Progress::new(selection.searches.len(), !outputs.take_stdout());
     progress.head(&selection);
-    let mut outcomes = Vec::new();
-    for scenario in &selection.searches {
-        let outcome = search(scenario.as_ref(), arguments.full, &progress);
-        progress.end(&outcome);
-        outcomes.push(outcome);
-    }
+    let outcomes = search_all(&selection.searches, arguments.full, &progress);
     progress.summary(&outcomes);
     let passed = outcomes.iter().all(Outcome::is_right);
     if let Some(path) = &arguments.junit {
@@ -65,16 +62,41 @@ pub(crate) fn command(arguments: &arguments::Explore) -> Result<End, BadInput> {
     Ok(if passed { End::Right } else { End::Wrong })
 }
 
+/// Searches all of them, as many at a time as there are processors. The outcomes are in the order of
+/// `searches`.
+fn search_all(searches: &[Box<dyn Scenario>], full: bool, progress: &Progress) -> Vec<Outcome> {
+    // A scenario stays on its thread, so each thread makes its own. They are taken from the front, so
+    // that lines are printed nearly in order.
+    let names: Vec<_> = searches.iter().map(|s| (s.name(), s.bug())).collect();
+    let mut outcomes: Vec<(usize, Outcome)> = names
+        .iter()
+        .enumerate()
+        .par_bridge()
+        .filter_map(|(at, (name, bug))| {
+            let scenario = find(name)?;
+            let scenario = match bug {
+                Some(bug) => scenario.with_bug(bug)?,
+                None => scenario,
+            };
+            let outcome = search(scenario.as_ref(), full, progress);
+            progress.end(&outcome);
+            Some((at, outcome))
+        })
+        .collect();
+    outcomes.sort_by_key(|(at, _)| *at);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
 /// Searches one scenario by its plan; at most as long as the form allows.
 fn search(scenario: &dyn Scenario, full: bool, progress: &Progress) -> Outcome {
     let (name, bug) = (scenario.name().to_owned(), scenario.bug().map(str::to_owned));
     let plan = if bug.is_some() { plan_of_bugs(&name) } else { plan(&name, full) };
-    progress.begin(&full_name(scenario), &plan);
+    let running = progress.begin(full_name(scenario), &plan);
     let host = Platform::host();
     let limit = if full { FULL_NS } else { SHORT_NS };
     let clock = || host.now().0;
     let keep_going = || {
-        progress.count_run();
+        running.count_run();
         host.now().0 < limit
     };
     let options = Options {

@@ -17,10 +17,27 @@ const RUNS_PER_DRAW: u64 = 256;
 pub(super) struct Progress {
     /// On standard error, and hidden where that is no terminal.
     bar: ProgressBar,
-    name: Cell<String>,
-    runs: Cell<u64>,
-    most_runs: Cell<u64>,
     prints: bool,
+}
+
+/// A search that is running.
+pub(super) struct Running<'p> {
+    bar: &'p ProgressBar,
+    name: String,
+    runs: Cell<u64>,
+    most_runs: u64,
+}
+
+impl Running<'_> {
+    /// Counts a run of the search.
+    pub(super) fn count_run(&self) {
+        let runs = self.runs.get() + 1;
+        self.runs.set(runs);
+        if runs.is_multiple_of(RUNS_PER_DRAW) && !self.bar.is_hidden() {
+            let (name, most) = (&self.name, self.most_runs);
+            self.bar.set_message(format!("{name}: {runs} of at most {most} runs"));
+        }
+    }
 }
 
 impl Progress {
@@ -31,8 +48,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        let (runs, most_runs) = (Cell::new(0), Cell::new(0));
-        Progress { bar, name: Cell::default(), runs, most_runs, prints }
+        Progress { bar, prints }
     }
 
     fn line(&self, text: &str) {
@@ -50,23 +66,9 @@ impl Progress {
     }
 
     /// Begins a search.
-    pub(super) fn begin(&self, name: &str, plan: &Plan) {
-        self.runs.set(0);
-        self.most_runs.set(plan.max_runs);
-        self.bar.set_message(name.to_owned());
-        self.name.set(name.to_owned());
-    }
-
-    /// Counts a run of the search.
-    pub(super) fn count_run(&self) {
-        let runs = self.runs.get() + 1;
-        self.runs.set(runs);
-        if runs.is_multiple_of(RUNS_PER_DRAW) && !self.bar.is_hidden() {
-            let name = self.name.take();
-            self.bar
-                .set_message(format!("{name}: {runs} of at most {} runs", self.most_runs.get()));
-            self.name.set(name);
-        }
+    pub(super) fn begin(&self, name: String, plan: &Plan) -> Running<'_> {
+        self.bar.set_message(name.clone());
+        Running { bar: &self.bar, name, runs: Cell::new(0), most_runs: plan.max_runs }
     }
 
     /// Prints the line of a search that has ended.
@@ -81,14 +83,14 @@ impl Progress {
         let count = |bug: bool, right: bool| {
             outcomes.iter().filter(|o| o.bug.is_some() == bug && (o.is_right() || !right)).count()
         };
-        let all_ns = outcomes.iter().filter_map(|o| o.searched.as_ref().ok()).map(time_ns).sum();
+        let elapsed_ns = u64::try_from(self.bar.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.line(&format!(
             "{} of {} scenarios without a failure, {} of {} planted bugs found, in {}",
             count(false, true),
             count(false, false),
             count(true, true),
             count(true, false),
-            duration(all_ns)
+            duration(elapsed_ns)
         ));
         for outcome in outcomes.iter().filter(|o| !o.is_right()) {
             self.line(&format!("\n{}: {}", outcome.name(), what_is_wrong(outcome)));

@@ -68,17 +68,26 @@ impl ThreadGate {
         let opened = self.platform.event(true);
         *self.opened.lock() = Some(opened.clone());
         word.fetch_add(CLOSED);
-        let deadline = self.platform.now().after(timeout_ns);
-        // The event may be set from an earlier exclusive call, so the count decides.
-        while word.load() != CLOSED
-            && self.emptied.wait_for(Some(deadline), "calls to leave the driver") == WaitEnd::Woken
-        {
-        }
-        let outcome = (word.load() == CLOSED).then(call);
+        let outcome = self.await_empty(word, timeout_ns).then(call);
         word.fetch_add(CLOSED.wrapping_neg());
         *self.opened.lock() = None;
         opened.set(Step::ThreadWake);
         outcome
+    }
+
+    /// Whether the closed gate was seen empty before `timeout_ns` passed. One load decides: afterwards
+    /// a caller that meets the closed gate counts itself until it steps back.
+    fn await_empty(&self, word: &Word, timeout_ns: u64) -> bool {
+        let deadline = self.platform.now().after(timeout_ns);
+        let is_empty = || word.load() == CLOSED;
+        // The event may be set from an earlier exclusive call, so the count decides.
+        while !is_empty() {
+            let end = self.emptied.wait_for(Some(deadline), "calls to leave the driver");
+            if end != WaitEnd::Woken {
+                return is_empty();
+            }
+        }
+        !self.platform.fault("gate counted twice") || is_empty()
     }
 
     fn leave(&self, word: &Word) {
@@ -101,6 +110,39 @@ impl Drop for Inside<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ops::ControlFlow;
+    use std::sync::Arc;
+    use tidegate_explorer::search;
+    use tidegate_explorer::strategy::exhaustive::Exhaustive;
+    use tidegate_platform::MemoryModel;
+
+    /// In how many schedules an exclusive call is refused though every caller leaves.
+    fn refusals(fault: Option<&'static str>) -> u64 {
+        let mut refused = 0;
+        let searched = search(Exhaustive::new(), MemoryModel::TotalStoreOrder, |platform| {
+            fault.into_iter().for_each(|fault| platform.plant(fault));
+            let outcome = platform.page(1).word(0);
+            let (world, refusal) = (platform.clone(), outcome.clone());
+            platform.run(move || {
+                let gate = Arc::new(ThreadGate::new(&world, true));
+                let entered = gate.clone();
+                let caller = world.spawn("caller", move || drop(entered.enter()));
+                let made = gate.exclusive(1_000_000, || ());
+                refusal.store(u64::from(made.is_none()));
+                caller.join();
+            });
+            refused += outcome.load();
+            ControlFlow::Continue(())
+        });
+        println!("{} states", searched.states);
+        refused
+    }
+
+    #[test]
+    fn a_caller_that_steps_back_refuses_no_exclusive_call() {
+        assert_eq!(refusals(None), 0);
+        assert!(refusals(Some("gate counted twice")) > 0);
+    }
 
     #[test]
     fn an_exclusive_call_waits_for_the_last_caller_and_its_own_calls_pass() {
