@@ -101,7 +101,7 @@ fn earliest(watches: &[Arc<dyn Watch>]) -> Option<(CpuTime, &dyn Watch)> {
 pub(crate) fn start(port: &Arc<DriverPort>, watches: Watches) {
     let agent = TimerAgent { port: Arc::downgrade(port), watches, repeats: Repeats::default() };
     let wake = port.timer.wake_word();
-    port.timer.attach(port.platform.spawn_service("supervisor", wake, vec![Box::new(agent)]));
+    port.timer.attach(port.platform.spawn_service("timer", wake, vec![Box::new(agent)]));
 }
 
 #[cfg(test)]

@@ -43,6 +43,8 @@ pub struct StepLog {
     /// In the order in which they happened: the time of a record of the same run is the number of
     /// events before it.
     pub events: Vec<StepEvent>,
+    /// The names of the agents, by number.
+    pub agents: Vec<String>,
     names: HashMap<Object, String>,
     pages: HashMap<u32, String>,
     /// Numbers of the stores in each agent's buffer, the oldest first.

@@ -18,7 +18,6 @@ pub(crate) const BY_ENGINE: Race = Race {
     name: "arm-against-rewind",
     about: "a CPU thread begins to wait while an engine signals the value and rewinds the fence: the wait latches",
     marks: &[LATCHED, TOO_LATE],
-    agents: &["engine", "interrupts", "timer", "main"],
     planted: &[
         Bug {
             name: "no-cpu-barrier",
@@ -39,7 +38,6 @@ pub(crate) const BY_CPU: Race = Race {
     name: "arm-against-cpu-rewind",
     about: "a CPU thread begins to wait while another signals the value and rewinds the fence: the wait latches",
     marks: &[LATCHED, TOO_LATE],
-    agents: &["engine", "timer", "main", "signaller"],
     planted: &[],
     plans: Plans::of(sampled(30_000), bounded(2, 20_000_000), sampled(100_000)),
     prepare: by_cpu,

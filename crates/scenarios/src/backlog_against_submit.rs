@@ -17,7 +17,6 @@ pub(crate) const RACE: Race = Race {
     name: "backlog-against-submit",
     about: "two threads queue signals behind a full ring while its gate opens: each signal runs once, and in order",
     marks: &[TWO_STOOD, ALL_STOOD],
-    agents: &["engine", "timer", "main", "second", "worker of the backlog"],
     planted: &[Bug {
         name: "report-lost",
         about: "the interrupt of the queue's progress reports no fence: the worker of the backlog sleeps on",

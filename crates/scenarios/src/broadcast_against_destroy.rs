@@ -21,7 +21,6 @@ pub(crate) const RACE: Race = Race {
     name: "broadcast-against-destroy",
     about: "two threads signal over the same hardware queues, and one ends a blocked queue: every packet is signalled",
     marks: &[MAIN_LAST, OTHER_LAST, TOO_LATE],
-    agents: &["engine", "timer", "main", "other"],
     planted: &[],
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare,

@@ -15,7 +15,6 @@ pub(crate) const RACE: Race = Race {
     name: "cancel-against-signal",
     about: "a wait for any of two fences ends by one of them while the other is signalled: nothing stays armed",
     marks: &[INTERRUPTED, AT_ONCE],
-    agents: &["engine", "timer", "main"],
     planted: &[Bug {
         name: "no-disarm",
         about: "the driver drops the update that disarms MonitoredValue: every later signal interrupts without a waiter",

@@ -16,7 +16,6 @@ pub(crate) const RACE: Race = Race {
     name: "completion-against-preemption",
     about: "packets complete while they are preempted: each runs once, whether it was complete or came back",
     marks: &[ALL_BACK, ONE_BACK, NONE_BACK, NOT_REQUESTED],
-    agents: &["engine", "timer", "paging", "main"],
     planted: &[Bug {
         name: "answers-itself",
         about: "the driver answers a request by what is complete at that moment, and the hardware keeps the packets",

@@ -22,7 +22,6 @@ pub(crate) const RACE: Race = Race {
     name: "completion-against-reset",
     about: "packets complete while their engine is reset: one device is lost at most, and nothing counts as complete that is not",
     marks: &[NOTHING_LEFT, FIRST_LOST, SECOND_LOST, BACK, DONE_AND_LOST],
-    agents: &["engine", "timer", "main", "waiter", "debugger"],
     planted: &[Bug {
         name: "wrong-aborted-id",
         about: "the driver names the packet behind the aborted one: that one counts as complete, and never ran",

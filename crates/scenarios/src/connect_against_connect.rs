@@ -16,7 +16,6 @@ pub(crate) const RACE: Race = Race {
     name: "connect-against-connect",
     about: "two queues that have lost the one doorbell connect at once: both go on, and each submission runs exactly once",
     marks: &[EACH_OTHER, ONE_WAY, REPEATED],
-    agents: &["engine", "timer", "main", "second", "callback"],
     planted: &[Bug {
         name: "callback-on-another-agent",
         about: "the driver makes DxgkCbDisconnectDoorbell on a worker and waits for it: the worker waits for the transition",

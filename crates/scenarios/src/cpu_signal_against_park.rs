@@ -13,7 +13,6 @@ pub(crate) const RACE: Race = Race {
     name: "cpu-signal-against-park",
     about: "a queue comes to a wait while the CPU signals the fence: it goes on",
     marks: &[STALLED, PASSED],
-    agents: &["engine", "timer", "main"],
     planted: &[Bug {
         name: "no-notification",
         about: "the driver stores CurrentValue and does not have the hardware check its waiting queues",

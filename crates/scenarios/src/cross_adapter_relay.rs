@@ -14,19 +14,10 @@ use tidegate::{Machine, MachineConfig};
 const STALLED: &str = "the queue waited for the signal";
 const PASSED: &str = "the signal came first";
 
-pub(crate) const AGENTS: &[&str] = &[
-    "engine of the producer",
-    "timer of the producer",
-    "engine of the consumer",
-    "timer of the consumer",
-    "main",
-];
-
 pub(crate) const RACE: Race = Race {
     name: "cross-adapter-relay",
     about: "one adapter signals while a queue comes to its wait on another, where an event waits too: both go on",
     marks: &[STALLED, PASSED],
-    agents: AGENTS,
     planted: &[
         Bug {
             name: "no-relay",

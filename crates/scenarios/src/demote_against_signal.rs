@@ -14,7 +14,6 @@ pub(crate) const RACE: Race = Race {
     name: "demote-against-signal",
     about: "MonitoredValue leaves local memory while an engine signals and the CPU begins to wait: the event is set",
     marks: &[INTERRUPTED, NOT_INTERRUPTED],
-    agents: &["interrupts", "engine", "timer", "main", "memory pressure"],
     planted: &[Bug {
         name: "engines-not-held",
         about: "engines go on while MonitoredValue stands in two places: a signal compares with the one that is left",

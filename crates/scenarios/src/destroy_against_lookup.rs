@@ -19,7 +19,6 @@ pub(crate) const RACE: Race = Race {
     name: "destroy-against-lookup",
     about: "two processes make and destroy user-mode queues while all doorbells are walked: no call is refused",
     marks: &[TAKEN, FREE],
-    agents: &["engine", "timer", "main", "other", "power"],
     planted: &[Bug {
         name: "late-end",
         about: "a doorbell ends with its last reference: its destroy call returns before the driver has let go of it",

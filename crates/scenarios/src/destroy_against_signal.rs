@@ -17,7 +17,6 @@ pub(crate) const RACE: Race = Race {
     name: "destroy-against-signal",
     about: "a fence with a registered event is destroyed while an engine signals it: the event is set",
     marks: &[INTERRUPTED, NOT_INTERRUPTED],
-    agents: &["engine", "timer", "main"],
     planted: &[],
     plans: Plans::of(bounded(1, 1_000_000), exhaustive(5_000_000), bounded(1, 1_000_000)),
     prepare,

@@ -18,7 +18,6 @@ pub(crate) const RACE: Race = Race {
     name: "destroy-against-victimise",
     about: "a queue takes the only physical doorbell while its owner, and another queue, are destroyed: all of them end",
     marks: &[VICTIMISED, FREE],
-    agents: &["engine", "timer", "main", "other"],
     planted: &[],
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

@@ -16,7 +16,6 @@ pub(crate) const RACE: Race = Race {
     name: "destroy-against-wait",
     about: "an instance of a fence is destroyed while a CPU thread begins to wait by it: the wait is refused or released",
     marks: &[REFUSED, RELEASED],
-    agents: &["engine", "timer", "main", "destroyer"],
     planted: &[],
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,

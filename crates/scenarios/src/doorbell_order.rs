@@ -39,7 +39,6 @@ pub(crate) const RACE: Race = Race {
     name: "doorbell-order",
     about: "a process rings while its doorbell is taken away: the hardware finds the ring (a model of the two orders)",
     marks: &[LAST_LOOK, REPEATED, BEFORE],
-    agents: &["process", "system"],
     planted: PLANTED,
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,

@@ -15,7 +15,6 @@ pub(crate) const RACE: Race = Race {
     name: "evict-against-submit",
     about: "an allocation leaves local memory for another one while it is submitted work's: the work runs, and finds it",
     marks: &[GIVEN, REFUSED],
-    agents: &["engine", "timer", "main", "other process", "paging"],
     planted: &[Bug {
         name: "evict-first",
         about: "the eviction comes before the submission that it is for: the kernel does not know of the use, and moves the memory",

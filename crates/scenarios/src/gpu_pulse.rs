@@ -9,7 +9,6 @@ const FELL_FIRST: &str = "the gate had fallen before the queue came to its wait"
 const PARKED: &str = "the queue was held by the wait for the gate";
 
 const PLANS: Plans = Plans::samples(50_000, 1_000_000, 50_000);
-const AGENTS: &[&str] = &["engine of the producer", "engine of the consumer", "timer", "main"];
 const NO_HISTORY: Bug = Bug {
     name: "no-history",
     about: "the hardware keeps no history: the wait sees the value that fell",
@@ -20,7 +19,6 @@ pub(crate) const BY_ENGINE: Race = Race {
     name: "gpu-pulse",
     about: "an engine pulses a fence that a ring's wait behind a blocked head is for: the queue goes on",
     marks: &[FELL_FIRST, PARKED],
-    agents: AGENTS,
     planted: &[
         NO_HISTORY,
         Bug {
@@ -37,7 +35,6 @@ pub(crate) const BY_CPU: Race = Race {
     name: "gpu-pulse-by-cpu",
     about: "a CPU thread pulses a fence that a ring's wait behind a blocked head is for: the queue goes on",
     marks: &[FELL_FIRST, PARKED],
-    agents: AGENTS,
     planted: &[NO_HISTORY],
     plans: PLANS,
     prepare: |run| prepare(run, false),

@@ -3,7 +3,7 @@
 //! loads the other's count of waiting queues; the other counts up and checks the fence again. No CPU
 //! is in between.
 
-use crate::cross_adapter_relay::{AGENTS, Adapters};
+use crate::cross_adapter_relay::Adapters;
 use crate::prelude::*;
 use tidegate::ddi::PeerSignalCaps;
 
@@ -11,7 +11,6 @@ pub(crate) const RACE: Race = Race {
     name: "gpu-to-gpu",
     about: "one GPU signals while a queue comes to its wait on another, which it notifies by itself: the queue goes on",
     marks: crate::cross_adapter_relay::RACE.marks,
-    agents: AGENTS,
     planted: &[Bug {
         name: "no-gpu-barrier",
         about: "the signaller reads whether the other GPU waits while its CurrentValue is still in its store buffer",

@@ -13,7 +13,6 @@ pub(crate) const RACE: Race = Race {
     name: "gpu-wait",
     about: "a queue comes to a wait on one engine while another engine signals: it goes on without an interrupt",
     marks: &[STALLED, PASSED],
-    agents: &["engine of the producer", "engine of the consumer", "timer", "main"],
     planted: &[Bug {
         name: "no-gpu-barrier",
         about: "the signaller reads the armed word while its CurrentValue is still in its store buffer",

@@ -28,7 +28,6 @@ pub(crate) const RACE: Race = Race {
     name: "hang-against-signal",
     about: "an engine that hangs is reset while a queue that waits there is let go on: it runs, and the guilty alone is lost",
     marks: &[BEFORE, DURING, AFTER],
-    agents: &["engine", "timer", "main", "waiter", "debugger"],
     planted: &[
         NOT_BLAMED,
         Bug {

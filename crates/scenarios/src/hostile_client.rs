@@ -25,7 +25,6 @@ pub(crate) const RACE: Race = Race {
     name: "hostile-client-against-neighbour",
     about: "a process whose ring, pointers and doorbells hold anything at any moment: its neighbour notices nothing",
     marks: &[LOST, SPARED, VICTIMISED],
-    agents: &["engine", "timer", "main", "neighbour"],
     planted: &[
         Bug {
             name: "double-fetch",

@@ -1,6 +1,6 @@
 //! Scenarios to explore: races of the documents of native fences and user-mode submission, run by
-//! the code that users run. Each file begins with the race in words and its `Race`: the agents, what
-//! some run must reach, what is exhausted, bounded or sampled, and the planted bugs that a search must
+//! the code that users run. Each file begins with the race in words and its `Race`: what some run
+//! must reach, what is exhausted, bounded or sampled, and the planted bugs that a search must
 //! find. `doorbell-order`, `wake-word` and those of `fence_cell` are models of one protocol.
 //!
 //! Shared rooms: `world` (the machine, built outside the run) · `seam` (the driver layer that records
@@ -166,13 +166,4 @@ pub fn plan(name: &str, full: bool) -> Plan {
 /// How to search for the planted bugs of the scenario `name`: they must be found within this.
 pub fn plan_of_bugs(name: &str) -> Plan {
     race(name).map_or(LITMUS_PLAN, |race| race.plans.bugs)
-}
-
-/// Names of the agents of the scenario `name`, by number; empty for scenarios that do not name them.
-pub fn agents(name: &str) -> &'static [&'static str] {
-    match race(name) {
-        Some(race) => race.agents,
-        None if name == "litmus" || name.starts_with("litmus-1x") => &["waiter", "engine"],
-        None => &[],
-    }
 }

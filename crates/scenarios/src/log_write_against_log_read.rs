@@ -17,7 +17,6 @@ pub(crate) const RACE: Race = Race {
     name: "log-write-against-log-read",
     about: "an interrupt has the log of another engine's queue read while that engine writes it: no waiter is forgotten",
     marks: &[READ, BOTH],
-    agents: &["interrupts", "engine 0", "engine 1", "timer", "main", "other"],
     planted: &[Bug {
         name: "no-flush",
         about: "UpdateNativeFenceLogs does nothing: the index is read before its entry is visible",

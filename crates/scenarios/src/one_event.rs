@@ -19,7 +19,6 @@ pub(crate) const RACE: Race = Race {
     name: "one-event",
     about: "one signal satisfies two waits of one event, whose waiter may be faster than the release: one wake",
     marks: &[SLEPT, AT_ONCE],
-    agents: &["engine", "timer", "main", "waiter"],
     planted: &[Bug {
         name: "two-signals",
         about: "each value is signalled by itself: the waits are released one by one, and the event may be taken twice",

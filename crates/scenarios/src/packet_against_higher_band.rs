@@ -20,7 +20,6 @@ pub(crate) const RACE: Race = Race {
     name: "packet-against-higher-band",
     about: "a queue of a higher band comes to an engine that may not leave a packet: it comes between two, and nothing is lost",
     marks: &[BEFORE, BETWEEN, AFTER, AMID],
-    agents: &["engine", "timer", "main"],
     planted: &[Bug {
         name: "left-in-the-middle",
         about: "the hardware leaves a packet between two commands, although it declares that it does not",

@@ -18,7 +18,6 @@ pub(crate) const RACE: Race = Race {
     name: "page-against-d3",
     about: "memory is paged while an idle adapter loses its power: nothing is lost, and the work runs",
     marks: &[STAYED, WOKEN],
-    agents: &["engine", "timer", "main", "power", "paging"],
     planted: &[Bug {
         name: "power-over-paging",
         about: "the kernel takes the power while an operation of paging is left to be carried out, and does not give it back for that",

@@ -17,7 +17,6 @@ pub(crate) const RACE: Race = Race {
     name: "preemption-against-wait",
     about: "a packet is preempted while the wait behind it is satisfied: what the wait held runs after it, and all of it runs",
     marks: &[BACK_FIRST, BACK_AFTER, NOTHING_BACK],
-    agents: &["engine", "timer", "paging", "main", "signaller"],
     planted: &[Bug {
         name: "lost-resubmission",
         about: "the driver reports that packets which came back were submitted again, and they are not",

@@ -17,7 +17,6 @@ pub(crate) const RACE: Race = Race {
     name: "priority-against-dispatch",
     about: "a context loses its priority while its queue is dispatched: from the end of the turn on the other queue comes first",
     marks: &[AT_ONCE, BETWEEN, TOO_LATE],
-    agents: &["engine", "timer", "main"],
     planted: &[
         Bug {
             name: "not-told",

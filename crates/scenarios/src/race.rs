@@ -1,7 +1,6 @@
 //! The shape that the scenarios of this crate share. A scenario's own file has a header, its
 //! [`Race`], and the function that builds one run. The race is the head of the file: what it is
-//! called, what some run must reach, its agents, the bugs that can be planted, and how far it is
-//! searched.
+//! called, what some run must reach, the bugs that can be planted, and how far it is searched.
 
 use crate::left_out::LeftOut;
 use crate::plan::Plans;
@@ -14,9 +13,6 @@ pub(crate) struct Race {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) marks: &'static [&'static str],
-    /// Names of the agents, in the order of their spawning: services first, then `main` and what it
-    /// starts.
-    pub(crate) agents: &'static [&'static str],
     pub(crate) planted: &'static [Bug],
     pub(crate) plans: Plans,
     pub(crate) prepare: fn(&Run<'_>) -> Prepared,

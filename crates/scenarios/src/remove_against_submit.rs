@@ -26,7 +26,6 @@ pub(crate) const RACE: Race = Race {
     name: "remove-against-submit",
     about: "an adapter is removed against a submission, a wait and a recovery: waits end, fences read the maximum, the driver stops last",
     marks: &[SIGNALLED, RELEASED, REFUSED, RECOVERED, TOO_LATE],
-    agents: &["engine", "timer", "main", "submitter", "waiter", "debugger", "driver"],
     planted: &[Bug {
         name: "late-device",
         about: "the end of a device is not waited for: DxgkDdiStopDevice comes while the driver still has the device",

@@ -28,13 +28,11 @@ const NOT_RESTARTED: Bug = Bug {
     fault: Fault::Driver(LeftOut::Restart),
 };
 const PLANS: Plans = Plans::samples(30_000, 3_000_000, 100_000);
-const AGENTS: &[&str] = &["engine", "timer", "main", "debugger"];
 
 pub(crate) const OF_ENGINE: Race = Race {
     name: "reset-against-doorbell",
     about: "an engine is reset while another process rings and connects doorbells on it: everything that was rung runs once",
     marks: &[BEFORE, DURING, AFTER],
-    agents: AGENTS,
     planted: &[NOT_BLAMED, NOT_RESTARTED],
     plans: PLANS,
     prepare: |run| prepare(run, TdrTest::EngineTdr { node_ordinal: 0, engine_ordinal: 0 }),
@@ -44,7 +42,6 @@ pub(crate) const OF_ADAPTER: Race = Race {
     name: "adapter-reset-against-doorbell",
     about: "an adapter is reset while a process rings and connects doorbells: it runs everything once, or its doorbells say ABORT",
     marks: &[BEFORE, DURING, AFTER, LOST, SPARED],
-    agents: AGENTS,
     planted: &[
         Bug {
             name: "keeps-doorbells",

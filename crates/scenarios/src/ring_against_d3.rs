@@ -14,7 +14,6 @@ pub(crate) const RACE: Race = Race {
     name: "ring-against-d3",
     about: "a doorbell is rung while an idle adapter loses its power: the work runs",
     marks: &[STAYED, WOKEN],
-    agents: &["engine", "timer", "main", "power"],
     planted: &[
         Bug {
             name: "no-look",

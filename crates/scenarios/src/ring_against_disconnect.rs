@@ -18,9 +18,8 @@ const REPEATED: &str = "the process read RETRY and rang again";
 
 const fn race(name: &'static str, about: &'static str, prepare: fn(&Run<'_>) -> Prepared) -> Race {
     let marks = &[RANG, REPEATED];
-    let agents = &["engine", "timer", "main", "other"];
     let plans = Plans::samples(40_000, 3_000_000, 1);
-    Race { name, about, marks, agents, planted: &[], plans, prepare }
+    Race { name, about, marks, planted: &[], plans, prepare }
 }
 
 pub(crate) const BY_KERNEL: Race = race(

@@ -15,7 +15,6 @@ pub(crate) const RACE: Race = Race {
     name: "ring-against-f1",
     about: "a doorbell is rung while its idle engine loses its power: the work runs",
     marks: &[STAYED, BROUGHT_BACK, AFTER],
-    agents: &["engine", "timer", "main", "power"],
     planted: &[Bug {
         name: "no-look",
         about: "the kernel takes the engine's power without a check for work that was rung before the doorbells went",

@@ -14,7 +14,6 @@ pub(crate) const RACE: Race = Race {
     name: "ring-against-park",
     about: "a doorbell is rung while its engine goes to sleep: the work runs",
     marks: &[ONE_LOOK, TWO_LOOKS],
-    agents: &["engine", "timer", "main"],
     planted: &[Bug {
         name: "no-hint",
         about: "the ringer stores to the doorbell and does not check whether the engine sleeps",

@@ -14,7 +14,6 @@ pub(crate) const RACE: Race = Race {
     name: "ring-against-victimise",
     about: "two queues with one physical doorbell between them submit at once: each submission runs exactly once",
     marks: &[VICTIMISED, RETRIED, LAST_LOOK],
-    agents: &["engine", "timer", "main", "second"],
     planted: &[Bug {
         name: "victim-not-told",
         about: "the driver takes a doorbell away without DxgkCbDisconnectDoorbell: its process still reads CONNECTED",

@@ -17,7 +17,6 @@ pub(crate) const RACE: Race = Race {
     name: "seven-stations",
     about: "a user-mode queue signals a fence while a CPU thread begins to wait for it: the wait ends",
     marks: &[INTERRUPTED, SECOND_LOOK, NOT_ARMED],
-    agents: &["engine", "timer", "main"],
     planted: &[
         Bug {
             name: "no-gpu-barrier",

@@ -14,7 +14,6 @@ pub(crate) const RACE: Race = Race {
     name: "seven-stations-hardware",
     about: "a signal is queued behind work of a kernel-mode hardware queue while the work completes: the waiter is released",
     marks: &[INTERRUPTED, NOT_INTERRUPTED],
-    agents: &["interrupts", "engine", "timer", "main"],
     // The barrier of UpdateMonitoredValues cannot be missed here: the scheduler takes a lock between
     // arming and its next read.
     planted: &[Bug {

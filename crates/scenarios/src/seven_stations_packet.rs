@@ -14,7 +14,6 @@ pub(crate) const RACE: Race = Race {
     name: "seven-stations-packet",
     about: "a signal is queued behind a context's packet while the packet completes: the waiter is released",
     marks: &[BLOCKED, LATE],
-    agents: &["engine", "timer", "main"],
     planted: &[],
     plans: Plans::of(bounded(1, 1_000_000), exhaustive(1_000_000), exhaustive(1_000_000)),
     prepare,

@@ -20,7 +20,6 @@ pub(crate) const RACE: Race = Race {
     name: "shadow-against-signal",
     about: "a CPU thread begins to wait while a signal is compared with a shadow of MonitoredValue: the wait ends",
     marks: &[ENGINE, CMP, NOT_ARMED],
-    agents: &["engine", "timer", "main"],
     planted: &[
         Bug {
             name: "not-told",

@@ -13,7 +13,6 @@ pub(crate) const RACE: Race = Race {
     name: "suspend-against-signal",
     about: "a context is suspended and resumed while its queue is to signal: nothing runs in between, and everything after",
     marks: &[BEFORE, HELD],
-    agents: &["engine", "timer", "main", "suspender"],
     planted: &[
         Bug {
             name: "not-suspended",

@@ -25,7 +25,6 @@ pub(crate) const RACE: Race = Race {
     name: "terminate-against-ring",
     about: "a process is terminated while it rings and loses its doorbell: nothing of it runs on or is left, the neighbour works",
     marks: &[RAN, CUT_OFF, REFUSED, VICTIMISED],
-    agents: &["engine", "timer", "main", "thread", "neighbour"],
     planted: &[Bug {
         name: "destroyed-before-suspended",
         about: "the queue is still on the run list when it is taken apart: work runs for a process that is gone",

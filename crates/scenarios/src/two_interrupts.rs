@@ -13,7 +13,6 @@ pub(crate) const RACE: Race = Race {
     name: "two-interrupts",
     about: "two engines signal fences of two processes at one address, with interrupts on an agent: both waiters are released",
     marks: &[BOTH_IN_ONE, ONE_EACH],
-    agents: &["interrupts", "engine 0", "engine 1", "timer", "main", "other"],
     planted: &[
         Bug {
             name: "line-cleared-late",

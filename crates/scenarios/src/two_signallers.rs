@@ -12,7 +12,6 @@ pub(crate) const RACE: Race = Race {
     name: "two-signallers",
     about: "an engine and a CPU thread signal one fence while another thread begins to wait: it is released in every order",
     marks: &[CPU_LAST, GPU_LAST, INTERRUPTED],
-    agents: &["interrupts", "engine", "timer", "main", "signaller"],
     planted: &[],
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare,

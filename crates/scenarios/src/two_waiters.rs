@@ -11,7 +11,6 @@ pub(crate) const RACE: Race = Race {
     name: "two-waiters",
     about: "two CPU threads begin to wait for one value while an engine signals it: both are released",
     marks: &[INTERRUPTED, AT_ONCE],
-    agents: &["interrupts", "engine", "timer", "main", "second waiter"],
     planted: &[],
     // It takes two forced switches to lose a waiter.
     plans: Plans::of(sampled(30_000), bounded(2, 20_000_000), sampled(100_000)),

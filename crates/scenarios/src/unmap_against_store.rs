@@ -17,7 +17,6 @@ pub(crate) const RACE: Race = Race {
     name: "unmap-against-store",
     about: "an allocation ends while an engine stores to it: nothing lands in its memory once the call has returned",
     marks: &[STORED, FAULTED],
-    agents: &["engine", "timer", "main"],
     planted: &[Bug {
         name: "unawaited-turns",
         about: "the CMP invalidates translations and does not wait for the turns that use the old ones",

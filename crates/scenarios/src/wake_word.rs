@@ -37,7 +37,6 @@ pub(crate) const RACE: Race = Race {
     name: "wake-word",
     about: "a ringer loads the wake word while the engine goes to sleep: the ring is taken (a model of the protocol)",
     marks: &[WOKEN, FOUND],
-    agents: &["ringer", "engine"],
     planted: PLANTED,
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,

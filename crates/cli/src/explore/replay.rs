@@ -1,9 +1,8 @@
 //! `tidegate replay`: runs a printed schedule again, prints its choices, and draws it as a timeline
 //! of steps.
 //!
-//! A third run, with recording on, makes the timeline and the names of what the steps touch. It
-//! makes the same choices whatever the state: with recording on, stamps stand in packets that are 0
-//! without.
+//! Two more runs, with recording on, make the timeline and the names of agents and of what the steps
+//! touch. They make the same choices whatever the state.
 
 use super::selection::unknown_scenario;
 use crate::output::{self, Outputs};
@@ -12,13 +11,14 @@ use crate::{BadInput, End, arguments};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use tidegate::Platform;
+use tidegate::explorer::schedule::Schedule;
 use tidegate::explorer::strategy::replay::Replay;
 use tidegate::explorer::{
     ExplorerError, MemoryModel, Move, Replayed, machine, replay, step_in_words,
 };
 use tidegate::platform::{Happened, StepLog};
 use tidegate::trace::{Kind, LaneId, LaneKind, LinkId, Record, Trace, html};
-use tidegate_scenarios::{agents, find};
+use tidegate_scenarios::find;
 
 /// `tidegate replay`.
 pub(crate) fn command(arguments: &arguments::Replay) -> Result<End, BadInput> {
@@ -60,7 +60,7 @@ fn print_replayed(replayed: &Replayed, log: &StepLog) {
     };
     let (choices, turns) = (replayed.moves.len(), schedule.turns());
     outln!("{buffers}; {} steps, {choices} choices, {turns} of them turns (*)\n", replayed.steps);
-    let names = agents(&schedule.scenario);
+    let names = &log.agents;
     let width = names.iter().map(|n| n.len()).max().unwrap_or(0).max("agent 99".len());
     outln!("  {:>5}  {:width$}  what", "step", "agent");
     for (index, step) in replayed.moves.iter().enumerate() {
@@ -76,19 +76,16 @@ fn print_replayed(replayed: &Replayed, log: &StepLog) {
     outln!("\n{}", verdict_of(replayed));
 }
 
-fn name_of(names: &[&str], number: u16) -> String {
-    names
-        .get(usize::from(number))
-        .map_or_else(|| format!("agent {number}"), |name| (*name).to_owned())
+fn name_of(names: &[String], number: u16) -> String {
+    names.get(usize::from(number)).cloned().unwrap_or_else(|| format!("agent {number}"))
 }
 
-fn agent(names: &[&str], step: &Move) -> String {
+fn agent(names: &[String], step: &Move) -> String {
     name_of(names, step.choice.agent().0)
 }
 
-/// What a move does, with the names of the scenario for its agents and of `log` for what it
-/// touches.
-fn what(names: &[&str], step: &Move, log: &StepLog) -> String {
+/// What a move does, with the names of `log` for agents and for what it touches.
+fn what(names: &[String], step: &Move, log: &StepLog) -> String {
     let text = step.in_words(log);
     match step.instead_of {
         Some(other) => format!("{text} ({} could have gone on)", name_of(names, other.0)),
@@ -96,26 +93,13 @@ fn what(names: &[&str], step: &Move, log: &StepLog) -> String {
     }
 }
 
-/// Runs the schedule once more with recording on. Returns its timeline, on which each agent has a
-/// lane with its steps, and the log of steps. The clock counts the events of that log.
+/// Runs the schedule again with recording on. Returns its timeline, on which each agent has a lane
+/// with its steps, and the log of steps. The clock counts the events of that log.
 fn traced(replayed: &Replayed) -> Result<(Trace, StepLog), BadInput> {
     let schedule = &replayed.schedule;
-    let lost = || BadInput(format!("scenario '{}' is not what it was", schedule.scenario));
-    let mut scenario = find(&schedule.scenario).ok_or_else(lost)?;
-    if let Some(bug) = &schedule.bug {
-        scenario = scenario.with_bug(bug).ok_or_else(lost)?;
-    }
-    let platform = machine(Replay::new(&schedule.choices), schedule.model);
-    platform.enable_tracing();
-    let names = agents(&schedule.scenario);
-    let lane = |name: &str| platform.lane(LaneKind::CpuThread, "schedule", name);
-    let mut lanes: Vec<LaneId> = names.iter().map(|name| lane(name)).collect();
-    let prepared = scenario.prepare(&platform);
-    // The verdict is known; this run is for its records.
-    let _again = prepared.run(&platform);
-    let log = platform.take_steps();
-    let agents = log.events.iter().map(|event| usize::from(event.agent.0) + 1).max().unwrap_or(0);
-    lanes.extend((lanes.len()..agents).map(|number| lane(&format!("agent {number}"))));
+    // The agents' lanes come first, and only a run names the agents.
+    let (_, _, named) = recorded(schedule, &[])?;
+    let (platform, lanes, log) = recorded(schedule, &named.agents)?;
     record_steps(&platform, &lanes, &log);
     let verdict = verdict_of(replayed);
     if let Some(last) = log.events.last() {
@@ -127,6 +111,27 @@ fn traced(replayed: &Replayed) -> Result<(Trace, StepLog), BadInput> {
         platform.take_trace(&format!("{}{name}: {}", schedule.scenario, replayed.about));
     trace.verdict = vec![verdict, format!("tidegate replay '{schedule}'")];
     Ok((trace, log))
+}
+
+/// A run of the schedule with recording on: its machine, the lanes of the agents, the log of steps.
+fn recorded(
+    schedule: &Schedule,
+    agents: &[String],
+) -> Result<(Platform, Vec<LaneId>, StepLog), BadInput> {
+    let lost = || BadInput(format!("scenario '{}' is not what it was", schedule.scenario));
+    let mut scenario = find(&schedule.scenario).ok_or_else(lost)?;
+    if let Some(bug) = &schedule.bug {
+        scenario = scenario.with_bug(bug).ok_or_else(lost)?;
+    }
+    let platform = machine(Replay::new(&schedule.choices), schedule.model);
+    platform.enable_tracing();
+    let lane = |name: &String| platform.lane(LaneKind::CpuThread, "schedule", name);
+    let lanes = agents.iter().map(lane).collect();
+    let prepared = scenario.prepare(&platform);
+    // The verdict is known; this run is for its records.
+    let _again = prepared.run(&platform);
+    let log = platform.take_steps();
+    Ok((platform, lanes, log))
 }
 
 /// What the replay came to, as the last line of the output has it.

@@ -41,7 +41,7 @@ impl World {
 
     /// Adds to the log of steps, if one is kept.
     #[inline]
-    fn log(&mut self, add: impl FnOnce(&mut StepLog, u64)) {
+    pub(super) fn log(&mut self, add: impl FnOnce(&mut StepLog, u64)) {
         let steps = self.steps;
         if let Discipline::Explored(Explored { log: Some(log), .. }) = &mut self.discipline {
             add(log, steps);

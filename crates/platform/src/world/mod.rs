@@ -54,6 +54,7 @@ pub(crate) fn spawn(name: String, script: bool, body: Box<dyn FnOnce() + Send>) 
     with(|w| {
         let agent = AgentIx(u16::try_from(w.agents.len()).expect("more than 65,535 agents"));
         let explored = explored::seed(w);
+        w.log(|log, _| log.agents.push(name.clone()));
         w.agents.push(Slot {
             script,
             state: State::Blocked,
