@@ -130,6 +130,8 @@ pub(crate) struct Ran {
     pub(crate) failure: Option<Failure>,
     /// Visible steps.
     pub(crate) steps: u64,
+    /// The state in which it ended.
+    pub(crate) end: u64,
 }
 
 /// Makes runs with one strategy.
@@ -200,7 +202,7 @@ impl<S: Strategy + 'static> Runner<S> {
         let _quiet = Quiet::new();
         let report = platform.run(main);
         let failure = Verdict::of(&report, may_block, &mut self.reached).judge(check);
-        Ran { failure, steps: report.steps }
+        Ran { failure, steps: report.steps, end: report.state }
     }
 
     pub(crate) fn run(&mut self, scenario: &dyn Scenario) -> Ran {

@@ -13,6 +13,7 @@ use crate::shrink::shrink;
 use crate::strategy::random::RandomWalk;
 use crate::strategy::replay::Replay;
 use crate::strategy::{Coverage, Strategy, StrategyKind};
+use std::collections::BTreeSet;
 use tidegate_platform::MemoryModel;
 
 /// How to search, and for how long.
@@ -31,6 +32,8 @@ pub struct Options<'a> {
     /// Whether a systematic search takes a step that commutes with all others without asking its
     /// strategy. Off only for checking that this hides nothing.
     pub reduce: bool,
+    /// Whether the report names the states in which runs ended.
+    pub keep_ends: bool,
     /// Runs to spend at most on making a failing schedule smaller; 0 keeps it as it was found.
     pub shrink_runs: u64,
     /// Called between runs; the search ends when it returns `false`. The caller checks its clock
@@ -54,6 +57,7 @@ impl Default for Options<'_> {
             max_states: 20_000_000,
             seed: 1,
             reduce: true,
+            keep_ends: false,
             shrink_runs: 2_000,
             keep_going: &always,
             clock_ns: None,
@@ -107,6 +111,8 @@ pub struct Report {
     pub reached: Vec<&'static str>,
     /// Marks that no run reached: the scenario does not show what it is for.
     pub never_reached: Vec<&'static str>,
+    /// The states in which runs ended, by [`Options::keep_ends`].
+    pub ends: BTreeSet<u64>,
     /// Time of all runs and of their set-up, in nanoseconds, by [`Options::clock_ns`].
     pub time_ns: Option<(u64, u64)>,
 }
@@ -162,6 +168,7 @@ struct Search<'a> {
     steps: u64,
     longest: u64,
     over: bool,
+    ends: BTreeSet<u64>,
     setup_ns: u64,
     start_ns: u64,
 }
@@ -186,6 +193,7 @@ impl<'a> Search<'a> {
             steps: 0,
             longest: 0,
             over: false,
+            ends: BTreeSet::new(),
             setup_ns: 0,
             start_ns,
         }
@@ -209,8 +217,15 @@ impl<'a> Search<'a> {
                 return Ok(Some(failed));
             }
             self.runner.take_refuted();
+            self.forget_reached();
         }
         self.run_at_most(u64::MAX)
+    }
+
+    /// What a search reaches is what its last pass reaches.
+    fn forget_reached(&mut self) {
+        self.runner.reached.clear();
+        self.ends.clear();
     }
 
     fn run_at_most(&mut self, runs: u64) -> Result<Option<Failed>, ExplorerError> {
@@ -228,8 +243,12 @@ impl<'a> Search<'a> {
                 let trail = self.runner.trail(Trail::clone);
                 return Ok(Some(Failed { failure, trail, at_run: self.runs, steps: ran.steps }));
             }
+            if self.options.keep_ends {
+                self.ends.insert(ran.end);
+            }
             if self.runner.take_refuted() {
                 self.runner.strategy(|s| s.restart());
+                self.forget_reached();
             } else if let Some(choice) = self.runner.strategy(|s| s.parted_at()) {
                 return Err(self.not_deterministic(choice));
             }
@@ -299,6 +318,7 @@ impl<'a> Search<'a> {
             failure,
             never_reached,
             reached: self.runner.reached,
+            ends: self.ends,
             time_ns: all_ns.map(|all| (all, self.setup_ns)),
         }
     }

@@ -101,8 +101,8 @@ impl Accesses {
 /// What is known of all objects, and how far the present run is.
 #[derive(Default)]
 pub(crate) struct Sharing {
-    /// By the object's number, then by the word's.
-    objects: Vec<Vec<Accesses>>,
+    /// By the agent that made the object, its number among that agent's, and the word's.
+    objects: Vec<Vec<Vec<Accesses>>>,
     /// Locks that each agent holds.
     held: Vec<Vec<u32>>,
     /// Accesses that each agent has made.
@@ -126,12 +126,15 @@ fn slot(agent: AgentIx) -> usize {
 }
 
 /// The place of an object in [`Sharing::objects`].
-fn place(object: Object) -> Option<(usize, usize)> {
-    match object {
-        Object::None => None,
-        Object::Word { page, index } => Some((page as usize, index as usize)),
-        Object::Bulk(id) | Object::Mutex(id) => Some((id as usize, 0)),
-    }
+type Place = [usize; 3];
+
+fn place(object: Object) -> Option<Place> {
+    let (id, word) = match object {
+        Object::None => return None,
+        Object::Word { page, index } => (page, index),
+        Object::Bulk(id) | Object::Mutex(id) => (id, 0),
+    };
+    Some([(id >> 16) as usize, (id & 0xFFFF) as usize, word as usize])
 }
 
 impl Sharing {
@@ -151,14 +154,12 @@ impl Sharing {
         let index = slot(agent);
         if self.held.len() <= index {
             self.held.resize_with(index + 1, Vec::new);
-            self.made.resize(index + 1, 0);
         }
         if let (OpKind::Unlock, Object::Mutex(mutex)) = (op, object) {
             return self.held[index].retain(|held| *held != mutex);
         }
         let Some(place) = place(object) else { return };
-        // Agents that share a count have made none.
-        self.made[index] += u32::from(agent.0 < LAST_BIT);
+        self.count_access(agent);
         let kind = Kind::of(op);
         self.note_access(agent, place, kind, false);
         if let (OpKind::Lock, Object::Mutex(mutex)) = (op, object) {
@@ -169,11 +170,17 @@ impl Sharing {
     /// Learns from a load that the agent's own store buffer answered.
     pub(crate) fn forwarded(&mut self, agent: AgentIx, object: Object) {
         if let Some(place) = place(object) {
+            self.count_access(agent);
             self.note_access(agent, place, Kind::Read, true);
         }
     }
 
-    fn note_access(&mut self, agent: AgentIx, place: (usize, usize), kind: Kind, forwards: bool) {
+    /// Agents that share a count have made none.
+    fn count_access(&mut self, agent: AgentIx) {
+        *grown(&mut self.made, slot(agent)) += u32::from(agent.0 < LAST_BIT);
+    }
+
+    fn note_access(&mut self, agent: AgentIx, place: Place, kind: Kind, forwards: bool) {
         let index = slot(agent);
         let until = self.made.get(index).map_or(1, |made| (*made).max(1));
         let held = self.held.get(index).map_or(&[][..], Vec::as_slice);
@@ -214,6 +221,10 @@ impl Sharing {
         self.forwarders & bit(agent) != 0 && point.choices.contains(&Choice::Flush(agent))
     }
 
+    fn known(&self, [maker, number, word]: Place) -> Option<&Accesses> {
+        self.objects.get(maker)?.get(number)?.get(word)
+    }
+
     fn commutes(&self, choice: Choice, point: &Point<'_>) -> bool {
         self.competitors(choice, point) == 0
     }
@@ -224,7 +235,7 @@ impl Sharing {
         // Releasing a lock disables no step of another agent, and time passes only when no agent
         // can move.
         let place = place(object).filter(|_| op != OpKind::Unlock);
-        let known = place.and_then(|(page, index)| self.objects.get(page)?.get(index));
+        let known = place.and_then(|place| self.known(place));
         let Some(known) = known.filter(|known| known.racy) else { return 0 };
         self.accessing(known, Kind::of(op), choice.agent())
     }
@@ -310,21 +321,21 @@ impl Sharing {
             }
             WaitsFor::End(other) => Some(bit(other)),
             WaitsFor::Word(word) => {
-                let (page, index) = place(word)?;
-                let known = self.objects.get(page)?.get(index)?;
+                let known = self.known(place(word)?)?;
                 Some(self.accessing(known, Kind::Read, agent))
             }
         }
     }
 }
 
-fn entry(objects: &mut Vec<Vec<Accesses>>, (page, index): (usize, usize)) -> &mut Accesses {
-    if objects.len() <= page {
-        objects.resize_with(page + 1, Vec::new);
+fn entry(objects: &mut Vec<Vec<Vec<Accesses>>>, [maker, number, word]: Place) -> &mut Accesses {
+    let word_of = grown(grown(objects, maker), number);
+    grown(word_of, word)
+}
+
+fn grown<T: Default>(list: &mut Vec<T>, index: usize) -> &mut T {
+    if list.len() <= index {
+        list.resize_with(index + 1, T::default);
     }
-    let words = &mut objects[page];
-    if words.len() <= index {
-        words.resize_with(index + 1, Accesses::default);
-    }
-    &mut words[index]
+    &mut list[index]
 }

@@ -302,7 +302,7 @@ impl Host {
         current::exchange(outer);
         AGENT_OF.set(outer_host);
         let panics = std::mem::take(&mut self.threads().panics);
-        RunReport { blocked, panics, end: self.now(), steps: 0 }
+        RunReport { blocked, panics, end: self.now(), ..RunReport::default() }
     }
 
     /// Whether the machine may yet move; if so, the calling thread is unparked when it stands

@@ -14,6 +14,9 @@ pub struct RunReport {
     pub end: CpuTime,
     /// Visible steps taken (explored), or turns of the run loop (virtual time).
     pub steps: u64,
+    /// Hash of the state in which an explored machine ended; runs that differ only in the order of
+    /// steps that commute end in the same one.
+    pub state: u64,
 }
 
 impl RunReport {

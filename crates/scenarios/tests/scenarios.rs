@@ -104,7 +104,7 @@ fn a_signal_behind_a_packet_loses_no_waiter() {
 
 #[test]
 fn a_signal_against_a_shadow_of_monitored_value_loses_no_waiter() {
-    is_exhausted_in("shadow-against-signal", 6_814);
+    is_exhausted_in("shadow-against-signal", 6_600);
     finds_its_bugs("shadow-against-signal");
 }
 
@@ -148,14 +148,14 @@ fn a_packet_that_is_asked_for_stays_before_the_wait_behind_it() {
 // spec: NF-005, NF-006
 #[test]
 fn a_queue_that_waits_for_another_engine_goes_on() {
-    is_exhausted_in("gpu-wait", 1_123);
+    is_exhausted_in("gpu-wait", 859);
     finds_its_bugs("gpu-wait");
 }
 
 // spec: NF-003, NF-135
 #[test]
 fn a_queue_that_waits_for_the_cpu_goes_on() {
-    is_exhausted_in("cpu-signal-against-park", 259);
+    is_exhausted_in("cpu-signal-against-park", 153);
     finds_its_bugs("cpu-signal-against-park");
 }
 
@@ -199,14 +199,14 @@ fn memory_in_use_stays_until_its_last_use() {
 // spec: RES-018
 #[test]
 fn no_store_lands_in_memory_whose_mapping_has_ended() {
-    is_exhausted_up_to(1, "unmap-against-store", 5_996);
+    is_exhausted_up_to(1, "unmap-against-store", 3_774);
     finds_its_bugs("unmap-against-store");
 }
 
 // spec: NF-149, NF-150, NF-155
 #[test]
 fn a_signal_on_one_adapter_reaches_the_waiter_on_another() {
-    is_exhausted_in("cross-adapter-relay", 227);
+    is_exhausted_in("cross-adapter-relay", 139);
     finds_its_bugs("cross-adapter-relay");
 }
 
@@ -256,7 +256,7 @@ fn nothing_runs_while_it_is_suspended_and_everything_after() {
 // spec: HS-013
 #[test]
 fn a_context_that_loses_its_priority_gives_way_at_the_end_of_the_turn() {
-    is_exhausted_up_to(1, "priority-against-dispatch", 3_492);
+    is_exhausted_up_to(1, "priority-against-dispatch", 1_514);
     finds_its_bugs("priority-against-dispatch");
 }
 

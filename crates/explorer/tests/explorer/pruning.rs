@@ -36,6 +36,8 @@ impl Dice {
             1 => Op::Await(thing),
             2 | 3 => Op::Locked(thing),
             4 => Op::Nap,
+            5 => Op::Make,
+            6 => Op::Guarded(thing, 3),
             _ => self.memory_op(),
         }
     }
@@ -49,14 +51,18 @@ impl Dice {
 }
 
 fn same_outcomes(program: &Program, model: MemoryModel) -> (u64, u64) {
-    let unreduced = Options { model, reduce: false, ..Options::default() };
+    let options = Options { model, keep_ends: true, ..Options::default() };
+    let unreduced = Options { reduce: false, ..options };
     let (all, slow) = search_with(program, &unreduced, Box::new(Exhaustive::without_pruning()));
     let (pruned, fast) = search_with(program, &unreduced, Box::new(Exhaustive::new()));
     assert!(slow.exhausted && fast.exhausted);
     assert_eq!(pruned, all, "{program:?} under {model:?}");
-    let (reduced, fewest) = search(program, model, Box::new(Exhaustive::new()));
+    let (reduced, fewest) = search_with(program, &options, Box::new(Exhaustive::new()));
     assert!(fewest.exhausted && fewest.states <= fast.states);
     assert_eq!(reduced, all, "{program:?} under {model:?}, reduced");
+    // Orders are left out, behaviours are not: each run ends in a state that the reduced search has.
+    assert_eq!(slow.ends, fast.ends, "{program:?} under {model:?}");
+    assert_eq!(fewest.ends, fast.ends, "{program:?} under {model:?}, reduced");
     // Enough switches for every schedule of so few statements.
     let (bounded, report) = search(program, model, Box::new(Bounded::new(1_000)));
     assert!(report.exhausted);
@@ -124,11 +130,13 @@ fn agents_that_go_apart_and_meet_again() {
     for round in 0..60 {
         let program = dice.program(&[4, 4, 3], round % 2 == 0);
         for model in [MemoryModel::TotalStoreOrder, MemoryModel::SequentiallyConsistent] {
-            let unreduced = Options { model, reduce: false, ..Options::default() };
+            let options = Options { model, keep_ends: true, ..Options::default() };
+            let unreduced = Options { reduce: false, ..options };
             let (all, most) = search_with(&program, &unreduced, Box::new(Exhaustive::new()));
-            let (reduced, fewest) = search(&program, model, Box::new(Exhaustive::new()));
+            let (reduced, fewest) = search_with(&program, &options, Box::new(Exhaustive::new()));
             assert!(most.exhausted && fewest.exhausted && fewest.states <= most.states);
             assert_eq!(reduced, all, "{program:?} under {model:?}");
+            assert_eq!(fewest.ends, most.ends, "{program:?} under {model:?}");
         }
     }
 }
@@ -148,4 +156,11 @@ fn the_programs_that_once_slipped_through() {
         Program::new(&[&[Store(1, 2), Fence], &[Store(1, 1), Store(0, 1)], &[Load(1), Load(1)]]);
     chained.chained = true;
     same_outcomes(&chained, MemoryModel::SequentiallyConsistent);
+    // A store that finds the buffer full leaves room for the others to move before it.
+    let mut full = vec![Store(0, 1)];
+    full.resize(17, Store(1, 2));
+    let full = Program::from(vec![full, vec![Load(0)]]);
+    same_outcomes(&full, MemoryModel::TotalStoreOrder);
+    let (seen, _) = search(&full, MemoryModel::TotalStoreOrder, Box::new(Exhaustive::new()));
+    assert_eq!(seen.iter().map(|o| o[0]).collect::<Vec<_>>(), [0, 1]);
 }

@@ -27,10 +27,14 @@ pub enum Op {
     Swap(usize, u64),
     /// Take a lock and count up what is behind it; the count before is part of the outcome.
     Locked(usize),
+    /// Store to a word behind the lock of its number.
+    Guarded(usize, u64),
     /// Set an event.
     Set(usize),
     /// Wait for an event; that it came is part of the outcome.
     Await(usize),
+    /// Make a page of its own and store to it.
+    Make,
     /// Sleep a nanosecond of modelled time.
     Nap,
 }
@@ -95,6 +99,11 @@ impl Things {
                     *count += 1;
                     Some(*count - 1)
                 }
+                Op::Guarded(word, value) => {
+                    let _guard = self.counters[word].lock();
+                    self.words[word].store(value);
+                    None
+                }
                 Op::Set(event) => {
                     self.events[event].set(Step::ThreadWake);
                     None
@@ -103,6 +112,10 @@ impl Things {
                     WaitEnd::Stopped => return,
                     end => Some(end as u64 + 10),
                 },
+                Op::Make => {
+                    self.platform.page(1).word(0).store(1);
+                    None
+                }
                 Op::Nap => {
                     self.platform.sleep_until(self.platform.now().after(1));
                     None

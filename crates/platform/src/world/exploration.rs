@@ -14,7 +14,8 @@ pub(super) struct Explored {
     pub(super) memory_hash: u64,
     pub(super) bulk_hashes: Map<u32, u64>,
     pub(super) locks: Map<u32, LockState>,
-    pub(super) next_object: u32,
+    /// Objects that were made before the run.
+    pub(super) objects: u32,
     pub(super) last: Option<AgentIx>,
     pub(super) next: Option<AgentIx>,
     pub(super) choices: Vec<Choice>,
@@ -44,7 +45,7 @@ impl Explored {
             memory_hash: 0,
             bulk_hashes: Map::default(),
             locks: Map::default(),
-            next_object: 1,
+            objects: 0,
             last: None,
             next: None,
             choices: Vec::new(),

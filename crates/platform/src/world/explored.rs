@@ -25,7 +25,7 @@ use crate::wait::WaitEnd;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-/// Stores that a buffer holds before the oldest leaves by itself (real ones hold some 50).
+/// Stores that a buffer holds (real ones hold some 50).
 const BUFFER_ENTRIES: usize = 16;
 
 /// Runs longer than this are taken for a loop that no schedule leaves.
@@ -131,6 +131,11 @@ impl World {
                 e.choices.push(Choice::Flush(agent));
             }
         }
+    }
+
+    /// The state of a run that is over; 0 where states have no hash.
+    pub(super) fn end_state(&mut self) -> u64 {
+        if self.is_explored() { self.state_hash() } else { 0 }
     }
 
     fn state_hash(&mut self) -> u64 {
@@ -249,12 +254,16 @@ impl World {
         state.buffer_hash = state.buffer.iter().fold(0, |h, b| mix(h, b.hash()));
         self.log(|log, steps| log.visible(agent, entry.touches(), steps));
         self.report_access(agent, entry.op(), entry.touches().0);
-        match entry {
-            Buffered::Word { page, index, value } => self.commit_word(&page, index, value),
-            Buffered::Bulk { bulk, start, data } => self.commit_bulk(&bulk, start, &data),
-            Buffered::Unlock { mutex } => self.release_lock(mutex),
-        }
+        self.commit(&entry);
         self.wake_joiners(agent);
+    }
+
+    fn commit(&mut self, entry: &Buffered) {
+        match entry {
+            Buffered::Word { page, index, value } => self.commit_word(page, *index, *value),
+            Buffered::Bulk { bulk, start, data } => self.commit_bulk(bulk, *start, data),
+            Buffered::Unlock { mutex } => self.release_lock(*mutex),
+        }
     }
 
     #[inline]
@@ -291,9 +300,6 @@ impl World {
         state.history = mix(state.history, hash);
         state.buffer_hash = mix(state.buffer_hash, hash);
         state.buffer.push_back(entry);
-        if state.buffer.len() > BUFFER_ENTRIES {
-            self.flush_one(agent);
-        }
     }
 
     /// The newest value of the word in the agent's own buffer.
@@ -325,8 +331,12 @@ impl World {
         false
     }
 
-    fn buffers_stores(&mut self) -> bool {
-        self.explored_mut().model == MemoryModel::TotalStoreOrder
+    /// The calling agent, if its next store goes into its buffer. A store that finds the buffer
+    /// full waits until it is empty, as a step: what leaves a buffer is chosen.
+    fn buffering(&mut self) -> Option<AgentIx> {
+        let me = self.current?;
+        let buffers = self.explored_mut().model == MemoryModel::TotalStoreOrder;
+        (buffers && self.agent_state(me).buffer.len() < BUFFER_ENTRIES).then_some(me)
     }
 }
 
@@ -350,8 +360,8 @@ fn visible_unless<R>(
 ) -> R {
     let mut act = Some(act);
     let mut step = |w: &mut World| {
-        // A barrier is one entry of the history, whether it had to wait for the buffer or not.
-        if op != OpKind::Fence {
+        // Of a barrier and a store the history tells the same, whether it is a step or not.
+        if !matches!(op, OpKind::Fence | OpKind::Store) {
             w.absorb(op as u64 + 1);
         }
         if let Some(me) = w.current {
@@ -368,15 +378,18 @@ fn visible_unless<R>(
     })
 }
 
-/// Numbers a page, a run of bytes, a lock or a window.
+/// Numbers a page, a run of bytes, a lock or a window: its maker in the upper half, 0 before the
+/// run, and its number among the maker's in the lower. Agents do not race for numbers.
 pub(crate) fn next_object_id() -> u32 {
     with(|w| {
-        let explored = w.explored_mut();
-        explored.next_object += 1;
-        let id = explored.next_object;
-        // Agents that make objects race for the numbers.
-        w.absorb(u64::from(id));
-        id
+        let maker = w.current.map_or(0, |me| u32::from(me.0) + 1);
+        let made = match w.current {
+            Some(me) => &mut w.agent_state(me).objects,
+            None => &mut w.explored_mut().objects,
+        };
+        *made += 1;
+        assert!(*made >> 16 == 0 && maker >> 16 == 0, "an agent made more than 65,535 objects");
+        maker << 16 | *made
     })
 }
 
@@ -425,9 +438,9 @@ pub(super) fn seed(w: &mut World) -> AgentState {
 pub(crate) fn load(word: WordRef<'_>) -> u64 {
     let own = |w: &mut World| {
         let value = w.forwarded(w.current?, word)?;
-        // Whether the buffer answered or memory did decides what the agent does next: two
-        // histories.
-        w.absorb(0xF0);
+        // The same as of a load that memory answers: no agent can tell the two apart.
+        w.absorb(OpKind::Load as u64 + 1);
+        w.absorb(value);
         let me = w.current?;
         let explored = w.explored_mut();
         if explored.is_observed {
@@ -458,16 +471,27 @@ pub(crate) fn load_untrusted(word: WordRef<'_>) -> u64 {
 }
 
 pub(crate) fn store(word: WordRef<'_>, value: u64) {
+    store_entry(word_object(word), || Buffered::Word {
+        page: std::sync::Arc::clone(word.page),
+        index: word.index,
+        value,
+    });
+}
+
+/// Into the agent's buffer, or to memory as a step. Both are one history.
+fn store_entry(object: Object, entry: impl Fn() -> Buffered) {
     let own = |w: &mut World| {
-        let me = w.current.filter(|_| w.buffers_stores())?;
-        let page = std::sync::Arc::clone(word.page);
-        w.buffer(me, Buffered::Word { page, index: word.index, value });
+        let me = w.buffering()?;
+        w.buffer(me, entry());
         Some(())
     };
-    visible_unless(OpKind::Store, word_object(word), own, |w| {
-        w.absorb(value);
-        w.log(|log, _| log.value(value));
-        w.commit_word(word.page, word.index, value);
+    visible_unless(OpKind::Store, object, own, |w| {
+        let entry = entry();
+        w.absorb(entry.hash());
+        if let Some(value) = entry.touches().1 {
+            w.log(|log, _| log.value(value));
+        }
+        w.commit(&entry);
     });
 }
 
@@ -546,17 +570,10 @@ fn fill_from(found: u64, out: &mut [u8]) {
 }
 
 pub(crate) fn bulk_write(bulk: &std::sync::Arc<BulkCells>, start: usize, data: &[u8]) {
-    let own = |w: &mut World| {
-        let me = w.current.filter(|_| w.buffers_stores())?;
-        w.buffer(
-            me,
-            Buffered::Bulk { bulk: std::sync::Arc::clone(bulk), start, data: data.to_vec() },
-        );
-        Some(())
-    };
-    visible_unless(OpKind::Store, Object::Bulk(bulk.id), own, |w| {
-        w.absorb(bytes_hash(data));
-        w.commit_bulk(bulk, start, data);
+    store_entry(Object::Bulk(bulk.id), || Buffered::Bulk {
+        bulk: std::sync::Arc::clone(bulk),
+        start,
+        data: data.to_vec(),
     });
 }
 
@@ -593,7 +610,8 @@ pub(crate) fn unlock(mutex: u32) {
             w.buffer(me, Buffered::Unlock { mutex });
         } else {
             w.release_lock(mutex);
-            w.absorb(0xF1);
+            // One history with and without stores before it: no agent can tell the two apart.
+            w.absorb(Buffered::Unlock { mutex }.hash());
             if let Some(me) = w.current {
                 w.report_access(me, OpKind::Unlock, Object::Mutex(mutex));
             }

@@ -86,6 +86,7 @@ pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce() + Send>) -> RunRep
     let (agents, report) = with(|w| {
         w.report.end = CpuTime(w.now);
         w.report.steps = w.steps;
+        w.report.state = w.end_state();
         w.end_run();
         (std::mem::take(&mut w.agents), std::mem::take(&mut w.report))
     });
@@ -191,7 +192,8 @@ pub(crate) fn blocked_agents() -> Vec<(String, String)> {
 /// not matter which comes first, the end or the wait.
 pub(crate) fn join(agent: AgentIx) -> WaitEnd {
     let go = with(|w| {
-        if w.is_over(agent) { Some(WaitEnd::Woken) } else { w.stopped.then_some(WaitEnd::Stopped) }
+        // After the stop agents end in an order that is no choice: none may see it.
+        if w.stopped { Some(WaitEnd::Stopped) } else { w.is_over(agent).then_some(WaitEnd::Woken) }
     });
     let what = || with(|w| format!("the end of '{}'", w.slot(agent).belongings.name));
     let end = go.unwrap_or_else(|| block(join_key(agent), None, &what()));

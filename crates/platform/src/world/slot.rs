@@ -64,6 +64,8 @@ pub(super) struct AgentState {
     pub(super) buffer: VecDeque<Buffered>,
     /// Hash of the buffer's content, in order.
     pub(super) buffer_hash: u64,
+    /// Objects that it has made.
+    pub(super) objects: u32,
 }
 
 impl AgentState {
