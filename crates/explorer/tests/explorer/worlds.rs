@@ -27,7 +27,7 @@ pub enum Op {
     Swap(usize, u64),
     /// Take a lock and count up what is behind it; the count before is part of the outcome.
     Locked(usize),
-    /// Store to a word behind the lock of its number.
+    /// Store to a word behind the lock of its number, and load the other word there.
     Guarded(usize, u64),
     /// Set an event.
     Set(usize),
@@ -102,6 +102,7 @@ impl Things {
                 Op::Guarded(word, value) => {
                     let _guard = self.counters[word].lock();
                     self.words[word].store(value);
+                    self.words[1 - word].load();
                     None
                 }
                 Op::Set(event) => {
