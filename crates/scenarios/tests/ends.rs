@@ -39,7 +39,7 @@ fn every_end_of_random_runs_is_met_by_the_reduced_search() {
     }
 }
 
-/// One lock orders the two: the agent that takes it first is the only choice. Either order has an end.
+/// One lock orders the two: which agent takes it first is the only choice. Either order has an end.
 #[test]
 fn both_orders_of_a_destruction_and_a_wait_are_reached_with_one_choice() {
     let all = search("destroy-against-wait", StrategyKind::Exhaustive, 1_000_000);

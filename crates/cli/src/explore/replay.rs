@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(replayed.failure.as_ref(), Some(&found.failure));
         let (trace, log) = traced(&replayed).unwrap_or_else(|BadInput(text)| panic!("{text}"));
         let lanes: Vec<&str> = trace.lanes.iter().map(|lane| lane.name.as_str()).collect();
-        assert_eq!(lanes, ["ringer", "engine"]);
+        assert_eq!(lanes, ["main", "engine"]);
         assert_eq!(trace.clock, ClockName::Steps);
         // Each event is one unit long, none hides another, and the verdict stands at the end.
         assert_eq!(trace.records.len(), log.events.len() + 1);
