@@ -20,12 +20,12 @@ use crate::{BadInput, End, arguments};
 use lines::Progress;
 use outcome::Outcome;
 use rayon::iter::{ParallelBridge, ParallelIterator};
-use selection::{full_name, select};
+use selection::{full_name, named, select};
 use serde::Serialize;
 use tidegate::Platform;
 use tidegate::explorer::schedule::model_name;
 use tidegate::explorer::{Options, Report, Scenario, explore};
-use tidegate_scenarios::{find, plan, plan_of_bugs};
+use tidegate_scenarios::{plan, plan_of_bugs};
 
 /// How long one search may take.
 const SHORT_NS: u64 = 60_000_000_000;
@@ -47,7 +47,7 @@ pub(crate) fn command(arguments: &arguments::Explore) -> Result<End, BadInput> {
     ])?;
     let progress = Progress::new(selection.searches.len(), !outputs.take_stdout());
     progress.head(&selection);
-    let outcomes = search_all(&selection.searches, arguments.full, &progress);
+    let outcomes = search_all(&selection.searches, arguments.full, &progress)?;
     progress.summary(&outcomes);
     let passed = outcomes.iter().all(Outcome::is_right);
     if let Some(path) = &arguments.junit {
@@ -64,7 +64,11 @@ pub(crate) fn command(arguments: &arguments::Explore) -> Result<End, BadInput> {
 
 /// Searches all of them, as many at a time as there are processors. The outcomes are in the order of
 /// `searches`.
-fn search_all(searches: &[Box<dyn Scenario>], full: bool, progress: &Progress) -> Vec<Outcome> {
+fn search_all(
+    searches: &[Box<dyn Scenario>],
+    full: bool,
+    progress: &Progress,
+) -> Result<Vec<Outcome>, BadInput> {
     // A scenario stays on its thread, so each thread makes its own. They are taken from the front, so
     // that lines are printed nearly in order.
     let names: Vec<_> = searches.iter().map(|s| (s.name(), s.bug())).collect();
@@ -72,19 +76,15 @@ fn search_all(searches: &[Box<dyn Scenario>], full: bool, progress: &Progress) -
         .iter()
         .enumerate()
         .par_bridge()
-        .filter_map(|(at, (name, bug))| {
-            let scenario = find(name)?;
-            let scenario = match bug {
-                Some(bug) => scenario.with_bug(bug)?,
-                None => scenario,
-            };
+        .map(|(at, (name, bug))| {
+            let scenario = named(name, *bug)?;
             let outcome = search(scenario.as_ref(), full, progress);
             progress.end(&outcome);
-            Some((at, outcome))
+            Ok((at, outcome))
         })
-        .collect();
+        .collect::<Result<_, BadInput>>()?;
     outcomes.sort_by_key(|(at, _)| *at);
-    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+    Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
 /// Searches one scenario by its plan; at most as long as the form allows.

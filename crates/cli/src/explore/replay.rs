@@ -4,7 +4,7 @@
 //! Two more runs, with recording on, make the timeline and the names of agents and of what the steps
 //! touch. They make the same choices whatever the state.
 
-use super::selection::unknown_scenario;
+use super::selection::{named, unknown_scenario};
 use crate::output::{self, Outputs};
 use crate::streams::{errln, outln};
 use crate::{BadInput, End, arguments};
@@ -118,11 +118,7 @@ fn recorded(
     schedule: &Schedule,
     agents: &[String],
 ) -> Result<(Platform, Vec<LaneId>, StepLog), BadInput> {
-    let lost = || BadInput(format!("scenario '{}' is not what it was", schedule.scenario));
-    let mut scenario = find(&schedule.scenario).ok_or_else(lost)?;
-    if let Some(bug) = &schedule.bug {
-        scenario = scenario.with_bug(bug).ok_or_else(lost)?;
-    }
+    let scenario = named(&schedule.scenario, schedule.bug.as_deref())?;
     let platform = machine(Replay::new(&schedule.choices), schedule.model);
     platform.enable_tracing();
     let lane = |name: &String| platform.lane(LaneKind::CpuThread, "schedule", name);

@@ -87,6 +87,20 @@ fn with_bugs(scenario: Box<dyn Scenario>) -> Vec<Box<dyn Scenario>> {
     all
 }
 
+/// The scenario `name`, with its planted bug `bug`.
+///
+/// # Errors
+///
+/// A scenario or a bug that is not there any more.
+pub(super) fn named(name: &str, bug: Option<&str>) -> Result<Box<dyn Scenario>, BadInput> {
+    let plain = find(name);
+    let found = match bug {
+        Some(bug) => plain.and_then(|scenario| scenario.with_bug(bug)),
+        None => plain,
+    };
+    found.ok_or_else(|| BadInput(format!("scenario '{name}' is not what it was")))
+}
+
 /// The error for a name that no scenario has.
 pub(super) fn unknown_scenario(name: &str) -> BadInput {
     let scenarios = all();
