@@ -71,7 +71,9 @@ fn a_line_is_printed_as_each_search_ends() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.next().unwrap().starts_with("verdict"));
     let first = lines.next().unwrap();
-    assert!(first.starts_with("holds") || first.starts_with("no failure"), "{first}");
+    // Which search ends first is the host's affair.
+    let verdicts = ["holds", "no failure", "found"];
+    assert!(verdicts.iter().any(|verdict| first.starts_with(verdict)), "{first}");
     drop(lines);
     assert_eq!(child.wait().unwrap().code(), Some(141));
 }
