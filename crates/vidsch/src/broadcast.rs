@@ -1,21 +1,21 @@
-//! When a signal packet that is queued on several queues takes effect.
+//! Signal packets that are queued on several queues.
 //!
-//! It takes effect once, when every queue has reached it: it heads the queue and, unless it is a
-//! signal at submission, everything queued before it is complete. A queue that has reached it is
-//! held until then, because a queue is first in, first out. A queue that goes away (destroyed, or
-//! its device lost) counts as having reached it, so that it does not hold the others for ever. A
-//! packet without queues is abandoned.
+//! A broadcast takes effect once, when every queue has reached it. A queue reaches it when the
+//! packet is at the head and, unless it is a signal at submission, all earlier work is complete. A
+//! queue that has reached the packet stays blocked until it takes effect, to keep the queue FIFO. A
+//! removed queue (destroyed, or its device lost) no longer counts, so it cannot block the others. A
+//! packet whose queues are all removed is abandoned.
 
 use tidegate_ddi::OsHandle;
 
-/// What a step of one queue means for the broadcast.
+/// Outcome of an event on one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BroadcastState {
-    /// A queue has not reached it, or it has taken effect before.
+    /// At least one queue has not reached the packet, or it has already taken effect.
     Held,
-    /// The last queue has just reached it: it takes effect now.
+    /// The last queue has just reached the packet, which takes effect now.
     Complete,
-    /// No queue is left.
+    /// All queues were removed.
     Abandoned,
 }
 
@@ -24,20 +24,20 @@ struct Member {
     reached: bool,
 }
 
-/// One signal packet on the queues that it was given to. A single queue is a broadcast to one.
+/// One signal packet and the queues it is on. A packet on a single queue is a broadcast to one.
 pub(crate) struct Broadcast {
     members: Vec<Member>,
     complete: bool,
 }
 
 impl Broadcast {
-    /// A packet that is queued on all of `queues` and reached by none.
+    /// Creates a packet that is queued on all of `queues` and that none has reached.
     pub(crate) fn new(queues: &[OsHandle]) -> Broadcast {
         let members = queues.iter().map(|queue| Member { queue: *queue, reached: false }).collect();
         Broadcast { members, complete: false }
     }
 
-    /// A queue has reached it.
+    /// Records that a queue has reached the packet.
     // spec: MF-027
     pub(crate) fn reach(&mut self, queue: OsHandle) -> BroadcastState {
         if let Some(member) = self.members.iter_mut().find(|p| p.queue == queue) {
@@ -46,7 +46,7 @@ impl Broadcast {
         self.state()
     }
 
-    /// A queue goes away with the packet in it.
+    /// Removes a queue from the broadcast.
     // spec: MF-065
     pub(crate) fn leave(&mut self, queue: OsHandle) -> BroadcastState {
         self.members.retain(|p| p.queue != queue);
@@ -61,7 +61,7 @@ impl Broadcast {
         BroadcastState::Complete
     }
 
-    /// The queues that it is queued on.
+    /// Returns the queues that the packet is on.
     pub(crate) fn queues(&self) -> Vec<OsHandle> {
         self.members.iter().map(|p| p.queue).collect()
     }

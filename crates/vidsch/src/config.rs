@@ -1,30 +1,30 @@
-//! What a scheduler is configured with, and the time of a decision.
+//! Configuration of a scheduler, and the time passed to its decisions.
 
 use tidegate_platform::CpuTime;
 
-/// A moment: on the timeline, and on the clock of deadlines. They differ under exploration, where
-/// the timeline counts steps.
+/// The current time on two clocks. The timeline counts steps under exploration, so it differs from
+/// the deadline clock there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
-    /// The time on the timeline, in nanoseconds.
+    /// Timeline time in nanoseconds.
     pub stamp_ns: u64,
-    /// The time on the clock of deadlines.
+    /// Time on the clock that deadlines use.
     pub at: CpuTime,
 }
 
-/// What holds for all engines of an adapter.
+/// Scheduling parameters, common to all engines of an adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Nodes of each physical adapter.
+    /// Number of nodes per physical adapter.
     pub nodes: u32,
-    /// Physical adapters.
+    /// Number of physical adapters.
     pub physical_adapters: u32,
-    /// Packets that an engine holds at once (HwQueuePacketCap); 0 for the default.
+    /// Maximum number of packets in flight per engine (HwQueuePacketCap); 0 selects the default.
     pub packet_cap: u32,
-    /// Whether packets are preempted (PreemptionAware).
+    /// Whether the driver supports packet preemption (PreemptionAware).
     pub preempts: bool,
-    /// How long a packet may keep its engine from contexts of its priority.
+    /// Time after which a packet is preempted for an equal-priority context, in nanoseconds.
     pub quantum_ns: u64,
-    /// How long a packet may run before it is preempted; `None` for no limit.
+    /// Time after which a packet is preempted unconditionally, in nanoseconds; `None` for no limit.
     pub timeout_ns: Option<u64>,
 }

@@ -1,14 +1,14 @@
-//! The packets of one engine: which are in flight, when they are preempted, and what comes back.
+//! The packets of one engine: those in flight, and the requests that preempt them.
 //!
-//! A preemption is requested, one at a time and by fence ID:
-//! 1. for a packet of higher rank that waits while a lower one runs. That packet is not submitted
-//!    before, because it would come back;
-//! 2. when a packet has run for a quantum and another context of its rank waits;
-//! 3. when a packet has run for the timeout delay. A request without an answer is a timeout then.
+//! A preemption request is made, one at a time and identified by fence ID, when:
+//! 1. A context of higher rank waits; its packet would be preempted as well if submitted first.
+//! 2. A packet has run for a quantum and another context of its rank waits.
+//! 3. A packet has run for the timeout delay.
 //!
-//! Invariant: nothing is submitted while a request is open, so every packet after the last
-//! completed one came back. Paging packets are next then, under the IDs that they had; only 3 preempts them.
-//! Without preemption the timeout is that the first packet has run for the delay.
+//! A request that is unanswered for the delay is a timeout. Without preemption, a first packet that
+//! runs for the delay is one. Invariant: nothing is submitted while a request is open, so every
+//! packet after the last completed one was preempted. Preempted paging packets are resubmitted
+//! first, under their old IDs; only reason 3 preempts them.
 
 use crate::config::Config;
 use crate::fence_id::{FenceIds, is_after};
@@ -18,27 +18,27 @@ use std::collections::{BTreeSet, VecDeque};
 use tidegate_ddi::{EngineId, OsHandle, Priority};
 use tidegate_platform::CpuTime;
 
-/// Why an engine is preempted.
+/// The reason for a preemption request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PreemptionReason {
-    /// A context of higher rank waits.
+    /// A context of higher rank is waiting.
     Priority,
-    /// The quantum of the running packet is over, and a context of its rank waits.
+    /// The running packet has used its quantum and a context of its rank is waiting.
     Quantum,
     /// The running packet has run for the timeout delay.
     Timeout,
 }
 
-/// A packet that the driver has.
+/// A packet in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
     pub(crate) id: u32,
     pub(crate) context: OsHandle,
     pub(crate) command: Command,
     pub(crate) priority: Priority,
-    /// Since when its band had waited, if the band was lifted.
+    /// Time from which its band had been starved, if the band was lifted.
     pub(crate) lifted_since: Option<CpuTime>,
-    /// Since when it is the first packet of its engine.
+    /// Time at which the packet became the first in flight.
     pub(crate) began: Option<CpuTime>,
     pub(crate) submitted: CpuTime,
 }
@@ -50,14 +50,14 @@ impl Packet {
     }
 }
 
-/// A preemption request without an answer.
+/// An unanswered preemption request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreemptionRequest {
-    /// Its preemption fence ID.
+    /// The preemption fence ID.
     pub id: u32,
-    /// Why it was made.
+    /// The reason for the request.
     pub reason: PreemptionReason,
-    /// When it was made. It is a timeout after the timeout delay.
+    /// Time of the request. An unanswered request is a timeout after the timeout delay.
     pub requested: CpuTime,
 }
 
@@ -68,16 +68,16 @@ pub(crate) struct Engine {
     last_submitted: u32,
     last_completed: u32,
     pub(crate) in_flight: VecDeque<Packet>,
-    /// Paging packets that came back, in their order.
+    /// Preempted paging packets in submission order.
     pub(crate) returned: VecDeque<Packet>,
     pub(crate) ready: Ready,
     request: Option<PreemptionRequest>,
-    /// The last request that ended without an answer.
+    /// The last withdrawn request.
     withdrawn: Option<u32>,
-    /// The fence ID of the request or packet whose timeout was reported.
+    /// Fence ID of the request or packet whose timeout was reported.
     timed_out: Option<u32>,
-    /// The context that an idle engine switches to, where the hardware keeps the last one
-    /// otherwise.
+    /// The context to which an idle engine switches. For hardware that otherwise keeps the last
+    /// context loaded.
     pub(crate) idle_context: Option<OsHandle>,
     /// The context of the last submitted packet.
     current_context: Option<OsHandle>,
@@ -85,18 +85,18 @@ pub(crate) struct Engine {
     split: Option<OsHandle>,
     /// Contexts whose packets have no timeout (DisableGpuTimeout).
     pub(crate) exempt: BTreeSet<OsHandle>,
-    /// It is being reset: nothing is submitted.
+    /// Whether the engine is being reset. Nothing is submitted then.
     pub(crate) stopped: bool,
-    /// The outcome of its reset, until it is resumed.
+    /// The outcome of a reset, until the engine resumes.
     pub(crate) reset: Option<ResetOutcome>,
 }
 
-/// What the driver reported of an engine's reset.
+/// The driver's report of an engine reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ResetOutcome {
-    /// The last packet that was aborted or complete.
+    /// Fence ID of the last packet that was aborted or completed.
     pub(crate) last: u32,
-    /// It was aborted.
+    /// Whether that packet was aborted.
     pub(crate) aborted: bool,
 }
 
@@ -127,13 +127,13 @@ impl Engine {
         !self.stopped && self.request.is_none() && self.in_flight.len() < self.cap
     }
 
-    /// Submits a packet of the candidate. Returns its fence ID.
+    /// Submits a packet of the candidate's context. Returns its fence ID.
     pub(crate) fn submit(&mut self, of: Candidate, command: Command, now: CpuTime) -> u32 {
         let id = self.fence_ids.next();
         let Candidate { context, priority, lifted_since } = of;
         match command.kind {
             CommandKind::Patched { last: false } => self.split = Some(context),
-            CommandKind::Patched { last: true } => self.end_split(context),
+            CommandKind::Patched { last: true } => self.clear_split(context),
             _ => {}
         }
         self.enter(
@@ -143,10 +143,10 @@ impl Engine {
         id
     }
 
-    /// Submits the first paging packet that came back, under the ID that it had.
+    /// Resubmits the first preempted paging packet under its old ID.
     // spec: PRE-028, PRE-029, PRE-030
     pub(crate) fn resubmit_paging(&mut self, now: CpuTime) -> Option<Packet> {
-        // Its time begins anew.
+        // The timeout restarts.
         let packet = Packet { began: None, submitted: now, ..self.returned.pop_front()? };
         self.enter(packet.clone(), now);
         Some(packet)
@@ -156,12 +156,12 @@ impl Engine {
         self.split
     }
 
-    /// The split buffer of this context has no further part.
-    pub(crate) fn end_split(&mut self, context: OsHandle) {
+    /// Ends the split buffer of a context. Its remaining parts are not submitted.
+    pub(crate) fn clear_split(&mut self, context: OsHandle) {
         self.split = self.split.filter(|split| *split != context);
     }
 
-    /// Returns the idle context, if the engine is idle and still has another one.
+    /// Returns the idle context if the engine is idle and has another context loaded.
     pub(crate) fn idle_switch_due(&self) -> Option<OsHandle> {
         let idle = !self.stopped
             && self.in_flight.is_empty()
@@ -188,8 +188,8 @@ impl Engine {
         !is_after(id, self.last_submitted)
     }
 
-    /// Packets up to this ID are complete. Returns their contexts. `last_completed` is the last
-    /// packet that was in flight: preempted packets after it are not complete.
+    /// Retires packets up to this ID. Returns their contexts. `last_completed` becomes the ID of
+    /// the last retired packet: preempted packets after it are not complete.
     // spec: PRE-025
     pub(crate) fn complete_up_to(&mut self, id: u32, now: CpuTime) -> Vec<OsHandle> {
         let mut completed = Vec::new();
@@ -202,7 +202,7 @@ impl Engine {
         completed
     }
 
-    /// Removes a packet that the driver did not accept.
+    /// Removes a packet that the driver rejected.
     pub(crate) fn not_accepted(&mut self, id: u32, now: CpuTime) -> Option<Packet> {
         let at = self.in_flight.iter().position(|packet| packet.id == id)?;
         let packet = self.in_flight.remove(at);
@@ -210,7 +210,7 @@ impl Engine {
         packet
     }
 
-    /// Returns why the packets in flight are to be preempted now, if they are.
+    /// Returns the reason to preempt the packets in flight now, if there is one.
     // spec: PRE-002
     pub(crate) fn preemption_due(&self, config: &Config, now: CpuTime) -> Option<PreemptionReason> {
         if !config.preempts {
@@ -240,8 +240,8 @@ impl Engine {
         limit.is_some_and(|(began, delay_ns)| now >= began.after(delay_ns))
     }
 
-    /// Returns when the engine counts as hung, with the ID of the unanswered request, or of the
-    /// first packet where the driver cannot preempt. A timeout is reported once.
+    /// Returns the ID and time of the next timeout. The ID is that of the unanswered request, or of
+    /// the first packet if the driver cannot preempt. A timeout is reported once.
     pub(crate) fn timeout(&self, config: &Config, delay_ns: u64) -> Option<(u32, CpuTime)> {
         if self.stopped || self.is_exempt() {
             return None;
@@ -261,13 +261,13 @@ impl Engine {
         config.timeout_ns.filter(|_| !self.is_exempt())
     }
 
-    /// Whether the first packet has no timeout.
+    /// Whether the first packet is exempt from timeouts.
     pub(crate) fn is_exempt(&self) -> bool {
         self.in_flight.front().is_some_and(|packet| self.exempt.contains(&packet.context))
     }
 
-    /// Returns the highest rank among other contexts that wait behind the first packet, on the
-    /// engine or in its ready list. `None` if the first packet is not preempted for them.
+    /// Returns the highest rank of a context that waits behind the first packet, on the engine or
+    /// in the ready list. Returns `None` if the first packet cannot be preempted for it.
     fn highest_waiting(&self, config: &Config, now: CpuTime) -> Option<Priority> {
         let first = self.in_flight.front().filter(|packet| packet.command.kind.is_preemptible())?;
         let behind = self.in_flight.iter().skip(1).filter(|packet| packet.context != first.context);
@@ -276,7 +276,7 @@ impl Engine {
         behind.chain(ready.map(|candidate| candidate.rank())).max()
     }
 
-    /// Returns the next time after `since` at which time alone can make a preemption due.
+    /// Returns the next deadline after `since` at which a preemption may become due.
     pub(crate) fn deadline(&self, config: &Config, since: CpuTime) -> Option<CpuTime> {
         let first = self.in_flight.front().filter(|_| self.request.is_none() && !self.stopped)?;
         let began = first.began?;
@@ -295,7 +295,7 @@ impl Engine {
         id
     }
 
-    /// Ends the open request without an answer. A late answer is stale.
+    /// Withdraws the open request. A late answer is stale.
     pub(crate) fn withdraw(&mut self) {
         if let Some(request) = self.request.take() {
             self.withdrawn = Some(request.id);
@@ -306,7 +306,7 @@ impl Engine {
         self.request
     }
 
-    /// Matches a report of DMA_PREEMPTED with the requests that were made.
+    /// Matches a DMA_PREEMPTED report with the requests that were made.
     pub(crate) fn match_answer(&self, request: u32, last_completed: u32) -> Answer {
         match self.request {
             // spec: PRE-022, PRE-024
@@ -320,8 +320,8 @@ impl Engine {
         }
     }
 
-    /// The request is answered. Returns everything that was in flight.
-    pub(crate) fn take_back(&mut self) -> Vec<Packet> {
+    /// Closes the answered request. Returns all packets in flight.
+    pub(crate) fn reclaim_in_flight(&mut self) -> Vec<Packet> {
         self.request = None;
         self.in_flight.drain(..).collect()
     }
@@ -330,14 +330,14 @@ impl Engine {
         self.last_submitted
     }
 
-    /// Takes the packet that a reset aborted. It counts as the last complete one.
+    /// Removes the packet that a reset aborted, which counts as the last completed one.
     pub(crate) fn take_aborted(&mut self, id: u32) -> Option<Packet> {
         let at = self.in_flight.iter().position(|packet| packet.id == id)?;
         self.last_completed = id;
         self.in_flight.remove(at)
     }
 
-    /// Ends the packets that an adapter's reset removed. Returns their contexts.
+    /// Removes the packets that an adapter reset ended. Returns their contexts.
     pub(crate) fn end_packets(&mut self, which: impl Fn(&Packet) -> bool) -> Vec<OsHandle> {
         let mut ended = Vec::new();
         for packets in [&mut self.in_flight, &mut self.returned] {
@@ -358,20 +358,20 @@ impl Engine {
     }
 }
 
-/// What a report of DMA_PREEMPTED answers.
+/// The request that a DMA_PREEMPTED report answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The open request.
     Open(PreemptionReason),
-    /// A withdrawn one.
+    /// A withdrawn request.
     Withdrawn,
-    /// No request: the ID that was never given out.
+    /// No request has this ID.
     Unknown(u32),
 }
 
 #[cfg(test)]
 impl Engine {
-    /// Continues after the ID `last`.
+    /// Makes the next ID follow `last`.
     pub(crate) fn continue_ids_after(&mut self, last: u32) {
         (self.fence_ids, self.last_submitted, self.last_completed) =
             (FenceIds::after(last), last, last);

@@ -1,16 +1,16 @@
-//! Submission fence IDs of an engine: 32 bits that wrap. Submissions and preemption requests share
+//! Submission fence IDs of an engine: 32 bits, wrapping. Submissions and preemption requests share
 //! one sequence.
 //!
-//! Invariant: two IDs can be ordered only while they are less than half the range apart.
+//! Invariant: two IDs are comparable only if they are less than half the range apart.
 
-/// The IDs that an engine has given out.
+/// The ID sequence of one engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FenceIds {
     last: u32,
 }
 
 impl FenceIds {
-    /// Returns the next ID, for a submission or for a request.
+    /// Returns the next ID, for a submission or for a preemption request.
     // spec: PRE-021
     pub(crate) fn next(&mut self) -> u32 {
         self.last = self.last.wrapping_add(1);
@@ -18,14 +18,14 @@ impl FenceIds {
     }
 }
 
-/// Whether `id` was given out after `other`.
+/// Whether `id` was assigned after `other`.
 pub(crate) fn is_after(id: u32, other: u32) -> bool {
     id.wrapping_sub(other).cast_signed() > 0
 }
 
 #[cfg(test)]
 impl FenceIds {
-    /// A sequence that has given out `last`.
+    /// Creates a sequence whose last assigned ID is `last`.
     pub(crate) fn after(last: u32) -> FenceIds {
         FenceIds { last }
     }

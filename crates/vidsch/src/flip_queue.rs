@@ -1,16 +1,15 @@
-//! The order of flips on one display.
+//! The flips of one display, in order.
 //!
-//! A flip is behind rendering, then ready, then issued (the display was programmed, and has not
-//! latched it), then shown, then released. One flip is issued at a time, so the surface that a
-//! vertical sync reports names the flip that was latched. The vertical sync interrupt is enabled
-//! only while a flip or a waiter needs one.
+//! States of a flip: behind rendering, ready, issued (programmed but not latched), shown, released.
+//! One flip is issued at a time, so the address that a vertical sync reports identifies the latched
+//! flip. The vertical sync interrupt is enabled only while a flip or a waiter needs it.
 //!
-//! Refreshes are numbers, steps are returned. `F` is the caller's flip; it is only carried.
+//! The caller numbers refreshes and carries out the returned steps. `F` is its flip, stored only.
 
 use std::collections::VecDeque;
 use tidegate_ddi::OsHandle;
 
-/// A step that the caller carries out.
+/// A step for the caller to carry out.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FlipStep<F> {
     /// Enable or disable the vertical sync interrupt.
@@ -19,14 +18,14 @@ pub enum FlipStep<F> {
     Flip {
         /// The flip to show.
         flip: F,
-        /// The screen is dark until now.
+        /// Whether the screen is dark before this flip.
         first: bool,
     },
-    /// Make the screen dark, then release these.
+    /// Turn the screen dark, then release these flips.
     Dark(Vec<F>),
 }
 
-/// A flip that the display was programmed with.
+/// The flip that the display is programmed with.
 struct Issued<F> {
     flip: F,
     address: u64,
@@ -39,18 +38,18 @@ pub struct LatchedFlip<F> {
     pub flip: F,
     /// The flip shown before, which is released.
     pub replaced: Option<F>,
-    /// The first refresh at which its interval allowed it.
+    /// The first refresh at which the flip's interval allowed it.
     pub due: u64,
 }
 
-/// How a display is programmed when its power is back.
+/// The state to program when a display powers up.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PoweredDisplay<F> {
-    /// The flip that it showed.
+    /// The flip shown before power-down.
     pub shown: Option<F>,
-    /// The next flip, which is issued now.
+    /// The next flip, which counts as issued.
     pub next: Option<F>,
-    /// Whether vertical syncs interrupt.
+    /// Whether the vertical sync interrupt is enabled.
     pub vsync: bool,
 }
 
@@ -63,20 +62,20 @@ pub struct FlipQueue<F> {
     ready: VecDeque<(F, u32)>,
     issued: Option<Issued<F>>,
     shown: Option<F>,
-    /// The refresh that latched it.
+    /// The refresh at which the shown flip was latched.
     shown_from: Option<u64>,
-    /// Flips of the last owner that the display still has.
+    /// Flips of the previous owner that the display still holds.
     leaving: Option<Vec<F>>,
     visible: bool,
     vsync: bool,
-    /// A waiter needs the next vertical sync.
+    /// Whether a waiter needs the next vertical sync.
     watched: bool,
-    /// An agent carries out steps.
+    /// Whether an agent is carrying out steps.
     running: bool,
 }
 
 impl<F> Default for FlipQueue<F> {
-    /// A dark screen without an owner.
+    /// Creates the queue of a dark screen without an owner.
     fn default() -> FlipQueue<F> {
         FlipQueue {
             owner: None,
@@ -95,7 +94,8 @@ impl<F> Default for FlipQueue<F> {
 }
 
 impl<F: Clone> FlipQueue<F> {
-    /// Counts a flip that is queued behind rendering; `false` when another device owns the screen.
+    /// Counts a flip that is queued behind rendering. Returns `false` if another device owns the
+    /// screen.
     pub fn begin(&mut self, device: OsHandle) -> bool {
         if *self.owner.get_or_insert(device) != device {
             return false;
@@ -104,18 +104,18 @@ impl<F: Clone> FlipQueue<F> {
         true
     }
 
-    /// The device that owns the screen.
+    /// Returns the device that owns the screen.
     pub fn owner(&self) -> Option<OsHandle> {
         self.owner
     }
 
-    /// How many flips are queued and not shown yet.
+    /// Returns the number of flips that are queued and not yet shown.
     pub fn queued(&self) -> usize {
         self.behind_rendering + self.ready.len() + usize::from(self.issued.is_some())
     }
 
-    /// The rendering before a flip is complete. Returns the flips that it replaces, or the flip
-    /// itself when its device does not own the screen any more.
+    /// Makes a flip ready, because its rendering is complete. Returns the flips that it replaces,
+    /// or the flip itself if its device no longer owns the screen.
     // spec: PRE-084
     pub fn rendered(&mut self, device: OsHandle, flip: F, interval: u32) -> Vec<F> {
         if self.owner != Some(device) {
@@ -130,7 +130,7 @@ impl<F: Clone> FlipQueue<F> {
         gone
     }
 
-    /// A flip will never be ready, because its queue or its device is gone.
+    /// Removes a flip that will never be ready, because its queue was destroyed or its device lost.
     pub fn given_up(&mut self, device: OsHandle) {
         if self.owner != Some(device) {
             return;
@@ -138,7 +138,7 @@ impl<F: Clone> FlipQueue<F> {
         self.behind_rendering = self.behind_rendering.saturating_sub(1);
     }
 
-    /// A vertical sync of refresh `refresh` has latched the surface at `address`.
+    /// Handles a vertical sync at `refresh` that latched the surface at `address`.
     pub fn latched(
         &mut self,
         address: u64,
@@ -155,27 +155,28 @@ impl<F: Clone> FlipQueue<F> {
         Some(LatchedFlip { flip, replaced, due })
     }
 
-    /// Whether a waiter needs the next vertical sync.
+    /// Sets whether a waiter needs the next vertical sync.
     pub fn watch(&mut self, watched: bool) {
         self.watched = watched;
     }
 
-    /// The device is lost. Returns its queued flips, which are not shown; the issued and the shown
-    /// one stay.
+    /// Removes the ready flips of a lost device and returns them. The issued and the shown flip
+    /// stay.
     pub fn lose(&mut self, device: OsHandle) -> Vec<F> {
         if self.owner != Some(device) {
             return Vec::new();
         }
-        self.ready.drain(..).map(|(flip, _)| flip).collect()
+        self.drain_ready()
     }
 
-    /// The device leaves the screen, which goes dark. Returns the flips that were not issued.
+    /// Releases the device's ownership of the screen, which turns dark. Returns the flips that were
+    /// not issued.
     pub fn leave(&mut self, device: OsHandle) -> Vec<F> {
         if self.owner != Some(device) {
             return Vec::new();
         }
         (self.owner, self.behind_rendering) = (None, 0);
-        let queued = self.lose_all();
+        let queued = self.drain_ready();
         let with_display =
             self.issued.take().map(|issued| issued.flip).into_iter().chain(self.shown.take());
         self.leaving.get_or_insert_default().extend(with_display);
@@ -183,13 +184,13 @@ impl<F: Clone> FlipQueue<F> {
         queued
     }
 
-    fn lose_all(&mut self) -> Vec<F> {
+    fn drain_ready(&mut self) -> Vec<F> {
         self.ready.drain(..).map(|(flip, _)| flip).collect()
     }
 
-    /// The adapter stops. Returns every flip.
+    /// Removes and returns every flip, because the adapter stops.
     pub fn forget(&mut self) -> Vec<F> {
-        let mut all = self.lose_all();
+        let mut all = self.drain_ready();
         all.extend(self.issued.take().map(|issued| issued.flip));
         all.extend(self.shown.take());
         all.extend(self.leaving.take().into_iter().flatten());
@@ -197,12 +198,12 @@ impl<F: Clone> FlipQueue<F> {
         all
     }
 
-    /// Whether the screen shows a flip, or is about to.
+    /// Whether the screen shows a flip or will show one.
     pub fn is_on(&self) -> bool {
         self.visible || self.issued.is_some() || !self.ready.is_empty()
     }
 
-    /// The display loses its power. An issued flip is ready again.
+    /// Handles power-down of the display. An issued flip becomes ready again.
     pub fn unpowered(&mut self, interval_of: impl Fn(&F) -> u32) {
         if let Some(issued) = self.issued.take() {
             let interval = interval_of(&issued.flip);
@@ -211,7 +212,7 @@ impl<F: Clone> FlipQueue<F> {
         (self.visible, self.vsync) = (false, false);
     }
 
-    /// The power is back. Returns what the screen shows again, and the next flip.
+    /// Handles power-up of the display. Returns the state to program.
     pub fn powered(&mut self, address_of: impl Fn(&F) -> u64) -> PoweredDisplay<F> {
         let next = self.ready.pop_front().map(|(flip, _)| flip);
         self.issued = next.clone().map(|flip| Issued { address: address_of(&flip), flip });
@@ -220,14 +221,14 @@ impl<F: Clone> FlipQueue<F> {
         PoweredDisplay { shown: self.shown.clone(), next, vsync: self.vsync }
     }
 
-    /// Takes the right to carry out steps; `false` while an agent holds it. That agent sees what
-    /// was entered before this call.
+    /// Takes the right to carry out steps. Returns `false` while an agent holds it; that agent also
+    /// handles all flips entered before this call.
     pub fn begin_run(&mut self) -> bool {
         !std::mem::replace(&mut self.running, true)
     }
 
-    /// Whether the next step turns an interrupt or the screen on or off, which needs an agent that
-    /// may block. Releases the right if so.
+    /// Whether the next step needs an agent that may block, because it switches an interrupt or the
+    /// screen on or off. If so, releases the right.
     pub fn needs_blocking_step(&mut self, refresh: u64) -> bool {
         let flips = self.issued.is_none() && self.is_due(refresh) && !self.visible;
         let needs = self.leaving.is_some() || self.wants_vsync() != self.vsync || flips;
@@ -239,8 +240,8 @@ impl<F: Clone> FlipQueue<F> {
         self.watched || self.issued.is_some() || !self.ready.is_empty()
     }
 
-    /// Whether the first ready flip can be issued. A flip that is issued in this refresh is latched
-    /// by the next one at the earliest.
+    /// Whether the first ready flip can be issued. A flip issued in this refresh is latched by the
+    /// next one at the earliest.
     fn is_due(&self, refresh: u64) -> bool {
         let due = |interval: u32| {
             self.shown_from.map_or(0, |from| from.saturating_add(u64::from(interval)))
@@ -248,7 +249,7 @@ impl<F: Clone> FlipQueue<F> {
         self.ready.front().is_some_and(|(_, interval)| refresh.saturating_add(1) >= due(*interval))
     }
 
-    /// Returns the next step in refresh `refresh`. Each step is carried out before the next call.
+    /// Returns the next step in refresh `refresh`. The caller carries it out before the next call.
     /// `None` releases the right.
     pub fn next_step(
         &mut self,
@@ -266,7 +267,7 @@ impl<F: Clone> FlipQueue<F> {
             return Some(FlipStep::Dark(leaving));
         }
         let wanted = self.wants_vsync();
-        // Enabled before a flip is issued, so that its vertical sync interrupts.
+        // The interrupt is enabled before a flip is issued, so that its vertical sync is reported.
         if wanted != self.vsync {
             self.vsync = wanted;
             return Some(FlipStep::Vsync(wanted));
@@ -288,7 +289,7 @@ mod tests {
     const A: OsHandle = OsHandle(1);
     const B: OsHandle = OsHandle(2);
 
-    /// A flip: its address and its interval.
+    /// A flip: its address and its sync interval.
     type Flip = (u64, u32);
 
     fn steps(flips: &mut FlipQueue<Flip>, refresh: u64) -> Vec<FlipStep<Flip>> {
@@ -315,7 +316,7 @@ mod tests {
         Some((latched.flip.0, latched.replaced.map(|flip| flip.0), latched.due))
     }
 
-    /// A queue that shows the flip at 10 since refresh 1.
+    /// Creates a queue that has shown the flip at 10 since refresh 1.
     fn with_one_shown() -> FlipQueue<Flip> {
         let mut flips = FlipQueue::default();
         present(&mut flips, (10, 1));
@@ -350,7 +351,7 @@ mod tests {
         present(&mut f, (20, 3));
         assert_eq!((steps(&mut f, 1), steps(&mut f, 2)), (vec![], vec![]));
         assert_eq!(steps(&mut f, 3), [FlipStep::Flip { flip: (20, 3), first: false }]);
-        // Two flips wait behind it. The older one has no interval, so the newer one replaces it.
+        // Two flips wait behind it. The older one has interval 0, so the newer one replaces it.
         assert!(present(&mut f, (30, 0)).is_empty());
         assert_eq!(present(&mut f, (40, 2)), [(30, 0)]);
         assert!(present(&mut f, (50, 0)).is_empty(), "a flip with an interval is shown");
@@ -363,7 +364,7 @@ mod tests {
         let mut f = FlipQueue::default();
         present(&mut f, (10, 1));
         assert!(f.begin_run() && f.needs_blocking_step(0), "the interrupt is off");
-        assert_eq!(steps(&mut f, 0).len(), 2, "the right was given back");
+        assert_eq!(steps(&mut f, 0).len(), 2, "the right was released");
         latch(&mut f, 10, 1);
         present(&mut f, (20, 1));
         assert!(f.begin_run() && !f.needs_blocking_step(1));

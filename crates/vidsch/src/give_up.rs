@@ -1,24 +1,24 @@
-//! The end of queues: their device is lost, or they are destroyed.
+//! Removal of queues that are destroyed or whose device is lost.
 
 use crate::broadcast::BroadcastState;
 use crate::queue::{Command, CommandKind, Payload, QueueKind, Signal, SignalEffect, Work};
 use crate::scheduler::{Submitter, VidSch};
 use tidegate_ddi::OsHandle;
 
-/// What was queued on queues that were given up, to be dropped outside of the lock.
+/// Work of abandoned queues. The caller drops it outside of the lock.
 pub struct GivenUp<P: Payload> {
-    /// The submitters that have effects to carry out now.
+    /// Submitters that may have effects to carry out.
     pub submitters: Vec<Submitter>,
-    /// The fences that each queue waited for.
+    /// The fences that each queue was waiting for.
     pub waits: Vec<(OsHandle, P::Fence)>,
-    /// Packets that no engine ever had.
+    /// Packets that were never submitted.
     pub packets: Vec<(OsHandle, Command)>,
-    /// Signals that are not made.
+    /// Signals that will not execute.
     pub abandoned: Vec<Signal<P>>,
 }
 
 impl<P: Payload> GivenUp<P> {
-    fn nothing() -> GivenUp<P> {
+    fn empty() -> GivenUp<P> {
         GivenUp {
             submitters: Vec::new(),
             waits: Vec::new(),
@@ -29,7 +29,7 @@ impl<P: Payload> GivenUp<P> {
 }
 
 impl<P: Payload> VidSch<P> {
-    /// Removes a queue.
+    /// Removes a queue and abandons its work.
     pub fn remove_queue(&mut self, queue: OsHandle) -> GivenUp<P> {
         let given_up = self.give_up(&[queue]);
         if let Some(removed) = self.queues.remove(&queue)
@@ -40,26 +40,26 @@ impl<P: Payload> VidSch<P> {
         given_up
     }
 
-    /// Gives up everything that these queues hold, at once, so that none of them makes a signal
-    /// because another one left first. Packets that come back from an engine are not submitted
-    /// again.
+    /// Abandons the work of these queues. They are removed from their signals in one step, so
+    /// removing one queue makes no signal due on another one of them. Preempted packets are not
+    /// resubmitted.
     pub fn give_up(&mut self, queues: &[OsHandle]) -> GivenUp<P> {
-        let mut given_up = GivenUp::nothing();
+        let mut given_up = GivenUp::empty();
         let (mut left, mut due) = (Vec::new(), Vec::new());
         for handle in queues {
             let Some(queue) = self.queues.get_mut(handle) else { continue };
             match &mut queue.kind {
                 QueueKind::Context(state) => {
-                    state.given_up = true;
-                    self.engines[state.engine].end_split(*handle);
+                    state.abandoned = true;
+                    self.engines[state.engine].clear_split(*handle);
                 }
-                // Another queue's submitter makes them.
+                // The submitter of another queue executes them.
                 QueueKind::HwQueue(state) => due.extend(state.due_signals.drain(..)),
             }
             for item in queue.items.drain(..) {
                 match item.work {
                     Work::Command(Command { kind: CommandKind::HwQueue { .. }, .. }) => {}
-                    Work::Command(command) if !item.came_back => {
+                    Work::Command(command) if !item.returned => {
                         given_up.packets.push((*handle, command))
                     }
                     Work::Command(_) => {}
@@ -83,7 +83,7 @@ impl<P: Payload> VidSch<P> {
                 },
             }
         }
-        // A packet that became due may have lost its last queue after that.
+        // A packet that became due above may have lost its last queue since.
         for ticket in due {
             let Some(queued) = self.signals.get(&ticket) else { continue };
             let first = queued.queues.queues().first().copied();

@@ -1,57 +1,56 @@
-//! When an engine of hardware queues counts as hung.
+//! Hang detection for engines that run hardware queues.
 //!
-//! Engines are sampled once per timeout delay while work may be announced. An engine that works for
-//! a context, and does not respond or made no progress since the last sample, gets a preemption
-//! request for that context. It hangs if it has not left the context by the next sample. An engine
-//! that works for no context is not hung, because its queues may wait legally. A queue with work
-//! that the driver counts as neither running nor held back gets a preemption request as well. The
-//! work is lost if the request changes nothing. After a sample that equals the one before, sampling
-//! stops until work is announced.
+//! Engines are sampled once per timeout delay while work may be announced. An engine is preempted
+//! if it runs a context and is unresponsive or made no progress since the last sample. It is hung
+//! if the context is still running at the next sample. An engine that runs no context is not hung,
+//! because its queues may be waiting legally. If it has work that the driver reports as neither
+//! running nor blocked, its context is preempted as well; the work is lost if that changes nothing.
+//! Sampling stops after two equal samples and resumes when work is announced.
 
 use tidegate_ddi::OsHandle;
 use tidegate_platform::CpuTime;
 
-/// The state of an engine at one moment.
+/// A snapshot of an engine's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineSample {
-    /// A number that changes with the announced and the completed work; 0 without pending work.
+    /// A number that changes whenever work is announced or completed; 0 if no work is pending.
     pub announced: u64,
-    /// The driver says that the engine responds.
+    /// Whether the driver reports the engine as responsive.
     pub responsive: bool,
-    /// The context that it works for.
+    /// The context that the engine runs.
     pub works_for: Option<OsHandle>,
-    /// Changes as soon as the engine makes progress.
+    /// A number that changes whenever the engine makes progress.
     pub progress: u64,
-    /// The context of a queue with work that neither runs nor is held back, while the engine works
-    /// for no context.
+    /// The context of a queue with work that is neither running nor blocked, while the engine runs
+    /// no context.
     pub unserved: Option<OsHandle>,
 }
 
-/// What to do about an engine.
+/// The action to take for an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HangVerdict {
-    /// Nothing; no further sample is needed until work is announced.
+    /// Stop sampling until work is announced.
     Rest,
-    /// Sample again after the delay.
+    /// Sample again after the timeout delay.
     SampleAgain,
-    /// Preempt this context, and sample again after the delay.
+    /// Preempt this context, and sample again after the timeout delay.
     Preempt(OsHandle),
-    /// The driver accepted work of this context and lost track of it.
+    /// Work of this context is lost: the driver accepted it, and neither runs nor blocks it.
     Lost(OsHandle),
 }
 
-/// The samples of one engine.
+/// Hang detection state of one engine.
 #[derive(Default)]
 pub struct EngineWatch {
     last: Option<EngineSample>,
-    /// An ignored hang: the context that the engine works for, and its progress.
+    /// The running context and progress at which a hang was ignored.
     ignored: Option<(Option<OsHandle>, u64)>,
-    /// The sample after which an unserved context got its preemption request.
+    /// The sample after which an unserved context was preempted.
     unserved_request: Option<EngineSample>,
 }
 
 impl EngineWatch {
-    /// Judges a sample by the one before.
+    /// Compares a sample with the previous one.
     // spec: PRE-027
     pub fn judge(&mut self, sample: EngineSample) -> HangVerdict {
         let before = self.last.replace(sample);
@@ -81,25 +80,26 @@ impl EngineWatch {
         }
     }
 
-    /// Ignores the hang of this sample until the engine makes progress.
+    /// Ignores the hang in this sample until the engine makes progress.
     pub fn ignore(&mut self, sample: EngineSample) {
         self.ignored = Some((sample.works_for, sample.progress));
     }
 
-    /// Forgets the last sample, because the engine was preempted or reset.
+    /// Discards the last sample. Called when the engine was preempted or reset.
     pub fn forget(&mut self) {
         self.last = None;
     }
 }
 
-/// When the engines are sampled next.
+/// The deadline of the next sample of all engines.
 #[derive(Default)]
 pub struct SampleTimer {
     due: Option<CpuTime>,
 }
 
 impl SampleTimer {
-    /// Work may have been announced. Returns the time of the next sample if none was due.
+    /// Arms the timer, because work may have been announced. Returns the deadline if the timer was
+    /// not armed.
     pub fn start(&mut self, now: CpuTime, delay_ns: u64) -> Option<CpuTime> {
         if self.due.is_some() {
             return None;
@@ -108,12 +108,12 @@ impl SampleTimer {
         self.due
     }
 
-    /// The time of the next sample.
+    /// Returns the time of the next sample.
     pub fn deadline(&self) -> Option<CpuTime> {
         self.due
     }
 
-    /// Takes a sample time that has come. No sample is due until the next [`SampleTimer::start`].
+    /// Returns whether a sample is due, and disarms the timer if so.
     pub fn take_due(&mut self, now: CpuTime) -> bool {
         let due = self.due.is_some_and(|due| due <= now);
         if due {

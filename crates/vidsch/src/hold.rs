@@ -1,13 +1,13 @@
-//! Why packets of a context are held, and what is kept for packets that an engine has.
+//! Contexts whose submission is held, and objects kept alive for packets in flight.
 
 use tidegate_ddi::OsHandle;
 
-/// Why no packet of a context may be submitted, whatever is queued.
+/// Reasons for which no packet of a context is submitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hold {
-    /// How many of its save areas have no content yet.
+    /// Number of the context's save areas that have no content yet.
     pub(crate) areas_without_content: u32,
-    /// One of its save areas moves.
+    /// Whether a save area of the context is being moved.
     pub(crate) area_moves: bool,
 }
 
@@ -18,15 +18,15 @@ impl Hold {
 }
 
 pub(crate) struct Holds<K> {
-    /// A context whose area is to move has come off its engine.
-    pub(crate) has_quiet_context: bool,
-    /// Save areas and buffers of contexts that are gone and still have packets on an engine, which
-    /// may store their state there.
+    /// Set when a context whose area is to be moved has no packet in flight any more.
+    pub(crate) area_became_movable: bool,
+    /// Save areas and buffers of destroyed contexts. Packets still in flight may store their state
+    /// in them.
     pub(crate) kept: Vec<(OsHandle, K)>,
 }
 
 impl<K> Default for Holds<K> {
     fn default() -> Holds<K> {
-        Holds { has_quiet_context: false, kept: Vec::new() }
+        Holds { area_became_movable: false, kept: Vec::new() }
     }
 }

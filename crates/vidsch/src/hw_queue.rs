@@ -1,8 +1,8 @@
-//! Hardware queues that take commands from the kernel.
+//! Hardware queues whose commands the kernel submits.
 //!
-//! Commands go to the driver at once, up to MaxInFlightHwQueueBuffers. The progress fence says when
-//! they are complete: the caller reads it under the lock and passes its value. A signal at the head
-//! waits until the last submitted command is complete.
+//! Up to MaxInFlightHwQueueBuffers commands are in flight per queue. The progress fence reports
+//! their completion: the caller reads it under the lock and passes its value. A signal at the head
+//! of the queue waits for all commands in flight.
 
 use crate::config::Now;
 use crate::queue::{CommandKind, HwQueueState, Payload, SoftwareQueue, Work};
@@ -17,7 +17,7 @@ impl HwQueueState {
         }
     }
 
-    /// Registers for a progress value, unless a waiter for an earlier one is registered.
+    /// Requests a wake-up at a progress value, unless an earlier one is pending.
     fn await_progress<P: Payload>(&mut self, value: u64) -> Option<Effect<P>> {
         if self.awaited > self.completed {
             return None;
@@ -28,8 +28,8 @@ impl HwQueueState {
 }
 
 impl<P: Payload> VidSch<P> {
-    /// Returns the next effect of a hardware queue whose progress fence is at `progress`. `None`
-    /// releases the queue's right.
+    /// Returns the next effect of a hardware queue whose progress fence is at `progress`. If there
+    /// is none, the queue's submission right is released.
     // spec: HS-012
     pub fn next_hw_queue_effect(
         &mut self,
@@ -69,7 +69,7 @@ impl<P: Payload> VidSch<P> {
         };
         let state = queue.hw_queue_mut()?;
         if state.in_flight.len() >= state.max_in_flight {
-            // Room for half of the limit at a time, so that one wake-up serves many commands.
+            // Wait until half of the limit is free, so that one wake-up serves many commands.
             return state.await_progress(state.in_flight[state.in_flight.len() / 2]);
         }
         let CommandKind::HwQueue { progress_fence_id } = command.kind else { return None };
@@ -87,27 +87,29 @@ impl<P: Payload> VidSch<P> {
         self.queues.get(&queue)?.hw_queue()
     }
 
-    /// The progress value of the last queued command.
+    /// Returns the progress value of the last queued command.
     pub fn announced_progress(&self, queue: OsHandle) -> u64 {
         self.hw_queue(queue).map_or(0, |state| state.announced)
     }
 
-    /// The progress value of the last submitted command, and when it was submitted.
+    /// Returns the progress value of the last submitted command, and its time of submission in
+    /// nanoseconds.
     pub fn submitted_progress(&self, queue: OsHandle) -> (u64, u64) {
         self.hw_queue(queue).map_or((0, 0), |state| (state.submitted, state.submitted_ns))
     }
 
-    /// The progress value of the oldest submitted command that is not complete at `progress`.
+    /// Returns the progress value of the oldest command in flight when the progress fence is at
+    /// `progress`.
     pub fn oldest_in_flight(&self, queue: OsHandle, progress: u64) -> Option<u64> {
         self.hw_queue(queue)?.in_flight.iter().find(|id| **id > progress).copied()
     }
 
-    /// Whether a queue holds work that was not submitted.
+    /// Whether a queue has work that was not submitted.
     pub fn holds_work(&self, queue: OsHandle) -> bool {
         self.queues.get(&queue).is_some_and(|queue| !queue.items.is_empty())
     }
 
-    /// The fences of the signals that are queued on a queue.
+    /// Returns the fences of the signals on a queue.
     pub fn queued_signals(&self, queue: OsHandle) -> impl Iterator<Item = &P::Fence> {
         self.queues.get(&queue).into_iter().flat_map(|queue| self.signals_of(queue))
     }

@@ -1,12 +1,13 @@
-//! WDDM's scheduler (VidSch) as pure policy: which work goes to the driver next, and when an engine
-//! counts as hung.
+//! WDDM's scheduler (VidSch) as pure policy: which work the driver receives next, and when an
+//! engine is hung.
 //!
-//! Invariants: no lock, event, clock or driver. `now` is an argument and effects are returned. The
-//! caller locks a [`VidSch`], takes its effects, drops the lock and carries the effects out.
+//! Invariants: no locks, events, clocks or driver calls. Time is an argument and effects are return
+//! values. The caller locks a [`VidSch`], takes an effect, drops the lock and carries out the
+//! effect.
 //!
-//! Entry points: [`VidSch`] (software queues of packet contexts and of hardware queues, engines,
-//! preemption), [`EngineWatch`] and [`RecoveryWindow`] (timeouts), [`FlipQueue`] (the order of
-//! flips), [`patch_list`] (the parts of a buffer with physical addresses).
+//! Entry points: [`VidSch`] (software queues, engines, preemption), [`EngineWatch`] and
+//! [`RecoveryWindow`] (timeouts), [`FlipQueue`] (display flips), [`patch_list`] (splitting buffers
+//! that contain physical addresses).
 
 mod broadcast;
 mod config;

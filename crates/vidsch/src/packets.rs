@@ -1,8 +1,8 @@
-//! Packets of contexts: which one goes to which engine, and what completes or comes back.
+//! Packets of contexts: selection, completion and preemption.
 //!
-//! A packet is submitted when it heads its context and its engine has room. Between contexts the
-//! order is by rank (`ready`). Packets that should not run now are preempted (`engine`) and come
-//! back to the heads of their contexts.
+//! A packet is submitted when it is at the head of its context's queue and the engine has room.
+//! Contexts are ordered by rank (`ready`). Preempted packets (`engine`) return to the heads of
+//! their queues.
 
 use crate::config::Now;
 use crate::engine::{Answer, Engine, Packet, PreemptionReason};
@@ -12,54 +12,55 @@ use crate::scheduler::{Effect, VidSch};
 use tidegate_ddi::{EngineId, OsHandle, Priority, SubmitCommandFlags};
 use tidegate_platform::CpuTime;
 
-/// What a report of DMA_PREEMPTED means.
+/// The meaning of a DMA_PREEMPTED report.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Preempted {
-    /// The open request is answered.
+    /// It answers the open request.
     Answered {
-        /// The contexts of packets that completed with it.
+        /// Contexts of the packets that completed before the preemption.
         completed: Vec<OsHandle>,
-        /// How many packets came back.
+        /// Number of preempted packets.
         returned: usize,
     },
-    /// It answers a request that was withdrawn.
+    /// It answers a withdrawn request.
     Stale,
-    /// It names an ID that nothing in flight has.
+    /// Its ID matches no request or packet in flight.
     Unknown(u32),
 }
 
 impl<P: Payload> VidSch<P> {
-    /// An engine whose hardware keeps the last context switches to this one when it is idle.
+    /// Sets the context to which the engine switches when idle. For hardware that otherwise keeps
+    /// the last context loaded.
     pub fn set_idle_context(&mut self, engine: EngineId, context: OsHandle) {
         if let Some(engine) = self.engine_mut(engine) {
             engine.idle_context = Some(context);
         }
     }
 
-    /// The contexts of the packets that an engine has.
+    /// Returns the contexts of the packets in flight on an engine.
     pub fn contexts_in_flight(&self, engine: EngineId) -> Vec<OsHandle> {
         let packets = self.engine(engine).into_iter().flat_map(|engine| &engine.in_flight);
         packets.map(|packet| packet.context).collect()
     }
 
-    /// Whether an engine has packets.
+    /// Whether an engine has packets in flight.
     pub fn has_packets(&self, engine: EngineId) -> bool {
         self.engine(engine).is_some_and(|engine| !engine.in_flight.is_empty())
     }
 
-    /// The context of a packet in flight.
+    /// Returns the context of a packet in flight.
     pub fn context_of_packet(&self, engine: EngineId, fence_id: u32) -> Option<OsHandle> {
         let mut packets = self.engine(engine)?.in_flight.iter();
         packets.find(|packet| packet.id == fence_id).map(|packet| packet.context)
     }
 
-    /// Whether memory must stay in its place for a packet: one that an engine has, or a patched one
-    /// that an engine gave back. The saved state of a patched packet holds physical addresses,
-    /// which patching does not reach.
+    /// Whether memory must stay in place, because a packet is in flight or a patched packet was
+    /// preempted. The saved state of a patched packet contains physical addresses that cannot be
+    /// patched.
     pub fn holds_places(&self) -> bool {
         let holds = |item: &Item<P::Fence>| match &item.work {
             Work::Command(command) => {
-                item.came_back && matches!(command.kind, CommandKind::Patched { .. })
+                item.returned && matches!(command.kind, CommandKind::Patched { .. })
             }
             _ => false,
         };
@@ -67,8 +68,8 @@ impl<P: Payload> VidSch<P> {
             || self.queues.values().any(|queue| queue.items.iter().any(holds))
     }
 
-    /// Packets of an engine up to `fence_id` are complete. Returns their contexts, or `None` if no
-    /// packet of that ID was submitted.
+    /// Retires the packets of an engine up to `fence_id`. Returns their contexts, or `None` if no
+    /// packet with that ID was submitted.
     pub fn completed(
         &mut self,
         engine: EngineId,
@@ -98,7 +99,7 @@ impl<P: Payload> VidSch<P> {
         self.advance(context, now);
     }
 
-    /// The driver did not accept a packet. Packets before it may be running.
+    /// Removes a packet that the driver rejected. Packets before it may be running.
     pub fn not_accepted(&mut self, engine: EngineId, fence_id: u32, now: Now) {
         let packet = self.engine_mut(engine).and_then(|e| e.not_accepted(fence_id, now.at));
         if let Some(packet) = packet {
@@ -106,8 +107,8 @@ impl<P: Payload> VidSch<P> {
         }
     }
 
-    /// The driver reports that a preemption is over: packets up to `last_completed` are complete,
-    /// and the others came back.
+    /// Handles the driver's report of a preemption: packets up to `last_completed` are complete,
+    /// and the others were preempted.
     pub fn preempted(
         &mut self,
         engine: EngineId,
@@ -121,15 +122,15 @@ impl<P: Payload> VidSch<P> {
             Answer::Unknown(id) => return Preempted::Unknown(id),
         };
         let completed = self.complete_up_to(index, last_completed, now);
-        let packets = self.engines[index].take_back();
+        let packets = self.engines[index].reclaim_in_flight();
         let returned = packets.len();
-        self.put_back(index, packets, reason, now);
+        self.requeue(index, packets, reason, now);
         Preempted::Answered { completed, returned }
     }
 
-    /// Puts packets back that an engine returned: paging packets before everything else on the
-    /// engine, others at the heads of their contexts, which continue their turns.
-    pub(crate) fn put_back(
+    /// Requeues preempted packets: paging packets ahead of all other work of the engine, others at
+    /// the heads of their contexts, whose turns continue.
+    pub(crate) fn requeue(
         &mut self,
         index: usize,
         packets: Vec<Packet>,
@@ -145,7 +146,7 @@ impl<P: Payload> VidSch<P> {
                         began.is_some_and(|began| now.at >= began.after(self.config.quantum_ns));
                     let turn_over =
                         place == 0 && (reason == PreemptionReason::Quantum || lift_over);
-                    self.put_back_command(&packet, turn_over, now);
+                    self.requeue_command(&packet, turn_over, now);
                 }
                 CommandKind::ContextSwitch | CommandKind::HwQueue { .. } => {
                     self.left_engine(packet.context, now)
@@ -155,16 +156,16 @@ impl<P: Payload> VidSch<P> {
     }
 
     // spec: PRE-031, PRE-041
-    fn put_back_command(&mut self, packet: &Packet, turn_over: bool, now: Now) {
+    fn requeue_command(&mut self, packet: &Packet, turn_over: bool, now: Now) {
         let context = packet.context;
         let Some(queue) = self.queues.get_mut(&context) else { return };
-        let Some(state) = queue.context_mut().filter(|state| !state.given_up) else {
+        let Some(state) = queue.context_mut().filter(|state| !state.abandoned) else {
             return self.left_engine(context, now);
         };
         state.in_flight -= 1;
         let (queued_ns, work) = (packet.command.queued_ns, Work::Command(packet.command));
-        queue.items.push_front(Item { ticket: 0, queued_ns, head_ns: None, came_back: true, work });
-        self.holds.has_quiet_context |= queue.is_quiet();
+        queue.items.push_front(Item { ticket: 0, queued_ns, head_ns: None, returned: true, work });
+        self.holds.area_became_movable |= queue.can_move_area();
         let signalling = queue.signalling;
         let Some(state) = queue.context_mut() else { return };
         if signalling || state.hold.is_on() {
@@ -180,8 +181,8 @@ impl<P: Payload> VidSch<P> {
         }
     }
 
-    /// When time alone makes an effect of the packets due; `None` while an agent carries effects
-    /// out.
+    /// Returns the next deadline at which an effect of the packets becomes due; `None` while an
+    /// agent holds the submission right.
     pub fn next_deadline(&self) -> Option<CpuTime> {
         if self.right.is_held() {
             return None;
@@ -190,21 +191,22 @@ impl<P: Payload> VidSch<P> {
         self.engines.iter().filter_map(deadline).min()
     }
 
-    /// Whether packets are preempted.
+    /// Whether the driver supports preemption.
     pub fn preempts(&self) -> bool {
         self.config.preempts
     }
 
-    /// The engines whose first packet has run for the timeout delay without a preemption request.
+    /// Returns the engines whose first packet has run for the timeout delay without a preemption
+    /// request.
     pub fn overdue(&self, now: CpuTime) -> Vec<EngineId> {
         let overdue = self.engines.iter().filter(|engine| engine.is_overdue(&self.config, now));
         overdue.map(|engine| engine.id).collect()
     }
 
-    /// Returns the next effect of the packets. `None` releases the right.
+    /// Returns the next effect of the packets. If there is none, the submission right is released.
     pub fn next_effect(&mut self, now: Now) -> Option<Effect<P>> {
         self.decided_at = now.at;
-        // A waiter receives the right before anything else is decided.
+        // Hand off the right before deciding further effects.
         let effect = match self.right.has_waiter() {
             true => None,
             false => self.next_signal(now).or_else(|| self.next_preemption(now)).or_else(|| {
@@ -255,8 +257,8 @@ impl<P: Payload> VidSch<P> {
                 self.advance(context, now);
                 continue;
             };
-            let came_back = queue.items.pop_front().is_some_and(|item| item.came_back);
-            return Some(self.submit(index, candidate, (command, came_back), now));
+            let returned = queue.items.pop_front().is_some_and(|item| item.returned);
+            return Some(self.submit(index, candidate, (command, returned), now));
         }
         // spec: PRE-012
         let idle = self.engines[index].idle_switch_due();
@@ -265,8 +267,8 @@ impl<P: Payload> VidSch<P> {
         Some(self.submit(index, idle, (Command::CONTEXT_SWITCH, false), now))
     }
 
-    /// Takes the context whose turn it is. While an engine is held for a split buffer, only the
-    /// contexts of the memory manager and then the context of the buffer have a turn.
+    /// Takes the next context to run. An engine held for a split buffer runs only paging contexts,
+    /// then the context of that buffer.
     fn take_candidate(&mut self, index: usize, now: Now) -> Option<Candidate> {
         let Some(held) = self.held_for_split(index) else {
             return self.engines[index].ready.pop(self.config.quantum_ns, now.at);
@@ -290,9 +292,9 @@ impl<P: Payload> VidSch<P> {
     }
 
     // spec: PRE-111
-    /// Returns the context of the split buffer that an engine is held for: the parts of a buffer
-    /// run back to back where the driver cannot preempt. While a wait heads the context's queue other
-    /// contexts run, because the wait may depend on them.
+    /// Returns the context whose split buffer reserves an engine. If the driver cannot preempt, the
+    /// parts of a buffer run back to back. Other contexts may run while the context waits for a
+    /// fence, because they may signal it.
     fn held_for_split(&self, index: usize) -> Option<OsHandle> {
         let context = self.engines[index].split().filter(|_| !self.config.preempts)?;
         let waits = self.queues.get(&context)?.head_wait().is_some();
@@ -303,7 +305,7 @@ impl<P: Payload> VidSch<P> {
         &mut self,
         index: usize,
         candidate: Candidate,
-        (command, came_back): (Command, bool),
+        (command, returned): (Command, bool),
         now: Now,
     ) -> Effect<P> {
         let context = candidate.context;
@@ -315,7 +317,7 @@ impl<P: Payload> VidSch<P> {
         let mut flags = SubmitCommandFlags::empty();
         flags.set(SubmitCommandFlags::PAGING, command.kind == CommandKind::Paging);
         flags.set(SubmitCommandFlags::CONTEXT_SWITCH, command.kind == CommandKind::ContextSwitch);
-        flags.set(SubmitCommandFlags::RESUBMISSION, came_back);
+        flags.set(SubmitCommandFlags::RESUBMISSION, returned);
         Effect::Submit { context, engine: self.engines[index].id, command, fence_id, flags }
     }
 }

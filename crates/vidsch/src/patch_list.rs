@@ -1,59 +1,60 @@
-//! Patch lists of DMA buffers: whether a list is valid, where its buffer can be split, what each part
-//! needs paged in, and whether a part leaves bindings of the part before it behind.
+//! Patch lists of DMA buffers: validation, split points, allocations to page in per part, and the
+//! detection of leaked bindings.
 //!
-//! A buffer runs up to the split offset of the first allocation that cannot be paged in together
-//! with what the part uses already; the rest is another packet. What a slot is bound to goes over
-//! the border: the next part needs it too, unless it is unbound. A driver that lets a part run with
-//! a slot that the part neither unbinds nor binds anew has left a binding behind, to memory that
-//! may belong to another process by then.
+//! A part of a buffer ends at the split offset of the first allocation that cannot be paged in
+//! together with the ones the part uses. The rest of the buffer is another packet. A slot stays
+//! bound across the split, so the next part needs its allocation unless the slot is unbound. A part
+//! that neither unbinds nor rebinds an inherited slot leaks the binding: its memory may belong to
+//! another process by then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use tidegate_ddi::patch::PatchLocation;
 
-/// Slots, and the allocation that each is bound to, by its index.
+/// Allocation index by bound slot.
 pub type Bindings = BTreeMap<u32, u32>;
 
-/// What is wrong with a patch list, or with a part of its buffer.
+/// An invalid patch list or part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadList {
-    /// Split offsets do not rise.
-    #[error(
-        "entry {0} of the patch list does not stand behind the one before it: split offsets rise strictly"
-    )]
+    /// Split offsets do not increase.
+    #[error("entry {0} of the patch list has a split offset not above that of the entry before it")]
     Order(usize),
-    /// An entry lies outside of the buffer, between words, or is patched before it is bound.
-    #[error("entry {0} of the patch list has an offset that its buffer does not have")]
+    /// An offset is outside of the buffer, is unaligned, or patches a binding before its split
+    /// offset.
+    #[error("entry {0} of the patch list has an offset that is unaligned or outside of its buffer")]
     Offset(usize),
-    /// An entry names a slot or an allocation that is not there.
-    #[error("entry {0} of the patch list names a slot or an allocation that is not there")]
+    /// The slot or the allocation does not exist.
+    #[error("entry {0} of the patch list names a slot or an allocation that does not exist")]
     Name(usize),
-    /// A part leaves a binding of the part before it behind.
+    /// A part leaks a binding of the previous part.
     #[error(
-        "a part of a split buffer neither unbinds nor reprograms slot {slot}: a binding is left behind"
+        "a part of a split buffer neither unbinds nor reprograms slot {slot}, so its binding leaks"
     )]
     BindingLeak {
         /// The slot.
         slot: u32,
     },
-    /// Not even what one place of the buffer needs fits.
-    #[error("what the buffer needs at offset {0} does not fit in local memory at once")]
+    /// The allocations needed at one offset cannot be paged in together.
+    #[error(
+        "the allocations needed at offset {0} of the buffer do not fit in local memory together"
+    )]
     NoRoom(u32),
 }
 
-/// A part of a buffer: a packet.
+/// A part of a buffer, which is one packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Where it stands in the buffer.
+    /// Byte range in the buffer.
     pub bytes: Range<u32>,
-    /// Allocations that it uses, by index.
+    /// Indices of the allocations that the part uses.
     pub needs: BTreeSet<u32>,
-    /// What is bound behind it.
+    /// Bindings at the end of the part.
     pub leaves: Bindings,
 }
 
-/// Checks a list that a driver made for a buffer of `bytes`, for a process that listed so many
-/// `allocations`.
+/// Checks a driver's list for a buffer of `bytes` bytes and a process that listed `allocations`
+/// allocations.
 // spec: PRE-040
 pub fn check(
     list: &[PatchLocation],
@@ -81,8 +82,8 @@ pub fn check(
     Ok(())
 }
 
-/// The part that begins at `start`, where `bound` is bound. `fits` says whether allocations can be
-/// paged in together.
+/// Returns the part that begins at `start` with the bindings `bound`. `fits` decides whether
+/// allocations can be paged in together.
 pub fn next_part(
     list: &[PatchLocation],
     buffer_bytes: u32,
@@ -90,7 +91,7 @@ pub fn next_part(
     fits: impl Fn(&BTreeSet<u32>) -> bool,
 ) -> Result<Part, BadList> {
     let mut inherited = bound.clone();
-    // What is bound anew right at the border is not used any more as it was.
+    // A slot that is rebound at the split no longer needs its previous allocation.
     if let Some(first) = list.iter().find(|entry| entry.split_offset == start) {
         inherited.remove(&first.slot_id);
     }
@@ -115,8 +116,7 @@ pub fn next_part(
     if part.bytes.is_empty() { Err(BadList::NoRoom(start)) } else { Ok(part) }
 }
 
-/// Checks all parts as they would be now, before the first of them runs; with `verifies` their
-/// bindings too.
+/// Checks all parts as they would be split now. Checks their bindings too if `verifies`.
 pub fn rehearse(
     list: &[PatchLocation],
     buffer_bytes: u32,
@@ -134,7 +134,7 @@ pub fn rehearse(
     Ok(())
 }
 
-/// Refuses a part that inherits `bound` and neither unbinds nor reprograms one of its slots.
+/// Checks that the part unbinds or rebinds every slot that it inherits from `bound`.
 // spec: PRE-035
 pub fn check_bindings(
     list: &[PatchLocation],
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// Two copies: 0 to 1, then 2 to 3, each with its rows unbound behind it.
+    /// Two copies: 0 to 1, then 2 to 3. Each unbinds its slots afterwards.
     fn copies() -> Vec<PatchLocation> {
         let of = |at, from, to| {
             [
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(ends(4), Ok(vec![64]));
         assert_eq!(ends(3), Ok(vec![40, 64]), "in the middle of the second copy's places");
         assert_eq!(ends(2), Ok(vec![32, 64]));
-        assert_eq!(ends(1), Err(BadList::NoRoom(8)), "a copy needs two");
+        assert_eq!(ends(1), Err(BadList::NoRoom(8)), "a copy needs two allocations");
         let cut = &parts(&copies(), 3).unwrap()[1];
         assert_eq!(
             cut.needs,
@@ -203,13 +203,10 @@ mod tests {
             rehearse(&copies(), 64, true, |needs| needs.len() <= 1),
             Err(BadList::NoRoom(8))
         );
-        let anew = [entry(0, 0, Some(0)), entry(8, 1, Some(1)), entry(16, 1, Some(2))];
-        let part = next_part(&anew, 64, (16, &Bindings::from([(0, 0), (1, 1)])), |_| true).unwrap();
-        assert_eq!(
-            part.needs,
-            BTreeSet::from([0, 2]),
-            "slot 1 is bound anew where the part begins"
-        );
+        let rebound = [entry(0, 0, Some(0)), entry(8, 1, Some(1)), entry(16, 1, Some(2))];
+        let part =
+            next_part(&rebound, 64, (16, &Bindings::from([(0, 0), (1, 1)])), |_| true).unwrap();
+        assert_eq!(part.needs, BTreeSet::from([0, 2]), "slot 1 is rebound where the part begins");
     }
 
     // spec: PRE-035

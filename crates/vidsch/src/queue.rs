@@ -1,8 +1,8 @@
-//! A software queue: commands, waits and signals of one packet context or one hardware queue.
+//! A software queue: the commands, waits and signals of one packet context or hardware queue.
 //!
-//! Invariants: first in, first out. A wait holds what is queued behind it. A signal is made when it
-//! heads the queue and every earlier command is complete; a signal at submission does not wait for
-//! completion. What a queue carries (fences, events, actions) is opaque here, see [`Payload`].
+//! Invariants: the queue is FIFO. A wait blocks the work behind it. A signal executes when it is at
+//! the head and every earlier command is complete; a signal at submission does not wait for
+//! completion. Fences, events and actions are opaque here, see [`Payload`].
 
 use crate::broadcast::Broadcast;
 use crate::config::Now;
@@ -12,35 +12,36 @@ use std::collections::VecDeque;
 use tidegate_calls::SignalFlags;
 use tidegate_ddi::{OsHandle, Priority};
 
-/// The kernel's objects that queues carry. VidSch only stores them.
+/// Kernel objects that queues store without interpreting them.
 pub trait Payload {
-    /// A fence and a value.
+    /// A fence and its value.
     type Fence: Clone;
     /// An event that a signal packet sets.
     type Event;
-    /// What else a signal packet does: show a flip, end a use of memory.
+    /// Any other effect of a signal packet, such as showing a flip or ending a use of memory.
     type Action;
-    /// What must stay alive while an engine may use it: a save area, a DMA buffer.
+    /// An object that must stay alive while an engine may use it, such as a save area or a DMA
+    /// buffer.
     type Kept;
 }
 
-/// What a command buffer is for.
+/// The kind of a command buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandKind {
-    /// A process's work.
+    /// Work of a process.
     Render,
-    /// A part of a DMA buffer with physical addresses, by its number.
+    /// One part of a DMA buffer that contains physical addresses, identified by its number.
     Patched {
-        /// It is the last part of its buffer.
+        /// Whether this is the last part of the buffer.
         last: bool,
     },
-    /// The memory manager's.
+    /// Work of the memory manager.
     Paging,
     /// A zero-length buffer that makes the engine switch to the context.
     ContextSwitch,
-    /// A process's work on a hardware queue.
+    /// Work of a process on a hardware queue.
     HwQueue {
-        /// The value of the progress fence when it is complete.
+        /// Progress fence value at completion.
         progress_fence_id: u64,
     },
 }
@@ -48,18 +49,18 @@ pub enum CommandKind {
 /// A command buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Its GPU virtual address, or the number of its part.
+    /// GPU virtual address, or the number of the part.
     pub gpu_va: u64,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u32,
-    /// When it was queued, on the timeline.
+    /// Timeline time at which it was queued, in nanoseconds.
     pub queued_ns: u64,
-    /// What it is for.
+    /// The kind of command.
     pub kind: CommandKind,
 }
 
 impl CommandKind {
-    /// Whether packets of other contexts may go before it.
+    /// Whether packets of other contexts may run before it finishes.
     pub(crate) fn is_preemptible(self) -> bool {
         matches!(self, CommandKind::Render | CommandKind::Patched { .. })
     }
@@ -70,36 +71,37 @@ impl Command {
         Command { gpu_va: 0, bytes: 0, queued_ns: 0, kind: CommandKind::ContextSwitch };
 }
 
-/// What a signal packet does when every queue has reached it.
+/// The effect of a signal packet when every queue has reached it.
 pub enum SignalEffect<P: Payload> {
     /// Signals fences.
     Fences(Vec<P::Fence>),
-    /// Sets an event. It is set also when the packet is abandoned, because a thread waits for it.
+    /// Sets an event. The event is also set if the packet is abandoned, because a thread waits for
+    /// it.
     Event(P::Event),
-    /// Any other action; an abandoned one is dropped.
+    /// Any other action. Dropped if the packet is abandoned.
     Action(P::Action),
 }
 
 /// A signal packet.
 pub struct Signal<P: Payload> {
-    /// What it does.
+    /// The effect.
     pub effect: SignalEffect<P>,
-    /// The flags of the call.
+    /// Flags of the signal call.
     pub flags: SignalFlags,
 }
 
 impl<P: Payload> Signal<P> {
-    /// A packet that sets an event.
+    /// Creates a packet that sets an event.
     pub fn event(event: P::Event) -> Signal<P> {
         Signal { effect: SignalEffect::Event(event), flags: SignalFlags::empty() }
     }
 
-    /// A packet that does something other than signalling.
+    /// Creates a packet with another action.
     pub fn action(action: P::Action) -> Signal<P> {
         Signal { effect: SignalEffect::Action(action), flags: SignalFlags::empty() }
     }
 
-    /// The fences that it signals.
+    /// Returns the fences that it signals.
     pub fn fences(&self) -> &[P::Fence] {
         match &self.effect {
             SignalEffect::Fences(fences) => fences,
@@ -107,7 +109,7 @@ impl<P: Payload> Signal<P> {
         }
     }
 
-    /// Takes the fences that it signals.
+    /// Returns the fences that it signals, by value.
     pub fn into_fences(self) -> Vec<P::Fence> {
         match self.effect {
             SignalEffect::Fences(fences) => fences,
@@ -116,7 +118,7 @@ impl<P: Payload> Signal<P> {
     }
 }
 
-/// A signal packet and the queues that it is queued on.
+/// A signal packet and the queues it is on.
 pub(crate) struct QueuedSignal<P: Payload> {
     pub(crate) signal: Signal<P>,
     pub(crate) queues: Broadcast,
@@ -128,7 +130,7 @@ pub(crate) enum Work<F> {
         fences: Vec<F>,
         remaining: usize,
     },
-    /// This queue's share of the signal packet with the item's ticket.
+    /// This queue's entry for the signal packet with the item's ticket.
     Signal {
         at_submission: bool,
         reached: bool,
@@ -138,26 +140,26 @@ pub(crate) enum Work<F> {
 pub(crate) struct Item<F> {
     pub(crate) ticket: u64,
     pub(crate) queued_ns: u64,
-    /// When it came to the head of its queue.
+    /// Timeline time at which it reached the head of its queue, in nanoseconds.
     pub(crate) head_ns: Option<u64>,
-    /// A command that an engine had and gave back.
-    pub(crate) came_back: bool,
+    /// Whether an engine returned the command unfinished.
+    pub(crate) returned: bool,
     pub(crate) work: Work<F>,
 }
 
-/// What a software queue did with fences since it was made.
+/// Fence statistics of a software queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FenceOperations {
-    /// Waits that it passed.
+    /// Number of satisfied waits.
     pub waits: u64,
-    /// Signals that it made.
+    /// Number of executed fence signals.
     pub signals: u64,
-    /// Time for which waits headed it, in nanoseconds.
+    /// Total time for which a wait was at the head, in nanoseconds.
     pub blocked_ns: u64,
 }
 
 impl FenceOperations {
-    /// A wait headed the queue from `head_ns` to `end_ns`.
+    /// Adds the time for which a wait was at the head.
     pub(crate) fn block(&mut self, head_ns: u64, end_ns: u64) {
         self.blocked_ns += end_ns.saturating_sub(head_ns);
     }
@@ -171,54 +173,54 @@ impl std::ops::AddAssign for FenceOperations {
     }
 }
 
-/// A wait or signal that is over, for the timeline.
+/// A finished wait or signal, for the timeline.
 pub struct FinishedItem<F> {
-    /// Its queue.
+    /// The queue.
     pub queue: OsHandle,
-    /// It is a wait; otherwise a signal.
+    /// Whether it is a wait; otherwise a signal.
     pub wait: bool,
-    /// Its fences.
+    /// Fences waited for or signalled.
     pub fences: Vec<F>,
-    /// When it was queued, on the timeline.
+    /// Timeline time at which it was queued, in nanoseconds.
     pub queued_ns: u64,
-    /// When it came to the head of its queue.
+    /// Timeline time at which it reached the head of its queue, in nanoseconds.
     pub start_ns: u64,
-    /// When it was over.
+    /// Timeline time at which it finished, in nanoseconds.
     pub end_ns: u64,
 }
 
-/// A packet context's share: its commands are packets of an engine.
+/// State of a packet context's queue, whose commands are packets of an engine.
 pub(crate) struct ContextState {
-    /// The engine's index.
+    /// Index of the engine.
     pub(crate) engine: usize,
     pub(crate) priority: Priority,
-    /// Packets that the engine has.
+    /// Number of its packets in flight.
     pub(crate) in_flight: usize,
-    /// It is in its engine's ready list.
+    /// Whether it is in its engine's ready list.
     pub(crate) listed: bool,
-    /// Its device is lost: packets that come back are not submitted again.
-    pub(crate) given_up: bool,
+    /// Whether the device is lost. Preempted packets are not resubmitted then.
+    pub(crate) abandoned: bool,
     pub(crate) hold: Hold,
 }
 
-/// A hardware queue's share: its commands go to the driver in order, and the progress fence says
-/// when they are complete.
+/// State of a hardware queue, whose commands go to the driver in order. The progress fence reports
+/// their completion.
 pub(crate) struct HwQueueState {
-    /// The progress value of the last queued command.
+    /// Progress value of the last queued command.
     pub(crate) announced: u64,
-    /// The progress value of the last submitted command.
+    /// Progress value of the last submitted command.
     pub(crate) submitted: u64,
-    /// When that was.
+    /// Time of the last submission, in nanoseconds.
     pub(crate) submitted_ns: u64,
-    /// The progress value that was read last.
+    /// Progress value read last.
     pub(crate) completed: u64,
-    /// Submitted commands that are not complete, oldest first.
+    /// Progress values of the commands in flight, oldest first.
     pub(crate) in_flight: VecDeque<u64>,
-    /// MaxInFlightHwQueueBuffers.
+    /// Maximum number of commands in flight (MaxInFlightHwQueueBuffers).
     pub(crate) max_in_flight: usize,
-    /// The progress value that a waiter is registered for.
+    /// Progress value at which a wake-up is pending.
     pub(crate) awaited: u64,
-    /// Signals that this queue's agent makes.
+    /// Tickets of due signals that this queue's submitter executes.
     pub(crate) due_signals: VecDeque<u64>,
     pub(crate) right: SubmissionRight,
 }
@@ -232,7 +234,7 @@ pub(crate) struct SoftwareQueue<F> {
     pub(crate) kind: QueueKind,
     pub(crate) handle: OsHandle,
     pub(crate) items: VecDeque<Item<F>>,
-    /// Its head signal is being made: nothing behind it goes on.
+    /// Whether a signal of this queue is executing. It blocks the work behind it.
     pub(crate) signalling: bool,
     pub(crate) done: FenceOperations,
 }
@@ -249,7 +251,7 @@ impl<F: Clone> SoftwareQueue<F> {
     }
 
     pub(crate) fn push(&mut self, ticket: u64, queued_ns: u64, work: Work<F>) {
-        self.items.push_back(Item { ticket, queued_ns, head_ns: None, came_back: false, work });
+        self.items.push_back(Item { ticket, queued_ns, head_ns: None, returned: false, work });
     }
 
     pub(crate) fn context(&self) -> Option<&ContextState> {
@@ -280,7 +282,7 @@ impl<F: Clone> SoftwareQueue<F> {
         }
     }
 
-    /// Whether every submitted command is complete.
+    /// Whether no command is in flight.
     pub(crate) fn is_complete(&self) -> bool {
         match &self.kind {
             QueueKind::Context(state) => state.in_flight == 0,
@@ -288,8 +290,8 @@ impl<F: Clone> SoftwareQueue<F> {
         }
     }
 
-    /// Whether a save area of the context is to move and no engine has a packet of it.
-    pub(crate) fn is_quiet(&self) -> bool {
+    /// Whether the context is off its engine and a save area of it is to be moved.
+    pub(crate) fn can_move_area(&self) -> bool {
         self.context().is_some_and(|state| state.hold.area_moves && state.in_flight == 0)
     }
 
@@ -307,7 +309,7 @@ impl<F: Clone> SoftwareQueue<F> {
         }
     }
 
-    /// One condition of the wait `ticket` is satisfied.
+    /// Records that one condition of the wait `ticket` is satisfied.
     pub(crate) fn satisfy(&mut self, ticket: u64) {
         let item = self.items.iter_mut().find(|item| item.ticket == ticket);
         if let Some(Item { work: Work::Wait { remaining, .. }, .. }) = item {
@@ -315,7 +317,7 @@ impl<F: Clone> SoftwareQueue<F> {
         }
     }
 
-    /// Takes satisfied waits off the head, and notes when the new head came there.
+    /// Removes satisfied waits from the head, and records when the new head got there.
     // spec: MF-031, MF-034
     pub(crate) fn pass_waits(&mut self, now: Now, finished: &mut Vec<FinishedItem<F>>) {
         while let Some(head) = self.items.front_mut() {
@@ -331,8 +333,7 @@ impl<F: Clone> SoftwareQueue<F> {
         }
     }
 
-    /// Takes a signal that is due out of the queue. It is made by the caller, and holds the queue
-    /// until then.
+    /// Removes a due signal. The caller executes it; the queue is blocked until then.
     pub(crate) fn take_signal<P: Payload<Fence = F>>(
         &mut self,
         ticket: u64,
@@ -340,7 +341,8 @@ impl<F: Clone> SoftwareQueue<F> {
         now: Now,
         finished: &mut Vec<FinishedItem<F>>,
     ) {
-        // A signal at submission may be behind a command that came back after it was reached.
+        // A signal at submission may be behind a command that was preempted after the signal was
+        // reached.
         let at = self.items.iter().position(|item| item.ticket == ticket);
         let Some(item) = at.and_then(|at| self.items.remove(at)) else { return };
         self.signalling = true;

@@ -1,18 +1,18 @@
-//! Which context of an engine is next: the contexts whose head is a packet, by priority.
+//! The contexts of one engine whose head is a packet, by priority band.
 //!
-//! REALTIME goes before HIGH, HIGH before NORMAL, NORMAL before IDLE. Equals take turns, packet by
-//! packet. A band that has waited too long is lifted for a quantum, so that HIGH starves no band:
-//! its contexts rank as HIGH then, and before those of HIGH.
+//! Bands are served in order of priority, and the contexts of a band take turns, packet by packet.
+//! A band that has been starved too long is lifted for a quantum, so that HIGH cannot starve it:
+//! its contexts then rank as HIGH and run before those of HIGH.
 //!
-//! | band | promised share while higher bands are saturated | longest wait |
+//! | band | guaranteed share while higher bands are saturated | longest wait |
 //! |---|---|---|
-//! | HIGH | all that REALTIME leaves | |
-//! | NORMAL | one quantum in 10 of what REALTIME leaves | 9 quanta and the running one |
-//! | IDLE | one quantum in 100 of what REALTIME leaves | 99 quanta and the running one |
+//! | HIGH | all time left by REALTIME | |
+//! | NORMAL | 1 quantum in 10 of the time left by REALTIME | 9 quanta plus the running one |
+//! | IDLE | 1 quantum in 100 of the time left by REALTIME | 99 quanta plus the running one |
 //!
-//! The time that the GPU takes to be preempted, and the turns of others in the band, come on top.
-//! REALTIME needs a privilege and may hold up every band. Without preemption a packet runs to its
-//! end, and the bounds count from there.
+//! Preemption latency and the turns of other contexts in the band add to the wait. REALTIME needs a
+//! privilege and may starve every band. Without preemption, the bounds count from the end of the
+//! running packet.
 
 use std::collections::VecDeque;
 use tidegate_ddi::{OsHandle, Priority};
@@ -21,9 +21,9 @@ use tidegate_platform::CpuTime;
 const BANDS: usize = 4;
 
 // spec: PRE-072
-/// How long a band waits before it is lifted; `None` where no higher band could starve it, or where
-/// that is allowed.
-fn patience(priority: Priority, quantum_ns: u64) -> Option<u64> {
+/// Returns the time for which a band waits before it is lifted. `None` for HIGH, which only
+/// REALTIME can starve, and for REALTIME.
+fn starvation_limit_ns(priority: Priority, quantum_ns: u64) -> Option<u64> {
     match priority {
         Priority::Idle => Some(quantum_ns.saturating_mul(99)),
         Priority::Normal => Some(quantum_ns.saturating_mul(9)),
@@ -37,18 +37,18 @@ pub(crate) const LIFTED: Priority = Priority::High;
 #[derive(Default)]
 struct Band {
     contexts: VecDeque<OsHandle>,
-    /// Since when a context has waited here while none of the band was served.
-    hungry_since: Option<CpuTime>,
-    /// Until when it is lifted.
+    /// Time from which a context has been waiting while no context of the band was served.
+    starved_since: Option<CpuTime>,
+    /// End of the current lift.
     lifted_until: CpuTime,
 }
 
 impl Band {
-    /// Returns since when the band has waited, if it is lifted now.
+    /// Returns the time from which the band has been starved, if it is lifted now.
     fn lifted_since(&self, priority: Priority, quantum_ns: u64, now: CpuTime) -> Option<CpuTime> {
-        let patience_ns = patience(priority, quantum_ns)?;
-        let since = self.hungry_since?;
-        (now < self.lifted_until || now >= since.after(patience_ns)).then_some(since)
+        let limit_ns = starvation_limit_ns(priority, quantum_ns)?;
+        let since = self.starved_since?;
+        (now < self.lifted_until || now >= since.after(limit_ns)).then_some(since)
     }
 }
 
@@ -58,17 +58,17 @@ pub(crate) struct Ready {
     bands: [Band; BANDS],
 }
 
-/// A context that could be next.
+/// The next context to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) context: OsHandle,
     pub(crate) priority: Priority,
-    /// Since when its band has waited, if the band is lifted.
+    /// Time from which its band has been starved, if the band is lifted.
     pub(crate) lifted_since: Option<CpuTime>,
 }
 
 impl Candidate {
-    /// The priority at which it competes.
+    /// Returns the priority at which the context competes.
     pub(crate) fn rank(&self) -> Priority {
         if self.lifted_since.is_some() { self.priority.max(LIFTED) } else { self.priority }
     }
@@ -78,73 +78,74 @@ const PRIORITIES: [Priority; BANDS] =
     [Priority::Idle, Priority::Normal, Priority::High, Priority::Realtime];
 
 impl Ready {
-    /// Lists a context behind the others of its band.
+    /// Appends a context to its band.
     pub(crate) fn push_back(&mut self, context: OsHandle, priority: Priority, now: CpuTime) {
         let band = &mut self.bands[priority as usize];
         band.contexts.push_back(context);
-        band.hungry_since.get_or_insert(now);
+        band.starved_since.get_or_insert(now);
     }
 
-    /// Lists a context before the others of its band, because its turn is not over. `hungry_since`
-    /// is since when its band had waited when the turn began, if the band is still owed for that.
+    /// Prepends a context to its band, because its turn continues. `starved_since` is the start of
+    /// the band's wait before that turn, if the band is still owed time.
     pub(crate) fn push_front(
         &mut self,
         context: OsHandle,
         priority: Priority,
-        (now, hungry_since): (CpuTime, Option<CpuTime>),
+        (now, starved_since): (CpuTime, Option<CpuTime>),
     ) {
         let band = &mut self.bands[priority as usize];
         band.contexts.push_front(context);
-        let since = hungry_since.unwrap_or(now);
-        band.hungry_since = Some(band.hungry_since.map_or(since, |known| known.min(since)));
+        let since = starved_since.unwrap_or(now);
+        band.starved_since = Some(band.starved_since.map_or(since, |known| known.min(since)));
     }
 
     pub(crate) fn remove(&mut self, context: OsHandle, priority: Priority) {
         let band = &mut self.bands[priority as usize];
         band.contexts.retain(|c| *c != context);
         if band.contexts.is_empty() {
-            band.hungry_since = None;
+            band.starved_since = None;
         }
     }
 
-    /// Takes the context whose turn it is.
+    /// Removes and returns the next context.
     pub(crate) fn pop(&mut self, quantum_ns: u64, now: CpuTime) -> Option<Candidate> {
         let next = self.best(quantum_ns, now, None)?;
         let band = &mut self.bands[next.priority as usize];
         band.contexts.pop_front();
-        band.hungry_since = (!band.contexts.is_empty()).then_some(now);
+        band.starved_since = (!band.contexts.is_empty()).then_some(now);
         if next.lifted_since.is_some() && now >= band.lifted_until {
             band.lifted_until = now.after(quantum_ns);
         }
         Some(next)
     }
 
-    /// Returns the context whose turn it would be, beside the packet of the context `beside` that
-    /// the engine runs. That context is left out, and its band is being served, so is not lifted.
+    /// Returns the context that would run next if the packet of `running` ended. Excludes that
+    /// context. Its band is not lifted, because it is being served.
     pub(crate) fn best(
         &self,
         quantum_ns: u64,
         now: CpuTime,
-        beside: Option<(OsHandle, Priority)>,
+        running: Option<(OsHandle, Priority)>,
     ) -> Option<Candidate> {
-        let running = beside.map(|(context, _)| context);
+        let excluded = running.map(|(context, _)| context);
         let candidates = PRIORITIES.into_iter().filter_map(|priority| {
             let band = &self.bands[priority as usize];
-            let context = *band.contexts.iter().find(|c| Some(**c) != running)?;
-            let served = beside.is_some_and(|(_, of)| of == priority);
+            let context = *band.contexts.iter().find(|c| Some(**c) != excluded)?;
+            let served = running.is_some_and(|(_, of)| of == priority);
             let lifted_since = band.lifted_since(priority, quantum_ns, now).filter(|_| !served);
             Some(Candidate { context, priority, lifted_since })
         });
-        // Among equals the lifted one, and among lifted ones the one that has waited longest.
+        // Among equal ranks a lifted band wins, and among lifted bands the one that has waited
+        // longest.
         candidates
             .max_by_key(|c| (c.rank(), c.lifted_since.map(|since| u64::MAX - since.0), c.priority))
     }
 
-    /// The times at which waiting bands will be lifted.
+    /// Returns the times at which waiting bands will be lifted.
     pub(crate) fn lifts(&self, quantum_ns: u64) -> impl Iterator<Item = CpuTime> {
         PRIORITIES.into_iter().filter_map(move |priority| {
-            let since = self.bands[priority as usize].hungry_since?;
-            Some(since.after(patience(priority, quantum_ns)?))
+            let since = self.bands[priority as usize].starved_since?;
+            Some(since.after(starvation_limit_ns(priority, quantum_ns)?))
         })
     }
 }
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(
             next(&mut all, 100),
             Some((4, false)),
-            "the band has had its quantum: it waits anew"
+            "the band has had its quantum: its wait restarts"
         );
         all.push_back(OsHandle(4), Priority::High, CpuTime(100));
         assert_eq!(next(&mut all, 179), Some((4, false)));
@@ -223,12 +224,12 @@ mod tests {
     #[test]
     fn a_band_whose_packet_runs_does_not_starve_and_its_context_is_not_next() {
         let all = ready(&[(1, Priority::Normal), (2, Priority::Normal)]);
-        let beside = |context, priority| {
+        let running = |context, priority| {
             all.best(QUANTUM_NS, CpuTime(1000), Some((OsHandle(context), priority)))
                 .map(|c| (c.context.0, c.rank()))
         };
-        assert_eq!(beside(1, Priority::Normal), Some((2, Priority::Normal)));
-        assert_eq!(beside(7, Priority::High), Some((1, LIFTED)));
+        assert_eq!(running(1, Priority::Normal), Some((2, Priority::Normal)));
+        assert_eq!(running(7, Priority::High), Some((1, LIFTED)));
     }
 
     #[test]

@@ -1,32 +1,32 @@
-//! How many recoveries of timeouts an adapter may have in a time.
+//! Limits on the number of timeout recoveries in a time window.
 //!
-//! TdrLimitCount is the number of recoveries that TdrLimitTime may have. The timeout that would
-//! need one more is fatal (0x116): with the default of 5, five adapter resets (0x117) are made and the
-//! sixth timeout is fatal. Engine timeouts (0x141) are counted apart, with a limit of one less. An
+//! An adapter may recover TdrLimitCount times within TdrLimitTime. The next timeout is fatal
+//! (0x116): with the default of 5, the adapter is reset five times (0x117) and the sixth timeout is
+//! fatal. Engine timeouts (0x141) are counted separately, and their limit is lower by one. An
 //! engine timeout that is promoted to an adapter reset counts in both.
 
 use std::collections::VecDeque;
 use tidegate_platform::CpuTime;
 
-/// Whether a recovery may begin.
+/// Verdict on a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryVerdict {
     /// The recovery may begin.
     Recover,
-    /// There were too many: the timeout is fatal.
+    /// The limit is exceeded: the timeout is fatal.
     Fatal,
 }
 
-/// The published limits.
+/// Limits with their published names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryLimits {
-    /// TdrLimitTime, in nanoseconds.
+    /// Length of the window (TdrLimitTime), in nanoseconds.
     pub window_ns: u64,
-    /// TdrLimitCount.
+    /// Number of adapter resets in the window (TdrLimitCount).
     pub adapter_resets: usize,
-    /// Engine timeouts that one process may cause (0x142).
+    /// Number of engine timeouts at which their process is blocked (0x142).
     pub caused_by_process: usize,
-    /// No number of timeouts is fatal (TDR_DEBUG_MODE_RECOVER_UNCONDITIONAL).
+    /// Whether the limits are disabled (TDR_DEBUG_MODE_RECOVER_UNCONDITIONAL).
     pub unconditional: bool,
 }
 
@@ -35,12 +35,12 @@ pub struct RecoveryWindow {
     limits: RecoveryLimits,
     adapter: VecDeque<CpuTime>,
     engines: VecDeque<CpuTime>,
-    /// The process that caused each engine timeout.
+    /// Engine timeouts with the process that caused each.
     processes: VecDeque<(CpuTime, u32)>,
 }
 
 impl RecoveryWindow {
-    /// A window without recoveries.
+    /// Creates a window without recoveries.
     pub fn new(limits: RecoveryLimits) -> RecoveryWindow {
         RecoveryWindow {
             limits,
@@ -50,35 +50,35 @@ impl RecoveryWindow {
         }
     }
 
-    /// From now on no number of timeouts is fatal (D3DKMT_TDRDBGCTRLTYPE_UNCONDITIONAL).
+    /// Disables the limits (D3DKMT_TDRDBGCTRLTYPE_UNCONDITIONAL).
     pub fn never_fatal(&mut self) {
         self.limits.unconditional = true;
     }
 
-    /// Counts an adapter reset that is about to begin.
+    /// Counts an adapter timeout.
     pub fn adapter_timed_out(&mut self, now: CpuTime) -> RecoveryVerdict {
-        self.forget(now);
+        self.drop_expired(now);
         self.adapter.push_back(now);
         self.verdict(self.adapter.len(), self.limits.adapter_resets)
     }
 
-    /// Counts an engine reset that is about to begin.
+    /// Counts an engine timeout.
     pub fn engine_timed_out(&mut self, now: CpuTime) -> RecoveryVerdict {
-        self.forget(now);
+        self.drop_expired(now);
         self.engines.push_back(now);
         self.verdict(self.engines.len(), self.limits.adapter_resets.saturating_sub(1))
     }
 
     /// Counts an engine timeout that a process caused. Returns whether the process has reached its
-    /// limit and is to be blocked.
+    /// limit and must be blocked.
     pub fn caused_by(&mut self, process: u32, now: CpuTime) -> bool {
-        self.forget(now);
+        self.drop_expired(now);
         self.processes.push_back((now, process));
         let caused = self.processes.iter().filter(|(_, of)| *of == process).count();
         !self.limits.unconditional && caused >= self.limits.caused_by_process
     }
 
-    /// `count` includes the timeout that is judged.
+    /// `count` includes the timeout under consideration.
     // spec: PRE-044
     fn verdict(&self, count: usize, most: usize) -> RecoveryVerdict {
         if count > most && !self.limits.unconditional {
@@ -88,7 +88,7 @@ impl RecoveryWindow {
         }
     }
 
-    fn forget(&mut self, now: CpuTime) {
+    fn drop_expired(&mut self, now: CpuTime) {
         let window_ns = self.limits.window_ns;
         let old = |at: CpuTime| now.since(at) >= window_ns;
         for times in [&mut self.adapter, &mut self.engines] {

@@ -1,4 +1,4 @@
-//! The packets that engines have, for reports.
+//! Reports of the packets in flight.
 
 use crate::engine::{Packet, PreemptionRequest};
 use crate::queue::{Command, Payload};
@@ -6,33 +6,33 @@ use crate::scheduler::VidSch;
 use tidegate_ddi::{EngineId, OsHandle};
 use tidegate_platform::CpuTime;
 
-/// A packet that an engine has.
+/// A packet in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketInFlight<F> {
-    /// Its context.
+    /// The context.
     pub context: OsHandle,
-    /// Its fence ID.
+    /// The fence ID.
     pub id: u32,
-    /// Its command buffer.
+    /// The command buffer.
     pub command: Command,
-    /// When it was submitted.
+    /// Time of submission.
     pub submitted: CpuTime,
-    /// The fences of signals that are queued on its context.
+    /// Fences of the signals queued on its context.
     pub signals: Vec<F>,
 }
 
-/// What an engine has.
+/// The state of one engine.
 pub struct PacketsInFlight<F> {
-    /// The packets, in order of submission.
+    /// The packets in flight, in order of submission.
     pub packets: Vec<PacketInFlight<F>>,
     /// The open preemption request.
     pub request: Option<PreemptionRequest>,
-    /// The ID of the last completed packet.
+    /// Fence ID of the last completed packet.
     pub last_completed: u32,
 }
 
 impl<P: Payload> VidSch<P> {
-    /// The packets of an engine that are not complete.
+    /// Returns the packets in flight on an engine, or `None` if the engine does not exist.
     pub fn packets_in_flight(&self, engine: EngineId) -> Option<PacketsInFlight<P::Fence>> {
         let engine = self.engine(engine)?;
         let describe = |packet: &Packet| {

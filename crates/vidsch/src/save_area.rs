@@ -1,8 +1,8 @@
-//! Save areas: a context is held while one of its areas has no content yet or moves. What belongs
-//! to a context that is gone is kept until the engine is done with that context's packets.
+//! Save areas. A context is held while one of its areas has no content or is being moved. Objects
+//! of a destroyed context are kept until its packets have left the engine.
 //!
-//! A preempted packet is at the head of its context, so its state may move while the context is
-//! held.
+//! A preempted packet is queued at the head of its context, so its saved state may move while the
+//! context is held.
 
 use crate::config::Now;
 use crate::hold::Hold;
@@ -11,7 +11,7 @@ use crate::scheduler::VidSch;
 use tidegate_ddi::OsHandle;
 
 impl<P: Payload> VidSch<P> {
-    /// A save area of the context has no content yet: no packet of the context is submitted before
+    /// Holds a context because one of its save areas has no content, until
     /// [`VidSch::area_has_content`].
     pub fn area_lacks_content(&mut self, context: OsHandle) {
         if let Some(hold) = self.hold_of(context) {
@@ -20,7 +20,7 @@ impl<P: Payload> VidSch<P> {
         self.unlist(context);
     }
 
-    /// A save area of the context has its first content.
+    /// Records that a save area of the context has its first content.
     pub fn area_has_content(&mut self, context: OsHandle, now: Now) {
         if let Some(hold) = self.hold_of(context) {
             hold.areas_without_content = hold.areas_without_content.saturating_sub(1);
@@ -28,9 +28,9 @@ impl<P: Payload> VidSch<P> {
         self.advance(context, now);
     }
 
-    /// A save area of the context is to move: no packet of the context is submitted from now on.
-    /// Returns whether no engine has one either. Otherwise [`VidSch::take_quiet`] says when to call
-    /// again.
+    /// Holds a context because one of its save areas is to be moved. Returns whether the move may
+    /// start, because none of its packets is in flight. Otherwise the caller retries when
+    /// [`VidSch::take_quiet`] returns true.
     pub fn area_moves(&mut self, context: OsHandle) -> bool {
         self.unlist(context);
         match self.hold_of(context) {
@@ -42,7 +42,7 @@ impl<P: Payload> VidSch<P> {
         }
     }
 
-    /// The area has moved, or stays where it is.
+    /// Releases a context after its area was moved or the move was cancelled.
     pub fn area_moved(&mut self, context: OsHandle, now: Now) {
         if let Some(hold) = self.hold_of(context) {
             hold.area_moves = false;
@@ -50,13 +50,13 @@ impl<P: Payload> VidSch<P> {
         self.advance(context, now);
     }
 
-    /// Whether a context whose area is to move has come off its engine since the last call.
+    /// Whether a context whose area is to be moved has left its engine since the last call.
     pub fn take_quiet(&mut self) -> bool {
-        std::mem::take(&mut self.holds.has_quiet_context)
+        std::mem::take(&mut self.holds.area_became_movable)
     }
 
-    /// An object of a context is to be released. It is kept while an engine has packets of the
-    /// context. Otherwise it is returned, to be dropped outside of the lock.
+    /// Keeps an object of a destroyed context while its packets are in flight. Otherwise returns
+    /// the object, to be dropped outside of the lock.
     pub fn release_or_keep(&mut self, context: OsHandle, object: P::Kept) -> Option<P::Kept> {
         if !self.is_on_engine(context) {
             return Some(object);
@@ -65,7 +65,7 @@ impl<P: Payload> VidSch<P> {
         None
     }
 
-    /// Takes kept objects that no engine can use any more.
+    /// Removes and returns the kept objects that no engine uses any more.
     pub fn take_released(&mut self) -> Vec<P::Kept> {
         let kept = std::mem::take(&mut self.holds.kept);
         let (kept, released): (Vec<_>, Vec<_>) =
@@ -74,7 +74,7 @@ impl<P: Payload> VidSch<P> {
         released.into_iter().map(|(_, object)| object).collect()
     }
 
-    /// The adapter stops, so no engine runs any more. Takes every kept object.
+    /// Removes and returns every kept object, because the adapter stops.
     pub fn take_kept(&mut self) -> Vec<P::Kept> {
         std::mem::take(&mut self.holds.kept).into_iter().map(|(_, object)| object).collect()
     }

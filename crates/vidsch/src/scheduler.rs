@@ -1,10 +1,10 @@
-//! VidSch of one adapter: the software queues of its packet contexts and hardware queues, and the
-//! signals that are queued on them.
+//! The scheduler of one adapter: software queues of packet contexts and hardware queues, and the
+//! signals queued on them.
 //!
-//! A command goes to the driver when it heads its queue and there is room: on the engine of a
-//! context (`packets`), or on the hardware queue itself (`hw_queue`). Effects are carried out by
-//! submitters, one agent each: one for the packets of all engines, and one per hardware queue. A
-//! signal packet is made by the submitter of the queue that reached it last.
+//! A command is submitted when it is at the head of its queue and there is room: on the context's
+//! engine (`packets`), or on the hardware queue itself (`hw_queue`). Effects are carried out by
+//! submitters, one agent each: one for the packets of all engines, and one per hardware queue. The
+//! submitter of the queue that reaches a signal packet last executes it.
 //!
 //! Entry points: `push_*` queue work; [`VidSch::try_take_right`], then [`VidSch::next_effect`] or
 //! [`VidSch::next_hw_queue_effect`] until `None`; [`VidSch::signalled`] after each signal.
@@ -23,19 +23,19 @@ use tidegate_calls::SignalFlags;
 use tidegate_ddi::{EngineId, OsHandle, Priority, SubmitCommandFlags};
 use tidegate_platform::CpuTime;
 
-/// Packets that an engine holds at once when the driver states no cap.
+/// Maximum number of packets in flight per engine if the driver states no cap.
 const DEFAULT_PACKET_CAP: usize = 2;
 
-/// What carries effects out, one agent at a time.
+/// A stream of effects that one agent at a time carries out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submitter {
-    /// The packets of all engines.
+    /// Packets of all engines.
     Packets,
-    /// One hardware queue.
+    /// Commands of one hardware queue.
     HwQueue(OsHandle),
 }
 
-/// What to carry out next.
+/// An effect for the submitter to carry out.
 pub enum Effect<P: Payload> {
     /// Submit a packet to an engine.
     Submit {
@@ -64,13 +64,13 @@ pub enum Effect<P: Payload> {
         /// The value of the progress fence when it is complete.
         progress_fence_id: u64,
     },
-    /// Take the hardware queue's right again when its progress fence reaches this value.
+    /// Wait until the progress fence reaches this value, then take the submission right again.
     AwaitProgress(u64),
-    /// Make a signal, then report [`VidSch::signalled`] with these queues.
+    /// Execute a signal packet, then call [`VidSch::signalled`] with these queues.
     Signal {
-        /// The queues that it holds.
+        /// The queues that the packet blocks.
         queues: Vec<OsHandle>,
-        /// The packet.
+        /// The signal packet.
         signal: Signal<P>,
     },
 }
@@ -81,18 +81,19 @@ pub struct VidSch<P: Payload> {
     pub(crate) engines: Vec<Engine>,
     pub(crate) queues: BTreeMap<OsHandle, SoftwareQueue<P::Fence>>,
     pub(crate) signals: BTreeMap<u64, QueuedSignal<P>>,
-    /// Signals that the agent of the packets makes, in the order in which they were reached.
+    /// Tickets of due signals that [`Submitter::Packets`] executes, in the order in which they
+    /// became due.
     pub(crate) due_signals: VecDeque<u64>,
     pub(crate) finished: Vec<FinishedItem<P::Fence>>,
     pub(crate) holds: Holds<P::Kept>,
     pub(crate) right: SubmissionRight,
     next_ticket: u64,
-    /// When the last effect of the packets was decided.
+    /// Time of the last decision about packets.
     pub(crate) decided_at: CpuTime,
 }
 
 impl<P: Payload> VidSch<P> {
-    /// A scheduler without queues.
+    /// Creates a scheduler without queues.
     pub fn new(config: Config) -> VidSch<P> {
         let cap = match config.packet_cap {
             0 => DEFAULT_PACKET_CAP,
@@ -116,7 +117,7 @@ impl<P: Payload> VidSch<P> {
         }
     }
 
-    /// Adds the queue of a packet context. The engine must be one of the adapter's.
+    /// Adds the queue of a packet context. Does nothing if the engine does not exist.
     pub fn add_context(&mut self, context: OsHandle, engine: EngineId, priority: Priority) {
         let Some(engine) = self.index(engine) else { return };
         let state = ContextState {
@@ -124,13 +125,14 @@ impl<P: Payload> VidSch<P> {
             priority,
             in_flight: 0,
             listed: false,
-            given_up: false,
+            abandoned: false,
             hold: Default::default(),
         };
         self.queues.insert(context, SoftwareQueue::new(context, QueueKind::Context(state)));
     }
 
-    /// Adds a hardware queue that takes commands from the kernel, at most `max_in_flight` at once.
+    /// Adds a hardware queue that takes commands from the kernel, at most `max_in_flight` in
+    /// flight.
     pub fn add_hw_queue(&mut self, queue: OsHandle, max_in_flight: usize) {
         let state = HwQueueState {
             announced: 0,
@@ -165,8 +167,7 @@ impl<P: Payload> VidSch<P> {
         self.next_ticket
     }
 
-    /// Queues a command. Returns `false` for a hardware queue's command whose progress value does
-    /// not rise.
+    /// Queues a command. Returns `false` if a hardware queue's progress value does not increase.
     // spec: MF-032
     pub fn push_command(&mut self, queue: OsHandle, command: Command, now: Now) -> bool {
         let ticket = self.new_ticket();
@@ -185,8 +186,7 @@ impl<P: Payload> VidSch<P> {
         true
     }
 
-    /// Queues a wait for all of `fences`. Returns the ticket by which [`VidSch::wait_satisfied`]
-    /// names it.
+    /// Queues a wait for all of `fences`. Returns its ticket for [`VidSch::wait_satisfied`].
     pub fn push_wait(&mut self, queue: OsHandle, fences: &[P::Fence], now: Now) -> u64 {
         let ticket = self.new_ticket();
         if let Some(to) = self.queues.get_mut(&queue) {
@@ -197,9 +197,9 @@ impl<P: Payload> VidSch<P> {
         ticket
     }
 
-    /// Queues one signal packet on each of `queues`. It is made when all of them have reached it.
-    /// All queues are entered at once, so two packets are in the same order on every queue and
-    /// cannot hold each other. Returns the packet if none of the queues exists.
+    /// Queues one signal packet on each of `queues`; it executes when all of them have reached it.
+    /// The packet enters all queues in one call, so any two packets are in the same order on every
+    /// queue and cannot deadlock. Returns the packet if none of the queues exists.
     pub fn push_signal(
         &mut self,
         queues: &[OsHandle],
@@ -225,7 +225,7 @@ impl<P: Payload> VidSch<P> {
         None
     }
 
-    /// One condition of the wait `ticket` is satisfied.
+    /// Records that one condition of the wait `ticket` is satisfied.
     pub fn wait_satisfied(&mut self, queue: OsHandle, ticket: u64, now: Now) {
         if let Some(of) = self.queues.get_mut(&queue) {
             of.satisfy(ticket);
@@ -233,8 +233,8 @@ impl<P: Payload> VidSch<P> {
         self.advance(queue, now);
     }
 
-    /// Takes the right of a submitter to carry its effects out; `false` while an agent holds it.
-    /// That agent sees what was queued before this call.
+    /// Takes a submitter's right to carry out effects. Returns `false` while an agent holds it;
+    /// that agent also handles all work queued before this call.
     pub fn try_take_right(&mut self, submitter: Submitter) -> bool {
         match submitter {
             Submitter::Packets => self.right.try_take(),
@@ -245,24 +245,25 @@ impl<P: Payload> VidSch<P> {
         }
     }
 
-    /// The holder of the packets' right gives it to this waiter next.
+    /// Registers a waiter, to which the holder hands off the packets' right.
     pub fn wait_for_right(&mut self, waiter: WaiterId) {
         self.right.wait(waiter);
     }
 
-    /// Ends a wait for the packets' right; `false` when the waiter holds the right already.
+    /// Cancels a wait for the packets' right. Returns `false` if the waiter holds the right
+    /// already.
     pub fn cancel_wait_for_right(&mut self, waiter: WaiterId) -> bool {
         self.right.cancel_wait(waiter)
     }
 
-    /// Returns the waiter that receives the packets' right, after [`VidSch::next_effect`] has
-    /// released it.
+    /// Hands off the packets' right, after [`VidSch::next_effect`] has released it. Returns the new
+    /// holder.
     pub fn hand_off_right(&mut self) -> Option<WaiterId> {
         self.right.hand_off()
     }
 
-    /// A signal was made: the queues that it held go on. Returns the submitters that have something
-    /// to carry out now.
+    /// Unblocks the queues of a signal packet that was executed. Returns the submitters that may
+    /// have effects to carry out.
     pub fn signalled(&mut self, queues: &[OsHandle], now: Now) -> Vec<Submitter> {
         let mut submitters = Vec::with_capacity(queues.len());
         for handle in queues {
@@ -278,14 +279,14 @@ impl<P: Payload> VidSch<P> {
         submitters
     }
 
-    /// Takes the waits and signals that are over.
+    /// Takes the finished waits and signals.
     pub fn take_finished(&mut self) -> Vec<FinishedItem<P::Fence>> {
         std::mem::take(&mut self.finished)
     }
 
-    /// Takes a signal that is due out of its queues.
+    /// Removes a due signal from its queues.
     pub(crate) fn take_due_signal(&mut self, ticket: u64, now: Now) -> Option<Effect<P>> {
-        // An abandoned packet is gone.
+        // A missing ticket means that the packet was abandoned.
         let QueuedSignal { signal, queues } = self.signals.remove(&ticket)?;
         let queues = queues.queues();
         for handle in &queues {
@@ -296,8 +297,8 @@ impl<P: Payload> VidSch<P> {
         Some(Effect::Signal { queues, signal })
     }
 
-    /// A signal was reached by its last queue, or `queue` is the first one that is left. Its
-    /// submitter makes it; without a queue the packets' does.
+    /// Passes a due signal to its submitter: that of `queue`, or the packets' submitter without a
+    /// queue. `queue` is the one that reached it last, or the first remaining one.
     pub(crate) fn make_due(&mut self, ticket: u64, queue: Option<OsHandle>) -> Submitter {
         if let Some(handle) = queue
             && let Some(state) = self.queues.get_mut(&handle).and_then(SoftwareQueue::hw_queue_mut)
@@ -309,12 +310,12 @@ impl<P: Payload> VidSch<P> {
         Submitter::Packets
     }
 
-    /// Takes satisfied waits off the head of a queue, lists a context whose head can go to its
-    /// engine, and reaches a signal whose time has come.
+    /// Removes satisfied waits from the head of a queue. Then lists a context whose head is a
+    /// command, or marks a signal at the head as reached.
     pub(crate) fn advance(&mut self, handle: OsHandle, now: Now) {
         let Some(queue) = self.queues.get_mut(&handle) else { return };
         queue.pass_waits(now, &mut self.finished);
-        self.holds.has_quiet_context |= queue.is_quiet();
+        self.holds.area_became_movable |= queue.can_move_area();
         let complete = queue.is_complete();
         if queue.signalling || queue.context().is_some_and(|state| state.listed) {
             return;
@@ -345,7 +346,7 @@ impl<P: Payload> VidSch<P> {
         }
     }
 
-    /// Whether a queue has nothing queued and nothing with the driver, or does not exist.
+    /// Whether a queue has no queued or in-flight work. Also true if the queue does not exist.
     pub fn is_idle(&self, queue: OsHandle) -> bool {
         let idle = |queue: &SoftwareQueue<P::Fence>| {
             queue.items.is_empty() && queue.is_complete() && !queue.signalling
@@ -353,7 +354,7 @@ impl<P: Payload> VidSch<P> {
         self.queues.get(&queue).is_none_or(idle)
     }
 
-    /// What each queue did with fences until `now_ns`.
+    /// Returns the fence statistics of each queue up to `now_ns`.
     pub fn fence_operations(
         &self,
         now_ns: u64,
@@ -367,7 +368,7 @@ impl<P: Payload> VidSch<P> {
         })
     }
 
-    /// The fences of waits at the heads of their queues, with the queue.
+    /// Returns the fences of waits at the heads of queues, with their queue.
     pub fn pending_waits(&self) -> impl Iterator<Item = (OsHandle, &P::Fence)> {
         let heads = self.queues.values().filter_map(|q| Some((q.handle, q.head_wait()?.0)));
         heads.flat_map(|(queue, fences)| fences.iter().map(move |fence| (queue, fence)))

@@ -1,11 +1,11 @@
-//! The right to carry effects out: one agent holds it at a time, so that submissions reach the
-//! driver in the order in which they were decided.
+//! The right to carry out effects. A single agent holds it, so submissions reach the driver in the
+//! order in which they were decided.
 //!
-//! Invariant: an agent that waits for the right receives it before any further effect is decided.
+//! Invariant: while an agent waits for the right, no effect is decided before the handoff.
 
 use std::collections::VecDeque;
 
-/// An agent that waits for the right; the caller chooses the number.
+/// A waiter for the right. The caller chooses the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WaiterId(pub u64);
 
@@ -16,8 +16,8 @@ pub(crate) struct SubmissionRight {
 }
 
 impl SubmissionRight {
-    /// Takes the right; `false` while an agent holds it. That agent sees what was queued before
-    /// this call.
+    /// Takes the right. Returns `false` while an agent holds it; that agent also handles all work
+    /// queued before this call.
     pub(crate) fn try_take(&mut self) -> bool {
         !std::mem::replace(&mut self.held, true)
     }
@@ -30,12 +30,12 @@ impl SubmissionRight {
         self.held
     }
 
-    /// The holder gives the right to this waiter at its next release.
+    /// Registers a waiter, to which the holder hands off the right.
     pub(crate) fn wait(&mut self, waiter: WaiterId) {
         self.waiters.push_back(waiter);
     }
 
-    /// Ends a wait; `false` when the waiter holds the right already.
+    /// Cancels a wait. Returns `false` if the waiter holds the right already.
     pub(crate) fn cancel_wait(&mut self, waiter: WaiterId) -> bool {
         let before = self.waiters.len();
         self.waiters.retain(|other| *other != waiter);
@@ -46,7 +46,7 @@ impl SubmissionRight {
         !self.waiters.is_empty()
     }
 
-    /// Gives a released right to the first waiter.
+    /// Hands off a released right to the first waiter.
     pub(crate) fn hand_off(&mut self) -> Option<WaiterId> {
         if self.held {
             return None;

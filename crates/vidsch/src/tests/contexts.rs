@@ -1,4 +1,4 @@
-//! Queues of packet contexts: order, waits, signals, broadcasts, give-up, holds.
+//! Queues of packet contexts: order, waits, signals, broadcasts, abandoned queues, holds.
 
 use super::*;
 
@@ -29,8 +29,8 @@ fn a_packet_that_was_not_accepted_completes_no_other() {
     }
     let (one, two) = (submitted(&mut s).unwrap(), submitted(&mut s).unwrap());
     s.not_accepted(ENGINE, two.1, NOW);
-    assert_eq!(signalled(&mut s), Some("b"), "nothing of it is left to wait for");
-    assert_eq!(signalled(&mut s), None, "the packet before it still runs");
+    assert_eq!(signalled(&mut s), Some("b"), "it has no work left to wait for");
+    assert_eq!(signalled(&mut s), None, "the packet before it is still running");
     assert!(s.completed(ENGINE, one.1, NOW).is_some());
     assert_eq!(signalled(&mut s), Some("a"));
     // A second report, and an engine that does not exist, change nothing.
@@ -51,11 +51,11 @@ fn a_broadcast_is_made_when_every_context_has_reached_it_and_holds_those_that_ha
     s.push_signal(&[A], signal("after", NONE), NOW);
     s.push_command(A, command(2), NOW);
     assert_eq!(submitted(&mut s), Some((1, 1)));
-    assert_eq!(signalled(&mut s), None, "A is there, and B's command is not complete");
+    assert_eq!(signalled(&mut s), None, "A has reached it, and B's command is not complete");
     assert!(s.completed(ENGINE, 1, NOW).is_some());
     assert_eq!((signalled(&mut s), signalled(&mut s)), (Some("both"), Some("after")));
     assert_eq!(submitted(&mut s), Some((2, 2)));
-    // Two that stand in the same order everywhere cannot hold each other.
+    // Two broadcasts in the same order on every queue cannot deadlock.
     s.push_signal(&[B, A], signal("first", NONE), NOW);
     s.push_signal(&[A, B], signal("second", NONE), NOW);
     assert_eq!(signalled(&mut s), None);
@@ -91,7 +91,7 @@ fn contexts_that_are_given_up_together_make_no_signal() {
     assert_eq!(signalled(&mut s), None);
     assert!(s.signals.is_empty());
     s.push_signal(&[A, B], signal("later", NONE), NOW);
-    assert_eq!(signalled(&mut s), Some("later"), "the contexts are as they were");
+    assert_eq!(signalled(&mut s), Some("later"), "the contexts are still usable");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_signal_at_submission_does_not_wait_for_completion() {
     s.push_command(A, command(1), NOW);
     s.push_signal(&[A], signal("begun", SignalFlags::SIGNAL_AT_SUBMISSION), NOW);
     s.push_signal(&[A], signal("done", NONE), NOW);
-    assert_eq!(signalled(&mut s), None, "a wait holds it");
+    assert_eq!(signalled(&mut s), None, "a wait blocks it");
     s.wait_satisfied(A, gate, NOW);
     assert_eq!(submitted(&mut s), Some((1, 1)));
     assert_eq!((signalled(&mut s), signalled(&mut s)), (Some("begun"), None));
@@ -118,7 +118,7 @@ fn a_context_is_first_in_first_out_over_commands_waits_and_signals() {
     s.push_command(a, command(2), NOW);
     s.push_signal(&[a], signal("g", NONE), NOW);
     assert_eq!(submitted(&mut s), Some((1, 1)));
-    assert_eq!(submitted(&mut s), None, "the wait holds what stands behind it");
+    assert_eq!(submitted(&mut s), None, "the wait blocks the work behind it");
     assert!(s.completed(ENGINE, 1, NOW).is_some());
     assert_eq!(submitted(&mut s), None);
     s.wait_satisfied(a, wait, NOW);
@@ -164,16 +164,16 @@ fn a_context_is_held_while_its_save_area_cannot_take_a_state() {
     s.area_lacks_content(A);
     s.push_command(A, command(2), NOW);
     s.push_command(B, command(3), NOW);
-    assert_eq!(submitted(&mut s), Some((3, 1)), "the other context goes on");
+    assert_eq!(submitted(&mut s), Some((3, 1)), "the other context is not held");
     s.area_has_content(A, NOW);
     assert!(s.completed(ENGINE, 1, NOW).is_some());
     assert_eq!(submitted(&mut s), Some((1, 2)));
-    assert!(!s.area_moves(A), "its packet is on the engine, and may store its state");
+    assert!(!s.area_moves(A), "its packet is in flight and may store its state");
     assert!(!s.take_quiet());
     assert!(s.completed(ENGINE, 2, NOW).is_some());
     assert!(s.take_quiet() && !s.take_quiet());
     assert!(s.area_moves(A));
-    assert_eq!(submitted(&mut s), None, "nothing of it is submitted while the area moves");
+    assert_eq!(submitted(&mut s), None, "its packets are held while the area moves");
     s.area_moved(A, NOW);
     assert_eq!(submitted(&mut s), Some((2, 3)));
 }
@@ -186,14 +186,14 @@ fn a_packet_that_came_back_is_held_while_its_state_moves() {
     assert!(!s.area_moves(A));
     let late = Now { at: CpuTime(2_000), ..NOW };
     let Some(Effect::Preempt { fence_id, .. }) = s.next_effect(late) else {
-        panic!("it runs for too long")
+        panic!("no preemption for the timeout delay")
     };
     assert!(matches!(
         s.preempted(ENGINE, (fence_id, 0), late),
         Preempted::Answered { returned: 1, .. }
     ));
     assert!(s.take_quiet() && s.area_moves(A));
-    assert_eq!(submitted(&mut s), None, "its state is on the way");
+    assert_eq!(submitted(&mut s), None, "its save area is being moved");
     s.area_moved(A, late);
     assert!(matches!(
         s.next_effect(late),

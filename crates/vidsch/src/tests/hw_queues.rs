@@ -1,11 +1,12 @@
-//! Hardware queues: order, room, progress, signals, give-up, and broadcasts with packet contexts.
+//! Hardware queues: order, room, progress, signals, abandoned queues, and broadcasts with packet
+//! contexts.
 
 use super::*;
 
 const Q: OsHandle = OsHandle(11);
 const R: OsHandle = OsHandle(12);
 
-/// Hardware queues 11 and 12, with room for `max_in_flight` commands, beside contexts 1 and 2.
+/// Creates hardware queues 11 and 12, with room for `max_in_flight` commands, and contexts 1 and 2.
 fn machine(max_in_flight: usize) -> Sched {
     let mut s = with_contexts(&[Priority::Normal; 2], CONFIG);
     s.add_hw_queue(Q, max_in_flight);
@@ -21,10 +22,10 @@ fn hw_command(progress: u64) -> Command {
 enum Step {
     Submitted(u64),
     Await(u64),
-    Made(&'static str),
+    Signalled(&'static str),
 }
 
-/// Runs a hardware queue whose progress fence is at `progress`, as an agent that gets the right.
+/// Carries out the effects of a hardware queue whose progress fence is at `progress`.
 fn run(s: &mut Sched, queue: OsHandle, progress: u64) -> Vec<Step> {
     let mut steps = Vec::new();
     if !s.try_take_right(Submitter::HwQueue(queue)) {
@@ -36,9 +37,11 @@ fn run(s: &mut Sched, queue: OsHandle, progress: u64) -> Vec<Step> {
             Effect::AwaitProgress(value) => Step::Await(value),
             Effect::Signal { queues, signal } => {
                 s.signalled(&queues, NOW);
-                Step::Made(name(&signal))
+                Step::Signalled(name(&signal))
             }
-            Effect::Submit { .. } | Effect::Preempt { .. } => panic!("not of a hardware queue"),
+            Effect::Submit { .. } | Effect::Preempt { .. } => {
+                panic!("not an effect of a hardware queue")
+            }
         });
     }
     steps
@@ -54,7 +57,7 @@ fn commands_go_at_once_and_waits_and_signals_hold_what_is_behind_them() {
     s.push_command(Q, hw_command(3), NOW);
     assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1), Step::Submitted(2), Step::Await(2)]);
     assert_eq!(run(&mut s, Q, 1), [], "a waiter is registered for 2 already");
-    assert_eq!(run(&mut s, Q, 2), [Step::Made("done")]);
+    assert_eq!(run(&mut s, Q, 2), [Step::Signalled("done")]);
     assert!(s.holds_work(Q));
     s.wait_satisfied(Q, wait, NOW);
     assert_eq!(run(&mut s, Q, 2), [Step::Submitted(3)]);
@@ -92,8 +95,8 @@ fn a_signal_at_submission_does_not_wait_for_progress() {
     s.push_signal(&[Q], signal("begun", SignalFlags::SIGNAL_AT_SUBMISSION), NOW);
     s.push_signal(&[Q], Signal::action("flip"), NOW);
     s.push_signal(&[Q], Signal::event("event"), NOW);
-    assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1), Step::Made("begun"), Step::Await(1)]);
-    assert_eq!(run(&mut s, Q, 1), [Step::Made("flip"), Step::Made("event")]);
+    assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1), Step::Signalled("begun"), Step::Await(1)]);
+    assert_eq!(run(&mut s, Q, 1), [Step::Signalled("flip"), Step::Signalled("event")]);
 }
 
 #[test]
@@ -109,7 +112,7 @@ fn a_wait_for_several_fences_ends_with_the_last_of_them() {
     let of_queue = s.fence_operations(9).find(|(queue, _)| *queue == Q);
     assert_eq!(of_queue, Some((Q, FenceOperations { waits: 1, signals: 0, blocked_ns: 5 })));
     let finished = s.take_finished();
-    let [wait] = &finished[..] else { panic!("{} items are over", finished.len()) };
+    let [wait] = &finished[..] else { panic!("{} items have finished", finished.len()) };
     assert_eq!((wait.queue, wait.wait, wait.start_ns, wait.end_ns), (Q, true, 3, 8));
     assert_eq!(wait.fences, ["f", "g"]);
 }
@@ -137,13 +140,13 @@ fn a_broadcast_is_made_once_by_the_queue_that_reaches_it_last() {
     s.push_signal(&[Q, R], signal("both", NONE), NOW);
     s.push_command(Q, hw_command(2), NOW);
     s.push_command(R, hw_command(1), NOW);
-    assert_eq!(run(&mut s, R, 0), [], "it has reached the broadcast, and is held");
+    assert_eq!(run(&mut s, R, 0), [], "it has reached the broadcast and is blocked");
     assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1), Step::Await(1)]);
     assert!(s.try_take_right(Submitter::HwQueue(Q)));
     let Some(Effect::Signal { queues, .. }) = s.next_hw_queue_effect(Q, 1, NOW) else {
         panic!("the broadcast is due")
     };
-    assert_eq!(run(&mut s, R, 0), [], "held until the signal is made");
+    assert_eq!(run(&mut s, R, 0), [], "blocked until the signal executes");
     assert!(s.next_hw_queue_effect(Q, 1, NOW).is_none());
     let go_on = s.signalled(&queues, NOW);
     assert_eq!(go_on, [Submitter::HwQueue(Q), Submitter::HwQueue(R)]);
@@ -158,7 +161,7 @@ fn two_broadcasts_are_in_the_same_order_on_every_queue() {
     s.push_signal(&[Q, R], signal("first", NONE), NOW);
     s.push_signal(&[R, Q], signal("second", NONE), NOW);
     assert_eq!(run(&mut s, Q, 0), []);
-    let both = [Step::Made("first"), Step::Made("second")];
+    let both = [Step::Signalled("first"), Step::Signalled("second")];
     assert_eq!(run(&mut s, R, 0), both, "R reached both of them last");
 }
 
@@ -177,12 +180,12 @@ fn a_broadcast_may_span_contexts_and_hardware_queues() {
         if context_last {
             assert_eq!(run(&mut s, Q, 1), []);
             assert!(s.completed(ENGINE, 1, NOW).is_some());
-            assert_eq!(next(&mut s, NOW), [Next::Made("both"), new(8, 2)]);
+            assert_eq!(next(&mut s, NOW), [Next::Signalled("both"), new(8, 2)]);
             assert_eq!(run(&mut s, Q, 1), [Step::Submitted(2)]);
         } else {
             assert!(s.completed(ENGINE, 1, NOW).is_some());
             assert_eq!(next(&mut s, NOW), []);
-            assert_eq!(run(&mut s, Q, 1), [Step::Made("both"), Step::Submitted(2)]);
+            assert_eq!(run(&mut s, Q, 1), [Step::Signalled("both"), Step::Submitted(2)]);
             assert_eq!(next(&mut s, NOW), [new(8, 2)]);
         }
     }
@@ -199,8 +202,8 @@ fn a_queue_that_goes_away_does_not_hold_a_broadcast() {
     let given_up = s.remove_queue(R);
     assert_eq!(given_up.submitters, [Submitter::HwQueue(Q)]);
     assert_eq!((given_up.waits, given_up.packets.len()), (vec![(R, "never")], 0));
-    assert_eq!(run(&mut s, Q, 0), [Step::Made("both")]);
-    assert_eq!(run(&mut s, R, 0), [], "it is gone");
+    assert_eq!(run(&mut s, Q, 0), [Step::Signalled("both")]);
+    assert_eq!(run(&mut s, R, 0), [], "it was abandoned");
     assert!(!s.holds_work(R) && s.signals.is_empty());
 }
 
@@ -208,13 +211,13 @@ fn a_queue_that_goes_away_does_not_hold_a_broadcast() {
 fn a_broadcast_that_is_due_on_a_queue_that_goes_away_is_made_by_another() {
     let mut s = machine(usize::MAX);
     s.push_signal(&[Q, R], signal("both", NONE), NOW);
-    // R reached it last, and was to make it.
+    // R reached it last and would have executed it.
     assert_eq!(s.give_up(&[R]).submitters, [Submitter::HwQueue(Q)]);
     assert_eq!(run(&mut s, R, 0), []);
-    assert_eq!(run(&mut s, Q, 0), [Step::Made("both")]);
+    assert_eq!(run(&mut s, Q, 0), [Step::Signalled("both")]);
     s.push_signal(&[A, R], signal("with a context", NONE), NOW);
     assert_eq!(s.give_up(&[R]).submitters, [Submitter::Packets]);
-    assert_eq!(next(&mut s, NOW), [Next::Made("with a context")]);
+    assert_eq!(next(&mut s, NOW), [Next::Signalled("with a context")]);
 }
 
 #[test]
@@ -231,10 +234,10 @@ fn queues_that_are_given_up_together_make_no_signal_but_set_their_events() {
     let mut abandoned: Vec<_> = given_up.abandoned.iter().map(name).collect();
     abandoned.sort();
     assert_eq!(abandoned, ["both", "flip"]);
-    assert_eq!(next(&mut s, NOW), [Next::Made("drained")]);
+    assert_eq!(next(&mut s, NOW), [Next::Signalled("drained")]);
     assert!(s.signals.is_empty());
     s.push_command(Q, hw_command(1), NOW);
-    assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1)], "what is queued later is not given up");
+    assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1)], "later work is not abandoned");
 }
 
 #[test]
@@ -242,7 +245,7 @@ fn a_packet_for_queues_that_are_gone_comes_back_to_its_caller() {
     let mut s = machine(usize::MAX);
     let _given_up = s.remove_queue(R);
     assert!(s.push_signal(&[Q, R], signal("both", NONE), NOW).is_none());
-    assert_eq!(run(&mut s, Q, 0), [Step::Made("both")], "Q is the only queue left");
+    assert_eq!(run(&mut s, Q, 0), [Step::Signalled("both")], "Q is the only queue left");
     assert_eq!(s.push_signal(&[R], Signal::event("e"), NOW).map(|e| name(&e)), Some("e"));
     assert!(s.push_command(R, hw_command(1), NOW) && s.is_idle(R) && s.signals.is_empty());
     s.push_wait(R, &["f"], NOW);
@@ -253,7 +256,7 @@ fn a_packet_for_queues_that_are_gone_comes_back_to_its_caller() {
 fn signals_count_and_are_recorded_by_queue() {
     let mut s = machine(usize::MAX);
     s.push_signal(&[Q, R], signal("both", NONE), at(4));
-    assert_eq!(run(&mut s, R, 0), [Step::Made("both")]);
+    assert_eq!(run(&mut s, R, 0), [Step::Signalled("both")]);
     let signals: Vec<_> =
         s.fence_operations(0).map(|(queue, done)| (queue, done.signals)).collect();
     assert_eq!(signals, [(A, 0), (B, 0), (Q, 1), (R, 1)]);
@@ -269,7 +272,7 @@ fn what_only_contexts_have_ignores_hardware_queues() {
     assert!(s.busy_contexts().is_empty() && !s.holds_places() && s.next_deadline().is_none());
     s.area_lacks_content(Q);
     s.disable_timeout(Q);
-    assert!(s.area_moves(Q), "it has no packet");
+    assert!(s.area_moves(Q), "it has no packets");
     assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1)], "a hardware queue has no save area here");
     assert_eq!(s.release_or_keep(Q, "buffer"), Some("buffer"));
 }

@@ -1,4 +1,4 @@
-//! Tests of [`VidSch`]. The GPU is a list of what was submitted and a number for the time.
+//! Tests of [`VidSch`]. The GPU is modelled as a list of submissions and a time.
 
 use crate::*;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,7 +12,7 @@ mod preemption;
 mod reset;
 mod starvation;
 
-/// Fences, events and actions are names.
+/// Fences, events and actions are plain names.
 struct Names;
 
 impl Payload for Names {
@@ -24,7 +24,7 @@ impl Payload for Names {
 
 type Sched = VidSch<Names>;
 
-/// A moment at which nothing of interest happens.
+/// A time at which no deadline expires.
 const NOW: Now = Now { stamp_ns: 0, at: CpuTime(0) };
 const CONFIG: Config = Config {
     nodes: 1,
@@ -45,7 +45,7 @@ fn at(ns: u64) -> Now {
     Now { stamp_ns: ns, at: CpuTime(ns) }
 }
 
-/// Contexts 1, 2, ... of these priorities on one engine.
+/// Creates contexts 1, 2, ... with these priorities on one engine.
 fn with_contexts(priorities: &[Priority], config: Config) -> Sched {
     let mut s = VidSch::new(config);
     for (context, priority) in (1..).map(OsHandle).zip(priorities) {
@@ -80,7 +80,7 @@ fn submitted(sched: &mut Sched) -> Option<(u64, u32)> {
     }
 }
 
-/// Makes the signal that is next.
+/// Executes the next signal.
 fn signalled(sched: &mut Sched) -> Option<&'static str> {
     match sched.next_effect(NOW)? {
         Effect::Signal { queues, signal } => {
@@ -91,15 +91,15 @@ fn signalled(sched: &mut Sched) -> Option<&'static str> {
     }
 }
 
-/// An effect of the packets, as (address, fence ID, flags) or by its ID or name.
+/// An effect of the packets: (address, fence ID, flags), or its ID or name.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Packet(u64, u32, SubmitCommandFlags),
     Request(u32),
-    Made(&'static str),
+    Signalled(&'static str),
 }
 
-/// Every effect of the packets at this moment. Signals are made.
+/// Returns every effect of the packets at this time, and executes signals.
 fn next(s: &mut Sched, now: Now) -> Vec<Next> {
     let mut all = Vec::new();
     while let Some(effect) = s.next_effect(now) {
@@ -110,7 +110,7 @@ fn next(s: &mut Sched, now: Now) -> Vec<Next> {
             Effect::Preempt { fence_id, .. } => Next::Request(fence_id),
             Effect::Signal { queues, signal } => {
                 s.signalled(&queues, now);
-                Next::Made(name(&signal))
+                Next::Signalled(name(&signal))
             }
             Effect::SubmitToHwQueue { .. } | Effect::AwaitProgress(_) => {
                 panic!("the packets have no such effect")
@@ -132,7 +132,7 @@ fn answered(completed: &[u64], returned: usize) -> Preempted {
     Preempted::Answered { completed: completed.iter().map(|c| OsHandle(*c)).collect(), returned }
 }
 
-/// The engine of the first node, whose fence IDs continue after `last`.
+/// Makes fence IDs of the first engine follow `last`.
 fn continue_ids_after(s: &mut Sched, last: u32) {
     s.engines[0].continue_ids_after(last);
 }

@@ -1,11 +1,11 @@
-//! Preemption: requests, answers, and packets that come back.
+//! Preemption: requests, answers, and the packets that are requeued.
 
 use super::*;
 
 const RESUBMISSION: SubmitCommandFlags = SubmitCommandFlags::RESUBMISSION;
 const PAGING: SubmitCommandFlags = SubmitCommandFlags::PAGING;
 
-/// Contexts 1, 2, ... of these priorities on one engine that holds two packets.
+/// Creates contexts 1, 2, ... with these priorities on one engine with room for two packets.
 fn machine(priorities: &[Priority], config: Config) -> Sched {
     with_contexts(priorities, Config { packet_cap: 2, ..config })
 }
@@ -42,7 +42,7 @@ fn an_engine_with_room_is_preempted_before_a_higher_packet_queues_behind_a_lower
     assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
     assert_eq!(s.preempted(ENGINE, (2, 0), NOW), answered(&[], 1));
     assert_eq!(next(&mut s, NOW), [new(20, 3), again(10, 4)]);
-    // A lower packet preempts no higher one.
+    // A packet does not preempt one of higher priority.
     s.push_command(B, command(21), NOW);
     assert_eq!(next(&mut s, NOW), []);
     assert!(s.completed(ENGINE, 3, NOW).is_some());
@@ -55,18 +55,18 @@ fn a_preempted_packet_with_physical_addresses_holds_memory_in_its_place() {
     {
         let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
         s.push_command(A, of_kind(10, kind), NOW);
-        assert!(!s.holds_places(), "{kind:?}: it is patched when it is submitted");
+        assert!(!s.holds_places(), "{kind:?}: it is patched at submission");
         assert_eq!(next(&mut s, NOW), [new(10, 1)]);
         assert!(s.holds_places());
         s.push_command(B, command(20), at(1));
         assert_eq!(next(&mut s, at(1)), [Next::Request(2)]);
         assert_eq!(s.preempted(ENGINE, (2, 0), at(2)), answered(&[], 1));
-        assert_eq!(s.holds_places(), holds, "{kind:?}: no engine has any packet");
+        assert_eq!(s.holds_places(), holds, "{kind:?}: no packet is in flight");
         assert_eq!(next(&mut s, at(2)), [new(20, 3), again(10, 4)]);
         assert!(s.completed(ENGINE, 4, at(3)).is_some());
         assert!(!s.holds_places());
     }
-    // The rest of a packet whose device is lost never runs.
+    // The rest of a lost device's packet never runs.
     let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
     s.push_command(A, of_kind(10, CommandKind::Patched { last: true }), NOW);
     assert_eq!(next(&mut s, NOW), [new(10, 1)]);
@@ -106,12 +106,12 @@ fn without_preemption_the_parts_of_a_buffer_run_back_to_back() {
         }
         // The memory manager makes room for the next part.
         s.push_command(B, of_kind(30, CommandKind::Paging), NOW);
-        assert_eq!(next(&mut s, NOW), [], "it is behind other work of its context");
+        assert_eq!(next(&mut s, NOW), [], "other work of its context is ahead of it");
         s.push_command(A, part(11, false), NOW);
         s.push_command(A, part(12, true), NOW);
         assert_eq!(next(&mut s, NOW), [new(11, 2), new(12, 3)]);
         assert!(s.completed(ENGINE, 3, NOW).is_some());
-        assert_eq!(next(&mut s, NOW).len(), 2, "the buffer is over");
+        assert_eq!(next(&mut s, NOW).len(), 2, "the buffer has ended");
     }
 }
 
@@ -132,7 +132,7 @@ fn paging_a_wait_and_the_end_of_its_device_let_others_go_between_two_parts() {
     let mut s = begun();
     s.push_command(B, command(20), NOW);
     s.push_wait(A, &["fence"], NOW);
-    assert_eq!(next(&mut s, NOW), [new(20, 2)], "it may be what the wait is for");
+    assert_eq!(next(&mut s, NOW), [new(20, 2)], "the wait may depend on it");
     let mut s = begun();
     s.push_command(B, command(20), NOW);
     assert_eq!(next(&mut s, NOW), []);
@@ -174,7 +174,7 @@ fn a_packet_behind_an_equal_on_the_engine_waits_for_its_quantum_too() {
     assert_eq!(
         next(&mut s, at(10)),
         [again(2, 4), new(3, 5)],
-        "the packet that had not begun goes before the one that was not submitted"
+        "a packet that had not started runs before one that was not submitted"
     );
 }
 
@@ -217,8 +217,8 @@ fn paging_packets_come_back_first_in_their_order_under_their_ids() {
         next(&mut s, at(1_000)),
         [paging_again(21, 2), paging_again(22, 3), again(10, 6), new(11, 7)]
     );
-    assert_eq!(s.next_deadline(), Some(CpuTime(2_000)), "its time begins anew");
-    // The same once more, before all of them were submitted again.
+    assert_eq!(s.next_deadline(), Some(CpuTime(2_000)), "its timeout restarts");
+    // A second preemption, before all of them were resubmitted.
     assert_eq!(next(&mut s, at(2_000)), [Next::Request(8)]);
     assert_eq!(s.preempted(ENGINE, (8, 1), at(2_000)), answered(&[], 4));
     assert_eq!(s.next_effect(at(2_000)).map(|_| ()), Some(()));
@@ -244,17 +244,17 @@ fn a_completion_that_races_with_a_request_counts_once_in_either_order() {
         }
         let completed: &[u64] = if reported_first { &[] } else { &[1] };
         assert_eq!(s.preempted(ENGINE, (3, 1), NOW), answered(completed, 1));
-        assert_eq!(s.engines[0].last_completed(), 1, "what came back is not complete");
+        assert_eq!(s.engines[0].last_completed(), 1, "a preempted packet is not complete");
         if !reported_first {
             assert_eq!(
                 s.completed(ENGINE, 1, NOW),
                 Some(vec![]),
-                "its own report is late and says nothing new"
+                "the late completion changes nothing"
             );
         }
         assert_eq!(next(&mut s, NOW), [new(20, 4), again(11, 5)]);
         assert_eq!(s.completed(ENGINE, 5, NOW), Some(vec![B, A]));
-        assert_eq!(next(&mut s, NOW), [Next::Made("done")]);
+        assert_eq!(next(&mut s, NOW), [Next::Signalled("done")]);
     }
 }
 
@@ -284,11 +284,11 @@ fn a_report_without_a_request_differs_from_a_late_one() {
     assert_eq!(next(&mut s, NOW), [new(10, 1)]);
     s.push_command(B, command(20), NOW);
     assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
-    assert_eq!(s.completed(ENGINE, 2, NOW), None, "that is the ID of a request");
+    assert_eq!(s.completed(ENGINE, 2, NOW), None, "the ID belongs to a request");
     assert_eq!(
         s.preempted(ENGINE, (2, 2), NOW),
         Preempted::Unknown(2),
-        "that is nothing in flight"
+        "no packet in flight has the ID"
     );
     assert_eq!(s.preempted(ENGINE, (3, 0), NOW), Preempted::Unknown(3));
     s.engines[0].withdraw();
@@ -322,14 +322,14 @@ fn a_packet_whose_signal_was_made_at_submission_comes_back_like_any_other() {
     s.push_signal(&[A], signal("begun", SignalFlags::SIGNAL_AT_SUBMISSION), NOW);
     s.push_signal(&[A, other], signal("both", SignalFlags::SIGNAL_AT_SUBMISSION), NOW);
     s.push_command(A, command(11), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1), Next::Made("begun")]);
+    assert_eq!(next(&mut s, NOW), [new(10, 1), Next::Signalled("begun")]);
     s.push_command(B, command(20), NOW);
     assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
     assert_eq!(s.preempted(ENGINE, (2, 0), NOW), answered(&[], 1));
-    // The broadcast was reached before the packet came back, so it is made while the packet waits
-    // again.
+    // The broadcast was reached before the preemption, so it executes while the packet waits to be
+    // resubmitted.
     s.wait_satisfied(other, gate, NOW);
-    assert_eq!(next(&mut s, NOW), [Next::Made("both"), new(20, 3), again(10, 4)]);
+    assert_eq!(next(&mut s, NOW), [Next::Signalled("both"), new(20, 3), again(10, 4)]);
     assert_eq!(s.completed(ENGINE, 4, NOW), Some(vec![B, A]));
     assert_eq!(next(&mut s, NOW), [new(11, 5)]);
     assert!(s.signals.is_empty());
@@ -373,7 +373,7 @@ fn packets_of_a_lost_or_removed_context_are_not_submitted_again() {
         assert_eq!(next(&mut s, NOW), [Next::Request(3)]);
         let given_up = if gone { s.remove_queue(A) } else { s.give_up(&[A]) };
         let commands: Vec<u64> = given_up.packets.iter().map(|(_, c)| c.gpu_va).collect();
-        assert_eq!(commands, [12], "the driver never had it");
+        assert_eq!(commands, [12], "it was never submitted");
         assert_eq!(s.preempted(ENGINE, (3, 0), NOW), answered(&[], 2));
         assert_eq!(next(&mut s, NOW), [new(20, 4)]);
         assert!(s.is_idle(A));
@@ -401,7 +401,7 @@ fn an_idle_engine_switches_from_the_last_context_once() {
     let mut s = machine(&[Priority::Normal], CONFIG);
     s.add_context(idle, ENGINE, Priority::Realtime);
     s.set_idle_context(ENGINE, idle);
-    assert_eq!(next(&mut s, NOW), [], "it has no context yet");
+    assert_eq!(next(&mut s, NOW), [], "the engine has no context yet");
     s.push_command(A, command(10), NOW);
     s.push_command(A, command(11), NOW);
     assert_eq!(next(&mut s, NOW), [new(10, 1), new(11, 2)]);
@@ -416,7 +416,7 @@ fn an_idle_engine_switches_from_the_last_context_once() {
     assert_eq!((context, given.bytes, flags), (idle, 0, SubmitCommandFlags::CONTEXT_SWITCH));
     assert_eq!(next(&mut s, NOW), []);
     assert_eq!(s.completed(ENGINE, 3, NOW), Some(vec![idle]));
-    assert_eq!(next(&mut s, NOW), [], "it is there");
+    assert_eq!(next(&mut s, NOW), [], "the idle context is loaded");
     s.push_command(A, command(12), NOW);
     assert_eq!(next(&mut s, NOW), [new(12, 4)]);
 }

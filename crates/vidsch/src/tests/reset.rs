@@ -1,10 +1,11 @@
-//! Timeouts of packets, and what resets do to them.
+//! Timeouts of packets, and the effect of resets on them.
 
 use super::*;
 
 const OTHER: EngineId = EngineId { node_ordinal: 1, engine_ordinal: 0 };
 
-/// Context 1 on the first engine, contexts 2 and 3 on the second; four packets per engine.
+/// Creates context 1 on the first engine and contexts 2 and 3 on the second; four packets per
+/// engine.
 fn machine(preempts: bool) -> Sched {
     let mut s = VidSch::new(Config { nodes: 2, packet_cap: 4, preempts, ..CONFIG });
     s.add_context(A, ENGINE, Priority::Normal);
@@ -35,7 +36,7 @@ fn without_preemption_the_first_packet_times_out() {
     assert_eq!(next(&mut s, NOW), [new(10, 1), new(20, 2)]);
     assert_eq!(s.take_timed_out(CpuTime(500), 500), [OTHER]);
     assert_eq!(s.completed(OTHER, 1, at(600)), Some(vec![B]));
-    assert_eq!(s.next_timeout(500), Some(CpuTime(1_100)), "the next packet has its own time");
+    assert_eq!(s.next_timeout(500), Some(CpuTime(1_100)), "the next packet has its own timeout");
     s.disable_timeout(C);
     assert_eq!(s.next_timeout(500), None);
     let _given_up = s.remove_queue(C);
@@ -59,10 +60,10 @@ fn after_an_engine_reset_the_aborted_packet_is_over_and_later_ones_come_back() {
     assert_eq!(s.resume(OTHER, NOW), [], "the aborted packet is not complete");
     let paging = SubmitCommandFlags::PAGING | SubmitCommandFlags::RESUBMISSION;
     let resubmitted = next(&mut s, NOW);
-    assert_eq!(resubmitted[0], Next::Packet(20, 2, paging), "under the ID that it had");
+    assert_eq!(resubmitted[0], Next::Packet(20, 2, paging), "under its old ID");
     assert!(resubmitted.contains(&again(11, 4)) && resubmitted.contains(&new(21, 5)));
     assert_eq!(s.completed(OTHER, 5, NOW).map(|over| over.len()), Some(3));
-    assert_eq!(next(&mut s, NOW), [Next::Made("done")]);
+    assert_eq!(next(&mut s, NOW), [Next::Signalled("done")]);
 }
 
 #[test]
@@ -104,7 +105,11 @@ fn an_adapter_reset_ends_the_packets_of_the_contexts_that_it_names() {
     s.stop_all();
     assert_eq!(s.busy_contexts(), [A, B, C]);
     s.end_packets(|context| context == B, NOW);
-    assert_eq!(next(&mut s, NOW), [Next::Made("done")], "signals go on, packets do not");
+    assert_eq!(
+        next(&mut s, NOW),
+        [Next::Signalled("done")],
+        "signals execute, packets stay queued"
+    );
     assert_eq!(s.contexts_in_flight(OTHER), [C]);
     s.end_packets(|_| true, NOW);
     assert_eq!(s.completed_and_submitted(OTHER), (2, 2));

@@ -1,5 +1,5 @@
-//! The shares of an engine that the bands are promised: one engine that answers preemptions after a
-//! fixed time, and contexts that always have another packet.
+//! The guaranteed shares of the bands, on one engine that answers preemption requests after a fixed
+//! time and contexts that always have another packet.
 
 use super::*;
 
@@ -11,19 +11,19 @@ struct Engine {
     sched: Sched,
     now_ns: u64,
     packet_ns: u64,
-    /// Packets on the engine: ID, context, remaining time.
+    /// Packets on the engine: fence ID, context, remaining time in nanoseconds.
     ring: VecDeque<(u32, OsHandle, u64)>,
-    /// The remaining times of packets that were preempted while they ran.
+    /// Remaining times of packets that were preempted while running, in nanoseconds.
     kept: BTreeMap<OsHandle, u64>,
-    /// The request, and when it will be answered.
+    /// The open request and the time at which it will be answered.
     request: Option<(u32, u64)>,
     completed: u32,
-    /// How long each context ran, when it ran last, and its longest wait.
+    /// Per context: total time run, time it ran last, longest wait (all in nanoseconds).
     ran: BTreeMap<OsHandle, (u64, u64, u64)>,
 }
 
 impl Engine {
-    /// Contexts 1, 2, ... of these priorities, all saturated with packets that take so long.
+    /// Creates contexts 1, 2, ... with these priorities, all saturated with packets of `packet_ns`.
     fn saturated(priorities: &[Priority], packet_ns: u64) -> Engine {
         let config = Config { packet_cap: 2, quantum_ns: QUANTUM_NS, timeout_ns: None, ..CONFIG };
         let mut sched = with_contexts(priorities, config);
@@ -95,7 +95,8 @@ impl Engine {
         self.decide();
     }
 
-    /// Runs for `quanta`. Returns each context's share in percent, and its longest wait in quanta.
+    /// Runs for `quanta`. Returns the share in percent and the longest wait in quanta of each
+    /// context.
     fn run(mut self, quanta: u64) -> Vec<(u64, u64)> {
         self.decide();
         while self.now_ns < quanta * QUANTUM_NS {
