@@ -151,7 +151,6 @@ fn machine(platform: &Platform, setting: Setting) -> Machine {
     // One engine, for speed: both processes are on it anyway.
     let node = setting.class as usize;
     config.gpu.nodes = vec![config.gpu.nodes.swap_remove(node)];
-    config.driver.nodes = vec![config.driver.nodes.swap_remove(node)];
     config.driver.doorbells = setting.doorbells;
     Machine::new(platform, config).expect("the machine starts")
 }

@@ -87,6 +87,9 @@ impl Register {
     /// Low half: the number of its graphics granularity; high half: that of its compute
     /// granularity.
     pub const NODE_PREEMPTION: Register = Register(384);
+    /// First of one register per node, the same on every physical GPU: the number of its
+    /// [`EngineClass`](crate::EngineClass).
+    pub const NODE_CLASS: Register = Register(448);
 
     /// First of one register per queue: when its doorbell was connected or rung last. The number
     /// rises with each ring of any queue; 0 for a queue that is not there.

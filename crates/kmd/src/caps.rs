@@ -11,9 +11,10 @@ use tidegate_ddi::feature::{
     NativeFenceTable1, QueryFeatureInterface,
 };
 use tidegate_ddi::{
-    AdapterCaps, DisplayCaps, FeatureId, MonitoredNotification, NativeFenceCaps, NodeMetadata,
-    Passive, PeerSignalCaps, PreemptionCaps, UserModeSubmissionCaps, VidSchCaps,
+    AdapterCaps, DisplayCaps, EngineType, FeatureId, MonitoredNotification, NativeFenceCaps,
+    NodeMetadata, Passive, PeerSignalCaps, PreemptionCaps, UserModeSubmissionCaps, VidSchCaps,
 };
+use tidegate_gpu_abi::EngineClass;
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
 
 /// The version of every feature that this driver is written for.
@@ -26,12 +27,13 @@ pub(crate) const LAST_SLOT: u32 = 1;
 
 /// What this driver supports of a feature; as configured, it may be less than what it is written
 /// for.
-pub(crate) fn support(config: &Config, feature: FeatureId) -> FeatureSupport {
-    let user_mode = config.nodes.iter().any(|node| node.user_mode_submission);
+pub(crate) fn support(config: &Config, nodes: u32, feature: FeatureId) -> FeatureSupport {
     let configured = match feature {
         FeatureId::HWSCH => true,
         FeatureId::NATIVE_FENCE => config.native_fence,
-        FeatureId::USER_MODE_SUBMISSION => config.native_fence && user_mode,
+        FeatureId::USER_MODE_SUBMISSION => {
+            config.native_fence && (0..nodes).any(|node| config.feeds_from_user_mode(node))
+        }
         _ => return FeatureSupport::default(),
     };
     FeatureSupport {
@@ -132,19 +134,32 @@ pub(crate) fn user_mode_submission_caps(config: &Config) -> UserModeSubmissionCa
     UserModeSubmissionCaps { doorbell_size_bytes: DOORBELL_BYTES, secondary_doorbell_size_bytes }
 }
 
-/// The declaration. Before start nothing is negotiated and the least is declared. `device` and
-/// `traits` are what the device said about itself and about its nodes, in their order, which are
-/// the same on all of its physical GPUs.
+/// What the device says about itself. Nodes are the same on all of its physical GPUs.
+pub(crate) struct Hardware {
+    pub(crate) traits: DeviceTraits,
+    /// The nodes, in their order.
+    pub(crate) nodes: Vec<(EngineClass, NodeTraits)>,
+    pub(crate) preemption: PreemptionCaps,
+    pub(crate) display: Option<DisplayCaps>,
+    pub(crate) physical_gpus: u32,
+}
+
+fn engine_type(class: EngineClass) -> EngineType {
+    match class {
+        EngineClass::ThreeD => EngineType::ThreeD,
+        // Compute has no published type of its own.
+        EngineClass::Compute => EngineType::Other,
+        EngineClass::Copy => EngineType::Copy,
+    }
+}
+
+/// What the adapter declares. Before start nothing is negotiated, and the least is declared.
 pub(crate) fn declare(
     config: &Config,
     with: Option<Negotiated>,
-    device: DeviceTraits,
-    traits: &[NodeTraits],
-    preemption: PreemptionCaps,
-    display: Option<DisplayCaps>,
-    physical_gpus: u32,
+    hardware: &Hardware,
 ) -> AdapterCaps {
-    let narrow = device.has(DeviceTraits::NO_64BIT_ATOMICS);
+    let narrow = hardware.traits.has(DeviceTraits::NO_64BIT_ATOMICS);
     let native_fence = with.is_some_and(|n| n.native_fence);
     let user_mode = with.is_some_and(|n| n.user_mode_submission);
     let mut scheduling = VidSchCaps::MULTI_ENGINE_AWARE;
@@ -162,44 +177,46 @@ pub(crate) fn declare(
         native_fence
             && matches!(config.interrupt, InterruptMode::HwQueue | InterruptMode::HwQueueArray),
     );
-    let traits = traits.iter().copied().chain(std::iter::repeat(NodeTraits::default()));
-    let nodes = config.nodes.iter().zip(traits).map(|(node, traits)| NodeMetadata {
-        engine_type: node.engine_type,
-        friendly_name: node.friendly_name.clone(),
-        context_scheduling: with.is_some_and(|n| n.hardware_scheduling),
-        // A ring signals fences; an engine that cannot write one gets packets only.
-        user_mode_submission: node.user_mode_submission
-            && user_mode
-            && !traits.has(NodeTraits::NO_FENCE_WRITES),
-        // Half of what the driver's own ring holds, so that the kernel never meets a full one: an
-        // engine stores the progress of a slot before it gives the slot back.
-        max_in_flight_hw_queue_buffers: u16::try_from(config.kernel_ring_slots / 2)
-            .unwrap_or(u16::MAX),
-        writes_fences: !traits.has(NodeTraits::NO_FENCE_WRITES),
-        monitored_notification: match traits.has(NodeTraits::NOTIFIES_FENCE_WRITES) {
-            true => MonitoredNotification::Advanced,
-            false => MonitoredNotification::Basic,
-        },
-    });
+    let classes: Vec<EngineClass> = hardware.nodes.iter().map(|(class, _)| *class).collect();
+    let names = EngineClass::node_names(&classes);
+    let nodes =
+        (0..).zip(&hardware.nodes).zip(names).map(|((node, (class, traits)), name)| NodeMetadata {
+            engine_type: engine_type(*class),
+            friendly_name: name,
+            context_scheduling: with.is_some_and(|n| n.hardware_scheduling),
+            // A ring signals fences; an engine that cannot write one gets packets only.
+            user_mode_submission: config.feeds_from_user_mode(node)
+                && user_mode
+                && !traits.has(NodeTraits::NO_FENCE_WRITES),
+            // Half of what the driver's own ring holds, so that the kernel never meets a full one: an
+            // engine stores the progress of a slot before it gives the slot back.
+            max_in_flight_hw_queue_buffers: u16::try_from(config.kernel_ring_slots / 2)
+                .unwrap_or(u16::MAX),
+            writes_fences: !traits.has(NodeTraits::NO_FENCE_WRITES),
+            monitored_notification: match traits.has(NodeTraits::NOTIFIES_FENCE_WRITES) {
+                true => MonitoredNotification::Advanced,
+                false => MonitoredNotification::Basic,
+            },
+        });
     AdapterCaps {
         description: config.description.clone(),
         scheduling,
         hw_queue_packet_cap: 0,
         // spec: PRE-008
-        preemption,
+        preemption: hardware.preemption,
         max_allocation_list_slot_id: LAST_SLOT,
         lazy_context_switch: config.lazy_context_switch,
         per_engine_tdr: true,
         // Its display latches at vertical syncs and knows no other flip.
-        flip_on_vsync_mmio: display.is_some(),
-        display,
+        flip_on_vsync_mmio: hardware.display.is_some(),
+        display: hardware.display.clone(),
         nodes: nodes.collect(),
-        physical_adapters: physical_gpus,
+        physical_adapters: hardware.physical_gpus,
         signaled_hw_queue_array: native_fence && config.interrupt == InterruptMode::HwQueueArray,
         // Epochs of whole values mean nothing for halves.
         fence_history: config.fence_history && !narrow,
         peer_signal: if native_fence { config.peer_signal } else { PeerSignalCaps::default() },
-        cache_coherent_memory: !device.has(DeviceTraits::NOT_IO_COHERENT),
-        io_mmu: device.has(DeviceTraits::IO_MMU),
+        cache_coherent_memory: !hardware.traits.has(DeviceTraits::NOT_IO_COHERENT),
+        io_mmu: hardware.traits.has(DeviceTraits::IO_MMU),
     }
 }

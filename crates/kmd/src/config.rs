@@ -4,26 +4,9 @@
 //! `Config::check` checks a configuration once, when the adapter starts.
 
 use crate::KmdError;
-use tidegate_ddi::{EngineType, PeerSignalCaps};
+use tidegate_ddi::PeerSignalCaps;
 use tidegate_gpu_abi::regs::DeviceTraits;
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
-
-/// One node, in the order of the device's nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeConfig {
-    /// What the engine does.
-    pub engine_type: EngineType,
-    /// A name for people. It identifies a compute node, which has no engine type of its own.
-    pub friendly_name: String,
-    /// Whether hardware queues of this node may be fed from user mode.
-    pub user_mode_submission: bool,
-}
-
-impl NodeConfig {
-    fn with_user_mode(engine_type: EngineType, friendly_name: &str) -> NodeConfig {
-        NodeConfig { engine_type, friendly_name: friendly_name.into(), user_mode_submission: true }
-    }
-}
 
 /// How many doorbells can be connected at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +65,8 @@ pub struct IdlePolicy {
 pub struct Config {
     /// The adapter's name for people.
     pub description: String,
-    /// One entry per node of the device.
-    pub nodes: Vec<NodeConfig>,
+    /// Bit n: hardware queues of node n may be fed from user mode.
+    pub user_mode_nodes: u64,
     /// How doorbells are given out.
     pub doorbells: DoorbellModel,
     /// Whether a doorbell can have a second address (SecondaryDoorbellSupported).
@@ -134,16 +117,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// A 3D, a compute and a copy node, all with user-mode submission; 64 dedicated doorbells;
-    /// native fences, reported one by one.
+    /// User-mode submission on all nodes; 64 dedicated doorbells; native fences, reported one by
+    /// one.
     pub fn standard() -> Config {
         Config {
             description: "tidegate reference GPU".into(),
-            nodes: vec![
-                NodeConfig::with_user_mode(EngineType::ThreeD, "3D"),
-                NodeConfig::with_user_mode(EngineType::Other, "Compute"),
-                NodeConfig::with_user_mode(EngineType::Copy, "Copy"),
-            ],
+            user_mode_nodes: u64::MAX,
             doorbells: DoorbellModel::Dedicated { physical: 64 },
             secondary_doorbells: true,
             notify_submissions: false,
@@ -166,6 +145,11 @@ impl Config {
         }
     }
 
+    /// Whether hardware queues of this node may be fed from user mode.
+    pub(crate) fn feeds_from_user_mode(&self, node: u32) -> bool {
+        1_u64.checked_shl(node).is_some_and(|bit| self.user_mode_nodes & bit != 0)
+    }
+
     /// Whether a device with these traits, and `device_nodes` nodes on each of its physical GPUs,
     /// can be driven like this.
     pub(crate) fn check(
@@ -174,11 +158,6 @@ impl Config {
         physical_gpus: u32,
         traits: DeviceTraits,
     ) -> Result<(), KmdError> {
-        if self.nodes.len() as u64 != u64::from(device_nodes) {
-            return Err(KmdError::Argument(
-                "the configuration names another number of nodes than the device has",
-            ));
-        }
         let engines = u64::from(device_nodes) * u64::from(physical_gpus);
         if !(1..=MAX_ENGINES).contains(&engines) {
             return Err(KmdError::Argument(

@@ -36,7 +36,7 @@ impl ReferenceDriver {
         level: &Passive,
         args: CreateContext,
     ) -> Result<DriverHandle, KmdError> {
-        if args.node_ordinal as usize >= self.config.nodes.len() {
+        if args.node_ordinal >= self.device.node_count() {
             return Err(KmdError::Argument(
                 "a context names a node that the adapter does not have",
             ));

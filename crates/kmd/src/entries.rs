@@ -127,7 +127,7 @@ entries! { Driver [
 entries! { FeatureDdi []
     "DxgkDdiQueryFeatureSupport"
     fn query_feature_support(self, _level: &Passive, args: QueryFeatureSupport) -> FeatureSupport, {
-        caps::support(&self.config, args.feature)
+        caps::support(&self.config, self.device.node_count(), args.feature)
     }
     "DxgkDdiQueryFeatureInterface"
     fn query_feature_interface(self, _level: &Passive, args: QueryFeatureInterface)

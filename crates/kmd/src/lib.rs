@@ -61,7 +61,7 @@ mod seats;
 mod segments;
 mod start;
 
-pub use config::{Config, DoorbellModel, FaultNaming, IdlePolicy, InterruptMode, NodeConfig};
+pub use config::{Config, DoorbellModel, FaultNaming, IdlePolicy, InterruptMode};
 pub use driver::ReferenceDriver;
 pub use error::{KmdError, Violation};
 pub use kind::Kind;

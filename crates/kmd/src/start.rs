@@ -5,7 +5,7 @@
 //! interrupt view gets them and the callbacks; 5. the adapter counts as started. A failure undoes
 //! the steps before it. A stop undoes them in reverse order.
 
-use crate::caps::{Negotiated, declare};
+use crate::caps::{Hardware, Negotiated, declare};
 use crate::interrupt_view::{InterruptView, Owner, QueueView};
 use crate::kernel_ring::NodeRing;
 use crate::objects::{Objects, Started};
@@ -16,7 +16,7 @@ use tidegate_ddi::{AdapterCaps, EngineId, InterruptService, Passive, StartInfo};
 use tidegate_ddi::{ComputePreemption, GraphicsPreemption, PreemptionCaps};
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
-use tidegate_gpu_abi::{AdminCommand, InterruptSink, Register};
+use tidegate_gpu_abi::{AdminCommand, EngineClass, InterruptSink, Register};
 use tidegate_platform::PhysicalMemory;
 
 /// The driver's end of the interrupt line leads straight to the kernel's dispatch.
@@ -36,24 +36,25 @@ impl InterruptSink for Line {
 
 impl ReferenceDriver {
     pub(crate) fn start(&self, level: &Passive, info: StartInfo) -> Result<(), KmdError> {
-        let device_traits = DeviceTraits(self.device.read_register(Register::DEVICE_TRAITS));
-        let physical_gpus = self.device.physical_gpu_count();
-        self.config.check(self.device.node_count(), physical_gpus, device_traits)?;
+        let hardware = self.hardware();
+        let device_nodes = self.device.node_count();
+        self.config.check(device_nodes, hardware.physical_gpus, hardware.traits)?;
+        if hardware.nodes.len() as u64 != u64::from(device_nodes) {
+            return Err(KmdError::NotSupported(
+                "a node of the device has a class that is not known",
+            ));
+        }
         if self.objects.lock().started.is_some() {
             return Err(KmdError::Argument("the adapter is started already; stop it first"));
         }
         self.mailbox.forget();
         let negotiated = Negotiated::negotiate(level, &self.config, info.features.as_ref())?;
-        let nodes = 0..self.device.node_count();
-        let node_traits: Vec<NodeTraits> = nodes
-            .map(|n| NodeTraits(self.device.read_register(Register::NODE_TRAITS.offset(n))))
-            .collect();
         let rings = self.create_node_rings(&info.system_memory)?;
         self.watch_idle_engines()?;
         let mut view = self.view.lock_device();
         view.callbacks = Some(Arc::clone(&info.callbacks));
         view.native_fences = negotiated.native_fence;
-        view.fence_kinds_alike = device_traits.has(DeviceTraits::FENCE_KINDS_ALIKE);
+        view.fence_kinds_alike = hardware.traits.has(DeviceTraits::FENCE_KINDS_ALIKE);
         view.reported = vec![0; rings.len()];
         for (number, ring) in (0..).zip(&rings) {
             view.queues.insert(ring.queue, QueueView::of_engine(self.engine(number)));
@@ -65,17 +66,9 @@ impl ReferenceDriver {
         objects.started = Some(Started {
             callbacks: info.callbacks,
             system_memory: info.system_memory,
-            caps: declare(
-                &self.config,
-                Some(negotiated),
-                device_traits,
-                &node_traits,
-                self.preemption(),
-                self.display(),
-                physical_gpus,
-            ),
+            caps: declare(&self.config, Some(negotiated), &hardware),
             negotiated,
-            monitored_shadow: device_traits.has(DeviceTraits::MONITORED_SHADOW),
+            monitored_shadow: hardware.traits.has(DeviceTraits::MONITORED_SHADOW),
         });
         Ok(())
     }
@@ -136,19 +129,23 @@ impl ReferenceDriver {
 
     pub(crate) fn caps(&self) -> AdapterCaps {
         let started = self.objects.lock().started.as_ref().map(|s| s.caps.clone());
-        let least = || {
-            let physical_gpus = self.device.physical_gpu_count();
-            declare(
-                &self.config,
-                None,
-                DeviceTraits::default(),
-                &[],
-                self.preemption(),
-                self.display(),
-                physical_gpus,
-            )
+        started.unwrap_or_else(|| declare(&self.config, None, &self.hardware()))
+    }
+
+    /// Reads what the device says about itself. Nodes of a class that is not known are left out.
+    fn hardware(&self) -> Hardware {
+        let node = |n| {
+            let read = |first: Register| self.device.read_register(first.offset(n));
+            let class = EngineClass::from_number(read(Register::NODE_CLASS))?;
+            Some((class, NodeTraits(read(Register::NODE_TRAITS))))
         };
-        started.unwrap_or_else(least)
+        Hardware {
+            traits: DeviceTraits(self.device.read_register(Register::DEVICE_TRAITS)),
+            nodes: (0..self.device.node_count()).filter_map(node).collect(),
+            preemption: self.preemption(),
+            display: self.display(),
+            physical_gpus: self.device.physical_gpu_count(),
+        }
     }
 
     /// How finely the adapter is preempted: as finely as the engine that does it most coarsely.

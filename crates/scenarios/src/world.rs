@@ -16,13 +16,12 @@ use tidegate::calls::{Kernel, Priority};
 use tidegate::d3d12::{
     ClosedList, CommandList, CommandListType, Device, DeviceOptions, Error, Fence, Queue, QueueDesc,
 };
-use tidegate::ddi::EngineType;
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement, TdrLevel};
 use tidegate::explorer::{Prepared, Verdict};
 use tidegate::kmd::IdlePolicy;
 use tidegate::platform::QueueNumber;
-use tidegate::softgpu::EngineClass;
+use tidegate::softgpu::{EngineClass, NodeConfig};
 use tidegate::trace::LaneKind;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 use tidegate_testbed::Client;
@@ -66,18 +65,7 @@ pub(crate) fn one_doorbell(config: &mut MachineConfig) {
 
 /// So many copy engines.
 pub(crate) fn engines(config: &mut MachineConfig, count: u32) {
-    config.gpu.nodes.clear();
-    config.driver.nodes.clear();
-    for number in 0..count {
-        let name = format!("copy {number}");
-        let node = tidegate::softgpu::NodeConfig::new(name.clone(), EngineClass::Copy);
-        config.gpu.nodes.push(node);
-        config.driver.nodes.push(tidegate::kmd::NodeConfig {
-            engine_type: EngineType::Copy,
-            friendly_name: name,
-            user_mode_submission: true,
-        });
-    }
+    config.gpu.nodes = NodeConfig::of_classes(&vec![EngineClass::Copy; count as usize]);
 }
 
 impl Run<'_> {

@@ -2,36 +2,9 @@
 //! one turn, what it reports. A variant is fixed when the GPU is made.
 
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
-use tidegate_gpu_abi::Command;
+use tidegate_gpu_abi::EngineClass;
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_platform::PhysicalAddress;
-
-/// What an engine can run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EngineClass {
-    /// Draws, dispatches and copies.
-    ThreeD,
-    /// Dispatches and copies.
-    Compute,
-    /// Copies and fills.
-    Copy,
-}
-
-impl EngineClass {
-    /// Whether engines of this class have a rasteriser.
-    pub(crate) fn draws(self) -> bool {
-        self == EngineClass::ThreeD
-    }
-
-    /// Whether engines of this class run the command; another one faults.
-    pub(crate) fn runs(self, command: &Command) -> bool {
-        match command {
-            Command::Draw { .. } => self.draws(),
-            Command::Dispatch { .. } => self != EngineClass::Copy,
-            _ => true,
-        }
-    }
-}
 
 /// One node: an engine that is scheduled on its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +26,12 @@ pub struct NodeConfig {
 }
 
 impl NodeConfig {
+    /// Nodes of these classes, named by [`EngineClass::node_names`].
+    pub fn of_classes(classes: &[EngineClass]) -> Vec<NodeConfig> {
+        let names = EngineClass::node_names(classes);
+        names.into_iter().zip(classes).map(|(name, class)| NodeConfig::new(name, *class)).collect()
+    }
+
     /// A node of `class` called `name`, which writes fences and notifies of none, and is preempted
     /// at triangles and thread groups.
     pub fn new(name: impl Into<String>, class: EngineClass) -> NodeConfig {
@@ -175,11 +154,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             lane_group: "GPU".to_owned(),
-            nodes: vec![
-                NodeConfig::new("3D", EngineClass::ThreeD),
-                NodeConfig::new("compute", EngineClass::Compute),
-                NodeConfig::new("copy", EngineClass::Copy),
-            ],
+            nodes: NodeConfig::of_classes(&EngineClass::ALL),
             physical_gpus: 1,
             skips_log_times_on: None,
             local_memory_base: PhysicalAddress(1 << 40),

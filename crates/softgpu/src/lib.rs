@@ -34,10 +34,11 @@ mod save_area;
 
 pub use bus::LOCAL_WINDOW_BYTES;
 pub use config::{
-    Config, DisplayConfig, EngineClass, MAX_ENGINES, MAX_PHYSICAL_GPUS, MIN_REFRESH_PERIOD_NS,
-    NodeConfig, WorkRates,
+    Config, DisplayConfig, MAX_ENGINES, MAX_PHYSICAL_GPUS, MIN_REFRESH_PERIOD_NS, NodeConfig,
+    WorkRates,
 };
 pub use display::{DisplayStats, Frame, FrameSink};
 pub use durations::Durations;
 pub use gpu::SoftGpu;
 pub use stats::{Census, NodeStats, ParkedWait, Stats, WorkStats};
+pub use tidegate_gpu_abi::EngineClass;

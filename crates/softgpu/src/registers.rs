@@ -50,6 +50,9 @@ impl Device for SoftGpu {
                 let queue = QueueId(n - Register::LAST_RING.0);
                 gpu.cmp.lock().queue(queue).map_or(0, |entry| entry.last_ring)
             }
+            Register(n) if n >= Register::NODE_CLASS.0 => {
+                node(Register::NODE_CLASS).map_or(0, |n| n.class as u64)
+            }
             Register(n) if n >= Register::NODE_PREEMPTION.0 => {
                 node(Register::NODE_PREEMPTION).map_or(0, |n| n.preemption.encode())
             }

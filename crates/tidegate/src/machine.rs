@@ -4,6 +4,7 @@
 //! Entry points: [`Machine::builder`], whose `start` is the order of a start; [`Machine::new`] for
 //! one adapter of the software GPU and the reference driver.
 
+use std::iter::repeat_n;
 use std::sync::Arc;
 use tidegate_calls::{Kernel, Status};
 use tidegate_d3d12::{Device, DeviceOptions, RefusedDestroy, TeardownReport};
@@ -11,14 +12,14 @@ use tidegate_ddi::Driver;
 use tidegate_dxgkrnl::{Adapter, AdapterConfig, Process, StartError};
 use tidegate_kmd::ReferenceDriver;
 use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform, RunReport, current};
-use tidegate_softgpu::{LOCAL_WINDOW_BYTES, ParkedWait, SoftGpu};
+use tidegate_softgpu::{EngineClass, LOCAL_WINDOW_BYTES, ParkedWait, SoftGpu};
 
 /// What a machine is made of.
 #[derive(Clone, Debug)]
 pub struct MachineConfig {
     /// The hardware.
     pub gpu: tidegate_softgpu::Config,
-    /// The driver; its nodes are the hardware's, in the same order.
+    /// The driver.
     pub driver: tidegate_kmd::Config,
     /// The kernel.
     pub kernel: AdapterConfig,
@@ -51,25 +52,11 @@ impl MachineConfig {
 
     /// The same with this many engines of each class, at least one of each.
     pub fn with_nodes(mut self, three_d: u32, compute: u32, copy: u32) -> MachineConfig {
-        use tidegate_ddi::EngineType;
-        use tidegate_softgpu::EngineClass;
-        let classes = [
-            (three_d, "3D", EngineClass::ThreeD, EngineType::ThreeD),
-            (compute, "compute", EngineClass::Compute, EngineType::Other),
-            (copy, "copy", EngineClass::Copy, EngineType::Copy),
-        ];
-        (self.gpu.nodes, self.driver.nodes) = (Vec::new(), Vec::new());
-        for (count, name, class, engine_type) in classes {
-            for number in 0..count.max(1) {
-                let name = if count > 1 { format!("{name} {number}") } else { name.to_owned() };
-                self.gpu.nodes.push(tidegate_softgpu::NodeConfig::new(name.clone(), class));
-                self.driver.nodes.push(tidegate_kmd::NodeConfig {
-                    engine_type,
-                    friendly_name: name,
-                    user_mode_submission: true,
-                });
-            }
-        }
+        let counts = [three_d, compute, copy];
+        let of_class = |(class, count): (EngineClass, u32)| repeat_n(class, count.max(1) as usize);
+        let classes: Vec<EngineClass> =
+            EngineClass::ALL.into_iter().zip(counts).flat_map(of_class).collect();
+        self.gpu.nodes = tidegate_softgpu::NodeConfig::of_classes(&classes);
         self
     }
 }
@@ -77,16 +64,6 @@ impl MachineConfig {
 /// A configuration that contradicts itself.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadConfig {
-    /// Hardware and driver count nodes differently.
-    #[error(
-        "the hardware has {gpu} nodes and the driver is configured for {driver}: change both together"
-    )]
-    Nodes {
-        /// Of the hardware.
-        gpu: usize,
-        /// In the driver's configuration.
-        driver: usize,
-    },
     /// None, or more than can be linked.
     #[error("gpu.physical_gpus is {0}: link from 1 to {max}", max = tidegate_softgpu::MAX_PHYSICAL_GPUS)]
     PhysicalGpus(u32),

@@ -194,7 +194,7 @@ pub static ALL: &[Variant] = &[
     Variant {
         name: "no-user-mode",
         about: "native fences without user-mode submission",
-        change: |c| c.driver.nodes.iter_mut().for_each(|node| node.user_mode_submission = false),
+        change: |c| c.driver.user_mode_nodes = 0,
     },
     Variant {
         name: "monitored",
@@ -352,7 +352,7 @@ impl Caps {
         let all_write = writing == gpu.nodes.len();
         let user_mode = native_fences
             && kernel.user_mode_submission.enabled
-            && driver.nodes.iter().all(|n| n.user_mode_submission);
+            && driver.user_mode_nodes == u64::MAX;
         let offered = |submission: &Submission| match submission {
             Submission::Packet => true,
             Submission::Hardware => hardware_scheduling && all_write,
@@ -395,9 +395,6 @@ impl MachineConfig {
     /// Finds what contradicts itself, before anything is started.
     pub fn check(&self) -> Result<(), BadConfig> {
         let (gpu, driver) = (&self.gpu, &self.driver);
-        if gpu.nodes.len() != driver.nodes.len() {
-            return Err(BadConfig::Nodes { gpu: gpu.nodes.len(), driver: driver.nodes.len() });
-        }
         if !(1..=MAX_PHYSICAL_GPUS).contains(&gpu.physical_gpus) {
             return Err(BadConfig::PhysicalGpus(gpu.physical_gpus));
         }
@@ -481,6 +478,5 @@ mod tests {
             refused(|c| *c = c.clone().with_nodes(1, 1, 15).linked(3)),
             BadConfig::Engines(51)
         );
-        assert_eq!(refused(|c| drop(c.gpu.nodes.pop())), BadConfig::Nodes { gpu: 2, driver: 3 });
     }
 }

@@ -310,7 +310,7 @@ fn doorbells_that_cannot_be_are_refused() {
 #[test]
 fn user_mode_queues_only_where_the_node_declares_them() {
     let mut config = Config::standard();
-    config.nodes[2].user_mode_submission = false;
+    config.user_mode_nodes = !(1 << 2);
     let machine = Machine::with(config);
     let owned = machine.owned(5, 2);
     let level = Passive::enter();

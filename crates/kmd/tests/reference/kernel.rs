@@ -197,7 +197,7 @@ impl Machine {
     /// A machine whose adapter is not started.
     pub fn cold(platform: &Platform, config: Config, on_notify: Option<Look>) -> Machine {
         let journal = Journal::new(platform);
-        let device = Scripted::new(platform, config.nodes.len() as u32, journal.clone());
+        let device = Scripted::new(platform, journal.clone());
         let kernel = Arc::new(Recorder {
             journal: journal.clone(),
             disconnect_answer: platform.mutex("answer", Ok(())),

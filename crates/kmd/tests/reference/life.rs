@@ -12,7 +12,7 @@ use tidegate_ddi::{
     UserModeSubmissionDdi, VidSchCaps,
 };
 use tidegate_gpu_abi::regs::NodePreemption;
-use tidegate_gpu_abi::{AdminCommand, QueueId, Register};
+use tidegate_gpu_abi::{AdminCommand, EngineClass, QueueId, Register};
 use tidegate_kmd::{Config, DoorbellModel, InterruptMode, Kind, KmdError};
 use tidegate_platform::{PhysicalAddress, Platform};
 
@@ -79,9 +79,9 @@ fn the_granularity_declared_is_that_of_the_coarsest_engine() {
 }
 
 #[test]
-fn nodes_are_declared_as_configured_and_user_mode_submission_as_negotiated() {
+fn nodes_are_declared_as_the_device_has_them_and_user_mode_submission_as_negotiated() {
     let mut config = Config::standard();
-    config.nodes[0].user_mode_submission = false;
+    config.user_mode_nodes = !(1 << 0);
     let caps = caps_with(config.clone(), ALL);
     let nodes: Vec<_> = caps
         .nodes
@@ -90,8 +90,8 @@ fn nodes_are_declared_as_configured_and_user_mode_submission_as_negotiated() {
         .collect();
     let expected = [
         (EngineType::ThreeD, "3D", false),
-        (EngineType::Other, "Compute", true),
-        (EngineType::Copy, "Copy", true),
+        (EngineType::Other, "compute", true),
+        (EngineType::Copy, "copy", true),
     ];
     assert_eq!(nodes, expected);
     let must =
@@ -155,18 +155,20 @@ fn a_configuration_that_cannot_be_fails_the_start() {
     let dedicated =
         |physical| Config { doorbells: DoorbellModel::Dedicated { physical }, ..standard() };
     let slots = |kernel_ring_slots| Config { kernel_ring_slots, ..standard() };
-    for config in [
-        dedicated(0),
-        slots(0),
-        slots(1),
-        slots(48),
-        slots(1 << 21),
-        Config { nodes: vec![], ..standard() },
-    ] {
+    for config in [dedicated(0), slots(0), slots(1), slots(48), slots(1 << 21)] {
         let machine = Machine::cold(&Platform::host(), config.clone(), None);
         assert_eq!(machine.start(ALL), Err(Status::INVALID_PARAMETER), "{config:?}");
         assert_eq!(machine.journal.take(), []);
     }
+}
+
+#[test]
+fn a_node_of_a_class_that_the_driver_does_not_know_fails_the_start() {
+    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    let class = Register::NODE_CLASS.offset(1);
+    machine.device.script.lock_device().traits.insert(class, EngineClass::ALL.len() as u64);
+    assert_eq!(machine.start(ALL), Err(Status::NOT_SUPPORTED));
+    assert_eq!(machine.journal.take(), []);
 }
 
 #[test]

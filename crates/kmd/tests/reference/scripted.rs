@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_gpu_abi::admin::Mailbox;
 use tidegate_gpu_abi::regs::MAILBOX_WORDS;
 use tidegate_gpu_abi::{
-    AdminCommand, AdminError, Device, InterruptSink, QueueId, Register, Summary,
+    AdminCommand, AdminError, Device, EngineClass, InterruptSink, QueueId, Register, Summary,
 };
 use tidegate_platform::{Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, WakeWord};
 
@@ -64,14 +64,17 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    pub fn new(platform: &Platform, nodes: u32, journal: Journal) -> Arc<Scripted> {
+    pub fn new(platform: &Platform, journal: Journal) -> Arc<Scripted> {
+        let classes = (0..).zip(EngineClass::ALL);
+        let traits = classes.map(|(n, class)| (Register::NODE_CLASS.offset(n), class as u64));
+        let script = Script { traits: traits.collect(), ..Script::default() };
         Arc::new(Scripted {
             platform: platform.clone(),
             journal,
-            nodes,
+            nodes: EngineClass::ALL.len() as u32,
             local: PhysicalMemory::new(platform, PhysicalAddress(1 << 40)),
             summary: Summary::new(platform, WakeWord::new(platform)),
-            script: platform.mutex("script", Script::default()),
+            script: platform.mutex("script", script),
             sink: platform.mutex("sink", None),
         })
     }

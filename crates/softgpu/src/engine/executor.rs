@@ -7,13 +7,12 @@ use crate::cmp::Cmp;
 use crate::cmp::node::OUTRANKED;
 use crate::cmp::reports::FaultRecord;
 use crate::cmp::waits::WaitKey;
-use crate::config::EngineClass;
 use crate::hardware::Hardware;
 use crate::mmu::{Fault, Slot, Space};
 use crate::queue::{ContextKey, Execution, Packet, RunState};
 use crate::stats::Tally;
 use std::sync::Arc;
-use tidegate_gpu_abi::{AddressSpaceId, Cause, QueueId, Summary};
+use tidegate_gpu_abi::{AddressSpaceId, Cause, EngineClass, QueueId, Summary};
 use tidegate_platform::{CpuTime, PhysicalAddress, Step, Word, current};
 use tidegate_trace::{LaneId, LaneKind};
 

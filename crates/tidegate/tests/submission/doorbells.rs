@@ -50,7 +50,7 @@ fn another(w: &World, queue: &UserQueue, flags: CreateDoorbellFlags) -> Result<U
 // spec: UMS-012
 fn a_doorbell_on_a_node_without_the_flag_is_not_supported() {
     let w = world_with(|config| {
-        config.driver.nodes[1].user_mode_submission = false;
+        config.driver.user_mode_nodes = !(1 << 1);
     });
     let (queue, other) = (w.user_queue(0), w.hw_queue_on(1));
     let args = CreateDoorbell {

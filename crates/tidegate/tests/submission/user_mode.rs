@@ -69,7 +69,7 @@ fn both_kinds_of_queue_work_beside_each_other() {
 #[test]
 fn only_nodes_that_state_it_take_user_mode_queues() {
     let w = world_with(|config| {
-        config.driver.nodes[1].user_mode_submission = false;
+        config.driver.user_mode_nodes = !(1 << 1);
     });
     let offered: Vec<bool> =
         w.kernel.query_adapter_info().nodes.iter().map(|n| n.user_mode_submission).collect();
