@@ -2,7 +2,7 @@
 //! caps of a feature are a query of their own, which is made only when the feature is declared.
 
 use crate::display::DisplayCaps;
-use crate::engine::EngineId;
+use crate::engine::{EngineId, EngineMap};
 use crate::peer::PeerSignalCaps;
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
 
@@ -186,25 +186,19 @@ pub struct AdapterCaps {
 }
 
 impl AdapterCaps {
-    /// Returns how many engines there are.
-    pub fn engine_count(&self) -> u32 {
-        self.nodes.len() as u32 * self.physical_adapters
-    }
-
     /// Returns all engines in order.
     pub fn engines(&self) -> impl Iterator<Item = EngineId> + Clone + use<> {
         EngineId::all(self.nodes.len() as u32, self.physical_adapters)
+    }
+
+    /// Returns a table with a value for each engine.
+    pub fn engine_map<T>(&self, value: impl FnMut(EngineId) -> T) -> EngineMap<T> {
+        EngineMap::new(self.nodes.len() as u32, self.physical_adapters, value)
     }
 
     /// Returns the number of an engine among all, the nodes of physical adapter 0 first; `None` for
     /// an engine that the adapter lacks.
     pub fn engine_number(&self, engine: EngineId) -> Option<u32> {
         engine.number(self.nodes.len() as u32, self.physical_adapters)
-    }
-
-    /// Returns the engine with this number.
-    pub fn engine(&self, number: u32) -> EngineId {
-        let nodes = self.nodes.len() as u32;
-        EngineId { node_ordinal: number % nodes, engine_ordinal: number / nodes }
     }
 }

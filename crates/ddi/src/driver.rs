@@ -320,11 +320,11 @@ trait PowerDdi = Power, fn power, WDDM_2_0, None;
     fn set_power_state(&self, level: &Passive, state: DevicePowerState, action: PowerAction)
         -> Result<(), Status>;
 
-    /// Changes an engine's power state; in F1 it runs nothing. `component` is the engine's number
-    /// ([`AdapterCaps::engine_number`]). F0 must succeed. F1 is refused when there is work: the
+    /// Changes an engine's power state; in F1 it runs nothing. The published call names the engine
+    /// as a component (ComponentIndex). F0 must succeed. F1 is refused when there is work: the
     /// kernel does not know all work of user-mode queues.
     SetPowerComponentFState "DxgkDdiSetPowerComponentFState"
-    fn set_power_component_f_state(&self, level: &Dispatch, component: u32, state: ComponentState)
+    fn set_power_component_f_state(&self, level: &Dispatch, engine: EngineId, state: ComponentState)
         -> Result<(), Status>;
 }
 

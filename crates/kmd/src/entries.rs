@@ -251,8 +251,8 @@ entries! { PowerDdi []
     fn set_power_state(self, _level: &Passive, state: DevicePowerState, action: PowerAction)
         -> Result<(), Status>, { Ok(self.power_device(state, action)?) }
     "DxgkDdiSetPowerComponentFState"
-    fn set_power_component_f_state(self, _level: &Dispatch, component: u32, state: ComponentState)
-        -> Result<(), Status>, { Ok(self.power_engine(component, state)?) }
+    fn set_power_component_f_state(self, _level: &Dispatch, engine: EngineId, state: ComponentState)
+        -> Result<(), Status>, { Ok(self.power_engine(engine, state)?) }
 }
 
 entries! { PreemptionDdi []

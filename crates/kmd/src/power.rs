@@ -2,7 +2,7 @@
 //! report that they are idle.
 
 use crate::{KmdError, ReferenceDriver};
-use tidegate_ddi::{ComponentState, DevicePowerState, PowerAction};
+use tidegate_ddi::{ComponentState, DevicePowerState, EngineId, PowerAction};
 use tidegate_gpu_abi::AdminCommand;
 
 impl ReferenceDriver {
@@ -21,7 +21,12 @@ impl ReferenceDriver {
         self.mailbox.run(AdminCommand::PowerDevice { on, if_idle })
     }
 
-    pub(crate) fn power_engine(&self, engine: u32, state: ComponentState) -> Result<(), KmdError> {
+    pub(crate) fn power_engine(
+        &self,
+        engine: EngineId,
+        state: ComponentState,
+    ) -> Result<(), KmdError> {
+        let engine = self.checked_number(engine)?;
         let (on, if_idle) = (state == ComponentState::F0, self.config.idle.looks_at_queues);
         self.mailbox.run(AdminCommand::PowerEngine { engine, on, if_idle })
     }

@@ -610,13 +610,13 @@ impl DriverLayer for Seam {
     fn set_power_component_f_state(
         &self,
         level: &Dispatch,
-        node_ordinal: u32,
+        engine: EngineId,
         state: ComponentState,
     ) -> Result<(), Status> {
         self.seen
             .probe
             .note(if state == ComponentState::F0 { notes::POWERED } else { notes::UNPOWERED }, 1);
-        self.inner.set_power_component_f_state(level, node_ordinal, state)
+        self.inner.set_power_component_f_state(level, engine, state)
     }
 
     fn open_native_fence(

@@ -56,8 +56,7 @@ impl Adapter {
         let callbacks = Arc::new(interrupt::KernelCallbacks::new());
         let started = driver::start(platform, &driver, system_memory, config, callbacks.clone())?;
         // 2. The layers, from the bottom up.
-        let engines = started.declared.caps.engine_count() as usize;
-        let counted = Arc::new(Power::new(platform, &config, engines));
+        let counted = Arc::new(Power::new(platform, &config, &started.declared.caps));
         let port = DriverPort::new(started, counted.clone());
         let memory = Memory::new(&port);
         let fences = Fences::new(&memory);

@@ -38,7 +38,7 @@ pub(crate) trait DevicePower: Send + Sync {
 
     /// Gives an engine its power, and keeps it until [`DevicePower::release_engine`]. A caller that
     /// may not wait gets [`EngineUse::Changing`] while another agent changes the power.
-    fn use_engine(&self, port: &DriverPort, engine: u32, may_wait: bool) -> EngineUse;
+    fn use_engine(&self, port: &DriverPort, engine: EngineId, may_wait: bool) -> EngineUse;
 
     /// A DPC begins: the device keeps its power until [`DevicePower::end_dpc`]. Returns `false`
     /// where the device has none, or is about to lose it.
@@ -48,10 +48,10 @@ pub(crate) trait DevicePower: Send + Sync {
     fn end_dpc(&self);
 
     /// One user of an engine less.
-    fn release_engine(&self, engine: u32);
+    fn release_engine(&self, engine: EngineId);
 
     /// A doorbell of the engine was connected.
-    fn doorbell_connected(&self, port: &DriverPort, engine: u32);
+    fn doorbell_connected(&self, port: &DriverPort, engine: EngineId);
 }
 
 /// What a caller that uses an engine finds.
@@ -66,7 +66,7 @@ pub(crate) enum EngineUse {
 
 /// The engine has power as long as this lives.
 pub(crate) struct EngineInUse<'a> {
-    counted: Option<(&'a dyn DevicePower, u32)>,
+    counted: Option<(&'a dyn DevicePower, EngineId)>,
 }
 
 impl Drop for EngineInUse<'_> {
@@ -319,14 +319,10 @@ impl DriverPort {
     }
 
     fn use_engine(&self, engine: EngineId, may_wait: bool) -> Option<EngineInUse<'_>> {
-        let number = self.caps.engine_number(engine);
-        let used = number.map(|number| (number, self.power.use_engine(self, number, may_wait)));
-        match used {
-            Some((_, EngineUse::Changing)) => None,
-            Some((number, EngineUse::Counted)) => {
-                Some(EngineInUse { counted: Some((&*self.power, number)) })
-            }
-            _ => Some(EngineInUse { counted: None }),
+        match self.power.use_engine(self, engine, may_wait) {
+            EngineUse::Changing => None,
+            EngineUse::Counted => Some(EngineInUse { counted: Some((&*self.power, engine)) }),
+            EngineUse::Uncounted => Some(EngineInUse { counted: None }),
         }
     }
 
@@ -342,9 +338,7 @@ impl DriverPort {
 
     /// A doorbell of the engine was connected: its progress is watched from now on.
     pub(crate) fn watch_progress(&self, engine: EngineId) {
-        if let Some(number) = self.caps.engine_number(engine) {
-            self.power.doorbell_connected(self, number);
-        }
+        self.power.doorbell_connected(self, engine);
     }
 
     /// Whether the driver has stopped.
@@ -373,6 +367,12 @@ impl DriverPort {
     /// Puts something that is about power, and ended now, on the timeline.
     pub(crate) fn record_power(&self, what: &str, start_ns: u64, arg: u64) {
         self.record_on((&self.power_lane, "power"), (Kind::Mark, what), start_ns, arg);
+    }
+
+    /// The same of an engine's power; the record has the engine's number.
+    pub(crate) fn record_engine_power(&self, what: &str, start_ns: u64, engine: EngineId) {
+        let number = self.caps.engine_number(engine).map_or(u64::MAX, u64::from);
+        self.record_power(what, start_ns, number);
     }
 
     /// Puts the end of a process, which is over now, on the timeline.

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 use tidegate_ddi::{
-    ComponentState, DdiCall, DevicePowerState, Dispatch, Driver, DriverLayer, Entry, Passive,
-    PowerAction, Status,
+    ComponentState, DdiCall, DevicePowerState, Dispatch, Driver, DriverLayer, EngineId, Entry,
+    Passive, PowerAction, Status,
 };
 
 /// Stands in front of a driver that has stopped.
@@ -37,7 +37,7 @@ impl DriverLayer for RemovedDriver {
     fn set_power_component_f_state(
         &self,
         _: &Dispatch,
-        _: u32,
+        _: EngineId,
         _: ComponentState,
     ) -> Result<(), Status> {
         Ok(())

@@ -33,14 +33,14 @@ impl PowerTransitions {
         announced: Announced,
     ) {
         let port = &self.objects.port;
-        let number = port.caps.engine_number(engine).filter(|_| self.power.is_managed());
-        let Some(number) = number else { return };
-        let index = number as usize;
+        if !self.power.is_managed() {
+            return;
+        }
         let start_ns = port.platform.stamp_ns();
         {
             let mut state = self.power.state.lock();
             let awake = matches!(state.device, Device::D0);
-            let engine = &mut state.engines[index];
+            let engine = &mut state.engines[engine];
             if !awake || engine.users > 0 || !matches!(engine.state, EngineState::F0) {
                 return;
             }
@@ -65,23 +65,19 @@ impl PowerTransitions {
         let change = port.platform.event(true);
         let goes = {
             let mut state = self.power.state.lock();
-            let engine = &mut state.engines[index];
+            let engine = &mut state.engines[engine];
             let goes = !stays && !engine.wanted && engine.users == 0;
             engine.state =
                 if goes { EngineState::Changing(change.clone()) } else { EngineState::F0 };
             goes
         };
         let (dispatch, f1) = (Dispatch::enter(), ComponentState::F1);
-        let gone = goes && port.driver().set_power_component_f_state(&dispatch, number, f1).is_ok();
+        let gone = goes && port.driver().set_power_component_f_state(&dispatch, engine, f1).is_ok();
         if goes {
             let becomes = if gone { EngineState::F1 } else { EngineState::F0 };
-            end_change(&self.power, index, becomes, 0, &change);
+            end_change(&self.power, engine, becomes, 0, &change);
         }
         port.count(if gone { Count::engines_in_f1 } else { Count::power_downs_given_up });
-        port.record_power(
-            if gone { "F0 to F1" } else { "F0, not F1" },
-            start_ns,
-            u64::from(number),
-        );
+        port.record_engine_power(if gone { "F0 to F1" } else { "F0, not F1" }, start_ns, engine);
     }
 }

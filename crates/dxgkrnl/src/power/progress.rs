@@ -9,6 +9,7 @@
 //!
 //! Whether an engine without progress hangs is not decided here.
 
+use tidegate_ddi::{EngineId, EngineMap};
 use tidegate_platform::CpuTime;
 
 /// How much the announcements of processes count.
@@ -24,11 +25,12 @@ pub(super) enum Announced {
 pub(super) struct ProgressCheck {
     period_ns: u64,
     pub(super) next: Option<CpuTime>,
-    engines: Vec<Watched>,
+    engines: EngineMap<Watched>,
 }
 
-#[derive(Clone, Default)]
-struct Watched {
+/// What the checks of an engine have seen.
+#[derive(Default)]
+pub(super) struct Watched {
     /// From a connect until the engine loses its power.
     on: bool,
     connects: u64,
@@ -53,12 +55,12 @@ pub(super) struct UserModeProgress {
 }
 
 impl ProgressCheck {
-    pub(super) fn new(period_ns: u64, engines: usize) -> ProgressCheck {
-        ProgressCheck { period_ns, next: None, engines: vec![Watched::default(); engines] }
+    pub(super) fn new(period_ns: u64, engines: EngineMap<Watched>) -> ProgressCheck {
+        ProgressCheck { period_ns, next: None, engines }
     }
 
     /// A doorbell of the engine was connected. Returns whether the checks begin with it.
-    pub(super) fn connected(&mut self, engine: usize, now: CpuTime) -> bool {
+    pub(super) fn connected(&mut self, engine: EngineId, now: CpuTime) -> bool {
         let watched = &mut self.engines[engine];
         watched.on = true;
         watched.connects += 1;
@@ -68,23 +70,27 @@ impl ProgressCheck {
     }
 
     /// The engine has lost its power.
-    pub(super) fn unpowered(&mut self, engine: usize) {
+    pub(super) fn unpowered(&mut self, engine: EngineId) {
         let watched = &mut self.engines[engine];
         *watched = Watched { connects: watched.connects, ..Watched::default() };
     }
 
-    /// A check begins. Returns the engines to check, by number. There is a next check as long as
-    /// there are any.
-    pub(super) fn begin_check(&mut self, now: CpuTime) -> Vec<usize> {
-        let watched = self.engines.iter().enumerate().filter(|(_, engine)| engine.on);
-        let watched: Vec<usize> = watched.map(|(number, _)| number).collect();
+    /// A check begins. Returns the engines to check. There is a next check as long as there
+    /// are any.
+    pub(super) fn begin_check(&mut self, now: CpuTime) -> Vec<EngineId> {
+        let watched = self.engines.iter().filter(|(_, watched)| watched.on);
+        let watched: Vec<EngineId> = watched.map(|(engine, _)| engine).collect();
         self.next = (!watched.is_empty()).then(|| now.after(self.period_ns));
         watched
     }
 
     /// Whether the engine may lose its power, and what then counts of what was announced; `None`
     /// when it moved.
-    pub(super) fn judge(&mut self, engine: usize, progress: UserModeProgress) -> Option<Announced> {
+    pub(super) fn judge(
+        &mut self,
+        engine: EngineId,
+        progress: UserModeProgress,
+    ) -> Option<Announced> {
         let watched = &mut self.engines[engine];
         let standing = Standing { progress, connects: watched.connects };
         watched.same = if watched.seen == Some(standing) { watched.same + 1 } else { 0 };
@@ -101,29 +107,36 @@ impl ProgressCheck {
 mod tests {
     use super::*;
 
+    const FIRST: EngineId = EngineId { engine_ordinal: 0, node_ordinal: 0 };
+
+    fn new_check() -> ProgressCheck {
+        ProgressCheck::new(10, EngineMap::new(2, 1, |_| Watched::default()))
+    }
+
     fn progress(completed: u64) -> UserModeProgress {
         UserModeProgress { completed, announced: 9 }
     }
 
     #[test]
     fn an_engine_that_stands_still_twice_has_stale_announcements() {
-        let mut check = ProgressCheck::new(10, 1);
-        assert!(check.connected(0, CpuTime(5)) && !check.connected(0, CpuTime(6)));
-        assert_eq!((check.next, check.begin_check(CpuTime(15))), (Some(CpuTime(15)), vec![0]));
-        assert_eq!(check.judge(0, progress(1)), None);
-        assert_eq!(check.judge(0, progress(1)), Some(Announced::Counts));
-        assert_eq!(check.judge(0, progress(1)), Some(Announced::IsStale));
-        assert_eq!(check.judge(0, progress(2)), None, "it moved");
+        let mut check = new_check();
+        assert!(check.connected(FIRST, CpuTime(5)) && !check.connected(FIRST, CpuTime(6)));
+        assert_eq!((check.next, check.begin_check(CpuTime(15))), (Some(CpuTime(15)), vec![FIRST]));
+        assert_eq!(check.judge(FIRST, progress(1)), None);
+        assert_eq!(check.judge(FIRST, progress(1)), Some(Announced::Counts));
+        assert_eq!(check.judge(FIRST, progress(1)), Some(Announced::IsStale));
+        assert_eq!(check.judge(FIRST, progress(2)), None, "it moved");
     }
 
     #[test]
     fn a_connect_is_progress_and_an_engine_without_power_is_not_checked() {
-        let mut check = ProgressCheck::new(10, 2);
-        check.connected(1, CpuTime(0));
-        check.judge(1, progress(1));
-        check.connected(1, CpuTime(1));
-        assert_eq!(check.judge(1, progress(1)), None);
-        check.unpowered(1);
+        let second = EngineId { node_ordinal: 1, ..FIRST };
+        let mut check = new_check();
+        check.connected(second, CpuTime(0));
+        check.judge(second, progress(1));
+        check.connected(second, CpuTime(1));
+        assert_eq!(check.judge(second, progress(1)), None);
+        check.unpowered(second);
         assert_eq!((check.begin_check(CpuTime(10)), check.next), (vec![], None));
     }
 }

@@ -38,10 +38,9 @@ impl PowerTransitions {
     fn check_progress(&self, level: &Passive) -> bool {
         let watched = self.power.state.lock().check.begin_check(self.objects.port.platform.now());
         let changed = !watched.is_empty();
-        for number in watched {
-            let engine = self.objects.port.caps.engine(number as u32);
+        for engine in watched {
             let progress = self.user_mode_progress(engine);
-            let judged = self.power.state.lock().check.judge(number, progress);
+            let judged = self.power.state.lock().check.judge(engine, progress);
             if let Some(announced) = judged {
                 self.power_down_engine(level, engine, announced);
             }

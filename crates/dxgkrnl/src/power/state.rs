@@ -7,14 +7,14 @@
 //!
 //! Entry points: [`DevicePower`].
 
-use super::progress::ProgressCheck;
+use super::progress::{ProgressCheck, Watched};
 use crate::config::{AdapterConfig, PowerManagement};
 use crate::driver::{Awake, DevicePower, DriverPort, EngineUse};
 use crate::error::BugCheck;
 use crate::port::Port;
 use crate::suspension::Suspended;
 use std::any::Any;
-use tidegate_ddi::{ComponentState, Dispatch};
+use tidegate_ddi::{AdapterCaps, ComponentState, Dispatch, EngineId, EngineMap};
 use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd};
 
 /// What the kernel knows about an adapter's power.
@@ -39,7 +39,7 @@ pub(super) struct State {
     pub(super) wanted: bool,
     /// The contexts that are suspended while the device is in D3.
     pub(super) suspended: Option<Suspended>,
-    pub(super) engines: Vec<Engine>,
+    pub(super) engines: EngineMap<Engine>,
     pub(super) check: ProgressCheck,
 }
 
@@ -53,7 +53,7 @@ pub(super) enum Device {
 }
 
 impl Power {
-    pub(crate) fn new(platform: &Platform, config: &AdapterConfig, engines: usize) -> Power {
+    pub(crate) fn new(platform: &Platform, config: &AdapterConfig, caps: &AdapterCaps) -> Power {
         let state = State {
             device: Device::D0,
             calls: 0,
@@ -61,8 +61,8 @@ impl Power {
             dpcs_over: None,
             wanted: false,
             suspended: None,
-            engines: (0..engines).map(|_| Engine::default()).collect(),
-            check: ProgressCheck::new(config.tdr.delay_ns, engines),
+            engines: caps.engine_map(|_| Engine::default()),
+            check: ProgressCheck::new(config.tdr.delay_ns, caps.engine_map(|_| Watched::default())),
         };
         Power {
             platform: platform.clone(),
@@ -127,7 +127,7 @@ impl DevicePower for Power {
         }
     }
 
-    fn use_engine(&self, port: &DriverPort, engine: u32, may_wait: bool) -> EngineUse {
+    fn use_engine(&self, port: &DriverPort, engine: EngineId, may_wait: bool) -> EngineUse {
         match self.is_managed() {
             true => use_engine(self, port, engine, may_wait),
             false => EngineUse::Uncounted,
@@ -156,16 +156,16 @@ impl DevicePower for Power {
         over.iter().for_each(|event| event.set(Step::ThreadWake));
     }
 
-    fn release_engine(&self, engine: u32) {
-        self.state.lock().engines[engine as usize].users -= 1;
+    fn release_engine(&self, engine: EngineId) {
+        self.state.lock().engines[engine].users -= 1;
     }
 
-    fn doorbell_connected(&self, port: &DriverPort, engine: u32) {
+    fn doorbell_connected(&self, port: &DriverPort, engine: EngineId) {
         if !self.is_managed() {
             return;
         }
         let now = self.platform.now();
-        let begins = self.state.lock().check.connected(engine as usize, now);
+        let begins = self.state.lock().check.connected(engine, now);
         if begins {
             port.timer.arm_background();
         }
@@ -234,10 +234,9 @@ enum FoundEngine {
 
 /// Power for the engine until its user releases it.
 // spec: UMS-054
-fn use_engine(power: &Power, port: &DriverPort, number: u32, may_wait: bool) -> EngineUse {
-    let index = number as usize;
+fn use_engine(power: &Power, port: &DriverPort, engine: EngineId, may_wait: bool) -> EngineUse {
     loop {
-        match enter(power, index) {
+        match enter(power, engine) {
             FoundEngine::Powered => return EngineUse::Counted,
             FoundEngine::Wait(_) if !may_wait => return EngineUse::Changing,
             FoundEngine::Wait(change) => {
@@ -248,9 +247,9 @@ fn use_engine(power: &Power, port: &DriverPort, number: u32, may_wait: bool) -> 
             FoundEngine::Unpowered(change) => {
                 let start_ns = port.platform.stamp_ns();
                 let (level, f0) = (Dispatch::enter(), ComponentState::F0);
-                let given = port.driver().set_power_component_f_state(&level, number, f0);
-                end_change(power, index, EngineState::F0, 1, &change);
-                port.record_power("F1 to F0", start_ns, u64::from(number));
+                let given = port.driver().set_power_component_f_state(&level, engine, f0);
+                end_change(power, engine, EngineState::F0, 1, &change);
+                port.record_engine_power("F1 to F0", start_ns, engine);
                 if let Err(status) = given {
                     let ddi = "DxgkDdiSetPowerComponentFState";
                     port.bug_check(BugCheck::DdiFailed { ddi, status });
@@ -261,9 +260,9 @@ fn use_engine(power: &Power, port: &DriverPort, number: u32, may_wait: bool) -> 
     }
 }
 
-fn enter(power: &Power, index: usize) -> FoundEngine {
+fn enter(power: &Power, engine: EngineId) -> FoundEngine {
     let mut state = power.state.lock();
-    let engine = &mut state.engines[index];
+    let engine = &mut state.engines[engine];
     match &engine.state {
         EngineState::F0 => {
             engine.users += 1;
@@ -285,7 +284,7 @@ fn enter(power: &Power, index: usize) -> FoundEngine {
 
 pub(super) fn end_change(
     power: &Power,
-    index: usize,
+    engine: EngineId,
     becomes: EngineState,
     users: u64,
     change: &Event,
@@ -293,9 +292,9 @@ pub(super) fn end_change(
     {
         let mut state = power.state.lock();
         if matches!(becomes, EngineState::F1) {
-            state.check.unpowered(index);
+            state.check.unpowered(engine);
         }
-        let engine = &mut state.engines[index];
+        let engine = &mut state.engines[engine];
         engine.state = becomes;
         engine.users += users;
     }

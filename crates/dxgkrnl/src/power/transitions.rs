@@ -40,9 +40,7 @@ impl PowerTransitions {
     /// # Panics
     /// When there is no such engine.
     pub(crate) fn engine_state(&self, engine: EngineId) -> ComponentState {
-        let number = self.objects.port.caps.engine_number(engine);
-        let number = number.expect("an engine of this adapter");
-        match self.power.state.lock().engines[number as usize].state {
+        match self.power.state.lock().engines[engine].state {
             EngineState::F0 | EngineState::GoingDown => ComponentState::F0,
             EngineState::Changing(_) | EngineState::F1 => ComponentState::F1,
         }

@@ -9,7 +9,7 @@ use crate::driver::{self, Awake, DevicePower, DriverPort, EngineUse};
 use crate::interrupt::KernelCallbacks;
 use packet_driver::PacketDriver;
 use std::sync::Arc;
-use tidegate_ddi::Driver;
+use tidegate_ddi::{Driver, EngineId};
 use tidegate_platform::{PhysicalAddress, PhysicalMemory, Platform};
 
 /// A device that always has power.
@@ -26,7 +26,7 @@ impl DevicePower for AlwaysOn {
 
     fn release(&self) {}
 
-    fn use_engine(&self, _: &DriverPort, _: u32, _: bool) -> EngineUse {
+    fn use_engine(&self, _: &DriverPort, _: EngineId, _: bool) -> EngineUse {
         EngineUse::Uncounted
     }
 
@@ -36,9 +36,9 @@ impl DevicePower for AlwaysOn {
 
     fn end_dpc(&self) {}
 
-    fn release_engine(&self, _: u32) {}
+    fn release_engine(&self, _: EngineId) {}
 
-    fn doorbell_connected(&self, _: &DriverPort, _: u32) {}
+    fn doorbell_connected(&self, _: &DriverPort, _: EngineId) {}
 }
 
 /// A driver that has started, and its port.

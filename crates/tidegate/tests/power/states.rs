@@ -90,8 +90,8 @@ fn an_idle_engine_goes_to_f1_and_a_connect_brings_it_back() {
             );
             let called = w.driver.take();
             let f1 = |c: &DdiCall| {
-                let state = ComponentState::F1;
-                matches!(c, DdiCall::SetPowerComponentFState { component: 0, state: to } if *to == state)
+                matches!(c, DdiCall::SetPowerComponentFState { engine, state }
+                    if engine.node_ordinal == 0 && *state == ComponentState::F1)
             };
             assert!(called.iter().any(f1), "{called:?}");
             // A ring does not wake an engine without power.
