@@ -14,17 +14,14 @@ pub struct EngineId {
 
 impl EngineId {
     /// Returns all engines of an adapter in order.
-    pub(crate) fn all(
-        nodes: u32,
-        physical_adapters: u32,
-    ) -> impl Iterator<Item = EngineId> + Clone {
+    pub fn all(nodes: u32, physical_adapters: u32) -> impl Iterator<Item = EngineId> + Clone {
         (0..physical_adapters).flat_map(move |engine_ordinal| {
             (0..nodes).map(move |node_ordinal| EngineId { engine_ordinal, node_ordinal })
         })
     }
 
     /// Returns the position in that order; `None` for an engine that the adapter lacks.
-    pub(crate) fn number(self, nodes: u32, physical_adapters: u32) -> Option<u32> {
+    pub fn number(self, nodes: u32, physical_adapters: u32) -> Option<u32> {
         let exists = self.node_ordinal < nodes && self.engine_ordinal < physical_adapters;
         exists.then(|| self.engine_ordinal * nodes + self.node_ordinal)
     }
@@ -58,6 +55,20 @@ impl<T> EngineMap<T> {
         EngineMap { nodes, values: EngineId::all(nodes, physical_adapters).map(value).collect() }
     }
 
+    /// Creates the table as [`EngineMap::new`] does, up to the first value that fails.
+    ///
+    /// # Errors
+    /// That of the value.
+    pub fn try_new<E>(
+        nodes: u32,
+        physical_adapters: u32,
+        value: impl FnMut(EngineId) -> Result<T, E>,
+    ) -> Result<EngineMap<T>, E> {
+        let values =
+            EngineId::all(nodes, physical_adapters).map(value).collect::<Result<_, _>>()?;
+        Ok(EngineMap { nodes, values })
+    }
+
     /// Returns the value of an engine; `None` for an engine that the adapter lacks.
     pub fn get(&self, engine: EngineId) -> Option<&T> {
         self.values.get(self.position(engine)?)
@@ -77,6 +88,11 @@ impl<T> EngineMap<T> {
     /// Returns all engines with their values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (EngineId, &T)> {
         self.engines().zip(&self.values)
+    }
+
+    /// Returns the values in the order of the engines.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.values.iter()
     }
 
     /// Returns all engines with their values for change, in order.

@@ -15,7 +15,7 @@ use crate::fence_id::{FenceIds, is_after};
 use crate::queue::{Command, CommandKind};
 use crate::ready::{Candidate, LIFTED, Ready};
 use std::collections::{BTreeSet, VecDeque};
-use tidegate_ddi::{EngineId, OsHandle, Priority};
+use tidegate_ddi::{OsHandle, Priority};
 use tidegate_platform::CpuTime;
 
 /// The reason for a preemption request.
@@ -62,7 +62,6 @@ pub struct PreemptionRequest {
 }
 
 pub(crate) struct Engine {
-    pub(crate) id: EngineId,
     cap: usize,
     fence_ids: FenceIds,
     last_submitted: u32,
@@ -101,9 +100,8 @@ pub(crate) struct ResetOutcome {
 }
 
 impl Engine {
-    pub(crate) fn new(id: EngineId, cap: usize) -> Engine {
+    pub(crate) fn new(cap: usize) -> Engine {
         Engine {
-            id,
             cap,
             fence_ids: FenceIds::default(),
             last_submitted: 0,

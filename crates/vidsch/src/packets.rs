@@ -32,25 +32,25 @@ impl<P: Payload> VidSch<P> {
     /// Sets the context to which the engine switches when idle. For hardware that otherwise keeps
     /// the last context loaded.
     pub fn set_idle_context(&mut self, engine: EngineId, context: OsHandle) {
-        if let Some(engine) = self.engine_mut(engine) {
+        if let Some(engine) = self.engines.get_mut(engine) {
             engine.idle_context = Some(context);
         }
     }
 
     /// Returns the contexts of the packets in flight on an engine.
     pub fn contexts_in_flight(&self, engine: EngineId) -> Vec<OsHandle> {
-        let packets = self.engine(engine).into_iter().flat_map(|engine| &engine.in_flight);
+        let packets = self.engines.get(engine).into_iter().flat_map(|engine| &engine.in_flight);
         packets.map(|packet| packet.context).collect()
     }
 
     /// Whether an engine has packets in flight.
     pub fn has_packets(&self, engine: EngineId) -> bool {
-        self.engine(engine).is_some_and(|engine| !engine.in_flight.is_empty())
+        self.engines.get(engine).is_some_and(|engine| !engine.in_flight.is_empty())
     }
 
     /// Returns the context of a packet in flight.
     pub fn context_of_packet(&self, engine: EngineId, fence_id: u32) -> Option<OsHandle> {
-        let mut packets = self.engine(engine)?.in_flight.iter();
+        let mut packets = self.engines.get(engine)?.in_flight.iter();
         packets.find(|packet| packet.id == fence_id).map(|packet| packet.context)
     }
 
@@ -64,7 +64,7 @@ impl<P: Payload> VidSch<P> {
             }
             _ => false,
         };
-        self.engines.iter().any(|engine| !engine.in_flight.is_empty())
+        self.engines.values().any(|engine| !engine.in_flight.is_empty())
             || self.queues.values().any(|queue| queue.items.iter().any(holds))
     }
 
@@ -76,18 +76,17 @@ impl<P: Payload> VidSch<P> {
         fence_id: u32,
         now: Now,
     ) -> Option<Vec<OsHandle>> {
-        let index = self.index(engine)?;
-        let known = self.engines[index].was_submitted(fence_id);
-        known.then(|| self.complete_up_to(index, fence_id, now))
+        let known = self.engines.get(engine)?.was_submitted(fence_id);
+        known.then(|| self.complete_up_to(engine, fence_id, now))
     }
 
     pub(crate) fn complete_up_to(
         &mut self,
-        index: usize,
+        engine: EngineId,
         fence_id: u32,
         now: Now,
     ) -> Vec<OsHandle> {
-        let completed = self.engines[index].complete_up_to(fence_id, now.at);
+        let completed = self.engines[engine].complete_up_to(fence_id, now.at);
         completed.iter().for_each(|context| self.left_engine(*context, now));
         completed
     }
@@ -101,7 +100,7 @@ impl<P: Payload> VidSch<P> {
 
     /// Removes a packet that the driver rejected. Packets before it may be running.
     pub fn not_accepted(&mut self, engine: EngineId, fence_id: u32, now: Now) {
-        let packet = self.engine_mut(engine).and_then(|e| e.not_accepted(fence_id, now.at));
+        let packet = self.engines.get_mut(engine).and_then(|e| e.not_accepted(fence_id, now.at));
         if let Some(packet) = packet {
             self.left_engine(packet.context, now);
         }
@@ -115,16 +114,16 @@ impl<P: Payload> VidSch<P> {
         (request, last_completed): (u32, u32),
         now: Now,
     ) -> Preempted {
-        let Some(index) = self.index(engine) else { return Preempted::Unknown(request) };
-        let reason = match self.engines[index].match_answer(request, last_completed) {
+        let Some(of) = self.engines.get_mut(engine) else { return Preempted::Unknown(request) };
+        let reason = match of.match_answer(request, last_completed) {
             Answer::Open(reason) => reason,
             Answer::Withdrawn => return Preempted::Stale,
             Answer::Unknown(id) => return Preempted::Unknown(id),
         };
-        let completed = self.complete_up_to(index, last_completed, now);
-        let packets = self.engines[index].reclaim_in_flight();
+        let completed = self.complete_up_to(engine, last_completed, now);
+        let packets = self.engines[engine].reclaim_in_flight();
         let returned = packets.len();
-        self.requeue(index, packets, reason, now);
+        self.requeue(engine, packets, reason, now);
         Preempted::Answered { completed, returned }
     }
 
@@ -132,14 +131,14 @@ impl<P: Payload> VidSch<P> {
     /// the heads of their contexts, whose turns continue.
     pub(crate) fn requeue(
         &mut self,
-        index: usize,
+        engine: EngineId,
         packets: Vec<Packet>,
         reason: PreemptionReason,
         now: Now,
     ) {
         for (place, packet) in packets.into_iter().enumerate().rev() {
             match packet.command.kind {
-                CommandKind::Paging => self.engines[index].returned.push_front(packet),
+                CommandKind::Paging => self.engines[engine].returned.push_front(packet),
                 CommandKind::Render | CommandKind::Patched { .. } => {
                     let began = packet.began.filter(|_| packet.lifted_since.is_some());
                     let lift_over =
@@ -188,7 +187,7 @@ impl<P: Payload> VidSch<P> {
             return None;
         }
         let deadline = |engine: &Engine| engine.deadline(&self.config, self.decided_at);
-        self.engines.iter().filter_map(deadline).min()
+        self.engines.values().filter_map(deadline).min()
     }
 
     /// Whether the driver supports preemption.
@@ -199,8 +198,8 @@ impl<P: Payload> VidSch<P> {
     /// Returns the engines whose first packet has run for the timeout delay without a preemption
     /// request.
     pub fn overdue(&self, now: CpuTime) -> Vec<EngineId> {
-        let overdue = self.engines.iter().filter(|engine| engine.is_overdue(&self.config, now));
-        overdue.map(|engine| engine.id).collect()
+        let overdue = self.engines.iter().filter(|(_, state)| state.is_overdue(&self.config, now));
+        overdue.map(|(engine, _)| engine).collect()
     }
 
     /// Returns the next effect of the packets. If there is none, the submission right is released.
@@ -210,7 +209,7 @@ impl<P: Payload> VidSch<P> {
         let effect = match self.right.has_waiter() {
             true => None,
             false => self.next_signal(now).or_else(|| self.next_preemption(now)).or_else(|| {
-                (0..self.engines.len()).find_map(|engine| self.next_packet(engine, now))
+                self.engines.engines().find_map(|engine| self.next_packet(engine, now))
             }),
         };
         if effect.is_none() {
@@ -230,24 +229,23 @@ impl<P: Payload> VidSch<P> {
 
     fn next_preemption(&mut self, now: Now) -> Option<Effect<P>> {
         let config = self.config;
-        self.engines.iter_mut().find_map(|engine| {
-            let reason = engine.preemption_due(&config, now.at)?;
-            let fence_id = engine.request_preemption(reason, now.at);
-            Some(Effect::Preempt { engine: engine.id, fence_id })
+        self.engines.iter_mut().find_map(|(engine, state)| {
+            let reason = state.preemption_due(&config, now.at)?;
+            let fence_id = state.request_preemption(reason, now.at);
+            Some(Effect::Preempt { engine, fence_id })
         })
     }
 
-    fn next_packet(&mut self, index: usize, now: Now) -> Option<Effect<P>> {
-        if !self.engines[index].has_room() {
+    fn next_packet(&mut self, engine: EngineId, now: Now) -> Option<Effect<P>> {
+        if !self.engines[engine].has_room() {
             return None;
         }
-        if let Some(packet) = self.engines[index].resubmit_paging(now.at) {
+        if let Some(packet) = self.engines[engine].resubmit_paging(now.at) {
             let Packet { id: fence_id, context, command, .. } = packet;
             let flags = SubmitCommandFlags::PAGING | SubmitCommandFlags::RESUBMISSION;
-            let engine = self.engines[index].id;
             return Some(Effect::Submit { context, engine, command, fence_id, flags });
         }
-        while let Some(candidate) = self.take_candidate(index, now) {
+        while let Some(candidate) = self.take_candidate(engine, now) {
             let context = candidate.context;
             let Some(queue) = self.queues.get_mut(&context) else { continue };
             if let Some(state) = queue.context_mut() {
@@ -258,24 +256,24 @@ impl<P: Payload> VidSch<P> {
                 continue;
             };
             let returned = queue.items.pop_front().is_some_and(|item| item.returned);
-            return Some(self.submit(index, candidate, (command, returned), now));
+            return Some(self.submit(engine, candidate, (command, returned), now));
         }
         // spec: PRE-012
-        let idle = self.engines[index].idle_switch_due();
-        let context = idle.filter(|_| self.held_for_split(index).is_none())?;
+        let idle = self.engines[engine].idle_switch_due();
+        let context = idle.filter(|_| self.held_for_split(engine).is_none())?;
         let idle = Candidate { context, priority: Priority::Realtime, lifted_since: None };
-        Some(self.submit(index, idle, (Command::CONTEXT_SWITCH, false), now))
+        Some(self.submit(engine, idle, (Command::CONTEXT_SWITCH, false), now))
     }
 
     /// Takes the next context to run. An engine held for a split buffer runs only paging contexts,
     /// then the context of that buffer.
-    fn take_candidate(&mut self, index: usize, now: Now) -> Option<Candidate> {
-        let Some(held) = self.held_for_split(index) else {
-            return self.engines[index].ready.pop(self.config.quantum_ns, now.at);
+    fn take_candidate(&mut self, engine: EngineId, now: Now) -> Option<Candidate> {
+        let Some(held) = self.held_for_split(engine) else {
+            return self.engines[engine].ready.pop(self.config.quantum_ns, now.at);
         };
         let mut found = None;
         for (handle, queue) in &self.queues {
-            let Some(state) = queue.context().filter(|s| s.listed && s.engine == index) else {
+            let Some(state) = queue.context().filter(|s| s.listed && s.engine == engine) else {
                 continue;
             };
             if queue.head_command().is_some_and(|command| command.kind == CommandKind::Paging) {
@@ -287,7 +285,7 @@ impl<P: Payload> VidSch<P> {
             }
         }
         let (context, priority) = found?;
-        self.engines[index].ready.remove(context, priority);
+        self.engines[engine].ready.remove(context, priority);
         Some(Candidate { context, priority, lifted_since: None })
     }
 
@@ -295,21 +293,21 @@ impl<P: Payload> VidSch<P> {
     /// Returns the context whose split buffer reserves an engine. If the driver cannot preempt, the
     /// parts of a buffer run back to back. Other contexts may run while the context waits for a
     /// fence, because they may signal it.
-    fn held_for_split(&self, index: usize) -> Option<OsHandle> {
-        let context = self.engines[index].split().filter(|_| !self.config.preempts)?;
+    fn held_for_split(&self, engine: EngineId) -> Option<OsHandle> {
+        let context = self.engines[engine].split().filter(|_| !self.config.preempts)?;
         let waits = self.queues.get(&context)?.head_wait().is_some();
         (!waits).then_some(context)
     }
 
     fn submit(
         &mut self,
-        index: usize,
+        engine: EngineId,
         candidate: Candidate,
         (command, returned): (Command, bool),
         now: Now,
     ) -> Effect<P> {
         let context = candidate.context;
-        let fence_id = self.engines[index].submit(candidate, command, now.at);
+        let fence_id = self.engines[engine].submit(candidate, command, now.at);
         if let Some(state) = self.queues.get_mut(&context).and_then(SoftwareQueue::context_mut) {
             state.in_flight += 1;
         }
@@ -318,6 +316,6 @@ impl<P: Payload> VidSch<P> {
         flags.set(SubmitCommandFlags::PAGING, command.kind == CommandKind::Paging);
         flags.set(SubmitCommandFlags::CONTEXT_SWITCH, command.kind == CommandKind::ContextSwitch);
         flags.set(SubmitCommandFlags::RESUBMISSION, returned);
-        Effect::Submit { context, engine: self.engines[index].id, command, fence_id, flags }
+        Effect::Submit { context, engine, command, fence_id, flags }
     }
 }

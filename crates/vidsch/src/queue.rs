@@ -10,7 +10,7 @@ use crate::hold::Hold;
 use crate::submission_right::SubmissionRight;
 use std::collections::VecDeque;
 use tidegate_calls::SignalFlags;
-use tidegate_ddi::{OsHandle, Priority};
+use tidegate_ddi::{EngineId, OsHandle, Priority};
 
 /// Kernel objects that queues store without interpreting them.
 pub trait Payload {
@@ -191,8 +191,8 @@ pub struct FinishedItem<F> {
 
 /// State of a packet context's queue, whose commands are packets of an engine.
 pub(crate) struct ContextState {
-    /// Index of the engine.
-    pub(crate) engine: usize,
+    /// The engine that runs it.
+    pub(crate) engine: EngineId,
     pub(crate) priority: Priority,
     /// Number of its packets in flight.
     pub(crate) in_flight: usize,

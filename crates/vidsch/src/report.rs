@@ -34,7 +34,7 @@ pub struct PacketsInFlight<F> {
 impl<P: Payload> VidSch<P> {
     /// Returns the packets in flight on an engine, or `None` if the engine does not exist.
     pub fn packets_in_flight(&self, engine: EngineId) -> Option<PacketsInFlight<P::Fence>> {
-        let engine = self.engine(engine)?;
+        let engine = self.engines.get(engine)?;
         let describe = |packet: &Packet| {
             let queue = self.queues.get(&packet.context);
             PacketInFlight {

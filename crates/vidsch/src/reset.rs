@@ -15,19 +15,19 @@ use tidegate_platform::CpuTime;
 impl<P: Payload> VidSch<P> {
     /// Stops submissions to an engine.
     pub fn stop(&mut self, engine: EngineId) {
-        if let Some(engine) = self.engine_mut(engine) {
+        if let Some(engine) = self.engines.get_mut(engine) {
             engine.stopped = true;
         }
     }
 
     /// Stops submissions to all engines.
     pub fn stop_all(&mut self) {
-        self.engines.iter_mut().for_each(|engine| engine.stopped = true);
+        self.engines.iter_mut().for_each(|(_, engine)| engine.stopped = true);
     }
 
     /// Returns the fence IDs of the last completed and the last submitted packet.
     pub fn completed_and_submitted(&self, engine: EngineId) -> (u32, u32) {
-        self.engine(engine).map_or((0, 0), |e| (e.last_completed(), e.last_submitted()))
+        self.engines.get(engine).map_or((0, 0), |e| (e.last_completed(), e.last_submitted()))
     }
 
     /// Returns the contexts with packets queued or in flight.
@@ -46,7 +46,7 @@ impl<P: Payload> VidSch<P> {
         last: u32,
         aborted: bool,
     ) -> Option<(OsHandle, bool)> {
-        let engine = self.engine_mut(engine)?;
+        let engine = self.engines.get_mut(engine)?;
         engine.reset = Some(ResetOutcome { last, aborted });
         let packet = engine.in_flight.iter().find(|packet| aborted && packet.id == last)?;
         Some((packet.context, packet.command.kind == CommandKind::Paging))
@@ -56,8 +56,7 @@ impl<P: Payload> VidSch<P> {
     /// contexts of completed packets.
     // spec: PRE-050
     pub fn resume(&mut self, engine: EngineId, now: Now) -> Vec<OsHandle> {
-        let Some(index) = self.index(engine) else { return Vec::new() };
-        let e = &mut self.engines[index];
+        let Some(e) = self.engines.get_mut(engine) else { return Vec::new() };
         e.stopped = false;
         let Some(ResetOutcome { last, aborted }) = e.reset.take() else {
             // A request whose packets are all complete needs no answer.
@@ -71,18 +70,18 @@ impl<P: Payload> VidSch<P> {
             self.left_engine(packet.context, now);
         }
         let complete = if aborted.is_some() { last.wrapping_sub(1) } else { last };
-        let over = self.complete_up_to(index, complete, now);
-        let e = &mut self.engines[index];
+        let over = self.complete_up_to(engine, complete, now);
+        let e = &mut self.engines[engine];
         e.withdraw();
         let packets = e.reclaim_in_flight();
-        self.requeue(index, packets, PreemptionReason::Timeout, now);
+        self.requeue(engine, packets, PreemptionReason::Timeout, now);
         over
     }
 
     /// Ends the packets in flight of the matching contexts.
     pub fn end_packets(&mut self, which: impl Fn(OsHandle) -> bool, now: Now) {
-        for index in 0..self.engines.len() {
-            let engine = &mut self.engines[index];
+        for id in self.engines.engines() {
+            let engine = &mut self.engines[id];
             engine.withdraw();
             let ended = engine.end_packets(|packet| which(packet.context));
             ended.into_iter().for_each(|context| self.left_engine(context, now));
@@ -99,7 +98,7 @@ impl<P: Payload> VidSch<P> {
     /// Requests a preemption of the engine unconditionally. Returns the fence ID, or `None` if no
     /// packet is in flight or a request is open.
     pub fn preempt_now(&mut self, engine: EngineId, now: CpuTime) -> Option<u32> {
-        let engine = self.engine_mut(engine)?;
+        let engine = self.engines.get_mut(engine)?;
         let requests = !engine.in_flight.is_empty() && engine.request().is_none();
         requests.then(|| engine.request_preemption(PreemptionReason::Timeout, now))
     }
@@ -109,12 +108,12 @@ impl<P: Payload> VidSch<P> {
     // spec: PRE-026
     pub fn take_timed_out(&mut self, now: CpuTime, delay_ns: u64) -> Vec<EngineId> {
         let mut hung = Vec::new();
-        for engine in &mut self.engines {
-            if let Some((id, due)) = engine.timeout(&self.config, delay_ns)
+        for (id, engine) in self.engines.iter_mut() {
+            if let Some((fence_id, due)) = engine.timeout(&self.config, delay_ns)
                 && due <= now
             {
-                engine.note_timeout(id);
-                hung.push(engine.id);
+                engine.note_timeout(fence_id);
+                hung.push(id);
             }
         }
         hung
@@ -122,7 +121,7 @@ impl<P: Payload> VidSch<P> {
 
     /// Returns the time of the next timeout.
     pub fn next_timeout(&self, delay_ns: u64) -> Option<CpuTime> {
-        let timeouts = self.engines.iter().filter_map(|e| e.timeout(&self.config, delay_ns));
+        let timeouts = self.engines.values().filter_map(|e| e.timeout(&self.config, delay_ns));
         timeouts.map(|(_, due)| due).min()
     }
 }

@@ -84,7 +84,7 @@ impl<P: Payload> VidSch<P> {
     }
 
     fn is_on_engine(&self, context: OsHandle) -> bool {
-        let mut packets = self.engines.iter().flat_map(|engine| &engine.in_flight);
+        let mut packets = self.engines.values().flat_map(|engine| &engine.in_flight);
         packets.any(|packet| packet.context == context)
     }
 

@@ -20,7 +20,7 @@ use crate::queue::{
 use crate::submission_right::{SubmissionRight, WaiterId};
 use std::collections::{BTreeMap, VecDeque};
 use tidegate_calls::SignalFlags;
-use tidegate_ddi::{EngineId, OsHandle, Priority, SubmitCommandFlags};
+use tidegate_ddi::{EngineId, EngineMap, OsHandle, Priority, SubmitCommandFlags};
 use tidegate_platform::CpuTime;
 
 /// Maximum number of packets in flight per engine if the driver states no cap.
@@ -78,7 +78,7 @@ pub enum Effect<P: Payload> {
 /// The scheduler of one adapter.
 pub struct VidSch<P: Payload> {
     pub(crate) config: Config,
-    pub(crate) engines: Vec<Engine>,
+    pub(crate) engines: EngineMap<Engine>,
     pub(crate) queues: BTreeMap<OsHandle, SoftwareQueue<P::Fence>>,
     pub(crate) signals: BTreeMap<u64, QueuedSignal<P>>,
     /// Tickets of due signals that [`Submitter::Packets`] executes, in the order in which they
@@ -99,13 +99,10 @@ impl<P: Payload> VidSch<P> {
             0 => DEFAULT_PACKET_CAP,
             cap => cap as usize,
         };
-        let engines = (0..config.physical_adapters).flat_map(|engine_ordinal| {
-            (0..config.nodes).map(move |node_ordinal| EngineId { node_ordinal, engine_ordinal })
-        });
         VidSch {
             config,
             // spec: NF-323
-            engines: engines.map(|engine| Engine::new(engine, cap)).collect(),
+            engines: EngineMap::new(config.nodes, config.physical_adapters, |_| Engine::new(cap)),
             queues: BTreeMap::new(),
             signals: BTreeMap::new(),
             due_signals: VecDeque::new(),
@@ -119,7 +116,9 @@ impl<P: Payload> VidSch<P> {
 
     /// Adds the queue of a packet context. Does nothing if the engine does not exist.
     pub fn add_context(&mut self, context: OsHandle, engine: EngineId, priority: Priority) {
-        let Some(engine) = self.index(engine) else { return };
+        if self.engines.get(engine).is_none() {
+            return;
+        }
         let state = ContextState {
             engine,
             priority,
@@ -146,20 +145,6 @@ impl<P: Payload> VidSch<P> {
             right: SubmissionRight::default(),
         };
         self.queues.insert(queue, SoftwareQueue::new(queue, QueueKind::HwQueue(state)));
-    }
-
-    pub(crate) fn index(&self, engine: EngineId) -> Option<usize> {
-        let Config { nodes, physical_adapters, .. } = self.config;
-        let exists = engine.node_ordinal < nodes && engine.engine_ordinal < physical_adapters;
-        exists.then(|| (engine.engine_ordinal * nodes + engine.node_ordinal) as usize)
-    }
-
-    pub(crate) fn engine(&self, engine: EngineId) -> Option<&Engine> {
-        self.index(engine).map(|index| &self.engines[index])
-    }
-
-    pub(crate) fn engine_mut(&mut self, engine: EngineId) -> Option<&mut Engine> {
-        self.index(engine).map(|index| &mut self.engines[index])
     }
 
     fn new_ticket(&mut self) -> u64 {

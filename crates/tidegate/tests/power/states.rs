@@ -101,7 +101,8 @@ fn an_idle_engine_goes_to_f1_and_a_connect_brings_it_back() {
             queue.connect().unwrap();
             assert_eq!(engine(w, 0), ComponentState::F0);
             let up = w.driver.take();
-            let up: Vec<_> = up.iter().map(|c| c.name()).filter(|n| *n != "UpdatePageTable").collect();
+            let up: Vec<_> =
+                up.iter().map(|c| c.name()).filter(|n| *n != "UpdatePageTable").collect();
             assert_eq!(up, ["SetPowerComponentFState", "ConnectDoorbell"]);
         }
         let _ = other;

@@ -134,5 +134,5 @@ fn answered(completed: &[u64], returned: usize) -> Preempted {
 
 /// Makes fence IDs of the first engine follow `last`.
 fn continue_ids_after(s: &mut Sched, last: u32) {
-    s.engines[0].continue_ids_after(last);
+    s.engines[ENGINE].continue_ids_after(last);
 }

@@ -244,7 +244,7 @@ fn a_completion_that_races_with_a_request_counts_once_in_either_order() {
         }
         let completed: &[u64] = if reported_first { &[] } else { &[1] };
         assert_eq!(s.preempted(ENGINE, (3, 1), NOW), answered(completed, 1));
-        assert_eq!(s.engines[0].last_completed(), 1, "a preempted packet is not complete");
+        assert_eq!(s.engines[ENGINE].last_completed(), 1, "a preempted packet is not complete");
         if !reported_first {
             assert_eq!(
                 s.completed(ENGINE, 1, NOW),
@@ -291,7 +291,7 @@ fn a_report_without_a_request_differs_from_a_late_one() {
         "no packet in flight has the ID"
     );
     assert_eq!(s.preempted(ENGINE, (3, 0), NOW), Preempted::Unknown(3));
-    s.engines[0].withdraw();
+    s.engines[ENGINE].withdraw();
     assert_eq!(s.preempted(ENGINE, (2, 0), NOW), Preempted::Stale);
     assert_eq!(next(&mut s, NOW), [Next::Request(3)]);
     assert_eq!(s.preempted(ENGINE, (3, 0), NOW), answered(&[], 1));
