@@ -121,7 +121,7 @@ impl ReferenceDriver {
             let objects = self.objects.lock();
             let queue = objects.hw_queues.get(handle)?;
             (
-                create_command(self.engine_number(queue.engine), queue, place),
+                create_command(self.engine_number(queue.engine)?, queue, place),
                 QueueView::of_queue(handle, queue, objects.contexts.get(queue.context)?.os_handle),
             )
         };

@@ -10,7 +10,7 @@ use crate::objects::{HwQueue, Instance, Objects};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use tidegate_ddi::{Callbacks, DriverHandle, EngineId, OsHandle};
+use tidegate_ddi::{Callbacks, DriverHandle, EngineId, EngineMap, OsHandle};
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, QueueId};
 
 /// Whose hardware queue it is.
@@ -61,8 +61,8 @@ pub(crate) struct InterruptView {
     /// Whether the device reports signals of native fences and writes to monitored ones as the same
     /// thing.
     pub(crate) fence_kinds_alike: bool,
-    /// By the engine's number: the last packet that was reported as complete, 0 before the first.
-    pub(crate) reported: Vec<u32>,
+    /// The last packet of each engine that was reported as complete, 0 before the first.
+    pub(crate) reported: EngineMap<u32>,
     pub(crate) queues: HashMap<QueueId, QueueView>,
     /// The kernel's global handle of the fence whose CurrentValue stands there.
     pub(crate) fences: HashMap<(AddressSpaceId, GpuVa), OsHandle>,
@@ -74,7 +74,7 @@ impl InterruptView {
             callbacks: None,
             native_fences: false,
             fence_kinds_alike: false,
-            reported: Vec::new(),
+            reported: EngineMap::new(0, 0, |_| 0),
             queues: HashMap::new(),
             fences: HashMap::new(),
         }

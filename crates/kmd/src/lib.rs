@@ -37,6 +37,7 @@ mod context;
 mod display;
 mod doorbell;
 mod driver;
+mod engine;
 mod entries;
 pub mod error;
 mod fence;

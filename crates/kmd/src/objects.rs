@@ -10,7 +10,7 @@ use crate::{Config, KmdError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_ddi::scheduling::SchedulingProperties;
-use tidegate_ddi::{AdapterCaps, Callbacks, DriverHandle, EngineId, OsHandle};
+use tidegate_ddi::{AdapterCaps, Callbacks, DriverHandle, EngineId, EngineMap, OsHandle};
 use tidegate_gpu_abi::log::LogType;
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, QueueId};
 use tidegate_platform::{PhysicalAddress, PhysicalMemory};
@@ -134,15 +134,19 @@ pub(crate) struct Started {
     /// Engines compare with a shadow of MonitoredValue: the CMP gets fences and every
     /// change.
     pub(crate) monitored_shadow: bool,
+    pub(crate) packets: EngineMap<EnginePackets>,
+}
+
+/// The packets of an engine.
+pub(crate) struct EnginePackets {
+    pub(crate) ring: Arc<NodeRing>,
+    /// The packet that was put there last, 0 before the first.
+    pub(crate) submitted: u32,
 }
 
 /// All of it.
 pub(crate) struct Objects {
     pub(crate) started: Option<Started>,
-    /// By the engine's number.
-    pub(crate) node_rings: Vec<Arc<NodeRing>>,
-    /// Likewise: the packet that was put there last, 0 before the first.
-    pub(crate) submitted: Vec<u32>,
     /// Address spaces that have a root page table, and on which physical GPU.
     pub(crate) rooted: BTreeSet<(AddressSpaceId, u32)>,
     pub(crate) devices: Table<DeviceObject>,
@@ -152,16 +156,14 @@ pub(crate) struct Objects {
     pub(crate) local_fences: Table<LocalFence>,
     pub(crate) doorbells: Table<Doorbell>,
     pub(crate) seats: Seats,
-    /// Engines, by number, that were reset for their queues and are not resumed.
-    pub(crate) reset_engines: BTreeSet<u32>,
+    /// Engines that were reset for their queues and are not resumed.
+    pub(crate) reset_engines: BTreeSet<EngineId>,
 }
 
 impl Objects {
     pub(crate) fn new(config: &Config) -> Objects {
         Objects {
             started: None,
-            node_rings: Vec::new(),
-            submitted: Vec::new(),
             rooted: BTreeSet::new(),
             devices: Table::new(Kind::Device),
             contexts: Table::new(Kind::Context),

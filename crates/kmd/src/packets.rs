@@ -20,8 +20,9 @@ impl ReferenceDriver {
     pub(crate) fn create_node_ring(
         &self,
         memory: &PhysicalMemory,
-        engine: u32,
+        engine: EngineId,
     ) -> Result<NodeRing, KmdError> {
+        let engine = self.engine_number(engine)?;
         let ring = KernelRing::new(&self.platform, memory, self.config.kernel_ring_slots);
         let made = self.mailbox.create_queue(AdminCommand::CreateQueue {
             engine,
@@ -81,7 +82,8 @@ impl ReferenceDriver {
         // Whether it had been begun the hardware finds in the save area.
         flags.set(DmaFlags::RESUME, args.flags.contains(SubmitCommandFlags::RESUBMISSION));
         let (node_ring, packet) = {
-            let mut objects = self.objects.lock();
+            let mut guard = self.objects.lock();
+            let objects = &mut *guard;
             let context = objects.contexts.get(args.context)?;
             let engine =
                 EngineId { node_ordinal: args.node_ordinal, engine_ordinal: args.engine_ordinal };
@@ -99,11 +101,10 @@ impl ReferenceDriver {
                 save_area: context.save_area.system_va,
                 flags,
             };
-            let number = self.engine_number(engine);
-            let ring = objects.node_rings.get(number as usize).ok_or(KmdError::NotStarted)?;
-            let ring = Arc::clone(ring);
-            objects.submitted[number as usize] = args.submission_fence_id;
-            (ring, packet)
+            let started = objects.started.as_mut().ok_or(KmdError::NotStarted)?;
+            let packets = &mut started.packets[engine];
+            packets.submitted = args.submission_fence_id;
+            (Arc::clone(&packets.ring), packet)
         };
         node_ring.ring.publish(&packet)?;
         self.mailbox.run(AdminCommand::KickQueue { queue: node_ring.queue })

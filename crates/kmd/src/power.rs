@@ -26,16 +26,29 @@ impl ReferenceDriver {
         engine: EngineId,
         state: ComponentState,
     ) -> Result<(), KmdError> {
-        let engine = self.checked_number(engine)?;
-        let (on, if_idle) = (state == ComponentState::F0, self.config.idle.looks_at_queues);
+        self.set_power(engine, state == ComponentState::F0, self.config.idle.looks_at_queues)
+    }
+
+    /// Gives an engine its power or takes it, where asked for only from an engine without work.
+    pub(crate) fn set_power(
+        &self,
+        engine: EngineId,
+        on: bool,
+        if_idle: bool,
+    ) -> Result<(), KmdError> {
+        let engine = self.engine_number(engine)?;
         self.mailbox.run(AdminCommand::PowerEngine { engine, on, if_idle })
     }
 
-    /// Has every engine say when it was idle for as long as the policy wants to know.
+    /// Has every engine report when it was idle for as long as the policy wants to know.
     pub(crate) fn watch_idle_engines(&self) -> Result<(), KmdError> {
         let after_ns = self.config.idle.engine_after_ns;
-        let engines = if after_ns == 0 { 0 } else { self.device.engine_count() };
-        (0..engines)
-            .try_for_each(|engine| self.mailbox.run(AdminCommand::ReportIdle { engine, after_ns }))
+        if after_ns == 0 {
+            return Ok(());
+        }
+        self.engines().try_for_each(|engine| {
+            let engine = self.engine_number(engine)?;
+            self.mailbox.run(AdminCommand::ReportIdle { engine, after_ns })
+        })
     }
 }

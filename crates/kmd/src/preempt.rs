@@ -13,9 +13,9 @@ use tidegate_gpu_abi::{AdminCommand, Register};
 impl ReferenceDriver {
     /// Requests all packets of an engine.
     pub(crate) fn preempt(&self, args: PreemptCommand) -> Result<(), KmdError> {
-        let engine = self.checked_number(args.engine)?;
+        let engine = self.engine_number(args.engine)?;
         // 1.
-        if self.answer_here(engine, args)? {
+        if self.answer_here(args)? {
             return Ok(());
         }
         // 2.
@@ -25,15 +25,15 @@ impl ReferenceDriver {
 
     /// Answers a request for packets that are all complete and reported.
     // spec: PRE-023
-    fn answer_here(&self, engine: u32, args: PreemptCommand) -> Result<bool, KmdError> {
+    fn answer_here(&self, args: PreemptCommand) -> Result<bool, KmdError> {
         let view = self.view.lock_device();
         let (callbacks, submitted) = {
             let objects = self.objects.lock();
-            let submitted = *objects.submitted.get(engine as usize).ok_or(KmdError::NotStarted)?;
-            (objects.started()?.callbacks.clone(), submitted)
+            let started = objects.started()?;
+            (started.callbacks.clone(), started.packets[args.engine].submitted)
         };
-        let reported = *view.reported.get(engine as usize).ok_or(KmdError::NotStarted)?;
-        if reported != submitted || self.completed(engine) != submitted {
+        let reported = view.reported[args.engine];
+        if reported != submitted || self.current_fence(args.engine)? != submitted {
             return Ok(false);
         }
         let EngineId { node_ordinal, engine_ordinal } = args.engine;
@@ -51,14 +51,11 @@ impl ReferenceDriver {
         Ok(true)
     }
 
-    /// The last packet that the hardware has completed, 0 before the first.
-    fn completed(&self, engine: u32) -> u32 {
-        self.device.read_register(Register::COMPLETED_FENCE.offset(engine)) as u32
-    }
-
-    /// The same for the kernel, which queries it before it declares a timeout.
+    /// The last packet that the hardware has completed, 0 before the first. The kernel queries it
+    /// before it declares a timeout.
     pub(crate) fn current_fence(&self, engine: EngineId) -> Result<u32, KmdError> {
-        Ok(self.completed(self.checked_number(engine)?))
+        let register = Register::COMPLETED_FENCE.offset(self.engine_number(engine)?);
+        Ok(self.device.read_register(register) as u32)
     }
 
     /// A packet that will not be submitted: the driver keeps nothing of it.
@@ -67,16 +64,6 @@ impl ReferenceDriver {
         match context == args.engine {
             true => Ok(()),
             false => Err(KmdError::Argument("a packet is cancelled on the engine of its context")),
-        }
-    }
-
-    pub(crate) fn checked_number(&self, engine: EngineId) -> Result<u32, KmdError> {
-        let there = engine.node_ordinal < self.device.node_count()
-            && engine.engine_ordinal < self.device.physical_gpu_count();
-        if there {
-            Ok(self.engine_number(engine))
-        } else {
-            Err(KmdError::Argument("there is no such engine"))
         }
     }
 }
@@ -90,13 +77,11 @@ pub(crate) struct Answers {
 impl Answers {
     /// Takes what an interrupt told of.
     pub(crate) fn take(driver: &ReferenceDriver) -> Answers {
-        let engines = driver.device.read_register(Register::PREEMPTED_ENGINES);
-        let numbers = (0..driver.device.engine_count()).filter(|engine| engines >> engine & 1 != 0);
-        let read = |register: Register, engine| {
-            driver.device.read_register(register.offset(engine)) as u32
+        let read = |register: Register, number| {
+            driver.device.read_register(register.offset(number)) as u32
         };
-        let answers = numbers.map(|number| {
-            let EngineId { node_ordinal, engine_ordinal } = driver.engine(number);
+        let engines = driver.read_engines(Register::PREEMPTED_ENGINES);
+        let answers = engines.map(|(number, EngineId { node_ordinal, engine_ordinal })| {
             InterruptData::DmaPreempted {
                 node_ordinal,
                 engine_ordinal,

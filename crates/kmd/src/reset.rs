@@ -22,17 +22,23 @@ const QUEUES_TOLD: usize = 24;
 impl ReferenceDriver {
     /// An engine is reset alone.
     pub(crate) fn dependent_nodes(&self, engine: EngineId) -> Result<u64, KmdError> {
-        self.checked_number(engine).map(|_| 1 << engine.node_ordinal)
+        self.engine_number(engine).map(|_| 1 << engine.node_ordinal)
     }
 
-    fn query_engine(&self, number: u32) -> Result<EngineAnswer, KmdError> {
-        Ok(EngineAnswer::decode(
-            self.mailbox.run_for_pair(AdminCommand::QueryEngine { engine: number })?,
-        ))
+    fn query_engine(&self, engine: EngineId) -> Result<EngineAnswer, KmdError> {
+        let engine = self.engine_number(engine)?;
+        Ok(EngineAnswer::decode(self.mailbox.run_for_pair(AdminCommand::QueryEngine { engine })?))
+    }
+
+    /// Ends the engine's present work. Returns the packet that was aborted, or the last complete
+    /// one, and the hardware queue whose work was cut off; see `report_cut_off`.
+    fn end_work(&self, engine: EngineId) -> Result<(u64, u64), KmdError> {
+        let engine = self.engine_number(engine)?;
+        self.mailbox.run_for_pair(AdminCommand::ResetEngine { engine })
     }
 
     pub(crate) fn engine_status(&self, engine: EngineId) -> Result<EngineStatus, KmdError> {
-        let answer = self.query_engine(self.checked_number(engine)?)?;
+        let answer = self.query_engine(engine)?;
         let hw_context = answer.queue.and_then(|queue| self.context_of(queue));
         let held_back = match hw_context {
             Some(_) => None,
@@ -79,9 +85,7 @@ impl ReferenceDriver {
 
     /// For packets: nothing is on the engine when this returns, and it takes new ones.
     pub(crate) fn reset_node(&self, level: &Passive, engine: EngineId) -> Result<u32, KmdError> {
-        let number = self.checked_number(engine)?;
-        let (aborted, cut_off) =
-            self.mailbox.run_for_pair(AdminCommand::ResetEngine { engine: number })?;
+        let (aborted, cut_off) = self.end_work(engine)?;
         self.suspend_again(engine)?;
         self.report_cut_off(level, cut_off, HwContextLoss::Culprit)?;
         Ok(aborted as u32)
@@ -93,17 +97,11 @@ impl ReferenceDriver {
         level: &Passive,
         engine: EngineId,
     ) -> Result<(), KmdError> {
-        let number = self.checked_number(engine)?;
         // 1.
-        self.mailbox.run(AdminCommand::PowerEngine {
-            engine: number,
-            on: false,
-            if_idle: false,
-        })?;
-        self.objects.lock().reset_engines.insert(number);
+        self.set_power(engine, false, false)?;
+        self.objects.lock().reset_engines.insert(engine);
         // 2.
-        let (_, cut_off) =
-            self.mailbox.run_for_pair(AdminCommand::ResetEngine { engine: number })?;
+        let (_, cut_off) = self.end_work(engine)?;
         // 3.
         self.suspend_again(engine)?;
         // 4.
@@ -111,19 +109,17 @@ impl ReferenceDriver {
     }
 
     pub(crate) fn resume_queues_of(&self, engine: EngineId) -> Result<(), KmdError> {
-        let engine = self.checked_number(engine)?;
         self.objects.lock().reset_engines.remove(&engine);
-        self.mailbox.run(AdminCommand::PowerEngine { engine, on: true, if_idle: false })
+        self.set_power(engine, true, false)
     }
 
     /// Holds and resets every engine. The contexts whose work is cut off are reported as
     /// bystanders.
     pub(crate) fn reset_all(&self, level: &Passive) -> Result<(), KmdError> {
         self.mailbox.run(AdminCommand::HoldEngines)?;
-        for number in 0..self.device.engine_count() {
-            let (_, cut_off) =
-                self.mailbox.run_for_pair(AdminCommand::ResetEngine { engine: number })?;
-            self.suspend_again(self.engine(number))?;
+        for engine in self.engines() {
+            let (_, cut_off) = self.end_work(engine)?;
+            self.suspend_again(engine)?;
             self.report_cut_off(level, cut_off, HwContextLoss::Bystander)?;
         }
         Ok(())
@@ -133,7 +129,7 @@ impl ReferenceDriver {
     pub(crate) fn restart(&self) -> Result<(), KmdError> {
         let unpowered = std::mem::take(&mut self.objects.lock().reset_engines);
         for engine in unpowered {
-            self.mailbox.run(AdminCommand::PowerEngine { engine, on: true, if_idle: false })?;
+            self.set_power(engine, true, false)?;
         }
         self.mailbox.run(AdminCommand::ReleaseEngines)
     }
@@ -169,19 +165,16 @@ impl ReferenceDriver {
 
     /// How engines and their queues stand, in words.
     pub(crate) fn debug_info(&self, engine: Option<EngineId>) -> Result<String, KmdError> {
-        let numbers = match engine {
-            Some(engine) => vec![self.checked_number(engine)?],
-            None => (0..self.device.engine_count()).collect(),
-        };
+        let engines = engine.map_or_else(|| self.engines().collect(), |engine| vec![engine]);
         let mut text = String::new();
-        for number in numbers {
-            self.describe_engine(number, &mut text)?;
+        for engine in engines {
+            self.describe_engine(engine, &mut text)?;
         }
         Ok(text)
     }
 
-    fn describe_engine(&self, number: u32, text: &mut String) -> Result<(), KmdError> {
-        let (answer, engine) = (self.query_engine(number)?, self.engine(number));
+    fn describe_engine(&self, engine: EngineId, text: &mut String) -> Result<(), KmdError> {
+        let answer = self.query_engine(engine)?;
         let stands = match (answer.responsive, answer.queue) {
             (false, _) => "does not answer",
             (true, Some(_)) => "works",

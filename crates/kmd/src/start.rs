@@ -8,11 +8,11 @@
 use crate::caps::{Hardware, Negotiated, declare};
 use crate::interrupt_view::{InterruptView, Owner, QueueView};
 use crate::kernel_ring::NodeRing;
-use crate::objects::{Objects, Started};
+use crate::objects::{EnginePackets, Objects, Started};
 use crate::{KmdError, ReferenceDriver};
 use std::sync::Arc;
 use tidegate_ddi::feature::{DriverFeatureTable, QueryFeatureInterface};
-use tidegate_ddi::{AdapterCaps, EngineId, InterruptService, Passive, StartInfo};
+use tidegate_ddi::{AdapterCaps, EngineMap, InterruptService, Passive, StartInfo};
 use tidegate_ddi::{ComputePreemption, GraphicsPreemption, PreemptionCaps};
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
@@ -49,53 +49,48 @@ impl ReferenceDriver {
         }
         self.mailbox.forget();
         let negotiated = Negotiated::negotiate(level, &self.config, info.features.as_ref())?;
-        let rings = self.create_node_rings(&info.system_memory)?;
+        let packets = self.create_node_rings(&info.system_memory)?;
         self.watch_idle_engines()?;
         let mut view = self.view.lock_device();
         view.callbacks = Some(Arc::clone(&info.callbacks));
         view.native_fences = negotiated.native_fence;
         view.fence_kinds_alike = hardware.traits.has(DeviceTraits::FENCE_KINDS_ALIKE);
-        view.reported = vec![0; rings.len()];
-        for (number, ring) in (0..).zip(&rings) {
-            view.queues.insert(ring.queue, QueueView::of_engine(self.engine(number)));
+        view.reported = EngineMap::new(device_nodes, hardware.physical_gpus, |_| 0);
+        for (engine, EnginePackets { ring, .. }) in packets.iter() {
+            view.queues.insert(ring.queue, QueueView::of_engine(engine));
         }
         drop(view);
-        let mut objects = self.objects.lock();
-        objects.submitted = vec![0; rings.len()];
-        objects.node_rings = rings;
-        objects.started = Some(Started {
+        self.objects.lock().started = Some(Started {
             callbacks: info.callbacks,
             system_memory: info.system_memory,
             caps: declare(&self.config, Some(negotiated), &hardware),
             negotiated,
             monitored_shadow: hardware.traits.has(DeviceTraits::MONITORED_SHADOW),
+            packets,
         });
         Ok(())
     }
 
-    fn create_node_rings(&self, memory: &PhysicalMemory) -> Result<Vec<Arc<NodeRing>>, KmdError> {
-        let mut rings = Vec::new();
-        for engine in 0..self.device.engine_count() {
-            match self.create_node_ring(memory, engine) {
-                Ok(ring) => rings.push(Arc::new(ring)),
-                Err(error) => {
-                    self.destroy_node_rings(&rings, memory)?;
-                    return Err(error);
-                }
-            }
+    fn create_node_rings(
+        &self,
+        memory: &PhysicalMemory,
+    ) -> Result<EngineMap<EnginePackets>, KmdError> {
+        let (nodes, physical_gpus) = (self.device.node_count(), self.device.physical_gpu_count());
+        let mut made = Vec::new();
+        let packets = EngineMap::try_new(nodes, physical_gpus, |engine| {
+            let ring = Arc::new(self.create_node_ring(memory, engine)?);
+            made.push(Arc::clone(&ring));
+            Ok(EnginePackets { ring, submitted: 0 })
+        });
+        if packets.is_err() {
+            made.iter().try_for_each(|ring| self.destroy_node_ring(ring, memory))?;
         }
-        Ok(rings)
+        packets
     }
 
-    fn destroy_node_rings(
-        &self,
-        rings: &[Arc<NodeRing>],
-        memory: &PhysicalMemory,
-    ) -> Result<(), KmdError> {
-        for ring in rings {
-            self.mailbox.run(AdminCommand::DestroyQueue { queue: ring.queue })?;
-            ring.ring.release(memory);
-        }
+    fn destroy_node_ring(&self, ring: &NodeRing, memory: &PhysicalMemory) -> Result<(), KmdError> {
+        self.mailbox.run(AdminCommand::DestroyQueue { queue: ring.queue })?;
+        ring.ring.release(memory);
         Ok(())
     }
 
@@ -120,7 +115,8 @@ impl ReferenceDriver {
         for ring in objects.hw_queues.values().filter_map(|q| q.ring.as_ref()) {
             ring.release(&started.system_memory);
         }
-        self.destroy_node_rings(&objects.node_rings, &started.system_memory)?;
+        let mut packets = started.packets.values();
+        packets.try_for_each(|of| self.destroy_node_ring(&of.ring, &started.system_memory))?;
         objects
             .leftovers()
             .next()
@@ -159,18 +155,6 @@ impl ReferenceDriver {
             graphics: graphics.into_iter().min().unwrap_or(GraphicsPreemption::None),
             compute: compute.into_iter().min().unwrap_or(ComputePreemption::None),
         }
-    }
-
-    /// The engine of this number.
-    // spec: NF-324
-    pub(crate) fn engine(&self, number: u32) -> EngineId {
-        let nodes = self.device.node_count();
-        EngineId { node_ordinal: number % nodes, engine_ordinal: number / nodes }
-    }
-
-    /// The hardware's number of an engine.
-    pub(crate) fn engine_number(&self, engine: EngineId) -> u32 {
-        engine.engine_ordinal * self.device.node_count() + engine.node_ordinal
     }
 
     pub(crate) fn feature_table(

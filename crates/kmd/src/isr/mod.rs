@@ -48,13 +48,7 @@ impl ReferenceDriver {
             }
             if cause.has(Cause::FENCE_SIGNALED) || cause.has(Cause::FENCE_COLLAPSED) {
                 let signals = self.drain_signals(&view, cause.has(Cause::FENCE_COLLAPSED));
-                for data in reports(
-                    &signals,
-                    self.config.interrupt,
-                    &view,
-                    |n| self.engine(n),
-                    self.device.engine_count(),
-                ) {
+                for data in reports(&signals, self.config.interrupt, &view, self.engines()) {
                     callbacks.notify_interrupt(level, data);
                 }
             }
@@ -93,13 +87,11 @@ impl ReferenceDriver {
         cause: Cause,
         preempted: &Answers,
     ) -> Vec<InterruptData> {
-        let read =
-            |engine| self.device.read_register(Register::COMPLETED_FENCE.offset(engine)) as u32;
         let mut completed = Vec::new();
-        for (number, reported) in (0..).zip(&mut view.reported) {
-            let engine = self.engine(number);
+        for (number, (engine, reported)) in (0..).zip(view.reported.iter_mut()) {
             if cause.has(Cause::engine(number)) || preempted.name(engine) {
-                *reported = read(number);
+                let register = Register::COMPLETED_FENCE.offset(number);
+                *reported = self.device.read_register(register) as u32;
                 completed.push((engine, *reported));
             }
         }
@@ -139,9 +131,9 @@ impl ReferenceDriver {
 
     /// Engines that notify of their fence writes made some.
     fn report_monitored(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks) {
-        let written = self.device.read_register(Register::MONITORED_ENGINES);
-        for number in (0..self.device.engine_count()).filter(|engine| written >> engine & 1 != 0) {
-            let EngineId { node_ordinal, engine_ordinal } = self.engine(number);
+        for (_, EngineId { node_ordinal, engine_ordinal }) in
+            self.read_engines(Register::MONITORED_ENGINES)
+        {
             let data = InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal };
             callbacks.notify_interrupt(level, data);
         }
@@ -179,10 +171,10 @@ impl ReferenceDriver {
 
     /// Engines that were idle long enough are offered for F1.
     fn report_idle(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks) {
-        let idle = self.device.read_register(Register::IDLE_ENGINES);
         let new_state = EngineState::TransitionToF1;
-        for number in (0..self.device.engine_count()).filter(|engine| idle >> engine & 1 != 0) {
-            let EngineId { node_ordinal, engine_ordinal } = self.engine(number);
+        for (_, EngineId { node_ordinal, engine_ordinal }) in
+            self.read_engines(Register::IDLE_ENGINES)
+        {
             let data = InterruptData::EngineStateChange { node_ordinal, engine_ordinal, new_state };
             callbacks.notify_interrupt(level, data);
         }

@@ -86,12 +86,11 @@ pub(super) fn reports(
     signals: &Signals,
     mode: InterruptMode,
     view: &InterruptView,
-    engine: impl Fn(u32) -> EngineId,
-    engine_count: u32,
+    engines: impl Iterator<Item = EngineId>,
 ) -> Vec<InterruptData> {
     let logs_tell = matches!(mode, InterruptMode::HwQueue | InterruptMode::HwQueueArray);
     if signals.anything || (signals.of_no_queue && logs_tell) {
-        return reports_of_anything(mode, view, (0..engine_count).map(engine));
+        return reports_of_anything(mode, view, engines);
     }
     let mut reports = Vec::new();
     for (&engine, signals) in &signals.engines {
