@@ -1,11 +1,11 @@
-//! GPU virtual addresses of one process: which are given out next.
+//! Allocation of GPU virtual addresses in one process.
 //!
 //! Invariants
-//! - Addresses are given out upwards and never twice, so a stale address faults.
+//! - Addresses increase and are never reused, so a stale address faults.
 //! - One unmapped page follows each range, so an access beyond its end faults.
-//! - Between the bounds that a driver states for fence values lies nothing but fence values.
+//! - The range that a driver states for fence values contains only fence values.
 //!
-//! Behind an IOMMU engines use the process's CPU addresses. Fence values then have the address
+//! With an IOMMU, engines use the CPU addresses of the process. Fence values are then at
 //! [`cpu_va`], and other addresses end below [`CPU_WINDOW`].
 
 use std::ops::Range;
@@ -14,19 +14,20 @@ use tidegate_ddi::caps::NativeFenceCaps;
 use tidegate_ddi::memory::PageTableShape;
 use tidegate_platform::PhysicalAddress;
 
-/// First address given out. The pages below stay unmapped, so small numbers are never valid.
+/// First address that is assigned. Lower pages stay unmapped, so small integers are never valid.
 const FIRST_VA: u64 = 0x1_0000;
 
-/// Where a process's CPU maps system memory. Physical addresses are unique, so each page has an
-/// address of its own.
+/// Base of the CPU mapping of system memory. Physical addresses are unique, so every page has its
+/// own CPU address.
 const CPU_WINDOW: u64 = 0x7000_0000_0000;
 
-/// The CPU address of physical address `at`, in a process that may map it.
+/// Returns the CPU address of physical address `at` in a process that may map it.
 pub fn cpu_va(at: PhysicalAddress) -> u64 {
     CPU_WINDOW + at.0
 }
 
-/// The pages between the bounds that a driver states for fence values; `None` without bounds.
+/// Returns the page-aligned range that a driver states for fence values, or `None` if it states
+/// none.
 pub fn fence_window(caps: &NativeFenceCaps, shape: PageTableShape) -> Option<Range<u64>> {
     let page = shape.page_bytes;
     let (lowest, highest) =
@@ -37,11 +38,11 @@ pub fn fence_window(caps: &NativeFenceCaps, shape: PageTableShape) -> Option<Ran
     (!everything).then_some(start..end)
 }
 
-/// The next addresses of one process.
+/// The next free addresses of one process.
 #[derive(Debug)]
 pub struct AddressRanges {
     shape: PageTableShape,
-    /// Engines use CPU addresses.
+    /// Whether engines use CPU addresses.
     io_mmu: bool,
     fence_window: Option<Range<u64>>,
     next: u64,
@@ -49,17 +50,17 @@ pub struct AddressRanges {
 }
 
 impl AddressRanges {
-    /// A process's addresses; `io_mmu`: its engines use CPU addresses.
+    /// Creates the address space of a process. `io_mmu`: whether engines use its CPU addresses.
     pub fn new(caps: &NativeFenceCaps, shape: PageTableShape, io_mmu: bool) -> AddressRanges {
         let fence_window = fence_window(caps, shape);
         let next_fence = fence_window.as_ref().map_or(0, |window| window.start);
         AddressRanges { shape, io_mmu, fence_window, next: FIRST_VA, next_fence }
     }
 
-    /// Takes addresses for regions of these sizes, each in pages of its own, one behind the other.
+    /// Reserves consecutive addresses for regions of these sizes, each with pages of its own.
     ///
     /// # Errors
-    /// NO_MEMORY when no addresses are left.
+    /// `NO_MEMORY` if the address space is exhausted.
     pub fn reserve(&mut self, regions: &[u64]) -> Result<u64, Status> {
         let end = self.end();
         let mut range = self.range_at(self.next, regions, end)?;
@@ -73,10 +74,10 @@ impl AddressRanges {
         Ok(range.start)
     }
 
-    /// Takes addresses for a page of fence values, between the driver's bounds.
+    /// Reserves addresses for a page of fence values, within the driver's range.
     ///
     /// # Errors
-    /// NO_MEMORY when no addresses are left.
+    /// `NO_MEMORY` if the address space is exhausted.
     pub fn reserve_fence_values(&mut self, bytes: u64) -> Result<u64, Status> {
         let Some(window) = &self.fence_window else { return self.reserve(&[bytes]) };
         let range = self.range_at(self.next_fence, &[bytes], window.end)?;
@@ -84,10 +85,10 @@ impl AddressRanges {
         Ok(range.start)
     }
 
-    /// The CPU address of fence values at `at`, for engines that use CPU addresses.
+    /// Returns the CPU address of fence values at `at`, for engines that use CPU addresses.
     ///
     /// # Errors
-    /// NO_MEMORY outside the driver's bounds.
+    /// `NO_MEMORY` if the address is outside of the driver's range.
     pub fn at_cpu_va(&self, at: PhysicalAddress, bytes: u64) -> Result<u64, Status> {
         let range = cpu_va(at)..cpu_va(at).saturating_add(bytes);
         let bounds = self.fence_window.clone().unwrap_or(0..self.shape.va_end());
@@ -97,19 +98,19 @@ impl AddressRanges {
         }
     }
 
-    /// Takes an address at which nothing will ever be mapped.
+    /// Reserves an address that is never mapped.
     pub fn reserve_unmapped(&mut self) -> u64 {
         let va = self.next;
         self.next += self.shape.page_bytes;
         va
     }
 
-    /// Pages of a region; an empty one has a page too.
+    /// Returns the number of pages of a region; an empty region has one.
     pub fn pages(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.shape.page_bytes).max(1)
     }
 
-    /// First address that is never given out.
+    /// Returns the end of the assignable addresses.
     fn end(&self) -> u64 {
         let end = self.shape.va_end();
         if self.io_mmu { end.min(CPU_WINDOW) } else { end }
@@ -129,7 +130,7 @@ mod tests {
 
     const PAGE: u64 = 0x1_0000;
 
-    /// 2 levels of 4 bits over pages of 64 KiB: 256 pages.
+    /// 2 levels of 4 bits with pages of 64 KiB: 256 pages.
     const SHAPE: PageTableShape =
         PageTableShape { page_bytes: PAGE, levels: 2, index_bits: 4, table_bytes: 128 };
 
@@ -150,10 +151,14 @@ mod tests {
         let mut ranges = ranges(None, None);
         assert_eq!(ranges.reserve(&[1]), Ok(PAGE));
         assert_eq!(ranges.reserve(&[PAGE + 1]), Ok(3 * PAGE));
-        assert_eq!(ranges.reserve(&[0]), Ok(6 * PAGE), "two pages and a free one");
+        assert_eq!(ranges.reserve(&[0]), Ok(6 * PAGE), "two pages and an unmapped one");
         assert_eq!(ranges.reserve(&[1, 1, PAGE]), Ok(8 * PAGE));
         assert_eq!(ranges.reserve_unmapped(), 12 * PAGE);
-        assert_eq!(ranges.reserve_fence_values(8), Ok(13 * PAGE), "no bounds: like any other");
+        assert_eq!(
+            ranges.reserve_fence_values(8),
+            Ok(13 * PAGE),
+            "without bounds, addresses are assigned as usual"
+        );
     }
 
     #[test]
@@ -161,7 +166,7 @@ mod tests {
         let mut ranges = ranges(None, None);
         assert_eq!(ranges.reserve(&[256 * PAGE]), Err(Status::NO_MEMORY));
         assert_eq!(ranges.reserve(&[u64::MAX]), Err(Status::NO_MEMORY));
-        assert_eq!(ranges.reserve(&[255 * PAGE]), Ok(PAGE), "a refusal takes nothing");
+        assert_eq!(ranges.reserve(&[255 * PAGE]), Ok(PAGE), "a failed call reserves nothing");
         assert_eq!(ranges.reserve(&[1]), Err(Status::NO_MEMORY));
     }
 

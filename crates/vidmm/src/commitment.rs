@@ -1,15 +1,15 @@
-//! What one budgeted segment holds, and what is evicted when it is full.
+//! The allocations in one budgeted segment, and the choice of what to evict.
 //!
-//! An allocation is *committed* from the decision that pages it in to the decision that evicts it.
-//! It is *local* while its bytes are in the segment, which follows later.
+//! An allocation is *committed* from the decision to page it in until the decision to evict it. It
+//! is *local* while its bytes are in the segment, which lags behind the decisions.
 //!
 //! Invariants
 //! - Committed bytes never exceed the room. [`Commitment::keep_in`] is the exception: its caller
-//!   gives the excess back with [`Commitment::keep_out`].
+//!   then frees the excess with [`Commitment::keep_out`].
 //! - An allocation with references or pins stays committed. MakeResident adds a reference and Evict
-//!   takes one. Kernel objects hold pins.
-//! - Others stay until their room is needed. Unused ones are evicted before those that engines may
-//!   still use, and the least recently used first.
+//!   removes one. Kernel objects hold pins.
+//! - Other allocations are evicted on demand. Idle ones are evicted before those that engines may
+//!   still use, in LRU order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_ddi::OsHandle;
@@ -18,31 +18,31 @@ use tidegate_ddi::OsHandle;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AllocationId(pub u64);
 
-/// All GPU work that a device had queued when an allocation lost its last reference.
+/// The GPU work that a device had queued when an allocation lost its last reference.
 pub trait LastUse: Clone {
-    /// Whether all of it is complete.
+    /// Whether all of this work is complete.
     fn is_over(&self) -> bool;
 }
 
-/// An allocation as VidMm sees it.
+/// Properties of an allocation that VidMm uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Allocation {
     /// Its number.
     pub id: AllocationId,
-    /// The device whose usage it counts for; 0 is the kernel.
+    /// The device whose usage includes it; 0 is the kernel.
     pub owner: OsHandle,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// The context whose state it holds, if it is a save area.
+    /// For a save area, the context whose state it holds.
     pub context: Option<OsHandle>,
 }
 
-/// What must move: evictions first, since they make the room.
+/// Allocations to move. Evictions come first, because they free the space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
-    /// To system memory.
+    /// Allocations to move to system memory.
     pub evict: Vec<AllocationId>,
-    /// To local memory.
+    /// Allocations to move to local memory.
     pub page_in: Vec<AllocationId>,
 }
 
@@ -52,20 +52,20 @@ impl Moves {
         self.evict.is_empty() && self.page_in.is_empty()
     }
 
-    /// Whether it moves this allocation.
+    /// Whether `id` is among the moves.
     pub fn names(&self, id: AllocationId) -> bool {
         self.evict.contains(&id) || self.page_in.contains(&id)
     }
 }
 
-/// Why allocations cannot be resident.
+/// The reason why allocations cannot be made resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// One of them is not known.
+    /// At least one of them is unknown.
     Unknown,
-    /// So many bytes must lose their references first.
+    /// Referenced allocations leave too little room.
     OverBudget {
-        /// Bytes to trim.
+        /// Bytes that must lose their references first.
         bytes: u64,
     },
 }
@@ -77,9 +77,9 @@ struct Member<U> {
     pins: u32,
     committed: bool,
     local: bool,
-    /// When it was last given a reference or lost one, as a count of such events.
+    /// Sequence number of the last change of its references.
     used: u64,
-    /// What may still use it, as of the moment when it lost its last reference.
+    /// Work that may still use it, recorded when it lost its last reference.
     last_use: Option<U>,
 }
 
@@ -88,7 +88,7 @@ impl<U: LastUse> Member<U> {
         self.references > 0 || self.pins > 0
     }
 
-    /// A save area counts as used: the next packet of its context may use it.
+    /// A save area is never idle, because the next packet of its context may use it.
     fn is_idle(&self) -> bool {
         self.allocation.context.is_none() && self.last_use.as_ref().is_none_or(U::is_over)
     }
@@ -102,14 +102,14 @@ pub struct Commitment<U> {
     fence_bytes: u64,
     committed: u64,
     local: u64,
-    /// The most that was local at one moment.
+    /// Peak of the local bytes.
     most_local: u64,
     clock: u64,
     members: BTreeMap<AllocationId, Member<U>>,
 }
 
 impl<U: LastUse> Commitment<U> {
-    /// An empty segment.
+    /// Creates an empty segment of `capacity` bytes.
     pub fn new(capacity: u64) -> Commitment<U> {
         let members = BTreeMap::new();
         Commitment {
@@ -123,37 +123,37 @@ impl<U: LastUse> Commitment<U> {
         }
     }
 
-    /// Bytes of the segment.
+    /// Returns the size of the segment in bytes.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Bytes of committed allocations.
+    /// Returns the bytes of committed allocations.
     pub fn committed(&self) -> u64 {
         self.committed
     }
 
-    /// Bytes of local allocations.
+    /// Returns the bytes of local allocations.
     pub fn local(&self) -> u64 {
         self.local
     }
 
-    /// The most bytes that were local at one moment.
+    /// Returns the peak of the local bytes.
     pub fn most_local(&self) -> u64 {
         self.most_local
     }
 
-    /// Bytes that allocations may have in all: what fence storage leaves.
+    /// Returns the bytes available to allocations: the capacity minus fence storage.
     pub fn room(&self) -> u64 {
         self.capacity.saturating_sub(self.fence_bytes)
     }
 
-    /// Whether more is committed than there is room for.
+    /// Whether the committed bytes exceed the room.
     pub fn is_over(&self) -> bool {
         self.committed > self.room()
     }
 
-    /// Fence storage has this many bytes of the segment from now on.
+    /// Sets the bytes of the segment that fence storage occupies.
     pub fn set_fence_bytes(&mut self, bytes: u64) {
         self.fence_bytes = bytes;
     }
@@ -173,19 +173,19 @@ impl<U: LastUse> Commitment<U> {
         self.members.insert(allocation.id, member);
     }
 
-    /// Removes an allocation that ended. Returns whether it was known.
+    /// Removes a destroyed allocation. Returns whether it was known.
     pub fn remove(&mut self, id: AllocationId) -> bool {
         self.set_committed(id, false);
         self.set_local(id, false);
         self.members.remove(&id).is_some()
     }
 
-    /// References of MakeResident.
+    /// Returns the number of MakeResident references.
     pub fn references(&self, id: AllocationId) -> u32 {
         self.members.get(&id).map_or(0, |m| m.references)
     }
 
-    /// Whether more than one reference, or a pin, holds it.
+    /// Whether it has a pin or more than one reference.
     pub fn is_shared(&self, id: AllocationId) -> bool {
         self.members.get(&id).is_some_and(|m| m.references > 1 || m.pins > 0)
     }
@@ -195,7 +195,7 @@ impl<U: LastUse> Commitment<U> {
         self.members.get(&id).is_none_or(Member::is_idle)
     }
 
-    /// Whether it is local once all decisions are carried out.
+    /// Whether it will be local once all decisions are carried out.
     pub fn is_committed(&self, id: AllocationId) -> bool {
         self.members.get(&id).is_some_and(|m| m.committed)
     }
@@ -205,27 +205,27 @@ impl<U: LastUse> Commitment<U> {
         self.members.get(&id).is_some_and(|m| m.local)
     }
 
-    /// Bytes of an allocation; 0 when it is not known.
+    /// Returns the size of an allocation in bytes; 0 if it is unknown.
     pub fn bytes(&self, id: AllocationId) -> u64 {
         self.members.get(&id).map_or(0, |m| m.allocation.bytes)
     }
 
-    /// The context whose save area it is.
+    /// Returns the context whose save area it is.
     pub fn context(&self, id: AllocationId) -> Option<OsHandle> {
         self.members.get(&id)?.allocation.context
     }
 
-    /// What may still use it, as of the moment when it lost its last reference.
+    /// Returns the work that may still use it, recorded when it lost its last reference.
     pub fn last_use(&self, id: AllocationId) -> Option<&U> {
         self.members.get(&id)?.last_use.as_ref()
     }
 
-    /// All local allocations.
+    /// Returns all local allocations.
     pub fn all_local(&self) -> BTreeSet<AllocationId> {
         self.members.iter().filter(|(_, m)| m.local).map(|(id, _)| *id).collect()
     }
 
-    /// Its bytes have entered or left the segment.
+    /// Records that its bytes have entered or left the segment.
     pub fn set_local(&mut self, id: AllocationId, local: bool) {
         let Some(member) = self.members.get_mut(&id).filter(|m| m.local != local) else { return };
         member.local = local;
@@ -237,11 +237,11 @@ impl<U: LastUse> Commitment<U> {
     }
 
     // spec: RES-004
-    /// Gives each of `ids` a reference and commits them, all or nothing. An id that is listed twice
+    /// Adds a reference to each of `ids` and commits them, all or none. An id that is listed twice
     /// gets two references.
     ///
     /// # Errors
-    /// The refusal, which changes nothing.
+    /// Returns a [`Refusal`] if an id is unknown or the budget is exceeded; nothing changes then.
     pub fn make_resident(&mut self, ids: &[AllocationId]) -> Result<Moves, Refusal> {
         let wanted: BTreeSet<AllocationId> = ids.iter().copied().collect();
         if wanted.iter().any(|id| !self.members.contains_key(id)) {
@@ -250,7 +250,7 @@ impl<U: LastUse> Commitment<U> {
         let page_in: Vec<_> = wanted.iter().copied().filter(|id| !self.is_committed(*id)).collect();
         let incoming: u64 = page_in.iter().map(|id| self.bytes(*id)).sum();
         let over = (self.committed + incoming).saturating_sub(self.room());
-        // What is committed already needs no room, also when fence storage has taken it since.
+        // Committed allocations need no room, even if fence storage has grown since.
         let over = if incoming == 0 { 0 } else { over };
         let (evict, missing) = self.victims(over, |id| wanted.contains(&id));
         if missing > 0 {
@@ -268,14 +268,14 @@ impl<U: LastUse> Commitment<U> {
         Ok(moves)
     }
 
-    /// Whether these could be resident together, with everything evicted that may be.
+    /// Whether these allocations could be resident together after all possible evictions.
     pub fn can_hold(&self, ids: &[AllocationId]) -> bool {
         let stays = |(id, m): &(&AllocationId, &Member<U>)| m.is_held() || ids.contains(id);
         let bytes: u64 = self.members.iter().filter(stays).map(|(_, m)| m.allocation.bytes).sum();
         bytes <= self.room()
     }
 
-    /// Commits an allocation if it fits without an eviction. It gets no reference.
+    /// Commits an allocation without a reference, if it fits without an eviction.
     pub fn commit_if_room(&mut self, id: AllocationId) -> bool {
         let fits = self.members.contains_key(&id)
             && !self.is_committed(id)
@@ -286,8 +286,8 @@ impl<U: LastUse> Commitment<U> {
         fits
     }
 
-    /// Takes one reference. `last_use` is what may still use the allocation, and counts when no
-    /// reference is left. Returns how many are left; `None` when there was none.
+    /// Removes one reference. `last_use` is recorded if it was the last one. Returns the number of
+    /// remaining references, or `None` if there was none.
     pub fn release(&mut self, id: AllocationId, last_use: Option<&U>) -> Option<u32> {
         let used = self.tick();
         let member = self.members.get_mut(&id)?;
@@ -299,7 +299,7 @@ impl<U: LastUse> Commitment<U> {
         Some(member.references)
     }
 
-    /// A kernel object needs the allocation where it is. `false` when it has no reference.
+    /// Pins an allocation for a kernel object. Returns `false` if it has no reference.
     pub fn pin(&mut self, id: AllocationId) -> bool {
         match self.members.get_mut(&id) {
             Some(member) if member.references > 0 => {
@@ -310,24 +310,24 @@ impl<U: LastUse> Commitment<U> {
         }
     }
 
-    /// The kernel object has ended.
+    /// Removes a pin.
     pub fn unpin(&mut self, id: AllocationId) {
         if let Some(member) = self.members.get_mut(&id) {
             member.pins = member.pins.saturating_sub(1);
         }
     }
 
-    /// An allocation whose eviction was decided stays.
+    /// Cancels the eviction of an allocation.
     pub fn keep_in(&mut self, id: AllocationId) {
         self.set_committed(id, true);
     }
 
-    /// An allocation that was to be paged in stays in system memory for this time.
+    /// Cancels the page-in of an allocation, which stays in system memory for now.
     pub fn keep_out(&mut self, id: AllocationId) {
         self.set_committed(id, false);
     }
 
-    /// Evicts until at most `keep_bytes` are committed, or everything left is held.
+    /// Evicts until at most `keep_bytes` are committed, or only held allocations are left.
     pub fn trim(&mut self, keep_bytes: u64) -> Moves {
         let (evict, _) = self.victims(self.committed.saturating_sub(keep_bytes), |_| false);
         let moves = Moves { evict, page_in: Vec::new() };
@@ -335,7 +335,8 @@ impl<U: LastUse> Commitment<U> {
         moves
     }
 
-    /// Evicts everything, references and pins included: power goes. They stay for the return.
+    /// Evicts everything before power is lost. References and pins are kept for
+    /// [`Commitment::restore`].
     pub fn evict_all(&mut self) -> Vec<AllocationId> {
         let evict = self.members.iter().filter(|(_, m)| m.committed).map(|(id, _)| *id).collect();
         let moves = Moves { evict, page_in: Vec::new() };
@@ -343,8 +344,7 @@ impl<U: LastUse> Commitment<U> {
         moves.evict
     }
 
-    /// Commits, of the allocations that [`Commitment::evict_all`] evicted, those that are held or
-    /// still used.
+    /// Commits those of the evicted allocations that are held or still in use.
     pub fn restore(&mut self, ids: &[AllocationId]) -> Vec<AllocationId> {
         let returns = |id: &AllocationId| {
             let member = self.members.get(id);
@@ -357,8 +357,8 @@ impl<U: LastUse> Commitment<U> {
     }
 
     // spec: RES-014
-    /// The budget of these owners together and their usage: the room less what others hold, and
-    /// what they have committed.
+    /// Returns the joint budget and usage of these owners in bytes. The budget is the room minus
+    /// what others hold; the usage is what they have committed.
     pub fn budget_of(&self, owners: &[OsHandle]) -> (u64, u64) {
         let (mut held_by_others, mut usage) = (0, 0);
         for member in self.members.values().filter(|m| m.committed) {
@@ -372,7 +372,8 @@ impl<U: LastUse> Commitment<U> {
         (self.room().saturating_sub(held_by_others), usage)
     }
 
-    /// What is evicted so that `over` bytes leave, and how many bytes cannot.
+    /// Returns the allocations to evict in order to free `over` bytes, and the bytes that cannot be
+    /// freed.
     fn victims(
         &self,
         mut over: u64,
@@ -427,7 +428,7 @@ pub(crate) mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
-    /// Work that is over when the test says so.
+    /// Work whose completion the test controls.
     #[derive(Clone, Debug, Default)]
     pub(crate) struct Work(Rc<Cell<bool>>);
 
@@ -458,7 +459,8 @@ pub(crate) mod tests {
         Moves { evict: ids(evict), page_in: ids(page_in) }
     }
 
-    /// Allocations 0, 1, 2… of these sizes; even ones are of device 0, odd ones of device 1.
+    /// Creates allocations 0, 1, 2, ... of these sizes. Device 0 owns the even ones, device 1 the
+    /// odd ones.
     fn segment(capacity: u64, bytes: &[u64]) -> Commitment<Work> {
         let mut segment = Commitment::new(capacity);
         for (number, bytes) in (0..).zip(bytes) {
@@ -490,7 +492,7 @@ pub(crate) mod tests {
             (s.is_committed(id(0)), s.is_committed(id(1)), s.committed()),
             (true, false, 30)
         );
-        assert_eq!(s.resident(0), Ok(Moves::default()), "it was not evicted yet");
+        assert_eq!(s.resident(0), Ok(Moves::default()), "it has not been evicted");
     }
 
     #[test]
@@ -498,7 +500,7 @@ pub(crate) mod tests {
         let mut s = segment(20, &[10, 10, 10]);
         assert!(s.commit_if_room(id(0)) && s.commit_if_room(id(1)));
         assert!(!s.commit_if_room(id(2)), "full");
-        assert!(!s.commit_if_room(id(0)), "already in");
+        assert!(!s.commit_if_room(id(0)), "already committed");
         assert!(!s.commit_if_room(id(9)), "unknown");
         assert_eq!((s.committed(), s.references(id(0))), (20, 0));
         assert_eq!(s.resident(2), Ok(moves([0], [2])), "it has no reference either");
@@ -526,7 +528,7 @@ pub(crate) mod tests {
         s.resident(0).unwrap();
         s.released(0);
         assert_eq!(s.resident(1), Ok(moves([0], [1])));
-        assert_eq!(s.resident(2), Ok(moves([7], [2])), "it holds no place against references");
+        assert_eq!(s.resident(2), Ok(moves([7], [2])), "a reference displaces it");
         assert_eq!((s.context(id(7)), s.context(id(1))), (Some(OsHandle(70)), None));
     }
 
@@ -555,7 +557,7 @@ pub(crate) mod tests {
         assert_eq!((s.released(2), s.released(9)), (None, None));
         s.set_fence_bytes(15);
         assert_eq!(s.resident(2), Err(Refusal::OverBudget { bytes: 15 }));
-        assert_eq!(s.resident(0), Ok(Moves::default()), "what is committed needs no room");
+        assert_eq!(s.resident(0), Ok(Moves::default()), "a committed allocation needs no room");
     }
 
     #[test]
@@ -605,7 +607,7 @@ pub(crate) mod tests {
         assert!(s.pin(id(0)) && s.is_shared(id(0)) && !s.is_shared(id(1)));
         assert_eq!((s.released(0), s.released(0), s.released(1)), (Some(0), None, Some(0)));
         assert_eq!(s.resident(2), Ok(moves([1], [2])));
-        assert_eq!(s.evict_all(), ids([0, 2]), "power takes it along");
+        assert_eq!(s.evict_all(), ids([0, 2]), "a loss of power evicts pinned allocations too");
         assert_eq!(s.restore(&ids([0, 2])), ids([0, 2]));
         s.unpin(id(0));
         s.unpin(id(0));
@@ -632,7 +634,7 @@ pub(crate) mod tests {
         s.make_resident(&ids([0, 1])).unwrap();
         assert_eq!(s.budget_of(&[OsHandle(0)]), (30, 10));
         s.released(1);
-        assert_eq!(s.budget_of(&[OsHandle(0)]), (40, 10), "1 is evicted when it must");
+        assert_eq!(s.budget_of(&[OsHandle(0)]), (40, 10), "1 can be evicted");
         assert_eq!(s.budget_of(&[OsHandle(1)]), (30, 10));
         assert_eq!(s.budget_of(&[OsHandle(0), OsHandle(1)]), (40, 20));
         s.set_fence_bytes(25);
@@ -653,8 +655,8 @@ pub(crate) mod tests {
         assert_eq!((s.local(), s.committed(), s.most_local()), (0, 10, 30));
     }
 
-    /// Any sequence of calls: never more committed than fits, what has references is committed, a
-    /// refusal changes nothing.
+    /// For any sequence of calls, the committed bytes fit, referenced allocations are committed,
+    /// and a refusal changes nothing.
     #[test]
     fn any_sequence_keeps_within_the_room_and_keeps_what_is_referenced() {
         let mut seed = 0x9E37_79B9_7F4A_7C15u64;
@@ -692,7 +694,7 @@ pub(crate) mod tests {
                                 assert_eq!(
                                     of(true) + of(false),
                                     40 + bytes,
-                                    "no less than it says"
+                                    "a smaller trim is not enough"
                                 );
                                 assert_eq!(s.committed(), before);
                             }

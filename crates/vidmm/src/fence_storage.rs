@@ -1,23 +1,23 @@
-//! Pages of fence values: which segment they may stand in, and which of them leave local memory.
+//! Pages of fence values: their segment, and which of them are evicted from local memory.
 //!
 //! Invariants
-//! - Pages in local memory have at most the budget together.
-//! - The oldest page leaves first. None returns: once there is room, new pages use it.
+//! - The pages in local memory do not exceed the budget.
+//! - The oldest page is evicted first. No page returns; new pages use the freed space.
 
 use std::collections::BTreeMap;
 use tidegate_ddi::NativeFenceType;
 use tidegate_ddi::memory::AllocationSegments;
 
-/// A page of fence values that may move. Later pages have higher numbers.
+/// A page of fence values that may move. Newer pages have higher numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FencePageId(pub u64);
 
 /// One page of fence values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FencePage {
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Whether it stands in the segment that the CPU reaches, which allocations share.
+    /// Whether it is in the CPU-visible segment, which allocations share.
     pub cpu_visible: bool,
     /// Whether it is in local memory.
     pub local: bool,
@@ -32,18 +32,18 @@ pub struct FenceStorage {
 }
 
 impl FenceStorage {
-    /// None yet; `budget`: most bytes in local memory.
+    /// Creates storage without pages. `budget` is the maximum in local memory, in bytes.
     pub fn new(budget: u64) -> FenceStorage {
         FenceStorage { budget, last: 0, pages: BTreeMap::new() }
     }
 
-    /// The bytes that may stay in local memory when a page of `bytes` comes. `None`: the page is
-    /// larger than the budget and begins in system memory.
+    /// Returns the bytes that may stay in local memory when a page of `bytes` is added. `None` if
+    /// the page exceeds the budget and starts in system memory.
     pub fn keep_for(&self, bytes: u64) -> Option<u64> {
         self.budget.checked_sub(bytes)
     }
 
-    /// The budget.
+    /// Returns the budget in bytes.
     pub fn budget(&self) -> u64 {
         self.budget
     }
@@ -55,19 +55,19 @@ impl FenceStorage {
         FencePageId(self.last)
     }
 
-    /// The page has ended.
+    /// Removes a destroyed page.
     pub fn remove(&mut self, id: FencePageId) {
         self.pages.remove(&id);
     }
 
-    /// The page to be evicted next, so that at most `keep_bytes` stay in local memory.
+    /// Returns the next page to evict so that at most `keep_bytes` stay in local memory.
     pub fn next_to_evict(&self, keep_bytes: u64) -> Option<FencePageId> {
         let mut local = self.pages.iter().filter(|(_, page)| page.local);
         let oldest = local.next().map(|(id, _)| *id);
         oldest.filter(|_| self.local_bytes() > keep_bytes)
     }
 
-    /// The page is in system memory. Returns how many bytes have left local memory.
+    /// Records that a page was evicted. Returns the bytes freed in local memory.
     pub fn evicted(&mut self, id: FencePageId) -> u64 {
         let page = self.pages.get_mut(&id).filter(|page| page.local);
         page.map_or(0, |page| {
@@ -76,12 +76,12 @@ impl FenceStorage {
         })
     }
 
-    /// Bytes in local memory.
+    /// Returns the bytes in local memory.
     pub fn local_bytes(&self) -> u64 {
         self.bytes_of(|page| page.local)
     }
 
-    /// Bytes in the segment that allocations share.
+    /// Returns the bytes in the segment that allocations share.
     pub fn shared_bytes(&self) -> u64 {
         self.bytes_of(|page| page.local && page.cpu_visible)
     }
@@ -91,11 +91,11 @@ impl FenceStorage {
     }
 }
 
-/// The segment that a driver names for fence storage, or what is wrong with its answer. `visible`
-/// says of each segment whether the CPU reaches it.
+/// Returns the segment that a driver chose for fence storage. `visible` states for each segment
+/// whether the CPU can access it.
 ///
 /// # Errors
-/// The contract that the answer breaks, in words.
+/// Describes the part of the contract that the driver's answer violates.
 // spec: NF-112
 pub fn choose_segment(
     answer: &AllocationSegments,
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!((s.keep_for(10), s.keep_for(5), s.budget()), (None, Some(0), 5));
     }
 
-    /// The page is counted when its place is decided, so a second page does not get the same room.
+    /// A page counts as soon as its place is decided, so a second page does not get the same room.
     #[test]
     fn room_is_promised_to_one_page() {
         let mut s = storage(20);

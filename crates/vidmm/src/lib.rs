@@ -1,12 +1,12 @@
-//! VidMm, the video memory manager, as pure policy: decisions in, effects out.
+//! VidMm, the video memory manager, as pure policy: decisions as input, effects as output.
 //!
-//! Nothing here locks, waits, moves bytes or calls a driver. The kernel's `memory` room locks a
-//! value of this crate, takes the decision, drops the lock, and carries it out.
+//! This crate takes no locks, does not wait, copy memory or call a driver. The kernel's `memory`
+//! room locks a value of this crate, takes a decision, drops the lock and carries out the decision.
 //!
-//! - [`VidMm`]: local memory of one adapter and its only pager. It orders the operations on
+//! - [`VidMm`]: the local memory of one adapter and its only pager. It orders the operations on
 //!   allocations and save areas, and keeps fence storage within its budget.
-//! - [`Commitment`]: which allocations local memory holds, what is evicted for what, and budgets.
-//! - [`AddressRanges`] and [`PageTableTree`]: one process's GPU addresses and their page tables.
+//! - [`Commitment`]: which allocations are in local memory, which are evicted, and budgets.
+//! - [`AddressRanges`] and [`PageTableTree`]: GPU virtual addresses and page tables of one process.
 
 mod address_range;
 mod commitment;

@@ -1,52 +1,53 @@
-//! Paging operations: which of those that were decided is carried out next.
+//! The order in which queued paging operations run.
 //!
-//! An operation may run when
-//! 1. no earlier one names an allocation that it names;
-//! 2. no earlier one is of the same paging queue, since the value of a paging fence covers all
-//!    operations before it;
-//! 3. no engine uses an allocation that it evicts;
-//! 4. what it pages in fits: an earlier one may have to evict first.
+//! An operation may run when:
+//! 1. No earlier operation moves an allocation that it moves.
+//! 2. No earlier operation is on the same paging queue, because the paging fence value covers all
+//!    operations before it.
+//! 3. No engine uses an allocation that it evicts.
+//! 4. The allocations that it pages in fit; an earlier operation may have to evict first.
 //!
-//! Of these the one with the highest priority runs next, then the oldest. Rules 1 and 2 never hold
-//! the oldest of all. When nothing else can run and it lacks room, it runs with what fits.
+//! Of the runnable operations, the one with the highest priority runs next, then the oldest. Rules
+//! 1 and 2 never block the oldest operation. If only it can run and it lacks room, it pages in what
+//! fits.
 
 use crate::commitment::{AllocationId, Commitment, LastUse, Moves};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tidegate_calls::PagingPriority;
 use tidegate_ddi::OsHandle;
 
-/// One operation: evictions, then pages in, then its completion. `C` is what completes with it.
+/// One operation: evictions, then page-ins, then its completion of type `C`.
 #[derive(Clone, Debug)]
 pub struct Operation<U, C> {
-    /// The paging queue; `None` for the kernel's own operations.
+    /// The paging queue, or `None` for the kernel's own operations.
     pub queue: Option<OsHandle>,
-    /// Of the paging queue.
+    /// Priority of the paging queue.
     pub priority: PagingPriority,
-    /// What moves.
+    /// The allocations to move.
     pub moves: Moves,
-    /// Allocations that found no room: engines get them in system memory.
+    /// Allocations that did not fit. Engines access them in system memory.
     pub in_system: Vec<AllocationId>,
-    /// What used the evicted allocations when that was decided. Later work has made them resident
-    /// again.
+    /// Work that was using the evicted allocations at the time of the decision. Later work has made
+    /// them resident again.
     pub last_uses: BTreeMap<AllocationId, U>,
-    /// What completes with the operation.
+    /// Completed together with the operation.
     pub completion: C,
-    /// When it was queued, for the timeline.
+    /// Timeline time at which it was queued, in nanoseconds.
     pub queued_ns: u64,
 }
 
-/// What to do next.
+/// The next action of the pager.
 #[derive(Debug)]
 pub enum Next<U, C> {
-    /// Carry this out, then continue.
+    /// Carry out this operation, then continue.
     Run(Operation<U, C>),
-    /// Wait until one of these is out of use or another operation is queued.
+    /// Wait until one of these is no longer in use or another operation is queued.
     Wait(Vec<AllocationId>),
-    /// Nothing is queued.
+    /// No operation is queued.
     Idle,
 }
 
-/// The operations that were decided and have not begun, oldest first.
+/// Queued operations, oldest first.
 #[derive(Debug)]
 pub struct PagingOrder<U, C>(VecDeque<Operation<U, C>>);
 
@@ -57,12 +58,12 @@ impl<U, C> Default for PagingOrder<U, C> {
 }
 
 impl<U: LastUse, C> PagingOrder<U, C> {
-    /// Adds the newest.
+    /// Appends an operation.
     pub fn push(&mut self, operation: Operation<U, C>) {
         self.0.push_back(operation);
     }
 
-    /// An allocation has ended: no operation moves it.
+    /// Removes a destroyed allocation from all operations.
     pub fn forget(&mut self, id: AllocationId) {
         for operation in &mut self.0 {
             operation.moves.evict.retain(|other| *other != id);
@@ -70,46 +71,50 @@ impl<U: LastUse, C> PagingOrder<U, C> {
         }
     }
 
-    /// Whether an operation names this allocation.
+    /// Whether an operation moves this allocation.
     pub fn names(&self, id: AllocationId) -> bool {
         self.0.iter().any(|operation| operation.moves.names(id))
     }
 
-    /// Whether nothing is queued.
+    /// Whether no operation is queued.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Allocations to be evicted.
+    /// Returns the allocations to be evicted.
     pub fn evicted(&self) -> impl Iterator<Item = AllocationId> {
         self.0.iter().flat_map(|operation| operation.moves.evict.iter().copied())
     }
 
-    /// Allocations to be paged in, those of the newest operation first.
+    /// Returns the allocations to be paged in, those of the newest operation first.
     pub fn paged_in(&self) -> impl Iterator<Item = AllocationId> {
         self.0.iter().rev().flat_map(|operation| operation.moves.page_in.iter().rev().copied())
     }
 
-    /// An allocation stays in system memory: no operation pages it in.
+    /// Removes an allocation from all page-ins, so that it stays in system memory.
     pub fn keep_in_system(&mut self, id: AllocationId) {
         self.0.iter_mut().for_each(|operation| operation.keep_in_system(id));
     }
 
-    /// Takes the next operation. `quiet`: the save areas that no packet uses. The oldest may be
-    /// returned without room for all that it pages in.
-    pub fn next(&mut self, segment: &Commitment<U>, quiet: &BTreeSet<AllocationId>) -> Next<U, C> {
+    /// Removes and returns the next operation. `idle_areas`: the save areas that no packet uses.
+    /// The oldest operation may be returned although not all of its page-ins fit.
+    pub fn next(
+        &mut self,
+        segment: &Commitment<U>,
+        idle_areas: &BTreeSet<AllocationId>,
+    ) -> Next<U, C> {
         let mut best: Option<(usize, PagingPriority)> = None;
         let mut awaited = Vec::new();
         let mut oldest_lacks_room = false;
         for (index, operation) in self.0.iter().enumerate() {
-            if self.0.iter().take(index).any(|earlier| earlier.goes_before(operation)) {
+            if self.0.iter().take(index).any(|earlier| earlier.blocks(operation)) {
                 continue;
             }
             let fits = operation.excess(segment) == 0;
             if index > 0 && !fits {
                 continue;
             }
-            let in_use = operation.in_use(segment, quiet);
+            let in_use = operation.in_use(segment, idle_areas);
             if !in_use.is_empty() {
                 awaited.extend(in_use);
             } else if !fits {
@@ -128,21 +133,21 @@ impl<U: LastUse, C> PagingOrder<U, C> {
         }
     }
 
-    /// Takes the oldest operation although it evicts what is in use: its wait has timed out.
+    /// Removes and returns the oldest operation, because its wait for engines has timed out.
     pub fn take_oldest(&mut self) -> Option<Operation<U, C>> {
         self.0.pop_front()
     }
 }
 
 impl<U: LastUse, C> Operation<U, C> {
-    /// An allocation that was to be paged in stays in system memory.
+    /// Removes an allocation from the page-ins, so that it stays in system memory.
     pub fn keep_in_system(&mut self, id: AllocationId) {
         let before = self.moves.page_in.len();
         self.moves.page_in.retain(|other| *other != id);
         self.in_system.extend((self.moves.page_in.len() < before).then_some(id));
     }
 
-    /// How many bytes too many are local once it is carried out.
+    /// Returns the bytes by which local memory would be exceeded after this operation.
     pub fn excess(&self, segment: &Commitment<U>) -> u64 {
         let bytes = |ids: &[AllocationId], local: bool| {
             let moved = ids.iter().filter(|id| segment.is_local(**id) == local);
@@ -153,25 +158,29 @@ impl<U: LastUse, C> Operation<U, C> {
         (segment.local() + incoming).saturating_sub(outgoing).saturating_sub(segment.room())
     }
 
-    /// Whether it has to wait for engines before it evicts this allocation.
+    /// Whether the eviction of this allocation must wait for engines.
     pub fn waits_for(
         &self,
         id: AllocationId,
         segment: &Commitment<U>,
-        quiet: &BTreeSet<AllocationId>,
+        idle_areas: &BTreeSet<AllocationId>,
     ) -> bool {
         let in_use = self.last_uses.get(&id).is_some_and(|last_use| !last_use.is_over());
-        let may_run = segment.context(id).is_some() && !quiet.contains(&id);
+        let may_run = segment.context(id).is_some() && !idle_areas.contains(&id);
         segment.is_local(id) && (in_use || may_run)
     }
 
-    fn in_use(&self, segment: &Commitment<U>, quiet: &BTreeSet<AllocationId>) -> Vec<AllocationId> {
+    fn in_use(
+        &self,
+        segment: &Commitment<U>,
+        idle_areas: &BTreeSet<AllocationId>,
+    ) -> Vec<AllocationId> {
         let evicted = self.moves.evict.iter().copied();
-        evicted.filter(|id| self.waits_for(*id, segment, quiet)).collect()
+        evicted.filter(|id| self.waits_for(*id, segment, idle_areas)).collect()
     }
 
-    /// Whether this one, which is older, holds `later`.
-    fn goes_before(&self, later: &Operation<U, C>) -> bool {
+    /// Whether this older operation must run before `later`.
+    fn blocks(&self, later: &Operation<U, C>) -> bool {
         let same_queue = self.queue.is_some() && self.queue == later.queue;
         let mut named = self.moves.evict.iter().chain(&self.moves.page_in);
         same_queue || named.any(|id| later.moves.names(*id))
@@ -185,7 +194,7 @@ mod tests {
     use crate::commitment::tests::{Work, id, ids, moves};
     use PagingPriority::{AboveNormal, Normal};
 
-    /// Operations on allocations 0 to 9 of 10 bytes each. What is local comes from the moves.
+    /// Operations on allocations 0 to 9 of 10 bytes each. The moves determine what is local.
     struct Order {
         order: PagingOrder<Work, &'static str>,
         segment: Commitment<Work>,
@@ -283,8 +292,8 @@ mod tests {
         order.segment.set_local(id(7), true);
         order.push((1, Normal), moves([7], [1]), "swap");
         assert_eq!(order.next(), Err(ids([7])), "its context is not held");
-        let quiet = BTreeSet::from([id(7)]);
-        assert!(matches!(order.order.next(&order.segment, &quiet), Next::Run(_)));
+        let idle_areas = BTreeSet::from([id(7)]);
+        assert!(matches!(order.order.next(&order.segment, &idle_areas), Next::Run(_)));
     }
 
     #[test]
@@ -300,7 +309,7 @@ mod tests {
 
     #[test]
     fn the_oldest_runs_without_room_only_when_nothing_else_can_run() {
-        // 2 stayed, although its eviction had been decided.
+        // 2 stayed although its eviction was decided.
         let mut order = Order::new(20, &[1, 2]);
         let work = order.use_by_engine(1);
         order.push((1, Normal), moves([], [3]), "promised");
@@ -339,7 +348,7 @@ mod tests {
         assert_eq!((order.next(), order.next()), (Ok("swap"), Ok("idle")));
     }
 
-    /// All decisions are carried out, in any allowed order, and never is more local than fits.
+    /// Carries out all decisions in any allowed order; local memory never exceeds the room.
     #[test]
     fn decisions_can_be_carried_out_in_every_allowed_order() {
         let mut seed = 88_172_645_463_325_252u64;

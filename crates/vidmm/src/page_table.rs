@@ -1,32 +1,32 @@
-//! The page tables of one address space on one physical adapter: which exist, and which of their
-//! entries are valid.
+//! The page tables of one address space on one physical adapter: the existing tables and their
+//! valid entries.
 //!
 //! Invariants
-//! - A table exists while one of its entries is valid. The root always exists.
-//! - A table is linked before an address that needs it is given to a caller.
-//! - An emptied table is freed after the entry that leads to it was made invalid.
+//! - A table exists while it has a valid entry. The root always exists.
+//! - All tables of an address are linked before a caller receives the address.
+//! - An empty table is freed after the entry that leads to it was invalidated.
 //!
-//! Entry points: [`PageTableTree::entry_runs`] cuts a region into updates of one table each.
-//! [`PageTableTree::next_missing`] and [`PageTableTree::link`] make the tables on the way.
-//! [`PageTableTree::clear`] says what becomes invalid, and which tables are empty then.
+//! Entry points: [`PageTableTree::entry_runs`] splits a region into updates of one table each.
+//! [`PageTableTree::next_missing`] and [`PageTableTree::link`] create the tables of an address.
+//! [`PageTableTree::clear`] returns the entries to invalidate and the tables that become empty.
 
 use std::collections::HashMap;
 use tidegate_ddi::memory::{PageTableEntry, PageTableShape};
 use tidegate_platform::PhysicalAddress;
 
-/// Most entries written in one update.
+/// Maximum number of entries per update.
 const ENTRIES_PER_UPDATE: u64 = 512;
 
-/// The physical adapters on which a region is mapped, one bit each.
+/// Bit mask of the physical adapters on which a region is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Affinity(u32);
 
 impl Affinity {
-    /// All of them.
+    /// All physical adapters.
     pub const ALL: Affinity = Affinity(u32::MAX);
 
-    /// The engine affinity of a call: 0 and all present bits mean all. `None` when it has the bit
-    /// of an absent physical adapter.
+    /// Returns the affinity for a call's engine affinity: 0 and all present bits both mean all.
+    /// `None` if it has the bit of an absent physical adapter.
     // spec: MF-014, NF-105, NF-106
     pub fn of_call(engine_affinity: u32, physical_adapters: u32) -> Option<Affinity> {
         let present = (1 << physical_adapters) - 1;
@@ -38,25 +38,25 @@ impl Affinity {
         }
     }
 
-    /// Whether it has the bit of this physical adapter.
+    /// Whether it includes this physical adapter.
     pub fn has(self, physical_adapter: usize) -> bool {
         self.0 >> physical_adapter & 1 != 0
     }
 }
 
-/// What engines may do with a mapping.
+/// Permitted engine accesses to a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Load.
+    /// Loads only.
     Read,
-    /// Load and store.
+    /// Loads and stores.
     ReadWrite,
-    /// Load and store, and every store is one to a fence's cell.
+    /// Loads, and stores that all go to a fence's cell.
     FenceValues,
 }
 
 impl Access {
-    /// The page table entry of a page at `at`.
+    /// Returns the page table entry for a page at `at`.
     pub fn entry(self, at: PhysicalAddress, cache_coherent: bool) -> PageTableEntry {
         PageTableEntry::Page {
             at,
@@ -67,7 +67,7 @@ impl Access {
     }
 }
 
-/// Names a table: its level, and the part of an address that leads to it.
+/// Identifies a table by its level and the address bits that lead to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TableKey {
     /// Level; 0 is the root.
@@ -80,39 +80,39 @@ pub struct TableKey {
 pub struct EntryRun {
     /// The address of the first entry.
     pub va: u64,
-    /// Pages of the region before it.
+    /// Number of pages of the region before it.
     pub first_page: u64,
-    /// The first entry in its table.
+    /// Index of the first entry in its table.
     pub start: u64,
-    /// How many.
+    /// Number of entries.
     pub count: u64,
 }
 
-/// A table to be made, and the entry that will lead to it.
+/// A table to create, and the entry that will lead to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The table to be made.
+    /// The table to create.
     pub table: TableKey,
-    /// The table above, which exists.
+    /// The existing parent table.
     pub parent: TableKey,
-    /// The entry there.
+    /// Index of the entry in the parent.
     pub index: u64,
 }
 
-/// Entries to be made invalid in `table`, and the tables that are unreachable then.
+/// Entries to invalidate in `table`, and the tables that this makes unreachable.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Cleared {
-    /// The table that keeps a valid entry, or the root.
+    /// The lowest table that remains: it keeps a valid entry or is the root.
     pub table: TableKey,
-    /// The first entry to be made invalid.
+    /// Index of the first entry to invalidate.
     pub start: u64,
-    /// How many.
+    /// Number of entries.
     pub count: u64,
-    /// Tables to be freed after that.
+    /// Tables to free after the update.
     pub emptied: Vec<TableKey>,
 }
 
-/// The valid entries of a table, one bit each, and its memory.
+/// The valid entries of a table as a bit mask, and its memory.
 #[derive(Debug)]
 struct Table<T> {
     memory: T,
@@ -144,13 +144,13 @@ pub struct PageTableTree<T> {
 }
 
 impl<T> PageTableTree<T> {
-    /// A tree of a root alone.
+    /// Creates a tree with only a root.
     pub fn new(shape: PageTableShape, root: T) -> PageTableTree<T> {
         let root = (TableKey { level: 0, path: 0 }, Table::new(shape, root));
         PageTableTree { shape, tables: HashMap::from([root]) }
     }
 
-    /// How many tables exist.
+    /// Returns the number of tables.
     pub fn len(&self) -> usize {
         self.tables.len()
     }
@@ -160,7 +160,7 @@ impl<T> PageTableTree<T> {
         self.tables.values().all(Table::is_empty)
     }
 
-    /// Cuts a region into runs of entries that one update can write.
+    /// Splits a region into runs of entries that one update can write.
     pub fn entry_runs(
         shape: PageTableShape,
         va: u64,
@@ -178,12 +178,12 @@ impl<T> PageTableTree<T> {
         })
     }
 
-    /// The last-level table of an address.
+    /// Returns the last-level table of an address.
     pub fn last_level(&self, va: u64) -> TableKey {
         self.key(va, self.shape.levels - 1)
     }
 
-    /// The highest table on the way to `va` that does not exist.
+    /// Returns the highest missing table for `va`.
     pub fn next_missing(&self, va: u64) -> Option<Link> {
         let is_missing = |level: &u32| !self.tables.contains_key(&self.key(va, *level));
         let level = (1..self.shape.levels).find(is_missing)?;
@@ -191,7 +191,7 @@ impl<T> PageTableTree<T> {
         Some(Link { table: self.key(va, level), parent: self.key(va, level - 1), index })
     }
 
-    /// A table was made and its link is written.
+    /// Adds a table whose link was written.
     pub fn link(&mut self, link: Link, memory: T) {
         if let Some(parent) = self.tables.get_mut(&link.parent) {
             parent.set(link.index, 1, true);
@@ -199,15 +199,15 @@ impl<T> PageTableTree<T> {
         }
     }
 
-    /// Counts the run's entries as valid and returns their table, which must exist.
+    /// Marks the run's entries as valid. Returns their table, which must exist.
     pub fn set_valid(&mut self, run: EntryRun) -> Option<&T> {
         let table = self.tables.get_mut(&self.last_level(run.va))?;
         table.set(run.start, run.count, true);
         Some(&table.memory)
     }
 
-    /// Counts the run's entries as invalid. Returns the update that makes them unreachable: one of
-    /// the highest table that stays. `None` where no table exists.
+    /// Marks the run's entries as invalid. Returns the update that makes them unreachable, in the
+    /// highest table that must change. `None` if no table exists.
     pub fn clear(&mut self, run: EntryRun) -> Option<Cleared> {
         let (mut start, mut count) = (run.start, run.count);
         let mut emptied = Vec::new();
@@ -224,17 +224,17 @@ impl<T> PageTableTree<T> {
         None
     }
 
-    /// Takes a table out and returns its memory.
+    /// Removes a table and returns its memory.
     pub fn remove(&mut self, key: TableKey) -> Option<T> {
         self.tables.remove(&key).map(|table| table.memory)
     }
 
-    /// The memory of a table.
+    /// Returns the memory of a table.
     pub fn memory(&self, key: TableKey) -> Option<&T> {
         self.tables.get(&key).map(|table| &table.memory)
     }
 
-    /// The memory of all tables: the address space ends.
+    /// Returns the memory of all tables, because the address space ends.
     pub fn into_memory(self) -> impl Iterator<Item = T> {
         self.tables.into_values().map(|table| table.memory)
     }
@@ -253,7 +253,7 @@ mod tests {
 
     const PAGE: u64 = 0x1000;
 
-    /// 3 levels of 2 bits: tables of 4 entries, 64 pages in all.
+    /// 3 levels of 2 bits: tables of 4 entries, 64 pages in total.
     const SHAPE: PageTableShape =
         PageTableShape { page_bytes: PAGE, levels: 3, index_bits: 2, table_bytes: 32 };
 
@@ -261,7 +261,7 @@ mod tests {
         PageTableTree::new(SHAPE, 0)
     }
 
-    /// Maps pages as the kernel does; returns the tables made for it.
+    /// Maps pages as the kernel does. Returns the number of tables created.
     fn map(tree: &mut PageTableTree<u32>, first: u64, pages: u64) -> u32 {
         let mut made = 0;
         for run in PageTableTree::<u32>::entry_runs(SHAPE, first * PAGE, pages) {
@@ -274,7 +274,8 @@ mod tests {
         made
     }
 
-    /// Unmaps pages as the kernel does; returns the level of each update and the tables freed.
+    /// Unmaps pages as the kernel does. Returns the level of each update and the number of tables
+    /// freed.
     fn unmap(tree: &mut PageTableTree<u32>, first: u64, pages: u64) -> (Vec<u32>, usize) {
         let (mut levels, mut freed) = (Vec::new(), 0);
         for run in PageTableTree::<u32>::entry_runs(SHAPE, first * PAGE, pages) {
@@ -326,7 +327,7 @@ mod tests {
         assert_eq!((link.parent.level, link.table.level, link.index), (0, 1, 0));
         assert_eq!(map(&mut tree, 4, 2), 2, "levels 1 and 2");
         assert_eq!(map(&mut tree, 6, 2), 0, "the same table");
-        assert_eq!(map(&mut tree, 7, 2), 1, "its neighbour below the same level 1");
+        assert_eq!(map(&mut tree, 7, 2), 1, "its neighbour under the same level-1 table");
         assert_eq!(map(&mut tree, 63, 1), 2);
         assert_eq!(tree.len(), 6);
     }
@@ -346,9 +347,9 @@ mod tests {
         map(&mut tree, 0, 6);
         assert_eq!(unmap(&mut tree, 0, 3), (vec![2], 0), "entry 3 is valid");
         assert_eq!(unmap(&mut tree, 3, 1), (vec![1], 1), "one entry of level 1 instead");
-        assert_eq!(unmap(&mut tree, 4, 2), (vec![0], 2), "levels 2 and 1 at once");
+        assert_eq!(unmap(&mut tree, 4, 2), (vec![0], 2), "levels 2 and 1 together");
         assert_eq!((tree.len(), tree.is_empty()), (1, true));
-        assert_eq!(map(&mut tree, 0, 1), 2, "they are made again");
+        assert_eq!(map(&mut tree, 0, 1), 2, "they are created again");
     }
 
     #[test]
@@ -380,7 +381,7 @@ mod tests {
         assert_eq!(tree.into_memory().collect::<BTreeSet<_>>(), BTreeSet::from([0, 1]));
     }
 
-    /// Random maps and unmaps: the tables that exist are those on the way to mapped pages.
+    /// After random maps and unmaps, exactly the tables of mapped pages exist.
     #[test]
     fn tables_exist_exactly_where_pages_are_mapped() {
         let mut seed = 0x2545_F491_4F6C_DD1Du64;

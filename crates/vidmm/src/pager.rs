@@ -1,14 +1,14 @@
-//! Local memory of one adapter and its only pager: allocations, save areas and fence storage.
+//! The local memory of one adapter and its only pager: allocations, save areas and fence storage.
 //!
-//! Calls decide here and queue operations. One agent carries them out while there are any:
-//! [`VidMm::next_content`], [`VidMm::save_areas_to_hold`], [`VidMm::next`], and again.
+//! Calls decide and queue operations. While operations are queued, one agent runs
+//! [`VidMm::next_content`], [`VidMm::save_areas_to_hold`] and [`VidMm::next`] in a loop.
 //!
 //! Invariants
-//! - Operations begin while there is power and no reset. The exceptions are moves for power itself.
-//! - A save area moves while its context is held, and gets its initial content before anything else.
+//! - No operation begins without power or during a reset, except the moves for power itself.
+//! - A save area moves only while its context is held, and receives its initial content first.
 //! - Evicting an allocation can deadlock: its user may wait for the work that needs the space. An
-//!   eviction therefore times out ([`VidMm::proceed`]). What does not fit then is used in system
-//!   memory.
+//!   eviction therefore times out ([`VidMm::proceed`]). Allocations that then do not fit are used
+//!   in system memory.
 
 use crate::commitment::{Allocation, AllocationId, Commitment, LastUse, Moves, Refusal};
 use crate::fence_storage::{FencePage, FencePageId, FenceStorage};
@@ -18,27 +18,27 @@ use tidegate_calls::PagingPriority;
 use tidegate_ddi::OsHandle;
 use tidegate_platform::CpuTime;
 
-/// A save area that has no content yet.
+/// The pending initial content of a save area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InitialContent {
-    /// The context allocation, as the driver knows it.
+    /// The driver's handle of the context allocation.
     pub allocation: OsHandle,
-    /// The context that is held until then, or the device that owns the allocation.
+    /// The context, which is held until then, or the device that owns the allocation.
     pub owner: OsHandle,
 }
 
-/// Whether the caller has to start the pager's agent.
+/// Whether the caller must start the pager's agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "operations are carried out by an agent that the caller starts"]
 pub enum Start {
-    /// It has to.
+    /// The caller must start it.
     Now,
-    /// The agent runs.
+    /// The agent is running.
     Runs,
 }
 
-/// The video memory manager of one adapter. `U` is a last use, `C` what completes with an
-/// operation.
+/// The video memory manager of one adapter. `U` is the type of a last use, `C` that of a
+/// completion.
 #[derive(Debug)]
 pub struct VidMm<U, C> {
     segment: Commitment<U>,
@@ -46,17 +46,17 @@ pub struct VidMm<U, C> {
     fences: FenceStorage,
     contents: VecDeque<InitialContent>,
     timeout_ns: u64,
-    /// The pager's agent runs.
+    /// Whether the pager's agent is running.
     running: bool,
-    /// What the present operation moves.
+    /// Moves of the operation that is running.
     moving: Moves,
-    /// What was evicted because power goes or is gone. `None` while there is power.
+    /// Allocations evicted for a loss of power. `None` while there is power.
     evicted_for_power: Option<Vec<AllocationId>>,
     resetting: bool,
 }
 
 impl<U: LastUse, C: Default> VidMm<U, C> {
-    /// Local memory of `capacity` bytes. An eviction waits `timeout_ns` for engines.
+    /// Creates a manager for `capacity` bytes. An eviction waits up to `timeout_ns` for engines.
     pub fn new(capacity: u64, fence_budget: u64, timeout_ns: u64) -> VidMm<U, C> {
         VidMm {
             segment: Commitment::new(capacity),
@@ -71,12 +71,12 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         }
     }
 
-    /// The state of allocations.
+    /// Returns the state of allocations.
     pub fn segment(&self) -> &Commitment<U> {
         &self.segment
     }
 
-    /// The state of fence storage.
+    /// Returns the state of fence storage.
     pub fn fences(&self) -> &FenceStorage {
         &self.fences
     }
@@ -86,62 +86,62 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         self.segment.add(allocation);
     }
 
-    /// Removes an allocation that ended. Returns whether it was known.
+    /// Removes a destroyed allocation. Returns whether it was known.
     pub fn remove(&mut self, id: AllocationId) -> bool {
         self.order.forget(id);
         self.segment.remove(id)
     }
 
-    /// Removes all operations that have not begun: the adapter stops.
+    /// Removes and returns all queued operations, because the adapter stops.
     pub fn take_operations(&mut self) -> PagingOrder<U, C> {
         std::mem::take(&mut self.order)
     }
 
-    /// Gives each of these a reference. Returns what must move before all of them are resident;
-    /// `None` when they are.
+    /// Adds a reference to each of these. Returns the moves that make them resident, or `None` if
+    /// they are.
     ///
     /// # Errors
-    /// The refusal, which changes nothing.
+    /// Returns a [`Refusal`] if an id is unknown or the budget is exceeded; nothing changes then.
     pub fn make_resident(&mut self, ids: &[AllocationId]) -> Result<Option<Moves>, Refusal> {
         let moves = self.segment.make_resident(ids)?;
-        // A committed allocation may still be on its way in.
-        let settled = |id: &AllocationId| self.segment.is_local(*id) && !self.order.names(*id);
-        if moves.is_empty() && ids.iter().all(settled) {
+        // A committed allocation may not be local yet.
+        let is_settled = |id: &AllocationId| self.segment.is_local(*id) && !self.order.names(*id);
+        if moves.is_empty() && ids.iter().all(is_settled) {
             return Ok(None);
         }
         Ok(Some(Moves { page_in: ids.to_vec(), ..moves }))
     }
 
-    /// The same for a new allocation, which is local at once where nothing has to move.
+    /// Makes a new allocation resident, and local immediately if nothing has to move.
     ///
     /// # Errors
-    /// The refusal, which changes nothing.
+    /// Returns a [`Refusal`] if the budget is exceeded; nothing changes then.
     pub fn make_new_resident(&mut self, id: AllocationId) -> Result<Option<Moves>, Refusal> {
         let moves = self.segment.make_resident(&[id])?;
-        // While operations are queued, their room is promised and not yet free.
-        if moves.evict.is_empty() && !self.is_changing() {
+        // Queued operations have a claim on room that is not free yet.
+        if moves.evict.is_empty() && !self.has_pending_moves() {
             self.segment.set_local(id, true);
             return Ok(None);
         }
         Ok(Some(moves))
     }
 
-    /// Makes a new save area local if there is room now. Save areas are never waited for.
+    /// Makes a new save area local if it fits now. Callers never wait for a save area.
     pub fn place_save_area(&mut self, id: AllocationId) -> bool {
-        let fits = !self.is_changing() && self.segment.commit_if_room(id);
+        let fits = !self.has_pending_moves() && self.segment.commit_if_room(id);
         if fits {
             self.segment.set_local(id, true);
         }
         fits
     }
 
-    /// Takes one reference; see [`Commitment::release`].
+    /// Removes one reference; see [`Commitment::release`].
     pub fn release(&mut self, id: AllocationId, last_use: Option<&U>) -> Option<u32> {
         self.segment.release(id, last_use)
     }
 
-    /// A kernel object needs an allocation where it is. `false` when its process has not made it
-    /// resident, or has not waited until it was.
+    /// Pins an allocation for a kernel object. Returns `false` if its process has not made it
+    /// resident, or has not waited for that.
     pub fn pin(&mut self, id: AllocationId) -> bool {
         let moves = self.moving.evict.contains(&id)
             || self.moving.page_in.contains(&id) && !self.segment.is_local(id)
@@ -149,12 +149,12 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         !moves && self.segment.pin(id)
     }
 
-    /// The kernel object has ended.
+    /// Removes a pin.
     pub fn unpin(&mut self, id: AllocationId) {
         self.segment.unpin(id);
     }
 
-    /// Queues an operation of a paging queue; `None` is the kernel.
+    /// Queues an operation of a paging queue; `None` stands for the kernel.
     pub fn queue(
         &mut self,
         queue: Option<(OsHandle, PagingPriority)>,
@@ -182,37 +182,37 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         self.start()
     }
 
-    /// A reset interrupted this: it comes first once more.
+    /// Requeues initial content at the front, because a reset interrupted it.
     pub fn retry_content(&mut self, content: InitialContent) {
         self.contents.push_front(content);
     }
 
-    /// The save area that gets its initial content next. The previous operation is over.
+    /// Returns the next save area to receive its initial content. The previous operation has ended.
     pub fn next_content(&mut self) -> Option<InitialContent> {
         self.moving = Moves::default();
         if self.is_suspended() { None } else { self.contents.pop_front() }
     }
 
-    /// Save areas to be evicted and their contexts: those are to be held. A context whose save area
-    /// has no content is held already.
+    /// Returns the save areas to evict, with the contexts to hold. A context whose save area has no
+    /// content is already held.
     pub fn save_areas_to_hold(&self) -> Vec<(AllocationId, OsHandle)> {
         let has_content = |context: &OsHandle| !self.contents.iter().any(|c| c.owner == *context);
         let area = |id| Some((id, self.segment.context(id).filter(has_content)?));
         self.order.evicted().filter_map(area).collect()
     }
 
-    /// The contexts whose save areas are among these.
+    /// Returns the contexts of the save areas among these.
     pub fn contexts_of(&self, ids: &[AllocationId]) -> Vec<OsHandle> {
         ids.iter().filter_map(|id| self.segment.context(*id)).collect()
     }
 
-    /// Takes the next operation. `quiet`: the save areas that no packet uses. After
-    /// [`Next::Idle`] the agent ends.
-    pub fn next(&mut self, quiet: &BTreeSet<AllocationId>) -> Next<U, C> {
+    /// Removes and returns the next operation. `idle_areas`: the save areas that no packet uses.
+    /// The agent ends after [`Next::Idle`].
+    pub fn next(&mut self, idle_areas: &BTreeSet<AllocationId>) -> Next<U, C> {
         if self.is_suspended() {
             return Next::Wait(Vec::new());
         }
-        match self.order.next(&self.segment, quiet) {
+        match self.order.next(&self.segment, idle_areas) {
             Next::Idle if !self.contents.is_empty() => Next::Wait(Vec::new()),
             Next::Idle => {
                 self.running = false;
@@ -223,25 +223,26 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         }
     }
 
-    /// Until when the agent waits for engines that use these; `None` without a limit.
+    /// Returns the deadline of a wait for engines that use these; `None` if there is no limit.
     pub fn deadline(&self, in_use: &[AllocationId], now: CpuTime) -> Option<CpuTime> {
         (!in_use.is_empty()).then(|| now.after(self.timeout_ns))
     }
 
-    /// The wait for engines has timed out. Takes the oldest operation without what it cannot evict,
-    /// and without what does not fit then. Returns also what stays in.
+    /// Handles a timed-out wait for engines. Returns the oldest operation without the moves that
+    /// are impossible or no longer fit, and the allocations that cannot be evicted.
     // spec: RES-008
     pub fn proceed(
         &mut self,
-        quiet: &BTreeSet<AllocationId>,
+        idle_areas: &BTreeSet<AllocationId>,
     ) -> Option<(Operation<U, C>, Vec<AllocationId>)> {
         let mut operation = self.order.take_oldest()?;
         let evict = std::mem::take(&mut operation.moves.evict);
         let (stay, evict): (Vec<_>, Vec<_>) =
-            evict.into_iter().partition(|id| operation.waits_for(*id, &self.segment, quiet));
+            evict.into_iter().partition(|id| operation.waits_for(*id, &self.segment, idle_areas));
         operation.moves.evict = evict;
         stay.iter().for_each(|id| self.segment.keep_in(*id));
-        // Later decisions counted on this room. The newest pages in less, its own first.
+        // Later decisions relied on this room. Cancel page-ins of this operation first, then of the
+        // newest.
         while self.segment.is_over() {
             let promised =
                 |id: &AllocationId| !self.segment.is_local(*id) && self.segment.is_committed(*id);
@@ -252,8 +253,7 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         Some((self.begin(operation), stay))
     }
 
-    /// An allocation that is to be paged in is in use where it stands, in system memory. Then it
-    /// stays there for this time.
+    /// Cancels the page-in of an allocation that is in use in system memory. Returns whether it is.
     pub fn stays_in_system(&mut self, id: AllocationId) -> bool {
         let in_use = self.segment.is_shared(id) || !self.segment.is_idle(id);
         if in_use {
@@ -262,13 +262,13 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         in_use
     }
 
-    /// Its bytes have entered or left local memory.
+    /// Records that its bytes have entered or left local memory.
     pub fn set_local(&mut self, id: AllocationId, local: bool) {
         self.segment.set_local(id, local);
     }
 
-    /// Power goes: everything is evicted, and operations wait. `None` when the caller has to wait
-    /// for the pager first.
+    /// Evicts everything before power is lost, and suspends operations. Returns `None` if the
+    /// caller must wait for the pager first.
     // spec: RES-015
     pub fn evict_for_power(&mut self, waits_for_pager: bool) -> Option<Vec<AllocationId>> {
         if self.running && waits_for_pager {
@@ -279,22 +279,24 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         Some(evicted)
     }
 
-    /// Power is back: what is held or used returns. `None` when power was not gone.
+    /// Returns the held or used allocations to page in after power returned. `None` if there was
+    /// power.
     pub fn page_in_for_power(&mut self) -> Option<Vec<AllocationId>> {
         self.evicted_for_power.as_ref().map(|evicted| self.segment.restore(evicted))
     }
 
-    /// Operations continue.
+    /// Resumes operations.
     pub fn end_power_change(&mut self) {
         self.evicted_for_power = None;
     }
 
-    /// The adapter is reset: operations wait. The present one ends first.
+    /// Suspends operations for an adapter reset. The running operation ends first.
     pub fn begin_reset(&mut self) {
         self.resetting = true;
     }
 
-    /// The content of local memory is lost. Returns what was there; no operation moves it any more.
+    /// Discards the content of local memory. Returns the lost allocations; no operation moves them
+    /// now.
     pub fn lose_content(&mut self) -> Vec<AllocationId> {
         let lost = self.segment.all_local();
         for id in &lost {
@@ -304,30 +306,30 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         lost.into_iter().collect()
     }
 
-    /// Operations continue.
+    /// Resumes operations.
     pub fn end_reset(&mut self) {
         self.resetting = false;
     }
 
-    /// Adds a page of fence values. Queues an operation if allocations have to make room for it.
+    /// Adds a page of fence values. Queues an operation if allocations must be evicted for it.
     pub fn add_fence_page(&mut self, page: FencePage, now_ns: u64) -> (FencePageId, Option<Start>) {
         (self.fences.add(page), self.share_room(now_ns))
     }
 
-    /// A page of fence values is in system memory. Returns its bytes if it was in local memory.
+    /// Records that a page of fence values was evicted. Returns the bytes freed in local memory.
     pub fn fence_page_evicted(&mut self, id: FencePageId) -> u64 {
         let bytes = self.fences.evicted(id);
         self.segment.set_fence_bytes(self.fences.shared_bytes());
         bytes
     }
 
-    /// A page of fence values has ended.
+    /// Removes a destroyed page of fence values.
     pub fn remove_fence_page(&mut self, id: FencePageId) {
         self.fences.remove(id);
         self.segment.set_fence_bytes(self.fences.shared_bytes());
     }
 
-    /// Allocations have what fence storage leaves of the segment.
+    /// Gives allocations the room that fence storage leaves, and evicts the excess.
     fn share_room(&mut self, now_ns: u64) -> Option<Start> {
         self.segment.set_fence_bytes(self.fences.shared_bytes());
         if !self.segment.is_over() {
@@ -344,8 +346,8 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         }
     }
 
-    /// Whether what is decided differs from what is.
-    fn is_changing(&self) -> bool {
+    /// Whether local memory differs from what is decided.
+    fn has_pending_moves(&self) -> bool {
         !self.moving.is_empty() || !self.order.is_empty()
     }
 
@@ -353,7 +355,7 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         self.evicted_for_power.is_some() || self.resetting
     }
 
-    /// Begins an operation, with what fits beside what is local.
+    /// Begins an operation, reduced to the page-ins that fit.
     fn begin(&mut self, mut operation: Operation<U, C>) -> Operation<U, C> {
         while operation.excess(&self.segment) > 0 {
             let mut page_in = operation.moves.page_in.iter().rev().copied();
@@ -380,10 +382,10 @@ mod tests {
     const TIMEOUT_NS: u64 = 100;
     const QUEUE: Option<(OsHandle, PagingPriority)> = Some((OsHandle(9), Normal));
 
-    /// Allocations 0 to 5 of 10 bytes each, and the agent that carries operations out.
+    /// Allocations 0 to 5 of 10 bytes each, and the agent that carries out operations.
     struct Pager {
         vidmm: VidMm<Work, &'static str>,
-        quiet: BTreeSet<AllocationId>,
+        idle_areas: BTreeSet<AllocationId>,
     }
 
     impl Pager {
@@ -393,7 +395,7 @@ mod tests {
                 let owner = OsHandle(1);
                 vidmm.add(Allocation { id: id(number), owner, bytes: 10, context: None });
             }
-            Pager { vidmm, quiet: BTreeSet::new() }
+            Pager { vidmm, idle_areas: BTreeSet::new() }
         }
 
         fn with_save_area(capacity: u64, number: u64, context: u64) -> Pager {
@@ -404,7 +406,7 @@ mod tests {
             pager
         }
 
-        /// MakeResident; an operation is queued if anything moves.
+        /// Calls MakeResident. Queues an operation if anything moves.
         fn make_resident<const N: usize>(&mut self, numbers: [u64; N], name: &'static str) -> bool {
             match self.vidmm.make_resident(&ids(numbers)).unwrap() {
                 None => true,
@@ -426,10 +428,10 @@ mod tests {
             assert!(segment.local() <= segment.room(), "more is local than fits");
         }
 
-        /// One turn of the agent: what completed, or what it waits for.
+        /// Runs one step of the agent. Returns what completed, or what it waits for.
         fn turn(&mut self) -> Result<&'static str, Vec<AllocationId>> {
             assert_eq!(self.vidmm.next_content(), None);
-            match self.vidmm.next(&self.quiet) {
+            match self.vidmm.next(&self.idle_areas) {
                 Next::Run(operation) => {
                     self.carry_out(&operation);
                     Ok(operation.completion)
@@ -446,7 +448,7 @@ mod tests {
         }
 
         fn time_out(&mut self) -> (Operation<Work, &'static str>, Vec<AllocationId>) {
-            let (operation, stay) = self.vidmm.proceed(&self.quiet).unwrap();
+            let (operation, stay) = self.vidmm.proceed(&self.idle_areas).unwrap();
             self.carry_out(&operation);
             (operation, stay)
         }
@@ -472,7 +474,7 @@ mod tests {
         assert_eq!(p.run(), ["first", "second"]);
         assert_eq!(p.local(), [0, 1]);
         let content = InitialContent { allocation: OsHandle(3), owner: OsHandle(4) };
-        assert_eq!(p.vidmm.queue_content(content), Start::Now, "it had ended");
+        assert_eq!(p.vidmm.queue_content(content), Start::Now, "the agent had ended");
     }
 
     #[test]
@@ -503,12 +505,12 @@ mod tests {
         assert_eq!(
             p.vidmm.make_new_resident(id(3)),
             Err(Refusal::OverBudget { bytes: 10 }),
-            "1 and 2 have all of it"
+            "1 and 2 use all of it"
         );
         assert_eq!(p.run(), ["queued"]);
     }
 
-    /// A promise for the same room twice: the decided operation counts before it is carried out.
+    /// Room is not promised twice: a decided operation counts before it is carried out.
     #[test]
     fn room_that_is_promised_is_not_given_again() {
         let mut p = Pager::with_save_area(20, 7, 70);
@@ -516,7 +518,7 @@ mod tests {
         let area =
             Allocation { id: id(8), owner: OsHandle(0), bytes: 10, context: Some(OsHandle(80)) };
         p.vidmm.add(area);
-        assert!(!p.vidmm.place_save_area(id(8)), "10 bytes are free and promised");
+        assert!(!p.vidmm.place_save_area(id(8)), "10 bytes are free but promised");
         assert_eq!((p.run(), p.local()), (vec!["takes the rest"], vec![0, 7]));
         assert!(!p.vidmm.place_save_area(id(8)), "full");
         assert_eq!(p.vidmm.segment().most_local(), 20);
@@ -527,7 +529,7 @@ mod tests {
         let mut p = Pager::new(20);
         assert!(!p.make_resident([0], "in"));
         assert_eq!(p.vidmm.next_content(), None);
-        let Next::Run(operation) = p.vidmm.next(&p.quiet) else { panic!("it is queued") };
+        let Next::Run(operation) = p.vidmm.next(&p.idle_areas) else { panic!("it is queued") };
         assert!(!p.vidmm.pin(id(0)), "it is on its way in");
         p.carry_out(&operation);
         assert!(p.vidmm.pin(id(0)));
@@ -554,17 +556,17 @@ mod tests {
         assert_eq!(p.turn(), Err(ids([0])));
         let now = CpuTime(1_000);
         assert_eq!(p.vidmm.deadline(&ids([0]), now), Some(CpuTime(1_000 + TIMEOUT_NS)));
-        assert_eq!(p.vidmm.deadline(&[], now), None, "nothing to give up");
+        assert_eq!(p.vidmm.deadline(&[], now), None, "nothing to time out");
         let (operation, stay) = p.time_out();
         assert_eq!((operation.completion, stay), ("wants both", ids([0])));
         assert_eq!((operation.moves, operation.in_system), (moves([1], [2]), ids([3])));
         assert_eq!((p.local(), p.vidmm.segment().committed()), (vec![0, 2], 20));
         work.complete();
-        assert!(!p.make_resident([3], "another time"));
-        assert_eq!((p.run(), p.local()), (vec!["another time"], vec![2, 3]));
+        assert!(!p.make_resident([3], "retry"));
+        assert_eq!((p.run(), p.local()), (vec!["retry"], vec![2, 3]));
     }
 
-    /// 0 stays, so what later operations were promised does not fit: the newest loses it.
+    /// 0 stays, so the promised page-ins no longer fit. The newest operation loses its own.
     #[test]
     fn a_promise_that_no_longer_fits_is_taken_from_the_newest_operation() {
         let mut p = Pager::new(20);
@@ -587,9 +589,9 @@ mod tests {
     fn an_allocation_that_is_used_in_system_memory_stays_there() {
         let mut p = Pager::new(20);
         p.make_resident([0], "in");
-        assert!(!p.vidmm.stays_in_system(id(0)), "only this operation wants it");
+        assert!(!p.vidmm.stays_in_system(id(0)), "only this operation references it");
         p.make_resident([0], "again");
-        assert!(p.vidmm.stays_in_system(id(0)), "an earlier call has it");
+        assert!(p.vidmm.stays_in_system(id(0)), "an earlier call references it");
         assert_eq!(p.vidmm.segment().committed(), 0);
         p.make_resident([1], "in");
         let work = p.release(1);
@@ -605,8 +607,8 @@ mod tests {
         assert!(p.vidmm.save_areas_to_hold().is_empty());
         assert!(!p.make_resident([0], "swap"));
         assert_eq!(p.vidmm.save_areas_to_hold(), [(id(7), OsHandle(70))]);
-        assert_eq!(p.turn(), Err(ids([7])), "a packet of its context is on an engine");
-        p.quiet.insert(id(7));
+        assert_eq!(p.turn(), Err(ids([7])), "a packet of its context is in flight");
+        p.idle_areas.insert(id(7));
         assert_eq!((p.turn(), p.local()), (Ok("swap"), vec![0]));
         assert_eq!(p.vidmm.contexts_of(&ids([7, 0])), [OsHandle(70)], "it may run again");
         assert!(p.vidmm.save_areas_to_hold().is_empty());
@@ -643,7 +645,7 @@ mod tests {
         let mut p = Pager::new(10);
         let content = InitialContent { allocation: OsHandle(3), owner: OsHandle(70) };
         assert_eq!(p.vidmm.queue_content(content), Start::Now);
-        assert!(matches!(p.vidmm.next(&p.quiet), Next::Wait(ids) if ids.is_empty()));
+        assert!(matches!(p.vidmm.next(&p.idle_areas), Next::Wait(ids) if ids.is_empty()));
         assert_eq!(p.vidmm.next_content(), Some(content));
         assert_eq!(p.turn(), Ok("idle"));
         assert_eq!(p.vidmm.queue_content(content), Start::Now);
@@ -660,16 +662,16 @@ mod tests {
         let out = p.vidmm.evict_for_power(true).unwrap();
         assert_eq!(out, ids([0, 1, 2, 7]));
         out.iter().for_each(|id| p.vidmm.set_local(*id, false));
-        p.make_resident([1], "asked without power");
-        assert_eq!(p.turn(), Err(vec![]), "operations wait for the power");
+        p.make_resident([1], "requested without power");
+        assert_eq!(p.turn(), Err(vec![]), "operations wait for power");
         let back = p.vidmm.page_in_for_power().unwrap();
         assert_eq!(back, ids([0, 2, 7]), "held, used by queued work, a save area");
         back.iter().for_each(|id| p.vidmm.set_local(*id, true));
         p.vidmm.end_power_change();
-        assert_eq!((p.run(), p.local()), (vec!["asked without power"], vec![0, 1, 2, 7]));
+        assert_eq!((p.run(), p.local()), (vec!["requested without power"], vec![0, 1, 2, 7]));
         assert_eq!(p.vidmm.page_in_for_power(), None, "there is power");
         p.make_resident([3], "runs");
-        assert!(p.vidmm.evict_for_power(false).is_some(), "the caller does not wait");
+        assert!(p.vidmm.evict_for_power(false).is_some(), "the caller does not wait for the pager");
     }
 
     #[test]
@@ -683,7 +685,7 @@ mod tests {
         assert_eq!(p.turn(), Err(vec![]));
         assert_eq!(p.vidmm.lose_content(), ids([0, 1]));
         ids([0, 1]).into_iter().for_each(|id| p.vidmm.set_local(id, false));
-        assert_eq!(p.vidmm.segment().committed(), 10, "2 is still to come");
+        assert_eq!(p.vidmm.segment().committed(), 10, "2 is still to be paged in");
         p.vidmm.end_reset();
         assert_eq!((p.run(), p.local()), (vec!["evicts 0"], vec![2]));
         assert_eq!(p.vidmm.segment().references(id(1)), 1, "its process has not evicted it");
