@@ -1,18 +1,18 @@
-//! A CPU wait against a pulse: the fence goes to 5 and at once to 1, by an engine or by a CPU
-//! thread, while the application begins to wait for 5. A rewind by an engine does not interrupt, so
-//! a wait that comes late must find the history: the interrupt of the 5 is handled on an agent of
-//! its own, and the value may fall before, while and after the handler reads it.
+//! A CPU wait for 5 against a pulse: an engine or a CPU thread signals 5 and immediately rewinds
+//! the fence to 1. An engine's rewind raises no interrupt, so a late wait must be satisfied by the
+//! history. The interrupt of the 5 is handled on its own agent, so the value may fall before,
+//! during or after the handler's read.
 //!
-//! The application loads the value just before and just after its call. If the pulse was not over
-//! after the call, the wait must be satisfied; if it was over before, it must not be.
+//! The application loads the value just before and just after its call. If the pulse ends after the
+//! call, the wait must be satisfied; if it ended before the call, it must not be.
 
 use crate::prelude::*;
 
 const BEFORE: usize = notes::OWN;
 const AFTER: usize = notes::OWN + 1;
 
-const LATCHED: &str = "the wait was satisfied by a value that had fallen again";
-const TOO_LATE: &str = "the pulse was over when the wait was called";
+const LATCHED: &str = "the wait was satisfied by a value that had been rewound";
+const TOO_LATE: &str = "the pulse ended before the wait was called";
 
 pub(crate) const BY_ENGINE: Race = Race {
     name: "arm-against-rewind",
@@ -21,12 +21,12 @@ pub(crate) const BY_ENGINE: Race = Race {
     planted: &[
         Bug {
             name: "no-cpu-barrier",
-            about: "the driver leaves out the barrier of UpdateMonitoredValues: the kernel reads the fence before its update",
+            about: "the driver omits the barrier of UpdateMonitoredValues: the kernel reads the fence before its update",
             fault: Fault::Driver(LeftOut::CpuBarrier),
         },
         Bug {
             name: "no-history",
-            about: "the hardware keeps no history: the kernel reads the fence after the interrupt, and the value has fallen",
+            about: "the hardware keeps no history: the kernel reads the fence after the interrupt, when it was rewound",
             fault: Fault::Scenario,
         },
     ],
@@ -59,8 +59,8 @@ fn by_cpu(run: &Run<'_>) -> Prepared {
     let fence = world.fence("pulsed");
     let signalled = fence.clone();
     let pulse = move || {
-        ends_well(signalled.signal(5));
-        ends_well(signalled.signal(1));
+        assert_ok(signalled.signal(5));
+        assert_ok(signalled.signal(1));
     };
     race(world, fence, Some(Box::new(pulse)))
 }
@@ -73,21 +73,21 @@ fn race(world: World, fence: Fence, signaller: Option<Box<dyn FnOnce() + Send>>)
             platform.spawn("signaller", signaller);
         }
         probe.note(BEFORE, waited.completed_value());
-        ends_well(waited.set_event_on_completion(5, &reached));
+        assert_ok(waited.set_event_on_completion(5, &reached));
         probe.note(AFTER, waited.completed_value());
     };
     world.race(main, move |world, end| {
         let over = |note| world.probe.seen(note) == Some(1);
         let satisfied = event.is_set();
         end.eventually(
-            "a wait whose value is reached after its call is satisfied",
+            "a wait whose value is reached after the call is satisfied",
             satisfied || over(AFTER),
         );
         end.always(
-            "a wait is not satisfied by what was before its call",
+            "a wait is not satisfied by a value from before the call",
             !satisfied || !over(BEFORE),
         );
-        end.always("the last value stays", fence.completed_value() == 1);
+        end.always("the fence keeps the last value", fence.completed_value() == 1);
         let disarmed = world.monitored.all_disarmed();
         end.always("no MonitoredValue is armed without a waiter", !satisfied || disarmed);
         end.sometimes(LATCHED, satisfied && over(AFTER));

@@ -1,25 +1,25 @@
-//! The worker of a backlog against callers. The ring of a user-mode queue is full behind a wait for
-//! a gate. A thread queues two more signals and opens the gate, and another thread queues one. Each
-//! signal may find the ring full, the backlog drained or half drained.
+//! A backlog's worker against submitters. The ring of a user-mode queue is full behind a wait for a
+//! gate. One thread queues two signals and opens the gate, and another thread queues one signal.
+//! Each signal may find the ring full, or the backlog drained or half drained.
 //!
-//! Everything runs once, and what one thread queued runs in its order.
+//! Every signal runs once, and those of one thread run in order.
 
 use crate::prelude::*;
 
-const TWO_STOOD: &str = "the second thread came when there was room again";
-const ALL_STOOD: &str = "the second thread queued behind the backlog";
+const ROOM_FOR_SECOND: &str = "the second thread found room in the ring";
+const SECOND_BEHIND_BACKLOG: &str = "the second thread queued behind the backlog";
 
-/// Signals that fill the ring of 16 slots: the wait for the gate stands before them, and each
-/// quarter has a checkpoint.
+/// Number of signals that fill the ring of 16 slots, after the wait for the gate and with one
+/// checkpoint per quarter.
 const FILL: u64 = 11;
 
 pub(crate) const RACE: Race = Race {
     name: "backlog-against-submit",
     about: "two threads queue signals behind a full ring while its gate opens: each signal runs once, and in order",
-    marks: &[TWO_STOOD, ALL_STOOD],
+    marks: &[ROOM_FOR_SECOND, SECOND_BEHIND_BACKLOG],
     planted: &[Bug {
         name: "report-lost",
-        about: "the interrupt of the queue's progress reports no fence: the worker of the backlog sleeps on",
+        about: "the progress interrupt reports no fence: the worker of the backlog is not woken",
         fault: Fault::Driver(LeftOut::SignalReport),
     }],
     plans: Plans::samples(20_000, 1_000_000, 20_000),
@@ -35,24 +35,20 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let (own, other) = (queue.clone(), queue.clone());
     let (of_main, of_second) = (first.clone(), second.clone());
     let main = move |platform: &Platform| {
-        platform.spawn("second", move || ends_well(other.signal(&of_second, 1)));
-        ends_well(own.signal(&of_main, FILL + 2));
-        // Below the one before: the signal that runs last stays.
-        ends_well(own.signal(&of_main, FILL + 1));
-        ends_well(gate.signal(1));
+        platform.spawn("second", move || assert_ok(other.signal(&of_second, 1)));
+        assert_ok(own.signal(&of_main, FILL + 2));
+        // Lower than the previous value, so the final value is that of the last signal.
+        assert_ok(own.signal(&of_main, FILL + 1));
+        assert_ok(gate.signal(1));
     };
     world.race(main, move |world, end| {
         let (stats, signals) = (queue.stats(), world.machine.gpu().stats().signals);
         let done = (first.completed_value(), second.completed_value());
-        end.eventually(
-            "every signal runs, those of one thread in its order",
-            done == (FILL + 1, 1),
-        );
-        // The checkpoints signal the queue's progress: one for each quarter, and that of the
-        // quarter after.
+        end.eventually("every signal runs, those of one thread in order", done == (FILL + 1, 1));
+        // The progress signals of the checkpoints: one per quarter, and one of the next quarter.
         end.always("each signal runs once", signals <= FILL + 3 + 4);
         end.always("each is counted once", stats.signals == FILL + 3);
-        end.sometimes(TWO_STOOD, stats.ring_waits == 2);
-        end.sometimes(ALL_STOOD, stats.ring_waits == 3);
+        end.sometimes(ROOM_FOR_SECOND, stats.ring_waits == 2);
+        end.sometimes(SECOND_BEHIND_BACKLOG, stats.ring_waits == 3);
     })
 }

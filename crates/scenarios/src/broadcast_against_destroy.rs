@@ -1,7 +1,7 @@
-//! Two signal packets over the same three hardware queues, handed in by two threads in opposite
-//! order, against the end of the third queue, which is blocked by a wait that is never met. Neither
-//! packet may wait for the other for ever, nor for the queue that is gone; what was queued later is
-//! signalled later.
+//! Two threads queue signal packets over the same three hardware queues, in opposite order, while
+//! the third queue is destroyed. That queue is blocked by a wait that is never satisfied. The two
+//! packets must not deadlock, nor wait for the destroyed queue, and the packet queued last must
+//! signal last.
 
 use crate::prelude::*;
 use tidegate::calls::{FenceValue, Handle, Kernel, SignalFlags, Status, SubmitSignalToHwQueues};
@@ -10,23 +10,22 @@ use tidegate_testbed::at;
 
 const MAIN_LAST: &str = "main's packet is queued last";
 const OTHER_LAST: &str = "the other's packet is queued last";
-const TOO_LATE: &str = "a queue is gone before main's packet";
+const TOO_LATE: &str = "a queue is destroyed before main's packet";
 
-/// Notes of the run.
 const TAKEN: usize = notes::OWN;
 const REFUSED: usize = notes::OWN + 1;
 const ENDED: usize = notes::OWN + 2;
 
 pub(crate) const RACE: Race = Race {
     name: "broadcast-against-destroy",
-    about: "two threads signal over the same hardware queues, and one ends a blocked queue: every packet is signalled",
+    about: "two threads signal over the same hardware queues, and one of them destroys a blocked queue: every packet is signalled",
     marks: &[MAIN_LAST, OTHER_LAST, TOO_LATE],
     planted: &[],
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare,
 };
 
-/// A packet that signals each of `fences` over `hw_queues`.
+/// Submits a packet that signals each of `fences` over `hw_queues`.
 fn broadcast(
     kernel: &dyn Kernel,
     hw_queues: &[Handle],
@@ -50,8 +49,8 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let kernel = own.clone();
         let other = platform.spawn("other", move || {
             broadcast(&*kernel, &[blocked, second, first], [(others, 1), (order, 2)])
-                .expect("all queues are there");
-            kernel.destroy_hw_queue(blocked).expect("it is ended once");
+                .expect("all queues exist");
+            kernel.destroy_hw_queue(blocked).expect("it is destroyed once");
         });
         match broadcast(&*own, &[first, second, blocked], [(mains, 1), (order, 1)]) {
             Ok(()) => noted.note(TAKEN, 1),
@@ -65,13 +64,13 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let (taken, refused) = (world.noted(TAKEN), world.probe.seen(REFUSED));
         let last = order.value.load();
         end.always(
-            "a call fails only because the queue is gone",
+            "a call fails only because the queue is destroyed",
             refused.is_none_or(|expected| expected == 1),
         );
         end.eventually("both calls return", world.noted(ENDED));
-        end.eventually("the other's packet is signalled", others.value.load() == 1);
+        end.eventually("the other thread's packet is signalled", others.value.load() == 1);
         end.eventually(
-            "main's packet is signalled if it was taken",
+            "main's packet is signalled if it was accepted",
             mains.value.load() == u64::from(taken),
         );
         end.sometimes(MAIN_LAST, last == 1);

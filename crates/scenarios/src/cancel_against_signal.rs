@@ -1,23 +1,23 @@
-//! The cancellation of a wait against the signal that would have satisfied it: a CPU thread waits
-//! for any of two fences, one is signalled, and while the other registration is taken back its
-//! fence is signalled too.
+//! The cancellation of a wait against the signal that would satisfy it. A CPU thread waits for any
+//! of two fences. One is signalled; while the other registration is cancelled, its fence is
+//! signalled too.
 //!
-//! Both signals stand in one ring before the run begins. Afterwards no wait is left, and both
+//! Both signals are in one ring before the run begins. Afterwards no wait is registered and both
 //! MonitoredValues are disarmed.
 
 use crate::prelude::*;
 use tidegate::d3d12::WaitMode;
 
 const INTERRUPTED: &str = "a signal interrupted for the wait";
-const AT_ONCE: &str = "the wait armed no fence";
+const AT_ONCE: &str = "the wait was satisfied without arming a fence";
 
 pub(crate) const RACE: Race = Race {
     name: "cancel-against-signal",
-    about: "a wait for any of two fences ends by one of them while the other is signalled: nothing stays armed",
+    about: "a wait for any of two fences is satisfied by one while the other is signalled: no fence stays armed",
     marks: &[INTERRUPTED, AT_ONCE],
     planted: &[Bug {
         name: "no-disarm",
-        about: "the driver drops the update that disarms MonitoredValue: every later signal interrupts without a waiter",
+        about: "the driver omits the update that disarms MonitoredValue: every later signal interrupts without a waiter",
         fault: Fault::Driver(LeftOut::Disarm),
     }],
     plans: Plans::of(bounded(1, 1_000_000), exhaustive(20_000_000), bounded(1, 1_000_000)),
@@ -33,11 +33,11 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let (device, waited) = (world.device.clone(), (first.clone(), second.clone()));
     let main = move |_: &Platform| {
         let both = [(&waited.0, 1), (&waited.1, 1)];
-        ends_well(device.wait_multiple(&both, WaitMode::Any, None));
+        assert_ok(device.wait_multiple(&both, WaitMode::Any, None));
     };
     world.race(main, move |world, end| {
         let values = (first.completed_value(), second.completed_value());
-        end.always("both fences have the value that was signaled", values == (1, 1));
+        end.always("both fences have the signalled value", values == (1, 1));
         end.always("no MonitoredValue is armed", world.monitored.all_disarmed());
         end.sometimes(INTERRUPTED, world.noted(notes::INTERRUPTED));
         end.sometimes(AT_ONCE, !world.noted(notes::ARMED));

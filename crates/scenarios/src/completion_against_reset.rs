@@ -1,38 +1,37 @@
-//! The completion of packets against a recovery: packets of two devices are on an engine when a
-//! time-out is forced. They may complete before the recovery reads the engine's state, during the
-//! reset, or not at all. An engine that is found done is left alone. Otherwise one device is lost,
-//! that of the packet which the driver reports as aborted, and the other's packet completes or comes
-//! back.
+//! The completion of packets against a recovery. Packets of two devices are on an engine when a
+//! timeout is forced. They may complete before the recovery reads the engine's state, during the
+//! reset, or not at all. An idle engine is not reset. Otherwise the device of the packet that the
+//! driver reports as aborted is lost, and the other packet completes or is resubmitted.
 //!
-//! A packet that completes after the ids were taken, with nothing left behind it, is reported too
-//! (the LastAbortedFenceId of an empty engine): its device is lost although it is done, as
-//! published. Every wait ends, and no fence is signalled by a packet that did not run.
+//! If a packet completes after the IDs were read and the engine is then empty, it is still reported
+//! as LastAbortedFenceId. Its device is lost although the packet is complete, as published. Every
+//! wait ends, and no fence is signalled for a packet that did not run.
 
 use crate::prelude::*;
 use tidegate::calls::TdrTest;
 use tidegate::dxgkrnl::RecoveryOutcome;
 
-const NOTHING_LEFT: &str = "the packets were complete: nothing was reset";
+const NOTHING_LEFT: &str = "the packets were complete: no reset";
 const FIRST_LOST: &str = "the first packet's device was lost";
 const SECOND_LOST: &str = "the second packet's device was lost";
-const BACK: &str = "the second packet came back, and ran";
-const DONE_AND_LOST: &str = "a packet was complete, and its device lost";
+const BACK: &str = "the second packet was resubmitted and ran";
+const DONE_AND_LOST: &str = "a packet was complete and its device lost";
 
 pub(crate) const RACE: Race = Race {
     name: "completion-against-reset",
-    about: "packets complete while their engine is reset: one device is lost at most, and nothing counts as complete that is not",
+    about: "packets complete while their engine is reset: at most one device is lost, and no unfinished packet counts as complete",
     marks: &[NOTHING_LEFT, FIRST_LOST, SECOND_LOST, BACK, DONE_AND_LOST],
     planted: &[Bug {
         name: "wrong-aborted-id",
-        about: "the driver names the packet behind the aborted one: that one counts as complete, and never ran",
+        about: "the driver names the packet after the aborted one: the aborted one counts as complete and never ran",
         fault: Fault::Driver(LeftOut::AbortedId),
     }],
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
 
-/// A packet of `device`, behind which a fence is signalled.
-fn submits(world: &World, device: &Device, name: &str) -> (Queue, Fence) {
+/// Submits a packet of `device`, followed by a signal.
+fn submit(world: &World, device: &Device, name: &str) -> (Queue, Fence) {
     let queue = world.keep(queue_on(device, name, Submission::Packet));
     let fence = device.create_fence(name, 0).expect("a fence");
     let list = list_of(device, |list| list.label("nothing"));
@@ -41,30 +40,31 @@ fn submits(world: &World, device: &Device, name: &str) -> (Queue, Fence) {
     (queue, fence)
 }
 
-/// A device may be lost, and then the call returns it.
-fn ends_or_is_lost(call: Result<(), Error>) {
+/// Accepts success, or the error of a lost device.
+fn assert_ok_or_lost(call: Result<(), Error>) {
     match call {
         Err(Error::DeviceRemoved(_)) => {}
-        call => ends_well(call),
+        call => assert_ok(call),
     }
 }
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    // The reset is to hit the packets of the two processes, not those that fill save areas.
+    // Monitored fences need no save-area packets, so the reset meets only those of the two
+    // processes.
     let world = Run { fences: FenceChoice::Monitored, ..*run }
         .world(|config| config.driver.save_areas = false);
-    let (first, first_done) = submits(&world, &world.device, "first");
+    let (first, first_done) = submit(&world, &world.device, "first");
     let other = world.another_device();
-    let (second, second_done) = submits(&world, &other, "second");
+    let (second, second_done) = submit(&world, &other, "second");
     let adapter = world.machine.adapter().clone();
     let (one, two) = (first_done.clone(), second_done.clone());
     let main = move |platform: &Platform| {
-        let waiter = platform.spawn("waiter", move || ends_or_is_lost(two.wait(1)));
+        let waiter = platform.spawn("waiter", move || assert_ok_or_lost(two.wait(1)));
         platform.spawn("debugger", move || {
             let _stopped =
                 adapter.debug_timeouts(TdrTest::EngineTdr { node_ordinal: 0, engine_ordinal: 0 });
         });
-        ends_or_is_lost(one.wait(1));
+        assert_ok_or_lost(one.wait(1));
         waiter.join();
     };
     world.race(main, move |world, end| {
@@ -73,21 +73,24 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let values = [first_done.completed_value(), second_done.completed_value()];
         let outcome = world.machine.adapter().recoveries().into_iter().map(|r| r.outcome).next();
         let each = |holds: &dyn Fn(usize) -> bool| holds(0) && holds(1);
-        end.always("one device is lost at most", lost != [true, true]);
-        end.always("each packet runs once at most", each(&|n| ran[n] <= 1));
+        end.always("at most one device is lost", lost != [true, true]);
+        end.always("each packet runs at most once", each(&|n| ran[n] <= 1));
         end.always(
             "no fence is signalled for a packet that did not run",
             each(&|n| values[n] != 1 || ran[n] == 1),
         );
         end.always(
-            "an engine that is done costs no device",
+            "no device is lost on an idle engine",
             outcome != Some(RecoveryOutcome::NothingLeft) || lost == [false; 2],
         );
         end.eventually(
-            "a device that is not lost gets everything",
+            "the work of a surviving device completes",
             each(&|n| lost[n] || (ran[n], values[n]) == (1, 1)),
         );
-        end.eventually("the waiter for a lost one goes on", each(&|n| !lost[n] || values[n] >= 1));
+        end.eventually(
+            "waiters for a lost device are released",
+            each(&|n| !lost[n] || values[n] >= 1),
+        );
         end.sometimes(NOTHING_LEFT, outcome == Some(RecoveryOutcome::NothingLeft));
         end.sometimes(FIRST_LOST, lost[0]);
         end.sometimes(SECOND_LOST, lost[1]);

@@ -1,20 +1,20 @@
-//! Two connects against each other: two user-mode queues of one engine share one physical doorbell,
-//! both have lost it to a third, and both connect at once. Each victimises the other inside its own
-//! connect, so the kernel's lock of transitions must admit the driver's callback on the stack of the
-//! connect that owns it, and no other agent.
+//! Two connects against each other. Two user-mode queues of one engine share one physical doorbell,
+//! which a third one holds, and connect concurrently. Each connect victimises the other queue. The
+//! kernel's transition lock must therefore admit the driver's callback on the agent that owns the
+//! connect, and no other agent.
 //!
-//! Two connects that each held the lock of its own doorbell and requested the other's would
-//! deadlock. The planted bug has the same shape with one lock.
+//! With one lock per doorbell, each connect would hold its own and request the other's, which
+//! deadlocks. The planted bug has the same shape with one lock.
 
 use crate::prelude::*;
 
-const EACH_OTHER: &str = "each of the two took the doorbell from the other";
-const ONE_WAY: &str = "one of the two connected once, after the other was done";
-const REPEATED: &str = "one of the two connected twice";
+const EACH_OTHER: &str = "each queue victimised the other";
+const ONE_WAY: &str = "one queue connected once, after the other had finished";
+const REPEATED: &str = "one queue connected twice";
 
 pub(crate) const RACE: Race = Race {
     name: "connect-against-connect",
-    about: "two queues that have lost the one doorbell connect at once: both go on, and each submission runs exactly once",
+    about: "two victimised queues connect to the only doorbell concurrently: both continue, and each submission runs once",
     marks: &[EACH_OTHER, ONE_WAY, REPEATED],
     planted: &[Bug {
         name: "callback-on-another-agent",
@@ -36,8 +36,8 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let before = [0, 1].map(|n: usize| queues[n].stats().connects);
     let ([first, second, _], [one, two, _]) = (queues.clone(), fences.clone());
     let main = move |platform: &Platform| {
-        platform.spawn("second", move || ends_well(second.signal(&two, 2)));
-        ends_well(first.signal(&one, 2));
+        platform.spawn("second", move || assert_ok(second.signal(&two, 2)));
+        assert_ok(first.signal(&one, 2));
     };
     world.race(main, move |world, end| {
         let values = fences.each_ref().map(|fence| fence.completed_value());

@@ -1,21 +1,21 @@
-//! A CPU signal against a queue that comes to its wait: UpdateCurrentValuesFromCpu stores the value
-//! and has the hardware check its waiting queues; a queue enters the table and checks its fence
-//! again.
+//! A CPU signal against a queue that reaches its wait. UpdateCurrentValuesFromCpu stores the value
+//! and has the hardware check its parked queues. A queue that parks enters the table and checks its
+//! fence again.
 //!
-//! The wait stands in the ring before the run begins; in the run the CPU signals.
+//! The wait is in the ring before the run begins; the CPU signals in the run.
 
 use crate::prelude::*;
 
-const STALLED: &str = "the queue waited for the signal";
-const PASSED: &str = "the signal came first";
+const STALLED: &str = "the queue parked before the signal";
+const PASSED: &str = "the signal came before the wait";
 
 pub(crate) const RACE: Race = Race {
     name: "cpu-signal-against-park",
-    about: "a queue comes to a wait while the CPU signals the fence: it goes on",
+    about: "a queue reaches a wait while the CPU signals the fence: the queue is unblocked",
     marks: &[STALLED, PASSED],
     planted: &[Bug {
         name: "no-notification",
-        about: "the driver stores CurrentValue and does not have the hardware check its waiting queues",
+        about: "the driver stores CurrentValue and does not have the hardware check its parked queues",
         fault: Fault::Driver(LeftOut::Notification),
     }],
     plans: Plans::all(exhaustive(1_000_000)),
@@ -28,10 +28,10 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let (ready, done) = (world.fence("ready"), world.fence("done"));
     queue.wait(&ready, 1).expect("a submission");
     queue.signal(&done, 1).expect("a submission");
-    let main = move |_: &Platform| ends_well(ready.signal(1));
+    let main = move |_: &Platform| assert_ok(ready.signal(1));
     world.race(main, move |world, end| {
         let stalled = world.machine.gpu().stats().gpu_waits_stalled > 0;
-        end.eventually("the waiting queue goes on", done.completed_value() == 1);
+        end.eventually("the waiting queue is unblocked", done.completed_value() == 1);
         end.sometimes(STALLED, stalled);
         end.sometimes(PASSED, !stalled);
     })

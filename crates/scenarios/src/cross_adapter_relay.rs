@@ -1,9 +1,9 @@
-//! A signal on one adapter against a queue that comes to its wait on another, where an event is
-//! registered too. The signal interrupts its own adapter, whose DPC puts an item into the other's
-//! list; there the driver is notified, the hardware checks its waiting queues, and the kernel its
+//! A signal on one adapter against a wait of a queue on another, where an event is registered too.
+//! The signal interrupts its own adapter, whose DPC queues an item for the other adapter. That
+//! adapter's driver is notified, its hardware checks the parked queues, and the kernel checks the
 //! waiters.
 //!
-//! Both submissions stand in their rings before the run begins.
+//! Both submissions are in their rings before the run begins.
 
 use crate::prelude::*;
 use crate::seam::{Seam, Seen};
@@ -11,22 +11,22 @@ use std::sync::Arc;
 use tidegate::d3d12::FenceFlags;
 use tidegate::{Machine, MachineConfig};
 
-const STALLED: &str = "the queue waited for the signal";
-const PASSED: &str = "the signal came first";
+const STALLED: &str = "the queue parked before the signal";
+const PASSED: &str = "the signal came before the wait";
 
 pub(crate) const RACE: Race = Race {
     name: "cross-adapter-relay",
-    about: "one adapter signals while a queue comes to its wait on another, where an event waits too: both go on",
+    about: "one adapter signals while a queue on another reaches its wait and an event is registered: both are released",
     marks: &[STALLED, PASSED],
     planted: &[
         Bug {
             name: "no-relay",
-            about: "the kernel gets no report of the signal, so the other adapter is not notified",
+            about: "the signal is not reported to the kernel, so the other adapter is not notified",
             fault: Fault::Driver(LeftOut::SignalReport),
         },
         Bug {
             name: "no-notification",
-            about: "the other adapter's driver does not have its hardware check the queues that wait",
+            about: "the other adapter's driver does not have its hardware check the parked queues",
             fault: Fault::Driver(LeftOut::Notification),
         },
     ],
@@ -34,10 +34,10 @@ pub(crate) const RACE: Race = Race {
     prepare,
 };
 
-/// Two adapters, one process on each, one engine each. A producer on the first signals a fence that
+/// Two adapters with one engine and one process each. A producer on the first signals a fence that
 /// a consumer on the second waits for.
 pub(crate) struct Adapters {
-    /// Before the machine: kernel objects end while it is there.
+    /// Declared before the machine, because kernel objects must be dropped first.
     queues: [Queue; 2],
     fences: [Fence; 2],
     pub(crate) devices: [Device; 2],
@@ -46,7 +46,7 @@ pub(crate) struct Adapters {
 }
 
 impl Adapters {
-    /// The first adapter leaves out one step, the second another.
+    /// Plants one bug per adapter.
     pub(crate) fn new(
         run: &Run<'_>,
         left_out: [LeftOut; 2],
@@ -78,18 +78,22 @@ impl Adapters {
         Adapters { queues, fences, devices, machine, probe }
     }
 
-    /// The run: the CPU only waits until no agent can move.
+    /// Runs until no agent is runnable. The CPU only waits.
     pub(crate) fn race(
         self,
         platform: &Platform,
         check: impl FnOnce(&Adapters, &mut Verdict<'_>) + 'static,
     ) -> Prepared {
         let platform = platform.clone();
-        let main = move || until_quiet(&platform);
+        let main = move || sleep_until_idle(&platform);
         Prepared::new(main, move |end: &mut Verdict<'_>| {
             let gpu = self.machine.gpu_at(1);
-            let (came, stalled) = (gpu.stats().gpu_waits == 1, gpu.stats().gpu_waits_stalled > 0);
-            end.eventually("the waiting queue goes on", came && gpu.parked_waits().is_empty());
+            let (reached, stalled) =
+                (gpu.stats().gpu_waits == 1, gpu.stats().gpu_waits_stalled > 0);
+            end.eventually(
+                "the waiting queue is unblocked",
+                reached && gpu.parked_waits().is_empty(),
+            );
             check(&self, end);
             end.sometimes(STALLED, stalled);
             end.sometimes(PASSED, !stalled);

@@ -1,8 +1,8 @@
-//! The demotion of fence storage out of local memory against a signal and a CPU wait: while a page
-//! of MonitoredValues moves, an engine compares with the old place or the new one, and the kernel
-//! publishes at one of them. Engines are held while both exist, so that they never differ.
+//! The eviction of fence storage from local memory against a signal and a CPU wait. While a page of
+//! MonitoredValues moves, an engine compares with the old or the new copy and the kernel publishes
+//! in one of them. Engines are held while both copies exist, so the copies never differ.
 //!
-//! The signal stands in the ring before the run begins.
+//! The signal is in the ring before the run begins.
 
 use crate::prelude::*;
 use tidegate::ddi::feature::NativeFenceOsCaps;
@@ -12,11 +12,11 @@ const NOT_INTERRUPTED: &str = "the signal did not interrupt";
 
 pub(crate) const RACE: Race = Race {
     name: "demote-against-signal",
-    about: "MonitoredValue leaves local memory while an engine signals and the CPU begins to wait: the event is set",
+    about: "MonitoredValue leaves local memory while an engine signals and the CPU registers an event: the event is set",
     marks: &[INTERRUPTED, NOT_INTERRUPTED],
     planted: &[Bug {
         name: "engines-not-held",
-        about: "engines go on while MonitoredValue stands in two places: a signal compares with the one that is left",
+        about: "engines run while MonitoredValue has two copies: a signal compares with the old one",
         fault: Fault::Driver(LeftOut::EngineHold),
     }],
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
@@ -29,7 +29,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let optimized = NativeFenceOsCaps::OPTIMIZED_DEFAULT_FENCE_TYPE;
         config.kernel.native_fence_os_caps.insert(optimized);
         config.driver.local_monitored_values = true;
-        // Few places in a page, so that its move has few steps.
+        // Few values per page, so that moving the page takes few steps.
         config.driver.fence_stride_bytes = 1024;
     });
     let (queue, fence) = (world.queue("copy", Submission::User), world.fence("moving"));
@@ -38,9 +38,9 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let (set, adapter) = (event.clone(), world.machine.adapter().clone());
     let main = move |platform: &Platform| {
         let pressure = platform.spawn("memory pressure", move || {
-            adapter.trim_fence_storage(0).expect("storage moves");
+            adapter.trim_fence_storage(0).expect("storage can move");
         });
-        ends_well(fence.set_event_on_completion(1, &event));
+        assert_ok(fence.set_event_on_completion(1, &event));
         event.wait();
         pressure.join();
     };
@@ -48,7 +48,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let interrupted = world.noted(notes::INTERRUPTED);
         let left = world.machine.adapter().local_fence_storage_bytes();
         end.eventually("the event is set", set.is_set());
-        end.always("the storage has moved", left == 0 || !set.is_set());
+        end.always("the storage has left local memory", left == 0 || !set.is_set());
         end.sometimes(INTERRUPTED, interrupted);
         end.sometimes(NOT_INTERRUPTED, !interrupted);
     })

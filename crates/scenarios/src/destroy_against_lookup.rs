@@ -1,10 +1,10 @@
-//! Destroy calls against callers that walk over all objects of the adapter: two processes make and
-//! destroy user-mode queues and their doorbells while the power of idle engines is taken, for which
-//! every doorbell of the engine is disconnected.
+//! Destroy calls against callers that iterate over all objects of the adapter. Two processes create
+//! and destroy user-mode queues and doorbells. Meanwhile idle engines are powered down, which
+//! disconnects every doorbell of the engine.
 //!
-//! A destroyed doorbell is in no list and has ended with the driver, although another caller still
-//! holds a reference. Otherwise the next calls of the process are refused: another doorbell of the
-//! same queue, and the end of the queue.
+//! A destroyed doorbell is removed from all lists and from the driver, even if another caller still
+//! holds a reference. Otherwise later calls of the process would fail: creating another doorbell of
+//! the queue, or destroying the queue.
 
 use crate::prelude::*;
 use std::sync::{Arc, OnceLock};
@@ -12,23 +12,23 @@ use tidegate::calls::{AllocationKind, CreateDoorbell, CreateDoorbellFlags, Handl
 use tidegate::gpu_abi::{CONTROL_WORDS, SLOT_BYTES};
 use tidegate_testbed::Client;
 
-const TAKEN: &str = "the doorbells were walked while there was one";
-const FREE: &str = "a doorbell kept its hardware to its end";
+const TAKEN: &str = "the iteration found a doorbell";
+const FREE: &str = "a doorbell stayed connected until it was destroyed";
 
 pub(crate) const RACE: Race = Race {
     name: "destroy-against-lookup",
-    about: "two processes make and destroy user-mode queues while all doorbells are walked: no call is refused",
+    about: "two processes create and destroy user-mode queues while all doorbells are iterated: no call is refused",
     marks: &[TAKEN, FREE],
     planted: &[Bug {
         name: "late-end",
-        about: "a doorbell ends with its last reference: its destroy call returns before the driver has let go of it",
+        about: "a doorbell lives until its last reference is dropped: the destroy call returns before the driver released it",
         fault: Fault::Driver(LeftOut::DoorbellEnd),
     }],
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
 
-/// A process with the memory of one ring.
+/// A process with the memory for one ring.
 struct Process {
     client: Client,
     context: Handle,
@@ -44,8 +44,8 @@ impl Process {
         Process { context: client.hw_context(0), client, ring, control }
     }
 
-    /// A queue with one doorbell after the other, and the end of all of them.
-    fn makes_and_destroys(&self) -> Result<(), Status> {
+    /// Creates a queue, two doorbells in sequence, and destroys all of them.
+    fn create_and_destroy_queue(&self) -> Result<(), Status> {
         let kernel = &self.client.kernel;
         let hw_queue = self.client.hw_queue_in(self.context, true)?.handle;
         for _ in 0..2 {
@@ -70,14 +70,14 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let ([of_own, of_other], adapter) = (done.clone(), world.machine.adapter().clone());
     let main = move |platform: &Platform| {
         platform.spawn("other", move || {
-            of_other.get_or_init(|| other.makes_and_destroys());
+            of_other.get_or_init(|| other.create_and_destroy_queue());
         });
         platform.spawn("power", move || adapter.power_down_idle_engines());
-        of_own.get_or_init(|| own.makes_and_destroys());
+        of_own.get_or_init(|| own.create_and_destroy_queue());
     };
     world.race(main, move |world, end| {
         let results = done.each_ref().map(|done| done.get().copied());
-        end.eventually("both processes come to their end", results.iter().all(Option::is_some));
+        end.eventually("both processes finish", results.iter().all(Option::is_some));
         end.always("no call is refused", results.iter().flatten().all(Result::is_ok));
         let left = world.machine.adapter().census();
         end.eventually(

@@ -1,9 +1,9 @@
-//! The end of a fence against its signal: a CPU thread registers an event for a value and destroys
-//! the fence while an engine signals it. The event is set, by the signal or by the fence's end; a
-//! late interrupt changes nothing.
+//! Destroying a fence against its signal. A CPU thread registers an event for a value and destroys
+//! the fence while an engine signals it. The event is set, by the signal or by the destruction; a
+//! late interrupt has no effect.
 //!
-//! The signal stands in the ring before the run begins, written by the kernel's calls: a queue of
-//! the API would keep the fence.
+//! The signal is in the ring before the run begins. It is submitted through kernel calls, because
+//! an API queue would keep the fence alive.
 
 use crate::prelude::*;
 use tidegate::calls::WaitMode;
@@ -30,8 +30,10 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let (event, calls) = (world.device.create_event(true), client.kernel.clone());
     let (set, reached) = (event.clone(), at(&fence, 1));
     let main = move |_: &Platform| {
-        calls.wait_from_cpu(&reached, WaitMode::All, Some(event.clone())).expect("it is there");
-        calls.destroy_synchronization_object(reached[0].fence).expect("it is there");
+        calls
+            .wait_from_cpu(&reached, WaitMode::All, Some(event.clone()))
+            .expect("the fence exists");
+        calls.destroy_synchronization_object(reached[0].fence).expect("the fence exists");
         event.wait();
     };
     world.race(main, move |world, end| {

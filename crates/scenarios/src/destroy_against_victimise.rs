@@ -1,22 +1,21 @@
-//! The end of doorbells against the loss of one: a queue connects and takes the only physical
-//! doorbell from another, while another agent destroys a queue that was never connected, and then
-//! the one that loses it. The callback by which the driver takes a doorbell away runs inside the
-//! connect's transition. Other agents may give up the doorbell meanwhile, and its end needs that
-//! transition. This driver also reports, each time, that the doorbell which was never connected is
-//! lost.
+//! Destroying doorbells against the victimisation of one of them. A queue connects and takes the
+//! only physical doorbell, while another agent destroys a queue that was never connected and then
+//! the victim. The driver's callback runs inside the connect's transition. Other agents may release
+//! the doorbell meanwhile, and destroying it needs that transition. In this scenario the driver
+//! also reports, on every connect, that the never-connected doorbell is lost.
 
 use crate::prelude::*;
 use tidegate::platform::WaitEnd;
 
-const VICTIMISED: &str = "the doorbell was taken away";
-const FREE: &str = "the doorbell was free by then";
+const VICTIMISED: &str = "the doorbell was victimised";
+const FREE: &str = "the doorbell was free before the connect";
 
-/// The note that both ends are over.
+/// Set when both queues are destroyed.
 const ENDED: usize = notes::OWN;
 
 pub(crate) const RACE: Race = Race {
     name: "destroy-against-victimise",
-    about: "a queue takes the only physical doorbell while its owner, and another queue, are destroyed: all of them end",
+    about: "a queue takes the only physical doorbell while its owner and another queue are destroyed: all calls finish",
     marks: &[VICTIMISED, FREE],
     planted: &[],
     plans: Plans::samples(30_000, 3_000_000, 100_000),
@@ -25,7 +24,7 @@ pub(crate) const RACE: Race = Race {
 
 fn prepare(run: &Run<'_>) -> Prepared {
     let world = Run { first_doorbell_lost: true, ..*run }.world(one_doorbell);
-    // Not kept: their last handles are dropped in the run.
+    // Not kept by the world, because the run drops the last handles.
     let [idle, victim] =
         ["idle", "victim"].map(|name| queue_on(&world.device, name, Submission::User));
     let second = world.queue("second", Submission::User);
@@ -37,15 +36,15 @@ fn prepare(run: &Run<'_>) -> Prepared {
             drop(idle);
             drop(victim);
         });
-        ends_well(second.signal(&fence, 1));
+        assert_ok(second.signal(&fence, 1));
         if other.join() == WaitEnd::Woken {
             probe.note(ENDED, 1);
         }
     };
     world.race(main, move |world, end| {
         let victimised = world.noted(notes::VICTIMISED);
-        end.eventually("the queues end", world.noted(ENDED));
-        end.eventually("the one that is left works", done.completed_value() == 1);
+        end.eventually("the queues are destroyed", world.noted(ENDED));
+        end.eventually("the remaining queue works", done.completed_value() == 1);
         end.sometimes(VICTIMISED, victimised);
         end.sometimes(FREE, !victimised);
     })

@@ -1,20 +1,21 @@
-//! A CPU wait against the end of the instance that it names: the call finds the handle, another
-//! thread destroys it, the call enters its wait. Another instance keeps the fence, so that only the
-//! end of this one releases the wait. In either order the call returns: refused, or released.
+//! A CPU wait against the destruction of the fence instance that it names. Another thread may
+//! destroy the instance after the call has found the handle and before it registers its wait. A
+//! second instance keeps the fence alive, so only the destruction of the first can release the
+//! wait. The call is either refused or released.
 
 use crate::prelude::*;
 use tidegate::calls::{Status, SyncObjectAccess, SyncObjectFlags, WaitMode};
 use tidegate_testbed::at;
 
-const REFUSED: &str = "the instance was gone before the call";
-const RELEASED: &str = "its end released the wait";
+const REFUSED: &str = "the instance was destroyed before the call";
+const RELEASED: &str = "its destruction released the wait";
 
 const WAS_REFUSED: usize = notes::OWN;
 const WAS_RELEASED: usize = notes::OWN + 1;
 
 pub(crate) const RACE: Race = Race {
     name: "destroy-against-wait",
-    about: "an instance of a fence is destroyed while a CPU thread begins to wait by it: the wait is refused or released",
+    about: "an instance of a fence is destroyed while a CPU thread begins to wait on it: the wait is refused or released",
     marks: &[REFUSED, RELEASED],
     planted: &[],
     plans: Plans::all(exhaustive(1_000_000)),
@@ -38,12 +39,12 @@ fn prepare(run: &Run<'_>) -> Prepared {
         match waiting.wait_from_cpu(&at(&first, 1), WaitMode::All, None) {
             Ok(()) => probe.note(WAS_RELEASED, 1),
             Err(Status::INVALID_PARAMETER) => probe.note(WAS_REFUSED, 1),
-            // The machine stopped: that the wait was left is the failure.
+            // The machine stopped. The blocked wait is then reported as the failure.
             Err(Status::CANCELLED) => {}
             Err(other) => panic!("{other:?}"),
         }
     };
-    world.race_to_the_end(main, move |world, end| {
+    world.race_without_pause(main, move |world, end| {
         end.sometimes(REFUSED, world.noted(WAS_REFUSED));
         end.sometimes(RELEASED, world.noted(WAS_RELEASED));
         drop(nt_handle);

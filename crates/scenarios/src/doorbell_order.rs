@@ -1,26 +1,26 @@
-//! The order of a disconnect, as a model on the platform's own mapping: why the kernel writes the
-//! status before the hardware stops reading the doorbell's page. The documents' order (turn the
-//! mapping, then write the status) loses a ring, and the kernel offers no seam at which its order
-//! could be reversed, so the two orders stand here side by side.
+//! A model, on the platform's own mapping, of the order of steps in a disconnect. The kernel writes
+//! the status before the hardware stops reading the doorbell's page. The documented order (remap,
+//! then write the status) loses a ring. The kernel has no seam for reversing its order, so the
+//! model implements both.
 //!
 //! The process: 1. stores to the doorbell through the mapping; 2. full barrier; 3. loads the
 //! status; on RETRY it connects (a fresh page, status CONNECTED) and rings again. The system: 1.
-//! stores the status, full barrier; 2. turns the mapping; 3. the hardware reads the old page a last
-//! time. In either order the ring is found by that last read, or the process reads RETRY. The same
-//! race through the real code is `ring-against-victimise`.
+//! stores the status, full barrier; 2. remaps; 3. the hardware reads the old page for the last
+//! time. In either order that read finds the ring, or the process reads RETRY.
+//! `ring-against-victimise` runs the same race on the real code.
 
 use crate::prelude::*;
 use std::sync::Arc;
 use tidegate::platform::{Mapping, Mutex, Page, Word};
 
-const LAST_LOOK: &str = "the hardware's last read found the ring";
+const LAST_READ: &str = "the last read of the hardware found the ring";
 const REPEATED: &str = "the process read RETRY and rang again";
-const BEFORE: &str = "the ring came when the doorbell was gone already";
+const BEFORE: &str = "the ring came after the disconnect";
 
 const PLANTED: &[Bug] = &[
     Bug {
         name: "rotate-before-status",
-        about: "the published order: a ring meets the dummy page while the status still says CONNECTED",
+        about: "the published order: a ring hits the dummy page while the status is still CONNECTED",
         fault: Fault::Scenario,
     },
     Bug {
@@ -30,15 +30,15 @@ const PLANTED: &[Bug] = &[
     },
     Bug {
         name: "no-last-look",
-        about: "the hardware leaves the old page without a last read",
+        about: "the hardware drops the old page without a last read",
         fault: Fault::Scenario,
     },
 ];
 
 pub(crate) const RACE: Race = Race {
     name: "doorbell-order",
-    about: "a process rings while its doorbell is taken away: the hardware finds the ring (a model of the two orders)",
-    marks: &[LAST_LOOK, REPEATED, BEFORE],
+    about: "a process rings while its doorbell is disconnected: the hardware finds the ring (a model of the two orders)",
+    marks: &[LAST_READ, REPEATED, BEFORE],
     planted: PLANTED,
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,
@@ -47,13 +47,13 @@ pub(crate) const RACE: Race = Race {
 const CONNECTED: u64 = 0;
 const RETRY: u64 = 2;
 
-/// What process and system share.
+/// State shared by process and system.
 #[derive(Clone)]
 struct Bell {
     platform: Platform,
     mapping: Mapping,
     status: Word,
-    /// One connect or disconnect at a time, as in the kernel.
+    /// Serialises connects and disconnects, as in the kernel.
     transition: Arc<Mutex<()>>,
     bug: &'static str,
     probe: Probe,
@@ -69,7 +69,7 @@ impl Bell {
         Bell { platform, mapping, status, transition, bug, probe: Probe::new() }
     }
 
-    /// The process rings until a connected doorbell took it.
+    /// Rings until a connected doorbell has received the value.
     fn ring(&self, write_pointer: u64) {
         self.mapping.store(0, write_pointer);
         if self.bug != "no-ring-barrier" {
@@ -85,21 +85,21 @@ impl Bell {
         }
     }
 
-    /// The system takes the doorbell away from the page that it has had so far.
+    /// Disconnects the doorbell from its current page.
     fn disconnect(&self, page: &Page) {
         let _transition = self.transition.lock();
         if self.bug == "rotate-before-status" {
-            self.turn_away(page);
+            self.remap(page);
             self.status.store(RETRY);
         } else {
             self.status.store(RETRY);
             self.platform.fence();
-            self.turn_away(page);
+            self.remap(page);
         }
     }
 
-    /// Shows a dummy page, then the hardware reads the old one a last time.
-    fn turn_away(&self, page: &Page) {
+    /// Maps a dummy page, then reads the old page for the last time.
+    fn remap(&self, page: &Page) {
         self.mapping.rotate(self.platform.page(1));
         if self.bug != "no-last-look" {
             self.probe.note(1, page.word(0).load());
@@ -118,10 +118,10 @@ fn prepare(run: &Run<'_>) -> Prepared {
     Prepared::new(main, move |end: &mut Verdict<'_>| {
         let last_look = bell.probe.seen(1) == Some(1);
         let repeated = bell.probe.seen(0).is_some();
-        // The hardware reads a doorbell that was connected anew.
+        // The hardware also reads the page of a repeated connect.
         let found = last_look || (repeated && bell.mapping.page().word(0).load() == 1);
         end.eventually("the hardware finds the ring", found);
-        end.sometimes(LAST_LOOK, last_look && !repeated);
+        end.sometimes(LAST_READ, last_look && !repeated);
         end.sometimes(REPEATED, repeated);
         end.sometimes(BEFORE, repeated && !last_look);
     })

@@ -1,30 +1,30 @@
-//! An eviction against a submission: a process gives up an allocation behind the work that uses it,
-//! and another process needs its room. The kernel must know the queued work before it gives the
-//! room away. Therefore a submission comes first and its eviction second.
+//! An eviction against a submission. A process submits work and then evicts the allocation that the
+//! work uses, and another process needs the space. The kernel must see the queued work before it
+//! frees the space, so the submission must precede the eviction.
 //!
-//! Local memory holds one allocation. It is in use by a fill that is submitted in the run; another
-//! process requests the room.
+//! Local memory has room for one allocation. In the run, a fill of it is submitted and another
+//! process requests the space.
 
 use crate::prelude::*;
 use tidegate::d3d12::{BufferDesc, DeviceOptions, Heap, ResidencyChoice};
 
-const GIVEN: &str = "the room was given to the other process";
-const REFUSED: &str = "the other process came while the room was held";
+const GIVEN: &str = "the other process received the space";
+const REFUSED: &str = "the other process asked while the allocation was held";
 
 pub(crate) const RACE: Race = Race {
     name: "evict-against-submit",
-    about: "an allocation leaves local memory for another one while it is submitted work's: the work runs, and finds it",
+    about: "an allocation in use by submitted work is evicted for another one: the work runs and finds it",
     marks: &[GIVEN, REFUSED],
     planted: &[Bug {
         name: "evict-first",
-        about: "the eviction comes before the submission that it is for: the kernel does not know of the use, and moves the memory",
+        about: "the eviction precedes the submission that uses the memory: the kernel misses the use and moves the memory",
         fault: Fault::Scenario,
     }],
     plans: Plans::samples(20_000, 1_000_000, 20_000),
     prepare,
 };
 
-/// Of each allocation.
+/// Size of each allocation in bytes.
 const BYTES: u64 = 64;
 
 fn prepare(run: &Run<'_>) -> Prepared {
@@ -43,16 +43,16 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let pressure =
             platform.spawn("other process", move || match other_device.make_resident(&[&wanted]) {
                 Err(Error::OverBudget { .. }) => {}
-                call => ends_well(call),
+                call => assert_ok(call),
             });
         if evicts_first {
-            ends_well(device.evict(&[&evicted]));
+            assert_ok(device.evict(&[&evicted]));
         }
         let ran = queue.execute(&[&list]);
         if !evicts_first {
-            ends_well(device.evict(&[&evicted]));
+            assert_ok(device.evict(&[&evicted]));
         }
-        // With the bug the device may be lost by now, which the check sees.
+        // With the bug, the device may be lost here; the check detects that.
         if ran.is_ok() {
             pressure.join();
         }
@@ -61,7 +61,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let given = other.video_memory().is_ok_and(|memory| memory.current_usage == BYTES);
         let mut bytes = [0; 4];
         let read = used.read(BYTES - 4, &mut bytes).is_ok();
-        end.always("nothing of the submission faults", world.device.removed_reason().is_none());
+        end.always("the submission does not fault", world.device.removed_reason().is_none());
         end.eventually("the work runs", read && bytes == [7, 0, 0, 0]);
         end.sometimes(GIVEN, given);
         end.sometimes(REFUSED, !given);

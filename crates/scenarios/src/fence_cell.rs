@@ -1,23 +1,22 @@
-//! The cell of a fence alone: rewinds, raises and a wait, without engines and without the kernel.
-//! The waiter calls and parks as a queue does (announce, check again). Each agent that has stored
-//! checks the wait: the first as the kernel does, the second as an engine does.
+//! The cell of a fence alone, without engines and without the kernel: rewinds, raises and a wait.
+//! The waiter calls and parks as a queue does (announce, check again). Each agent checks the wait
+//! after its stores: the first as the kernel does, the second as an engine does.
 //!
-//! What must hold is a matter of history. All values differ, and the waiter knows which values it
-//! loaded just before and just after its call. Some order of the stores must explain the outcome:
-//! satisfied, and the value was reached at some time since the call began; or not, and it was reached
-//! at no time since the call returned.
+//! The check is on the history. All stored values differ, and the waiter records the value just
+//! before and just after its call. Some order of the stores must explain the outcome: a satisfied
+//! wait had its value reached after the call began, an unsatisfied one not after the call returned.
 //!
-//! The bugs are other orders of the cell's own public steps. The peak may be kept before or after the
-//! value falls: peaks are not read while the epoch is odd.
+//! The planted bugs reorder the cell's public steps. The peak may be recorded before or after the
+//! value falls, because peaks are not read while the epoch is odd.
 
 use crate::prelude::*;
 use tidegate::d3dukmdt::fence_cell::{REACHED, VALUE_WORDS};
 use tidegate::d3dukmdt::{FenceCell, FenceWait};
 use tidegate::platform::Word;
 
-const LATCHED: &str = "the value was reached, and had fallen before a check";
-const MISSED: &str = "the value had fallen when the wait was called";
-const BY_VALUE: &str = "the value was there when the wait was called";
+const LATCHED: &str = "the value was reached and had been rewound before a check";
+const MISSED: &str = "the value had been rewound before the wait was called";
+const BY_VALUE: &str = "the value was reached before the wait was called";
 
 const LABEL_BEFORE_PEAK: &str = "label-before-peak";
 const VALUE_BEFORE_EPOCH: &str = "value-before-epoch";
@@ -26,24 +25,24 @@ const EVEN_BEFORE_FALL: &str = "even-before-fall";
 const PLANTED: &[Bug] = &[
     Bug {
         name: LABEL_BEFORE_PEAK,
-        about: "a rewind takes its label before it loads the peak: a wait reads the label, and the peak comes after",
+        about: "a rewind takes its label before it loads the peak: the peak may follow a wait that read the label",
         fault: Fault::Scenario,
     },
     Bug {
         name: VALUE_BEFORE_EPOCH,
-        about: "a wait loads the value, then the epoch: what came and fell in between is neither",
+        about: "a wait loads the value before the epoch: a pulse in between is missed",
         fault: Fault::Scenario,
     },
     Bug {
         name: EVEN_BEFORE_FALL,
-        about: "a rewind makes the epoch even before the value falls: a wait of the new epoch is held against the old value",
+        about: "a rewind makes the epoch even before the value falls: a wait of the new epoch is checked against the old value",
         fault: Fault::Scenario,
     },
 ];
 
 pub(crate) const TWO_REWINDERS: Race = Race {
     name: "two-rewinders",
-    about: "two agents raise a fence's cell and rewind it while a third begins to wait: the wait latches, and no wait too many",
+    about: "two agents raise a fence's cell and rewind it while a third waits: exactly the waits for reached values end",
     marks: &[LATCHED, MISSED, BY_VALUE],
     planted: PLANTED,
     plans: Plans::of(bounded(2, 5_000_000), exhaustive(50_000_000), bounded(3, 5_000_000)),
@@ -61,40 +60,40 @@ pub(crate) const RAISE_AGAINST_REWIND: Race = Race {
 
 pub(crate) const RAISE_AGAINST_DEEP_REWIND: Race = Race {
     name: "raise-against-deep-rewind",
-    about: "the same for a cell whose peaks fill the room in its page: those of the run go into the annex",
+    about: "as above with a full page of peaks, so that those of the run go into the annex",
     marks: &[LATCHED, MISSED, BY_VALUE],
     planted: PLANTED,
     plans: Plans::of(bounded(2, 5_000_000), exhaustive(5_000_000), bounded(3, 5_000_000)),
     prepare: |run| prepare(run, &Storers { initial: 3, first: &[7], second: &[1] }, Past::FullPage),
 };
 
-/// What a cell has been before the run.
+/// History of a cell before the run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Past {
     None,
-    /// It has the smallest history, and two larger peaks stand in it.
+    /// The smallest history, already holding two larger peaks.
     FullPage,
 }
 
 pub(crate) const RENEW_AGAINST_PARK: Race = Race {
     name: "renew-against-park",
-    about: "a fence ends and a new one moves into its cell while a queue comes to a wait for the old one: the wait passes",
+    about: "a fence is destroyed and its cell reused while a queue reaches a wait for it: the wait passes",
     marks: &[PASSED, RELEASED],
     planted: &[Bug {
-        name: NO_LOOK,
-        about: "the kernel does not have the hardware check when the fence ends: a queue that parked stays parked",
+        name: NO_CHECK,
+        about: "the kernel does not have the hardware check when a fence is destroyed: a parked queue stays parked",
         fault: Fault::Scenario,
     }],
     plans: Plans::all(exhaustive(1_000_000)),
     prepare: prepare_renewal,
 };
 
-const PASSED: &str = "the queue found that its fence is gone";
-const RELEASED: &str = "the queue was held when the fence ended";
-const NO_LOOK: &str = "no-look-at-the-end";
+const PASSED: &str = "the queue found its fence destroyed";
+const RELEASED: &str = "the queue was parked when the fence was destroyed";
+const NO_CHECK: &str = "no-look-at-the-end";
 
-/// The kernel's side: the fence ends, which the hardware checks; the new fence at 0, which it does
-/// not.
+/// The kernel's side: the fence is destroyed, which makes the hardware check, and the new fence
+/// starts at 0, which does not.
 fn prepare_renewal(run: &Run<'_>) -> Prepared {
     let side = Side::new(run, 0, Past::None);
     let (queue, kernel, spawner) = (side.clone(), side.clone(), run.platform.clone());
@@ -102,7 +101,7 @@ fn prepare_renewal(run: &Run<'_>) -> Prepared {
     let main = move || {
         spawner.spawn("kernel", move || {
             kernel.cell.condemn();
-            if kernel.bug != Some(NO_LOOK) && kernel.check_as_engine() {
+            if kernel.bug != Some(NO_CHECK) && kernel.check_as_engine() {
                 kernel.probe.note(AFTER, 1);
             }
             kernel.cell.renew(0, 64);
@@ -119,23 +118,23 @@ fn prepare_renewal(run: &Run<'_>) -> Prepared {
     Prepared::new(main, move |end: &mut Verdict<'_>| {
         let passed = side.probe.seen(SATISFIED).is_some();
         let released = side.probe.seen(AFTER).is_some();
-        end.eventually("the wait for the fence that is gone passes", passed || released);
-        end.always("the new fence has its value", side.cell.load() == 0);
+        end.eventually("the wait for the destroyed fence passes", passed || released);
+        end.always("the new fence has its initial value", side.cell.load() == 0);
         end.sometimes(PASSED, passed && !released);
         end.sometimes(RELEASED, released);
     })
 }
 
-/// What the waiter waits for: 7 alone reaches it.
+/// The awaited value. Only the store of 7 reaches it.
 const AWAITED: u64 = 5;
 
-/// Numbers of notes; the stores' own follow.
+/// Note numbers. Those of the stores follow.
 const BEFORE: usize = 0;
 const AFTER: usize = 1;
 const SATISFIED: usize = 2;
 const STORES: usize = 3;
 
-/// The values that each agent stores, in order. All values differ.
+/// The values that each agent stores, in order. All of them differ.
 #[derive(Clone, Copy)]
 struct Storers {
     initial: u64,
@@ -195,7 +194,7 @@ impl Side {
         FenceWait { value: AWAITED, epoch: if reached { REACHED } else { epoch } }
     }
 
-    /// Stores the values, the first of which is store number `number`, then checks the wait.
+    /// Stores the values, of which the first is store `number`, then checks the wait.
     fn store_all(&self, number: usize, values: &[u64], kernel: bool) {
         for (index, value) in values.iter().enumerate() {
             let fell = self.store(*value);
@@ -247,11 +246,11 @@ impl Side {
         self.parked().is_some_and(|wait| self.cell.satisfies(wait))
     }
 
-    /// The glance at the fence comes before the waiters.
+    /// Reads the fence before the waiters, as the kernel does.
     fn check_as_kernel(&self) -> bool {
         let glance = self.cell.glance();
         let behind = |wait: FenceWait| {
-            self.cell.snapshot_since(wait.epoch).is_some_and(|look| look.satisfies(wait))
+            self.cell.snapshot_since(wait.epoch).is_some_and(|snapshot| snapshot.satisfies(wait))
         };
         self.parked().is_some_and(|wait| glance.satisfies(wait) || behind(wait))
     }
@@ -275,7 +274,7 @@ fn prepare(run: &Run<'_>, storers: &Storers, past: Past) -> Prepared {
     Prepared::new(main, move |end: &mut Verdict<'_>| {
         let outcome = Outcome::of(&side, &storers);
         let explained = outcome.explained_by(&mut vec![storers.initial], 0, 0);
-        end.always("some order of the stores explains what became of the wait", explained);
+        end.always("some order of the stores explains the outcome of the wait", explained);
         let by_value = outcome.before >= AWAITED || outcome.after >= AWAITED;
         end.sometimes(BY_VALUE, by_value && outcome.satisfied);
         end.sometimes(LATCHED, !by_value && outcome.satisfied);
@@ -283,10 +282,10 @@ fn prepare(run: &Run<'_>, storers: &Storers, past: Past) -> Prepared {
     })
 }
 
-/// What a run came to.
+/// The outcome of a run.
 struct Outcome {
     storers: Storers,
-    /// Of each store, from which value it fell, plus one; 0 if it did not.
+    /// For each store, the value it rewound from plus one; 0 if it was not a rewind.
     fell: Vec<u64>,
     last: u64,
     before: u64,
@@ -308,14 +307,14 @@ impl Outcome {
         }
     }
 
-    /// Whether some order explains it that begins with `values`, where so many stores of either
-    /// agent are made.
+    /// Whether the outcome is explained by an order that begins with `values`, the first `first`
+    /// and `second` stores of the two agents.
     fn explained_by(&self, values: &mut Vec<u64>, first: usize, second: usize) -> bool {
         let (of_first, of_second) = (self.storers.first, self.storers.second);
         if first == of_first.len() && second == of_second.len() {
             return self.is_explained(values);
         }
-        let mut goes_on = |value: Option<&u64>, number: usize, next: (usize, usize)| {
+        let mut extend = |value: Option<&u64>, number: usize, next: (usize, usize)| {
             let (Some(&value), Some(&now)) = (value, values.last()) else { return false };
             if self.fell[number] != if value < now { now + 1 } else { 0 } {
                 return false;
@@ -325,11 +324,11 @@ impl Outcome {
             values.pop();
             explained
         };
-        goes_on(of_first.get(first), first, (first + 1, second))
-            || goes_on(of_second.get(second), of_first.len() + second, (first, second + 1))
+        extend(of_first.get(first), first, (first + 1, second))
+            || extend(of_second.get(second), of_first.len() + second, (first, second + 1))
     }
 
-    /// Whether the values, in this order, explain it.
+    /// Whether the outcome is explained by this order of stores.
     fn is_explained(&self, values: &[u64]) -> bool {
         let place = |value: u64| values.iter().position(|v| *v == value);
         let (Some(before), Some(after)) = (place(self.before), place(self.after)) else {

@@ -1,29 +1,29 @@
-//! The wait of a ring against a pulse: the gate goes to 5 and at once to 1. The wait for 5 stands
-//! behind a blocked head, or holds its queue already, or its queue comes to it when the gate has
-//! fallen again: it passes each time, since it was called before. By an engine, with the head freed
-//! by the CPU; or by the CPU, with the head freed by an engine.
+//! A queue's wait for 5 against a pulse: the gate is signalled to 5 and immediately rewound to 1.
+//! The wait is behind a blocked head, or already parked, or is reached after the rewind. It passes
+//! in each case, because it was submitted before the pulse. Either an engine pulses and the CPU
+//! unblocks the head, or vice versa.
 
 use crate::prelude::*;
 
-const FELL_FIRST: &str = "the gate had fallen before the queue came to its wait";
-const PARKED: &str = "the queue was held by the wait for the gate";
+const FELL_FIRST: &str = "the gate was rewound before the queue reached its wait";
+const PARKED: &str = "the queue parked at the wait for the gate";
 
 const PLANS: Plans = Plans::samples(50_000, 1_000_000, 50_000);
 const NO_HISTORY: Bug = Bug {
     name: "no-history",
-    about: "the hardware keeps no history: the wait sees the value that fell",
+    about: "the hardware keeps no history: the wait sees the rewound value",
     fault: Fault::Scenario,
 };
 
 pub(crate) const BY_ENGINE: Race = Race {
     name: "gpu-pulse",
-    about: "an engine pulses a fence that a ring's wait behind a blocked head is for: the queue goes on",
+    about: "an engine pulses the fence of a queued wait behind a blocked head: the queue is unblocked",
     marks: &[FELL_FIRST, PARKED],
     planted: &[
         NO_HISTORY,
         Bug {
             name: "no-gpu-barrier",
-            about: "the hardware leaves out the barrier of a signal, and the history with it",
+            about: "the hardware omits the barrier of a signal and thereby the history",
             fault: Fault::Product("no signal barrier"),
         },
     ],
@@ -33,7 +33,7 @@ pub(crate) const BY_ENGINE: Race = Race {
 
 pub(crate) const BY_CPU: Race = Race {
     name: "gpu-pulse-by-cpu",
-    about: "a CPU thread pulses a fence that a ring's wait behind a blocked head is for: the queue goes on",
+    about: "a CPU thread pulses the fence of a queued wait behind a blocked head: the queue is unblocked",
     marks: &[FELL_FIRST, PARKED],
     planted: &[NO_HISTORY],
     plans: PLANS,
@@ -59,17 +59,17 @@ fn prepare(run: &Run<'_>, by_engine: bool) -> Prepared {
     let pulsed = gate.clone();
     let main = move |_: &Platform| {
         if by_engine {
-            ends_well(head.signal(1));
+            assert_ok(head.signal(1));
         } else {
-            ends_well(pulsed.signal(5));
-            ends_well(pulsed.signal(1));
+            assert_ok(pulsed.signal(5));
+            assert_ok(pulsed.signal(1));
         }
     };
     world.race(main, move |world, end| {
         let stats = world.machine.gpu().stats();
-        end.eventually("the waiting queue goes on", done.completed_value() == 1);
-        end.always("the last value stays", gate.completed_value() == 1);
-        // Both waits are checked at once: what did not hold the queue was reached, or had been.
+        end.eventually("the waiting queue is unblocked", done.completed_value() == 1);
+        end.always("the fence keeps the last value", gate.completed_value() == 1);
+        // A wait that did not park the queue was satisfied when the queue reached it.
         end.sometimes(FELL_FIRST, stats.gpu_waits_stalled == 0);
         end.sometimes(PARKED, stats.gpu_waits_stalled == 2);
     })

@@ -1,7 +1,7 @@
-//! A signal on one GPU against a queue that comes to its wait on another, where the GPUs notify each
-//! other and share their fence storage: the signaller stores CurrentValue, executes its barrier and
-//! loads the other's count of waiting queues; the other counts up and checks the fence again. No CPU
-//! is in between.
+//! A signal on one GPU against a queue that reaches its wait on another. The GPUs notify each other
+//! and share fence storage, without a CPU. The signaller stores CurrentValue, executes its barrier
+//! and loads the other GPU's count of parked queues. The other increments that count and checks the
+//! fence again.
 
 use crate::cross_adapter_relay::Adapters;
 use crate::prelude::*;
@@ -9,11 +9,11 @@ use tidegate::ddi::PeerSignalCaps;
 
 pub(crate) const RACE: Race = Race {
     name: "gpu-to-gpu",
-    about: "one GPU signals while a queue comes to its wait on another, which it notifies by itself: the queue goes on",
+    about: "one GPU signals and notifies another, where a queue reaches its wait: the queue is unblocked",
     marks: crate::cross_adapter_relay::RACE.marks,
     planted: &[Bug {
         name: "no-gpu-barrier",
-        about: "the signaller reads whether the other GPU waits while its CurrentValue is still in its store buffer",
+        about: "the signaller loads the count of parked queues while its CurrentValue is still in its store buffer",
         fault: Fault::Product("no signal barrier"),
     }],
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),

@@ -1,17 +1,17 @@
-//! A GPU wait against the signal that it waits for, between two engines and without the kernel: the
-//! waiting queue enters the table, counts up the armed word and checks its fence again; the
-//! signaller stores CurrentValue, executes its barrier and loads the armed word.
+//! A GPU wait against its signal, between two engines and without the kernel. The waiting queue
+//! enters the table, increments the armed word and checks its fence again. The signaller stores
+//! CurrentValue, executes its barrier and loads the armed word.
 //!
-//! Both submissions stand in their rings before the run begins.
+//! Both submissions are in their rings before the run begins.
 
 use crate::prelude::*;
 
-const STALLED: &str = "the queue waited for the signal";
-const PASSED: &str = "the signal came first";
+const STALLED: &str = "the queue parked before the signal";
+const PASSED: &str = "the signal came before the wait";
 
 pub(crate) const RACE: Race = Race {
     name: "gpu-wait",
-    about: "a queue comes to a wait on one engine while another engine signals: it goes on without an interrupt",
+    about: "a queue reaches a wait on one engine while another engine signals: it is unblocked without an interrupt",
     marks: &[STALLED, PASSED],
     planted: &[Bug {
         name: "no-gpu-barrier",
@@ -33,7 +33,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
         |_| (),
         move |world, end| {
             let stalled = world.machine.gpu().stats().gpu_waits_stalled > 0;
-            end.eventually("the waiting queue goes on", done.completed_value() == 1);
+            end.eventually("the waiting queue is unblocked", done.completed_value() == 1);
             end.always("no CPU is interrupted", !world.noted(notes::INTERRUPTED));
             end.sometimes(STALLED, stalled);
             end.sometimes(PASSED, !stalled);

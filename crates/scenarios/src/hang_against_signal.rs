@@ -1,10 +1,9 @@
-//! A recovery against a signal: one process hangs its engine, and the CPU signals the fence that the
-//! queue of another process waits for there, at the moment of the time-out. Whether the signal comes
-//! before, during or after the reset, the waiting queue runs what stands behind its wait, once; the
-//! guilty device is lost, and no waiter is left behind a fence of it.
+//! A recovery against a signal. One process hangs an engine on which a queue of another process is
+//! parked, and the CPU signals that queue's fence at the time of the timeout. Whether the signal
+//! comes before, during or after the reset, the work behind the wait runs once. Only the guilty
+//! device is lost, and no waiter for its fences is left.
 //!
-//! The time-out is forced once everything stands: the one queue at its wait, the engine in the
-//! other's commands.
+//! The timeout is forced once one queue is parked and the other process's commands run.
 
 use crate::prelude::*;
 use tidegate::calls::TdrTest;
@@ -12,27 +11,26 @@ use tidegate::dxgkrnl::RecoveryOutcome;
 
 const BEFORE: &str = "the signal came before the reset";
 const DURING: &str = "the signal came while the engine was reset";
-const AFTER: &str = "the signal came when the engine went on";
+const AFTER: &str = "the signal came after the engine had resumed";
 
-/// Notes of the run.
-const STOOD: usize = notes::OWN;
+const RESET_STATE: usize = notes::OWN;
 const RETURNED: usize = notes::OWN + 1;
 
 pub(crate) const NOT_BLAMED: Bug = Bug {
     name: "not-blamed",
-    about: "the driver does not name the context whose work the reset cut off: every device with work on the engine is lost",
+    about: "the driver does not name the context that the reset aborted: every device with work on the engine is lost",
     fault: Fault::Driver(LeftOut::Blame),
 };
 
 pub(crate) const RACE: Race = Race {
     name: "hang-against-signal",
-    about: "an engine that hangs is reset while a queue that waits there is let go on: it runs, and the guilty alone is lost",
+    about: "a hung engine is reset while a queue parked there is unblocked: it runs, and only the guilty device is lost",
     marks: &[BEFORE, DURING, AFTER],
     planted: &[
         NOT_BLAMED,
         Bug {
             name: "not-restarted",
-            about: "the driver reports that the engine goes on, and it does not",
+            about: "the driver reports the engine as resumed, but it is not",
             fault: Fault::Driver(LeftOut::Restart),
         },
     ],
@@ -56,22 +54,22 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let (probe, adapter) = (world.probe.clone(), world.machine.adapter().clone());
     let passed = done.clone();
     let main = move |platform: &Platform| {
-        until_quiet(platform);
+        sleep_until_idle(platform);
         let returned = probe.clone();
         let waiter = platform.spawn("waiter", move || match never.wait(1) {
             Err(Error::DeviceRemoved(_)) => returned.note(RETURNED, 1),
-            call => ends_well(call),
+            call => assert_ok(call),
         });
         platform.spawn("debugger", move || {
-            // A machine that stops meanwhile is the failure by itself.
+            // If the machine stops meanwhile, that is the failure.
             let _stopped =
                 adapter.debug_timeouts(TdrTest::EngineTdr { node_ordinal: 0, engine_ordinal: 0 });
         });
-        // A step of its own, so that the note is taken when its turn has come.
+        // A separate step, so that the note is taken when this agent is scheduled.
         let _not_yet = gate.completed_value();
-        note_reset(&probe, STOOD);
-        ends_well(gate.signal(1));
-        ends_well(passed.wait(1));
+        note_reset(&probe, RESET_STATE);
+        assert_ok(gate.signal(1));
+        assert_ok(passed.wait(1));
         waiter.join();
     };
     world.race(main, move |world, end| {
@@ -79,21 +77,24 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let outcomes: Vec<_> =
             world.machine.adapter().recoveries().into_iter().map(|r| r.outcome).collect();
         end.always("the innocent device is not lost", world.device.removed_reason().is_none());
-        end.always("what hangs never completes", guilty_ran == 0);
+        end.always("the hanging work never completes", guilty_ran == 0);
         end.always("the work behind the wait runs once", ran <= 1);
-        end.eventually("it runs, and its signal comes", ran == 1 && done.completed_value() == 1);
+        end.eventually(
+            "the work runs and its signal follows",
+            ran == 1 && done.completed_value() == 1,
+        );
         end.eventually("the guilty device is lost", device.removed_reason().is_some());
-        end.eventually("its waiter returns", world.noted(RETURNED));
+        end.eventually("its waiter is released", world.noted(RETURNED));
         end.eventually("the engine is reset once", outcomes == [RecoveryOutcome::EngineReset]);
-        let stood = world.probe.seen(STOOD);
-        end.sometimes(BEFORE, stood == Some(0));
-        end.sometimes(DURING, stood == Some(1));
-        end.sometimes(AFTER, stood == Some(2));
+        let state = world.probe.seen(RESET_STATE);
+        end.sometimes(BEFORE, state == Some(0));
+        end.sometimes(DURING, state == Some(1));
+        end.sometimes(AFTER, state == Some(2));
     })
 }
 
-/// Notes whether the hardware is before its reset (0), in it (1) or behind it (2).
+/// Notes the state of the hardware: before its reset (0), during (1) or after (2).
 pub(crate) fn note_reset(probe: &Probe, note: usize) {
-    let [reset, went_on] = [notes::RESET, notes::WENT_ON].map(|note| probe.seen(note).is_some());
+    let [reset, went_on] = [notes::RESET, notes::RESUMED].map(|note| probe.seen(note).is_some());
     probe.note(note, u64::from(reset) + u64::from(went_on));
 }

@@ -1,10 +1,10 @@
-//! A hostile process against every reader of what it writes. Its ring, its control area, its
-//! doorbells, its last-queued cell and its commands are in hostile hands: each load of them finds
-//! any value, whatever the load before found. With it on the engine, and competing for the same
-//! physical doorbell, is a neighbour that keeps the contract.
+//! A hostile process against every reader of its memory. Its ring, control area, doorbells,
+//! last-queued cell and commands change arbitrarily: each load returns any value, independent of
+//! earlier loads. A well-behaved neighbour shares the engine and competes for the same physical
+//! doorbell.
 //!
-//! The neighbour's work completes and its fence has its value; no agent hangs or panics; the hostile
-//! device lives, or is lost with a reason.
+//! The neighbour's work completes and its fence reaches its value. No agent hangs or panics. The
+//! hostile device survives, or is lost with a reason.
 
 use crate::prelude::*;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use tidegate::platform::Bulk;
 use tidegate_testbed::{Client, UserQueue};
 
 const LOST: &str = "the hostile device was lost";
-const SPARED: &str = "the hostile process wrote nothing that cost it its device";
-const VICTIMISED: &str = "a doorbell went from one process to the other";
+const SPARED: &str = "the hostile device survived";
+const VICTIMISED: &str = "one process took the doorbell of the other";
 
 pub(crate) const RACE: Race = Race {
     name: "hostile-client-against-neighbour",
-    about: "a process whose ring, pointers and doorbells hold anything at any moment: its neighbour notices nothing",
+    about: "the ring, pointers and doorbells of a process change arbitrarily: its neighbour is not affected",
     marks: &[LOST, SPARED, VICTIMISED],
     planted: &[
         Bug {
             name: "double-fetch",
-            about: "the engine copies a ring slot out twice: one copy is checked, the other is executed",
+            about: "the engine copies a ring slot twice: one copy is checked, the other is executed",
             fault: Fault::Product("double fetch"),
         },
         Bug {
             name: "fault-not-told",
-            about: "the driver does not report a fault: the queue has stopped, and its device is active",
+            about: "the driver does not report a fault: the queue is stopped but its device stays active",
             fault: Fault::Driver(LeftOut::FaultReport),
         },
     ],
@@ -41,15 +41,15 @@ pub(crate) const RACE: Race = Race {
     prepare,
 };
 
-/// The neighbour's address space: the processes of a machine are counted from 1.
+/// The neighbour's address space. Processes of a machine are numbered from 1.
 const NEIGHBOUR: AddressSpaceId = AddressSpaceId(1);
 
-/// A process that keeps the form of the interface and nothing else of its contract.
+/// A process that uses valid calls but breaks the rest of the contract.
 struct Hostile {
     client: Client,
     queue: UserQueue,
     commands: (Bulk, u64),
-    /// A slot that aims at the neighbour.
+    /// A slot that targets the neighbour.
     crafted: [u8; SLOT_BYTES as usize],
 }
 
@@ -66,8 +66,8 @@ impl Hostile {
         Hostile { client, queue, commands: (bytes, commands.gpu_va), crafted }
     }
 
-    /// From here on its memory holds anything.
-    fn turns_hostile(&self) {
+    /// Makes the process's memory return arbitrary values from here on.
+    fn turn_hostile(&self) {
         self.queue.slots.hand_to_hostile();
         self.commands.0.hand_to_hostile();
         self.queue.pointers.hand_to_hostile();
@@ -75,8 +75,8 @@ impl Hostile {
         self.queue.doorbell.mapping.page().hand_to_hostile();
     }
 
-    /// What a good process would do for one submission of two packets.
-    fn submits(&self) {
+    /// Submits two packets as a well-behaved process does.
+    fn submit(&self) {
         let list = commands(&Command::Timed { ns: 1 });
         self.commands.0.write(0, &list).expect("room for a command");
         let (commands, bytes) = (GpuVa(self.commands.1), list.len() as u32);
@@ -86,7 +86,7 @@ impl Hostile {
         slots.write(SLOT_BYTES, &self.crafted).expect("room for a slot");
         pointers.store(CONTROL_WRITE_WORD, 2);
         doorbell.last_queued.store(2);
-        // A connect that is refused, because the device is lost by now, is as good.
+        // The connect may be refused, because the device may be lost by now.
         let kernel = &self.client.kernel;
         let hint = kernel.connect_doorbell(doorbell.handle).map(|connection| connection.hint);
         doorbell.mapping.page().hand_to_hostile();
@@ -98,19 +98,18 @@ impl Hostile {
     }
 }
 
-/// A buffer of one command.
+/// Returns a buffer with one command.
 fn commands(command: &Command) -> Vec<u8> {
     let mut writer = CommandWriter::new();
     writer.push(command);
     writer.to_bytes()
 }
 
-/// Where the neighbour keeps a word in its buffer; commands that would overwrite it stand at the
-/// beginning.
+/// Offset of a word that the neighbour keeps in its buffer. The harmful commands are at offset 0.
 const KEPT_AT: u64 = 1024;
 
-/// The neighbour's buffer, and a slot that executes what stands there. With the next opcode in the
-/// same bytes, the slot would execute it in the neighbour's address space, where it is.
+/// Returns the neighbour's buffer and a slot that executes its content. With the next opcode in the
+/// same bytes, the slot would execute it in the neighbour's address space.
 fn target(world: &World) -> (Buffer, [u8; SLOT_BYTES as usize]) {
     let desc = BufferDesc { name: "kept".to_owned(), bytes: 2 * KEPT_AT, heap: Heap::Upload };
     let buffer = world.device.create_buffer(desc).expect("a buffer");
@@ -142,23 +141,23 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let (queue, fence) = (world.queue("neighbour", Submission::User), world.fence("neighbour"));
     let (buffer, crafted) = target(&world);
     let hostile = Arc::new(Hostile::new(&world, crafted));
-    hostile.turns_hostile();
+    hostile.turn_hostile();
     let (client, done, process) = (hostile.client.clone(), fence.clone(), hostile.clone());
     let main = move |platform: &Platform| {
         platform.spawn("neighbour", move || {
-            ends_well(queue.signal(&done, 1));
-            ends_well(done.wait(1));
+            assert_ok(queue.signal(&done, 1));
+            assert_ok(done.wait(1));
         });
-        process.submits();
+        process.submit();
     };
     world.race(main, move |world, end| {
         let stats = world.machine.gpu().stats();
         let state = client.state().expect("its own device");
         end.eventually("the neighbour's fence has its value", fence.completed_value() == 1);
-        end.always("the neighbour keeps its device", world.device.removed_reason().is_none());
+        end.always("the neighbour's device survives", world.device.removed_reason().is_none());
         let mut kept = [1; 8];
         buffer.read(KEPT_AT, &mut kept).expect("it is in the buffer");
-        end.always("the neighbour's memory is as it was", kept == [0; 8]);
+        end.always("the neighbour's memory is unchanged", kept == [0; 8]);
         end.always("a lost device has a reason", !matches!(state, DeviceState::Stopped));
         let lost = state != DeviceState::Active;
         end.always("a process that faults is lost", (stats.faults > 0) == lost);

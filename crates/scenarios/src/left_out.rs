@@ -1,62 +1,62 @@
-//! The steps of a driver that a planted bug can leave out. `seam` carries it out.
+//! The steps of a driver that a planted bug omits, implemented in `seam`.
 
-/// The step that the layer leaves out.
+/// The omitted step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeftOut {
-    /// Nothing.
+    /// No step.
     Nothing,
     /// The barrier of UpdateMonitoredValues.
     CpuBarrier,
-    /// The CMP's part of UpdateMonitoredValues: MonitoredValue stands in memory behind a barrier,
-    /// and the shadow is old.
+    /// The CMP's part of UpdateMonitoredValues: MonitoredValue in memory is updated with a barrier,
+    /// and the shadow is stale.
     ShadowUpdate,
-    /// The hint after a doorbell's store, which wakes an engine that sleeps.
+    /// The hint after a doorbell's store, which wakes a sleeping engine.
     RingHint,
-    /// UpdateMonitoredValues to the maximum, when no wait is left.
+    /// UpdateMonitoredValues to the maximum when no wait is left.
     Disarm,
-    /// The check of waiting queues in UpdateCurrentValuesFromCpu: the value is stored, no more.
+    /// The check of parked queues in UpdateCurrentValuesFromCpu: the value is only stored.
     Notification,
-    /// The hold of engines while fence storage moves, and its end.
+    /// Holding and releasing engines while fence storage moves.
     EngineHold,
     /// The call that reports a victimised doorbell to the kernel.
     VictimNotice,
-    /// All of UpdateNativeFenceLogs.
+    /// UpdateNativeFenceLogs as a whole.
     LogFlush,
-    /// The removal of a context's queues from the run list: the driver reports success.
+    /// Removing a context's queues from the run list. The driver reports success.
     Suspension,
-    /// Their return to it.
+    /// Putting them back on the run list.
     Resume,
-    /// A context's new place among others: the driver reports success.
+    /// Changing a context's priority. The driver reports success.
     Priority,
-    /// The hardware's part in a preemption: the driver answers every request itself, by what is
-    /// complete at that moment.
+    /// The hardware's part in a preemption: the driver answers every request itself, with the
+    /// current completions.
     Preemption,
-    /// Packets that come back: the driver reports that they were submitted again.
+    /// Resubmission of preempted packets. The driver reports success.
     Resubmission,
-    /// What a fence signalled interrupt reports to the kernel.
+    /// The fences in a fence-signalled interrupt.
     SignalReport,
-    /// The reports of signalled fences of one interrupt, except the first: right for a bug of
-    /// fences at one address, where a scenario has all its fences at one address.
+    /// All but the first signalled fence of an interrupt. Models a lookup by address, for scenarios
+    /// whose fences all have the same address.
     SecondAtAddress,
-    /// An interrupt that is raised while the interrupt routine runs.
+    /// An interrupt raised while the interrupt routine runs.
     InterruptInRoutine,
-    /// What an interrupt reports of a hardware queue that faulted.
+    /// The hardware queue in the report of a fault.
     FaultReport,
-    /// The report of an engine's reset that names the context whose work was cut off.
+    /// The report that names the context aborted by an engine reset.
     Blame,
-    /// The id of the packet that an engine's reset cut off: the driver names the next one.
+    /// The ID of the packet that an engine reset aborted. The driver names the next one.
     AbortedId,
-    /// The restart of the hardware after a reset: the driver reports success.
+    /// Restarting the hardware after a reset. The driver reports success.
     Restart,
-    /// The disconnect of a doorbell whose device is lost: it stays on the hardware.
+    /// Disconnecting the doorbell of a lost device, which stays on the hardware.
     Disconnection,
-    /// The driver's part in the end of a doorbell, until the next doorbell is connected: the
-    /// destroy call of the first doorbell returns before the doorbell has ended.
+    /// The driver's part in destroying a doorbell, until the next doorbell is connected. The
+    /// destroy call returns before the doorbell is destroyed.
     DoorbellEnd,
-    /// The wait for the end of the first device: its destroy call returns, and another agent makes
-    /// the driver's call.
+    /// Waiting for the destruction of the first device. The destroy call returns, and another agent
+    /// makes the driver's call.
     DeviceEnd,
-    /// That the callback of a victimised doorbell runs on the agent that connects: a worker makes
-    /// it, and the driver waits.
+    /// Making the victim's callback on the connecting agent: a worker makes it, and the driver
+    /// waits.
     CallbackOwner,
 }

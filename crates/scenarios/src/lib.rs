@@ -1,11 +1,11 @@
-//! Scenarios to explore: races of the documents of native fences and user-mode submission, run by
-//! the code that users run. Each file begins with the race in words and its `Race`: what some run
-//! must reach, what is exhausted, bounded or sampled, and the planted bugs that a search must
-//! find. `doorbell-order`, `wake-word` and those of `fence_cell` are models of one protocol.
+//! Scenarios to explore: races described by the documents of native fences and user-mode
+//! submission, on the code that users run. Each file begins with the race in words and its `Race`:
+//! the marks that some run must reach, how far it is searched, and the planted bugs that a search
+//! must find. `doorbell-order`, `wake-word` and those of `fence_cell` are models of one protocol.
 //!
-//! Shared rooms: `world` (the machine, built outside the run) · `seam` (the driver layer that records
-//! and leaves out) · `race` (the shape of a scenario) · `plan` (how far each is searched). The
-//! command line and the tests call in.
+//! Shared rooms: `world` (the machine, built outside the run) · `seam` (the driver layer that
+//! records and omits steps) · `race` (the shape of a scenario) · `plan` (search limits). Callers
+//! are the command line and the tests.
 
 mod arm_against_rewind;
 mod backlog_against_submit;
@@ -61,15 +61,15 @@ mod world;
 
 pub use plan::Plan;
 
-/// What every scenario names.
+/// Imports common to all scenarios.
 mod prelude {
     pub(crate) use crate::left_out::LeftOut;
     pub(crate) use crate::plan::{Plans, bounded, exhaustive, sampled};
     pub(crate) use crate::race::{Bug, Fault, Race, Run};
     pub(crate) use crate::seam::notes;
     pub(crate) use crate::world::{
-        World, ends_well, engines, list_of, managed_power, one_doorbell, queue_of, queue_on, sound,
-        until_quiet, worker_interrupts,
+        World, assert_ok, engines, list_of, managed_power, one_doorbell, queue_of, queue_on,
+        sleep_until_idle, sound, worker_interrupts,
     };
     pub(crate) use tidegate::calls::Priority;
     pub(crate) use tidegate::d3d12::{Device, Error, Fence, FenceChoice, Queue};
@@ -80,7 +80,7 @@ mod prelude {
 use race::{Planted, Race};
 use tidegate::explorer::{Litmus, Scenario};
 
-/// Smallest machine first.
+/// In order of machine size.
 const RACES: &[&Race] = &[
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
@@ -137,10 +137,10 @@ const RACES: &[&Race] = &[
     &hostile_client::RACE,
 ];
 
-/// How scenarios that are not this crate's are searched: they are small.
+/// Search plan of the litmus scenarios, which come from another crate and are small.
 const LITMUS_PLAN: Plan = plan::exhaustive(5_000_000);
 
-/// All scenarios, smallest machine first.
+/// Returns all scenarios in order of machine size.
 pub fn all() -> Vec<Box<dyn Scenario>> {
     let litmus: [Box<dyn Scenario>; 2] = [Litmus::boxed(), Box::new(Litmus::new(1, 2))];
     let races = RACES.iter().map(|race| Box::new(Planted(race, None)) as Box<dyn Scenario>);
@@ -151,19 +151,20 @@ fn race(name: &str) -> Option<&'static Race> {
     RACES.iter().find(|race| race.name == name).copied()
 }
 
-/// The scenario of this name; beside those of [`all`], `litmus-FxV` for any F fences and V values.
+/// Returns the scenario of this name. In addition to [`all`], accepts `litmus-FxV` for F fences and
+/// V values.
 pub fn find(name: &str) -> Option<Box<dyn Scenario>> {
     race(name)
         .map(|race| Box::new(Planted(race, None)) as Box<dyn Scenario>)
         .or_else(|| Litmus::named(name))
 }
 
-/// How to search the scenario `name`: in the short form, or in the `full` one.
+/// Returns the search plan of scenario `name`, either the short or the `full` one.
 pub fn plan(name: &str, full: bool) -> Plan {
     race(name).map_or(LITMUS_PLAN, |race| if full { race.plans.full } else { race.plans.short })
 }
 
-/// How to search for the planted bugs of the scenario `name`: they must be found within this.
+/// Returns the search plan within which the planted bugs of scenario `name` must be found.
 pub fn plan_of_bugs(name: &str) -> Plan {
     race(name).map_or(LITMUS_PLAN, |race| race.plans.bugs)
 }

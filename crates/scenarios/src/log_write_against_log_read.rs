@@ -1,11 +1,10 @@
-//! The writer of a log against its reader (the native fence document): the GPU puts no barrier
-//! between a log entry and the index that counts it, and an interrupt may have the kernel read
-//! between the two. What the index counts is read once: if the entry is not visible by then, the
-//! waiter that it names is lost. The driver's part in UpdateNativeFenceLogs prevents that.
+//! The writer of a fence log against its reader (the native fence document). The GPU puts no
+//! barrier between a log entry and the index that counts it, and an interrupt may make the kernel
+//! read in between. The kernel reads each counted entry once: if it is not visible yet, its waiter
+//! is lost. The driver's part in UpdateNativeFenceLogs prevents that.
 //!
-//! Two engines signal a fence each, for a waiter each, with interrupts that name both queues, so
-//! that the interrupt of one has the logs of both read. Entries are posted: they may become visible
-//! after their index.
+//! Two engines signal one fence each, with one waiter each. Interrupts name both queues, so each
+//! interrupt reads both logs. Entries are posted and may become visible after their index.
 
 use crate::prelude::*;
 use tidegate::kmd::InterruptMode;
@@ -15,7 +14,7 @@ const BOTH: &str = "one interrupt found new entries of both queues";
 
 pub(crate) const RACE: Race = Race {
     name: "log-write-against-log-read",
-    about: "an interrupt has the log of another engine's queue read while that engine writes it: no waiter is forgotten",
+    about: "an interrupt reads the log of another engine's queue while that engine writes it: no waiter is lost",
     marks: &[READ, BOTH],
     planted: &[Bug {
         name: "no-flush",
@@ -40,8 +39,8 @@ fn prepare(run: &Run<'_>) -> Prepared {
     }
     let [first, second] = fences.clone();
     let main = move |platform: &Platform| {
-        platform.spawn("other", move || ends_well(second.wait(1)));
-        ends_well(first.wait(1));
+        platform.spawn("other", move || assert_ok(second.wait(1)));
+        assert_ok(first.wait(1));
     };
     world.race(main, move |world, end| {
         let flushed = world.probe.seen(notes::FLUSHED);

@@ -1,27 +1,27 @@
-//! An event of several waits against its waiter: one CPU signal satisfies two waits for values of
-//! one fence, and the waiter may be back at the event before both were released. It takes the event
-//! once.
+//! An event shared by several waits against its waiter. One CPU signal satisfies two waits for
+//! values of one fence, and the waiter may return to the event before both are released. It must be
+//! woken once.
 //!
-//! Both waits are entered before the run begins; when no agent can move the event is clear.
+//! Both waits are registered before the run begins. At the end the event is not set.
 
 use crate::prelude::*;
 use tidegate::platform::WaitEnd;
 
-const SLEPT: &str = "the waiter came before the signal";
+const SLEPT: &str = "the waiter slept before the signal";
 const AT_ONCE: &str = "the signal came first";
 
-/// Times that the event was taken after the first.
+/// Number of wakes after the first.
 const TAKEN_AGAIN: usize = notes::OWN;
-/// The event was set when its waiter came.
+/// Set if the waiter found the event set.
 const FOUND_SET: usize = notes::OWN + 1;
 
 pub(crate) const RACE: Race = Race {
     name: "one-event",
-    about: "one signal satisfies two waits of one event, whose waiter may be faster than the release: one wake",
+    about: "one signal satisfies two waits of one event, whose waiter may overtake the release: one wake",
     marks: &[SLEPT, AT_ONCE],
     planted: &[Bug {
         name: "two-signals",
-        about: "each value is signalled by itself: the waits are released one by one, and the event may be taken twice",
+        about: "each value is signalled separately: the waits are released one by one, and the waiter may be woken twice",
         fault: Fault::Scenario,
     }],
     plans: Plans::all(exhaustive(1_000_000)),
@@ -43,15 +43,15 @@ fn prepare(run: &Run<'_>) -> Prepared {
                 probe.note(FOUND_SET, 1);
             }
             own.wait();
-            // Time passes when nothing else can happen.
+            // Virtual time advances only when no agent is runnable.
             if own.wait_for(Some(clock.now().after(1)), "a second wake") == WaitEnd::Woken {
                 probe.note(TAKEN_AGAIN, 1);
             }
         });
-        values.iter().for_each(|value| ends_well(fence.signal(*value)));
+        values.iter().for_each(|value| assert_ok(fence.signal(*value)));
     };
     world.race(main, move |world, end| {
-        end.always("the event is taken once", !world.noted(TAKEN_AGAIN) && !event.is_set());
+        end.always("the waiter is woken once", !world.noted(TAKEN_AGAIN) && !event.is_set());
         let found_set = world.noted(FOUND_SET);
         end.sometimes(SLEPT, !found_set);
         end.sometimes(AT_ONCE, found_set);

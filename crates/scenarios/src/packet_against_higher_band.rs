@@ -1,38 +1,38 @@
-//! A queue of a higher band against an engine that may not leave a packet: its granularity is
+//! Work of a higher band against an engine that cannot preempt inside a packet: its granularity is
 //! DMA_BUFFER_BOUNDARY. A command buffer of two commands is on the engine when work of the FOCUS
-//! queue arrives. The engine runs that work before the buffer begins or after it is done, and never
-//! between its two commands.
+//! queue arrives. The engine may run that work before or after the buffer, but never between its
+//! two commands.
 //!
 //! The buffers of the lower queue are submitted before the run begins. Each fills two words. The
-//! FOCUS queue's command copies both words, which shows the place at which it ran.
+//! command of the FOCUS queue copies both words, which shows when it ran.
 
 use crate::prelude::*;
 use tidegate::d3dukmdt::ComputePreemption;
 use tidegate::gpu_abi::{Command, GpuVa};
 use tidegate::platform::Bulk;
 
-const BEFORE: &str = "the FOCUS queue comes before all buffers";
-const BETWEEN: &str = "it comes between two buffers";
-const AFTER: &str = "all buffers were done before";
-const AMID: &str = "its work comes when the engine is in the middle of a buffer";
+const BEFORE: &str = "the FOCUS work runs before all buffers";
+const BETWEEN: &str = "the FOCUS work runs between two buffers";
+const AFTER: &str = "the FOCUS work runs after all buffers";
+const AMID: &str = "the FOCUS work arrives in the middle of a buffer";
 
 pub(crate) const RACE: Race = Race {
     name: "packet-against-higher-band",
-    about: "a queue of a higher band comes to an engine that may not leave a packet: it comes between two, and nothing is lost",
+    about: "higher-band work arrives at an engine that cannot preempt inside a packet: it runs between packets, and no work is lost",
     marks: &[BEFORE, BETWEEN, AFTER, AMID],
     planted: &[Bug {
         name: "left-in-the-middle",
-        about: "the hardware leaves a packet between two commands, although it declares that it does not",
+        about: "the hardware preempts inside a packet, although it declares that it does not",
         fault: Fault::Scenario,
     }],
     plans: Plans::samples(3_000, 1_000_000, 20_000),
     prepare,
 };
 
-/// Command buffers of the lower queue.
+/// Number of command buffers of the lower queue.
 const BUFFERS: u64 = 2;
 
-/// The two words that a buffer fills, each with the buffer's number in both halves.
+/// Returns the two words, which every buffer fills with its number in both halves.
 fn words(memory: &Bulk) -> [u64; 2] {
     [0, 8].map(|at| memory.read_u64(at).expect("16 bytes") & u64::from(u32::MAX))
 }
@@ -71,10 +71,10 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let done = (low.progress_value.load(), high.progress_value.load());
         let ran = world.packets_of_numbers(&numbers);
         let [first, second] = words(&copied);
-        end.eventually("all of both queues runs", done == (BUFFERS, 1));
+        end.eventually("all work of both queues runs", done == (BUFFERS, 1));
         end.always("each command buffer runs once", ran == BUFFERS + 1);
-        end.always("no queue comes between the commands of a buffer", first == second);
-        end.always("what the buffers leave is whole", words(&filled) == [BUFFERS; 2]);
+        end.always("no other work runs between the commands of a buffer", first == second);
+        end.always("the last buffer's words are complete", words(&filled) == [BUFFERS; 2]);
         end.sometimes(BEFORE, done.1 == 1 && first == 0);
         end.sometimes(BETWEEN, (1..BUFFERS).contains(&first));
         end.sometimes(AFTER, first == BUFFERS);

@@ -1,36 +1,35 @@
-//! Paging against an adapter that loses its power: an allocation leaves local memory so that another
-//! one can come in, while an idle adapter gives up its power, for which everything has to leave.
-//! Both move the same memory, one by an engine and one by the CPU, and neither may find the other
-//! half done.
+//! Paging against powering down an adapter. An allocation is evicted so that another can be paged
+//! in, while the idle adapter is powered down, which evicts everything. Both move the same memory,
+//! one with an engine and one with the CPU, and must not observe each other's partial moves.
 //!
-//! Local memory holds one allocation, which one process has written and given up. In the run another
-//! process submits a fill of its own allocation, which therefore has to come in, while another agent
-//! takes the power.
+//! Local memory has room for one allocation, which one process has written and evicted. In the run,
+//! another process submits a fill of its own allocation, which must be paged in, while another
+//! agent powers down the adapter.
 
 use crate::prelude::*;
 use tidegate::d3d12::{BufferDesc, DeviceOptions, Heap, ResidencyChoice};
 use tidegate::ddi::DevicePowerState;
 
-const STAYED: &str = "the adapter kept its power because of the work, or of the paging";
-const WOKEN: &str = "the power went, and paging woke the adapter";
+const STAYED: &str = "the work or the paging kept the adapter powered";
+const WOKEN: &str = "the adapter was powered down, and paging woke it";
 
 pub(crate) const RACE: Race = Race {
     name: "page-against-d3",
-    about: "memory is paged while an idle adapter loses its power: nothing is lost, and the work runs",
+    about: "memory is paged while an idle adapter is powered down: no data is lost, and the work runs",
     marks: &[STAYED, WOKEN],
     planted: &[Bug {
         name: "power-over-paging",
-        about: "the kernel takes the power while an operation of paging is left to be carried out, and does not give it back for that",
+        about: "the kernel powers down with a paging operation queued, and does not power up for it",
         fault: Fault::Product("paging unseen"),
     }],
     plans: Plans::samples(20_000, 1_000_000, 100_000),
     prepare,
 };
 
-/// The power was not taken.
+/// Set if the adapter stayed powered.
 const KEPT: usize = notes::OWN;
 
-/// Of each allocation.
+/// Size of each allocation in bytes.
 const BYTES: u64 = 64;
 
 fn prepare(run: &Run<'_>) -> Prepared {
@@ -56,14 +55,14 @@ fn prepare(run: &Run<'_>) -> Prepared {
                 probe.note(KEPT, 1);
             }
         });
-        ends_well(queue.execute(&[&list]));
+        assert_ok(queue.execute(&[&list]));
     };
     world.race(main, move |world, end| {
         let (mut filled, mut kept) = ([0; 4], [0; BYTES as usize]);
         let read = wanted.read(BYTES - 4, &mut filled).is_ok() && left.read(0, &mut kept).is_ok();
-        end.always("nothing of the submission faults", other.removed_reason().is_none());
-        end.eventually("the work runs on memory that came in", read && filled == [7, 0, 0, 0]);
-        end.always("what left local memory is kept", read && kept == [9; BYTES as usize]);
+        end.always("the submission does not fault", other.removed_reason().is_none());
+        end.eventually("the work runs on paged-in memory", read && filled == [7, 0, 0, 0]);
+        end.always("the evicted memory keeps its content", read && kept == [9; BYTES as usize]);
         end.sometimes(STAYED, world.noted(KEPT));
         end.sometimes(WOKEN, world.noted(notes::POWERED));
     })

@@ -1,17 +1,17 @@
-//! How each scenario is searched: by which strategy, and how far. The short form is for every
-//! change, the full one for a night.
+//! Search plans of scenarios: strategy and limits. The short plan is for every change, the full one
+//! for a nightly run.
 
 use std::fmt;
 use tidegate::explorer::StrategyKind;
 
-/// How to search one scenario.
+/// The search plan of one scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What chooses the next agent.
+    /// The strategy that chooses the next agent.
     pub strategy: StrategyKind,
-    /// Runs to make at most.
+    /// Maximum number of runs.
     pub max_runs: u64,
-    /// Different states to keep at most.
+    /// Maximum number of distinct states to keep.
     pub max_states: u64,
 }
 
@@ -27,22 +27,22 @@ impl fmt::Display for Plan {
     }
 }
 
-/// Searches everything. The limit is a safeguard that no search reaches.
+/// Searches exhaustively. The limit is a safeguard that no search reaches.
 pub(crate) const fn exhaustive(max_runs: u64) -> Plan {
     Plan { strategy: StrategyKind::Exhaustive, max_runs, max_states: max_runs }
 }
 
-/// Makes a number of runs by probabilistic concurrency testing.
+/// Makes `runs` runs with probabilistic concurrency testing.
 pub(crate) const fn sampled(runs: u64) -> Plan {
     Plan { strategy: StrategyKind::Pct(3), max_runs: runs, max_states: u64::MAX }
 }
 
-/// Searches everything up to a number of forced switches.
+/// Searches exhaustively up to a number of forced switches.
 pub(crate) const fn bounded(switches: u32, max_runs: u64) -> Plan {
     Plan { strategy: StrategyKind::Bounded(switches), max_runs, max_states: max_runs }
 }
 
-/// How a scenario and its planted bugs are searched.
+/// The short and the full plan of a scenario, and that of its planted bugs.
 #[derive(Clone, Copy)]
 pub(crate) struct Plans {
     pub(crate) short: Plan,
@@ -51,17 +51,17 @@ pub(crate) struct Plans {
 }
 
 impl Plans {
-    /// The three plans of a scenario.
+    /// Uses a separate plan for each purpose.
     pub(crate) const fn of(short: Plan, full: Plan, bugs: Plan) -> Plans {
         Plans { short, full, bugs }
     }
 
-    /// One plan for all three.
+    /// Uses one plan for all purposes.
     pub(crate) const fn all(plan: Plan) -> Plans {
         Plans::of(plan, plan, plan)
     }
 
-    /// Samples: the short form and the search for bugs make fewer runs.
+    /// Samples with different numbers of runs.
     pub(crate) const fn samples(short: u64, full: u64, bugs: u64) -> Plans {
         Plans::of(sampled(short), sampled(full), sampled(bugs))
     }

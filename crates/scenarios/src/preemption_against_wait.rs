@@ -1,25 +1,25 @@
-//! A preemption against a wait: a context's packet is preempted while the wait behind it is
-//! satisfied, and another packet stands behind that. What came back goes before what the wait held;
-//! neither is lost, and none of it waits any more.
+//! A preemption against a wait. A context's packet is preempted while the wait behind it is
+//! satisfied, and another packet is queued behind the wait. The preempted packet must be
+//! resubmitted before that packet, and both must run.
 //!
-//! A packet is on the engine before the run begins, and the wait and the second packet are queued.
-//! In the run one agent signals the fence while the other context gets its packet. The second packet
-//! copies what the first one has written.
+//! A packet is in flight before the run begins, and the wait and the second packet are queued. In
+//! the run one agent signals the fence while the other context submits a packet. The second packet
+//! copies the value written by the first.
 
 use crate::prelude::*;
 use tidegate::d3d12::{BufferDesc, Heap};
 
-const BACK_FIRST: &str = "the packet came back before the wait was satisfied";
-const BACK_AFTER: &str = "the packet came back when the wait was satisfied already";
-const NOTHING_BACK: &str = "everything was complete before it could come back";
+const BACK_FIRST: &str = "the packet was preempted before the wait was satisfied";
+const BACK_AFTER: &str = "the packet was preempted after the wait was satisfied";
+const NOTHING_BACK: &str = "the packet completed before it could be preempted";
 
 pub(crate) const RACE: Race = Race {
     name: "preemption-against-wait",
-    about: "a packet is preempted while the wait behind it is satisfied: what the wait held runs after it, and all of it runs",
+    about: "a packet is preempted while the wait behind it is satisfied: it runs before the work behind the wait, and all work runs",
     marks: &[BACK_FIRST, BACK_AFTER, NOTHING_BACK],
     planted: &[Bug {
         name: "lost-resubmission",
-        about: "the driver reports that packets which came back were submitted again, and they are not",
+        about: "the driver reports preempted packets as resubmitted, but they are not",
         fault: Fault::Driver(LeftOut::Resubmission),
     }],
     plans: Plans::of(sampled(20_000), bounded(1, 50_000_000), sampled(20_000)),
@@ -47,15 +47,15 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let (urgent, done, probe) = (high.clone(), high_done.clone(), world.probe.clone());
     let main = move |platform: &Platform| {
         let signaller = platform.spawn("signaller", move || {
-            // A step of its own, so that the note is taken when its turn has come.
+            // A separate step, so that the note is taken when this agent is scheduled.
             let _not_yet = gate.completed_value();
             if probe.seen(notes::RESUBMITTED).is_some() {
                 probe.note(notes::OWN, 1);
             }
-            ends_well(gate.signal(1));
+            assert_ok(gate.signal(1));
         });
-        ends_well(urgent.execute(&[&nothing]));
-        ends_well(urgent.signal(&done, 1));
+        assert_ok(urgent.execute(&[&nothing]));
+        assert_ok(urgent.signal(&done, 1));
         signaller.join();
     };
     world.race(main, move |world, end| {
@@ -64,8 +64,11 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let mut bytes = [0; 4];
         let read = copied.read(0, &mut bytes).is_ok();
         let done = (low_done.completed_value(), high_done.completed_value());
-        end.eventually("everything runs", done == (1, 1));
-        end.eventually("in the order of its queue", read && u32::from_le_bytes(bytes) == VALUE);
+        end.eventually("all packets run", done == (1, 1));
+        end.eventually(
+            "the packets run in queue order",
+            read && u32::from_le_bytes(bytes) == VALUE,
+        );
         end.always("each packet runs once", packets <= 3);
         end.sometimes(BACK_FIRST, back_first);
         end.sometimes(BACK_AFTER, back && !back_first);

@@ -1,31 +1,30 @@
-//! A change of priority against the engine that serves the queue: a context of the FOCUS band goes
-//! down to IDLE while its command buffers are dispatched, and another one of the NORMAL band waits.
-//! When the call has returned, the engine ends the turn that it is in, and then the other queue
-//! comes first.
+//! A change of priority against the engine that serves the queue. A FOCUS context is demoted to
+//! IDLE while its command buffers are dispatched and a NORMAL context waits. After the call has
+//! returned, the engine finishes the current turn, and then the other queue runs.
 //!
-//! Everything is submitted before the run begins. The other queue's command copies the first one's
-//! progress value, which shows how much of the first queue's work came before it.
+//! All work is submitted before the run begins. The command of the other queue copies the first
+//! queue's progress value, which shows when it ran.
 
 use crate::prelude::*;
 use tidegate::gpu_abi::{Command, GpuVa};
 
-const AT_ONCE: &str = "the other queue comes before all work of the one that goes down";
-const BETWEEN: &str = "it comes between two command buffers";
-const TOO_LATE: &str = "all work was done before the change";
+const AT_ONCE: &str = "the other queue runs before all work of the demoted one";
+const BETWEEN: &str = "the other queue runs between two command buffers";
+const TOO_LATE: &str = "all work completed before the change";
 
 pub(crate) const RACE: Race = Race {
     name: "priority-against-dispatch",
-    about: "a context loses its priority while its queue is dispatched: from the end of the turn on the other queue comes first",
+    about: "a context is demoted while its queue is dispatched: after the current turn the other queue runs first",
     marks: &[AT_ONCE, BETWEEN, TOO_LATE],
     planted: &[
         Bug {
             name: "not-told",
-            about: "the driver does not pass the change on to the hardware",
+            about: "the driver does not pass the change to the hardware",
             fault: Fault::Driver(LeftOut::Priority),
         },
         Bug {
             name: "stale-place",
-            about: "an engine gives a queue back at the place that it had when it was taken",
+            about: "an engine requeues a queue at its old priority",
             fault: Fault::Product("stale place"),
         },
     ],
@@ -33,7 +32,7 @@ pub(crate) const RACE: Race = Race {
     prepare,
 };
 
-/// Command buffers of the queue that goes down.
+/// Number of command buffers of the demoted queue.
 const BUFFERS: u64 = 2;
 
 fn prepare(run: &Run<'_>) -> Prepared {
@@ -62,11 +61,11 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let done = (first.progress_value.load(), other.progress_value.load());
         let returned = world.probe.seen(notes::OWN);
         let ran = world.packets_of_numbers(&numbers);
-        end.eventually("all of both queues runs", done == (BUFFERS, 1));
+        end.eventually("all work of both queues runs", done == (BUFFERS, 1));
         end.always("each command buffer runs once", ran == BUFFERS + 1);
-        // The turn in which the call returned may end one of them.
+        // The turn in which the call returned may complete one command buffer.
         end.always(
-            "from the end of the turn on the other queue comes first",
+            "after the current turn the other queue runs first",
             done.1 == 0 || returned.is_none_or(|seen| before <= seen + 1),
         );
         end.sometimes(AT_ONCE, done.1 == 1 && before == 0);

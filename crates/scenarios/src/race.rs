@@ -1,6 +1,6 @@
-//! The shape that the scenarios of this crate share. A scenario's own file has a header, its
-//! [`Race`], and the function that builds one run. The race is the head of the file: what it is
-//! called, what some run must reach, the bugs that can be planted, and how far it is searched.
+//! The common shape of the scenarios. A scenario's file has a header, a [`Race`] and the function
+//! that builds one run. The [`Race`] states its name, the marks that some run must reach, the
+//! planted bugs and the search plans.
 
 use crate::left_out::LeftOut;
 use crate::plan::Plans;
@@ -26,27 +26,27 @@ pub(crate) struct Bug {
     pub(crate) fault: Fault,
 }
 
-/// Where a planted bug is.
+/// The location of a planted bug.
 #[derive(Clone, Copy)]
 pub(crate) enum Fault {
-    /// The driver leaves out a step.
+    /// The driver omits a step.
     Driver(LeftOut),
-    /// The product makes the mistake of this name (`Platform::fault`).
+    /// The product makes this mistake (`Platform::fault`).
     Product(&'static str),
-    /// The scenario's own function that builds the run.
+    /// The scenario's own function implements the bug.
     Scenario,
 }
 
-/// What one run is built from.
+/// Parameters of one run.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'p> {
     pub(crate) platform: &'p Platform,
     pub(crate) bug: Option<&'static Bug>,
-    /// Which fences the devices make.
+    /// The kind of fences that the devices create.
     pub(crate) fences: FenceChoice,
-    /// Interrupts that name hardware queues name all of them.
+    /// Whether interrupts that name a hardware queue name all of them.
     pub(crate) names_all_queues: bool,
-    /// The driver reports inside every connect that the doorbell which was created first is lost.
+    /// Whether the driver reports, inside every connect, that the first doorbell is lost.
     pub(crate) first_doorbell_lost: bool,
 }
 
@@ -56,7 +56,7 @@ impl Run<'_> {
         self.bug.is_some_and(|bug| bug.name == name)
     }
 
-    /// The step that the driver leaves out.
+    /// The step that the driver omits.
     pub(crate) fn left_out(&self) -> LeftOut {
         match self.bug.map(|bug| bug.fault) {
             Some(Fault::Driver(left_out)) => left_out,
@@ -65,7 +65,7 @@ impl Run<'_> {
     }
 }
 
-/// A race, and the bug that is planted in it.
+/// A race and the bug planted in it.
 pub(crate) struct Planted(pub(crate) &'static Race, pub(crate) Option<&'static Bug>);
 
 impl Scenario for Planted {

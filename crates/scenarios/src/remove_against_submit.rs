@@ -1,9 +1,9 @@
-//! The removal of an adapter against a submission, a CPU wait that is being registered, and a
-//! forced engine time-out, all of one process.
+//! The removal of an adapter against a submission, the registration of a CPU wait, and a forced
+//! engine timeout, all of one process.
 //!
-//! Invariants: the wait ends; its fence reads the maximum and keeps it, so that nothing of the
-//! process runs after its contexts are suspended; the driver is not called after DxgkDdiStopDevice,
-//! and no object is left with it.
+//! Invariants: the wait ends. Its fence reads the maximum and keeps it, so no work of the process
+//! runs after its contexts are suspended. The driver is not called after DxgkDdiStopDevice and
+//! holds no object then.
 
 use crate::prelude::*;
 use std::sync::Arc;
@@ -13,10 +13,9 @@ use tidegate::d3d12::RemovedReason;
 const SIGNALLED: &str = "the wait was satisfied before the removal";
 const RELEASED: &str = "the removal released the wait";
 const REFUSED: &str = "the submission was refused";
-const RECOVERED: &str = "the recovery came before the removal";
-const TOO_LATE: &str = "the recovery came after the removal began";
+const RECOVERED: &str = "the recovery preceded the removal";
+const TOO_LATE: &str = "the recovery began after the removal";
 
-/// Notes of the run.
 const WAITED: usize = notes::OWN;
 const SUBMITTED: usize = notes::OWN + 1;
 const RESET: usize = notes::OWN + 2;
@@ -24,18 +23,18 @@ const DONE: usize = notes::OWN + 3;
 
 pub(crate) const RACE: Race = Race {
     name: "remove-against-submit",
-    about: "an adapter is removed against a submission, a wait and a recovery: waits end, fences read the maximum, the driver stops last",
+    about: "an adapter is removed during a submission, a wait and a recovery: waits end, and the driver is stopped last",
     marks: &[SIGNALLED, RELEASED, REFUSED, RECOVERED, TOO_LATE],
     planted: &[Bug {
         name: "late-device",
-        about: "the end of a device is not waited for: DxgkDdiStopDevice comes while the driver still has the device",
+        about: "the kernel does not wait for a device's destruction: DxgkDdiStopDevice is called while the driver holds it",
         fault: Fault::Driver(LeftOut::DeviceEnd),
     }],
     plans: Plans::samples(30_000, 1_000_000, 100_000),
     prepare,
 };
 
-/// 1 for a call that succeeded, 2 for one whose device was gone; `None` when the machine stopped.
+/// Returns 1 for success, 2 if the device was lost, and `None` if the machine stopped.
 fn outcome(call: Result<(), Error>) -> Option<u64> {
     match call {
         Ok(()) => Some(1),
@@ -75,7 +74,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
             agent.join();
         }
     };
-    world.race_to_the_end(main, move |world, end| {
+    world.race_without_pause(main, move |world, end| {
         let noted = |note| world.probe.seen(note);
         let done = noted(DONE).is_some();
         let reason = world.device.removed_reason();
@@ -83,7 +82,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
             matches!(reason, Some(RemovedReason::AdapterRemoved | RemovedReason::Hung(_)));
         end.eventually("the removal ends", done);
         end.eventually("the wait ends", noted(WAITED).is_some());
-        end.always("the device says why it is lost", !done || removed);
+        end.always("the lost device states a reason", !done || removed);
         end.always("the fence keeps its maximum", !done || fence.completed_value() == u64::MAX);
         let census = world.machine.adapter().census();
         let left =

@@ -1,13 +1,13 @@
-//! A reset against doorbells: an engine that another process hangs, or the whole adapter, is reset
-//! while a process rings a doorbell that is connected, and connects one that is not.
+//! A reset against doorbells. An engine that another process hangs, or the whole adapter, is reset
+//! while a process rings a connected doorbell and connects another one.
 //!
-//! The reset of the engine costs the process nothing: doorbells stay, and whatever was rung runs
-//! once. The reset of the adapter costs it its device if it had work there; then its doorbells say
-//! ABORT and are off the hardware. If it had none, it keeps them, and what it rings runs. One of the
-//! two holds, whenever the ring came.
+//! An engine reset does not affect the process: doorbells stay connected and all rung work runs
+//! once. An adapter reset loses the process's device if it had work there; its doorbells then read
+//! ABORT and are off the hardware. Otherwise it keeps its doorbells and its work runs. This holds
+//! for every time of the ring.
 //!
-//! The first queue is connected, by a first submission, before the run begins. The time-out is
-//! forced once the engine hangs.
+//! A first submission connects the first queue before the run begins. The timeout is forced once
+//! the engine hangs.
 
 use crate::hang_against_signal::{NOT_BLAMED, note_reset};
 use crate::prelude::*;
@@ -15,23 +15,23 @@ use tidegate::calls::TdrTest;
 
 const BEFORE: &str = "the process rang before the reset";
 const DURING: &str = "the process rang while the hardware was reset";
-const AFTER: &str = "the process rang when the hardware went on";
-const LOST: &str = "the process had work there, and its device was lost";
-const SPARED: &str = "the process came out of the reset with its device";
+const AFTER: &str = "the process rang after the hardware had resumed";
+const LOST: &str = "the process had work on the hardware and lost its device";
+const SPARED: &str = "the device of the process survived the reset";
 
-/// How the hardware stood when the process rang: a note of the run.
-const STOOD: usize = notes::OWN;
+/// Note: state of the hardware when the process rang.
+const RESET_STATE: usize = notes::OWN;
 
 const NOT_RESTARTED: Bug = Bug {
     name: "not-restarted",
-    about: "the driver reports that the hardware goes on, and it does not",
+    about: "the driver reports the hardware as resumed, but it is not",
     fault: Fault::Driver(LeftOut::Restart),
 };
 const PLANS: Plans = Plans::samples(30_000, 3_000_000, 100_000);
 
 pub(crate) const OF_ENGINE: Race = Race {
     name: "reset-against-doorbell",
-    about: "an engine is reset while another process rings and connects doorbells on it: everything that was rung runs once",
+    about: "an engine is reset while another process rings and connects doorbells on it: all rung work runs once",
     marks: &[BEFORE, DURING, AFTER],
     planted: &[NOT_BLAMED, NOT_RESTARTED],
     plans: PLANS,
@@ -40,12 +40,12 @@ pub(crate) const OF_ENGINE: Race = Race {
 
 pub(crate) const OF_ADAPTER: Race = Race {
     name: "adapter-reset-against-doorbell",
-    about: "an adapter is reset while a process rings and connects doorbells: it runs everything once, or its doorbells say ABORT",
+    about: "an adapter is reset while a process rings and connects doorbells: its work runs once, or its doorbells read ABORT",
     marks: &[BEFORE, DURING, AFTER, LOST, SPARED],
     planted: &[
         Bug {
             name: "keeps-doorbells",
-            about: "the driver leaves the doorbells of a lost device on the hardware, which goes on reading them",
+            about: "the driver does not disconnect the doorbells of a lost device, and the hardware keeps reading them",
             fault: Fault::Driver(LeftOut::Disconnection),
         },
         NOT_RESTARTED,
@@ -54,7 +54,7 @@ pub(crate) const OF_ADAPTER: Race = Race {
     prepare: |run| prepare(run, TdrTest::ForceTdr),
 };
 
-/// Command buffers of the innocent process.
+/// Number of command buffers of the innocent process.
 const SUBMITTED: u64 = 3;
 
 fn prepare(run: &Run<'_>, test: TdrTest) -> Prepared {
@@ -69,20 +69,20 @@ fn prepare(run: &Run<'_>, test: TdrTest) -> Prepared {
     let (probe, adapter) = (world.probe.clone(), world.machine.adapter().clone());
     let (work, ringers) = (list.clone(), [connected.clone(), fresh.clone()]);
     let main = move |platform: &Platform| {
-        // The first submission is complete, and then the engine hangs.
-        until_quiet(platform);
-        ends_well(guilty.execute(&[&hangs]));
-        until_quiet(platform);
+        // Wait until the first submission is complete and the engine hangs.
+        sleep_until_idle(platform);
+        assert_ok(guilty.execute(&[&hangs]));
+        sleep_until_idle(platform);
         let debugger = platform.spawn("debugger", move || {
-            // A machine that stops meanwhile is the failure by itself.
+            // If the machine stops meanwhile, that is the failure.
             let _stopped = adapter.debug_timeouts(test);
         });
         for queue in ringers {
             match queue.execute(&[&work]) {
                 Err(Error::DeviceRemoved(_) | Error::QueueAborted { .. }) => {}
-                call => ends_well(call),
+                call => assert_ok(call),
             }
-            note_reset(&probe, STOOD);
+            note_reset(&probe, RESET_STATE);
         }
         debugger.join();
     };
@@ -90,24 +90,24 @@ fn prepare(run: &Run<'_>, test: TdrTest) -> Prepared {
         let ran = world.packets_of(&[&connected, &fresh]);
         let lost = world.device.removed_reason().is_some();
         let doorbells = world.machine.gpu().census().doorbells;
-        end.always("each command buffer runs once at most", ran <= SUBMITTED);
-        end.always("an engine's reset costs the guilty alone", of_adapter || !lost);
-        end.eventually("what was rung runs, or the device is lost", lost || ran == SUBMITTED);
+        end.always("each command buffer runs at most once", ran <= SUBMITTED);
+        end.always("an engine reset loses only the guilty device", of_adapter || !lost);
+        end.eventually("rung work runs, or the device is lost", lost || ran == SUBMITTED);
         end.always("no doorbell of a lost device is on the hardware", !lost || doorbells == 0);
         end.eventually("the guilty device is lost", device.removed_reason().is_some());
-        // Outside of the run: a ring from now on is refused.
+        // Outside of the run, where a ring must be refused.
         let refused = |queue: &Queue| {
             let rung = queue.execute(&[&list]);
             matches!(rung, Err(Error::DeviceRemoved(_) | Error::QueueAborted { .. }))
         };
         end.always(
-            "a doorbell of a lost device says ABORT",
+            "a doorbell of a lost device reads ABORT",
             !lost || refused(&connected) && refused(&fresh),
         );
-        let stood = world.probe.seen(STOOD);
-        end.sometimes(BEFORE, stood == Some(0));
-        end.sometimes(DURING, stood == Some(1));
-        end.sometimes(AFTER, stood == Some(2));
+        let state = world.probe.seen(RESET_STATE);
+        end.sometimes(BEFORE, state == Some(0));
+        end.sometimes(DURING, state == Some(1));
+        end.sometimes(AFTER, state == Some(2));
         end.sometimes(LOST, lost);
         end.sometimes(SPARED, !lost);
     })

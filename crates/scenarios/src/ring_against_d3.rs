@@ -1,28 +1,28 @@
-//! A ring against an adapter that loses its power: contexts are suspended, doorbells disconnected,
-//! and then the power goes, while a process rings. Its ring may meet the hardware before the
-//! doorbell is taken away, so that it reads CONNECTED.
+//! A ring against powering down an adapter: contexts are suspended, doorbells disconnected and the
+//! power removed while a process rings. The ring may reach the hardware before the disconnect, so
+//! that the process reads CONNECTED.
 //!
-//! The doorbell is connected, by a first submission, before the run begins; in the run a second one
-//! is made while another agent takes the power of an idle adapter.
+//! A first submission connects the doorbell before the run begins. In the run a second one is made
+//! while another agent powers down the idle adapter.
 
 use crate::prelude::*;
 
-const STAYED: &str = "the adapter stayed because of the ring";
-const WOKEN: &str = "the ring met no hardware, and its connect woke the adapter";
+const STAYED: &str = "the ring kept the adapter powered";
+const WOKEN: &str = "the ring missed the hardware, and its connect woke the adapter";
 
 pub(crate) const RACE: Race = Race {
     name: "ring-against-d3",
-    about: "a doorbell is rung while an idle adapter loses its power: the work runs",
+    about: "a doorbell is rung while an idle adapter is powered down: the work runs",
     marks: &[STAYED, WOKEN],
     planted: &[
         Bug {
             name: "no-look",
-            about: "the kernel takes the power without a check for work that was rung before the doorbells went",
+            about: "the kernel powers down without a check for work that was rung before the disconnect",
             fault: Fault::Product("announced work unseen"),
         },
         Bug {
             name: "not-resumed",
-            about: "contexts stay suspended when the power is back",
+            about: "contexts stay suspended after power-up",
             fault: Fault::Driver(LeftOut::Resume),
         },
     ],
@@ -39,14 +39,14 @@ fn prepare(run: &Run<'_>) -> Prepared {
         platform.spawn("power", move || {
             adapter.power_down_if_idle().expect("power is managed");
         });
-        ends_well(queue.execute(&[&list]));
+        assert_ok(queue.execute(&[&list]));
     };
     world.race(main, move |world, end| {
         let packets = world.machine.gpu().stats().nodes[0].packets;
         end.eventually("both submissions run", packets == 2);
         end.always("each submission runs once", packets <= 2);
-        let taken = world.noted(notes::UNPOWERED);
-        end.sometimes(STAYED, world.noted(notes::DISCONNECTED) && !taken);
+        let powered_down = world.noted(notes::UNPOWERED);
+        end.sometimes(STAYED, world.noted(notes::DISCONNECTED) && !powered_down);
         end.sometimes(WOKEN, world.noted(notes::POWERED));
     })
 }

@@ -1,19 +1,19 @@
-//! A ring against the loss of its doorbell, by the code of the user-mode driver and of the kernel:
-//! the process stores to the doorbell through the mapping, has a full fence, and loads the status.
-//! The kernel stores the status and has a full fence before the hardware loads the page for the last
-//! time and the mapping shows the dummy page. So a process that reads CONNECTED has rung the
+//! A ring against a disconnect, in the code of the user-mode driver and of the kernel. The process
+//! stores to the doorbell through the mapping, executes a full fence and loads the status. The
+//! kernel stores the status and executes a full fence before the hardware reads the page for the
+//! last time and the dummy page is mapped. Therefore a process that reads CONNECTED has rung the
 //! hardware.
 //!
-//! `doorbell-order` is a model of the same race. Here there is no hint after the ring: its locked
-//! operations would hide a missing fence. Without the hint the engine may stay asleep, so the
-//! scenario asserts nothing about the work. The kernel disconnects the doorbell when it takes the
-//! power of an idle engine, or because the driver victimises it.
+//! `doorbell-order` is a model of the same race. The hint after the ring is disabled here, because
+//! its locked operations would hide a missing fence. The engine may then stay asleep, so the
+//! scenario asserts nothing about the work. The doorbell is disconnected by the kernel when it
+//! powers down an idle engine, or victimised by the driver.
 
 use crate::prelude::*;
 use tidegate::ddi::{DisconnectReason, Passive};
 use tidegate::dxgkrnl::Adapter;
 
-const RANG: &str = "the ring met the hardware";
+const RANG: &str = "the ring reached the hardware";
 const REPEATED: &str = "the process read RETRY and rang again";
 
 const fn race(name: &'static str, about: &'static str, prepare: fn(&Run<'_>) -> Prepared) -> Race {
@@ -24,7 +24,7 @@ const fn race(name: &'static str, about: &'static str, prepare: fn(&Run<'_>) -> 
 
 pub(crate) const BY_KERNEL: Race = race(
     "ring-against-disconnect",
-    "the kernel takes a doorbell away while it is rung: a process that reads CONNECTED has rung the hardware",
+    "the kernel disconnects a doorbell while it is rung: a process that reads CONNECTED has rung the hardware",
     |run| {
         prepare(run, |world| {
             let adapter = world.machine.adapter().clone();
@@ -35,19 +35,19 @@ pub(crate) const BY_KERNEL: Race = race(
 
 pub(crate) const BY_DRIVER: Race = race(
     "ring-against-callback",
-    "the driver takes a doorbell away while it is rung: a process that reads CONNECTED has rung the hardware",
+    "the driver victimises a doorbell while it is rung: a process that reads CONNECTED has rung the hardware",
     |run| {
         prepare(run, |world| {
             let first = world.first.clone();
             Box::new(move || {
-                let taken = first.take_away(&Passive::enter(), DisconnectReason::Retry);
-                assert_eq!(taken, Some(Ok(())), "the kernel knows the doorbell");
+                let taken = first.disconnect(&Passive::enter(), DisconnectReason::Retry);
+                assert_eq!(taken, Some(Ok(())), "the doorbell exists");
             })
         })
     },
 );
 
-/// What takes the doorbell away.
+/// The agent that disconnects the doorbell.
 type Other = Box<dyn FnOnce() + Send>;
 
 fn prepare(run: &Run<'_>, other: impl FnOnce(&World) -> Other) -> Prepared {
@@ -55,16 +55,16 @@ fn prepare(run: &Run<'_>, other: impl FnOnce(&World) -> Other) -> Prepared {
     world.leave_out(LeftOut::RingHint);
     let (queue, fence) = (world.queue("copy", Submission::User), world.fence("done"));
     queue.signal(&fence, 1).expect("a submission");
-    world.first.load_at_the_end();
+    world.first.load_before_disconnect();
     let (rings, other) = (queue.clone(), other(&world));
     let before = queue.stats().retries;
     let main = move |platform: &Platform| {
         platform.spawn("other", other);
-        ends_well(rings.signal(&fence, 2));
+        assert_ok(rings.signal(&fence, 2));
     };
     world.race(main, move |world, end| {
         let repeated = queue.stats().retries > before;
-        // A ring of a disconnected doorbell counts only if the hardware's last load found it.
+        // After a disconnect, a ring counts only if the hardware's last read found it.
         let rung = world.first.last_value().or_else(|| world.first.rung()) == Some(2);
         end.always("a process that reads CONNECTED has rung the hardware", rung || repeated);
         end.sometimes(RANG, rung && !repeated);

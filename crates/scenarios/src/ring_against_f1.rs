@@ -1,23 +1,23 @@
-//! A ring against an engine that loses its power: the driver has found the engine idle, and work is
-//! rung before the kernel has taken the doorbell away. The process reads CONNECTED and returns; no
-//! later ring would make up for it.
+//! A ring against powering down an engine: the driver has found the engine idle, and work is rung
+//! before the kernel has disconnected the doorbell. The process reads CONNECTED and returns, so no
+//! later ring would help.
 //!
-//! The doorbell is connected, by a first submission, before the run begins; in the run a second one
-//! is made while another agent takes the power of idle engines.
+//! A first submission connects the doorbell before the run begins. In the run a second one is made
+//! while another agent powers down idle engines.
 
 use crate::prelude::*;
 
-const STAYED: &str = "the engine stayed because of the ring";
-const BROUGHT_BACK: &str = "the ring met no hardware, and its connect brought the engine back";
-const AFTER: &str = "the work was done, and then the power went";
+const STAYED: &str = "the ring kept the engine powered";
+const BROUGHT_BACK: &str = "the ring missed the hardware, and its connect powered up the engine";
+const AFTER: &str = "the work completed before the power-down";
 
 pub(crate) const RACE: Race = Race {
     name: "ring-against-f1",
-    about: "a doorbell is rung while its idle engine loses its power: the work runs",
+    about: "a doorbell is rung while its idle engine is powered down: the work runs",
     marks: &[STAYED, BROUGHT_BACK, AFTER],
     planted: &[Bug {
         name: "no-look",
-        about: "the kernel takes the engine's power without a check for work that was rung before the doorbells went",
+        about: "the kernel powers down the engine without a check for work that was rung before the disconnect",
         fault: Fault::Product("announced work unseen"),
     }],
     plans: Plans::samples(30_000, 3_000_000, 100_000),
@@ -31,15 +31,16 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let adapter = world.machine.adapter().clone();
     let main = move |platform: &Platform| {
         platform.spawn("power", move || adapter.power_down_idle_engines());
-        ends_well(queue.execute(&[&list]));
+        assert_ok(queue.execute(&[&list]));
     };
     world.race(main, move |world, end| {
         let packets = world.machine.gpu().stats().nodes[0].packets;
         end.eventually("both submissions run", packets == 2);
         end.always("each submission runs once", packets <= 2);
-        let (taken, given) = (world.noted(notes::UNPOWERED), world.noted(notes::POWERED));
-        end.sometimes(STAYED, world.noted(notes::DISCONNECTED) && !taken);
-        end.sometimes(BROUGHT_BACK, given);
-        end.sometimes(AFTER, taken && !given);
+        let (powered_down, powered_up) =
+            (world.noted(notes::UNPOWERED), world.noted(notes::POWERED));
+        end.sometimes(STAYED, world.noted(notes::DISCONNECTED) && !powered_down);
+        end.sometimes(BROUGHT_BACK, powered_up);
+        end.sometimes(AFTER, powered_down && !powered_up);
     })
 }

@@ -1,22 +1,22 @@
-//! A ring against the loss of its doorbell: two user-mode queues of one engine share one physical
-//! doorbell, so each submission may find that the other queue has taken it.
+//! A ring against victimisation. Two user-mode queues of one engine share one physical doorbell, so
+//! each submission may find that the other queue has taken it.
 //!
 //! The first queue is connected before the run begins; in the run both submit. Each submission runs
-//! exactly once, the last one too, though no ring follows it.
+//! exactly once, including the last one, which no later ring follows.
 
 use crate::prelude::*;
 
-const VICTIMISED: &str = "a doorbell was taken away";
-const RETRIED: &str = "a ring met no hardware, and was repeated";
-const LAST_LOOK: &str = "a ring met the doorbell before it was taken away";
+const VICTIMISED: &str = "a doorbell was victimised";
+const RETRIED: &str = "a ring missed the hardware and was repeated";
+const LAST_READ: &str = "a ring reached the doorbell before it was victimised";
 
 pub(crate) const RACE: Race = Race {
     name: "ring-against-victimise",
-    about: "two queues with one physical doorbell between them submit at once: each submission runs exactly once",
-    marks: &[VICTIMISED, RETRIED, LAST_LOOK],
+    about: "two queues that share one physical doorbell submit concurrently: each submission runs exactly once",
+    marks: &[VICTIMISED, RETRIED, LAST_READ],
     planted: &[Bug {
         name: "victim-not-told",
-        about: "the driver takes a doorbell away without DxgkCbDisconnectDoorbell: its process still reads CONNECTED",
+        about: "the driver victimises a doorbell without DxgkCbDisconnectDoorbell: its process still reads CONNECTED",
         fault: Fault::Driver(LeftOut::VictimNotice),
     }],
     plans: Plans::samples(30_000, 3_000_000, 100_000),
@@ -31,8 +31,8 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let (ringer, other) = (first.clone(), second.clone());
     let (of_first, of_second) = (one.clone(), two.clone());
     let main = move |platform: &Platform| {
-        platform.spawn("second", move || ends_well(other.signal(&of_second, 1)));
-        ends_well(ringer.signal(&of_first, 2));
+        platform.spawn("second", move || assert_ok(other.signal(&of_second, 1)));
+        assert_ok(ringer.signal(&of_first, 2));
     };
     world.race(main, move |world, end| {
         let values = (one.completed_value(), two.completed_value());
@@ -41,6 +41,6 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let retries = (first.stats().retries, second.stats().retries);
         end.sometimes(VICTIMISED, world.noted(notes::VICTIMISED));
         end.sometimes(RETRIED, retries.0 > 0);
-        end.sometimes(LAST_LOOK, retries == (0, 0));
+        end.sometimes(LAST_READ, retries == (0, 0));
     })
 }

@@ -1,6 +1,5 @@
-//! A driver layer that records for a scenario's check what passed through the DDI, and that can
-//! leave out one step. It changes nothing else, takes no lock and touches no shared word of its own,
-//! so it adds no choice to the run.
+//! A driver layer that records calls for a scenario's check and can omit one step. It changes
+//! nothing else, takes no lock and accesses no shared word, so it adds no choice to the run.
 
 use crate::left_out::LeftOut;
 use crate::race::Run;
@@ -24,52 +23,52 @@ use tidegate::explorer::Probe;
 use tidegate::gpu_abi::DOORBELL_VALUE_WORD;
 use tidegate::platform::{Page, Word};
 
-/// Notes that the layer takes, by number.
+/// Numbers of the notes that the layer takes.
 pub(crate) mod notes {
-    /// UpdateMonitoredValues was called for a waiter (any value but the maximum).
+    /// UpdateMonitoredValues was called for a waiter, with any value but the maximum.
     pub(crate) const ARMED: usize = 0;
     /// The interrupt routine ran.
     pub(crate) const INTERRUPTED: usize = 1;
-    /// A doorbell was disconnected by the kernel.
+    /// The kernel disconnected a doorbell.
     pub(crate) const DISCONNECTED: usize = 2;
-    /// Power was taken, of an engine or of the adapter.
+    /// An engine or the adapter was powered down.
     pub(crate) const UNPOWERED: usize = 3;
-    /// A doorbell was taken away from a queue.
+    /// The driver victimised a doorbell.
     pub(crate) const VICTIMISED: usize = 4;
-    /// UpdateNativeFenceLogs was called, for so many queues.
+    /// UpdateNativeFenceLogs was called. The value is the number of queues.
     pub(crate) const FLUSHED: usize = 5;
-    /// Power was given back.
+    /// An engine or the adapter was powered up.
     pub(crate) const POWERED: usize = 6;
-    /// The watched value when a context was suspended.
+    /// Value of the watched fence when a context was suspended.
     pub(crate) const SUSPENDED: usize = 7;
     /// DxgkDdiPreemptCommand was called.
     pub(crate) const REQUESTED: usize = 8;
-    /// A packet has come back and was submitted again.
+    /// A preempted packet was resubmitted.
     pub(crate) const RESUBMITTED: usize = 9;
-    /// The same for a second one.
-    pub(crate) const RESUBMITTED_TOO: usize = 10;
-    /// The hardware is being reset, an engine or all of it.
+    /// A second preempted packet was resubmitted.
+    pub(crate) const RESUBMITTED_AGAIN: usize = 10;
+    /// A reset of an engine or the adapter began.
     pub(crate) const RESET: usize = 11;
-    /// It goes on.
-    pub(crate) const WENT_ON: usize = 12;
-    /// Address of CurrentValue of the native fence that was opened first, in its process.
+    /// The hardware was resumed after a reset.
+    pub(crate) const RESUMED: usize = 12;
+    /// CurrentValue address of the native fence opened first, in its process.
     pub(crate) const FIRST_FENCE_AT: usize = 13;
-    /// The same for the native fence that was opened second.
+    /// CurrentValue address of the native fence opened second.
     pub(crate) const SECOND_FENCE_AT: usize = 14;
-    /// The interrupt routine ran a second time.
+    /// The interrupt routine ran for the second time.
     pub(crate) const INTERRUPTED_AGAIN: usize = 15;
     /// The driver reported signalled native fences.
     pub(crate) const REPORTED: usize = 16;
-    /// It did so a second time.
+    /// The driver reported signalled native fences for the second time.
     pub(crate) const REPORTED_AGAIN: usize = 17;
-    /// First number that a scenario may use for itself.
+    /// First number available to scenarios.
     pub(crate) const OWN: usize = 18;
 }
 
-/// Most fences whose MonitoredValue is watched.
+/// Maximum number of fences whose MonitoredValue is watched.
 const WATCHED: usize = 4;
 
-/// The MonitoredValue cells that the kernel had updated.
+/// The MonitoredValue cells that the kernel has updated.
 #[derive(Clone, Default)]
 pub(crate) struct Monitored {
     cells: Arc<[OnceLock<(DriverHandle, Word)>; WATCHED]>,
@@ -85,15 +84,14 @@ impl Monitored {
         }
     }
 
-    /// Whether every MonitoredValue that was ever updated has the value for no waiter. Only outside
-    /// the run, since the loads would be steps of it.
+    /// Whether every updated MonitoredValue has the value for no waiter. Call it outside of the run
+    /// only, because its loads would be steps of the run.
     pub(crate) fn all_disarmed(&self) -> bool {
         self.cells.iter().filter_map(OnceLock::get).all(|(_, word)| word.load() == u64::MAX)
     }
 }
 
-/// The first doorbell of a world: its names in the kernel, and the page that it first had on the
-/// hardware.
+/// The first doorbell of a world: its kernel handles and its first physical page.
 #[derive(Clone, Default)]
 pub(crate) struct FirstDoorbell(Arc<FirstDoorbellParts>);
 
@@ -103,14 +101,14 @@ struct FirstDoorbellParts {
     queue: OnceLock<OsHandle>,
     doorbell: OnceLock<OsHandle>,
     page: OnceLock<Page>,
-    /// Set by a scenario that uses `last_value`, since the load is a step of its own.
+    /// Set by scenarios that use `last_value`, because the load is an additional step.
     loads: OnceLock<()>,
     last_value: OnceLock<u64>,
 }
 
 impl FirstDoorbell {
-    /// Makes the driver disconnect the doorbell. `None` while there is no doorbell.
-    pub(crate) fn take_away(
+    /// Makes the driver disconnect the doorbell. Returns `None` if there is no doorbell.
+    pub(crate) fn disconnect(
         &self,
         level: &Passive,
         reason: DisconnectReason,
@@ -119,12 +117,12 @@ impl FirstDoorbell {
         Some(callbacks.get()?.disconnect_doorbell(level, *queue.get()?, *doorbell.get()?, reason))
     }
 
-    /// From here on the page is loaded before the hardware loads it for the last time.
-    pub(crate) fn load_at_the_end(&self) {
+    /// Enables loading the page before the hardware loads it for the last time.
+    pub(crate) fn load_before_disconnect(&self) {
         self.0.loads.get_or_init(|| ());
     }
 
-    fn ends(&self) {
+    fn note_last_value(&self) {
         if self.0.loads.get().is_some()
             && let Some(page) = self.0.page.get()
         {
@@ -132,33 +130,33 @@ impl FirstDoorbell {
         }
     }
 
-    /// What stood in the page when its first connect ended; `None` while it lasts.
+    /// Returns the page's value at the end of its first connect; `None` while it is connected.
     pub(crate) fn last_value(&self) -> Option<u64> {
         self.0.last_value.get().copied()
     }
 
-    /// What was stored last to the page of its first connect.
+    /// Returns the value last stored to the page of the first connect.
     pub(crate) fn rung(&self) -> Option<u64> {
         self.0.page.get().map(|page| page.word(DOORBELL_VALUE_WORD).load())
     }
 }
 
-/// What the layer records for the check of a run, and what it leaves out.
+/// The layer's records for the check of a run, and the step that it omits.
 #[derive(Clone)]
 pub(crate) struct Seen {
-    /// What passed through the DDI, and the scenario's own notes.
+    /// The notes of the layer and of the scenario.
     pub(crate) probe: Probe,
-    /// The MonitoredValues that the kernel had updated.
+    /// The MonitoredValue cells that the kernel has updated.
     pub(crate) monitored: Monitored,
-    /// A fence's value to load when a context has been suspended.
+    /// The fence to load when a context has been suspended.
     pub(crate) watched: Arc<OnceLock<CurrentValueView>>,
-    /// The doorbell that was made first.
+    /// The first doorbell that was created.
     pub(crate) first: FirstDoorbell,
     left_out: Arc<OnceLock<LeftOut>>,
 }
 
 impl Seen {
-    /// Nothing yet. `Nothing` may be changed later, once.
+    /// Creates an empty record. `LeftOut::Nothing` may be changed once later.
     pub(crate) fn new(left_out: LeftOut) -> Seen {
         let seen = Seen {
             probe: Probe::new(),
@@ -173,7 +171,7 @@ impl Seen {
         seen
     }
 
-    /// The driver leaves out a step from here on.
+    /// Makes the driver omit a step from now on.
     pub(crate) fn leave_out(&self, left_out: LeftOut) {
         self.left_out.get_or_init(|| left_out);
     }
@@ -197,14 +195,15 @@ pub(crate) struct Seam {
     platform: Platform,
     inner: Arc<dyn Driver>,
     seen: Seen,
-    /// Interrupts that name hardware queues name these: the first ones that were made. `None`
-    /// leaves interrupts alone.
+    /// The hardware queues that interrupts name instead of their own: the first ones created.
+    /// `None` leaves interrupts unchanged.
     names_queues: Option<QueuesMade>,
-    /// Every connect victimises the first doorbell, as a driver may that keeps no record of what it
-    /// has victimised.
+    /// Whether every connect victimises the first doorbell, like a driver that keeps no record of
+    /// its victims.
     victimises_again: bool,
     routine: Routine,
-    /// The first doorbell or device whose end was left out, and that it ended later.
+    /// The first doorbell or device whose destruction was omitted, and whether it was carried out
+    /// later.
     late_end: (OnceLock<DriverHandle>, OnceLock<()>),
 }
 
@@ -222,12 +221,12 @@ impl Seam {
     }
 }
 
-/// Where the interrupt routine is. Its words are touched only while a bug needs them.
+/// State of the interrupt routine. Its words are accessed only if a bug needs them.
 #[derive(Clone)]
 struct Routine {
-    /// 1 while it runs.
+    /// 1 while the routine runs.
     running: Word,
-    /// 1 when it has reported a signalled fence.
+    /// 1 if the routine has reported a signalled fence.
     reported: Word,
 }
 
@@ -238,7 +237,7 @@ impl Routine {
     }
 }
 
-/// An interrupt line that loses interrupts while the interrupt routine runs.
+/// An interrupt line that drops interrupts raised while the interrupt routine runs.
 struct DeafLine {
     inner: Arc<dyn InterruptService>,
     routine: Routine,
@@ -256,18 +255,18 @@ impl InterruptService for DeafLine {
     }
 }
 
-/// Most hardware queues that are named.
+/// Maximum number of queues that interrupts name.
 const NAMED: usize = 2;
 
-/// The hardware queues that were made first.
+/// The hardware queues that were created first.
 type QueuesMade = Arc<[OnceLock<DriverHandle>; NAMED]>;
 
-/// The kernel's callbacks, as the driver behind a [`Seam`] sees them.
+/// The kernel's callbacks as seen by the driver behind a [`Seam`].
 struct Callback {
     inner: Arc<dyn Callbacks>,
     platform: Platform,
     seen: Seen,
-    /// A worker makes the callback, or has made it.
+    /// Set when a worker was given the callback.
     handed_over: OnceLock<()>,
     names_queues: Option<QueuesMade>,
     routine: Routine,
@@ -313,7 +312,7 @@ impl CallbackLayer for Callback {
         self.seen.probe.note(notes::VICTIMISED, 1);
         match self.seen.now() {
             LeftOut::VictimNotice => return Ok(()),
-            // Once: a machine that is stopped for it winds down without more agents.
+            // Only once, because a stopped machine must wind down without new agents.
             LeftOut::CallbackOwner if self.handed_over.set(()).is_ok() => {
                 let kernel = self.inner.clone();
                 let worker = self.platform.spawn("callback", move || {
@@ -386,7 +385,7 @@ impl DriverLayer for Seam {
         args: SubmitCommandVirtual,
     ) -> Result<(), Status> {
         if args.flags.contains(SubmitCommandFlags::RESUBMISSION) {
-            self.seen.probe.note_either(notes::RESUBMITTED, notes::RESUBMITTED_TOO, 1);
+            self.seen.probe.note_either(notes::RESUBMITTED, notes::RESUBMITTED_AGAIN, 1);
             if self.seen.leaves_out(LeftOut::Resubmission) {
                 return Ok(());
             }
@@ -509,8 +508,8 @@ impl DriverLayer for Seam {
             self.inner.destroy_doorbell(level, *late);
         }
         if self.victimises_again {
-            // The kernel refuses a doorbell that has ended, which is right.
-            let _refused_when_gone = self.seen.first.take_away(level, DisconnectReason::Abort);
+            // The kernel rightly refuses a destroyed doorbell.
+            let _refused_when_gone = self.seen.first.disconnect(level, DisconnectReason::Abort);
         }
         let mut connected = self.inner.connect_doorbell(level, doorbell, flags)?;
         self.seen.first.0.page.get_or_init(|| connected.page.clone());
@@ -522,7 +521,7 @@ impl DriverLayer for Seam {
 
     fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
         self.seen.probe.note(notes::DISCONNECTED, 1);
-        self.seen.first.ends();
+        self.seen.first.note_last_value();
         if !self.seen.leaves_out(LeftOut::Disconnection) {
             self.inner.disconnect_doorbell(level, doorbell);
         }
@@ -547,7 +546,7 @@ impl DriverLayer for Seam {
     fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status> {
         self.seen.probe.note(notes::RESET, 1);
         let aborted = self.inner.reset_engine(level, engine)?;
-        self.seen.probe.note(notes::WENT_ON, 1);
+        self.seen.probe.note(notes::RESUMED, 1);
         Ok(if self.seen.leaves_out(LeftOut::AbortedId) { aborted.wrapping_add(1) } else { aborted })
     }
 
@@ -560,7 +559,7 @@ impl DriverLayer for Seam {
         if !self.seen.leaves_out(LeftOut::Restart) {
             self.inner.resume_hw_engine(level, engine)?;
         }
-        self.seen.probe.note(notes::WENT_ON, 1);
+        self.seen.probe.note(notes::RESUMED, 1);
         Ok(())
     }
 
@@ -573,7 +572,7 @@ impl DriverLayer for Seam {
         if !self.seen.leaves_out(LeftOut::Restart) {
             self.inner.restart_from_timeout(level)?;
         }
-        self.seen.probe.note(notes::WENT_ON, 1);
+        self.seen.probe.note(notes::RESUMED, 1);
         Ok(())
     }
 

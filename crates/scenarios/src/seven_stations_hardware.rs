@@ -1,20 +1,20 @@
-//! A signal against a CPU wait, through a kernel-mode hardware queue: VidSch signals the fence when
-//! the queue's progress fence reaches the command buffer before it, so the race of arming and
-//! signalling is that of the progress fence.
+//! A signal against a CPU wait, through a kernel-mode hardware queue. VidSch signals the fence when
+//! the progress fence reaches the preceding command buffer, so arming races with the signal of the
+//! progress fence.
 //!
-//! The command buffer is submitted before the run begins; in the run the CPU queues the signal
+//! The command buffer is submitted before the run begins. In the run the CPU queues the signal
 //! behind it while the engine executes it, then waits.
 
 use crate::prelude::*;
 
-const INTERRUPTED: &str = "the scheduler's wait was armed, and the progress interrupted";
-const NOT_INTERRUPTED: &str = "the progress did not interrupt";
+const INTERRUPTED: &str = "the scheduler's wait was armed, and the progress signal interrupted";
+const NOT_INTERRUPTED: &str = "the progress signal did not interrupt";
 
 pub(crate) const RACE: Race = Race {
     name: "seven-stations-hardware",
     about: "a signal is queued behind work of a kernel-mode hardware queue while the work completes: the waiter is released",
     marks: &[INTERRUPTED, NOT_INTERRUPTED],
-    // The barrier of UpdateMonitoredValues cannot be missed here: the scheduler takes a lock between
+    // The barrier of UpdateMonitoredValues is not needed here: the scheduler takes a lock between
     // arming and its next read.
     planted: &[Bug {
         name: "no-gpu-barrier",
@@ -31,12 +31,12 @@ fn prepare(run: &Run<'_>) -> Prepared {
     queue.execute(&[&world.empty_list()]).expect("a submission");
     let waited = fence.clone();
     let main = move |_: &Platform| {
-        ends_well(queue.signal(&waited, 1));
-        ends_well(waited.wait(1));
+        assert_ok(queue.signal(&waited, 1));
+        assert_ok(waited.wait(1));
     };
-    world.race_to_the_end(main, move |world, end| {
+    world.race_without_pause(main, move |world, end| {
         let interrupted = world.noted(notes::INTERRUPTED);
-        end.always("the fence has the value that was signaled", fence.completed_value() == 1);
+        end.always("the fence has the signalled value", fence.completed_value() == 1);
         end.sometimes(INTERRUPTED, interrupted);
         end.sometimes(NOT_INTERRUPTED, !interrupted);
     })

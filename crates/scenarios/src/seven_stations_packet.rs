@@ -1,9 +1,9 @@
-//! A signal against a CPU wait, through the packet model: VidSch makes a context's signal when the
-//! DMA packet before it completes, and a monitored fence has no MonitoredValue, so every completion
+//! A signal against a CPU wait, through the packet model. VidSch executes a context's signal when
+//! the preceding DMA packet completes. A monitored fence has no MonitoredValue, so every completion
 //! interrupts.
 //!
-//! The packet is handed to the engine before the run begins; in the run the CPU queues the signal
-//! behind it while it completes, then waits.
+//! The packet is submitted before the run begins. In the run the CPU queues the signal behind it
+//! while the packet completes, then waits.
 
 use crate::prelude::*;
 
@@ -20,20 +20,20 @@ pub(crate) const RACE: Race = Race {
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    // Nothing preempts the packet. The one that fills a save area would be another race.
+    // Monitored fences need no save-area packets, which would be another race.
     let world = Run { fences: FenceChoice::Monitored, ..*run }
         .world(|config| config.driver.save_areas = false);
     let (queue, fence) = (world.queue("copy", Submission::Packet), world.fence("done"));
     queue.execute(&[&world.empty_list()]).expect("a submission");
     let (waited, probe) = (fence.clone(), world.probe.clone());
     let main = move |_: &Platform| {
-        ends_well(queue.signal(&waited, 1));
+        assert_ok(queue.signal(&waited, 1));
         probe.note(notes::OWN, waited.completed_value());
-        ends_well(waited.wait(1));
+        assert_ok(waited.wait(1));
     };
-    world.race_to_the_end(main, move |world, end| {
+    world.race_without_pause(main, move |world, end| {
         let at_once = world.probe.seen(notes::OWN);
-        end.always("the fence has the value that was signaled", fence.completed_value() == 1);
+        end.always("the fence has the signalled value", fence.completed_value() == 1);
         end.sometimes(BLOCKED, at_once == Some(0));
         end.sometimes(LATE, at_once == Some(1));
     })

@@ -1,11 +1,11 @@
 //! A signal against a CPU wait (the native fence document, "Synchronization within the GPU"),
-//! through the whole machine: on hardware whose CMP keeps a shadow of MonitoredValue for its engine
-//! to compare with, and whose stores of fence values are posted.
+//! through the whole machine. The hardware's CMP keeps a shadow of MonitoredValue for its engine to
+//! compare with, and stores of fence values are posted.
 //!
-//! As in `seven_stations` the submission stands in the ring and its doorbell is rung before the run
-//! begins. UpdateMonitoredValues has the CMP store the shadow, execute its barrier against the
-//! engine, and load CurrentValue; if the value is above, the engine interrupts on the CMP's behalf.
-//! The kernel checks again as well, so that interrupt is often a spurious one.
+//! As in `seven_stations`, the submission is in the ring and its doorbell rung before the run
+//! begins. In UpdateMonitoredValues the CMP stores the shadow, executes its barrier against the
+//! engine and loads CurrentValue. If the value is above, the engine interrupts on the CMP's behalf.
+//! The kernel checks as well, so that interrupt is often spurious.
 
 use crate::prelude::*;
 
@@ -13,7 +13,7 @@ const ENGINE: &str = "the waiter was armed, and the engine found its value above
 const CMP: &str = "the waiter was armed, and the CMP found CurrentValue above the shadow";
 const NOT_ARMED: &str = "no waiter was armed, and the signal did not interrupt";
 
-/// Shadows that the hardware has room for.
+/// Number of shadows that the hardware supports.
 const SHADOWS: u32 = 4;
 
 pub(crate) const RACE: Race = Race {
@@ -23,12 +23,12 @@ pub(crate) const RACE: Race = Race {
     planted: &[
         Bug {
             name: "not-told",
-            about: "the driver stores MonitoredValue behind a barrier and does not update the CMP: the shadow is old",
+            about: "the driver stores MonitoredValue with a barrier but does not update the CMP: the shadow is stale",
             fault: Fault::Driver(LeftOut::ShadowUpdate),
         },
         Bug {
             name: "no-cpu-barrier",
-            about: "a fence that found no room for a shadow: UpdateMonitoredValues returns without a barrier",
+            about: "for a fence without a shadow, UpdateMonitoredValues returns without a barrier",
             fault: Fault::Driver(LeftOut::CpuBarrier),
         },
         Bug {
@@ -57,11 +57,11 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let fence = world.fence("done");
     queue.signal(&fence, 1).expect("a submission");
     let waited = fence.clone();
-    let main = move |_: &Platform| ends_well(waited.wait(1));
-    world.race_to_the_end(main, move |world, end| {
+    let main = move |_: &Platform| assert_ok(waited.wait(1));
+    world.race_without_pause(main, move |world, end| {
         let (armed, interrupted) = (world.noted(notes::ARMED), world.noted(notes::INTERRUPTED));
         let by_cmp = world.machine.gpu().stats().shadow_interrupts > 0;
-        end.always("the fence has the value that was signaled", fence.completed_value() == 1);
+        end.always("the fence has the signalled value", fence.completed_value() == 1);
         end.sometimes(ENGINE, armed && interrupted && !by_cmp);
         end.sometimes(CMP, armed && by_cmp);
         end.sometimes(NOT_ARMED, !armed && !interrupted);

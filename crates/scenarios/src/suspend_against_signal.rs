@@ -1,22 +1,22 @@
-//! A suspension against a signal: while a context is off the run list nothing of it runs, and what
-//! was rung meanwhile runs when it is back, without another ring.
+//! A suspension against a signal. While a context is off the run list none of its work runs, and
+//! work that was rung meanwhile runs after the resume, without another ring.
 //!
-//! The doorbell is connected, by a first submission, before the run begins; in the run a second
-//! signal is submitted while another agent suspends and resumes.
+//! A first submission connects the doorbell before the run begins. In the run a second signal is
+//! submitted while another agent suspends and resumes.
 
 use crate::prelude::*;
 
-const BEFORE: &str = "both signals were made before the suspension";
+const BEFORE: &str = "both signals executed before the suspension";
 const HELD: &str = "a signal was held until the resume";
 
 pub(crate) const RACE: Race = Race {
     name: "suspend-against-signal",
-    about: "a context is suspended and resumed while its queue is to signal: nothing runs in between, and everything after",
+    about: "a context is suspended and resumed while its queue signals: no work runs in between, and all work runs after",
     marks: &[BEFORE, HELD],
     planted: &[
         Bug {
             name: "not-suspended",
-            about: "the driver reports a context as suspended whose queues are still on the run list",
+            about: "the driver reports a context as suspended while its queues are on the run list",
             fault: Fault::Driver(LeftOut::Suspension),
         },
         Bug {
@@ -40,18 +40,18 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let suspender = platform.spawn("suspender", move || {
             let suspended = adapter.suspend_contexts().expect("the adapter works");
             let before = seen.completed_value();
-            until_quiet(&clock);
+            sleep_until_idle(&clock);
             probe.note(notes::OWN, before);
             probe.note(notes::OWN + 1, seen.completed_value());
             suspended.resume();
         });
-        ends_well(queue.signal(&signalled, 2));
+        assert_ok(queue.signal(&signalled, 2));
         suspender.join();
     };
     world.race(main, move |world, end| {
         let (before, after) = (world.probe.seen(notes::OWN), world.probe.seen(notes::OWN + 1));
-        end.always("nothing runs while it is suspended", before == after);
-        end.eventually("both signals are made", fence.completed_value() == 2);
+        end.always("no work runs while the context is suspended", before == after);
+        end.eventually("both signals execute", fence.completed_value() == 2);
         end.always("each submission runs once", world.machine.gpu().stats().signals == 2);
         end.sometimes(BEFORE, before == Some(2));
         end.sometimes(HELD, after.is_some_and(|value| value < 2));

@@ -1,9 +1,10 @@
-//! The termination of a process against its own rings, beside a neighbour that takes its doorbell
-//! away: a thread of the process submits while another agent ends the process, and the neighbour, in
-//! a process of its own, submits with the only physical doorbell.
+//! The termination of a process against its own rings and a neighbour that victimises its doorbell.
+//! One thread of the process submits, another agent terminates the process, and the neighbour
+//! submits from its own process. There is one physical doorbell.
 //!
-//! The process is connected before the run begins. Wherever the thread is, nothing of it runs once
-//! its contexts are suspended, nothing of it is left at the end, and the neighbour's work is done.
+//! The process is connected before the run begins. Wherever the thread is, no work of the process
+//! runs after its contexts are suspended, none of its objects remain, and the neighbour's work
+//! completes.
 
 use crate::prelude::*;
 use std::sync::Arc;
@@ -11,23 +12,22 @@ use tidegate::calls::SyncObjectFlags;
 use tidegate::d3d12::FenceFlags;
 use tidegate::platform::WaitEnd;
 
-const RAN: &str = "the ring's work ran before the end";
-const CUT_OFF: &str = "the ring came before the end, and its work never ran";
-const REFUSED: &str = "the thread's call returned that its device is gone";
-const VICTIMISED: &str = "a doorbell was taken away";
+const RAN: &str = "the rung work ran before the termination";
+const CUT_OFF: &str = "the ring preceded the termination, and its work never ran";
+const REFUSED: &str = "the thread's call reported a lost device";
+const VICTIMISED: &str = "a doorbell was victimised";
 
-/// Notes of the run.
 const ENDED: usize = notes::OWN;
 const GONE: usize = notes::OWN + 1;
 const RUNG: usize = notes::OWN + 2;
 
 pub(crate) const RACE: Race = Race {
     name: "terminate-against-ring",
-    about: "a process is terminated while it rings and loses its doorbell: nothing of it runs on or is left, the neighbour works",
+    about: "a process is terminated while it rings and loses its doorbell: its work and objects end, and the neighbour's work runs",
     marks: &[RAN, CUT_OFF, REFUSED, VICTIMISED],
     planted: &[Bug {
         name: "destroyed-before-suspended",
-        about: "the queue is still on the run list when it is taken apart: work runs for a process that is gone",
+        about: "the queue is still on the run list when it is destroyed: work runs for a terminated process",
         fault: Fault::Driver(LeftOut::Suspension),
     }],
     plans: Plans::samples(30_000, 3_000_000, 100_000),
@@ -53,7 +53,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let queue = queue_on(&device, "victim", Submission::User);
     let opened = device.open_shared_handle("shared", &handle).expect("a fence");
     queue.signal(&opened, 1).expect("a submission");
-    assert!(world.watched.set(watched).is_ok(), "watched once");
+    assert!(world.watched.set(watched).is_ok(), "no other fence is watched");
     let (ringer, rung, fence) =
         ((queue.clone(), opened.clone()), world.probe.clone(), done.clone());
     let (victim, probe) = ((Arc::clone(&process), device, queue, opened), world.probe.clone());
@@ -61,9 +61,9 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let thread = platform.spawn("thread", move || match ringer.0.signal(&ringer.1, 2) {
             Ok(()) => rung.note(RUNG, 1),
             Err(Error::DeviceRemoved(_) | Error::QueueAborted { .. }) => rung.note(GONE, 1),
-            call => ends_well(call),
+            call => assert_ok(call),
         });
-        let other = platform.spawn("neighbour", move || ends_well(theirs.signal(&fence, 2)));
+        let other = platform.spawn("neighbour", move || assert_ok(theirs.signal(&fence, 2)));
         process.terminate();
         probe.note(ENDED, 1);
         assert_eq!((thread.join(), other.join()), (WaitEnd::Woken, WaitEnd::Woken));
@@ -72,19 +72,25 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let value = shared.completed_value();
         let suspended_at = world.probe.seen(notes::SUSPENDED);
         let [ended, gone, rung] = [ENDED, GONE, RUNG].map(|note| world.noted(note));
-        end.eventually("the process is ended", ended);
+        end.eventually("the process is terminated", ended);
         end.eventually("the neighbour's work is done", done.completed_value() == 2);
-        end.always("nothing runs once it is suspended", suspended_at.is_none_or(|at| at == value));
+        end.always(
+            "no work runs once the process is suspended",
+            suspended_at.is_none_or(|at| at == value),
+        );
         end.always("the thread's call ends before the process or fails", !ended || rung || gone);
         end.sometimes(RAN, value == 2);
         end.sometimes(CUT_OFF, rung && value < 2);
         end.sometimes(REFUSED, gone);
         end.sometimes(VICTIMISED, world.noted(notes::VICTIMISED));
-        // The application's handles of it are still there; nothing else is.
+        // Only the application's handles remain.
         let mut left = census(world);
-        // Whether the neighbour has its doorbell at the end depends on which connect came last.
+        // The last connect decides whether the neighbour holds its doorbell at the end.
         let doorbells = std::mem::replace(&mut left.2.doorbells, before.2.doorbells);
-        end.always("nothing is left of it", !ended || (left == before && doorbells <= 1));
+        end.always(
+            "no object of the process remains",
+            !ended || (left == before && doorbells <= 1),
+        );
         drop(victim);
     })
 }

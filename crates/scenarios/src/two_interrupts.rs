@@ -1,13 +1,13 @@
-//! Two engines signal fences of two processes while interrupts run on an agent of their own. Both
-//! fences stand at the same address, each in its own address space. One interrupt may report both
-//! signals; a signal that comes while the interrupt routine runs needs another one.
+//! Two engines signal fences of two processes, and interrupts run on their own agent. Both fences
+//! have the same address, each in its own address space. One interrupt may report both signals. A
+//! signal during the interrupt routine needs another interrupt.
 //!
-//! Two waiters are needed: a lost interrupt shows only when no later one makes up for it.
+//! There are two waiters because a later interrupt would make up for a lost one.
 
 use crate::prelude::*;
 
 const BOTH_IN_ONE: &str = "one interrupt reported both fences";
-const ONE_EACH: &str = "each fence had an interrupt of its own";
+const ONE_EACH: &str = "each fence had its own interrupt";
 
 pub(crate) const RACE: Race = Race {
     name: "two-interrupts",
@@ -16,12 +16,12 @@ pub(crate) const RACE: Race = Race {
     planted: &[
         Bug {
             name: "line-cleared-late",
-            about: "the interrupt line is cleared after the routine: an interrupt that comes while it runs is lost",
+            about: "the interrupt line is cleared after the routine: an interrupt during the routine is lost",
             fault: Fault::Driver(LeftOut::InterruptInRoutine),
         },
         Bug {
             name: "fences-told-by-address",
-            about: "the list of signalled fences knows addresses, not processes: of two at one address the second is dropped",
+            about: "the list of signalled fences ignores the process: the second of two fences at one address is dropped",
             fault: Fault::Driver(LeftOut::SecondAtAddress),
         },
     ],
@@ -46,15 +46,15 @@ fn prepare(run: &Run<'_>) -> Prepared {
     }
     let [first, second] = fences.clone();
     let main = move |platform: &Platform| {
-        platform.spawn("other", move || ends_well(second.wait(1)));
-        ends_well(first.wait(1));
+        platform.spawn("other", move || assert_ok(second.wait(1)));
+        assert_ok(first.wait(1));
     };
     world.race(main, move |world, end| {
         let seen = |note| world.probe.seen(note);
         let values = fences.each_ref().map(|fence| fence.completed_value());
         end.always("both fences are signalled", values == [1, 1]);
         let places = (seen(notes::FIRST_FENCE_AT), seen(notes::SECOND_FENCE_AT));
-        end.always("both fences stand at one address", places.0.is_some() && places.0 == places.1);
+        end.always("both fences have the same address", places.0.is_some() && places.0 == places.1);
         let reported_both = seen(notes::REPORTED_AGAIN).is_some();
         let again = seen(notes::INTERRUPTED_AGAIN).is_some();
         end.sometimes(BOTH_IN_ONE, reported_both && !again);

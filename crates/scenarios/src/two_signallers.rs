@@ -1,11 +1,11 @@
-//! Two signallers against one waiter: an engine signals 1, a CPU thread signals 2, another waits
-//! for 1. A fence is a cell that any agent may write: the store that comes last stays. In every
-//! order 1 was reached, so the waiter goes on.
+//! Two signallers against one waiter: an engine signals 1, a CPU thread signals 2, and another
+//! thread waits for 1. The last store determines the value of the fence. In either order 1 was
+//! reached, so the waiter is released.
 
 use crate::prelude::*;
 
-const CPU_LAST: &str = "the CPU's value stays";
-const GPU_LAST: &str = "the engine's value stays";
+const CPU_LAST: &str = "the CPU's value is last";
+const GPU_LAST: &str = "the engine's value is last";
 const INTERRUPTED: &str = "the engine's signal interrupted";
 
 pub(crate) const RACE: Race = Race {
@@ -23,8 +23,8 @@ fn prepare(run: &Run<'_>) -> Prepared {
     queue.signal(&fence, 1).expect("a submission");
     let (waited, signalled) = (fence.clone(), fence.clone());
     let main = move |platform: &Platform| {
-        platform.spawn("signaller", move || ends_well(signalled.signal(2)));
-        ends_well(waited.wait(1));
+        platform.spawn("signaller", move || assert_ok(signalled.signal(2)));
+        assert_ok(waited.wait(1));
     };
     world.race(main, move |world, end| {
         let value = fence.completed_value();

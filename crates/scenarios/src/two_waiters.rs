@@ -1,18 +1,18 @@
 //! Two CPU waiters for one value against its signal. The second finds MonitoredValue armed for it
 //! and publishes nothing. If the first is released between the second's read of the fence and its
-//! entry, only the second itself reads again.
+//! registration, only the second's own check finds the value.
 
 use crate::prelude::*;
 
 const INTERRUPTED: &str = "the engine's signal interrupted";
-const AT_ONCE: &str = "no wait armed the fence";
+const AT_ONCE: &str = "no waiter armed the fence";
 
 pub(crate) const RACE: Race = Race {
     name: "two-waiters",
     about: "two CPU threads begin to wait for one value while an engine signals it: both are released",
     marks: &[INTERRUPTED, AT_ONCE],
     planted: &[],
-    // It takes two forced switches to lose a waiter.
+    // Losing a waiter takes two forced switches.
     plans: Plans::of(sampled(30_000), bounded(2, 20_000_000), sampled(100_000)),
     prepare,
 };
@@ -23,8 +23,8 @@ fn prepare(run: &Run<'_>) -> Prepared {
     queue.signal(&fence, 1).expect("a submission");
     let (first, second) = (fence.clone(), fence);
     let main = move |platform: &Platform| {
-        platform.spawn("second waiter", move || ends_well(second.wait(1)));
-        ends_well(first.wait(1));
+        platform.spawn("second waiter", move || assert_ok(second.wait(1)));
+        assert_ok(first.wait(1));
     };
     world.race(main, move |world, end| {
         end.always("no MonitoredValue is armed", world.monitored.all_disarmed());

@@ -1,21 +1,21 @@
-//! A store by an engine against the end of the mapping that the store goes through. The engine
-//! translates the address, and stores later in the same turn. Meanwhile the process destroys the
-//! allocation, and its memory goes to another owner.
+//! A store by an engine against the removal of its mapping. The engine translates the address and
+//! stores later in the same turn. Meanwhile the process destroys the allocation, and its memory is
+//! given to another owner.
 //!
-//! When the call returns the driver has had the translations invalidated (`InvalidateTlb`). An
-//! invalidation is complete when every turn that may use an old translation is over, so no store
-//! lands in the memory from then on. A store that comes later faults.
+//! Before the call returns, the driver has the translations invalidated (`InvalidateTlb`). An
+//! invalidation completes when every turn that may use an old translation has ended, so no store
+//! reaches the memory afterwards. A later store faults.
 
 use crate::prelude::*;
 use tidegate::calls::{AllocationKind, AllocationMemory, DeviceState};
 use tidegate::gpu_abi::{Command, GpuVa};
 
-const STORED: &str = "the store landed before the memory was given away";
-const FAULTED: &str = "the store came after the mapping was gone, and faulted";
+const STORED: &str = "the store preceded the change of owner";
+const FAULTED: &str = "the store came after the unmapping and faulted";
 
 pub(crate) const RACE: Race = Race {
     name: "unmap-against-store",
-    about: "an allocation ends while an engine stores to it: nothing lands in its memory once the call has returned",
+    about: "an allocation is destroyed while an engine stores to it: no store reaches its memory once the call has returned",
     marks: &[STORED, FAULTED],
     planted: &[Bug {
         name: "unawaited-turns",
@@ -26,11 +26,11 @@ pub(crate) const RACE: Race = Race {
     prepare,
 };
 
-/// What the engine stores, and what the next owner of the memory does.
+/// The values stored by the engine and by the next owner.
 const STALE: u64 = 7;
 const NEXT: u64 = 9;
 
-/// The note that the memory was given away, with what stood in it.
+/// Note: value found when the memory was given to the next owner.
 const GIVEN_AWAY: usize = notes::OWN;
 
 fn prepare(run: &Run<'_>) -> Prepared {
@@ -42,17 +42,17 @@ fn prepare(run: &Run<'_>) -> Prepared {
     client.submit(&client.hw_queue(), 1, &[store]);
     let (own, probe, word) = (client.kernel.clone(), world.probe.clone(), words.word(0).clone());
     let main = move |_: &Platform| {
-        own.destroy_allocation(target.handle).expect("its own allocation");
+        own.destroy_allocation(target.handle).expect("the allocation exists");
         probe.note(GIVEN_AWAY, word.load());
         word.store(NEXT);
     };
     world.race(main, move |world, end| {
         let found = world.probe.seen(GIVEN_AWAY);
         let faulted = client.state().is_ok_and(|state| state != DeviceState::Active);
-        end.eventually("the allocation ends", found.is_some());
+        end.eventually("the allocation is destroyed", found.is_some());
         let kept = words.word(0).load() == NEXT;
-        end.always("nothing lands in memory that was given away", found.is_none() || kept);
-        end.eventually("the store is made or faults", faulted != (found == Some(STALE)));
+        end.always("no store reaches memory of the next owner", found.is_none() || kept);
+        end.eventually("the store completes or faults", faulted != (found == Some(STALE)));
         end.sometimes(STORED, found == Some(STALE));
         end.sometimes(FAULTED, faulted);
     })

@@ -1,10 +1,10 @@
-//! The wake word's protocol on words of its own, so that its barriers can be left out: the
-//! platform's own wake word, which all engines sleep on, has them inside. The same race through the
-//! real code is `ring-against-park`.
+//! A model of the wake word's protocol whose barriers can be omitted. The platform's own wake word,
+//! which all engines sleep on, includes them. `ring-against-park` runs the same race on the real
+//! code.
 //!
-//! The ringer: 1. stores the doorbell; 2. full barrier; 3. loads the wake word, and wakes if it
-//! says asleep. The engine: 1. sets the wake word (a locked operation, hence a barrier); 2. loads
-//! the doorbell once more; 3. sleeps.
+//! The ringer: 1. stores the doorbell; 2. full barrier; 3. loads the wake word, and wakes the
+//! engine if it is asleep. The engine: 1. sets the wake word (a locked operation, hence a barrier);
+//! 2. loads the doorbell again; 3. sleeps.
 
 use crate::prelude::*;
 use tidegate::platform::{Step, WaitEnd, Word};
@@ -13,7 +13,7 @@ const AWAKE: u64 = 0;
 const ASLEEP: u64 = 1;
 
 const WOKEN: &str = "the ringer woke the engine";
-const FOUND: &str = "the engine found the ring before it slept";
+const FOUND: &str = "the engine found the ring before sleeping";
 
 const PLANTED: &[Bug] = &[
     Bug {
@@ -23,7 +23,7 @@ const PLANTED: &[Bug] = &[
     },
     Bug {
         name: "no-second-look",
-        about: "the engine sleeps without another load of its doorbell",
+        about: "the engine sleeps without loading its doorbell again",
         fault: Fault::Scenario,
     },
     Bug {
@@ -35,7 +35,7 @@ const PLANTED: &[Bug] = &[
 
 pub(crate) const RACE: Race = Race {
     name: "wake-word",
-    about: "a ringer loads the wake word while the engine goes to sleep: the ring is taken (a model of the protocol)",
+    about: "a ringer loads the wake word while the engine goes to sleep: the ring is served (a model of the protocol)",
     marks: &[WOKEN, FOUND],
     planted: PLANTED,
     plans: Plans::all(exhaustive(1_000_000)),
@@ -64,7 +64,7 @@ impl Pair {
         }
     }
 
-    /// Until the ring is taken.
+    /// Runs until the ring is served.
     fn serve(&self) {
         while self.doorbell.load() == 0 {
             if self.bug == "plain-announce" {

@@ -1,10 +1,10 @@
-//! The machine that a scenario races on: as few engines as it needs, one process, small rings.
+//! The machine of a scenario: as few engines as needed, one process, small rings.
 //!
-//! Invariants: the machine is built and taken down outside the run, so neither is explored. The
-//! world keeps a handle of every queue, fence and list of a run: otherwise the last handle would be
-//! dropped inside the run, where its teardown would be explored.
+//! Invariants: the machine is built and dropped outside of the run, so neither is explored. The
+//! world keeps a handle of every queue, fence and list. Otherwise the last handle would be dropped
+//! inside the run and its teardown explored.
 //!
-//! Entry points: [`Run::world`] builds the machine, [`World::race`] makes the run.
+//! Entry points: [`Run::world`] builds the machine, [`World::race`] creates the run.
 
 use crate::left_out::LeftOut;
 use crate::race::Run;
@@ -26,13 +26,13 @@ use tidegate::trace::LaneKind;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 use tidegate_testbed::Client;
 
-/// Slots of a ring: few, so that it is made quickly; enough that three submissions need no
-/// checkpoint among them.
+/// Slots per ring: few, so that the ring is created quickly, but enough for three submissions
+/// without a checkpoint in between.
 const RING_SLOTS: u64 = 16;
 
-/// A machine with one process. It derefs to what passed through its driver.
+/// A machine with one process. Dereferences to the records of its driver layer.
 pub(crate) struct World {
-    /// Dropped first, then the device: kernel objects end while the machine is there.
+    /// Dropped first, then the device, because kernel objects must be dropped before the machine.
     kept: RefCell<Vec<Box<dyn std::any::Any>>>,
     pub(crate) device: Device,
     pub(crate) machine: Machine,
@@ -48,49 +48,49 @@ impl Deref for World {
     }
 }
 
-/// Interrupts run on an agent of their own, as on another processor.
+/// Runs interrupts on their own agent, as on another processor.
 pub(crate) fn worker_interrupts(config: &mut MachineConfig) {
     config.kernel.interrupts = InterruptDelivery::Worker;
 }
 
-/// Adapter and engines may lose power. The driver does not poll its queues.
+/// Enables power management of the adapter and its engines. The driver does not poll its queues.
 pub(crate) fn managed_power(config: &mut MachineConfig) {
     config.kernel.power = PowerManagement::Managed;
 }
 
-/// One physical doorbell, which each connection takes from the last.
+/// Provides a single physical doorbell, so that each connect victimises the previous owner.
 pub(crate) fn one_doorbell(config: &mut MachineConfig) {
     config.driver.doorbells = tidegate::kmd::DoorbellModel::Dedicated { physical: 1 };
 }
 
-/// So many copy engines.
+/// Provides `count` copy engines.
 pub(crate) fn engines(config: &mut MachineConfig, count: u32) {
     config.gpu.nodes = NodeConfig::of_classes(&vec![EngineClass::Copy; count as usize]);
 }
 
 impl Run<'_> {
-    /// The adapter that scenarios race on, changed so.
+    /// Returns the configuration of the scenario's adapter after `change`.
     pub(crate) fn config(&self, change: impl FnOnce(&mut MachineConfig)) -> MachineConfig {
         let mut config = MachineConfig::standard(self.platform);
         config.kernel.interrupts = InterruptDelivery::Inline;
-        // No queue of a scenario fills so many, and a small log is made quickly.
+        // Few entries, which no queue of a scenario fills, so that the log is created quickly.
         config.kernel.log_entries = 8;
         config.kernel.native_fence_os_caps.remove(NativeFenceOsCaps::OPTIMIZED_DEFAULT_FENCE_TYPE);
         config.driver.kernel_ring_slots = 2;
         config.driver.idle = IdlePolicy { engine_after_ns: 0, looks_at_queues: false };
-        // Few, since machines are made by the thousand.
+        // Few entries, because a machine is created for every run.
         config.gpu.kept_translations = 32;
         engines(&mut config, 1);
         if self.left_out() == LeftOut::CpuBarrier || self.platform.fault("no shadow barrier") {
-            // The driver's gate is a locked operation at the end of each call, which stands in for
-            // either barrier. Without recovery there is no gate.
+            // At the end of each call, the driver's gate executes a locked operation that would
+            // replace the barrier. Without recovery there is no gate.
             config.kernel.tdr.level = TdrLevel::Off;
         }
         change(&mut config);
         config
     }
 
-    /// Options of the devices that scenarios make.
+    /// Returns the options of the devices that scenarios create.
     pub(crate) fn device_options(&self) -> DeviceOptions {
         DeviceOptions { fences: self.fences, ring_slots: RING_SLOTS, ..DeviceOptions::default() }
     }
@@ -110,12 +110,12 @@ impl Run<'_> {
     }
 }
 
-/// A queue of copies on engine 0.
+/// Creates a copy queue on engine 0.
 pub(crate) fn queue_on(device: &Device, name: &str, submission: Submission) -> Queue {
     queue_of(device, name, Priority::Normal, submission, 0)
 }
 
-/// The same of any priority on engine `node`.
+/// Creates a copy queue of any priority on engine `node`.
 pub(crate) fn queue_of(
     device: &Device,
     name: &str,
@@ -132,7 +132,7 @@ pub(crate) fn queue_of(
     device.create_queue(desc).expect("a queue")
 }
 
-/// A recorded list of copies.
+/// Returns a recorded list of copies.
 pub(crate) fn list_of(
     device: &Device,
     record: impl FnOnce(&mut CommandList) -> Result<(), Error>,
@@ -143,38 +143,38 @@ pub(crate) fn list_of(
 }
 
 impl World {
-    /// Keeps a handle until the world ends.
+    /// Keeps a handle until the world is dropped.
     pub(crate) fn keep<T: Clone + 'static>(&self, made: T) -> T {
         self.kept.borrow_mut().push(Box::new(made.clone()));
         made
     }
 
-    /// A queue of the world's device on engine 0.
+    /// Creates a queue of the world's device on engine 0.
     pub(crate) fn queue(&self, name: &str, submission: Submission) -> Queue {
         self.keep(queue_on(&self.device, name, submission))
     }
 
-    /// A user-mode queue on engine `node`.
+    /// Creates a user-mode queue on engine `node`.
     pub(crate) fn queue_at(&self, node: u32, name: &str) -> Queue {
         self.keep(queue_of(&self.device, name, Priority::Normal, Submission::User, node))
     }
 
-    /// A queue for packets of high priority.
+    /// Creates a queue for high-priority packets.
     pub(crate) fn urgent_queue(&self, name: &str) -> Queue {
         self.keep(queue_of(&self.device, name, Priority::High, Submission::Packet, 0))
     }
 
-    /// A device in another process.
+    /// Creates a device in another process.
     pub(crate) fn another_device(&self) -> Device {
         self.keep(self.machine.device(self.options.clone()).expect("another process"))
     }
 
-    /// A process at the call surface.
+    /// Creates a process at the kernel's call surface.
     pub(crate) fn client(&self, name: &str) -> Client {
         self.client_of(self.machine.open(name).expect("a process"))
     }
 
-    /// The same with the privilege to raise priorities.
+    /// Creates a process that may raise priorities.
     pub(crate) fn privileged_client(&self, name: &str) -> Client {
         self.client_of(self.machine.privileged_process(name).expect("a process"))
     }
@@ -184,28 +184,28 @@ impl World {
         self.keep(Client::of(self.machine.platform(), kernel, device))
     }
 
-    /// Packets of `queues` that engines have completed. The kernel's own are not among them.
+    /// Returns the number of completed packets of `queues`, without the kernel's own packets.
     pub(crate) fn packets_of(&self, queues: &[&Queue]) -> u64 {
         let numbers: Vec<_> = queues.iter().flat_map(|queue| queue.numbers()).collect();
         self.packets_of_numbers(&numbers)
     }
 
-    /// The same of the queues that the kernel's numbers name.
+    /// Returns the number of completed packets of the queues with these numbers.
     pub(crate) fn packets_of_numbers(&self, numbers: &[QueueNumber]) -> u64 {
         self.machine.gpu().stats().of(numbers).packets
     }
 
-    /// A fence at 0.
+    /// Creates a fence with value 0.
     pub(crate) fn fence(&self, name: &str) -> Fence {
         self.keep(self.device.create_fence(name, 0).expect("a fence"))
     }
 
-    /// A list that does nothing, for its completion.
+    /// Returns an empty list, which is submitted for its completion.
     pub(crate) fn empty_list(&self) -> ClosedList {
         self.keep(list_of(&self.device, |list| list.label("nothing")))
     }
 
-    /// A run of `main` until no agent can move, judged by `check` and by what every run must keep.
+    /// Runs `main` until no agent is runnable, then checks with `check` and with [`sound`].
     pub(crate) fn race(
         self,
         main: impl FnOnce(&Platform) + Send + 'static,
@@ -213,13 +213,13 @@ impl World {
     ) -> Prepared {
         let quiet = |platform: &Platform| {
             main(platform);
-            until_quiet(platform);
+            sleep_until_idle(platform);
         };
-        self.race_to_the_end(quiet, check)
+        self.race_without_pause(quiet, check)
     }
 
-    /// The same without a pause behind `main`.
-    pub(crate) fn race_to_the_end(
+    /// As [`World::race`], without a pause after `main`.
+    pub(crate) fn race_without_pause(
         self,
         main: impl FnOnce(&Platform) + Send + 'static,
         check: impl FnOnce(&World, &mut Verdict<'_>) + 'static,
@@ -234,8 +234,8 @@ impl World {
     }
 }
 
-/// What every run of every scenario must keep on each adapter. The timer's agent releases a waiter
-/// that was missed and reports the driver for it, which is a fault too.
+/// Checks every adapter for broken contracts. The timer agent releases a missed waiter and blames
+/// the driver for it, which is a failure too.
 pub(crate) fn sound(machine: &Machine, end: &mut Verdict<'_>) {
     for index in 0..machine.adapter_count() {
         let (driver, kernel) = (machine.driver_at(index), machine.adapter_at(index));
@@ -246,14 +246,14 @@ pub(crate) fn sound(machine: &Machine, end: &mut Verdict<'_>) {
     }
 }
 
-/// Sleeps until no other agent can move: under exploration time passes only then.
-pub(crate) fn until_quiet(platform: &Platform) {
+/// Sleeps until no other agent is runnable, which is when virtual time advances under exploration.
+pub(crate) fn sleep_until_idle(platform: &Platform) {
     platform.sleep_until(platform.now().after(1));
 }
 
-/// For calls of the run. A call that ends because the machine stopped is not judged: the agent that
-/// was blocked is the failure.
-pub(crate) fn ends_well(call: Result<(), Error>) {
+/// Asserts the success of a call in the run. A call cancelled by a stopped machine is ignored,
+/// because the blocked agent is reported as the failure.
+pub(crate) fn assert_ok(call: Result<(), Error>) {
     match call {
         Ok(()) | Err(Error::Stopped) => {}
         Err(error) => panic!("{error}"),

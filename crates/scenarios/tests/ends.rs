@@ -1,5 +1,5 @@
-//! Each state in which a random run ends is met by the reduced search as well: reduction leaves out
-//! orders, not behaviours.
+//! The reduced search reaches every end state that random runs reach: reduction omits orders, not
+//! behaviours.
 
 use tidegate::explorer::{Options, Report, StrategyKind, explore};
 use tidegate_scenarios::find;
@@ -39,7 +39,8 @@ fn every_end_of_random_runs_is_met_by_the_reduced_search() {
     }
 }
 
-/// One lock orders the two: which agent takes it first is the only choice. Either order has an end.
+/// One lock orders the two calls, so the only choice is which agent takes it first. Each order has
+/// its own end state.
 #[test]
 fn both_orders_of_a_destruction_and_a_wait_are_reached_with_one_choice() {
     let all = search("destroy-against-wait", StrategyKind::Exhaustive, 1_000_000);

@@ -1,8 +1,8 @@
-//! Every scenario holds, reaches what it is for, and finds the bugs that are put into it. The
-//! searches that end are pinned by their number of states: a change there is a change of the
-//! machine's steps or of what a state is, and is to be explained.
+//! Every scenario holds, reaches its marks and finds its planted bugs. The number of states of each
+//! exhaustive search is pinned. It changes only if the machine's steps or the definition of a state
+//! change, and the commit must explain why.
 //!
-//! The sampled ones make fewer runs here than on the command line.
+//! Sampled searches make fewer runs here than on the command line.
 
 use std::collections::BTreeMap;
 use tidegate::explorer::{
@@ -10,7 +10,7 @@ use tidegate::explorer::{
 };
 use tidegate_scenarios::{Plan, all, find, plan, plan_of_bugs};
 
-/// Runs of a sampled search here.
+/// Number of runs of a sampled search in these tests.
 const SAMPLES: u64 = 6_000;
 
 fn options(plan: Plan) -> Options<'static> {
@@ -30,7 +30,7 @@ fn scenario(name: &str) -> Box<dyn Scenario> {
     find(name).unwrap_or_else(|| panic!("no scenario {name}"))
 }
 
-/// Searches as the short plan says: nothing fails, every mark is reached.
+/// Searches by the short plan. No run fails and every mark is reached.
 fn holds(name: &str) -> Report {
     let report = explore(scenario(name).as_ref(), &options(plan(name, false))).unwrap();
     assert_eq!(
@@ -39,7 +39,7 @@ fn holds(name: &str) -> Report {
         "{name}: {:?}",
         report.failure
     );
-    assert_eq!(report.never_reached, [""; 0], "{name} does not show what it is for");
+    assert_eq!(report.never_reached, [""; 0], "{name} does not reach all its marks");
     report
 }
 
@@ -61,11 +61,11 @@ fn is_sampled(name: &str) {
     assert_eq!(holds(name).coverage, Coverage::Sampled, "{name}");
 }
 
-/// Every planted bug is found, and its line fails in the same way when it is replayed.
+/// Finds every planted bug. Each schedule line reproduces the same failure when replayed.
 fn finds_its_bugs(name: &str) {
     let scenario = scenario(name);
     assert!(!scenario.planted().is_empty());
-    // As many samples as the plan allows: the search ends with the first that fails.
+    // Uses all the runs that the plan allows, because the search stops at the first failure.
     let plan = plan_of_bugs(name);
     let options = Options { max_runs: plan.max_runs, ..options(plan) };
     for planted in explore_planted(scenario.as_ref(), &options).unwrap() {
