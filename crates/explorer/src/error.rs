@@ -1,24 +1,24 @@
-//! The errors of an exploration or a replay, as opposed to failures of the scenario.
+//! Errors of an exploration or a replay. Failures of the scenario are results, not errors.
 
 use thiserror::Error;
 
-/// Why an exploration or a replay could not be done.
+/// The reason why an exploration or a replay was not possible.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExplorerError {
-    /// The text is no schedule.
+    /// The text is not a schedule.
     #[error(
-        "'{line}' is no schedule: {what}; expected scenario[+bug]/model/strategy:moves-checksum, as explore prints it"
+        "'{line}' is not a schedule: {what}; expected scenario[+bug]/model/strategy:moves-checksum, as explore prints it"
     )]
     BadLine {
-        /// The text, shortened.
+        /// The text, truncated.
         line: String,
-        /// What is wrong with it.
+        /// The syntax error.
         what: String,
     },
-    /// The text names no memory model.
+    /// The text is not the name of a memory model.
     #[error("no memory model '{0}': use tso (store buffers) or sc (every store visible at once)")]
     UnknownModel(String),
-    /// The text names no strategy.
+    /// The text is not the name of a strategy.
     #[error(
         "no strategy '{0}': use exhaustive, bounded-N (at most N switches), random, or pct-N (bugs of depth N)"
     )]
@@ -31,30 +31,30 @@ pub enum ExplorerError {
     UnknownBug {
         /// The scenario.
         scenario: String,
-        /// What was asked for.
+        /// The requested name.
         bug: String,
-        /// What there is.
+        /// The names of its planted bugs.
         has: String,
     },
-    /// The same choices led elsewhere in two runs of one process.
+    /// Two runs with the same choices diverged.
     #[error(
-        "scenario '{scenario}' is not deterministic at choice {choice}: two runs with the same choices differ there; \
-         something that is not on the platform decides (a clock, an address, the order of a hash map)"
+        "scenario '{scenario}' is not deterministic at choice {choice}: two runs with the same choices diverge; \
+         it depends on something outside of the platform (a clock, an address, hash map order)"
     )]
     NotDeterministic {
         /// The scenario.
         scenario: String,
-        /// Number of the first choice that differs, from 0.
+        /// Index of the first choice at which they differ.
         choice: u64,
     },
-    /// A replayed schedule meets other choices than those it was made from.
+    /// A replayed schedule has other choices than the recorded run.
     #[error(
-        "the schedule does not fit scenario '{scenario}': {what}; it was made from another version of the scenario"
+        "the schedule does not fit scenario '{scenario}': {what}; it was recorded with another version of the scenario"
     )]
     DoesNotFit {
         /// The scenario.
         scenario: String,
-        /// Where it parts.
+        /// The first difference.
         what: String,
     },
 }

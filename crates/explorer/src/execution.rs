@@ -1,9 +1,9 @@
-//! One run: a fresh machine, the strategy that makes its choices, the trail of the choices, the
+//! One run: a fresh machine, the strategy that makes its choices, the trail of choices and the
 //! verdict.
 //!
-//! Order: 1. the machine is made and the scenario prepared; 2. it runs to its end; 3. the verdict;
-//! 4. all of it is dropped, since a thread holds one machine at a time. Callers: `explore`,
-//! `verify`, `shrink`, `machine`.
+//! Order: 1. the machine is built and the scenario prepared; 2. it runs to its end; 3. the verdict
+//! is formed; 4. everything is dropped, because a thread holds one machine at a time. Callers:
+//! `explore`, `verify`, `shrink`, `machine`.
 
 use crate::property::{Failure, Verdict};
 use crate::quiet::Quiet;
@@ -16,24 +16,24 @@ use tidegate_platform::{
     AgentIx, Choice, Controller, MemoryModel, Object, OpKind, Platform, Point,
 };
 
-/// What was chosen in a run.
+/// The choices of a run.
 #[derive(Clone, Default)]
 pub(crate) struct Trail {
     pub(crate) choices: Vec<u16>,
-    /// State at each choice.
+    /// State hash at each choice.
     pub(crate) states: Vec<u64>,
 }
 
 impl Trail {
-    /// Of the state at the last choice and the number of choices.
+    /// Returns a checksum of the last state and the number of choices.
     pub(crate) fn checksum(&self) -> u32 {
         let last = self.states.last().copied().unwrap_or(0);
         let mixed = (last ^ self.choices.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         (mixed >> 32) as u32
     }
 
-    /// Number of the first choice that differs from `other`'s.
-    pub(crate) fn parts_from(&self, other: &Trail) -> Option<u64> {
+    /// Returns the index of the first choice at which the trails differ.
+    pub(crate) fn diverges_from(&self, other: &Trail) -> Option<u64> {
         let mine = self.choices.iter().zip(&self.states);
         let theirs = other.choices.iter().zip(&other.states);
         let same = mine.zip(theirs).take_while(|(a, b)| a == b).count();
@@ -44,11 +44,11 @@ impl Trail {
 struct Controls<S> {
     strategy: S,
     trail: Trail,
-    /// Choices that do not compete are left out; `None` leaves every choice to the strategy.
+    /// Finds choices that need no decision. `None` leaves every choice to the strategy.
     sharing: Option<Sharing>,
-    /// The agent that the strategy let move last.
+    /// The agent that the strategy last selected.
     mover: Option<AgentIx>,
-    /// Choices that the strategy has, each with its index among all.
+    /// The choices offered to the strategy, each with its index among all.
     order: Vec<(u16, Choice)>,
     choices: Vec<Choice>,
 }
@@ -73,8 +73,8 @@ impl<S: Strategy> Controls<S> {
         index
     }
 
-    /// Leaves the choices of the agents of `group` to the strategy. Steps that it was not asked for
-    /// are no switches, so the choices have the order that they would have without those steps.
+    /// Leaves the choice among the agents of `group` to the strategy. Steps made without the
+    /// strategy are no switches, so the choices are ordered as if those steps had not happened.
     fn choose_among(&mut self, group: u64, point: &Point<'_>) -> usize {
         let mover = self.mover;
         let all = (0..).zip(point.choices.iter().copied());
@@ -125,12 +125,12 @@ impl<S: Strategy> Controller for Handle<S> {
     }
 }
 
-/// How one run went.
+/// The outcome of one run.
 pub(crate) struct Ran {
     pub(crate) failure: Option<Failure>,
-    /// Visible steps.
+    /// Number of visible steps.
     pub(crate) steps: u64,
-    /// The state in which it ended.
+    /// Hash of the final state.
     pub(crate) end: u64,
 }
 
@@ -138,7 +138,7 @@ pub(crate) struct Ran {
 pub(crate) struct Runner<S> {
     controls: Rc<RefCell<Controls<S>>>,
     model: MemoryModel,
-    /// Marks reached by any run so far.
+    /// Marks that any run has reached.
     pub(crate) reached: Vec<&'static str>,
 }
 
@@ -155,7 +155,7 @@ impl<S: Strategy + 'static> Runner<S> {
         Runner { controls: Rc::new(RefCell::new(controls)), model, reached: Vec::new() }
     }
 
-    /// Asks the strategy for no step that commutes with all others from now on.
+    /// Enables reduction: the strategy is no longer asked about steps that commute with all others.
     pub(crate) fn reduce(&mut self) {
         self.controls.borrow_mut().sharing = Some(Sharing::default());
     }
@@ -164,12 +164,12 @@ impl<S: Strategy + 'static> Runner<S> {
         self.controls.borrow().sharing.is_some()
     }
 
-    /// Returns whether a run since the last call took a step for commuting that does not.
+    /// Whether a run since the last call has shown that a step assumed to commute does not.
     pub(crate) fn take_refuted(&self) -> bool {
         self.controls.borrow_mut().sharing.as_mut().is_some_and(Sharing::take_refuted)
     }
 
-    /// Makes runs with `strategy` from now on; returns the one before.
+    /// Replaces the strategy. Returns the previous one.
     pub(crate) fn exchange_strategy(&self, strategy: S) -> S {
         std::mem::replace(&mut self.controls.borrow_mut().strategy, strategy)
     }
@@ -182,7 +182,7 @@ impl<S: Strategy + 'static> Runner<S> {
         f(&self.controls.borrow().trail)
     }
 
-    /// A fresh machine under this runner's strategy.
+    /// Returns a fresh machine under this runner's strategy.
     pub(crate) fn machine(&self) -> Platform {
         let mut controls = self.controls.borrow_mut();
         controls.trail.choices.clear();
@@ -195,10 +195,11 @@ impl<S: Strategy + 'static> Runner<S> {
         Platform::explored(Box::new(Handle(Rc::clone(&self.controls))), self.model)
     }
 
-    /// Runs what was prepared on `platform`.
+    /// Runs a prepared scenario on `platform`.
     pub(crate) fn finish(&mut self, platform: &Platform, prepared: Prepared) -> Ran {
         let Prepared { main, check, may_block } = prepared;
-        // Not over the set-up: a panic there is no failure of a schedule but goes up to the caller.
+        // The set-up is not silenced: its panics are no failures of a schedule and reach the
+        // caller.
         let _quiet = Quiet::new();
         let report = platform.run(main);
         let failure = Verdict::of(&report, may_block, &mut self.reached).judge(check);

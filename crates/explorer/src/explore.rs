@@ -1,8 +1,7 @@
-//! The search: run after run under one strategy, until a failure, the end of the space, or the
-//! caller's limits.
+//! The search: runs with one strategy until a failure, the end of the search space, or a limit.
 //!
-//! Order at a failure: 1. the schedule is run again and must lead to the same states; 2. it is made
-//! smaller; 3. both are printed as lines.
+//! On a failure: 1. the schedule is repeated and must lead to the same states; 2. it is shrunk; 3.
+//! both schedules are printed as lines.
 
 use crate::error::ExplorerError;
 use crate::execution::{Ran, Runner, Trail};
@@ -16,30 +15,30 @@ use crate::strategy::{Coverage, Strategy, StrategyKind};
 use std::collections::BTreeSet;
 use tidegate_platform::MemoryModel;
 
-/// How to search, and for how long.
+/// Parameters and limits of a search.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// The strategy that chooses the next agent.
     pub strategy: StrategyKind,
-    /// How stores become visible.
+    /// The memory model.
     pub model: MemoryModel,
-    /// Runs to make at most.
+    /// Maximum number of runs.
     pub max_runs: u64,
-    /// Different states to keep at most (about 10 bytes each).
+    /// Maximum number of distinct states to keep (about 10 bytes each).
     pub max_states: u64,
-    /// For the random strategies.
+    /// Seed of the random strategies.
     pub seed: u64,
-    /// Whether a systematic search takes a step that commutes with all others without asking its
-    /// strategy. Off only for checking that this hides nothing.
+    /// Whether a systematic search performs steps that commute with all others without consulting
+    /// its strategy. Off only in tests of the reduction.
     pub reduce: bool,
-    /// Whether the report names the states in which runs ended.
+    /// Whether the report contains the final states of runs.
     pub keep_ends: bool,
-    /// Runs to spend at most on making a failing schedule smaller; 0 keeps it as it was found.
+    /// Maximum number of runs for shrinking a failing schedule; 0 disables shrinking.
     pub shrink_runs: u64,
-    /// Called between runs; the search ends when it returns `false`. The caller checks its clock
-    /// here.
+    /// Called between runs. The search ends when it returns `false`, so the caller can impose a
+    /// time limit.
     pub keep_going: &'a dyn Fn() -> bool,
-    /// The caller's clock, in nanoseconds, for the share of set-up in the report.
+    /// The caller's clock in nanoseconds, which measures the share of set-up.
     pub clock_ns: Option<&'a dyn Fn() -> u64>,
 }
 
@@ -48,7 +47,7 @@ fn always() -> bool {
 }
 
 impl Default for Options<'_> {
-    /// Exhaustive, with store buffers, 10 million runs or 20 million states.
+    /// Exhaustive search with store buffers, up to 10 million runs or 20 million states.
     fn default() -> Self {
         Options {
             strategy: StrategyKind::Exhaustive,
@@ -65,77 +64,79 @@ impl Default for Options<'_> {
     }
 }
 
-/// A failure, with the schedules that show it.
+/// A failure and the schedules that reproduce it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// What went wrong.
+    /// The failure.
     pub failure: Failure,
-    /// The schedule as it was found: [`crate::replay`] repeats it.
+    /// The original schedule, for [`crate::replay`].
     pub line: String,
-    /// A smaller schedule that fails the same way.
+    /// The shrunk schedule, which fails in the same way.
     pub shrunk_line: String,
-    /// The smaller schedule as data.
+    /// The shrunk schedule as data.
     pub shrunk: Schedule,
-    /// Number of the run that failed, from 1.
+    /// Number of the failing run, from 1.
     pub at_run: u64,
-    /// Visible steps of that run.
+    /// Number of visible steps of that run.
     pub steps: u64,
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The scenario.
     pub scenario: String,
-    /// The planted bug in it.
+    /// The planted bug.
     pub bug: Option<String>,
     /// The memory model.
     pub model: MemoryModel,
     /// The strategy.
     pub strategy: StrategyKind,
-    /// Runs made.
+    /// Number of runs.
     pub runs: u64,
-    /// Different states seen; 0 if the strategy does not count them.
+    /// Number of distinct states; 0 if the strategy does not count them.
     pub states: u64,
-    /// Visible steps of all runs together.
+    /// Number of visible steps of all runs.
     pub steps: u64,
-    /// Visible steps of the longest run.
+    /// Number of visible steps of the longest run.
     pub longest_steps: u64,
     /// Whether every reachable state was covered ([`Coverage::Everything`]).
     pub exhausted: bool,
-    /// What was covered.
+    /// The coverage.
     pub coverage: Coverage,
     /// The first failure.
     pub failure: Option<Found>,
     /// Marks that some run reached.
     pub reached: Vec<&'static str>,
-    /// Marks that no run reached: the scenario does not show what it is for.
+    /// Marks that no run reached, which makes the scenario vacuous.
     pub never_reached: Vec<&'static str>,
-    /// The states in which runs ended, by [`Options::keep_ends`].
+    /// Final states of the runs, if [`Options::keep_ends`] is set.
     pub ends: BTreeSet<u64>,
-    /// Time of all runs and of their set-up, in nanoseconds, by [`Options::clock_ns`].
+    /// Total time and set-up time of all runs in nanoseconds, if [`Options::clock_ns`] is set.
     pub time_ns: Option<(u64, u64)>,
 }
 
 impl Report {
-    /// No failure, and every mark reached.
+    /// Whether there was no failure and every mark was reached.
     pub fn passed(&self) -> bool {
         self.failure.is_none() && self.never_reached.is_empty()
     }
 
-    /// The part of the time that building machines took, from 0 to 1.
+    /// Returns the share of the time spent on building machines, from 0 to 1.
     pub fn setup_share(&self) -> Option<f64> {
         self.time_ns.map(|(all, setup)| if all == 0 { 0.0 } else { setup as f64 / all as f64 })
     }
 }
 
 /// Searches `scenario` for a failure.
+///
+/// # Errors
+/// Returns [`ExplorerError::NotDeterministic`] if runs with the same choices diverge.
 pub fn explore(scenario: &dyn Scenario, options: &Options<'_>) -> Result<Report, ExplorerError> {
     explore_with(scenario, options, options.strategy.build(options.seed))
 }
 
-/// [`explore`] with a strategy of the caller's own; `options.strategy` is what stands in the
-/// schedule.
+/// [`explore`] with the caller's own strategy. `options.strategy` is the name in schedules.
 pub fn explore_with(
     scenario: &dyn Scenario,
     options: &Options<'_>,
@@ -150,7 +151,7 @@ pub fn explore_with(
     Ok(search.report(failure))
 }
 
-/// Random runs before a systematic search.
+/// Number of random runs before a systematic search.
 const FIRST_RUNS: u64 = 64;
 
 struct Failed {
@@ -199,14 +200,14 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn may_go_on(&self) -> bool {
+    fn has_budget(&self) -> bool {
         self.runs < self.options.max_runs
             && self.runner.strategy(|s| s.states()) < self.options.max_states
             && (self.options.keep_going)()
     }
 
-    /// Runs until a failure, a limit or the end of the space. A few random runs come first: they
-    /// show most of what agents share, which spares beginning again.
+    /// Runs until a failure, a limit or the end of the search space. Random runs come first: they
+    /// reveal most of the sharing between agents, which saves restarts of the search.
     fn run(&mut self) -> Result<Option<Failed>, ExplorerError> {
         if self.runner.is_reduced() {
             let random = Box::new(RandomWalk::new(self.options.seed));
@@ -217,20 +218,20 @@ impl<'a> Search<'a> {
                 return Ok(Some(failed));
             }
             self.runner.take_refuted();
-            self.forget_reached();
+            self.clear_reached();
         }
         self.run_at_most(u64::MAX)
     }
 
-    /// What a search reaches is what its last pass reaches.
-    fn forget_reached(&mut self) {
+    /// Discards marks and ends, because the report covers the last pass of the search only.
+    fn clear_reached(&mut self) {
         self.runner.reached.clear();
         self.ends.clear();
     }
 
     fn run_at_most(&mut self, runs: u64) -> Result<Option<Failed>, ExplorerError> {
         let last = self.runs.saturating_add(runs);
-        while self.runs < last && self.may_go_on() {
+        while self.runs < last && self.has_budget() {
             if !self.runner.strategy(|s| s.begin()) {
                 self.over = true;
                 break;
@@ -248,8 +249,8 @@ impl<'a> Search<'a> {
             }
             if self.runner.take_refuted() {
                 self.runner.strategy(|s| s.restart());
-                self.forget_reached();
-            } else if let Some(choice) = self.runner.strategy(|s| s.parted_at()) {
+                self.clear_reached();
+            } else if let Some(choice) = self.runner.strategy(|s| s.diverged_at()) {
                 return Err(self.not_deterministic(choice));
             }
         }
@@ -269,12 +270,12 @@ impl<'a> Search<'a> {
         ExplorerError::NotDeterministic { scenario: self.scenario.name().to_owned(), choice }
     }
 
-    /// Repeats the failure, makes it smaller, and prints both.
+    /// Repeats the failure, shrinks it and formats both schedules.
     fn found(&self, failed: Failed) -> Result<Found, ExplorerError> {
         let Failed { failure, trail, at_run, steps } = failed;
         let mut again = Runner::new(Replay::new(&trail.choices), self.options.model);
         let ran = again.run(self.scenario);
-        if let Some(choice) = again.trail(|t| t.parts_from(&trail)) {
+        if let Some(choice) = again.trail(|t| t.diverges_from(&trail)) {
             return Err(self.not_deterministic(choice));
         }
         if ran.failure.as_ref() != Some(&failure) {
@@ -323,7 +324,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Samples are samples however many there are; a search that was stopped proves nothing.
+    /// A sampling strategy never covers more than samples. A search that was stopped proves
+    /// nothing.
     fn cut_short(&self, failure: &Option<Found>) -> Coverage {
         match self.runner.strategy(|s| s.coverage()) {
             Coverage::Sampled if failure.is_none() => Coverage::Sampled,

@@ -1,18 +1,18 @@
-//! Explores the interleavings of a machine: finds races, prints each as one line, replays the line.
+//! Explores the interleavings of a machine: finds races, prints each as one line and replays it.
 //!
-//! A [`Scenario`] builds a machine on a [`Platform`] out of the code that users run. On the
-//! explored platform a [`Strategy`] chooses the next agent at every visible step. Stores wait in
-//! store buffers, so a missing barrier is a schedule like any other.
+//! A [`Scenario`] builds a machine on a [`Platform`] from the production code. On the explored
+//! platform a [`Strategy`] chooses the next agent at every visible step. Stores wait in store
+//! buffers, so a missing barrier shows up as an ordinary schedule.
 //!
 //! A search: 1. the strategy picks a schedule; 2. a fresh machine runs to its end; 3. the verdict
-//! (blocked, panicked, a property that does not hold); 4. at the first failure the schedule is
-//! repeated, made smaller and printed.
+//! is formed (blocked, panicked, a property does not hold); 4. the first failure is repeated,
+//! shrunk and printed.
 //!
-//! Files, each layer over the next: [`litmus`], [`planted`], [`verify`] (replay) ·
+//! Files, from top to bottom layer: [`litmus`], [`planted`], [`verify`] (replay) ·
 //! [`explore`](mod@explore) · `shrink` · `execution` (one run) · [`schedule`] (a line), `sharing`
 //! (reduction) · [`strategy`] · [`scenario`], [`property`].
 //!
-//! It knows nothing about graphics and has no clock: the caller limits a search
+//! The crate is independent of graphics and has no clock: the caller limits a search
 //! ([`Options::keep_going`]).
 //!
 //! ```

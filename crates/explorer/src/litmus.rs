@@ -1,14 +1,14 @@
-//! Owns the race of CurrentValue and MonitoredValue as a scenario of its own: the smallest code in
-//! which a missing barrier loses a wake-up. It runs on all three platforms.
+//! The race of CurrentValue and MonitoredValue as a scenario: the smallest code in which a missing
+//! barrier loses a wake-up. It runs on all three platforms.
 //!
 //! The engine: 1. stores CurrentValue; 2. full barrier; 3. loads MonitoredValue; 4. raises the
-//! interrupt if the value passed it. The waiter: 1. stores MonitoredValue = value - 1; 2. full
-//! barrier; 3. looks at CurrentValue again; 4. sleeps until the interrupt, and looks again. Each is
-//! a store followed by a load of the other's word: without either barrier both loads can miss both
-//! stores, and without the second look the value can come before the waiter is armed.
+//! interrupt if the value has passed it. The waiter: 1. stores MonitoredValue = value - 1; 2. full
+//! barrier; 3. loads CurrentValue again; 4. sleeps until the interrupt, then loads it again.
+//! Without either barrier both loads can miss both stores. Without the second load of CurrentValue,
+//! the value may arrive before the waiter is armed.
 //!
-//! `litmus` has one fence and one value. `litmus-FxV` has F fences, each with an engine that writes
-//! 1 to V and a waiter that waits for 1 to V in turn.
+//! `litmus` has one fence and one value. `litmus-FxV` has F fences, each with an engine that
+//! signals 1 to V and a waiter that waits for 1 to V in turn.
 
 use crate::probe::Probe;
 use crate::property::Verdict;
@@ -19,7 +19,7 @@ use tidegate_platform::{Event, Platform, Step, WaitEnd, Word};
 const PLANTED: &[PlantedBug] = &[
     PlantedBug {
         name: "no-resample",
-        about: "the waiter sleeps without a second look: a value that came before it was armed raises no interrupt",
+        about: "the waiter sleeps without a second load: a value from before it was armed raises no interrupt",
     },
     PlantedBug {
         name: "no-gpu-barrier",
@@ -27,18 +27,18 @@ const PLANTED: &[PlantedBug] = &[
     },
     PlantedBug {
         name: "no-cpu-barrier",
-        about: "the waiter looks at CurrentValue while its MonitoredValue is still in its store buffer",
+        about: "the waiter loads CurrentValue while its MonitoredValue is still in its store buffer",
     },
 ];
 
 const INTERRUPTED: &str = "an interrupt was raised for a waiter";
-const RESAMPLED: &str = "the second look found the value";
-const SUPPRESSED: &str = "a signal raised no interrupt, since it had no waiter";
+const RESAMPLED: &str = "the second load found the value";
+const SUPPRESSED: &str = "a signal raised no interrupt, because no waiter was armed";
 
-/// How long the engine works between two signals, in nanoseconds; no time at all under exploration.
+/// Time between two signals of the engine in nanoseconds; not used under exploration.
 const ENGINE_NS: u64 = 500;
 
-/// What a planted bug leaves out, in the order of [`PLANTED`].
+/// The omission of a planted bug, in the order of [`PLANTED`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Resample,
@@ -56,23 +56,23 @@ pub struct Litmus {
 }
 
 impl Litmus {
-    /// One fence, one value.
+    /// Creates the race with one fence and one value.
     pub fn pair() -> Litmus {
         Litmus { name: "litmus".to_owned(), ..Litmus::new(1, 1) }
     }
 
-    /// `fences` fences with `values` values each, both at least 1.
+    /// Creates the race with `fences` fences and `values` values each, both at least 1.
     pub fn new(fences: usize, values: u64) -> Litmus {
         let (fences, values) = (fences.max(1), values.max(1));
         Litmus { name: format!("litmus-{fences}x{values}"), fences, values, missing: None }
     }
 
-    /// [`Litmus::pair`] as a scenario.
+    /// Returns [`Litmus::pair`] as a scenario.
     pub fn boxed() -> Box<dyn Scenario> {
         Box::new(Litmus::pair())
     }
 
-    /// The litmus scenario of this name: `litmus` or `litmus-FxV`, at most 100 fences.
+    /// Returns the litmus scenario of this name: `litmus` or `litmus-FxV` with up to 100 fences.
     pub fn named(name: &str) -> Option<Box<dyn Scenario>> {
         if name == "litmus" {
             return Some(Litmus::boxed());
@@ -90,7 +90,7 @@ impl Scenario for Litmus {
     }
 
     fn about(&self) -> &str {
-        "an engine signals a fence while a CPU waiter arms MonitoredValue and looks again: no wake-up may be lost"
+        "an engine signals a fence while a CPU waiter arms MonitoredValue and checks again: no wake-up may be lost"
     }
 
     fn marks(&self) -> &[&'static str] {
@@ -146,7 +146,7 @@ impl Scenario for Litmus {
         let values = self.values;
         Prepared::new(main, move |end: &mut Verdict<'_>| {
             end.eventually(
-                "CurrentValue is the last value that was signaled",
+                "CurrentValue is the last value that was signalled",
                 last.load() == values,
             );
             end.sometimes(INTERRUPTED, probe.seen(0).is_some());
@@ -173,7 +173,7 @@ impl Fence {
     }
 }
 
-/// What an engine or a waiter holds.
+/// State of one engine or waiter.
 struct Side {
     platform: Platform,
     fence: Fence,
@@ -222,7 +222,7 @@ impl Side {
         }
         loop {
             let end = self.fence.interrupt.wait_for(None, "the fence's next value");
-            // An interrupt for an earlier value may still be noted in the event.
+            // The event may still be set for an earlier value.
             if end == WaitEnd::Stopped || self.fence.current.load() >= value {
                 return end;
             }

@@ -1,24 +1,24 @@
 //! Explored machines without a scenario, for tests of one crate.
 //!
-//! Entry points: [`machine`] makes one machine under a strategy; [`search`] makes one for each
-//! schedule that a strategy picks.
+//! Entry points: [`machine`] returns one machine under a strategy. [`search`] creates one for each
+//! schedule of a strategy.
 
 use crate::execution::Runner;
 use crate::strategy::Strategy;
 use std::ops::ControlFlow;
 use tidegate_platform::{MemoryModel, Platform};
 
-/// What a [`search`] covered.
+/// Coverage of a [`search`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Searched {
-    /// Schedules.
+    /// Number of schedules.
     pub runs: u64,
-    /// Different states; 0 if the strategy does not count them.
+    /// Number of distinct states; 0 if the strategy does not count them.
     pub states: u64,
 }
 
-/// Returns a machine whose choices `strategy` makes. [`Replay::default`] takes the first choice
-/// always.
+/// Returns a machine whose choices `strategy` makes. [`Replay::default`] always takes the first
+/// choice.
 ///
 /// [`Replay::default`]: crate::strategy::replay::Replay
 pub fn machine(strategy: impl Strategy + 'static, model: MemoryModel) -> Platform {
@@ -29,7 +29,7 @@ pub fn machine(strategy: impl Strategy + 'static, model: MemoryModel) -> Platfor
 /// breaks.
 ///
 /// # Panics
-/// When a run does not repeat what an earlier run with the same choices showed.
+/// Panics if a run diverges from an earlier one with the same choices.
 pub fn search(
     strategy: impl Strategy + 'static,
     model: MemoryModel,
@@ -40,8 +40,8 @@ pub fn search(
     while runner.strategy(Strategy::begin) {
         runs += 1;
         let ended = run(&runner.machine());
-        let parted = runner.strategy(|strategy| strategy.parted_at());
-        assert_eq!(parted, None, "run {runs} differs from an earlier one at this choice");
+        let diverged = runner.strategy(|strategy| strategy.diverged_at());
+        assert_eq!(diverged, None, "run {runs} diverges from an earlier one at this choice");
         if ended.is_break() {
             break;
         }

@@ -1,16 +1,16 @@
-//! The search for planted bugs: each is a named variant of a scenario, and a search that misses it
-//! proves nothing.
+//! The search for planted bugs. Each is a variant of a scenario; a search that misses it proves
+//! nothing.
 
 use crate::error::ExplorerError;
 use crate::explore::{Options, Report, explore};
 use crate::scenario::{PlantedBug, Scenario};
 
-/// What a search for one planted bug came to.
+/// The result of the search for one planted bug.
 #[derive(Clone, Debug)]
 pub struct PlantedReport {
     /// The bug.
     pub bug: PlantedBug,
-    /// The search; found if it has a failure, after [`Report::runs`] schedules.
+    /// The search. The bug was found if it has a failure, after [`Report::runs`] schedules.
     pub report: Report,
 }
 
@@ -21,7 +21,7 @@ impl PlantedReport {
     }
 }
 
-/// Looks for each planted bug of `scenario` in turn.
+/// Searches for each planted bug of `scenario`.
 pub fn explore_planted(
     scenario: &dyn Scenario,
     options: &Options<'_>,
@@ -34,7 +34,7 @@ pub fn explore_planted(
     .collect()
 }
 
-/// `scenario` with the planted bug `bug`.
+/// Returns `scenario` with the planted bug `bug`.
 pub(crate) fn with_bug(
     scenario: &dyn Scenario,
     bug: &str,

@@ -1,38 +1,37 @@
-//! Notes that agents leave for a scenario's check. No agent reads a note, so it is no part of the
-//! machine: taking it is no step, makes no choice and adds no state.
+//! Notes that agents take for a scenario's check. Agents never read notes, so they are no part of
+//! the machine: a note is not a step, makes no choice and adds no state.
 
 use std::sync::{Arc, OnceLock};
 
-/// How many notes a [`Probe`] holds.
+/// Number of notes of a [`Probe`].
 pub const NOTES: usize = 24;
 
-/// A few numbered notes, each written at most once in a run and read after it. Agents must not read
-/// them.
+/// Numbered notes, each set at most once in a run and read after it. Agents must not read them.
 #[derive(Clone, Debug, Default)]
 pub struct Probe {
     notes: Arc<[OnceLock<u64>; NOTES]>,
 }
 
 impl Probe {
-    /// A probe without notes.
+    /// Creates a probe without notes.
     pub fn new() -> Probe {
         Probe::default()
     }
 
-    /// Notes `value` in `slot` (below [`NOTES`]); the first note stays.
+    /// Sets the note `slot` (below [`NOTES`]) to `value`. The first value is kept.
     pub fn note(&self, slot: usize, value: u64) {
-        // A second note in the same slot says that something happened again.
+        // An error means that the note is already set.
         let _ = self.notes[slot].set(value);
     }
 
-    /// Notes `value` in `first`, or in `second` when `first` is taken.
+    /// Sets the note `first`, or `second` if `first` is already set.
     pub fn note_either(&self, first: usize, second: usize, value: u64) {
         if self.notes[first].set(value).is_err() {
             self.note(second, value);
         }
     }
 
-    /// What was noted in `slot`.
+    /// Returns the value of a note.
     pub fn seen(&self, slot: usize) -> Option<u64> {
         self.notes[slot].get().copied()
     }

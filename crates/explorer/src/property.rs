@@ -1,24 +1,25 @@
-//! The verdict on one run. Properties are of three kinds: `always` (in every run), `sometimes` (in
-//! at least one run, or the scenario is vacuous), `eventually` (by the end of every run that is not
-//! cut short).
+//! The verdict on one run. Properties are `always` (holds in every run), `sometimes` (holds in at
+//! least one run, or the scenario is vacuous) or `eventually` (holds at the end of every run that
+//! is not cut short).
 //!
-//! Order: 1. agents left blocked; 2. panics; 3. the scenario's own properties, in its order. The
-//! first that fails is the run's failure.
+//! Order: 1. blocked agents; 2. panics; 3. the scenario's own properties, in its order. The first
+//! violation is the run's failure.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tidegate_platform::RunReport;
 
-/// How a run failed. Two failures that are equal are the same bug for shrinking and replay.
+/// The failure of a run. Equal failures count as the same bug in shrinking and replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// No agent could move any more: each agent and what it waited for. A lost wake-up or a deadlock.
+    /// No agent is runnable: each blocked agent and what it waits for. A lost wake-up or a
+    /// deadlock.
     Blocked(Vec<(String, String)>),
-    /// An agent, or the check, panicked.
+    /// An agent or the check panicked.
     Panicked(String),
-    /// A property that must hold in every run does not.
+    /// A property that must hold in every run is violated.
     Always(String),
-    /// Something that must have happened by the end of the run has not.
+    /// A property that must hold by the end of the run does not.
     Eventually(String),
 }
 
@@ -26,7 +27,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Blocked(agents) => {
-                write!(f, "no agent can move any more: ")?;
+                write!(f, "no agent is runnable: ")?;
                 for (index, (agent, what)) in agents.iter().enumerate() {
                     let comma = if index == 0 { "" } else { ", " };
                     write!(f, "{comma}'{agent}' waits for {what}")?;
@@ -34,16 +35,16 @@ impl fmt::Display for Failure {
                 Ok(())
             }
             Failure::Panicked(text) => f.write_str(text),
-            Failure::Always(name) => write!(f, "must always hold and does not: {name}"),
-            Failure::Eventually(name) => write!(f, "must come by the end and has not: {name}"),
+            Failure::Always(name) => write!(f, "violated property: {name}"),
+            Failure::Eventually(name) => write!(f, "does not hold at the end of the run: {name}"),
         }
     }
 }
 
-/// What judges a run, called once after it.
+/// The check of a run, called once after it.
 pub type Check = Box<dyn FnOnce(&mut Verdict<'_>)>;
 
-/// The judgement of one run in the making; the scenario's check adds its properties.
+/// A verdict under construction. The scenario's check adds its properties.
 pub struct Verdict<'a> {
     report: &'a RunReport,
     failure: Option<Failure>,
@@ -64,19 +65,19 @@ impl<'a> Verdict<'a> {
         Verdict { report, failure, reached }
     }
 
-    /// How the run ended.
+    /// Returns the report on the end of the run.
     pub fn report(&self) -> &'a RunReport {
         self.report
     }
 
-    /// `holds` must be true in every run.
+    /// Requires `holds` in every run.
     pub fn always(&mut self, name: &'static str, holds: bool) {
         if !holds && self.failure.is_none() {
             self.failure = Some(Failure::Always(name.to_owned()));
         }
     }
 
-    /// `happened` must be true in at least one run of the exploration. List `name` in
+    /// Requires `happened` in at least one run of the exploration. `name` must be listed in
     /// [`crate::Scenario::marks`].
     pub fn sometimes(&mut self, name: &'static str, happened: bool) {
         if happened && !self.reached.contains(&name) {
@@ -84,8 +85,8 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// `came` must be true at the end of every run. A run whose agents blocked or panicked fails
-    /// for that instead.
+    /// Requires `came` at the end of every run. Blocked agents and panics take precedence as the
+    /// failure.
     pub fn eventually(&mut self, name: &'static str, came: bool) {
         if !came && self.failure.is_none() {
             self.failure = Some(Failure::Eventually(name.to_owned()));

@@ -1,14 +1,14 @@
-//! The states seen so far. A state is a 64-bit hash of memory, store buffers, locks and each
-//! agent's history of observations. Equal states have equal futures, so the second need not be
+//! The set of states seen. A state is a 64-bit hash of memory, store buffers, locks and each
+//! agent's history of observations. Equal states have equal futures, so the second one is not
 //! continued.
 //!
-//! A collision of two hashes would hide a schedule: at 10 million states the chance is about 3 in a
+//! A hash collision would hide a schedule. At 10 million states its probability is about 3 in a
 //! million.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// The key is a hash already.
+/// The identity, because the key is already a hash.
 #[derive(Default)]
 pub(crate) struct AsIs(u64);
 
@@ -26,7 +26,7 @@ impl Hasher for AsIs {
     }
 }
 
-/// States seen.
+/// The states seen.
 pub(crate) type Seen = HashSet<u64, BuildHasherDefault<AsIs>>;
-/// States seen, each with what was left of a budget when it was.
+/// The states seen, each with the remaining budget at the time.
 pub(crate) type SeenWithBudget = HashMap<u64, u32, BuildHasherDefault<AsIs>>;

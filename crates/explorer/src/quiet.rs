@@ -1,6 +1,5 @@
-//! Silences the panics of a run and its check: a search repeats a failing schedule hundreds of
-//! times, and each panic would be printed. While a [`Quiet`] lives, panics of its thread are not
-//! printed. They are in the report.
+//! Silences the panics of runs and checks, because a search repeats a failing schedule hundreds of
+//! times. While a [`Quiet`] exists, panics of its thread are not printed; the report contains them.
 
 use std::cell::Cell;
 use std::panic;
@@ -10,14 +9,14 @@ thread_local! {
     static INSTALLED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Keeps this thread's panics unprinted.
+/// Silences the panics of this thread while it exists.
 pub(crate) struct Quiet(());
 
 impl Quiet {
     pub(crate) fn new() -> Quiet {
         if !INSTALLED.replace(true) {
-            // One hook for each thread that ever explored. Each decides for its own thread and then
-            // calls the hook below.
+            // One hook per exploring thread. Each decides for its own thread and then calls the
+            // hook that it replaced.
             let below = panic::take_hook();
             panic::set_hook(Box::new(move |info| {
                 if QUIET.try_with(Cell::get).unwrap_or(0) == 0 {

@@ -1,7 +1,7 @@
-//! The random numbers of the sampling strategies: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). A
-//! seed gives the same numbers on every machine.
+//! Random numbers of the sampling strategies: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). A seed
+//! yields the same numbers on every machine.
 
-/// A stream of numbers.
+/// A stream of random numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbers {
     state: u64,
@@ -19,7 +19,7 @@ impl Numbers {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// Returns a number below `bound`, which must not be 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }

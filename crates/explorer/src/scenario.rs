@@ -1,54 +1,56 @@
-//! What is explored: a [`Scenario`] builds the same machine for each run and checks its end.
+//! The interface of scenarios: a [`Scenario`] builds the same machine for each run and checks its
+//! end.
 //!
-//! A scenario is deterministic but for the choices of the platform: no clock, no addresses, no
-//! order of a hash map. Waits sleep: a loop that polls has no end of states.
+//! A scenario is deterministic except for the platform's choices: it uses no clock, address or hash
+//! map order. Waits must sleep, because a polling loop has infinitely many states.
 
 use crate::property::{Check, Failure, Verdict};
 use tidegate_platform::{Platform, RunReport};
 
-/// A world to explore. The same value prepares any number of runs, on any platform.
+/// A scenario to explore. One value prepares any number of runs, on any platform.
 pub trait Scenario {
-    /// Short name in lower case, digits and hyphens: it stands in schedules.
+    /// Returns the name used in schedules: short, of lower-case letters, digits and hyphens.
     fn name(&self) -> &str;
 
-    /// One sentence: which agents race, and for what.
+    /// Returns one sentence that states which agents race, and for what.
     fn about(&self) -> &str;
 
-    /// What at least one schedule must reach, or the scenario shows nothing: the names that
-    /// [`Verdict::sometimes`] is called with.
+    /// Returns the names passed to [`Verdict::sometimes`]. A scenario with a mark that no schedule
+    /// reaches is vacuous.
     fn marks(&self) -> &[&'static str] {
         &[]
     }
 
-    /// Builds one run: makes pages, mutexes and services on `platform` and returns what to run.
+    /// Builds one run: creates pages, mutexes and services on `platform` and returns the agents to
+    /// run.
     fn prepare(&self, platform: &Platform) -> Prepared;
 
-    /// The bugs that can be put in on purpose.
+    /// Returns the bugs that can be planted.
     fn planted(&self) -> Vec<PlantedBug> {
         Vec::new()
     }
 
-    /// This scenario with a planted bug; `None` if there is no such bug.
+    /// Returns this scenario with a planted bug; `None` if there is no such bug.
     fn with_bug(&self, _bug: &str) -> Option<Box<dyn Scenario>> {
         None
     }
 
-    /// The planted bug that is in it.
+    /// Returns the name of the planted bug.
     fn bug(&self) -> Option<&str> {
         None
     }
 }
 
-/// A bug that a scenario can be given.
+/// A bug that can be planted in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlantedBug {
-    /// Short name in lower case, digits and hyphens: it stands in schedules.
+    /// Name used in schedules: short, of lower-case letters, digits and hyphens.
     pub name: &'static str,
-    /// What is left out or turned round, and what then goes wrong.
+    /// The change, and its consequence.
     pub about: &'static str,
 }
 
-/// One run, ready to go.
+/// One run, ready to start.
 pub struct Prepared {
     pub(crate) main: Box<dyn FnOnce() + Send>,
     pub(crate) check: Check,
@@ -56,8 +58,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// A run of `main` as the first agent, then of `check`. A blocked agent or a panic is a failure
-    /// before `check` is called; a panic of `check` is a failure too.
+    /// Creates a run of `main` as the first agent, followed by `check`. A blocked agent or a panic
+    /// is a failure and skips `check`. A panic of `check` is a failure too.
     pub fn new(
         main: impl FnOnce() + Send + 'static,
         check: impl FnOnce(&mut Verdict<'_>) + 'static,
@@ -65,14 +67,13 @@ impl Prepared {
         Prepared { main: Box::new(main), check: Box::new(check), may_block: false }
     }
 
-    /// A run in which agents may be left blocked at the end; `check` can look at
-    /// [`Verdict::report`].
+    /// Allows agents to be blocked at the end; `check` can inspect [`Verdict::report`].
     pub fn may_block(mut self) -> Prepared {
         self.may_block = true;
         self
     }
 
-    /// Runs it on `platform` and judges it, outside any exploration (host and virtual time).
+    /// Runs and checks it on `platform` without an exploration (host and virtual time).
     pub fn run(self, platform: &Platform) -> (RunReport, Option<Failure>) {
         let report = platform.run(self.main);
         let mut reached = Vec::new();

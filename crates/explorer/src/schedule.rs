@@ -1,11 +1,11 @@
-//! A schedule as data: the choices of one run, printed as one short line and read back.
+//! A schedule: the choices of one run, printed as one short line and parsed back.
 //!
-//! `litmus+no-gpu-barrier/tso/exhaustive:3A2B-1k9x2f` says: scenario `litmus` with the planted bug
-//! `no-gpu-barrier`, the memory model, the strategy that found it; then the choices: three times
-//! the first choice (the agent that moved last goes on), once the second (`A`), twice the first,
-//! once the third (`B`), from then on the first; then a checksum of the state at the last choice,
-//! so that a replay of changed code is noticed. Counts are in base 36; a choice above 25 is `Z`,
-//! the rest in base 36, and a full stop.
+//! Example: `litmus+no-gpu-barrier/tso/exhaustive:3A2B-1k9x2f`. The parts are the scenario `litmus`
+//! with the planted bug `no-gpu-barrier`, the memory model, the strategy, the choices, and a
+//! checksum. The choices are: three times the first one (the last agent continues), the second
+//! (`A`), twice the first, the third (`B`), then always the first. The checksum of the last state
+//! detects that the code has changed. Counts are in base 36. A choice above 25 is `Z`, the excess
+//! in base 36, and a full stop.
 
 use crate::error::ExplorerError;
 use crate::scenario::Scenario;
@@ -14,7 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 use tidegate_platform::MemoryModel;
 
-/// More choices than any run makes; a line with more is refused.
+/// Upper limit on the number of choices in a line, above that of any run.
 const LONGEST: usize = 4_000_000;
 /// Choices 1 to 25 are the letters A to Y.
 const LETTERS: u16 = 25;
@@ -24,15 +24,15 @@ const LETTERS: u16 = 25;
 pub struct Schedule {
     /// The scenario's name.
     pub scenario: String,
-    /// The planted bug in it.
+    /// The planted bug.
     pub bug: Option<String>,
     /// The memory model.
     pub model: MemoryModel,
     /// The strategy that found it.
     pub strategy: StrategyKind,
-    /// Index of each choice in the order of the run; without the zeros at the end.
+    /// Index of each choice, in order and without trailing zeros.
     pub choices: Vec<u16>,
-    /// Checksum of the state at the run's last choice; `None` if the line has none.
+    /// Checksum of the state at the last choice; `None` if the line has none.
     pub checksum: Option<u32>,
 }
 
@@ -53,19 +53,19 @@ impl Schedule {
         }
     }
 
-    /// This schedule with other choices.
+    /// Returns this schedule with other choices.
     pub(crate) fn with(&self, choices: &[u16], checksum: u32) -> Schedule {
         let end = choices.iter().rposition(|c| *c != 0).map_or(0, |last| last + 1);
         Schedule { choices: choices[..end].to_vec(), checksum: Some(checksum), ..self.clone() }
     }
 
-    /// Choices that are not the first one.
+    /// Returns the number of choices other than the first one.
     pub fn turns(&self) -> usize {
         self.choices.iter().filter(|c| **c != 0).count()
     }
 }
 
-/// `tso` or `sc`.
+/// Returns the name of a memory model, `tso` or `sc`.
 pub fn model_name(model: MemoryModel) -> &'static str {
     match model {
         MemoryModel::TotalStoreOrder => "tso",
@@ -73,7 +73,7 @@ pub fn model_name(model: MemoryModel) -> &'static str {
     }
 }
 
-/// The model of a name.
+/// Parses the name of a memory model.
 pub fn model_of(name: &str) -> Result<MemoryModel, ExplorerError> {
     match name {
         "tso" => Ok(MemoryModel::TotalStoreOrder),
@@ -134,7 +134,7 @@ impl FromStr for Schedule {
             line.split_once(':').ok_or_else(|| bad("it has no ':' before the moves".to_owned()))?;
         let parts: Vec<&str> = head.split('/').collect();
         let [scenario, model, strategy] = parts[..] else {
-            return Err(bad(format!("{} parts stand before the ':', not 3", parts.len())));
+            return Err(bad(format!("it has {} parts before the ':' instead of 3", parts.len())));
         };
         let (scenario, bug) = match scenario.split_once('+') {
             Some((scenario, bug)) => (scenario, Some(bug.to_owned())),
@@ -148,7 +148,10 @@ impl FromStr for Schedule {
                 let number = u32::from_str_radix(sum, 36);
                 (
                     moves,
-                    Some(number.map_err(|_| bad(format!("'{}' is no checksum", shortened(sum))))?),
+                    Some(
+                        number
+                            .map_err(|_| bad(format!("'{}' is not a checksum", shortened(sum))))?,
+                    ),
                 )
             }
             None => (body, None),
@@ -190,7 +193,7 @@ fn read_moves(moves: &str) -> Result<Vec<u16>, String> {
                 choices.push(u16::from(letter as u8 - b'A') + 1);
                 letters.as_str()
             }
-            Some(other) => return Err(format!("'{other}' stands among the moves")),
+            Some(other) => return Err(format!("'{other}' is not a move")),
             None => return Err("it ends in a count with no move after it".to_owned()),
         };
     }
@@ -199,7 +202,7 @@ fn read_moves(moves: &str) -> Result<Vec<u16>, String> {
 
 fn count(digits: &str) -> Result<usize, String> {
     let number = usize::from_str_radix(digits, 36)
-        .map_err(|_| format!("'{}' is no count", shortened(digits)))?;
+        .map_err(|_| format!("'{}' is not a count", shortened(digits)))?;
     if number < LONGEST { Ok(number) } else { Err(format!("a count is beyond {LONGEST}")) }
 }
 

@@ -1,21 +1,21 @@
-//! Purpose: partial-order reduction. Learns which agents access which object, under which locks and
-//! until when, and finds choices that the rest of the machine does not compete with.
+//! Partial-order reduction. Records which agents access which object, under which locks and until
+//! when, and finds choices that conflict with no other agent.
 //!
-//! Invariants: an object is *racy* when one agent writes it, another accesses it, and no lock is
-//! common to all accesses; every other access commutes. An agent accesses a racy object *until* the
-//! last of its accesses in any run, counted in its own accesses. The knowledge only grows. A search
-//! that left out a choice on knowledge that a later run refutes begins again; it ends when a whole
-//! search refutes nothing (decisions/0070).
+//! Invariants: an object is *racy* if one agent writes it, another accesses it, and no lock is
+//! common to all accesses. Accesses to other objects commute. An agent's interest in a racy object
+//! ends with its last access in any run, counted in its own accesses. Knowledge only grows. A
+//! search is restarted if a run refutes the knowledge on which it skipped a choice, and ends when a
+//! whole pass refutes nothing (decisions/0070).
 //!
 //! Entry points: [`Sharing::touched`], [`Sharing::forwarded`], [`Sharing::commuting`],
 //! [`Sharing::closed_group`], [`Sharing::take_refuted`].
 
 use tidegate_platform::{AgentIx, Choice, Object, OpKind, Point, WaitsFor};
 
-/// Locks that are noted of one access. Fewer than are held is safe: an object counts as racy then.
+/// Maximum number of locks recorded per access. Dropping locks is safe: the object counts as racy.
 const LOCKS: usize = 4;
 
-/// The locks that all accesses to an object have in common.
+/// The locks common to all accesses to an object.
 #[derive(Clone, Copy, Default)]
 struct LockSet {
     locks: [u32; LOCKS],
@@ -41,7 +41,7 @@ impl LockSet {
     }
 }
 
-/// What an access does, as far as commuting goes. Two additions commute, and two reads.
+/// The kind of an access with respect to commuting. Two additions commute, and so do two reads.
 #[derive(Clone, Copy)]
 enum Kind {
     Read,
@@ -58,7 +58,7 @@ impl Kind {
         }
     }
 
-    /// The kinds that do not commute with it.
+    /// Returns the kinds that do not commute with this one.
     fn opponents(self) -> &'static [Kind] {
         match self {
             Kind::Read => &[Kind::Write, Kind::Add],
@@ -68,13 +68,13 @@ impl Kind {
     }
 }
 
-/// What is known of one object. Agents are bits, in the order of [`Kind`].
+/// Accesses to one object. Agents are bits, per [`Kind`].
 #[derive(Default)]
 struct Accesses {
     agents: [u64; 3],
-    /// Until when each agent accesses it: its number of accesses after the last one.
+    /// For each agent, its number of accesses up to its last one to this object.
     until: Vec<[u32; 3]>,
-    /// Agents whose own store buffer answered a load.
+    /// Agents that loaded the object from their own store buffer.
     forwarders: u64,
     /// `None` before the first access.
     locks: Option<LockSet>,
@@ -82,7 +82,7 @@ struct Accesses {
 }
 
 impl Accesses {
-    /// Whether accesses of two agents do not commute.
+    /// Whether two agents have conflicting accesses.
     fn conflicts(&self) -> bool {
         let [readers, writers, adders] = self.agents;
         let shared = |agents: u64| agents.count_ones() > 1 || agents == bit(AgentIx(LAST_BIT));
@@ -90,31 +90,30 @@ impl Accesses {
             || adders != 0 && readers != 0 && shared(adders | readers)
     }
 
-    /// Whether `agent`, which has made `made` accesses, can still make one that an access of `kind`
-    /// does not commute with.
+    /// Whether `agent`, after `made` accesses, may still make one that conflicts with `kind`.
     fn competes(&self, agent: usize, made: u32, kind: Kind) -> bool {
         let Some(until) = self.until.get(agent) else { return false };
         kind.opponents().iter().any(|kind| until[*kind as usize] > made)
     }
 }
 
-/// What is known of all objects, and how far the present run is.
+/// Knowledge of all objects, and the progress of the current run.
 #[derive(Default)]
 pub(crate) struct Sharing {
-    /// By the agent that made the object, its number among that agent's, and the word's.
+    /// Indexed by creating agent, object number of that agent, and word.
     objects: Vec<Vec<Vec<Accesses>>>,
-    /// Locks that each agent holds.
+    /// Locks held by each agent.
     held: Vec<Vec<u32>>,
-    /// Accesses that each agent has made.
+    /// Number of accesses made by each agent.
     made: Vec<u32>,
     /// Agents that loaded a racy object from their own store buffer.
     forwarders: u64,
     refuted: bool,
-    /// For [`Sharing::closed_group`].
+    /// Scratch space of [`Sharing::closed_group`].
     group: Vec<AgentIx>,
 }
 
-/// Agents from this number on share one bit and one count: what they access counts as shared.
+/// Agents from this number on share one bit and one count, so their accesses count as shared.
 const LAST_BIT: u16 = 63;
 
 pub(crate) fn bit(agent: AgentIx) -> u64 {
@@ -125,7 +124,7 @@ fn slot(agent: AgentIx) -> usize {
     usize::from(agent.0.min(LAST_BIT))
 }
 
-/// The place of an object in [`Sharing::objects`].
+/// Indices of an object in [`Sharing::objects`].
 type Place = [usize; 3];
 
 fn place(object: Object) -> Option<Place> {
@@ -138,18 +137,18 @@ fn place(object: Object) -> Option<Place> {
 }
 
 impl Sharing {
-    /// A run begins: no lock is held.
+    /// Begins a run, in which no lock is held yet.
     pub(crate) fn begin_run(&mut self) {
         self.held.iter_mut().for_each(Vec::clear);
         self.made.fill(0);
     }
 
-    /// Returns whether a choice was left out since the last call on knowledge that was wrong.
+    /// Whether a choice was skipped on refuted knowledge since the last call.
     pub(crate) fn take_refuted(&mut self) -> bool {
         std::mem::take(&mut self.refuted)
     }
 
-    /// Learns from a step.
+    /// Records a step.
     pub(crate) fn touched(&mut self, agent: AgentIx, op: OpKind, object: Object) {
         let index = slot(agent);
         if self.held.len() <= index {
@@ -167,7 +166,7 @@ impl Sharing {
         }
     }
 
-    /// Learns from a load that the agent's own store buffer answered.
+    /// Records a load that the agent's own store buffer answered.
     pub(crate) fn forwarded(&mut self, agent: AgentIx, object: Object) {
         if let Some(place) = place(object) {
             self.count_access(agent);
@@ -175,7 +174,7 @@ impl Sharing {
         }
     }
 
-    /// Agents that share a count have made none.
+    /// Counts an access, except for agents that share a count.
     fn count_access(&mut self, agent: AgentIx) {
         *grown(&mut self.made, slot(agent)) += u32::from(agent.0 < LAST_BIT);
     }
@@ -206,7 +205,7 @@ impl Sharing {
         }
     }
 
-    /// The first choice that commutes with all that other agents can still do.
+    /// Returns the first choice that commutes with all future steps of other agents.
     pub(crate) fn commuting(&self, point: &Point<'_>) -> Option<usize> {
         point.choices.iter().position(|choice| match choice {
             Choice::Find(..) => false,
@@ -215,8 +214,8 @@ impl Sharing {
         })
     }
 
-    /// A step of an agent includes the loads behind it that its own store buffer answers. Whether
-    /// the buffer or memory answers depends on when the stores leave.
+    /// Whether the agent's next step may include loads from its own store buffer. Whether the
+    /// buffer or memory answers them depends on when the stores are flushed.
     fn may_forward(&self, agent: AgentIx, point: &Point<'_>) -> bool {
         self.forwarders & bit(agent) != 0 && point.choices.contains(&Choice::Flush(agent))
     }
@@ -229,19 +228,19 @@ impl Sharing {
         self.competitors(choice, point) == 0
     }
 
-    /// The agents that can still make an access with which `choice` does not commute, a bit each.
+    /// Returns the agents, as bits, that may still make an access conflicting with `choice`.
     fn competitors(&self, choice: Choice, point: &Point<'_>) -> u64 {
         let (op, object) = point.agents.step(choice);
-        // Releasing a lock disables no step of another agent, and time passes only when no agent
-        // can move.
+        // Releasing a lock disables no step of another agent. Time advances only when no agent is
+        // runnable.
         let place = place(object).filter(|_| op != OpKind::Unlock);
         let known = place.and_then(|place| self.known(place));
         let Some(known) = known.filter(|known| known.racy) else { return 0 };
         self.accessing(known, Kind::of(op), choice.agent())
     }
 
-    /// The agents other than `me` that can still make an access to `known` with which one of `kind`
-    /// does not commute.
+    /// Returns the agents other than `me` that may still make an access to `known` conflicting with
+    /// `kind`.
     fn accessing(&self, known: &Accesses, kind: Kind, me: AgentIx) -> u64 {
         let candidates = kind.opponents().iter().fold(0, |all, k| all | known.agents[*k as usize]);
         let mut candidates = if me.0 < LAST_BIT { candidates & !bit(me) } else { candidates };
@@ -255,8 +254,9 @@ impl Sharing {
         competitors
     }
 
-    /// The smallest group of agents whose steps commute with all that the others can do before one
-    /// of the group moves, a bit each: a stubborn set. `None` where only all agents together are one.
+    /// Returns a minimal stubborn set as bits: a group whose steps commute with everything that
+    /// other agents can do before one of the group moves. `None` if only the set of all agents
+    /// qualifies.
     pub(crate) fn closed_group(&mut self, point: &Point<'_>) -> Option<u64> {
         if point.agents.count() > usize::from(LAST_BIT) {
             return None;
@@ -279,7 +279,7 @@ impl Sharing {
         best.filter(|best| *best != movers)
     }
 
-    /// The group of `seed`; `None` if an agent that has not started yet is of it.
+    /// Returns the closed group of `seed`; `None` if it includes an agent that has not started.
     fn close(&self, seed: AgentIx, point: &Point<'_>, open: &mut Vec<AgentIx>) -> Option<u64> {
         let started = (1u64 << point.agents.count()) - 1;
         let mut closed = 0;
@@ -310,7 +310,7 @@ impl Sharing {
         Some(closed)
     }
 
-    /// The agents one of which must move before `agent` can.
+    /// Returns the agents of which one must move before `agent` can.
     fn enablers(&self, agent: AgentIx, drains: bool, point: &Point<'_>) -> Option<u64> {
         match point.agents.waits_for(agent) {
             WaitsFor::Nothing | WaitsFor::Clock => Some(0),

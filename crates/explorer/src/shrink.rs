@@ -1,18 +1,18 @@
-//! Makes a failing schedule smaller: fewer turns (choices that are not the first), then fewer
-//! choices before the last turn, then smaller choices. Every schedule that is kept fails in the
-//! same way.
+//! Shrinks a failing schedule: first to fewer turns (choices other than the first), then to fewer
+//! choices before the last turn, then to smaller choices. Every accepted schedule fails in the same
+//! way.
 //!
-//! Delta debugging (Zeller and Hildebrandt, 2002) on the turns: chunks of turns are taken back,
-//! from halves down to single turns; then chunks of choices are cut out; then choices are lowered.
-//! This repeats until nothing helps or the runs are spent.
+//! Delta debugging (Zeller and Hildebrandt, 2002) on the turns. Chunks of turns are reverted, from
+//! halves down to single turns. Then chunks of choices are removed, and then choices are lowered.
+//! This repeats until no step helps or the runs are used up.
 
 use crate::execution::{Runner, Trail};
 use crate::property::Failure;
 use crate::scenario::Scenario;
 use crate::strategy::replay::Replay;
 
-/// The smallest schedule found that fails with `failure`. Makes at most `runs_left` runs, while
-/// `keep_going` says so.
+/// Returns the smallest schedule found that fails with `failure`. Makes at most `runs_left` runs
+/// while `keep_going` returns true.
 pub(crate) fn shrink(
     scenario: &dyn Scenario,
     runner: &mut Runner<Replay>,
@@ -24,10 +24,10 @@ pub(crate) fn shrink(
     let mut work = Shrinking { scenario, runner, failure, best, runs_left, keep_going };
     loop {
         let before = work.size();
-        work.take_back_turns();
-        work.cut_out_choices();
+        work.revert_turns();
+        work.remove_choices();
         work.lower_choices();
-        if work.size() == before || !work.may_go_on() {
+        if work.size() == before || !work.has_budget() {
             return work.best;
         }
     }
@@ -42,7 +42,7 @@ struct Shrinking<'a> {
     keep_going: &'a dyn Fn() -> bool,
 }
 
-/// Turns, choices up to the last turn, sum of the choices.
+/// Number of turns, number of choices up to the last turn, sum of the choices.
 fn size(choices: &[u16]) -> (usize, usize, u64) {
     let turns = choices.iter().filter(|c| **c != 0).count();
     let end = choices.iter().rposition(|c| *c != 0).map_or(0, |last| last + 1);
@@ -54,13 +54,13 @@ impl Shrinking<'_> {
         size(&self.best.choices)
     }
 
-    fn may_go_on(&self) -> bool {
+    fn has_budget(&self) -> bool {
         self.runs_left > 0 && (self.keep_going)()
     }
 
-    /// Keeps what a run of `choices` really chose, if it fails the same way and is smaller.
+    /// Runs `choices` and keeps the resulting trail if it is smaller and fails in the same way.
     fn try_choices(&mut self, choices: &[u16]) -> bool {
-        if !self.may_go_on() {
+        if !self.has_budget() {
             return false;
         }
         self.runs_left -= 1;
@@ -75,12 +75,12 @@ impl Shrinking<'_> {
         better
     }
 
-    fn take_back_turns(&mut self) {
+    fn revert_turns(&mut self) {
         let turns = |choices: &[u16]| -> Vec<usize> {
             (0..choices.len()).filter(|i| choices[*i] != 0).collect()
         };
         let mut chunk = self.size().0;
-        while chunk > 0 && self.may_go_on() {
+        while chunk > 0 && self.has_budget() {
             let (mut at, mut places) = (0, turns(&self.best.choices));
             while at < places.len() {
                 let mut candidate = self.best.choices.clone();
@@ -97,9 +97,9 @@ impl Shrinking<'_> {
         }
     }
 
-    fn cut_out_choices(&mut self) {
+    fn remove_choices(&mut self) {
         let mut chunk = self.size().1 / 2;
-        while chunk > 0 && self.may_go_on() {
+        while chunk > 0 && self.has_budget() {
             let mut at = 0;
             while at < self.size().1 {
                 let end = self.size().1;
@@ -115,7 +115,7 @@ impl Shrinking<'_> {
 
     fn lower_choices(&mut self) {
         let mut at = 0;
-        while at < self.size().1 && self.may_go_on() {
+        while at < self.size().1 && self.has_budget() {
             for lower in 1..self.best.choices[at] {
                 let mut candidate = self.best.choices.clone();
                 candidate[at] = lower;

@@ -1,5 +1,5 @@
-//! Replay: a printed line is run twice. Both runs must meet the same states, and the line's
-//! checksum at the end. The second run can be observed (a trace) and records its moves.
+//! Replay of a printed line. It is run twice. Both runs must reach the same states, and the line's
+//! checksum at the end. The second run can be traced and records its moves.
 
 use crate::error::ExplorerError;
 use crate::execution::{Runner, Trail};
@@ -12,18 +12,18 @@ use crate::strategy::replay::Replay;
 use std::fmt;
 use tidegate_platform::{AgentIx, Choice, Object, OpKind, Platform, Point, StepLog};
 
-/// One choice of a replayed run.
+/// One move of a replayed run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// What happened.
+    /// The choice.
     pub choice: Choice,
-    /// What kind of step it was; for [`Choice::Flush`] that of the store.
+    /// The kind of step; for [`Choice::Flush`], that of the store.
     pub op: OpKind,
-    /// What the step touched.
+    /// The object that the step accesses.
     pub object: Object,
-    /// The agent that could have gone on and was left waiting.
+    /// The agent that was preempted by this move.
     pub instead_of: Option<AgentIx>,
-    /// Visible steps of the run before it.
+    /// Number of visible steps of the run before it.
     pub step: u64,
 }
 
@@ -32,24 +32,24 @@ impl fmt::Display for Move {
         let agent = self.choice.agent().0;
         write!(f, "agent {agent}: {}", self.in_words(&StepLog::default()))?;
         match self.instead_of {
-            Some(other) => write!(f, " (agent {} could have gone on)", other.0),
+            Some(other) => write!(f, " (agent {} was runnable)", other.0),
             None => Ok(()),
         }
     }
 }
 
 impl Move {
-    /// What the agent does, with the names that `log` has for what it touches.
+    /// Describes the agent's step, with the object names of `log`.
     pub fn in_words(&self, log: &StepLog) -> String {
         match self.choice {
             Choice::Run(_) => step_in_words(self.op, self.object, log),
             Choice::Flush(_) => "its oldest store reaches memory".to_owned(),
-            Choice::Find(_, value) => format!("finds {value:#x} where a hostile process writes"),
+            Choice::Find(_, value) => format!("finds {value:#x} in hostile memory"),
         }
     }
 }
 
-/// A step with the name that `log` has for what it touches.
+/// Describes a step, with the object names of `log`.
 pub fn step_in_words(op: OpKind, object: Object, log: &StepLog) -> String {
     let op = match op {
         OpKind::Start => "starts",
@@ -57,11 +57,11 @@ pub fn step_in_words(op: OpKind, object: Object, log: &StepLog) -> String {
         OpKind::Store => "stores",
         OpKind::Exchange => "exchanges",
         OpKind::Add => "adds to",
-        OpKind::Fence => "passes a barrier",
+        OpKind::Fence => "executes a barrier",
         OpKind::Lock => "takes",
         OpKind::Unlock => "releases",
         OpKind::Wait => "sleeps on",
-        OpKind::Wake => "wakes the sleepers of",
+        OpKind::Wake => "wakes waiters of",
         OpKind::Sleep => "sleeps",
     };
     match object {
@@ -70,24 +70,27 @@ pub fn step_in_words(op: OpKind, object: Object, log: &StepLog) -> String {
     }
 }
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Clone, Debug)]
 pub struct Replayed {
     /// The schedule that was replayed.
     pub schedule: Schedule,
-    /// The scenario's sentence.
+    /// The scenario's description.
     pub about: String,
-    /// How it failed; `None` if it did not: the bug is fixed, or the schedule was of a good run.
+    /// The failure; `None` if the bug is fixed or the schedule was of a good run.
     pub failure: Option<Failure>,
-    /// Visible steps.
+    /// Number of visible steps.
     pub steps: u64,
-    /// The choices of the run, in order.
+    /// The moves of the run.
     pub moves: Vec<Move>,
     /// Marks that the run reached.
     pub reached: Vec<&'static str>,
 }
 
-/// Replays a printed line; `lookup` finds scenarios by name.
+/// Replays a printed line. `lookup` finds scenarios by name.
+///
+/// # Errors
+/// Returns an error if the line is not a schedule, or if it does not fit the scenario.
 pub fn replay(
     line: &str,
     lookup: &dyn Fn(&str) -> Option<Box<dyn Scenario>>,
@@ -95,8 +98,8 @@ pub fn replay(
     replay_observed(line, lookup, &mut |_| {}, &mut |_| {})
 }
 
-/// [`replay`] that passes the second run's platform to `before`, ahead of building its machine (to
-/// switch tracing on), and to `after` once it has run (to take the trace).
+/// As [`replay`], with access to the second run's platform: `before` is called ahead of building
+/// its machine (to enable tracing), `after` once it has run (to take the trace).
 pub fn replay_observed(
     line: &str,
     lookup: &dyn Fn(&str) -> Option<Box<dyn Scenario>>,
@@ -117,7 +120,7 @@ pub fn replay_observed(
     before(&platform);
     let prepared = scenario.prepare(&platform);
     let ran = runner.finish(&platform, prepared);
-    if let Some(choice) = runner.trail(|t| t.parts_from(&first)) {
+    if let Some(choice) = runner.trail(|t| t.diverges_from(&first)) {
         return Err(ExplorerError::NotDeterministic { scenario: name.to_owned(), choice });
     }
     after(&platform);
@@ -133,19 +136,19 @@ pub fn replay_observed(
     })
 }
 
-/// Runs the schedule once and holds it against the line.
+/// Runs the schedule once and compares it with the line.
 fn first_run(scenario: &dyn Scenario, schedule: &Schedule) -> Result<Trail, ExplorerError> {
     let does_not_fit =
         |what: String| ExplorerError::DoesNotFit { scenario: scenario.name().to_owned(), what };
     let mut runner = Runner::new(Replay::new(&schedule.choices), schedule.model);
     runner.run(scenario);
     if let Some(choice) = runner.strategy(|s| s.misfit()) {
-        return Err(does_not_fit(format!("choice {choice} is not there to be made")));
+        return Err(does_not_fit(format!("choice {choice} is not available")));
     }
     let trail = runner.trail(Trail::clone);
     match schedule.checksum {
         Some(sum) if sum != trail.checksum() => {
-            Err(does_not_fit("it ends in another state".to_owned()))
+            Err(does_not_fit("it ends in a different state".to_owned()))
         }
         _ => Ok(trail),
     }

@@ -88,7 +88,7 @@ fn agent(names: &[String], step: &Move) -> String {
 fn what(names: &[String], step: &Move, log: &StepLog) -> String {
     let text = step.in_words(log);
     match step.instead_of {
-        Some(other) => format!("{text} ({} could have gone on)", name_of(names, other.0)),
+        Some(other) => format!("{text} ({} was runnable)", name_of(names, other.0)),
         None => text,
     }
 }

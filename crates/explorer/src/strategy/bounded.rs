@@ -1,15 +1,14 @@
-//! Depth-first search over the schedules with few forced switches: first none, then one, and so on.
+//! Depth-first search over schedules with few forced switches: first none, then one, and so on.
 //!
-//! **Guarantee.** After bound c every state that can be reached with at most c forced switches has
-//! been reached, and a failure that is found cannot be had with fewer switches than its round's
-//! bound. A forced switch lets another agent take its step while the agent that moved last could go
-//! on; stores leave their buffers at any time for nothing. Most bugs need one or two: Musuvathi and
-//! Qadeer, "Iterative context bounding for systematic testing of multithreaded programs", PLDI
-//! 2007.
+//! **Guarantee.** After round c, every state reachable with at most c forced switches was reached.
+//! A failure found in round c needs c switches. A forced switch runs another agent although the
+//! last one could continue; flushes of stores cost nothing. Most bugs need one or two switches:
+//! Musuvathi and Qadeer, "Iterative context bounding for systematic testing of multithreaded
+//! programs", PLDI 2007.
 //!
-//! A state is pruned only when it was seen before with the same agent moving and at least as many
-//! switches left. Where the last agent cannot go on, this room does not know which it was, and it may cost
-//! one switch once a flush lets it go on: there, one switch more must have been left.
+//! A state is pruned only if it was seen with the same last agent and at least as many switches
+//! left. If the last agent cannot continue, it is not known here, and it may cost one switch once a
+//! flush unblocks it. One more switch must then have been left.
 
 use super::{Coverage, Finish, Strategy};
 use crate::prune::{Seen, SeenWithBudget};
@@ -21,15 +20,15 @@ struct Node {
     state: u64,
     /// Switches left before this choice.
     left: u32,
-    /// The choices that are no forced switch, a bit each.
+    /// Bit mask of the choices that are not forced switches.
     free: u64,
 }
 
-/// Up to a number of forced switches.
+/// Searches up to a number of forced switches.
 pub struct Bounded {
     most: u32,
     bound: u32,
-    /// Some choice was left out for want of switches in the present round.
+    /// Whether the current round skipped a choice for lack of switches.
     cut: bool,
     path: Vec<Node>,
     depth: usize,
@@ -39,14 +38,14 @@ pub struct Bounded {
     started: bool,
     over: bool,
     finish: Finish,
-    parted_at: Option<u64>,
+    diverged_at: Option<u64>,
 }
 
-/// Choices whose freedom one word can note; those beyond count as forced switches.
+/// Number of choices in the bit mask. Later choices count as forced switches.
 const NOTED: usize = 64;
 
 impl Bounded {
-    /// At most `switches` forced switches in a run.
+    /// Allows at most `switches` forced switches per run.
     pub fn new(switches: u32) -> Bounded {
         Bounded {
             most: switches,
@@ -60,7 +59,7 @@ impl Bounded {
             started: false,
             over: false,
             finish: Finish::default(),
-            parted_at: None,
+            diverged_at: None,
         }
     }
 
@@ -74,7 +73,7 @@ impl Bounded {
         true
     }
 
-    /// What the choice costs at this node: 0 or 1.
+    /// Returns the number of switches that the choice costs at this node, 0 or 1.
     fn cost(free: u64, choice: usize) -> u32 {
         u32::from(choice >= NOTED || free & 1 << choice == 0)
     }
@@ -128,7 +127,7 @@ impl Strategy for Bounded {
         self.depth += 1;
         if let Some(node) = self.path.get(depth) {
             if node.state != point.state || usize::from(node.width) != point.choices.len() {
-                self.parted_at.get_or_insert(depth as u64);
+                self.diverged_at.get_or_insert(depth as u64);
                 self.over = true;
                 return 0;
             }
@@ -138,7 +137,7 @@ impl Strategy for Bounded {
         self.states.insert(point.state);
         let current = point.current.map_or(0, |a| u64::from(a.0) + 1);
         let key = point.state ^ current.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31);
-        // 0 stands for "not seen", so what is left is kept plus one.
+        // Stored plus one, because 0 means that the state was not seen.
         let best = self.best.entry(key).or_insert(0);
         let enough = self.left + u32::from(point.current.is_none());
         if *best > enough {
@@ -147,8 +146,7 @@ impl Strategy for Bounded {
         }
         *best = (*best).max(self.left + 1);
         let free = Bounded::free_choices(point);
-        // The first choice is always free: it is the current agent's own step, or there is no
-        // current agent.
+        // The first choice is always free: either it continues the current agent, or there is none.
         let width = point.choices.len() as u16;
         self.path.push(Node { choice: 0, width, state: point.state, left: self.left, free });
         0
@@ -166,7 +164,7 @@ impl Strategy for Bounded {
         if self.cut { Coverage::UpToSwitches(self.bound) } else { Coverage::Everything }
     }
 
-    fn parted_at(&self) -> Option<u64> {
-        self.parted_at
+    fn diverged_at(&self) -> Option<u64> {
+        self.diverged_at
     }
 }

@@ -1,15 +1,14 @@
-//! Depth-first search over all choices, with pruning by state.
+//! Depth-first search over all choices, with pruning of states.
 //!
-//! **Guarantee.** When it ends, every state that the scenario can reach under the memory model has
-//! been reached, so a bug that shows in a state, a blocked end or an agent's panic has been found.
-//! It rests on the state being whole (memory, buffers, locks, each agent's history) and on 64-bit
-//! hashes not colliding. Time passes only when nothing else can happen, so a deadline never races a
-//! wake-up here.
+//! **Guarantee.** At its end, every state reachable under the memory model was reached, so every
+//! bug visible in a state, a blocked end or a panic was found. This relies on complete states
+//! (memory, buffers, locks, agent histories) and on the absence of hash collisions. Time advances
+//! only when no agent is runnable, so a deadline never races with a wake-up.
 //!
-//! The search is stateless in the sense of Godefroid (VeriSoft, POPL 1997): a prefix is run again
-//! to come back to a state. Pruning by the histories of all agents is that of a happens-before
-//! cache (Musuvathi and Qadeer, "Partial-order reduction for context-bounded state exploration",
-//! 2007). A run that comes to a state seen before is finished, not continued.
+//! The search is stateless in the sense of Godefroid (VeriSoft, POPL 1997): it returns to a state
+//! by repeating a prefix. Pruning by the histories of all agents is that of a happens-before cache
+//! (Musuvathi and Qadeer, "Partial-order reduction for context-bounded state exploration", 2007). A
+//! run that reaches a known state is finished without branching.
 
 use super::{Coverage, Finish, Strategy};
 use crate::prune::Seen;
@@ -21,21 +20,21 @@ struct Node {
     state: u64,
 }
 
-/// Everything, depth first.
+/// Searches everything, depth first.
 pub struct Exhaustive {
     path: Vec<Node>,
     depth: usize,
     seen: Seen,
     prune: bool,
     started: bool,
-    /// The rest of this run is only for its end.
+    /// Whether the rest of this run only finishes it.
     left: bool,
     finish: Finish,
-    parted_at: Option<u64>,
+    diverged_at: Option<u64>,
 }
 
 impl Exhaustive {
-    /// With pruning.
+    /// Creates a search with pruning.
     pub fn new() -> Exhaustive {
         Exhaustive {
             path: Vec::new(),
@@ -45,11 +44,11 @@ impl Exhaustive {
             started: false,
             left: false,
             finish: Finish::default(),
-            parted_at: None,
+            diverged_at: None,
         }
     }
 
-    /// Every schedule one by one: only for checking that pruning hides nothing.
+    /// Creates a search of every single schedule. Only for tests of the pruning.
     pub fn without_pruning() -> Exhaustive {
         Exhaustive { prune: false, ..Exhaustive::new() }
     }
@@ -92,7 +91,7 @@ impl Strategy for Exhaustive {
         self.depth += 1;
         if let Some(node) = self.path.get(depth) {
             if node.state != point.state || usize::from(node.width) != point.choices.len() {
-                self.parted_at.get_or_insert(depth as u64);
+                self.diverged_at.get_or_insert(depth as u64);
                 self.left = true;
                 return 0;
             }
@@ -114,7 +113,7 @@ impl Strategy for Exhaustive {
         Coverage::Everything
     }
 
-    fn parted_at(&self) -> Option<u64> {
-        self.parted_at
+    fn diverged_at(&self) -> Option<u64> {
+        self.diverged_at
     }
 }

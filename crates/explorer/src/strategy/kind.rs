@@ -1,26 +1,25 @@
-//! The name of a strategy, as it stands in schedules and on the command line, and the strategy that
-//! it names.
+//! Names of strategies, as used in schedules and on the command line.
 
 use super::{Strategy, bounded, exhaustive, pct, random};
 use crate::error::ExplorerError;
 use std::fmt;
 use std::str::FromStr;
 
-/// A strategy's name, as it stands in schedules and on the command line.
+/// A strategy's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StrategyKind {
     /// Everything, depth first.
     Exhaustive,
-    /// Up to so many forced switches, fewest first.
+    /// Up to this number of forced switches, fewest first.
     Bounded(u32),
     /// A random walk.
     Random,
-    /// Probabilistic concurrency testing for bugs of this depth (1 or more).
+    /// Probabilistic concurrency testing for bugs of this depth (at least 1).
     Pct(u32),
 }
 
 impl StrategyKind {
-    /// A strategy of this kind; `seed` is for the random ones.
+    /// Returns a strategy of this kind. `seed` is used by the random ones.
     pub fn build(self, seed: u64) -> Box<dyn Strategy> {
         match self {
             StrategyKind::Exhaustive => Box::new(exhaustive::Exhaustive::new()),

@@ -1,13 +1,13 @@
-//! The choice of the next agent. A [`Strategy`] makes every choice of every run; each room's header
-//! says what it guarantees.
+//! Strategies choose the next agent. Each room's header states its guarantee.
 //!
 //! | strategy | room | guarantee |
 //! |---|---|---|
-//! | `exhaustive` | [`exhaustive`] | every reachable state; when it ends without a failure there is none |
+//! | `exhaustive` | [`exhaustive`] | every reachable state, so the absence of failures if there is
+//! none |
 //! | `bounded-N` | [`bounded`] | every schedule with at most N forced switches |
-//! | `random` | [`random`] | none but chance; every schedule has some |
-//! | `pct-N` | [`pct`] | a bug of depth N with probability at least 1/(n k^(N-1)) in each run |
-//! | a given schedule | [`replay`] | that very run |
+//! | `random` | [`random`] | none, but every schedule has a probability above 0 |
+//! | `pct-N` | [`pct`] | a bug of depth N with a probability of at least 1/(n k^(N-1)) per run |
+//! | a given schedule | [`replay`] | exactly that run |
 
 pub mod bounded;
 pub mod exhaustive;
@@ -21,50 +21,50 @@ pub use kind::StrategyKind;
 use std::fmt;
 use tidegate_platform::Point;
 
-/// Chooses in run after run.
+/// Makes the choices of consecutive runs.
 pub trait Strategy {
-    /// Called before each run; `false` when there is nothing left to try.
+    /// Called before each run. Returns `false` if the search is complete.
     fn begin(&mut self) -> bool;
 
-    /// Begins the search again: other steps are choices now, so what was seen says nothing. A
-    /// strategy that remembers nothing goes on.
+    /// Restarts the search, because the set of choices has changed. A strategy without memory
+    /// simply continues.
     fn restart(&mut self) {}
 
-    /// Index into `point.choices`; beyond the end counts as 0.
+    /// Returns an index into `point.choices`. An index out of range counts as 0.
     fn choose(&mut self, point: &Point<'_>) -> usize;
 
-    /// Whether it counts the switches between agents, so that no choice may be left out because
-    /// another can come first.
+    /// Whether the strategy counts switches between agents. If so, only commuting steps are
+    /// skipped.
     fn counts_switches(&self) -> bool {
         false
     }
 
-    /// Different states seen; 0 if it does not count them.
+    /// Returns the number of distinct states seen; 0 if they are not counted.
     fn states(&self) -> u64 {
         0
     }
 
-    /// What has been covered once [`Strategy::begin`] has said `false`.
+    /// Returns the coverage after [`Strategy::begin`] has returned `false`.
     fn coverage(&self) -> Coverage {
         Coverage::Sampled
     }
 
-    /// Number of the first choice at which a run did not repeat what an earlier run showed.
-    fn parted_at(&self) -> Option<u64> {
+    /// Returns the index of the first choice at which a run diverged from an earlier one.
+    fn diverged_at(&self) -> Option<u64> {
         None
     }
 }
 
-/// What a search covered.
+/// The coverage of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coverage {
-    /// Every state that can be reached.
+    /// Every reachable state.
     Everything,
-    /// Every state that can be reached with at most so many forced switches.
+    /// Every state reachable with at most this number of forced switches.
     UpToSwitches(u32),
     /// Samples.
     Sampled,
-    /// The search ended at a failure or a limit before its strategy was through.
+    /// The search ended at a failure or a limit.
     CutShort,
 }
 
@@ -100,20 +100,20 @@ impl Strategy for Box<dyn Strategy> {
     fn coverage(&self) -> Coverage {
         (**self).coverage()
     }
-    fn parted_at(&self) -> Option<u64> {
-        (**self).parted_at()
+    fn diverged_at(&self) -> Option<u64> {
+        (**self).diverged_at()
     }
 }
 
-/// How a run that need not be continued gets to its end. The machine finishes every run. The moving
-/// agent goes on, since that is fastest, until it seems to poll; then all agents take turns.
+/// Finishes a run that need not be explored further, because the machine must run to its end. The
+/// current agent continues, which is fastest, until it seems to poll. Then all agents take turns.
 #[derive(Default)]
 pub(crate) struct Finish {
     taken: usize,
 }
 
-/// Choices before all take turns.
-const PATIENCE: usize = 4096;
+/// Number of choices before all agents take turns.
+const POLL_LIMIT: usize = 4096;
 
 impl Finish {
     pub(crate) fn restart(&mut self) {
@@ -122,6 +122,6 @@ impl Finish {
 
     pub(crate) fn choose(&mut self, point: &Point<'_>) -> usize {
         self.taken += 1;
-        if self.taken < PATIENCE { 0 } else { self.taken % point.choices.len() }
+        if self.taken < POLL_LIMIT { 0 } else { self.taken % point.choices.len() }
     }
 }

@@ -1,12 +1,12 @@
-//! Probabilistic concurrency testing: random priorities, and d-1 random points at which the mover
-//! of the highest priority falls behind all others.
+//! Probabilistic concurrency testing: random priorities, and d-1 random change points at which the
+//! mover with the highest priority drops below all others.
 //!
-//! **Guarantee.** In a scenario of n movers and k choices, a bug of depth d (d orderings between
-//! steps must be right for it) is found by each run with probability at least 1/(n k^(d-1)):
-//! Burckhardt, Kothari, Musuvathi, Nagarakatte, "A randomized scheduler with probabilistic
-//! guarantees of finding bugs", ASPLOS 2010. Here an agent and its store buffer are two movers, so
-//! n is twice the number of agents. k is taken from the longest run so far, and the first run has
-//! no change points.
+//! **Guarantee.** In a scenario with n movers and k choices, each run finds a bug of depth d (it
+//! needs d orderings between steps) with a probability of at least 1/(n k^(d-1)): Burckhardt,
+//! Kothari, Musuvathi, Nagarakatte, "A randomized scheduler with probabilistic guarantees of
+//! finding bugs", ASPLOS 2010. An agent and its store buffer are two movers here, so n is twice the
+//! number of agents. k is the length of the longest run so far, and the first run has no change
+//! points.
 
 use super::Strategy;
 use crate::random_numbers::Numbers;
@@ -18,16 +18,16 @@ pub struct Pct {
     seed: u64,
     run: u64,
     numbers: Numbers,
-    /// Of each mover; 0 is not drawn yet. The higher moves.
+    /// Priority of each mover; 0 if not drawn yet. The highest one moves.
     priorities: Vec<u64>,
-    /// Choices at which the mover of the moment falls behind.
+    /// Choices at which the current mover's priority drops.
     changes: Vec<u64>,
     at: u64,
     longest: u64,
 }
 
 impl Pct {
-    /// For bugs of `depth` (1 or more).
+    /// Creates a strategy for bugs of `depth` (at least 1).
     pub fn new(depth: u32, seed: u64) -> Pct {
         Pct {
             depth: depth.max(1),
@@ -49,7 +49,7 @@ impl Pct {
         }
     }
 
-    /// Random ones are above all that the change points give.
+    /// Returns a mover's priority. Random ones are above all those assigned at change points.
     fn priority(&mut self, mover: usize) -> u64 {
         if self.priorities.len() <= mover {
             self.priorities.resize(mover + 1, 0);
@@ -60,8 +60,8 @@ impl Pct {
         self.priorities[mover]
     }
 
-    /// What a hostile process has written is no matter of priorities: every other time it is what
-    /// memory holds, so that runs get somewhere, else any.
+    /// Chooses the value of a load from hostile memory, which has no priority. Returns the value in
+    /// memory every other time, so that runs make progress, and a random one otherwise.
     fn found(&mut self, point: &Point<'_>) -> usize {
         if self.numbers.below(2) == 0 { 0 } else { self.numbers.below(point.choices.len()) }
     }

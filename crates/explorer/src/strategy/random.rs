@@ -1,8 +1,8 @@
-//! A random walk: every choice with the same chance.
+//! A random walk: all choices have the same probability.
 //!
-//! **Guarantee.** None in bounded time; every schedule has a chance above 0, so each failure is
-//! found in the end, quickly if many schedules show it. The same seed walks the same way. Nothing
-//! is remembered between runs.
+//! **Guarantee.** None in bounded time. Every schedule has a probability above 0, so each failure
+//! is found eventually, and quickly if many schedules show it. The same seed gives the same walk.
+//! Runs share no state.
 
 use super::Strategy;
 use crate::random_numbers::Numbers;
@@ -16,7 +16,7 @@ pub struct RandomWalk {
 }
 
 impl RandomWalk {
-    /// Walks that start from `seed`.
+    /// Creates walks from `seed`.
     pub fn new(seed: u64) -> RandomWalk {
         RandomWalk { seed, run: 0, numbers: Numbers::new(seed) }
     }
@@ -24,7 +24,7 @@ impl RandomWalk {
 
 impl Strategy for RandomWalk {
     fn begin(&mut self) -> bool {
-        // Each run has a stream of its own: what one run draws does not move the next.
+        // Each run has its own stream, so the draws of one run do not affect the next.
         self.numbers = Numbers::new(Numbers::new(self.seed ^ self.run.rotate_left(32)).next());
         self.run += 1;
         true

@@ -1,8 +1,8 @@
-//! Repeats given choices, then always takes the first.
+//! Repeats given choices, then always takes the first one.
 //!
-//! **Guarantee.** The same run, if the scenario is deterministic. A choice that is not there is
-//! taken as the first, and the number of the first such place is kept: a shrinker goes on from
-//! there, a replay reports it.
+//! **Guarantee.** The same run, if the scenario is deterministic. A choice that is not available is
+//! replaced by the first. The index of the first such choice is kept: a shrinker continues from it,
+//! and a replay reports it.
 
 use super::Strategy;
 use tidegate_platform::Point;
@@ -16,12 +16,12 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Repeats `choices`.
+    /// Creates a replay of `choices`.
     pub fn new(choices: &[u16]) -> Replay {
         Replay { choices: choices.to_vec(), ..Replay::default() }
     }
 
-    /// Repeats `choices` from the next run on.
+    /// Sets the choices of the next run.
     pub fn set(&mut self, choices: &[u16]) {
         self.choices.clear();
         self.choices.extend_from_slice(choices);
@@ -29,7 +29,7 @@ impl Replay {
         self.misfit = None;
     }
 
-    /// Number of the first choice that was not there to be made, or that the run ended before.
+    /// Returns the index of the first choice that was not available or not reached.
     pub fn misfit(&self) -> Option<u64> {
         self.misfit.or((self.at < self.choices.len()).then_some(self.at as u64))
     }

@@ -1,10 +1,10 @@
-//! A wait for any of several events, exhausted: no set is lost between the waiter's last check and
-//! its sleep.
+//! A wait for any of several events, searched exhaustively: no set is lost between the waiter's
+//! last check and its sleep.
 
 use tidegate_explorer::{Options, Platform, Prepared, Scenario, explore};
 use tidegate_platform::{Event, Step};
 
-/// `main` waits twice for any of two auto-reset events, which two agents set once each.
+/// `main` waits twice for any of two auto-reset events. Each is set once by another agent.
 struct AnyOfTwo;
 
 const MARKS: [&str; 2] = ["the first event came first", "the second event came first"];
@@ -33,7 +33,7 @@ impl Scenario for AnyOfTwo {
             let any =
                 || Event::wait_any(&events.each_ref(), "any of two").expect("the machine runs");
             let order = [any(), any()];
-            assert_ne!(order[0], order[1], "an auto-reset event was taken twice");
+            assert_ne!(order[0], order[1], "an auto-reset event woke twice");
             taken.store(order[0] as u64 + 1);
         };
         Prepared::new(main, move |verdict| {
@@ -50,6 +50,6 @@ fn a_wait_for_any_of_two_events_loses_no_set_in_any_schedule() {
     let report =
         explore(&AnyOfTwo, &Options { max_runs: 1_000_000, ..Options::default() }).unwrap();
     assert!(report.exhausted && report.passed(), "{report:?}");
-    // A change here is a change of the events, or of what a state is: explain it.
+    // The count changes only if the events or the definition of a state change.
     assert_eq!(report.states, 2_520);
 }

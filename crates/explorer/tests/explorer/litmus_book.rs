@@ -1,7 +1,7 @@
-//! The litmus book: small programs whose outcomes under total store order and under sequential
-//! consistency are known, so that the explorer finds all of them and no others.
+//! The litmus book: small programs with known outcomes under total store order and sequential
+//! consistency. The explorer must find exactly these.
 //!
-//! What total store order allows is from Owens, Sarkar, Sewell, "A better x86 memory model:
+//! The outcomes under total store order are from Owens, Sarkar, Sewell, "A better x86 memory model:
 //! x86-TSO", 2009.
 
 use crate::worlds::{Op, Program, outcomes};
@@ -39,14 +39,14 @@ fn message_passing_needs_no_barrier() {
         assert_eq!(
             loads,
             BTreeSet::from([&[0, 0][..], &[0, 1], &[1, 1]]),
-            "flag first, then the message"
+            "the flag without the message"
         );
     }
 }
 
 #[test]
 fn a_store_is_seen_by_its_own_agent_first() {
-    // Owens et al., n6: an agent reads its own store before it reaches memory.
+    // Owens et al., n6: an agent reads its own store before the store reaches memory.
     let n6 = Program::new(&[&[Store(0, 1), Load(0), Load(1)], &[Store(1, 2), Store(0, 2)]]);
     let strange = |model| outcomes(&n6, model).iter().any(|o| o[..2] == [1, 0] && o[2] == 1);
     assert!(strange(TSO));
@@ -58,14 +58,17 @@ fn independent_readers_agree_on_the_order_of_independent_writers() {
     let iriw =
         Program::new(&[&[Store(0, 1)], &[Store(1, 1)], &[Load(0), Load(1)], &[Load(1), Load(0)]]);
     for model in [TSO, SC] {
-        assert!(!reaches(&iriw, model, &[1, 0, 1, 0]), "{model:?}: memory is one for all");
+        assert!(
+            !reaches(&iriw, model, &[1, 0, 1, 0]),
+            "{model:?}: all agents see one memory order"
+        );
         assert!(reaches(&iriw, model, &[1, 1, 1, 1]));
     }
 }
 
 #[test]
 fn stores_of_two_agents_do_not_cross() {
-    // 2+2W: x = y = 1 at the end would need both first stores to come last.
+    // 2+2W: x = y = 1 at the end requires both first stores to be last.
     let program = Program::new(&[&[Store(0, 1), Store(1, 2)], &[Store(1, 1), Store(0, 2)]]);
     for model in [TSO, SC] {
         let ends: BTreeSet<Vec<u64>> = outcomes(&program, model);
@@ -93,7 +96,8 @@ fn a_join_sees_all_stores_of_the_agent_that_ended() {
 fn a_mutex_orders_what_is_in_it() {
     use Op::Locked;
     let program = Program::new(&[&[Locked(0), Locked(0)], &[Locked(0)]]);
-    // Each locked section reads a counter and adds one to it: no two read the same.
+    // Each locked section reads a counter and increments it, so no two sections read the same
+    // value.
     for outcome in outcomes(&program, TSO) {
         let reads: BTreeSet<u64> = outcome[..3].iter().copied().collect();
         assert_eq!(reads, BTreeSet::from([0, 1, 2]));
@@ -113,7 +117,7 @@ fn a_lost_wake_up_is_found_and_named() {
         let found = report.failure.unwrap_or_else(|| panic!("{strategy} finds it"));
         assert_eq!(
             found.failure.to_string(),
-            "no agent can move any more: 'main' waits for the condition"
+            "no agent is runnable: 'main' waits for the condition"
         );
         assert!(found.shrunk.turns() <= 2, "{}", found.shrunk_line);
     }
@@ -132,7 +136,7 @@ fn a_deadlock_of_two_locks_is_found_and_named() {
 
 #[test]
 fn what_sleeps_first_is_woken_first_whichever_slept_first() {
-    // The order of sleepers is part of the state: both orders of two waiters on one event are seen.
+    // The order of sleepers is part of the state, so both orders of two waiters are reached.
     let report = explore(&crate::worlds::OneWakeTwoSleepers, &Options::default()).unwrap();
     assert!(report.exhausted && report.passed(), "{report:?}");
 }
@@ -152,7 +156,7 @@ fn a_scenario_that_a_hash_map_decides_is_reported() {
 fn a_mark_that_no_run_reaches_is_reported() {
     let report = explore(&crate::worlds::Vacuous, &Options::default()).unwrap();
     assert!(report.exhausted && report.failure.is_none());
-    assert_eq!(report.never_reached, ["the other agent is seen at work"]);
+    assert_eq!(report.never_reached, ["the other agent ran"]);
     assert!(!report.passed());
 }
 
@@ -170,10 +174,10 @@ fn properties_and_panics_are_failures() {
     assert_eq!(
         texts,
         [
-            "must always hold and does not: never two",
-            "must come by the end and has not: the second store",
-            "agent 'other' panicked: saw it",
-            "the check panicked: looked twice",
+            "violated property: the total is not 2",
+            "does not hold at the end of the run: both stores are visible",
+            "agent 'other' panicked: observed the store",
+            "the check panicked: the total is 2",
         ]
     );
 }

@@ -1,5 +1,5 @@
-//! The race of CurrentValue and MonitoredValue: exhausted, its planted bugs found by every strategy
-//! and replayed from their printed lines, made smaller, run on all three platforms.
+//! The race of CurrentValue and MonitoredValue: exhausted, on all three platforms. Every strategy
+//! finds its planted bugs, which are replayed from their lines and shrunk.
 
 use tidegate_explorer::{
     Coverage, ExplorerError, Failure, Litmus, MemoryModel, Options, Platform, Scenario, Schedule,
@@ -23,7 +23,7 @@ fn the_pair_is_exhausted_in_a_known_number_of_states() {
     let report = explore(&Litmus::pair(), &Options::default()).unwrap();
     assert!(report.exhausted && report.passed(), "{report:?}");
     assert_eq!(report.coverage.to_string(), "exhausted");
-    // A change here is a change of the scenario, of the events, or of what a state is: explain it.
+    // The count changes only if the scenario, the events or the definition of a state change.
     assert_eq!((report.states, report.runs, report.longest_steps), (21, 86, 17));
 }
 
@@ -92,7 +92,7 @@ fn sampling_finds_a_missing_barrier_soon_with_most_seeds() {
 
 #[test]
 fn sequential_consistency_cannot_see_a_missing_barrier() {
-    // The limit of every checker without store buffers, and the reason for having them.
+    // A checker without store buffers cannot find the bug, which is why the explorer has them.
     let options = Options { model: MemoryModel::SequentiallyConsistent, ..Options::default() };
     for planted in explore_planted(&Litmus::pair(), &options).unwrap() {
         assert_eq!(planted.found(), planted.bug.name == "no-resample", "{}", planted.bug.name);
@@ -118,8 +118,8 @@ fn bounded_search_finds_what_exhaustive_search_finds() {
     assert!(!report.exhausted && report.failure.is_none());
     let options = Options { strategy: StrategyKind::Bounded(100), ..Options::default() };
     let report = explore(&Litmus::pair(), &options).unwrap();
-    assert!(report.exhausted && report.passed(), "enough switches are everything: {report:?}");
-    assert_eq!(report.states, 21, "and everything is as many states as the exhaustive search sees");
+    assert!(report.exhausted && report.passed(), "enough switches cover everything: {report:?}");
+    assert_eq!(report.states, 21, "the same states as in the exhaustive search");
 }
 
 #[test]
@@ -144,13 +144,13 @@ fn a_line_of_a_mended_or_changed_scenario_is_told_apart() {
     let mended = found.shrunk_line.replace("+no-gpu-barrier", "");
     assert!(
         matches!(replay(&mended, &lookup), Err(ExplorerError::DoesNotFit { .. })),
-        "the checksum tells"
+        "the checksum differs"
     );
     let (without_sum, _) = mended.rsplit_once('-').unwrap();
     assert_eq!(
         replay(without_sum, &lookup).unwrap().failure,
         None,
-        "the barrier mends this very schedule"
+        "the barrier fixes this schedule"
     );
 }
 
@@ -166,12 +166,12 @@ fn what_cannot_be_replayed_says_why() {
     );
     assert!(text("litmus/arm/random:A").contains("no memory model 'arm'"));
     assert!(text("litmus/tso/luck:A").contains("no strategy 'luck'"));
-    assert!(text("litmus/tso/random:A!").contains("'!' stands among the moves"));
+    assert!(text("litmus/tso/random:A!").contains("'!' is not a move"));
     assert!(text("litmus/tso/random:12").contains("ends in a count"));
     assert!(text("litmus/tso/random:zzzzzzzzzzzzzzzA").contains("count"));
-    assert!(text("litmus/tso/random:A-ä").contains("is no checksum"));
-    assert!(text("litmus/tso/random:Y").contains("choice 0 is not there to be made"));
-    assert!(text("litmus/tso/random:zzA").contains("is not there to be made"));
+    assert!(text("litmus/tso/random:A-ä").contains("is not a checksum"));
+    assert!(text("litmus/tso/random:Y").contains("choice 0 is not available"));
+    assert!(text("litmus/tso/random:zzA").contains("is not available"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! Pruning and reduction hide nothing: on small random programs a search with them reaches exactly
-//! the outcomes that the search of every schedule reaches. This guards the hashing of states, which
-//! lives with the platform, and what the explorer holds for commuting.
+//! Pruning and reduction hide nothing: on small random programs they reach exactly the outcomes of
+//! a search over all schedules. This checks the platform's hashing of states and the explorer's
+//! rules for commuting steps.
 
 use crate::worlds::{Op, Program, search, search_with};
 use std::collections::BTreeSet;
@@ -60,10 +60,10 @@ fn same_outcomes(program: &Program, model: MemoryModel) -> (u64, u64) {
     let (reduced, fewest) = search_with(program, &options, Box::new(Exhaustive::new()));
     assert!(fewest.exhausted && fewest.states <= fast.states);
     assert_eq!(reduced, all, "{program:?} under {model:?}, reduced");
-    // Orders are left out, behaviours are not: each run ends in a state that the reduced search has.
+    // Reduction omits orders, not behaviours: the reduced search reaches every final state.
     assert_eq!(slow.ends, fast.ends, "{program:?} under {model:?}");
     assert_eq!(fewest.ends, fast.ends, "{program:?} under {model:?}, reduced");
-    // Enough switches for every schedule of so few statements.
+    // Enough switches for every schedule of such short programs.
     let (bounded, report) = search(program, model, Box::new(Bounded::new(1_000)));
     assert!(report.exhausted);
     assert_eq!(bounded, all, "{program:?} under {model:?}, bounded");
@@ -125,7 +125,7 @@ fn locks_events_and_naps_of_three() {
 
 #[test]
 fn agents_that_go_apart_and_meet_again() {
-    // Too long for every schedule: the search without reduction is what the others check.
+    // Too long to search every schedule. The other tests verify the search without reduction.
     let mut dice = Dice(8);
     for round in 0..60 {
         let program = dice.program(&[4, 4, 3], round % 2 == 0);
@@ -144,19 +144,19 @@ fn agents_that_go_apart_and_meet_again() {
 #[test]
 fn the_programs_that_once_slipped_through() {
     use Op::{Fence, Load, Store};
-    // Whether the second load of the first agent asks its buffer or memory depends on a flush,
-    // which is no part of what it observed before.
+    // A flush decides whether the first agent's second load is answered by its buffer or by memory.
+    // That is no part of the agent's earlier observations.
     let forwarded = Program::new(&[&[Store(0, 1), Load(1), Load(0), Load(1)], &[Store(0, 2)]]);
     same_outcomes(&forwarded, MemoryModel::TotalStoreOrder);
     let (seen, _) = search(&forwarded, MemoryModel::TotalStoreOrder, Box::new(Exhaustive::new()));
     let second_loads: BTreeSet<u64> = seen.iter().map(|o| o[1]).collect();
     assert_eq!(second_loads, BTreeSet::from([1, 2]));
-    // Agents started by different agents race for their numbers.
+    // Agents that are started by different agents race for their numbers.
     let mut chained =
         Program::new(&[&[Store(1, 2), Fence], &[Store(1, 1), Store(0, 1)], &[Load(1), Load(1)]]);
     chained.chained = true;
     same_outcomes(&chained, MemoryModel::SequentiallyConsistent);
-    // A store that finds the buffer full leaves room for the others to move before it.
+    // A store to a full buffer allows other agents to move first.
     let mut full = vec![Store(0, 1)];
     full.resize(17, Store(1, 2));
     let full = Program::from(vec![full, vec![Load(0)]]);

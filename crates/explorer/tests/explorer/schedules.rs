@@ -1,4 +1,4 @@
-//! Schedules are data: what is printed is read back, whatever it is.
+//! Every printed schedule can be parsed back.
 
 use tidegate_explorer::{MemoryModel, Schedule, StrategyKind};
 

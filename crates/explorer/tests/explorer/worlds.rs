@@ -1,5 +1,5 @@
-//! Small worlds for the explorer's own tests: programs as data, and a few scenarios that are broken
-//! on purpose.
+//! Small scenarios for the explorer's own tests: programs as data, and intentionally broken
+//! scenarios.
 
 #![allow(dead_code)]
 
@@ -14,45 +14,45 @@ use tidegate_explorer::{
 };
 use tidegate_platform::{AgentHandle, Step, WaitEnd, Word};
 
-/// One statement of a program.
+/// One statement of a program. Values that it observes are part of the outcome.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
-    /// Store to a word.
+    /// Stores to a word.
     Store(usize, u64),
-    /// Load a word; the value is part of the outcome.
+    /// Loads a word and observes the value.
     Load(usize),
-    /// Full barrier.
+    /// Executes a full barrier.
     Fence,
-    /// Exchange; the old value is part of the outcome.
+    /// Exchanges a word and observes the old value.
     Swap(usize, u64),
-    /// Take a lock and count up what is behind it; the count before is part of the outcome.
+    /// Increments the counter behind a lock and observes the old value.
     Locked(usize),
-    /// Store to a word behind the lock of its number, and load the other word there.
+    /// Under a lock, stores to the word of the same number and loads the other word.
     Guarded(usize, u64),
-    /// Set an event.
+    /// Sets an event.
     Set(usize),
-    /// Wait for an event; that it came is part of the outcome.
+    /// Waits for an event and observes that it was set.
     Await(usize),
-    /// Make a page of its own and store to it.
+    /// Creates a page and stores to it.
     Make,
-    /// Sleep a nanosecond of modelled time.
+    /// Sleeps for a nanosecond of virtual time.
     Nap,
 }
 
 const WORDS: usize = 2;
-/// Outcomes fit the notes of a probe.
+/// Number of outcomes, limited by the notes of a probe.
 const OUTCOMES: usize = 10;
 
-/// What each agent does. Agent 0 is `main`.
+/// The statements of each agent. Agent 0 is `main`.
 #[derive(Clone, Debug)]
 pub struct Program {
     agents: Vec<Vec<Op>>,
-    /// Outcome of each run: loads of the agents in order (99 for what never came), then the final
+    /// Outcome of each run: the agents' observations in order (99 if missing), then the final
     /// words.
     seen: Rc<RefCell<BTreeSet<Vec<u64>>>>,
-    /// Each agent starts the next one, instead of `main` all.
+    /// Whether each agent starts the next one. Otherwise `main` starts all of them.
     pub chained: bool,
-    /// At its end `main` waits for the others to end, and looks at both words.
+    /// Whether `main` joins the others at its end and loads both words.
     pub joined: bool,
 }
 
@@ -202,12 +202,12 @@ impl Scenario for Program {
     }
 }
 
-/// All outcomes of `program`, by the exhaustive strategy.
+/// Returns all outcomes of `program` in an exhaustive search.
 pub fn outcomes(program: &Program, model: MemoryModel) -> BTreeSet<Vec<u64>> {
     search(program, model, Box::new(Exhaustive::new())).0
 }
 
-/// Outcomes and report of a search that must come to its end.
+/// Returns the outcomes and the report of a search that must be complete.
 pub fn search(
     program: &Program,
     model: MemoryModel,
@@ -216,7 +216,7 @@ pub fn search(
     search_with(program, &Options { model, ..Options::default() }, strategy)
 }
 
-/// The same by given options.
+/// As [`search`], with the given options.
 pub fn search_with(
     program: &Program,
     options: &Options<'_>,
@@ -228,7 +228,7 @@ pub fn search_with(
     (program.seen.borrow().clone(), report)
 }
 
-/// A hand-made condition variable that looks, and then sleeps without looking again.
+/// A broken condition variable, which sleeps without checking again.
 pub struct LostWakeUp;
 
 impl Scenario for LostWakeUp {
@@ -236,7 +236,7 @@ impl Scenario for LostWakeUp {
         "lost-wake-up"
     }
     fn about(&self) -> &str {
-        "a flag is tested, then slept on with the wrong expectation"
+        "a flag is tested, then the agent sleeps without checking it again"
     }
     fn prepare(&self, platform: &Platform) -> Prepared {
         let page = platform.page(2);
@@ -256,7 +256,7 @@ impl Scenario for LostWakeUp {
     }
 }
 
-/// Two locks, taken in both orders.
+/// Two locks, acquired in both orders.
 pub struct CrossedLocks;
 
 impl Scenario for CrossedLocks {
@@ -264,7 +264,7 @@ impl Scenario for CrossedLocks {
         "crossed-locks"
     }
     fn about(&self) -> &str {
-        "two agents take two locks in different orders"
+        "two agents acquire two locks in different orders"
     }
     fn prepare(&self, platform: &Platform) -> Prepared {
         let (a, b) = (Arc::new(platform.mutex("a", ())), Arc::new(platform.mutex("b", ())));
@@ -282,7 +282,7 @@ impl Scenario for CrossedLocks {
     }
 }
 
-/// Two agents sleep on one word; one wake for one of them.
+/// Two agents sleep on one word, and one of them is woken.
 pub struct OneWakeTwoSleepers;
 
 const FIRST: &str = "the first agent is woken alone";
@@ -293,7 +293,7 @@ impl Scenario for OneWakeTwoSleepers {
         "one-wake-two-sleepers"
     }
     fn about(&self) -> &str {
-        "a wake of one takes the first sleeper"
+        "waking one agent wakes the first sleeper"
     }
     fn marks(&self) -> &[&'static str] {
         &[FIRST, SECOND]
@@ -323,7 +323,7 @@ impl Scenario for OneWakeTwoSleepers {
     }
 }
 
-/// Does something else in each run.
+/// Behaves differently in each run.
 #[derive(Default)]
 pub struct Restless {
     runs: Cell<u64>,
@@ -355,7 +355,7 @@ impl Scenario for Restless {
     }
 }
 
-/// Claims to show something that it never does.
+/// Has a mark that it never reaches.
 pub struct Vacuous;
 
 impl Scenario for Vacuous {
@@ -363,10 +363,10 @@ impl Scenario for Vacuous {
         "vacuous"
     }
     fn about(&self) -> &str {
-        "no other agent is there"
+        "there is no other agent"
     }
     fn marks(&self) -> &[&'static str] {
-        &["the other agent is seen at work"]
+        &["the other agent ran"]
     }
     fn prepare(&self, platform: &Platform) -> Prepared {
         let word = platform.page(1).word(0);
@@ -375,12 +375,12 @@ impl Scenario for Vacuous {
             move || {
                 word.load();
             },
-            move |end| end.sometimes("the other agent is seen at work", seen.load() == 1),
+            move |end| end.sometimes("the other agent ran", seen.load() == 1),
         )
     }
 }
 
-/// Fails in each of the ways that there are.
+/// Fails in every possible way.
 pub enum Broken {
     Always,
     Eventually,
@@ -405,19 +405,21 @@ impl Scenario for Broken {
             p.spawn("other", move || {
                 let seen = w2.load();
                 t2.fetch_add(seen);
-                assert!(!(panics && seen == 1), "saw it");
+                assert!(!(panics && seen == 1), "observed the store");
             });
             w.exchange(1);
             let seen = w.load();
             t.fetch_add(seen);
         };
         let check: Box<dyn FnOnce(&mut Verdict<'_>)> = match self {
-            Broken::Always => Box::new(move |end| end.always("never two", total.load() != 2)),
+            Broken::Always => {
+                Box::new(move |end| end.always("the total is not 2", total.load() != 2))
+            }
             Broken::Eventually => {
-                Box::new(move |end| end.eventually("the second store", total.load() == 2))
+                Box::new(move |end| end.eventually("both stores are visible", total.load() == 2))
             }
             Broken::Panic => Box::new(|_| {}),
-            Broken::Check => Box::new(move |_| assert!(total.load() != 2, "looked twice")),
+            Broken::Check => Box::new(move |_| assert!(total.load() != 2, "the total is 2")),
         };
         Prepared::new(main, check)
     }
