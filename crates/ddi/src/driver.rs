@@ -37,7 +37,7 @@ use crate::record::{
 use crate::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
 use crate::table::{
     ddi_table, declare_entries, enter_entries, forward_entries, list_entries, number_entries,
-    reach_entries, recorded,
+    override_entries, reach_entries, recorded,
 };
 use crate::timeout::{DebugReason, EngineStatus};
 use crate::{DdiVersion, Dirql, Dispatch, DriverHandle, Passive, Status};

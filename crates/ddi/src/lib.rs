@@ -3,8 +3,8 @@
 //! Purpose: [`Driver`] and its groups of entries are what the kernel calls (DxgkDdi…),
 //! [`Callbacks`] what the driver calls back (DxgkCb…). All entries stand in one table
 //! ([`driver`]); their arguments stand in the modules named for them. [`DriverLayer`] is a driver
-//! in front of a driver, [`Recording`] one that records calls. The C structures of these calls are
-//! in `wddm-abi`.
+//! in front of a driver: [`Recording`] records calls, [`Overrides`] replaces entries by closures.
+//! The C structures of these calls are in `wddm-abi`.
 //!
 //! Invariants: the kernel holds no lock of policy state over any of these calls; kernel CPU
 //! addresses that are handed in are valid only during the call; a broken contract is a `BugCheck`
@@ -46,8 +46,8 @@ pub use doorbell::{
 };
 pub use driver::{
     AdapterResetDdi, CancellationDdi, DdiCall, DisplayDdi, Driver, DriverLayer, EngineResetDdi,
-    Entry, EntryGroup, FeatureDdi, HwQueueDdi, NativeFenceDdi, PatchDdi, PeerDdi, PowerDdi,
-    PreemptionDdi, PriorityBandDdi, UserModeSubmissionDdi,
+    Entry, EntryGroup, FeatureDdi, HwQueueDdi, NativeFenceDdi, Overrides, PatchDdi, PeerDdi,
+    PowerDdi, PreemptionDdi, PriorityBandDdi, UserModeSubmissionDdi,
 };
 pub use engine::{EngineId, EngineMap};
 pub use feature::{FeatureId, FeatureInterface, FeatureState};

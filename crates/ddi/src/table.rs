@@ -1,9 +1,11 @@
 //! The macros behind the table of driver entries in `driver.rs`.
 //!
 //! Purpose: each entry is written once; from it come the traits of the groups, the flat methods of
-//! `dyn Driver`, the forwarding of [`DriverLayer`](crate::DriverLayer), [`Entry`](crate::Entry) and
-//! [`DdiCall`](crate::DdiCall). Entry: documentation, `Name "PublishedName"`, then the signature.
-//! `argument: Type => Record` gives the recorded form of an argument that borrows memory.
+//! `dyn Driver`, the forwarding of [`DriverLayer`](crate::DriverLayer), the closures of
+//! [`Overrides`](crate::Overrides), [`Entry`](crate::Entry) and [`DdiCall`](crate::DdiCall).
+//!
+//! An entry is its documentation, `Name "PublishedName"`, then the signature. `argument: Type =>
+//! Record` gives the recorded form of an argument that borrows memory.
 
 /// Methods of a trait, without bodies.
 macro_rules! declare_entries {
@@ -137,6 +139,81 @@ macro_rules! number_entries {
     };
 }
 
+/// [`Overrides`](crate::Overrides).
+macro_rules! override_entries {
+    ($(
+        $(#[$meta:meta])*
+        $Entry:ident $name:literal
+        fn $f:ident(&self, $level:ident: $Level:ty $(, $arg:ident: $ty:ty $(=> $rec:ty)?)*)
+        $(-> $ret:ty)?;
+    )*) => {
+        /// A driver layer made of closures: the method of an entry takes what is called in its
+        /// place, with the driver behind the layer as first argument. Every other call is passed on.
+        #[derive(Default)]
+        pub struct Overrides {
+            inner: Option<Arc<dyn Driver>>,
+            ddi_version: Option<DdiVersion>,
+            hidden: Vec<EntryGroup>,
+            $($f: Option<
+                Box<dyn Fn(&dyn Driver, $Level $(, $ty)*) $(-> $ret)? + Send + Sync>
+            >,)*
+        }
+
+        #[allow(clippy::type_complexity, reason = "the types are those of the entries")]
+        impl Overrides {
+            /// Declares this version of the contract.
+            pub fn ddi_version(self, version: DdiVersion) -> Overrides {
+                Overrides { ddi_version: Some(version), ..self }
+            }
+
+            /// Hides a group of entries.
+            pub fn hides(mut self, group: EntryGroup) -> Overrides {
+                self.hidden.push(group);
+                self
+            }
+
+            /// Returns the layer in front of `inner`.
+            pub fn before(self, inner: Arc<dyn Driver>) -> Arc<dyn Driver> {
+                Arc::new(Overrides { inner: Some(inner), ..self })
+            }
+
+            $(
+                #[doc = concat!("Calls `call` in place of ", $name, ".")]
+                pub fn $f(
+                    self,
+                    call: impl Fn(&dyn Driver, $Level $(, $ty)*) $(-> $ret)? + Send + Sync + 'static,
+                ) -> Overrides {
+                    Overrides { $f: Some(Box::new(call)), ..self }
+                }
+            )*
+        }
+
+        impl DriverLayer for Overrides {
+            fn inner(&self) -> &dyn Driver {
+                self.inner.as_deref().expect("overrides are called in front of a driver")
+            }
+
+            fn hides(&self, group: EntryGroup) -> bool {
+                self.hidden.contains(&group)
+            }
+
+            fn ddi_version(&self) -> DdiVersion {
+                self.ddi_version.unwrap_or_else(|| DriverLayer::inner(self).ddi_version())
+            }
+
+            $(
+                fn $f(&self, $level: $Level $(, $arg: $ty)*) $(-> $ret)? {
+                    let inner = DriverLayer::inner(self);
+                    match &self.$f {
+                        Some(call) => call(inner, $level $(, $arg)*),
+                        None => inner.$f($level $(, $arg)*),
+                    }
+                }
+            )*
+        }
+    };
+}
+
 /// The table: the trait [`Driver`](crate::Driver), then the groups.
 macro_rules! ddi_table {
     (
@@ -213,6 +290,8 @@ macro_rules! ddi_table {
         }
 
         number_entries! { $($base)* $($($entries)*)* }
+
+        override_entries! { $($base)* $($($entries)*)* }
 
         /// A driver in front of another driver. Each call is passed on, unless the layer has a
         /// method of its own for it.
@@ -309,4 +388,4 @@ macro_rules! callback_table {
 }
 
 pub(crate) use {callback_table, ddi_table, declare_entries, enter_entries, forward_entries};
-pub(crate) use {list_entries, number_entries, reach_entries, recorded};
+pub(crate) use {list_entries, number_entries, override_entries, reach_entries, recorded};

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 use tidegate::calls::{
     Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual,
-    CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence, DeviceState,
-    FenceInstance, FenceValue, Handle, HwQueue, Kernel, NativeFenceType, NtHandle, OpenSyncObject,
-    Placement, Priority, SignalFlags, Status, SubmitCommand, SubmitCommandToHwQueue,
-    SyncObjectAccess, SyncObjectFlags, WaitMode,
+    CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CreatePagingQueue,
+    DeviceState, FenceInstance, FenceValue, Handle, HwQueue, Kernel, MakeResident, NativeFenceType,
+    NtHandle, OpenSyncObject, PagingPriority, PagingQueue, Placement, Priority, Residency,
+    SignalFlags, Status, SubmitCommand, SubmitCommandToHwQueue, SyncObjectAccess, SyncObjectFlags,
+    WaitMode,
 };
-use tidegate::gpu_abi::{Command, CommandWriter};
+use tidegate::gpu_abi::{Command, CommandWriter, GpuVa, RingPacket};
 use tidegate::platform::{Bulk, Event, QueueNumber};
 use tidegate::{Machine, Platform};
 
@@ -31,6 +32,13 @@ impl Client {
     /// A new process on the first adapter.
     pub fn open(machine: &Machine, name: &str) -> Client {
         let kernel: Arc<dyn Kernel> = machine.open(name).expect("a process");
+        let device = kernel.create_device().expect("a device");
+        Client::of(machine.platform(), kernel, device)
+    }
+
+    /// The same with the privilege to raise priorities and to disable timeouts.
+    pub fn privileged(machine: &Machine, name: &str) -> Client {
+        let kernel: Arc<dyn Kernel> = machine.privileged_process(name).expect("a process");
         let device = kernel.create_device().expect("a device");
         Client::of(machine.platform(), kernel, device)
     }
@@ -142,6 +150,16 @@ impl Client {
         self.kernel.share_objects(&[fence.handle], access)
     }
 
+    /// An NT handle of a fence with all access.
+    pub fn share_all(&self, fence: &FenceInstance) -> NtHandle {
+        self.share(fence, SyncObjectAccess::all()).unwrap()
+    }
+
+    /// Opens a fence of either kind by its NT handle, without flags.
+    pub fn open_fence(&self, nt_handle: &NtHandle) -> FenceInstance {
+        self.open_shared(nt_handle, SyncObjectFlags::empty()).unwrap()
+    }
+
     /// Opens a fence of either kind by its NT handle.
     ///
     /// # Errors
@@ -151,13 +169,24 @@ impl Client {
         nt_handle: &NtHandle,
         flags: SyncObjectFlags,
     ) -> Result<FenceInstance, Status> {
-        let args = OpenSyncObject {
-            device: self.device,
-            nt_handle,
-            flags,
-            engine_affinity: self.engine_affinity,
-        };
-        self.kernel.open_sync_object_from_nt_handle(args)
+        self.kernel.open_sync_object_from_nt_handle(self.open_args(nt_handle, flags))
+    }
+
+    /// Opens a native fence by its NT handle.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn open_native(
+        &self,
+        nt_handle: &NtHandle,
+        flags: SyncObjectFlags,
+    ) -> Result<FenceInstance, Status> {
+        self.kernel.open_native_fence_from_nt_handle(self.open_args(nt_handle, flags))
+    }
+
+    fn open_args<'a>(&self, nt_handle: &'a NtHandle, flags: SyncObjectFlags) -> OpenSyncObject<'a> {
+        let (device, engine_affinity) = (self.device, self.engine_affinity);
+        OpenSyncObject { device, nt_handle, flags, engine_affinity }
     }
 
     /// Ends an instance of a fence.
@@ -167,7 +196,15 @@ impl Client {
 
     /// Signals a fence from the CPU.
     pub fn signal(&self, fence: &FenceInstance, value: u64) {
-        self.kernel.signal_from_cpu(&at(fence, value), SignalFlags::empty()).unwrap();
+        self.try_signal(fence, value).unwrap();
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn try_signal(&self, fence: &FenceInstance, value: u64) -> Result<(), Status> {
+        self.kernel.signal_from_cpu(&at(fence, value), SignalFlags::empty())
     }
 
     /// Blocks until the fence has reached `value`.
@@ -180,9 +217,17 @@ impl Client {
 
     /// An event that is set when the fence has reached `value`.
     pub fn wait_event(&self, fence: &FenceInstance, value: u64) -> Event {
+        self.try_wait_event(fence, value).unwrap()
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn try_wait_event(&self, fence: &FenceInstance, value: u64) -> Result<Event, Status> {
         let event = self.platform.event(true);
-        self.kernel.wait_from_cpu(&at(fence, value), WaitMode::All, Some(event.clone())).unwrap();
-        event
+        self.kernel.wait_from_cpu(&at(fence, value), WaitMode::All, Some(event.clone()))?;
+        Ok(event)
     }
 
     /// A hardware context that must be created.
@@ -267,22 +312,39 @@ impl Client {
 
     /// Memory in system memory.
     pub fn allocate(&self, bytes: u64, kind: AllocationKind) -> Allocation {
-        self.create_allocation(bytes, kind, Placement::System)
+        self.try_allocate(bytes, kind, Placement::System).unwrap()
     }
 
     /// Bytes in any place.
     pub fn allocate_in(&self, bytes: u64, placement: Placement) -> Allocation {
-        self.create_allocation(bytes, AllocationKind::Bulk, placement)
+        self.try_allocate(bytes, AllocationKind::Bulk, placement).unwrap()
     }
 
-    fn create_allocation(
+    /// Memory of any kind in any place.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn try_allocate(
         &self,
         bytes: u64,
         kind: AllocationKind,
         placement: Placement,
-    ) -> Allocation {
-        let args = CreateAllocation { device: self.device, bytes, kind, placement };
-        self.kernel.create_allocation(args).unwrap()
+    ) -> Result<Allocation, Status> {
+        let device = self.device;
+        self.kernel.create_allocation(CreateAllocation { device, bytes, kind, placement })
+    }
+
+    /// A paging queue.
+    pub fn paging_queue(&self) -> PagingQueue {
+        let args = CreatePagingQueue { device: self.device, priority: PagingPriority::Normal };
+        self.kernel.create_paging_queue(args).unwrap()
+    }
+
+    /// Makes allocations resident, or queues what makes them so.
+    pub fn make_resident(&self, queue: &PagingQueue, of: &[&Allocation]) -> Residency {
+        let allocations: Vec<Handle> = of.iter().map(|a| a.handle).collect();
+        let args = MakeResident { paging_queue: queue.handle, allocations: &allocations };
+        self.kernel.make_resident(args).unwrap()
     }
 
     /// Bytes that engines and this process share, and their GPU address.
@@ -300,6 +362,12 @@ impl Client {
         let (memory, gpu_va) = self.bytes(bytes.len() as u64);
         memory.write(0, &bytes).expect("the memory was made for these bytes");
         (gpu_va, bytes.len() as u32)
+    }
+
+    /// A ring packet that executes commands and then stores the progress value.
+    pub fn execute_packet(&self, commands: &[Command], progress: u64) -> RingPacket {
+        let (commands, bytes) = self.commands(commands);
+        RingPacket::Execute { commands: GpuVa(commands), bytes, progress }
     }
 
     /// A command buffer for a kernel-mode hardware queue, to be submitted.

@@ -2,25 +2,30 @@
 //! reference driver that record, change or fail calls.
 //!
 //! Entry points: [`world`] and [`setup`] build a machine with one process; [`Adapters`]
-//! builds several adapters under the queue API; [`Client`] is a process at the call surface;
-//! [`Hooked`] records and fails driver calls. Nothing in the product depends on this crate.
+//! builds several adapters under the queue API, [`App`] a machine and a device; [`Client`] is a process at the call surface;
+//! [`Hooked`] records and fails driver calls; [`Setup::overriding`] replaces driver entries by
+//! closures. Nothing in the product depends on this crate.
 
 mod adapters;
+mod app;
 mod client;
-mod declaring;
 mod hooked;
 mod page_tables;
+mod reports;
 mod save_areas;
 mod user_queue;
 mod world;
 
 pub use adapters::{Adapters, Kind};
+pub use app::{App, QueueApi, first_word};
 pub use client::{Client, at};
-pub use declaring::{Declaration, Support};
-pub use hooked::{ChangeCaps, DriverCalls, Hooked, KeptCurrent, KeptMonitored};
+pub use hooked::{ChangeCaps, DriverCalls, Hooked, KeptCurrent, KeptMonitored, Planted};
 pub use page_tables::{leads_to, own_space};
+pub use reports::filter_reports;
 pub use save_areas::SaveAreas;
-pub use user_queue::{UserQueue, copy_word, signal_packet, store, wait_packet};
+pub use user_queue::{
+    UserQueue, copy_word, doorbell_args, fill, signal_packet, store, wait_packet,
+};
 pub use world::{
     Setup, World, host_world, inline, inline_world, native_signalled, setup, signalled, world,
     world_with,

@@ -4,7 +4,7 @@ use crate::client::Client;
 use std::sync::Arc;
 use tidegate::calls::{
     Allocation, AllocationKind, AllocationMemory, Connection, CreateDoorbell, CreateDoorbellFlags,
-    Doorbell, FenceInstance, HwQueue, Kernel, Status,
+    Doorbell, DoorbellStatus, FenceInstance, Handle, HwQueue, Kernel, Status,
 };
 use tidegate::d3dukmdt::fence_cell::REACHED;
 use tidegate::gpu_abi::{
@@ -61,14 +61,8 @@ impl Client {
     ) -> UserQueue {
         let ring = self.allocate(slots * SLOT_BYTES, AllocationKind::Bulk);
         let control = self.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
-        let args = CreateDoorbell {
-            hw_queue: queue.handle,
-            ring: ring.handle,
-            control: control.handle,
-            flags,
-            private_data: Vec::new(),
-        };
-        let doorbell = self.kernel.create_doorbell(args).unwrap();
+        let args = doorbell_args(queue.handle, &ring, &control);
+        let doorbell = self.kernel.create_doorbell(CreateDoorbell { flags, ..args }).unwrap();
         let (AllocationMemory::Bulk(slots), AllocationMemory::Protocol(pointers)) =
             (ring.memory.clone(), control.memory.clone())
         else {
@@ -80,7 +74,28 @@ impl Client {
     }
 }
 
+/// A doorbell without flags and private data.
+pub fn doorbell_args(hw_queue: Handle, ring: &Allocation, control: &Allocation) -> CreateDoorbell {
+    CreateDoorbell {
+        hw_queue,
+        ring: ring.handle,
+        control: control.handle,
+        flags: CreateDoorbellFlags::empty(),
+        private_data: Vec::new(),
+    }
+}
+
 impl UserQueue {
+    /// A doorbell like this one.
+    pub fn doorbell_args(&self) -> CreateDoorbell {
+        doorbell_args(self.queue.handle, &self.ring, &self.control)
+    }
+
+    /// What its status word says.
+    pub fn status(&self) -> DoorbellStatus {
+        DoorbellStatus::from_word(self.doorbell.status.load())
+    }
+
     /// The same ring behind another doorbell.
     pub fn with_doorbell(self, doorbell: Doorbell) -> UserQueue {
         UserQueue { doorbell, ..self }
@@ -137,6 +152,11 @@ impl UserQueue {
 /// The command that stores `value` at `destination`.
 pub fn store(destination: u64, value: u64) -> Command {
     Command::WriteValue { destination: GpuVa(destination), value }
+}
+
+/// The command that fills bytes with a value.
+pub fn fill(destination: u64, bytes: u64, value: u32) -> Command {
+    Command::Fill { destination: GpuVa(destination), bytes, value }
 }
 
 /// The command that copies 8 bytes.

@@ -9,7 +9,10 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use tidegate::calls::{FenceInstance, Kernel};
 use tidegate::d3dukmdt::FenceCell;
-use tidegate::ddi::{AdapterCaps, DdiCall, Driver, InterruptData, OsHandle, Recording};
+use tidegate::ddi::{
+    AdapterCaps, DdiCall, DisconnectReason, Driver, InterruptData, OsHandle, Overrides, Passive,
+    Recording, Status,
+};
 use tidegate::dxgkrnl::{Adapter, InterruptDelivery, KernelStats, Process};
 use tidegate::platform::{RunReport, StepCosts};
 use tidegate::{Machine, MachineConfig, MachineError, Platform};
@@ -94,6 +97,11 @@ impl<'a> Setup<'a> {
     /// With `layer` around the reference driver, or in its place.
     pub fn behind(self, layer: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver> + 'a) -> Self {
         Setup { layer: Box::new(layer), ..self }
+    }
+
+    /// With these entries in place of those of the reference driver.
+    pub fn overriding(self, overrides: Overrides) -> Self {
+        self.behind(|driver| overrides.before(driver))
     }
 
     /// Starts a machine that must start behind `layer`, and returns the layer, too.
@@ -219,6 +227,19 @@ impl World {
     /// The kernel's handle of the native fence made last.
     pub fn last_os_handle(&self) -> OsHandle {
         self.hooked.calls().fences.last().unwrap().0
+    }
+
+    /// The driver disconnects the doorbell made last, of its own accord.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn disconnect_last_doorbell(&self, reason: DisconnectReason) -> Result<(), Status> {
+        let calls = self.calls();
+        let (doorbell, _) = calls.doorbells.last().expect("a doorbell");
+        let queue = calls.queues.iter().rfind(|(_, driver)| *driver == doorbell.hw_queue);
+        let (queue, doorbell) = (queue.expect("its queue").0.os_handle, doorbell.os_handle);
+        let callbacks = self.hooked.start_info().callbacks;
+        callbacks.disconnect_doorbell(&Passive::enter(), queue, doorbell, reason)
     }
 
     /// A process beside the world's own, on the same machine.

@@ -2,23 +2,22 @@
 //! known; the screen is looked at through the display's own scan, and a frame counts as torn when
 //! its pixels are not all of one picture.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tidegate::calls::DisplayStats;
 use tidegate::calls::Status;
 use tidegate::d3d12::{
     Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Heap, Priority,
     Queue, QueueDesc, SwapChain, SwapChainDesc,
 };
-use tidegate::ddi::{
-    DevicePowerState, Dirql, Dispatch, Driver, DriverLayer, PreemptCommand, SetVidPnSourceAddress,
-};
+use tidegate::ddi::DevicePowerState;
 use tidegate::dxgkrnl::{Census, PowerManagement};
 use tidegate::platform::{Mutex, RunReport, StepCosts, Word};
-use tidegate::softgpu::{Frame, SoftGpu};
+use tidegate::softgpu::Frame;
 use tidegate::trace::{Kind, LaneKind};
 use tidegate::workload::expect::Clock;
 use tidegate::workload::{LoadOptions, load};
 use tidegate::{Machine, MachineConfig, Platform, RunRequest, Submission, run_workload};
+use tidegate_testbed::Hooked;
 
 /// A refresh, in nanoseconds.
 const PERIOD: u64 = 1_000_000;
@@ -34,38 +33,8 @@ struct Shown {
     platform: Platform,
     machine: Machine,
     screen: Screen,
-    watch: Arc<Watch>,
-}
-
-/// Counts preemptions that are asked for while the display has a flip that it has not latched.
-struct Watch {
-    inner: Arc<dyn Driver>,
-    gpu: OnceLock<Arc<SoftGpu>>,
-    flips: Word,
+    /// Preemption requests while the display had a flip that it had not latched.
     preempted_while_pending: Word,
-}
-
-impl DriverLayer for Watch {
-    fn inner(&self) -> &dyn Driver {
-        &*self.inner
-    }
-
-    fn set_vid_pn_source_address(
-        &self,
-        level: &Dirql<'_>,
-        args: SetVidPnSourceAddress,
-    ) -> Result<(), Status> {
-        self.flips.fetch_add(1);
-        self.inner.set_vid_pn_source_address(level, args)
-    }
-
-    fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
-        let latched = self.gpu.get().expect("it runs").display_stats().latched;
-        if self.flips.load() > latched {
-            self.preempted_while_pending.fetch_add(1);
-        }
-        self.inner.preempt_command(level, args)
-    }
 }
 
 /// How a picture is made: each pixel is its number.
@@ -79,20 +48,26 @@ fn machine(change: impl FnOnce(&mut MachineConfig)) -> Shown {
     let platform = Platform::virtual_time(StepCosts::free());
     let mut config = MachineConfig::standard(&platform).with_display(PERIOD);
     change(&mut config);
-    let (mut watch, counts) = (None, platform.page(2));
+    let mut hooked = None;
     let machine = Machine::builder(&platform).reference_behind(config, |inner| {
-        let (flips, preempted_while_pending) = (counts.word(0), counts.word(1));
-        let made = Arc::new(Watch { inner, gpu: OnceLock::new(), flips, preempted_while_pending });
-        watch = Some(made.clone());
-        made
+        hooked.insert(Hooked::new(&platform, inner, None)).clone()
     });
-    let (machine, watch) =
-        (machine.start().unwrap(), watch.expect("the machine asked for its driver"));
-    assert!(watch.gpu.set(machine.gpu().clone()).is_ok());
+    let machine = machine.start().unwrap();
+    let hooked = hooked.expect("a machine has a driver");
+    let (flips, preempted_while_pending) = (platform.page(1).word(0), platform.page(1).word(0));
+    let (set, count, gpu) = (flips.clone(), preempted_while_pending.clone(), machine.gpu().clone());
+    hooked.on("SetVidPnSourceAddress", move || {
+        set.fetch_add(1);
+    });
+    hooked.on("PreemptCommand", move || {
+        if flips.load() > gpu.display_stats().latched {
+            count.fetch_add(1);
+        }
+    });
     let screen: Screen = Arc::new(platform.mutex("the screen", Vec::new()));
     let sees = screen.clone();
     machine.gpu().show_frames_to(Arc::new(move |frame| sees.lock().push(frame)));
-    Shown { platform, machine, screen, watch }
+    Shown { platform, machine, screen, preempted_while_pending }
 }
 
 fn queue(device: &Device, name: &str, submission: Submission, priority: Priority) -> Queue {
@@ -330,7 +305,7 @@ fn no_picture_is_torn_lost_or_overtaken_when_urgent_work_preempts_the_rendering(
         if submission == Submission::Packet {
             let stats = shown.machine.adapter().stats();
             assert!(stats.packets_preempted > 0, "{stats:?}");
-            assert!(shown.watch.preempted_while_pending.load() > 0, "no flip was pending then");
+            assert!(shown.preempted_while_pending.load() > 0, "no flip was pending then");
         }
     }
 }

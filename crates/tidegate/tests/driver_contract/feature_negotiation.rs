@@ -9,9 +9,10 @@ use tidegate::ddi::feature::{
     FeatureInterface, FeatureSupport, KernelFeatureTable, NativeFenceOsCaps, NativeFenceTable1,
     QueryFeatureInterface, QueryFeatureSupport,
 };
-use tidegate::ddi::{DdiCall, DdiVersion, Driver, Entry, FeatureId, FeatureState, Passive};
+use tidegate::ddi::{
+    DdiCall, DdiVersion, Driver, Entry, FeatureId, FeatureState, Overrides, Passive,
+};
 use tidegate::dxgkrnl::{FeatureSetting, StartError};
-use tidegate_testbed::Declaration;
 use tidegate_testbed::{World, at, setup, store, world, world_with};
 
 const HWSCH: FeatureId = FeatureId::HWSCH;
@@ -43,13 +44,18 @@ fn world_set(feature: FeatureId, value: FeatureSetting) -> World {
     })
 }
 
-/// A machine whose driver says something of itself.
-fn world_saying(says: Declaration) -> Result<World, StartError> {
-    match setup(|_| ()).behind(|driver| says.before(driver)).try_start() {
+/// A machine with driver entries replaced.
+fn world_overriding(overrides: Overrides) -> Result<World, StartError> {
+    match setup(|_| ()).overriding(overrides).try_start() {
         Ok(world) => Ok(world),
         Err(tidegate::MachineError::Start(error)) => Err(error),
         Err(other) => panic!("{other}"),
     }
+}
+
+/// A machine whose driver has this version.
+fn world_of(version: DdiVersion) -> Result<World, StartError> {
+    world_overriding(Overrides::default().ddi_version(version))
 }
 
 fn features(world: &World) -> Arc<dyn FeatureInterface> {
@@ -57,13 +63,9 @@ fn features(world: &World) -> Arc<dyn FeatureInterface> {
 }
 
 fn state(world: &World, feature: FeatureId) -> FeatureState {
-    let told = features(world).is_feature_enabled(&Passive::enter(), feature);
-    assert_eq!(
-        told,
-        world.machine.adapter().feature(feature),
-        "the driver is told what the kernel knows"
-    );
-    told
+    let of_driver = features(world).is_feature_enabled(&Passive::enter(), feature);
+    assert_eq!(of_driver, world.machine.adapter().feature(feature), "driver and kernel agree");
+    of_driver
 }
 
 /// What the kernel's interface answers to a request for a table.
@@ -80,7 +82,7 @@ fn table(
 
 // spec: NF-059, NF-060
 #[test]
-fn a_driver_learns_which_features_are_enabled() {
+fn a_driver_reads_which_features_are_enabled() {
     assert_eq!(NATIVE_FENCE, FeatureId(37), "number 37 of category 0, the driver's");
     let w = world();
     for feature in [FeatureId(0), FeatureId(4), FeatureId(37)] {
@@ -119,8 +121,8 @@ fn a_table_is_given_for_an_enabled_feature_at_its_version() {
 
 // spec: NF-063, NF-064
 #[test]
-fn the_table_of_native_fences_tells_the_types_that_the_kernel_makes() {
-    let asked = |caps: Option<NativeFenceOsCaps>| {
+fn the_table_of_native_fences_has_the_types_that_the_kernel_makes() {
+    let os_caps = |caps: Option<NativeFenceOsCaps>| {
         let w = world_with(|config| {
             caps.into_iter().for_each(|caps| config.kernel.native_fence_os_caps = caps);
         });
@@ -131,10 +133,14 @@ fn the_table_of_native_fences_tells_the_types_that_the_kernel_makes() {
             _ => panic!("version 1 is negotiated"),
         }
     };
-    assert_eq!(asked(None), 0b11);
-    assert_eq!(asked(Some(NativeFenceOsCaps::empty())), 0);
-    assert_eq!(asked(Some(NativeFenceOsCaps::OPTIMIZED_DEFAULT_FENCE_TYPE)), 0b01);
-    assert_eq!(asked(Some(NativeFenceOsCaps::INTRA_GPU_FENCE_TYPE)), 0b10);
+    assert_eq!(os_caps(None), 0b11);
+    for (bits, caps) in [
+        (0, NativeFenceOsCaps::empty()),
+        (0b01, NativeFenceOsCaps::OPTIMIZED_DEFAULT_FENCE_TYPE),
+        (0b10, NativeFenceOsCaps::INTRA_GPU_FENCE_TYPE),
+    ] {
+        assert_eq!(os_caps(Some(caps)), bits);
+    }
 }
 
 /// A call of a kernel's interface and of a driver's, with the level that it demands as a type.
@@ -149,7 +155,7 @@ type GetOsCaps = fn(&NativeFenceTable1, &Passive) -> NativeFenceOsCaps;
 
 // spec: NF-067
 #[test]
-fn features_are_asked_for_at_passive_level() {
+fn features_are_queried_at_passive_level() {
     // This compiles only while the levels are what is written here.
     let _passive: (IsEnabled, Table, Support, GetOsCaps) = (
         |features, level, id| features.is_feature_enabled(level, id),
@@ -159,11 +165,12 @@ fn features_are_asked_for_at_passive_level() {
     );
 }
 
-/// What a driver says in place of the reference driver about native fences.
-fn saying_of_native_fences(
-    support: fn(QueryFeatureSupport) -> FeatureSupport,
-) -> Result<World, StartError> {
-    world_saying(Declaration { support: Some((NATIVE_FENCE, support)), ..Declaration::default() })
+/// A driver that supports native fences as `support` returns.
+fn native_fence_support(support: fn(QueryFeatureSupport) -> FeatureSupport) -> Overrides {
+    Overrides::default().query_feature_support(move |inner, level, args| match args.feature {
+        NATIVE_FENCE => support(args),
+        _ => inner.query_feature_support(level, args),
+    })
 }
 
 // The kernel has one version of each feature, so the choice of the highest of several is visible
@@ -171,7 +178,7 @@ fn saying_of_native_fences(
 #[test]
 fn the_negotiated_version_is_within_both_ranges() {
     let negotiated = |support| {
-        let w = saying_of_native_fences(support).unwrap();
+        let w = world_overriding(native_fence_support(support)).unwrap();
         let state = state(&w, NATIVE_FENCE);
         assert_eq!(w.kernel.query_adapter_info().native_gpu_fence_supported, state.enabled);
         (state.version, state.enabled)
@@ -224,12 +231,10 @@ fn experimental_support_counts_when_it_is_allowed() {
         false => FeatureSupport::default(),
     };
     let with = |allow_experimental| {
-        let says =
-            Declaration { support: Some((NATIVE_FENCE, experimental)), ..Declaration::default() };
         let set = |config: &mut MachineConfig| {
             config.kernel.native_fence.allow_experimental = allow_experimental;
         };
-        let w = setup(set).behind(|driver| says.before(driver)).start();
+        let w = setup(set).overriding(native_fence_support(experimental)).start();
         state(&w, NATIVE_FENCE)
     };
     assert_eq!(with(true), ON);
@@ -270,7 +275,7 @@ fn start_calls(world: &World) -> Vec<String> {
 
 // spec: NF-071
 #[test]
-fn caps_are_asked_for_when_their_feature_is_enabled() {
+fn caps_are_queried_when_their_feature_is_enabled() {
     let supports: Vec<String> = ALL.iter().map(|f| format!("QueryFeatureSupport {f}")).collect();
     let table = |feature: FeatureId| format!("QueryFeatureInterface {feature} version 1");
     let info = |what: &str| format!("QueryAdapterInfo type {what}");
@@ -313,10 +318,18 @@ fn caps_are_asked_for_when_their_feature_is_enabled() {
 #[test]
 fn a_driver_without_the_table_of_a_negotiated_feature_does_not_start() {
     for feature in ALL {
-        let refused =
-            world_saying(Declaration { no_table: Some(feature), ..Declaration::default() }).err();
         let status = Status::NOT_SUPPORTED;
-        assert_eq!(refused, Some(StartError::FeatureTable { feature, version: 1, status }));
+        let no_table = Overrides::default().query_feature_interface(move |inner, level, args| {
+            if args.feature == feature {
+                Err(status)
+            } else {
+                inner.query_feature_interface(level, args)
+            }
+        });
+        assert_eq!(
+            world_overriding(no_table).err(),
+            Some(StartError::FeatureTable { feature, version: 1, status })
+        );
     }
 }
 
@@ -406,7 +419,7 @@ fn no_entry_of_a_feature_that_is_off_is_called() {
         }
     }
     for (number, off) in ALL.into_iter().enumerate() {
-        // The tables of what rests on it are not asked for either.
+        // The tables of features that rest on it are not queried either.
         let called = live(world_set(off, FeatureSetting::OFF));
         let called: Vec<String> =
             called.into_iter().filter(|name| !name.starts_with("QueryFeature")).collect();
@@ -428,7 +441,7 @@ fn entries_above_a_driver_s_version_are_never_called() {
             if version < DdiVersion::WDDM_2_7 { &HW_QUEUE_ENTRIES } else { &[] };
         let newer: Vec<&str> =
             [hw_queues, &NATIVE_FENCE_ENTRIES, &DOORBELL_ENTRIES, &FEATURE_ENTRIES].concat();
-        let w = world_saying(Declaration::version(version)).unwrap();
+        let w = world_of(version).unwrap();
         assert_eq!(state(&w, HWSCH).enabled, version >= DdiVersion::WDDM_2_7, "{version}");
         let info = w.kernel.query_adapter_info();
         assert!(!info.native_gpu_fence_supported, "{version}");
@@ -446,23 +459,14 @@ fn entries_above_a_driver_s_version_are_never_called() {
     }
 }
 
-// spec: NF-280
+// spec: NF-280, PRE-110
 #[test]
-fn a_driver_of_another_contract_does_not_start() {
+fn a_driver_of_another_contract_or_from_before_windows_8_does_not_start() {
     let (oldest, newest) = (DdiVersion::WDDM_2_0, DdiVersion::WDDM_3_2);
-    for states in [DdiVersion::wddm(1, 3), DdiVersion::wddm(3, 3), DdiVersion::wddm(4, 0)] {
-        let refused = world_saying(Declaration::version(states)).err();
+    for (major, minor) in [(1, 0), (1, 1), (1, 3), (3, 3), (4, 0)] {
+        let states = DdiVersion::wddm(major, minor);
+        let refused = world_of(states).err();
         assert_eq!(refused, Some(StartError::UnknownDdiVersion { states, oldest, newest }));
     }
-}
-
-// spec: PRE-110
-#[test]
-fn a_driver_from_before_windows_8_is_not_preempted_since_it_does_not_start() {
-    let (oldest, newest) = (DdiVersion::WDDM_2_0, DdiVersion::WDDM_3_2);
-    for states in [DdiVersion::wddm(1, 0), DdiVersion::wddm(1, 1)] {
-        let refused = world_saying(Declaration::version(states)).err();
-        assert_eq!(refused, Some(StartError::UnknownDdiVersion { states, oldest, newest }));
-    }
-    assert!(world_saying(Declaration::version(oldest)).is_ok());
+    assert!(world_of(oldest).is_ok());
 }

@@ -1,20 +1,18 @@
 //! What an adapter's start makes of the features and of the driver's declaration: contradictions
 //! fail it, and what is not enabled is not called.
 
-use std::sync::Arc;
 use tidegate::MachineError;
 use tidegate::calls::{CreateNativeFence, NativeFenceType, Status, SyncObjectFlags};
 use tidegate::ddi::caps::AdapterCaps;
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::fence::{CreateNativeFence as DdiCreate, OpenNativeFence};
 use tidegate::ddi::{
-    DdiVersion, Driver, DriverHandle, DriverLayer, EntryGroup, FeatureId, NativeFenceCaps, Passive,
+    DdiVersion, Driver, DriverHandle, EntryGroup, FeatureId, NativeFenceCaps, Overrides, Passive,
     Status as DdiStatus, VidSchCaps,
 };
 use tidegate::dxgkrnl::{FeatureSetting, StartError};
 use tidegate::softgpu::DisplayConfig;
 use tidegate::{MachineConfig, ddi};
-use tidegate_testbed::Declaration;
 use tidegate_testbed::{World, setup, world, world_with};
 
 fn without_native_fences(config: &mut MachineConfig) {
@@ -25,7 +23,7 @@ fn without_intra_gpu_fences(config: &mut MachineConfig) {
     config.kernel.native_fence_os_caps.remove(NativeFenceOsCaps::INTRA_GPU_FENCE_TYPE);
 }
 
-/// Starts with a changed declaration and tells why that failed, if it did.
+/// Starts with changed caps and returns the error, if there is one.
 fn refusal(caps: impl Fn(&mut AdapterCaps) + Send + Sync + 'static) -> Option<StartError> {
     refusal_with(|_| (), caps)
 }
@@ -34,18 +32,18 @@ fn refusal_with(
     config: impl FnOnce(&mut MachineConfig),
     caps: impl Fn(&mut AdapterCaps) + Send + Sync + 'static,
 ) -> Option<StartError> {
-    why_not(setup(config).caps(caps).try_start())
+    start_error(setup(config).caps(caps).try_start())
 }
 
-/// The same with something else that the driver says of itself.
-fn refusal_saying(
-    says: Declaration,
+/// The same with driver entries replaced.
+fn refusal_overriding(
+    overrides: Overrides,
     caps: impl Fn(&mut AdapterCaps) + Send + Sync + 'static,
 ) -> Option<StartError> {
-    why_not(setup(|_| ()).caps(caps).behind(|driver| says.before(driver)).try_start())
+    start_error(setup(|_| ()).caps(caps).overriding(overrides).try_start())
 }
 
-fn why_not(started: Result<World, MachineError>) -> Option<StartError> {
+fn start_error(started: Result<World, MachineError>) -> Option<StartError> {
     match started {
         Ok(_) => None,
         Err(MachineError::Start(error)) => Some(error),
@@ -53,9 +51,14 @@ fn why_not(started: Result<World, MachineError>) -> Option<StartError> {
     }
 }
 
-/// A driver that declares native fences like this.
-fn fences(caps: NativeFenceCaps) -> Declaration {
-    Declaration { native_fence: Some(caps), ..Declaration::default() }
+/// A driver that declares these caps of native fences.
+fn fences(caps: NativeFenceCaps) -> Overrides {
+    Overrides::default().query_native_fence_caps(move |_, _| caps)
+}
+
+/// A driver of this version.
+fn version(version: DdiVersion) -> Overrides {
+    Overrides::default().ddi_version(version)
 }
 
 // spec: NF-058, NF-070
@@ -87,10 +90,13 @@ fn a_fence_stride_is_a_power_of_two_from_8_to_4096_and_64_by_default() {
         fences(NativeFenceCaps { monitored_value_stride, ..NativeFenceCaps::default() })
     };
     for stride in [0, 1, 4, 12, 24, 63, 100, 4095, 8192, u32::MAX] {
-        assert_eq!(refusal_saying(declare(stride), |_| {}), Some(StartError::FenceStride(stride)));
+        assert_eq!(
+            refusal_overriding(declare(stride), |_| {}),
+            Some(StartError::FenceStride(stride))
+        );
     }
     for stride in [8, 128, 4096] {
-        let world = setup(|_| ()).behind(|driver| declare(stride).before(driver)).start();
+        let world = setup(|_| ()).overriding(declare(stride)).start();
         assert_eq!(distances(&world), [u64::from(stride); 2]);
     }
     assert_eq!(distances(&world()), [64; 2]);
@@ -115,7 +121,7 @@ fn the_addresses_of_fences_lie_in_the_address_space() {
     // 4 levels of 9 bits over pages of 4 KiB.
     let end = 1 << 48;
     let refused = |minimum, maximum| Some(StartError::FenceAddresses { minimum, maximum, end });
-    let outcome = |minimum, maximum| refusal_saying(declare(minimum, maximum), |_| {});
+    let outcome = |minimum, maximum| refusal_overriding(declare(minimum, maximum), |_| {});
     assert_eq!(outcome(Some(0x2000), Some(0x1FFF)), refused(0x2000, 0x1FFF));
     assert_eq!(outcome(Some(end), None), refused(end, end - 1));
     assert_eq!(outcome(None, Some(end)), refused(0, end));
@@ -179,20 +185,17 @@ fn what_is_declared_came_with_the_driver_s_version_or_before() {
     let scheduled = |caps: &mut AdapterCaps| caps.nodes[0].context_scheduling = true;
     let native = |caps: &mut AdapterCaps| caps.scheduling |= VidSchCaps::NATIVE_GPU_FENCE;
     let user_mode = |caps: &mut AdapterCaps| caps.nodes[0].user_mode_submission = true;
+    assert_eq!(refusal_overriding(version(v2_6), scheduled), too_low(FeatureId::HWSCH, v2_7, v2_6));
+    assert_eq!(refusal_overriding(version(v2_7), scheduled), None);
     assert_eq!(
-        refusal_saying(Declaration::version(v2_6), scheduled),
-        too_low(FeatureId::HWSCH, v2_7, v2_6)
-    );
-    assert_eq!(refusal_saying(Declaration::version(v2_7), scheduled), None);
-    assert_eq!(
-        refusal_saying(Declaration::version(v3_1), native),
+        refusal_overriding(version(v3_1), native),
         too_low(FeatureId::NATIVE_FENCE, v3_2, v3_1)
     );
     let refused = too_low(FeatureId::USER_MODE_SUBMISSION, v3_1, v2_7);
-    assert_eq!(refusal_saying(Declaration::version(v2_7), user_mode), refused);
+    assert_eq!(refusal_overriding(version(v2_7), user_mode), refused);
     let refused = Some(StartError::UserModeSubmissionWithoutNativeFence(0));
-    assert_eq!(refusal_saying(Declaration::version(v3_1), user_mode), refused);
-    assert_eq!(refusal_saying(Declaration::version(v3_2), native), None);
+    assert_eq!(refusal_overriding(version(v3_1), user_mode), refused);
+    assert_eq!(refusal_overriding(version(v3_2), native), None);
 }
 
 // spec: PRE-007
@@ -244,22 +247,6 @@ fn a_driver_with_preemption_and_a_display_flips_at_vertical_syncs() {
     let timeless =
         |caps: &mut AdapterCaps| caps.display.as_mut().expect("it has one").refresh_period_ns = 0;
     assert_eq!(refusal_with(with_display, timeless), Some(StartError::RefreshPeriod));
-}
-
-/// A driver without a group of entries.
-struct Lacks {
-    inner: Arc<dyn Driver>,
-    group: EntryGroup,
-}
-
-impl DriverLayer for Lacks {
-    fn inner(&self) -> &dyn Driver {
-        &*self.inner
-    }
-
-    fn hides(&self, group: EntryGroup) -> bool {
-        group == self.group
-    }
 }
 
 // spec: PRE-045, PRE-091
@@ -338,8 +325,8 @@ fn a_driver_that_declares_a_capability_has_the_entries_that_it_needs() {
             });
             let with_display =
                 |c: &mut MachineConfig| c.gpu.display = Some(DisplayConfig::default());
-            let lacks = |inner| -> Arc<dyn Driver> { Arc::new(Lacks { inner, group }) };
-            why_not(setup(with_display).caps(caps).behind(lacks).try_start())
+            let lacks = Overrides::default().hides(group);
+            start_error(setup(with_display).caps(caps).overriding(lacks).try_start())
         };
         let refusal = StartError::MissingEntries { capability, group };
         assert!(refusal.to_string().contains(names), "{refusal}");
@@ -374,7 +361,7 @@ fn a_driver_without_the_feature_sees_no_native_fence_call() {
 
 // spec: NF-104
 #[test]
-fn bad_arguments_and_what_is_not_there_are_told_apart() {
+fn bad_arguments_and_what_is_not_there_have_different_statuses() {
     let w = world_with(without_intra_gpu_fences);
     assert_eq!(refused_type(&w, NativeFenceType::IntraGpu), Some(Status::NOT_SUPPORTED));
     let both = SyncObjectFlags::NO_WAIT | SyncObjectFlags::NO_SIGNAL;

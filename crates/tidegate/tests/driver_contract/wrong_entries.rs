@@ -4,13 +4,8 @@
 use std::sync::{Arc, OnceLock};
 use tidegate::MachineConfig;
 use tidegate::calls::{DeviceState, FenceInstance, Handle, Status};
-use tidegate::ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell};
-use tidegate::ddi::fence::UpdateMonitoredValue;
-use tidegate::ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
-use tidegate::ddi::{
-    CallbackLayer, Callbacks, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, EngineId,
-    InterruptData, Passive, PreemptCommand, StartInfo, Status as DdiStatus,
-};
+use tidegate::ddi::Overrides;
+use tidegate::ddi::doorbell::ConnectedDoorbell;
 use tidegate::dxgkrnl::{BugCheck, DriverFault, RecoveryOutcome, TdrLevel};
 use tidegate::gpu_abi::Command;
 use tidegate::platform::{Platform, StepCosts, Word};
@@ -37,106 +32,43 @@ enum Wrong {
     UpdateMonitoredValues,
 }
 
-struct WrongDriver {
-    inner: Arc<dyn Driver>,
-    wrong: Wrong,
-    platform: Platform,
-    last_packet: Word,
-}
-
-/// The kernel, as the driver behind a [`WrongDriver`] sees it.
-struct Silent(Arc<dyn Callbacks>);
-
-impl CallbackLayer for Silent {
-    fn inner(&self) -> &dyn Callbacks {
-        &*self.0
-    }
-
-    fn notify_interrupt(&self, _level: &Dirql<'_>, _data: InterruptData) {}
-}
-
-impl DriverLayer for WrongDriver {
-    fn inner(&self) -> &dyn Driver {
-        &*self.inner
-    }
-
-    fn start_device(&self, level: &Passive, mut start: StartInfo) -> Result<(), DdiStatus> {
-        if self.wrong == Wrong::InterruptRoutine {
-            start.callbacks = Arc::new(Silent(start.callbacks));
-        }
-        self.inner.start_device(level, start)
-    }
-
-    fn submit_command_virtual(
-        &self,
-        level: &Dispatch,
-        args: SubmitCommandVirtual,
-    ) -> Result<(), DdiStatus> {
-        match self.wrong {
-            Wrong::Packets | Wrong::PacketsAndReset => {
-                self.last_packet.store(args.submission_fence_id.into());
+/// The reference driver's entries, one of them wrong.
+fn overrides(wrong: Wrong, platform: &Platform) -> Overrides {
+    let own = platform.clone();
+    let drops_packets = |last_packet: Word| {
+        Overrides::default()
+            .submit_command_virtual(move |_, _, args| {
+                last_packet.store(args.submission_fence_id.into());
                 Ok(())
-            }
-            _ => self.inner.submit_command_virtual(level, args),
+            })
+            .preempt_command(|_, _, _| Ok(()))
+    };
+    let last_packet = platform.page(1).word(0);
+    match wrong {
+        Wrong::Packets => {
+            drops_packets(last_packet.clone()).reset_engine(move |inner, level, engine| {
+                inner.reset_engine(level, engine)?;
+                Ok(last_packet.load() as u32)
+            })
         }
-    }
-
-    fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), DdiStatus> {
-        match self.wrong {
-            Wrong::Packets | Wrong::PacketsAndReset => Ok(()),
-            _ => self.inner.preempt_command(level, args),
+        Wrong::PacketsAndReset => drops_packets(last_packet),
+        Wrong::HwQueueCommands => Overrides::default().submit_command_to_hw_queue(|_, _, _| Ok(())),
+        Wrong::Doorbells => {
+            Overrides::default().connect_doorbell(move |inner, level, doorbell, flags| {
+                let connected = inner.connect_doorbell(level, doorbell, flags)?;
+                Ok(ConnectedDoorbell { page: own.page(connected.page.len()), ..connected })
+            })
         }
-    }
-
-    fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, DdiStatus> {
-        let aborted = self.inner.reset_engine(level, engine)?;
-        Ok(if self.wrong == Wrong::Packets { self.last_packet.load() as u32 } else { aborted })
-    }
-
-    fn submit_command_to_hw_queue(
-        &self,
-        level: &Dispatch,
-        args: SubmitCommandToHwQueue,
-    ) -> Result<(), DdiStatus> {
-        match self.wrong {
-            Wrong::HwQueueCommands => Ok(()),
-            _ => self.inner.submit_command_to_hw_queue(level, args),
-        }
-    }
-
-    fn connect_doorbell(
-        &self,
-        level: &Passive,
-        doorbell: DriverHandle,
-        flags: ConnectDoorbellFlags,
-    ) -> Result<ConnectedDoorbell, DdiStatus> {
-        let mut connected = self.inner.connect_doorbell(level, doorbell, flags)?;
-        if self.wrong == Wrong::Doorbells {
-            connected.page = self.platform.page(connected.page.len());
-        }
-        Ok(connected)
-    }
-
-    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue<'_>]) {
-        if self.wrong != Wrong::UpdateMonitoredValues {
-            self.inner.update_monitored_values(level, fences);
-        }
-    }
-
-    fn dpc_routine(&self, level: &Dispatch) {
-        if self.wrong != Wrong::DpcRoutine {
-            self.inner.dpc_routine(level);
-        }
+        Wrong::InterruptRoutine => filter_reports(|_| false),
+        Wrong::DpcRoutine => Overrides::default().dpc_routine(|_, _| ()),
+        Wrong::UpdateMonitoredValues => Overrides::default().update_monitored_values(|_, _, _| ()),
     }
 }
 
 fn wrong_world(wrong: Wrong, change: impl FnOnce(&mut MachineConfig)) -> World {
     let platform = Platform::virtual_time(StepCosts::free());
-    let (own, last_packet) = (platform.clone(), platform.page(1).word(0));
-    let layer = |inner| -> Arc<dyn Driver> {
-        Arc::new(WrongDriver { inner, wrong, platform: own, last_packet })
-    };
-    setup(change).on(platform).behind(layer).start()
+    let overrides = overrides(wrong, &platform);
+    setup(change).on(platform).overriding(overrides).start()
 }
 
 /// Runs `main` on a machine whose driver has this wrong entry. The kernel keeps the machine going.
@@ -161,7 +93,7 @@ fn contains(text: &str, parts: &[&str]) {
     parts.iter().for_each(|part| assert!(text.contains(part), "{part}: {text}"));
 }
 
-/// What reports say of a queue with work.
+/// The line of reports about a queue with work.
 fn has_work(w: &World, queue: Handle) -> String {
     format!("queue {} has work on node 0", w.number(queue))
 }
@@ -240,7 +172,7 @@ fn a_ring_that_no_hardware_watches_runs_with_the_request_and_its_calls_are_named
         queue.doorbell.last_queued.store(1);
         queue.push(&tidegate::gpu_abi::RingPacket::Execute { commands, bytes, progress: 1 });
         w.wait(queue.queue.progress_fence, 1).unwrap();
-        assert_eq!(w.platform.now().0 / S, 4, "two looks");
+        assert_eq!(w.platform.now().0 / S, 4, "two rounds of the timeout check");
         w.pass(4 * S);
         let faults = faults(w);
         assert_eq!(faults.len(), 1, "{faults:?}");
@@ -287,7 +219,7 @@ fn a_completion_that_no_interrupt_reports_is_found_and_counted() {
         let queue = w.hw_queue();
         w.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
         w.wait(queue.progress_fence, 1).unwrap();
-        assert_eq!(w.platform.now().0 / S, 2, "the periodic look");
+        assert_eq!(w.platform.now().0 / S, 2, "the periodic check");
         assert_eq!(w.stats().missed_interrupts, 1);
         contains(
             &faults(w)[0],

@@ -1,13 +1,11 @@
 //! Hardware that is not coherent with the CPU's caches, and hardware behind an IoMmu: the kernel
 //! maps fences as it needs them, and a kernel that does not is stopped by name.
 
-use std::sync::Arc;
 use tidegate::calls::{
     DeviceState, FenceInstance, OpenSyncObject, Status, SyncObjectAccess, SyncObjectFlags,
 };
-use tidegate::ddi::AdapterCaps;
 use tidegate::ddi::memory::{PageTableEntry, UpdatePageTable};
-use tidegate::ddi::{Driver, DriverLayer, Passive};
+use tidegate::ddi::{AdapterCaps, Overrides};
 use tidegate::platform::{CacheType, StepCosts};
 use tidegate::{MachineConfig, Platform, Submission};
 use tidegate_testbed::{Adapters, Client, Kind};
@@ -111,15 +109,10 @@ fn coherency_that_the_hardware_lacks_stops_the_queue_that_asks_for_it() {
     );
 }
 
-/// A driver that forgets the bit for coherent accesses to fence values.
-struct Forgetful(Arc<dyn Driver>);
-
-impl DriverLayer for Forgetful {
-    fn inner(&self) -> &dyn Driver {
-        &*self.0
-    }
-
-    fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {
+// spec: MF-070
+#[test]
+fn an_entry_that_forgets_coherency_stops_the_queue_that_uses_it() {
+    let forgetful = Overrides::default().update_page_table(|inner, level, args| {
         let forget = |entry: &PageTableEntry| match *entry {
             PageTableEntry::Page { at, writable, fence_values: true, .. } => {
                 PageTableEntry::Page { at, writable, fence_values: true, cache_coherent: false }
@@ -127,14 +120,9 @@ impl DriverLayer for Forgetful {
             other => other,
         };
         let entries: Vec<PageTableEntry> = args.entries.iter().map(forget).collect();
-        self.0.update_page_table(level, UpdatePageTable { entries: &entries, ..args })
-    }
-}
-
-// spec: MF-070
-#[test]
-fn an_entry_that_forgets_coherency_stops_the_queue_that_uses_it() {
-    let w = setup(|_| ()).behind(|driver| Arc::new(Forgetful(driver))).start();
+        inner.update_page_table(level, UpdatePageTable { entries: &entries, ..args })
+    });
+    let w = setup(|_| ()).overriding(forgetful).start();
     assert_eq!(
         fault_at(w, |w| w.monitored(0).current_value_gpu_va),
         "an access past the CPUs' caches"

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::calls::{Allocation, AllocationKind, AllocationMemory, Status};
-use tidegate::ddi::memory::{PageTableEntry, UpdatePageTable};
-use tidegate::ddi::{Driver, DriverLayer, Passive, StartInfo};
+use tidegate::ddi::Overrides;
+use tidegate::ddi::memory::PageTableEntry;
 use tidegate::platform::{Mutex, PhysicalMemory};
 use tidegate_testbed::{World, copy_word, setup, world, world_with};
 
@@ -64,47 +64,31 @@ fn a_table_stays_while_one_mapping_is_in_it() {
     });
 }
 
-/// What a driver saw of one update that unlinks a table: regions before it returned.
-struct Unlinks {
-    inner: Arc<dyn Driver>,
-    memory: Mutex<Option<PhysicalMemory>>,
-    seen: Arc<Mutex<Vec<usize>>>,
-    refuses: bool,
-}
-
-impl DriverLayer for Unlinks {
-    fn inner(&self) -> &dyn Driver {
-        &*self.inner
-    }
-
-    fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
-        *self.memory.lock() = Some(start.system_memory.clone());
-        self.inner.start_device(level, start)
-    }
-
-    fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {
-        let invalid = args.entries.iter().all(|entry| *entry == PageTableEntry::Invalid);
-        if invalid && self.refuses {
-            return Err(Status::NO_MEMORY);
-        }
-        let unlinks = invalid && args.level < 3;
-        self.inner.update_page_table(level, args)?;
-        if unlinks {
-            let regions = self.memory.lock().as_ref().map(PhysicalMemory::regions);
-            self.seen.lock().extend(regions);
-        }
-        Ok(())
-    }
-}
-
+/// A world, and the count of memory regions right after each update that unlinked a table. With
+/// `refuses`, the driver fails each update that only unmaps.
 fn unlinking(refuses: bool) -> (World, Arc<Mutex<Vec<usize>>>) {
     let platform = Platform::host();
     let seen = Arc::new(platform.mutex("unlinks", Vec::new()));
-    let (memory, list) = (platform.mutex("memory", None), seen.clone());
-    let layer = move |inner| -> Arc<dyn Driver> {
-        Arc::new(Unlinks { inner, memory, seen: list, refuses })
-    };
-    (setup(|_| ()).behind(layer).start(), seen)
+    let memory = Arc::new(platform.mutex("memory", None));
+    let (started, list) = (memory.clone(), seen.clone());
+    let overrides = Overrides::default()
+        .start_device(move |inner, level, start| {
+            *started.lock() = Some(start.system_memory.clone());
+            inner.start_device(level, start)
+        })
+        .update_page_table(move |inner, level, args| {
+            let invalid = args.entries.iter().all(|entry| *entry == PageTableEntry::Invalid);
+            if invalid && refuses {
+                return Err(Status::NO_MEMORY);
+            }
+            let unlinks = invalid && args.level < 3;
+            inner.update_page_table(level, args)?;
+            if unlinks {
+                list.lock().extend(memory.lock().as_ref().map(PhysicalMemory::regions));
+            }
+            Ok(())
+        });
+    (setup(|_| ()).overriding(overrides).start(), seen)
 }
 
 // spec: MF-097

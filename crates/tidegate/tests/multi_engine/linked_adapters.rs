@@ -11,10 +11,7 @@ use tidegate::d3d12::{
     BufferDesc, CommandListType, Device, DeviceOptions, Error, Heap, Queue, QueueDesc, Submission,
 };
 use tidegate::ddi::feature::NativeFenceOsCaps;
-use tidegate::ddi::{
-    CallbackLayer, Callbacks, Dirql, Driver, DriverLayer, InterruptData, Passive, PeerSignalCaps,
-    StartInfo,
-};
+use tidegate::ddi::{InterruptData, PeerSignalCaps};
 use tidegate::dxgkrnl::{BugCheck, StartError};
 use tidegate::gpu_abi::Command;
 use tidegate::gpu_abi::log::LogEntry;
@@ -23,7 +20,8 @@ use tidegate::platform::{Mutex, Platform, StepCosts};
 use tidegate::{Machine, MachineConfig, MachineError};
 use tidegate_testbed::{Adapters, Kind};
 use tidegate_testbed::{
-    UserQueue, World, at, copy_word, setup, signal_packet, store, wait_packet, world_with,
+    UserQueue, World, at, copy_word, filter_reports, setup, signal_packet, store, wait_packet,
+    world_with,
 };
 
 /// Work that keeps an engine for this long, in nanoseconds.
@@ -393,46 +391,15 @@ fn a_cpu_signal_reaches_queues_that_wait_for_a_fence_of_one_physical_gpu_only() 
 /// What the driver reported, in order.
 type Reports = Arc<Mutex<Vec<InterruptData>>>;
 
-/// Writes down what the driver below it reports.
-struct Tap {
-    inner: Arc<dyn Driver>,
-    reports: Reports,
-}
-
-struct TappedCallbacks {
-    inner: Arc<dyn Callbacks>,
-    reports: Reports,
-}
-
-impl DriverLayer for Tap {
-    fn inner(&self) -> &dyn Driver {
-        &*self.inner
-    }
-
-    fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
-        let callbacks =
-            Arc::new(TappedCallbacks { inner: start.callbacks, reports: self.reports.clone() });
-        self.inner.start_device(level, StartInfo { callbacks, ..start })
-    }
-}
-
-impl CallbackLayer for TappedCallbacks {
-    fn inner(&self) -> &dyn Callbacks {
-        &*self.inner
-    }
-
-    fn notify_interrupt(&self, level: &Dirql<'_>, data: InterruptData) {
-        self.reports.lock().push(data.clone());
-        self.inner.notify_interrupt(level, data);
-    }
-}
-
-/// A world whose driver's reports are written down.
+/// A world, and the reports of its driver.
 fn tapped(change: impl FnOnce(&mut MachineConfig)) -> (World, Reports) {
     let reports: Reports = Arc::new(Platform::host().mutex("reports", Vec::new()));
     let own = reports.clone();
-    let tap = move |inner| -> Arc<dyn Driver> { Arc::new(Tap { inner, reports: own }) };
-    (setup(change).behind(tap).start(), reports)
+    let keep = filter_reports(move |data| {
+        own.lock().push(data.clone());
+        true
+    });
+    (setup(change).overriding(keep).start(), reports)
 }
 
 /// Type, node ordinal and engine ordinal of a report.

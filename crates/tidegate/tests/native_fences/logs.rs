@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate::calls::{DeviceState, FenceInstance, FenceValue, Handle, WaitMode};
 use tidegate::d3d12::{CommandListType, DeviceOptions, QueueDesc};
 use tidegate::ddi::fence::{LogType, SetNativeFenceLogBuffer};
-use tidegate::ddi::{Dispatch, Driver, DriverHandle, DriverLayer, InterruptData};
+use tidegate::ddi::{DriverHandle, InterruptData, Overrides};
 use tidegate::dxgkrnl::LogTimeFault;
 use tidegate::gpu_abi::log::{LogEntry, LogOperation};
 use tidegate::gpu_abi::{Command, GpuVa, RingPacket};
@@ -532,22 +532,6 @@ fn one_call_covers_both_logs_of_every_queue_with_news() {
     });
 }
 
-/// A driver that forgets what it is told about reading logs in time.
-struct Forgetful(Arc<dyn Driver>);
-
-impl DriverLayer for Forgetful {
-    fn inner(&self) -> &dyn Driver {
-        &*self.0
-    }
-
-    fn set_native_fence_log_buffer(&self, level: &Dispatch, args: SetNativeFenceLogBuffer) {
-        self.0.set_native_fence_log_buffer(
-            level,
-            SetNativeFenceLogBuffer { notify_every: 0, ..args },
-        );
-    }
-}
-
 /// Two queues of a traced machine: one waits for what the other one signals `signals` times; then
 /// the timeline.
 fn traced(signals: u64, forgetful: bool, verbose: bool) -> (Arc<Hooked>, Trace, [LaneId; 2]) {
@@ -558,8 +542,15 @@ fn traced(signals: u64, forgetful: bool, verbose: bool) -> (Arc<Hooked>, Trace, 
     let mut config = MachineConfig::standard(&platform);
     inline(&mut config);
     let machine = Machine::builder(&platform).reference_behind(config, |driver| {
-        let driver: Arc<dyn Driver> = if forgetful { Arc::new(Forgetful(driver)) } else { driver };
-        let made = Hooked::new(&platform, driver, None);
+        // A forgetful driver does not learn when logs are to be read.
+        let overrides = match forgetful {
+            true => Overrides::default().set_native_fence_log_buffer(|inner, level, args| {
+                let args = SetNativeFenceLogBuffer { notify_every: 0, ..args };
+                inner.set_native_fence_log_buffer(level, args);
+            }),
+            false => Overrides::default(),
+        };
+        let made = Hooked::new(&platform, overrides.before(driver), None);
         hooked = Some(made.clone());
         made
     });
