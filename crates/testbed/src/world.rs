@@ -233,13 +233,17 @@ impl World {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn disconnect_last_doorbell(&self, reason: DisconnectReason) -> Result<(), Status> {
+    pub fn disconnect_last_doorbell(
+        &self,
+        level: &Passive,
+        reason: DisconnectReason,
+    ) -> Result<(), Status> {
         let calls = self.calls();
         let (doorbell, _) = calls.doorbells.last().expect("a doorbell");
         let queue = calls.queues.iter().rfind(|(_, driver)| *driver == doorbell.hw_queue);
         let (queue, doorbell) = (queue.expect("its queue").0.os_handle, doorbell.os_handle);
         let callbacks = self.hooked.start_info().callbacks;
-        callbacks.disconnect_doorbell(&Passive::enter(), queue, doorbell, reason)
+        callbacks.disconnect_doorbell(level, queue, doorbell, reason)
     }
 
     /// A process beside the world's own, on the same machine.

@@ -2,22 +2,19 @@
 //! and freed.
 
 use std::sync::Arc;
-use tidegate::calls::{
-    Allocation, AllocationKind, CreateAllocation, CreatePagingQueue, Handle, MakeResident,
-    PagingPriority, PagingQueue, Placement, Residency, Status,
-};
+use tidegate::calls::{Allocation, Handle, PagingQueue, Placement, Priority, Residency, Status};
+use tidegate::d3d12::CommandListType;
+use tidegate::d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate::ddi::record::Paging;
 use tidegate::ddi::{
-    ContextAllocation, ContextAllocationOwner, CreateContextAllocation, DevicePowerState, OsHandle,
-    Passive,
+    ContextAllocation, ContextAllocationOwner, CreateContextAllocation, DdiCall, DevicePowerState,
+    OsHandle, Passive,
 };
 use tidegate::dxgkrnl::PowerManagement;
+use tidegate::gpu_abi::Command;
 use tidegate::gpu_abi::ring::SAVED_STATE;
-use tidegate::gpu_abi::{Command, GpuVa};
-use tidegate::{MachineConfig, Platform};
-use tidegate_testbed::SaveAreas;
-use tidegate_testbed::World;
-use tidegate_testbed::setup;
+use tidegate::{MachineConfig, Platform, Submission};
+use tidegate_testbed::{QueueApi, SaveAreas, World, at, copy_word, fill, setup, store};
 
 const AREA_BYTES: u64 = 4096;
 /// Of a test's allocations.
@@ -49,18 +46,11 @@ fn initialised_area(w: &World, areas: &SaveAreas) -> ContextAllocation {
 }
 
 fn on_demand(w: &World, bytes: u64) -> Allocation {
-    let (device, kind, placement) = (w.device, AllocationKind::Bulk, Placement::LocalOnDemand);
-    w.kernel.create_allocation(CreateAllocation { device, bytes, kind, placement }).unwrap()
-}
-
-fn paging_queue(w: &World) -> PagingQueue {
-    let args = CreatePagingQueue { device: w.device, priority: PagingPriority::Normal };
-    w.kernel.create_paging_queue(args).unwrap()
+    w.allocate_in(bytes, Placement::LocalOnDemand)
 }
 
 fn page_in(w: &World, queue: &PagingQueue, of: &Allocation) -> u64 {
-    let args = MakeResident { paging_queue: queue.handle, allocations: &[of.handle] };
-    match w.kernel.make_resident(args).unwrap() {
+    match w.make_resident(queue, &[of]) {
         Residency::Pending { paging_fence_value } => paging_fence_value,
         other => panic!("{other:?}"),
     }
@@ -68,7 +58,7 @@ fn page_in(w: &World, queue: &PagingQueue, of: &Allocation) -> u64 {
 
 /// Has the oldest area leave local memory for an allocation.
 fn press(w: &World, bytes: u64) -> Allocation {
-    let (queue, all) = (paging_queue(w), on_demand(w, bytes));
+    let (queue, all) = (w.paging_queue(), on_demand(w, bytes));
     let value = page_in(w, &queue, &all);
     w.wait(queue.fence.handle, value).unwrap();
     all
@@ -81,8 +71,14 @@ fn counts(w: &World) -> (usize, usize) {
 
 fn done(w: &World, context: Handle) {
     let fence = w.monitored(0);
-    w.kernel.signal_from_gpu(context, &tidegate_testbed::at(&fence, 1)).unwrap();
+    w.kernel.signal_from_gpu(context, &at(&fence, 1)).unwrap();
     w.wait(fence.handle, 1).unwrap();
+}
+
+/// Runs a short packet and blocks until it is done.
+fn run_short(w: &World, context: Handle) {
+    w.submit_packet(context, &[Command::Timed { ns: 1 }]);
+    done(w, context);
 }
 
 // spec: PRE-013, PRE-015
@@ -96,26 +92,24 @@ fn a_packet_context_gets_a_save_area_and_no_packet_runs_before_its_first_content
         let area = areas.areas()[0];
         assert_eq!((areas.areas().len(), area.system_gpu_va % AREA_BYTES), (1, 0));
         assert_eq!(counts(w), (1, 1), "there is room in local memory");
-        w.submit_packet(context, &[tidegate_testbed::store(gpu_va, 7)]);
-        assert!(
-            !w.driver.take().iter().any(|c| c.name() == "SubmitCommandVirtual"),
-            "it has no content yet"
-        );
+        w.submit_packet(context, &[store(gpu_va, 7)]);
+        let submitted = w.driver.take_names().contains(&"SubmitCommandVirtual");
+        assert!(!submitted, "it has no content yet");
         done(w, context);
         assert_eq!(memory.read_u64(0), Ok(7));
-        assert_eq!(areas.read(area.system_gpu_va), Some([0; 64]), "rubbish was filled over");
+        assert_eq!(
+            areas.read(area.system_gpu_va),
+            Some([0; 64]),
+            "the bytes before were overwritten"
+        );
         // The memory manager's own context came with it, and gave its own area its content first.
         assert_eq!(areas.initialised(), [areas.areas()[1].os_handle, area.os_handle]);
         assert_eq!(counts(w), (2, 1), "the memory manager's own area cannot be moved");
         let calls = w.driver.take();
-        let order: Vec<_> = calls
-            .iter()
-            .filter(|c| {
-                let init = |op: &Paging| matches!(op, Paging::InitContextResource { .. });
-                c.name() == "SubmitCommandVirtual" || c.paging().is_some_and(init)
-            })
-            .map(|c| c.name())
-            .collect();
+        let init = |op: &Paging| matches!(op, Paging::InitContextResource { .. });
+        let packet_or_init =
+            |c: &&DdiCall| c.name() == "SubmitCommandVirtual" || c.paging().is_some_and(init);
+        let order: Vec<_> = calls.iter().filter(packet_or_init).map(DdiCall::name).collect();
         let init = ["BuildPagingBuffer", "SubmitCommandVirtual"];
         assert_eq!(order, [init[0], init[1], init[0], init[1], "SubmitCommandVirtual"]);
     });
@@ -123,15 +117,13 @@ fn a_packet_context_gets_a_save_area_and_no_packet_runs_before_its_first_content
 
 #[test]
 fn hardware_contexts_and_nodes_that_do_not_stop_in_the_middle_have_none() {
-    use tidegate::d3dukmdt::{ComputePreemption, GraphicsPreemption};
     let (w, areas) = world_with(|config| {
         config.gpu.nodes[0].preemption.graphics = GraphicsPreemption::DmaBuffer;
         config.gpu.nodes[0].preemption.compute = ComputePreemption::None;
     });
     w.run(move |w| {
         let (context, _queue) = (w.context(0), w.hw_queue());
-        w.submit_packet(context, &[Command::Timed { ns: 1 }]);
-        done(w, context);
+        run_short(w, context);
         assert!(areas.areas().is_empty());
         w.context(1);
         assert_eq!(areas.areas().len(), 1);
@@ -152,14 +144,10 @@ fn a_state_is_kept_when_its_area_leaves_local_memory_and_engines_find_it_at_its_
         assert_ne!(areas.at(area.system_gpu_va), before, "the address leads elsewhere");
         assert_eq!(areas.read(area.system_gpu_va), Some(STATE));
         // Its context goes on with the area where it is.
-        w.submit_packet(context, &[Command::Timed { ns: 1 }]);
-        done(w, context);
+        run_short(w, context);
         w.kernel.destroy_allocation(all.handle).unwrap();
-        assert_eq!(
-            areas.read(area.system_gpu_va),
-            Some(STATE),
-            "it stays in system memory when room becomes free"
-        );
+        let state = areas.read(area.system_gpu_va);
+        assert_eq!(state, Some(STATE), "it stays in system memory when room becomes free");
     });
 }
 
@@ -167,15 +155,11 @@ fn a_state_is_kept_when_its_area_leaves_local_memory_and_engines_find_it_at_its_
 fn an_area_for_which_there_is_no_room_begins_in_system_memory() {
     let (w, areas) = world_with(|config| config.gpu.local_memory_bytes = BYTES);
     w.run(move |w| {
-        let queue = paging_queue(w);
-        let all = on_demand(w, BYTES);
-        let value = page_in(w, &queue, &all);
-        w.wait(queue.fence.handle, value).unwrap();
+        press(w, BYTES);
         let context = w.context(0);
         let area = initialised_area(w, &areas);
         assert_eq!((counts(w), areas.read(area.system_gpu_va)), ((2, 0), Some([0; 64])));
-        w.submit_packet(context, &[Command::Timed { ns: 1 }]);
-        done(w, context);
+        run_short(w, context);
     });
 }
 
@@ -187,10 +171,10 @@ fn an_area_moves_only_while_no_packet_of_its_context_is_on_the_engine() {
         let context = w.context(0);
         let area = initialised_area(w, &areas);
         let before = areas.at(area.system_gpu_va);
-        // Less than the patience of paging operations.
+        // Less than the timeout of paging operations.
         let long_ns = 1_000_000;
         w.submit_packet(context, &[Command::Timed { ns: long_ns }]);
-        let (queue, all) = (paging_queue(w), on_demand(w, BYTES + AREA_BYTES));
+        let (queue, all) = (w.paging_queue(), on_demand(w, BYTES + AREA_BYTES));
         w.pass(1_000);
         let value = page_in(w, &queue, &all);
         w.pass(10_000);
@@ -223,11 +207,10 @@ fn an_area_in_use_for_too_long_stays_and_the_new_allocation_works_in_system_memo
         w.pass(1_000);
         let all = press(w, BYTES + AREA_BYTES);
         assert_eq!((areas.at(area.system_gpu_va), counts(w).1), (before, 1));
-        let (queue, bytes) = (w.hw_queue_on(2), BYTES + AREA_BYTES);
-        w.submit(&queue, 1, &[Command::Fill { destination: GpuVa(all.gpu_va), bytes, value: 3 }]);
+        let queue = w.hw_queue_on(2);
+        w.submit(&queue, 1, &[fill(all.gpu_va, BYTES + AREA_BYTES, 3)]);
         w.wait(queue.progress_fence, 1).unwrap();
-        w.submit_packet(context, &[Command::Timed { ns: 1 }]);
-        done(w, context);
+        run_short(w, context);
     });
 }
 
@@ -245,8 +228,7 @@ fn states_go_along_when_power_goes_and_comes() {
         assert_eq!(areas.read(area.system_gpu_va), Some(STATE));
         assert_eq!(adapter.set_power_state(DevicePowerState::D0), Ok(DevicePowerState::D0));
         assert_eq!((counts(w).1, areas.read(area.system_gpu_va)), (1, Some(STATE)));
-        w.submit_packet(context, &[Command::Timed { ns: 1 }]);
-        done(w, context);
+        run_short(w, context);
     });
 }
 
@@ -289,14 +271,7 @@ fn a_process_that_ends_leaves_no_area() {
         for wait_ns in [0, SETTLED_NS] {
             let process = w.machine.process("short").unwrap();
             let device = w.machine.device_in(&process, Default::default()).unwrap();
-            let queue = tidegate::d3d12::QueueDesc {
-                name: "q".into(),
-                ..tidegate::d3d12::QueueDesc::new(
-                    tidegate::d3d12::CommandListType::Copy,
-                    tidegate::Submission::Packet,
-                )
-            };
-            let queue = device.create_queue(queue).unwrap();
+            let queue = device.queue(CommandListType::Copy, Submission::Packet);
             w.pass(wait_ns);
             process.terminate();
             drop((queue, device, process));
@@ -307,29 +282,28 @@ fn a_process_that_ends_leaves_no_area() {
 }
 
 #[test]
-fn drivers_ask_for_whole_pages_of_contexts_that_are_there() {
+fn drivers_allocate_whole_pages_for_contexts_that_exist() {
     let (w, areas) = world_with(|_| ());
     w.run(move |w| {
         let context = w.context(0);
         initialised_area(w, &areas);
         let (level, kernel) = (Passive::enter(), areas.callbacks());
         let known = areas.contexts()[0];
-        let ask = |context, bytes| {
+        let create = |context, bytes| {
             let owner = ContextAllocationOwner::Context(context);
             kernel.create_context_allocation(&level, CreateContextAllocation { owner, bytes })
         };
         for bytes in [0, 1, AREA_BYTES + 8, 1 << 40] {
-            assert_eq!(ask(known, bytes), Err(Status::INVALID_PARAMETER), "{bytes}");
+            assert_eq!(create(known, bytes), Err(Status::INVALID_PARAMETER), "{bytes}");
         }
-        assert_eq!(ask(OsHandle(1 << 62), AREA_BYTES), Err(Status::INVALID_HANDLE));
+        assert_eq!(create(OsHandle(1 << 62), AREA_BYTES), Err(Status::INVALID_HANDLE));
         // One that comes while the context lives holds its packets until it has its content, too.
-        let later = ask(known, 2 * AREA_BYTES).unwrap();
-        w.submit_packet(context, &[Command::Timed { ns: 1 }]);
-        done(w, context);
+        let later = create(known, 2 * AREA_BYTES).unwrap();
+        run_short(w, context);
         assert_eq!(areas.read(later.system_gpu_va), Some([0; 64]));
         assert_eq!(kernel.destroy_context_allocation(&level, later.os_handle), Ok(()));
         w.kernel.destroy_context(context).unwrap();
-        assert_eq!(ask(known, AREA_BYTES), Err(Status::INVALID_HANDLE));
+        assert_eq!(create(known, AREA_BYTES), Err(Status::INVALID_HANDLE));
     });
 }
 
@@ -346,18 +320,15 @@ fn a_device_s_area_has_its_content_at_once_and_goes_with_the_device() {
         initialised_area(w, &areas);
         let before = counts(w);
         let (level, kernel) = (Passive::enter(), areas.callbacks());
-        let ask = |device, bytes| {
+        let create = |device, bytes| {
             let owner = ContextAllocationOwner::Device(device);
             kernel.create_context_allocation(&level, CreateContextAllocation { owner, bytes })
         };
         let (kept, given_back) =
-            (ask(device, AREA_BYTES).unwrap(), ask(device, 2 * AREA_BYTES).unwrap());
+            (create(device, AREA_BYTES).unwrap(), create(device, 2 * AREA_BYTES).unwrap());
         for area in [kept, given_back] {
-            assert_eq!(
-                areas.read(area.system_gpu_va),
-                Some([0; 64]),
-                "the call returns when it has its content"
-            );
+            let content = areas.read(area.system_gpu_va);
+            assert_eq!(content, Some([0; 64]), "the call returns when it has its content");
             assert!(areas.initialised().contains(&area.os_handle));
         }
         assert_eq!(counts(w), (before.0 + 2, before.1), "any context may use it: it does not move");
@@ -365,19 +336,17 @@ fn a_device_s_area_has_its_content_at_once_and_goes_with_the_device() {
         areas.write(kept.system_gpu_va, &STATE);
         let at = areas.at(kept.system_gpu_va);
         press(w, BYTES);
-        assert_eq!(
-            (areas.at(kept.system_gpu_va), areas.read(kept.system_gpu_va)),
-            (at, Some(STATE))
-        );
+        assert_eq!(areas.at(kept.system_gpu_va), at);
+        assert_eq!(areas.read(kept.system_gpu_va), Some(STATE));
         assert_eq!(kernel.destroy_context_allocation(&level, given_back.os_handle), Ok(()));
         assert_eq!(areas.at(given_back.system_gpu_va), None);
-        assert_eq!(ask(device, AREA_BYTES + 8), Err(Status::INVALID_PARAMETER));
-        assert_eq!(ask(OsHandle(1 << 62), AREA_BYTES), Err(Status::INVALID_HANDLE));
+        assert_eq!(create(device, AREA_BYTES + 8), Err(Status::INVALID_PARAMETER));
+        assert_eq!(create(OsHandle(1 << 62), AREA_BYTES), Err(Status::INVALID_HANDLE));
         // The memory manager's own device: what gives an area its content would wait for itself.
         let of_kernel: Vec<OsHandle> =
             areas.devices().into_iter().filter(|of| *of > device).collect();
         assert!(!of_kernel.is_empty());
-        assert!(of_kernel.iter().all(|of| ask(*of, AREA_BYTES) == Err(Status::INVALID_HANDLE)));
+        assert!(of_kernel.iter().all(|of| create(*of, AREA_BYTES) == Err(Status::INVALID_HANDLE)));
 
         guest.submit_packet(busy, &[Command::Timed { ns: 10_000 }]);
         w.pass(1_000);
@@ -385,7 +354,7 @@ fn a_device_s_area_has_its_content_at_once_and_goes_with_the_device() {
         assert!(areas.at(kept.system_gpu_va).is_some(), "its packet may use it");
         w.pass(20_000);
         assert_eq!(areas.at(kept.system_gpu_va), None);
-        assert_eq!(ask(device, AREA_BYTES), Err(Status::INVALID_HANDLE));
+        assert_eq!(create(device, AREA_BYTES), Err(Status::INVALID_HANDLE));
         let again = kernel.destroy_context_allocation(&level, kept.os_handle);
         assert_eq!(again, Err(Status::INVALID_HANDLE));
     });
@@ -403,19 +372,12 @@ fn a_packet_that_was_preempted_goes_on_from_a_state_that_has_moved() {
         let area = initialised_area(w, &areas);
         memory.write(0, &1u64.to_le_bytes()).unwrap();
         // A packet that is restarted from its beginning would find another first word.
-        let mut work =
-            vec![tidegate_testbed::copy_word(second, first), tidegate_testbed::store(first, 2)];
+        let mut work = vec![copy_word(second, first), store(first, 2)];
         work.extend((0..100).map(|_| Command::Timed { ns: 10_000 }));
-        work.push(tidegate_testbed::copy_word(third, second));
+        work.push(copy_word(third, second));
         w.submit_packet(context, &work);
         w.pass(100_000);
-        let args = tidegate::calls::CreateContextVirtual {
-            device: w.device,
-            node_ordinal: 0,
-            engine_affinity: 0,
-            priority: tidegate::calls::Priority::High,
-        };
-        let urgent = w.kernel.create_context_virtual(args).unwrap();
+        let urgent = w.context_of(0, Priority::High);
         // As many as a node holds at once: the other one has its state, and nothing on the engine.
         w.submit_packet(urgent, &[Command::Timed { ns: 4 * SETTLED_NS }]);
         w.submit_packet(urgent, &[Command::Timed { ns: 1 }]);
@@ -439,16 +401,14 @@ fn a_packet_that_was_preempted_goes_on_from_a_state_that_has_moved() {
 fn areas_and_allocations_come_and_go_together() {
     let (w, areas) = world_with(|config| config.gpu.local_memory_bytes = 2 * BYTES);
     w.run(move |w| {
-        let queue = paging_queue(w);
+        let queue = w.paging_queue();
         let allocations: Vec<Allocation> = (0..3).map(|_| on_demand(w, BYTES)).collect();
         for round in 0..12 {
             let context = w.context(round % 3);
             let allocation = &allocations[round as usize % 3];
             let value = page_in(w, &queue, allocation);
-            let (destination, bytes) = (GpuVa(allocation.gpu_va), BYTES);
-            let at = [tidegate::calls::FenceValue { fence: queue.fence.handle, value }];
-            w.kernel.wait_from_gpu(context, &at).unwrap();
-            w.submit_packet(context, &[Command::Fill { destination, bytes, value: round }]);
+            w.kernel.wait_from_gpu(context, &at(&queue.fence, value)).unwrap();
+            w.submit_packet(context, &[fill(allocation.gpu_va, BYTES, round)]);
             w.kernel.evict(w.device, &[allocation.handle]).unwrap();
             if round % 2 == 0 {
                 done(w, context);

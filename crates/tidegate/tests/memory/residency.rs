@@ -1,27 +1,26 @@
 //! Local memory that is too small: which allocations are resident, which are evicted, which
 //! requests are refused, and that results stay right.
 
-use std::sync::Arc;
 use tidegate::calls::{
-    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell,
-    CreateDoorbellFlags, CreatePagingQueue, DeviceState, FenceValue, Handle, MakeResident,
-    PagingPriority, PagingQueue, Placement, Present, PresentQueue, Residency, SegmentGroup,
-    SignalFlags, Status, SubmitCommand,
+    Allocation, AllocationKind, AllocationMemory, DeviceState, Doorbell, FenceValue, Handle,
+    MakeResident, PagingQueue, Placement, Present, PresentQueue, Residency, SegmentGroup, Status,
+    SubmitCommand,
 };
 use tidegate::d3d12::{
-    Arg, Buffer, BufferDesc, CommandListType, DeviceOptions, Error, Heap, QueueDesc,
-    ResidencyChoice,
+    Arg, Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, Heap, ResidencyChoice,
 };
 use tidegate::d3dukmdt::{PixelFormat, Surface};
 use tidegate::ddi::DevicePowerState;
 use tidegate::ddi::record::Paging;
 use tidegate::dxgkrnl::PowerManagement;
 use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate::gpu_abi::{CONTROL_WORDS, Command, GpuVa, RingPacket};
+use tidegate::gpu_abi::{CONTROL_WORDS, Command};
 use tidegate::platform::{BulkWindow, StepCosts};
 use tidegate::softgpu::DisplayConfig;
-use tidegate::{Machine, MachineConfig, Platform, Submission};
-use tidegate_testbed::{World, wait_packet, world_with};
+use tidegate::{Platform, Submission};
+use tidegate_testbed::{
+    App, QueueApi, World, at, copy_word, doorbell_args, wait_packet, world_with,
+};
 
 const KIB: u64 = 1024;
 /// Of a test's allocations.
@@ -41,8 +40,7 @@ fn on_demand(w: &World) -> Allocation {
 }
 
 fn try_allocate(w: &World, placement: Placement) -> Result<Allocation, Status> {
-    let (device, kind) = (w.device, AllocationKind::Bulk);
-    w.kernel.create_allocation(CreateAllocation { device, bytes: BYTES, kind, placement })
+    w.try_allocate(BYTES, AllocationKind::Bulk, placement)
 }
 
 fn window(allocation: &Allocation) -> &BulkWindow {
@@ -56,25 +54,22 @@ fn first_word(allocation: &Allocation) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-fn paging_queue(w: &World) -> PagingQueue {
-    let args = CreatePagingQueue { device: w.device, priority: PagingPriority::Normal };
-    w.kernel.create_paging_queue(args).unwrap()
-}
-
-fn page_in(w: &World, queue: &PagingQueue, of: &[&Allocation]) -> Residency {
-    let allocations: Vec<Handle> = of.iter().map(|a| a.handle).collect();
-    let args = MakeResident { paging_queue: queue.handle, allocations: &allocations };
-    w.kernel.make_resident(args).unwrap()
-}
-
 /// Makes resident, and waits until it is.
 fn resident(w: &World, queue: &PagingQueue, of: &[&Allocation]) {
-    match page_in(w, queue, of) {
+    match w.make_resident(queue, of) {
         Residency::Resident => {}
         Residency::Pending { paging_fence_value } => {
             w.wait(queue.fence.handle, paging_fence_value).unwrap()
         }
         over => panic!("{over:?}"),
+    }
+}
+
+/// Makes resident what does not fit yet, and returns the paging fence's value for it.
+fn pending(w: &World, queue: &PagingQueue, allocation: &Allocation) -> u64 {
+    match w.make_resident(queue, &[allocation]) {
+        Residency::Pending { paging_fence_value } => paging_fence_value,
+        other => panic!("there is room only when another allocation has left: {other:?}"),
     }
 }
 
@@ -84,7 +79,12 @@ fn evict(w: &World, of: &[&Allocation]) {
 }
 
 fn fill(allocation: &Allocation, value: u32) -> Command {
-    Command::Fill { destination: GpuVa(allocation.gpu_va), bytes: BYTES, value }
+    tidegate_testbed::fill(allocation.gpu_va, BYTES, value)
+}
+
+/// What 8 bytes of memory hold that was filled with `value`.
+fn filled(value: u64) -> u64 {
+    value << 32 | value
 }
 
 fn used(w: &World) -> u64 {
@@ -95,36 +95,24 @@ fn used(w: &World) -> u64 {
 #[test]
 fn what_is_made_resident_is_there_when_the_paging_fence_says_so() {
     small(2).run(|w| {
-        let queue = paging_queue(w);
+        let queue = w.paging_queue();
         assert!(queue.fence.native, "user-mode queues wait for nothing else");
         let allocation = on_demand(w);
         window(&allocation).write(0, &7u64.to_le_bytes()).unwrap();
-        let pending = page_in(w, &queue, &[&allocation]);
-        assert_eq!(pending, Residency::Pending { paging_fence_value: 1 });
+        let residency = w.make_resident(&queue, &[&allocation]);
+        assert_eq!(residency, Residency::Pending { paging_fence_value: 1 });
         w.wait(queue.fence.handle, 1).unwrap();
         assert_eq!((used(w), first_word(&allocation)), (BYTES, 7));
-        assert_eq!(
-            page_in(w, &queue, &[&allocation]),
-            Residency::Resident,
-            "there is nothing to wait for"
-        );
+        let again = w.make_resident(&queue, &[&allocation]);
+        assert_eq!(again, Residency::Resident, "there is nothing to wait for");
         // An engine finds there what the CPU wrote, and the CPU what an engine wrote.
         let (out, out_va) = w.bytes(8);
         let hw_queue = w.hw_queue();
-        let copy = Command::Copy {
-            source: GpuVa(allocation.gpu_va),
-            destination: GpuVa(out_va),
-            bytes: 8,
-        };
-        w.submit(&hw_queue, 1, &[copy, fill(&allocation, 9)]);
+        w.submit(&hw_queue, 1, &[copy_word(out_va, allocation.gpu_va), fill(&allocation, 9)]);
         w.wait(hw_queue.progress_fence, 1).unwrap();
         assert_eq!(out.read_u64(0), Ok(7));
-        assert_eq!(first_word(&allocation), 9 << 32 | 9);
-        let raise = [FenceValue { fence: queue.fence.handle, value: 99 }];
-        assert_eq!(
-            w.kernel.signal_from_cpu(&raise, SignalFlags::empty()),
-            Err(Status::ACCESS_DENIED)
-        );
+        assert_eq!(first_word(&allocation), filled(9));
+        assert_eq!(w.try_signal(&queue.fence, 99), Err(Status::ACCESS_DENIED));
         w.kernel.destroy_paging_queue(queue.handle).unwrap();
         assert_eq!(w.kernel.destroy_paging_queue(queue.handle), Err(Status::INVALID_PARAMETER));
     });
@@ -133,7 +121,7 @@ fn what_is_made_resident_is_there_when_the_paging_fence_says_so() {
 #[test]
 fn the_driver_writes_the_commands_and_a_copy_engine_runs_them() {
     let w = small(1).run(|w| {
-        let queue = paging_queue(w);
+        let queue = w.paging_queue();
         let (written, never) = (on_demand(w), on_demand(w));
         window(&written).write(8, &[1]).unwrap();
         w.driver.take();
@@ -161,7 +149,7 @@ fn the_driver_writes_the_commands_and_a_copy_engine_runs_them() {
 #[test]
 fn a_queue_that_uses_an_evicted_allocation_faults_by_name() {
     small(1).run(|w| {
-        let queue = paging_queue(w);
+        let queue = w.paging_queue();
         let (gone, other) = (on_demand(w), on_demand(w));
         resident(w, &queue, &[&gone]);
         evict(w, &[&gone]);
@@ -169,9 +157,7 @@ fn a_queue_that_uses_an_evicted_allocation_faults_by_name() {
         let hw_queue = w.hw_queue();
         w.submit(&hw_queue, 1, &[fill(&gone, 1)]);
         let _ = w.wait(hw_queue.progress_fence, 1);
-        let DeviceState::Faulted(report) = w.state().unwrap() else {
-            panic!("the device was lost")
-        };
+        let Ok(DeviceState::Faulted(report)) = w.state() else { panic!("the device was lost") };
         let number = w.number(hw_queue.handle);
         assert_eq!((report.queue, report.gpu_va, report.write), (number, gone.gpu_va, true));
     });
@@ -185,13 +171,13 @@ fn what_is_in_use_leaves_after_its_last_use() {
         config.kernel.paging_timeout_ns = u64::MAX;
     });
     patient.run(|w| {
-        let queue = paging_queue(w);
+        let queue = w.paging_queue();
         let (first, second) = (on_demand(w), on_demand(w));
         for packets in [false, true] {
             let before = w.stats().allocations_paged_out;
             resident(w, &queue, &[&first]);
             let gate = w.native(0);
-            let at_gate = [FenceValue { fence: gate.handle, value: 1 }];
+            let at_gate = at(&gate, 1);
             let (hw_queue, context) = (w.hw_queue(), w.context(0));
             match packets {
                 true => {
@@ -204,15 +190,13 @@ fn what_is_in_use_leaves_after_its_last_use() {
                 }
             }
             evict(w, &[&first]);
-            let Residency::Pending { paging_fence_value } = page_in(w, &queue, &[&second]) else {
-                panic!("there is room only when the other has left")
-            };
+            let paging_fence_value = pending(w, &queue, &second);
             w.pass(1_000_000_000);
             assert!(queue.fence.value.load() < paging_fence_value, "it is in use");
             w.signal(&gate, 1);
             w.wait(queue.fence.handle, paging_fence_value).unwrap();
             assert!(w.stats().allocations_paged_out > before);
-            assert_eq!(first_word(&first), 5 << 32 | 5, "the last use was complete");
+            assert_eq!(first_word(&first), filled(5), "the last use was complete");
             evict(w, &[&second]);
         }
     });
@@ -222,12 +206,12 @@ fn what_is_in_use_leaves_after_its_last_use() {
 #[test]
 fn an_allocation_that_needs_the_room_of_waiting_work_is_resident_in_system_memory() {
     small(1).run(|w| {
-        let queue = paging_queue(w);
+        let queue = w.paging_queue();
         let (held, needed) = (on_demand(w), on_demand(w));
         resident(w, &queue, &[&held]);
         let gate = w.native(0);
         let (waits, signals) = (w.hw_queue_on(0), w.hw_queue_on(1));
-        let at_gate = [FenceValue { fence: gate.handle, value: 1 }];
+        let at_gate = at(&gate, 1);
         w.kernel.submit_wait_to_hw_queue(waits.handle, &at_gate).unwrap();
         w.submit(&waits, 1, &[fill(&held, 3)]);
         evict(w, &[&held]);
@@ -237,10 +221,10 @@ fn an_allocation_that_needs_the_room_of_waiting_work_is_resident_in_system_memor
         w.kernel.submit_signal_to_hw_queue(signals.handle, &at_gate).unwrap();
         evict(w, &[&needed]);
         w.wait(waits.progress_fence, 1).unwrap();
-        assert_eq!((first_word(&held), first_word(&needed)), (3 << 32 | 3, 4 << 32 | 4));
+        assert_eq!((first_word(&held), first_word(&needed)), (filled(3), filled(4)));
         // Another time there is room.
         resident(w, &queue, &[&needed]);
-        assert_eq!((used(w), first_word(&needed)), (BYTES, 4 << 32 | 4));
+        assert_eq!((used(w), first_word(&needed)), (BYTES, filled(4)));
     });
 }
 
@@ -251,18 +235,18 @@ fn an_allocation_that_needs_the_room_of_waiting_work_is_resident_in_system_memor
 fn never_is_more_in_local_memory_than_fits_when_work_keeps_room_that_was_promised() {
     for passing in 1..=3 {
         let w = small(1).run(move |w| {
-            let queue = paging_queue(w);
+            let queue = w.paging_queue();
             let (held, needed) = (on_demand(w), on_demand(w));
             let others: Vec<Allocation> = (0..passing).map(|_| on_demand(w)).collect();
             resident(w, &queue, &[&held]);
             let gate = w.native(0);
             let (waits, signals) = (w.hw_queue_on(0), w.hw_queue_on(1));
-            let at_gate = [FenceValue { fence: gate.handle, value: 1 }];
+            let at_gate = at(&gate, 1);
             w.kernel.submit_wait_to_hw_queue(waits.handle, &at_gate).unwrap();
             w.submit(&waits, 1, &[fill(&held, 3)]);
             evict(w, &[&held]);
             for other in &others {
-                assert!(matches!(page_in(w, &queue, &[other]), Residency::Pending { .. }));
+                pending(w, &queue, other);
                 evict(w, &[other]);
             }
             resident(w, &queue, &[&needed]);
@@ -270,7 +254,7 @@ fn never_is_more_in_local_memory_than_fits_when_work_keeps_room_that_was_promise
             w.submit(&signals, 1, &[fill(&needed, 4)]);
             w.kernel.submit_signal_to_hw_queue(signals.handle, &at_gate).unwrap();
             w.wait(waits.progress_fence, 1).unwrap();
-            assert_eq!((first_word(&held), first_word(&needed)), (3 << 32 | 3, 4 << 32 | 4));
+            assert_eq!((first_word(&held), first_word(&needed)), (filled(3), filled(4)));
             // Later there is room again, and no promise is left.
             evict(w, &[&needed]);
             for allocation in others.iter().chain([&needed]) {
@@ -278,7 +262,7 @@ fn never_is_more_in_local_memory_than_fits_when_work_keeps_room_that_was_promise
                 assert_eq!(used(w), BYTES);
                 evict(w, &[allocation]);
             }
-            assert_eq!(first_word(&needed), 4 << 32 | 4);
+            assert_eq!(first_word(&needed), filled(4));
         });
         let memory = w.adapter().local_memory_use();
         assert_eq!(memory.most_bytes, memory.capacity_bytes, "{passing}");
@@ -289,17 +273,17 @@ fn never_is_more_in_local_memory_than_fits_when_work_keeps_room_that_was_promise
 #[test]
 fn too_much_at_once_is_refused_with_the_bytes_to_trim() {
     small(2).run(|w| {
-        let queue = paging_queue(w);
+        let queue = w.paging_queue();
         let three = [on_demand(w), on_demand(w), on_demand(w)];
         let all: Vec<&Allocation> = three.iter().collect();
-        assert_eq!(page_in(w, &queue, &all), Residency::OverBudget { bytes_to_trim: BYTES });
-        assert_eq!(
-            w.kernel.evict(w.device, &[three[0].handle]),
-            Err(Status::INVALID_PARAMETER),
-            "no reference"
-        );
+        assert_eq!(w.make_resident(&queue, &all), Residency::OverBudget { bytes_to_trim: BYTES });
+        let refused = w.kernel.evict(w.device, &[three[0].handle]);
+        assert_eq!(refused, Err(Status::INVALID_PARAMETER), "no reference");
         resident(w, &queue, &all[..2]);
-        assert_eq!(page_in(w, &queue, &all[2..]), Residency::OverBudget { bytes_to_trim: BYTES });
+        assert_eq!(
+            w.make_resident(&queue, &all[2..]),
+            Residency::OverBudget { bytes_to_trim: BYTES }
+        );
         assert_eq!(try_allocate(w, Placement::Local).err(), Some(Status::NO_MEMORY));
         let info = w.kernel.query_video_memory_info(SegmentGroup::Local).unwrap();
         assert_eq!((info.budget, info.current_usage), (2 * BYTES, 2 * BYTES));
@@ -320,9 +304,9 @@ fn too_much_at_once_is_refused_with_the_bytes_to_trim() {
 #[test]
 fn calls_check_what_they_are_given() {
     let w = small(2);
-    let queue = paging_queue(&w);
+    let queue = w.paging_queue();
     let allocation = on_demand(&w);
-    let other = w.kernel.create_device().unwrap();
+    let other = w.another_device();
     let make = |paging_queue, allocations: &[Handle]| {
         w.kernel.make_resident(MakeResident { paging_queue, allocations })
     };
@@ -331,51 +315,37 @@ fn calls_check_what_they_are_given() {
     assert_eq!(make(allocation.handle, &[allocation.handle]), refused);
     assert_eq!(make(queue.handle, &[queue.handle]), refused);
     assert_eq!(make(queue.handle, &vec![allocation.handle; 4097]), refused);
-    assert_eq!(w.kernel.evict(other, &[allocation.handle]).err(), Some(Status::INVALID_PARAMETER));
-    let foreign = w
-        .kernel
-        .create_paging_queue(CreatePagingQueue { device: other, priority: PagingPriority::Normal });
-    assert_eq!(make(foreign.unwrap().handle, &[allocation.handle]), refused);
-    let words = CreateAllocation {
-        device: w.device,
-        bytes: 64,
-        kind: AllocationKind::Protocol,
-        placement: Placement::Local,
-    };
-    assert_eq!(w.kernel.create_allocation(words).err(), Some(Status::NOT_SUPPORTED));
-    w.kernel.destroy_device(other).unwrap();
+    let evicted = w.kernel.evict(other.device, &[allocation.handle]);
+    assert_eq!(evicted, Err(Status::INVALID_PARAMETER));
+    assert_eq!(make(other.paging_queue().handle, &[allocation.handle]), refused);
+    let words = w.try_allocate(64, AllocationKind::Protocol, Placement::Local);
+    assert_eq!(words.err(), Some(Status::NOT_SUPPORTED));
+    w.kernel.destroy_device(other.device).unwrap();
 }
 
 /// A user-mode queue whose ring is `ring`.
-fn doorbell(w: &World, ring: &Allocation) -> Result<tidegate::calls::Doorbell, Status> {
+fn doorbell(w: &World, ring: &Allocation) -> Result<Doorbell, Status> {
     let queue = w.try_hw_queue(0, true).unwrap();
     let control = w.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
-    let args = CreateDoorbell {
-        hw_queue: queue.handle,
-        ring: ring.handle,
-        control: control.handle,
-        flags: CreateDoorbellFlags::empty(),
-        private_data: Vec::new(),
-    };
-    w.kernel.create_doorbell(args)
+    w.kernel.create_doorbell(doorbell_args(queue.handle, ring, &control))
 }
 
 // spec: UMS-033, UMS-034, UMS-035
 #[test]
 fn a_doorbell_needs_its_ring_resident_and_keeps_it_so() {
     small(1).run(|w| {
-        let queue = paging_queue(w);
+        let queue = w.paging_queue();
         let (ring, other) = (on_demand(w), on_demand(w));
-        assert_eq!(
-            doorbell(w, &ring).err(),
-            Some(Status::INVALID_PARAMETER),
-            "its ring is not resident"
-        );
+        let refused = doorbell(w, &ring).err();
+        assert_eq!(refused, Some(Status::INVALID_PARAMETER), "its ring is not resident");
         resident(w, &queue, &[&ring]);
         let doorbell = doorbell(w, &ring).unwrap();
-        // The process lets go of it, and the doorbell does not.
+        // The process evicts it, and the doorbell keeps it.
         evict(w, &[&ring]);
-        assert_eq!(page_in(w, &queue, &[&other]), Residency::OverBudget { bytes_to_trim: BYTES });
+        assert_eq!(
+            w.make_resident(&queue, &[&other]),
+            Residency::OverBudget { bytes_to_trim: BYTES }
+        );
         w.kernel.destroy_allocation(ring.handle).unwrap();
         assert_eq!(used(w), BYTES);
         window(&ring).write(0, &[1]).unwrap();
@@ -396,7 +366,7 @@ fn a_surface_is_presented_when_paging_has_put_it_in_its_place() {
             Some(DisplayConfig { refresh_period_ns: SETTLED_NS, ..DisplayConfig::default() });
     });
     w.run(|w| {
-        let queue = paging_queue(w);
+        let queue = w.paging_queue();
         let (surface, other) = (on_demand(w), on_demand(w));
         resident(w, &queue, &[&surface]);
         let (gate, shown) = (w.native(0), w.native(0));
@@ -413,15 +383,13 @@ fn a_surface_is_presented_when_paging_has_put_it_in_its_place() {
         };
         // Waiting work uses the surface. It is evicted when that work is done, and comes back after
         // the other one.
-        let at_gate = [FenceValue { fence: gate.handle, value: 1 }];
+        let at_gate = at(&gate, 1);
         w.kernel.submit_wait_to_hw_queue(busy.handle, &at_gate).unwrap();
         w.submit(&busy, 1, &[fill(&surface, 3)]);
         evict(w, &[&surface]);
-        assert!(matches!(page_in(w, &queue, &[&other]), Residency::Pending { .. }));
+        pending(w, &queue, &other);
         evict(w, &[&other]);
-        let Residency::Pending { paging_fence_value } = page_in(w, &queue, &[&surface]) else {
-            panic!("it is still to leave")
-        };
+        let paging_fence_value = pending(w, &queue, &surface);
         assert_eq!(present(1), Err(Status::INVALID_PARAMETER), "it would move while it is shown");
         w.signal(&gate, 1);
         w.wait(queue.fence.handle, paging_fence_value).unwrap();
@@ -429,7 +397,10 @@ fn a_surface_is_presented_when_paging_has_put_it_in_its_place() {
         w.wait(shown.handle, 1).unwrap();
         // The screen shows it, so nothing else gets its room, although its process evicts it.
         evict(w, &[&surface]);
-        assert_eq!(page_in(w, &queue, &[&other]), Residency::OverBudget { bytes_to_trim: BYTES });
+        assert_eq!(
+            w.make_resident(&queue, &[&other]),
+            Residency::OverBudget { bytes_to_trim: BYTES }
+        );
     });
 }
 
@@ -452,7 +423,7 @@ fn sleep(w: &World) -> DevicePowerState {
 #[test]
 fn power_takes_rings_along_and_brings_them_back_as_they_were() {
     let w = managed(2).run(|w| {
-        let queue = paging_queue(w);
+        let queue = w.paging_queue();
         let (ring, idle) = (on_demand(w), on_demand(w));
         resident(w, &queue, &[&ring, &idle]);
         let doorbell = doorbell(w, &ring).unwrap();
@@ -477,11 +448,11 @@ fn power_takes_rings_along_and_brings_them_back_as_they_were() {
 #[test]
 fn what_queued_work_uses_is_back_before_it_goes_on() {
     managed(1).run(|w| {
-        let (queue, gate) = (paging_queue(w), w.native(0));
+        let (queue, gate) = (w.paging_queue(), w.native(0));
         let (used_later, hw_queue) = (on_demand(w), w.hw_queue());
         for round in 1..=3 {
             resident(w, &queue, &[&used_later]);
-            let at_gate = [FenceValue { fence: gate.handle, value: round }];
+            let at_gate = at(&gate, round);
             w.kernel.submit_wait_to_hw_queue(hw_queue.handle, &at_gate).unwrap();
             w.submit(&hw_queue, round, &[fill(&used_later, round as u32)]);
             // Only the queued work still holds it.
@@ -490,7 +461,7 @@ fn what_queued_work_uses_is_back_before_it_goes_on() {
             w.signal(&gate, round);
             w.adapter().set_power_state(DevicePowerState::D0).unwrap();
             w.wait(hw_queue.progress_fence, round).unwrap();
-            assert_eq!((used(w), first_word(&used_later)), (BYTES, round << 32 | round));
+            assert_eq!((used(w), first_word(&used_later)), (BYTES, filled(round)));
         }
         let state = w.state();
         assert!(matches!(state, Ok(DeviceState::Active)), "{state:?}");
@@ -500,20 +471,18 @@ fn what_queued_work_uses_is_back_before_it_goes_on() {
 #[test]
 fn memory_that_is_being_paged_keeps_the_power() {
     managed(1).run(|w| {
-        let (queue, gate) = (paging_queue(w), w.native(0));
+        let (queue, gate) = (w.paging_queue(), w.native(0));
         let (first, second, hw_queue) = (on_demand(w), on_demand(w), w.hw_queue());
         resident(w, &queue, &[&first]);
-        let at_gate = [FenceValue { fence: gate.handle, value: 1 }];
+        let at_gate = at(&gate, 1);
         w.kernel.submit_wait_to_hw_queue(hw_queue.handle, &at_gate).unwrap();
         w.submit(&hw_queue, 1, &[fill(&first, 5)]);
         evict(w, &[&first]);
-        let Residency::Pending { paging_fence_value } = page_in(w, &queue, &[&second]) else {
-            panic!("there is room only when the other has left")
-        };
+        let paging_fence_value = pending(w, &queue, &second);
         assert_eq!((sleep(w), used(w)), (DevicePowerState::D0, BYTES));
         w.signal(&gate, 1);
         w.wait(queue.fence.handle, paging_fence_value).unwrap();
-        assert_eq!(first_word(&first), 5 << 32 | 5);
+        assert_eq!(first_word(&first), filled(5));
         assert_eq!((sleep(w), used(w)), (DevicePowerState::D3, 0));
     });
 }
@@ -530,9 +499,9 @@ fn every_call_that_wakes_the_device_finds_memory_where_it_was() {
             assert_eq!(sleep(w), DevicePowerState::D3);
             let args = SubmitCommand { context, commands_gpu_va, command_bytes };
             w.kernel.submit_command(args).unwrap();
-            w.kernel.signal_from_gpu(context, &tidegate_testbed::at(&fence, 1)).unwrap();
+            w.kernel.signal_from_gpu(context, &at(&fence, 1)).unwrap();
             w.wait(fence.handle, 1).unwrap();
-            assert_eq!(first_word(allocation), 8 << 32 | 8);
+            assert_eq!(first_word(allocation), filled(8));
         }),
         ("an allocation that is resident from birth", |w, _| {
             let born = try_allocate(w, Placement::Local).unwrap();
@@ -541,7 +510,7 @@ fn every_call_that_wakes_the_device_finds_memory_where_it_was() {
             w.kernel.destroy_allocation(born.handle).unwrap();
         }),
         ("MakeResident", |w, _| {
-            let queue = paging_queue(w);
+            let queue = w.paging_queue();
             let other = on_demand(w);
             assert_eq!(sleep(w), DevicePowerState::D3);
             resident(w, &queue, &[&other]);
@@ -556,7 +525,7 @@ fn every_call_that_wakes_the_device_finds_memory_where_it_was() {
     ];
     for (what, action) in uses {
         managed(2).run(move |w| {
-            let (queue, allocation) = (paging_queue(w), on_demand(w));
+            let (queue, allocation) = (w.paging_queue(), on_demand(w));
             resident(w, &queue, &[&allocation]);
             assert_eq!((sleep(w), used(w)), (DevicePowerState::D3, 0), "{what}");
             action(w, &allocation);
@@ -566,30 +535,26 @@ fn every_call_that_wakes_the_device_finds_memory_where_it_was() {
     }
 }
 
-fn buffer(device: &tidegate::d3d12::Device, name: &str) -> Buffer {
-    device
-        .create_buffer(BufferDesc { name: name.into(), bytes: BYTES, heap: Heap::Default })
-        .unwrap()
+fn buffer(device: &Device, name: &str) -> Buffer {
+    let desc = BufferDesc { name: name.into(), bytes: BYTES, heap: Heap::Default };
+    device.create_buffer(desc).unwrap()
 }
 
-fn machine(platform: &Platform, allocations: u64) -> Arc<Machine> {
-    let mut config = MachineConfig::standard(platform);
-    config.gpu.local_memory_bytes = allocations * BYTES;
-    Arc::new(Machine::new(platform, config).unwrap())
+/// An application with room for `allocations` in local memory.
+fn app(platform: &Platform, allocations: u64, residency: ResidencyChoice) -> App {
+    let options = DeviceOptions { residency, ..DeviceOptions::default() };
+    App::on(platform, options, |config| config.gpu.local_memory_bytes = allocations * BYTES)
 }
 
 #[test]
-fn an_application_can_look_after_residency_itself() {
+fn an_application_can_manage_residency_itself() {
     let platform = Platform::virtual_time(StepCosts::free());
-    let machine = machine(&platform, 2);
-    let on = machine.clone();
-    let report = machine.run(move || {
-        let device = on.device(DeviceOptions::default()).unwrap();
-        let (a, b) = (buffer(&device, "a"), buffer(&device, "b"));
+    app(&platform, 2, ResidencyChoice::Explicit).run(|device| {
+        let (a, b) = (buffer(device, "a"), buffer(device, "b"));
         a.write(0, &[1]).unwrap();
         assert_eq!(device.video_memory().unwrap().current_usage, 2 * BYTES, "resident from birth");
         device.evict(&[&a]).unwrap();
-        let c = buffer(&device, "c");
+        let c = buffer(device, "c");
         assert!(matches!(device.make_resident(&[&a]), Err(Error::OverBudget { bytes: BYTES, .. })));
         device.evict(&[&b, &c]).unwrap();
         device.make_resident(&[&a, &b]).unwrap();
@@ -598,85 +563,61 @@ fn an_application_can_look_after_residency_itself() {
         assert_eq!(byte, [1]);
         assert!(device.evict(&[&c]).is_err(), "it has no reference");
     });
-    assert!(report.completed(), "{report:?}");
 }
 
 /// Many buffers through little memory, on two engines that wait for each other, with the CPU
 /// writing in between.
 fn much_through_little(platform: &Platform, submission: Submission) {
     const BUFFERS: usize = 12;
-    let machine = machine(platform, 3);
-    let on = machine.clone();
-    let report = machine.run(move || {
-        let residency = ResidencyChoice::Automatic;
-        let device = on.device(DeviceOptions { residency, ..DeviceOptions::default() }).unwrap();
-        let queue = |name: &str, list_type| {
-            let priority = tidegate::d3d12::Priority::Normal;
-            device
-                .create_queue(QueueDesc {
-                    name: name.into(),
-                    priority,
-                    ..QueueDesc::new(list_type, submission)
-                })
-                .unwrap()
-        };
-        let (compute, copy) =
-            (queue("compute", CommandListType::Compute), queue("copy", CommandListType::Copy));
-        let filled = device.create_fence("filled", 0).unwrap();
-        let buffers: Vec<Buffer> =
-            (0..BUFFERS).map(|n| buffer(&device, &format!("b{n}"))).collect();
+    let app = app(platform, 3, ResidencyChoice::Automatic).run(move |device| {
+        let [compute, copy] = [CommandListType::Compute, CommandListType::Copy]
+            .map(|list_type| device.queue(list_type, submission));
+        let filled = device.fence(0);
+        let buffers: Vec<Buffer> = (0..BUFFERS).map(|n| buffer(device, &format!("b{n}"))).collect();
         for round in 1..=3u32 {
             for (n, buffer) in buffers.iter().enumerate() {
                 let value = round * 100 + n as u32;
-                let mut list = device.create_command_list(CommandListType::Compute);
-                list.fill(buffer, 0, BYTES, value).unwrap();
-                compute.execute(&[&list.close().unwrap()]).unwrap();
+                device.execute(&compute, |list| list.fill(buffer, 0, BYTES, value));
                 compute.signal(&filled, u64::from(round) * 100 + n as u64).unwrap();
             }
             // Each one's second half becomes the first half of the one before it.
             for n in 1..BUFFERS {
                 copy.wait(&filled, u64::from(round) * 100 + n as u64).unwrap();
-                let mut list = device.create_command_list(CommandListType::Copy);
-                list.copy(&buffers[n - 1], 0, &buffers[n], BYTES / 2, BYTES / 2).unwrap();
-                copy.execute(&[&list.close().unwrap()]).unwrap();
+                let (to, from) = (&buffers[n - 1], &buffers[n]);
+                device.execute(&copy, |list| list.copy(to, 0, from, BYTES / 2, BYTES / 2));
             }
             // While all that is under way: the CPU waits for a move and loses nothing.
             buffers[0].write(BYTES - 4, &round.to_le_bytes()).unwrap();
             device.wait_idle().unwrap();
             for (n, buffer) in buffers.iter().enumerate() {
-                let (mut first, mut second) = ([0; 4], [0; 4]);
-                buffer.read(0, &mut first).unwrap();
+                let mut second = [0; 4];
                 buffer.read(BYTES / 2, &mut second).unwrap();
                 let of = |n: usize| round * 100 + n as u32;
                 let next = if n + 1 < BUFFERS { n + 1 } else { n };
                 assert_eq!(u32::from_le_bytes(second), of(n), "round {round}, buffer {n}");
-                assert_eq!(u32::from_le_bytes(first), of(next), "round {round}, buffer {n}");
+                assert_eq!(
+                    tidegate_testbed::first_word(buffer),
+                    of(next),
+                    "round {round}, buffer {n}"
+                );
             }
         }
         let all: Vec<Arg<'_>> = buffers.iter().map(|b| Arg::Buffer(b, 0)).collect();
-        let mut list = device.create_command_list(CommandListType::Compute);
-        list.dispatch(0, [1, 1, 1], &all).unwrap();
-        let refused = compute.execute(&[&list.close().unwrap()]);
+        let list = device.list(CommandListType::Compute, |list| list.dispatch(0, [1, 1, 1], &all));
+        let refused = compute.execute(&[&list]);
         assert!(matches!(refused, Err(Error::OverBudget { .. })), "{refused:?}");
     });
-    assert!(report.completed(), "{report:?}");
-    let (stats, memory) = (machine.adapter().stats(), machine.adapter().local_memory_use());
+    let adapter = app.machine.adapter();
+    let (stats, memory) = (adapter.stats(), adapter.local_memory_use());
     assert!(stats.allocations_paged_out > 0 && stats.allocations_paged_in > BUFFERS as u64);
     assert!(memory.most_bytes <= memory.capacity_bytes);
-    assert_eq!(machine.adapter().bug_checks(), []);
 }
 
 // spec: RES-009
 #[test]
-fn submissions_look_after_residency_under_each_model_in_virtual_time() {
+fn submissions_keep_their_memory_resident_under_each_model() {
     for submission in Submission::ALL {
         much_through_little(&Platform::virtual_time(StepCosts::free()), submission);
-    }
-}
-
-#[test]
-fn submissions_look_after_residency_under_each_model_on_threads() {
-    for submission in Submission::ALL {
         much_through_little(&Platform::closed_host(), submission);
     }
 }
@@ -685,19 +626,21 @@ fn submissions_look_after_residency_under_each_model_on_threads() {
 #[test]
 fn a_ring_waits_for_the_paging_fence() {
     small(1).run(|w| {
-        let paging = paging_queue(w);
+        let paging = w.paging_queue();
         let (first, second) = (on_demand(w), on_demand(w));
         let user = w.connected_queue(0);
         for (round, allocation) in (1u64..).zip([&first, &second, &first]) {
-            if let Residency::Pending { paging_fence_value } = page_in(w, &paging, &[allocation]) {
+            if let Residency::Pending { paging_fence_value } =
+                w.make_resident(&paging, &[allocation])
+            {
                 user.put(&wait_packet(&paging.fence, paging_fence_value, NO_LOG_ENTRY));
             }
-            let (commands, bytes) = w.commands(&[fill(allocation, round as u32)]);
+            let packet = w.execute_packet(&[fill(allocation, round as u32)], round);
             user.doorbell.last_queued.store(round);
-            user.push(&RingPacket::Execute { commands: GpuVa(commands), bytes, progress: round });
+            user.push(&packet);
             evict(w, &[allocation]);
         }
         w.wait(user.queue.progress_fence, 3).unwrap();
-        assert_eq!((first_word(&first), first_word(&second)), (3 << 32 | 3, 2 << 32 | 2));
+        assert_eq!((first_word(&first), first_word(&second)), (filled(3), filled(2)));
     });
 }

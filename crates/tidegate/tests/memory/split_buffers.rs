@@ -3,89 +3,19 @@
 
 use std::sync::Arc;
 use tidegate::calls::{
-    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual,
-    DeviceState, Handle, Placement, Priority, Render, SignalFlags, Status,
+    Allocation, AllocationMemory, DeviceState, Handle, Placement, Priority, Render, SignalFlags,
+    Status,
 };
-use tidegate::ddi::patch::{Patch, PatchLocation, Render as RenderDdi, SubmitCommandPhysical};
-use tidegate::ddi::{
-    AdapterCaps, DdiCall, Dispatch, Driver, DriverLayer, Passive, SubmitCommandFlags, VidSchCaps,
-};
+use tidegate::ddi::{AdapterCaps, DdiCall, Overrides, SubmitCommandFlags, VidSchCaps};
 use tidegate::gpu_abi::{Command, CommandWriter, GpuVa};
-use tidegate::platform::{Bulk, Event, Mutex, Platform, Step, WaitEnd};
+use tidegate::platform::{Platform, Step, WaitEnd};
 use tidegate::trace::{Kind, LaneKind, NameId};
 use tidegate::{MachineConfig, variants};
-use tidegate_testbed::World;
-use tidegate_testbed::setup;
+use tidegate_testbed::{World, at, copy_word, setup, store, world_with};
 
 /// Of a test's allocations.
 const BYTES: u64 = 64 * 1024;
 const COPY: u32 = 2;
-
-/// What a test's driver does with the reference driver's patch lists and buffers.
-struct Meddler {
-    inner: Arc<dyn Driver>,
-    /// Leaves every unbinding out.
-    leaks: bool,
-    /// Declares that it patches nothing.
-    opts_out: bool,
-    /// Splits at the same place twice.
-    repeats: bool,
-    buffers: Mutex<Vec<(Bulk, Vec<u8>)>>,
-    bulk: Mutex<Option<Bulk>>,
-    /// Set when the engine was given a part.
-    given: Mutex<Option<Event>>,
-}
-
-impl DriverLayer for Meddler {
-    fn inner(&self) -> &dyn Driver {
-        &*self.inner
-    }
-
-    fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps {
-        let mut caps = self.inner.query_adapter_caps(level);
-        caps.scheduling.set(VidSchCaps::NO_DMA_PATCHING, self.opts_out);
-        caps
-    }
-
-    fn render(&self, level: &Passive, args: RenderDdi<'_>) -> Result<Vec<PatchLocation>, Status> {
-        let mut list = self.inner.render(level, args)?;
-        list.retain(|place| !self.leaks || place.allocation.is_some());
-        if self.repeats {
-            list[1].split_offset = list[0].split_offset;
-        }
-        Ok(list)
-    }
-
-    fn patch(&self, level: &Passive, args: Patch<'_>) -> Result<(), Status> {
-        *self.bulk.lock() = Some(args.dma_buffer.clone());
-        self.inner.patch(level, args)
-    }
-
-    fn submit_command(&self, level: &Dispatch, args: SubmitCommandPhysical) -> Result<(), Status> {
-        let bulk = self.bulk.lock().clone();
-        if let Some(bulk) = bulk {
-            let mut bytes = vec![0; bulk.len() as usize];
-            bulk.read(0, &mut bytes).unwrap();
-            self.buffers.lock().push((bulk, bytes));
-        }
-        if let Some(event) = &*self.given.lock() {
-            event.set(Step::ThreadWake);
-        }
-        self.inner.submit_command(level, args)
-    }
-}
-
-fn meddler(platform: &Platform, inner: Arc<dyn Driver>) -> Meddler {
-    Meddler {
-        inner,
-        leaks: false,
-        opts_out: false,
-        repeats: false,
-        buffers: platform.mutex("buffers", Vec::new()),
-        bulk: platform.mutex("the last buffer", None),
-        given: platform.mutex("the event of parts", None),
-    }
-}
 
 /// A machine of the named variant, with room for `room` allocations in local memory.
 fn patching(room: u64) -> impl FnOnce(&mut MachineConfig) {
@@ -96,20 +26,11 @@ fn patching(room: u64) -> impl FnOnce(&mut MachineConfig) {
 }
 
 fn world(room: u64) -> World {
-    tidegate_testbed::world_with(patching(room))
-}
-
-fn meddling(room: u64, change: impl FnOnce(&mut Meddler)) -> (World, Arc<Meddler>) {
-    setup(patching(room)).start_behind(|driver| {
-        let mut driver = meddler(&Platform::host(), driver);
-        change(&mut driver);
-        Arc::new(driver)
-    })
+    world_with(patching(room))
 }
 
 fn on_demand(w: &World) -> Allocation {
-    let (device, kind, placement) = (w.device, AllocationKind::Bulk, Placement::LocalOnDemand);
-    w.kernel.create_allocation(CreateAllocation { device, bytes: BYTES, kind, placement }).unwrap()
+    w.allocate_in(BYTES, Placement::LocalOnDemand)
 }
 
 fn word(allocation: &Allocation, at: u64) -> u64 {
@@ -120,9 +41,7 @@ fn word(allocation: &Allocation, at: u64) -> u64 {
 }
 
 fn context(w: &World, node_ordinal: u32, gpu: u32) -> Handle {
-    let (device, priority) = (w.device, Priority::Normal);
-    let args = CreateContextVirtual { device, node_ordinal, engine_affinity: 1 << gpu, priority };
-    w.kernel.create_context_virtual(args).unwrap()
+    w.affine(1 << gpu).context(node_ordinal)
 }
 
 fn bytes(commands: &[Command]) -> Vec<u8> {
@@ -145,12 +64,12 @@ fn render(
 
 fn done(w: &World, context: Handle) {
     let fence = w.monitored(0);
-    w.kernel.signal_from_gpu(context, &tidegate_testbed::at(&fence, 1)).unwrap();
+    w.kernel.signal_from_gpu(context, &at(&fence, 1)).unwrap();
     w.wait(fence.handle, 1).unwrap();
 }
 
 fn fill(to: &Allocation, value: u32) -> Command {
-    Command::Fill { destination: GpuVa(to.gpu_va), bytes: BYTES, value }
+    tidegate_testbed::fill(to.gpu_va, BYTES, value)
 }
 
 fn copy(from: &Allocation, to: &Allocation) -> Command {
@@ -216,7 +135,7 @@ fn between_parts(preemption_aware: bool) -> (Vec<u32>, usize) {
         patching(2)(config);
         config.driver.preemption_aware = preemption_aware;
     };
-    let w = tidegate_testbed::world_with(change);
+    let w = world_with(change);
     let result = Arc::new(w.platform.mutex("what ran between", (Vec::new(), 0)));
     let inner = result.clone();
     w.run(move |w| {
@@ -298,7 +217,7 @@ fn what_the_first_part_sets_holds_in_every_part() {
             let platform = w.platform.clone();
             let (_, gpu_va) = w.bytes(4_096);
             let going = w.platform.spawn("another", move || {
-                let fill = Command::Fill { destination: GpuVa(gpu_va), bytes: 64, value: 1 };
+                let fill = tidegate_testbed::fill(gpu_va, 64, 1);
                 for _ in 0..50 {
                     neighbour.submit_packet(other, &[label(foreign), fill.clone()]);
                     platform.sleep_until(platform.now().after(1));
@@ -337,26 +256,20 @@ fn a_part_does_without_the_memory_that_work_behind_a_held_engine_uses() {
         patching(3)(config);
         config.driver.preemption_aware = false;
     };
-    let (w, driver) = setup(unaware).start_behind(|d| Arc::new(meddler(&Platform::host(), d)));
-    w.run(move |w| {
+    world_with(unaware).run(|w| {
         let all: Vec<Allocation> = (0..5).map(|_| on_demand(w)).collect();
         let (split, other, gate) = (context(w, COPY, 0), context(w, COPY, 0), w.monitored(0));
         // One allocation is used by a packet that waits, and leaves when that is complete.
-        let args = CreateAllocation {
-            device: w.device,
-            bytes: BYTES,
-            kind: AllocationKind::Bulk,
-            placement: Placement::Local,
-        };
-        let used = w.kernel.create_allocation(args).unwrap();
-        w.kernel.wait_from_gpu(other, &tidegate_testbed::at(&gate, 1)).unwrap();
+        let used = w.allocate_in(BYTES, Placement::Local);
+        w.kernel.wait_from_gpu(other, &at(&gate, 1)).unwrap();
         w.submit_packet(other, &[fill(&used, 5)]);
         w.kernel.evict(w.device, &[used.handle]).unwrap();
         // It can go when the engine is held: the first part needs two allocations, the second
         // three.
         let given = w.platform.event(false);
-        *driver.given.lock() = Some(given.clone());
-        let (kernel, open) = (w.kernel.clone(), tidegate_testbed::at(&gate, 1));
+        let engine_has_a_part = given.clone();
+        w.hooked.on("SubmitCommand", move || engine_has_a_part.set(Step::ThreadWake));
+        let (kernel, open) = (w.kernel.clone(), at(&gate, 1));
         let going = w.platform.spawn("gate", move || {
             assert_eq!(given.wait(), WaitEnd::Woken);
             kernel.signal_from_cpu(&open, SignalFlags::empty()).unwrap();
@@ -385,34 +298,23 @@ fn commands_reach_what_is_listed_and_nothing_else() {
     let w = world(4);
     w.run(|w| {
         let (own, other, context) = (on_demand(w), on_demand(w), context(w, COPY, 0));
-        let refused = |commands: &[Command], list: &[(&Allocation, bool)]| {
-            assert_eq!(
-                render(w, &[context], commands, list),
-                Err(Status::INVALID_PARAMETER),
-                "{commands:?}"
-            );
-        };
-        let at = |destination: u64, bytes| Command::Fill {
-            destination: GpuVa(destination),
-            bytes,
-            value: 1,
-        };
-        refused(&[fill(&other, 1)], &[(&own, true)]);
-        refused(&[fill(&own, 1)], &[(&own, false)]);
-        refused(&[copy(&own, &other)], &[(&other, true)]);
-        refused(&[at(own.gpu_va + 8, BYTES)], &[(&own, true)]);
-        refused(&[at(own.gpu_va - 8, 8)], &[(&own, true)]);
-        refused(&[at(u64::MAX - 3, 8)], &[(&own, true)]);
-        refused(
-            &[Command::WriteValue { destination: GpuVa(own.gpu_va + BYTES - 4), value: 1 }],
-            &[(&own, true)],
-        );
-        refused(
-            &[Command::Dispatch { program: 1, groups: [1; 3], args: vec![own.gpu_va] }],
-            &[(&own, true)],
-        );
-        // One good command before a bad one does not run either.
-        refused(&[fill(&own, 5), fill(&other, 5)], &[(&own, true)]);
+        let fill_at = |destination, bytes| tidegate_testbed::fill(destination, bytes, 1);
+        let dispatch = Command::Dispatch { program: 1, groups: [1; 3], args: vec![own.gpu_va] };
+        for (commands, listed) in [
+            (vec![fill(&other, 1)], (&own, true)),
+            (vec![fill(&own, 1)], (&own, false)),
+            (vec![copy(&own, &other)], (&other, true)),
+            (vec![fill_at(own.gpu_va + 8, BYTES)], (&own, true)),
+            (vec![fill_at(own.gpu_va - 8, 8)], (&own, true)),
+            (vec![fill_at(u64::MAX - 3, 8)], (&own, true)),
+            (vec![store(own.gpu_va + BYTES - 4, 1)], (&own, true)),
+            (vec![dispatch], (&own, true)),
+            // A good command before a bad one does not run either.
+            (vec![fill(&own, 5), fill(&other, 5)], (&own, true)),
+        ] {
+            let refused = render(w, &[context], &commands, &[listed]);
+            assert_eq!(refused, Err(Status::INVALID_PARAMETER), "{commands:?}");
+        }
         let raw = |commands: &[u8]| {
             let allocations = [(own.handle, true)];
             w.kernel.render(Render { contexts: &[context], commands, allocations: &allocations })
@@ -420,10 +322,8 @@ fn commands_reach_what_is_listed_and_nothing_else() {
         for bad in [&[][..], &[1, 2, 3], &[0xFF; 8], &[0; 8]] {
             assert_eq!(raw(bad), Err(Status::INVALID_PARAMETER), "{bad:?}");
         }
-        assert_eq!(
-            render(w, &[], &[fill(&own, 1)], &[(&own, true)]),
-            Err(Status::INVALID_PARAMETER)
-        );
+        let nowhere = render(w, &[], &[fill(&own, 1)], &[(&own, true)]);
+        assert_eq!(nowhere, Err(Status::INVALID_PARAMETER));
         assert_eq!(word(&own, 0), 0);
         render(w, &[context], &[fill(&own, 6)], &[(&own, true)]).unwrap();
         done(w, context);
@@ -447,10 +347,8 @@ fn what_one_command_needs_must_fit_at_once() {
 fn a_driver_that_patches_nothing_takes_no_commands_to_patch() {
     tidegate_testbed::world().run(|w| {
         let (own, context) = (on_demand(w), context(w, COPY, 0));
-        assert_eq!(
-            render(w, &[context], &[fill(&own, 1)], &[(&own, true)]),
-            Err(Status::NOT_SUPPORTED)
-        );
+        let refused = render(w, &[context], &[fill(&own, 1)], &[(&own, true)]);
+        assert_eq!(refused, Err(Status::NOT_SUPPORTED));
     });
 }
 
@@ -463,38 +361,42 @@ fn three_fills(w: &World) -> (Status, DeviceState) {
     (status, w.state().unwrap())
 }
 
-// spec: PRE-035
-#[test]
-fn a_part_that_leaves_a_binding_behind_is_refused() {
-    let (w, _driver) = meddling(2, |driver| driver.leaks = true);
-    w.run(|w| {
-        assert_eq!(three_fills(w), (Status::INVALID_PARAMETER, DeviceState::Active));
-        assert_eq!(w.adapter().bug_checks(), []);
-    });
+/// A driver whose list of patches leaves every unbinding out.
+fn leaking() -> Overrides {
+    Overrides::default().render(|inner, level, args| {
+        let mut list = inner.render(level, args)?;
+        list.retain(|place| place.allocation.is_some());
+        Ok(list)
+    })
 }
 
-// spec: PRE-036
+// spec: PRE-035, PRE-036, PRE-040
 #[test]
-fn a_driver_without_patching_opts_out_of_the_look_for_bindings() {
-    let (w, _driver) = meddling(2, |driver| (driver.leaks, driver.opts_out) = (true, true));
-    w.run(|w| assert_eq!(three_fills(w), (Status::SUCCESS, DeviceState::Active)));
-}
-
-#[test]
-fn without_verification_a_binding_may_be_left_behind() {
-    let (w, _driver) = setup(|config| {
+fn a_list_of_patches_rises_and_unbinds_what_it_binds_unless_nothing_verifies_it() {
+    let opted_out = |caps: &mut AdapterCaps| caps.scheduling |= VidSchCaps::NO_DMA_PATCHING;
+    let not_verified = |config: &mut MachineConfig| {
         patching(2)(config);
         config.kernel.verify_split_buffers = false;
-    })
-    .start_behind(|d| Arc::new(Meddler { leaks: true, ..meddler(&Platform::host(), d) }));
-    w.run(|w| assert_eq!(three_fills(w), (Status::SUCCESS, DeviceState::Active)));
-}
-
-// spec: PRE-040
-#[test]
-fn a_list_that_does_not_rise_is_refused() {
-    let (w, _driver) = meddling(4, |driver| driver.repeats = true);
-    w.run(|w| assert_eq!(three_fills(w), (Status::INVALID_PARAMETER, DeviceState::Active)));
+    };
+    let repeating = Overrides::default().render(|inner, level, args| {
+        let mut list = inner.render(level, args)?;
+        list[1].split_offset = list[0].split_offset;
+        Ok(list)
+    });
+    for (case, machine, status) in [
+        ("a binding stays", setup(patching(2)).overriding(leaking()), Status::INVALID_PARAMETER),
+        (
+            "the driver patches nothing",
+            setup(patching(2)).caps(opted_out).overriding(leaking()),
+            Status::SUCCESS,
+        ),
+        ("no verification", setup(not_verified).overriding(leaking()), Status::SUCCESS),
+        ("it repeats", setup(patching(4)).overriding(repeating), Status::INVALID_PARAMETER),
+    ] {
+        machine.start().run(move |w| {
+            assert_eq!(three_fills(w), (status, DeviceState::Active), "{case}");
+        });
+    }
 }
 
 // spec: PRE-039
@@ -504,8 +406,23 @@ fn linked_adapters_run_the_same_copy_of_a_split_buffer() {
         patching(2)(config);
         config.gpu.physical_gpus = 2;
     };
-    let (w, driver) = setup(linked).start_behind(|d| Arc::new(meddler(&Platform::host(), d)));
-    w.run(move |w| {
+    let platform = Platform::host();
+    let last = Arc::new(platform.mutex("the last buffer", None));
+    let submitted = Arc::new(platform.mutex("the bytes of each part", Vec::new()));
+    let (patched, parts) = (last.clone(), submitted.clone());
+    let keeping = Overrides::default()
+        .patch(move |inner, level, args| {
+            *patched.lock() = Some(args.dma_buffer.clone());
+            inner.patch(level, args)
+        })
+        .submit_command(move |inner, level, args| {
+            let buffer = last.lock().clone().expect("a buffer is patched first");
+            let mut bytes = vec![0; buffer.len() as usize];
+            buffer.read(0, &mut bytes).unwrap();
+            parts.lock().push(bytes);
+            inner.submit_command(level, args)
+        });
+    setup(linked).overriding(keeping).start().run(move |w| {
         let all: Vec<Allocation> = (0..4).map(|_| on_demand(w)).collect();
         let contexts = [0, 1].map(|gpu| context(w, COPY, gpu));
         let list: Vec<_> = all.iter().map(|a| (a, true)).collect();
@@ -518,43 +435,32 @@ fn linked_adapters_run_the_same_copy_of_a_split_buffer() {
         assert!(count("Patch") > 1);
         assert_eq!(count("SubmitCommand"), 2 * count("Patch"), "both run what was patched once");
         // Both halves of a pair were given the same bytes.
-        let buffers = driver.buffers.lock();
-        assert!(buffers.chunks(2).all(|pair| pair[0].1 == pair[1].1));
-        let (here, there) = (contexts[0], contexts[0]);
-        assert_eq!(
-            render(w, &[here, there], &chain(&all, 4), &list),
-            Err(Status::INVALID_PARAMETER)
-        );
+        let submitted = submitted.lock();
+        assert!(submitted.chunks(2).all(|pair| pair[0] == pair[1]));
+        let twice = render(w, &[contexts[0]; 2], &chain(&all, 4), &list);
+        assert_eq!(twice, Err(Status::INVALID_PARAMETER));
     });
 }
 
 /// A packet with physical addresses is preempted and goes on like any other.
 #[test]
 fn a_part_is_preempted_and_goes_on() {
-    tidegate_testbed::world_with(|config| {
+    let with_save_areas = |config: &mut MachineConfig| {
         patching(4)(config);
         config.driver.save_areas = true;
-    })
-    .run(|w| {
+    };
+    world_with(with_save_areas).run(|w| {
         let (own, to, split) = (on_demand(w), on_demand(w), context(w, 0, 0));
         w.pass(1_000_000);
-        let store = |value| Command::WriteValue { destination: GpuVa(own.gpu_va), value };
-        let move_on =
-            Command::Copy { source: GpuVa(own.gpu_va), destination: GpuVa(to.gpu_va), bytes: 8 };
-        let mut commands = vec![store(1), move_on, store(2)];
+        let own_store = |value| store(own.gpu_va, value);
+        let mut commands = vec![own_store(1), copy_word(to.gpu_va, own.gpu_va), own_store(2)];
         commands.extend((0..100).map(|_| Command::Timed { ns: 10_000 }));
-        commands.push(store(3));
+        commands.push(own_store(3));
         // In system memory, where words have no page of their own, a store of a value is one of
         // bytes.
         render(w, &[split], &commands, &[(&own, true), (&to, true)]).unwrap();
         w.pass(100_000);
-        let args = CreateContextVirtual {
-            device: w.device,
-            node_ordinal: 0,
-            engine_affinity: 1,
-            priority: Priority::High,
-        };
-        let urgent = w.kernel.create_context_virtual(args).unwrap();
+        let urgent = w.affine(1).context_of(0, Priority::High);
         w.submit_packet(urgent, &[Command::Timed { ns: 10_000 }]);
         done(w, urgent);
         assert_eq!((word(&own, 0), word(&to, 0)), (2, 1), "it is in the middle");

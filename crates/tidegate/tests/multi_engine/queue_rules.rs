@@ -1,26 +1,40 @@
 //! The queue rules of the multi-engine document, through the queue API, in every submission model
 //! and with both kinds of fence.
 
+use std::ops::Deref;
 use tidegate::calls::{Priority, WaitMode};
 use tidegate::d3d12::{
-    Arg, Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence,
-    FenceChoice, Heap, Queue, QueueDesc, UnknownPriority, queue_priority,
+    Arg, Buffer, ClosedList, CommandListType, DeviceOptions, Error, Fence, FenceChoice, Queue,
+    QueueDesc, UnknownPriority, queue_priority,
 };
-use tidegate::platform::{Event, Step, StepCosts, WaitEnd};
-use tidegate::{Machine, MachineConfig, Platform, Submission, variants};
+use tidegate::platform::{Event, Step, WaitEnd};
+use tidegate::{Submission, variants};
+use tidegate_testbed::{App, QueueApi, first_word};
 
 /// Work that keeps an engine for this long, in nanoseconds.
 const LONG_NS: u64 = 1_000_000;
 
-/// What a program of these tests has.
-struct Api {
-    platform: Platform,
-    device: Device,
+/// A program of these tests: an application, and the model of its queues.
+struct Api<'a> {
+    app: &'a App,
     submission: Submission,
 }
 
+impl Deref for Api<'_> {
+    type Target = App;
+
+    fn deref(&self) -> &App {
+        self.app
+    }
+}
+
+/// An application whose fences are of one kind.
+fn app(fences: FenceChoice) -> App {
+    App::new(DeviceOptions { fences, ..DeviceOptions::default() }, |_| ())
+}
+
 /// Runs `program` in every model that there is, with each kind of fence that the model takes.
-fn in_every_model(program: impl Fn(&Api) + Clone + Send + 'static) {
+fn in_every_model(program: impl Fn(&Api<'_>) + Clone + Send + 'static) {
     for (submission, fences) in [
         (Submission::Packet, FenceChoice::Monitored),
         (Submission::Packet, FenceChoice::Native),
@@ -28,62 +42,31 @@ fn in_every_model(program: impl Fn(&Api) + Clone + Send + 'static) {
         (Submission::Hardware, FenceChoice::Native),
         (Submission::User, FenceChoice::Native),
     ] {
-        let platform = Platform::virtual_time(StepCosts::free());
-        let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
-        let device = machine.device(DeviceOptions { fences, ..DeviceOptions::default() }).unwrap();
-        let api = Api { platform: platform.clone(), device, submission };
         let program = program.clone();
-        let report = machine.run(move || program(&api));
-        assert!(report.completed(), "{submission} {fences:?}: {report:?}");
-        assert_eq!(machine.adapter().bug_checks(), []);
-        assert_eq!(machine.driver().violations(), []);
+        let app = app(fences).case(format!("{submission} {fences:?}"));
+        app.run(move |app| program(&Api { app, submission }));
     }
 }
 
-impl Api {
+const TYPES: [CommandListType; 3] =
+    [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy];
+
+impl Api<'_> {
     fn queue(&self, list_type: CommandListType) -> Queue {
-        let (name, submission) = (list_type.name().to_owned(), self.submission);
-        let desc = QueueDesc { name, ..QueueDesc::new(list_type, submission) };
-        self.device.create_queue(desc).unwrap()
+        self.app.queue(list_type, self.submission)
     }
 
     fn queues(&self) -> [Queue; 3] {
-        [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy]
-            .map(|t| self.queue(t))
-    }
-
-    fn fence(&self, initial: u64) -> Fence {
-        self.device.create_fence("fence", initial).unwrap()
-    }
-
-    fn buffer(&self, bytes: u64) -> Buffer {
-        self.device
-            .create_buffer(BufferDesc { name: "buffer".into(), bytes, heap: Heap::Readback })
-            .unwrap()
+        TYPES.map(|list_type| self.queue(list_type))
     }
 
     /// A list that keeps the engine for a while and then fills the first word.
     fn work(&self, queue: &Queue, buffer: &Buffer, ns: u64, value: u32) -> ClosedList {
-        let mut list = self.device.create_command_list(queue.list_type());
-        list.timed(ns).unwrap();
-        list.fill(buffer, 0, 4, value).unwrap();
-        list.close().unwrap()
+        self.list(queue.list_type(), |list| {
+            list.timed(ns)?;
+            list.fill(buffer, 0, 4, value)
+        })
     }
-
-    /// Lets the machine move for so long.
-    fn pass(&self, ns: u64) {
-        self.platform.sleep_until(self.platform.now().after(ns));
-    }
-
-    fn now(&self) -> u64 {
-        self.platform.now().0
-    }
-}
-
-fn word(buffer: &Buffer) -> u32 {
-    let mut bytes = [0; 4];
-    buffer.read(0, &mut bytes).unwrap();
-    u32::from_le_bytes(bytes)
 }
 
 // spec: ME-003
@@ -92,7 +75,7 @@ fn queues_have_no_order_among_each_other_but_by_fences() {
     in_every_model(|api| {
         let [direct, compute, copy] = api.queues();
         let (never, slow, fast, ordered) = (api.fence(0), api.fence(0), api.fence(0), api.fence(0));
-        let buffer = api.buffer(4);
+        let buffer = api.readback(4);
         direct.execute(&[&api.work(&direct, &buffer, LONG_NS, 1)]).unwrap();
         direct.signal(&slow, 1).unwrap();
         compute.wait(&never, 1).unwrap();
@@ -113,7 +96,7 @@ fn queues_have_no_order_among_each_other_but_by_fences() {
 fn a_queue_is_one_line_of_work() {
     in_every_model(|api| {
         for queue in api.queues() {
-            let buffer = api.buffer(4);
+            let buffer = api.readback(4);
             let start = api.now();
             for value in 1..=4 {
                 queue.execute(&[&api.work(&queue, &buffer, LONG_NS, value)]).unwrap();
@@ -121,10 +104,10 @@ fn a_queue_is_one_line_of_work() {
             // Each list is alone on the queue: its end is the next one's beginning.
             for value in 0..4 {
                 api.pass(start + u64::from(value) * LONG_NS + LONG_NS / 2 - api.now());
-                assert_eq!(word(&buffer), value);
+                assert_eq!(first_word(&buffer), value);
             }
             queue.wait_idle().unwrap();
-            assert_eq!((word(&buffer), api.now() - start), (4, 4 * LONG_NS));
+            assert_eq!((first_word(&buffer), api.now() - start), (4, 4 * LONG_NS));
         }
     });
 }
@@ -134,7 +117,7 @@ fn a_queue_is_one_line_of_work() {
 fn executes_waits_and_signals_of_a_queue_take_effect_in_call_order() {
     in_every_model(|api| {
         for queue in api.queues() {
-            let (gate, buffer) = (api.fence(0), api.buffer(4));
+            let (gate, buffer) = (api.fence(0), api.readback(4));
             let steps = [api.fence(0), api.fence(0), api.fence(0)];
             let start = api.now();
             queue.execute(&[&api.work(&queue, &buffer, LONG_NS, 1)]).unwrap();
@@ -144,7 +127,7 @@ fn executes_waits_and_signals_of_a_queue_take_effect_in_call_order() {
             queue.execute(&[&api.work(&queue, &buffer, LONG_NS, 2)]).unwrap();
             queue.signal(&steps[2], 9).unwrap();
             assert_eq!(api.now(), start, "every call returned at once");
-            let values = || (steps.each_ref().map(Fence::completed_value), word(&buffer));
+            let values = || (steps.each_ref().map(Fence::completed_value), first_word(&buffer));
             api.pass(LONG_NS / 2);
             assert_eq!(values(), ([0, 0, 0], 0));
             api.pass(10 * LONG_NS);
@@ -166,16 +149,16 @@ fn executes_waits_and_signals_of_a_queue_take_effect_in_call_order() {
 fn lists_of_one_call_run_as_one_unit_in_order() {
     in_every_model(|api| {
         let [direct, ..] = api.queues();
-        let (source, target) = (api.buffer(64), api.buffer(64));
+        let (source, target) = (api.readback(64), api.readback(64));
         let lists: Vec<ClosedList> = (0..20u32)
             .map(|n| {
-                let mut list = api.device.create_command_list(CommandListType::Direct);
                 let (from, to) = if n % 2 == 0 { (&source, &target) } else { (&target, &source) };
-                // Each takes what the one before it left, and puts a word of its own behind.
-                list.copy(to, 0, from, 0, 60).unwrap();
-                list.fill(to, 60, 4, n).unwrap();
-                list.copy(to, 0, to, 4, 60).unwrap();
-                list.close().unwrap()
+                // Each takes what the list before it left, and puts a word of its own behind.
+                api.list(CommandListType::Direct, |list| {
+                    list.copy(to, 0, from, 0, 60)?;
+                    list.fill(to, 60, 4, n)?;
+                    list.copy(to, 0, to, 4, 60)
+                })
             })
             .collect();
         direct.execute(&lists.iter().collect::<Vec<_>>()).unwrap();
@@ -203,7 +186,7 @@ fn a_fence_is_64_bits_that_signals_set_and_waits_compare() {
         copy.wait(&fence, 5).unwrap();
         copy.signal(&near, 1).unwrap();
         let events = [value - 1, value, value + 1].map(|v| {
-            let event = api.device.create_event(true);
+            let event = api.create_event(true);
             fence.set_event_on_completion(v, &event).unwrap();
             event
         });
@@ -260,17 +243,14 @@ fn a_fence_that_was_rewound_is_waited_for_anew() {
             };
             set(10);
             set(3);
-            let event = api.device.create_event(true);
+            let event = api.create_event(true);
             fence.set_event_on_completion(8, &event).unwrap();
             let other = api.queue(CommandListType::Compute);
             other.wait(&fence, 8).unwrap();
             other.signal(&done, 1).unwrap();
             api.pass(LONG_NS);
-            assert_eq!(
-                (event.is_set(), done.completed_value()),
-                (false, 0),
-                "it is at 3, although it was at 10"
-            );
+            let reached = (event.is_set(), done.completed_value());
+            assert_eq!(reached, (false, 0), "it is at 3, although it was at 10");
             set(8);
             done.wait(1).unwrap();
             api.pass(LONG_NS);
@@ -284,7 +264,7 @@ fn a_fence_that_was_rewound_is_waited_for_anew() {
 fn of_two_signals_that_race_the_last_one_stays_and_either_satisfies() {
     in_every_model(|api| {
         let [direct, compute, copy] = api.queues();
-        let (fence, done, buffer) = (api.fence(0), api.fence(0), api.buffer(4));
+        let (fence, done, buffer) = (api.fence(0), api.fence(0), api.readback(4));
         copy.wait(&fence, 5).unwrap();
         copy.signal(&done, 1).unwrap();
         direct.execute(&[&api.work(&direct, &buffer, LONG_NS, 1)]).unwrap();
@@ -295,7 +275,7 @@ fn of_two_signals_that_race_the_last_one_stays_and_either_satisfies() {
         compute.wait_idle().unwrap();
         assert_eq!(fence.completed_value(), 4);
         // And from the CPU, where both come before the waiter has moved.
-        let event = api.device.create_event(true);
+        let event = api.create_event(true);
         fence.set_event_on_completion(9, &event).unwrap();
         fence.signal(9).unwrap();
         fence.signal(2).unwrap();
@@ -308,21 +288,21 @@ fn of_two_signals_that_race_the_last_one_stays_and_either_satisfies() {
 fn the_cpu_waits_for_one_for_all_and_for_any() {
     in_every_model(|api| {
         let [direct, compute, _] = api.queues();
-        let (slow, fast, buffer) = (api.fence(0), api.fence(0), api.buffer(4));
+        let (slow, fast, buffer) = (api.fence(0), api.fence(0), api.readback(4));
         let both = [(&slow, 1), (&fast, 1)];
         direct.execute(&[&api.work(&direct, &buffer, 2 * LONG_NS, 1)]).unwrap();
         direct.signal(&slow, 1).unwrap();
         compute.execute(&[&api.work(&compute, &buffer, LONG_NS, 2)]).unwrap();
         compute.signal(&fast, 1).unwrap();
         let [all, any] = [WaitMode::All, WaitMode::Any].map(|mode| {
-            let event = api.device.create_event(true);
-            api.device.wait_multiple(&both, mode, Some(event.clone())).unwrap();
+            let event = api.create_event(true);
+            api.wait_multiple(&both, mode, Some(event.clone())).unwrap();
             event
         });
         let start = api.now();
-        api.device.wait_multiple(&both, WaitMode::Any, None).unwrap();
+        api.wait_multiple(&both, WaitMode::Any, None).unwrap();
         assert_eq!((api.now() - start, slow.completed_value(), all.is_set()), (LONG_NS, 0, false));
-        api.device.wait_multiple(&both, WaitMode::All, None).unwrap();
+        api.wait_multiple(&both, WaitMode::All, None).unwrap();
         assert_eq!(api.now() - start, 2 * LONG_NS);
         slow.wait(1).unwrap();
         api.pass(LONG_NS);
@@ -338,8 +318,7 @@ fn events_reset_themselves_or_not_and_can_be_set_from_the_start() {
         for (manual_reset, initially_set) in
             [(false, false), (false, true), (true, false), (true, true)]
         {
-            let (fence, event) =
-                (api.fence(0), api.device.create_event_with(manual_reset, initially_set));
+            let (fence, event) = (api.fence(0), api.create_event_with(manual_reset, initially_set));
             assert_eq!(event.is_set(), initially_set);
             if initially_set {
                 assert_eq!((event.wait(), event.is_set()), (WaitEnd::Woken, manual_reset));
@@ -365,8 +344,8 @@ fn a_wait_for_two_events_goes_on_with_whichever_stage_can() {
         let (compute, graphics) =
             (api.queue(CommandListType::Compute), api.queue(CommandListType::Direct));
         let (fences, graphics_compute) = ([api.fence(0), api.fence(0)], api.fence(0));
-        let handles = [0, 1].map(|_| api.device.create_event_with(false, true));
-        let buffer = api.buffer(4);
+        let handles = [0, 1].map(|_| api.create_event_with(false, true));
+        let buffer = api.readback(4);
         let (computing, drawing) =
             (api.work(&compute, &buffer, LONG_NS, 1), api.work(&graphics, &buffer, 3 * LONG_NS, 2));
         let mut frames = [0, 0];
@@ -411,19 +390,15 @@ fn a_wait_for_two_events_goes_on_with_whichever_stage_can() {
 
 // spec: ME-080
 #[test]
-fn the_default_queue_of_a_type_is_one_queue_for_all_that_ask() {
+fn the_default_queue_of_a_type_is_one_queue_for_all_callers() {
     in_every_model(|api| {
-        let default = |list_type| api.device.default_queue(list_type, api.submission).unwrap();
-        let types = [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy];
-        let held = types.map(default);
-        for (queue, list_type) in held.iter().zip(types) {
+        let default = |list_type| api.default_queue(list_type, api.submission).unwrap();
+        let held = TYPES.map(default);
+        for (queue, list_type) in held.iter().zip(TYPES) {
             assert_eq!((queue.list_type(), queue.submission()), (list_type, api.submission));
             assert_eq!(default(list_type).numbers(), queue.numbers());
-            assert_ne!(
-                api.queue(list_type).numbers(),
-                queue.numbers(),
-                "a queue of one's own is another"
-            );
+            let own = api.queue(list_type);
+            assert_ne!(own.numbers(), queue.numbers(), "a created queue is another one");
         }
         // Two components that are independent of each other share its one order of work.
         let (gate, done) = (api.fence(0), api.fence(0));
@@ -436,12 +411,12 @@ fn the_default_queue_of_a_type_is_one_queue_for_all_that_ask() {
         // Concurrent calls return the same queue, also when the first of them creates it.
         drop(held);
         let device = api.device.clone();
-        let (asked, submission) = (api.platform.page(4), api.submission);
+        let (numbers, submission) = (api.platform().page(4), api.submission);
         let threads: Vec<_> = (0..4)
             .map(|number| {
-                let (device, returned) = (device.clone(), asked.word(number));
+                let (device, returned) = (device.clone(), numbers.word(number));
                 let work = api.fence(0);
-                api.platform.spawn(format!("component {number}"), move || {
+                api.platform().spawn(format!("component {number}"), move || {
                     let queue = device.default_queue(CommandListType::Copy, submission).unwrap();
                     returned.store(queue.numbers()[0].0);
                     queue.signal(&work, 1).unwrap();
@@ -452,7 +427,7 @@ fn the_default_queue_of_a_type_is_one_queue_for_all_that_ask() {
             .collect();
         let queue = default(CommandListType::Copy);
         threads.iter().for_each(|thread| _ = thread.join());
-        let returned: Vec<u64> = (0..4).map(|number| asked.word(number).load()).collect();
+        let returned: Vec<u64> = (0..4).map(|number| numbers.word(number).load()).collect();
         assert_eq!(returned, [queue.numbers()[0].0; 4]);
     });
 }
@@ -461,8 +436,7 @@ fn the_default_queue_of_a_type_is_one_queue_for_all_that_ask() {
 #[test]
 fn an_application_has_as_many_queues_of_a_type_as_it_creates() {
     in_every_model(|api| {
-        for list_type in [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy]
-        {
+        for list_type in TYPES {
             let queues: Vec<Queue> = (0..30).map(|_| api.queue(list_type)).collect();
             let fences: Vec<Fence> = queues.iter().map(|_| api.fence(0)).collect();
             // Each waits for the queue after it, so all of them have work at the same time.
@@ -484,25 +458,14 @@ fn an_application_has_as_many_queues_of_a_type_as_it_creates() {
 #[test]
 fn fences_are_native_where_the_adapter_has_them_and_monitored_elsewhere() {
     for (adapter, native) in [("standard", true), ("monitored", false)] {
-        let platform = Platform::virtual_time(StepCosts::free());
-        let machine =
-            Machine::new(&platform, variants::find(adapter).unwrap().config(&platform)).unwrap();
-        let device = machine.device(DeviceOptions::default()).unwrap();
-        let report = machine.run(move || {
-            let fence = device.create_fence("fence", 0).unwrap();
-            assert_eq!(
-                (fence.is_native(), device.makes_native_fences()),
-                (native, native),
-                "{adapter}"
-            );
-            let desc = QueueDesc {
-                name: "copy".into(),
-                ..QueueDesc::new(CommandListType::Copy, Submission::Packet)
-            };
-            device.create_queue(desc).unwrap().signal(&fence, 1).unwrap();
+        let variant = variants::find(adapter).unwrap();
+        let app = App::new(DeviceOptions::default(), |config| variant.apply(config)).case(adapter);
+        app.run(move |app| {
+            let fence = app.fence(0);
+            assert_eq!([fence.is_native(), app.makes_native_fences()], [native; 2], "{adapter}");
+            app.queue(CommandListType::Copy, Submission::Packet).signal(&fence, 1).unwrap();
             fence.wait(1).unwrap();
         });
-        assert!(report.completed(), "{adapter}: {report:?}");
     }
 }
 
@@ -511,7 +474,7 @@ fn fences_are_native_where_the_adapter_has_them_and_monitored_elsewhere() {
 fn a_user_mode_queue_submits_and_its_fence_is_followed_without_the_kernel() {
     in_every_model(|api| {
         let (queue, fence, buffer) =
-            (api.queue(CommandListType::Compute), api.fence(0), api.buffer(4));
+            (api.queue(CommandListType::Compute), api.fence(0), api.readback(4));
         let round = |value: u64| {
             let list = api.work(&queue, &buffer, 1_000, value as u32);
             queue.wait(&fence, value - 1).unwrap();
@@ -523,14 +486,14 @@ fn a_user_mode_queue_submits_and_its_fence_is_followed_without_the_kernel() {
         };
         // The first round connects the doorbell.
         round(1);
-        let before = api.device.counters().kernel_calls;
+        let before = api.counters().kernel_calls;
         (2..=20).for_each(round);
-        let calls = api.device.counters().kernel_calls - before;
+        let calls = api.counters().kernel_calls - before;
         match api.submission {
             Submission::User => assert_eq!(calls, 0),
             Submission::Packet | Submission::Hardware => assert!(calls >= 19 * 3, "{calls}"),
         }
-        assert_eq!(word(&buffer), 20);
+        assert_eq!(first_word(&buffer), 20);
     });
 }
 
@@ -538,49 +501,30 @@ fn a_user_mode_queue_submits_and_its_fence_is_followed_without_the_kernel() {
 #[test]
 fn queues_of_each_type_run_on_their_engine_by_priority() {
     for submission in Submission::ALL {
-        let platform = Platform::virtual_time(StepCosts::free());
-        let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
-        let device = machine.device(DeviceOptions::default()).unwrap();
-        let clock = platform.clone();
-        let report = machine.run(move || {
-            for list_type in
-                [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy]
-            {
+        let app = app(FenceChoice::Auto).case(submission).run(move |app| {
+            for list_type in TYPES {
+                let list = app.list(list_type, |list| list.timed(LONG_NS));
                 let work = |priority| {
-                    let name = format!("{list_type} {priority:?}");
-                    let desc =
-                        QueueDesc { name, priority, ..QueueDesc::new(list_type, submission) };
-                    let (queue, done) = (
-                        device.create_queue(desc).unwrap(),
-                        device.create_fence("done", 0).unwrap(),
-                    );
-                    let mut list = device.create_command_list(list_type);
-                    list.timed(LONG_NS).unwrap();
-                    let list = list.close().unwrap();
+                    let desc = QueueDesc { priority, ..QueueDesc::new(list_type, submission) };
+                    let (queue, done) = (app.create_queue(desc).unwrap(), app.fence(0));
                     (0..4).for_each(|_| queue.execute(&[&list]).unwrap());
                     queue.signal(&done, 1).unwrap();
                     (queue, done)
                 };
-                let start = clock.now().0;
+                let start = app.now();
                 let (normal, high) = (work(Priority::Normal), work(Priority::High));
                 high.1.wait(1).unwrap();
                 let behind = normal.1.completed_value() == 0;
                 normal.1.wait(1).unwrap();
                 assert!(behind, "{submission} {list_type}: normal work was done first");
-                assert_eq!(
-                    clock.now().0 - start,
-                    8 * LONG_NS,
-                    "{submission} {list_type}: one engine"
-                );
+                let took = app.now() - start;
+                assert_eq!(took, 8 * LONG_NS, "{submission} {list_type}: one engine");
             }
         });
-        assert!(report.completed(), "{submission}: {report:?}");
-        let busy: Vec<u64> = machine.gpu().stats().nodes.iter().map(|node| node.busy_ns).collect();
+        let nodes = app.machine.gpu().stats().nodes;
+        let busy: Vec<u64> = nodes.iter().map(|node| node.busy_ns).collect();
         let its_own = busy.iter().all(|ns| (8 * LONG_NS..9 * LONG_NS).contains(ns));
-        assert!(
-            busy.len() == 3 && its_own,
-            "{submission}: each type on a node of its own: {busy:?}"
-        );
+        assert!(busy.len() == 3 && its_own, "{submission}: a node for each type: {busy:?}");
     }
 }
 
@@ -590,15 +534,10 @@ fn priorities_are_had_by_number_and_realtime_is_had_or_refused() {
     assert_eq!(queue_priority(1), Err(UnknownPriority(1)));
     for submission in Submission::ALL {
         for may_raise_priority in [false, true] {
-            let platform = Platform::virtual_time(StepCosts::free());
-            let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
-            let device = machine
-                .device(DeviceOptions { may_raise_priority, ..DeviceOptions::default() })
-                .unwrap();
-            let report = machine.run(move || {
+            let options = DeviceOptions { may_raise_priority, ..DeviceOptions::default() };
+            App::new(options, |_| ()).case(submission).run(move |app| {
                 let made = [0, 100, 10_000].map(|number| {
-                    device.create_queue(QueueDesc {
-                        name: format!("priority {number}"),
+                    app.create_queue(QueueDesc {
                         priority: queue_priority(number).unwrap(),
                         ..QueueDesc::new(CommandListType::Compute, submission)
                     })
@@ -611,7 +550,6 @@ fn priorities_are_had_by_number_and_realtime_is_had_or_refused() {
                 let held = made.each_ref().map(held);
                 assert_eq!(held, [true, true, may_raise_priority], "{submission}");
             });
-            assert!(report.completed(), "{report:?}");
         }
     }
 }
@@ -622,21 +560,18 @@ fn several_threads_submit_to_one_queue_and_to_many() {
     in_every_model(|api| {
         let [direct, compute, copy] = api.queues();
         let (count, threads) = (25, 4);
-        let buffer = api.buffer(4 * threads);
+        let buffer = api.readback(4 * threads);
         let workers: Vec<_> = (0..threads)
             .map(|number| {
                 let (device, queues) =
                     (api.device.clone(), [direct.clone(), compute.clone(), copy.clone()]);
                 let (buffer, fence) = (buffer.clone(), api.fence(0));
-                api.platform.spawn(format!("thread {number}"), move || {
+                api.platform().spawn(format!("thread {number}"), move || {
                     for round in 1..=count {
-                        // The whole row of one thread goes through one queue after the other, over
-                        // a fence of its own.
+                        // Each thread uses the queues in turn, ordered by a fence of its own.
                         let queue = &queues[round as usize % 3];
-                        let mut list = device.create_command_list(queue.list_type());
-                        list.fill(&buffer, 4 * number, 4, round).unwrap();
                         queue.wait(&fence, u64::from(round) - 1).unwrap();
-                        queue.execute(&[&list.close().unwrap()]).unwrap();
+                        device.execute(queue, |list| list.fill(&buffer, 4 * number, 4, round));
                         queue.signal(&fence, u64::from(round)).unwrap();
                     }
                     fence.wait(u64::from(count)).unwrap();
@@ -652,28 +587,22 @@ fn several_threads_submit_to_one_queue_and_to_many() {
 
 // spec: ME-048
 #[test]
-fn waiting_for_the_maximum_is_legal_and_tells_of_removal() {
+fn waiting_for_the_maximum_is_legal_and_ends_with_the_removal() {
     for (submission, fences) in
         [(Submission::Hardware, FenceChoice::Monitored), (Submission::User, FenceChoice::Native)]
     {
-        let platform = Platform::virtual_time(StepCosts::free());
-        let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
-        let device = machine.device(DeviceOptions { fences, ..DeviceOptions::default() }).unwrap();
-        let api = Api { platform: platform.clone(), device, submission };
-        let report = machine.run(move || {
-            let (fence, removed) = (api.fence(0), api.device.create_event(true));
+        let (_, report) = app(fences).run_to_report(move |app| {
+            let (fence, removed) = (app.fence(0), app.create_event(true));
             fence.set_event_on_completion(u64::MAX, &removed).unwrap();
-            let queue = api.queue(CommandListType::Copy);
+            let queue = app.queue(CommandListType::Copy, submission);
             queue.signal(&fence, u64::MAX - 1).unwrap();
-            api.pass(LONG_NS);
-            assert!(!removed.is_set() && api.device.removed_reason().is_none());
-            let mut list = api.device.create_command_list(CommandListType::Copy);
-            list.fill_unchecked(0x10, 4, 0).unwrap();
-            queue.execute(&[&list.close().unwrap()]).unwrap();
-            api.pass(LONG_NS);
+            app.pass(LONG_NS);
+            assert!(!removed.is_set() && app.removed_reason().is_none());
+            app.execute(&queue, |list| list.fill_unchecked(0x10, 4, 0));
+            app.pass(LONG_NS);
             assert!(removed.is_set());
             assert_eq!(fence.completed_value(), u64::MAX);
-            assert!(api.device.removed_reason().unwrap().to_string().contains("queue 'copy'"));
+            assert!(app.removed_reason().unwrap().to_string().contains("queue 'copy'"));
         });
         assert!(report.completed(), "{report:?}");
     }
@@ -684,14 +613,14 @@ fn waiting_for_the_maximum_is_legal_and_tells_of_removal() {
 fn engines_of_different_kinds_work_at_the_same_time() {
     in_every_model(|api| {
         let queues = api.queues();
-        let (start, buffer) = (api.now(), api.buffer(4));
+        let (start, buffer) = (api.now(), api.readback(4));
         for queue in &queues {
             queue.execute(&[&api.work(queue, &buffer, LONG_NS, 1)]).unwrap();
         }
-        api.device.wait_idle().unwrap();
+        api.wait_idle().unwrap();
         assert_eq!(api.now() - start, LONG_NS);
         // A list is refused where its queue has no such engine.
-        let mut list = api.device.create_command_list(CommandListType::Copy);
+        let mut list = api.create_command_list(CommandListType::Copy);
         assert!(list.dispatch(0, [1; 3], &[Arg::U32(0)]).is_err());
     });
 }

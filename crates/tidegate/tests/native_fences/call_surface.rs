@@ -1,14 +1,12 @@
 //! The kernel through its call surface, with the reference driver and the software GPU behind it:
 //! what the documents promise of fences, their interrupts, and the calls of a driver.
 
-use tidegate::calls::{
-    CreateContextVirtual, CreateHwContext, CreateHwQueue, CreateMonitoredFence, FenceInstance,
-    FenceValue, Handle, Priority, SignalFlags, Status, SubmitCommandToHwQueue, SyncObjectFlags,
-    WaitMode,
-};
+use tidegate::calls::{Handle, Status, SubmitCommandToHwQueue, SyncObjectFlags, WaitMode};
 use tidegate::ddi::DdiCall;
 use tidegate::ddi::fence::LogType;
-use tidegate_testbed::{World, world};
+use tidegate_testbed::{World, at, world};
+
+const INVALID: Result<(), Status> = Err(Status::INVALID_PARAMETER);
 
 // spec: NF-014, NF-015, NF-022, NF-037
 #[test]
@@ -58,7 +56,7 @@ fn a_wait_for_the_maximum_differs_from_no_waiter() {
 #[test]
 fn a_fence_is_created_opened_closed_destroyed_in_this_order() {
     let w = world();
-    // Where storage may stand is asked once, before the first fence.
+    // The driver is queried once where storage may stand, before the first fence.
     w.native(0);
     w.driver.take();
     let fence = w.native(3);
@@ -66,10 +64,7 @@ fn a_fence_is_created_opened_closed_destroyed_in_this_order() {
     assert_eq!((fence.value.load(), fence.native), (3, true));
     w.kernel.destroy_synchronization_object(fence.handle).unwrap();
     assert_eq!(w.driver.take_names(), ["CloseNativeFence", "DestroyNativeFence"]);
-    assert_eq!(
-        w.kernel.destroy_synchronization_object(fence.handle),
-        Err(Status::INVALID_PARAMETER)
-    );
+    assert_eq!(w.kernel.destroy_synchronization_object(fence.handle), INVALID);
     assert_eq!(w.driver.take_names(), Vec::<&str>::new());
 }
 
@@ -114,8 +109,7 @@ fn a_cpu_signal_is_visible_at_once_and_releases_satisfied_waiters() {
 fn all_latches_each_and_any_takes_the_others_back() {
     let w = world();
     let (a, b) = (w.native(0), w.native(0));
-    let wanted =
-        [FenceValue { fence: a.handle, value: 1 }, FenceValue { fence: b.handle, value: 1 }];
+    let wanted = [at(&a, 1)[0], at(&b, 1)[0]];
     let (all, any) = (w.platform.event(true), w.platform.event(true));
     w.kernel.wait_from_cpu(&wanted, WaitMode::All, Some(all.clone())).unwrap();
     w.kernel.wait_from_cpu(&wanted, WaitMode::Any, Some(any.clone())).unwrap();
@@ -133,64 +127,34 @@ fn all_latches_each_and_any_takes_the_others_back() {
 #[test]
 fn an_instance_that_must_not_wait_or_signal_is_refused() {
     let w = world();
-    let make = |flags| {
-        let args = CreateMonitoredFence {
-            device: w.device,
-            initial_value: 0,
-            flags,
-            engine_affinity: 0,
-            name: "x",
-        };
-        w.kernel.create_monitored_fence(args)
-    };
+    let make = |flags| w.try_monitored(0, flags);
     let no_wait = make(SyncObjectFlags::NO_WAIT).unwrap();
     let no_signal = make(SyncObjectFlags::NO_SIGNAL).unwrap();
-    let of = |f: &FenceInstance| [FenceValue { fence: f.handle, value: 1 }];
-    assert_eq!(
-        w.kernel.wait_from_cpu(&of(&no_wait), WaitMode::All, None),
-        Err(Status::ACCESS_DENIED)
-    );
-    assert_eq!(
-        w.kernel.signal_from_cpu(&of(&no_signal), SignalFlags::empty()),
-        Err(Status::ACCESS_DENIED)
-    );
+    assert_eq!(w.wait(no_wait.handle, 1), Err(Status::ACCESS_DENIED));
+    assert_eq!(w.try_signal(&no_signal, 1), Err(Status::ACCESS_DENIED));
     let both = SyncObjectFlags::NO_WAIT | SyncObjectFlags::NO_SIGNAL;
-    assert_eq!(make(both).map(|_| ()), Err(Status::INVALID_PARAMETER));
-    let nt_alone = SyncObjectFlags::NT_SECURITY_SHARING;
-    assert_eq!(make(nt_alone).map(|_| ()), Err(Status::INVALID_PARAMETER));
+    for refused in [both, SyncObjectFlags::NT_SECURITY_SHARING] {
+        assert_eq!(make(refused).err(), Some(Status::INVALID_PARAMETER));
+    }
 }
 
 // spec: UMS-016, UMS-017
 #[test]
 fn kernel_submission_to_a_user_mode_queue_is_refused() {
     let w = world();
-    let hw_context = w
-        .kernel
-        .create_hw_context(CreateHwContext {
-            device: w.device,
-            node_ordinal: 0,
-            engine_affinity: 0,
-        })
-        .unwrap();
-    let args = CreateHwQueue { hw_context, user_mode_submission: true, priority: Priority::Normal };
-    let queue = w.kernel.create_hw_queue(args).unwrap();
-    let fence = w.native(0);
+    let (hw_queue, fence) = (w.try_hw_queue(0, true).unwrap().handle, w.native(0));
     let command = SubmitCommandToHwQueue {
-        hw_queue: queue.handle,
+        hw_queue,
         progress_fence_id: 1,
         commands_gpu_va: 0x1000,
         command_bytes: 8,
     };
-    assert_eq!(w.kernel.submit_command_to_hw_queue(command), Err(Status::INVALID_PARAMETER));
-    let target = [FenceValue { fence: fence.handle, value: 1 }];
-    assert_eq!(
-        w.kernel.submit_wait_to_hw_queue(queue.handle, &target),
-        Err(Status::INVALID_PARAMETER)
-    );
-    assert_eq!(
-        w.kernel.submit_signal_to_hw_queue(queue.handle, &target),
-        Err(Status::INVALID_PARAMETER)
-    );
+    let refused = [
+        w.kernel.submit_command_to_hw_queue(command),
+        w.kernel.submit_wait_to_hw_queue(hw_queue, &at(&fence, 1)),
+        w.kernel.submit_signal_to_hw_queue(hw_queue, &at(&fence, 1)),
+    ];
+    assert_eq!(refused, [INVALID; 3]);
 }
 
 // spec: NF-172, NF-173, NF-176
@@ -210,17 +174,7 @@ fn user_mode_queues_get_two_logs_and_kernel_mode_queues_none() {
     assert_eq!(logs(&w), []);
     let detail = w.kernel.native_fence_log_detail(kernel_mode.handle).unwrap();
     assert_eq!((detail.wait_entries, detail.signal_entries), (0, 0));
-    let hw_context = w
-        .kernel
-        .create_hw_context(CreateHwContext {
-            device: w.device,
-            node_ordinal: 0,
-            engine_affinity: 0,
-        })
-        .unwrap();
-    let (user_mode_submission, priority) = (true, Priority::Normal);
-    let args = CreateHwQueue { hw_context, user_mode_submission, priority };
-    let user_mode = w.kernel.create_hw_queue(args).unwrap();
+    let user_mode = w.try_hw_queue(0, true).unwrap();
     assert_eq!(logs(&w), [(LogType::Waits, 84), (LogType::Signals, 84)]);
     let detail = w.kernel.native_fence_log_detail(user_mode.handle).unwrap();
     assert_eq!((detail.wait_entries, detail.signal_entries), (84, 84));
@@ -230,17 +184,9 @@ fn user_mode_queues_get_two_logs_and_kernel_mode_queues_none() {
 #[test]
 fn a_queued_wait_returns_at_once_and_holds_what_comes_after() {
     let w = world();
-    let context = CreateContextVirtual {
-        device: w.device,
-        node_ordinal: 0,
-        engine_affinity: 0,
-        priority: Priority::Normal,
-    };
-    let context = w.kernel.create_context_virtual(context).unwrap();
-    let (gate, after) = (w.monitored(0), w.monitored(0));
-    let of = |f: &FenceInstance, value| [FenceValue { fence: f.handle, value }];
-    w.kernel.wait_from_gpu(context, &of(&gate, 1)).unwrap();
-    w.kernel.signal_from_gpu(context, &of(&after, 9)).unwrap();
+    let (context, gate, after) = (w.context(0), w.monitored(0), w.monitored(0));
+    w.kernel.wait_from_gpu(context, &at(&gate, 1)).unwrap();
+    w.kernel.signal_from_gpu(context, &at(&after, 9)).unwrap();
     assert_eq!(after.value.load(), 0);
     w.signal(&gate, 1);
     assert_eq!(after.value.load(), 9);
@@ -252,10 +198,9 @@ fn a_queued_wait_latches_while_it_stands_behind_a_blocked_head() {
     let w = world();
     let queue = w.hw_queue();
     let (first, pulse, after) = (w.native(0), w.native(0), w.native(0));
-    let of = |f: &FenceInstance, value| [FenceValue { fence: f.handle, value }];
-    w.kernel.submit_wait_to_hw_queue(queue.handle, &of(&first, 1)).unwrap();
-    w.kernel.submit_wait_to_hw_queue(queue.handle, &of(&pulse, 5)).unwrap();
-    w.kernel.submit_signal_to_hw_queue(queue.handle, &of(&after, 1)).unwrap();
+    w.kernel.submit_wait_to_hw_queue(queue.handle, &at(&first, 1)).unwrap();
+    w.kernel.submit_wait_to_hw_queue(queue.handle, &at(&pulse, 5)).unwrap();
+    w.kernel.submit_signal_to_hw_queue(queue.handle, &at(&after, 1)).unwrap();
     w.signal(&pulse, 5);
     w.signal(&pulse, 0);
     assert_eq!(after.value.load(), 0);
@@ -268,31 +213,26 @@ fn hostile_handles_and_numbers_change_nothing() {
     let w = world();
     for handle in [0, 1, 0x40, u32::MAX, w.device.0 + 0x40, w.device.0 | 1] {
         let handle = Handle(handle);
-        let target = [FenceValue { fence: handle, value: 1 }];
-        assert_eq!(w.kernel.destroy_synchronization_object(handle), Err(Status::INVALID_PARAMETER));
-        assert_eq!(
-            w.kernel.wait_from_cpu(&target, WaitMode::All, None),
-            Err(Status::INVALID_PARAMETER)
-        );
-        assert_eq!(w.kernel.connect_doorbell(handle).map(|_| ()), Err(Status::INVALID_PARAMETER));
-        assert_eq!(w.kernel.destroy_hw_queue(handle), Err(Status::INVALID_PARAMETER));
+        let refused = [
+            w.kernel.destroy_synchronization_object(handle),
+            w.wait(handle, 1),
+            w.kernel.connect_doorbell(handle).map(drop),
+            w.kernel.destroy_hw_queue(handle),
+        ];
+        assert_eq!(refused, [INVALID; 4], "{handle:?}");
     }
-    assert_eq!(w.kernel.wait_from_cpu(&[], WaitMode::All, None), Err(Status::INVALID_PARAMETER));
-    let hw_context = CreateHwContext { device: w.device, node_ordinal: 99, engine_affinity: 0 };
-    assert_eq!(w.kernel.create_hw_context(hw_context).map(|_| ()), Err(Status::INVALID_PARAMETER));
+    assert_eq!(w.kernel.wait_from_cpu(&[], WaitMode::All, None), INVALID);
+    assert_eq!(w.try_hw_context(99).map(drop), INVALID);
     assert_eq!(w.adapter().bug_checks(), []);
 }
 
 #[test]
 fn a_wait_that_is_never_met_is_named_when_the_machine_stands_still() {
     let w = world();
-    let (kernel, fence) = (w.kernel.clone(), w.native(2));
-    let report = w.machine.run(move || {
-        let target = [FenceValue { fence: fence.handle, value: 7 }];
-        assert_eq!(kernel.wait_from_cpu(&target, WaitMode::All, None), Err(Status::CANCELLED));
+    let fence = w.native(2);
+    let (_, report) = w.run_to_report(move |w| {
+        assert_eq!(w.wait(fence.handle, 7), Err(Status::CANCELLED));
     });
-    assert_eq!(
-        report.blocked,
-        [("main".to_owned(), "fence 'f' to reach 7 (it is at 2)".to_owned())]
-    );
+    let waits = "fence 'f' to reach 7 (it is at 2)".to_owned();
+    assert_eq!(report.blocked, [("main".to_owned(), waits)]);
 }

@@ -1,17 +1,18 @@
-//! What engines can do by themselves with a fence, engine by engine: write it or not, tell of it or
-//! not, tell the kinds of fence apart or not.
+//! What an engine does with fences by itself: whether it writes them, interrupts for a write, and
+//! knows their kinds apart.
 
 use tidegate::calls::{DeviceState, FenceInstance, Status};
-use tidegate::d3d12::{
-    BufferDesc, CommandListType, DeviceOptions, Error, FenceChoice, Heap, QueueDesc,
-};
+use tidegate::d3d12::{CommandListType, DeviceOptions, Error, FenceChoice, QueueDesc};
 use tidegate::ddi::MonitoredNotification;
 use tidegate::dxgkrnl::StartError;
 use tidegate::gpu_abi::Command;
 use tidegate::kmd::InterruptMode;
 use tidegate::platform::Event;
 use tidegate::{MachineConfig, MachineError, Submission};
-use tidegate_testbed::{World, at, inline, inline_world, setup, signal_packet, store, world_with};
+use tidegate_testbed::{
+    App, QueueApi, World, at, copy_word, first_word, inline, inline_world, setup, signal_packet,
+    store, world_with,
+};
 
 /// Work that keeps an engine for a while.
 const LONG: Command = Command::Timed { ns: 1_000_000 };
@@ -74,7 +75,7 @@ fn a_completed_packet_has_the_fences_of_its_own_process_read() {
 
 // spec: MF-026, MF-053
 #[test]
-fn an_engine_with_advanced_monitoring_tells_of_each_write_and_not_of_completion() {
+fn an_engine_with_advanced_monitoring_interrupts_for_each_write_and_not_for_completion() {
     world_with(advanced(0)).run(|w| {
         let caps = w.kernel.query_adapter_info();
         assert!(caps.nodes[0].writes_fences);
@@ -111,16 +112,13 @@ fn a_copy_onto_a_monitored_fence_is_a_write_of_it() {
         let (fence, event) = awaited(w);
         let (bytes, source) = w.bytes(64);
         bytes.write_u64(0, 5).unwrap();
-        w.submit_packet(
-            w.context(2),
-            &[tidegate_testbed::copy_word(fence.current_value_gpu_va, source), LONG],
-        );
+        w.submit_packet(w.context(2), &[copy_word(fence.current_value_gpu_va, source), LONG]);
         w.pass(10_000);
         assert!(event.is_set());
         let before = w.stats().interrupts;
         let (_, scratch) = w.bytes(64);
         let queue = w.hw_queue_on(2);
-        w.submit(&queue, 1, &[tidegate_testbed::copy_word(scratch, source)]);
+        w.submit(&queue, 1, &[copy_word(scratch, source)]);
         w.pass(2_000_000);
         let stats = w.stats();
         assert_eq!(
@@ -133,7 +131,7 @@ fn a_copy_onto_a_monitored_fence_is_a_write_of_it() {
 
 // spec: NF-128, NF-129
 #[test]
-fn hardware_that_cannot_tell_fence_kinds_releases_waiters_of_both() {
+fn hardware_that_does_not_know_fence_kinds_releases_waiters_of_both() {
     for mode in [
         InterruptMode::FenceArray,
         InterruptMode::NullArray,
@@ -206,43 +204,28 @@ fn a_fence_write_on_such_an_engine_is_a_command_that_it_cannot_run() {
 #[test]
 fn the_queue_api_signals_by_kernel_call_for_an_engine_that_cannot() {
     for fences in [FenceChoice::Native, FenceChoice::Monitored] {
-        let machine = setup(without_writes).machine();
-        let device = machine.device(DeviceOptions { fences, ..DeviceOptions::default() }).unwrap();
-        let report = machine.run(move || {
-            let desc = |submission| QueueDesc {
-                name: "copy".into(),
-                node: Some(2),
-                ..QueueDesc::new(CommandListType::Copy, submission)
+        let options = DeviceOptions { fences, ..DeviceOptions::default() };
+        App::new(options, without_writes).run(|app| {
+            let create = |submission| {
+                let desc = QueueDesc::new(CommandListType::Copy, submission);
+                app.create_queue(QueueDesc { node: Some(2), ..desc })
             };
             for refused in [Submission::User, Submission::Hardware] {
-                assert!(matches!(
-                    device.create_queue(desc(refused)),
-                    Err(Error::NotSupported { .. })
-                ));
+                assert!(matches!(create(refused), Err(Error::NotSupported { .. })));
             }
-            let queue = device.create_queue(desc(Submission::Packet)).unwrap();
-            let fence = device.create_fence("done", 0).unwrap();
-            let heap = Heap::Readback;
-            let buffer =
-                device.create_buffer(BufferDesc { name: "buffer".into(), bytes: 8, heap }).unwrap();
+            let queue = create(Submission::Packet).unwrap();
+            let (fence, buffer) = (app.fence(0), app.readback(8));
             // So many that command memory must be used again, which progress allows.
             for value in 1..=500 {
-                let mut list = device.create_command_list(CommandListType::Copy);
-                list.fill(&buffer, 0, 4, value).unwrap();
-                queue.execute(&[&list.close().unwrap()]).unwrap();
+                app.execute(&queue, |list| list.fill(&buffer, 0, 4, value));
                 queue.signal(&fence, u64::from(value)).unwrap();
                 if value % 50 == 0 {
                     queue.wait_idle().unwrap();
                 }
             }
             fence.wait(500).unwrap();
-            let mut bytes = [0; 4];
-            buffer.read(0, &mut bytes).unwrap();
-            assert_eq!(u32::from_le_bytes(bytes), 500);
+            assert_eq!(first_word(&buffer), 500);
         });
-        assert!(report.completed(), "{report:?}");
-        assert_eq!(machine.adapter().bug_checks(), []);
-        assert_eq!(machine.driver().violations(), []);
     }
 }
 

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 use tidegate::calls::{
-    FenceInstance, FenceValue, HwQueue, LogDetail, ReadOnly, SignalFlags, Status, WaitMode,
+    DeviceState, FenceInstance, FenceValue, HwQueue, LogDetail, ReadOnly, SignalFlags, Status,
+    WaitMode,
 };
 use tidegate::ddi::NativeFenceDdi;
 use tidegate::ddi::fence::{UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue};
@@ -11,7 +12,7 @@ use tidegate::ddi::queue::ProgressFence;
 use tidegate::ddi::{DdiCall, Dirql, Dispatch};
 use tidegate::gpu_abi::{Command, GpuVa};
 use tidegate::platform::PhysicalAddress;
-use tidegate_testbed::{at, copy_word, inline_world, store, world};
+use tidegate_testbed::{at, copy_word, inline_world, signal_packet, store, world};
 
 /// Local memory begins here on the bus; system memory lies below.
 const LOCAL_MEMORY: PhysicalAddress = PhysicalAddress(1 << 40);
@@ -25,22 +26,19 @@ fn a_new_fence_has_its_value_when_the_call_returns() {
             assert_eq!(fence.value.load(), initial);
             assert_ne!(fence.current_value_gpu_va, 0);
             assert_eq!(fence.native, fence.monitored_value_gpu_va != 0);
-            assert!(
-                w.kernel.destroy_synchronization_object(fence.handle).is_ok(),
-                "the handle is the process's own"
-            );
+            w.destroy(&fence);
         }
     }
 }
 
 /// A view that had a store of its own would be found before this one, and would not say what it is.
-trait LooksOnly {
+trait NoStore {
     fn store(&self, value: u64) -> &'static str;
 }
 
-impl LooksOnly for ReadOnly {
+impl NoStore for ReadOnly {
     fn store(&self, _value: u64) -> &'static str {
-        "a process only looks"
+        "read only"
     }
 }
 
@@ -63,12 +61,8 @@ fn a_process_sees_current_value_alone_and_cannot_write_it() {
             trace_fence: _,
         } = fence;
         let value = value.read_only().expect("the CPU sees a DEFAULT fence");
-        assert_eq!(value.store(8), "a process only looks");
-        assert_eq!(
-            value.load(),
-            7,
-            "the view is of CurrentValue: MonitoredValue is at its maximum"
-        );
+        assert_eq!(value.store(8), "read only");
+        assert_eq!(value.load(), 7, "CurrentValue; MonitoredValue is at its maximum");
     }
     let queue = w.try_hw_queue(0, true).unwrap();
     let LogDetail {
@@ -86,7 +80,7 @@ fn a_process_sees_current_value_alone_and_cannot_write_it() {
         progress_gpu_va: _,
         native_progress_fence: _,
     } = queue;
-    assert_eq!(progress_value.store(1), "a process only looks");
+    assert_eq!(progress_value.store(1), "read only");
 }
 
 // spec: NF-003, NF-009, NF-011
@@ -148,7 +142,7 @@ fn an_engine_that_writes_monitored_value_faults() {
         assert_eq!(w.wait(queue.progress_fence, 1), Err(Status::DEVICE_REMOVED));
     });
     assert!(report.completed(), "{report:?}");
-    assert_ne!(w.state(), Ok(tidegate::calls::DeviceState::Active));
+    assert_ne!(w.state(), Ok(DeviceState::Active));
 }
 
 // spec: NF-017
@@ -185,13 +179,13 @@ fn a_gpu_signal_ends_the_blocking_wait_that_it_satisfies_and_no_other() {
         });
         w.pass(1_000);
         assert!(!ended.is_set(), "without an event the call blocks");
-        queue.push(&tidegate_testbed::signal_packet(&fence, 5, u32::MAX));
+        queue.push(&signal_packet(&fence, 5, u32::MAX));
         waiter.join();
         assert!(ended.is_set() && five.is_set() && !six.is_set());
-        queue.push(&tidegate_testbed::signal_packet(&done, 1, u32::MAX));
+        queue.push(&signal_packet(&done, 1, u32::MAX));
         w.wait(done.handle, 1).unwrap();
         assert!(!six.is_set());
-        queue.push(&tidegate_testbed::signal_packet(&fence, 6, u32::MAX));
+        queue.push(&signal_packet(&fence, 6, u32::MAX));
         w.wait(fence.handle, 6).unwrap();
         w.pass(1_000);
         assert!(six.is_set());
@@ -205,10 +199,7 @@ fn monitored_value_moves_as_waiters_arrive_and_leave() {
     let (fence, other) = (w.native(0), w.native(0));
     let _ninety = w.wait_event(&fence, 90);
     let any = w.platform.event(true);
-    let wanted = [
-        FenceValue { fence: fence.handle, value: 50 },
-        FenceValue { fence: other.handle, value: 1 },
-    ];
+    let wanted = [at(&fence, 50)[0], at(&other, 1)[0]];
     w.kernel.wait_from_cpu(&wanted, WaitMode::Any, Some(any.clone())).unwrap();
     let _fifty = w.wait_event(&fence, 50);
     let _sixty = w.wait_event(&fence, 60);
@@ -218,26 +209,20 @@ fn monitored_value_moves_as_waiters_arrive_and_leave() {
     w.signal(&other, 1);
     assert!(any.is_set());
     assert_eq!(w.armed(), [[u64::MAX]], "the other fence has no waiter now, this one is as it was");
-    w.kernel
-        .wait_from_cpu(&[wanted[1], FenceValue { value: 10, ..wanted[0] }], WaitMode::Any, None)
-        .unwrap();
+    w.kernel.wait_from_cpu(&[wanted[1], at(&fence, 10)[0]], WaitMode::Any, None).unwrap();
     w.signal(&fence, 50);
-    assert_eq!(
-        w.armed(),
-        [[9], [49], [59]],
-        "a waiter that comes and goes moves the value and moves it back"
-    );
+    assert_eq!(w.armed(), [[9], [49], [59]], "a waiter moves the value, and back when it leaves");
 }
 
 // spec: NF-051, NF-052
 #[test]
-fn the_kernel_looks_again_after_arming_until_nothing_changes() {
+fn the_kernel_rearms_until_nothing_changes() {
     let w = world();
     let fence = w.native(0);
     let cell = w.current_word(&fence);
     let nine = w.wait_event(&fence, 9);
     w.driver.take();
-    // A GPU that signals between each arming and the look that follows, below the value that is
+    // A GPU that signals between each arming and the check that follows, below the value that is
     // armed then.
     let values = w.platform.mutex("values that come in between", vec![9, 5]);
     w.hooked.on("UpdateMonitoredValues", move || {
@@ -278,7 +263,7 @@ fn arming_never_meets_the_interrupt_routine() {
         });
         for value in 1..=40 {
             let _far = w.wait_event(&fence, 1_000 - value);
-            queue.push(&tidegate_testbed::signal_packet(&fence, value, u32::MAX));
+            queue.push(&signal_packet(&fence, value, u32::MAX));
             w.pass(777);
         }
         waiter.join();
@@ -306,9 +291,8 @@ fn cpu_updates_of_one_fence_reach_the_driver_one_by_one() {
             let (kernel, fence) = (w.kernel.clone(), fence.clone());
             w.platform.spawn(format!("signaller {number}"), move || {
                 for round in 0..10 {
-                    kernel
-                        .signal_from_cpu(&at(&fence, 10 * round + number), SignalFlags::empty())
-                        .unwrap();
+                    let fences = at(&fence, 10 * round + number);
+                    kernel.signal_from_cpu(&fences, SignalFlags::empty()).unwrap();
                 }
             })
         });
@@ -381,10 +365,8 @@ fn a_driver_takes_values_of_any_number_of_fences_at_once() {
     w.hooked.update_monitored_values(&Dirql::enter(&()), &monitored);
     w.hooked.update_current_values_from_cpu(&Dispatch::enter(), &current, UpdateCurrentMode::Write);
     for (number, (fence, update)) in (0..).zip(fences.iter().zip(&monitored)) {
-        assert_eq!(
-            (fence.value.load(), update.monitored_value.load()),
-            (2_000 + number, 1_000 + number)
-        );
+        let values = [fence.value.load(), update.monitored_value.load()];
+        assert_eq!(values, [2_000 + number, 1_000 + number]);
     }
     w.hooked.update_monitored_values(&Dirql::enter(&()), &[]);
     w.hooked.update_current_values_from_cpu(&Dispatch::enter(), &[], UpdateCurrentMode::Write);
@@ -406,10 +388,8 @@ fn both_values_stand_in_system_memory_in_pages_of_the_kernel() {
     assert_ne!(fence.current_value_gpu_va, second.current_value_gpu_va);
     let memory = w.hooked.start_info().system_memory;
     for (page, _) in pages {
-        assert!(
-            memory.resolve(page).and_then(|target| target.word()).is_some(),
-            "a page of words in system memory"
-        );
+        let word = memory.resolve(page).and_then(|target| target.word());
+        assert!(word.is_some(), "a page of words in system memory");
     }
     let _armed = w.wait_event(&fence, 33);
     assert_eq!(w.calls().monitored.last().unwrap().monitored_value.load(), 32);
@@ -463,7 +443,7 @@ fn each_side_is_named_by_the_handle_that_it_gave() {
 
 // spec: NF-115, NF-116
 #[test]
-fn the_progress_fence_of_a_hardware_queue_is_native_and_the_driver_is_told() {
+fn the_progress_fence_of_a_hardware_queue_is_native_and_the_driver_gets_it() {
     let w = world();
     // The driver is queried once where storage may stand, before the first fence. The first log
     // creates the system process's address space.
@@ -488,26 +468,19 @@ fn the_progress_fence_of_a_hardware_queue_is_native_and_the_driver_is_told() {
 #[test]
 fn an_open_that_fails_undoes_the_creation() {
     let w = world();
-    // Where storage may stand is asked once, before the first fence.
+    // The driver is queried once where storage may stand, before the first fence.
     w.native(0);
     w.driver.take();
     w.hooked.fail_next("OpenNativeFence", Status::NO_MEMORY);
-    assert_eq!(
-        w.try_native(0, tidegate::calls::SyncObjectFlags::empty()).err(),
-        Some(Status::NO_MEMORY)
-    );
-    assert_eq!(
-        w.driver.take_names(),
-        ["CreateNativeFence", "OpenNativeFence", "DestroyNativeFence"]
-    );
+    let refused = || w.native_with(|_| ()).err();
+    assert_eq!(refused(), Some(Status::NO_MEMORY));
+    let undone = ["CreateNativeFence", "OpenNativeFence", "DestroyNativeFence"];
+    assert_eq!(w.driver.take_names(), undone);
     let (first, second) = (w.native(0), w.native(0));
     assert_eq!(second.current_value_gpu_va - first.current_value_gpu_va, 64, "the slot came back");
     w.hooked.fail_next("CreateNativeFence", Status::NO_MEMORY);
     w.driver.take();
-    assert_eq!(
-        w.try_native(0, tidegate::calls::SyncObjectFlags::empty()).err(),
-        Some(Status::NO_MEMORY)
-    );
+    assert_eq!(refused(), Some(Status::NO_MEMORY));
     assert_eq!(w.driver.take_names(), ["CreateNativeFence"]);
 }
 
@@ -521,10 +494,8 @@ fn destroying_closes_the_instance_and_then_the_fence_once() {
         assert_eq!(w.kernel.destroy_synchronization_object(fence), Ok(()));
         assert_eq!(w.kernel.destroy_synchronization_object(fence), Err(Status::INVALID_PARAMETER));
         let target = [FenceValue { fence, value: 1 }];
-        assert_eq!(
-            w.kernel.signal_from_cpu(&target, SignalFlags::empty()),
-            Err(Status::INVALID_PARAMETER)
-        );
+        let signal = w.kernel.signal_from_cpu(&target, SignalFlags::empty());
+        assert_eq!(signal, Err(Status::INVALID_PARAMETER));
     }
     assert_eq!(w.driver.take_names(), ["CloseNativeFence", "DestroyNativeFence"]);
     // What is left goes with the device, each fence once.
@@ -539,16 +510,12 @@ fn destroying_closes_the_instance_and_then_the_fence_once() {
 
 #[test]
 fn destroying_a_fence_frees_the_queue_that_waits_for_it_and_costs_no_device() {
-    let w = world();
-    w.run(|w| {
+    world().run(|w| {
         let queue = w.hw_queue();
         let (gate, after) = (w.native(0), w.native(0));
         w.kernel.submit_wait_to_hw_queue(queue.handle, &at(&gate, 5)).unwrap();
-        w.submit(
-            &queue,
-            1,
-            &[Command::Fill { destination: GpuVa(w.bytes(64).1), bytes: 64, value: 1 }],
-        );
+        let destination = GpuVa(w.bytes(64).1);
+        w.submit(&queue, 1, &[Command::Fill { destination, bytes: 64, value: 1 }]);
         w.kernel.submit_signal_to_hw_queue(queue.handle, &at(&after, 1)).unwrap();
         let event = w.wait_event(&gate, 7);
         w.pass(1_000);
@@ -556,6 +523,6 @@ fn destroying_a_fence_frees_the_queue_that_waits_for_it_and_costs_no_device() {
         w.kernel.destroy_synchronization_object(gate.handle).unwrap();
         w.wait(after.handle, 1).unwrap();
         assert!(event.is_set());
-        assert_eq!(w.state(), Ok(tidegate::calls::DeviceState::Active));
+        assert_eq!(w.state(), Ok(DeviceState::Active));
     });
 }

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateDoorbellFlags,
-    DeviceState, DoorbellStatus, Handle, Placement,
+    AllocationKind, AllocationMemory, DeviceState, DoorbellStatus, Handle, Placement,
 };
 use tidegate::ddi::EngineState;
 use tidegate::ddi::{ComponentState, DdiCall, DevicePowerState, EngineId, InterruptData, Status};
@@ -14,7 +13,9 @@ use tidegate::gpu_abi::{
     CONTROL_WORDS, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket, SLOT_BYTES,
 };
 use tidegate::platform::{BulkWindow, Mutex, Page, WaitEnd};
-use tidegate_testbed::{UserQueue, World, at, signal_packet, wait_packet, world, world_with};
+use tidegate_testbed::{
+    UserQueue, World, at, doorbell_args, signal_packet, wait_packet, world, world_with,
+};
 
 const SETTLED_NS: u64 = 100_000;
 
@@ -30,8 +31,16 @@ fn with_idle_engines() -> World {
     })
 }
 
-fn status(queue: &UserQueue) -> DoorbellStatus {
-    DoorbellStatus::from_word(queue.doorbell.status.load())
+/// An engine without power, with the doorbell of its queue.
+const OFF: (ComponentState, DoorbellStatus) =
+    (ComponentState::F1, DoorbellStatus::DisconnectedRetry);
+/// An engine with power whose doorbell was disconnected.
+const STAYS_ON: (ComponentState, DoorbellStatus) =
+    (ComponentState::F0, DoorbellStatus::DisconnectedRetry);
+
+/// The power of a node, and the status of a queue's doorbell.
+fn power_of(w: &World, node: u32, queue: &UserQueue) -> (ComponentState, DoorbellStatus) {
+    (engine(w, node), queue.status())
 }
 
 fn engine(w: &World, node_ordinal: u32) -> ComponentState {
@@ -48,7 +57,7 @@ fn offer(w: &World, node_ordinal: u32) {
     w.pass(SETTLED_NS);
 }
 
-/// The calls since the last look that are about power, contexts and doorbells.
+/// The calls since this was last called that are about power, contexts and doorbells.
 fn calls(w: &World) -> Vec<&'static str> {
     let about = ["Doorbell", "Context", "SetPower"];
     let mut names = w.driver.take_names();
@@ -66,7 +75,7 @@ fn work(w: &World, progress: u64) -> RingPacket {
 fn submit(w: &World, queue: &UserQueue, progress: u64) {
     queue.doorbell.last_queued.store(progress);
     queue.push(&work(w, progress));
-    while !status(queue).is_connected() {
+    while !queue.status().is_connected() {
         queue.connect().unwrap();
         queue.ring();
     }
@@ -84,10 +93,7 @@ fn an_idle_engine_goes_to_f1_and_a_connect_brings_it_back() {
             assert_eq!(engine(w, 0), ComponentState::F0);
             w.driver.take();
             w.pass(SETTLED_NS);
-            assert_eq!(
-                (engine(w, 0), status(&queue)),
-                (ComponentState::F1, DoorbellStatus::DisconnectedRetry)
-            );
+            assert_eq!(power_of(w, 0, &queue), OFF);
             let called = w.driver.take();
             let f1 = |c: &DdiCall| {
                 matches!(c, DdiCall::SetPowerComponentFState { engine, state }
@@ -120,10 +126,7 @@ fn an_engine_with_work_announced_stays_and_the_work_runs() {
         w.driver.take();
         offer(w, 0);
         assert_eq!(calls(w), ["DisconnectDoorbell"], "no power is taken");
-        assert_eq!(
-            (engine(w, 0), status(&queue)),
-            (ComponentState::F0, DoorbellStatus::DisconnectedRetry)
-        );
+        assert_eq!(power_of(w, 0, &queue), STAYS_ON);
         // The notification that follows a disconnect sets it going, without a ring.
         w.wait(queue.queue.progress_fence, 1).unwrap();
         offer(w, 0);
@@ -146,12 +149,12 @@ fn a_driver_refuses_when_its_hardware_has_unannounced_work() {
     });
 }
 
-/// A little more than one period of the kernel's looks.
-const A_LOOK_NS: u64 = 2_100_000_000;
+/// A little more than one period of the kernel's progress checks.
+const CHECK_NS: u64 = 2_100_000_000;
 
 // spec: UMS-049
 #[test]
-fn the_kernel_looks_at_the_progress_of_engines_with_user_mode_queues() {
+fn the_kernel_checks_the_progress_of_engines_with_user_mode_queues() {
     let w = world_with(managed).run(|w| {
         let (queue, other) = (w.connected_queue(0), w.connected_queue(1));
         for round in 1..=20 {
@@ -160,24 +163,17 @@ fn the_kernel_looks_at_the_progress_of_engines_with_user_mode_queues() {
             w.pass(1_000_000_000);
             assert_eq!(engine(w, 0), ComponentState::F0, "it moves");
         }
-        // Its driver never offers an engine; the other one did nothing from the first look to the
-        // second.
-        assert_eq!(
-            (engine(w, 1), status(&other)),
-            (ComponentState::F1, DoorbellStatus::DisconnectedRetry)
-        );
-        w.pass(2 * A_LOOK_NS);
-        assert_eq!(
-            (engine(w, 0), status(&queue)),
-            (ComponentState::F1, DoorbellStatus::DisconnectedRetry)
-        );
+        // Its driver never offers an engine. The second engine made no progress between two checks.
+        assert_eq!(power_of(w, 1, &other), OFF);
+        w.pass(2 * CHECK_NS);
+        assert_eq!(power_of(w, 0, &queue), OFF);
         for queue in [&queue, &other] {
             let next = queue.doorbell.last_queued.load() + 1;
             submit(w, queue, next);
             w.wait(queue.queue.progress_fence, next).unwrap();
         }
         assert_eq!([engine(w, 0), engine(w, 1)], [ComponentState::F0; 2]);
-        w.pass(3 * A_LOOK_NS);
+        w.pass(3 * CHECK_NS);
         assert_eq!([engine(w, 0), engine(w, 1)], [ComponentState::F1; 2]);
     });
     assert_eq!(w.stats().engines_in_f1, 4);
@@ -188,12 +184,9 @@ fn a_process_that_announces_what_it_never_submits_does_not_keep_its_engine_power
     world_with(managed).run(|w| {
         let queue = w.connected_queue(0);
         queue.doorbell.last_queued.store(u64::MAX);
-        w.pass(2 * A_LOOK_NS);
-        assert_eq!(
-            (engine(w, 0), status(&queue)),
-            (ComponentState::F0, DoorbellStatus::DisconnectedRetry)
-        );
-        w.pass(A_LOOK_NS);
+        w.pass(2 * CHECK_NS);
+        assert_eq!(power_of(w, 0, &queue), STAYS_ON);
+        w.pass(CHECK_NS);
         assert_eq!(engine(w, 0), ComponentState::F1);
         submit(w, &queue, 1);
         w.wait(queue.queue.progress_fence, 1).unwrap();
@@ -207,28 +200,24 @@ fn work_that_stands_still_keeps_its_engine_powered_by_what_the_driver_knows() {
         queue.doorbell.last_queued.store(1);
         queue.push(&wait_packet(&gate, 1, u32::MAX));
         queue.push(&work(w, 1));
-        w.pass(10 * A_LOOK_NS);
-        assert_eq!(
-            (engine(w, 0), status(&queue)),
-            (ComponentState::F0, DoorbellStatus::DisconnectedRetry)
-        );
+        w.pass(10 * CHECK_NS);
+        assert_eq!(power_of(w, 0, &queue), STAYS_ON);
         w.signal(&gate, 1);
         w.wait(queue.queue.progress_fence, 1).unwrap();
-        w.pass(3 * A_LOOK_NS);
+        w.pass(3 * CHECK_NS);
         assert_eq!(engine(w, 0), ComponentState::F1, "without another ring");
     });
 }
 
 #[test]
 fn progress_checks_of_engines_do_not_keep_a_run_going() {
-    let world = world_with(managed);
-    let (_, report) = world.run_to_report(|w| {
+    let (_, report) = world_with(managed).run_to_report(|w| {
         let (queue, never) = (w.connected_queue(0), w.native(0));
         queue.push(&wait_packet(&never, 1, u32::MAX));
         let _ends_with_the_machine = w.wait(never.handle, 1);
     });
     assert_eq!(report.blocked.len(), 1, "{report:?}");
-    assert!(report.end.0 < A_LOOK_NS, "{report:?}");
+    assert!(report.end.0 < CHECK_NS, "{report:?}");
 }
 
 #[test]
@@ -271,7 +260,7 @@ fn where_power_is_not_managed_it_is_never_taken() {
     world().run(|w| {
         let queue = w.connected_queue(0);
         offer(w, 0);
-        assert_eq!((engine(w, 0), status(&queue)), (ComponentState::F0, DoorbellStatus::Connected));
+        assert_eq!(power_of(w, 0, &queue), (ComponentState::F0, DoorbellStatus::Connected));
         let adapter = w.adapter();
         assert_eq!(adapter.power_down_if_idle(), Err(Status::NOT_SUPPORTED));
         for state in [DevicePowerState::D3, DevicePowerState::D0] {
@@ -289,7 +278,10 @@ fn to_d3_contexts_are_suspended_then_doorbells_disconnected_then_the_power_goes(
         assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
         let expected = [["SuspendContext"; 2], ["DisconnectDoorbell"; 2]].concat();
         assert_eq!(calls(w), [expected, vec!["SetPowerState"]].concat());
-        assert_eq!(queues.each_ref().map(status), [DoorbellStatus::DisconnectedRetry; 2]);
+        assert_eq!(
+            queues.each_ref().map(UserQueue::status),
+            [DoorbellStatus::DisconnectedRetry; 2]
+        );
         assert_eq!(w.adapter().power_state(), DevicePowerState::D3);
         assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D3), "it is there");
         assert_eq!(calls(w), Vec::<&str>::new());
@@ -310,13 +302,13 @@ fn a_connect_in_d3_brings_power_then_the_doorbell_then_the_contexts() {
             // Only the store and the read of the status: the ring reached no engine.
             queues[0].doorbell.last_queued.store(round);
             queues[0].push(&packet);
-            assert_eq!(status(&queues[0]), DoorbellStatus::DisconnectedRetry);
+            assert_eq!(queues[0].status(), DoorbellStatus::DisconnectedRetry);
             queues[0].connect().unwrap();
             let woken = ["SetPowerState", "ConnectDoorbell", "ResumeContext", "ResumeContext"];
             assert_eq!(calls(w), woken);
             queues[0].ring();
             w.pass(SETTLED_NS);
-            assert!(status(&queues[0]).is_connected() && !status(&queues[1]).is_connected());
+            assert!(queues[0].status().is_connected() && !queues[1].status().is_connected());
             let taken = w.state();
             assert!(matches!(taken, Ok(DeviceState::Active)), "{taken:?}");
             w.wait(queues[0].queue.progress_fence, round).unwrap();
@@ -336,26 +328,13 @@ struct LocalQueue {
 
 fn local_queue(w: &World) -> LocalQueue {
     let queue = w.try_hw_queue(0, true).unwrap();
-    let args = CreateAllocation {
-        device: w.device,
-        bytes: 64 * SLOT_BYTES,
-        kind: AllocationKind::Bulk,
-        placement: Placement::Local,
-    };
-    let ring = w.kernel.create_allocation(args).unwrap();
+    let ring = w.allocate_in(64 * SLOT_BYTES, Placement::Local);
     let control = w.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
-    let args = CreateDoorbell {
-        hw_queue: queue.handle,
-        ring: ring.handle,
-        control: control.handle,
-        flags: CreateDoorbellFlags::empty(),
-        private_data: Vec::new(),
-    };
-    let doorbell = w.kernel.create_doorbell(args).unwrap();
+    let doorbell = w.kernel.create_doorbell(doorbell_args(queue.handle, &ring, &control)).unwrap();
     let (AllocationMemory::Window(ring), AllocationMemory::Protocol(pointers)) =
         (ring.memory, control.memory)
     else {
-        panic!("ring and control area are of the kinds that were asked for")
+        panic!("a ring of bytes that move, and a control area of words")
     };
     LocalQueue { doorbell, progress_fence: queue.progress_fence, ring, pointers }
 }
@@ -363,13 +342,8 @@ fn local_queue(w: &World) -> LocalQueue {
 /// The order of the calls that are about power, with how much of local memory was in use at each.
 fn note_order(w: &World) -> Arc<Mutex<Vec<(&'static str, u64)>>> {
     let order = Arc::new(w.platform.mutex("order", Vec::new()));
-    for ddi in [
-        "SuspendContext",
-        "DisconnectDoorbell",
-        "SetPowerState",
-        "ConnectDoorbell",
-        "ResumeContext",
-    ] {
+    let after_suspension = ["DisconnectDoorbell", "SetPowerState", "ConnectDoorbell"];
+    for ddi in ["SuspendContext", "ResumeContext"].into_iter().chain(after_suspension) {
         let (noted, adapter) = (order.clone(), Arc::downgrade(w.adapter()));
         w.hooked.on(ddi, move || {
             let used = adapter.upgrade().map_or(0, |a| a.local_memory_use().used_bytes);
@@ -454,7 +428,7 @@ fn a_device_with_a_ring_that_announced_nothing_stays() {
 }
 
 #[test]
-fn whatever_calls_wakes_the_device() {
+fn every_call_wakes_the_device() {
     type Use = fn(&World);
     let uses: [(&str, Use); 7] = [
         ("a CPU signal", |w| w.signal(&w.native(0), 1)),

@@ -2,10 +2,12 @@
 //! on afterwards.
 
 use tidegate::MachineConfig;
-use tidegate::calls::{DeviceState, FenceValue, Placement, Status};
+use tidegate::calls::{DeviceState, FenceInstance, Handle, HwQueue, Placement, Residency, Status};
+use tidegate::d3dukmdt::ComputePreemption;
 use tidegate::ddi::{DdiCall, InterruptData};
 use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome, TdrDebugMode, TdrLevel};
 use tidegate::gpu_abi::Command;
+use tidegate::platform::AgentHandle;
 use tidegate_testbed::*;
 
 const S: u64 = 1_000_000_000;
@@ -35,36 +37,34 @@ fn hung(state: Result<DeviceState, Status>) -> bool {
     matches!(state, Ok(DeviceState::Hung(_)))
 }
 
-/// An event-like fence that a context signals when its packets are done.
-fn done(n: &Client, context: tidegate::calls::Handle) -> FenceValue {
-    let args = tidegate::calls::CreateMonitoredFence {
-        device: n.device,
-        initial_value: 0,
-        flags: tidegate::calls::SyncObjectFlags::empty(),
-        name: "done",
-        engine_affinity: 0,
-    };
-    let fence =
-        FenceValue { fence: n.kernel.create_monitored_fence(args).unwrap().handle, value: 1 };
-    n.kernel.signal_from_gpu(context, &[fence]).unwrap();
+/// Blocks until the packets of a context are done.
+fn wait_done(n: &Client, context: Handle) -> Result<(), Status> {
+    let fence = done(n, context);
+    n.wait(fence.handle, 1)
+}
+
+/// A fence that a context signals when its packets are done.
+fn done(n: &Client, context: Handle) -> FenceInstance {
+    let fence = n.monitored(0);
+    n.kernel.signal_from_gpu(context, &at(&fence, 1)).unwrap();
     fence
 }
 
-fn wait(n: &Client, fence: FenceValue) -> Result<(), Status> {
-    n.kernel.wait_from_cpu(&[fence], tidegate::calls::WaitMode::All, None)
+/// Runs a short packet in a context and blocks until it is done.
+fn run_short(n: &Client, context: Handle) {
+    n.submit_packet(context, &[Command::Timed { ns: 1000 }]);
+    wait_done(n, context).unwrap();
 }
 
 // spec: PRE-002, PRE-026, PRE-046
 #[test]
-fn a_hung_packet_is_asked_for_and_then_its_engine_is_reset_in_the_published_order() {
+fn a_hung_packet_is_requested_and_then_its_engine_is_reset_in_the_published_order() {
     world().run(|w| {
         let n = w.client("innocent");
         let (guilty, innocent) = (w.context(0), n.context(0));
         w.driver.take();
         w.submit_packet(guilty, &[Command::Hang]);
-        n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
-        let fence = done(&n, innocent);
-        wait(&n, fence).unwrap();
+        run_short(&n, innocent);
         // The innocent one's quantum request goes unanswered: the engine hangs.
         let calls = take_recovery_calls(w);
         let first: Vec<&str> = calls.iter().map(String::as_str).collect();
@@ -79,7 +79,7 @@ fn a_hung_packet_is_asked_for_and_then_its_engine_is_reset_in_the_published_orde
         assert_eq!((reports[0].code, &reports[0].outcome), (0x141, &RecoveryOutcome::EngineReset));
         let text = reports[0].to_string();
         let waiting = format!("queue {} has packet 2", n.number(innocent));
-        for part in ["hangs in packet 1", &waiting, "it was to signal fence 'done' to 1"] {
+        for part in ["hangs in packet 1", &waiting, "it was to signal fence 'm' to 1"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(w.platform.now().0 < 3 * S, "{:?}", w.platform.now());
@@ -100,7 +100,7 @@ fn contexts_behind_the_hung_packet_go_on_and_signal_as_without_the_hang() {
             fences.push(done(n, context));
         }
         for (n, fence) in neighbours.iter().zip(fences) {
-            wait(n, fence).unwrap();
+            n.wait(fence.handle, 1).unwrap();
             assert_eq!(n.state(), Ok(DeviceState::Active));
         }
         assert!(hung(w.state()));
@@ -111,7 +111,7 @@ fn contexts_behind_the_hung_packet_go_on_and_signal_as_without_the_hang() {
 // DxgkDdiPreemptCommand must succeed. Any other status stops the adapter at once, and the call is
 // not made again.
 #[test]
-fn a_driver_that_refuses_the_request_for_a_packet_that_spins_is_asked_once() {
+fn a_driver_that_refuses_the_request_for_a_packet_that_spins_gets_one_request() {
     for status in
         [Status::NOT_SUPPORTED, Status::GRAPHICS_ALLOCATION_BUSY, Status::GRAPHICS_TRY_AGAIN_LATER]
     {
@@ -120,8 +120,7 @@ fn a_driver_that_refuses_the_request_for_a_packet_that_spins_is_asked_once() {
             let context = n.context(0);
             w.hooked.fail_next("PreemptCommand", status);
             n.submit_packet(context, &[Command::Hang]);
-            let fence = done(&n, context);
-            assert_eq!(wait(&n, fence), Err(Status::DEVICE_REMOVED));
+            assert_eq!(wait_done(&n, context), Err(Status::DEVICE_REMOVED));
             assert_eq!(w.platform.now().0 / S, 2, "when the request was made");
             w.pass(100 * S);
         });
@@ -140,89 +139,73 @@ fn an_engine_that_was_done_in_the_meantime_is_not_reset() {
         let context = n.context(0);
         w.hooked.plant(|answers| answers.ignores_preemptions = true);
         w.driver.take();
-        // Asked for after two seconds, complete after three, and never given back.
+        // Requested after two seconds, complete after three, and never preempted.
         n.submit_packet(context, &[Command::Timed { ns: 3 * S }]);
-        let fence = done(&n, context);
-        wait(&n, fence).unwrap();
+        wait_done(&n, context).unwrap();
         w.pass(2 * S);
         assert_eq!(take_recovery_calls(w), ["id 1", "PreemptCommand"]);
         assert_eq!(w.adapter().recoveries()[0].outcome, RecoveryOutcome::NothingLeft);
         w.hooked.plant(|answers| answers.ignores_preemptions = false);
-        n.submit_packet(context, &[Command::Timed { ns: 1000 }]);
-        let fence = done(&n, context);
-        wait(&n, fence).unwrap();
+        run_short(&n, context);
         assert_eq!(n.state(), Ok(DeviceState::Active));
     });
 }
 
 // spec: PRE-047
 #[test]
-fn what_is_said_of_an_engine_while_it_is_reset_means_nothing() {
+fn reports_of_an_engine_while_it_is_reset_are_ignored() {
     inline_world().run(|w| {
         let (n, guilty) = (w.client("innocent"), w.context(0));
         let hooked = w.hooked.clone();
         w.hooked.on("ResetEngine", move || {
+            let (node_ordinal, engine_ordinal) = (0, 0);
             for submission_fence_id in [1, 2] {
-                let (node_ordinal, engine_ordinal) = (0, 0);
-                let data = InterruptData::DmaCompleted {
+                hooked.interrupt(InterruptData::DmaCompleted {
                     node_ordinal,
                     engine_ordinal,
                     submission_fence_id,
-                };
-                hooked.interrupt(data);
+                });
             }
         });
         w.submit_packet(guilty, &[Command::Hang]);
-        let innocent = n.context(0);
-        n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
-        let fence = done(&n, innocent);
-        wait(&n, fence).unwrap();
-        assert!(hung(w.state()), "whatever was said, its packet was cut off");
+        run_short(&n, n.context(0));
+        assert!(hung(w.state()), "its packet was cut off all the same");
         assert_eq!(n.state(), Ok(DeviceState::Active));
-        let packets = w
-            .driver
-            .take()
-            .into_iter()
-            .filter(|call| call.name() == "SubmitCommandVirtual")
-            .count();
-        assert_eq!(packets, 3, "the one behind it was submitted again, not taken for complete");
+        let names = w.driver.take_names().into_iter();
+        let packets = names.filter(|name| *name == "SubmitCommandVirtual").count();
+        assert_eq!(packets, 3, "the packet behind it was submitted again, not taken for complete");
     });
+}
+
+/// The contracts that a driver with these answers breaks when a packet hangs.
+fn broken_by(change: impl FnOnce(&mut Planted) + Send + 'static) -> Vec<BugCheck> {
+    let (w, _) = world().run_to_report(move |w| {
+        w.hooked.plant(change);
+        w.submit_packet(w.context(0), &[Command::Hang]);
+        w.pass(10 * S);
+    });
+    w.adapter().bug_checks()
 }
 
 // spec: PRE-049
 #[test]
 fn an_aborted_packet_that_was_not_there_breaks_the_contract() {
     for aborted in [7, u32::MAX] {
-        let (w, _) = world().run_to_report(move |w| {
-            let context = w.context(0);
-            w.hooked.plant(|answers| answers.aborted = Some(aborted));
-            w.submit_packet(context, &[Command::Hang]);
-            w.pass(10 * S);
-        });
-        let broken = w.adapter().bug_checks();
+        let broken = broken_by(move |answers| answers.aborted = Some(aborted));
         assert!(
             matches!(broken[..], [BugCheck::AbortedFence { completed: 0, submitted: 1, .. }]),
             "{broken:?}"
         );
         assert_eq!(broken[0].code(), Some((0x119, 0xA)));
-        drop(w);
     }
 }
 
 // spec: PRE-046
 #[test]
 fn a_group_without_the_engine_itself_breaks_the_contract() {
-    let (w, _) = world().run_to_report(|w| {
-        let context = w.context(0);
-        w.hooked.plant(|answers| answers.group = Some(0b10));
-        w.submit_packet(context, &[Command::Hang]);
-        w.pass(10 * S);
-    });
-    let broken = w.adapter().bug_checks();
-    assert!(
-        matches!(broken[..], [BugCheck::DependentEngines { node: 0, group: 0b10 }]),
-        "{broken:?}"
-    );
+    let broken = broken_by(|answers| answers.group = Some(0b10));
+    let of_group = matches!(broken[..], [BugCheck::DependentEngines { node: 0, group: 0b10 }]);
+    assert!(of_group, "{broken:?}");
 }
 
 // spec: PRE-046
@@ -242,11 +225,11 @@ fn engines_that_depend_on_it_give_back_what_they_have_or_are_reset_as_well() {
             w.pass(S);
             other.submit_packet(dependent, &[work]);
             let (fence, behind) = (done(&n, innocent), done(&other, dependent));
-            wait(&n, fence).unwrap();
+            n.wait(fence.handle, 1).unwrap();
             let resets = w.driver.take().into_iter().filter(|call| call.name() == "ResetEngine");
             assert_eq!(resets.count(), if answers { 1 } else { 2 });
             assert!(hung(w.state()));
-            assert_eq!(wait(&other, behind).is_ok(), answers);
+            assert_eq!(other.wait(behind.handle, 1).is_ok(), answers);
             assert_eq!(hung(other.state()), !answers);
             assert_eq!(w.adapter().recoveries().len(), 1);
         });
@@ -263,10 +246,7 @@ fn a_reset_that_fails_becomes_the_adapter_s() {
             w.submit_packet(context, &[Command::Hang]);
             w.pass(5 * S);
             assert!(hung(w.state()));
-            let context = n.context(0);
-            n.submit_packet(context, &[Command::Timed { ns: 1000 }]);
-            let fence = done(&n, context);
-            wait(&n, fence).unwrap();
+            run_short(&n, n.context(0));
             let outcome = &w.adapter().recoveries()[0].outcome;
             assert_eq!(outcome, &RecoveryOutcome::AdapterReset);
         });
@@ -275,10 +255,8 @@ fn a_reset_that_fails_becomes_the_adapter_s() {
 
 #[test]
 fn a_driver_without_per_engine_recovery_has_the_adapter_reset() {
-    let caps: ChangeCaps = Box::new(|caps| caps.per_engine_tdr = false);
-    setup(|_| ()).caps(caps).start().run(|w| {
-        let context = w.context(0);
-        w.submit_packet(context, &[Command::Hang]);
+    setup(|_| ()).caps(|caps| caps.per_engine_tdr = false).start().run(|w| {
+        w.submit_packet(w.context(0), &[Command::Hang]);
         w.pass(5 * S);
         assert!(hung(w.state()));
         assert_eq!(w.adapter().recoveries()[0].code, 0x117);
@@ -286,29 +264,16 @@ fn a_driver_without_per_engine_recovery_has_the_adapter_reset() {
 }
 
 /// A paging operation stands behind work that hangs on the copy engine.
-fn paging_behind_a_hang(
-    w: &World,
-    n: &Client,
-) -> (tidegate::calls::HwQueue, tidegate::platform::AgentHandle) {
+fn paging_behind_a_hang(w: &World, n: &Client) -> (HwQueue, AgentHandle) {
     let guilty = w.hw_queue_on(2);
     w.submit(&guilty, 1, &[Command::Hang]);
     w.pass(SETTLED_NS);
     let n = n.clone();
     let pages = w.platform.spawn("pages", move || {
         let made = n.allocate_in(64 << 10, Placement::LocalOnDemand);
-        let queue = tidegate::calls::CreatePagingQueue {
-            device: n.device,
-            priority: tidegate::calls::PagingPriority::Normal,
-        };
-        let queue = n.kernel.create_paging_queue(queue).unwrap();
-        let args = tidegate::calls::MakeResident {
-            paging_queue: queue.handle,
-            allocations: &[made.handle],
-        };
-        let resident = n.kernel.make_resident(args).unwrap();
-        if let tidegate::calls::Residency::Pending { paging_fence_value: value } = resident {
-            let fence = FenceValue { fence: queue.fence.handle, value };
-            let _paged = n.kernel.wait_from_cpu(&[fence], tidegate::calls::WaitMode::All, None);
+        let queue = n.paging_queue();
+        if let Residency::Pending { paging_fence_value } = n.make_resident(&queue, &[&made]) {
+            let _paged = n.wait(queue.fence.handle, paging_fence_value);
         }
     });
     (guilty, pages)
@@ -350,23 +315,18 @@ fn a_paging_packet_that_is_cut_off_has_the_adapter_reset_and_the_kernel_s_device
 
 #[test]
 fn a_context_whose_time_out_is_disabled_may_run_for_ever() {
-    let change = |config: &mut MachineConfig| {
-        use tidegate::d3dukmdt::ComputePreemption;
+    let coarse = |config: &mut MachineConfig| {
         config.gpu.nodes[0].preemption.compute = ComputePreemption::DmaBuffer;
     };
-    world_with(change).run(|w| {
+    world_with(coarse).run(|w| {
         assert_eq!(w.kernel.disable_gpu_timeout(w.context(0)), Err(Status::ACCESS_DENIED));
-        let kernel: std::sync::Arc<dyn tidegate::calls::Kernel> =
-            w.machine.privileged_process("long").unwrap();
-        let device = kernel.create_device().unwrap();
-        let n = Client::of(&w.platform, kernel, device);
+        let n = Client::privileged(&w.machine, "long");
         let (context, queue) = (n.context(0), n.hw_queue_on(0));
         n.kernel.disable_gpu_timeout(context).unwrap();
         n.kernel.disable_gpu_timeout(queue.handle).unwrap();
-        assert_eq!(n.kernel.disable_gpu_timeout(device), Err(Status::INVALID_PARAMETER));
+        assert_eq!(n.kernel.disable_gpu_timeout(n.device), Err(Status::INVALID_PARAMETER));
         n.submit_packet(context, &[Command::Timed { ns: 20 * S }]);
-        let fence = done(&n, context);
-        wait(&n, fence).unwrap();
+        wait_done(&n, context).unwrap();
         n.submit(&queue, 1, &[Command::Timed { ns: 20 * S }]);
         n.finish(&queue, 1);
         assert_eq!(w.adapter().recoveries(), []);
@@ -402,8 +362,7 @@ fn after_the_fatal_timeout_of_packets_no_timer_is_due() {
     let (w, _) = world().run_to_report(|w| {
         for _ in 0..5 {
             let n = w.client("guilty");
-            let context = n.context(0);
-            n.submit_packet(context, &[Command::Hang]);
+            n.submit_packet(n.context(0), &[Command::Hang]);
             w.pass(6 * S);
         }
         w.pass(30 * S);
@@ -415,21 +374,17 @@ fn after_the_fatal_timeout_of_packets_no_timer_is_due() {
 
 // spec: PRE-004, PRE-006
 #[test]
-fn an_engine_that_is_asked_for_nothing_is_reset_when_a_packet_ran_for_too_long() {
-    let change = |config: &mut MachineConfig| {
-        config.driver.preemption_aware = false;
-    };
-    world_with(change).run(|w| {
+fn an_engine_that_gets_no_request_is_reset_when_a_packet_ran_for_too_long() {
+    world_with(|config| config.driver.preemption_aware = false).run(|w| {
         let n = w.client("innocent");
         let (guilty, innocent) = (w.context(0), n.context(0));
         // Longer than any quantum, shorter than the delay.
         n.submit_packet(innocent, &[Command::Timed { ns: 1_900_000_000 }]);
-        wait(&n, done(&n, innocent)).unwrap();
+        wait_done(&n, innocent).unwrap();
         let begun = w.platform.now().0;
         w.driver.take();
         w.submit_packet(guilty, &[Command::Hang]);
-        n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
-        wait(&n, done(&n, innocent)).unwrap();
+        run_short(&n, innocent);
         assert_eq!((w.platform.now().0 - begun) / S, 2, "one delay, and no request before");
         assert!(hung(w.state()));
         assert_eq!(n.state(), Ok(DeviceState::Active));
@@ -439,7 +394,6 @@ fn an_engine_that_is_asked_for_nothing_is_reset_when_a_packet_ran_for_too_long()
         assert_eq!(reports.len(), 1, "{reports:?}");
         let reason = reports[0].reason.to_string();
         assert!(reason.contains("longer than TdrDelay"), "{reason}");
-        n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
-        wait(&n, done(&n, innocent)).unwrap();
+        run_short(&n, innocent);
     });
 }

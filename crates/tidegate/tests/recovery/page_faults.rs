@@ -1,76 +1,46 @@
 //! Page faults of hardware queues: all that is reported of them, the object that they name, which
 //! reports are invalid, and that other devices are not affected.
 
-use std::sync::Arc;
-use tidegate::MachineConfig;
-use tidegate::calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue,
-    DeviceState, FaultReport, FenceValue, Handle, HwQueue, Kernel, Placement, Priority, Status,
-    SubmitCommandToHwQueue, WaitMode,
-};
+use tidegate::calls::{DeviceState, FaultReport, HwQueue, Status};
 use tidegate::ddi::{
     EngineId, FaultErrorCode, InterruptData, OsHandle, PageFault, PageFaultFlags,
     RenderPipelineStage,
 };
 use tidegate::dxgkrnl::TdrLevel;
 use tidegate::dxgkrnl::error::BugCheck;
-use tidegate::gpu_abi::{Command, CommandWriter, GpuVa, RingPacket};
+use tidegate::gpu_abi::{Command, GpuVa, RingPacket};
 use tidegate::kmd::FaultNaming;
-use tidegate_testbed::{World, inline_world, store, world, world_with};
+use tidegate_testbed::{Client, World, inline_world, store, world, world_with};
 
 /// Nothing is ever mapped here.
 const NOWHERE: u64 = 1 << 46;
 
 /// A process with a hardware queue of its own.
 struct Neighbour {
-    kernel: Arc<dyn Kernel>,
-    device: Handle,
+    client: Client,
     queue: HwQueue,
 }
 
 impl Neighbour {
     fn new(w: &World, node_ordinal: u32) -> Neighbour {
-        let kernel = w.machine.open("a neighbour").unwrap();
-        let device = kernel.create_device().unwrap();
-        Neighbour::in_process(kernel, device, node_ordinal)
+        Neighbour::of(w.client("a neighbour"), node_ordinal)
     }
 
-    fn in_process(kernel: Arc<dyn Kernel>, device: Handle, node_ordinal: u32) -> Neighbour {
-        let args = CreateHwContext { device, node_ordinal, engine_affinity: 0 };
-        let hw_context = kernel.create_hw_context(args).unwrap();
-        let (user_mode_submission, priority) = (false, Priority::Normal);
-        let args = CreateHwQueue { hw_context, user_mode_submission, priority };
-        let queue = kernel.create_hw_queue(args).unwrap();
-        Neighbour { kernel, device, queue }
+    fn of(client: Client, node_ordinal: u32) -> Neighbour {
+        let queue = client.hw_queue_on(node_ordinal);
+        Neighbour { client, queue }
     }
 
     fn submit(&self, progress_fence_id: u64, commands: &[Command]) {
-        let mut writer = CommandWriter::new();
-        commands.iter().for_each(|c| writer.push(c));
-        let (device, bytes, kind, placement) =
-            (self.device, writer.bytes(), AllocationKind::Bulk, Placement::System);
-        let made = self
-            .kernel
-            .create_allocation(CreateAllocation { device, bytes, kind, placement })
-            .unwrap();
-        let AllocationMemory::Bulk(memory) = made.memory else { panic!("bytes were asked for") };
-        memory.write(0, &writer.to_bytes()).unwrap();
-        let args = SubmitCommandToHwQueue {
-            hw_queue: self.queue.handle,
-            progress_fence_id,
-            commands_gpu_va: made.gpu_va,
-            command_bytes: bytes as u32,
-        };
-        self.kernel.submit_command_to_hw_queue(args).unwrap();
+        self.client.submit(&self.queue, progress_fence_id, commands);
     }
 
     fn wait(&self, value: u64) -> Result<(), Status> {
-        let fences = [FenceValue { fence: self.queue.progress_fence, value }];
-        self.kernel.wait_from_cpu(&fences, WaitMode::All, None)
+        self.client.wait_progress(&self.queue, value)
     }
 
     fn state(&self) -> DeviceState {
-        self.kernel.device_state(self.device).unwrap()
+        self.client.state().unwrap()
     }
 }
 
@@ -96,8 +66,7 @@ fn a_fault_of_a_queue_comes_back_with_all_its_fields_and_others_do_not_notice() 
         w.submit(&queue, 7, &[store(here, 2), Command::Label { name: 1 }, store(NOWHERE, 3)]);
         neighbour.submit(2, &[Command::Timed { ns: 1_000_000 }]);
         let _lost = w.wait(queue.progress_fence, 7);
-        let state = w.state().unwrap();
-        let report = report_of(state);
+        let report = faulted(w);
         let expected = FaultReport {
             queue: w.number(queue.handle),
             position: 1,
@@ -125,16 +94,13 @@ fn a_fault_of_a_queue_comes_back_with_all_its_fields_and_others_do_not_notice() 
 fn user_mode_queues_fault_with_the_same_fields() {
     world().run(|w| {
         let queue = w.connected_queue(0);
-        let (commands, bytes) = w.commands(&[store(NOWHERE, 1)]);
-        let commands = GpuVa(commands);
+        let packet = w.execute_packet(&[store(NOWHERE, 1)], 5);
         queue.push(&RingPacket::Nop);
-        queue.push(&RingPacket::Execute { commands, bytes, progress: 5 });
+        queue.push(&packet);
         w.pass(1_000_000);
         let report = faulted(w);
-        assert_eq!(
-            (report.position, report.fence_id, report.primitive_api_sequence_number),
-            (1, 5, 1)
-        );
+        let place = (report.position, report.fence_id, report.primitive_api_sequence_number);
+        assert_eq!(place, (1, 5, 1));
         assert_eq!((report.gpu_va, report.error_code), (NOWHERE, FaultErrorCode(0)));
     });
     // A slot that makes no sense is no command of any buffer, and no page fault: an instruction
@@ -153,13 +119,9 @@ fn user_mode_queues_fault_with_the_same_fields() {
 fn hardware_that_knows_less_than_the_queue_names_context_process_or_engine() {
     use FaultNaming::{Engine, HwContext, HwQueue, Process};
     for faults_name in [HwQueue, HwContext, Process, Engine] {
-        let w = world_with(|config| {
-            config.driver.faults_name = faults_name;
-        });
-        w.run(move |w| {
+        world_with(|config| config.driver.faults_name = faults_name).run(move |w| {
             let (queue, neighbour) = (w.hw_queue(), Neighbour::new(w, 0));
-            let twin =
-                Neighbour::in_process(w.kernel.clone(), w.kernel.create_device().unwrap(), 1);
+            let twin = Neighbour::of(w.another_device(), 1);
             w.submit(&queue, 4, &[store(NOWHERE, 3)]);
             w.pass(1_000_000);
             let state = w.state().unwrap();
@@ -225,44 +187,25 @@ fn reports_that_make_no_sense_are_bug_checks() {
     const BY_CONTEXT: PageFaultFlags = INVALID.union(CONTEXT);
     const BY_PROCESS: PageFaultFlags = INVALID.union(PROCESS);
     const UNKNOWN: OsHandle = OsHandle(0xDEAD_BEEF);
-    const NODE_0: EngineId = EngineId { node_ordinal: 0, engine_ordinal: 0 };
-    const NODE_1: EngineId = EngineId { node_ordinal: 1, engine_ordinal: 0 };
+    const UNKNOWN_FLAG: PageFaultFlags = PageFaultFlags::from_bits_retain(0x100);
+    const WRITE: PageFaultFlags = PageFaultFlags::WRITE;
+    fn on_node_1(faulted: OsHandle) -> BugCheck {
+        let [runs_on, engine] =
+            [0, 1].map(|node_ordinal| EngineId { node_ordinal, engine_ordinal: 0 });
+        BugCheck::FaultOnAnotherEngine { engine, faulted: faulted.0, runs_on }
+    }
     let cases: [Case; 11] = [
         |queue, _| (planted(queue, CONTEXT), BugCheck::PageFaultFlags(0x40)),
         |queue, _| (planted(queue, PROCESS), BugCheck::PageFaultFlags(0x80)),
         |queue, _| (planted(queue, INVALID | CONTEXT | PROCESS), BugCheck::PageFaultFlags(0xC2)),
-        |queue, _| {
-            (
-                planted(queue, PageFaultFlags::from_bits_retain(0x100)),
-                BugCheck::PageFaultFlags(0x100),
-            )
-        },
-        |queue, _| (on_node(9, 0, planted(queue, PageFaultFlags::WRITE)), BugCheck::UnknownNode(9)),
-        |queue, _| {
-            (
-                on_node(0, 2, planted(queue, PageFaultFlags::WRITE)),
-                BugCheck::UnknownPhysicalAdapter(2),
-            )
-        },
+        |queue, _| (planted(queue, UNKNOWN_FLAG), BugCheck::PageFaultFlags(0x100)),
+        |queue, _| (on_node(9, 0, planted(queue, WRITE)), BugCheck::UnknownNode(9)),
+        |queue, _| (on_node(0, 2, planted(queue, WRITE)), BugCheck::UnknownPhysicalAdapter(2)),
         |_, _| (planted(UNKNOWN, PageFaultFlags::empty()), BugCheck::UnknownQueue(UNKNOWN.0)),
         |queue, _| (planted(queue, BY_CONTEXT), BugCheck::UnknownContext(queue.0)),
         |_, _| (planted(UNKNOWN, BY_PROCESS), BugCheck::UnknownProcess(UNKNOWN.0)),
-        |queue, _| {
-            let bug = BugCheck::FaultOnAnotherEngine {
-                engine: NODE_1,
-                faulted: queue.0,
-                runs_on: NODE_0,
-            };
-            (on_node(1, 0, planted(queue, PageFaultFlags::empty())), bug)
-        },
-        |_, context| {
-            let bug = BugCheck::FaultOnAnotherEngine {
-                engine: NODE_1,
-                faulted: context.0,
-                runs_on: NODE_0,
-            };
-            (on_node(1, 0, planted(context, BY_CONTEXT)), bug)
-        },
+        |queue, _| (on_node(1, 0, planted(queue, PageFaultFlags::empty())), on_node_1(queue)),
+        |_, context| (on_node(1, 0, planted(context, BY_CONTEXT)), on_node_1(context)),
     ];
     for case in cases {
         let w = inline_world();
@@ -352,15 +295,12 @@ fn an_adapter_that_a_fault_wants_reset_is_reset_unless_recovery_is_off() {
         let hw_queue = w.calls().queues.last().unwrap().0.os_handle;
         w.hooked.interrupt(planted(hw_queue, PageFaultFlags::ADAPTER_RESET_REQUIRED));
         w.pass(1_000_000);
-        assert!(
-            matches!(idle.state(), DeviceState::Reset(what) if what.contains("wants the adapter reset"))
-        );
+        let DeviceState::Reset(what) = idle.state() else { panic!("the adapter was reset") };
+        assert!(what.contains("wants the adapter reset"), "{what}");
         assert_eq!(w.adapter().bug_checks(), []);
         w.stats().adapter_resets
     };
     world_with(tidegate_testbed::inline).run(move |w| assert_eq!(faults(w), 1));
-    let without_recovery = |config: &mut MachineConfig| {
-        config.kernel.tdr.level = TdrLevel::Off;
-    };
-    world_with(without_recovery).run(move |w| assert_eq!(faults(w), 0));
+    let without_recovery = world_with(|config| config.kernel.tdr.level = TdrLevel::Off);
+    without_recovery.run(move |w| assert_eq!(faults(w), 0));
 }

@@ -26,7 +26,7 @@ fn only_report(w: &World) -> RecoveryReport {
 
 // spec: PRE-002, PRE-026, PRE-053
 #[test]
-fn a_queue_that_hangs_is_asked_first_and_costs_its_device_alone() {
+fn a_queue_that_hangs_is_suspended_first_and_costs_its_device_alone() {
     world().run(|w| {
         let n = w.client("innocent");
         let number = {
@@ -35,7 +35,7 @@ fn a_queue_that_hangs_is_asked_first_and_costs_its_device_alone() {
             n.submit(&innocent, 1, &[Command::Timed { ns: 1000 }]);
             w.driver.take();
             assert_eq!(w.wait(guilty.progress_fence, 1), Err(Status::DEVICE_REMOVED));
-            // Looked at after the delay, asked, and reset after another one.
+            // Checked after the delay, suspended, and reset after another delay.
             assert_eq!(w.platform.now().0 / S, 4);
             let calls = w.driver.take_names();
             let of_recovery =
@@ -71,10 +71,9 @@ fn a_queue_that_hangs_is_asked_first_and_costs_its_device_alone() {
 fn a_user_mode_queue_that_hangs_is_found_without_a_call_of_its_process() {
     world().run(|w| {
         let (guilty, other) = (w.connected_queue(0), w.connected_queue(1));
-        let (gpu_va, bytes) = w.commands(&[Command::Hang]);
+        let packet = w.execute_packet(&[Command::Hang], 1);
         guilty.doorbell.last_queued.store(1);
-        let commands = tidegate::gpu_abi::GpuVa(gpu_va);
-        guilty.push(&tidegate::gpu_abi::RingPacket::Execute { commands, bytes, progress: 1 });
+        guilty.push(&packet);
         assert!(w.wait(guilty.queue.progress_fence, 1).is_err());
         assert!(hung(w.state()));
         for queue in [&guilty, &other] {
@@ -92,13 +91,9 @@ fn a_queue_that_waits_is_not_hung_however_long() {
         waiter.push(&wait_packet(&gate, 1, u32::MAX));
         w.pass(30 * S);
         assert_eq!(w.adapter().recoveries(), []);
-        assert!(
-            !w.driver.take_names().contains(&"SuspendContext"),
-            "a waiting queue is not suspended"
-        );
-        let (gpu_va, bytes) = w.commands(&[Command::Timed { ns: 10 }]);
-        let commands = tidegate::gpu_abi::GpuVa(gpu_va);
-        waiter.push(&tidegate::gpu_abi::RingPacket::Execute { commands, bytes, progress: 1 });
+        let called = w.driver.take_names();
+        assert!(!called.contains(&"SuspendContext"), "a waiting queue is not suspended");
+        waiter.push(&w.execute_packet(&[Command::Timed { ns: 10 }], 1));
         w.signal(&gate, 1);
         w.wait(waiter.queue.progress_fence, 1).unwrap();
         assert_eq!(w.state(), Ok(DeviceState::Active));
@@ -248,12 +243,9 @@ fn levels_and_modes_mean_what_is_published() {
 
 #[test]
 fn a_debugger_is_notified_before_a_recovery() {
-    let change = |config: &mut MachineConfig| {
-        config.kernel.tdr.debug_mode = TdrDebugMode::Break;
-    };
-    world_with(change).run(|w| {
-        let told = Arc::new(w.platform.mutex("told", Vec::new()));
-        let (seen, driver) = (told.clone(), w.driver.clone());
+    world_with(|config| config.kernel.tdr.debug_mode = TdrDebugMode::Break).run(|w| {
+        let notified = Arc::new(w.platform.mutex("notified", Vec::new()));
+        let (seen, driver) = (notified.clone(), w.driver.clone());
         w.adapter().before_recovery(Arc::new(move |report| {
             assert!(!driver.take_names().contains(&"ResetHwEngine"), "nothing is reset before");
             seen.lock().push((report.code, report.outcome.clone()));
@@ -264,10 +256,7 @@ fn a_debugger_is_notified_before_a_recovery() {
         w.driver.take();
         w.kernel.debug_timeouts(TdrTest::EnableBreak).unwrap();
         hang_once(w);
-        assert_eq!(
-            *told.lock(),
-            [(0x141, RecoveryOutcome::Begun), (0x141, RecoveryOutcome::Begun)]
-        );
+        assert_eq!(*notified.lock(), [const { (0x141, RecoveryOutcome::Begun) }; 2]);
     });
 }
 
@@ -283,12 +272,8 @@ fn bystanders_that_lost_something_read_reset() {
             w.hooked.on("ResetHwEngine", {
                 let callbacks = callbacks.clone();
                 move || {
-                    let named = callbacks.invalidate_hw_context(
-                        &Passive::enter(),
-                        os_handle,
-                        HwContextLoss::Bystander,
-                    );
-                    assert_eq!(named, Ok(()));
+                    let (level, loss) = (Passive::enter(), HwContextLoss::Bystander);
+                    assert_eq!(callbacks.invalidate_hw_context(&level, os_handle, loss), Ok(()));
                 }
             });
             w.submit(&guilty, 1, &[Command::Hang]);
@@ -296,12 +281,9 @@ fn bystanders_that_lost_something_read_reset() {
             assert!(hung(w.state()));
             assert!(matches!(n.state(), Ok(DeviceState::Reset(_))));
             assert_eq!(bystander.progress_value.load(), u64::MAX);
-            // Outside of a reset it says nothing.
-            let late = callbacks.invalidate_hw_context(
-                &Passive::enter(),
-                os_handle,
-                HwContextLoss::Culprit,
-            );
+            // Outside of a reset the call is refused.
+            let (level, loss) = (Passive::enter(), HwContextLoss::Culprit);
+            let late = callbacks.invalidate_hw_context(&level, os_handle, loss);
             assert_eq!(late, Err(Status::INVALID_PARAMETER));
         }
     });
@@ -328,7 +310,7 @@ fn a_reset_that_fails_becomes_the_adapter_s() {
 
 // spec: UMS-053
 #[test]
-fn a_driver_that_says_that_an_engine_hangs_has_it_reset() {
+fn an_engine_that_the_driver_reports_as_hung_is_reset() {
     world().run(|w| {
         let queue = w.hw_queue();
         w.submit(&queue, 1, &[Command::Hang]);

@@ -1,48 +1,29 @@
-//! Doorbells beyond the plain one: what must be stated before one can be had, the secondary
+//! Doorbells beyond the plain one: what must be declared before one is created, the secondary
 //! address, the resize of a ring, the location that all queues of a process share, which doorbell
 //! is victimised, and that ringing again is harmless.
 
-use std::sync::Arc;
 use tidegate::calls::{
-    AllocationKind, CreateAllocation, CreateDoorbell, CreateDoorbellFlags, Doorbell,
-    DoorbellStatus, Placement, Status,
+    AllocationKind, CreateDoorbell, CreateDoorbellFlags, DoorbellStatus, Status,
 };
 use tidegate::ddi::{
-    ConnectDoorbellFlags, ConnectedDoorbell, DisconnectReason, Driver, DriverHandle, DriverLayer,
-    OsHandle, Passive, UserModeSubmissionCaps,
+    ConnectedDoorbell, DisconnectReason, OsHandle, Overrides, Passive, UserModeSubmissionCaps,
 };
 use tidegate::gpu_abi::{CONTROL_WORDS, DOORBELL_VALUE_WORD, SLOT_BYTES, global_parts};
 use tidegate::kmd::DoorbellModel;
-use tidegate_testbed::{UserQueue, World, setup, signal_packet, world, world_with};
+use tidegate_testbed::{UserQueue, World, doorbell_args, setup, signal_packet, world, world_with};
 
 const SETTLED_NS: u64 = 100_000;
 
 fn with(model: DoorbellModel) -> World {
-    world_with(move |config| {
-        config.driver.doorbells = model;
-    })
-}
-
-fn status_of(doorbell: &Doorbell) -> DoorbellStatus {
-    DoorbellStatus::from_word(doorbell.status.load())
-}
-
-fn status(queue: &UserQueue) -> DoorbellStatus {
-    status_of(&queue.doorbell)
+    world_with(|config| config.driver.doorbells = model)
 }
 
 /// Another doorbell for `queue`, with a ring and a control area of its own.
 fn another(w: &World, queue: &UserQueue, flags: CreateDoorbellFlags) -> Result<UserQueue, Status> {
     let made = w.user_queue(0);
     w.kernel.destroy_doorbell(made.doorbell.handle)?;
-    let args = CreateDoorbell {
-        hw_queue: queue.queue.handle,
-        ring: made.ring.handle,
-        control: made.control.handle,
-        flags,
-        private_data: Vec::new(),
-    };
-    let doorbell = w.kernel.create_doorbell(args)?;
+    let args = doorbell_args(queue.queue.handle, &made.ring, &made.control);
+    let doorbell = w.kernel.create_doorbell(CreateDoorbell { flags, ..args })?;
     Ok(made.with_doorbell(doorbell))
 }
 
@@ -53,13 +34,7 @@ fn a_doorbell_on_a_node_without_the_flag_is_not_supported() {
         config.driver.user_mode_nodes = !(1 << 1);
     });
     let (queue, other) = (w.user_queue(0), w.hw_queue_on(1));
-    let args = CreateDoorbell {
-        hw_queue: other.handle,
-        ring: queue.ring.handle,
-        control: queue.control.handle,
-        flags: CreateDoorbellFlags::empty(),
-        private_data: Vec::new(),
-    };
+    let args = CreateDoorbell { hw_queue: other.handle, ..queue.doorbell_args() };
     assert_eq!(w.kernel.create_doorbell(args.clone()).err(), Some(Status::NOT_SUPPORTED));
     // On a node that has it, a queue of the other kind is the caller's mistake.
     let kernel_mode = CreateDoorbell { hw_queue: w.hw_queue_on(0).handle, ..args };
@@ -73,13 +48,7 @@ fn private_data_of_a_doorbell_come_back_as_the_driver_left_them() {
     let made = w.user_queue(0);
     w.kernel.destroy_doorbell(made.doorbell.handle).unwrap();
     for given in [vec![], vec![7], (0..16).collect::<Vec<u8>>()] {
-        let args = CreateDoorbell {
-            hw_queue: made.queue.handle,
-            ring: made.ring.handle,
-            control: made.control.handle,
-            flags: CreateDoorbellFlags::empty(),
-            private_data: given.clone(),
-        };
+        let args = CreateDoorbell { private_data: given.clone(), ..made.doorbell_args() };
         let doorbell = w.kernel.create_doorbell(args).unwrap();
         let answered: Vec<u8> = given.iter().map(|byte| byte + 1).collect();
         assert_eq!(doorbell.private_data, answered);
@@ -87,50 +56,20 @@ fn private_data_of_a_doorbell_come_back_as_the_driver_left_them() {
     }
 }
 
-/// A driver that states other doorbell sizes than the one behind it, and can forget the secondary
-/// page.
-struct Stating {
-    inner: Arc<dyn Driver>,
-    caps: UserModeSubmissionCaps,
-    forgets_secondary: bool,
-}
-
-impl DriverLayer for Stating {
-    fn inner(&self) -> &dyn Driver {
-        &*self.inner
-    }
-
-    fn query_user_mode_submission_caps(&self, _level: &Passive) -> UserModeSubmissionCaps {
-        self.caps
-    }
-
-    fn connect_doorbell(
-        &self,
-        level: &Passive,
-        doorbell: DriverHandle,
-        flags: ConnectDoorbellFlags,
-    ) -> Result<ConnectedDoorbell, Status> {
-        let mut connected = self.inner.connect_doorbell(level, doorbell, flags)?;
-        if self.forgets_secondary {
-            connected.secondary = None;
-        }
-        Ok(connected)
-    }
-}
-
-fn stating(caps: UserModeSubmissionCaps, forgets_secondary: bool) -> World {
-    setup(|_| ()).behind(move |inner| Arc::new(Stating { inner, caps, forgets_secondary })).start()
+/// A driver that declares these sizes of a doorbell.
+fn declaring(caps: UserModeSubmissionCaps) -> Overrides {
+    Overrides::default().query_user_mode_submission_caps(move |_, _| caps)
 }
 
 #[test]
 // spec: UMS-014
-fn dummy_page_and_rotated_page_are_as_large_as_the_driver_says_a_doorbell_is() {
+fn dummy_page_and_rotated_page_are_as_large_as_the_driver_declares_a_doorbell() {
     let sizes = |doorbell_size_bytes, secondary_doorbell_size_bytes| UserModeSubmissionCaps {
         doorbell_size_bytes,
         secondary_doorbell_size_bytes,
     };
     for (bytes, words) in [(8, 1), (12, 2), (64, 8)] {
-        let w = stating(sizes(bytes, Some(2 * bytes)), false);
+        let w = setup(|_| ()).overriding(declaring(sizes(bytes, Some(2 * bytes)))).start();
         let queue = w.user_queue(0);
         assert_eq!(queue.doorbell.mapping.page().len(), words);
         queue.connect().unwrap();
@@ -145,7 +84,7 @@ fn dummy_page_and_rotated_page_are_as_large_as_the_driver_says_a_doorbell_is() {
         );
     }
     // A page that is smaller than what was stated is no doorbell.
-    let w = stating(sizes(128, None), false);
+    let w = setup(|_| ()).overriding(declaring(sizes(128, None))).start();
     let queue = w.user_queue(0);
     assert_eq!(queue.connect(), Err(Status::DEVICE_REMOVED));
     assert_eq!(w.adapter().bug_checks().len(), 1);
@@ -156,12 +95,10 @@ fn dummy_page_and_rotated_page_are_as_large_as_the_driver_says_a_doorbell_is() {
 fn a_secondary_address_rings_the_same_queue() {
     world().run(|w| {
         let first = w.user_queue(0);
-        assert!(first.doorbell.secondary.is_none(), "it was not asked for");
+        assert!(first.doorbell.secondary.is_none(), "it was not requested");
         w.kernel.destroy_doorbell(first.doorbell.handle).unwrap();
-        let (queue, fence) = (
-            another(w, &first, CreateDoorbellFlags::REQUIRE_SECONDARY_CPU_VA).unwrap(),
-            w.native(0),
-        );
+        let queue = another(w, &first, CreateDoorbellFlags::REQUIRE_SECONDARY_CPU_VA).unwrap();
+        let fence = w.native(0);
         let secondary = queue.doorbell.secondary.clone().unwrap();
         let dummies = [queue.doorbell.mapping.page(), secondary.page()];
         queue.put(&signal_packet(&fence, 1, u32::MAX));
@@ -173,8 +110,7 @@ fn a_secondary_address_rings_the_same_queue() {
         w.wait(fence.handle, 1).unwrap();
         queue.push(&signal_packet(&fence, 2, u32::MAX));
         w.wait(fence.handle, 2).unwrap();
-        let (hw_queue, doorbell) = last_os_handles(w);
-        take_away(w, (hw_queue, doorbell), DisconnectReason::Retry).unwrap();
+        w.disconnect_last_doorbell(&Passive::enter(), DisconnectReason::Retry).unwrap();
         let now = [queue.doorbell.mapping.page(), secondary.page()];
         assert!(now.iter().zip(&dummies).all(|(now, dummy)| now.same(dummy)));
     });
@@ -182,7 +118,7 @@ fn a_secondary_address_rings_the_same_queue() {
 
 #[test]
 // spec: UMS-150
-fn a_secondary_address_is_had_where_the_adapter_offers_one() {
+fn a_secondary_address_exists_where_the_adapter_offers_one() {
     let w = world_with(|config| {
         config.driver.secondary_doorbells = false;
     });
@@ -196,7 +132,11 @@ fn a_secondary_address_is_had_where_the_adapter_offers_one() {
     // A driver that offers one and does not give it breaks the contract.
     let caps =
         UserModeSubmissionCaps { doorbell_size_bytes: 8, secondary_doorbell_size_bytes: Some(8) };
-    let w = stating(caps, true);
+    let no_secondary = declaring(caps).connect_doorbell(|inner, level, doorbell, flags| {
+        let connected = inner.connect_doorbell(level, doorbell, flags)?;
+        Ok(ConnectedDoorbell { secondary: None, ..connected })
+    });
+    let w = setup(|_| ()).overriding(no_secondary).start();
     let queue = w.user_queue(0);
     w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
     let queue = another(&w, &queue, CreateDoorbellFlags::REQUIRE_SECONDARY_CPU_VA).unwrap();
@@ -212,12 +152,7 @@ fn all_os_handles(w: &World) -> Vec<(OsHandle, OsHandle)> {
     calls.doorbells.iter().map(|(made, _)| (queue_of(made.hw_queue), made.os_handle)).collect()
 }
 
-/// Those made last.
-fn last_os_handles(w: &World) -> (OsHandle, OsHandle) {
-    *all_os_handles(w).last().unwrap()
-}
-
-fn take_away(w: &World, of: (OsHandle, OsHandle), reason: DisconnectReason) -> Result<(), Status> {
+fn disconnect(w: &World, of: (OsHandle, OsHandle), reason: DisconnectReason) -> Result<(), Status> {
     w.hooked.start_info().callbacks.disconnect_doorbell(&Passive::enter(), of.0, of.1, reason)
 }
 
@@ -229,11 +164,8 @@ fn a_queue_has_one_doorbell_and_a_resize_ends_the_one_before() {
         old.push(&signal_packet(&fence, 1, u32::MAX));
         w.wait(fence.handle, 1).unwrap();
         w.driver.take();
-        assert_eq!(
-            another(w, &old, CreateDoorbellFlags::empty()).err(),
-            Some(Status::INVALID_PARAMETER),
-            "a queue has one"
-        );
+        let second = another(w, &old, CreateDoorbellFlags::empty()).err();
+        assert_eq!(second, Some(Status::INVALID_PARAMETER), "a queue has one");
         // The kernel itself refuses. The driver would refuse as well, but gets only the call for
         // the spare queue that `another` makes.
         let made =
@@ -243,15 +175,10 @@ fn a_queue_has_one_doorbell_and_a_resize_ends_the_one_before() {
         let resize = CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION;
         let spare = w.user_queue(0);
         w.hooked.fail_next("CreateDoorbell", Status::NO_MEMORY);
-        let args = CreateDoorbell {
-            hw_queue: old.queue.handle,
-            ring: spare.ring.handle,
-            control: spare.control.handle,
-            flags: resize,
-            private_data: Vec::new(),
-        };
-        assert_eq!(w.kernel.create_doorbell(args).err(), Some(Status::NO_MEMORY));
-        assert_eq!(status(&old), DoorbellStatus::Connected);
+        let args = doorbell_args(old.queue.handle, &spare.ring, &spare.control);
+        let refused = w.kernel.create_doorbell(CreateDoorbell { flags: resize, ..args }).err();
+        assert_eq!(refused, Some(Status::NO_MEMORY));
+        assert_eq!(old.status(), DoorbellStatus::Connected);
         w.driver.take();
         let new = another(w, &old, resize).unwrap();
         let called: Vec<&str> =
@@ -260,10 +187,10 @@ fn a_queue_has_one_doorbell_and_a_resize_ends_the_one_before() {
             called,
             ["CreateDoorbell", "DestroyDoorbell", "CreateDoorbell", "DisconnectDoorbell"]
         );
-        assert_eq!(status(&old), DoorbellStatus::DisconnectedAbort);
-        assert_eq!(status(&new), DoorbellStatus::DisconnectedRetry);
+        assert_eq!(old.status(), DoorbellStatus::DisconnectedAbort);
+        assert_eq!(new.status(), DoorbellStatus::DisconnectedRetry);
         assert_eq!(old.connect(), Err(Status::DEVICE_REMOVED));
-        // The new ring works, with its pointers from 0; the old one is not looked at any more.
+        // The new ring works, with its pointers from 0. The old ring is not read any more.
         new.connect().unwrap();
         old.push(&signal_packet(&fence, 7, u32::MAX));
         new.push(&signal_packet(&fence, 2, u32::MAX));
@@ -289,32 +216,22 @@ fn a_doorbell_takes_ring_and_control_area_of_its_own_device_only() {
     let w = world();
     let queue = w.user_queue(0);
     w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
-    let other = w.kernel.create_device().unwrap();
-    let allocate = |bytes, kind| {
-        let args = CreateAllocation { device: other, bytes, kind, placement: Placement::System };
-        w.kernel.create_allocation(args).unwrap()
-    };
-    let ring = allocate(64 * SLOT_BYTES, AllocationKind::Bulk);
-    let control = allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
+    let other = w.another_device();
+    let ring = other.allocate(64 * SLOT_BYTES, AllocationKind::Bulk);
+    let control = other.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
     for (ring, control) in [(&ring, &control), (&ring, &queue.control), (&queue.ring, &control)] {
-        let args = CreateDoorbell {
-            hw_queue: queue.queue.handle,
-            ring: ring.handle,
-            control: control.handle,
-            flags: CreateDoorbellFlags::empty(),
-            private_data: Vec::new(),
-        };
+        let args = doorbell_args(queue.queue.handle, ring, control);
         assert_eq!(w.kernel.create_doorbell(args).err(), Some(Status::INVALID_PARAMETER));
     }
     // The refused calls keep nothing: the other device and its memory go, and the queue's own ring
     // still works.
-    w.kernel.destroy_device(other).unwrap();
+    w.kernel.destroy_device(other.device).unwrap();
     another(&w, &queue, CreateDoorbellFlags::empty()).unwrap().connect().unwrap();
 }
 
 #[test]
 // spec: UMS-096
-fn the_page_is_the_dummy_page_again_when_a_doorbell_is_taken_away() {
+fn the_page_is_the_dummy_page_again_when_a_doorbell_is_disconnected() {
     for model in [DoorbellModel::Dedicated { physical: 4 }, DoorbellModel::Global] {
         let w = with(model);
         let queue = w.user_queue(0);
@@ -324,7 +241,7 @@ fn the_page_is_the_dummy_page_again_when_a_doorbell_is_taken_away() {
         let (seen, mapping, state) =
             (dummy.clone(), queue.doorbell.mapping.clone(), queue.doorbell.status.clone());
         // As the driver finds it when the callback has returned, before it touches the hardware.
-        take_away(&w, last_os_handles(&w), DisconnectReason::Retry).unwrap();
+        w.disconnect_last_doorbell(&Passive::enter(), DisconnectReason::Retry).unwrap();
         assert!(mapping.page().same(&seen));
         assert_eq!(state.load(), DoorbellStatus::DisconnectedRetry as u64);
     }
@@ -347,7 +264,7 @@ fn a_global_doorbell_is_one_location_and_its_value_names_the_queue() {
             assert_eq!(last.1, round, "the write pointer of the last ring");
             for (queue, fence) in &queues {
                 w.wait(fence.handle, round).unwrap();
-                assert_eq!(status(queue), DoorbellStatus::Connected);
+                assert_eq!(queue.status(), DoorbellStatus::Connected);
             }
         }
         // A value that names no queue, or a write pointer of another queue, rings no queue.
@@ -368,41 +285,8 @@ fn a_global_doorbell_is_one_location_and_its_value_names_the_queue() {
 fn another_process_has_another_location() {
     let w = with(DoorbellModel::Global);
     let queue = w.connected_queue(0);
-    let other = w.machine.open("other").unwrap();
-    let device = other.create_device().unwrap();
-    let context = other
-        .create_hw_context(tidegate::calls::CreateHwContext {
-            device,
-            node_ordinal: 0,
-            engine_affinity: 0,
-        })
-        .unwrap();
-    let hw_queue = other
-        .create_hw_queue(tidegate::calls::CreateHwQueue {
-            hw_context: context,
-            user_mode_submission: true,
-            priority: tidegate::calls::Priority::Normal,
-        })
-        .unwrap();
-    let allocate = |bytes, kind| {
-        let placement = tidegate::calls::Placement::System;
-        other
-            .create_allocation(tidegate::calls::CreateAllocation { device, bytes, kind, placement })
-            .unwrap()
-    };
-    let ring = allocate(64 * SLOT_BYTES, tidegate::calls::AllocationKind::Bulk);
-    let control = allocate(CONTROL_WORDS as u64 * 8, tidegate::calls::AllocationKind::Protocol);
-    let doorbell = other
-        .create_doorbell(CreateDoorbell {
-            hw_queue: hw_queue.handle,
-            ring: ring.handle,
-            control: control.handle,
-            flags: CreateDoorbellFlags::empty(),
-            private_data: Vec::new(),
-        })
-        .unwrap();
-    other.connect_doorbell(doorbell.handle).unwrap();
-    assert!(!doorbell.mapping.page().same(&queue.doorbell.mapping.page()));
+    let other = w.client("other").connected_queue(0);
+    assert!(!other.doorbell.mapping.page().same(&queue.doorbell.mapping.page()));
 }
 
 #[test]
@@ -416,7 +300,7 @@ fn the_least_recently_rung_doorbell_gives_way() {
             w.wait(fence.handle, value).unwrap();
         };
         let connected =
-            || (0..5).filter(|n| status(&queues[*n].0).is_connected()).collect::<Vec<usize>>();
+            || (0..5).filter(|n| queues[*n].0.status().is_connected()).collect::<Vec<usize>>();
         for (queue, _) in &queues[..3] {
             queue.connect().unwrap();
         }
@@ -463,12 +347,12 @@ fn rings_at_random(model: DoorbellModel, seed: u64) {
                     queue.put(&signal_packet(fence, queued[n], u32::MAX));
                 }
                 2 | 3 => queue.ring(),
-                4 => queue
-                    .doorbell
-                    .mapping
-                    .store(DOORBELL_VALUE_WORD, queue.stale(dice.throw(queued[n] + 1))),
+                4 => {
+                    let stale = queue.stale(dice.throw(queued[n] + 1));
+                    queue.doorbell.mapping.store(DOORBELL_VALUE_WORD, stale);
+                }
                 5 => queue.connect().unwrap(),
-                6 => take_away(w, handles[n], DisconnectReason::Retry).unwrap(),
+                6 => disconnect(w, handles[n], DisconnectReason::Retry).unwrap(),
                 _ => w.kernel.notify_work_submission(queue.doorbell.handle).unwrap(),
             }
             if dice.throw(4) == 0 {
@@ -482,10 +366,10 @@ fn rings_at_random(model: DoorbellModel, seed: u64) {
             }
         }
         for ((queue, fence), value) in queues.iter().zip(queued) {
-            // The published loop: ring, look, connect and ring again.
+            // The published loop: ring, read the status, connect and ring again.
             loop {
                 queue.ring();
-                if status(queue).is_connected() {
+                if queue.status().is_connected() {
                     break;
                 }
                 queue.connect().unwrap();
@@ -493,13 +377,8 @@ fn rings_at_random(model: DoorbellModel, seed: u64) {
             w.wait(fence.handle, value).unwrap();
         }
         w.pass(SETTLED_NS);
-        let made = w.gpu_stats().signals;
-        assert_eq!(
-            made,
-            queued.iter().sum::<u64>(),
-            "seed {seed}, {model:?}: each packet runs once"
-        );
-        assert_eq!(w.machine.driver().violations(), []);
+        let all = queued.iter().sum::<u64>();
+        assert_eq!(w.gpu_stats().signals, all, "seed {seed}, {model:?}: each packet runs once");
     });
 }
 

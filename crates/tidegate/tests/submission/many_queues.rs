@@ -1,35 +1,24 @@
 //! What the kernel does for one of many queues does not grow with their number: what it walks is
 //! counted, not timed.
 
-use tidegate::d3d12::{CommandListType, DeviceOptions, FenceChoice, QueueDesc};
+use tidegate::d3d12::{CommandListType, DeviceOptions, FenceChoice};
 use tidegate::dxgkrnl::KernelStats;
 use tidegate::runner::cost::CostModel;
-use tidegate::{Machine, MachineConfig, Platform, Submission};
+use tidegate::{Platform, Submission};
+use tidegate_testbed::{App, QueueApi};
 
 /// A token goes once through `count` queues: each waits for the one before it, works, and signals
 /// the next. Then all of them end.
 fn pass_token(submission: Submission, count: u64) -> KernelStats {
     let platform = Platform::virtual_time(CostModel::nominal().steps);
-    let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
     let fences =
         if submission == Submission::Packet { FenceChoice::Monitored } else { FenceChoice::Auto };
-    let device = machine
-        .device(DeviceOptions { fences, ring_slots: 8, ..DeviceOptions::default() })
-        .unwrap();
-    let report = machine.run(move || {
-        let queue = |n| {
-            let desc = QueueDesc {
-                name: format!("member {n}"),
-                ..QueueDesc::new(CommandListType::Compute, submission)
-            };
-            device.create_queue(desc).unwrap()
-        };
-        let queues: Vec<_> = (0..count).map(queue).collect();
-        let links: Vec<_> =
-            (0..=count).map(|n| device.create_fence(&format!("link {n}"), 0).unwrap()).collect();
-        let mut list = device.create_command_list(CommandListType::Compute);
-        list.timed(100).unwrap();
-        let list = list.close().unwrap();
+    let options = DeviceOptions { fences, ring_slots: 8, ..DeviceOptions::default() };
+    let app = App::on(&platform, options, |_| ()).run(move |app| {
+        let queues: Vec<_> =
+            (0..count).map(|_| app.queue(CommandListType::Compute, submission)).collect();
+        let links: Vec<_> = (0..=count).map(|_| app.fence(0)).collect();
+        let list = app.list(CommandListType::Compute, |list| list.timed(100));
         for (n, queue) in queues.iter().enumerate() {
             queue.wait(&links[n], 1).unwrap();
             queue.execute(&[&list]).unwrap();
@@ -38,8 +27,7 @@ fn pass_token(submission: Submission, count: u64) -> KernelStats {
         links[0].signal(1).unwrap();
         links[count as usize].wait(1).unwrap();
     });
-    assert!(report.completed(), "{report:?}");
-    machine.adapter().stats()
+    app.machine.adapter().stats()
 }
 
 #[test]

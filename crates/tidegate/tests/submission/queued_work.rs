@@ -10,7 +10,7 @@ use tidegate::d3d12::{
 use tidegate::ddi::{DisconnectReason, Passive};
 use tidegate::platform::StepCosts;
 use tidegate::{MachineConfig, Platform, Submission};
-use tidegate_testbed::{World, setup, world, world_with};
+use tidegate_testbed::{QueueApi, World, first_word, setup, world, world_with};
 
 const SETTLED_NS: u64 = 100_000;
 
@@ -31,35 +31,26 @@ fn everywhere(test: impl Fn(&World, Submission) + Copy + Send + 'static) {
     }
 }
 
-struct App {
+/// A device, and the fences of a gate and of the end of its work.
+struct Gated {
     device: Device,
     gate: Fence,
     done: Fence,
 }
 
-impl App {
-    fn new(w: &World, ring_slots: u64) -> App {
-        App::with(w, DeviceOptions { ring_slots, ..DeviceOptions::default() })
+impl Gated {
+    fn new(w: &World, ring_slots: u64) -> Gated {
+        Gated::with(w, DeviceOptions { ring_slots, ..DeviceOptions::default() })
     }
 
-    fn with(w: &World, options: DeviceOptions) -> App {
+    fn with(w: &World, options: DeviceOptions) -> Gated {
         let device = w.machine.device(options).unwrap();
         let [gate, done] = ["gate", "done"].map(|name| device.create_fence(name, 0).unwrap());
-        App { device, gate, done }
+        Gated { device, gate, done }
     }
 
     fn queue(&self, submission: Submission) -> Queue {
-        self.queue_with(submission, CommandListType::Copy, OnAbort::default())
-    }
-
-    fn queue_with(
-        &self,
-        submission: Submission,
-        list_type: CommandListType,
-        on_abort: OnAbort,
-    ) -> Queue {
-        let desc = QueueDesc { name: "queue".to_owned(), ..QueueDesc::new(list_type, submission) };
-        self.device.create_queue_with(desc, QueueOptions { on_abort }).unwrap()
+        self.device.queue(CommandListType::Copy, submission)
     }
 
     /// A queue behind the gate.
@@ -70,40 +61,19 @@ impl App {
     }
 
     fn buffer(&self) -> Buffer {
-        let desc = BufferDesc { name: "b".into(), bytes: 8, heap: Heap::Readback };
-        self.device.create_buffer(desc).unwrap()
+        self.device.readback(8)
     }
 
     fn fill(&self, buffer: &Buffer, value: u32) -> ClosedList {
-        let mut list = self.device.create_command_list(CommandListType::Copy);
-        list.fill(buffer, 0, 8, value).unwrap();
-        list.close().unwrap()
+        self.device.list(CommandListType::Copy, |list| list.fill(buffer, 0, 8, value))
     }
-}
-
-fn value(buffer: &Buffer) -> u32 {
-    let mut bytes = [0; 4];
-    buffer.read(0, &mut bytes).unwrap();
-    u32::from_le_bytes(bytes)
-}
-
-/// Makes the driver end the newest doorbell for good (ABORT).
-fn abort(w: &World) {
-    let calls = w.calls();
-    let doorbell = &calls.doorbells.last().unwrap().0;
-    let queue = calls.queues.iter().rev().find(|(_, driver)| *driver == doorbell.hw_queue).unwrap();
-    let callbacks = w.hooked.start_info().callbacks;
-    let (queue, doorbell) = (queue.0.os_handle, doorbell.os_handle);
-    callbacks
-        .disconnect_doorbell(&Passive::enter(), queue, doorbell, DisconnectReason::Abort)
-        .unwrap();
 }
 
 // spec: ME-026, ME-024
 #[test]
 fn waits_and_signals_return_at_once_however_many_are_queued() {
     everywhere(|w, submission| {
-        let app = App::new(w, 1024);
+        let app = Gated::new(w, 1024);
         let queue = app.gated(submission);
         for number in 1..=2_048 {
             queue.signal(&app.done, number).unwrap();
@@ -124,14 +94,14 @@ fn waits_and_signals_return_at_once_however_many_are_queued() {
 #[test]
 fn lists_return_at_once_too_and_everything_runs_once_in_call_order() {
     everywhere(|w, submission| {
-        let app = App::new(w, 8);
+        let app = Gated::new(w, 8);
         let queue = app.gated(submission);
         let (seen, other) = (app.buffer(), app.queue(Submission::Packet));
         for number in 1..=100u32 {
             // The second list is the one that stays.
             queue.execute(&[&app.fill(&seen, 0), &app.fill(&seen, number)]).unwrap();
             queue.signal(&app.done, 2 * u64::from(number) - 1).unwrap();
-            // The CPU looks between this signal and that wait.
+            // The CPU reads between this signal and that wait.
             queue.wait(&app.done, 2 * u64::from(number)).unwrap();
         }
         let idle = w.platform.spawn("idle", {
@@ -141,7 +111,7 @@ fn lists_return_at_once_too_and_everything_runs_once_in_call_order() {
         app.gate.signal(1).unwrap();
         for number in 1..=100 {
             app.done.wait(2 * u64::from(number) - 1).unwrap();
-            assert_eq!(value(&seen), number);
+            assert_eq!(first_word(&seen), number);
             other.signal(&app.done, 2 * u64::from(number)).unwrap();
         }
         idle.join();
@@ -153,10 +123,10 @@ fn lists_return_at_once_too_and_everything_runs_once_in_call_order() {
 #[test]
 fn waiting_for_an_idle_queue_ends_though_others_keep_its_ring_full() {
     world().run(|w| {
-        let app = Arc::new(App::new(w, 8));
+        let app = Arc::new(Gated::new(w, 8));
         let queue = app.gated(Submission::User);
         (1..=50).for_each(|number| queue.signal(&app.done, number).unwrap());
-        let later = app.device.create_fence("later", 0).unwrap();
+        let later = app.device.fence(0);
         let idle = w.platform.spawn("idle", {
             let (app, queue) = (app.clone(), queue.clone());
             move || {
@@ -180,7 +150,7 @@ fn waiting_for_an_idle_queue_ends_though_others_keep_its_ring_full() {
 fn a_queue_that_is_dropped_takes_its_backlog_with_it() {
     for platform in PLATFORMS {
         on(platform).run(|w| {
-            let app = App::new(w, 8);
+            let app = Gated::new(w, 8);
             let buffer = app.buffer();
             let queue = app.gated(Submission::User);
             for number in 1..=50 {
@@ -192,7 +162,7 @@ fn a_queue_that_is_dropped_takes_its_backlog_with_it() {
             let other = app.queue(Submission::User);
             other.signal(&app.done, 99).unwrap();
             other.wait_idle().unwrap();
-            assert_eq!((app.done.completed_value(), value(&buffer)), (99, 0));
+            assert_eq!((app.done.completed_value(), first_word(&buffer)), (99, 0));
             assert_eq!(app.device.removed_reason(), None);
         });
     }
@@ -202,7 +172,7 @@ fn a_queue_that_is_dropped_takes_its_backlog_with_it() {
 fn a_machine_can_end_while_a_gate_holds_a_backlog() {
     for submission in Submission::ALL {
         world().run(move |w| {
-            let app = App::new(w, 8);
+            let app = Gated::new(w, 8);
             let queue = app.gated(submission);
             (1..=50).for_each(|number| queue.signal(&app.done, number).unwrap());
             let never = w.platform.event(true);
@@ -218,11 +188,9 @@ fn a_machine_can_end_while_a_gate_holds_a_backlog() {
 fn a_lost_device_ends_a_backlog_and_calls_say_so() {
     for platform in PLATFORMS {
         on(platform).run_to_report(|w| {
-            let app = App::new(w, 8);
+            let app = Gated::new(w, 8);
             let queue = app.gated(Submission::User);
-            let mut bad = app.device.create_command_list(CommandListType::Copy);
-            bad.copy_unchecked(0x10, 0x20, 64).unwrap();
-            queue.execute(&[&bad.close().unwrap()]).unwrap();
+            app.device.execute(&queue, |list| list.copy_unchecked(0x10, 0x20, 64));
             (1..=50).for_each(|number| queue.signal(&app.done, number).unwrap());
             app.gate.signal(1).unwrap();
             let lost = app.done.wait(50).unwrap_err();
@@ -237,28 +205,30 @@ fn a_lost_device_ends_a_backlog_and_calls_say_so() {
 #[test]
 fn a_queue_that_only_reports_its_end_reports_it_with_a_backlog_too() {
     world().run(|w| {
-        let app = App::new(w, 8);
-        let queue = app.queue_with(Submission::User, CommandListType::Copy, OnAbort::Report);
+        let app = Gated::new(w, 8);
+        let desc = QueueDesc::new(CommandListType::Copy, Submission::User);
+        let on_abort = OnAbort::Report;
+        let queue = app.device.create_queue_with(desc, QueueOptions { on_abort }).unwrap();
         queue.wait(&app.gate, 1).unwrap();
         (1..=50).for_each(|number| queue.signal(&app.done, number).unwrap());
         w.pass(SETTLED_NS);
-        abort(w);
-        let gone = Err(Error::QueueAborted { queue: "queue".to_owned() });
+        w.disconnect_last_doorbell(&Passive::enter(), DisconnectReason::Abort).unwrap();
+        let gone = Err(Error::QueueAborted { queue: "copy".to_owned() });
         assert_eq!(queue.wait_idle(), gone);
         assert_eq!(queue.signal(&app.done, 51), gone);
     });
 }
 
 #[test]
-fn a_failure_in_the_backlog_is_told_by_the_next_call_whose_work_is_queued() {
+fn a_failure_in_the_backlog_is_returned_by_the_next_call_whose_work_is_queued() {
     const BYTES: u64 = 0x1_0000;
     let little = world_with(|config: &mut MachineConfig| {
         config.gpu.local_memory_bytes = 2 * BYTES;
     });
     little.run(|w| {
         let residency = ResidencyChoice::Automatic;
-        let app =
-            App::with(w, DeviceOptions { ring_slots: 8, residency, ..DeviceOptions::default() });
+        let options = DeviceOptions { ring_slots: 8, residency, ..DeviceOptions::default() };
+        let app = Gated::with(w, options);
         let queue = app.gated(Submission::User);
         (1..=20).for_each(|number| queue.signal(&app.done, number).unwrap());
         let mut list = app.device.create_command_list(CommandListType::Copy);
@@ -288,12 +258,10 @@ fn five_hundred_falling_pulses_lose_no_wait() {
                 config.driver.fence_stride_bytes = stride_bytes;
             };
             world_with(strided).run(move |w| {
-                let app = App::new(w, ring_slots);
+                let app = Gated::new(w, ring_slots);
                 let queue = app.gated(submission);
-                let pulsing =
-                    app.queue_with(Submission::User, CommandListType::Compute, OnAbort::default());
-                let [fence, over] =
-                    ["pulsed", "over"].map(|name| app.device.create_fence(name, 0).unwrap());
+                let pulsing = app.device.queue(CommandListType::Compute, Submission::User);
+                let [fence, over] = [(); 2].map(|()| app.device.fence(0));
                 for number in 0..500 {
                     queue.wait(&fence, 1_000 - number).unwrap();
                     if by_engine {
@@ -329,15 +297,15 @@ fn queued_work_of_a_dropped_fence_ends_and_leaves_the_next_fence_alone() {
         [|queue, dropped| queue.signal(dropped, 9), |queue, dropped| queue.wait(dropped, 9)];
     everywhere(move |w, submission| {
         for (call, ring_slots) in calls.into_iter().flat_map(|call| [(call, 1024), (call, 8)]) {
-            let app = App::new(w, ring_slots);
+            let app = Gated::new(w, ring_slots);
             let queue = app.gated(submission);
             // Without room in a small ring the call stands in the backlog.
             (1..=20).for_each(|number| queue.signal(&app.done, number).unwrap());
-            let dropped = app.device.create_fence("dropped", 0).unwrap();
+            let dropped = app.device.fence(0);
             call(&queue, &dropped).unwrap();
             queue.signal(&app.done, 21).unwrap();
             drop(dropped);
-            let next = app.device.create_fence("next", 3).unwrap();
+            let next = app.device.fence(3);
             app.gate.signal(1).unwrap();
             app.done.wait(21).unwrap();
             assert_eq!(next.completed_value(), 3, "{submission}");
@@ -348,17 +316,16 @@ fn queued_work_of_a_dropped_fence_ends_and_leaves_the_next_fence_alone() {
 #[test]
 fn a_wait_for_a_dropped_fence_ends_with_the_signal_that_is_queued_for_it() {
     everywhere(|w, submission| {
-        let app = App::new(w, 1024);
+        let app = Gated::new(w, 1024);
         let (waits, signals) = (app.queue(submission), app.gated(submission));
-        let dropped = app.device.create_fence("dropped", 0).unwrap();
+        let dropped = app.device.fence(0);
         waits.wait(&dropped, 5).unwrap();
         waits.signal(&app.done, 1).unwrap();
         signals.signal(&dropped, 4).unwrap();
         signals.signal(&dropped, 5).unwrap();
         drop(dropped);
         // The next fences at the same addresses are unchanged by them.
-        let next: Vec<Fence> =
-            (0..4).map(|_| app.device.create_fence("next", 9).unwrap()).collect();
+        let next: Vec<Fence> = (0..4).map(|_| app.device.fence(9)).collect();
         if w.platform.is_cooperative() {
             w.pass(SETTLED_NS);
             assert_eq!(app.done.completed_value(), 0, "{submission}");
@@ -373,14 +340,15 @@ fn a_wait_for_a_dropped_fence_ends_with_the_signal_that_is_queued_for_it() {
 fn dropped_fences_end_when_their_queue_is_past_them() {
     for submission in Submission::ALL {
         world().run(move |w| {
-            let app = App::new(w, 64);
+            let app = Gated::new(w, 64);
             let queue = app.queue(submission);
             let ended = || {
-                w.driver.take().iter().filter(|call| call.name() == "DestroyNativeFence").count()
+                let calls = w.driver.take_names().into_iter();
+                calls.filter(|name| *name == "DestroyNativeFence").count()
             };
             ended();
             for number in 0..500 {
-                let fence = app.device.create_fence("dropped", 0).unwrap();
+                let fence = app.device.fence(0);
                 queue.signal(&fence, 1).unwrap();
                 queue.wait(&fence, 1).unwrap();
                 if number % 50 == 0 {
@@ -388,10 +356,7 @@ fn dropped_fences_end_when_their_queue_is_past_them() {
                 }
             }
             let before = ended();
-            assert!(
-                before > 200,
-                "{submission}: {before} of 500 have ended while the queue went on"
-            );
+            assert!(before > 200, "{submission}: {before} of 500 ended while the queue went on");
             queue.wait_idle().unwrap();
             assert_eq!(before + ended(), 500, "{submission}: none is held by an idle queue");
         });
@@ -402,7 +367,7 @@ fn dropped_fences_end_when_their_queue_is_past_them() {
 fn queued_lists_hold_their_buffers() {
     everywhere(|w, submission| {
         for ring_slots in [1024, 8] {
-            let app = App::new(w, ring_slots);
+            let app = Gated::new(w, ring_slots);
             let (queue, kept) = (app.gated(submission), app.buffer());
             for number in 1..=40 {
                 let dropped = app.buffer();
@@ -414,8 +379,8 @@ fn queued_lists_hold_their_buffers() {
             let others: Vec<Buffer> = (0..40).map(|_| app.buffer()).collect();
             app.gate.signal(1).unwrap();
             app.done.wait(1).unwrap();
-            assert_eq!((value(&kept), app.device.removed_reason()), (41, None));
-            assert!(others.iter().all(|buffer| value(buffer) == 0), "{submission}");
+            assert_eq!((first_word(&kept), app.device.removed_reason()), (41, None));
+            assert!(others.iter().all(|buffer| first_word(buffer) == 0), "{submission}");
         }
     });
 }

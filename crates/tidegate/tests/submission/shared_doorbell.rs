@@ -1,44 +1,31 @@
 //! One physical doorbell, and 64 queues that submit at once: each command buffer runs exactly once,
 //! the last one of each queue too, which no later ring follows. On threads and in virtual time.
 
-use std::sync::Arc;
-use tidegate::d3d12::{CommandListType, DeviceOptions, Queue, QueueDesc};
+use tidegate::d3d12::{CommandListType, DeviceOptions, Queue};
 use tidegate::kmd::DoorbellModel;
 use tidegate::platform::StepCosts;
 use tidegate::runner::cost::CostModel;
-use tidegate::{Machine, MachineConfig, Platform, Submission};
+use tidegate::{Platform, Submission};
+use tidegate_testbed::{App, QueueApi};
 
 const QUEUES: usize = 64;
 const ROUNDS: u64 = 20;
 
 fn all_at_once(platform: &Platform, model: DoorbellModel) {
-    let mut config = MachineConfig::standard(platform);
-    config.driver.doorbells = model;
-    let machine = Arc::new(Machine::new(platform, config).unwrap());
-    let device =
-        machine.device(DeviceOptions { ring_slots: 64, ..DeviceOptions::default() }).unwrap();
+    let options = DeviceOptions { ring_slots: 64, ..DeviceOptions::default() };
+    let app = App::on(platform, options, |config| config.driver.doorbells = model);
     let types = [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy];
-    let queues: Vec<(Queue, CommandListType)> = (0..QUEUES)
-        .map(|n| {
-            let desc = QueueDesc {
-                name: format!("queue {n}"),
-                ..QueueDesc::new(types[n % 3], Submission::User)
-            };
-            (device.create_queue(desc).unwrap(), types[n % 3])
-        })
-        .collect();
+    let queues: Vec<Queue> =
+        (0..QUEUES).map(|n| app.queue(types[n % 3], Submission::User)).collect();
     let kept = queues.clone();
-    let spawner = platform.clone();
-    let report = machine.run(move || {
+    let app = app.run(move |app| {
         let threads: Vec<_> = queues
             .into_iter()
-            .map(|(queue, list_type)| {
-                let device = device.clone();
-                spawner.spawn(queue.name().to_owned(), move || {
-                    let fence = device.create_fence("done", 0).unwrap();
-                    let mut list = device.create_command_list(list_type);
-                    list.timed(100).unwrap();
-                    let list = list.close().unwrap();
+            .map(|queue| {
+                let device = app.device.clone();
+                app.platform().spawn("submitter", move || {
+                    let fence = device.fence(0);
+                    let list = device.list(queue.list_type(), |list| list.timed(100));
                     for round in 1..=ROUNDS {
                         queue.execute(&[&list]).unwrap();
                         queue.signal(&fence, round).unwrap();
@@ -47,17 +34,13 @@ fn all_at_once(platform: &Platform, model: DoorbellModel) {
                 })
             })
             .collect();
-        threads.iter().for_each(|thread| {
-            thread.join();
-        });
+        threads.iter().for_each(|thread| _ = thread.join());
     });
-    assert!(report.completed(), "{report:?}");
-    let (gpu, kernel) = (machine.gpu().stats(), machine.adapter().stats());
-    for (queue, _) in &kept {
+    let (gpu, kernel) = (app.machine.gpu().stats(), app.machine.adapter().stats());
+    for queue in &kept {
         assert_eq!(gpu.of(&queue.numbers()).packets, ROUNDS, "{}", queue.name());
     }
     assert_eq!(gpu.signals, 2 * QUEUES as u64 * ROUNDS, "each progress value and each signal once");
-    assert_eq!((machine.driver().violations(), machine.adapter().bug_checks()), (vec![], vec![]));
     match model {
         DoorbellModel::Global => assert_eq!(kernel.doorbell_victims, 0),
         DoorbellModel::Dedicated { physical } => {
@@ -66,15 +49,17 @@ fn all_at_once(platform: &Platform, model: DoorbellModel) {
     }
 }
 
+const MODELS: [DoorbellModel; 3] = [
+    DoorbellModel::Dedicated { physical: 1 },
+    DoorbellModel::Dedicated { physical: 5 },
+    DoorbellModel::Global,
+];
+
 // spec: UMS-006, UMS-152
 #[test]
 fn in_virtual_time() {
     for costs in [StepCosts::free(), CostModel::nominal().steps] {
-        for model in [
-            DoorbellModel::Dedicated { physical: 1 },
-            DoorbellModel::Dedicated { physical: 5 },
-            DoorbellModel::Global,
-        ] {
+        for model in MODELS {
             all_at_once(&Platform::virtual_time(costs.clone()), model);
         }
     }
@@ -83,11 +68,7 @@ fn in_virtual_time() {
 // spec: UMS-152
 #[test]
 fn on_threads() {
-    for model in [
-        DoorbellModel::Dedicated { physical: 1 },
-        DoorbellModel::Dedicated { physical: 5 },
-        DoorbellModel::Global,
-    ] {
+    for model in MODELS {
         all_at_once(&Platform::closed_host(), model);
     }
 }
