@@ -5,11 +5,12 @@ use crate::kernels::short;
 use crate::output::{self, Outputs};
 use crate::run::{Keep, Read, read, run_both, show_problems};
 use crate::streams::outln;
-use crate::tables::{align_numbers, duration, table};
+use crate::tables::{align_numbers, table};
 use crate::{BadInput, End};
 use std::path::Path;
 use tidegate::runner::diff::{Diff, DiffRow, Figures, Side, diff};
 use tidegate::runner::kernels::Table;
+use tidegate::trace::duration;
 
 /// `tidegate diff`.
 pub(crate) fn command(arguments: &arguments::Diff) -> Result<End, BadInput> {

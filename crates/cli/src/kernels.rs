@@ -1,10 +1,11 @@
 //! Tables of kernels: files with a row for each, and sums by name for people.
 
-use crate::tables::{align_numbers, duration, table};
+use crate::tables::{align_numbers, table};
 use crate::{BadInput, output};
 use comfy_table::Table;
 use std::path::Path;
 use tidegate::runner::kernels::{KernelRow, NameRow, write_csv};
+use tidegate::trace::duration;
 
 /// Columns that a name takes in a table; C++ names are cut in the middle, where they say least.
 const NAME_WIDTH: usize = 40;

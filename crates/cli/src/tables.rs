@@ -7,22 +7,8 @@ use tidegate::runner::MetricRow;
 use tidegate::runner::ranking::{Relation, relation};
 use tidegate::runner::recovery::{EngineRow, Fate};
 use tidegate::runner::report::Report;
-use tidegate::runner::verdict::{Account, Part, durations};
-
-/// A duration with three significant digits and a unit.
-pub(crate) fn duration(ns: u64) -> String {
-    let scaled = |divisor: f64, unit: &str| {
-        let value = ns as f64 / divisor;
-        let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-        format!("{value:.digits$} {unit}")
-    };
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => scaled(1e3, "µs"),
-        1_000_000..1_000_000_000 => scaled(1e6, "ms"),
-        _ => scaled(1e9, "s"),
-    }
-}
+use tidegate::runner::verdict::{Account, Part};
+use tidegate::trace::{duration, durations};
 
 /// Columns of a table where nothing says how many the reader has.
 const USUAL_WIDTH: u16 = 100;
@@ -97,15 +83,15 @@ const FIGURES: &[(&str, Figure)] =
 /// Answered preemption requests of all; empty without a request.
 fn preemptions_answered(report: &Report) -> String {
     let sum = |of: fn(&EngineRow) -> u64| report.engines.iter().map(of).sum::<u64>();
-    match sum(|engine| engine.preemptions_asked) {
+    match sum(|engine| engine.preemptions_requested) {
         0 => String::new(),
-        requests => format!("{} of {requests}", sum(|engine| engine.preemptions.count)),
+        requests => format!("{} of {requests}", sum(|engine| engine.preemptions.count())),
     }
 }
 
 fn longest_to_preempt(report: &Report) -> Option<u64> {
-    let answered = report.engines.iter().filter(|engine| engine.preemptions.count > 0);
-    answered.map(|engine| engine.preemptions.max_ns).max()
+    let answered = report.engines.iter().filter(|engine| engine.preemptions.count() > 0);
+    answered.map(|engine| engine.preemptions.max_ns()).max()
 }
 
 /// A figure of doorbells; nothing for a run that rang none.
@@ -249,7 +235,7 @@ pub(crate) fn queues(report: &Report) -> Table {
             row.extend([queue.doorbell_connects.to_string(), queue.doorbell_retries.to_string()]);
         }
         if report.has_priorities() {
-            let left = queue.preempts.count.to_string();
+            let left = queue.preempts.count().to_string();
             row.extend([queue.priority.to_owned(), queue.preempted.to_string(), left]);
         }
         if lost {

@@ -420,7 +420,7 @@ fn preemption_is_chosen_and_shown_in_words_as_data_and_on_the_timeline() {
     holds(&said, &[&preempted[..], &["left its work", "priority", "idle", "high"]].concat());
     assert!(trace.contains("\"preempted\""), "the preempted queue is marked");
     let engine = &report["engines"][0];
-    assert!(engine["engine"] == "3D" && engine["preemptions_asked"] == 12, "{engine}");
+    assert!(engine["engine"] == "3D" && engine["preemptions_requested"] == 12, "{engine}");
     assert_eq!(engine["preemptions"]["count"], 12);
     let queue = |name: &str| {
         report["queues"].as_array().unwrap().iter().find(|q| q["name"] == name).unwrap().clone()

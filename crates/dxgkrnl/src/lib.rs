@@ -54,4 +54,3 @@ pub use recovery::{
 };
 pub use stats::{Census, FenceRewind, KernelStats, LostSignal};
 pub use suspension::Suspended;
-pub use tidegate_vidsch::FenceOperations;

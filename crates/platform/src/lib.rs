@@ -56,7 +56,7 @@ pub use memory::{
 pub use run_report::RunReport;
 pub use steps::{Happened, StepEvent, StepLog};
 pub use sync::{Event, EventId, Mutex, MutexGuard, WakeWord};
-pub use tidegate_trace::{QueueNumber, Queued, SubmissionKey};
+pub use tidegate_trace::{QueueNumber, Queued, SubmissionKey, WorkStats};
 pub use time::{CpuTime, Step, StepCosts};
 pub use wait::WaitEnd;
 pub use window::BulkWindow;

@@ -5,7 +5,7 @@
 //! 3. Expectations, only of a run that reached its end.
 
 use tidegate_d3d12::{QueueStats, RemovedReason};
-use tidegate_platform::{QueueNumber, RunReport};
+use tidegate_platform::{QueueNumber, RunReport, WorkStats};
 use tidegate_trace::Trace;
 
 use crate::deadlock::{self, Standstill};
@@ -16,7 +16,6 @@ use crate::measure::replay::{self, ReplayError};
 use crate::measure::{QueueOnTimeline, QueueTimes, queue_times};
 use crate::options::HangAt;
 use crate::prepare::Prepared;
-use crate::probe::QueueCounters;
 use crate::queue_log::QueueLog;
 use crate::recovery::{Fate, HeldBackRow, RecoveryRow};
 use crate::report::{DisplayRow, FenceRow, QueueRow, Report};
@@ -176,7 +175,7 @@ impl Prepared {
         let makespan_ns = worked_until.unwrap_or(end_ns).saturating_sub(state.started_ns);
         // Counters include operations of memory management and of waits for idle queues, which were
         // not queued by the workload.
-        let done = |queued: fn(&QueueStats) -> u64, counted: fn(&QueueCounters) -> u64| {
+        let done = |queued: fn(&QueueStats) -> u64, counted: fn(&WorkStats) -> u64| {
             let counted = state.after.queues.iter().map(counted);
             self.queues
                 .iter()
@@ -185,9 +184,9 @@ impl Prepared {
                 .sum()
         };
         let queues = logs.iter().enumerate().map(|(number, log)| {
-            let counted = |all: &[QueueCounters]| all.get(number).copied().unwrap_or_default();
+            let counted = |all: &[WorkStats]| all.get(number).cloned().unwrap_or_default();
             let (before, after) = (counted(&state.before.queues), counted(&state.after.queues));
-            QueueCounters {
+            WorkStats {
                 packets: log.submissions,
                 busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
                 blocked_ns: after.blocked_ns.saturating_sub(before.blocked_ns),
@@ -416,7 +415,7 @@ impl Prepared {
                 ring_wait_ns: stats.ring_wait_ns,
                 priority: priority_name(queue.priority),
                 preempted: numbers.preempted,
-                preempts: numbers.preempts,
+                preempts: numbers.preempts.clone(),
                 fate: fate_of(&recoveries, &queue.name, (state.removed.is_some(), &hangs.0)),
             }
         });

@@ -6,9 +6,9 @@
 use serde::Serialize;
 use tidegate_d3d12::{DEFAULT_RING_SLOTS, FenceChoice, MAX_RING_SLOTS, ResidencyChoice};
 
-use crate::recovery::{EngineRow, RecoveryRow, Times};
+use crate::recovery::{EngineRow, RecoveryRow};
 use tidegate_calls::{DisplayStats, PendingWait};
-use tidegate_platform::QueueNumber;
+use tidegate_platform::{QueueNumber, WorkStats};
 use tidegate_workload::expect::{Expectation, Metric};
 use tidegate_workload::model::{Engine, Queue, Submission, Workload};
 
@@ -98,26 +98,6 @@ pub fn wants_trace(workload: &Workload) -> bool {
     workload.recorded.is_some() || workload.expects.iter().any(|expect| metric(&expect.what))
 }
 
-/// What the hardware and the kernel counted for one queue. Times in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueCounters {
-    /// Command buffers completed.
-    pub packets: u64,
-    /// Time for which an engine was busy with its commands.
-    pub busy_ns: u64,
-    /// Waits that the queue passed, in the kernel or on an engine. Those of memory management
-    /// count.
-    pub waits: u64,
-    /// Signals that the queue made. Those of memory management and of waits for idle queues count.
-    pub signals: u64,
-    /// Time for which a wait that was not met headed the queue, until now.
-    pub blocked_ns: u64,
-    /// Times that its work was left in the middle.
-    pub preempted: u64,
-    /// How long it took until its engine left other work for it.
-    pub preempts: Times,
-}
-
 /// Counters of the hardware and the kernel for the whole machine; fields of the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MachineCounters {
@@ -177,7 +157,7 @@ pub trait MachineProbe: Send + Sync {
     /// Totals since the machine was made.
     fn counters(&self) -> MachineCounters;
     /// Totals of the queues, each named by its numbers, in their order.
-    fn queues(&self, queues: &[Vec<QueueNumber>]) -> Vec<QueueCounters>;
+    fn queues(&self, queues: &[Vec<QueueNumber>]) -> Vec<WorkStats>;
     /// Totals of the display; nothing without one.
     fn display(&self) -> DisplayStats {
         DisplayStats::default()

@@ -1,19 +1,18 @@
 //! Preemption and recovery in a report, as data and as sentences: preemption times of engines, hangs,
 //! their recovery, and the fate of each queue. The runner replaces queue numbers by names.
 
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use tidegate_trace::{Durations, duration};
 
-/// Duration statistics, in nanoseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Times {
-    /// How often.
-    pub count: u64,
-    /// Median.
-    pub median_ns: u64,
-    /// 99th percentile.
-    pub p99_ns: u64,
-    /// The longest.
-    pub max_ns: u64,
+/// Serialises the four figures of duration statistics.
+pub(crate) fn figures<S: Serializer>(durations: &Durations, out: S) -> Result<S::Ok, S::Error> {
+    let mut fields = out.serialize_struct("Durations", 4)?;
+    fields.serialize_field("count", &durations.count())?;
+    fields.serialize_field("median_ns", &durations.median_ns())?;
+    fields.serialize_field("p99_ns", &durations.p99_ns())?;
+    fields.serialize_field("max_ns", &durations.max_ns())?;
+    fields.end()
 }
 
 /// Preemptions of one engine.
@@ -26,9 +25,10 @@ pub struct EngineRow {
     /// How finely it leaves everything else.
     pub compute_preemption: String,
     /// Preemption requests: for a queue of higher priority, or to return packets to the kernel.
-    pub preemptions_asked: u64,
+    pub preemptions_requested: u64,
     /// Answered requests and their durations.
-    pub preemptions: Times,
+    #[serde(serialize_with = "figures")]
+    pub preemptions: Durations,
 }
 
 /// Fate of a queue.
@@ -140,23 +140,6 @@ pub struct LostRow {
     pub guilty: bool,
 }
 
-/// A duration for a person.
-fn duration(ns: u64) -> String {
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{} µs", rounded(ns, 1_000)),
-        1_000_000..1_000_000_000 => format!("{} ms", rounded(ns, 1_000_000)),
-        _ => format!("{} s", rounded(ns, 1_000_000_000)),
-    }
-}
-
-/// So many of `unit`, with three digits.
-fn rounded(ns: u64, unit: u64) -> String {
-    let value = ns as f64 / unit as f64;
-    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-    format!("{value:.digits$}")
-}
-
 /// Signals that are listed.
 const SIGNALS_LISTED: usize = 4;
 
@@ -177,8 +160,8 @@ fn signals_in_words(signals: &[FenceAt]) -> String {
 impl EngineRow {
     /// Returns the report line; `None` without a preemption request.
     pub fn line(&self) -> Option<String> {
-        let (engine, requests, Times { count, .. }) =
-            (&self.engine, self.preemptions_asked, self.preemptions);
+        let (engine, requests) = (&self.engine, self.preemptions_requested);
+        let count = self.preemptions.count();
         let (graphics, compute) = (&self.graphics_preemption, &self.compute_preemption);
         let times = |n: u64| if n == 1 { "once".to_owned() } else { format!("{n} times") };
         let requested = |n: u64| {
@@ -191,8 +174,8 @@ impl EngineRow {
         (requests > 0).then(|| {
             let left = match (count, requests - count.min(requests)) {
                 (0, _) => "did not leave its work".to_owned(),
-                (_, 0) => format!("left its work {}", self.preemptions.words()),
-                (_, _) => format!("left its work {} {}", times(count), self.preemptions.words()),
+                (_, 0) => format!("left its work {}", in_words(&self.preemptions)),
+                (_, _) => format!("left its work {} {}", times(count), in_words(&self.preemptions)),
             };
             format!(
                 "engine {engine} (preempted at {compute} and {graphics}) got {} and {left}",
@@ -202,20 +185,17 @@ impl EngineRow {
     }
 }
 
-impl Times {
-    /// For a person.
-    pub fn words(&self) -> String {
-        let Times { median_ns, p99_ns, max_ns, .. } = *self;
-        match self.count {
-            _ if max_ns == 0 => "at once".to_owned(),
-            1 => format!("within {}", duration(max_ns)),
-            _ => format!(
-                "within {} (median), {} (p99), {} (longest)",
-                duration(median_ns),
-                duration(p99_ns),
-                duration(max_ns)
-            ),
-        }
+/// How long an engine took to leave its work.
+fn in_words(durations: &Durations) -> String {
+    match (durations.count(), durations.max_ns()) {
+        (_, 0) => "at once".to_owned(),
+        (1, max_ns) => format!("within {}", duration(max_ns)),
+        (_, max_ns) => format!(
+            "within {} (median), {} (p99), {} (longest)",
+            duration(durations.median_ns()),
+            duration(durations.p99_ns()),
+            duration(max_ns)
+        ),
     }
 }
 
@@ -271,28 +251,31 @@ impl RecoveryRow {
 mod tests {
     use super::*;
 
-    fn times(count: u64) -> Times {
-        Times { count, median_ns: 1_500, p99_ns: 20_000, max_ns: 3_000_000 }
+    fn durations(all_ns: &[u64]) -> Durations {
+        let mut durations = Durations::default();
+        all_ns.iter().for_each(|ns| durations.add(*ns));
+        durations
     }
 
     #[test]
     fn an_engine_says_how_often_it_left_and_how_soon() {
-        let row = |requests, count| EngineRow {
+        let row = |requests, times_ns: &[u64]| EngineRow {
             engine: "3D".into(),
             graphics_preemption: "triangle".into(),
             compute_preemption: "thread-group".into(),
-            preemptions_asked: requests,
-            preemptions: times(count),
+            preemptions_requested: requests,
+            preemptions: durations(times_ns),
         };
         let start = "engine 3D (preempted at thread-group and triangle) got ";
-        assert_eq!(row(0, 0).line(), None);
-        let line = |requests, count| row(requests, count).line().unwrap().replace(start, "");
-        assert_eq!(line(1, 1), "1 preemption request and left its work within 3.00 ms");
+        assert_eq!(row(0, &[]).line(), None);
+        let line =
+            |requests, times_ns: &[u64]| row(requests, times_ns).line().unwrap().replace(start, "");
+        assert_eq!(line(1, &[3_000_000]), "1 preemption request and left its work within 3.000 ms");
         assert_eq!(
-            line(3, 2),
-            "3 preemption requests and left its work 2 times within 1.50 µs (median), 20.0 µs (p99), 3.00 ms (longest)"
+            line(3, &[1_500, 20_000]),
+            "3 preemption requests and left its work 2 times within 1.500 µs (median), 20.00 µs (p99), 20.00 µs (longest)"
         );
-        assert_eq!(line(1, 0), "1 preemption request and did not leave its work");
+        assert_eq!(line(1, &[]), "1 preemption request and did not leave its work");
     }
 
     #[test]
@@ -325,7 +308,7 @@ mod tests {
         assert_eq!(
             row.lines(),
             [
-                "recovery 0x141 of engine 3D 2.00 s after the start of the run: the engine did not answer",
+                "recovery 0x141 of engine 3D 2.000 s after the start of the run: the engine did not answer",
                 "  queue 'render' hangs in submission 2, before 'draw': a command buffer (hang:render@2); behind it are the signals of 'rendered' to 2",
                 "  queue 'show' waits for fence 'rendered' to reach 2 (it is at 1), which queue 'render' should have signalled",
                 "  the engine was reset",

@@ -5,9 +5,10 @@ use serde::Serialize;
 
 use crate::measure::replay::ReplayError;
 use crate::probe::MachineCounters;
-use crate::recovery::{EngineRow, Fate, RecoveryRow, Times};
+use crate::recovery::{EngineRow, Fate, RecoveryRow, figures};
 use crate::verify::MetricRow;
 use tidegate_calls::DisplayStats;
+use tidegate_trace::Durations;
 use tidegate_workload::model::Display;
 use tidegate_workload::recording::ImportReport;
 
@@ -46,8 +47,9 @@ pub struct QueueRow {
     /// Times that its work was left in the middle for another queue, or went back to the kernel
     /// there.
     pub preempted: u64,
-    /// How long it took until its engine left other work for it.
-    pub preempts: Times,
+    /// How long its engine took to leave other work for it.
+    #[serde(serialize_with = "figures")]
+    pub preempts: Durations,
     /// What became of it.
     pub fate: Fate,
 }
@@ -242,7 +244,7 @@ impl Report {
     /// Whether priorities mattered: a queue has one, or was preempted for another.
     pub fn has_priorities(&self) -> bool {
         self.queues.iter().any(|queue| {
-            queue.priority != "normal" || queue.preempted > 0 || queue.preempts.count > 0
+            queue.priority != "normal" || queue.preempted > 0 || queue.preempts.count() > 0
         })
     }
 

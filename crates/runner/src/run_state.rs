@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use tidegate_calls::DisplayStats;
 use tidegate_d3d12::{Counters, RemovedReason};
+use tidegate_platform::WorkStats;
 
-use crate::probe::{MachineCounters, QueueCounters};
+use crate::probe::MachineCounters;
 use tidegate_workload::model::{FenceId, QueueId, Span};
 
 /// A thread that was released because nothing could move any more, and what it was at.
@@ -56,7 +57,7 @@ pub(crate) type Largest = BTreeMap<FenceId, (u64, Span)>;
 pub(crate) struct Counted {
     pub(crate) machine: MachineCounters,
     pub(crate) device: Counters,
-    pub(crate) queues: Vec<QueueCounters>,
+    pub(crate) queues: Vec<WorkStats>,
 }
 
 /// Everything that is written while a workload runs.

@@ -16,7 +16,6 @@ mod bus;
 mod clock;
 mod cmp;
 mod doorbell;
-mod durations;
 mod engine;
 mod gpu;
 mod granularity;
@@ -38,7 +37,6 @@ pub use config::{
     WorkRates,
 };
 pub use display::{DisplayStats, Frame, FrameSink};
-pub use durations::Durations;
 pub use gpu::SoftGpu;
-pub use stats::{Census, NodeStats, ParkedWait, Stats, WorkStats};
+pub use stats::{Census, NodeStats, ParkedWait, Stats};
 pub use tidegate_gpu_abi::EngineClass;

@@ -1,41 +1,9 @@
 //! What the hardware counts, for reports and benches. An engine counts for itself and hands over at
 //! the end of a turn.
 
-use crate::durations::Durations;
 use std::collections::BTreeMap;
 use tidegate_platform::{PhysicalAddress, QueueNumber};
-
-/// What was counted for one queue, or for a context of the packet model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WorkStats {
-    /// Ring slots of work that were completed.
-    pub packets: u64,
-    /// Commands that were completed.
-    pub commands: u64,
-    /// Time for which an engine was busy with its copies, fills, dispatches, draws and timed work,
-    /// in nanoseconds.
-    pub busy_ns: u64,
-    /// Waits that the queue passed.
-    pub waits: u64,
-    /// Signal packets that were executed.
-    pub signals: u64,
-    /// Time for which a wait that was not satisfied headed the queue, in nanoseconds.
-    pub blocked_ns: u64,
-    /// Times that its work was left in the middle, or went back to the kernel there.
-    pub preempted: u64,
-}
-
-impl WorkStats {
-    pub(crate) fn add(&mut self, more: &WorkStats) {
-        self.packets += more.packets;
-        self.commands += more.commands;
-        self.busy_ns += more.busy_ns;
-        self.waits += more.waits;
-        self.signals += more.signals;
-        self.blocked_ns += more.blocked_ns;
-        self.preempted += more.preempted;
-    }
-}
+use tidegate_trace::{Durations, WorkStats};
 
 /// A wait that holds a queue back, for reports of machines that stand still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,10 +40,9 @@ pub struct NodeStats {
     pub packets: u64,
     /// As [`WorkStats::busy_ns`].
     pub busy_ns: u64,
-    /// Times that it was asked to leave what it ran, by a queue that goes before it or by the
-    /// kernel for its ring.
-    pub preemptions_asked: u64,
-    /// How long it took, of those times when it has left it.
+    /// Preemption requests: by a queue of higher precedence, or by the kernel for its ring.
+    pub preemptions_requested: u64,
+    /// Answered requests, from the request until the engine left its work.
     pub preemptions: Durations,
 }
 
@@ -86,9 +53,6 @@ pub struct Stats {
     pub queues: BTreeMap<QueueNumber, WorkStats>,
     /// By engine, the nodes of physical GPU 0 first.
     pub nodes: Vec<NodeStats>,
-    /// By the queue that an engine was wanted for: how long it took until the engine
-    /// came. Requests of the kernel name none.
-    pub preemptions: BTreeMap<QueueNumber, Durations>,
     /// Fence values stored by signals, progress fences included.
     pub signals: u64,
     /// Times the interrupt line went up.
@@ -108,7 +72,7 @@ pub struct Stats {
     /// Payloads of other GPUs that were taken from the common doorbell.
     pub peer_signals: u64,
     /// Doorbell words that engines read after a ring.
-    pub doorbell_looks: u64,
+    pub doorbell_reads: u64,
     /// Faults, those included that found the list of fault records full.
     pub faults: u64,
     /// Time during which at least two nodes were busy at once, in nanoseconds.
@@ -119,14 +83,7 @@ impl Stats {
     /// The counts of several queues together.
     pub fn of(&self, queues: &[QueueNumber]) -> WorkStats {
         let mut all = WorkStats::default();
-        queues.iter().filter_map(|queue| self.queues.get(queue)).for_each(|one| all.add(one));
-        all
-    }
-
-    /// How long it took until an engine came that one of the queues was to have.
-    pub fn preemptions_for(&self, queues: &[QueueNumber]) -> Durations {
-        let mut all = Durations::default();
-        queues.iter().filter_map(|q| self.preemptions.get(q)).for_each(|one| all.merge(one));
+        queues.iter().filter_map(|queue| self.queues.get(queue)).for_each(|one| all += one);
         all
     }
 }
@@ -157,7 +114,7 @@ impl Tally {
     /// Adds everything to `stats` for `node` and starts over.
     pub(crate) fn hand_over(&mut self, node: usize, stats: &mut Stats) {
         for (queue, counts) in self.queues.drain(..) {
-            stats.queues.entry(queue).or_default().add(&counts);
+            *stats.queues.entry(queue).or_default() += &counts;
             if let Some(node) = stats.nodes.get_mut(node) {
                 node.packets += counts.packets;
                 node.busy_ns += counts.busy_ns;

@@ -8,19 +8,19 @@ use tidegate_calls::{DisplayStats, PendingWait};
 use tidegate_d3d12::DeviceOptions;
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate_ddi::EngineId;
-use tidegate_dxgkrnl::{FenceOperations, HeldBack, RecoveryOutcome, RecoveryReport, WorkAtReset};
+use tidegate_dxgkrnl::{HeldBack, RecoveryOutcome, RecoveryReport, WorkAtReset};
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_kmd::DoorbellModel;
-use tidegate_platform::{Mutex, Platform, QueueNumber};
+use tidegate_platform::{Mutex, Platform, QueueNumber, WorkStats};
 use tidegate_runner::cost::{self, CostModel};
 use tidegate_runner::recovery::{
-    EngineRow, FenceAt, HeldBackRow, LostRow, RecoveryRow, Times, WaiterKind, WorkRow,
+    EngineRow, FenceAt, HeldBackRow, LostRow, RecoveryRow, WaiterKind, WorkRow,
 };
 use tidegate_runner::{
     self as runner, HangAt, MachineCounters, MachineProbe, NodeNeeds, Outcome, Picture, Progress,
-    QueueCounters, RunOptions,
+    RunOptions,
 };
-use tidegate_softgpu::{Durations, NodeStats, WorkRates};
+use tidegate_softgpu::{NodeStats, WorkRates};
 use tidegate_trace::Trace;
 use tidegate_workload::expect::Clock;
 use tidegate_workload::model::{Submission, Workload};
@@ -133,15 +133,6 @@ pub struct RunResult {
 
 struct Probe(Arc<Machine>);
 
-fn times(durations: &Durations) -> Times {
-    Times {
-        count: durations.count(),
-        median_ns: durations.median_ns(),
-        p99_ns: durations.p99_ns(),
-        max_ns: durations.max_ns(),
-    }
-}
-
 impl MachineProbe for Probe {
     fn counters(&self) -> MachineCounters {
         let (gpu, kernel) = (self.0.gpu().stats(), self.0.adapter().stats());
@@ -163,23 +154,14 @@ impl MachineProbe for Probe {
         }
     }
 
-    fn queues(&self, queues: &[Vec<QueueNumber>]) -> Vec<QueueCounters> {
+    fn queues(&self, queues: &[Vec<QueueNumber>]) -> Vec<WorkStats> {
         let (hardware, software) = (self.0.gpu().stats(), self.0.adapter().fence_operations());
-        let counters = |numbers: &Vec<QueueNumber>| {
-            let stats = hardware.of(numbers);
-            let mut in_software = FenceOperations::default();
-            numbers.iter().filter_map(|n| software.get(n)).for_each(|done| in_software += *done);
-            QueueCounters {
-                packets: stats.packets,
-                busy_ns: stats.busy_ns,
-                waits: stats.waits + in_software.waits,
-                signals: stats.signals + in_software.signals,
-                blocked_ns: stats.blocked_ns + in_software.blocked_ns,
-                preempted: stats.preempted,
-                preempts: times(&hardware.preemptions_for(numbers)),
-            }
+        let of = |numbers: &Vec<QueueNumber>| {
+            let mut stats = hardware.of(numbers);
+            numbers.iter().filter_map(|n| software.get(n)).for_each(|more| stats += more);
+            stats
         };
-        queues.iter().map(counters).collect()
+        queues.iter().map(of).collect()
     }
 
     fn display(&self) -> DisplayStats {
@@ -193,8 +175,8 @@ impl MachineProbe for Probe {
             engine: node.name.clone(),
             graphics_preemption: granularity.graphics.to_string(),
             compute_preemption: granularity.compute.to_string(),
-            preemptions_asked: node.preemptions_asked,
-            preemptions: times(&node.preemptions),
+            preemptions_requested: node.preemptions_requested,
+            preemptions: node.preemptions.clone(),
         };
         nodes.map(row).collect()
     }

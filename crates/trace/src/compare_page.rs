@@ -12,6 +12,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use crate::durations::duration;
 use crate::html::{self, escaped};
 use crate::model::Trace;
 
@@ -162,16 +163,6 @@ fn table(out: &mut String, page: &ComparePage<'_>, labels: &[&str]) {
     out.push_str("</tr>\n</table></div>\n");
 }
 
-/// A length of time with three decimals of its unit.
-fn duration(ns: u64) -> String {
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.3} µs", ns as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.3} ms", ns as f64 / 1e6),
-        _ => format!("{:.3} s", ns as f64 / 1e9),
-    }
-}
-
 fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
 }
@@ -226,14 +217,5 @@ mod tests {
         let error = write(&page, Vec::new()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert!(error.to_string().contains("sum to"), "{error}");
-    }
-
-    #[test]
-    fn durations_carry_their_unit() {
-        let known =
-            [(0, "0 ns"), (999, "999 ns"), (1_156_331, "1.156 ms"), (2_000_000_000, "2.000 s")];
-        for (ns, text) in known {
-            assert_eq!(duration(ns), text);
-        }
     }
 }

@@ -38,9 +38,7 @@ pub use flip_queue::{FlipQueue, FlipStep, LatchedFlip, PoweredDisplay};
 pub use give_up::GivenUp;
 pub use hang_watch::{EngineSample, EngineWatch, HangVerdict, SampleTimer};
 pub use packets::Preempted;
-pub use queue::{
-    Command, CommandKind, FenceOperations, FinishedItem, Payload, Signal, SignalEffect,
-};
+pub use queue::{Command, CommandKind, FinishedItem, Payload, Signal, SignalEffect};
 pub use recovery_window::{RecoveryLimits, RecoveryVerdict, RecoveryWindow};
 pub use report::{PacketInFlight, PacketsInFlight};
 pub use scheduler::{Effect, Submitter, VidSch};

@@ -11,6 +11,7 @@ use crate::submission_right::SubmissionRight;
 use std::collections::VecDeque;
 use tidegate_calls::SignalFlags;
 use tidegate_ddi::{EngineId, OsHandle, Priority};
+use tidegate_platform::WorkStats;
 
 /// Kernel objects that queues store without interpreting them.
 pub trait Payload {
@@ -147,32 +148,6 @@ pub(crate) struct Item<F> {
     pub(crate) work: Work<F>,
 }
 
-/// Fence statistics of a software queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FenceOperations {
-    /// Number of satisfied waits.
-    pub waits: u64,
-    /// Number of executed fence signals.
-    pub signals: u64,
-    /// Total time for which a wait was at the head, in nanoseconds.
-    pub blocked_ns: u64,
-}
-
-impl FenceOperations {
-    /// Adds the time for which a wait was at the head.
-    pub(crate) fn block(&mut self, head_ns: u64, end_ns: u64) {
-        self.blocked_ns += end_ns.saturating_sub(head_ns);
-    }
-}
-
-impl std::ops::AddAssign for FenceOperations {
-    fn add_assign(&mut self, more: FenceOperations) {
-        self.waits += more.waits;
-        self.signals += more.signals;
-        self.blocked_ns += more.blocked_ns;
-    }
-}
-
 /// A finished wait or signal, for the timeline.
 pub struct FinishedItem<F> {
     /// The queue.
@@ -236,7 +211,7 @@ pub(crate) struct SoftwareQueue<F> {
     pub(crate) items: VecDeque<Item<F>>,
     /// Whether a signal of this queue is executing. It blocks the work behind it.
     pub(crate) signalling: bool,
-    pub(crate) done: FenceOperations,
+    pub(crate) done: WorkStats,
 }
 
 impl<F: Clone> SoftwareQueue<F> {
@@ -246,7 +221,7 @@ impl<F: Clone> SoftwareQueue<F> {
             kind,
             items: VecDeque::new(),
             signalling: false,
-            done: FenceOperations::default(),
+            done: WorkStats::default(),
         }
     }
 
@@ -326,7 +301,7 @@ impl<F: Clone> SoftwareQueue<F> {
             let (fences, queued_ns, end_ns) =
                 (std::mem::take(fences), head.queued_ns, now.stamp_ns);
             self.done.waits += 1;
-            self.done.block(start_ns, end_ns);
+            self.done.blocked_ns += end_ns.saturating_sub(start_ns);
             let queue = self.handle;
             finished.push(FinishedItem { queue, wait: true, fences, queued_ns, start_ns, end_ns });
             self.items.pop_front();

@@ -14,14 +14,14 @@ use crate::config::{Config, Now};
 use crate::engine::Engine;
 use crate::hold::Holds;
 use crate::queue::{
-    Command, CommandKind, ContextState, FenceOperations, FinishedItem, HwQueueState, Payload,
-    QueueKind, QueuedSignal, Signal, SoftwareQueue, Work,
+    Command, CommandKind, ContextState, FinishedItem, HwQueueState, Payload, QueueKind,
+    QueuedSignal, Signal, SoftwareQueue, Work,
 };
 use crate::submission_right::{SubmissionRight, WaiterId};
 use std::collections::{BTreeMap, VecDeque};
 use tidegate_calls::SignalFlags;
 use tidegate_ddi::{EngineId, EngineMap, OsHandle, Priority, SubmitCommandFlags};
-use tidegate_platform::CpuTime;
+use tidegate_platform::{CpuTime, WorkStats};
 
 /// Maximum number of packets in flight per engine if the driver states no cap.
 const DEFAULT_PACKET_CAP: usize = 2;
@@ -340,14 +340,11 @@ impl<P: Payload> VidSch<P> {
     }
 
     /// Returns the fence statistics of each queue up to `now_ns`.
-    pub fn fence_operations(
-        &self,
-        now_ns: u64,
-    ) -> impl Iterator<Item = (OsHandle, FenceOperations)> {
+    pub fn fence_operations(&self, now_ns: u64) -> impl Iterator<Item = (OsHandle, WorkStats)> {
         self.queues.values().map(move |queue| {
-            let mut done = queue.done;
+            let mut done = queue.done.clone();
             if let Some((_, Some(head_ns))) = queue.head_wait() {
-                done.block(head_ns, now_ns);
+                done.blocked_ns += now_ns.saturating_sub(head_ns);
             }
             (queue.handle, done)
         })

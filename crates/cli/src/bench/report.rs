@@ -121,11 +121,11 @@ impl Finished {
     }
 }
 
-/// Nanoseconds with three digits and a unit.
+/// Nanoseconds with a unit.
 fn time(ns: f64) -> String {
     match ns {
         ..1_000.0 if ns < 100.0 => format!("{ns:.1} ns"),
-        _ => tables::duration(ns.round() as u64),
+        _ => tidegate::trace::duration(ns.round() as u64),
     }
 }
 
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn figures_have_units() {
-        assert_eq!([time(7.04), time(370.4), time(12_340.0)], ["7.0 ns", "370 ns", "12.3 µs"]);
+        assert_eq!([time(7.04), time(370.4), time(12_340.0)], ["7.0 ns", "370 ns", "12.34 µs"]);
         assert_eq!([rate(2.5e6), rate(50_400.0), rate(12.0)], ["2.50 M/s", "50.4 k/s", "12.0 /s"]);
         assert_eq!([0.9, 2.0, 4.0].map(Verdict::of), [Verdict::Met, Verdict::Near, Verdict::Far]);
     }

@@ -4,10 +4,10 @@
 use super::outcome::{Outcome, time_ns, what_is_wrong};
 use super::selection::Selection;
 use crate::streams::outln;
-use crate::tables::duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::Cell;
 use tidegate::explorer::{Coverage, Report};
+use tidegate::trace::duration;
 use tidegate_scenarios::Plan;
 
 /// Runs between two updates of the bar: a run can be shorter than drawing it.

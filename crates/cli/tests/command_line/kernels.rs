@@ -89,7 +89,7 @@ fn a_run_writes_a_row_for_each_kernel_and_sums_by_name() {
         .lines()
         .find(|line| line.contains("gemm<float, 4>"))
         .unwrap_or_else(|| panic!("{said}"));
-    for figure in [" 2 ", "64.0 µs", "32.0 µs", "30.0 µs", "34.0 µs", "81.0 %"] {
+    for figure in [" 2 ", "64.00 µs", "32.00 µs", "30.00 µs", "34.00 µs", "81.0 %"] {
         assert!(line.contains(figure), "'{figure}' is missing in {line}");
     }
     let turns = root().join("workloads/ring-buffer.toml");

@@ -10,8 +10,7 @@ use crate::stats::{Census, FenceRewind, KernelStats, LostSignal};
 use std::collections::BTreeMap;
 use tidegate_calls::PendingWait;
 use tidegate_ddi::{FeatureId, FeatureState, Status};
-use tidegate_platform::{PhysicalAddress, QueueNumber};
-use tidegate_vidsch::FenceOperations;
+use tidegate_platform::{PhysicalAddress, QueueNumber, WorkStats};
 
 impl Adapter {
     /// What was negotiated about a feature.
@@ -54,7 +53,7 @@ impl Adapter {
 
     /// Waits and signals that VidSch has carried out, by the contexts and kernel-mode
     /// hardware queues.
-    pub fn fence_operations(&self) -> BTreeMap<QueueNumber, FenceOperations> {
+    pub fn fence_operations(&self) -> BTreeMap<QueueNumber, WorkStats> {
         self.objects.sched.fence_operations()
     }
 

@@ -13,10 +13,9 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Weak};
 use tidegate_calls::Status;
 use tidegate_ddi::{AdapterCaps, CancelCommand, Dispatch, EngineId, OsHandle, VidSchCaps};
-use tidegate_platform::{Event, Mutex, MutexGuard, QueueNumber, Step, SubmissionKey};
+use tidegate_platform::{Event, Mutex, MutexGuard, QueueNumber, Step, SubmissionKey, WorkStats};
 use tidegate_vidsch::{
-    Command, CommandKind, Config, Effect, FenceOperations, GivenUp, Now, SignalEffect, Submitter,
-    VidSch, WaiterId,
+    Command, CommandKind, Config, Effect, GivenUp, Now, SignalEffect, Submitter, VidSch, WaiterId,
 };
 
 /// VidSch, and the agents that wait for the right to carry out the effects of the packets.
@@ -289,11 +288,11 @@ impl Scheduling {
     }
 
     /// What each queue did with fences until now.
-    pub(crate) fn fence_operations(&self) -> BTreeMap<QueueNumber, FenceOperations> {
+    pub(crate) fn fence_operations(&self) -> BTreeMap<QueueNumber, WorkStats> {
         let now_ns = self.port.platform.stamp_ns();
-        let mut all: BTreeMap<QueueNumber, FenceOperations> = BTreeMap::new();
+        let mut all: BTreeMap<QueueNumber, WorkStats> = BTreeMap::new();
         for (queue, done) in self.lock().fence_operations(now_ns) {
-            *all.entry(queue.into()).or_default() += done;
+            *all.entry(queue.into()).or_default() += &done;
         }
         all
     }

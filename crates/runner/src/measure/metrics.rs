@@ -2,10 +2,10 @@
 //! `verify` compares them with bounds.
 
 use super::{Execution, QueueTimes, preemptions};
-use crate::probe::{MachineCounters, QueueCounters};
+use crate::probe::MachineCounters;
 use tidegate_calls::DisplayStats;
 use tidegate_d3d12::Counters;
-use tidegate_trace::Kind;
+use tidegate_trace::{Kind, WorkStats};
 use tidegate_workload::expect::Metric;
 
 /// What the numbers are computed from. Times in nanoseconds.
@@ -21,7 +21,7 @@ pub(crate) struct Measured {
     pub(crate) gpu_signals: u64,
     pub(crate) display: DisplayStats,
     /// By queue; packets are those that the workload queued.
-    pub(crate) queues: Vec<QueueCounters>,
+    pub(crate) queues: Vec<WorkStats>,
     /// By queue; `None` without a timeline.
     pub(crate) times: Option<Vec<QueueTimes>>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Measured {
 impl Measured {
     /// The metric, of these queues where it is one of queues; `None` when this run cannot know it.
     pub(crate) fn value(&self, metric: Metric, queues: &[usize]) -> Option<u64> {
-        let counted = |number: fn(&QueueCounters) -> u64| {
+        let counted = |number: fn(&WorkStats) -> u64| {
             Some(queues.iter().map(|q| number(&self.queues[*q])).sum())
         };
         let chosen = || -> Option<Vec<&QueueTimes>> {
@@ -151,13 +151,8 @@ mod tests {
             started_ns: 2,
             gpu_waits: 7,
             queues: vec![
-                QueueCounters {
-                    packets: 2,
-                    busy_ns: 160,
-                    blocked_ns: 17,
-                    ..QueueCounters::default()
-                },
-                QueueCounters { packets: 1, busy_ns: 6, ..QueueCounters::default() },
+                WorkStats { packets: 2, busy_ns: 160, blocked_ns: 17, ..WorkStats::default() },
+                WorkStats { packets: 1, busy_ns: 6, ..WorkStats::default() },
             ],
             times: Some(queue_times(&trace, &queues)),
             ..Measured::default()

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 pub use account::{Account, Part, RunOnTimeline, account};
 pub use trust::{Grade, Trust, trust};
-pub use words::{durations, percent};
+pub use words::percent;
 
 use crate::ranking::{self, Ranking, Relation, TIE_PARTS};
 use crate::report::Report;

@@ -1,30 +1,8 @@
-//! The verdict in sentences, and durations that can be compared at a glance.
+//! The verdict of a comparison in sentences, with figures and reasons.
 
 use super::{Account, Against, ModelVerdict, Part, Verdict};
 use crate::ranking::Relation;
-
-/// Digits that the longest duration of a row has at least.
-const LEAST_DIGITS: usize = 4;
-
-/// Durations in nanoseconds with one unit and one precision, so that they can be compared at a
-/// glance.
-pub fn durations(all_ns: &[u64]) -> Vec<String> {
-    let longest = all_ns.iter().copied().max().unwrap_or(0);
-    let (divisor, unit) = match longest {
-        0..1_000 => (1, "ns"),
-        1_000..1_000_000 => (1_000, "µs"),
-        1_000_000..1_000_000_000 => (1_000_000, "ms"),
-        _ => (1_000_000_000, "s"),
-    };
-    let whole = (longest / divisor).max(1).ilog10() as usize + 1;
-    let most = if divisor == 1 { 0 } else { 3 };
-    let digits = LEAST_DIGITS.saturating_sub(whole).min(most);
-    all_ns.iter().map(|ns| format!("{:.digits$} {unit}", *ns as f64 / divisor as f64)).collect()
-}
-
-fn duration(ns: u64) -> String {
-    durations(&[ns]).concat()
-}
+use tidegate_trace::{duration, durations};
 
 /// `1.497 → 1.147 ms`.
 fn change(from_ns: u64, to_ns: u64) -> String {
@@ -206,19 +184,6 @@ mod tests {
     use super::*;
     use crate::report::Report;
     use crate::verdict::judge;
-
-    #[test]
-    fn a_row_of_durations_has_one_unit_and_one_precision() {
-        assert_eq!(
-            durations(&[10_054_321, 9_987_654, 9_956_789]),
-            ["10.05 ms", "9.99 ms", "9.96 ms"]
-        );
-        assert_eq!(durations(&[1_496_709, 1_146_730]), ["1.497 ms", "1.147 ms"]);
-        assert_eq!(durations(&[113_000, 60_600, 400]), ["113.0 µs", "60.6 µs", "0.4 µs"]);
-        assert_eq!(durations(&[12_900_000_000, 5]), ["12.90 s", "0.00 s"]);
-        assert_eq!(durations(&[7, 0]), ["7 ns", "0 ns"]);
-        assert_eq!(durations(&[]), Vec::<String>::new());
-    }
 
     #[test]
     fn percentages_have_a_digit_where_they_are_small() {

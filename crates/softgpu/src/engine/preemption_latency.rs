@@ -25,7 +25,7 @@ impl Executor {
         let first = cmp.nodes[self.node].list.first_of_all().filter(|first| *first != current);
         let request = match (first, cmp.nodes[self.node].requested) {
             (Some(first), None) => {
-                cmp.stats.nodes[self.node].preemptions_asked += 1;
+                cmp.stats.nodes[self.node].preemptions_requested += 1;
                 let queue = cmp.queue(first).map(|entry| entry.shape.number).unwrap_or_default();
                 Some(PreemptionRequest { since: self.gpu.platform.now(), queue })
             }
@@ -85,7 +85,7 @@ impl Executor {
         let took_ns = self.gpu.platform.now().since(since);
         cmp.stats.nodes[self.node].preemptions.add(took_ns);
         if let Some(queue) = queue {
-            cmp.stats.preemptions.entry(queue).or_default().add(took_ns);
+            cmp.stats.queues.entry(queue).or_default().preempts.add(took_ns);
         }
     }
 }

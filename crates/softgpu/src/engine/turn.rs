@@ -50,7 +50,7 @@ pub(crate) struct Engine {
     rung: Vec<(usize, u32)>,
     /// Payloads of other GPUs from the common doorbell.
     payloads: Vec<u64>,
-    doorbell_looks: u64,
+    doorbell_reads: u64,
     rest: Option<Rest>,
     idle: Idle,
     task: Task,
@@ -70,7 +70,7 @@ impl Engine {
             invalidations_seen,
             rung: Vec::new(),
             payloads: Vec::new(),
-            doorbell_looks: 0,
+            doorbell_reads: 0,
             rest: None,
             idle: Idle::default(),
             task: Task::Execute,
@@ -190,7 +190,7 @@ impl Engine {
     /// queue's ring is not read.
     fn read_doorbells(&mut self, cmp: &mut Cmp) {
         let rung = std::mem::take(&mut self.rung);
-        self.doorbell_looks += rung.len() as u64;
+        self.doorbell_reads += rung.len() as u64;
         for &(group, bit) in &rung {
             if let Some(payload) = cmp.doorbells.payload(group, bit) {
                 cmp.stats.peer_signals += 1;
@@ -251,7 +251,7 @@ impl Engine {
             cmp.nodes[self.exec.node].list.turn_ended(in_packet, leaves, clock);
         }
         self.exec.tally.hand_over(self.exec.node, &mut cmp.stats);
-        cmp.stats.doorbell_looks += std::mem::take(&mut self.doorbell_looks);
+        cmp.stats.doorbell_reads += std::mem::take(&mut self.doorbell_reads);
         cmp.nodes[self.exec.node].turns += 1;
         cmp.nodes[self.exec.node].progress += std::mem::take(&mut self.exec.progress);
         if let Some(entry) = cmp.queue(queue) {

@@ -27,7 +27,7 @@ pub(super) fn preempt_node(gpu: &Hardware, engine: u32, preemption_fence_id: u32
     }
     node.preemption = Some(preemption_fence_id);
     node.ring_requested = Some(gpu.platform.now());
-    cmp.stats.nodes[index].preemptions_asked += 1;
+    cmp.stats.nodes[index].preemptions_requested += 1;
     gpu.recall(cmp, engine);
     DONE
 }

@@ -67,11 +67,12 @@ fn urgent_work_waits_for_no_more_than_the_granularity() {
             assert_eq!((urgent.priority, urgent.preempted), ("high", 0));
             assert_eq!(engine.compute_preemption, compute.to_string());
             assert_eq!(
-                engine.preemptions.count, engine.preemptions_asked,
+                engine.preemptions.count(),
+                engine.preemptions_requested,
                 "every request preempted a packet"
             );
             assert!(
-                engine.preemptions.count > 0 && engine.preemptions.max_ns <= longest_ns,
+                engine.preemptions.count() > 0 && engine.preemptions.max_ns() <= longest_ns,
                 "{engine:?}"
             );
             let left_in_the_middle: u64 = report.queues.iter().map(|q| q.preempted).sum();

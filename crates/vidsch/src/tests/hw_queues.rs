@@ -2,6 +2,7 @@
 //! contexts.
 
 use super::*;
+use tidegate_platform::WorkStats;
 
 const Q: OsHandle = OsHandle(11);
 const R: OsHandle = OsHandle(12);
@@ -110,7 +111,7 @@ fn a_wait_for_several_fences_ends_with_the_last_of_them() {
     s.wait_satisfied(Q, wait, at(8));
     assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1)]);
     let of_queue = s.fence_operations(9).find(|(queue, _)| *queue == Q);
-    assert_eq!(of_queue, Some((Q, FenceOperations { waits: 1, signals: 0, blocked_ns: 5 })));
+    assert_eq!(of_queue, Some((Q, WorkStats { waits: 1, blocked_ns: 5, ..WorkStats::default() })));
     let finished = s.take_finished();
     let [wait] = &finished[..] else { panic!("{} items have finished", finished.len()) };
     assert_eq!((wait.queue, wait.wait, wait.start_ns, wait.end_ns), (Q, true, 3, 8));
