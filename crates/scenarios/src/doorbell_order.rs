@@ -29,7 +29,7 @@ const PLANTED: &[Bug] = &[
         fault: Fault::Scenario,
     },
     Bug {
-        name: "no-last-look",
+        name: "no-last-read",
         about: "the hardware drops the old page without a last read",
         fault: Fault::Scenario,
     },
@@ -101,7 +101,7 @@ impl Bell {
     /// Maps a dummy page, then reads the old page for the last time.
     fn remap(&self, page: &Page) {
         self.mapping.rotate(self.platform.page(1));
-        if self.bug != "no-last-look" {
+        if self.bug != "no-last-read" {
             self.probe.note(1, page.word(0).load());
         }
     }
@@ -116,13 +116,13 @@ fn prepare(run: &Run<'_>) -> Prepared {
         process.ring(1);
     };
     Prepared::new(main, move |end: &mut Verdict<'_>| {
-        let last_look = bell.probe.seen(1) == Some(1);
+        let last_read = bell.probe.seen(1) == Some(1);
         let repeated = bell.probe.seen(0).is_some();
         // The hardware also reads the page of a repeated connect.
-        let found = last_look || (repeated && bell.mapping.page().word(0).load() == 1);
+        let found = last_read || (repeated && bell.mapping.page().word(0).load() == 1);
         end.eventually("the hardware finds the ring", found);
-        end.sometimes(LAST_READ, last_look && !repeated);
+        end.sometimes(LAST_READ, last_read && !repeated);
         end.sometimes(REPEATED, repeated);
-        end.sometimes(BEFORE, repeated && !last_look);
+        end.sometimes(BEFORE, repeated && !last_read);
     })
 }

@@ -90,7 +90,7 @@ pub(crate) const RENEW_AGAINST_PARK: Race = Race {
 
 const PASSED: &str = "the queue found its fence destroyed";
 const RELEASED: &str = "the queue was parked when the fence was destroyed";
-const NO_CHECK: &str = "no-look-at-the-end";
+const NO_CHECK: &str = "no-check-at-end";
 
 /// The kernel's side: the fence is destroyed, which makes the hardware check, and the new fence
 /// starts at 0, which does not.

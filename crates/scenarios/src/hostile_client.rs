@@ -32,7 +32,7 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Product("double fetch"),
         },
         Bug {
-            name: "fault-not-told",
+            name: "fault-not-reported",
             about: "the driver does not report a fault: the queue is stopped but its device stays active",
             fault: Fault::Driver(LeftOut::FaultReport),
         },

@@ -18,7 +18,7 @@ pub(crate) const RACE: Race = Race {
     marks: &[AT_ONCE, BETWEEN, TOO_LATE],
     planted: &[
         Bug {
-            name: "not-told",
+            name: "no-priority-update",
             about: "the driver does not pass the change to the hardware",
             fault: Fault::Driver(LeftOut::Priority),
         },

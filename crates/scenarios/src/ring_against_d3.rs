@@ -16,7 +16,7 @@ pub(crate) const RACE: Race = Race {
     marks: &[STAYED, WOKEN],
     planted: &[
         Bug {
-            name: "no-look",
+            name: "no-recheck",
             about: "the kernel powers down without a check for work that was rung before the disconnect",
             fault: Fault::Product("announced work unseen"),
         },

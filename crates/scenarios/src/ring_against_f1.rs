@@ -16,7 +16,7 @@ pub(crate) const RACE: Race = Race {
     about: "a doorbell is rung while its idle engine is powered down: the work runs",
     marks: &[STAYED, BROUGHT_BACK, AFTER],
     planted: &[Bug {
-        name: "no-look",
+        name: "no-recheck",
         about: "the kernel powers down the engine without a check for work that was rung before the disconnect",
         fault: Fault::Product("announced work unseen"),
     }],

@@ -32,7 +32,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let stats = world.machine.gpu().stats();
         end.eventually("both submissions run", fence.completed_value() == 2);
         end.always("each submission runs once", stats.signals == 2);
-        end.sometimes(ONE_READ, stats.doorbell_looks == 1);
-        end.sometimes(TWO_READS, stats.doorbell_looks > 1);
+        end.sometimes(ONE_READ, stats.doorbell_reads == 1);
+        end.sometimes(TWO_READS, stats.doorbell_reads > 1);
     })
 }

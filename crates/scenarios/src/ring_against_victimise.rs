@@ -15,7 +15,7 @@ pub(crate) const RACE: Race = Race {
     about: "two queues that share one physical doorbell submit concurrently: each submission runs exactly once",
     marks: &[VICTIMISED, RETRIED, LAST_READ],
     planted: &[Bug {
-        name: "victim-not-told",
+        name: "victim-not-notified",
         about: "the driver victimises a doorbell without DxgkCbDisconnectDoorbell: its process still reads CONNECTED",
         fault: Fault::Driver(LeftOut::VictimNotice),
     }],

@@ -22,7 +22,7 @@ pub(crate) const RACE: Race = Race {
     marks: &[ENGINE, CMP, NOT_ARMED],
     planted: &[
         Bug {
-            name: "not-told",
+            name: "no-shadow-update",
             about: "the driver stores MonitoredValue with a barrier but does not update the CMP: the shadow is stale",
             fault: Fault::Driver(LeftOut::ShadowUpdate),
         },

@@ -20,7 +20,7 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Driver(LeftOut::InterruptInRoutine),
         },
         Bug {
-            name: "fences-told-by-address",
+            name: "fences-by-address",
             about: "the list of signalled fences ignores the process: the second of two fences at one address is dropped",
             fault: Fault::Driver(LeftOut::SecondAtAddress),
         },

@@ -22,7 +22,7 @@ const PLANTED: &[Bug] = &[
         fault: Fault::Scenario,
     },
     Bug {
-        name: "no-second-look",
+        name: "no-second-load",
         about: "the engine sleeps without loading its doorbell again",
         fault: Fault::Scenario,
     },
@@ -72,7 +72,7 @@ impl Pair {
             } else {
                 self.wake.exchange(ASLEEP);
             }
-            if self.bug != "no-second-look" && self.doorbell.load() != 0 {
+            if self.bug != "no-second-load" && self.doorbell.load() != 0 {
                 self.probe.note(1, 1);
                 return;
             }
