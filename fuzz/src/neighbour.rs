@@ -1,12 +1,12 @@
-//! Owns the machine of a target and the process beside the hostile one: it goes on with its work,
-//! by packets and by doorbell, on the engine that the hostile process uses, and must notice
-//! nothing.
+//! Owns the process beside the hostile one. It goes on with its work, by packets and by doorbell, on
+//! the engine that the hostile process uses, and must notice nothing.
 //!
-//! The order of a run: 1. both processes are made; 2. the hostile one does what the input says
-//! while the neighbour does its rounds;
-//! 3. the neighbour does one more round, when the other is done or stuck; 4. the hostile process
-//!    ends, with whatever it left behind;
-//! 5. everything is looked at.
+//! The order of a run:
+//! 1. both processes are made;
+//! 2. the hostile one does what the input says while the neighbour does its rounds;
+//! 3. the neighbour does one more round, when the hostile process is done or stuck;
+//! 4. the hostile process ends, with whatever it left behind;
+//! 5. results, contracts and devices are checked.
 
 use crate::client::Client;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use tidegate::kmd::DoorbellModel;
 use tidegate::platform::{Step, StepCosts};
 use tidegate::trace::LaneKind;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
+use tidegate_testbed::setup;
 
 /// What a machine is like where the targets differ.
 #[derive(Clone, Copy, Debug)]
@@ -146,15 +147,6 @@ impl Neighbour {
     }
 }
 
-fn machine(platform: &Platform, setting: Setting) -> Machine {
-    let mut config = MachineConfig::standard(platform);
-    // One engine, for speed: both processes are on it anyway.
-    let node = setting.class as usize;
-    config.gpu.nodes = vec![config.gpu.nodes.swap_remove(node)];
-    config.driver.doorbells = setting.doorbells;
-    Machine::new(platform, config).expect("the machine starts")
-}
-
 /// What became of the hostile process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
@@ -181,8 +173,13 @@ pub(crate) fn unharmed_by(
     if setting.traced {
         platform.enable_tracing();
     }
-    // 1.
-    let machine = machine(&platform, setting);
+    // 1. One engine, for speed: both processes are on it anyway.
+    let node = setting.class as usize;
+    let one_engine = |config: &mut MachineConfig| {
+        config.gpu.nodes = vec![config.gpu.nodes.swap_remove(node)];
+        config.driver.doorbells = setting.doorbells;
+    };
+    let machine = setup(one_engine).on(platform.clone()).machine();
     let neighbour = Arc::new(Neighbour::new(&machine));
     let lane = setting.traced.then(|| platform.lane(LaneKind::Queue, "hostile", "queue"));
     let mut client = Client::new(&machine, lane, setting.second_doorbell);

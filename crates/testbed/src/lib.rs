@@ -1,13 +1,16 @@
 //! Purpose: machines for tests, scenarios, fuzzing and measurements, and drivers in front of the
 //! reference driver that record, change or fail calls.
 //!
-//! Entry points: [`world`] and [`setup`] build a machine with one process; [`Adapters`]
-//! builds several adapters under the queue API, [`App`] a machine and a device; [`Client`] is a process at the call surface;
-//! [`Hooked`] records and fails driver calls; [`Setup::overriding`] replaces driver entries by
-//! closures. Nothing in the product depends on this crate.
+//! Entry points: [`world`] and [`setup`] build a machine with one process; [`Adapters`] builds
+//! several adapters under the queue API, [`App`] a machine and a device; [`Client`] is a process at
+//! the call surface; [`Hooked`] records and fails driver calls; [`Setup::overriding`] replaces driver
+//! entries by closures; [`bare_gpu`] is the GPU alone, [`bare_driver`] the reference driver alone.
+//! Nothing in the product depends on this crate.
 
 mod adapters;
 mod app;
+pub mod bare_driver;
+pub mod bare_gpu;
 mod client;
 mod hooked;
 mod page_tables;

@@ -3,8 +3,8 @@
 //! The table is the picture of the architecture. The kernel, the driver, the user-mode side and the
 //! hardware never name each other: they meet in `ddi`, `gpu-abi` and `calls`, so that any of them
 //! can be replaced. `explorer` knows no graphics. Only `cli` and `fuzz` name `scenarios`.
-//! Development dependencies obey the same table, with two exceptions: `explorer` may be one
-//! anywhere, and the crates at the top may use anything.
+//! Development dependencies obey the same table, with two exceptions: `explorer` and `testbed` may
+//! be one anywhere, and the crates at the top may use anything.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -139,7 +139,7 @@ fn in_metadata(root: &Path, text: &str) -> Result<Vec<Finding>, String> {
         for dependency in package.dependencies.iter().filter(|d| d.path.is_some()) {
             let named = short(&dependency.name);
             let dev = dependency.kind.as_deref() == Some("dev");
-            let free = dev && (TOP.contains(&name) || named == "explorer");
+            let free = dev && (TOP.contains(&name) || ["explorer", "testbed"].contains(&named));
             if !free && !allowed.contains(&named) {
                 let what = format!("{name} must not name {named}: {}", advice(name, named));
                 findings.push(Finding::of_file(manifest, what));
@@ -203,7 +203,10 @@ mod tests {
     #[test]
     fn development_dependencies_count_below_the_top() {
         assert_eq!(findings("tidegate-dxgkrnl", "tidegate-kmd", "\"dev\"").len(), 1);
-        assert!(findings("tidegate-kmd", "tidegate-explorer", "\"dev\"").is_empty());
+        for anywhere in ["tidegate-explorer", "tidegate-testbed"] {
+            assert!(findings("tidegate-kmd", anywhere, "\"dev\"").is_empty());
+            assert_eq!(findings("tidegate-ddi", anywhere, "null").len(), 1);
+        }
         assert!(findings("tidegate", "tidegate-scenarios", "\"dev\"").is_empty());
         assert_eq!(findings("tidegate", "tidegate-scenarios", "null").len(), 1);
     }

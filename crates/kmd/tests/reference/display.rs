@@ -1,16 +1,14 @@
 //! Flips, the screen, and vertical syncs.
 
 use tidegate_ddi::display::SetVidPnSourceAddressFlags;
-use tidegate_ddi::{
-    Dirql, Driver, InterruptData, Passive, PixelFormat, SetVidPnSourceAddress, Status, Surface,
-};
 use tidegate_ddi::{DisplayDdi, InterruptType};
+use tidegate_ddi::{Driver, InterruptData, PixelFormat, SetVidPnSourceAddress, Status, Surface};
 use tidegate_gpu_abi::display::encode_surface;
 use tidegate_gpu_abi::{Cause, Register};
 use tidegate_kmd::Config;
 use tidegate_platform::{PhysicalAddress, Platform};
 
-use crate::kernel::{Event, Machine};
+use tidegate_testbed::bare_driver::{Event, Machine};
 
 const FLIP: SetVidPnSourceAddress = SetVidPnSourceAddress {
     vid_pn_source_id: 0,
@@ -20,31 +18,32 @@ const FLIP: SetVidPnSourceAddress = SetVidPnSourceAddress {
 };
 
 fn machine(period_ns: u64) -> Machine {
-    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    let machine = Machine::cold(&Platform::host(), Config::standard());
     machine.device.script.lock_device().traits.insert(Register::DISPLAY_PERIOD, period_ns);
     machine.start(&[]).unwrap();
     machine.journal.take();
     machine
 }
 
-impl Machine {
-    fn written(&self) -> Vec<(Register, u64)> {
-        std::mem::take(&mut self.device.script.lock_device().display)
-    }
+fn written(machine: &Machine) -> Vec<(Register, u64)> {
+    std::mem::take(&mut machine.device.script.lock_device().display)
 }
 
 // spec: PRE-017
 #[test]
 fn a_device_with_a_display_is_declared_to_flip_at_vertical_syncs() {
-    let level = Passive::enter();
-    let caps = machine(1_000).driver.query_adapter_caps(&level);
+    let caps_of = |period_ns| {
+        let machine = machine(period_ns);
+        machine.driver.query_adapter_caps(&machine.passive())
+    };
+    let caps = caps_of(1_000);
     assert_eq!(
         (caps.flip_on_vsync_mmio, caps.display.map(|d| d.refresh_period_ns)),
         (true, Some(1_000))
     );
     // None, and one that is not there: its registers read as all ones.
     for none in [0, u64::MAX] {
-        let caps = machine(none).driver.query_adapter_caps(&level);
+        let caps = caps_of(none);
         assert_eq!((caps.flip_on_vsync_mmio, caps.display), (false, None));
     }
 }
@@ -52,7 +51,7 @@ fn a_device_with_a_display_is_declared_to_flip_at_vertical_syncs() {
 #[test]
 fn the_address_commits_a_flip() {
     let m = machine(1_000);
-    let (level, passive) = (Dirql::enter(&()), Passive::enter());
+    let (level, passive) = (m.dirql(), m.passive());
     assert_eq!(m.driver.set_vid_pn_source_address(&level, FLIP), Ok(()));
     let (size, pitch) = encode_surface(&FLIP.surface);
     let expected = [
@@ -61,16 +60,16 @@ fn the_address_commits_a_flip() {
         (Register::DISPLAY_PITCH, pitch),
         (Register::DISPLAY_ADDRESS, 0x5_0000),
     ];
-    assert_eq!(m.written(), expected);
+    assert_eq!(written(&m), expected);
     let at_once = SetVidPnSourceAddress { flags: SetVidPnSourceAddressFlags::empty(), ..FLIP };
     assert_eq!(m.driver.set_vid_pn_source_address(&level, at_once), Ok(()));
-    assert_eq!(m.written()[0], (Register::DISPLAY_FLIP, 0), "no flag asks for the vertical sync");
+    assert_eq!(written(&m)[0], (Register::DISPLAY_FLIP, 0), "no flag asks for the vertical sync");
     // The two bits of control do not know of each other.
     m.driver.set_vid_pn_source_visibility(&passive, 0, true).unwrap();
     m.driver.control_interrupt(&passive, InterruptType::CrtcVsync, true).unwrap();
     m.driver.set_vid_pn_source_visibility(&passive, 0, false).unwrap();
     m.driver.control_interrupt(&passive, InterruptType::CrtcVsync, false).unwrap();
-    let values: Vec<u64> = m.written().into_iter().map(|(_, value)| value).collect();
+    let values: Vec<u64> = written(&m).into_iter().map(|(_, value)| value).collect();
     assert_eq!(values, [1, 3, 2, 0]);
     let wrong = [
         (SetVidPnSourceAddress { vid_pn_source_id: 1, ..FLIP }, Status::INVALID_PARAMETER),
@@ -88,7 +87,7 @@ fn the_address_commits_a_flip() {
     }
     let other = m.driver.control_interrupt(&passive, InterruptType::DmaCompleted, false);
     assert_eq!(other, Err(Status::NOT_SUPPORTED));
-    assert_eq!(m.written(), []);
+    assert_eq!(written(&m), []);
     let none = machine(0);
     assert_eq!(none.driver.set_vid_pn_source_address(&level, FLIP), Err(Status::NOT_SUPPORTED));
 }

@@ -2,13 +2,13 @@
 
 use tidegate_ddi::doorbell::{ConnectDoorbellFlags, CreateDoorbell, CreateDoorbellFlags};
 use tidegate_ddi::{
-    DisconnectReason, DoorbellStatus, DriverHandle, HwQueueDdi, OsHandle, Passive, Status,
+    DisconnectReason, DoorbellStatus, DriverHandle, HwQueueDdi, OsHandle, Status,
     UserModeSubmissionDdi,
 };
 use tidegate_gpu_abi::{AdminCommand, GpuVa, QueueId, QueueKind};
 use tidegate_kmd::{Config, DoorbellModel};
 
-use crate::kernel::{Event, Machine, queue_args};
+use tidegate_testbed::bare_driver::{Event, Machine, queue_args};
 
 /// A connect without a secondary address.
 const PLAIN: ConnectDoorbellFlags = ConnectDoorbellFlags::empty();
@@ -76,7 +76,7 @@ fn a_new_doorbell_has_a_hardware_queue_and_no_physical_doorbell() {
 #[test]
 fn a_connected_doorbell_has_a_page_of_its_own_a_status_and_a_hint() {
     let (machine, doorbells) = scene(2, Config::standard());
-    let level = Passive::enter();
+    let level = machine.passive();
     let [first, second] =
         [0, 1].map(|n| machine.driver.connect_doorbell(&level, doorbells[n], PLAIN).unwrap());
     assert_eq!(
@@ -99,7 +99,7 @@ fn a_connected_doorbell_has_a_page_of_its_own_a_status_and_a_hint() {
 fn a_notified_doorbell_wakes_by_its_notification_alone() {
     let (machine, doorbells) = scene(1, Config { notify_submissions: true, ..Config::standard() });
     let connected =
-        machine.driver.connect_doorbell(&Passive::enter(), doorbells[0], PLAIN).unwrap();
+        machine.driver.connect_doorbell(&machine.passive(), doorbells[0], PLAIN).unwrap();
     assert_eq!(connected.status, DoorbellStatus::ConnectedNotify);
     connected.hint.rung();
     machine.device.summary.take(|bit| panic!("doorbell {bit} was rung"));
@@ -109,7 +109,7 @@ fn a_notified_doorbell_wakes_by_its_notification_alone() {
 #[test]
 fn the_only_physical_doorbell_goes_from_one_queue_to_the_next_in_order() {
     let (machine, doorbells) = scene(2, dedicated(1));
-    let level = Passive::enter();
+    let level = machine.passive();
     machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap();
     assert_eq!(machine.journal.take(), [hardware_on(0)]);
     for (taker, victim) in [(1, 0), (0, 1)] {
@@ -124,7 +124,7 @@ fn the_only_physical_doorbell_goes_from_one_queue_to_the_next_in_order() {
 #[test]
 fn the_victim_is_the_least_recently_connected_one() {
     let (machine, doorbells) = scene(5, dedicated(3));
-    let level = Passive::enter();
+    let level = machine.passive();
     let connect = |n: usize| {
         machine.driver.connect_doorbell(&level, doorbells[n], PLAIN).unwrap();
         let victims = machine.journal.take().into_iter().filter_map(|e| match e {
@@ -133,7 +133,7 @@ fn the_victim_is_the_least_recently_connected_one() {
         });
         victims.collect::<Vec<_>>()
     };
-    assert_eq!([connect(2), connect(0), connect(1)], [vec![], vec![], vec![]]);
+    assert_eq!([connect(2), connect(0), connect(1)], [const { Vec::<u64>::new() }; 3]);
     assert_eq!(connect(3), [2]);
     // 0 is disconnected by its owner: the next connection needs no victim.
     machine.driver.disconnect_doorbell(&level, doorbells[0]);
@@ -144,7 +144,7 @@ fn the_victim_is_the_least_recently_connected_one() {
 #[test]
 fn the_hardware_says_which_doorbell_was_rung_least_recently() {
     let (machine, doorbells) = scene(4, dedicated(3));
-    let level = Passive::enter();
+    let level = machine.passive();
     for doorbell in &doorbells[..3] {
         machine.driver.connect_doorbell(&level, *doorbell, PLAIN).unwrap();
     }
@@ -159,7 +159,7 @@ fn the_hardware_says_which_doorbell_was_rung_least_recently() {
 #[test]
 fn a_second_address_is_asked_of_the_hardware_where_it_is_offered() {
     let (machine, doorbells) = scene(1, Config::standard());
-    let (level, second) = (Passive::enter(), ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS);
+    let (level, second) = (machine.passive(), ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS);
     let connected = machine.driver.connect_doorbell(&level, doorbells[0], second).unwrap();
     assert!(connected.secondary.is_some_and(|page| !page.same(&connected.page)));
     let (machine, doorbells) =
@@ -177,7 +177,7 @@ fn a_global_doorbell_needs_no_victim() {
     let (machine, doorbells) =
         scene(300, Config { doorbells: DoorbellModel::Global, ..Config::standard() });
     for doorbell in doorbells {
-        machine.driver.connect_doorbell(&Passive::enter(), doorbell, PLAIN).unwrap();
+        machine.driver.connect_doorbell(&machine.passive(), doorbell, PLAIN).unwrap();
     }
     assert!(
         machine
@@ -192,7 +192,7 @@ fn a_global_doorbell_needs_no_victim() {
 #[test]
 fn a_suspended_queue_can_lose_its_doorbell_and_have_it_again() {
     let (machine, doorbells) = scene(1, dedicated(1));
-    let level = Passive::enter();
+    let level = machine.passive();
     machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap();
     let other = machine.owned(6, 1);
     let doorbell = machine.doorbell(machine.queue(other.context, 0x51, true, 0x8000), 0xD1);
@@ -213,17 +213,17 @@ fn a_suspended_queue_can_lose_its_doorbell_and_have_it_again() {
 #[test]
 fn a_victim_that_the_kernel_has_let_go_of_is_taken_all_the_same() {
     let (machine, doorbells) = scene(2, dedicated(1));
-    machine.driver.connect_doorbell(&Passive::enter(), doorbells[0], PLAIN).unwrap();
+    machine.driver.connect_doorbell(&machine.passive(), doorbells[0], PLAIN).unwrap();
     *machine.kernel.disconnect_answer.lock_device() = Err(Status::INVALID_PARAMETER);
     machine.journal.take();
-    machine.driver.connect_doorbell(&Passive::enter(), doorbells[1], PLAIN).unwrap();
+    machine.driver.connect_doorbell(&machine.passive(), doorbells[1], PLAIN).unwrap();
     assert_eq!(machine.journal.take()[1..], [hardware_off(0), hardware_on(1)]);
 }
 
 #[test]
 fn a_connect_that_the_hardware_refuses_takes_no_seat() {
     let (machine, doorbells) = scene(2, dedicated(1));
-    let level = Passive::enter();
+    let level = machine.passive();
     machine.refuse(
         &AdminCommand::ConnectDoorbell { queue: QueueId(0), global: false, secondary: false },
         u64::MAX,
@@ -242,7 +242,7 @@ fn a_connect_that_the_hardware_refuses_takes_no_seat() {
 #[test]
 fn disconnect_destroy_and_notify_succeed_however_often_they_come() {
     let (machine, doorbells) = scene(1, dedicated(1));
-    let level = Passive::enter();
+    let level = machine.passive();
     machine.driver.disconnect_doorbell(&level, doorbells[0]);
     assert_eq!(machine.journal.take(), [], "it was never connected");
     machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap();
@@ -267,11 +267,11 @@ fn a_notified_submission_is_a_kick() {
     let machine = Machine::with(Config::standard());
     let owned = machine.owned(5, 1);
     let queue = machine.queue(owned.context, 0x50, true, 0x8000);
-    machine.driver.notify_work_submission(&Passive::enter(), queue);
+    machine.driver.notify_work_submission(&machine.passive(), queue);
     assert_eq!(machine.commands(), [], "no ring, no work");
     machine.doorbell(queue, 0xD0);
     machine.journal.take();
-    machine.driver.notify_work_submission(&Passive::enter(), queue);
+    machine.driver.notify_work_submission(&machine.passive(), queue);
     assert_eq!(machine.commands(), [AdminCommand::KickQueue { queue: QueueId(3) }]);
     assert_eq!(machine.driver.violations(), []);
 }
@@ -280,7 +280,7 @@ fn a_notified_submission_is_a_kick() {
 fn doorbells_that_cannot_be_are_refused() {
     let machine = Machine::with(Config::standard());
     let owned = machine.owned(5, 1);
-    let level = Passive::enter();
+    let level = machine.passive();
     let create = |hw_queue, slots, control_words| {
         let mut ring = machine.ring(slots);
         ring.control = machine.platform.page(control_words);
@@ -313,7 +313,7 @@ fn user_mode_queues_only_where_the_node_declares_them() {
     config.user_mode_nodes = !(1 << 2);
     let machine = Machine::with(config);
     let owned = machine.owned(5, 2);
-    let level = Passive::enter();
+    let level = machine.passive();
     let refused =
         machine.driver.create_hw_queue(&level, queue_args(owned.context, 1, true, 0x8000));
     assert_eq!(refused, Err(Status::NOT_SUPPORTED));

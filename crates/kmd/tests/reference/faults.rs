@@ -7,7 +7,7 @@ use tidegate_gpu_abi::{Cause, QueueId};
 use tidegate_kmd::InterruptMode;
 
 use crate::interrupts::{SIGNALED, Scene, native, scene, with_dpc};
-use crate::kernel::Event;
+use tidegate_testbed::bare_driver::Event;
 
 // spec: HS-016
 #[test]

@@ -8,13 +8,15 @@ use tidegate_ddi::fence::{
     UpdateMonitoredValue,
 };
 use tidegate_ddi::memory::{FenceResidency, PagingOperation};
-use tidegate_ddi::{Dirql, Dispatch, Driver, DriverHandle, NativeFenceType, Passive, Status};
+use tidegate_ddi::{Driver, DriverHandle, NativeFenceType, Status};
 use tidegate_gpu_abi::regs::DeviceTraits;
 use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, AdminError, GpuVa, QueueId, Register};
 use tidegate_kmd::{Config, KmdError};
 use tidegate_platform::{PhysicalAddress, Platform, Word};
 
-use crate::kernel::{ALL, ALL_AND_INTRA_GPU, Event, Machine, fence_args, open_args};
+use tidegate_testbed::bare_driver::{
+    ALL, ALL_AND_INTRA_GPU, Event, Machine, fence_args, open_args,
+};
 
 fn notify(space: u32, current_value: u64) -> AdminCommand {
     AdminCommand::NotifyFence {
@@ -40,7 +42,7 @@ fn update(
         })
         .collect();
     machine.journal.take();
-    machine.driver.update_current_values_from_cpu(&Dispatch::enter(), &fences, mode);
+    machine.driver.update_current_values_from_cpu(&machine.dispatch(), &fences, mode);
     machine.commands()
 }
 
@@ -87,7 +89,7 @@ fn waits_for_a_fence_of_a_lost_device_pass_whatever_number_came_and_its_value_is
     let update = |value, mode| {
         machine.journal.take();
         let update = UpdateCurrentValue { fence, value, current_value: Some(&cell) };
-        machine.driver.update_current_values_from_cpu(&Dispatch::enter(), &[update], mode);
+        machine.driver.update_current_values_from_cpu(&machine.dispatch(), &[update], mode);
         machine.commands()
     };
     assert_eq!(update(u64::from(u32::MAX), UpdateCurrentMode::AlwaysSignaled), [notify(5, 0x100)]);
@@ -105,9 +107,9 @@ fn waits_for_a_fence_of_a_lost_device_pass_whatever_number_came_and_its_value_is
 // spec: NF-137
 #[test]
 fn a_fence_that_no_cpu_reaches_is_made_and_ended_by_the_hardware() {
-    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    let machine = Machine::cold(&Platform::host(), Config::standard());
     machine.start(ALL_AND_INTRA_GPU).unwrap();
-    let (level, passive) = (Dispatch::enter(), Passive::enter());
+    let (level, passive) = (machine.dispatch(), machine.passive());
     let intra = CreateNativeFence { fence_type: NativeFenceType::IntraGpu, ..fence_args(9) };
     let fence = machine.driver.create_native_fence(&passive, intra).unwrap().0;
     let lost = UpdateCurrentValue { fence, value: u64::MAX, current_value: None };
@@ -146,7 +148,7 @@ fn a_fence_that_no_cpu_reaches_is_made_and_ended_by_the_hardware() {
 fn the_cmp_is_told_by_the_address_that_it_has_of_its_own() {
     let machine = Machine::with(Config { system_process_mapping: true, ..Config::standard() });
     let args = CreateNativeFence { system_process_va: Some((0x7100, 0x9100)), ..fence_args(9) };
-    let fence = machine.driver.create_native_fence(&Passive::enter(), args).unwrap().0;
+    let fence = machine.driver.create_native_fence(&machine.passive(), args).unwrap().0;
     machine.open(fence, machine.device_for(5), 0x100);
     let cell = machine.platform.page(1).word(0);
     assert_eq!(
@@ -181,7 +183,7 @@ fn waiters_are_told_by_another_address_when_one_is_unmapped_meanwhile() {
 fn monitored_values_of_known_fences_are_published() {
     let machine = Machine::with(Config::standard());
     let [kept, gone] = [machine.fence(1), machine.fence(2)];
-    machine.driver.destroy_native_fence(&Passive::enter(), gone);
+    machine.driver.destroy_native_fence(&machine.passive(), gone);
     let page = machine.platform.page(2);
     let words = [page.word(0), page.word(1)];
     let fences = [gone, kept].map(|fence| UpdateMonitoredValue {
@@ -189,7 +191,7 @@ fn monitored_values_of_known_fences_are_published() {
         value: 41,
         monitored_value: &words[usize::from(fence == gone)],
     });
-    machine.driver.update_monitored_values(&Dirql::enter(&()), &fences);
+    machine.driver.update_monitored_values(&machine.dirql(), &fences);
     assert_eq!(
         (page.word(0).load(), page.word(1).load()),
         (41, 0),
@@ -209,7 +211,7 @@ fn keep(fence: DriverHandle, space: u32, current_value: u64) -> AdminCommand {
 
 #[test]
 fn a_cmp_that_keeps_shadows_is_told_of_fences_by_mailbox_and_of_values_by_registers() {
-    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    let machine = Machine::cold(&Platform::host(), Config::standard());
     let traits = (Register::DEVICE_TRAITS, DeviceTraits::MONITORED_SHADOW.0);
     machine.device.script.lock_device().traits.extend([traits]);
     machine.start(ALL).unwrap();
@@ -227,7 +229,7 @@ fn a_cmp_that_keeps_shadows_is_told_of_fences_by_mailbox_and_of_values_by_regist
         value,
         monitored_value: &words[usize::from(fence == b)],
     });
-    machine.driver.update_monitored_values(&Dirql::enter(&()), &updates);
+    machine.driver.update_monitored_values(&machine.dirql(), &updates);
     assert_eq!(
         (page.word(0).load(), page.word(1).load()),
         (41, u64::MAX),
@@ -236,26 +238,26 @@ fn a_cmp_that_keeps_shadows_is_told_of_fences_by_mailbox_and_of_values_by_regist
     assert_eq!(machine.journal.take(), [Event::Shadow(a.0, 41), Event::Shadow(b.0, u64::MAX)]);
     // An instance that cannot be told of is not opened.
     machine.refuse(&keep(a, 0, 0), AdminError::BadAddress as u64);
-    let refused = machine.driver.open_native_fence(&Passive::enter(), open_args(b, five, 0x500));
+    let refused = machine.driver.open_native_fence(&machine.passive(), open_args(b, five, 0x500));
     assert!(refused.is_err());
     machine.accept();
     machine.journal.take();
     for local in locals {
-        machine.driver.close_native_fence(&Passive::enter(), local);
+        machine.driver.close_native_fence(&machine.passive(), local);
     }
     assert_eq!(machine.journal.take(), [], "a shadow lives as long as its fence");
-    machine.driver.destroy_native_fence(&Passive::enter(), a);
+    machine.driver.destroy_native_fence(&machine.passive(), a);
     assert_eq!(machine.commands(), [AdminCommand::DropShadow { fence: a.0 }]);
     assert_eq!(machine.driver.violations(), []);
     // One that is left when the adapter stops goes then.
-    machine.driver.stop_device(&Passive::enter());
+    machine.driver.stop_device(&machine.passive());
     assert!(machine.commands().contains(&AdminCommand::DropShadow { fence: b.0 }));
 }
 
 /// The old place may be another fence's soon: a copy that is kept there would answer for that one.
 #[test]
 fn a_fence_that_moves_leaves_no_shadow_behind() {
-    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    let machine = Machine::cold(&Platform::host(), Config::standard());
     let traits = (Register::DEVICE_TRAITS, DeviceTraits::MONITORED_SHADOW.0);
     machine.device.script.lock_device().traits.extend([traits]);
     machine.start(ALL).unwrap();
@@ -270,7 +272,7 @@ fn a_fence_that_moves_leaves_no_shadow_behind() {
         };
         machine.journal.take();
         let told = PagingOperation::NotifyFenceResidency(&[place]);
-        machine.driver.build_paging_buffer(&Passive::enter(), told).unwrap();
+        machine.driver.build_paging_buffer(&machine.passive(), told).unwrap();
         machine.commands()
     };
     let gone = AdminCommand::DropShadow { fence: fence.0 };
@@ -278,7 +280,7 @@ fn a_fence_that_moves_leaves_no_shadow_behind() {
     let local = machine.open(fence, five, 0x100);
     assert_eq!(stands_at(0x1_0000), [], "it is where it was");
     assert_eq!(stands_at(0x2_0000), [gone, keep(fence, 5, 0x100)]);
-    machine.driver.close_native_fence(&Passive::enter(), local);
+    machine.driver.close_native_fence(&machine.passive(), local);
     assert_eq!(stands_at(0x3_0000), [gone], "the fence has no open instance");
     assert_eq!(machine.driver.violations(), []);
 }
@@ -286,18 +288,15 @@ fn a_fence_that_moves_leaves_no_shadow_behind() {
 #[test]
 fn private_data_comes_back_and_fences_need_their_feature() {
     let machine = Machine::with(Config::standard());
-    let level = Passive::enter();
+    let level = machine.passive();
     assert_eq!(machine.driver.create_native_fence(&level, fence_args(9)).unwrap().1, [9; 64]);
     let intra = tidegate_ddi::fence::CreateNativeFence {
         fence_type: NativeFenceType::IntraGpu,
         ..fence_args(9)
     };
     assert_eq!(machine.driver.create_native_fence(&level, intra), Err(Status::NOT_SUPPORTED));
-    let plain = Machine::cold(
-        &Platform::host(),
-        Config { native_fence: false, ..Config::standard() },
-        None,
-    );
+    let plain =
+        Machine::cold(&Platform::host(), Config { native_fence: false, ..Config::standard() });
     plain.start(ALL).unwrap();
     assert_eq!(plain.driver.create_native_fence(&level, fence_args(9)), Err(Status::NOT_SUPPORTED));
 }
@@ -305,7 +304,7 @@ fn private_data_comes_back_and_fences_need_their_feature() {
 #[test]
 fn two_fences_cannot_be_open_at_one_address_of_one_process() {
     let machine = Machine::with(Config::standard());
-    let level = Passive::enter();
+    let level = machine.passive();
     let [five, also_five, six] = [5, 5, 6].map(|space| machine.device_for(space));
     let [a, b] = [machine.fence(1), machine.fence(2)];
     let instances = [
@@ -357,7 +356,7 @@ fn logs_that_come_before_the_ring_are_placed_with_it() {
     let machine = Machine::with(Config::standard());
     let owned = machine.owned(5, 1);
     let queue = machine.queue(owned.context, 0x50, true, 0x8000);
-    let level = Dispatch::enter();
+    let level = machine.dispatch();
     for (log_type, at) in
         [(LogType::Signals, 0x7000), (LogType::Waits, 0x3000), (LogType::Waits, 0x5000)]
     {

@@ -1,15 +1,13 @@
 //! What the kernel is told for each thing that a device can report, in each mode.
 
-use tidegate_ddi::{
-    Dirql, Dispatch, Driver, DriverHandle, InterruptData, MonitoredNotification, OsHandle, Passive,
-};
+use tidegate_ddi::{Driver, DriverHandle, InterruptData, MonitoredNotification, OsHandle};
 use tidegate_ddi::{HwQueueDdi, NativeFenceDdi};
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
 use tidegate_gpu_abi::{Cause, QueueId, Register};
 use tidegate_kmd::{Config, InterruptMode};
 use tidegate_platform::Platform;
 
-use crate::kernel::{Event, Machine, fence_args};
+use tidegate_testbed::bare_driver::{Event, Machine, fence_args};
 
 pub const SIGNALED: u64 = Cause::FENCE_SIGNALED.0;
 const COLLAPSED: u64 = Cause::FENCE_COLLAPSED.0;
@@ -48,11 +46,11 @@ pub fn scene(interrupt: InterruptMode) -> Scene {
     let progress = machine.fence(0xF3);
     let queues = [(five.context, 0x51), (five.context, 0x52), (copy, 0x53), (six.context, 0x61)]
         .map(|(context, os)| {
-            let mut args = crate::kernel::queue_args(context, os, true, 0);
+            let mut args = tidegate_testbed::bare_driver::queue_args(context, os, true, 0);
             args.progress_fence = tidegate_ddi::queue::ProgressFence::Native(progress);
             args.progress_current_gpu_va = 0x2000;
             args.progress_monitored_gpu_va = 0x3000;
-            let queue = machine.driver.create_hw_queue(&Passive::enter(), args).unwrap();
+            let queue = machine.driver.create_hw_queue(&machine.passive(), args).unwrap();
             machine.doorbell(queue, os + 0x100);
             queue
         });
@@ -149,7 +147,7 @@ fn named(node_ordinal: u32, hw_queues: &[DriverHandle]) -> Event {
 #[test]
 fn the_array_of_queues_names_each_queue_of_an_engine_once() {
     let Scene { machine, queues } = scene(InterruptMode::HwQueueArray);
-    assert!(machine.driver.query_adapter_caps(&Passive::enter()).signaled_hw_queue_array);
+    assert!(machine.driver.query_adapter_caps(&machine.passive()).signaled_hw_queue_array);
     let signals = [
         (QueueId(4), 0x140),
         (QueueId(3), 0x100),
@@ -170,10 +168,9 @@ fn the_array_of_queues_names_each_queue_of_an_engine_once() {
 
 /// A started machine whose device says this about itself.
 fn with_traits(interrupt: InterruptMode, traits: &[(Register, u64)]) -> Machine {
-    let machine =
-        Machine::cold(&Platform::host(), Config { interrupt, ..Config::standard() }, None);
+    let machine = Machine::cold(&Platform::host(), Config { interrupt, ..Config::standard() });
     machine.device.script.lock_device().traits.extend(traits.iter().copied());
-    machine.start(crate::kernel::ALL).unwrap();
+    machine.start(tidegate_testbed::bare_driver::ALL).unwrap();
     machine.journal.take();
     machine
 }
@@ -185,7 +182,7 @@ fn a_device_that_cannot_tell_fence_kinds_says_that_any_may_be_meant() {
     for (interrupt, nodes) in [(InterruptMode::FenceArray, 1), (InterruptMode::HwQueue, 3)] {
         let machine = with_traits(interrupt, &traits);
         machine.device.script.lock_device().causes.push_back(COLLAPSED);
-        assert!(machine.driver.interrupt_routine(&Dirql::enter(&())));
+        assert!(machine.driver.interrupt_routine(&machine.dirql()));
         let any = |node_ordinal| {
             Event::Notify(InterruptData::NativeFenceSignaled {
                 node_ordinal,
@@ -224,7 +221,7 @@ fn engines_that_notify_of_fence_writes_are_reported_one_by_one() {
         InterruptMode::FenceArray,
         &[(node(0), NodeTraits::NOTIFIES_FENCE_WRITES.0), (node(1), NodeTraits::NO_FENCE_WRITES.0)],
     );
-    let nodes = machine.driver.query_adapter_caps(&Passive::enter()).nodes;
+    let nodes = machine.driver.query_adapter_caps(&machine.passive()).nodes;
     let (basic, advanced) = (MonitoredNotification::Basic, MonitoredNotification::Advanced);
     let declared = |n: usize| {
         (nodes[n].monitored_notification, nodes[n].writes_fences, nodes[n].user_mode_submission)
@@ -238,7 +235,7 @@ fn engines_that_notify_of_fence_writes_are_reported_one_by_one() {
         script.causes.push_back(Cause::MONITORED_SIGNALED.0);
         script.monitored.push_back(0b101);
     }
-    assert!(machine.driver.interrupt_routine(&Dirql::enter(&())));
+    assert!(machine.driver.interrupt_routine(&machine.dirql()));
     let monitored = |node_ordinal| {
         Event::Notify(InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal: 0 })
     };
@@ -270,7 +267,7 @@ fn a_monitored_progress_fence_is_reported_as_one() {
 
 #[test]
 fn without_native_fences_every_signal_is_of_a_monitored_one() {
-    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    let machine = Machine::cold(&Platform::host(), Config::standard());
     machine.start(&[]).unwrap();
     machine.journal.take();
     let routine = |signals: &[(QueueId, u64)], cause| {
@@ -278,7 +275,7 @@ fn without_native_fences_every_signal_is_of_a_monitored_one() {
         script.causes.push_back(cause);
         script.signals.extend(signals.iter().copied().map(Some));
         drop(script);
-        assert!(machine.driver.interrupt_routine(&Dirql::enter(&())));
+        assert!(machine.driver.interrupt_routine(&machine.dirql()));
         machine.journal.take()
     };
     let monitored = |node_ordinal| {
@@ -330,28 +327,28 @@ fn a_cause_that_comes_meanwhile_is_served_by_the_same_routine() {
 
 #[test]
 fn an_interrupt_of_another_device_is_left_alone() {
-    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
-    let routine = || machine.driver.interrupt_routine(&Dirql::enter(&()));
+    let machine = Machine::cold(&Platform::host(), Config::standard());
+    let routine = || machine.driver.interrupt_routine(&machine.dirql());
     machine.device.script.lock_device().causes.push_back(SIGNALED);
     assert!(!routine(), "not started");
     machine.device.script.lock_device().causes.clear();
-    machine.start(crate::kernel::ALL).unwrap();
+    machine.start(tidegate_testbed::bare_driver::ALL).unwrap();
     machine.journal.take();
     assert!(!routine(), "no cause");
     machine.device.script.lock_device().causes.push_back(u64::MAX);
     assert!(!routine(), "no device responds on the bus");
-    machine.driver.stop_device(&Passive::enter());
+    machine.driver.stop_device(&machine.passive());
     machine.journal.take();
     machine.device.script.lock_device().causes.push_back(SIGNALED);
     assert!(!routine(), "stopped");
-    machine.driver.dpc_routine(&Dispatch::enter());
+    machine.driver.dpc_routine(&machine.dispatch());
     assert_eq!(machine.journal.take(), []);
 }
 
 #[test]
 fn a_closed_fence_is_named_no_more_and_its_address_can_serve_another() {
     let Scene { machine, .. } = scene(InterruptMode::FenceArray);
-    let (level, device) = (Passive::enter(), machine.device_for(5));
+    let (level, device) = (machine.passive(), machine.device_for(5));
     let fence = machine.driver.create_native_fence(&level, fence_args(0xF9)).unwrap().0;
     let [first, second] = [machine.open(fence, device, 0x700), machine.open(fence, device, 0x700)];
     let named = with_dpc(vec![native(1, Some(&[0xF9]), None)]);

@@ -7,21 +7,21 @@ use tidegate_ddi::feature::{
 };
 use tidegate_ddi::queue::{CreateContext, ProgressFence};
 use tidegate_ddi::{
-    ComputePreemption, Dirql, Driver, DriverHandle, EngineType, FeatureDdi, FeatureId,
-    GraphicsPreemption, HwQueueDdi, NativeFenceCaps, NativeFenceDdi, OsHandle, Passive, Status,
-    UserModeSubmissionDdi, VidSchCaps,
+    ComputePreemption, Driver, DriverHandle, EngineType, FeatureDdi, FeatureId, GraphicsPreemption,
+    HwQueueDdi, NativeFenceCaps, NativeFenceDdi, OsHandle, Status, UserModeSubmissionDdi,
+    VidSchCaps,
 };
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_gpu_abi::{AdminCommand, EngineClass, QueueId, Register};
 use tidegate_kmd::{Config, DoorbellModel, InterruptMode, Kind, KmdError};
 use tidegate_platform::{PhysicalAddress, Platform};
 
-use crate::kernel::{ALL, Machine, open_args, queue_args};
+use tidegate_testbed::bare_driver::{ALL, Machine, open_args, queue_args};
 
 fn caps_with(config: Config, features: &'static [FeatureId]) -> tidegate_ddi::AdapterCaps {
-    let machine = Machine::cold(&Platform::host(), config, None);
+    let machine = Machine::cold(&Platform::host(), config);
     machine.start(features).unwrap();
-    machine.driver.query_adapter_caps(&Passive::enter())
+    machine.driver.query_adapter_caps(&machine.passive())
 }
 
 /// A connect without a secondary address.
@@ -38,8 +38,8 @@ fn native_fences_are_declared_only_when_the_kernel_has_enabled_them() {
     assert!(!native(Config::standard(), &[FeatureId::HWSCH, FeatureId::USER_MODE_SUBMISSION]));
     assert!(!native(Config::standard(), &[FeatureId::NATIVE_FENCE]), "no hardware scheduling");
     assert!(!native(Config { native_fence: false, ..Config::standard() }, ALL));
-    let asleep = Machine::cold(&Platform::host(), Config::standard(), None);
-    let before = asleep.driver.query_adapter_caps(&Passive::enter());
+    let asleep = Machine::cold(&Platform::host(), Config::standard());
+    let before = asleep.driver.query_adapter_caps(&asleep.passive());
     assert!(!before.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE), "nothing was asked yet");
 }
 
@@ -59,7 +59,7 @@ fn the_optimised_interrupt_is_declared_with_native_fences_only() {
 // spec: PRE-008, PRE-011
 #[test]
 fn the_granularity_declared_is_that_of_the_coarsest_engine() {
-    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    let machine = Machine::cold(&Platform::host(), Config::standard());
     let nodes = [
         (GraphicsPreemption::Pixel, ComputePreemption::Dispatch),
         (GraphicsPreemption::Primitive, ComputePreemption::Thread),
@@ -71,7 +71,7 @@ fn the_granularity_declared_is_that_of_the_coarsest_engine() {
         machine.device.script.lock_device().traits.insert(register, states);
     }
     machine.start(ALL).unwrap();
-    let caps = machine.driver.query_adapter_caps(&Passive::enter()).preemption;
+    let caps = machine.driver.query_adapter_caps(&machine.passive()).preemption;
     assert_eq!(
         (caps.graphics, caps.compute),
         (GraphicsPreemption::Primitive, ComputePreemption::Dispatch)
@@ -104,7 +104,7 @@ fn nodes_are_declared_as_the_device_has_them_and_user_mode_submission_as_negotia
 #[test]
 fn each_feature_s_caps_are_a_query_of_their_own() {
     let machine = Machine::with(Config::standard());
-    let level = Passive::enter();
+    let level = machine.passive();
     assert_eq!(machine.driver.query_user_mode_submission_caps(&level).doorbell_size_bytes, 8);
     assert_eq!(machine.driver.query_native_fence_caps(&level), NativeFenceCaps::default());
 }
@@ -112,14 +112,14 @@ fn each_feature_s_caps_are_a_query_of_their_own() {
 #[test]
 fn what_the_driver_supports_depends_on_its_configuration() {
     let support = |config, feature| {
-        let machine = Machine::cold(&Platform::host(), config, None);
+        let machine = Machine::cold(&Platform::host(), config);
         let args = QueryFeatureSupport {
             feature,
             min_version: 1,
             max_version: 9,
             allow_experimental: false,
         };
-        machine.driver.query_feature_support(&Passive::enter(), args)
+        machine.driver.query_feature_support(&machine.passive(), args)
     };
     let (full, lacking) = (FeatureSupport::of_versions(1, 1), FeatureSupport::default());
     let not_here = FeatureSupport { supported_on_current_config: false, ..full };
@@ -135,10 +135,10 @@ fn what_the_driver_supports_depends_on_its_configuration() {
 
 #[test]
 fn an_enabled_feature_has_a_table_at_its_version() {
-    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    let machine = Machine::cold(&Platform::host(), Config::standard());
     let table = |feature, version| {
         let args = QueryFeatureInterface { feature, version, interface_size: 0 };
-        machine.driver.query_feature_interface(&Passive::enter(), args)
+        machine.driver.query_feature_interface(&machine.passive(), args)
     };
     assert_eq!(table(FeatureId::HWSCH, 1), Err(Status::DEVICE_REMOVED), "not started");
     machine.start(&[FeatureId::HWSCH, FeatureId::NATIVE_FENCE]).unwrap();
@@ -156,7 +156,7 @@ fn a_configuration_that_cannot_be_fails_the_start() {
         |physical| Config { doorbells: DoorbellModel::Dedicated { physical }, ..standard() };
     let slots = |kernel_ring_slots| Config { kernel_ring_slots, ..standard() };
     for config in [dedicated(0), slots(0), slots(1), slots(48), slots(1 << 21)] {
-        let machine = Machine::cold(&Platform::host(), config.clone(), None);
+        let machine = Machine::cold(&Platform::host(), config.clone());
         assert_eq!(machine.start(ALL), Err(Status::INVALID_PARAMETER), "{config:?}");
         assert_eq!(machine.journal.take(), []);
     }
@@ -164,7 +164,7 @@ fn a_configuration_that_cannot_be_fails_the_start() {
 
 #[test]
 fn a_node_of_a_class_that_the_driver_does_not_know_fails_the_start() {
-    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    let machine = Machine::cold(&Platform::host(), Config::standard());
     let class = Register::NODE_CLASS.offset(1);
     machine.device.script.lock_device().traits.insert(class, EngineClass::ALL.len() as u64);
     assert_eq!(machine.start(ALL), Err(Status::NOT_SUPPORTED));
@@ -173,18 +173,18 @@ fn a_node_of_a_class_that_the_driver_does_not_know_fails_the_start() {
 
 #[test]
 fn a_start_that_fails_half_way_leaves_nothing_behind() {
-    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    let machine = Machine::cold(&Platform::host(), Config::standard());
     machine.device.script.lock_device().broken_node = Some(2);
     assert_eq!(machine.start(ALL), Err(Status::INVALID_PARAMETER));
     let destroyed = [0, 1].map(|n| AdminCommand::DestroyQueue { queue: QueueId(n) });
     assert_eq!(machine.commands()[3..], destroyed);
     assert!(!anything_placed(&machine));
-    assert!(!machine.driver.interrupt_routine(&Dirql::enter(&())));
+    assert!(!machine.driver.interrupt_routine(&machine.dirql()));
     machine.device.script.lock_device().broken_node = None;
     machine.start(ALL).unwrap();
     assert_eq!(machine.start(ALL), Err(Status::INVALID_PARAMETER), "it is started");
     assert!(anything_placed(&machine));
-    machine.driver.stop_device(&Passive::enter());
+    machine.driver.stop_device(&machine.passive());
     assert!(!anything_placed(&machine));
     machine.start(ALL).unwrap();
     assert_eq!(machine.driver.violations(), []);
@@ -214,7 +214,7 @@ fn life(machine: &Machine) -> Life {
     let fence = machine.fence(0xF1);
     let mut args = queue_args(owned.context, 0x50, true, 0);
     (args.progress_fence, args.progress_current_gpu_va) = (ProgressFence::Native(fence), 0x100);
-    let queue = machine.driver.create_hw_queue(&Passive::enter(), args).unwrap();
+    let queue = machine.driver.create_hw_queue(&machine.passive(), args).unwrap();
     let local = machine.open(fence, owned.device, 0x100);
     let doorbell = machine.doorbell(queue, 0xD0);
     Life { device: owned.device, context: owned.context, queue, fence, local, doorbell }
@@ -223,7 +223,7 @@ fn life(machine: &Machine) -> Life {
 #[test]
 fn what_is_destroyed_in_order_leaves_nothing_and_breaks_nothing() {
     let machine = Machine::with(Config::standard());
-    let level = Passive::enter();
+    let level = machine.passive();
     let life = life(&machine);
     machine.driver.connect_doorbell(&level, life.doorbell, PLAIN).unwrap();
     machine.driver.destroy_doorbell(&level, life.doorbell);
@@ -245,7 +245,7 @@ fn what_is_destroyed_in_order_leaves_nothing_and_breaks_nothing() {
 #[test]
 fn a_parent_that_goes_first_is_written_down_and_its_children_can_still_go() {
     let machine = Machine::with(Config::standard());
-    let level = Passive::enter();
+    let level = machine.passive();
     let life = life(&machine);
     machine.driver.connect_doorbell(&level, life.doorbell, PLAIN).unwrap();
     machine.driver.destroy_native_fence(&level, life.fence);
@@ -278,19 +278,19 @@ fn a_stop_with_objects_left_takes_their_hardware_and_says_so() {
     let life = life(&machine);
     machine.queue(life.context, 0x51, false, 0x8000);
     machine.journal.take();
-    machine.driver.stop_device(&Passive::enter());
+    machine.driver.stop_device(&machine.passive());
     let destroyed: Vec<_> =
         [3, 4, 0, 1, 2].map(|n| AdminCommand::DestroyQueue { queue: QueueId(n) }).into();
     assert_eq!(machine.commands(), destroyed);
     assert_eq!(machine.driver.violation_count(), 1);
-    machine.driver.stop_device(&Passive::enter());
+    machine.driver.stop_device(&machine.passive());
     assert_eq!(machine.driver.violations()[1].error, KmdError::NotStarted);
 }
 
 #[test]
 fn no_handle_is_kept_after_its_destroy() {
     let machine = Machine::with(Config::standard());
-    let level = Passive::enter();
+    let level = machine.passive();
     let old = life(&machine);
     machine.driver.destroy_doorbell(&level, old.doorbell);
     machine.driver.destroy_hw_queue(&level, old.queue);
@@ -356,7 +356,7 @@ fn a_node_that_is_not_there_is_refused() {
         hardware_scheduled: true,
     };
     assert_eq!(
-        machine.driver.create_context(&Passive::enter(), context),
+        machine.driver.create_context(&machine.passive(), context),
         Err(Status::INVALID_PARAMETER)
     );
 }
@@ -365,7 +365,7 @@ fn a_node_that_is_not_there_is_refused() {
 #[test]
 fn a_suspended_context_has_all_its_queues_off_the_run_list() {
     let machine = Machine::with(Config::standard());
-    let level = Passive::enter();
+    let level = machine.passive();
     let owned = machine.owned(5, 1);
     let [early, late] = [0x50, 0x51].map(|os| machine.queue(owned.context, os, true, 0x8000 + os));
     machine.queue(owned.context, 0x52, false, 0x9000);

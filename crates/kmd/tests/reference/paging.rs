@@ -2,12 +2,12 @@
 
 use tidegate_ddi::memory::{PageTableEntry, UpdatePageTable};
 use tidegate_ddi::queue::SetRootPageTable;
-use tidegate_ddi::{Driver, Passive, Status};
+use tidegate_ddi::{Driver, Status};
 use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, Pte};
 use tidegate_kmd::Config;
 use tidegate_platform::PhysicalAddress;
 
-use crate::kernel::Machine;
+use tidegate_testbed::bare_driver::Machine;
 
 const SPACE: AddressSpaceId = AddressSpaceId(5);
 
@@ -17,7 +17,7 @@ fn root(machine: &Machine, root: Option<u64>) -> Vec<AdminCommand> {
         physical_adapter: 0,
         root: root.map(PhysicalAddress),
     };
-    machine.driver.set_root_page_table(&Passive::enter(), args).unwrap();
+    machine.driver.set_root_page_table(&machine.passive(), args).unwrap();
     machine.commands()
 }
 
@@ -39,7 +39,7 @@ fn a_root_is_named_to_the_hardware_and_taken_away() {
 #[test]
 fn entries_are_written_where_asked_and_cached_translations_forgotten() {
     let machine = Machine::with(Config::standard());
-    let shape = machine.driver.page_table_shape(&Passive::enter());
+    let shape = machine.driver.page_table_shape(&machine.passive());
     let table = machine.platform.bulk(shape.table_bytes as usize);
     let write = |level, start_index, entries: &[PageTableEntry]| {
         let args = UpdatePageTable {
@@ -50,7 +50,7 @@ fn entries_are_written_where_asked_and_cached_translations_forgotten() {
             start_index,
             entries,
         };
-        machine.driver.update_page_table(&Passive::enter(), args)
+        machine.driver.update_page_table(&machine.passive(), args)
     };
     let page = |at, writable| PageTableEntry::Page {
         at: PhysicalAddress(at),
@@ -98,7 +98,7 @@ fn a_table_that_is_too_small_is_refused() {
         entries: &entries,
     };
     assert_eq!(
-        machine.driver.update_page_table(&Passive::enter(), args),
+        machine.driver.update_page_table(&machine.passive(), args),
         Err(Status::INVALID_PARAMETER)
     );
 }
@@ -106,7 +106,7 @@ fn a_table_that_is_too_small_is_refused() {
 #[test]
 fn local_memory_is_one_segment_that_the_cpu_reaches() {
     let machine = Machine::with(Config::standard());
-    let segments = machine.driver.query_segments(&Passive::enter());
+    let segments = machine.driver.query_segments(&machine.passive());
     let (at, _) = segments[0].memory.protocol(1);
     assert!(segments.len() == 1 && segments[0].cpu_visible);
     assert!(

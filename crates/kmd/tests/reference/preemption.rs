@@ -3,8 +3,8 @@
 
 use tidegate_ddi::queue::SubmitCommandVirtual;
 use tidegate_ddi::{
-    AdapterResetDdi, CancelCommand, CancellationDdi, Dispatch, Driver, DriverHandle, EngineId,
-    InterruptData, PreemptCommand, PreemptionDdi, Status, SubmitCommandFlags,
+    AdapterResetDdi, CancelCommand, CancellationDdi, Driver, DriverHandle, EngineId, InterruptData,
+    PreemptCommand, PreemptionDdi, Status, SubmitCommandFlags,
 };
 use tidegate_gpu_abi::ring::DmaFlags;
 use tidegate_gpu_abi::{
@@ -14,7 +14,7 @@ use tidegate_gpu_abi::{SLOT_BYTES, regs::FaultKind};
 use tidegate_kmd::Config;
 use tidegate_platform::{PhysicalAddress, Platform, Target};
 
-use crate::kernel::{ALL, Event, Machine};
+use tidegate_testbed::bare_driver::{ALL, Event, Machine};
 
 const NODE: u32 = 1;
 const ENGINE: EngineId = EngineId { node_ordinal: NODE, engine_ordinal: 0 };
@@ -34,13 +34,14 @@ fn packet(context: DriverHandle, id: u32, flags: SubmitCommandFlags) -> SubmitCo
 
 fn submit(machine: &Machine, context: DriverHandle, id: u32) {
     let args = packet(context, id, SubmitCommandFlags::empty());
-    machine.driver.submit_command_virtual(&Dispatch::enter(), args).unwrap();
+    machine.driver.submit_command_virtual(&machine.dispatch(), args).unwrap();
 }
 
 fn preempt(machine: &Machine, preemption_fence_id: u32) -> Result<(), Status> {
-    machine
-        .driver
-        .preempt_command(&Dispatch::enter(), PreemptCommand { engine: ENGINE, preemption_fence_id })
+    machine.driver.preempt_command(
+        &machine.dispatch(),
+        PreemptCommand { engine: ENGINE, preemption_fence_id },
+    )
 }
 
 fn preempted(preemption_fence_id: u32, last_completed_fence_id: u32) -> Event {
@@ -144,7 +145,7 @@ fn completions_and_faults_are_told_before_what_came_back() {
 // spec: PRE-020
 #[test]
 fn a_packet_that_came_back_is_put_on_the_ring_to_go_on_and_one_without_commands_to_switch() {
-    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    let machine = Machine::cold(&Platform::host(), Config::standard());
     machine.start(ALL).unwrap();
     let AdminCommand::CreateQueue { ring, slots, control, .. } = machine.commands()[NODE as usize]
     else {
@@ -159,7 +160,7 @@ fn a_packet_that_came_back_is_put_on_the_ring_to_go_on_and_one_without_commands_
     for (id, flags) in (1..).zip(flags) {
         machine
             .driver
-            .submit_command_virtual(&Dispatch::enter(), packet(context, id, flags))
+            .submit_command_virtual(&machine.dispatch(), packet(context, id, flags))
             .unwrap();
     }
     let Some(Target::Bulk(bytes, 0)) = machine.system.resolve(PhysicalAddress(ring.0)) else {
@@ -182,7 +183,7 @@ fn a_packet_that_came_back_is_put_on_the_ring_to_go_on_and_one_without_commands_
     // Without the flag nothing is a buffer of no bytes.
     let mut empty = packet(context, 4, SubmitCommandFlags::empty());
     empty.dma_buffer_bytes = 0;
-    let refused = machine.driver.submit_command_virtual(&Dispatch::enter(), empty);
+    let refused = machine.driver.submit_command_virtual(&machine.dispatch(), empty);
     assert_eq!(refused, Err(Status::INVALID_PARAMETER));
 }
 
@@ -191,7 +192,7 @@ fn the_last_complete_packet_can_be_asked_for_and_one_that_never_comes_be_taken_b
     let machine = Machine::with(Config::standard());
     let context = machine.context(machine.device_for(5), NODE, false);
     machine.device.script.lock_device().completed.insert(NODE, 42);
-    let level = Dispatch::enter();
+    let level = machine.dispatch();
     assert_eq!(machine.driver.query_current_fence(&level, ENGINE), Ok(42));
     let nowhere = EngineId { node_ordinal: 9, engine_ordinal: 0 };
     assert_eq!(machine.driver.query_current_fence(&level, nowhere), Err(Status::INVALID_PARAMETER));

@@ -5,14 +5,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use tidegate_ddi::NativeFenceDdi;
 use tidegate_ddi::fence::UpdateMonitoredValue;
-use tidegate_ddi::{Dirql, Driver, DriverHandle, InterruptData, Passive};
+use tidegate_ddi::{Driver, DriverHandle, InterruptData};
 use tidegate_explorer::search;
 use tidegate_explorer::strategy::exhaustive::Exhaustive;
 use tidegate_gpu_abi::{Cause, QueueId};
-use tidegate_kmd::{Config, ReferenceDriver};
+use tidegate_kmd::Config;
 use tidegate_platform::{MemoryModel, Platform, Word};
 
-use crate::kernel::{ALL, Machine};
+use tidegate_testbed::bare_driver::{ALL, Machine};
 
 /// Runs `race` under every schedule; returns the number of schedules, and the number of those for
 /// which it returned true.
@@ -25,22 +25,22 @@ fn exhaust(race: impl Fn(&Platform) -> bool) -> (u64, u64) {
     (searched.runs, held)
 }
 
-/// How a MonitoredValue is published: driver, fence, value, cell.
-type Arm = fn(&ReferenceDriver, DriverHandle, u64, &Word);
+/// How a MonitoredValue is published: machine, fence, value, cell.
+type Arm = fn(&Machine, DriverHandle, u64, &Word);
 
-fn by_the_driver(driver: &ReferenceDriver, fence: DriverHandle, value: u64, cell: &Word) {
+fn by_the_driver(machine: &Machine, fence: DriverHandle, value: u64, cell: &Word) {
     let update = UpdateMonitoredValue { fence, value, monitored_value: cell };
-    driver.update_monitored_values(&Dirql::enter(&()), &[update]);
+    machine.driver.update_monitored_values(&machine.dirql(), &[update]);
 }
 
-fn by_a_plain_store(_: &ReferenceDriver, _: DriverHandle, value: u64, cell: &Word) {
+fn by_a_plain_store(_: &Machine, _: DriverHandle, value: u64, cell: &Word) {
     cell.store(value);
 }
 
 /// A signal of 42 against a waiter for 42 that arms and reads again: either the engine interrupts
 /// or the waiter reads 42.
 fn is_noticed(platform: &Platform, arm: Arm) -> bool {
-    let machine = Machine::cold(platform, Config::standard(), None);
+    let machine = Machine::cold(platform, Config::standard());
     machine.start(ALL).unwrap();
     let fence = machine.fence(1);
     let cells = platform.page(4);
@@ -56,7 +56,7 @@ fn is_noticed(platform: &Platform, arm: Arm) -> bool {
                 interrupts.store(1);
             }
         });
-        arm(&machine.driver, fence, 41, &monitored);
+        arm(&machine, fence, 41, &monitored);
         sight.store(current.load());
         engine.join();
     });
@@ -88,7 +88,7 @@ fn is_named_in_time(platform: &Platform) -> bool {
             count.fetch_add(1);
         }
     };
-    let machine = Machine::cold(platform, Config::standard(), Some(Box::new(look)));
+    let machine = Machine::watched(platform, Config::standard(), Some(Box::new(look)));
     machine.start(ALL).unwrap();
     let owned = machine.owned(5, 1);
     let fence = machine.fence(0xF1);
@@ -100,11 +100,10 @@ fn is_named_in_time(platform: &Platform) -> bool {
     drop(script);
     let p = platform.clone();
     let report = platform.run(move || {
-        let driver = Arc::clone(&machine.driver);
-        let engine =
-            p.spawn("engine", move || assert!(driver.interrupt_routine(&Dirql::enter(&()))));
-        machine.driver.close_native_fence(&Passive::enter(), local);
-        machine.driver.destroy_native_fence(&Passive::enter(), fence);
+        let (driver, kernel) = (Arc::clone(&machine.driver), Arc::clone(&machine.kernel));
+        let engine = p.spawn("engine", move || assert!(driver.interrupt_routine(&kernel.dirql())));
+        machine.driver.close_native_fence(&machine.passive(), local);
+        machine.driver.destroy_native_fence(&machine.passive(), fence);
         destroyed.fetch_add(1);
         engine.join();
         assert_eq!(machine.driver.violations(), []);

@@ -2,7 +2,7 @@
 
 use tidegate_ddi::HwQueueDdi;
 use tidegate_ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
-use tidegate_ddi::{Dispatch, Driver, DriverHandle, Passive, Status};
+use tidegate_ddi::{Driver, DriverHandle, Status};
 use tidegate_gpu_abi::{
     AddressSpaceId, AdminCommand, AdminError, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuVa,
     QueueId, QueueKind, RingPacket, SLOT_BYTES,
@@ -10,7 +10,7 @@ use tidegate_gpu_abi::{
 use tidegate_kmd::Config;
 use tidegate_platform::{PhysicalAddress, PhysicalMemory, Platform, Target};
 
-use crate::kernel::{ALL, Machine};
+use tidegate_testbed::bare_driver::{ALL, Machine};
 
 /// A ring as the GPU finds it.
 struct Ring {
@@ -51,7 +51,7 @@ impl Ring {
 }
 
 fn started(config: Config) -> (Machine, Vec<AdminCommand>) {
-    let machine = Machine::cold(&Platform::host(), config, None);
+    let machine = Machine::cold(&Platform::host(), config);
     machine.start(ALL).unwrap();
     let commands = machine.commands();
     (machine, commands)
@@ -89,7 +89,7 @@ fn packets_go_round_the_ring_and_never_over_one_that_is_not_done() {
     let ring = Ring::of(&machine, &commands[1]);
     let context = machine.context(machine.device_for(5), 1, false);
     let submit =
-        |id| machine.driver.submit_command_virtual(&Dispatch::enter(), packet(context, 1, id));
+        |id| machine.driver.submit_command_virtual(&machine.dispatch(), packet(context, 1, id));
     for id in 0..11u32 {
         submit(id).unwrap();
         assert_eq!(machine.commands(), [AdminCommand::KickQueue { queue: QueueId(1) }]);
@@ -120,7 +120,7 @@ fn packets_that_no_node_can_run_are_refused() {
     let device = machine.device_for(5);
     let (software, hardware) =
         (machine.context(device, 1, false), machine.context(device, 1, true));
-    let submit = |args| machine.driver.submit_command_virtual(&Dispatch::enter(), args);
+    let submit = |args| machine.driver.submit_command_virtual(&machine.dispatch(), args);
     let bytes =
         |dma_buffer_bytes| SubmitCommandVirtual { dma_buffer_bytes, ..packet(software, 1, 1) };
     for bad in [
@@ -157,7 +157,7 @@ fn a_kernel_mode_queue_has_a_ring_of_the_driver_s() {
         [AdminCommand::CreateQueue { engine: 2, kind: QueueKind::Kernel, os_handle: 0x50, .. }]
     ));
     let ring = Ring::of(&machine, &made[0]);
-    let level = Dispatch::enter();
+    let level = machine.dispatch();
     for progress in 1..=5 {
         machine.driver.submit_command_to_hw_queue(&level, work(queue, progress)).unwrap();
         let expected = RingPacket::Execute { commands: GpuVa(0x4_0000), bytes: 128, progress };
@@ -169,7 +169,7 @@ fn a_kernel_mode_queue_has_a_ring_of_the_driver_s() {
         machine.driver.submit_command_to_hw_queue(&level, work(queue, 0)),
         Err(Status::INVALID_PARAMETER)
     );
-    machine.driver.destroy_hw_queue(&Passive::enter(), queue);
+    machine.driver.destroy_hw_queue(&machine.passive(), queue);
     assert_eq!(machine.commands(), [AdminCommand::DestroyQueue { queue: QueueId(3) }]);
     assert!(!ring.is_on_the_bus());
 }
@@ -180,7 +180,8 @@ fn a_user_mode_queue_takes_no_kernel_submission() {
     let owned = machine.owned(5, 1);
     let queue = machine.queue(owned.context, 0x50, true, 0x8000);
     for _ in 0..2 {
-        let refused = machine.driver.submit_command_to_hw_queue(&Dispatch::enter(), work(queue, 1));
+        let refused =
+            machine.driver.submit_command_to_hw_queue(&machine.dispatch(), work(queue, 1));
         assert_eq!(refused, Err(Status::INVALID_PARAMETER));
         machine.doorbell(machine.queue(owned.context, 0x51, true, 0x8008), 0xD0);
     }
@@ -192,12 +193,12 @@ fn the_mailbox_writes_what_differs_and_all_of_it_after_a_start() {
     let context = machine.context(machine.device_for(5), 1, false);
     let submit = || {
         let before = machine.device.script.lock_device().writes;
-        machine.driver.submit_command_virtual(&Dispatch::enter(), packet(context, 1, 1)).unwrap();
+        machine.driver.submit_command_virtual(&machine.dispatch(), packet(context, 1, 1)).unwrap();
         machine.device.script.lock_device().writes - before
     };
     submit();
     assert_eq!(submit(), 1, "the same kick again is one write");
-    machine.driver.stop_device(&Passive::enter());
+    machine.driver.stop_device(&machine.passive());
     let before = machine.device.script.lock_device().writes;
     machine.start(&[]).unwrap();
     assert!(
@@ -211,7 +212,7 @@ fn what_the_cmp_refuses_and_a_device_that_is_gone_are_told_apart() {
     let (machine, _) = started(Config::standard());
     let context = machine.context(machine.device_for(5), 1, false);
     let submit =
-        || machine.driver.submit_command_virtual(&Dispatch::enter(), packet(context, 1, 1));
+        || machine.driver.submit_command_virtual(&machine.dispatch(), packet(context, 1, 1));
     machine.refuse(&AdminCommand::KickQueue { queue: QueueId(0) }, AdminError::NoSuchQueue as u64);
     assert_eq!(submit(), Err(Status::INVALID_PARAMETER));
     machine.refuse(&AdminCommand::KickQueue { queue: QueueId(0) }, u64::MAX);

@@ -5,9 +5,10 @@ mod engines;
 mod fences;
 mod granularity;
 mod latching;
-mod machine;
 mod preemption;
 mod queues;
 mod races;
 mod shadow;
 mod timeline;
+
+use tidegate_testbed::bare_gpu as machine;

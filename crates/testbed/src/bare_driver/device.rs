@@ -1,17 +1,17 @@
-//! A device whose registers are scripted. Its mailbox is decoded and remembered; nothing runs.
+//! A device whose registers are scripted. Commands of its mailbox are decoded and recorded. It has
+//! no engines.
 
+use super::journal::{Event, Journal};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use tidegate_gpu_abi::admin::Mailbox;
-use tidegate_gpu_abi::regs::MAILBOX_WORDS;
-use tidegate_gpu_abi::{
+use tidegate::gpu_abi::admin::Mailbox;
+use tidegate::gpu_abi::regs::MAILBOX_WORDS;
+use tidegate::gpu_abi::{
     AdminCommand, AdminError, Device, EngineClass, InterruptSink, QueueId, Register, Summary,
 };
-use tidegate_platform::{Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, WakeWord};
+use tidegate::platform::{Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, WakeWord};
 
-use crate::kernel::{Event, Journal};
-
-/// What the device will say.
+/// What the registers return.
 #[derive(Default)]
 pub struct Script {
     /// One read of the cause register each.
@@ -23,7 +23,7 @@ pub struct Script {
     /// Queue, address, position, what happened; a progress value and a command number are made of
     /// the position.
     pub faults: VecDeque<(QueueId, u64, u64, u64)>,
-    /// What the device says about itself and its nodes.
+    /// Traits of the device and its nodes, and registers of the display.
     pub traits: HashMap<Register, u64>,
     /// What was written to the display's registers.
     pub display: Vec<(Register, u64)>,
@@ -41,7 +41,7 @@ pub struct Script {
     result: u64,
     status: u64,
     pending_signal: u64,
-    /// Which fence the CMP is told about next.
+    /// The fence of the next MonitoredValue.
     shadow_fence: u64,
     /// Reads of the flush register.
     flushes: u64,
@@ -53,17 +53,21 @@ pub struct Script {
     pub last_rings: HashMap<QueueId, u64>,
 }
 
+/// The device.
 pub struct Scripted {
     platform: Platform,
     journal: Journal,
     nodes: u32,
     local: PhysicalMemory,
+    /// The doorbells' summary.
     pub summary: Summary,
+    /// What the registers return.
     pub script: Mutex<Script>,
     sink: Mutex<Option<Arc<dyn InterruptSink>>>,
 }
 
 impl Scripted {
+    /// A device with a node of each class.
     pub fn new(platform: &Platform, journal: Journal) -> Arc<Scripted> {
         let classes = (0..).zip(EngineClass::ALL);
         let traits = classes.map(|(n, class)| (Register::NODE_CLASS.offset(n), class as u64));
@@ -84,6 +88,7 @@ impl Scripted {
         self.script.lock_device().flushes
     }
 
+    /// Raises the line and ends the turn.
     pub fn raise(&self) {
         let sink = self.sink.lock_device().clone().expect("the line is connected");
         sink.raise();

@@ -1,46 +1,54 @@
-//! A machine for tests: a GPU with its memory, processes whose page tables are built by hand,
-//! queues, fences, and an interrupt line that writes down what it reports. It stands where driver
-//! and kernel stand in a whole machine.
-
-#![allow(dead_code)]
+//! Purpose: the software GPU alone, without driver and kernel. A test writes registers, mailbox,
+//! page tables, rings and doorbells itself, and an interrupt line records each report.
+//!
+//! Entry points: [`everywhere`] and [`on`] run a test; [`Machine::process`] makes an address space;
+//! [`Process`] makes memory, fences and queues; [`Queue::submit`] writes packets and rings.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use tidegate_d3dukmdt::FenceCell;
-use tidegate_d3dukmdt::fence_cell::{PAGE_WORDS, VALUE_BYTES};
-use tidegate_explorer::machine;
-use tidegate_explorer::strategy::replay::Replay;
-use tidegate_gpu_abi::address::TABLE_LEVELS;
-use tidegate_gpu_abi::admin::Mailbox;
-use tidegate_gpu_abi::regs::{FaultInfo, FaultKind};
-use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate_gpu_abi::{
+use tidegate::d3dukmdt::FenceCell;
+use tidegate::d3dukmdt::fence_cell::{PAGE_WORDS, VALUE_BYTES};
+use tidegate::explorer::machine;
+use tidegate::explorer::strategy::replay::Replay;
+use tidegate::gpu_abi::address::TABLE_LEVELS;
+use tidegate::gpu_abi::admin::Mailbox;
+use tidegate::gpu_abi::regs::{FaultInfo, FaultKind};
+use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
+use tidegate::gpu_abi::{
     AddressSpaceId, AdminCommand, AdminError, CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD,
     Cause, Command, CommandWriter, DOORBELL_VALUE_WORD, Device, GpuVa, InterruptSink, PAGE_BYTES,
     Pte, QueueId, QueueKind, QueueState, Register, RingPacket, SLOT_BYTES, Summary,
 };
-use tidegate_platform::{
+use tidegate::platform::{
     Bulk, Event, MemoryModel, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, Step,
-    StepCosts, WaitEnd, Word,
+    StepCosts, WaitEnd, Word, current,
 };
-use tidegate_softgpu::{Config, SoftGpu};
+use tidegate::softgpu::{Config, SoftGpu};
 
-/// Node numbers of the default GPU.
+/// The 3D engine of the default GPU.
 pub const THREE_D: u32 = 0;
+/// Its compute engine.
 pub const COMPUTE: u32 = 1;
+/// Its copy engine.
 pub const COPY: u32 = 2;
 
-/// What the interrupt line reported.
+/// A report of the interrupt line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
+    /// A queue signalled the fence at an address.
     Signaled(QueueId, GpuVa),
     /// The CMP found the fence above a new MonitoredValue.
     OfCmp(AddressSpaceId, GpuVa),
+    /// Signals were reported without their fences.
     Collapsed,
+    /// Engine, last completed id.
     Completed(u32, u64),
     /// Engine, preemption fence id, last completed id.
     Preempted(u32, u64, u64),
+    /// A queue has left its engine.
     Suspended(QueueId),
+    /// A record of a fault.
+    #[expect(missing_docs, reason = "named as the registers of a fault are")]
     Fault {
         queue: QueueId,
         va: GpuVa,
@@ -52,18 +60,20 @@ pub enum Seen {
     },
 }
 
-/// The other end of the interrupt line: takes everything at once and wakes its waiters.
+/// The receiver of the interrupt line: reads all reports at once and wakes its waiters.
 pub struct Line {
     gpu: Weak<SoftGpu>,
     seen: Mutex<Vec<Seen>>,
     news: Event,
+    /// Interrupts so far.
     pub raised: Word,
+    /// Ended turns of raising agents so far.
     pub turns_ended: Word,
 }
 
 impl InterruptSink for Line {
     fn raise(&self) {
-        tidegate_platform::current::assert_no_guards("the interrupt of a test");
+        current::assert_no_guards("the interrupt of a test");
         self.raised.fetch_add(1);
         let Some(gpu) = self.gpu.upgrade() else { return };
         let cause = Cause(gpu.read_register(Register::INTERRUPT_CAUSE));
@@ -121,10 +131,15 @@ impl InterruptSink for Line {
     }
 }
 
+/// A GPU with its memory and its interrupt line.
 pub struct Machine {
+    /// The platform.
     pub platform: Platform,
+    /// System memory.
     pub system: PhysicalMemory,
+    /// The GPU.
     pub gpu: Arc<SoftGpu>,
+    /// The receiver of its interrupts.
     pub line: Arc<Line>,
     processes: Mutex<u32>,
     /// What the mailbox holds: a driver writes only the words that change.
@@ -132,6 +147,7 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// A GPU that is not started.
     pub fn new(platform: &Platform, config: Config) -> Arc<Machine> {
         let system = PhysicalMemory::new(platform, PhysicalAddress(0x10_0000));
         let gpu = SoftGpu::new(platform, &system, config);
@@ -149,7 +165,10 @@ impl Machine {
         Arc::new(Machine { platform: platform.clone(), system, gpu, line, processes, mailbox })
     }
 
-    /// Gives the CMP a command whose result does not matter.
+    /// Runs a command of the CMP whose result does not matter.
+    ///
+    /// # Errors
+    /// The refusal of the CMP; so in the other commands.
     pub fn run_command(&self, command: AdminCommand) -> Result<(), AdminError> {
         let words = command.encode();
         let mut mailbox = self.mailbox.lock();
@@ -166,28 +185,35 @@ impl Machine {
         }
     }
 
-    /// Gives the CMP a command and returns its result.
+    /// Runs a command of the CMP and returns its result.
+    ///
+    /// # Errors
+    /// The refusal of the CMP.
     pub fn admin(&self, command: AdminCommand) -> Result<(u64, u64), AdminError> {
         self.run_command(command)?;
         let (low, high) = (Register::MAILBOX_RESULT, Register::MAILBOX_RESULT_HIGH);
         Ok((self.gpu.read_register(low), self.gpu.read_register(high)))
     }
 
+    /// The state of a queue.
     pub fn state(&self, queue: QueueId) -> QueueState {
         let (state, _) = self.admin(AdminCommand::QueryQueue { queue }).expect("a queue");
         QueueState::from_number(state).expect("a known state")
     }
 
-    /// Blocks until `condition` holds, which no interrupt tells of. There is no limit: the host may
-    /// be slow.
+    /// Blocks until `condition` holds, which no interrupt reports. There is no limit: the host may be
+    /// slow.
     pub fn poll_until(&self, condition: impl Fn() -> bool) {
         while !condition() {
             self.platform.sleep_until(self.platform.now().after(1_000));
         }
     }
 
-    /// Has the CMP keep a shadow of the fence's MonitoredValue, under this number; returns whether
+    /// Has the CMP keep a shadow of the fence's MonitoredValue under this number. Returns whether
     /// there is one now.
+    ///
+    /// # Errors
+    /// The refusal of the CMP.
     pub fn keep_shadow(
         &self,
         number: u64,
@@ -203,13 +229,13 @@ impl Machine {
         self.admin(keep).map(|(kept, _)| kept != 0)
     }
 
-    /// Tells the CMP of a new MonitoredValue.
+    /// Writes a new MonitoredValue to the registers of the shadow.
     pub fn set_monitored(&self, number: u64, value: u64) {
         self.gpu.write_register(Register::SHADOW_FENCE, number);
         self.gpu.write_register(Register::SHADOW_VALUE, value);
     }
 
-    /// Blocks until the interrupts that were seen satisfy `enough`, and returns them.
+    /// Blocks until the reports satisfy `enough`, and returns them.
     pub fn await_seen(&self, enough: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
         loop {
             let seen = self.line.seen.lock().clone();
@@ -221,6 +247,7 @@ impl Machine {
         }
     }
 
+    /// The reports so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.line.seen.lock().clone()
     }
@@ -248,6 +275,7 @@ impl Machine {
         });
     }
 
+    /// Blocks until a fault is reported, and returns the first.
     pub fn await_fault(&self) -> Seen {
         let seen = self.await_seen(|seen| seen.iter().any(|s| matches!(s, Seen::Fault { .. })));
         seen.into_iter().find(|s| matches!(s, Seen::Fault { .. })).expect("it was seen")
@@ -304,8 +332,11 @@ struct Layout {
     next: u64,
 }
 
+/// An address space and the memory that is mapped there.
 pub struct Process {
+    /// Its machine.
     pub machine: Arc<Machine>,
+    /// Its number.
     pub id: AddressSpaceId,
     layout: Mutex<Layout>,
 }
@@ -313,17 +344,21 @@ pub struct Process {
 /// Bytes of a process.
 #[derive(Clone)]
 pub struct Buffer {
+    /// Its address.
     pub va: GpuVa,
+    /// Its content.
     pub bulk: Bulk,
 }
 
 impl Buffer {
+    /// The content.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = vec![0; self.bulk.len() as usize];
         self.bulk.read(0, &mut out).expect("inside");
         out
     }
 
+    /// Writes a part of the content.
     pub fn put(&self, offset: u64, data: &[u8]) {
         self.bulk.write(offset, data).expect("inside");
     }
@@ -332,14 +367,20 @@ impl Buffer {
 /// A fence of a process.
 #[derive(Clone)]
 pub struct Fence {
+    /// Address of CurrentValue.
     pub current_va: GpuVa,
+    /// Address of MonitoredValue.
     pub monitored_va: GpuVa,
+    /// CurrentValue.
     pub current: FenceCell,
+    /// MonitoredValue.
     pub monitored: Word,
+    /// CurrentValue's place on the bus.
     pub current_at: PhysicalAddress,
 }
 
 impl Fence {
+    /// The packet that waits for `value`.
     pub fn wait(&self, value: u64) -> RingPacket {
         RingPacket::Wait {
             current_value: self.current_va,
@@ -350,6 +391,7 @@ impl Fence {
         }
     }
 
+    /// The packet that signals `value`.
     pub fn signal(&self, value: u64) -> RingPacket {
         RingPacket::Signal {
             current_value: self.current_va,
@@ -367,12 +409,7 @@ impl Process {
         self.write_entry(va, Pte::new(to, writable).coherent());
     }
 
-    /// The same by an entry that does not ask for coherency.
-    pub fn map_page_incoherently(&self, va: GpuVa, to: PhysicalAddress) {
-        self.write_entry(va, Pte::new(to, true));
-    }
-
-    /// Maps a page of fence values where something may stand already.
+    /// Maps a page of fence values, in place of what is mapped there.
     pub fn map_fence_page(&self, va: GpuVa, to: PhysicalAddress) {
         self.write_entry(va, Pte::new(to, true).of_fence_values().coherent());
     }
@@ -395,7 +432,7 @@ impl Process {
         last.write_u64(va.table_index(TABLE_LEVELS - 1) * 8, entry.0).expect("inside a table");
     }
 
-    /// Takes a page's mapping away, in the table only.
+    /// Clears the entry of a page, in the table only.
     pub fn unmap_page(&self, va: GpuVa) {
         let layout = self.layout.lock();
         let last = &layout.tables[&(TABLE_LEVELS - 1, va.0 >> 21)].1;
@@ -418,6 +455,7 @@ impl Process {
         GpuVa(va)
     }
 
+    /// A buffer in system memory.
     pub fn buffer(&self, bytes: usize) -> Buffer {
         let (at, bulk) = self.machine.system.bulk(bytes);
         Buffer { va: self.map(at, bytes as u64, true), bulk }
@@ -465,15 +503,18 @@ impl Process {
         (buffer.va, bytes.len() as u32)
     }
 
+    /// The packet that executes these commands.
     pub fn execute(&self, commands: &[Command], progress: u64) -> RingPacket {
         let (commands, bytes) = self.commands(commands);
         RingPacket::Execute { commands, bytes, progress }
     }
 
+    /// A user-mode queue with a connected doorbell.
     pub fn queue(&self, node: u32) -> Queue {
         self.queue_with(node, QueueOptions::default())
     }
 
+    /// A user-mode queue.
     pub fn queue_with(&self, node: u32, options: QueueOptions) -> Queue {
         let ring = self.buffer((options.slots * SLOT_BYTES) as usize);
         let (control_va, control, _) = self.words(CONTROL_WORDS);
@@ -488,12 +529,18 @@ impl Process {
     }
 }
 
+/// Properties of a queue.
 #[derive(Clone)]
 pub struct QueueOptions {
+    /// Slots of the ring.
     pub slots: u64,
+    /// Band of the run list.
     pub priority: u32,
+    /// The progress fence.
     pub progress: Option<Fence>,
+    /// The kernel's handle, which reports carry.
     pub os_handle: u64,
+    /// Whether the doorbell is connected at once.
     pub connect: bool,
 }
 
@@ -503,15 +550,22 @@ impl Default for QueueOptions {
     }
 }
 
+/// A queue of the GPU and the user-mode side of its ring.
 pub struct Queue {
     machine: Arc<Machine>,
+    /// Its number.
     pub id: QueueId,
     kind: QueueKind,
+    /// Content of the ring.
     pub ring: Bulk,
+    /// Address of the ring.
     pub ring_va: GpuVa,
+    /// The read and write pointers.
     pub control: Page,
     slots: u64,
+    /// Packets written into the ring.
     pub written: u64,
+    /// The doorbell's page, the engine's summary and the doorbell's bit there.
     pub doorbell: Option<(Page, Summary, u32)>,
 }
 
@@ -559,6 +613,7 @@ impl Queue {
         queue
     }
 
+    /// Connects the doorbell.
     pub fn connect(&mut self) {
         self.machine
             .admin(AdminCommand::ConnectDoorbell {
@@ -576,6 +631,7 @@ impl Queue {
         self.put_bytes(&packet.encode());
     }
 
+    /// Puts the bytes of a slot into the ring without publishing them.
     pub fn put_bytes(&mut self, bytes: &[u8]) {
         self.ring.write(self.written % self.slots * SLOT_BYTES, bytes).expect("inside the ring");
         self.written += 1;
@@ -607,12 +663,13 @@ impl Queue {
         self.ring();
     }
 
+    /// The read pointer.
     pub fn read_pointer(&self) -> u64 {
         self.control.word(CONTROL_READ_WORD).load()
     }
 }
 
-/// Runs `test` on a started machine of each platform.
+/// Runs `test` on a started machine of each platform: threads, virtual time and exploration.
 pub fn everywhere(config: Config, test: fn(&Arc<Machine>)) {
     let platforms: [fn() -> Platform; 3] = [
         Platform::closed_host,
