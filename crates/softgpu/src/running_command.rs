@@ -1,9 +1,12 @@
 //! Commands that take more than one step: what is left of each, when it is done, how a timeline
-//! shows it. The parts are run by `engine`, the saved form is that of `save_area`.
+//! shows it, and how it is saved when its packet is preempted (see `save_area`).
+//!
+//! The parts are run by `engine::commands`. Entry points: [`Running`], [`save`], [`restore`].
 
 use tidegate_gpu_abi::GpuVa;
+use tidegate_gpu_abi::command::MAX_ARGS;
 use tidegate_platform::CpuTime;
-use tidegate_programs::{Cursor, Dispatch, ProgramId};
+use tidegate_programs::{Cursor, Dispatch, ProgramId, validate};
 use tidegate_trace::Kind;
 
 /// What is left of a command.
@@ -81,4 +84,80 @@ impl Running {
             Running::Hang => (Kind::Mark, 0),
         }
     }
+}
+
+// Numbers of the kinds in a save area.
+const NOTHING: u64 = 0;
+const COPY: u64 = 1;
+const FILL: u64 = 2;
+const DISPATCH: u64 = 3;
+const DRAW: u64 = 4;
+const TIMED: u64 = 5;
+const GAP: u64 = 6;
+
+/// Appends the state of what runs to the words of a save area. Returns the number of its kind.
+pub(crate) fn save(running: Option<&Running>, words: &mut Vec<u64>) -> u64 {
+    match running {
+        // A hang is no state: only a reset ends it, and that keeps nothing.
+        None | Some(Running::Hang) => NOTHING,
+        Some(Running::Copy { source, destination, left, bytes }) => {
+            words.extend([source.0, destination.0, *left, *bytes]);
+            COPY
+        }
+        Some(Running::Fill { destination, left, value, bytes }) => {
+            words.extend([destination.0, *left, *bytes, u64::from(*value)]);
+            FILL
+        }
+        Some(Running::Grid(Grid { draw, program, groups, args, done, cursor })) => {
+            let [x, y, z] = groups.map(u64::from);
+            words.extend([u64::from(program.0) | z << 32, x | y << 32, *done, args.len() as u64]);
+            words.extend(args);
+            words.extend(cursor.words());
+            if *draw { DRAW } else { DISPATCH }
+        }
+        Some(Running::Timed { left_ns, gap, .. }) => {
+            words.push(*left_ns);
+            if *gap { GAP } else { TIMED }
+        }
+    }
+}
+
+/// Returns what runs, as the words of a save area say; `None` for a state that cannot be.
+pub(crate) fn restore(kind: u64, words: &[u64]) -> Option<Option<Running>> {
+    Some(Some(match kind {
+        NOTHING => return Some(None),
+        COPY => {
+            let (left, bytes) = (words[2], words[3]);
+            if left == 0 || left > bytes {
+                return None;
+            }
+            Running::Copy { source: GpuVa(words[0]), destination: GpuVa(words[1]), left, bytes }
+        }
+        FILL => {
+            let (left, bytes, value) = (words[1], words[2], u32::try_from(words[3]).ok()?);
+            if left == 0 || left > bytes || !bytes.is_multiple_of(4) {
+                return None;
+            }
+            Running::Fill { destination: GpuVa(words[0]), left, value, bytes }
+        }
+        DISPATCH | DRAW => Running::Grid(restore_grid(kind == DRAW, words)?),
+        TIMED | GAP => Running::Timed { left_ns: words[0], until: None, gap: kind == GAP },
+        _ => return None,
+    }))
+}
+
+fn restore_grid(draw: bool, words: &[u64]) -> Option<Grid> {
+    let program = ProgramId(words[0] as u32);
+    let groups = [words[1] as u32, (words[1] >> 32) as u32, (words[0] >> 32) as u32];
+    let count = usize::try_from(words[3]).ok().filter(|count| *count <= MAX_ARGS)?;
+    let args = words.get(4..4 + count)?.to_vec();
+    if draw != (program == ProgramId::DRAW) {
+        return None;
+    }
+    let dispatch = Dispatch { program, groups, args: &args };
+    validate(&dispatch).ok()?;
+    let cursor = Cursor::from_words(&dispatch, words.get(4 + count..)?)?;
+    let done = words[2];
+    let all = groups.iter().try_fold(1, |all: u64, g| all.checked_mul(u64::from(*g)))?;
+    (done < all).then_some(Grid { draw, program, groups, args, done, cursor })
 }

@@ -3,7 +3,7 @@
 //! A state is 64-bit words, little endian: 0 [`SAVED_STATE`] · 1 address of the commands · 2 their
 //! bytes (low half) and the offset of the next one (high half) · 3 label (low half) and number
 //! (high half) of the command · 4 kind of the running command · 5 to 7 times on the timeline: start
-//! of the packet, start of the command, preemption · from 8 on the state of that command.
+//! of the packet, start of the command, preemption · from 8 on the state of that command (`running_command`).
 //!
 //! Invariants: word 0 is stored last and becomes 0 when the state is loaded; 0 means that the
 //! packet has not begun. A state of another packet, or one that no packet can have, is a fault. A
@@ -14,12 +14,11 @@
 
 use crate::mmu::{Fault, Mmu, Space, piece};
 use crate::queue::Execution;
-use crate::running_command::{Grid, Running};
+use crate::running_command;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::{MAX_COMMAND_BYTES, SAVE_AREA_BYTES, SAVED_STATE};
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa};
 use tidegate_platform::Target;
-use tidegate_programs::{Cursor, Dispatch, ProgramId, validate};
 use tidegate_trace::NameId;
 
 /// The address space of save areas.
@@ -27,14 +26,6 @@ pub(crate) const SYSTEM_PROCESS: AddressSpaceId = AddressSpaceId(0);
 
 const HEAD_WORDS: usize = 8;
 const MAX_WORDS: usize = SAVE_AREA_BYTES as usize / 8;
-
-const NOTHING: u64 = 0;
-const COPY: u64 = 1;
-const FILL: u64 = 2;
-const DISPATCH: u64 = 3;
-const DRAW: u64 = 4;
-const TIMED: u64 = 5;
-const GAP: u64 = 6;
 
 /// Stores the state of `work`, which is preempted at `left_ns`; word 0 last. A packet that has not
 /// begun has no state.
@@ -52,36 +43,9 @@ pub(crate) fn store(
     let label = u64::from(work.label.0) | u64::from(work.number) << 32;
     let command_ns = work.command_ns.unwrap_or(0);
     let mut words = vec![0, work.commands.0, next, label, 0, work.start_ns, command_ns, left_ns];
-    let kind = push_running(&mut words, work.running.as_ref());
-    words[4] = kind;
+    words[4] = running_command::save(work.running.as_ref(), &mut words);
     write(mmu, system, work.save_area, &words)?;
     write(mmu, system, work.save_area, &[SAVED_STATE])
-}
-
-fn push_running(words: &mut Vec<u64>, running: Option<&Running>) -> u64 {
-    match running {
-        // A hang is no state: only a reset ends it, and that keeps nothing.
-        None | Some(Running::Hang) => NOTHING,
-        Some(Running::Copy { source, destination, left, bytes }) => {
-            words.extend([source.0, destination.0, *left, *bytes]);
-            COPY
-        }
-        Some(Running::Fill { destination, left, value, bytes }) => {
-            words.extend([destination.0, *left, *bytes, u64::from(*value)]);
-            FILL
-        }
-        Some(Running::Grid(Grid { draw, program, groups, args, done, cursor })) => {
-            let [x, y, z] = groups.map(u64::from);
-            words.extend([u64::from(program.0) | z << 32, x | y << 32, *done, args.len() as u64]);
-            words.extend(args);
-            words.extend(cursor.words());
-            if *draw { DRAW } else { DISPATCH }
-        }
-        Some(Running::Timed { left_ns, gap, .. }) => {
-            words.push(*left_ns);
-            if *gap { GAP } else { TIMED }
-        }
-    }
 }
 
 /// Moves the state from the save area into `work`, which was just begun at `now_ns`. Returns when
@@ -108,55 +72,13 @@ pub(crate) fn load(
     if !of_packet || next > bytes || next == 0 || !next.is_multiple_of(8) {
         return Err(bad);
     }
-    let running = read_running(words[4], &words[HEAD_WORDS..]).ok_or(bad)?;
+    let running = running_command::restore(words[4], &words[HEAD_WORDS..]).ok_or(bad)?;
     (work.at, work.number) = (next, (words[3] >> 32) as u32);
     (work.label, work.running) = (NameId(words[3] as u32), running);
     let [start_ns, command_ns, left_ns] = [5, 6, 7].map(|word| words[word].min(now_ns));
     (work.start_ns, work.command_ns) = (start_ns, Some(command_ns));
     write(mmu, system, at, &[0])?;
     Ok(Some(left_ns))
-}
-
-/// What runs, as the words say; `None` for what cannot be.
-fn read_running(kind: u64, words: &[u64]) -> Option<Option<Running>> {
-    Some(Some(match kind {
-        NOTHING => return Some(None),
-        COPY => {
-            let (left, bytes) = (words[2], words[3]);
-            if left == 0 || left > bytes {
-                return None;
-            }
-            Running::Copy { source: GpuVa(words[0]), destination: GpuVa(words[1]), left, bytes }
-        }
-        FILL => {
-            let (left, bytes, value) = (words[1], words[2], u32::try_from(words[3]).ok()?);
-            if left == 0 || left > bytes || !bytes.is_multiple_of(4) {
-                return None;
-            }
-            Running::Fill { destination: GpuVa(words[0]), left, value, bytes }
-        }
-        DISPATCH | DRAW => return read_grid(kind == DRAW, words).map(Some),
-        TIMED | GAP => Running::Timed { left_ns: words[0], until: None, gap: kind == GAP },
-        _ => return None,
-    }))
-}
-
-fn read_grid(draw: bool, words: &[u64]) -> Option<Running> {
-    let program = ProgramId(words[0] as u32);
-    let groups = [words[1] as u32, (words[1] >> 32) as u32, (words[0] >> 32) as u32];
-    let count = usize::try_from(words[3])
-        .ok()
-        .filter(|count| *count <= tidegate_gpu_abi::command::MAX_ARGS)?;
-    let args = words.get(4..4 + count)?.to_vec();
-    if draw != (program == ProgramId::DRAW) {
-        return None;
-    }
-    let dispatch = Dispatch { program, groups, args: &args };
-    validate(&dispatch).ok()?;
-    let cursor = Cursor::from_words(&dispatch, words.get(4 + count..)?)?;
-    let done = words[2];
-    let all = groups.iter().try_fold(1, |all: u64, g| all.checked_mul(u64::from(*g)))?;
-    (done < all).then_some(Running::Grid(Grid { draw, program, groups, args, done, cursor }))
 }
 
 fn write(mmu: &mut Mmu, system: Space, va: GpuVa, words: &[u64]) -> Result<(), Fault> {

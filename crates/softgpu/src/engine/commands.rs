@@ -1,8 +1,8 @@
 //! Command buffers: how an engine takes the next command, and what follows when a buffer is done.
 //!
 //! Commands are written by untrusted processes: each is decoded from a copy (`window`), and one that
-//! is malformed is a fault of its queue. To add a command: its format in `gpu-abi`, what is left of
-//! it in `running_command` and `save_area`, and its parts here.
+//! is malformed is a fault of its queue. To add a command: its format in `gpu-abi`, its state in
+//! `running_command`, and its parts here.
 
 use super::executor::{Executor, Outcome, Pace};
 use super::fence::Signal;
