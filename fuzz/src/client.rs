@@ -174,16 +174,14 @@ impl Client {
         let fence_handle = fence.map_or(0, |fence| fence.handle.0);
         match input.byte() % 8 {
             0 => RingPacket::Nop,
-            1 | 2 => RingPacket::Execute {
+            1 | 2 => {
+                RingPacket::execute(self.address(input), input.number() as u32, input.number())
+            }
+            3 => RingPacket::Execute {
                 commands: self.address(input),
                 bytes: input.number() as u32,
                 progress: input.number(),
-            },
-            3 => RingPacket::ExecuteLogged {
-                commands: self.address(input),
-                bytes: input.number() as u32,
-                progress: input.number(),
-                log_entry: input.number() as u32,
+                log_entry: Some(input.number() as u32),
             },
             4 => RingPacket::ExecuteDma {
                 commands: self.address(input),

@@ -83,23 +83,8 @@ commands! {
     },
     /// Makes a hardware queue and puts it on its engine's run list. Result: its [`QueueId`].
     3 => CreateQueue {
-        /// The engine that runs it, by number (see `Device::engine_count`).
-        engine: u32,
-        /// Which side writes the ring.
-        kind: QueueKind,
-        /// The process's address space.
-        address_space: AddressSpaceId,
-        /// Where the ring stands: in the address space of the queue, or, for kernel rings, on the
-        /// bus (a physical address).
-        ring: GpuVa,
-        /// How many slots it has; a power of two.
-        slots: u64,
-        /// Where the control area stands, likewise.
-        control: GpuVa,
-        /// Progress fence: CurrentValue, in the process's address space; 0 for none.
-        progress_current: GpuVa,
-        /// Progress fence: MonitoredValue; 0 for none.
-        progress_monitored: GpuVa,
+        /// What never changes about it.
+        shape: QueueShape,
         /// Higher runs first: 0 IDLE, 1 NORMAL, 2 FOCUS, 3 REALTIME.
         band: u32,
         /// The kernel's handle of the queue: its work is counted under it. 0 for a queue of the
@@ -324,6 +309,48 @@ commands! {
 trait Field: Sized {
     fn put(self, words: &mut IterMut<'_, u64>);
     fn take(words: &mut Iter<'_, u64>) -> Result<Self, AdminError>;
+}
+
+/// Declares a group of fields that a command holds as one: a word each, in their order.
+macro_rules! group {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name { $($(#[$field_doc])* pub $field: $type),* }
+
+        impl Field for $name {
+            fn put(self, words: &mut IterMut<'_, u64>) {
+                $(self.$field.put(words);)*
+            }
+
+            fn take(words: &mut Iter<'_, u64>) -> Result<Self, AdminError> {
+                Ok($name { $($field: Field::take(words)?),* })
+            }
+        }
+    };
+}
+
+group! {
+    /// What never changes about a hardware queue.
+    QueueShape {
+        /// The engine that runs it, by number (see `Device::engine_count`).
+        engine: u32,
+        /// Which side writes the ring.
+        kind: QueueKind,
+        /// The process's address space.
+        address_space: AddressSpaceId,
+        /// Where the ring stands: in the address space of the queue, or, for kernel rings, on the
+        /// bus (a physical address).
+        ring: GpuVa,
+        /// How many slots it has; a power of two.
+        slots: u64,
+        /// Where the control area stands, likewise.
+        control: GpuVa,
+        /// Progress fence: CurrentValue, in the process's address space; 0 for none.
+        progress_current: GpuVa,
+        /// Progress fence: MonitoredValue; 0 for none.
+        progress_monitored: GpuVa,
+    }
 }
 
 /// Fields of one word: how it is made of the value, and read.

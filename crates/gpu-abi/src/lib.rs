@@ -23,7 +23,7 @@ pub mod regs;
 pub mod ring;
 
 pub use address::{AddressSpaceId, GpuTime, GpuVa, PAGE_BYTES, Pte};
-pub use admin::{AdminCommand, AdminError, QueueId, QueueKind, QueueState};
+pub use admin::{AdminCommand, AdminError, QueueId, QueueKind, QueueShape, QueueState};
 pub use command::{Command, CommandError, CommandReader, CommandWriter};
 pub use device::{Device, InterruptSink};
 pub use doorbell::{DOORBELL_VALUE_WORD, Summary, global_base, global_parts};

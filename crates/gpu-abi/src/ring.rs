@@ -52,7 +52,8 @@ pub const SAVED_STATE: u64 = 0x3145_5441_5453_4754;
 pub enum RingPacket {
     /// Nothing.
     Nop,
-    /// Run a command buffer, then store `progress` to the queue's progress fence.
+    /// Run a command buffer, then store `progress` to the queue's progress fence; write the log
+    /// entry with the begin and the end of the commands, if there is one.
     Execute {
         /// Where the commands stand.
         commands: GpuVa,
@@ -60,18 +61,8 @@ pub enum RingPacket {
         bytes: u32,
         /// The progress fence value that says it is done; 0 for none.
         progress: u64,
-    },
-    /// The same as `Execute`, and write an entry of the verbose log of command buffers with its
-    /// begin and end.
-    ExecuteLogged {
-        /// Where the commands stand.
-        commands: GpuVa,
-        /// How many bytes they are (a multiple of 8).
-        bytes: u32,
-        /// The progress fence value that says it is done; 0 for none.
-        progress: u64,
-        /// Number of the log entry, as for `Wait`.
-        log_entry: u32,
+        /// Number of the entry in the verbose log of command buffers, as for `Wait`.
+        log_entry: Option<u32>,
     },
     /// Run a DMA buffer of another process's context, then report `submission_fence_id`. Only in
     /// kernel-owned rings.
@@ -157,22 +148,24 @@ const SIGNAL: u8 = 4;
 const EXECUTE_LOGGED: u8 = 5;
 
 impl RingPacket {
+    /// An [`RingPacket::Execute`] without a log entry.
+    pub fn execute(commands: GpuVa, bytes: u32, progress: u64) -> RingPacket {
+        RingPacket::Execute { commands, bytes, progress, log_entry: None }
+    }
+
     /// The slot's 64 bytes.
     pub fn encode(&self) -> [u8; SLOT_BYTES as usize] {
         let mut w = [0u64; 8];
         let head = |opcode: u8| u64::from(opcode) | VERSION << 8;
         match *self {
             RingPacket::Nop => w[0] = head(NOP),
-            RingPacket::Execute { commands, bytes, progress } => {
-                w[..4].copy_from_slice(&[head(EXECUTE), commands.0, u64::from(bytes), progress]);
-            }
-            RingPacket::ExecuteLogged { commands, bytes, progress, log_entry } => {
+            RingPacket::Execute { commands, bytes, progress, log_entry } => {
                 w[..5].copy_from_slice(&[
-                    head(EXECUTE_LOGGED),
+                    head(log_entry.map_or(EXECUTE, |_| EXECUTE_LOGGED)),
                     commands.0,
                     u64::from(bytes),
                     progress,
-                    u64::from(log_entry),
+                    log_entry.map_or(0, u64::from),
                 ]);
             }
             RingPacket::ExecuteDma {
@@ -239,16 +232,11 @@ impl RingPacket {
         let upper = (w[0] >> 32) as u32;
         Ok(match low {
             NOP => RingPacket::Nop,
-            EXECUTE => RingPacket::Execute {
+            EXECUTE | EXECUTE_LOGGED => RingPacket::Execute {
                 commands: GpuVa(w[1]),
                 bytes: length(w[2] as u32)?,
                 progress: w[3],
-            },
-            EXECUTE_LOGGED => RingPacket::ExecuteLogged {
-                commands: GpuVa(w[1]),
-                bytes: length(w[2] as u32)?,
-                progress: w[3],
-                log_entry: w[4] as u32,
+                log_entry: (low == EXECUTE_LOGGED).then_some(w[4] as u32),
             },
             EXECUTE_DMA => {
                 let bits = (w[3] >> 32) as u32;
@@ -301,12 +289,12 @@ mod tests {
     fn every_packet_reads_back_as_written() {
         let packets = [
             RingPacket::Nop,
-            RingPacket::Execute { commands: GpuVa(0x1000), bytes: 64, progress: 7 },
-            RingPacket::ExecuteLogged {
+            RingPacket::execute(GpuVa(0x1000), 64, 7),
+            RingPacket::Execute {
                 commands: GpuVa(8),
                 bytes: 8,
                 progress: 1,
-                log_entry: 1_343,
+                log_entry: Some(1_343),
             },
             RingPacket::ExecuteDma {
                 commands: GpuVa(0x2000),
@@ -333,8 +321,7 @@ mod tests {
             },
         ];
         for packet in packets {
-            let expected = if packet == RingPacket::Nop { RingPacket::Nop } else { packet };
-            assert_eq!(RingPacket::decode(&packet.encode()), Ok(expected));
+            assert_eq!(RingPacket::decode(&packet.encode()), Ok(packet));
         }
     }
 
@@ -345,7 +332,7 @@ mod tests {
         slot[0] = 77;
         assert_eq!(RingPacket::decode(&slot), Err(PacketError::UnknownOpcode(77)));
         for bytes in [0, 7, MAX_COMMAND_BYTES + 8] {
-            let slot = RingPacket::Execute { commands: GpuVa(0), bytes, progress: 0 }.encode();
+            let slot = RingPacket::execute(GpuVa(0), bytes, 0).encode();
             assert_eq!(RingPacket::decode(&slot), Err(PacketError::Length(bytes)));
         }
     }

@@ -209,7 +209,7 @@ pub(crate) fn declare(
         per_engine_tdr: true,
         // Its display latches at vertical syncs and knows no other flip.
         flip_on_vsync_mmio: hardware.display.is_some(),
-        display: hardware.display.clone(),
+        display: hardware.display,
         nodes: nodes.collect(),
         physical_adapters: hardware.physical_gpus,
         signaled_hw_queue_array: native_fence && config.interrupt == InterruptMode::HwQueueArray,

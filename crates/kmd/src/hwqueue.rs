@@ -15,7 +15,9 @@ use tidegate_ddi::DriverHandle;
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, SubmitCommandToHwQueue};
 use tidegate_ddi::scheduling::{PriorityBand, SchedulingProperties};
 use tidegate_gpu_abi::log::LogType;
-use tidegate_gpu_abi::{AdminCommand, AdminError, GpuVa, QueueId, QueueKind, RingPacket};
+use tidegate_gpu_abi::{
+    AdminCommand, AdminError, GpuVa, QueueId, QueueKind, QueueShape, RingPacket,
+};
 
 /// Where the hardware finds a ring: in the process's address space, or on the bus.
 pub(crate) struct RingPlace {
@@ -244,11 +246,11 @@ impl ReferenceDriver {
                 }
             }
         };
-        ring.publish(&RingPacket::Execute {
-            commands: GpuVa(args.dma_buffer_gpu_va),
+        ring.publish(&RingPacket::execute(
+            GpuVa(args.dma_buffer_gpu_va),
             bytes,
-            progress: args.progress_fence_id,
-        })?;
+            args.progress_fence_id,
+        ))?;
         self.mailbox.run(AdminCommand::KickQueue { queue: id })
     }
 
@@ -266,7 +268,7 @@ impl ReferenceDriver {
 }
 
 fn create_command(engine: u32, queue: &HwQueue, place: &RingPlace) -> AdminCommand {
-    AdminCommand::CreateQueue {
+    let shape = QueueShape {
         engine,
         kind: place.kind,
         address_space: queue.address_space,
@@ -275,6 +277,9 @@ fn create_command(engine: u32, queue: &HwQueue, place: &RingPlace) -> AdminComma
         control: place.control,
         progress_current: queue.progress_current,
         progress_monitored: queue.progress_monitored,
+    };
+    AdminCommand::CreateQueue {
+        shape,
         band: PriorityBand::Normal as u32,
         os_handle: queue.os_handle.0,
         context: queue.context.0 as u32,

@@ -12,7 +12,7 @@ use tidegate_ddi::queue::SubmitCommandVirtual;
 use tidegate_ddi::scheduling::PriorityBand;
 use tidegate_ddi::{EngineId, SubmitCommandFlags};
 use tidegate_gpu_abi::ring::DmaFlags;
-use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, QueueKind, RingPacket};
+use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, QueueKind, QueueShape, RingPacket};
 use tidegate_platform::PhysicalMemory;
 
 impl ReferenceDriver {
@@ -24,7 +24,7 @@ impl ReferenceDriver {
     ) -> Result<NodeRing, KmdError> {
         let engine = self.engine_number(engine)?;
         let ring = KernelRing::new(&self.platform, memory, self.config.kernel_ring_slots);
-        let made = self.mailbox.create_queue(AdminCommand::CreateQueue {
+        let shape = QueueShape {
             engine,
             kind: QueueKind::Node,
             address_space: AddressSpaceId(0),
@@ -33,6 +33,9 @@ impl ReferenceDriver {
             control: ring.control_at(),
             progress_current: GpuVa(0),
             progress_monitored: GpuVa(0),
+        };
+        let made = self.mailbox.create_queue(AdminCommand::CreateQueue {
+            shape,
             band: PriorityBand::Normal as u32,
             os_handle: 0,
             context: 0,

@@ -80,7 +80,7 @@ impl Hostile {
         let list = commands(&Command::Timed { ns: 1 });
         self.commands.0.write(0, &list).expect("room for a command");
         let (commands, bytes) = (GpuVa(self.commands.1), list.len() as u32);
-        let honest = RingPacket::Execute { commands, bytes, progress: 1 };
+        let honest = RingPacket::execute(commands, bytes, 1);
         let UserQueue { slots, pointers, doorbell, .. } = &self.queue;
         slots.write(0, &honest.encode()).expect("room for a slot");
         slots.write(SLOT_BYTES, &self.crafted).expect("room for a slot");
@@ -121,7 +121,7 @@ fn target(world: &World) -> (Buffer, [u8; SLOT_BYTES as usize]) {
 }
 
 fn crafted_slot(commands: GpuVa, bytes: u32) -> [u8; SLOT_BYTES as usize] {
-    let mine = RingPacket::Execute { commands, bytes, progress: 1 }.encode();
+    let mine = RingPacket::execute(commands, bytes, 1).encode();
     let kernels = RingPacket::ExecuteDma {
         commands,
         bytes,

@@ -177,7 +177,7 @@ impl Hardware {
         let mut cmp = self.cmp.lock();
         while let Some(queue) = cmp.waits.take(&self.armed, at) {
             cmp.satisfy(queue);
-            if let Some(engine) = cmp.queue(queue).map(|e| e.shape.node) {
+            if let Some(engine) = cmp.queue(queue).map(|e| e.shape.engine) {
                 self.call(&mut cmp, engine, &mut wakes);
             }
         }
@@ -251,7 +251,7 @@ impl Hardware {
     /// Enlists a queue if it can go on, and calls its engine.
     pub(crate) fn release_queue(&self, mut cmp: MutexGuard<'_, Cmp>, queue: QueueId) {
         cmp.enlist(queue, false);
-        let engine = cmp.queue(queue).filter(|e| e.listed).map(|e| e.shape.node);
+        let engine = cmp.queue(queue).filter(|e| e.listed).map(|e| e.shape.engine);
         self.wake_engines(cmp, engine, Step::DoorbellToFetch);
     }
 

@@ -9,10 +9,12 @@ use crate::doorbell::Bell;
 use crate::log::LogBuffer;
 use crate::mmu::{Fault, Space};
 use crate::running_command::Running;
+use std::ops::Deref;
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{
     AddressSpaceId, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuTime, GpuVa, QueueId, QueueKind,
+    QueueShape,
 };
 use tidegate_platform::{CpuTime, PhysicalAddress, QueueNumber, Queued, SubmissionKey, Target};
 use tidegate_trace::NameId;
@@ -32,15 +34,18 @@ impl ContextKey {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) id: QueueId,
-    pub(crate) node: u32,
-    pub(crate) kind: QueueKind,
-    pub(crate) address_space: AddressSpaceId,
-    pub(crate) ring: GpuVa,
-    pub(crate) slots: u64,
-    pub(crate) control: GpuVa,
-    pub(crate) progress_current: GpuVa,
-    pub(crate) progress_monitored: GpuVa,
+    /// The kernel's number of it.
     pub(crate) number: QueueNumber,
+    /// As the driver made it.
+    pub(crate) made: QueueShape,
+}
+
+impl Deref for Shape {
+    type Target = QueueShape;
+
+    fn deref(&self) -> &QueueShape {
+        &self.made
+    }
 }
 
 impl Shape {

@@ -17,7 +17,7 @@ use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate::gpu_abi::{
     AddressSpaceId, AdminCommand, AdminError, CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD,
     Cause, Command, CommandWriter, DOORBELL_VALUE_WORD, Device, GpuVa, InterruptSink, PAGE_BYTES,
-    Pte, QueueId, QueueKind, QueueState, Register, RingPacket, SLOT_BYTES, Summary,
+    Pte, QueueId, QueueKind, QueueShape, QueueState, Register, RingPacket, SLOT_BYTES, Summary,
 };
 use tidegate::platform::{
     Bulk, Event, MemoryModel, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, Step,
@@ -506,7 +506,7 @@ impl Process {
     /// The packet that executes these commands.
     pub fn execute(&self, commands: &[Command], progress: u64) -> RingPacket {
         let (commands, bytes) = self.commands(commands);
-        RingPacket::Execute { commands, bytes, progress }
+        RingPacket::execute(commands, bytes, progress)
     }
 
     /// A user-mode queue with a connected doorbell.
@@ -582,14 +582,16 @@ impl Queue {
         let progress = options.progress.as_ref();
         let (id, _) = machine
             .admin(AdminCommand::CreateQueue {
-                engine: node,
-                kind,
-                address_space: process.id,
-                ring: ring_va,
-                slots: options.slots,
-                control: control_va,
-                progress_current: progress.map_or(GpuVa(0), |f| f.current_va),
-                progress_monitored: progress.map_or(GpuVa(0), |f| f.monitored_va),
+                shape: QueueShape {
+                    engine: node,
+                    kind,
+                    address_space: process.id,
+                    ring: ring_va,
+                    slots: options.slots,
+                    control: control_va,
+                    progress_current: progress.map_or(GpuVa(0), |f| f.current_va),
+                    progress_monitored: progress.map_or(GpuVa(0), |f| f.monitored_va),
+                },
                 band: options.priority,
                 os_handle: options.os_handle,
                 context: 0,

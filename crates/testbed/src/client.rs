@@ -367,7 +367,7 @@ impl Client {
     /// A ring packet that executes commands and then stores the progress value.
     pub fn execute_packet(&self, commands: &[Command], progress: u64) -> RingPacket {
         let (commands, bytes) = self.commands(commands);
-        RingPacket::Execute { commands: GpuVa(commands), bytes, progress }
+        RingPacket::execute(GpuVa(commands), bytes, progress)
     }
 
     /// A command buffer for a kernel-mode hardware queue, to be submitted.

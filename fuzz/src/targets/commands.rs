@@ -26,10 +26,10 @@ fn act(client: &mut Client, mut input: Input<'_>) {
         let commands = client.memory_at(offset);
         let bytes = if how & 0x80 == 0 { buffer.len() as u32 } else { input.number() as u32 };
         match how % 4 {
-            0 => client.push(&RingPacket::Execute { commands, bytes, progress }),
+            0 => client.push(&RingPacket::execute(commands, bytes, progress)),
             1 => {
-                let log_entry = u32::from(how);
-                client.push(&RingPacket::ExecuteLogged { commands, bytes, progress, log_entry });
+                let log_entry = Some(u32::from(how));
+                client.push(&RingPacket::Execute { commands, bytes, progress, log_entry });
             }
             2 => by_hardware_queue(client, commands.0, bytes),
             _ => by_packet(client, commands.0, bytes),

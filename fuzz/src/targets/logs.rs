@@ -69,7 +69,7 @@ fn overwrite(client: &mut Client, progress: u64, bytes: &[u8], at: u64) {
     let list = writer.to_bytes();
     client.write_memory(4096, &list);
     let bytes = list.len() as u32;
-    client.push(&RingPacket::Execute { commands, bytes, progress });
+    client.push(&RingPacket::execute(commands, bytes, progress));
     client.pass(5_000);
 }
 

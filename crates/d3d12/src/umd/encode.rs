@@ -80,9 +80,8 @@ pub(crate) fn reencode(
     match &mut packet {
         RingPacket::Wait { log_entry, .. } => *log_entry = waits.take(),
         RingPacket::Signal { log_entry, .. } => *log_entry = signals.take(),
-        RingPacket::Execute { commands, bytes, .. }
-        | RingPacket::ExecuteLogged { commands, bytes, .. } => {
-            return execute_packet(*commands, *bytes, next_progress, verbose);
+        RingPacket::Execute { progress, log_entry, .. } => {
+            (*progress, *log_entry) = (next_progress, verbose.take());
         }
         RingPacket::Nop | RingPacket::ExecuteDma { .. } => {}
     }
@@ -94,19 +93,8 @@ pub(crate) fn execute(
     progress: u64,
     verbose: &mut VerboseLog,
 ) -> RingPacket {
-    execute_packet(memory.gpu_va(), memory.bytes, progress, verbose)
-}
-
-fn execute_packet(
-    commands: GpuVa,
-    bytes: u32,
-    progress: u64,
-    verbose: &mut VerboseLog,
-) -> RingPacket {
-    match verbose.take() {
-        None => RingPacket::Execute { commands, bytes, progress },
-        Some(log_entry) => RingPacket::ExecuteLogged { commands, bytes, progress, log_entry },
-    }
+    let (commands, bytes) = (memory.gpu_va(), memory.bytes);
+    RingPacket::Execute { commands, bytes, progress, log_entry: verbose.take() }
 }
 
 /// Puts a queued fence operation on the timeline. A log entry has the time of execution, so the

@@ -206,10 +206,11 @@ impl KernelQueue {
             (RingPacket::Signal { value, fence_handle, .. }, _) => {
                 self.queue_signal(&mut state, at(fence_handle, value))
             }
-            (RingPacket::Execute { .. } | RingPacket::ExecuteLogged { .. }, Some(memory)) => self
-                .submit_resident(&mut state, std::iter::once(&**memory), |state| {
+            (RingPacket::Execute { .. }, Some(memory)) => {
+                self.submit_resident(&mut state, std::iter::once(&**memory), |state| {
                     self.submit(state, memory, queued_ns)
-                }),
+                })
+            }
             _ => Ok(()),
         }
     }

@@ -115,8 +115,7 @@ fn unfinished_work(
     let mut unfinished = Vec::with_capacity(packets.len());
     let mut lost = None;
     for (slot, packet) in packets {
-        let executes =
-            matches!(packet, RingPacket::Execute { .. } | RingPacket::ExecuteLogged { .. });
+        let executes = matches!(packet, RingPacket::Execute { .. });
         let memory = submitter.in_flight.memory_at(slot).filter(|_| executes).cloned();
         if executes && memory.is_none() {
             continue; // It is complete: nothing holds its memory any more.
@@ -139,9 +138,7 @@ fn unfinished_work(
 /// The timeline's key of a packet.
 fn key_of(packet: &RingPacket, slot: u64) -> SubmissionKey {
     match *packet {
-        RingPacket::Execute { progress, .. } | RingPacket::ExecuteLogged { progress, .. } => {
-            SubmissionKey::Completion(progress)
-        }
+        RingPacket::Execute { progress, .. } => SubmissionKey::Completion(progress),
         _ => SubmissionKey::Slot(slot),
     }
 }

@@ -321,8 +321,7 @@ impl State {
         end.ring.read(slot % slots * SLOT_BYTES, &mut bytes).unwrap();
         let packet = RingPacket::decode(&bytes).expect("a packet in every published slot");
         match packet {
-            RingPacket::Execute { commands, bytes, progress, .. }
-            | RingPacket::ExecuteLogged { commands, bytes, progress, .. } => {
+            RingPacket::Execute { commands, bytes, progress, .. } => {
                 assert!(progress <= end.last_queued.load(), "progress beyond what was queued");
                 self.run_commands(commands.0, bytes);
                 end.progress.store(progress);

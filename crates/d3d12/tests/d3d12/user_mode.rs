@@ -315,8 +315,7 @@ fn command_buffers_are_numbered_while_the_kernel_asks_for_verbose_logs() {
         .packets()
         .iter()
         .map(|packet| match packet {
-            RingPacket::ExecuteLogged { log_entry, .. } => Some(*log_entry),
-            RingPacket::Execute { .. } => None,
+            RingPacket::Execute { log_entry, .. } => *log_entry,
             other => panic!("{other:?}"),
         })
         .collect();

@@ -5,7 +5,7 @@ use tidegate_ddi::{
     DisconnectReason, DoorbellStatus, DriverHandle, HwQueueDdi, OsHandle, Status,
     UserModeSubmissionDdi,
 };
-use tidegate_gpu_abi::{AdminCommand, GpuVa, QueueId, QueueKind};
+use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, QueueId, QueueKind, QueueShape};
 use tidegate_kmd::{Config, DoorbellModel};
 
 use tidegate_testbed::bare_driver::{Event, Machine, queue_args};
@@ -57,14 +57,16 @@ fn a_new_doorbell_has_a_hardware_queue_and_no_physical_doorbell() {
     assert_eq!(machine.commands(), [], "a user-mode queue has no ring before its doorbell");
     machine.doorbell(queue, 0xD0);
     let made = AdminCommand::CreateQueue {
-        engine: 1,
-        kind: QueueKind::User,
-        address_space: tidegate_gpu_abi::AddressSpaceId(5),
-        ring: GpuVa(0x10_0000),
-        slots: 16,
-        control: GpuVa(0x20_0000),
-        progress_current: GpuVa(0x8000),
-        progress_monitored: GpuVa(0),
+        shape: QueueShape {
+            engine: 1,
+            kind: QueueKind::User,
+            address_space: AddressSpaceId(5),
+            ring: GpuVa(0x10_0000),
+            slots: 16,
+            control: GpuVa(0x20_0000),
+            progress_current: GpuVa(0x8000),
+            progress_monitored: GpuVa(0),
+        },
         band: 1,
         os_handle: 0x50,
         context: 1 << 24,

@@ -147,8 +147,7 @@ fn completions_and_faults_are_told_before_what_came_back() {
 fn a_packet_that_came_back_is_put_on_the_ring_to_go_on_and_one_without_commands_to_switch() {
     let machine = Machine::cold(&Platform::host(), Config::standard());
     machine.start(ALL).unwrap();
-    let AdminCommand::CreateQueue { ring, slots, control, .. } = machine.commands()[NODE as usize]
-    else {
+    let AdminCommand::CreateQueue { shape, .. } = machine.commands()[NODE as usize] else {
         panic!("a ring for each node")
     };
     let context = machine.context(machine.device_for(5), NODE, false);
@@ -163,12 +162,12 @@ fn a_packet_that_came_back_is_put_on_the_ring_to_go_on_and_one_without_commands_
             .submit_command_virtual(&machine.dispatch(), packet(context, id, flags))
             .unwrap();
     }
-    let Some(Target::Bulk(bytes, 0)) = machine.system.resolve(PhysicalAddress(ring.0)) else {
+    let Some(Target::Bulk(bytes, 0)) = machine.system.resolve(PhysicalAddress(shape.ring.0)) else {
         panic!("no ring on the bus")
     };
     let found = (0..3).map(|number| {
         let mut slot = [0; SLOT_BYTES as usize];
-        bytes.read(number % slots * SLOT_BYTES, &mut slot).unwrap();
+        bytes.read(number % shape.slots * SLOT_BYTES, &mut slot).unwrap();
         match RingPacket::decode(&slot).unwrap() {
             RingPacket::ExecuteDma { bytes, flags, .. } => (bytes, flags),
             other => panic!("{other:?}"),
@@ -176,7 +175,8 @@ fn a_packet_that_came_back_is_put_on_the_ring_to_go_on_and_one_without_commands_
     });
     let expected = [(64, DmaFlags::empty()), (64, DmaFlags::RESUME), (0, DmaFlags::CONTEXT_SWITCH)];
     assert_eq!(found.collect::<Vec<_>>(), expected);
-    let Some(Target::Protocol(page, 0)) = machine.system.resolve(PhysicalAddress(control.0)) else {
+    let Some(Target::Protocol(page, 0)) = machine.system.resolve(PhysicalAddress(shape.control.0))
+    else {
         panic!("no control area")
     };
     assert_eq!(page.word(CONTROL_WRITE_WORD).load(), 3);

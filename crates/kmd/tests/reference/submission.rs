@@ -5,7 +5,7 @@ use tidegate_ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
 use tidegate_ddi::{Driver, DriverHandle, Status};
 use tidegate_gpu_abi::{
     AddressSpaceId, AdminCommand, AdminError, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuVa,
-    QueueId, QueueKind, RingPacket, SLOT_BYTES,
+    QueueId, QueueKind, QueueShape, RingPacket, SLOT_BYTES,
 };
 use tidegate_kmd::Config;
 use tidegate_platform::{PhysicalAddress, PhysicalMemory, Platform, Target};
@@ -22,11 +22,13 @@ struct Ring {
 
 impl Ring {
     fn of(machine: &Machine, command: &AdminCommand) -> Ring {
-        let AdminCommand::CreateQueue { ring, slots, control, .. } = *command else {
-            panic!("{command:?}")
-        };
-        let (bytes, control) = (PhysicalAddress(ring.0), PhysicalAddress(control.0));
-        Ring { memory: machine.system.clone(), bytes, control, slots }
+        let AdminCommand::CreateQueue { shape, .. } = *command else { panic!("{command:?}") };
+        Ring {
+            memory: machine.system.clone(),
+            bytes: PhysicalAddress(shape.ring.0),
+            control: PhysicalAddress(shape.control.0),
+            slots: shape.slots,
+        }
     }
 
     fn slot(&self, number: u64) -> RingPacket {
@@ -74,11 +76,11 @@ fn every_node_gets_a_ring_by_physical_address() {
     let (machine, commands) = started(Config { kernel_ring_slots: 8, ..Config::standard() });
     assert_eq!(commands.len(), 3);
     for (number, command) in commands.iter().enumerate() {
-        let AdminCommand::CreateQueue { engine: node, kind, slots, os_handle, .. } = *command
-        else {
+        let AdminCommand::CreateQueue { shape, os_handle, .. } = *command else {
             panic!("{command:?}")
         };
-        assert_eq!((node, kind, slots, os_handle), (number as u32, QueueKind::Node, 8, 0));
+        let QueueShape { engine, kind, slots, .. } = shape;
+        assert_eq!((engine, kind, slots, os_handle), (number as u32, QueueKind::Node, 8, 0));
         assert_eq!(Ring::of(&machine, command).word(CONTROL_WRITE_WORD).load(), 0);
     }
 }
@@ -154,13 +156,17 @@ fn a_kernel_mode_queue_has_a_ring_of_the_driver_s() {
     let made = machine.commands();
     assert!(matches!(
         made[..],
-        [AdminCommand::CreateQueue { engine: 2, kind: QueueKind::Kernel, os_handle: 0x50, .. }]
+        [AdminCommand::CreateQueue {
+            shape: QueueShape { engine: 2, kind: QueueKind::Kernel, .. },
+            os_handle: 0x50,
+            ..
+        }]
     ));
     let ring = Ring::of(&machine, &made[0]);
     let level = machine.dispatch();
     for progress in 1..=5 {
         machine.driver.submit_command_to_hw_queue(&level, work(queue, progress)).unwrap();
-        let expected = RingPacket::Execute { commands: GpuVa(0x4_0000), bytes: 128, progress };
+        let expected = RingPacket::execute(GpuVa(0x4_0000), 128, progress);
         assert_eq!(ring.slot(progress - 1), expected);
         assert_eq!(machine.commands(), [AdminCommand::KickQueue { queue: QueueId(3) }]);
         ring.word(CONTROL_READ_WORD).store(progress);

@@ -226,7 +226,7 @@ impl Cmp {
     /// `suspended` says so.
     pub(crate) fn has_work(&self, engines: Range<usize>, suspended: bool) -> bool {
         let entries =
-            self.queues.iter().flatten().filter(|e| engines.contains(&(e.shape.node as usize)));
+            self.queues.iter().flatten().filter(|e| engines.contains(&(e.shape.engine as usize)));
         let counted = entries.filter(|e| !e.faulted && (suspended || !e.suspended));
         let works = |e: &Entry| {
             e.waiting.is_some() || e.kicked || e.run.as_ref().is_none_or(|r| r.has_work())
@@ -291,10 +291,10 @@ impl Cmp {
             return Vec::new();
         }
         let here =
-            |shape: &Shape| shape.address_space == id && engines.contains(&(shape.node as usize));
+            |shape: &Shape| shape.address_space == id && engines.contains(&(shape.engine as usize));
         let parked = self.queues.iter_mut().flatten().filter(|e| here(&e.shape));
         let parked: Vec<_> =
-            parked.filter_map(|e| Some((e.shape.id, e.shape.node, e.waiting.take()?))).collect();
+            parked.filter_map(|e| Some((e.shape.id, e.shape.engine, e.waiting.take()?))).collect();
         for (queue, _, key) in &parked {
             self.waits.leave(armed, *key, *queue);
             self.enlist(*queue, false);
@@ -315,7 +315,7 @@ impl Cmp {
             return;
         }
         entry.listed = true;
-        let list = &mut self.nodes[entry.shape.node as usize].list;
+        let list = &mut self.nodes[entry.shape.engine as usize].list;
         list.push(queue, entry.place, in_front, || self.platform.now());
     }
 
@@ -324,7 +324,7 @@ impl Cmp {
         if let Some(entry) = self.queue(queue)
             && std::mem::take(&mut entry.listed)
         {
-            let node = entry.shape.node as usize;
+            let node = entry.shape.engine as usize;
             self.nodes[node].list.remove(queue);
         }
     }
@@ -344,7 +344,7 @@ impl Cmp {
     pub(crate) fn ring_of(&self, engine: usize) -> Option<QueueId> {
         let shapes = self.queues.iter().flatten().map(|entry| entry.shape);
         let of_engine =
-            |shape: &Shape| shape.kind == QueueKind::Node && shape.node as usize == engine;
+            |shape: &Shape| shape.kind == QueueKind::Node && shape.engine as usize == engine;
         shapes.into_iter().find(of_engine).map(|shape| shape.id)
     }
 

@@ -146,19 +146,13 @@ impl Executor {
                 self.signal_packet(&mut run.state, signal)?;
                 self.finish_slot(&mut run.state)?;
             }
-            RingPacket::Execute { commands, bytes, progress } => {
-                let shape = &run.state.shape;
-                let owner = (shape.address_space, shape.number);
-                self.work_space = self.space;
-                self.begin_commands(run, (commands, bytes), owner, Completion::Progress(progress));
-            }
-            RingPacket::ExecuteLogged { commands, bytes, progress, log_entry } => {
+            RingPacket::Execute { commands, bytes, progress, log_entry } => {
                 let shape = &run.state.shape;
                 let owner = (shape.address_space, shape.number);
                 self.work_space = self.space;
                 self.begin_commands(run, (commands, bytes), owner, Completion::Progress(progress));
                 if let Some(Packet::Execute(work)) = &mut run.packet {
-                    work.logged = Some((log_entry, self.gpu.clock.now()));
+                    work.logged = log_entry.map(|entry| (entry, self.gpu.clock.now()));
                 }
             }
             RingPacket::ExecuteDma {

@@ -19,7 +19,7 @@ pub(super) fn connect(gpu: &Hardware, queue: QueueId, placement: Placement) -> A
     if let Some(old) = entry.seat.take() {
         doorbells.disconnect(&old);
     }
-    let (node, known) = (entry.shape.node, entry.run.as_ref().map_or(0, |r| r.state.known));
+    let (node, known) = (entry.shape.engine, entry.run.as_ref().map_or(0, |r| r.state.known));
     let wake = &gpu.wakes[gpu.nodes[node as usize].service];
     let owner = (queue, entry.shape.address_space, node);
     let (seat, new_summary) = doorbells.connect(&gpu.platform, wake, owner, known, placement);

@@ -23,6 +23,7 @@ use crate::runlist::Bands;
 use tidegate_gpu_abi::admin::{AdminAnswer, DONE, Mailbox};
 use tidegate_gpu_abi::regs::MAILBOX_WORDS;
 use tidegate_gpu_abi::{AdminCommand, AdminError};
+use tidegate_platform::QueueNumber;
 
 /// Where the status stands, in bytes; the results follow.
 pub(crate) const STATUS_OFFSET: u64 = MAILBOX_WORDS as u64 * 8;
@@ -53,7 +54,9 @@ fn obey(gpu: &Hardware, command: AdminCommand) -> AdminAnswer {
         AdminCommand::InvalidateTlb { address_space, physical_gpu } => {
             address_spaces::renew(gpu, address_space, physical_gpu, None)
         }
-        AdminCommand::CreateQueue { .. } => queues::create(gpu, command),
+        AdminCommand::CreateQueue { shape, band, os_handle, context } => {
+            queues::create(gpu, shape, band, QueueNumber(os_handle), context)
+        }
         AdminCommand::DestroyQueue { queue } => queues::destroy(gpu, queue),
         AdminCommand::SuspendQueue { queue } => queues::suspend(gpu, queue),
         AdminCommand::ResumeQueue { queue } => queues::resume(gpu, queue),

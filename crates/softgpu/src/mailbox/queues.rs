@@ -11,7 +11,7 @@ use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
 use tidegate_gpu_abi::log::LogType;
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 use tidegate_gpu_abi::{
-    AdminCommand, AdminError, CONTROL_INTERRUPTED_WORD, CONTROL_WORDS, GpuVa, QueueId, QueueKind,
+    AdminError, CONTROL_INTERRUPTED_WORD, CONTROL_WORDS, QueueId, QueueKind, QueueShape,
     QueueState, SLOT_BYTES,
 };
 use tidegate_platform::{MutexGuard, PhysicalAddress, QueueNumber, Target};
@@ -32,68 +32,47 @@ pub(super) fn hold(gpu: &Hardware, queue: QueueId) -> Result<MutexGuard<'_, Cmp>
     Ok(cmp)
 }
 
-/// Makes the queue of an `AdminCommand::CreateQueue`.
-pub(super) fn create(gpu: &Hardware, command: AdminCommand) -> AdminAnswer {
-    let AdminCommand::CreateQueue {
-        engine,
-        kind,
-        address_space,
-        ring,
-        slots,
-        control,
-        progress_current,
-        progress_monitored,
-        band,
-        os_handle,
-        context,
-    } = command
-    else {
-        return Err(AdminError::Malformed);
-    };
-    if engine as usize >= gpu.nodes.len() {
+/// Makes a queue in `band`, of a context by the driver's number, or of one of its own for 0.
+pub(super) fn create(
+    gpu: &Hardware,
+    made: QueueShape,
+    band: u32,
+    number: QueueNumber,
+    context: u32,
+) -> AdminAnswer {
+    if made.engine as usize >= gpu.nodes.len() {
         return Err(AdminError::NoSuchEngine);
     }
-    let has_valid_size = slots.is_power_of_two() && slots <= MAX_RING_SLOTS;
-    let is_aligned = ring.0.is_multiple_of(SLOT_BYTES)
-        && [control, progress_current, progress_monitored].iter().all(|a| a.0 % 8 == 0);
-    if !has_valid_size || !is_aligned || band >= BANDS || address_space.0 == u32::MAX {
+    let has_valid_size = made.slots.is_power_of_two() && made.slots <= MAX_RING_SLOTS;
+    let words = [made.control, made.progress_current, made.progress_monitored];
+    let is_aligned =
+        made.ring.0.is_multiple_of(SLOT_BYTES) && words.iter().all(|at| at.0.is_multiple_of(8));
+    if !has_valid_size || !is_aligned || band >= BANDS || made.address_space.0 == u32::MAX {
         return Err(AdminError::BadValue);
     }
-    if kind != QueueKind::User && !stands_on_bus(gpu, ring, slots, control) {
+    if made.kind != QueueKind::User && !stands_on_bus(gpu, &made) {
         return Err(AdminError::BadAddress);
     }
     let mut cmp = gpu.awake()?;
-    if kind == QueueKind::Node {
+    if made.kind == QueueKind::Node {
         // A new ring begins its engine's sequence of submission fence ids.
-        gpu.nodes[engine as usize].completed.store(0);
+        gpu.nodes[made.engine as usize].completed.store(0);
     }
     let id = cmp.add_queue(|id| {
         // A queue without a context of the driver's has one of its own. Both numbers have 32 bits.
         let context = if context == 0 { 1 << 32 | u64::from(id.0) } else { u64::from(context) };
-        let place = Place::new(address_space, context, band);
-        let shape = Shape {
-            id,
-            node: engine,
-            kind,
-            address_space,
-            ring,
-            slots,
-            control,
-            progress_current,
-            progress_monitored,
-            number: QueueNumber(os_handle),
-        };
-        Entry::new(shape, place)
+        let place = Place::new(made.address_space, context, band);
+        Entry::new(Shape { id, number, made }, place)
     })?;
     Ok((u64::from(id.0), 0))
 }
 
 /// Whether ring and control area of a kernel-owned queue are memory of the right kind and size.
-fn stands_on_bus(gpu: &Hardware, ring: GpuVa, slots: u64, control: GpuVa) -> bool {
-    let ring = gpu.bus.resolve(PhysicalAddress(ring.0));
-    let control = gpu.bus.resolve(PhysicalAddress(control.0));
-    let words = CONTROL_WORDS as u64 * 8;
-    matches!(ring, Some(Target::Bulk(bytes, start)) if bytes.len() - start >= slots * SLOT_BYTES)
+fn stands_on_bus(gpu: &Hardware, made: &QueueShape) -> bool {
+    let ring = gpu.bus.resolve(PhysicalAddress(made.ring.0));
+    let control = gpu.bus.resolve(PhysicalAddress(made.control.0));
+    let (slots, words) = (made.slots * SLOT_BYTES, CONTROL_WORDS as u64 * 8);
+    matches!(ring, Some(Target::Bulk(bytes, start)) if bytes.len() - start >= slots)
         && matches!(control, Some(Target::Protocol(p, start)) if p.len() as u64 * 8 - start >= words)
 }
 
@@ -101,7 +80,7 @@ pub(super) fn destroy(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
     let mut cmp = hold(gpu, queue)?;
     let entry = cmp.remove_queue(&gpu.armed, queue).ok_or(AdminError::NoSuchQueue)?;
     mark_interrupted(gpu, &cmp, &entry);
-    gpu.recall(cmp, entry.shape.node);
+    gpu.recall(cmp, entry.shape.engine);
     DONE
 }
 
@@ -112,7 +91,7 @@ fn mark_interrupted(gpu: &Hardware, cmp: &Cmp, entry: &Entry) {
     let Some(run) = entry.run.as_ref().filter(|_| shape.kind == QueueKind::User) else { return };
     if matches!(run.packet, Some(Packet::Execute(_))) {
         let at = shape.control.plus(CONTROL_INTERRUPTED_WORD as u64 * 8);
-        let physical_gpu = gpu.config.physical_gpu_of(shape.node as usize);
+        let physical_gpu = gpu.config.physical_gpu_of(shape.engine as usize);
         let space = cmp.space(shape.address_space, physical_gpu);
         if let Some((_, word)) = mmu::find_protocol_word(&gpu.bus, space, at) {
             word.store(run.state.taken + 1);
@@ -124,7 +103,7 @@ pub(super) fn suspend(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
     let mut cmp = hold(gpu, queue)?;
     let now = gpu.platform.now();
     let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
-    let node = gpu.config.node_of(entry.shape.node as usize);
+    let node = gpu.config.node_of(entry.shape.engine as usize);
     // A queue that a fault stopped is on no engine.
     if !entry.faulted && entry.run.as_ref().is_some_and(|run| !may_switch(run, node)) {
         entry.suspending = true;
@@ -137,7 +116,7 @@ pub(super) fn suspend(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
     if let Some(run) = &mut entry.run {
         run.pause(now);
     }
-    let node = entry.shape.node;
+    let node = entry.shape.engine;
     gpu.recall(cmp, node);
     DONE
 }
@@ -232,7 +211,7 @@ pub(super) fn set_scheduling(
     cmp.delist(queue);
     let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
     entry.place = Place { band, realtime_level, in_process, quantum_ns, ..entry.place };
-    let node = entry.shape.node;
+    let node = entry.shape.engine;
     let in_packet = entry.run.as_ref().is_some_and(|run| run.packet.is_some());
     cmp.enlist(queue, in_packet);
     gpu.recall(cmp, node);

@@ -79,7 +79,7 @@ pub(super) fn reset_engine(gpu: &Hardware, engine: u32) -> AdminAnswer {
 /// one is.
 fn reset_ring(gpu: &Hardware, cmp: &mut Cmp, ring: QueueId, is_culprit: bool) -> Option<u32> {
     cmp.withdraw(&gpu.armed, ring);
-    let (now, engine) = (gpu.platform.now(), cmp.queue(ring)?.shape.node as usize);
+    let (now, engine) = (gpu.platform.now(), cmp.queue(ring)?.shape.engine as usize);
     let system = cmp.space(SYSTEM_PROCESS, gpu.config.physical_gpu_of(engine));
     let entry = cmp.queue(ring)?;
     (entry.faulted, entry.suspended, entry.suspending, entry.kicked) = (false, false, false, false);

@@ -472,7 +472,7 @@ fn commands_that_end_with_the_mapped_memory_are_read() {
         page.put(at, &bytes);
         // The packet claims more than is mapped: what is there runs, then the fault names the first
         // byte that is not.
-        let packet = RingPacket::Execute { commands: page.va.plus(at), bytes: 1_024, progress: 0 };
+        let packet = RingPacket::execute(page.va.plus(at), 1_024, 0);
         let mut queue = process.queue(COPY);
         queue.submit(&[packet]);
         let Seen::Fault { va, kind, .. } = machine.await_fault() else { panic!("no fault") };

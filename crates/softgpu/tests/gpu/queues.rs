@@ -7,7 +7,7 @@ use tidegate_gpu_abi::Register;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{
     AddressSpaceId, AdminCommand, AdminError, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD,
-    Device, GpuVa, QueueId, QueueKind, QueueState, RingPacket, SLOT_BYTES,
+    Device, GpuVa, QueueId, QueueKind, QueueShape, QueueState, RingPacket, SLOT_BYTES,
 };
 use tidegate_platform::{CpuTime, Platform, QueueNumber, StepCosts};
 use tidegate_softgpu::Config;
@@ -520,7 +520,7 @@ fn garbage_commands_fault_and_never_hang() {
             let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
             buffer.put(0, &bytes[..]);
             let mut queue = process.queue((next() % 3) as u32);
-            queue.submit(&[RingPacket::Execute { commands: buffer.va, bytes: 48, progress: 0 }]);
+            queue.submit(&[RingPacket::execute(buffer.va, 48, 0)]);
         }
         (0..3).for_each(|node| still_works(machine, node));
         await_faults(machine, 100);
@@ -551,7 +551,7 @@ fn a_ring_that_rewrites_itself_harms_no_other_queue() {
         writer.push(&Command::Label { name: 1 });
         commands.put(0, &writer.to_bytes());
         let bytes = writer.bytes() as u32;
-        let execute = RingPacket::Execute { commands: commands.va, bytes, progress: 0 };
+        let execute = RingPacket::execute(commands.va, bytes, 0);
         let fence = process.fence(0, u64::MAX);
         queue.submit(&[execute, fence.signal(1)]);
         let (_, kind) = fault_of(machine, queue.id);
@@ -570,19 +570,26 @@ fn a_user_ring_may_not_hold_kernel_packets() {
     });
 }
 
+fn shape(engine: u32, address_space: AddressSpaceId) -> QueueShape {
+    QueueShape {
+        engine,
+        kind: QueueKind::User,
+        address_space,
+        ring: GpuVa(64),
+        slots: 64,
+        control: GpuVa(64),
+        progress_current: GpuVa(0),
+        progress_monitored: GpuVa(0),
+    }
+}
+
 #[test]
 fn a_ring_or_control_area_that_is_not_there_is_a_fault() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
+        let shape = shape(COPY, process.id);
         let create = |ring, control| AdminCommand::CreateQueue {
-            engine: COPY,
-            kind: QueueKind::User,
-            address_space: process.id,
-            ring,
-            slots: 64,
-            control,
-            progress_current: GpuVa(0),
-            progress_monitored: GpuVa(0),
+            shape: QueueShape { ring, control, ..shape },
             band: 1,
             os_handle: 0,
             context: 0,
@@ -606,15 +613,8 @@ fn a_ring_or_control_area_that_is_not_there_is_a_fault() {
 fn the_mailbox_refuses_what_makes_no_sense() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
-        let create = |node, slots, band, kind| AdminCommand::CreateQueue {
-            engine: node,
-            kind,
-            address_space: process.id,
-            ring: GpuVa(64),
-            slots,
-            control: GpuVa(64),
-            progress_current: GpuVa(0),
-            progress_monitored: GpuVa(0),
+        let create = |engine, slots, band, kind| AdminCommand::CreateQueue {
+            shape: QueueShape { slots, kind, ..shape(engine, process.id) },
             band,
             os_handle: 0,
             context: 0,

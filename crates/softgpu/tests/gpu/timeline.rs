@@ -43,7 +43,7 @@ fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
                 fence_handle: 0,
                 log_entry: NO_LOG_ENTRY,
             },
-            RingPacket::Execute { commands, bytes, progress: 1 },
+            RingPacket::execute(commands, bytes, 1),
             RingPacket::Signal {
                 current_value: done.current_va,
                 monitored_value: done.monitored_va,

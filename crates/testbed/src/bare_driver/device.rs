@@ -103,7 +103,7 @@ impl Scripted {
             return;
         }
         match command {
-            AdminCommand::CreateQueue { engine, .. } if script.broken_node == Some(engine) => {
+            AdminCommand::CreateQueue { shape, .. } if script.broken_node == Some(shape.engine) => {
                 script.status = AdminError::NoSuchEngine as u64;
             }
             AdminCommand::CreateQueue { .. } => {

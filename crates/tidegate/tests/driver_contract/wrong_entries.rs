@@ -170,7 +170,7 @@ fn a_ring_that_no_hardware_watches_runs_with_the_request_and_its_calls_are_named
         let (gpu_va, bytes) = w.commands(&[Command::Timed { ns: 1000 }]);
         let commands = tidegate::gpu_abi::GpuVa(gpu_va);
         queue.doorbell.last_queued.store(1);
-        queue.push(&tidegate::gpu_abi::RingPacket::Execute { commands, bytes, progress: 1 });
+        queue.push(&tidegate::gpu_abi::RingPacket::execute(commands, bytes, 1));
         w.wait(queue.queue.progress_fence, 1).unwrap();
         assert_eq!(w.platform.now().0 / S, 4, "two rounds of the timeout check");
         w.pass(4 * S);

@@ -64,7 +64,7 @@ fn memories(w: &World, fence: &FenceInstance) -> [Memory; 2] {
 /// A ring packet that executes commands.
 fn execute(w: &World, commands: &[Command], progress: u64) -> RingPacket {
     let (commands, bytes) = w.commands(commands);
-    RingPacket::Execute { commands: GpuVa(commands), bytes, progress }
+    RingPacket::execute(GpuVa(commands), bytes, progress)
 }
 
 // spec: NF-030, NF-034, NF-039, NF-108, NF-041

@@ -683,11 +683,11 @@ fn the_verbose_log_comes_and_goes_under_a_queue_that_runs() {
                 .collect::<Vec<_>>()
         };
         let (gpu_va, bytes) = w.commands(&[Command::Timed { ns: 5 }]);
-        let run = |log_entry| RingPacket::ExecuteLogged {
+        let run = |entry| RingPacket::Execute {
             commands: GpuVa(gpu_va),
             bytes,
             progress: 0,
-            log_entry,
+            log_entry: Some(entry),
         };
         // An entry that is named while there is no such log is no mistake: the switch may have been
         // turned meanwhile.

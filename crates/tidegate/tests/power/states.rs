@@ -68,7 +68,7 @@ fn calls(w: &World) -> Vec<&'static str> {
 /// A packet that runs a command buffer that does next to nothing.
 fn work(w: &World, progress: u64) -> RingPacket {
     let (commands, bytes) = w.commands(&[Command::Timed { ns: 10 }]);
-    RingPacket::Execute { commands: GpuVa(commands), bytes, progress }
+    RingPacket::execute(GpuVa(commands), bytes, progress)
 }
 
 /// Announces and rings, as a user-mode driver does; connects as often as it must.

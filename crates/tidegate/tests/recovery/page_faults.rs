@@ -107,7 +107,7 @@ fn user_mode_queues_fault_with_the_same_fields() {
     // that makes none.
     world().run(|w| {
         let queue = w.connected_queue(0);
-        queue.push(&RingPacket::Execute { commands: GpuVa(NOWHERE), bytes: 64, progress: 9 });
+        queue.push(&RingPacket::execute(GpuVa(NOWHERE), 64, 9));
         w.pass(1_000_000);
         let report = faulted(w);
         assert_eq!((report.fence_id, report.write, report.page_table_level), (9, false, 3));

@@ -74,7 +74,7 @@ impl Lane {
             Lane::Ring(ring) => {
                 let (gpu_va, bytes) = owner.commands(commands);
                 ring.doorbell.last_queued.store(1);
-                ring.push(&RingPacket::Execute { commands: GpuVa(gpu_va), bytes, progress: 1 });
+                ring.push(&RingPacket::execute(GpuVa(gpu_va), bytes, 1));
             }
         }
     }

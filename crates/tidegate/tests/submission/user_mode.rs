@@ -282,7 +282,7 @@ fn fill(w: &World, progress: u64) -> (RingPacket, tidegate::platform::Bulk) {
     let (memory, gpu_va) = w.bytes(64);
     let (commands, bytes) =
         w.commands(&[Command::Fill { destination: GpuVa(gpu_va), bytes: 64, value: 7 }]);
-    (RingPacket::Execute { commands: GpuVa(commands), bytes, progress }, memory)
+    (RingPacket::execute(GpuVa(commands), bytes, progress), memory)
 }
 
 // spec: UMS-038, UMS-039
@@ -357,7 +357,7 @@ fn a_fault_ends_all_doorbells_of_its_device_and_a_new_device_works() {
     world().run(|w| {
         let queues = [w.connected_queue(0), w.connected_queue(1), w.user_queue(2)];
         let other_device = w.another_device();
-        queues[0].push(&RingPacket::Execute { commands: GpuVa(0x10), bytes: 8, progress: 1 });
+        queues[0].push(&RingPacket::execute(GpuVa(0x10), 8, 1));
         w.pass(SETTLED_NS);
         assert!(queues.iter().all(|queue| queue.status() == DoorbellStatus::DisconnectedAbort));
         assert!(queues.iter().all(|queue| queue.connect() == Err(Status::DEVICE_REMOVED)));
@@ -471,7 +471,7 @@ fn a_queue_of_a_lost_device_does_not_go_on() {
         parked.push(&signal_packet(&marker, 9, u32::MAX));
         let other = w.connected_queue(1);
         let (commands, progress) = (GpuVa(0x10), 1);
-        other.push(&RingPacket::Execute { commands, bytes: 8, progress });
+        other.push(&RingPacket::execute(commands, 8, progress));
         w.pass(SETTLED_NS);
         let fences = [never.value.load(), marker.value.load(), parked.queue.progress_value.load()];
         assert_eq!(fences, [u64::MAX; 3], "the wait that passed released no signal");
