@@ -29,25 +29,26 @@ pub fn cargo_output(
     output_of(command, errors).map(|(status, output)| (status.success(), output))
 }
 
-/// The same, ended with its compilers at `until`; `None` then.
+/// The same, ended with its compilers at `until`; returns no success or failure then. What goes to
+/// the other stream is dropped.
 pub fn cargo_output_until(
     root: &Path,
     arguments: &[&str],
     environment: &[(&str, OsString)],
     until: Instant,
-) -> Result<Option<(bool, String)>, String> {
+) -> Result<(Option<bool>, String), String> {
     /// The exit code of `timeout` when it had to end its program.
     const ENDED: i32 = 124;
     let seconds = until.saturating_duration_since(Instant::now()).as_secs();
     if seconds == 0 {
-        return Ok(None);
+        return Ok((None, String::new()));
     }
     let cargo = cargo_command(root, arguments, environment);
     let mut command = Command::new("timeout");
     command.arg(seconds.to_string()).arg(cargo.get_program()).args(cargo.get_args());
     prepare(&mut command, root, environment);
     let (status, output) = output_of(command, Stdio::null())?;
-    Ok((status.code() != Some(ENDED)).then(|| (status.success(), output)))
+    Ok(((status.code() != Some(ENDED)).then(|| status.success()), output))
 }
 
 fn output_of(mut command: Command, errors: Stdio) -> Result<(ExitStatus, String), String> {

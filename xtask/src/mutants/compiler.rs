@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn an_error_blames_the_switch_whose_text_it_marks() {
         let text = "fn a() -> u8 {\n    // spec: NF-001\n    b(x == 1)\n}";
-        let all = switches::below(text, 2).unwrap();
+        let all = switches::Parsed::of(text.to_owned()).unwrap().below(2);
         let numbered: Vec<_> = (1..).zip(&all).collect();
         let (planted, places) = switches::plant(text, &numbered);
         let blamed = |marked: &str| error_at(marked, &planted).blamed(&places);

@@ -8,47 +8,22 @@
 //! `spec::verdicts`. An id whose tests pass under every switch is a survivor. `TIDEGATE_MUTANT` names
 //! the switch that is on.
 
+mod build;
 mod compiler;
 mod runs;
 mod switches;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::spec::verdicts::{self, Ledger};
+use crate::spec::verdicts::{self, Ledger, Sources};
 use crate::spec::{self, CodeTag, Places, TestTag};
-use crate::test_programs::{self, Program};
-use crate::{cargo, tree};
-use compiler::CompileError;
-use runs::{Outcome, Runs, Test};
-use switches::{Planted, Switch};
-
-/// The function that switches call, added to the root of each crate.
-const SWITCH_FUNCTION: &str = "
-#[allow(missing_docs, dead_code, clippy::all)]
-pub(crate) fn mutant_is_on(number: u32) -> bool {
-    static ON: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
-    let read = || std::env::var(\"TIDEGATE_MUTANT\").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-    *ON.get_or_init(read) == number
-}
-";
-
-/// A switch with its number, and the tagged places that it belongs to: two tags may stand above the
-/// same code.
-struct Numbered {
-    number: u32,
-    places: Vec<CodeTag>,
-    switch: Switch,
-}
-
-impl Numbered {
-    fn file(&self) -> &Path {
-        &self.places[0].file
-    }
-}
+use crate::tree;
+use build::{Numbered, build, number_switches};
+use runs::{Outcome, ProgramName, Runs};
 
 /// What became of one id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +74,8 @@ pub fn run(root: &Path, wanted: &[&str]) -> Result<(), String> {
 /// for them, the build included.
 const BOUND: usize = 30;
 const TIME_BOUND: Duration = Duration::from_secs(240);
+/// The part of the time that the build leaves for the tests.
+const JUDGING: Duration = Duration::from_secs(40);
 
 /// Runs the mutants of the ids whose tagged code or tests differ from those of their verdict.
 ///
@@ -108,8 +85,8 @@ pub fn run_touched(root: &Path) -> Result<(), String> {
     run_stale(root, usize::MAX, None)
 }
 
-/// The same for the first [`BOUND`] of them, as far as [`TIME_BOUND`] allows. What is not judged is
-/// named and fails nothing.
+/// The same for [`BOUND`] of them that share test programs, as far as [`TIME_BOUND`] allows. What is
+/// not judged is counted and fails nothing.
 ///
 /// # Errors
 /// As of [`run`].
@@ -125,18 +102,47 @@ fn run_stale(root: &Path, most: usize, until: Option<Instant>) -> Result<(), Str
         return Ok(());
     }
     println!("code or tests of {} requirements have changed since their verdict", ids.len());
-    let (now, later) = ids.split_at(ids.len().min(most));
-    if !later.is_empty() {
+    let now = sharing_programs(ids.iter().map(|id| (id, programs_of(&places, id))), most);
+    if now.len() < ids.len() {
         println!("{} of them run here; `cargo xtask mutants --touched` runs all", now.len());
     }
-    run_ids(root, &places, now, until)
+    run_ids(root, &places, &now, until)
+}
+
+/// At most so many of the ids, such that few test programs hold their tests: those that need no
+/// further program, then those whose programs most of the others share.
+fn sharing_programs<'i>(
+    ids: impl Iterator<Item = (&'i String, BTreeSet<ProgramName>)>,
+    most: usize,
+) -> Vec<String> {
+    let mut left: Vec<(&String, BTreeSet<ProgramName>)> = ids.collect();
+    let (mut chosen, mut built) = (Vec::new(), BTreeSet::new());
+    while chosen.len() < most && !left.is_empty() {
+        let (now, later): (Vec<_>, Vec<_>) =
+            left.into_iter().partition(|(_, needs)| needs.is_subset(&built));
+        chosen.extend(now.into_iter().map(|(id, _)| id.clone()));
+        left = later;
+        let shared = |needs: &BTreeSet<ProgramName>| {
+            let with: BTreeSet<&ProgramName> = built.union(needs).collect();
+            let held = left.iter().filter(|(_, n)| n.iter().all(|name| with.contains(name)));
+            held.count() * 1000 / (with.len() - built.len())
+        };
+        let best = left.iter().map(|(_, needs)| needs).max_by_key(|needs| shared(needs)).cloned();
+        built.extend(best.into_iter().flatten());
+    }
+    chosen.truncate(most);
+    chosen
+}
+
+fn programs_of(places: &Places, id: &str) -> BTreeSet<ProgramName> {
+    tests_of(places, id).iter().filter_map(ProgramName::of).collect()
 }
 
 /// The ids whose verdict is missing, or was reached with other code or tests.
 fn stale(root: &Path, places: &Places, ledger: &Ledger) -> Result<Vec<String>, String> {
-    let mut ids = Vec::new();
+    let (mut ids, mut sources) = (Vec::new(), Sources::new(root));
     for (id, code) in &places.code {
-        let now = verdicts::checksum(root, code, tests_of(places, id))?;
+        let now = sources.checksum(code, tests_of(places, id))?;
         if ledger.checksum(id) != Some(now.as_str()) {
             ids.push(id.clone());
         }
@@ -156,185 +162,88 @@ fn run_ids(
 ) -> Result<(), String> {
     let mut switches = number_switches(root, ids.iter().map(|id| &places.code[id]))?;
     let copy = tree::build_folder(root).join("mutants");
-    let tests = ids.iter().flat_map(|id| tests_of(places, id));
-    let packages: BTreeSet<String> = tests.filter_map(runs::package).collect();
-    let Some(programs) = build(root, &copy, &packages, &mut switches, until)? else {
-        println!("the time was used to build the switches: {} requirements are left", ids.len());
-        return Ok(());
-    };
+    let needed: BTreeSet<ProgramName> = ids.iter().flat_map(|id| programs_of(places, id)).collect();
+    let begun = Instant::now();
+    let build_until = until.map(|until| until.checked_sub(JUDGING).unwrap_or(until));
+    let built = build(root, &copy, &needed, &mut switches, build_until)?;
     println!(
-        "{} requirements, {} switches, {} test programs",
+        "{} requirements, {} switches, {} of {} test programs built in {:.0} s",
         ids.len(),
         switches.len(),
-        programs.len()
+        built.programs.len(),
+        needed.len(),
+        begun.elapsed().as_secs_f64()
     );
-    let mut runs = Runs::new(&programs, &copy, until)?;
-    let mut verdicts = BTreeMap::new();
+    let runs = Runs::new(&built, &copy, until)?;
     let mut ledger = Ledger::read(root)?;
     ledger.retain(|id| places.code.contains_key(id));
-    for (at, id) in ids.iter().enumerate() {
-        let (code, tests) = (&places.code[id], tests_of(places, id));
-        let verdict = judge(code, tests, &switches, &mut runs)?;
+    let (mut judged, mut sources) = (BTreeMap::new(), Sources::new(root));
+    judge_all(ids, places, &switches, &runs, |id, verdict| {
         if verdict == Verdict::NotJudged {
-            println!("the time is used: {} requirements are left", ids.len() - at);
-            break;
+            return Ok(());
         }
-        println!("[{}/{}] {id}: {}", at + 1, ids.len(), in_words(&verdict));
+        println!("[{}/{}] {id}: {}", judged.len() + 1, ids.len(), in_words(&verdict));
         ledger.forget(id);
         if let Some(table) = verdict.table(&mut ledger) {
-            table.insert(id.clone(), verdicts::checksum(root, code, tests)?);
+            let checksum = sources.checksum(&places.code[id], tests_of(places, id))?;
+            table.insert(id.clone(), checksum);
         }
-        verdicts.insert(id.clone(), verdict);
-    }
-    ledger.write(root)?;
-    summary(&verdicts)
+        judged.insert(id.clone(), verdict);
+        ledger.write(root)
+    })?;
+    summary(&judged, ids.len())
 }
 
-fn number_switches<'a>(
-    root: &Path,
-    tags: impl Iterator<Item = &'a CodeTag>,
-) -> Result<Vec<Numbered>, String> {
-    let places: BTreeSet<&CodeTag> =
-        tags.filter(|t| t.file.extension().is_some_and(|e| e == "rs")).collect();
-    let mut numbered: Vec<Numbered> = Vec::new();
-    for place in places {
-        let file = place.file.display();
-        let text =
-            fs::read_to_string(root.join(&place.file)).map_err(|e| format!("{file}: {e}"))?;
-        for switch in switches::below(&text, place.line).map_err(|e| format!("{file}: {e}"))? {
-            let same = |n: &&mut Numbered| n.places[0].file == place.file && n.switch == switch;
-            if let Some(known) = numbered.iter_mut().find(same) {
-                known.places.push(place.clone());
-                continue;
-            }
-            let number = u32::try_from(numbered.len() + 1).map_err(|e| e.to_string())?;
-            numbered.push(Numbered { number, places: vec![place.clone()], switch });
-        }
-    }
-    Ok(numbered)
-}
-
-/// Builds the test programs of `packages` in a copy with switches; those that do not compile are
-/// left out of `switches`. `None` when that takes longer than `until`.
-fn build(
-    root: &Path,
-    copy: &Path,
-    packages: &BTreeSet<String>,
-    switches: &mut Vec<Numbered>,
-    until: Option<Instant>,
-) -> Result<Option<Vec<Program>>, String> {
-    let environment = [("CARGO_TARGET_DIR", copy.join("target").into_os_string())];
-    let packages: Vec<&str> = packages.iter().flat_map(|name| ["--package", name]).collect();
-    // Most switches that do not compile are found by a check, which takes a fraction of a build.
-    let check = [&["check"], &packages[..], &["--keep-going", "--message-format", "json"]].concat();
-    let build =
-        [&["test"], &packages[..], &["--no-run", "--no-fail-fast", "--message-format", "json"]]
-            .concat();
-    let mut checked = false;
-    // Each round that fails leaves switches out, so the number of rounds is bounded.
-    loop {
-        let planted = write_copy(root, copy, switches)?;
-        let arguments = if checked { &build } else { &check };
-        let built = match until {
-            None => Some(cargo::cargo_output(copy, arguments, &environment, Stdio::null())?),
-            Some(until) => cargo::cargo_output_until(copy, arguments, &environment, until)?,
-        };
-        let Some((passed, output)) = built else { return Ok(None) };
-        if passed && checked {
-            return Ok(Some(test_programs::programs(&output)));
-        }
-        checked |= passed;
-        if !passed {
-            leave_out(&compiler::errors(&output), &planted, switches)?;
-        }
-    }
-}
-
-/// Removes the switches that the compiler blames.
-fn leave_out(
-    refused: &[CompileError],
-    planted: &BTreeMap<PathBuf, Vec<Planted>>,
-    switches: &mut Vec<Numbered>,
-) -> Result<(), String> {
-    let before = switches.len();
-    let blamed = |error: &CompileError| {
-        let under = planted.get(&error.file).map_or_else(Vec::new, |places| error.blamed(places));
-        if under.is_empty() { nearest(error, switches).into_iter().collect() } else { under }
-    };
-    let blamed: BTreeSet<u32> = refused.iter().flat_map(blamed).collect();
-    switches.retain(|n| !blamed.contains(&n.number));
-    println!("{} switches do not compile and are left out", before - switches.len());
-    if switches.len() == before {
-        let error = refused.first().map_or_else(|| "cargo failed".to_owned(), ToString::to_string);
-        return Err(format!("the copy with switches does not build: {error}"));
-    }
-    Ok(())
-}
-
-/// The switch that lies nearest to an error that marks none, and rather below it than above: a
-/// `match` that lacks an arm is marked at its head.
-fn nearest(error: &CompileError, switches: &[Numbered]) -> Option<u32> {
-    let in_file = switches.iter().filter(|n| n.file() == error.file);
-    in_file
-        .min_by_key(|n| (n.switch.line < error.line(), n.switch.line.abs_diff(error.line())))
-        .map(|n| n.number)
-}
-
-/// Writes the tree with its switches below `copy`; files that stay the same keep their time, so
-/// that little is built anew. Returns where the switches lie in each file.
-fn write_copy(
-    root: &Path,
-    copy: &Path,
+/// Judges the ids, as many at once as there are processors, and hands each verdict to `take`.
+fn judge_all<'i>(
+    ids: &'i [String],
+    places: &Places,
     switches: &[Numbered],
-) -> Result<BTreeMap<PathBuf, Vec<Planted>>, String> {
-    let mut places = BTreeMap::new();
-    for path in tree::paths(root, ".")? {
-        let path = path.strip_prefix(".").unwrap_or(&path).to_path_buf();
-        let hidden = path.components().next().is_some_and(|c| c.as_os_str() == ".git");
-        if hidden || root.join(&path).is_dir() {
-            continue;
+    runs: &Runs<'_>,
+    mut take: impl FnMut(&'i String, Verdict) -> Result<(), String>,
+) -> Result<(), String> {
+    let waiting = Mutex::new(ids.iter().enumerate());
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let (sender, verdicts) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            let sender = sender.clone();
+            let next = &next;
+            scope.spawn(move || {
+                while let Some((at, id)) = next() {
+                    let verdict = judge(&places.code[id], tests_of(places, id), switches, runs, at);
+                    if sender.send((id, verdict)).is_err() {
+                        return;
+                    }
+                }
+            });
         }
-        let mut bytes =
-            fs::read(root.join(&path)).map_err(|e| format!("{}: {e}", path.display()))?;
-        let here: Vec<(u32, &Switch)> =
-            switches.iter().filter(|n| n.file() == path).map(|n| (n.number, &n.switch)).collect();
-        let is_crate_root = path.starts_with("crates")
-            && (path.ends_with("src/lib.rs") || path.ends_with("src/main.rs"));
-        if !here.is_empty() || is_crate_root {
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            let (mut planted, there) = switches::plant(&text, &here);
-            places.insert(path.clone(), there);
-            if is_crate_root {
-                planted.push_str(SWITCH_FUNCTION);
-            }
-            bytes = planted.into_bytes();
-        }
-        let target = copy.join(&path);
-        if fs::read(&target).is_ok_and(|old| old == bytes) {
-            continue;
-        }
-        let folder = target.parent().unwrap_or(copy);
-        fs::create_dir_all(folder)
-            .map_err(|e| format!("{}: cannot make: {e}", folder.display()))?;
-        fs::write(&target, bytes)
-            .map_err(|e| format!("{}: cannot write: {e}", target.display()))?;
-    }
-    Ok(places)
+        drop(sender);
+        verdicts.into_iter().try_for_each(|(id, verdict)| take(id, verdict?))
+    })
 }
 
+/// Judges one tagged place; `at` names the folder of its logs.
 fn judge(
     place: &CodeTag,
     tests: &[TestTag],
     switches: &[Numbered],
-    runs: &mut Runs<'_>,
+    runs: &Runs<'_>,
+    at: usize,
 ) -> Result<Verdict, String> {
     let mine: Vec<&Numbered> = switches.iter().filter(|n| n.places.contains(place)).collect();
     if mine.is_empty() {
         return Ok(Verdict::NoSwitch);
     }
     let mut known = Vec::new();
-    for test in tests.iter().filter_map(|test| runs.find(test)).collect::<Vec<Test>>() {
-        match runs.outcome(&test, 0)? {
+    for tag in tests {
+        let Some(test) = runs.find(tag) else {
+            if runs.is_cut() {
+                return Ok(Verdict::NotJudged);
+            }
+            continue;
+        };
+        match runs.outcome(&test, 0, at)? {
             Outcome::Passed => known.push(test),
             Outcome::NotRun => {}
             Outcome::OutOfTime => return Ok(Verdict::NotJudged),
@@ -347,7 +256,7 @@ fn judge(
     known.sort_by_key(|test| runs.time_without_switch(test));
     for numbered in &mine {
         for test in &known {
-            match runs.outcome(test, numbered.number)? {
+            match runs.outcome(test, numbered.number, at)? {
                 Outcome::Failed => return Ok(Verdict::Killed),
                 Outcome::OutOfTime => return Ok(Verdict::NotJudged),
                 Outcome::Passed | Outcome::NotRun => {}
@@ -370,16 +279,18 @@ fn in_words(verdict: &Verdict) -> String {
     }
 }
 
-fn summary(verdicts: &BTreeMap<String, Verdict>) -> Result<(), String> {
-    let count = |wanted: fn(&Verdict) -> bool| verdicts.values().filter(|v| wanted(v)).count();
+fn summary(judged: &BTreeMap<String, Verdict>, of: usize) -> Result<(), String> {
+    let count = |wanted: fn(&Verdict) -> bool| judged.values().filter(|v| wanted(v)).count();
     println!(
-        "{} of {} requirements: a tagged test fails when the tagged place is switched off; {} have no switch, {} no test",
+        "{} requirements judged, {} left; {} noticed by a tagged test, {} survive, {} have no switch, {} no test",
+        judged.len(),
+        of - judged.len(),
         count(|v| *v == Verdict::Killed),
-        verdicts.len(),
+        count(|v| matches!(v, Verdict::Survived(_))),
         count(|v| *v == Verdict::NoSwitch),
         count(|v| *v == Verdict::NoTest)
     );
-    let wrong: Vec<String> = verdicts
+    let wrong: Vec<String> = judged
         .iter()
         .filter(|(_, v)| matches!(v, Verdict::Survived(_) | Verdict::FailsAnyway(_)))
         .map(|(id, v)| format!("{id}: {}", in_words(v)))
@@ -388,5 +299,32 @@ fn summary(verdicts: &BTreeMap<String, Verdict>) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!("{}\nmutants: {} survive", wrong.join("\n"), wrong.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_chosen_that_share_few_programs() {
+        let name = |folder: &&str| ProgramName { folder: (*folder).to_owned(), file: None };
+        let needs: Vec<(String, Vec<&str>)> = [
+            ("A", vec!["kmd"]),
+            ("B", vec!["vidsch", "kmd"]),
+            ("C", vec!["vidsch"]),
+            ("D", vec![]),
+            ("E", vec!["vidsch"]),
+            ("F", vec!["trace"]),
+        ]
+        .map(|(id, programs)| (id.to_owned(), programs))
+        .into();
+        let chosen = |most| {
+            let ids = needs.iter().map(|(id, programs)| (id, programs.iter().map(name).collect()));
+            sharing_programs(ids, most).concat()
+        };
+        assert_eq!(chosen(3), "DCE", "no program, then one program for two");
+        assert_eq!(chosen(5), "DCEAB");
+        assert_eq!(chosen(9), "DCEABF");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::spec::TestTag;
@@ -33,46 +34,61 @@ pub enum Outcome {
     OutOfTime,
 }
 
+/// The test programs that were built.
+pub struct Built {
+    pub programs: Vec<Program>,
+    /// Whether the time was used before the last one.
+    pub cut: bool,
+}
+
 /// The test programs, and the runs that were made.
 pub struct Runs<'p> {
-    programs: &'p [Program],
-    listed: Vec<Option<Vec<String>>>,
-    done: BTreeMap<(Test, u32), Outcome>,
-    times: BTreeMap<Test, Duration>,
+    built: &'p Built,
+    /// The tests of each program.
+    listed: Vec<Vec<String>>,
+    made: Mutex<Made>,
     logs: PathBuf,
     until: Option<Instant>,
 }
 
+/// What came of the runs by test and switch, and how long the tests took without one.
+#[derive(Default)]
+struct Made {
+    outcomes: BTreeMap<(Test, u32), Outcome>,
+    times: BTreeMap<Test, Duration>,
+}
+
 impl<'p> Runs<'p> {
     /// No run begins after `until`.
-    pub fn new(
-        programs: &'p [Program],
-        copy: &Path,
-        until: Option<Instant>,
-    ) -> Result<Runs<'p>, String> {
-        let logs = copy.join("logs");
-        fs::create_dir_all(&logs).map_err(|e| format!("{}: cannot make: {e}", logs.display()))?;
+    pub fn new(built: &'p Built, copy: &Path, until: Option<Instant>) -> Result<Self, String> {
         Ok(Runs {
-            programs,
-            listed: vec![None; programs.len()],
-            done: BTreeMap::new(),
-            times: BTreeMap::new(),
-            logs,
+            built,
+            listed: built.programs.iter().map(Program::tests).collect(),
+            made: Mutex::default(),
+            logs: copy.join("logs"),
             until,
         })
     }
 
+    /// Whether test programs are missing that were not built in time.
+    pub fn is_cut(&self) -> bool {
+        self.built.cut
+    }
+
+    fn made(&self) -> MutexGuard<'_, Made> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The tagged test in the program that holds it.
-    pub fn find(&mut self, tag: &TestTag) -> Option<Test> {
-        let (package, file) = place(&tag.file)?;
+    pub fn find(&self, tag: &TestTag) -> Option<Test> {
+        let ProgramName { folder, file } = ProgramName::of(tag)?;
         let held = |p: &Program| match &file {
-            Some(file) => p.name == format!("{package}/{file}"),
-            None => p.of_source && p.name.split('/').next() == Some(package.as_str()),
+            Some(file) => p.name == format!("{folder}/{file}"),
+            None => p.of_source && p.name.split('/').next() == Some(folder.as_str()),
         };
-        let candidates: Vec<usize> =
-            (0..self.programs.len()).filter(|n| held(&self.programs[*n])).collect();
-        candidates.into_iter().find_map(|program| {
-            let listed = self.listed[program].get_or_insert_with(|| self.programs[program].tests());
+        let programs = self.built.programs.iter().zip(&self.listed).enumerate();
+        let mut candidates = programs.filter(|(_, (program, _))| held(program));
+        candidates.find_map(|(program, (_, listed))| {
             let module = tag.file.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
             let of_file = format!("{module}::{}", tag.name);
             let inside = format!("::{}", tag.name);
@@ -82,67 +98,77 @@ impl<'p> Runs<'p> {
         })
     }
 
-    /// Runs the test with the switch of this number on; 0 is none.
-    pub fn outcome(&mut self, test: &Test, switch: u32) -> Result<Outcome, String> {
+    /// Runs the test with the switch of this number on; 0 is none. Runs that go on at once have
+    /// folders of their own for their output.
+    pub fn outcome(&self, test: &Test, switch: u32, folder: usize) -> Result<Outcome, String> {
         let key = (test.clone(), switch);
-        if let Some(known) = self.done.get(&key) {
+        if let Some(known) = self.made().outcomes.get(&key) {
             return Ok(*known);
         }
         if self.until.is_some_and(|until| Instant::now() >= until) {
             return Ok(Outcome::OutOfTime);
         }
         let environment = [("TIDEGATE_MUTANT", switch.to_string().into())];
-        let limit = match self.times.get(test) {
+        let limit = match self.made().times.get(test) {
             Some(time) if switch != 0 => LIMIT_UNDER_SWITCH.max(*time * SLOWER),
             _ => LIMIT,
         };
-        let ended =
-            self.programs[test.program].run_one(&test.name, &self.logs, limit, &environment)?;
+        let logs = self.logs.join(folder.to_string());
+        fs::create_dir_all(&logs).map_err(|e| format!("{}: cannot make: {e}", logs.display()))?;
+        let program = &self.built.programs[test.program];
+        let ended = program.run_one(&test.name, &logs, limit, &environment)?;
         let outcome = match (ended.failure, ended.passed) {
             (Some(_), _) => Outcome::Failed,
             (None, false) => Outcome::NotRun,
             (None, true) => Outcome::Passed,
         };
+        let mut made = self.made();
         if switch == 0 {
-            self.times.insert(test.clone(), ended.took);
+            made.times.insert(test.clone(), ended.took);
         }
-        self.done.insert(key, outcome);
+        made.outcomes.insert(key, outcome);
         Ok(outcome)
     }
 
     /// How long the test took without a switch; the longest time if it has not run.
     pub fn time_without_switch(&self, test: &Test) -> Duration {
-        self.times.get(test).copied().unwrap_or(Duration::MAX)
+        self.made().times.get(test).copied().unwrap_or(Duration::MAX)
     }
 }
 
-/// The package that holds a test.
-pub fn package(tag: &TestTag) -> Option<String> {
-    let (folder, _) = place(&tag.file)?;
-    Some(if folder == "tidegate" { folder } else { format!("tidegate-{folder}") })
+/// The test program that holds a test.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProgramName {
+    /// The folder of the package.
+    pub folder: String,
+    /// The file or folder below `tests`; none for the tests inside a library.
+    pub file: Option<String>,
 }
 
-/// Package folder of a test file, and its test program; `None` for the tests inside a library.
-fn place(file: &Path) -> Option<(String, Option<String>)> {
-    let parts: Vec<String> = file
-        .components()
-        .filter_map(|part| match part {
+impl ProgramName {
+    /// The program of a tagged test; none for a file that is in no package.
+    pub fn of(tag: &TestTag) -> Option<Self> {
+        let name = |part: Component<'_>| match part {
             Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
             _ => None,
-        })
-        .collect();
-    match parts.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["crates", package, "tests", file] => {
-            Some((package.to_owned(), Some(file.trim_end_matches(".rs").to_owned())))
+        };
+        let parts: Vec<String> = tag.file.components().filter_map(name).collect();
+        let (folder, file) = match parts.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["crates", folder, "tests", file, ..] | [folder, "tests", file] => (folder, Some(file)),
+            ["crates", folder, "src", ..] => (folder, None),
+            _ => return None,
+        };
+        let file = file.map(|file| file.trim_end_matches(".rs").to_owned());
+        Some(ProgramName { folder: folder.to_owned(), file })
+    }
+
+    /// The package of the program.
+    pub fn package(&self) -> String {
+        if self.folder == "tidegate" {
+            self.folder.clone()
+        } else {
+            format!("tidegate-{}", self.folder)
         }
-        ["crates", package, "tests", folder, ..] => {
-            Some((package.to_owned(), Some(folder.to_owned())))
-        }
-        ["crates", package, "src", ..] => Some((package.to_owned(), None)),
-        [package, "tests", file] => {
-            Some((package.to_owned(), Some(file.trim_end_matches(".rs").to_owned())))
-        }
-        _ => None,
     }
 }
 
@@ -152,16 +178,15 @@ mod tests {
 
     #[test]
     fn a_test_file_names_its_program() {
-        let of = |path: &str| place(Path::new(path));
-        assert_eq!(
-            of("crates/cli/tests/command_line.rs"),
-            Some(("cli".into(), Some("command_line".into())))
-        );
-        assert_eq!(
-            of("crates/kmd/tests/reference/life.rs"),
-            Some(("kmd".into(), Some("reference".into())))
-        );
-        assert_eq!(of("crates/dxgkrnl/src/sched/vidsch/tests.rs"), Some(("dxgkrnl".into(), None)));
+        let of = |path: &str| ProgramName::of(&TestTag { file: path.into(), name: String::new() });
+        let name = |folder: &str, file: Option<&str>| {
+            Some(ProgramName { folder: folder.into(), file: file.map(str::to_owned) })
+        };
+        assert_eq!(of("crates/cli/tests/command_line.rs"), name("cli", Some("command_line")));
+        assert_eq!(of("crates/kmd/tests/reference/life.rs"), name("kmd", Some("reference")));
+        assert_eq!(of("crates/dxgkrnl/src/sched/vidsch/tests.rs"), name("dxgkrnl", None));
         assert_eq!(of("README.md"), None);
+        assert_eq!(of("crates/kmd/tests/a.rs").unwrap().package(), "tidegate-kmd");
+        assert_eq!(of("crates/tidegate/tests/a.rs").unwrap().package(), "tidegate");
     }
 }

@@ -39,24 +39,41 @@ pub struct Switch {
     pub insertions: Vec<Insertion>,
 }
 
-/// The switches of the code under the tag on `line` (counted from 1), the most telling first.
-///
-/// # Errors
-/// What the parser says about a file that is no Rust.
-pub fn below(text: &str, line: usize) -> Result<Vec<Switch>, String> {
-    let file = syn::parse_file(text).map_err(|e| format!("line {}: {e}", e.span().start().line))?;
-    let mut search = Search { text, line, best: None };
-    search.visit_file(&file);
-    let first = first_code_line(text, line);
-    Ok(search.best.filter(|node| node.line == first).map_or_else(Vec::new, |node| node.switches))
+/// A file as the search reads it.
+pub struct Parsed {
+    text: String,
+    syntax: syn::File,
+    source: Source,
 }
 
-/// The first line on or below `line` that holds more than comments and attributes.
-fn first_code_line(text: &str, line: usize) -> usize {
-    let lines = Source::of(text).lines;
-    let code =
-        |at: &usize| lines[at - 1].has_code() && !lines[at - 1].code.trim_start().starts_with("#[");
-    (line..=lines.len()).find(code).unwrap_or(line)
+impl Parsed {
+    /// Parses the text.
+    ///
+    /// # Errors
+    /// What the parser says about a file that is no Rust.
+    pub fn of(text: String) -> Result<Self, String> {
+        let syntax =
+            syn::parse_file(&text).map_err(|e| format!("line {}: {e}", e.span().start().line))?;
+        let source = Source::of(&text);
+        Ok(Self { text, syntax, source })
+    }
+
+    /// The switches of the code under the tag on `line` (counted from 1), the most telling first.
+    pub fn below(&self, line: usize) -> Vec<Switch> {
+        let mut search = Search { text: &self.text, line, best: None };
+        search.visit_file(&self.syntax);
+        let first = self.first_code_line(line);
+        search.best.filter(|node| node.line == first).map_or_else(Vec::new, |node| node.switches)
+    }
+
+    /// The first line on or below `line` that holds more than comments and attributes.
+    fn first_code_line(&self, line: usize) -> usize {
+        let lines = &self.source.lines;
+        let code = |at: &usize| {
+            lines[at - 1].has_code() && !lines[at - 1].code.trim_start().starts_with("#[")
+        };
+        (line..=lines.len()).find(code).unwrap_or(line)
+    }
 }
 
 struct Node {
@@ -122,19 +139,25 @@ impl<'ast> Visit<'ast> for Search<'_> {
         self.offer(node.span().start().line, Vec::new);
     }
 
-    fn visit_stmt(&mut self, node: &'ast Stmt) {
+    fn visit_block(&mut self, node: &'ast Block) {
         let text = self.text;
-        self.offer(node.span().start().line, || {
-            with_inside(text, of_statement(node), |i| i.visit_stmt(node))
-        });
-        visit::visit_stmt(self, node);
+        for (at, statement) in node.stmts.iter().enumerate() {
+            let is_last = at + 1 == node.stmts.len();
+            self.offer(line(statement), || {
+                with_inside(text, of_statement(statement, is_last), |i| i.visit_stmt(statement))
+            });
+        }
+        visit::visit_block(self, node);
     }
 
     fn visit_expr_match(&mut self, node: &'ast syn::ExprMatch) {
         let text = self.text;
         // Without an arm for the rest, no arm can be left out.
-        let has_rest =
-            node.arms.last().is_some_and(|arm| matches!(arm.pat, Pat::Wild(_) | Pat::Ident(_)));
+        let has_rest = node.arms.last().is_some_and(|arm| match &arm.pat {
+            Pat::Wild(_) => true,
+            Pat::Ident(name) => is_binding(name),
+            _ => false,
+        });
         for arm in &node.arms {
             self.offer(line(&arm.pat), || {
                 let whole = if has_rest { of_arm(arm) } else { vec![default_instead(&arm.body)] };
@@ -193,8 +216,13 @@ fn of_function(output: &ReturnType, block: &Block) -> Vec<Switch> {
             _ => vec![at_once("Default::default()", "the function returns its default at once")],
         },
     };
-    switches.extend(block.stmts.iter().flat_map(of_statement));
+    switches.extend(of_block(block));
     switches
+}
+
+fn of_block(block: &Block) -> impl Iterator<Item = Switch> {
+    let last = block.stmts.len().saturating_sub(1);
+    block.stmts.iter().enumerate().flat_map(move |(at, s)| of_statement(s, at == last))
 }
 
 fn name_of(result: &Type) -> Option<String> {
@@ -204,7 +232,8 @@ fn name_of(result: &Type) -> Option<String> {
     }
 }
 
-fn of_statement(statement: &Stmt) -> Vec<Switch> {
+/// The switches of a statement. The last one of a block may be the value of the block.
+fn of_statement(statement: &Stmt, is_last: bool) -> Vec<Switch> {
     match statement {
         Stmt::Local(local) => match &local.init {
             Some(init) if init.diverge.is_none() => vec![default_instead(&init.expr)],
@@ -212,22 +241,19 @@ fn of_statement(statement: &Stmt) -> Vec<Switch> {
         },
         Stmt::Expr(expression, semicolon) => {
             let mut switches = of_condition(expression);
-            let unit = semicolon.is_some()
-                || matches!(
-                    expression,
-                    Expr::If(_) | Expr::ForLoop(_) | Expr::While(_) | Expr::Match(_)
-                );
-            if unit {
-                switches.push(skipped(statement));
-            }
-            let is_block = matches!(expression, Expr::Block(_) | Expr::Loop(_) | Expr::Unsafe(_));
-            if semicolon.is_none() && !is_block {
-                switches.push(default_instead(expression));
-            }
+            let is_unit = semicolon.is_some()
+                || match expression {
+                    Expr::ForLoop(_) | Expr::While(_) => true,
+                    Expr::If(branch) if branch.else_branch.is_none() => true,
+                    _ => !is_last,
+                };
+            let whole = if is_unit { skipped(statement) } else { default_instead(expression) };
+            switches.push(whole);
             switches.extend(nested(expression));
             switches
         }
-        _ => vec![skipped(statement)],
+        Stmt::Macro(_) => vec![skipped(statement)],
+        Stmt::Item(_) => Vec::new(),
     }
 }
 
@@ -240,15 +266,21 @@ fn skipped(statement: &Stmt) -> Switch {
 }
 
 fn default_instead(expression: &Expr) -> Switch {
-    let value = bytes(expression);
-    Switch {
-        line: line(expression),
-        what: "the value is replaced by its default",
-        insertions: vec![
-            insertion(value.start, format!("(if {CALL}(NUMBER) {{ Default::default() }} else {{ ")),
-            insertion(value.end, " })"),
-        ],
-    }
+    instead(expression, "the value is replaced by its default", "Default::default()")
+}
+
+/// Another value in place of an expression. Inside a block the braces stay where they are: behind
+/// an arm that is a block there is no comma.
+fn instead(expression: &Expr, what: &'static str, value: &str) -> Switch {
+    let whole = bytes(expression);
+    let choice = format!("if {CALL}(NUMBER) {{ {value} }} else {{ ");
+    let insertions = match expression {
+        Expr::Block(inner) if inner.label.is_none() => {
+            vec![insertion(whole.start + 1, choice), insertion(whole.end - 1, " }")]
+        }
+        _ => vec![insertion(whole.start, format!("({choice}")), insertion(whole.end, " })")],
+    };
+    Switch { line: line(expression), what, insertions }
 }
 
 /// The condition of an `if` or `while` is inverted; one with `let` is made false.
@@ -320,14 +352,8 @@ struct Inside<'t> {
 }
 
 impl Inside<'_> {
-    fn offer(&mut self, expression: &Expr, what: &'static str, instead: String) {
-        let range = bytes(expression);
-        let insertions = vec![
-            insertion(range.start, format!("(if {CALL}(NUMBER) {{ {instead} }} else {{ ")),
-            insertion(range.end, " })"),
-        ];
-        let line = line(expression);
-        self.switches.push(Switch { line, what, insertions });
+    fn offer(&mut self, expression: &Expr, what: &'static str, value: &str) {
+        self.switches.push(instead(expression, what, value));
     }
 
     fn offer_inverted(&mut self, expression: &Expr, what: &'static str) {
@@ -344,12 +370,25 @@ impl Inside<'_> {
 impl<'ast> Visit<'ast> for Inside<'_> {
     fn visit_item(&mut self, _: &'ast syn::Item) {}
 
+    // What the compiler must know has no switch: sizes in types, and lengths of arrays.
+    fn visit_type(&mut self, _: &'ast Type) {}
+
+    fn visit_angle_bracketed_generic_arguments(
+        &mut self,
+        _: &'ast syn::AngleBracketedGenericArguments,
+    ) {
+    }
+
+    fn visit_expr_repeat(&mut self, node: &'ast syn::ExprRepeat) {
+        self.visit_expr(&node.expr);
+    }
+
     fn visit_expr(&mut self, node: &'ast Expr) {
         match node {
             Expr::If(_) | Expr::While(_) => self.switches.extend(of_condition(node)),
             Expr::Match(choice) => {
-                for pair in choice.arms.windows(2) {
-                    let other = self.text[bytes(&*pair[1].body)].to_owned();
+                for pair in choice.arms.windows(2).filter(|pair| !binds(&pair[1].pat)) {
+                    let other = &self.text[bytes(&*pair[1].body)];
                     self.offer(&pair[0].body, "the arm has the value of the next one", other);
                 }
             }
@@ -370,11 +409,11 @@ impl<'ast> Visit<'ast> for Inside<'_> {
             },
             Expr::Lit(literal) => match &literal.lit {
                 Lit::Bool(value) => {
-                    self.offer(node, "the literal is inverted", (!value.value).to_string());
+                    self.offer(node, "the literal is inverted", &(!value.value).to_string());
                 }
                 Lit::Int(value) => {
                     let text = value.to_string();
-                    self.offer(node, "the literal is one more", format!("{text} + 1"));
+                    self.offer(node, "the literal is one more", &format!("{text} + 1"));
                 }
                 _ => {}
             },
@@ -393,7 +432,26 @@ fn nested(expression: &Expr) -> Vec<Switch> {
         Expr::Loop(repeat) => &repeat.body,
         _ => return Vec::new(),
     };
-    block.stmts.iter().flat_map(of_statement).collect()
+    of_block(block).collect()
+}
+
+/// Whether a pattern that is one identifier takes the value, and is no constant or variant.
+fn is_binding(name: &syn::PatIdent) -> bool {
+    name.subpat.is_some() || name.ident.to_string().starts_with(|c: char| !c.is_uppercase())
+}
+
+/// Whether the pattern names parts of the value, which another arm does not know.
+fn binds(pattern: &Pat) -> bool {
+    struct Names(bool);
+    impl<'ast> Visit<'ast> for Names {
+        fn visit_pat_ident(&mut self, node: &'ast syn::PatIdent) {
+            self.0 |= is_binding(node);
+            visit::visit_pat_ident(self, node);
+        }
+    }
+    let mut names = Names(false);
+    names.visit_pat(pattern);
+    names.0
 }
 
 /// A piece of text that a switch put into a file.
@@ -453,6 +511,10 @@ pub fn plant(text: &str, switches: &[(u32, &Switch)]) -> (String, Vec<Planted>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn below(text: &str, line: usize) -> Result<Vec<Switch>, String> {
+        Ok(Parsed::of(text.to_owned())?.below(line))
+    }
 
     fn planted(text: &str, line: usize) -> Vec<String> {
         let switches = below(text, line).unwrap();
@@ -524,6 +586,29 @@ mod tests {
     }
 
     #[test]
+    fn a_block_keeps_its_braces_and_other_arms_bind_nothing() {
+        let text = "fn a() {\n    match x {\n        // spec: NF-001\n        C => { d() }\n        E(f) => f,\n        None => 1,\n    }\n}";
+        let all = planted(text, 3);
+        assert_eq!(all.len(), 1, "no arm for the rest, and `f` is of the next arm: {all:?}");
+        assert!(
+            all[0].contains("C => {if on(7) { Default::default() } else {  d()  }}\n"),
+            "{all:?}"
+        );
+    }
+
+    #[test]
+    fn a_value_is_not_skipped_and_constants_stay() {
+        let text =
+            "fn a() -> u8 {\n    // spec: NF-001\n    if b { c } else { [0; 4][d as usize] }\n}";
+        let all = planted(text, 2);
+        assert!(
+            all.iter().all(|text| !text.contains("if !on(7)") && text.contains("; 4]")),
+            "{all:?}"
+        );
+        assert!(all[1].contains("(if on(7) { Default::default() } else { if b"), "{all:?}");
+    }
+
+    #[test]
     fn what_has_no_behaviour_has_no_switch() {
         assert!(below("// spec: NF-001\nconst A: u8 = 1;", 1).unwrap().is_empty());
         assert!(below("// spec: NF-001\nstruct A { x: u8 }", 1).unwrap().is_empty());
@@ -539,20 +624,13 @@ mod tests {
 
     #[test]
     fn switches_around_the_same_code_nest() {
-        let text = "fn a() {\n    if x {\n        b();\n    }\n    c();\n}";
+        let text = "fn a() {\n    let x = y == z;\n}";
         let all = below(text, 2).unwrap();
         let (planted, places) = plant(text, &(1..).zip(&all).collect::<Vec<_>>());
         syn::parse_file(&planted).unwrap();
-        assert!(
-            planted.contains("if !crate::mutant_is_on(2) { (if crate::mutant_is_on(3)"),
-            "{planted}"
-        );
-        assert!(planted.contains("} }) }\n    c();"), "{planted}");
-        assert!(
-            places
-                .iter()
-                .all(|p| planted[p.at.clone()].trim_end_matches([' ', '}', ')', '{']) != "b();")
-        );
+        let value = "(if on(1) { Default::default() } else { ((y == z) != on(2)) });";
+        assert!(planted.replace(CALL, "on").contains(value), "{planted}");
+        assert_eq!(places.len(), 4);
     }
 
     #[test]

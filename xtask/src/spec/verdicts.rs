@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -91,44 +91,61 @@ impl Ledger {
     }
 }
 
-/// The checksum of the tagged code and tests of one requirement.
-///
-/// # Errors
-/// A tagged file cannot be read.
-pub fn checksum(root: &Path, code: &CodeTag, tests: &[TestTag]) -> Result<String, String> {
-    let mut hash = crc32fast::Hasher::new();
-    let around = |source: &Source| range(source.function_at(code.line - 1));
-    hash.update(code_of(root, &code.file, around, code.line)?.as_bytes());
-    for test in tests {
-        let named = |source: &Source| {
-            range(source.functions.iter().find(|f| f.is_test && f.name == test.name))
-        };
-        hash.update(code_of(root, &test.file, named, 1)?.as_bytes());
+/// The files of tagged code and tests, each read once.
+pub struct Sources<'r> {
+    root: &'r Path,
+    files: BTreeMap<PathBuf, (String, Source)>,
+}
+
+impl<'r> Sources<'r> {
+    /// No file is read yet.
+    pub fn new(root: &'r Path) -> Self {
+        Sources { root, files: BTreeMap::new() }
     }
-    Ok(format!("{:08x}", hash.finalize()))
+
+    /// The checksum of the tagged code and tests of one requirement.
+    ///
+    /// # Errors
+    /// A tagged file cannot be read.
+    pub fn checksum(&mut self, code: &CodeTag, tests: &[TestTag]) -> Result<String, String> {
+        let mut hash = crc32fast::Hasher::new();
+        let around = |source: &Source| range(source.function_at(code.line - 1));
+        hash.update(self.code_of(&code.file, around, code.line)?.as_bytes());
+        for test in tests {
+            let named = |source: &Source| {
+                range(source.functions.iter().find(|f| f.is_test && f.name == test.name))
+            };
+            hash.update(self.code_of(&test.file, named, 1)?.as_bytes());
+        }
+        Ok(format!("{:08x}", hash.finalize()))
+    }
+
+    /// The code of the lines that `find` picks, without comments and layout; of the item on and
+    /// below `line` if there are none.
+    fn code_of(
+        &mut self,
+        file: &Path,
+        find: impl Fn(&Source) -> Option<(usize, usize)>,
+        line: usize,
+    ) -> Result<String, String> {
+        if !self.files.contains_key(file) {
+            let text = fs::read_to_string(self.root.join(file));
+            let text = text.map_err(|e| format!("{}: {e}", file.display()))?;
+            let source = Source::of(&text);
+            self.files.insert(file.to_path_buf(), (text, source));
+        }
+        let (text, source) = &self.files[file];
+        let whole: Vec<&str> = text.lines().collect();
+        let lines = &source.lines;
+        let item = || (line - 1..lines.len()).find(|at| lines[*at].has_code()).unwrap_or(line - 1);
+        let (first, end) = find(source).unwrap_or_else(|| (item(), item()));
+        let kept = (first..=end).filter(|at| lines.get(*at).is_some_and(Line::has_code));
+        Ok(without_layout(&kept.map(|at| whole[at]).collect::<String>()))
+    }
 }
 
 fn range(function: Option<&Function>) -> Option<(usize, usize)> {
     function.map(|f| (f.start, f.end))
-}
-
-/// The code of the lines that `find` picks, without comments and layout; of the item on and below
-/// `line` if there are none.
-fn code_of(
-    root: &Path,
-    file: &Path,
-    find: impl Fn(&Source) -> Option<(usize, usize)>,
-    line: usize,
-) -> Result<String, String> {
-    let text =
-        fs::read_to_string(root.join(file)).map_err(|e| format!("{}: {e}", file.display()))?;
-    let whole: Vec<&str> = text.lines().collect();
-    let source = Source::of(&text);
-    let lines = &source.lines;
-    let item = || (line - 1..lines.len()).find(|at| lines[*at].has_code()).unwrap_or(line - 1);
-    let (first, end) = find(&source).unwrap_or_else(|| (item(), item()));
-    let kept = (first..=end).filter(|at| lines.get(*at).is_some_and(Line::has_code));
-    Ok(without_layout(&kept.map(|at| whole[at]).collect::<String>()))
 }
 
 /// Drops what the formatter decides: white space, and a comma before a closing bracket.
@@ -153,7 +170,8 @@ mod tests {
         fs::write(folder.path().join("t.rs"), test).unwrap();
         let line = 1 + code.lines().position(|l| l.contains("spec:")).unwrap();
         let test = TestTag { file: "t.rs".into(), name: "t".into() };
-        checksum(folder.path(), &CodeTag { file: "a.rs".into(), line }, &[test]).unwrap()
+        let code = CodeTag { file: "a.rs".into(), line };
+        Sources::new(folder.path()).checksum(&code, &[test]).unwrap()
     }
 
     #[test]
