@@ -1,7 +1,7 @@
-//! Matrices and cameras: how vertices and constants get their numbers.
+//! Matrices and cameras.
 //!
 //! World space is right-handed with y up. Clip space is that of Direct3D: x and y in -w..w with y
-//! up, z in 0..w from the near to the far plane, and w is the distance along the direction of view.
+//! up, z in 0..w from the near to the far plane, and w is the distance in the viewing direction.
 
 /// Four rows of four; applied to column vectors.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -11,7 +11,7 @@ pub struct Matrix(
 );
 
 impl Matrix {
-    /// The matrix that changes nothing.
+    /// The identity matrix.
     pub const IDENTITY: Self = Self([
         [1.0, 0.0, 0.0, 0.0],
         [0.0, 1.0, 0.0, 0.0],
@@ -19,7 +19,7 @@ impl Matrix {
         [0.0, 0.0, 0.0, 1.0],
     ]);
 
-    /// Moves by `offset`.
+    /// Returns a translation by `offset`.
     #[must_use]
     pub fn translation(offset: [f32; 3]) -> Self {
         let mut matrix = Self::IDENTITY;
@@ -29,7 +29,7 @@ impl Matrix {
         matrix
     }
 
-    /// Scales evenly.
+    /// Returns a uniform scaling.
     #[must_use]
     pub fn scale(factor: f32) -> Self {
         let mut matrix = Self::IDENTITY;
@@ -39,7 +39,7 @@ impl Matrix {
         matrix
     }
 
-    /// Turns about the x axis by `angle` radians.
+    /// Returns a rotation about the x axis by `angle` radians.
     #[must_use]
     pub fn rotation_x(angle: f32) -> Self {
         let (sine, cosine) = sine_cosine(angle);
@@ -51,7 +51,7 @@ impl Matrix {
         ])
     }
 
-    /// Turns about the y axis by `angle` radians.
+    /// Returns a rotation about the y axis by `angle` radians.
     #[must_use]
     pub fn rotation_y(angle: f32) -> Self {
         let (sine, cosine) = sine_cosine(angle);
@@ -63,7 +63,7 @@ impl Matrix {
         ])
     }
 
-    /// The matrix that applies `first` and then this one.
+    /// Returns the product that applies `first`, then this matrix.
     #[must_use]
     pub fn after(&self, first: &Self) -> Self {
         Self(std::array::from_fn(|row| {
@@ -91,11 +91,11 @@ impl Matrix {
 /// A camera position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Camera {
-    /// Where the eye is.
+    /// Position of the eye.
     pub eye: [f32; 3],
-    /// The point that it faces.
+    /// Point at which the camera looks.
     pub target: [f32; 3],
-    /// Height of the view at distance 1, divided by 2: the tangent of half the angle of view.
+    /// Half of the view's height at distance 1: the tangent of half the vertical field of view.
     pub half_height: f32,
     /// Width of the image divided by its height.
     pub aspect: f32,
@@ -106,7 +106,7 @@ pub struct Camera {
 }
 
 impl Camera {
-    /// World space to clip space, in perspective.
+    /// Returns the perspective projection from world space to clip space.
     #[must_use]
     pub fn clip_from_world(&self) -> Matrix {
         let depth = self.far / (self.far - self.near);
@@ -119,8 +119,8 @@ impl Camera {
         lens.after(&self.view())
     }
 
-    /// World space to clip space, in parallel projection: the view of a sun. `half_height` is half
-    /// the height of what is seen at any distance.
+    /// Returns the parallel projection from world space to clip space, as for a sun. `half_height`
+    /// is half of the visible height at any distance.
     #[must_use]
     pub fn parallel_clip_from_world(&self) -> Matrix {
         let depth = 1.0 / (self.far - self.near);
@@ -133,18 +133,18 @@ impl Camera {
         lens.after(&self.view())
     }
 
-    /// Right, up and forward, each of length 1.
+    /// Returns the right, up and forward unit vectors.
     #[must_use]
     pub fn axes(&self) -> [[f32; 3]; 3] {
         let forward = normalised(difference(self.target, self.eye));
-        // A view straight up or down has no right hand of its own.
+        // A vertical view direction has no defined right vector.
         let vertical = forward[0].abs() + forward[2].abs() < 1e-6;
         let right =
             normalised(cross(forward, if vertical { [0.0, 0.0, -1.0] } else { [0.0, 1.0, 0.0] }));
         [right, cross(right, forward), forward]
     }
 
-    /// World space to the space of the eye: x to the right, y up, z forward.
+    /// Returns the transformation from world space to eye space: x right, y up, z forward.
     fn view(&self) -> Matrix {
         let [right, up, forward] = self.axes();
         let row = |axis: [f32; 3]| [axis[0], axis[1], axis[2], -dot(axis, self.eye)];
@@ -152,8 +152,8 @@ impl Camera {
     }
 }
 
-/// Sine and cosine, worked out in double precision: after rounding, what is left of the difference
-/// between one mathematical library and another is almost never seen.
+/// Returns sine and cosine. Computed in double precision, so that rounding hides almost all
+/// differences between mathematical libraries.
 pub(super) fn sine_cosine(angle: f32) -> (f32, f32) {
     let (sine, cosine) = f64::from(angle).sin_cos();
     (sine as f32, cosine as f32)
@@ -176,7 +176,7 @@ pub(super) fn along(a: [f32; 3], b: [f32; 3], factor: f32) -> [f32; 3] {
     std::array::from_fn(|axis| a[axis] + b[axis] * factor)
 }
 
-/// The direction of `vector`; a vector without length stays as it is.
+/// Returns `vector` with length 1, or unchanged if its length is 0.
 pub(super) fn normalised(vector: [f32; 3]) -> [f32; 3] {
     let length = dot(vector, vector).sqrt();
     if length > 0.0 { vector.map(|axis| axis / length) } else { vector }

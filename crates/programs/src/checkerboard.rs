@@ -1,7 +1,7 @@
 //! `checkerboard(dst, width, height, cell, colour_a, colour_b)`: a chequered RGBA8 image.
 //!
-//! The cell at the top left has `colour_a`. A colour is one word as it lies in memory: red in the
-//! lowest byte.
+//! The top left cell has `colour_a`. A colour is one word as it is in memory: red in the lowest
+//! byte.
 
 use super::part::Part;
 use super::signature::{Argument, Arguments, Signature, Spans};
@@ -29,7 +29,7 @@ pub(super) static SIGNATURE: Signature = Signature {
 fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     check_image(args.u32(1), args.u32(2))?;
     if args.u32(3) == 0 {
-        return Err(ProgramFault::bad("the cells of a checkerboard have no size"));
+        return Err(ProgramFault::bad("the cell size of a checkerboard is 0"));
     }
     Ok(args.span(0, image_len(args.u32(1), args.u32(2), 4)))
 }

@@ -3,8 +3,8 @@
 //!
 //! `dst(x, y)` is the sum of `kernel(i, j) * src(x + i - radius, y + j - radius)` over the rows `j`
 //! and, within a row, the columns `i` of the kernel, in that order. The kernel has `(2 * radius +
-//! 1)^2` elements, row by row, and is not mirrored. Pixels outside the image are those of its
-//! nearest edge. A group makes one tile and reads a margin of `radius` pixels around it.
+//! 1)^2` elements, row by row, and is not mirrored. Pixels outside of the image equal those of its
+//! nearest edge. A group computes one tile and reads a margin of `radius` pixels around it.
 
 use super::lanes::read_f32;
 use super::part::Part;
@@ -12,7 +12,7 @@ use super::signature::{Argument, Arguments, Signature, Spans};
 use super::tile::{TILE, TILE_THREADS, Tile, check_image, image_len, tile_grid};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 
-/// The largest radius. It bounds what one group costs: 33 * 33 products a pixel.
+/// The maximum radius. It bounds the cost of a group: 33 * 33 products per pixel.
 const MAX_RADIUS: u32 = 16;
 
 const MAX_ROW: usize = TILE + 2 * MAX_RADIUS as usize;
@@ -77,8 +77,8 @@ fn run(
     tile.store_f32_from(mem, args.va(1), 1, threads.start, &out[threads])
 }
 
-/// Row `y` of the source from `radius` pixels left of the tile on, with the edges of the image
-/// repeated outwards.
+/// Returns row `y` of the source, from `radius` pixels left of the tile, with the edges of the
+/// image repeated.
 fn clamped_row(
     pixels: &[f32],
     source: Tile,

@@ -1,8 +1,8 @@
 //! `downsample(src, dst, width, height)`: halves an RGBA8 image. `width` and `height` are those of
-//! `dst`; `src` has twice as many pixels each way.
+//! `dst`; `src` has twice as many pixels in each dimension.
 //!
-//! A pixel is the mean of four, taken as light (squared) for colour and as it is for alpha. This
-//! makes the next mip level of a texture, and resolves a target that was drawn at twice its size.
+//! A pixel is the mean of four: of linear light (squares) for colour, of the values for alpha. This
+//! produces the next mip level of a texture, or resolves a target drawn at twice its size.
 
 use super::layout::{decode_rgb, encode_rgb};
 use super::part::Part;
@@ -63,7 +63,7 @@ fn run(
     tile.store_u32_from(mem, args.va(1), threads.start, &pixels)
 }
 
-/// The mean of four RGBA8 colours, colour as light.
+/// Returns the mean of four RGBA8 colours, computed in linear light.
 pub(super) fn mean(texels: [u32; 4]) -> u32 {
     let colours = texels.map(decode_rgb);
     let light = std::array::from_fn(|channel| {

@@ -1,19 +1,19 @@
-//! The frame of the frame-graph workload: objects, light, camera, and the bytes of every buffer that a
-//! dispatch reads. The dispatches, in order:
+//! The frame of the frame-graph workload: objects, light, camera, and the content of every buffer.
+//! Its dispatches, in order:
 //!
 //! 1. `draw` in [`DEPTH_ONLY`](super::draw::DEPTH_ONLY) of each object into the shadow map;
 //! 2. `draw` in [`PRE_PASS`](super::draw::PRE_PASS) of each object into rt1;
 //! 3. `shade` from rt1 into the light buffer;
-//! 4. `image_gradient`, then `draw` in [`COLOUR`](super::draw::COLOUR) of each object, over the depth
-//!    of 2;
-//! 5. `downsample` where the target has twice the size of the picture.
+//! 4. `image_gradient`, then `draw` in [`COLOUR`](super::draw::COLOUR) of each object, with the
+//!    depth of 2;
+//! 5. `downsample` if the target has twice the size of the picture.
 
 use super::camera::{Camera, Matrix, along, normalised};
 use super::layout::{DrawConstants, PointLight, ShadeConstants, decode_rgb};
 use super::mesh::{self, Mesh};
 use super::texture::Texture;
 
-/// Something in the frame.
+/// An object of the frame.
 #[derive(Debug, Clone)]
 pub struct Object {
     /// Its name, such as `"knot"`.
@@ -28,12 +28,12 @@ pub struct Object {
     pub shadow_constants: DrawConstants,
 }
 
-/// Colours and place of the sky, as `image_gradient` takes them.
+/// Colours and position of the sky, as arguments of `image_gradient`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sky {
     /// Colour of the first row.
     pub top: u32,
-    /// Colour at the horizon, which is also that of the fog.
+    /// Colour at the horizon and of the fog.
     pub horizon: u32,
     /// Colour of the last row.
     pub bottom: u32,
@@ -41,7 +41,7 @@ pub struct Sky {
     pub horizon_row: u32,
 }
 
-/// All that the dispatches of one frame read.
+/// All inputs of the dispatches of one frame.
 #[derive(Debug, Clone)]
 pub struct Frame {
     /// Width of the render target in pixels.
@@ -54,7 +54,7 @@ pub struct Frame {
     pub objects: Vec<Object>,
     /// Constants of `shade`.
     pub shade: ShadeConstants,
-    /// The sky behind them.
+    /// The sky.
     pub sky: Sky,
 }
 
@@ -68,7 +68,7 @@ const fn colour(red: u8, green: u8, blue: u8) -> u32 {
 }
 
 impl Frame {
-    /// The frame at a size, with the knot turned by `turn` radians.
+    /// Creates the frame at a size, with the knot rotated by `turn` radians.
     #[must_use]
     pub fn new(width: u32, height: u32, turn: f32) -> Self {
         let camera = camera(width, height);
@@ -133,7 +133,7 @@ fn sun_camera() -> Camera {
 
 fn sky(camera: &Camera, height: u32) -> Sky {
     let [_, up, forward] = camera.axes();
-    // The horizon lies where a level ray meets the image plane.
+    // The horizon is where a horizontal ray meets the image plane.
     let rise = -forward[1] / (up[1] * camera.half_height);
     let row = (0.5 - 0.5 * rise) * height as f32;
     Sky { top: TOP, horizon: HORIZON, bottom: HORIZON, horizon_row: row.max(0.0) as u32 }
@@ -162,7 +162,7 @@ fn shade_constants(camera: &Camera, sun: &Camera) -> ShadeConstants {
     }
 }
 
-/// Spheres in a half circle around the knot.
+/// Returns spheres in a half circle around the knot.
 fn pearls() -> Mesh {
     let mut mesh = Mesh::default();
     let colours = [
@@ -181,7 +181,7 @@ fn pearls() -> Mesh {
     mesh
 }
 
-/// Large stones in the middle distance.
+/// Returns large stones in the middle distance.
 fn boulders() -> Mesh {
     let mut mesh = Mesh::default();
     for (radius, at) in [

@@ -1,9 +1,9 @@
 //! `image_gradient(dst, width, height, top, horizon, bottom, horizon_row)`: a vertical gradient in
 //! an RGBA8 image, the sky behind a scene.
 //!
-//! Above `horizon_row` the colour goes from `top` to `horizon`, faster near the horizon as skies
-//! do; from there to the last row it goes evenly to `bottom`. Colours are mixed as light (squared),
-//! and a 4 by 4 pattern spreads the rounding, so that 256 steps do not show as bands. Alpha is 255.
+//! Above `horizon_row` the colour changes from `top` to `horizon`, faster near the horizon as in
+//! real skies. Below it changes linearly to `bottom`. Colours are mixed in linear light, and a 4 by
+//! 4 dither pattern hides the 256 steps. Alpha is 255.
 
 use super::layout::{decode_rgb, encode_rgb_dithered};
 use super::part::Part;
@@ -65,7 +65,7 @@ fn row_colour(args: &Arguments<'_>, y: u32) -> [f32; 3] {
     let [top, horizon, bottom] = [3, 4, 5].map(|index| decode_rgb(args.u32(index)));
     if y < horizon_row {
         let up = 1.0 - y as f32 / horizon_row as f32;
-        // Rises steeply from the horizon and levels out towards the zenith.
+        // Steep at the horizon and flat towards the zenith.
         let share = up * (2.0 - up);
         return mix(horizon, top, share);
     }

@@ -1,12 +1,14 @@
-//! `interpret(code, instructions, input, input_words, data, words, n, a, b)`: a small program in a
-//! buffer, run by `n` threads, as a shader that can be stopped at any instruction.
+//! `interpret(code, instructions, input, input_words, data, words, n, a, b)`: interprets a small
+//! program in a buffer with `n` threads, like a shader that can be stopped at any instruction.
 //!
-//! - Thread `i` starts with register 0 = `i`, 1 = `n`, 2 = `a`, 3 = `b` and the others 0. It loads from
-//!   `input` and from its own `words` words of `data` at `i * words`, and stores to the latter only.
-//! - A thread ends after [`MAX_STEPS`] instructions. Code with another operation, a register above 15 or
-//!   a jump behind its end is refused before it runs, a word beyond a buffer when it is reached.
-//! - A group is 64 threads. It reads data and code first and stores the data last, so that it can be run
-//!   again after a fault. [`Operation`] has the encoding.
+//! - Thread `i` starts with register 0 = `i`, 1 = `n`, 2 = `a`, 3 = `b` and the others 0. It loads
+//!   from `input` and from its own `words` words of `data` at `i * words`, and stores only to the
+//!   latter.
+//! - A thread ends after [`MAX_STEPS`] instructions. Code with an unknown operation, a register
+//!   above 15 or a jump beyond its end is refused before it runs; an access beyond a buffer is
+//!   refused when it occurs.
+//! - A group has 64 threads. It reads data and code first and stores the data last, so it can be
+//!   run again after a fault. [`Operation`] describes the encoding.
 
 use super::lanes::{read_u32, write_u32};
 use super::part::{Cursor, Grain, Part};
@@ -16,9 +18,9 @@ use super::{MAX_GROUPS_PER_DIMENSION, ProgramFault, ProgramId, ProgramMemory};
 
 pub use super::thread_state::{MAX_INSTRUCTIONS, MAX_STEPS, REGISTERS};
 
-/// Threads of a group.
+/// Threads per group.
 const THREADS: usize = 64;
-/// The most words of `data` that a thread owns.
+/// Maximum number of words of `data` per thread.
 pub const MAX_WORDS: u32 = 16;
 
 pub(super) static SIGNATURE: Signature = Signature {
@@ -45,10 +47,10 @@ pub(super) static SIGNATURE: Signature = Signature {
 fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     let (instructions, words, n) = (args.u32(1), args.u32(5), args.u64(6));
     if instructions > MAX_INSTRUCTIONS {
-        return Err(ProgramFault::bad("more than 256 instructions"));
+        return Err(ProgramFault::bad("the code has more than 256 instructions"));
     }
     if !(1..=MAX_WORDS).contains(&words) {
-        return Err(ProgramFault::bad("a thread owns 1 to 16 words"));
+        return Err(ProgramFault::bad("the words per thread are not 1 to 16"));
     }
     if n > u64::from(MAX_GROUPS_PER_DIMENSION) * THREADS as u64 {
         return Err(ProgramFault::bad("more than 65,535 groups of 64 threads"));
@@ -58,15 +60,15 @@ fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     Ok(args.span(0, code).with(args, 2, 4 * args.u64(3)).with(args, 4, data))
 }
 
-/// Operation of an instruction.
+/// The operation of an instruction.
 ///
-/// An instruction is two words of 32 bits: operation, destination, and two sources in one byte
-/// each, the lowest first; then a number `k`. Arithmetic wraps; that on `f32` is IEEE single
-/// precision.
+/// An instruction is two 32-bit words. The first has one byte each for operation, destination and
+/// two sources, from the lowest byte. The second is the number `k`. Arithmetic wraps; that on `f32`
+/// is IEEE single precision.
 ///
 /// | | operation | |
 /// |---|---|---|
-/// | 0 | `end` | the thread is finished, as it is behind the last instruction |
+/// | 0 | `end` | ends the thread, like the end of the code |
 /// | 1 | `set` | `d = k` |
 /// | 2, 3, 4 | `add`, `sub`, `mul` | `d = x + y + k`, `x - y + k`, `x * y + k` |
 /// | 5, 6, 7 | `and`, `or`, `xor` | of `x` and `y` |
@@ -77,7 +79,7 @@ fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
 /// | 16 | `jump` | to instruction `k` if `x` is not 0 |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
-#[allow(missing_docs, reason = "the table above says what each one does")]
+#[allow(missing_docs, reason = "the table above describes them")]
 pub enum Operation {
     End = 0,
     Set = 1,
@@ -114,7 +116,7 @@ impl Operation {
 /// One instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instruction {
-    /// What it does.
+    /// The operation.
     pub operation: Operation,
     /// Register of the result.
     pub d: u8,
@@ -122,18 +124,18 @@ pub struct Instruction {
     pub x: u8,
     /// Register of the second source.
     pub y: u8,
-    /// The number in it.
+    /// The constant `k`.
     pub k: u32,
 }
 
 impl Instruction {
-    /// An instruction, sources and number last.
+    /// Creates an instruction.
     #[must_use]
     pub const fn new(operation: Operation, d: u8, x: u8, y: u8, k: u32) -> Instruction {
         Instruction { operation, d, x, y, k }
     }
 
-    /// Its two words.
+    /// Returns its two words.
     #[must_use]
     pub fn words(self) -> [u32; 2] {
         [u32::from_le_bytes([self.operation as u8, self.d, self.x, self.y]), self.k]
@@ -143,25 +145,25 @@ impl Instruction {
         let [operation, d, x, y] = head.to_le_bytes();
         let operation = *Operation::ALL
             .get(usize::from(operation))
-            .ok_or(ProgramFault::bad("the code has an operation that does not exist"))?;
+            .ok_or(ProgramFault::bad("the code has an unknown operation"))?;
         if [d, x, y].iter().any(|register| usize::from(*register) >= REGISTERS) {
             return Err(ProgramFault::bad("the code names a register above 15"));
         }
         if operation == Operation::Jump && k > instructions {
-            return Err(ProgramFault::bad("the code jumps behind its end"));
+            return Err(ProgramFault::bad("the code jumps beyond its end"));
         }
         Ok(Instruction { operation, d, x, y, k })
     }
 }
 
-/// The state of a thread before its first instruction.
+/// Returns the initial state of a thread.
 fn start(args: &Arguments<'_>, thread: u32) -> ThreadState {
     let mut registers = [0; REGISTERS];
     registers[..4].copy_from_slice(&[thread, args.u32(6), args.u32(7), args.u32(8)]);
     ThreadState { at: 0, steps: 0, registers }
 }
 
-/// What the threads of a group work with.
+/// State shared by the threads of a group.
 struct Group<'a> {
     code: Vec<Instruction>,
     input: u64,
@@ -200,7 +202,7 @@ fn run(
     write_u32(mem, own, &data[..touched * words])
 }
 
-/// The whole code, checked.
+/// Reads and checks the code.
 fn read_code(
     args: &Arguments<'_>,
     mem: &mut dyn ProgramMemory,
@@ -211,7 +213,8 @@ fn read_code(
 }
 
 impl Group<'_> {
-    /// Runs a thread on its own words of data. Returns it if it is left between two instructions.
+    /// Runs a thread on its own words of data. Returns its state if it stops between two
+    /// instructions.
     fn thread(
         &mut self,
         mut machine: ThreadState,
@@ -238,7 +241,7 @@ impl Group<'_> {
         data: &mut [u32],
     ) -> Result<(), ProgramFault> {
         let beyond =
-            ProgramFault::bad("the code reaches beyond the words of its thread or of its input");
+            ProgramFault::bad("the code accesses words beyond those of its thread or of its input");
         let registers = &mut machine.registers;
         let (x, y, d) = (registers[usize::from(x)], registers[usize::from(y)], usize::from(d));
         let (float_x, float_y) = (f32::from_bits(x), f32::from_bits(y));

@@ -1,33 +1,33 @@
 //! Typed bulk access to GPU memory, and the split of linear work into groups.
 //!
-//! A linear group has a block of 1,024 elements: 256 threads with four each. A block of 32-bit elements
-//! is one page of 4 KiB and is moved by one access, because each access costs a translation. Numbers are
-//! little endian on every host.
+//! A linear group has a block of 1,024 elements: 256 threads with four each. A block of 32-bit
+//! elements is one 4 KiB page and is accessed at once, because each access needs a translation.
+//! Numbers are little endian on every host.
 
 use super::{MAX_GROUPS_PER_DIMENSION, ProgramFault, ProgramMemory};
 use std::ops::Range;
 
-/// Elements in the block of one linear group.
+/// Number of elements per linear group.
 pub(super) const BLOCK: usize = 1024;
 
-/// Threads of a linear group.
+/// Number of threads per linear group.
 pub(super) const THREADS: usize = 256;
 
-/// The most elements that linear groups can cover.
+/// Maximum number of elements that linear groups can cover.
 pub(super) const MAX_ELEMENTS: u64 = MAX_GROUPS_PER_DIMENSION as u64 * BLOCK as u64;
 
-/// The grid of linear groups for `n` elements, which are at most [`MAX_ELEMENTS`].
+/// Returns the grid of linear groups for `n` elements, at most [`MAX_ELEMENTS`].
 pub(super) fn linear_grid(n: u64) -> [u32; 3] {
     [n.div_ceil(BLOCK as u64) as u32, 1, 1]
 }
 
-/// First element and number of elements of the block of group `x`; empty beyond the end.
+/// Returns the first element and the number of elements of group `x`; empty beyond the end.
 pub(super) fn block(n: u64, x: u32) -> (u64, usize) {
     let first = (u64::from(x) * BLOCK as u64).min(n);
     (first, (n - first).min(BLOCK as u64) as usize)
 }
 
-/// The elements of a block of `count` that these threads own: four each, one after the other.
+/// Returns the elements of a block of `count` that these threads own: four consecutive ones each.
 pub(super) fn elements_of(threads: Range<usize>, count: usize) -> Range<usize> {
     const OWN: usize = BLOCK / THREADS;
     (OWN * threads.start).min(count)..(OWN * threads.end).min(count)
@@ -40,7 +40,7 @@ pub(super) fn check_elements(n: u64) -> Result<u64, ProgramFault> {
     Ok(n)
 }
 
-/// Moves elements of 4 bytes, a block at a time.
+/// Defines bulk accesses to elements of 4 bytes, one block at a time.
 macro_rules! elements {
     ($read:ident, $write:ident, $type:ty) => {
         pub(super) fn $read(

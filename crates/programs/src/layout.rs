@@ -1,23 +1,23 @@
-//! Bytes of colours, vertices and constants in the buffers of the drawing programs.
+//! Layout of colours, vertices and constants in the buffers of the drawing programs.
 //!
-//! Encoding and decoding are here, so that a field has its offset in one place. All numbers are
-//! little endian; matrices lie row by row and are applied to column vectors.
+//! Encoding and decoding are in this file, so the offset of a field is defined once. Numbers are
+//! little endian. Matrices are stored by rows and applied to column vectors.
 
 use super::camera::Matrix;
 
-/// Bytes of one vertex.
+/// Size of a vertex in bytes.
 pub const VERTEX_LEN: usize = 40;
 
-/// Bytes of the constants of `draw`.
+/// Size of the constants of `draw` in bytes.
 pub const DRAW_CONSTANTS_LEN: usize = 160;
 
-/// Bytes of the constants of `shade`.
+/// Size of the constants of `shade` in bytes.
 pub const SHADE_CONSTANTS_LEN: usize = 704;
 
-/// The most point lights in the constants of `shade`.
+/// Maximum number of point lights in the constants of `shade`.
 pub const MAX_POINT_LIGHTS: usize = 16;
 
-/// One vertex: 40 bytes.
+/// A vertex: 40 bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Vertex {
     /// Offset 0: x, y, z, w in object space, or in clip space when the draw has no constants.
@@ -26,12 +26,12 @@ pub struct Vertex {
     pub normal: [f32; 3],
     /// Offset 28: texture coordinates; 1 is the width or height of the texture.
     pub uv: [f32; 2],
-    /// Offset 36: red, green, blue; the fourth byte is kept for alpha and not used.
+    /// Offset 36: red, green, blue; the fourth byte is reserved for alpha.
     pub colour: [u8; 4],
 }
 
 impl Vertex {
-    /// The bytes of the vertex as `draw` reads them.
+    /// Returns the bytes of the vertex as read by `draw`.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; VERTEX_LEN] {
         let mut bytes = [0; VERTEX_LEN];
@@ -55,7 +55,7 @@ impl Vertex {
     }
 }
 
-/// Position of a vertex in its bytes, without decoding the rest.
+/// Returns the position of an encoded vertex.
 pub(super) fn position(bytes: &[u8; VERTEX_LEN]) -> [f32; 4] {
     let words = bytes.as_chunks::<4>().0;
     std::array::from_fn(|index| f32::from_le_bytes(words[index]))
@@ -71,21 +71,21 @@ pub struct DrawConstants {
     pub world_from_object: Matrix,
     /// Offset 112: factor on the colour.
     pub tint: [f32; 3],
-    /// Offset 124: share of the highlights from the light buffer, 0 for a dull surface.
+    /// Offset 124: factor on highlights from the light buffer; 0 for a dull surface.
     pub specular: f32,
-    /// Offset 128: colour of the distance, as light.
+    /// Offset 128: fog colour, linear.
     pub fog: [f32; 3],
-    /// Offset 140: distance at which half of a colour is fog; 0 for no fog.
+    /// Offset 140: distance at which the fog's share is one half; 0 for no fog.
     pub fog_distance: f32,
     /// Offset 144: factor on texture coordinates.
     pub uv_scale: f32,
-    /// Offset 148: factor on light before the tone curve; 0 leaves the curve out.
+    /// Offset 148: factor on light before the tone curve; 0 disables the curve.
     pub exposure: f32,
 }
 
 impl Default for DrawConstants {
-    /// What a draw without constants uses: positions are in clip space already, colours stay as
-    /// they are.
+    /// The constants of a draw without any: positions are already in clip space and colours are
+    /// unchanged.
     fn default() -> Self {
         Self {
             clip_from_object: Matrix::IDENTITY,
@@ -101,7 +101,7 @@ impl Default for DrawConstants {
 }
 
 impl DrawConstants {
-    /// The bytes of the constants as `draw` reads them.
+    /// Returns the bytes of the constants as read by `draw`.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Words::new();
@@ -132,49 +132,49 @@ impl DrawConstants {
     }
 }
 
-/// A light that shines from a point as far as `radius`.
+/// A point light with a limited radius.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PointLight {
-    /// Place in world space.
+    /// Position in world space.
     pub position: [f32; 3],
-    /// Distance at which it has faded to nothing.
+    /// Distance at which it has faded to 0.
     pub radius: f32,
-    /// Colour and strength, as light.
+    /// Colour and intensity, linear.
     pub colour: [f32; 3],
 }
 
 /// Constants of `shade`: 704 bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShadeConstants {
-    /// Offset 0: the eye in world space.
+    /// Offset 0: position of the eye in world space.
     pub eye: [f32; 3],
-    /// Offset 16: from the middle of the image plane at distance 1 to its right edge, in world
-    /// space.
+    /// Offset 16: vector from the centre of the image plane at distance 1 to its right edge, in
+    /// world space.
     pub right: [f32; 3],
-    /// Offset 32: the same to its upper edge.
+    /// Offset 32: vector to its upper edge.
     pub up: [f32; 3],
-    /// Offset 48: direction of view, of length 1.
+    /// Offset 48: unit vector of the viewing direction.
     pub forward: [f32; 3],
-    /// Offset 64: direction to the sun, of length 1.
+    /// Offset 64: unit vector to the sun.
     pub to_sun: [f32; 3],
-    /// Offset 80: colour and strength of the sun, as light.
+    /// Offset 80: colour and intensity of the sun, linear.
     pub sun: [f32; 3],
     /// Offset 96: light from above.
     pub sky: [f32; 3],
-    /// Offset 108: reach of the occlusion term, in world units.
+    /// Offset 108: radius of the occlusion term in world units.
     pub occlusion_radius: f32,
     /// Offset 112: light from below.
     pub ground: [f32; 3],
-    /// Offset 124: strength of the occlusion term; 0 for none.
+    /// Offset 124: strength of the occlusion term; 0 disables it.
     pub occlusion_strength: f32,
     /// Offset 128: world space to the clip space of the shadow map.
     pub shadow_from_world: Matrix,
-    /// Offset 192, 32 bytes each; their number, at most 16, lies at offset 92.
+    /// Offset 192, 32 bytes each. Their number, at most 16, is at offset 92.
     pub lights: Vec<PointLight>,
 }
 
 impl ShadeConstants {
-    /// The bytes of the constants as `shade` reads them. Lights beyond the sixteenth are left out.
+    /// Returns the bytes of the constants as read by `shade`. Ignores lights after the sixteenth.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let lights = &self.lights[..self.lights.len().min(MAX_POINT_LIGHTS)];
@@ -194,7 +194,7 @@ impl ShadeConstants {
     }
 
     pub(super) fn from_words(words: &[f32; SHADE_CONSTANTS_LEN / 4]) -> Self {
-        // A cast of a float saturates, so that a hostile number of lights is only a large one.
+        // A float cast saturates, so a hostile count becomes a large one and is limited.
         let count = (words[23] as usize).min(MAX_POINT_LIGHTS);
         let lights = words[48..].as_chunks::<8>().0[..count].iter().map(|light| PointLight {
             position: [light[0], light[1], light[2]],
@@ -241,8 +241,8 @@ fn rows<const N: usize>(words: &[f32], first: usize) -> [[f32; 4]; N] {
     std::array::from_fn(|row| std::array::from_fn(|column| words[first + 4 * row + column]))
 }
 
-/// Light of an RGBA8 colour, alpha left out. The display curve is a square: near enough to sRGB,
-/// and exact everywhere.
+/// Returns the linear light of an RGBA8 colour without alpha. The display curve is a square, which
+/// is close to sRGB and exact on every machine.
 #[must_use]
 pub fn decode_rgb(colour: u32) -> [f32; 3] {
     let [red, green, blue, _] = colour.to_le_bytes();
@@ -252,15 +252,15 @@ pub fn decode_rgb(colour: u32) -> [f32; 3] {
     })
 }
 
-/// The RGBA8 colour that shows `light`, with alpha 255. Light outside 0 to 1 is cut.
+/// Returns the RGBA8 colour of `light`, clamped to 0 to 1, with alpha 255.
 #[must_use]
 pub fn encode_rgb(light: [f32; 3]) -> u32 {
     encode_rgb_dithered(light, 0.5)
 }
 
-/// As [`encode_rgb`], rounding up from `threshold` on instead of from one half.
+/// As [`encode_rgb`], but rounds up at `threshold` instead of one half.
 pub(super) fn encode_rgb_dithered(light: [f32; 3], threshold: f32) -> u32 {
-    // The cast cuts off the fraction, and makes 0 of a NaN.
+    // The cast truncates and converts NaN to 0.
     let [red, green, blue] =
         light.map(|channel| (channel.clamp(0.0, 1.0).sqrt() * 255.0 + threshold) as u8);
     u32::from_le_bytes([red, green, blue, 255])

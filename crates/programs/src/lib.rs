@@ -1,13 +1,13 @@
-//! Built-in programs: what a dispatch or a draw runs on the engines. A program reads and writes GPU
-//! memory through [`ProgramMemory`], one thread group at a time.
+//! Built-in programs that dispatches and draws run on the engines. A program accesses GPU memory
+//! through [`ProgramMemory`], one thread group at a time.
 //!
-//! 1. [`validate`] runs once, when the command is decoded: a bad dispatch runs nothing.
-//! 2. [`run_group`] runs each group, in any order, on any thread. Groups share nothing that they write,
-//!    so an engine may stop between two; [`run_part`] stops inside of a group.
-//! 3. Within a group all reads come before the last write, so a faulted group can be run again.
+//! 1. [`validate`] runs once, when the command is decoded. A bad dispatch runs no group.
+//! 2. [`run_group`] runs the groups in any order, on any thread. Groups share no memory that they
+//!    write, so an engine may stop between them; [`run_part`] stops inside of a group.
+//! 3. A group finishes its reads before its last write, so a faulted group can be run again.
 //!
-//! Arithmetic is IEEE single precision in a fixed order without library functions: results are the same
-//! on every machine.
+//! Arithmetic is IEEE single precision in a fixed order without library functions, so results are
+//! the same on every machine.
 
 mod lanes;
 mod part;
@@ -41,15 +41,14 @@ pub use signature::{Access, Argument, ArgumentKind, BufferSpan, Signature};
 use part::Part;
 use signature::Arguments;
 
-/// The most 64-bit argument words that a dispatch carries.
+/// Maximum number of 64-bit argument words of a dispatch.
 pub const MAX_ARGUMENTS: usize = 24;
 
-/// The most thread groups in one dimension of a dispatch, as in Direct3D 12.
+/// Maximum number of thread groups per dimension of a dispatch, as in Direct3D 12.
 pub const MAX_GROUPS_PER_DIMENSION: u32 = 65_535;
 
-/// The most thread groups in one dispatch, all dimensions together. Groups beyond a program's grid
-/// do nothing, but each costs a call; this bounds how long a hostile dispatch can hold an engine
-/// with them.
+/// Maximum number of thread groups of a dispatch. Groups beyond a program's grid do nothing but
+/// cost a call, so this bounds the time for which a hostile dispatch can occupy an engine.
 pub const MAX_GROUPS: u64 = 1 << 22;
 
 /// Number of a built-in program. Part of the ABI: a number never changes its meaning.
@@ -84,7 +83,7 @@ impl ProgramId {
     /// A program in a buffer.
     pub const INTERPRET: Self = Self(13);
 
-    /// Its name, such as `saxpy`; empty for a number without a program.
+    /// Returns its name, such as `saxpy`, or an empty string for a number without a program.
     #[must_use]
     pub fn name(self) -> &'static str {
         signature(self).map_or("", |known| known.name)
@@ -107,10 +106,10 @@ static PROGRAMS: [&Signature; 13] = [
     &interpret::SIGNATURE,
 ];
 
-/// Why a dispatch could not run, or could not go on.
+/// The reason why a dispatch could not run or continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramFault {
-    /// An access to GPU memory that is not mapped, or not mapped for this access: a GPU page fault.
+    /// A GPU page fault: the accessed memory is not mapped, or does not permit the access.
     #[error(
         "gpu page fault: {} of {len} bytes at {va:#x}; map the range or correct the buffer argument",
         if *write { "write" } else { "read" }
@@ -123,11 +122,10 @@ pub enum ProgramFault {
         /// True for a store, false for a load.
         write: bool,
     },
-    /// The command stream names a program that does not exist, or gives it words that it cannot
-    /// take.
+    /// The command stream names a program that does not exist or passes invalid arguments.
     #[error("bad dispatch: {what}; compare with the signature of the program")]
     BadArguments {
-        /// What is wrong.
+        /// The violated rule.
         what: &'static str,
     },
 }
@@ -138,16 +136,16 @@ impl ProgramFault {
     }
 }
 
-/// GPU memory as a program sees it: bytes behind GPU virtual addresses of one process.
+/// GPU memory as seen by a program: the GPU virtual addresses of one process.
 pub trait ProgramMemory {
-    /// Fills all of `out` from `va` on.
+    /// Fills `out` with the bytes from `va`.
     ///
     /// # Errors
     /// [`ProgramFault::Memory`] when any byte of the range cannot be read.
     fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), ProgramFault>;
 
-    /// Stores all of `data` from `va` on, or nothing: a range is translated before its first byte
-    /// is written, so that a group which faults in its last store can be run again.
+    /// Stores `data` from `va`, or nothing: the whole range is translated before the first byte is
+    /// written, so that a group whose last store faults can be run again.
     ///
     /// # Errors
     /// [`ProgramFault::Memory`] when any byte of the range cannot be written.
@@ -161,8 +159,8 @@ pub struct Dispatch<'a> {
     pub program: ProgramId,
     /// Thread groups in x, y and z. Groups beyond the program's grid do nothing.
     pub groups: [u32; 3],
-    /// Buffer addresses, sizes and numbers in the order of the signature; an `f32` is its bits in
-    /// the low half.
+    /// Buffer addresses, sizes and numbers in signature order. An `f32` has its bits in the low
+    /// half.
     pub args: &'a [u64],
 }
 
@@ -178,25 +176,25 @@ pub fn all() -> impl Iterator<Item = &'static Signature> {
     PROGRAMS.iter().copied()
 }
 
-/// The number of the program called `name`, such as `"saxpy"`.
+/// Returns the number of the program `name`, such as `"saxpy"`.
 #[must_use]
 pub fn by_name(name: &str) -> Option<ProgramId> {
     all().find(|signature| signature.name == name).map(|signature| signature.id)
 }
 
-/// Checks everything about a dispatch that can be known without touching memory: the program, the
-/// number and kinds of its arguments, sizes against their limits, buffer ranges against the end of
-/// the address space and against each other, and the number of groups.
+/// Checks everything about a dispatch that does not require memory accesses: the program, the
+/// number and kinds of arguments, size limits, the number of groups, and whether buffer ranges
+/// overlap or exceed the address space.
 ///
-/// Two addresses that are mapped to the same memory are not recognised as one buffer.
+/// Two addresses that are mapped to the same memory count as different buffers.
 ///
 /// # Errors
-/// [`ProgramFault::BadArguments`] that says what is wrong.
+/// [`ProgramFault::BadArguments`] with the violated rule.
 pub fn validate(dispatch: &Dispatch<'_>) -> Result<(), ProgramFault> {
     checked(dispatch).map(|_| ())
 }
 
-/// The buffer ranges that a dispatch may touch, in the order of its arguments.
+/// Returns the buffer ranges that a dispatch may access, in argument order.
 ///
 /// # Errors
 /// As [`validate`].
@@ -205,15 +203,14 @@ pub fn buffers(dispatch: &Dispatch<'_>) -> Result<Vec<BufferSpan>, ProgramFault>
     Ok((args.signature().spans)(&args)?.as_slice().to_vec())
 }
 
-/// Runs one thread group to its end.
+/// Runs one thread group to completion.
 ///
-/// The dispatch is checked again, which costs some tens of nanoseconds: the words come from a
-/// buffer that an untrusted process writes, and nothing tells this room that they have been looked
-/// at.
+/// Checks the dispatch again, which costs some tens of nanoseconds: its words come from a buffer
+/// that an untrusted process can write, so the earlier check may not cover them.
 ///
 /// # Errors
-/// [`ProgramFault::BadArguments`] as [`validate`], or when `group` lies outside the dispatch;
-/// [`ProgramFault::Memory`] when an access faults. The group may then be run again.
+/// [`ProgramFault::BadArguments`] as [`validate`], or if `group` is outside of the dispatch;
+/// [`ProgramFault::Memory`] if an access faults. The group may then be run again.
 pub fn run_group(
     dispatch: &Dispatch<'_>,
     group: [u32; 3],
@@ -222,12 +219,13 @@ pub fn run_group(
     run_part(dispatch, group, &mut Cursor::default(), Grain::Group, &mut || true, mem).map(|_| ())
 }
 
-/// Runs one thread group from where `cursor` says on. Before each of its grains but the first,
-/// `go_on` says whether to; if not, the group is left and `cursor` says where it goes on. Returns
-/// whether the group is finished; `cursor` is then at the start of the next.
+/// Runs one thread group from `cursor`. Before each grain but the first, `go_on` decides whether to
+/// continue. Returns whether the group is finished. `cursor` is then the start of the next group,
+/// and otherwise the place at which to continue.
 ///
 /// # Errors
-/// As [`run_group`]. A group that faults after it was left goes on at the cursor that was given.
+/// As [`run_group`]. A group that faults in a later part continues at the cursor passed for that
+/// part.
 pub fn run_part(
     dispatch: &Dispatch<'_>,
     group: [u32; 3],
@@ -238,7 +236,7 @@ pub fn run_part(
 ) -> Result<bool, ProgramFault> {
     let args = checked(dispatch)?;
     if outside(group, dispatch.groups) {
-        return Err(ProgramFault::bad("the group lies outside the dispatch"));
+        return Err(ProgramFault::bad("the group is outside of the dispatch"));
     }
     let signature = args.signature();
     if outside(group, (signature.grid)(&args)) {
@@ -271,12 +269,12 @@ fn checked<'a>(dispatch: &Dispatch<'a>) -> Result<Arguments<'a>, ProgramFault> {
     Ok(args)
 }
 
-/// The most triangles of a draw, so that no cursor is beyond.
+/// Maximum number of triangles of a draw. No cursor is beyond.
 const MAX_AT: u32 = 1 << 20;
 
 impl Cursor {
-    /// Reads the words of a cursor in a group of `dispatch`; `None` for what no group can come to.
-    /// They may be anything.
+    /// Decodes a cursor for a group of `dispatch` from untrusted words. Returns `None` if no group
+    /// can be at that place.
     #[must_use]
     pub fn from_words(dispatch: &Dispatch<'_>, words: &[u64]) -> Option<Cursor> {
         let [first, second, rest @ ..] = words else { return None };

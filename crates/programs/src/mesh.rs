@@ -1,8 +1,8 @@
 //! Procedural geometry for `draw`: vertices and indices of knots, spheres, grounds and boxes.
 //!
-//! Triangles run clockwise on the screen when their outer side is seen, which is the front in
-//! Direct3D: with [`CULL_BACK`](super::draw::CULL_BACK) closed meshes look the same. Vertices
-//! are computed in double precision with the host's sine and rounded once; no program runs this.
+//! Triangles are clockwise on the screen when seen from outside, which is the front in Direct3D, so
+//! [`CULL_BACK`](super::draw::CULL_BACK) does not change closed meshes. Vertices are computed in
+//! double precision with the host's sine and rounded once; no program executes this code.
 
 use super::camera::{cross, difference, normalised};
 use super::layout::{VERTEX_LEN, Vertex};
@@ -10,41 +10,41 @@ use std::f64::consts::TAU;
 
 const WHITE: [u8; 4] = [255; 4];
 
-/// Triangles over shared vertices.
+/// Indexed triangles.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Mesh {
     /// The vertices.
     pub vertices: Vec<Vertex>,
-    /// Three for each triangle.
+    /// Three per triangle.
     pub indices: Vec<u32>,
 }
 
 impl Mesh {
-    /// Number of triangles.
+    /// Returns the number of triangles.
     #[must_use]
     pub fn primitives(&self) -> usize {
         self.indices.len() / 3
     }
 
-    /// The vertex buffer, 40 bytes a vertex.
+    /// Returns the vertex buffer, 40 bytes per vertex.
     #[must_use]
     pub fn vertex_bytes(&self) -> Vec<u8> {
         vertex_bytes(&self.vertices)
     }
 
-    /// The index buffer, 32 bits an index.
+    /// Returns the index buffer, 32 bits per index.
     #[must_use]
     pub fn index_bytes(&self) -> Vec<u8> {
         self.indices.iter().flat_map(|index| index.to_le_bytes()).collect()
     }
 
-    /// The vertices of each triangle one after the other, for a draw without indices.
+    /// Returns the vertices of all triangles in sequence, for a draw without indices.
     #[must_use]
     pub fn unindexed(&self) -> Vec<Vertex> {
         self.indices.iter().map(|&index| self.vertices[index as usize]).collect()
     }
 
-    /// The same mesh in one colour.
+    /// Returns the mesh in one colour.
     #[must_use]
     pub fn coloured(mut self, colour: [u8; 3]) -> Self {
         for vertex in &mut self.vertices {
@@ -53,7 +53,7 @@ impl Mesh {
         self
     }
 
-    /// The same mesh moved by `offset`.
+    /// Returns the mesh translated by `offset`.
     #[must_use]
     pub fn moved(mut self, offset: [f32; 3]) -> Self {
         for vertex in &mut self.vertices {
@@ -64,7 +64,7 @@ impl Mesh {
         self
     }
 
-    /// Adds the triangles of another mesh.
+    /// Appends the triangles of another mesh.
     pub fn append(&mut self, other: &Self) {
         let first = self.vertices.len() as u32;
         self.vertices.extend_from_slice(&other.vertices);
@@ -72,7 +72,7 @@ impl Mesh {
     }
 }
 
-/// Vertices as `draw` reads them.
+/// Encodes vertices as read by `draw`.
 #[must_use]
 pub fn vertex_bytes(vertices: &[Vertex]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(vertices.len() * VERTEX_LEN);
@@ -82,8 +82,8 @@ pub fn vertex_bytes(vertices: &[Vertex]) -> Vec<u8> {
     bytes
 }
 
-/// A tube of radius 0.42 along a (2, 3) torus knot that reaches about 2 from its middle, in the
-/// plane of x and y. It has `segments` rings of `ring` quads; 256 and 24 look round.
+/// Returns a tube of radius 0.42 along a (2, 3) torus knot of radius 2 in the plane of x and y. It
+/// has `segments` rings of `ring` quads; 256 and 24 look round.
 #[must_use]
 pub fn torus_knot(segments: u32, ring: u32) -> Mesh {
     let centre = |angle: f64| {
@@ -104,7 +104,7 @@ pub fn torus_knot(segments: u32, ring: u32) -> Mesh {
     })
 }
 
-/// A ring of radius `major` in the plane of x and z, with a tube of radius `minor`.
+/// Returns a ring of radius `major` in the plane of x and z, with a tube of radius `minor`.
 #[must_use]
 pub fn torus(major: f32, minor: f32, segments: u32, ring: u32) -> Mesh {
     let (major, minor) = (f64::from(major), f64::from(minor));
@@ -116,7 +116,8 @@ pub fn torus(major: f32, minor: f32, segments: u32, ring: u32) -> Mesh {
     })
 }
 
-/// A sphere about the origin with `segments` quads around and half as many from pole to pole.
+/// Returns a sphere around the origin with `segments` quads per circle and half as many from pole
+/// to pole.
 #[must_use]
 pub fn sphere(radius: f32, segments: u32) -> Mesh {
     let radius = f64::from(radius);
@@ -128,8 +129,8 @@ pub fn sphere(radius: f32, segments: u32) -> Mesh {
     })
 }
 
-/// A level square in the plane of x and z with its middle at the origin, `size` to each side.
-/// Texture coordinates go up by one each unit of length.
+/// Returns a square in the plane of x and z around the origin that extends `size` in each
+/// direction. Texture coordinates increase by one per unit of length.
 #[must_use]
 pub fn ground(size: f32, divisions: u32) -> Mesh {
     let size = f64::from(size);
@@ -139,7 +140,7 @@ pub fn ground(size: f32, divisions: u32) -> Mesh {
     })
 }
 
-/// Hills over a square, `size` to each side and at most `height` high.
+/// Returns hills on a square that extends `size` in each direction, at most `height` high.
 #[must_use]
 pub fn terrain(size: f32, height: f32, divisions: u32) -> Mesh {
     let (size, height) = (f64::from(size), f64::from(height));
@@ -157,7 +158,7 @@ pub fn terrain(size: f32, height: f32, divisions: u32) -> Mesh {
     })
 }
 
-/// A box about the origin; `half` is half of its length along each axis.
+/// Returns a box around the origin with the half-lengths `half`.
 #[must_use]
 pub fn cuboid(half: [f32; 3]) -> Mesh {
     let mut mesh = Mesh::default();
@@ -185,8 +186,8 @@ fn face(outward: [f32; 3], across: [f32; 3], up: [f32; 3], half: [f32; 3]) -> Me
     Mesh { vertices, indices: vec![0, 1, 2, 0, 2, 3] }
 }
 
-/// A sheet of `columns` by `rows` quads; `at` gives the vertex for parameters from 0 to 1. The
-/// front is where the first parameter runs to the right and the second up.
+/// Returns a sheet of `columns` by `rows` quads whose vertices are `at(u, v)` for parameters from 0
+/// to 1. On the front, u points to the right and v up.
 fn grid(columns: u32, rows: u32, at: impl Fn(f64, f64) -> Vertex) -> Mesh {
     let (columns, rows) = (columns.max(1), rows.max(1));
     let mut mesh = Mesh::default();
@@ -208,8 +209,8 @@ fn grid(columns: u32, rows: u32, at: impl Fn(f64, f64) -> Vertex) -> Mesh {
 }
 
 impl Mesh {
-    /// Adds a triangle so that it runs clockwise as seen from where its normals point. Triangles
-    /// without area, as at the poles of a sphere, are left out.
+    /// Adds a triangle, clockwise as seen from the side of its normals. Triangles without area, as
+    /// at the poles of a sphere, are skipped.
     fn push_facing(&mut self, [a, b, c]: [u32; 3]) {
         let corner = |index: u32| {
             let [x, y, z, _] = self.vertices[index as usize].position;

@@ -1,12 +1,12 @@
-//! `n_body(pos_in, pos_out, vel, n, dt)`: one step of gravity among `n` bodies, each against all.
+//! `n_body(pos_in, pos_out, vel, n, dt)`: one step of gravity among `n` bodies.
 //!
 //! Positions are four `f32`: x, y, z and mass (the gravitational constant is 1). Velocities are
-//! four `f32`, the last of which is kept. The acceleration of a body is the sum over all bodies in
-//! order of `mass * d / (|d|^2 + SOFTENING^2)^(3/2)`; then `vel += acceleration * dt` and `pos_out
+//! four `f32`; the last one is preserved. The acceleration of a body is the sum over all bodies, in
+//! order, of `mass * d / (|d|^2 + SOFTENING^2)^(3/2)`; then `vel += acceleration * dt` and `pos_out
 //! = pos_in + vel * dt`.
 //!
-//! `pos_in` and `pos_out` are different ranges, as every group reads all positions: the caller
-//! swaps them from step to step. A group moves 256 bodies and stores their velocities last, so that
+//! `pos_in` and `pos_out` must be different ranges, because every group reads all positions; the
+//! caller swaps them between steps. A group moves 256 bodies and stores their velocities last, so
 //! it can be run again after a fault.
 
 use super::lanes::{THREADS, read_f32, write_f32};
@@ -14,10 +14,10 @@ use super::part::Part;
 use super::signature::{Argument, Arguments, Signature, Spans};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 
-/// Softening length: it keeps the force finite between bodies that meet.
+/// Softening length, which keeps the force between close bodies finite.
 pub const SOFTENING: f32 = 0.1;
 
-/// The most bodies. It bounds what one group costs: 256 * 65,536 interactions.
+/// Maximum number of bodies. It bounds the cost of a group: 256 * 65,536 interactions.
 const MAX_BODIES: u64 = 65_536;
 
 pub(super) static SIGNATURE: Signature = Signature {
@@ -40,13 +40,12 @@ pub(super) static SIGNATURE: Signature = Signature {
 fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     let n = args.u64(3);
     if n > MAX_BODIES {
-        return Err(ProgramFault::bad("more than 65,536 bodies"));
+        return Err(ProgramFault::bad("n is larger than 65,536 bodies"));
     }
     Ok(args.span(0, 16 * n).with(args, 1, 16 * n).with(args, 2, 16 * n))
 }
 
-/// One coordinate of each thread's body: a structure of arrays, which the compiler turns into
-/// vector code.
+/// One coordinate of each thread's body. The structure of arrays lets the compiler vectorise.
 type Lane = [f32; THREADS];
 
 fn run(
@@ -100,7 +99,7 @@ fn accelerations(
         let count = (n - first).min(THREADS as u64) as usize;
         let others = &mut others[..4 * count];
         read_f32(mem, positions + 16 * first, others)?;
-        // One body alone is not worth 256 lanes, whose numbers do not depend on each other.
+        // A single body does not need 256 lanes. The lanes are independent of each other.
         match own.len() / 4 {
             1 => others
                 .as_chunks::<4>()
@@ -118,7 +117,7 @@ fn accelerations(
     Ok(sum)
 }
 
-/// Adds the pull of one body on the first bodies of the group.
+/// Adds the attraction of one body on the first bodies of the group.
 fn attract<const LANES: usize>(other: &[f32; 4], at: &[Lane; 3], sum: &mut [Lane; 3]) {
     let [sum_x, sum_y, sum_z] = sum;
     for thread in 0..LANES {

@@ -1,14 +1,14 @@
-//! Parts of groups: where a group may be left, and where it continues ([`Cursor`]).
+//! Parts of groups: where a group may stop and continue ([`Cursor`]).
 //!
-//! A group that continues loads what it needs and stores what it has: memory holds all finished results,
-//! the cursor says which. Any number of stops ends in the same bytes, because nothing else writes what a
-//! dispatch writes. [`Grain`] has what each granularity means for a program.
+//! A group that continues loads its inputs and finished results from memory; the cursor states
+//! which results are finished. Any number of stops produces the same bytes, because only the
+//! dispatch writes its outputs. [`Grain`] describes the granularities per program.
 
 use super::ProgramFault;
 use super::thread_state::ThreadState;
 use std::ops::Range;
 
-/// The finest piece of a group that ends before the group is left.
+/// The smallest unit of a group that completes before the group stops.
 ///
 /// | programs | THREAD | PIXEL, TRIANGLE | SHADER |
 /// |---|---|---|---|
@@ -26,31 +26,31 @@ pub enum Grain {
     Pixel,
     /// A thread.
     Thread,
-    /// An instruction, where a program has some.
+    /// An instruction, if the program has some.
     Instruction,
 }
 
-/// Where a group stands that was left in its middle; the default is its start.
+/// The position of a group that was stopped; the default is its start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cursor {
-    /// Threads that are finished, or triangles.
+    /// Number of finished threads or triangles.
     pub(super) at: u32,
-    /// Parts of the next triangle that are finished.
+    /// Number of finished clipped parts of the next triangle.
     pub(super) piece: u32,
-    /// Pixels of the next part that are finished.
+    /// Number of finished pixels of the next part.
     pub(super) pixel: u32,
-    /// The next thread, in the middle of its instructions.
+    /// The next thread, if it was stopped between instructions.
     pub(super) machine: Option<ThreadState>,
 }
 
 impl Cursor {
-    /// Whether nothing of the group is done.
+    /// Whether no work of the group is finished.
     #[must_use]
     pub fn is_start(&self) -> bool {
         *self == Cursor::default()
     }
 
-    /// The cursor as words, for a save area.
+    /// Returns the cursor as words for a save area.
     #[must_use]
     pub fn words(&self) -> Vec<u64> {
         let mut words =
@@ -63,14 +63,14 @@ impl Cursor {
     }
 }
 
-/// One stay of an engine in a group.
+/// One execution of a group on an engine, from a cursor to the next stop.
 pub struct Part<'a> {
     pub(super) cursor: Cursor,
     pub(super) grain: Grain,
     go_on: &'a mut dyn FnMut() -> bool,
-    /// A piece of work was done: before the next one the engine decides whether to go on.
+    /// Whether a grain was finished. The engine decides before each later grain.
     begun: bool,
-    /// The group is left in its middle, where the cursor says.
+    /// Whether the group was stopped at the cursor.
     pub(super) stopped: bool,
 }
 
@@ -83,31 +83,31 @@ impl<'a> Part<'a> {
         Part { cursor, grain, go_on, begun: false, stopped: false }
     }
 
-    /// Before a piece of work: whether it is to be done. The first one always is.
+    /// Whether to run the next grain. The first one always runs.
     pub(super) fn next(&mut self) -> bool {
         let goes_on = self.may_go_on();
         self.begun = true;
         goes_on
     }
 
-    /// The same where nothing may come of it.
+    /// As [`Part::next`], for work that may be empty.
     pub(super) fn may_go_on(&mut self) -> bool {
         !self.begun || (self.go_on)()
     }
 
-    /// The group is left here.
+    /// Stops the group here.
     pub(super) fn stop(&mut self, cursor: Cursor) {
         (self.cursor, self.stopped) = (cursor, true);
     }
 
-    /// Threads that are finished, of `count`.
+    /// Returns the number of finished threads of `count`.
     pub(super) fn first(&self, count: usize) -> usize {
         (self.cursor.at as usize).min(count)
     }
 
-    /// Runs `body` for the threads of `count` that are left, all at once or one by one, as finely
-    /// as the group may be left; returns which ones were run. Their results are stored before the
-    /// part ends.
+    /// Runs `body` for the remaining threads of `count`, all together or one by one, depending on
+    /// the granularity. Returns the threads that were run. Their results are stored before the part
+    /// ends.
     pub(super) fn threads(
         &mut self,
         count: usize,

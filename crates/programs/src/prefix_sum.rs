@@ -3,9 +3,9 @@
 //! 1. `scan_blocks(src, dst, sums, n)` scans blocks of 1,024: `dst[i]` is the sum from the start of
 //!    its block through `src[i]`, and `sums[b]` is the sum of all of block `b`. `src` and `dst` may
 //!    be the same range; `sums` may be 0.
-//! 2. The caller scans `sums` itself by the same programs; [`levels`] lists how deep that goes.
-//! 3. `add_offsets(dst, sums_scanned, n)` adds to each block but the first the scanned sum of the
-//!    blocks before it.
+//! 2. The caller scans `sums` with the same programs; [`levels`] returns the number of levels.
+//! 3. `add_offsets(dst, sums_scanned, n)` adds the scanned sum of all previous blocks to each block
+//!    after the first.
 
 use super::lanes::{
     BLOCK, THREADS, block, check_elements, elements_of, linear_grid, read_u32, write_u32,
@@ -41,10 +41,10 @@ pub(super) static ADD_OFFSETS: Signature = Signature {
     run: add,
 };
 
-/// Lengths of the arrays that are scanned for a prefix sum of `n` elements: `n`, its block sums,
-/// the block sums of those, until one block is left. `levels(2_000_000)` is `[2_000_000, 1_954,
-/// 2]`. Scan each in turn with `sums` set to the next one (0 for the last), then go back and add
-/// the offsets of each to the one before.
+/// Returns the lengths of the arrays to scan for a prefix sum of `n` elements: `n`, its block sums,
+/// their block sums, until a single block remains. `levels(2_000_000)` is `[2_000_000, 1_954, 2]`.
+/// Scan each in turn with `sums` set to the next one (0 for the last), then add the offsets of each
+/// to the previous one, in reverse order.
 #[must_use]
 pub fn levels(n: u64) -> Vec<u64> {
     super::reduction::passes(n)
@@ -56,7 +56,7 @@ fn scan_spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     Ok(args.span(0, 4 * n).with(args, 1, 4 * n).with(args, 2, sums).in_place_allowed())
 }
 
-/// Its threads work together: the group is left before it or behind it.
+/// The threads cooperate, so the group can only stop before or after it.
 fn scan(
     args: &Arguments<'_>,
     group: [u32; 3],
@@ -75,7 +75,7 @@ fn scan(
     if args.va(2) != 0 {
         write_u32(mem, args.va(2) + 4 * u64::from(group[0]), &[sum])?;
     }
-    // Last, because it may be the range that was read.
+    // Stored last, because it may be the range that was read.
     write_u32(mem, args.va(1) + 4 * first, elements)
 }
 

@@ -1,12 +1,12 @@
-//! `reduction(src, dst, n)`: sums of blocks of 1,024 single-precision numbers, one partial sum a
+//! `reduction(src, dst, n)`: sums of blocks of 1,024 single-precision numbers, one partial sum per
 //! group.
 //!
-//! Thread `t` of 256 adds elements `t`, `t + 256`, `t + 512` and `t + 768`; then the threads' sums
-//! are added in a tree of halves. The order is fixed, so the result is the same each time, and its
-//! error grows with the depth of the tree (at most eleven roundings), not with `n`. The sum of
-//! nothing is 0 and is stored as such.
+//! Thread `t` of 256 adds elements `t`, `t + 256`, `t + 512` and `t + 768`; the threads' sums are
+//! then added in a binary tree. The order is fixed, so the result is reproducible, and its error
+//! grows with the depth of the tree (at most eleven roundings), not with `n`. An empty sum is
+//! stored as 0.
 //!
-//! One dispatch is one pass. The caller repeats it on the partial sums; [`passes`] says how often.
+//! One dispatch is one pass. The caller repeats it on the partial sums; see [`passes`].
 
 use super::lanes::{BLOCK, THREADS, block, check_elements, linear_grid, read_f32, write_f32};
 use super::part::Part;
@@ -24,8 +24,9 @@ pub(super) static SIGNATURE: Signature = Signature {
     run,
 };
 
-/// Input lengths of the passes that reduce `n` elements to one: `n`, then the partial sums of the
-/// pass before, until a pass has a single block. `passes(1_000_000)` is `[1_000_000, 977]`.
+/// Returns the input lengths of the passes that reduce `n` elements to one: `n`, then the number of
+/// partial sums of each pass, until a pass has a single block. `passes(1_000_000)` is `[1_000_000,
+/// 977]`.
 #[must_use]
 pub fn passes(n: u64) -> Vec<u64> {
     let mut lengths = vec![n];
@@ -43,7 +44,7 @@ fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     Ok(args.span(0, 4 * n).with(args, 1, 4 * partials))
 }
 
-/// Its threads work together: the group is left before it or behind it.
+/// The threads cooperate, so the group can only stop before or after it.
 fn run(
     args: &Arguments<'_>,
     group: [u32; 3],
@@ -51,7 +52,7 @@ fn run(
     mem: &mut dyn ProgramMemory,
 ) -> Result<(), ProgramFault> {
     let (first, count) = block(args.u64(2), group[0]);
-    // Elements beyond the end stay 0 and change no sum.
+    // Elements beyond the end stay 0 and do not change the sum.
     let mut elements = [0.0f32; BLOCK];
     read_f32(mem, args.va(0) + 4 * first, &mut elements[..count])?;
     write_f32(mem, args.va(1) + 4 * u64::from(group[0]), &[sum_block(&elements)])

@@ -1,8 +1,8 @@
-//! The reference of every program, written from its definition over plain slices.
+//! References of all programs, written from their definitions over plain slices.
 //!
-//! It shares only the layouts of buffers with the programs: no groups, no tiles, no tricks, double
-//! precision where the definition allows it. The rasteriser solves for the
-//! point on the triangle instead of walking its edges in fixed point.
+//! They share only the buffer layouts with the programs. They use no groups and no tiles, and
+//! double precision where the definition permits it. The rasteriser solves for the point on the
+//! triangle instead of walking its edges in fixed point.
 
 mod comparison;
 mod interpreter;
@@ -16,29 +16,27 @@ use super::lanes::BLOCK;
 use super::layout::{decode_rgb, encode_rgb};
 use super::{Dispatch, ProgramFault, ProgramId, buffers, n_body, signature};
 
-/// One rounding of a number of size 1 in single precision.
+/// The relative error of one rounding in single precision.
 const ROUNDING: f64 = 1.0 / 16_777_216.0;
 
-/// What the buffers that a dispatch over its whole grid writes should hold afterwards.
+/// Returns the expected content of each buffer that a dispatch over its whole grid writes, with its
+/// tolerance. *Exact* means that the definition fixes the order of operations.
 ///
-/// `inputs` has one entry for each argument: the bytes of the buffer before the dispatch, and
-/// nothing for a number or a buffer that was left out.
-///
-/// # Errors
-/// [`ProgramFault::BadArguments`] when the arguments are not valid, or an input is shorter than the
-/// range that the program may touch.
-/// [`expected`] gives, for each buffer that a dispatch writes, the bytes and how close the found
-/// bytes must come to them. Where it says *exact*, the definition fixes the order of operations.
-///
-/// | program | compared |
+/// | program | tolerance |
 /// |---|---|
 /// | saxpy, convolution_2d | exact (a NaN equals a NaN) |
 /// | scan_blocks, add_offsets, fill_pattern, checkerboard, interpret | exact |
 /// | reduction | 16 roundings of the largest sum of absolute values in a block |
 /// | n_body | n + 16 roundings of the largest sum of absolute pulls, times `dt` |
 /// | image_gradient, downsample | one step of 255 |
-/// | shade | 1 %, but for 1.5 % of the pixels (edges of shadows, samples between two texels) |
-/// | draw | 3 steps of 255, depth to 0.1 %, but for 1.5 % of the pixels (silhouettes) |
+/// | shade | 1 %, except for 1.5 % of the pixels (edges of shadows, samples between two texels) |
+/// | draw | 3 steps of 255, depth to 0.1 %, except for 1.5 % of the pixels (silhouettes) |
+///
+/// `inputs` has one entry per argument: the content of a buffer before the dispatch, or an empty
+/// slice for a number or an omitted buffer.
+///
+/// # Errors
+/// [`ProgramFault::BadArguments`] if the arguments are invalid or an input is too short.
 pub fn expected(
     program: ProgramId,
     args: &[u64],
@@ -48,10 +46,10 @@ pub fn expected(
     let groups = known.groups_for(args);
     let spans = buffers(&Dispatch { program, groups, args })?;
     if inputs.len() != args.len() {
-        return Err(ProgramFault::bad("the inputs of a reference are not one for each argument"));
+        return Err(ProgramFault::bad("a reference needs one input per argument"));
     }
     if spans.iter().any(|span| (inputs[span.argument].len() as u64) < span.len) {
-        return Err(ProgramFault::bad("an input of a reference is shorter than the buffer"));
+        return Err(ProgramFault::bad("an input of the reference is shorter than its buffer"));
     }
     Ok(match program {
         ProgramId::SAXPY => saxpy(args, inputs),
@@ -71,8 +69,8 @@ pub fn expected(
     })
 }
 
-/// The sum of `values` in double precision, and the error that is allowed for a reduction by passes
-/// of blocks.
+/// Returns the sum of `values` in double precision, and the permitted error of a reduction in
+/// blocks.
 #[must_use]
 pub fn sum(values: &[f32]) -> (f64, f64) {
     let total = values.iter().map(|value| f64::from(*value)).sum();
@@ -81,7 +79,7 @@ pub fn sum(values: &[f32]) -> (f64, f64) {
     (total, 16.0 * passes as f64 * ROUNDING * sizes)
 }
 
-/// Inclusive prefix sums of all of `values`, wrapping: what the two programs make together.
+/// Returns the inclusive wrapping prefix sums of `values`, the joint result of the two programs.
 #[must_use]
 pub fn prefix_sums(values: &[u32]) -> Vec<u32> {
     let mut sum = 0u32;

@@ -1,7 +1,7 @@
 //! `saxpy(x, y, n, a)`: `y[i] = a * x[i] + y[i]` over `n` single-precision numbers.
 //!
-//! Product and sum are rounded one after the other. A group reads its block of both vectors and
-//! then stores its block of `y` by one access. `x` and `y` may be the same range.
+//! Product and sum are rounded separately. A group reads its block of both vectors, then stores its
+//! block of `y` in one access. `x` and `y` may be the same range.
 
 use super::lanes::{
     BLOCK, THREADS, block, check_elements, elements_of, linear_grid, read_f32, write_f32,

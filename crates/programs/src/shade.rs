@@ -1,13 +1,13 @@
-//! `shade(rt1, light, constants, shadow, shadow_size, width, height)`: the light that falls on
-//! every pixel of a pre-pass.
+//! `shade(rt1, light, constants, shadow, shadow_size, width, height)`: computes the light on every
+//! pixel of a pre-pass.
 //!
-//! `rt1` is what `draw` leaves in its pre-pass: world normal and distance, four `f32` a pixel.
-//! `light` becomes four `f32` a pixel: red, green and blue light on the surface, and the strength
-//! of its highlight; zero where nothing was drawn. The constants are described in
-//! [`layout`](super::layout). `shadow` is a square depth buffer seen from the sun, or 0.
+//! `rt1` is the output of `draw` in its pre-pass: world normal and distance, four `f32` per pixel.
+//! `light` receives four `f32` per pixel: red, green and blue light on the surface, and the
+//! intensity of its highlight; all 0 if nothing was drawn. [`layout`](super::layout) describes the
+//! constants. `shadow` is a square depth buffer seen from the sun, or 0.
 //!
-//! A group reads its tile with a margin for 1, and of the shadow map only the rectangle that its
-//! pixels fall into.
+//! A group reads its tile with a margin for occlusion, and the rectangle of the shadow map onto
+//! which its pixels project.
 
 use super::camera::{along, difference, dot, normalised};
 use super::lanes::read_f32;
@@ -17,24 +17,23 @@ use super::signature::{Argument, Arguments, Signature, Spans};
 use super::tile::{TILE_THREADS, Tile, check_image, image_len, tile_grid};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 
-/// Pixels around a pixel in which something may occlude it.
+/// Distance in pixels within which a surface may occlude a pixel.
 pub const OCCLUSION_REACH: usize = 24;
 
-/// Samples of the occlusion term.
+/// Number of samples of the occlusion term.
 pub const OCCLUSION_SAMPLES: usize = 16;
 
-/// The largest side of a shadow map. It bounds what one group reads.
+/// Maximum side of a shadow map in texels. It bounds the reads of a group.
 const MAX_SHADOW_SIZE: u32 = 4096;
 
-/// Texels around a place in the shadow map that are compared, to each side.
+/// Number of texels compared in each direction from a place in the shadow map.
 const SHADOW_REACH: i64 = 2;
 
-/// A pixel gathers, in this order:
-/// 1. light from sky and ground by its normal, lessened by what stands close around it: sixteen
-///    samples of `rt1` on a spiral, within 24 pixels (occlusion in screen space);
-/// 2. the sun, where the shadow map lets it through: 25 comparisons, blended to the place between
-///    the texels;
-/// 3. point lights, which fade to nothing at their radius.
+/// The light on a pixel is the sum of, in this order:
+/// 1. light from sky and ground by its normal, reduced by screen-space occlusion: sixteen samples
+///    of `rt1` on a spiral, within 24 pixels;
+/// 2. the sun, by the shadow map: 25 comparisons, blended for the position between the texels;
+/// 3. point lights, which fade to 0 at their radius.
 pub(super) static SIGNATURE: Signature = Signature {
     id: ProgramId::SHADE,
     name: "shade",
@@ -91,11 +90,11 @@ fn run(
     tile.store_f32_from(mem, args.va(1), 4, threads.start, &out)
 }
 
-/// A point of a surface.
+/// A surface point.
 struct Point {
     position: [f32; 3],
     normal: [f32; 3],
-    /// Distance along the view.
+    /// Distance in the viewing direction.
     distance: f32,
 }
 
@@ -106,7 +105,7 @@ struct Shadow {
     size: u32,
 }
 
-/// What the pixels of one group see.
+/// Inputs of the pixels of one group.
 struct Scene {
     constants: ShadeConstants,
     area: Tile,
@@ -131,7 +130,7 @@ impl Scene {
         Ok(Self { constants, area, geometry, size, spiral: spiral(), shadow: None })
     }
 
-    /// Loads the part of the shadow map that the pixels of the tile fall into.
+    /// Loads the part of the shadow map onto which the pixels of the tile project.
     fn load_shadow(
         &mut self,
         tile: Tile,
@@ -162,10 +161,10 @@ impl Scene {
         Ok(())
     }
 
-    /// The point that pixel `(x, y)` shows, or `None` where nothing was drawn.
+    /// Returns the surface point at pixel `(x, y)`, or `None` if nothing was drawn.
     fn point(&self, x: usize, y: usize) -> Option<Point> {
         let [nx, ny, nz, distance] = self.geometry.as_chunks::<4>().0[self.area.index(x, y)];
-        // Not `distance <= 0.0`, so that a NaN shows nothing as well.
+        // Not `distance <= 0.0`, so that a NaN counts as nothing drawn.
         if !(distance > 0.0 && distance.is_finite()) {
             return None;
         }
@@ -205,8 +204,8 @@ impl Scene {
         [sum[0], sum[1], sum[2], highlight]
     }
 
-    /// Occlusion term: 1 in the open, less where surfaces close by rise above the plane of the
-    /// point.
+    /// Returns the occlusion term: 1 in the open, less if close surfaces rise above the plane of
+    /// the point.
     fn openness(&self, point: &Point, x: usize, y: usize) -> f32 {
         let c = &self.constants;
         // Both comparisons are false for NaN.
@@ -238,11 +237,11 @@ impl Scene {
         (1.0 - c.occlusion_strength * hidden / OCCLUSION_SAMPLES as f32).max(0.0)
     }
 
-    /// Texel of the shadow map to the upper left of a point, the place between the texels, and the
-    /// depth.
+    /// Returns the shadow map texel to the upper left of a point, its position between the texels,
+    /// and its depth.
     fn shadow_place(&self, point: &Point, size: u32) -> Option<([i64; 2], [f32; 2], f32)> {
         let m = &self.constants.shadow_from_world;
-        // Moved off the surface, or it would lie in its own shadow.
+        // Offset from the surface, which would otherwise shadow itself.
         let [x, y, z] = along(point.position, point.normal, 0.04);
         let [x, y, z, w] = m.apply([x, y, z, 1.0]);
         let place =
@@ -256,7 +255,8 @@ impl Scene {
         Some((floor.map(|at| at as i64), [place[0] - floor[0], place[1] - floor[1]], depth))
     }
 
-    /// Share of the sun that reaches a point. Outside the shadow map everything is lit.
+    /// Returns the share of the sun that reaches a point. Everything outside of the shadow map is
+    /// lit.
     fn sun_visible(&self, point: &Point) -> f32 {
         let Some(shadow) = &self.shadow else { return 1.0 };
         let Some((texel, share, depth)) = self.shadow_place(point, shadow.size) else { return 1.0 };
@@ -268,8 +268,8 @@ impl Scene {
             let open = !inside || shadow.texels[shadow.area.index(x as usize, y as usize)] >= depth;
             f32::from(u8::from(open))
         };
-        // A window of 5 by 5 texels at a place between texels: the outer texels count by their part
-        // in the window.
+        // A window of 5 by 5 texels around a position between texels. The outer texels are weighted
+        // by the part inside.
         let weight = |step: i64, share: f32| {
             if step == -SHADOW_REACH {
                 1.0 - share
@@ -290,7 +290,7 @@ impl Scene {
     }
 }
 
-/// Highlight after Blinn and Phong, with exponent 64 by repeated squaring.
+/// Blinn-Phong highlight with exponent 64, by repeated squaring.
 fn gloss(normal: [f32; 3], to_light: [f32; 3], to_eye: [f32; 3]) -> f32 {
     let half = normalised(along(to_light, to_eye, 1.0));
     let mut gloss = dot(normal, half).max(0.0);
@@ -300,7 +300,8 @@ fn gloss(normal: [f32; 3], to_light: [f32; 3], to_eye: [f32; 3]) -> f32 {
     gloss
 }
 
-/// Points of the unit disc, evenly spread: each turned from the one before by the golden angle.
+/// Returns evenly distributed points of the unit disc, each rotated by the golden angle from the
+/// one before.
 fn spiral() -> [[f32; 2]; OCCLUSION_SAMPLES] {
     const COSINE: f32 = -0.737_368_9;
     const SINE: f32 = 0.675_490_3;
@@ -314,8 +315,8 @@ fn spiral() -> [[f32; 2]; OCCLUSION_SAMPLES] {
     })
 }
 
-/// Four turns of the spiral for the four pixels of a square, so that their mean has four times the
-/// samples.
+/// Rotates the spiral differently for the four pixels of a square, so that their mean has four
+/// times the samples.
 fn turned([x, y]: [f32; 2], pixel_x: usize, pixel_y: usize) -> [f32; 2] {
     const DIAGONAL: f32 = std::f32::consts::FRAC_1_SQRT_2;
     match (pixel_x % 2, pixel_y % 2) {

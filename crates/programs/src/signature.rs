@@ -1,8 +1,8 @@
-//! Signatures of programs: names and kinds of arguments, thread group, grid, and the buffer ranges
-//! that follow from the arguments; and the argument words of one dispatch, checked once.
+//! Signatures of programs: names and kinds of arguments, thread group, grid, and the resulting
+//! buffer ranges. Also the checked argument words of one dispatch.
 //!
-//! Invariant: a written range overlaps no other range of the same dispatch. Otherwise groups would
-//! see each other's stores, and a resumed dispatch would differ from an uninterrupted one.
+//! Invariant: a written range overlaps no other range of the dispatch. Otherwise groups would see
+//! each other's stores, and a resumed dispatch would differ from an uninterrupted one.
 
 use super::part::Part;
 use super::{MAX_ARGUMENTS, ProgramFault, ProgramId, ProgramMemory};
@@ -12,21 +12,21 @@ use super::{MAX_ARGUMENTS, ProgramFault, ProgramId, ProgramMemory};
 pub enum Access {
     /// Loads only.
     Read,
-    /// Stores only; what was there before does not matter.
+    /// Stores only. The previous content does not matter.
     Write,
     /// Loads and stores.
     ReadWrite,
 }
 
 impl Access {
-    /// True when the program may store to the buffer.
+    /// Whether the program may store to the buffer.
     #[must_use]
     pub const fn writes(self) -> bool {
         matches!(self, Self::Write | Self::ReadWrite)
     }
 }
 
-/// What an argument word holds.
+/// The content of an argument word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentKind {
     /// GPU virtual address of a buffer, a multiple of 4 bytes.
@@ -45,11 +45,11 @@ pub enum ArgumentKind {
 /// One argument of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Argument {
-    /// Its name, as in the documentation of the program.
+    /// Its name in the program's documentation.
     pub name: &'static str,
-    /// What the word holds.
+    /// The content of its word.
     pub kind: ArgumentKind,
-    /// True for an argument that may be left out by giving 0.
+    /// Whether the argument may be omitted by passing 0.
     pub optional: bool,
 }
 
@@ -84,21 +84,21 @@ impl Argument {
     }
 }
 
-/// Runs a group from where its part begins, until it ends or is to be left.
+/// Runs a group from the start of its part until it ends or must stop.
 pub(super) type GroupBody =
     fn(&Arguments<'_>, [u32; 3], &mut Part<'_>, &mut dyn ProgramMemory) -> Result<(), ProgramFault>;
 
-/// A program as its callers see it.
+/// The public description of a program.
 pub struct Signature {
     /// The number of the program.
     pub id: ProgramId,
     /// The name of the program, in snake case.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// One-line description.
     pub summary: &'static str,
-    /// Its arguments, in order. A dispatch carries exactly these.
+    /// Its arguments. A dispatch carries exactly these, in this order.
     pub arguments: &'static [Argument],
-    /// Threads of one group in x, y and z.
+    /// Threads per group in x, y and z.
     pub threads_per_group: [u32; 3],
     pub(super) grid: fn(&Arguments<'_>) -> [u32; 3],
     pub(super) spans: fn(&Arguments<'_>) -> Result<Spans, ProgramFault>,
@@ -106,15 +106,15 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// The groups that cover all the work that `args` describe, or `[0, 0, 0]` for arguments that
-    /// [`validate`](super::validate) would refuse.
+    /// Returns the groups that cover the work of `args`, or `[0, 0, 0]` for arguments that
+    /// [`validate`](super::validate) refuses.
     #[must_use]
     pub fn groups_for(&'static self, args: &[u64]) -> [u32; 3] {
         let Ok(args) = Arguments::new(self, args) else { return [0; 3] };
         if (self.spans)(&args).is_err() { [0; 3] } else { (self.grid)(&args) }
     }
 
-    /// The place of the argument called `name`.
+    /// Returns the index of the argument `name`.
     #[must_use]
     pub fn argument(&self, name: &str) -> Option<usize> {
         self.arguments.iter().position(|argument| argument.name == name)
@@ -130,7 +130,7 @@ impl std::fmt::Debug for Signature {
     }
 }
 
-/// Words that agree with their signature in number and kind.
+/// Words that match their signature in number and kind.
 pub(super) struct Arguments<'a> {
     signature: &'static Signature,
     words: &'a [u64],
@@ -142,7 +142,9 @@ impl<'a> Arguments<'a> {
         words: &'a [u64],
     ) -> Result<Self, ProgramFault> {
         if words.len() > MAX_ARGUMENTS || words.len() != signature.arguments.len() {
-            return Err(ProgramFault::bad("the number of arguments is not that of the program"));
+            return Err(ProgramFault::bad(
+                "the number of arguments differs from that of the program",
+            ));
         }
         for (&word, argument) in words.iter().zip(signature.arguments) {
             match argument.kind {
@@ -164,7 +166,7 @@ impl<'a> Arguments<'a> {
         self.words[index]
     }
 
-    /// The low half; `new` has seen that the high half is zero.
+    /// Returns the low half. `new` has checked that the high half is zero.
     pub(super) fn u32(&self, index: usize) -> u32 {
         self.words[index] as u32
     }
@@ -184,7 +186,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Starts the list of buffer ranges.
+    /// Starts a list of buffer ranges.
     pub(super) fn span(&self, index: usize, len: u64) -> Spans {
         Spans::new().with(self, index, len)
     }
@@ -200,22 +202,22 @@ fn check_address(va: u64, optional: bool) -> Result<(), ProgramFault> {
     Ok(())
 }
 
-/// A range of GPU memory that a dispatch may touch.
+/// A range of GPU memory that a dispatch may access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferSpan {
-    /// The place of the buffer among the arguments.
+    /// Index of the buffer's argument.
     pub argument: usize,
     /// GPU virtual address of the first byte.
     pub va: u64,
     /// Length in bytes.
     pub len: u64,
-    /// How the range is used.
+    /// The use of the range.
     pub access: Access,
 }
 
 impl BufferSpan {
     fn meets(&self, other: &Self) -> bool {
-        // Ends cannot overflow: `Spans::check` looks at every end before it compares two spans.
+        // Ends cannot overflow: `Spans::check` checks every end before it compares two spans.
         self.len != 0
             && other.len != 0
             && self.va < other.va + other.len
@@ -225,7 +227,7 @@ impl BufferSpan {
 
 const MAX_SPANS: usize = 8;
 
-/// The ranges of one dispatch. A fixed array, because it is made once for each group.
+/// The ranges of one dispatch. A fixed array, because it is created once per group.
 pub(super) struct Spans {
     list: [BufferSpan; MAX_SPANS],
     count: usize,
@@ -238,7 +240,7 @@ impl Spans {
         Self { list: [nothing; MAX_SPANS], count: 0, same_range_allowed: false }
     }
 
-    /// Adds the buffer at `argument`, unless it is an optional one that was left out.
+    /// Adds the buffer at `argument`, unless it is optional and omitted.
     pub(super) fn with(mut self, args: &Arguments<'_>, argument: usize, len: u64) -> Self {
         let va = args.va(argument);
         if va != 0 {
@@ -249,8 +251,8 @@ impl Spans {
         self
     }
 
-    /// For programs in which each group reads exactly the elements that it writes: two arguments
-    /// may name the same range, which then is worked on in place.
+    /// Allows two arguments with the same range. For programs in which each group reads exactly the
+    /// elements that it writes.
     pub(super) fn in_place_allowed(mut self) -> Self {
         self.same_range_allowed = true;
         self
@@ -271,7 +273,7 @@ impl Spans {
                     self.same_range_allowed && one.va == other.va && one.len == other.len;
                 if (one.access.writes() || other.access.writes()) && one.meets(other) && !in_place {
                     return Err(ProgramFault::bad(
-                        "two buffers overlap and one of them is written",
+                        "two buffers overlap, and one of them is written",
                     ));
                 }
             }

@@ -1,11 +1,11 @@
 //! Procedural textures for `draw`: RGBA8 images with their mip levels.
 //!
-//! The levels are made as `downsample` makes them.
+//! The levels are computed as in `downsample`.
 
 use super::downsample::mean;
 use super::layout::encode_rgb;
 
-/// An image with all its mip levels, one after the other, as `draw` reads it.
+/// An image followed by its mip levels, as read by `draw`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Texture {
     /// Width and height of the first level, a power of two.
@@ -17,8 +17,8 @@ pub struct Texture {
 }
 
 impl Texture {
-    /// The texture whose first level is `colour(u, v)` as light, for coordinates from 0 to 1.
-    /// `size` is rounded up to a power of two and is at most 4,096.
+    /// Creates a texture whose first level is the linear `colour(u, v)` for coordinates from 0 to
+    /// 1. `size` is rounded up to a power of two of at most 4,096.
     #[must_use]
     pub fn new(size: u32, colour: impl Fn(f32, f32) -> [f32; 3]) -> Self {
         let size = size.clamp(1, 4096).next_power_of_two();
@@ -36,13 +36,13 @@ impl Texture {
         Self { size, levels: size.ilog2() + 1, texels }
     }
 
-    /// The bytes of all levels.
+    /// Returns the bytes of all levels.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         self.texels.iter().flat_map(|texel| texel.to_le_bytes()).collect()
     }
 
-    /// Squares of two colours, `cells` in a row; dark joints between them.
+    /// Returns squares of two colours, `cells` per row, with dark joints.
     #[must_use]
     pub fn chequer(size: u32, cells: u32, light: [f32; 3], dark: [f32; 3]) -> Self {
         Self::new(size, |u, v| {
@@ -54,20 +54,20 @@ impl Texture {
         })
     }
 
-    /// Bands across the first coordinate.
+    /// Returns bands along the first coordinate.
     #[must_use]
     pub fn bands(size: u32, count: u32, first: [f32; 3], second: [f32; 3]) -> Self {
         Self::new(size, |u, v| {
             let place = (u + v) * count as f32;
             let (place, step) = (place - place.floor(), 6.0 / size as f32);
-            // A soft edge, about two texels wide, at both ends of the band.
+            // A soft edge about two texels wide at both ends of the band.
             let share =
                 ((place - 0.34) / step).clamp(0.0, 1.0) * ((0.66 - place) / step).clamp(0.0, 1.0);
             blend(first, second, share)
         })
     }
 
-    /// Veins, as in stone.
+    /// Returns veins, as in stone.
     #[must_use]
     pub fn veins(size: u32, base: [f32; 3], vein: [f32; 3]) -> Self {
         Self::new(size, |u, v| {
@@ -99,7 +99,7 @@ fn blend(from: [f32; 3], to: [f32; 3], share: f32) -> [f32; 3] {
     std::array::from_fn(|channel| from[channel] + (to[channel] - from[channel]) * share)
 }
 
-/// Smooth noise from 0 to 1 that repeats after `period` cells.
+/// Returns smooth noise from 0 to 1 that repeats after `period` cells.
 fn noise(x: f32, y: f32, period: u32) -> f32 {
     let cell = |at: f32| (at.floor() as i64).rem_euclid(i64::from(period)) as u32;
     let ease = |at: f32| {
@@ -114,7 +114,7 @@ fn noise(x: f32, y: f32, period: u32) -> f32 {
     mix([mix(upper, ease(x)), mix(lower, ease(x))], ease(y))
 }
 
-/// A number from 0 to 1 for a point of the lattice.
+/// Returns a number from 0 to 1 for a lattice point.
 fn lattice(x: u32, y: u32) -> f32 {
     let mut hash = x.wrapping_mul(0x8da6_b343) ^ y.wrapping_mul(0xd816_3841);
     hash = (hash ^ (hash >> 15)).wrapping_mul(0x2c1b_3c6d);

@@ -1,18 +1,18 @@
 //! The state of a thread of `interpret` between two instructions.
 
-/// The most instructions of a program.
+/// Maximum number of instructions of a program.
 pub const MAX_INSTRUCTIONS: u32 = 256;
-/// The most instructions that a thread executes.
+/// Maximum number of instructions that a thread executes.
 pub const MAX_STEPS: u32 = 4096;
-/// Registers of a thread.
+/// Number of registers per thread.
 pub const REGISTERS: usize = 16;
 
 /// A thread between two instructions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ThreadState {
-    /// The next instruction.
+    /// Index of the next instruction.
     pub(super) at: u32,
-    /// Instructions that were executed.
+    /// Number of executed instructions.
     pub(super) steps: u32,
     pub(super) registers: [u32; REGISTERS],
 }
@@ -39,8 +39,7 @@ impl ThreadState {
         {
             *pair = [*word as u32, (*word >> 32) as u32];
         }
-        // A place behind the end ends the thread, as it does when its code has become shorter
-        // meanwhile.
+        // A position beyond the end ends the thread, as if its code had become shorter meanwhile.
         (at <= MAX_INSTRUCTIONS && steps <= MAX_STEPS).then_some(ThreadState {
             at,
             steps,

@@ -1,17 +1,17 @@
-//! The split of an image into groups: tiles of 32 by 32 pixels, one thread per pixel. Also the limit of
-//! an image's sides, and access to the rows of a tile.
+//! The division of an image into groups: tiles of 32 by 32 pixels with one thread per pixel. Also
+//! the maximum image size, and access to the rows of a tile.
 
 use super::lanes::{read_f32, read_u32, write_f32, write_u32};
 use super::{ProgramFault, ProgramMemory};
 use std::ops::Range;
 
-/// Pixels of a tile's side.
+/// Side of a tile in pixels.
 pub(super) const TILE: usize = 32;
 
-/// Threads of a group that works on one tile.
+/// Threads of a group that processes one tile.
 pub(super) const TILE_THREADS: [u32; 3] = [TILE as u32, TILE as u32, 1];
 
-/// The longest side of an image in pixels, as in Direct3D 12.
+/// Maximum side of an image in pixels, as in Direct3D 12.
 pub(super) const MAX_SIDE: u32 = 16_384;
 
 pub(super) fn check_image(width: u32, height: u32) -> Result<(), ProgramFault> {
@@ -21,7 +21,7 @@ pub(super) fn check_image(width: u32, height: u32) -> Result<(), ProgramFault> {
     Ok(())
 }
 
-/// Bytes of an image; `bytes` is the size of a pixel.
+/// Returns the size of an image in bytes; `bytes` is the size of a pixel.
 pub(super) fn image_len(width: u32, height: u32, bytes: u64) -> u64 {
     u64::from(width) * u64::from(height) * bytes
 }
@@ -42,7 +42,7 @@ pub(super) struct Tile {
 }
 
 impl Tile {
-    /// The tile of `group`, which lies within the grid of the image.
+    /// Returns the tile of `group`, which must be inside of the image's grid.
     pub(super) fn of(group: [u32; 3], width: u32, height: u32) -> Self {
         let (image_width, image_height) = (width as usize, height as usize);
         let x0 = (group[0] as usize * TILE).min(image_width);
@@ -51,7 +51,7 @@ impl Tile {
         Self { x0, y0, x1, y1, image_width, image_height }
     }
 
-    /// Any rectangle of the image, cut at its edges.
+    /// Returns a rectangle clipped to the image.
     pub(super) fn rectangle(&self, x0: i64, y0: i64, x1: i64, y1: i64) -> Self {
         let clamp = |at: i64, end: usize| at.clamp(0, end as i64) as usize;
         Self {
@@ -63,7 +63,7 @@ impl Tile {
         }
     }
 
-    /// The tile with `margin` more pixels on each side, cut at the edges of the image.
+    /// Returns the tile extended by `margin` pixels on each side and clipped to the image.
     pub(super) fn grown(&self, margin: usize) -> Self {
         let margin = margin as i64;
         self.rectangle(
@@ -86,12 +86,12 @@ impl Tile {
         self.width() * self.height()
     }
 
-    /// Place of pixel `(x, y)` of the image among the pixels of the tile, row by row.
+    /// Returns the index of pixel `(x, y)` of the image among the pixels of the tile, row by row.
     pub(super) fn index(&self, x: usize, y: usize) -> usize {
         (y - self.y0) * self.width() + (x - self.x0)
     }
 
-    /// Pixels `range` of the tile, row by row, as rectangles one row high.
+    /// Returns the pixels `range` of the tile, row by row, as rectangles one row high.
     pub(super) fn rows(&self, range: Range<usize>) -> impl Iterator<Item = Tile> + use<> {
         let (tile, width) = (*self, self.width().max(1));
         let rows = range.start / width..range.end.div_ceil(width);
@@ -109,7 +109,7 @@ impl Tile {
         })
     }
 
-    /// Stores pixels of one 32-bit word from number `first` on.
+    /// Stores pixels of one 32-bit word, starting with number `first`.
     pub(super) fn store_u32_from(
         &self,
         mem: &mut dyn ProgramMemory,
@@ -126,7 +126,7 @@ impl Tile {
         Ok(())
     }
 
-    /// Stores pixels of `words` 32-bit words from number `first` on.
+    /// Stores pixels of `words` 32-bit words, starting with number `first`.
     pub(super) fn store_f32_from(
         &self,
         mem: &mut dyn ProgramMemory,
@@ -148,7 +148,7 @@ impl Tile {
         image + ((y * self.image_width + self.x0) * words * 4) as u64
     }
 
-    /// Loads pixels of `words` 32-bit words from the image at `image`.
+    /// Loads pixels of `words` 32-bit words from the image at address `image`.
     pub(super) fn load_f32(
         &self,
         mem: &mut dyn ProgramMemory,
@@ -176,7 +176,7 @@ impl Tile {
         Ok(out)
     }
 
-    /// Stores what `load_f32` loads.
+    /// Stores pixels of `words` 32-bit words.
     pub(super) fn store_f32(
         &self,
         mem: &mut dyn ProgramMemory,
@@ -191,7 +191,7 @@ impl Tile {
         Ok(())
     }
 
-    /// Stores what `load_u32` loads.
+    /// Stores pixels of one 32-bit word.
     pub(super) fn store_u32(
         &self,
         mem: &mut dyn ProgramMemory,

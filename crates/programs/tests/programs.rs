@@ -1,6 +1,5 @@
-//! Every built-in program against its reference, over flat memory: sizes at the edges of blocks and
-//! tiles, groups in any order, stops and resumptions, faults, and invalid
-//! arguments.
+//! Compares every built-in program with its reference on flat memory: sizes at block and tile
+//! boundaries, groups in any order, stops and resumptions, faults, and invalid arguments.
 
 use std::f32::consts::FRAC_PI_6;
 use tidegate_programs::camera::{Camera, Matrix};
@@ -17,7 +16,7 @@ use tidegate_programs::{
 
 const BASE: u64 = 0x7000_0000;
 
-/// Memory of one process: bytes from `BASE` on, with ranges that fault.
+/// Memory of one process: bytes from `BASE`, with ranges that fault.
 #[derive(Clone, Default)]
 struct Memory {
     bytes: Vec<u8>,
@@ -27,7 +26,7 @@ struct Memory {
 
 impl Memory {
     fn put(&mut self, bytes: &[u8]) -> u64 {
-        // A gap, so that a store beyond a buffer does not hit the next one unseen.
+        // A gap, so that a store beyond a buffer does not silently hit the next one.
         self.bytes.resize(self.bytes.len().next_multiple_of(16) + 64, 0xcd);
         let va = BASE + self.bytes.len() as u64;
         self.bytes.extend_from_slice(bytes);
@@ -90,7 +89,7 @@ fn bytes_of(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// Numbers that look random and are the same each time.
+/// Returns reproducible pseudo-random numbers.
 struct Noise(u64);
 
 impl Noise {
@@ -160,9 +159,9 @@ fn expectations(memory: &Memory, program: ProgramId, args: &[u64]) -> Vec<Expect
     reference::expected(program, args, &inputs).unwrap()
 }
 
-/// Runs a dispatch, compares it with the reference and sees to it that the order of its groups, a
-/// stop between any two of them and stores outside its buffers do not show. Returns the memory
-/// after it.
+/// Runs a dispatch and compares it with the reference. Checks that the result does not depend on
+/// the order of groups or on a stop between two of them, and that nothing else is written. Returns
+/// the memory after the dispatch.
 fn check(before: &Memory, program: ProgramId, args: &[u64]) -> Memory {
     let name = signature(program).unwrap().name;
     let dispatch = dispatch(program, args);
@@ -178,33 +177,35 @@ fn check(before: &Memory, program: ProgramId, args: &[u64]) -> Memory {
         let range = start..start + span.len as usize;
         allowed.bytes[range.clone()].copy_from_slice(&after.bytes[range]);
     }
-    assert!(allowed.bytes == after.bytes, "{name}: stores outside its written buffers");
+    assert!(allowed.bytes == after.bytes, "{name}: stores outside of its written buffers");
     let mut noise = Noise(program.0.into());
     let mut groups = grid_of(&dispatch);
     noise.shuffle(&mut groups);
     let mut shuffled = before.clone();
     run_groups(&mut shuffled, &dispatch, &groups);
-    assert!(shuffled.bytes == after.bytes, "{name}: the order of groups shows");
-    // Stopped half way: the context is saved as memory and the number of groups that are done.
+    assert!(shuffled.bytes == after.bytes, "{name}: the result depends on the order of groups");
+    // Stopped half-way. The context is the memory and the number of finished groups.
     let mut resumed = before.clone();
     let (first, rest) = groups.split_at(groups.len() / 2);
     run_groups(&mut resumed, &dispatch, first);
     let mut resumed = resumed.clone();
     run_groups(&mut resumed, &dispatch, rest);
-    assert!(resumed.bytes == after.bytes, "{name}: a stop between groups shows");
+    assert!(resumed.bytes == after.bytes, "{name}: the result depends on a stop between groups");
     let grains = match program {
         ProgramId::DRAW => [Grain::Triangle, Grain::Pixel],
         _ => [Grain::Thread, Grain::Instruction],
     };
     for grain in grains {
         let parts = run_in_parts(before, &dispatch, grain, || 1 << (noise.word() % 12));
-        assert!(parts.bytes == after.bytes, "{name}: stops in groups show, {grain:?}");
+        assert!(
+            parts.bytes == after.bytes,
+            "{name}: the result depends on stops inside of groups, {grain:?}"
+        );
     }
     after
 }
 
-/// Runs a dispatch whose groups are left after as many grains as `grains` says each time, with
-/// their cursors kept as words.
+/// Runs a dispatch whose groups stop after `grains` grains each time, with cursors saved as words.
 fn run_in_parts(
     before: &Memory,
     dispatch: &Dispatch<'_>,
@@ -223,7 +224,7 @@ fn run_in_parts(
             if run_part(dispatch, group, &mut cursor, grain, &mut go_on, &mut memory).unwrap() {
                 break;
             }
-            assert!(!cursor.is_start(), "a part does something");
+            assert!(!cursor.is_start(), "a part makes progress");
             left = grains();
             cursor =
                 Cursor::from_words(dispatch, &cursor.words()).expect("a cursor that was reached");
@@ -233,7 +234,7 @@ fn run_in_parts(
     memory
 }
 
-/// Leaves a dispatch once at each place where it can be left; returns how many there were.
+/// Runs a dispatch with a single stop, once for each possible place. Returns the number of places.
 fn left_everywhere(before: &Memory, program: ProgramId, args: &[u64], grain: Grain) -> u64 {
     let dispatch = dispatch(program, args);
     let mut whole = before.clone();
@@ -245,7 +246,7 @@ fn left_everywhere(before: &Memory, program: ProgramId, args: &[u64], grain: Gra
             stays += 1;
             if stays == 1 { places + 1 } else { u64::MAX }
         });
-        assert!(parts.bytes == whole.bytes, "{program:?} left at {places}, {grain:?}");
+        assert!(parts.bytes == whole.bytes, "{program:?} stopped at {places}, {grain:?}");
         if stays == 1 {
             return places;
         }
@@ -322,7 +323,7 @@ fn prefix_sum_by_levels_is_exact() {
         for level in &levels[1..] {
             arrays.push(memory.zeros(4 * *level as usize));
         }
-        // In place, with the sums of each level in the array of the next.
+        // In place, with the sums of each level in the array of the next level.
         for (index, &length) in levels.iter().enumerate() {
             let sums = arrays.get(index + 1).copied().unwrap_or(0);
             memory = check(
@@ -369,7 +370,7 @@ fn convolution_is_not_mirrored() {
     let mut memory = Memory::default();
     let src = memory.floats(&[1.0, 2.0, 3.0]);
     let dst = memory.zeros(12);
-    // Takes the pixel to the right.
+    // Copies the pixel to the right.
     let kernel = memory.floats(&[0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
     run(&mut memory, ProgramId::CONVOLUTION_2D, &[src, dst, kernel, 3, 1, 1]);
     assert_eq!(memory.float_view(dst, 3), [2.0, 3.0, 3.0]);
@@ -438,8 +439,8 @@ fn code(instructions: &[Instruction]) -> Vec<u32> {
     instructions.iter().flat_map(|instruction| instruction.words()).collect()
 }
 
-/// Sums `input[i..i + 4]` of thread `i`, mixes it into the thread's words and counts in floats on
-/// the way.
+/// Adds `input[i..i + 4]` in thread `i`, mixes the sum into the thread's words and counts in
+/// floats.
 fn sample_code() -> Vec<u32> {
     use Operation::{
         Add, And, End, FAdd, FMul, Float, Input, Jump, Load, Mul, Or, Set, Shl, Shr, Store, Sub,
@@ -483,7 +484,7 @@ fn small_programs_do_what_their_table_says() {
         let args = [program, words.len() as u64 / 2, input, n as u64 + 4, data, 3, n as u64, 77, 5];
         check(&memory, ProgramId::INTERPRET, &args);
     }
-    // A loop that would never end does.
+    // An endless loop ends after the maximum number of steps.
     let mut memory = Memory::default();
     let op = Instruction::new;
     let words = code(&[
@@ -571,7 +572,7 @@ fn draws_can_be_left_between_triangles_and_between_pixels() {
     }
 }
 
-/// A draw in the making: buffers in memory, arguments by name.
+/// A draw under construction: buffers in memory, arguments by name.
 struct Scene {
     memory: Memory,
     args: [u64; 16],
@@ -694,8 +695,7 @@ fn a_full_square_fills_the_target_in_its_colour() {
 
 #[test]
 fn common_edges_are_drawn_once() {
-    // A fan about a corner that lies on pixel centres and between them. Each triangle is drawn
-    // alone and counted.
+    // A fan around a corner on and between pixel centres. Each triangle is drawn alone and counted.
     for centre in [[0.0f32, 0.0], [0.03125, -0.03125], [0.017, 0.031]] {
         let rim: Vec<[f32; 2]> = (0..12)
             .map(|i| [30.0f32, 60.0].map(|phase| (phase + i as f32 * FRAC_PI_6).sin() * 0.9))
@@ -714,9 +714,9 @@ fn common_edges_are_drawn_once() {
             }
         }
         assert!(counts.iter().all(|count| *count <= 1), "a pixel is covered twice");
-        // Inside the rim nothing is left out.
+        // No pixel inside the rim is uncovered.
         for y in 24..40 {
-            assert!((24..40).all(|x| counts[y * 64 + x] == 1), "a pixel in row {y} is left out");
+            assert!((24..40).all(|x| counts[y * 64 + x] == 1), "a pixel in row {y} is not covered");
         }
     }
 }
@@ -780,8 +780,8 @@ fn closed_meshes_look_the_same_with_and_without_their_backs() {
 fn a_sphere_covers_what_geometry_says() {
     let constants = seen_from([0.0, 0.0, 5.0], [0.0; 3], 1.0, 20.0);
     let scene = Scene::new(200, 200).mesh(&mesh::sphere(1.0, 96)).constants(&constants).checked();
-    // The silhouette of a unit sphere at distance 5 has the tangent 1 / sqrt(24); half the image is
-    // 0.5.
+    // The silhouette of a unit sphere at distance 5 has the tangent 1 / sqrt(24); half of the image
+    // has the tangent 0.5.
     let radius = 100.0 * (1.0 / 24f64.sqrt()) / 0.5;
     let area = std::f64::consts::PI * radius * radius;
     let covered = scene.covered() as f64;
@@ -811,7 +811,7 @@ fn a_draw_in_parts_is_the_whole_draw() {
 
 #[test]
 fn triangles_through_the_eye_are_clipped() {
-    // A ground that reaches behind the camera on all sides, in two triangles.
+    // A ground plane of two triangles that extends behind the camera.
     let ground = mesh::ground(1000.0, 1);
     let constants = seen_from([0.0, 1.0, 0.0], [0.0, 1.0, -1.0], 1.0, 5000.0);
     let scene = Scene::new(64, 64).mesh(&ground).constants(&constants).checked();
@@ -953,7 +953,7 @@ fn an_index_beyond_the_vertices_is_reported() {
     );
 }
 
-/// The frame of the frame graph in memory, with its dispatches in order.
+/// The frame of the frame graph in memory, and its dispatches in order.
 struct FrameRun {
     memory: Memory,
     dispatches: Vec<(ProgramId, Vec<u64>)>,
@@ -1065,7 +1065,7 @@ fn occlusion_on_rough_ground_matches() {
     let open = after.float_view(light, 70 * 50 * 4);
     let darker =
         occluded.iter().zip(&open).filter(|(occluded, open)| **occluded < 0.9 * **open).count();
-    // Many times the outliers that the reference allows, so that a wrong sample cannot pass as one.
+    // Many times the permitted outliers, so that a wrong sample cannot pass as one.
     assert!(darker > 2000, "the occlusion term changes only {darker} numbers");
 }
 
@@ -1098,7 +1098,8 @@ fn a_fault_names_its_address_and_the_group_can_be_run_again() {
     assert!(faulty.bytes == expected.bytes);
 }
 
-/// Every dispatch of a small frame and of the other programs, for tests that go over all of them.
+/// Returns every dispatch of a small frame and of the other programs, for tests that cover all of
+/// them.
 fn one_of_each() -> (Memory, Vec<(ProgramId, Vec<u64>)>) {
     let FrameRun { mut memory, mut dispatches, target } = frame_run(64, 36);
     let mut noise = Noise(11);
@@ -1129,7 +1130,7 @@ fn whatever_store_or_load_faults_the_dispatch_can_be_finished_later() {
         run(&mut expected, *program, args);
         for span in buffers(&dispatch).unwrap() {
             let mut faulty = memory.clone();
-            // A hole in the middle of the buffer, as when one page of it is not resident.
+            // A hole in the middle of the buffer, like a page that is not resident.
             let middle = span.va + span.len / 2;
             faulty.holes.push((middle, middle + 4));
             let mut again = Vec::new();
@@ -1139,7 +1140,7 @@ fn whatever_store_or_load_faults_the_dispatch_can_be_finished_later() {
                     Err(ProgramFault::Memory { va, len, .. }) => {
                         assert!(
                             va < middle + 4 && middle < va + len,
-                            "the fault names another place"
+                            "the fault is at another address"
                         );
                         assert!(
                             va >= span.va && va + len <= span.va + span.len,
@@ -1271,7 +1272,7 @@ fn no_words_make_a_program_panic_or_hang() {
         let dispatch = Dispatch { program: signature.id, groups, args: &args };
         let group = groups.map(|count| (noise.word() % u64::from(count.max(1))) as u32);
         let valid = validate(&dispatch).is_ok();
-        // Copying the memory is what takes time here; a group that is refused does not touch it.
+        // Copying the memory dominates the time. A refused group does not touch the memory.
         let outcome = if valid {
             run_group(&dispatch, group, &mut memory.clone())
         } else {
@@ -1350,8 +1351,8 @@ fn references_notice_wrong_bytes() {
         for expected in expectations(&memory, *program, args) {
             expected.check(&expected.bytes).unwrap();
             let turned: Vec<u8> = expected.bytes.iter().map(|byte| byte ^ 0x55).collect();
-            assert!(expected.check(&turned).is_err(), "{program:?} accepts anything");
-            assert!(expected.check(&[]).is_err(), "{program:?} accepts nothing at all");
+            assert!(expected.check(&turned).is_err(), "{program:?} accepts wrong content");
+            assert!(expected.check(&[]).is_err(), "{program:?} accepts missing content");
         }
     }
 }

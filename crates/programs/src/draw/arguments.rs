@@ -9,17 +9,17 @@ use crate::{ProgramFault, ProgramMemory};
 
 /// Mode: lit and textured colour.
 pub const COLOUR: u32 = 0;
-/// Mode: normals and distances, for `shade`.
+/// Mode: normals and distances, input of `shade`.
 pub const PRE_PASS: u32 = 1;
-/// Mode: depth alone, for a shadow map.
+/// Mode: depth only, for a shadow map.
 pub const DEPTH_ONLY: u32 = 2;
-/// Flag in the mode: leave out triangles that run anticlockwise on the screen.
+/// Flag in the mode: cull triangles that are anticlockwise on the screen.
 pub const CULL_BACK: u32 = 0x100;
 
-/// The most vertices and the most primitives of a draw. They bound what one group costs.
+/// Maximum number of vertices and of primitives of a draw. It bounds the cost of a group.
 const MAX_COUNT: u32 = 1 << 20;
 
-/// What a pixel leaves behind.
+/// The output of a pixel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Colour,
@@ -51,7 +51,7 @@ impl Draw {
             COLOUR => Mode::Colour,
             PRE_PASS => Mode::PrePass,
             DEPTH_ONLY => Mode::DepthOnly,
-            _ => return Err(ProgramFault::bad("a draw has a mode that does not exist")),
+            _ => return Err(ProgramFault::bad("the mode of a draw does not exist")),
         };
         Ok(Self {
             vertices: args.va(0),
@@ -71,7 +71,7 @@ impl Draw {
         })
     }
 
-    /// One past the last primitive. Both terms are at most [`MAX_COUNT`].
+    /// Returns the end of the primitive range. Both terms are at most [`MAX_COUNT`].
     pub(super) fn end_primitive(&self) -> u32 {
         self.first_primitive + self.primitive_count
     }
@@ -95,7 +95,7 @@ impl Draw {
         Ok(())
     }
 
-    /// Bytes of a pixel of the target.
+    /// Returns the bytes per pixel of the target.
     pub(super) fn target_pixel_len(&self) -> u64 {
         match self.mode {
             Mode::Colour => 4,

@@ -1,10 +1,10 @@
-//! Cuts triangles at the near plane and at a guard band.
+//! Clips triangles at the near plane and at a guard band.
 //!
-//! The guard band keeps screen coordinates in the range where coverage is exact: 128 times the
-//! target to each side, at most 2^20 pixels. The sides of the target itself are not cut at; the
-//! rasteriser leaves out what lies beyond them, which costs nothing and moves no corner.
+//! The guard band keeps screen coordinates in the range of exact coverage: 128 times the target in
+//! each direction, at most 2^20 pixels. Triangles are not clipped at the sides of the target; the
+//! rasteriser skips pixels outside, which costs nothing and moves no corner.
 
-/// Numbers that are interpolated over a triangle: normal, texture coordinates, colour as light.
+/// Number of values interpolated over a triangle: normal, texture coordinates, linear colour.
 pub(super) const ATTRIBUTES: usize = 8;
 
 /// Corner of a triangle after the vertex stage.
@@ -17,7 +17,7 @@ pub(super) struct Corner {
 /// Guard band: the largest |x| and |y| as a factor of w.
 const BAND: f32 = 128.0;
 
-/// Distance of a corner from each plane; negative outside.
+/// Signed distance of a corner from each plane, negative outside.
 const PLANES: [fn(&Corner) -> f32; 5] = [
     |corner| corner.clip[2],
     |corner| BAND * corner.clip[3] + corner.clip[0],
@@ -26,8 +26,8 @@ const PLANES: [fn(&Corner) -> f32; 5] = [
     |corner| BAND * corner.clip[3] - corner.clip[1],
 ];
 
-/// The parts of a triangle within the planes. A triangle with a corner that is not a number, or
-/// that runs into the eye, has none.
+/// Returns the parts of a triangle inside of the planes. A triangle with a corner that is NaN, or
+/// that reaches the eye, has none.
 pub(super) fn clip(corners: [Corner; 3]) -> impl Iterator<Item = [Corner; 3]> {
     let mut polygon: Vec<Corner> = corners.to_vec();
     if corners.iter().any(|corner| corner.clip.iter().any(|number| !number.is_finite())) {
@@ -53,8 +53,8 @@ fn cut(polygon: &[Corner], distance: fn(&Corner) -> f32) -> Vec<Corner> {
             kept.push(*corner);
         }
         if (here < 0.0) != (there < 0.0) {
-            // Always from the inner corner to the outer one: two triangles with a common edge get
-            // the same point.
+            // Always from the inner to the outer corner, so that two triangles with a common edge
+            // get the same point.
             kept.push(if here >= 0.0 {
                 between(corner, next, here / (here - there))
             } else {

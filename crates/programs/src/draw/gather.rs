@@ -1,14 +1,14 @@
-//! Vertex stage: which triangles touch a tile, and their corners.
+//! Vertex stage: the triangles that touch a tile, and their corners.
 //!
-//! 1. Positions go to clip space, and each gets a code with one bit for each side of the tile that
-//!    it lies beyond.
-//! 2. A triangle whose corners share a bit misses the tile. The test is in clip space, where it
-//!    holds for corners behind the eye too, and leaves a margin of one pixel for the rounding of
+//! 1. Positions are transformed to clip space. Each gets a code with one bit per side of the tile
+//!    that it is beyond.
+//! 2. A triangle whose corners share a bit misses the tile. The test is done in clip space, where
+//!    it also holds for corners behind the eye, with a margin of one pixel for the rounding of
 //!    later stages.
-//! 3. Of the few that are left, all attributes are fetched.
+//! 3. All attributes of the remaining triangles are fetched.
 //!
-//! Buffers are read in long pieces. An index beyond the vertices is an error of the application and
-//! reported as such.
+//! Buffers are read in large chunks. An index beyond the vertices is reported as an application
+//! error.
 
 use super::arguments::Draw;
 use super::clip::Corner;
@@ -18,13 +18,13 @@ use crate::layout::{DrawConstants, VERTEX_LEN, Vertex, position};
 use crate::tile::Tile;
 use crate::{ProgramFault, ProgramMemory};
 
-/// Vertices read by one access.
+/// Number of vertices per read.
 const CHUNK: usize = 512;
 
 /// Indices of three vertices.
 pub(super) type Primitive = [u32; 3];
 
-/// The triangles that may cover pixels of `tile`, in order.
+/// Returns the triangles that may cover pixels of `tile`, in order.
 pub(super) fn gather(
     draw: &Draw,
     clip_from_object: &Matrix,
@@ -70,7 +70,7 @@ pub(super) fn gather(
     Ok(kept)
 }
 
-/// Corners of one triangle with all that is interpolated.
+/// Returns the corners of one triangle with all interpolated values.
 pub(super) fn fetch(
     draw: &Draw,
     constants: &DrawConstants,

@@ -1,15 +1,15 @@
-//! `draw`: triangles into a render target, a tile of 32 by 32 pixels a group.
+//! `draw`: draws triangles into a render target. A group is a tile of 32 by 32 pixels.
 //!
-//! 1. `gather`: all positions to clip space; triangles that miss the tile are dropped. Every tile reads
-//!    every triangle, which makes tiles independent.
-//! 2. `clip`: triangles cut at the near plane and at a guard band.
-//! 3. `raster`: coverage in exact fixed point by the top-left rule, depth, perspective-correct
-//!    attributes.
+//! 1. `gather`: transforms all positions to clip space and drops triangles that miss the tile.
+//!    Every tile reads every triangle, so tiles are independent.
+//! 2. `clip`: clips triangles at the near plane and at a guard band.
+//! 3. `raster`: coverage in exact fixed point with the top-left rule, depth, and
+//!    perspective-correct attributes.
 //! 4. `shading`: the colour of a pixel. `sampler` filters the texture.
-//! 5. `surface`: the tile of target and depth, loaded before the first triangle, stored after the last.
+//! 5. `surface`: the tile of target and depth, loaded before and stored after all triangles.
 //!
-//! Triangles are drawn in order in every tile, so the picture does not depend on the order of tiles. A
-//! tile that is run again, or continues after a stop, gathers again and ends in the same bytes.
+//! Every tile draws its triangles in order, so the picture does not depend on the order of tiles. A
+//! tile that is run again, or continues after a stop, gathers again and produces the same bytes.
 
 mod arguments;
 mod clip;
@@ -33,18 +33,20 @@ use std::ops::ControlFlow;
 use surface::Surface;
 
 /// Arguments: `vertices, vertex_count, indices, first_primitive, primitive_count, constants,
-/// target, depth, width, height, texture, tex_width, tex_height, tex_levels, light, mode`. Layouts
-/// of vertices and constants are in `layout`; indices are 32-bit; the depth buffer
-/// is one `f32` a pixel, cleared by the caller (1.0 is farthest). `indices`, `constants`, `texture`
-/// and `light` may be 0, and `target` too in `DEPTH_ONLY`.
+/// target, depth, width, height, texture, tex_width, tex_height, tex_levels, light, mode`. `layout`
+/// defines vertices and constants. Indices have 32 bits. The depth buffer has one `f32` per pixel
+/// and is cleared by the caller (1.0 is farthest). `indices`, `constants`, `texture` and `light`
+/// may be 0, and so may `target` in `DEPTH_ONLY`.
 ///
 /// | mode | target | depth test |
 /// |---|---|---|
-/// | `COLOUR` | RGBA8: vertex colour, times texture, times the light buffer when there is one | less or equal |
-/// | `PRE_PASS` | four `f32`: world normal and distance along the view (0 where nothing was drawn) | less |
+/// | `COLOUR` | RGBA8: vertex colour times texture, times the light buffer if there is one | less
+/// or equal |
+/// | `PRE_PASS` | four `f32`: world normal and distance in viewing direction (0 if not drawn) | less |
 /// | `DEPTH_ONLY` | none | less |
 ///
-/// `CULL_BACK` may be added to each: triangles that run anticlockwise on the screen are left out.
+/// `CULL_BACK` may be added to each mode: triangles that are anticlockwise on the screen are
+/// culled.
 pub(super) static SIGNATURE: Signature = Signature {
     id: ProgramId::DRAW,
     name: "draw",
@@ -134,7 +136,7 @@ fn run(
     stage.surface.store(mem)
 }
 
-/// What triangles are drawn with, and on.
+/// The state of a draw that all its triangles share.
 struct Stage {
     shading: Shading,
     surface: Surface,
@@ -142,8 +144,8 @@ struct Stage {
 }
 
 impl Stage {
-    /// Draws what one triangle covers of the tile, but for the first `done` pixels. Returns how
-    /// many pixels are done if the group is to be left before the next.
+    /// Draws the pixels of the tile that one triangle covers, except the first `done`. If the group
+    /// must stop, returns the number of pixels done.
     fn fill(
         &mut self,
         triangle: &Triangle,

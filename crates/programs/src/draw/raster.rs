@@ -1,32 +1,31 @@
-//! Which pixels a triangle covers, and what is interpolated there.
+//! Coverage of triangles and interpolation of attributes.
 //!
-//! Corners are rounded to 1/256 of a pixel, as Direct3D prescribes, and edges are integers from
-//! then on: coverage is exact, two triangles with a common edge neither overlap nor leave a gap,
-//! and it does not matter in which tile a pixel is looked at. A pixel whose centre lies on an edge
-//! belongs to the triangle when that is a top or a left edge.
+//! Corners are rounded to 1/256 of a pixel, as Direct3D specifies, and edges are integers from then
+//! on. Coverage is therefore exact and independent of the tile, and triangles with a common edge
+//! neither overlap nor leave a gap. A pixel whose centre is on an edge belongs to the triangle if
+//! that is a top or left edge.
 //!
-//! Every number of a pixel follows from its own edge values alone, never from its neighbour by
-//! addition: that would make the last bits depend on where a tile begins.
+//! The values of a pixel are computed from its own edge values, never incrementally from a
+//! neighbour, because the last bits would then depend on the start of the tile.
 
 use super::clip::{ATTRIBUTES, Corner};
 use crate::ProgramFault;
 use crate::tile::Tile;
 use std::ops::ControlFlow;
 
-/// Steps of a coordinate in one pixel.
+/// Number of subpixel steps per pixel.
 const SUBPIXELS: i64 = 256;
 
-/// The largest coordinate of a corner in pixels. Twice the area of a triangle then stays below
-/// 2^61.
+/// Maximum coordinate of a corner in pixels. It keeps twice the area of a triangle below 2^61.
 const FARTHEST: f32 = 2_097_152.0;
 
-/// A line through two corners: `a * x + b * y + c`, positive inside, in steps.
+/// A line through two corners: `a * x + b * y + c`, positive inside, in subpixel steps.
 #[derive(Debug, Clone, Copy)]
 struct Edge {
     a: i64,
     b: i64,
     c: i64,
-    /// 0 when the line itself belongs to the triangle, else -1.
+    /// 0 if pixel centres on the line are covered, otherwise -1.
     bias: i64,
 }
 
@@ -42,16 +41,16 @@ impl Edge {
         }
     }
 
-    /// Value at the centre of a pixel.
+    /// Returns the value at the centre of a pixel.
     fn at(&self, x: usize, y: usize) -> i64 {
         let centre = |pixel: usize| pixel as i64 * SUBPIXELS + SUBPIXELS / 2;
         self.a * centre(x) + self.b * centre(y) + self.c
     }
 }
 
-/// A triangle on the screen. Its corners run clockwise.
+/// A triangle on the screen with clockwise corners.
 pub(super) struct Triangle {
-    /// Edge `i` faces corner `i`.
+    /// Edge `i` is opposite of corner `i`.
     edges: [Edge; 3],
     inverse_area: f32,
     z: [f32; 3],
@@ -63,16 +62,16 @@ pub(super) struct Triangle {
 
 /// A pixel that a triangle covers.
 pub(super) struct Covered {
-    /// Its place among the pixels of the tile.
+    /// Its index among the pixels of the tile.
     pub(super) index: usize,
     /// Its depth.
     pub(super) z: f32,
     edges: [i64; 3],
 }
 
-/// What is interpolated at a pixel.
+/// Interpolated values at a pixel.
 pub(super) struct Pixel {
-    /// Distance along the view.
+    /// Distance in the viewing direction.
     pub(super) w: f32,
     pub(super) attributes: [f32; ATTRIBUTES],
 }
@@ -85,8 +84,7 @@ pub(super) struct Footprint {
 }
 
 impl Triangle {
-    /// `None` for a triangle without area, beyond the guard band, or with its back to the eye when
-    /// these are culled.
+    /// Returns `None` for a triangle without area, beyond the guard band, or culled.
     pub(super) fn new(
         corners: &[Corner; 3],
         width: u32,
@@ -112,7 +110,8 @@ impl Triangle {
         let bound = |axis: usize, pick: fn(i64, i64) -> i64| {
             pick(pick(at[0][axis], at[1][axis]), at[2][axis])
         };
-        // The first centre at or after the smallest coordinate, the last at or before the largest.
+        // The first pixel centre at or after the smallest coordinate, and the last at or before the
+        // largest.
         let first =
             [0, 1].map(|axis| (bound(axis, i64::min) + SUBPIXELS / 2 - 1).div_euclid(SUBPIXELS));
         let last = [0, 1].map(|axis| (bound(axis, i64::max) - SUBPIXELS / 2).div_euclid(SUBPIXELS));
@@ -128,7 +127,7 @@ impl Triangle {
     }
 
     /// Calls `each` for every pixel of the tile that the triangle covers between the near and the
-    /// far plane, row by row, until it breaks off.
+    /// far plane, row by row, until it breaks.
     pub(super) fn scan(
         &self,
         tile: Tile,
@@ -156,14 +155,14 @@ impl Triangle {
         Ok(())
     }
 
-    /// All interpolated numbers at a pixel.
+    /// Returns all interpolated values at a pixel.
     pub(super) fn pixel(&self, covered: &Covered) -> Pixel {
         let (weights, w) = self.weights(covered.edges);
         let attributes = std::array::from_fn(|index| self.interpolate(weights, index));
         Pixel { w, attributes }
     }
 
-    /// Texture coordinates around a pixel.
+    /// Returns the texture coordinates around a pixel.
     pub(super) fn footprint(&self, covered: &Covered, pixel: &Pixel) -> Footprint {
         let uv = |edges: [i64; 3]| {
             let (weights, _) = self.weights(edges);
@@ -176,7 +175,7 @@ impl Triangle {
         }
     }
 
-    /// Edge values one pixel on. Integers, so that many steps are as exact as none.
+    /// Returns the edge values of the next pixel. They are integers, so repeated steps stay exact.
     fn step(&self, edges: [i64; 3], along: fn(&Edge) -> i64) -> [i64; 3] {
         std::array::from_fn(|index| edges[index] + along(&self.edges[index]) * SUBPIXELS)
     }
@@ -186,7 +185,7 @@ impl Triangle {
         share[0] * self.z[0] + share[1] * self.z[1] + share[2] * self.z[2]
     }
 
-    /// Shares of the corners in perspective, and w.
+    /// Returns the perspective-correct weights of the corners, and w.
     fn weights(&self, edges: [i64; 3]) -> ([f32; 3], f32) {
         let shares: [f32; 3] = std::array::from_fn(|index| {
             edges[index] as f32 * self.inverse_area * self.inverse_w[index]
@@ -202,9 +201,8 @@ impl Triangle {
     }
 }
 
-/// A corner on the screen in steps; y runs down. `None` beyond the guard band, where rounding has
-/// thrown a corner whose triangle was too large for its numbers when it was clipped: such a
-/// triangle is left out.
+/// Returns a corner on the screen in subpixel steps, with y down. Returns `None` beyond the guard
+/// band, which rounding can cause for very large triangles; such a triangle is skipped.
 fn screen(corner: &Corner, width: u32, height: u32) -> Option<[i64; 2]> {
     let [x, y, _, w] = corner.clip;
     let across = (x / w * 0.5 + 0.5) * width as f32;

@@ -1,20 +1,20 @@
 //! Texture filter: trilinear, with up to eight samples along the longer axis of a pixel's
 //! footprint.
 //!
-//! A texture is RGBA8, row by row, with its mip levels one after the other; each level has half the
-//! width and height of the one before, rounded down, at least 1. Coordinates wrap. Texels are mixed
-//! as light.
+//! A texture is RGBA8, row by row, followed by its mip levels. Each level has half the width and
+//! height of the one before, rounded down, at least 1. Coordinates wrap. Texels are filtered in
+//! linear light.
 //!
-//! Texels come through a small cache of lines of 16, as one access to GPU memory for each texel
-//! would pay for a translation each time. The cache lives as long as a group: what a copy engine
-//! writes is seen by the next group at the latest.
+//! Texels are read through a small cache of lines of 16, because a separate access per texel would
+//! need a translation each time. The cache lives for one group, so a write by a copy engine is
+//! visible to the next group at the latest.
 
 use super::raster::Footprint;
 use crate::layout::decode_rgb;
 use crate::tile::{MAX_SIDE, check_image};
 use crate::{ProgramFault, ProgramMemory};
 
-/// Mip levels of the largest texture.
+/// Number of mip levels of the largest texture.
 const MAX_LEVELS: u32 = MAX_SIDE.ilog2() + 1;
 
 const MAX_SAMPLES: u32 = 8;
@@ -24,13 +24,13 @@ const LINES_LOG2: u32 = 9;
 /// One mip level.
 #[derive(Debug, Clone, Copy)]
 struct Level {
-    /// Texels before it.
+    /// Number of texels before it.
     offset: u64,
     width: u32,
     height: u32,
 }
 
-/// A texture as the arguments describe it.
+/// A texture as described by the arguments.
 #[derive(Debug, Clone)]
 pub(super) struct Texture {
     va: u64,
@@ -39,7 +39,7 @@ pub(super) struct Texture {
 }
 
 impl Texture {
-    /// `None` when `va` is 0.
+    /// Returns `None` if `va` is 0.
     pub(super) fn new(
         va: u64,
         width: u32,
@@ -51,7 +51,9 @@ impl Texture {
         }
         check_image(width, height)?;
         if width == 0 || height == 0 || levels == 0 || levels > MAX_LEVELS {
-            return Err(ProgramFault::bad("a texture has no texels, or not 1 to 15 levels"));
+            return Err(ProgramFault::bad(
+                "a texture has no texels or does not have 1 to 15 levels",
+            ));
         }
         let mut texture = Self { va, levels: Vec::with_capacity(levels as usize), texels: 0 };
         for level in 0..levels {
@@ -62,19 +64,19 @@ impl Texture {
         Ok(Some(texture))
     }
 
-    /// Bytes of all levels.
+    /// Returns the size of all levels in bytes.
     pub(super) fn len(&self) -> u64 {
         4 * self.texels
     }
 }
 
 struct CacheLine {
-    /// Number of the line, plus 1; 0 is empty.
+    /// Line number plus 1; 0 if empty.
     tag: u64,
     texels: [u32; LINE],
 }
 
-/// A texture with its cache.
+/// A texture and its cache.
 pub(super) struct Sampler {
     texture: Texture,
     lines: Vec<CacheLine>,
@@ -86,7 +88,7 @@ impl Sampler {
         Self { texture, lines: std::iter::repeat_with(empty).take(1 << LINES_LOG2).collect() }
     }
 
-    /// The light of the texture over a footprint.
+    /// Returns the filtered linear colour of the texture over a footprint.
     pub(super) fn sample(
         &mut self,
         footprint: Footprint,
@@ -105,7 +107,7 @@ impl Sampler {
         } else {
             (below, length(below), length(right))
         };
-        // Casts saturate: a footprint that is not a number takes one sample.
+        // Casts saturate, so a NaN footprint takes one sample.
         let samples = ((long / short.max(1.0)).ceil() as u32).clamp(1, MAX_SAMPLES);
         let level =
             log2((long / samples as f32).max(1.0)).min((self.texture.levels.len() - 1) as f32);
@@ -156,7 +158,7 @@ impl Sampler {
 
     fn texel(&mut self, index: u64, mem: &mut dyn ProgramMemory) -> Result<u32, ProgramFault> {
         let number = index / LINE as u64;
-        // Spread by a multiplication, so that the rows of a texture do not share a place.
+        // The multiplication distributes the rows of a texture over the cache.
         let place = (number as u32).wrapping_mul(0x9e37_79b1) >> (32 - LINES_LOG2);
         let line = &mut self.lines[place as usize];
         if line.tag != number + 1 {
@@ -173,7 +175,7 @@ impl Sampler {
     }
 }
 
-/// The two texels beside a coordinate, and the share of the second.
+/// Returns the two texels next to a coordinate, and the weight of the second.
 fn neighbours(coordinate: f32, size: u32) -> ([u64; 2], f32) {
     let wrapped = coordinate - coordinate.floor();
     let place = if wrapped.is_finite() { wrapped * size as f32 - 0.5 } else { 0.0 };
@@ -186,8 +188,8 @@ fn mix(from: [f32; 3], to: [f32; 3], share: f32) -> [f32; 3] {
     std::array::from_fn(|channel| from[channel] + (to[channel] - from[channel]) * share)
 }
 
-/// Logarithm by the parts of the number: exact at powers of two and straight between them, which is
-/// near enough to choose a level and is the same everywhere.
+/// Returns a piecewise linear logarithm: exact at powers of two, accurate enough to select a level,
+/// and the same on every machine.
 fn log2(number: f32) -> f32 {
     let bits = number.to_bits();
     let exponent = (bits >> 23) as f32 - 127.0;

@@ -1,10 +1,10 @@
-//! Pixel stage: from interpolated numbers to what the target keeps.
+//! Pixel stage: from interpolated values to the target's content.
 
 use super::raster::{Footprint, Pixel};
 use crate::camera::normalised;
 use crate::layout::{DrawConstants, encode_rgb};
 
-/// The part of the constants that pixels need.
+/// The constants that pixels need.
 pub(super) struct Shading {
     tint: [f32; 3],
     specular: f32,
@@ -26,7 +26,7 @@ impl Shading {
         }
     }
 
-    /// Texture coordinates as the texture sees them.
+    /// Scales texture coordinates by `uv_scale`.
     pub(super) fn footprint(&self, footprint: Footprint) -> Footprint {
         let scaled = |uv: [f32; 2]| uv.map(|coordinate| coordinate * self.uv_scale);
         Footprint {
@@ -59,13 +59,13 @@ impl Shading {
         }))
     }
 
-    /// World normal and distance.
+    /// Returns world normal and distance.
     pub(super) fn geometry(&self, pixel: &Pixel) -> [f32; 4] {
         let [x, y, z] = normalised([pixel.attributes[0], pixel.attributes[1], pixel.attributes[2]]);
         [x, y, z, pixel.w]
     }
 
-    /// Share of fog: next to none nearby, half at the fog distance, all far away.
+    /// Returns the share of fog: almost 0 nearby, half at the fog distance, 1 far away.
     fn haze(&self, distance: f32) -> f32 {
         if self.fog_distance <= 0.0 {
             return 0.0;

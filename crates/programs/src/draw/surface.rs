@@ -1,6 +1,6 @@
 //! Target, depth and light of one tile while a group works on it, and the depth test.
 //!
-//! Pixels are stored only when one has changed. The target is stored before the depth, so that a tile
+//! Pixels are stored only if one has changed. The target is stored before the depth, so a tile
 //! whose last store faults finds the old depth when it is run again.
 
 use super::arguments::{Draw, Mode};
@@ -66,7 +66,7 @@ impl Surface {
         self.mode
     }
 
-    /// Depth test. Colour passes at equal depth, so that it can follow a pre-pass over the same
+    /// Depth test. Colour passes at equal depth, so that it can follow a pre-pass of the same
     /// triangles.
     pub(super) fn passes(&self, index: usize, z: f32) -> bool {
         match self.mode {

@@ -1,57 +1,57 @@
 //! Comparison of the bytes that a program wrote with the expected bytes.
 
-/// How found bytes are compared.
+/// The tolerance of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Compare {
-    /// Byte by byte.
+    /// Byte by byte, without tolerance.
     Exact,
     /// As `f32` numbers.
     Float {
-        /// Allowed difference of any number.
+        /// Permitted absolute difference.
         absolute: f64,
-        /// Allowed difference as a share of the expected number.
+        /// Permitted relative difference.
         relative: f64,
-        /// Numbers that may differ by more.
+        /// Number of values that may differ by more.
         outliers: usize,
     },
-    /// As bytes of a picture.
+    /// As bytes of an image.
     Colour {
-        /// Allowed difference of a byte.
+        /// Permitted difference of a byte.
         step: u8,
-        /// Bytes that may differ by more.
+        /// Number of bytes that may differ by more.
         outliers: usize,
     },
 }
 
-/// What one buffer should hold after a dispatch.
+/// The expected content of one buffer after a dispatch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expected {
-    /// The place of the buffer among the arguments.
+    /// Index of the buffer's argument.
     pub argument: usize,
-    /// Its bytes, from the address in the argument on.
+    /// Its bytes, from the address in the argument.
     pub bytes: Vec<u8>,
-    /// How close the found bytes must come.
+    /// The tolerance.
     pub compare: Compare,
 }
 
-/// A buffer does not hold what it should.
+/// A buffer that differs from its expected content.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
-    "argument {argument}: {wrong} elements differ by more than is allowed, at most {allowed} may; \
+    "argument {argument}: {wrong} elements are out of tolerance, at most {allowed} may be; \
      element {element} is {found}, expected {expected}"
 )]
 pub struct Mismatch {
-    /// The place of the buffer among the arguments.
+    /// Index of the buffer's argument.
     pub argument: usize,
-    /// Elements (bytes or numbers) out of tolerance.
+    /// Number of elements (bytes or numbers) out of tolerance.
     pub wrong: usize,
-    /// Elements that may be out of tolerance.
+    /// Permitted number of elements out of tolerance.
     pub allowed: usize,
-    /// The first element out of tolerance.
+    /// Index of the first element out of tolerance.
     pub element: usize,
-    /// What it is.
+    /// Its value.
     pub found: f64,
-    /// What it should be.
+    /// Its expected value.
     pub expected: f64,
 }
 
@@ -60,11 +60,10 @@ impl Expected {
         Self { argument, bytes, compare }
     }
 
-    /// Compares the bytes that were found from the address in the argument on; more than are
-    /// expected are ignored.
+    /// Compares with the bytes found at the address in the argument. Excess bytes are ignored.
     ///
     /// # Errors
-    /// [`Mismatch`] with the first element out of tolerance. Bytes that are missing count as wrong.
+    /// [`Mismatch`] with the first element out of tolerance. Missing bytes count as wrong.
     pub fn check(&self, found: &[u8]) -> Result<(), Mismatch> {
         match self.compare {
             Compare::Exact => self.check_bytes(found, 0, 0),

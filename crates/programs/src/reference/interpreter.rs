@@ -1,5 +1,4 @@
-//! `interpret` from its table: one thread after the other over whole slices, by the numbers of
-//! operations.
+//! `interpret` from its table: one thread after another over whole slices, by operation number.
 
 use super::comparison::{Compare, Expected, word_bytes, words};
 use crate::interpret::{MAX_STEPS, REGISTERS};

@@ -1,4 +1,4 @@
-//! Reference of `shade`: every pixel from the whole of its buffers, in double precision.
+//! Reference of `shade`: every pixel from its whole buffers, in double precision.
 
 use super::comparison::{Compare, Expected, float_bytes, floats};
 use crate::shade::{OCCLUSION_REACH, OCCLUSION_SAMPLES};
@@ -39,7 +39,7 @@ impl View {
         [self.constants[first], self.constants[first + 1], self.constants[first + 2]]
     }
 
-    /// Position, normal and distance of what a pixel shows.
+    /// Returns position, normal and distance of the surface at a pixel.
     fn point(&self, x: i64, y: i64) -> Option<(Vector, Vector, f64)> {
         let at = 4 * (y * self.width + x) as usize;
         let [nx, ny, nz, distance] = [0, 1, 2, 3].map(|part| f64::from(self.rt1[at + part]));
@@ -96,7 +96,7 @@ impl View {
         let up = self.vector(8);
         let reach = radius * self.height as f64 / 2.0 / dot(up, up).sqrt() / distance;
         let reach = reach.min(OCCLUSION_REACH as f64);
-        // The pixels of a square turn the spiral by 0, 90, 45 and 135 degrees.
+        // The pixels of a 2 by 2 square rotate the spiral by 0, 90, 45 and 135 degrees.
         let degrees = [[0.0f64, 90.0], [45.0, 135.0]][(y % 2) as usize][(x % 2) as usize];
         let turn = degrees.to_radians();
         let golden = std::f64::consts::PI * (3.0 - 5.0f64.sqrt());
@@ -135,8 +135,8 @@ impl View {
         if !(0.0..size).contains(&x) || !(0.0..size).contains(&y) || !(0.0..1.0).contains(&depth) {
             return 1.0;
         }
-        // The part of a window, 5 texels wide about the place, that is not in shadow. A texel
-        // reaches half its width to each side of its centre.
+        // The lit share of a window, 5 texels wide, around the place. A texel extends half its
+        // width from its centre.
         let overlap = |texel: i64, at: f64| {
             let (low, high) =
                 ((at - 2.5).max(texel as f64 - 0.5), (at + 2.5).min(texel as f64 + 0.5));

@@ -1,11 +1,10 @@
-//! Reference of `draw`: all triangles in order, each asked at every pixel around it, in double
+//! Reference of `draw`: all triangles in order, tested at every pixel of their bounds, in double
 //! precision.
 //!
-//! A pixel's ray meets the plane of a triangle in the point whose shares of the three corners solve
-//! a system of three linear equations in clip space. The triangle covers the pixel when no share is
-//! negative and the point lies in front of the eye. There is no clipping, no rounding of corners
-//! and no edge rule, so pixels whose centre is nearly on an edge may come out otherwise than on the
-//! GPU.
+//! A pixel's ray meets the plane of a triangle at a point whose barycentric coordinates solve three
+//! linear equations in clip space. The triangle covers the pixel if none of them is negative and
+//! the point is in front of the eye. There is no clipping, no rounding of corners and no edge rule,
+//! so pixels whose centre is close to an edge may differ from the GPU.
 
 use super::comparison::{Compare, Expected, float_bytes, floats, word_bytes, words};
 use crate::ProgramFault;
@@ -15,13 +14,13 @@ use std::ops::Range;
 
 struct Corner {
     clip: [f64; 4],
-    /// Normal, texture coordinates, colour as light.
+    /// Normal, texture coordinates, linear colour.
     attributes: [f64; 8],
 }
 
 struct Triangle {
     corners: [Corner; 3],
-    /// Rows of the inverse of the matrix with columns (x, y, w) of the corners, times its
+    /// Adjugate of the matrix with the columns (x, y, w) of the corners: its inverse times its
     /// determinant.
     adjugate: [[f64; 3]; 3],
     determinant: f64,
@@ -49,8 +48,8 @@ impl Constants {
     }
 }
 
-/// How far a colour pass may lie behind the depth of a pre-pass over the same triangles, which was
-/// rounded.
+/// Tolerance by which a colour pass may be behind the rounded depth of a pre-pass of the same
+/// triangles.
 const SAME_DEPTH: f64 = 1e-6;
 
 pub(super) fn draw(args: &[u64], inputs: &[&[u8]]) -> Result<Vec<Expected>, ProgramFault> {
@@ -66,7 +65,7 @@ pub(super) fn draw(args: &[u64], inputs: &[&[u8]]) -> Result<Vec<Expected>, Prog
     Ok(picture.expected())
 }
 
-/// The target while it is drawn.
+/// The target of a draw.
 struct Picture<'a> {
     args: &'a [u64],
     texture: &'a [u8],
@@ -102,7 +101,7 @@ impl<'a> Picture<'a> {
         }
     }
 
-    /// The ray through a pixel's centre, or `dx` and `dy` pixels beside it.
+    /// Returns the ray through a pixel's centre, offset by `dx` and `dy` pixels.
     fn ray(&self, x: usize, y: usize, dx: f64, dy: f64) -> [f64; 3] {
         let across = (x as f64 + 0.5 + dx) / self.width as f64 * 2.0 - 1.0;
         let up = 1.0 - (y as f64 + 0.5 + dy) / self.height as f64 * 2.0;
@@ -208,7 +207,7 @@ impl Triangle {
         Self { corners, adjugate, determinant: dot(a, adjugate[0]) }
     }
 
-    /// Shares of the corners in the point that a ray meets, in perspective.
+    /// Returns the barycentric coordinates at which a ray meets the plane, in perspective.
     fn shares(&self, ray: [f64; 3]) -> [f64; 3] {
         let shares = self.adjugate.map(|row| dot(row, ray));
         let sum: f64 = shares.iter().sum();
@@ -216,7 +215,7 @@ impl Triangle {
     }
 
     fn meet(&self, ray: [f64; 3], cull_back: bool) -> Option<([f64; 3], f64, f64)> {
-        // With y up, corners that run clockwise have a negative determinant.
+        // With y up, clockwise corners have a negative determinant.
         if self.determinant == 0.0 || (cull_back && self.determinant > 0.0) {
             return None;
         }
@@ -229,7 +228,7 @@ impl Triangle {
         inside.then_some((shares, z, w))
     }
 
-    /// Columns and rows that the triangle may cover: all of them when it reaches behind the eye.
+    /// Returns the columns and rows that the triangle may cover: all if it reaches behind the eye.
     fn bounds(&self, width: usize, height: usize) -> (Range<usize>, Range<usize>) {
         if self.corners.iter().any(|corner| corner.clip[3] <= 1e-6) {
             return (0..width, 0..height);
@@ -274,8 +273,8 @@ fn shade(
     }))
 }
 
-/// The texture over a footprint, given as the coordinates of the pixel, of its right and of its
-/// lower neighbour.
+/// Filters the texture over a footprint: the coordinates of the pixel and of its right and lower
+/// neighbours.
 fn filter(args: &[u64], texture: &[u8], [uv, right, below]: [[f64; 2]; 3]) -> [f64; 3] {
     let (width, height, levels) = (args[11] as f64, args[12] as f64, args[13] as f64);
     let span = |to: [f64; 2]| [to[0] - uv[0], to[1] - uv[1]];
