@@ -1,5 +1,5 @@
-//! Machines of several adapters under the queue API: a process and a device on each, and a driver
-//! that records its calls.
+//! Machines with several adapters under the queue API: a process and a device on each, and a driver
+//! layer that records its calls.
 
 use crate::Hooked;
 use std::cell::OnceCell;
@@ -14,14 +14,14 @@ use tidegate::dxgkrnl::{FeatureSetting, InterruptDelivery};
 use tidegate::kmd::InterruptMode;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
-/// What one adapter of a machine is like.
+/// The properties of one adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// Whether the kernel supports native fences there.
+    /// Whether the kernel supports native fences on it.
     pub native: bool,
-    /// Where interrupts run.
+    /// The agent that runs interrupts.
     pub interrupts: InterruptDelivery,
-    /// What an interrupt of a signalled fence names.
+    /// The content of fence-signalled interrupts.
     pub mode: InterruptMode,
 }
 
@@ -32,7 +32,7 @@ impl Kind {
         interrupts: InterruptDelivery::Inline,
         mode: InterruptMode::FenceArray,
     };
-    /// An adapter without.
+    /// An adapter without native fences.
     pub const PLAIN: Kind = Kind { native: false, ..Kind::CAPABLE };
 }
 
@@ -40,21 +40,21 @@ impl Kind {
 pub struct Adapters {
     /// One device on each adapter.
     pub devices: Vec<Device>,
-    /// The machine. It is dropped after the devices, because it stops when its last process ends.
+    /// The machine. Dropped after the devices, because it stops when its last process ends.
     pub machine: Machine,
-    /// The driver of each adapter.
+    /// The driver layer of each adapter.
     pub drivers: Vec<Arc<Hooked>>,
-    /// The driver calls of each adapter, from after its start.
+    /// The driver calls of each adapter since its start.
     pub calls: Vec<Arc<Recording>>,
 }
 
 impl Adapters {
-    /// A machine with one adapter of each kind.
+    /// Creates a machine with one adapter of each kind.
     pub fn new(platform: &Platform, kinds: &[Kind]) -> Adapters {
         Adapters::with(platform, kinds, |_, _| {})
     }
 
-    /// The same, with each configuration changed by its index.
+    /// As [`Adapters::new`], with a change of each adapter's configuration by its index.
     pub fn with(
         platform: &Platform,
         kinds: &[Kind],
@@ -73,7 +73,7 @@ impl Adapters {
             builder = builder.reference_behind(config, |inner| {
                 let hooked = Hooked::new(platform, inner, None);
                 let recording = Recording::new(platform, hooked.clone());
-                driver.set((hooked, recording.clone())).ok().expect("one driver");
+                driver.set((hooked, recording.clone())).ok().expect("one driver per adapter");
                 recording
             });
         }
@@ -94,7 +94,7 @@ impl Adapters {
         Adapters { devices, machine, drivers, calls }
     }
 
-    /// A fence that is made on adapter `creator` and opened on all others: the fence on each
+    /// Creates a fence on adapter `creator` and opens it on all others. Returns the fence on each
     /// adapter, and its handle.
     pub fn fence_from(&self, creator: usize, initial: u64) -> (Vec<Fence>, NtHandle) {
         let flags = FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER;
@@ -107,7 +107,7 @@ impl Adapters {
         (self.devices.iter().enumerate().map(open).collect(), handle)
     }
 
-    /// A compute queue on an adapter.
+    /// Creates a compute queue on an adapter.
     pub fn queue(&self, adapter: usize, submission: Submission) -> Queue {
         let desc = QueueDesc {
             name: format!("queue of {adapter}"),
@@ -116,7 +116,7 @@ impl Adapters {
         self.devices[adapter].create_queue(desc).unwrap()
     }
 
-    /// Mode and value of each CurrentValue update that the driver of an adapter got.
+    /// Returns mode and value of each CurrentValue update that the adapter's driver received.
     pub fn updates(&self, adapter: usize) -> Vec<(UpdateCurrentMode, u64)> {
         self.drivers[adapter]
             .calls()
@@ -126,13 +126,13 @@ impl Adapters {
             .collect()
     }
 
-    /// How often the driver of an adapter was only notified.
+    /// Returns the number of pure notifications that the adapter's driver received.
     pub fn notifications(&self, adapter: usize) -> usize {
         let updates = self.updates(adapter);
         updates.iter().filter(|(mode, _)| *mode == UpdateCurrentMode::NotificationOnly).count()
     }
 
-    /// Runs `main` as the application, and asserts that it ended and that every contract was kept.
+    /// Runs `main` as the application. Asserts that it ended and that no contract was broken.
     pub fn run(self, main: impl FnOnce(&Adapters) + Send + 'static) -> Arc<Adapters> {
         let world = Arc::new(self);
         let own = world.clone();

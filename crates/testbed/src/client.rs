@@ -1,6 +1,6 @@
-//! A process with a device at the kernel's call surface, and the calls that tests make by it.
+//! A process with a device at the kernel's call surface, and its calls.
 //!
-//! Calls unwrap: a refusal is a failure of the test. The `try_` forms return it.
+//! Calls unwrap their results, so a refusal fails the test. The `try_` variants return it.
 
 use std::sync::Arc;
 use tidegate::calls::{
@@ -18,18 +18,18 @@ use tidegate::{Machine, Platform};
 /// A process and its device.
 #[derive(Clone)]
 pub struct Client {
-    /// The process, as it calls the kernel.
+    /// The process, for kernel calls.
     pub kernel: Arc<dyn Kernel>,
     /// Its device.
     pub device: Handle,
-    /// The physical GPUs of what it creates; 0 for all of them.
+    /// Engine affinity of the objects it creates; 0 for all physical GPUs.
     pub engine_affinity: u32,
     /// The platform of the machine.
     pub platform: Platform,
 }
 
 impl Client {
-    /// A new process on the first adapter.
+    /// Creates a process on the first adapter.
     pub fn open(machine: &Machine, name: &str) -> Client {
         let kernel: Arc<dyn Kernel> = machine.open(name).expect("a process");
         let device = kernel.create_device().expect("a device");
@@ -48,35 +48,35 @@ impl Client {
         Client { kernel, device, engine_affinity: 0, platform: platform.clone() }
     }
 
-    /// The kernel's number of a context or hardware queue.
+    /// Returns the kernel's number of a context or hardware queue.
     pub fn number(&self, queue: Handle) -> QueueNumber {
         self.kernel.queue_number(queue).expect("a queue")
     }
 
-    /// The same process with another device of its own.
+    /// Returns the same process with a new device.
     pub fn another_device(&self) -> Client {
         Client { device: self.kernel.create_device().unwrap(), ..self.clone() }
     }
 
-    /// The same; what it creates is on these physical GPUs.
+    /// Returns the same process with another engine affinity.
     pub fn affine(&self, engine_affinity: u32) -> Client {
         Client { engine_affinity, ..self.clone() }
     }
 
-    /// State of the device.
+    /// Returns the state of the device.
     pub fn state(&self) -> Result<DeviceState, Status> {
         self.kernel.device_state(self.device)
     }
 
-    /// A native fence.
+    /// Creates a native fence.
     pub fn native(&self, initial_value: u64) -> FenceInstance {
         self.try_native(initial_value, SyncObjectFlags::empty()).unwrap()
     }
 
-    /// A native fence with flags.
+    /// Creates a native fence with flags.
     ///
     /// # Errors
-    /// The kernel's refusal; so in the other `try_` forms.
+    /// The kernel's refusal, as in the other `try_` variants.
     pub fn try_native(
         &self,
         initial_value: u64,
@@ -85,7 +85,7 @@ impl Client {
         self.native_with(|args| (args.initial_value, args.flags) = (initial_value, flags))
     }
 
-    /// A native fence at 0 with changed arguments.
+    /// Creates a native fence at 0 with changed arguments.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -106,7 +106,7 @@ impl Client {
         self.kernel.create_native_fence(args)
     }
 
-    /// An IntraGPU fence at 0 with flags.
+    /// Creates an IntraGPU fence at 0 with flags.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -115,12 +115,12 @@ impl Client {
         self.native_with(|args| (args.fence_type, args.flags) = (fence_type, flags))
     }
 
-    /// A monitored fence.
+    /// Creates a monitored fence.
     pub fn monitored(&self, initial_value: u64) -> FenceInstance {
         self.try_monitored(initial_value, SyncObjectFlags::empty()).unwrap()
     }
 
-    /// A monitored fence with flags.
+    /// Creates a monitored fence with flags.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -138,7 +138,7 @@ impl Client {
         })
     }
 
-    /// An NT handle of a fence.
+    /// Creates an NT handle of a fence.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -189,7 +189,7 @@ impl Client {
         OpenSyncObject { device, nt_handle, flags, engine_affinity }
     }
 
-    /// Ends an instance of a fence.
+    /// Destroys an instance of a fence.
     pub fn destroy(&self, fence: &FenceInstance) {
         self.kernel.destroy_synchronization_object(fence.handle).unwrap();
     }
@@ -210,12 +210,12 @@ impl Client {
     /// Blocks until the fence has reached `value`.
     ///
     /// # Errors
-    /// The device was lost, or the fence destroyed.
+    /// Fails if the device is lost or the fence destroyed.
     pub fn wait(&self, fence: Handle, value: u64) -> Result<(), Status> {
         self.kernel.wait_from_cpu(&[FenceValue { fence, value }], WaitMode::All, None)
     }
 
-    /// An event that is set when the fence has reached `value`.
+    /// Returns an event that is set when the fence has reached `value`.
     pub fn wait_event(&self, fence: &FenceInstance, value: u64) -> Event {
         self.try_wait_event(fence, value).unwrap()
     }
@@ -230,12 +230,12 @@ impl Client {
         Ok(event)
     }
 
-    /// A hardware context that must be created.
+    /// Creates a hardware context.
     pub fn hw_context(&self, node_ordinal: u32) -> Handle {
         self.try_hw_context(node_ordinal).unwrap()
     }
 
-    /// A hardware context.
+    /// Creates a hardware context.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -248,17 +248,17 @@ impl Client {
         })
     }
 
-    /// A kernel-mode hardware queue on node 0.
+    /// Creates a kernel-mode hardware queue on node 0.
     pub fn hw_queue(&self) -> HwQueue {
         self.hw_queue_on(0)
     }
 
-    /// A kernel-mode hardware queue in a context of its own.
+    /// Creates a kernel-mode hardware queue in a new context.
     pub fn hw_queue_on(&self, node_ordinal: u32) -> HwQueue {
         self.try_hw_queue(node_ordinal, false).unwrap()
     }
 
-    /// A hardware queue in a context of its own.
+    /// Creates a hardware queue in a new context.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -270,7 +270,7 @@ impl Client {
         self.hw_queue_in(self.try_hw_context(node_ordinal)?, user_mode_submission)
     }
 
-    /// A hardware queue in a context.
+    /// Creates a hardware queue in a context.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -286,17 +286,17 @@ impl Client {
         })
     }
 
-    /// A context for packets.
+    /// Creates a packet context.
     pub fn context(&self, node_ordinal: u32) -> Handle {
         self.context_of(node_ordinal, Priority::Normal)
     }
 
-    /// A context for packets, with a priority.
+    /// Creates a packet context with a priority.
     pub fn context_of(&self, node_ordinal: u32, priority: Priority) -> Handle {
         self.try_context(node_ordinal, priority).unwrap()
     }
 
-    /// The same.
+    /// Creates a packet context with a priority.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -310,12 +310,12 @@ impl Client {
         self.kernel.create_context_virtual(args)
     }
 
-    /// Memory in system memory.
+    /// Allocates system memory.
     pub fn allocate(&self, bytes: u64, kind: AllocationKind) -> Allocation {
         self.try_allocate(bytes, kind, Placement::System).unwrap()
     }
 
-    /// Bytes in any place.
+    /// Allocates bulk memory with a placement.
     pub fn allocate_in(&self, bytes: u64, placement: Placement) -> Allocation {
         self.try_allocate(bytes, AllocationKind::Bulk, placement).unwrap()
     }
@@ -347,20 +347,22 @@ impl Client {
         self.kernel.make_resident(args).unwrap()
     }
 
-    /// Bytes that engines and this process share, and their GPU address.
+    /// Allocates bytes that engines and this process share. Returns them with their GPU address.
     pub fn bytes(&self, bytes: u64) -> (Bulk, u64) {
         let made = self.allocate(bytes, AllocationKind::Bulk);
-        let AllocationMemory::Bulk(memory) = made.memory else { panic!("bytes were asked for") };
+        let AllocationMemory::Bulk(memory) = made.memory else {
+            panic!("bulk memory was requested")
+        };
         (memory, made.gpu_va)
     }
 
-    /// A command buffer in GPU memory: its address, and its length in bytes.
+    /// Creates a command buffer in GPU memory. Returns its address and its length in bytes.
     pub fn commands(&self, commands: &[Command]) -> (u64, u32) {
         let mut writer = CommandWriter::new();
         commands.iter().for_each(|command| writer.push(command));
         let bytes = writer.to_bytes();
         let (memory, gpu_va) = self.bytes(bytes.len() as u64);
-        memory.write(0, &bytes).expect("the memory was made for these bytes");
+        memory.write(0, &bytes).expect("the memory has the length of the commands");
         (gpu_va, bytes.len() as u32)
     }
 
@@ -392,7 +394,7 @@ impl Client {
         self.kernel.submit_command_to_hw_queue(args).unwrap();
     }
 
-    /// Submits commands to a context for packets.
+    /// Submits commands to a packet context.
     pub fn submit_packet(&self, context: Handle, commands: &[Command]) {
         let (commands_gpu_va, command_bytes) = self.commands(commands);
         let args = SubmitCommand { context, commands_gpu_va, command_bytes };
@@ -402,7 +404,7 @@ impl Client {
     /// Blocks until the queue's progress fence has reached `value`.
     ///
     /// # Errors
-    /// The device was lost.
+    /// Fails if the device is lost.
     pub fn wait_progress(&self, queue: &HwQueue, value: u64) -> Result<(), Status> {
         self.wait(queue.progress_fence, value)
     }
@@ -416,7 +418,7 @@ impl Client {
     }
 }
 
-/// One fence and a value, as most calls take them.
+/// Returns a fence with a value, the argument of most calls.
 pub fn at(fence: &FenceInstance, value: u64) -> [FenceValue; 1] {
     [FenceValue { fence: fence.handle, value }]
 }

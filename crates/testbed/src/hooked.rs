@@ -1,5 +1,5 @@
-//! Purpose: a driver layer for tests. It keeps what the kernel hands in, runs a hook or fails when
-//! an entry is called, returns planted answers, and reports interrupts of its own.
+//! A driver layer for tests. It records the kernel's calls, runs a hook or fails at an entry,
+//! returns planted answers, and raises interrupts.
 //!
 //! Entry points: [`Hooked::calls`], [`Hooked::on`], [`Hooked::fail_next`], [`Hooked::plant`],
 //! [`Hooked::raise`]. Hooks run with no lock of this layer held.
@@ -21,49 +21,49 @@ use tidegate::ddi::{
 };
 use tidegate::platform::{Mutex, PhysicalAddress, Platform, Word};
 
-/// Runs at the beginning of a call.
+/// A hook that runs at the start of a call.
 type Hook = Arc<dyn Fn() + Send + Sync>;
 
-/// What a test changes in the declaration.
+/// A test's change of the adapter caps.
 pub type ChangeCaps = Box<dyn Fn(&mut AdapterCaps) + Send + Sync>;
 
-/// An element of UpdateCurrentValuesFromCpu with a copy of the address, which a driver would have
-/// no right to.
+/// An element of UpdateCurrentValuesFromCpu with a copy of the address, which a real driver must
+/// not keep.
 #[derive(Clone)]
 pub struct KeptCurrent {
     /// The fence.
     pub fence: DriverHandle,
     /// The new value.
     pub value: u64,
-    /// The address.
+    /// The address of CurrentValue.
     pub current_value: Option<FenceCell>,
 }
 
-/// The same of UpdateMonitoredValues.
+/// An element of UpdateMonitoredValues with a copy of the address.
 #[derive(Clone)]
 pub struct KeptMonitored {
     /// The fence.
     pub fence: DriverHandle,
     /// The new value.
     pub value: u64,
-    /// The address.
+    /// The address of MonitoredValue.
     pub monitored_value: Word,
 }
 
-/// What the kernel handed in so far, in order.
+/// The arguments of the kernel's calls so far, in order.
 #[derive(Clone, Default)]
 pub struct DriverCalls {
-    /// Native fences: the kernel's handle and the driver's.
+    /// Native fences: the kernel's handle and the driver's handle.
     pub fences: Vec<(OsHandle, DriverHandle)>,
     /// The private data of native fences.
     pub fence_data: Vec<[u8; 64]>,
-    /// Where each of them is in the system process.
+    /// System-process addresses of each native fence.
     pub system_process: Vec<Option<(u64, u64)>>,
-    /// Fences whose places the driver was given: CurrentValue, MonitoredValue.
+    /// Fences whose physical addresses were set: CurrentValue, MonitoredValue.
     pub residency: Vec<(DriverHandle, PhysicalAddress, PhysicalAddress)>,
     /// Root page tables by address space.
     pub roots: Vec<(u32, PhysicalAddress)>,
-    /// Instances: what was asked for, and the driver's handle.
+    /// Instances: the request, and the driver's handle.
     pub instances: Vec<(OpenNativeFence, DriverHandle)>,
     /// Contexts, with the driver's handle.
     pub contexts: Vec<(CreateContext, DriverHandle)>,
@@ -75,28 +75,28 @@ pub struct DriverCalls {
     pub doorbells: Vec<(CreateDoorbell, DriverHandle)>,
     /// Log buffers.
     pub logs: Vec<SetNativeFenceLogBuffer>,
-    /// CurrentValues that the CPU updated, call by call.
+    /// CurrentValue updates by the CPU, one element per fence.
     pub current: Vec<(KeptCurrent, UpdateCurrentMode)>,
     /// MonitoredValues that the kernel published.
     pub monitored: Vec<KeptMonitored>,
-    /// Pages that were mapped: where on the bus, and whether engines may store there.
+    /// Mapped pages: bus address, and whether engines may write.
     pub pages: Vec<(PhysicalAddress, bool)>,
-    /// Queues whose logs were flushed, call by call.
+    /// Queues whose logs were flushed, per call.
     pub flushed: Vec<Vec<DriverHandle>>,
     /// Packets.
     pub packets: Vec<SubmitCommandVirtual>,
-    /// Requests for packets.
+    /// Preemption requests.
     pub requests: Vec<PreemptCommand>,
-    /// Packets that will not come.
+    /// Cancelled packets.
     pub cancelled: Vec<CancelCommand>,
 }
 
-/// Answers in place of those of the reference driver; the default changes nothing.
+/// Answers that replace those of the reference driver. The default replaces none.
 #[derive(Clone, Copy, Default)]
 pub struct Planted {
     /// The private data of native fences.
     pub fence_data: Option<[u8; 64]>,
-    /// Suspensions are PENDING. The test raises the interrupt that completes them.
+    /// Suspensions return PENDING. The test raises the interrupt that completes them.
     pub suspends_later: bool,
     /// The segments for every kind of fence storage.
     pub segments: Option<AllocationSegments>,
@@ -105,15 +105,15 @@ pub struct Planted {
     pub keeps_packets: bool,
     /// Preemption requests do not reach the reference driver, so none completes.
     pub ignores_preemptions: bool,
-    /// The last completed packet.
+    /// The ID of the last completed packet.
     pub current_fence: Option<u32>,
     /// The mask of dependent engines.
     pub group: Option<u64>,
-    /// The aborted packet of an engine reset.
+    /// The ID of the packet that an engine reset aborted.
     pub aborted: Option<u32>,
 }
 
-/// The driver in the middle.
+/// The driver layer.
 pub struct Hooked {
     inner: Arc<dyn Driver>,
     caps: Option<ChangeCaps>,
@@ -127,7 +127,7 @@ pub struct Hooked {
 }
 
 impl Hooked {
-    /// A layer that passes every call on; `caps` changes what the adapter declares.
+    /// Creates a layer that forwards every call. `caps` changes the adapter's declaration.
     pub fn new(
         platform: &Platform,
         inner: Arc<dyn Driver>,
@@ -146,17 +146,17 @@ impl Hooked {
         })
     }
 
-    /// What the kernel handed in so far.
+    /// Returns the kernel's calls so far.
     pub fn calls(&self) -> DriverCalls {
         self.calls.lock().clone()
     }
 
-    /// What the kernel gave at start.
+    /// Returns the start info from the kernel.
     pub fn start_info(&self) -> StartInfo {
-        self.start.lock().clone().expect("the driver was started")
+        self.start.lock().clone().expect("the driver has been started")
     }
 
-    /// Runs `hook` at the beginning of every call of `ddi`.
+    /// Runs `hook` at the start of every call of `ddi`.
     pub fn on(&self, ddi: &'static str, hook: impl Fn() + Send + Sync + 'static) {
         self.hooks.lock().push((ddi, Arc::new(hook)));
     }
@@ -166,7 +166,7 @@ impl Hooked {
         *self.failing.lock() = Some((ddi, status));
     }
 
-    /// Changes the planted answers, from the next call on.
+    /// Changes the planted answers for later calls.
     pub fn plant(&self, change: impl FnOnce(&mut Planted)) {
         change(&mut self.planted.lock());
     }
@@ -175,29 +175,28 @@ impl Hooked {
         *self.planted.lock()
     }
 
-    /// Raises the line: the next interrupt routine reports `data`, and asks for the deferred
-    /// routine.
+    /// Raises the interrupt line: the next interrupt routine reports `data` and requests a DPC.
     pub fn raise(&self, data: &[InterruptData]) {
         self.reports.lock().extend_from_slice(data);
         self.service().raise();
     }
 
-    /// Both halves of an interrupt that reports `data`, where they run inline.
+    /// Runs both halves of an interrupt that reports `data`, if interrupts run inline.
     pub fn interrupt(&self, data: InterruptData) {
         self.raise(&[data]);
         self.turn_ended();
     }
 
-    /// The raising agent's turn is over: the deferred routine runs, where interrupts run inline.
+    /// Ends the turn of the raising agent, which runs the DPC if interrupts run inline.
     pub fn turn_ended(&self) {
         self.service().turn_ended();
     }
 
     fn service(&self) -> Arc<dyn InterruptService> {
-        self.service.lock().clone().expect("the interrupt is connected")
+        self.service.lock().clone().expect("the interrupt has been connected")
     }
 
-    /// Keeps what a call hands in; what the driver returns is kept by the entries below.
+    /// Records the arguments of a call. Entries with results record them separately below.
     fn keep(&self, call: DdiCall) {
         let mut calls = self.calls.lock();
         match call {
@@ -394,7 +393,7 @@ impl DriverLayer for Hooked {
     ) -> Result<DriverHandle, Status> {
         let kept = args.clone();
         let made = self.inner.create_doorbell(level, args)?;
-        // A driver that says something back, and more than it has room for.
+        // Models a driver that returns data and modifies the whole buffer.
         args.private_data.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
         args.private_data.push(0xEE);
         self.calls.lock().doorbells.push((kept, made));

@@ -1,5 +1,5 @@
-//! Purpose: machines for tests, scenarios, fuzzing and measurements, and drivers in front of the
-//! reference driver that record, change or fail calls.
+//! Machines for tests, scenarios, fuzzing and benchmarks, and driver layers that record, change or
+//! fail calls.
 //!
 //! Entry points: [`world`] and [`setup`] build a machine with one process; [`Adapters`] builds
 //! several adapters under the queue API, [`App`] a machine and a device; [`Client`] is a process at

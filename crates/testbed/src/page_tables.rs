@@ -1,10 +1,11 @@
-//! Purpose: a walk over the page tables that the kernel made, as the hardware walks them.
+//! A walk over the kernel's page tables, as done by the hardware.
 
 use crate::World;
 use tidegate::gpu_abi::{GpuVa, Pte};
 use tidegate::platform::{PhysicalAddress, Target};
 
-/// Where an address of an address space leads on the bus, and whether engines may store there.
+/// Returns the bus address of a virtual address in an address space, and whether engines may write
+/// there.
 pub fn leads_to(w: &World, space: u32, va: u64) -> Option<(PhysicalAddress, bool)> {
     let calls = w.hooked.calls();
     let memory = w.hooked.start_info().system_memory;
@@ -23,7 +24,7 @@ pub fn leads_to(w: &World, space: u32, va: u64) -> Option<(PhysicalAddress, bool
     None
 }
 
-/// The address space of the world's process.
+/// Returns the address space of the world's process.
 pub fn own_space(w: &World) -> u32 {
     w.hooked.calls().roots.iter().find(|(space, _)| *space != 0).unwrap().0
 }

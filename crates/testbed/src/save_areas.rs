@@ -1,4 +1,4 @@
-//! A driver layer that records context allocations and finds their bytes as the hardware does:
+//! A driver layer that records context allocations and accesses their bytes like the hardware,
 //! through the page tables of the system process.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tidegate::ddi::{
 use tidegate::gpu_abi::{GpuVa, Pte};
 use tidegate::platform::{Bulk, Mutex, PhysicalAddress, PhysicalMemory, Platform, Target};
 
-/// What was seen.
+/// The recorded calls.
 #[derive(Default)]
 struct Seen {
     callbacks: Option<Arc<dyn Callbacks>>,
@@ -28,48 +28,49 @@ struct Seen {
 pub struct SaveAreas {
     inner: Arc<dyn Driver>,
     seen: Arc<Mutex<Seen>>,
-    /// What stands in an area when the driver is asked for its first content.
+    /// Fills an area before the driver writes its first content.
     pub rubbish: u8,
 }
 
 impl SaveAreas {
-    /// A layer in front of `inner`.
+    /// Wraps `inner` in this layer.
     pub fn new(platform: &Platform, inner: Arc<dyn Driver>) -> Arc<SaveAreas> {
         let seen = Arc::new(platform.mutex("what was seen of save areas", Seen::default()));
         Arc::new(SaveAreas { inner, seen, rubbish: 0xA5 })
     }
 
-    /// The areas that the driver was given, oldest first; those of the memory manager among them.
+    /// Returns the areas that the driver allocated, oldest first, including those of the memory
+    /// manager.
     pub fn areas(&self) -> Vec<ContextAllocation> {
         self.seen.lock().areas.clone()
     }
 
-    /// Those that it gave back.
+    /// Returns the areas that it freed.
     pub fn freed(&self) -> Vec<OsHandle> {
         self.seen.lock().freed.clone()
     }
 
-    /// Those that got their first content.
+    /// Returns the areas that received their first content.
     pub fn initialised(&self) -> Vec<OsHandle> {
         self.seen.lock().initialised.clone()
     }
 
-    /// Contexts that the driver got in DxgkDdiCreateContext.
+    /// Returns the contexts passed to DxgkDdiCreateContext.
     pub fn contexts(&self) -> Vec<OsHandle> {
         self.seen.lock().contexts.clone()
     }
 
-    /// Devices that the driver got in DxgkDdiCreateDevice, the memory manager's among them.
+    /// Returns the devices passed to DxgkDdiCreateDevice, including the memory manager's.
     pub fn devices(&self) -> Vec<OsHandle> {
         self.seen.lock().devices.clone()
     }
 
-    /// The kernel, as the driver calls it.
+    /// Returns the kernel's callbacks as seen by the driver.
     pub fn callbacks(&self) -> Arc<dyn Callbacks> {
         self.seen.lock().callbacks.clone().unwrap()
     }
 
-    /// Where an address of the system process leads now.
+    /// Returns the current bus address of a system-process address.
     pub fn at(&self, va: u64) -> Option<PhysicalAddress> {
         let mut at = self.seen.lock().root?;
         for level in 0..4 {
@@ -90,7 +91,7 @@ impl SaveAreas {
         }
     }
 
-    /// The first bytes of an area, as the hardware would load them.
+    /// Returns the first bytes of an area, as the hardware would load them.
     pub fn read(&self, va: u64) -> Option<[u8; 64]> {
         let mut bytes = [0; 64];
         let (bulk, start) = self.bulk(self.at(va)?)?;
@@ -98,7 +99,7 @@ impl SaveAreas {
         Some(bytes)
     }
 
-    /// Stores a state, as the hardware would.
+    /// Stores context state, as the hardware would.
     pub fn write(&self, va: u64, bytes: &[u8]) {
         let (bulk, start) = self.at(va).and_then(|at| self.bulk(at)).unwrap();
         bulk.write(start, bytes).unwrap();
@@ -145,9 +146,9 @@ impl DriverLayer for SaveAreas {
     ) -> Result<(), Status> {
         if let PagingOperation::InitContextResource { allocation, .. } = operation {
             let area = self.areas().into_iter().find(|area| area.os_handle == allocation);
-            // Memory is all zero when it is new: what is filled must be seen to be. An area of a
-            // device is not in the list yet: it gets its content before the call returns its
-            // address.
+            // New memory is all zero, so filling it shows that the content is written. An area of a
+            // device is not recorded yet, because it receives its content before the call returns
+            // its address.
             if let Some(area) = area {
                 self.write(area.system_gpu_va, &[self.rubbish; 64]);
             }
@@ -157,7 +158,7 @@ impl DriverLayer for SaveAreas {
     }
 }
 
-/// The kernel, watched.
+/// The kernel's callbacks, recorded.
 struct Watched {
     inner: Arc<dyn Callbacks>,
     seen: Arc<Mutex<Seen>>,

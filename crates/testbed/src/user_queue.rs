@@ -1,4 +1,4 @@
-//! A user-mode queue at the call surface: ring, control area and doorbell, each step on its own.
+//! A user-mode queue at the call surface: ring, control area and doorbell, one call per step.
 
 use crate::client::Client;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tidegate::gpu_abi::{
 };
 use tidegate::platform::{Bulk, Mapping, Mutex, Page, Word};
 
-/// Slots of a ring.
+/// Number of slots of a ring.
 const SLOTS: u64 = 64;
 
 /// A user-mode queue.
@@ -26,7 +26,7 @@ pub struct UserQueue {
     /// The doorbell.
     pub doorbell: Doorbell,
     kernel: Arc<dyn Kernel>,
-    /// Its bytes.
+    /// Bytes of the ring.
     pub slots: Bulk,
     /// The read and write pointers.
     pub pointers: Page,
@@ -35,24 +35,25 @@ pub struct UserQueue {
 }
 
 impl Client {
-    /// A user-mode queue with its doorbell, not connected.
+    /// Creates a user-mode queue with a doorbell that is not connected.
     pub fn user_queue(&self, node_ordinal: u32) -> UserQueue {
         self.with_ring(self.try_hw_queue(node_ordinal, true).unwrap())
     }
 
-    /// A ring and a doorbell for a queue, not connected.
+    /// Creates a ring and a doorbell for a queue. The doorbell is not connected.
     pub fn with_ring(&self, queue: HwQueue) -> UserQueue {
         self.with_ring_of(SLOTS, CreateDoorbellFlags::empty(), queue)
     }
 
-    /// A user-mode queue with a connected doorbell.
+    /// Creates a user-mode queue with a connected doorbell.
     pub fn connected_queue(&self, node_ordinal: u32) -> UserQueue {
         let queue = self.user_queue(node_ordinal);
         queue.connect().unwrap();
         queue
     }
 
-    /// A ring of `slots` slots and a doorbell of any flags for a queue, not connected.
+    /// Creates a ring of `slots` slots and a doorbell with any flags for a queue. The doorbell is
+    /// not connected.
     pub fn with_ring_of(
         &self,
         slots: u64,
@@ -66,7 +67,7 @@ impl Client {
         let (AllocationMemory::Bulk(slots), AllocationMemory::Protocol(pointers)) =
             (ring.memory.clone(), control.memory.clone())
         else {
-            panic!("ring and control area are of the kinds that were asked for")
+            panic!("ring and control area have the requested kinds")
         };
         let connection = self.platform.mutex("a connection", None);
         let (kernel, written) = (self.kernel.clone(), self.platform.page(1).word(0));
@@ -111,24 +112,24 @@ impl UserQueue {
         Ok(())
     }
 
-    /// Puts a packet into the ring and publishes the write pointer, without a ring of the doorbell.
+    /// Writes a packet to the ring and publishes the write pointer, without ringing the doorbell.
     pub fn put(&self, packet: &RingPacket) {
         let slot = self.written.fetch_add(1);
         self.slots.write(slot * SLOT_BYTES % self.ring.bytes, &packet.encode()).unwrap();
         self.pointers.store(CONTROL_WRITE_WORD, slot + 1);
     }
 
-    /// Rings with the present write pointer.
+    /// Rings with the current write pointer.
     pub fn ring(&self) {
         self.ring_at(&self.doorbell.mapping);
     }
 
-    /// Rings at the secondary address.
+    /// Rings the secondary doorbell.
     pub fn ring_secondary(&self) {
         self.ring_at(self.doorbell.secondary.as_ref().unwrap());
     }
 
-    /// The doorbell value of an earlier write pointer.
+    /// Returns the doorbell value of an earlier write pointer.
     pub fn stale(&self, pointer: u64) -> u64 {
         self.connection.lock().as_ref().map_or(0, |c| c.value_base) + pointer
     }
@@ -142,14 +143,14 @@ impl UserQueue {
         }
     }
 
-    /// Puts a packet and rings.
+    /// Writes a packet and rings.
     pub fn push(&self, packet: &RingPacket) {
         self.put(packet);
         self.ring();
     }
 }
 
-/// The command that stores `value` at `destination`.
+/// Returns the command that stores `value` at `destination`.
 pub fn store(destination: u64, value: u64) -> Command {
     Command::WriteValue { destination: GpuVa(destination), value }
 }
@@ -164,7 +165,7 @@ pub fn copy_word(destination: u64, source: u64) -> Command {
     Command::Copy { source: GpuVa(source), destination: GpuVa(destination), bytes: 8 }
 }
 
-/// A ring packet that signals a fence.
+/// Returns a ring packet that signals a fence.
 pub fn signal_packet(fence: &FenceInstance, value: u64, log_entry: u32) -> RingPacket {
     RingPacket::Signal {
         current_value: GpuVa(fence.current_value_gpu_va),
@@ -175,7 +176,7 @@ pub fn signal_packet(fence: &FenceInstance, value: u64, log_entry: u32) -> RingP
     }
 }
 
-/// A ring packet that waits for a fence.
+/// Returns a ring packet that waits for a fence.
 pub fn wait_packet(fence: &FenceInstance, value: u64, log_entry: u32) -> RingPacket {
     RingPacket::Wait {
         current_value: GpuVa(fence.current_value_gpu_va),
@@ -186,7 +187,7 @@ pub fn wait_packet(fence: &FenceInstance, value: u64, log_entry: u32) -> RingPac
     }
 }
 
-/// What a wait carries so that it latches from its call on.
+/// Returns the epoch that makes a wait latch from its call.
 fn epoch_of_wait(fence: &FenceInstance, value: u64) -> u64 {
     let epoch = fence.epoch.as_ref().map_or(0, |word| word.load());
     if fence.value.get().is_some_and(|now| now >= value) { REACHED } else { epoch }

@@ -1,7 +1,7 @@
-//! A machine with one process and one device, and a driver in the middle that records every call
-//! and can fail or change it.
+//! A machine with one process and one device, and a driver layer that records every call and can
+//! fail or change it.
 //!
-//! The platform is virtual time unless a test names another.
+//! The platform is virtual time unless a test selects another.
 
 use crate::{ChangeCaps, Client, DriverCalls, Hooked};
 use std::cell::OnceCell;
@@ -17,18 +17,18 @@ use tidegate::dxgkrnl::{Adapter, InterruptDelivery, KernelStats, Process};
 use tidegate::platform::{RunReport, StepCosts};
 use tidegate::{Machine, MachineConfig, MachineError, Platform};
 
-/// A machine with one process. It derefs to that process's [`Client`].
+/// A machine with one process. Dereferences to that process's [`Client`].
 pub struct World {
     client: Client,
-    /// The process, to be closed or terminated.
+    /// The process, for closing or terminating it.
     pub process: Arc<Process>,
-    /// The machine. It is dropped after the process, because it stops when its last process ends.
+    /// The machine. Dropped after the process, because it stops when its last process ends.
     pub machine: Machine,
     /// The driver calls, in order.
     pub driver: Arc<Recording>,
-    /// The driver calls of the adapter's start.
+    /// The driver calls during the adapter's start.
     pub start_calls: Vec<DdiCall>,
-    /// The driver in the middle.
+    /// The driver layer.
     pub hooked: Arc<Hooked>,
 }
 
@@ -46,8 +46,8 @@ impl DerefMut for World {
     }
 }
 
-/// A thread has one machine at a time, and the machine's services end with its run. A machine that
-/// was never run is run here.
+/// A thread can hold one machine at a time, and a machine's services end with its run. Dropping a
+/// machine that was never run therefore runs it.
 impl Drop for World {
     fn drop(&mut self) {
         if !self.platform.is_stopped() {
@@ -56,8 +56,8 @@ impl Drop for World {
     }
 }
 
-/// A machine to be started: the standard configuration with changes, on virtual time where steps are
-/// free.
+/// A machine under construction: the standard configuration with changes, on virtual time with free
+/// steps.
 #[must_use]
 pub struct Setup<'a> {
     platform: Option<Platform>,
@@ -66,10 +66,10 @@ pub struct Setup<'a> {
     layer: Layer<'a>,
 }
 
-/// Puts a driver around another.
+/// Wraps a driver in another.
 type Layer<'a> = Box<dyn FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver> + 'a>;
 
-/// Begins a machine whose configuration is changed so.
+/// Begins a machine with a changed configuration.
 pub fn setup<'a>(change: impl FnOnce(&mut MachineConfig) + 'a) -> Setup<'a> {
     Setup { platform: None, change: Box::new(change), caps: None, layer: Box::new(|driver| driver) }
 }
@@ -79,22 +79,22 @@ fn free_steps() -> Platform {
 }
 
 impl<'a> Setup<'a> {
-    /// On this platform.
+    /// Selects the platform.
     pub fn on(self, platform: Platform) -> Self {
         Setup { platform: Some(platform), ..self }
     }
 
-    /// On virtual time with these costs.
+    /// Selects virtual time with these costs.
     pub fn costs(self, costs: StepCosts) -> Self {
         self.on(Platform::virtual_time(costs))
     }
 
-    /// With this change of what the driver declares.
+    /// Changes the driver's declaration.
     pub fn caps(self, change: impl Fn(&mut AdapterCaps) + Send + Sync + 'static) -> Self {
         Setup { caps: Some(Box::new(change)), ..self }
     }
 
-    /// With `layer` around the reference driver, or in its place.
+    /// Puts `layer` around the reference driver, or in its place.
     pub fn behind(self, layer: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver> + 'a) -> Self {
         Setup { layer: Box::new(layer), ..self }
     }
@@ -111,10 +111,10 @@ impl<'a> Setup<'a> {
     ) -> (World, Arc<L>) {
         let made = OnceCell::new();
         let world = self.behind(|driver| made.get_or_init(|| layer(driver)).clone()).start();
-        (world, made.into_inner().expect("the machine asked for its driver"))
+        (world, made.into_inner().expect("the machine has created its driver"))
     }
 
-    /// Starts the machine alone, as [`Machine::new`] does.
+    /// Starts the machine without a process, as [`Machine::new`] does.
     pub fn machine(self) -> Machine {
         let platform = self.platform.unwrap_or_else(free_steps);
         let mut config = MachineConfig::standard(&platform);
@@ -122,21 +122,21 @@ impl<'a> Setup<'a> {
         Machine::new(&platform, config).unwrap()
     }
 
-    /// Starts a machine that must start.
+    /// Starts the machine.
     pub fn start(self) -> World {
         self.try_start().unwrap()
     }
 
-    /// Starts the machine, with one process that has one device.
+    /// Starts the machine with one process and one device.
     ///
     /// # Errors
-    /// What contradicts itself in the configuration or in what the driver declares.
+    /// A contradiction in the configuration or in the driver's declaration.
     pub fn try_start(self) -> Result<World, MachineError> {
         let Setup { platform, change, caps, layer } = self;
         let platform = platform.unwrap_or_else(free_steps);
         let mut config = MachineConfig::standard(&platform);
-        // Save areas cost calls and bytes, which many tests count. Tests that preempt packets in
-        // their middle switch them on.
+        // Save areas cost calls and bytes, which many tests count. Tests that preempt inside of
+        // packets enable them.
         config.driver.save_areas = false;
         change(&mut config);
         let mut drivers = None;
@@ -147,7 +147,7 @@ impl<'a> Setup<'a> {
             recording
         });
         let machine = machine.start()?;
-        let (driver, hooked) = drivers.expect("the machine asked for its driver");
+        let (driver, hooked) = drivers.expect("the machine has created its driver");
         let start_calls = driver.take();
         let process = machine.process("test")?;
         let kernel: Arc<dyn Kernel> = process.clone();
@@ -158,54 +158,54 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// A machine of the standard kind.
+/// Creates a machine with the standard configuration.
 pub fn world() -> World {
     world_with(|_| ())
 }
 
-/// The same, changed.
+/// Creates a machine with a changed configuration.
 pub fn world_with(change: impl FnOnce(&mut MachineConfig)) -> World {
     setup(change).start()
 }
 
-/// A machine whose interrupts run on the raising agent, so that a test can raise them outside of a
-/// run.
+/// Creates a machine whose interrupts run on the raising agent, so that a test can raise them
+/// outside of a run.
 pub fn inline_world() -> World {
     world_with(inline)
 }
 
-/// Interrupts run on the raising agent.
+/// Makes interrupts run on the raising agent.
 pub fn inline(config: &mut MachineConfig) {
     config.kernel.interrupts = InterruptDelivery::Inline;
 }
 
-/// A machine of the standard kind on threads.
+/// Creates a machine with the standard configuration on host threads.
 pub fn host_world() -> World {
     setup(|_| ()).on(Platform::closed_host()).start()
 }
 
 impl World {
-    /// The kernel.
+    /// Returns the kernel's adapter.
     pub fn adapter(&self) -> &Arc<Adapter> {
         self.machine.adapter()
     }
 
-    /// Counts of the kernel.
+    /// Returns the kernel's counters.
     pub fn stats(&self) -> KernelStats {
         self.adapter().stats()
     }
 
-    /// Counts of the hardware.
+    /// Returns the hardware's counters.
     pub fn gpu_stats(&self) -> tidegate::softgpu::Stats {
         self.machine.gpu().stats()
     }
 
-    /// What the kernel handed to the driver so far.
+    /// Returns the driver calls so far.
     pub fn calls(&self) -> DriverCalls {
         self.hooked.calls()
     }
 
-    /// The MonitoredValues published since the recorded calls were last taken.
+    /// Returns the MonitoredValues published since the recorded calls were last taken.
     pub fn armed(&self) -> Vec<Vec<u64>> {
         let values = |call| match call {
             DdiCall::UpdateMonitoredValues { fences } => {
@@ -216,15 +216,15 @@ impl World {
         self.driver.take().into_iter().filter_map(values).collect()
     }
 
-    /// CurrentValue as the kernel's CPU reaches it. A store there is a GPU signal without an
-    /// interrupt.
+    /// Returns CurrentValue at the kernel's CPU address. A store to it acts as a GPU signal without
+    /// an interrupt.
     pub fn current_word(&self, fence: &FenceInstance) -> FenceCell {
         self.signal(fence, fence.value.load());
         let kept = self.hooked.calls().current.pop().unwrap().0;
-        kept.current_value.expect("the kernel reaches a DEFAULT fence")
+        kept.current_value.expect("the kernel can access a DEFAULT fence")
     }
 
-    /// The kernel's handle of the native fence made last.
+    /// Returns the kernel's handle of the last created native fence.
     pub fn last_os_handle(&self) -> OsHandle {
         self.hooked.calls().fences.last().unwrap().0
     }
@@ -251,13 +251,13 @@ impl World {
         Client::open(&self.machine, name)
     }
 
-    /// Sleeps for `ns` of modelled time.
+    /// Sleeps for `ns` nanoseconds of virtual time.
     pub fn pass(&self, ns: u64) {
         self.platform.sleep_until(self.platform.now().after(ns));
     }
 
-    /// Lets the agents of the machine work for `ns` of modelled time, for a test that is no
-    /// application: what a DPC leaves to the timer's agent is done afterwards.
+    /// Lets the machine's agents run for `ns` nanoseconds of virtual time, for a test that runs no
+    /// application. Work that a DPC leaves to the timer's agent is done afterwards.
     pub fn let_agents_work(&self, ns: u64) {
         let platform = self.platform.clone();
         let report = self.machine.run(move || {
@@ -266,8 +266,8 @@ impl World {
         assert!(report.completed(), "{report:?}");
     }
 
-    /// Runs `main` as the application to its end. Asserts that no agent panicked or stayed blocked,
-    /// and that no contract was broken.
+    /// Runs `main` as the application. Asserts that no agent panicked or stayed blocked, and that
+    /// no contract was broken.
     pub fn run(self, main: impl FnOnce(&World) + Send + 'static) -> Arc<World> {
         let (world, report) = self.run_to_report(main);
         assert!(report.completed(), "{report:?}");
@@ -288,12 +288,12 @@ impl World {
     }
 }
 
-/// An interrupt that names signalled fences.
+/// Returns an interrupt that reports signalled fences.
 pub fn signalled(fences: &[OsHandle]) -> InterruptData {
     native_signalled(Some(fences.to_vec()), false)
 }
 
-/// An interrupt of the signalled kind without a hardware queue.
+/// Returns a fence-signalled interrupt without a hardware queue.
 pub fn native_signalled(fences: Option<Vec<OsHandle>>, legacy: bool) -> InterruptData {
     InterruptData::NativeFenceSignaled {
         node_ordinal: 0,
