@@ -1,7 +1,7 @@
-//! The fuzzer: libFuzzer around the target that the environment names. `cargo xtask fuzz` builds
-//! it, with coverage counters in all that it is made of, and starts it; nothing else does.
+//! The fuzzer: runs libFuzzer on the target named by the environment. Only `cargo xtask fuzz`
+//! builds and starts it, with coverage counters in all crates.
 #![no_main]
-#![allow(unsafe_code, reason = "the macro exports the function by which libFuzzer calls in")]
+#![allow(unsafe_code, reason = "the macro exports the function that libFuzzer calls")]
 
 use std::sync::OnceLock;
 use tidegate_fuzz::{TARGET_VARIABLE, TARGETS, Target, find};
@@ -13,7 +13,7 @@ fn target() -> &'static Target {
         find(&name).unwrap_or_else(|| {
             let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
             eprintln!(
-                "{TARGET_VARIABLE} is '{name}', which is no target; use one of {}",
+                "{TARGET_VARIABLE} is '{name}', which is not a target; use one of {}",
                 names.join(", ")
             );
             std::process::exit(2);

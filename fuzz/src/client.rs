@@ -1,5 +1,5 @@
-//! The hostile process: one device with a user-mode queue, connected, and all its memory in its own
-//! hands. It keeps the form of the call surface and nothing else of its contract.
+//! The hostile process: one device with a connected user-mode queue, whose memory it writes at
+//! will. It uses valid calls but breaks the rest of the contract.
 
 use crate::input::Input;
 use std::ops::Deref;
@@ -14,24 +14,24 @@ use tidegate::platform::Bulk;
 use tidegate::trace::LaneId;
 use tidegate_testbed::{UserQueue, at};
 
-/// Slots of its ring.
+/// Number of slots of its ring.
 pub(crate) const SLOTS: u64 = 16;
-/// Bytes of its memory for commands and for whatever they move.
+/// Size of its memory for commands and their operands in bytes.
 pub(crate) const MEMORY_BYTES: u64 = 16 << 10;
-/// Longest that one piece of modelled work takes. Longer work keeps its engine from others of its
-/// rank until a watchdog ends it, which no target is about.
+/// Maximum duration of one piece of modelled work. Longer work would occupy the engine until a
+/// timeout, which no target covers.
 const LONGEST_WORK_NS: u64 = 1_000_000;
 
-/// The hostile process. It derefs to the calls that it makes.
+/// The hostile process. Dereferences to its calls.
 pub(crate) struct Client {
     own: tidegate_testbed::Client,
     pub(crate) queue: UserQueue,
     pub(crate) fences: Vec<FenceInstance>,
-    /// Where its engines reach anything.
+    /// Addresses that its engines can access.
     pub(crate) addresses: Vec<u64>,
     memory: (Bulk, u64),
     hint: Option<Arc<dyn RingHint>>,
-    /// What makes a write pointer the value of its doorbell.
+    /// Added to a write pointer to form the value of its doorbell.
     value_base: u64,
     written: u64,
 }
@@ -89,19 +89,19 @@ impl Client {
         }
     }
 
-    /// Lets all other threads and engines run.
+    /// Lets all other threads and engines run for `ns`.
     pub(crate) fn pass(&self, ns: u64) {
         self.platform.sleep_until(self.platform.now().after(ns));
     }
 
-    /// Waits for a fence without a thread of its own, or with it.
+    /// Waits for a fence, either with an event or blocking.
     pub(crate) fn wait(&self, fence: usize, value: u64, blocking: bool) {
         let Some(fence) = self.fences.get(fence) else { return };
         let event = (!blocking).then(|| self.platform.event(true));
         let _refused_or_lost = self.kernel.wait_from_cpu(&at(fence, value), WaitMode::All, event);
     }
 
-    /// An address: one that means something, near one, or any.
+    /// Returns an address: a meaningful one, one close to it, or any.
     pub(crate) fn address(&self, input: &mut Input<'_>) -> GpuVa {
         match input.byte() % 4 {
             0 | 1 => GpuVa(input.one_of(&self.addresses)),
@@ -113,10 +113,10 @@ impl Client {
     pub(crate) fn slot(&mut self, number: u64, bytes: &[u8]) {
         let at = number % SLOTS * SLOT_BYTES;
         let len = bytes.len().min(SLOT_BYTES as usize);
-        self.queue.slots.write(at, &bytes[..len]).expect("a slot lies in the ring");
+        self.queue.slots.write(at, &bytes[..len]).expect("the slot is in the ring");
     }
 
-    /// Fills the next slot, says so, and rings.
+    /// Writes the next slot, publishes it and rings.
     pub(crate) fn push(&mut self, packet: &RingPacket) {
         self.slot(self.written, &packet.encode());
         self.written = self.written.wrapping_add(1);
@@ -124,18 +124,18 @@ impl Client {
         self.ring_with(self.value_base.wrapping_add(self.written));
     }
 
-    /// Any word of the control area, the hardware's own among them.
+    /// Stores to any word of the control area, including the hardware's.
     pub(crate) fn control(&mut self, word: usize, value: u64) {
         self.queue.pointers.store(word % self.queue.pointers.len(), value);
     }
 
-    /// Stores to the doorbell, then gives the engine the hint that it was rung.
+    /// Stores to the doorbell, then sends the engine the ring hint.
     pub(crate) fn ring_with(&mut self, value: u64) {
         self.queue.doorbell.mapping.store(DOORBELL_VALUE_WORD, value);
         self.send_ring_hint();
     }
 
-    /// The same at the secondary address, where there is one.
+    /// Stores to the secondary doorbell, if there is one, then sends the hint.
     pub(crate) fn ring_second_with(&mut self, value: u64) {
         if let Some(second) = &self.queue.doorbell.secondary {
             second.store(DOORBELL_VALUE_WORD, value);
@@ -143,7 +143,7 @@ impl Client {
         self.send_ring_hint();
     }
 
-    /// A value that names its own or any other queue, as that of a global doorbell does.
+    /// Returns a doorbell value that names its own or any other queue, as for a global doorbell.
     pub(crate) fn value_that_names(&self, input: &mut Input<'_>) -> u64 {
         let base = match input.flag() {
             true => self.value_base,
@@ -168,7 +168,7 @@ impl Client {
         GpuVa(self.memory.1 + offset % MEMORY_BYTES)
     }
 
-    /// A packet with fields of the input's choice.
+    /// Returns a packet with fields chosen by the input.
     pub(crate) fn packet(&self, input: &mut Input<'_>) -> RingPacket {
         let fence = self.fences.get(input.below(self.fences.len()));
         let fence_handle = fence.map_or(0, |fence| fence.handle.0);
@@ -209,7 +209,7 @@ impl Client {
         }
     }
 
-    /// A command with operands of the input's choice.
+    /// Returns a command with operands chosen by the input.
     pub(crate) fn command(&self, input: &mut Input<'_>) -> Command {
         let groups = |input: &mut Input<'_>| [0; 3].map(|_| input.number().clamp(1, 40) as u32);
         match input.byte() % 8 {
@@ -243,7 +243,7 @@ impl Client {
         if input.flag() { self.address(input).0 } else { input.number() }
     }
 
-    /// A command buffer: whole commands, and raw bytes where the input wants some.
+    /// Returns a command buffer: complete commands, and raw bytes if the input chooses.
     pub(crate) fn command_buffer(&self, input: &mut Input<'_>) -> Vec<u8> {
         let mut bytes = Vec::new();
         for _ in 0..1 + input.below(6) {

@@ -1,7 +1,7 @@
-//! Owns the way from bytes to choices. Any bytes are a valid input: when they are used up,
-//! everything is 0 and the program ends.
+//! Converts bytes into choices. Any bytes are a valid input; after their end every choice is 0 and
+//! the program ends.
 
-/// What is left of an input.
+/// The rest of an input.
 pub(crate) struct Input<'a> {
     bytes: &'a [u8],
 }
@@ -15,7 +15,7 @@ impl<'a> Input<'a> {
         self.bytes.is_empty()
     }
 
-    /// Up to `len` bytes as they are.
+    /// Takes up to `len` raw bytes.
     pub(crate) fn take(&mut self, len: usize) -> &'a [u8] {
         let (taken, rest) = self.bytes.split_at(len.min(self.bytes.len()));
         self.bytes = rest;
@@ -30,18 +30,18 @@ impl<'a> Input<'a> {
         self.byte() & 1 == 1
     }
 
-    /// A number below `bound`, which is at most 256; 0 where there is nothing to choose from.
+    /// Returns a number below `bound`, which is at most 256; 0 if `bound` is 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         let byte = usize::from(self.byte());
         if bound == 0 { 0 } else { byte % bound }
     }
 
-    /// One of several things.
+    /// Returns one of the choices.
     pub(crate) fn one_of<T: Clone>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())].clone()
     }
 
-    /// Eight bytes.
+    /// Returns eight bytes.
     pub(crate) fn raw(&mut self) -> u64 {
         let taken = self.take(8);
         let mut bytes = [0; 8];
@@ -49,7 +49,7 @@ impl<'a> Input<'a> {
         u64::from_le_bytes(bytes)
     }
 
-    /// A number: mostly small, or one at which checks turn over.
+    /// Returns a number, mostly small or a boundary value.
     pub(crate) fn number(&mut self) -> u64 {
         let kind = self.byte();
         match kind >> 5 {

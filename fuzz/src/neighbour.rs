@@ -1,11 +1,11 @@
-//! Owns the process beside the hostile one. It goes on with its work, by packets and by doorbell, on
-//! the engine that the hostile process uses, and must notice nothing.
+//! A well-behaved neighbour of the hostile process. It submits packets and rings a doorbell on the
+//! same engine and must not be affected.
 //!
-//! The order of a run:
-//! 1. both processes are made;
-//! 2. the hostile one does what the input says while the neighbour does its rounds;
-//! 3. the neighbour does one more round, when the hostile process is done or stuck;
-//! 4. the hostile process ends, with whatever it left behind;
+//! Order of a run:
+//! 1. both processes are created;
+//! 2. the hostile one follows the input while the neighbour does its rounds;
+//! 3. the neighbour does one more round after the hostile process is done or blocked;
+//! 4. the hostile device is destroyed with everything that is left;
 //! 5. results, contracts and devices are checked.
 
 use crate::client::Client;
@@ -21,21 +21,21 @@ use tidegate::trace::LaneKind;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 use tidegate_testbed::setup;
 
-/// What a machine is like where the targets differ.
+/// Configuration of the machine that differs between targets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
-    /// What the engine is that both processes use: 3D, compute or copy.
+    /// The class of the engine that both processes use: 3D, compute or copy.
     pub(crate) class: u32,
     /// Whether a timeline is recorded.
     pub(crate) traced: bool,
-    /// How doorbells are given out.
+    /// The doorbell model.
     pub(crate) doorbells: DoorbellModel,
-    /// Whether the hostile process has a secondary one.
+    /// Whether the hostile process has a secondary doorbell.
     pub(crate) second_doorbell: bool,
 }
 
 impl Setting {
-    /// With a physical doorbell for every queue.
+    /// Provides a physical doorbell for every queue.
     pub(crate) fn roomy(kind: u8) -> Setting {
         Setting {
             class: u32::from(kind) % 3,
@@ -45,7 +45,7 @@ impl Setting {
         }
     }
 
-    /// With all that there is of doorbells, want of them among it.
+    /// Chooses among all doorbell models, including a shortage of doorbells.
     pub(crate) fn of(kind: u8) -> Setting {
         let physical = 1 + u32::from(kind >> 7) * 3;
         let doorbells = match kind & 0x20 {
@@ -56,12 +56,12 @@ impl Setting {
     }
 }
 
-/// Name of the agent that is allowed to hang: the hostile process's own thread.
+/// Name of the hostile process's thread, the only agent that may hang.
 const HOSTILE: &str = "hostile";
 const ROUNDS: u64 = 2;
 const BYTES: usize = 256;
 
-/// Everything costs something, so that nothing goes on for ever at one moment.
+/// All steps cost time, so that virtual time always advances.
 fn costs() -> StepCosts {
     Step::ALL.iter().fold(StepCosts::free(), |costs, step| costs.with(*step, 100))
 }
@@ -74,7 +74,7 @@ struct Lane {
     to: Buffer,
 }
 
-/// A process that does as it should.
+/// A well-behaved process.
 struct Neighbour {
     device: Device,
     lanes: Vec<Lane>,
@@ -95,7 +95,7 @@ impl Lane {
         };
         let (from, to) = (buffer("from"), buffer("to"));
         let mut list = device.create_command_list(list_type);
-        list.copy(&to, 0, &from, 0, BYTES as u64).expect("the neighbour's command");
+        list.copy(&to, 0, &from, 0, BYTES as u64).expect("the neighbour's command is valid");
         Lane {
             queue: device.create_queue(desc).expect("the neighbour's queue"),
             fence: device.create_fence("good", 0).expect("the neighbour's fence"),
@@ -110,19 +110,19 @@ impl Lane {
     }
 
     fn submit(&self, round: u64) {
-        self.from.write(0, &Lane::content(round)).expect("the neighbour's own buffer");
-        self.queue.execute(&[&self.list]).expect("the neighbour's work is taken");
-        self.queue.signal(&self.fence, round).expect("the neighbour's signal is taken");
+        self.from.write(0, &Lane::content(round)).expect("the neighbour's buffer is writable");
+        self.queue.execute(&[&self.list]).expect("the neighbour's work is accepted");
+        self.queue.signal(&self.fence, round).expect("the neighbour's signal is accepted");
     }
 
     fn finish(&self, round: u64) {
-        self.fence.wait(round).expect("the neighbour's wait ends well");
+        self.fence.wait(round).expect("the neighbour's wait succeeds");
         let mut found = [0; BYTES];
-        self.to.read(0, &mut found).expect("the neighbour's own buffer");
+        self.to.read(0, &mut found).expect("the neighbour's buffer is readable");
         assert_eq!(
             (found, self.fence.completed_value()),
             (Lane::content(round), round),
-            "the neighbour's results"
+            "the neighbour's results are correct"
         );
     }
 }
@@ -147,24 +147,24 @@ impl Neighbour {
     }
 }
 
-/// What became of the hostile process.
+/// The outcome for the hostile process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
-    /// Faults of queues and packets, which are all its own.
+    /// Number of faults of queues and packets, all of which are its own.
     pub(crate) faults: u64,
-    /// Devices that were lost.
+    /// Number of lost devices.
     pub(crate) devices_lost: u64,
 }
 
 impl Outcome {
-    /// For processes that destroy nothing: asserts that a fault has cost its process the device.
+    /// Asserts that a fault has cost the process its device. For processes that destroy no objects.
     pub(crate) fn assert_faults_lose_a_device(self) {
         assert!(self.faults == 0 || self.devices_lost > 0, "{self:?}");
     }
 }
 
-/// Runs `act` as a process with a user-mode queue beside the neighbour, and asserts that `act`
-/// harms its own process only.
+/// Runs `act` as a process with a user-mode queue next to the neighbour. Asserts that `act` harms
+/// only its own process.
 pub(crate) fn unharmed_by(
     setting: Setting,
     act: impl FnOnce(&mut Client) + Send + 'static,
@@ -193,8 +193,7 @@ pub(crate) fn unharmed_by(
         // 3.
         spawner.sleep_until(spawner.now().after(1_000_000_000));
         good.round(ROUNDS + 1);
-        // 4. The process's thread may still hold it, blocked in a call of its own; its device goes
-        //    all the same.
+        // The process's thread may still be blocked in a call. Its device is destroyed regardless.
         let _gone_already = ends_with.destroy_device(device);
         good.round(ROUNDS + 2);
     };
@@ -206,7 +205,7 @@ pub(crate) fn unharmed_by(
     let stuck: Vec<_> = report.blocked.iter().filter(|(name, _)| name != HOSTILE).collect();
     assert!(stuck.is_empty(), "no other thread hangs: {stuck:?}");
     drop(kernel);
-    assert_eq!(neighbour.device.removed_reason(), None, "the neighbour keeps its device");
+    assert_eq!(neighbour.device.removed_reason(), None, "the neighbour's device survives");
     assert_eq!(machine.adapter().bug_checks(), [], "no contract was broken");
     assert_eq!(machine.driver().violations(), []);
     let outcome = Outcome {
@@ -220,7 +219,7 @@ pub(crate) fn unharmed_by(
         let written = tidegate::trace::chrome::write(&trace, &mut page)
             .and_then(|()| tidegate::trace::perfetto::write(&trace, &mut page))
             .and_then(|()| tidegate::trace::html::write(&trace, &mut page));
-        written.expect("memory takes what is written to it");
+        written.expect("writing to memory succeeds");
     }
     outcome
 }

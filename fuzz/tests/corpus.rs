@@ -1,12 +1,11 @@
-//! Every input of the corpus through its target, without the fuzzer: what was once found stays
-//! mended, and what was once reached is still reached. Then short programs of random bytes, so that
-//! each target runs where there is no corpus yet.
+//! Runs every input of the corpus through its target without the fuzzer, as a regression test. Then
+//! runs short random programs, so that targets without a corpus are covered too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use tidegate_fuzz::{TARGETS, Target, find};
 
-/// Programs of random bytes for each target.
+/// Number of random programs per target.
 const RANDOM_PROGRAMS: u64 = 40;
 
 fn inputs(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {

@@ -1,5 +1,5 @@
-//! Owns the target `calls`: a program of kernel calls with any handles, live, dead or invented, and
-//! any arguments, in any order.
+//! Target `calls`: a sequence of kernel calls with any arguments and with live, destroyed or
+//! invented handles.
 
 use crate::client::Client;
 use crate::input::Input;
@@ -25,12 +25,12 @@ pub(crate) fn run(data: &[u8]) {
     });
 }
 
-/// Most bytes of one allocation, and most allocations: what a machine can pay for is not looked for
-/// here.
+/// Maximum size and number of allocations, because exhausting the host's memory is not a subject of
+/// this target.
 const LARGEST_ALLOCATION: u64 = 1 << 20;
 const MOST_ALLOCATIONS: usize = 16;
 
-/// What the process holds.
+/// The handles of the process.
 struct Program {
     handles: Vec<Handle>,
     shared: Vec<NtHandle>,
@@ -49,7 +49,7 @@ impl Program {
         Program { handles, shared: Vec::new(), allocations: 0 }
     }
 
-    /// Mostly one that lives.
+    /// Returns a handle, mostly a live one.
     fn handle(&self, input: &mut Input<'_>) -> Handle {
         match input.byte() {
             byte @ 0..=239 => self.handles[usize::from(byte) % self.handles.len()],
@@ -81,7 +81,7 @@ impl Program {
         }
     }
 
-    /// Calls that make something.
+    /// Calls that create an object.
     fn make(&mut self, client: &Client, input: &mut Input<'_>) -> Result<(), Status> {
         let kernel = &client.kernel;
         let (what, device) = (input.byte() % 10, self.handle(input));
@@ -175,11 +175,11 @@ impl Program {
         Ok(())
     }
 
-    /// Calls that end something. The handle stays, dead, among those that are used.
+    /// Calls that destroy an object. Its handle remains in use.
     fn end(&mut self, client: &Client, input: &mut Input<'_>) -> Result<(), Status> {
         let (kernel, handle) = (&client.kernel, self.handle(input));
         match input.byte() % 8 {
-            // One in many: most of what follows would find nothing.
+            // Rare, because most later calls would be refused.
             0 if input.below(4) == 0 => kernel.destroy_device(handle),
             1 => kernel.destroy_allocation(handle),
             2 => kernel.destroy_context(handle),
@@ -226,7 +226,7 @@ impl Program {
         let flags = SignalFlags::from_bits_retain(input.number() as u32);
         let mode = input.one_of(&[WaitMode::All, WaitMode::Any]);
         match input.byte() % 9 {
-            // Blocking, for ever if the input has it so: the process's own affair.
+            // Blocks forever if the input chooses so, which only affects the process itself.
             0 if input.below(4) == 0 => kernel.wait_from_cpu(&fences, mode, None),
             0 | 1 => kernel.wait_from_cpu(&fences, mode, Some(client.platform.event(true))),
             2 => kernel.signal_from_cpu(&fences, flags),

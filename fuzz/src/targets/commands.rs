@@ -1,5 +1,5 @@
-//! Owns the target `commands`: command buffers of any content, given to an engine by ring, by
-//! hardware queue and by packet.
+//! Target `commands`: command buffers of any content, submitted by ring, by hardware queue and by
+//! packet.
 
 use crate::client::Client;
 use crate::input::Input;
@@ -34,14 +34,14 @@ fn act(client: &mut Client, mut input: Input<'_>) {
             2 => by_hardware_queue(client, commands.0, bytes),
             _ => by_packet(client, commands.0, bytes),
         }
-        // Every other time the next buffer comes while this one runs.
+        // Half of the buffers are submitted while the previous one runs.
         if how & 0x10 != 0 {
             client.pass(10_000);
         }
     }
 }
 
-/// A lost device is refused, and so are lengths that no buffer has.
+/// Submits by hardware queue. The kernel may refuse a lost device or an invalid length.
 fn by_hardware_queue(client: &Client, commands_gpu_va: u64, command_bytes: u32) {
     let Ok(queue) = client.try_hw_queue(0, false) else { return };
     let _refused = client.kernel.submit_command_to_hw_queue(SubmitCommandToHwQueue {

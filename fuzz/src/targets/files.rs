@@ -1,6 +1,6 @@
 //! Target `files`: workload files and recordings of every format from an unknown source.
 //!
-//! Invariant: a file is read, or refused with a message. The corpus holds a small file of each
+//! Invariant: a file is parsed, or refused with a message. The corpus contains a small file of each
 //! format.
 
 use crate::input::Input;
@@ -8,15 +8,15 @@ use tidegate::workload::{LoadOptions, load_bytes};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    // The first byte belongs to the file, so that a corpus of files is one of inputs. Databases are
-    // known by more bytes.
+    // The first byte is part of the file, so that a folder of files is a corpus. Databases are
+    // recognised by more bytes.
     let name = match input.byte() {
         b'{' => "trace.json",
-        // A packet of a Perfetto trace, and the header of a table.
+        // A packet of a Perfetto trace, or the header of a table.
         b'\n' | b'"' => "recording",
         _ => "workload.toml",
     };
     if let Err(error) = load_bytes(data, name, &LoadOptions::default()) {
-        assert!(!error.to_string().is_empty(), "a refusal says why");
+        assert!(!error.to_string().is_empty(), "a refusal has a message");
     }
 }

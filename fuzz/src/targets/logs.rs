@@ -1,5 +1,6 @@
-//! Owns the target `logs`: commands of the process overwrite the entries of its own fence logs, and
-//! try their headers, while its signals have the kernel read them and a timeline is recorded.
+//! Target `logs`: commands of the process overwrite the entries of its fence logs and try to
+//! overwrite the headers, while its signals make the kernel read the logs and a timeline is
+//! recorded.
 
 use crate::client::Client;
 use crate::input::Input;
@@ -24,7 +25,7 @@ fn act(client: &mut Client, mut input: Input<'_>) {
         match input.byte() % 8 {
             0..=2 => {
                 let bytes = entries(client, &mut input);
-                // Behind a header of 40 bytes; its own place is read-only.
+                // After the header of 40 bytes, which is mapped read-only.
                 let at = input.one_of(&logs) + 40 + input.number() % 90 * LOG_ENTRY_BYTES as u64;
                 let at = if input.below(16) == 0 { input.number().wrapping_add(at) } else { at };
                 progress += 1;
@@ -40,7 +41,7 @@ fn act(client: &mut Client, mut input: Input<'_>) {
     }
 }
 
-/// Entries that look like some, or raw bytes.
+/// Returns valid-looking entries or raw bytes.
 fn entries(client: &Client, input: &mut Input<'_>) -> Vec<u8> {
     if input.below(4) == 0 {
         let len = LOG_ENTRY_BYTES * (1 + input.below(4));
@@ -60,7 +61,7 @@ fn entries(client: &Client, input: &mut Input<'_>) -> Vec<u8> {
     entry.encode().repeat(1 + input.below(3))
 }
 
-/// A command buffer that copies `bytes` to `at`.
+/// Submits a command buffer that copies `bytes` to `at`.
 fn overwrite(client: &mut Client, progress: u64, bytes: &[u8], at: u64) {
     let (from, commands) = (client.memory_at(0), client.memory_at(4096));
     client.write_memory(0, bytes);

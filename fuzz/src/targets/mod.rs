@@ -1,4 +1,4 @@
-//! The targets: each takes its surface from bytes, as the table of the crate says.
+//! The fuzz targets, as listed in the crate's documentation.
 
 pub(crate) mod calls;
 pub(crate) mod commands;

@@ -1,5 +1,5 @@
-//! Owns the target `packets`: whatever the formats between software and hardware decode, they
-//! encode to the same again, and what they refuse they refuse without harm.
+//! Target `packets`: decoders of the formats between software and hardware. Decoded values encode
+//! to the same bytes; all others are refused without harm.
 
 use crate::input::Input;
 use tidegate::d3dukmdt::log::{LOG_ENTRY_BYTES, LogEntry, LogIndex};
@@ -30,7 +30,7 @@ fn slot(taken: &[u8]) {
     }
 }
 
-/// A stream, taken as an engine takes it.
+/// Decodes a stream as an engine does.
 fn commands(input: &mut Input<'_>) {
     let words: Vec<u64> = (0..input.below(200)).map(|_| input.raw()).collect();
     let mut at = 0;
@@ -55,7 +55,7 @@ fn entry(taken: &[u8]) {
     assert_eq!(LogEntry::decode(&bytes).encode(), bytes);
 }
 
-/// No log index, whatever its value, leads out of the log or makes a reader count without end.
+/// No log index makes a reader leave the log or count without end.
 fn index(input: &mut Input<'_>) {
     let (word, earlier) = (LogIndex(input.raw()), LogIndex(input.raw()));
     let entries = (input.number() as u32).clamp(1, 1 << 20);

@@ -1,5 +1,5 @@
-//! Owns the target `queue`: a live user-mode queue whose process writes into slots, pointers,
-//! doorbell and last-queued cell what it likes and when it likes, and calls what goes with them.
+//! Target `queue`: a live user-mode queue whose process writes anything to slots, pointers,
+//! doorbell and last-queued cell at any time, and makes the related calls.
 
 use crate::client::{Client, SLOTS};
 use crate::input::Input;

@@ -1,6 +1,6 @@
-//! Owns the target `unsteady`: the explored scenario of a hostile client, with the input in the
-//! place of the strategy. It chooses which agent moves, when stores become visible, and what each
-//! read of the hostile process's memory returns.
+//! Target `unsteady`: the explored scenario of a hostile client, with the input as the strategy. It
+//! chooses the next agent, when stores become visible, and the value of each read of hostile
+//! memory.
 
 use crate::input::Input;
 use tidegate::explorer::{Scenario, Strategy, machine};
@@ -21,7 +21,7 @@ impl Strategy for Chosen {
         self.at += 1;
         match byte {
             Some(byte) => usize::from(byte) % point.choices.len(),
-            // The moving agent goes on. After a while all agents take turns, because one may poll.
+            // The current agent continues. Later all agents take turns, because one may poll.
             None if self.at < 4096 => 0,
             None => self.at % point.choices.len(),
         }
@@ -36,8 +36,8 @@ pub(crate) fn run(data: &[u8]) {
         MemoryModel::TotalStoreOrder
     };
     let chosen = Chosen { bytes: input.take(usize::MAX).to_vec(), at: 0 };
-    let scenario: Box<dyn Scenario> = tidegate_scenarios::find("hostile-client-against-neighbour")
-        .expect("the scenario is there");
+    let scenario: Box<dyn Scenario> =
+        tidegate_scenarios::find("hostile-client-against-neighbour").expect("the scenario exists");
     let platform = machine(chosen, model);
     let (_, failure) = scenario.prepare(&platform).run(&platform);
     assert_eq!(failure, None);
