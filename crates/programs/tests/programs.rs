@@ -548,7 +548,7 @@ fn groups_can_be_left_at_every_place_there_is() {
         (ProgramId::SAXPY, saxpy, Grain::Thread, 255),
         (ProgramId::SAXPY, saxpy, Grain::Group, 0),
         (ProgramId::CONVOLUTION_2D, &[src, dst, kernel, 40, 3, 2], Grain::Thread, 95 + 23),
-        // Threads that work together are not left.
+        // Cooperating threads are not stopped.
         (ProgramId::REDUCTION, &[x, sums, 21], Grain::Instruction, 0),
         (ProgramId::N_BODY, &n_body, Grain::Thread, 4),
         (ProgramId::INTERPRET, interpret, Grain::Thread, 4),
@@ -1215,7 +1215,7 @@ fn hostile_arguments_are_refused() {
         (ProgramId::N_BODY, ONE, &[BASE, 2 * BASE, 3 * BASE, huge, 0], "bodies"),
         (ProgramId::CONVOLUTION_2D, ONE, &filter(huge, 1, 1), "16,384"),
         (ProgramId::CONVOLUTION_2D, ONE, &filter(8, 8, huge), "radius"),
-        (ProgramId::CHECKERBOARD, ONE, &[BASE, 8, 8, 0, 0, 0], "no size"),
+        (ProgramId::CHECKERBOARD, ONE, &[BASE, 8, 8, 0, 0, 0], "is 0"),
         (ProgramId::DOWNSAMPLE, ONE, &[BASE, 2 * BASE, 8193, 1], "source"),
         (ProgramId::SHADE, ONE, &shade(0, 8), "shadow"),
         (ProgramId::SHADE, ONE, &shade(4097, 8), "shadow"),
