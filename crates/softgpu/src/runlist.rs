@@ -1,111 +1,32 @@
-//! The order in which the queues of one engine run. Policy: decision 0028 (bands and shares),
-//! decision 0047 (time slices).
+//! The order in which the queues of one engine run. Pure policy, called under the `cmp` lock, with
+//! times in nanoseconds: decision 0028 (bands and shares), decision 0047 (time slices).
 //!
-//! The next queue, from the outside in:
-//! 1. the highest band that has a queue, REALTIME by its levels; but NORMAL, when FOCUS has kept it
-//!    from its share for long enough, until it has caught up;
-//! 2. in a band the process that has had the least time there, the one that is served now until its
-//!    quantum is used up;
-//! 3. in a process its contexts of the highest in-process priority, in turn, each until its quantum
-//!    is used up (a turn, at least);
-//! 4. in a context its queues, in turn.
+//! The next queue: 1. the highest band with a queue, REALTIME by its levels, or NORMAL while it
+//! catches up (`floor`); 2. in it the process with the least time, or the served one until its quantum
+//! is used up; 3. its contexts of the highest in-process priority, in turn; 4. their queues, in turn.
+//! An engine that may not leave a queue stays. A queue stands on the list at most once.
 //!
-//! All that is for an engine that may leave what it runs; where its granularity keeps it, it stays
-//! until it may.
-//!
-//! A queue stands on the list at most once, and only when it could go on. A queue in the middle of
-//! a packet keeps its place before its equals for a slice: the process quantum against other
-//! processes, its context's quantum against its own ([`SLICE_NS`] where that is 0). Then it goes
-//! behind them. A higher band, a NORMAL band that catches up and a higher in-process priority do
-//! not wait for the end of the slice.
-//!
-//! Guarantees, for M the longest time that the engine may not leave a queue (a part of a
-//! packet), and Q the process quantum of the band, at least [`SLICE_NS`] where it is 0:
-//! - two processes that both always want a band get the same time in it, but for 2(Q + M);
-//! - a NORMAL band that always wants the engine gets its percentage p of the time that FOCUS and
-//!   NORMAL have together, but for (p·(100−p)·[`FLOOR_WINDOW_NS`]/100 + p·M + (100−p)·M)/100.
-//!   REALTIME gives way to no band; IDLE is given nothing.
-//!
-//! Time is accounted for only while another queue wants what the served queue has: one of another
-//! process of its band, one of the other band of NORMAL and FOCUS, or one of its own process where
-//! contexts have quanta or the served queue is in the middle of a packet. A queue that is alone
-//! costs no reading of the clock, and its time is not accounted for.
-//!
-//! Pure policy: engines and CMP call in under the `cmp` lock with a clock that is read when it
-//! matters. Time is in nanoseconds.
+//! Guarantee: two processes that both always want a band get the same time in it, but for 2(Q + M).
+//! Q is the process quantum, at least [`SLICE_NS`] where it is 0; M is the longest time that the
+//! engine may not leave a queue. Time is accounted for while another queue wants what the served
+//! queue has; a queue that is alone reads no clock.
 
+mod floor;
+mod place;
 mod sorted_map;
 
+use floor::Floor;
+pub(crate) use place::{
+    BANDS, Bands, MAX_IN_PROCESS, MAX_NORMAL_PERCENT, MAX_REALTIME_LEVEL, Place,
+};
+use place::{FOCUS, NORMAL, TIERS};
 use sorted_map::SortedMap;
 use std::collections::VecDeque;
-use tidegate_gpu_abi::{AddressSpaceId, QueueId};
+use tidegate_gpu_abi::QueueId;
 use tidegate_platform::CpuTime;
-
-/// Bands are 0 (IDLE), 1 (NORMAL), 2 (FOCUS) and 3 (REALTIME).
-pub(crate) const BANDS: u32 = 4;
-const NORMAL: u32 = 1;
-const FOCUS: u32 = 2;
-/// The highest level inside the REALTIME band.
-pub(crate) const MAX_REALTIME_LEVEL: u32 = 31;
-/// In-process priorities go from minus this to this.
-pub(crate) const MAX_IN_PROCESS: i32 = 7;
-/// The highest share that NORMAL can be promised.
-pub(crate) const MAX_NORMAL_PERCENT: u32 = 50;
-/// FOCUS keeps NORMAL waiting until NORMAL is owed its share of so much time; then it is paid as a
-/// whole.
-pub(crate) const FLOOR_WINDOW_NS: u64 = 10_000_000;
 
 /// How long a packet keeps its equals waiting where no quantum is set.
 pub(crate) const SLICE_NS: u64 = 1_000_000;
-
-/// IDLE, NORMAL, FOCUS, and the levels of REALTIME.
-const TIERS: usize = 3 + MAX_REALTIME_LEVEL as usize + 1;
-
-/// Where a queue stands among the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// Its process.
-    pub(crate) process: u32,
-    /// Its context.
-    pub(crate) context: u64,
-    /// Below [`BANDS`].
-    pub(crate) band: u32,
-    /// Inside the REALTIME band; higher runs first.
-    pub(crate) realtime_level: u32,
-    /// Among the contexts of its process; higher runs first.
-    pub(crate) in_process: i32,
-    /// How long its context goes on while others of its process wait; 0 for a turn.
-    pub(crate) quantum_ns: u64,
-}
-
-impl Place {
-    /// The place of a new queue: at level, priority and quantum 0 of its band.
-    pub(crate) fn new(process: AddressSpaceId, context: u64, band: u32) -> Place {
-        let process = process.0;
-        Place { process, context, band, realtime_level: 0, in_process: 0, quantum_ns: 0 }
-    }
-
-    fn tier(&self) -> usize {
-        let level = if self.band == BANDS - 1 { self.realtime_level } else { 0 };
-        self.band as usize + level as usize
-    }
-}
-
-/// What holds for every queue of an engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bands {
-    /// How long a process goes on while others of its band wait.
-    pub(crate) process_quantum_ns: [u64; BANDS as usize],
-    /// What NORMAL is promised under FOCUS load.
-    pub(crate) normal_percent: u32,
-}
-
-/// Until a driver says otherwise: processes take turns at every packet, and NORMAL gets a tenth.
-impl Default for Bands {
-    fn default() -> Bands {
-        Bands { process_quantum_ns: [0; BANDS as usize], normal_percent: 10 }
-    }
-}
 
 /// A context with queues that could go on.
 struct ContextSlot {
@@ -157,14 +78,6 @@ struct Served {
     since: Option<CpuTime>,
     /// The other one of NORMAL and FOCUS wanted the engine when it began.
     contended: bool,
-}
-
-/// What NORMAL is owed, in nanoseconds times a hundred.
-#[derive(Default)]
-struct Floor {
-    owed: i128,
-    /// It is being paid.
-    paying: bool,
 }
 
 pub(crate) struct RunList {
@@ -302,7 +215,7 @@ impl RunList {
         let goes_on = tier.unfinished.take() == Some(queue);
         let had = tier.had_ns.get(process_number).copied().unwrap_or_default();
         // The rest of a packet begins no new quantum.
-        let quantum_ns = quantum_of(&self.bands, tier_number);
+        let quantum_ns = self.bands.quantum_ns(tier_number);
         let kept = |(current, used)| current == process_number && (goes_on || used < quantum_ns);
         if !tier.current.is_some_and(kept) {
             tier.current = Some((process_number, 0));
@@ -392,7 +305,7 @@ impl RunList {
         let place = served.place;
         let top = (u64::BITS - self.occupied.leading_zeros()).checked_sub(1);
         let higher_band = top.is_some_and(|top| top as usize > place.tier());
-        let pays = self.floor.paying && place.band == FOCUS && self.wants(NORMAL);
+        let pays = self.floor.is_paying() && place.band == FOCUS && self.wants(NORMAL);
         let own = self.tiers[place.tier()].ready.get(place.process);
         let ready = own.and_then(|own| own.contexts.iter().rfind(|(_, slots)| !slots.is_empty()));
         let in_process = ready.map(|(priority, _)| priority);
@@ -425,7 +338,7 @@ impl RunList {
     fn slice_left_ns(&self, served: &Served) -> Option<u64> {
         let place = &served.place;
         let tier = &self.tiers[place.tier()];
-        let process_slice_ns = match quantum_of(&self.bands, place.tier()) {
+        let process_slice_ns = match self.bands.quantum_ns(place.tier()) {
             0 => SLICE_NS,
             quantum_ns => quantum_ns,
         };
@@ -454,15 +367,9 @@ impl RunList {
 
     /// When FOCUS or NORMAL gives way to the other for the sake of NORMAL's share.
     fn floor_turns_at(&self) -> Option<CpuTime> {
-        let percent = i128::from(self.bands.normal_percent);
-        let served = self.served.filter(|s| self.is_rivalled(s.place.band) && percent != 0)?;
-        let focus = served.place.band == FOCUS;
-        let left = match (focus, self.floor.paying) {
-            (true, false) => (floor_full(percent) - self.floor.owed).div_euclid(percent) + 1,
-            (false, true) => self.floor.owed.div_euclid(100 - percent) + 1,
-            _ => return None,
-        };
-        Some(served.since?.after(u64::try_from(left).unwrap_or(0)))
+        let served = self.served.filter(|s| self.is_rivalled(s.place.band))?;
+        let left_ns = self.floor.turns_after_ns(served.place.band, self.bands.normal_percent)?;
+        Some(served.since?.after(left_ns))
     }
 
     fn wants(&self, band: u32) -> bool {
@@ -524,7 +431,7 @@ impl RunList {
     /// The first queue, also where the engine may not leave what it runs.
     fn choose_from_all(&self) -> Option<(usize, u32, QueueId)> {
         let top = (u64::BITS - self.occupied.leading_zeros()).checked_sub(1)? as usize;
-        let pays = self.floor.paying && top == FOCUS as usize && self.wants(NORMAL);
+        let pays = self.floor.is_paying() && top == FOCUS as usize && self.wants(NORMAL);
         let number = if pays { NORMAL as usize } else { top };
         let tier = &self.tiers[number];
         if let Some(queue) = tier.unfinished
@@ -533,7 +440,7 @@ impl RunList {
         {
             return Some((number, process, queue));
         }
-        let quantum_ns = quantum_of(&self.bands, number);
+        let quantum_ns = self.bands.quantum_ns(number);
         let goes_on =
             tier.current.filter(|(_, used)| *used < quantum_ns).map(|(process, _)| process);
         let process = goes_on.filter(|process| tier.ready.contains(*process)).or_else(|| {
@@ -593,27 +500,6 @@ impl ProcessSlot {
     fn is_empty(&self) -> bool {
         self.contexts.iter().all(|(_, ring)| ring.is_empty())
     }
-}
-
-impl Floor {
-    // spec: HS-004
-    fn account(&mut self, band: u32, spent_ns: u64, percent: u32) {
-        let (spent, percent) = (i128::from(spent_ns), i128::from(percent));
-        self.owed += if band == FOCUS { spent * percent } else { spent * (percent - 100) };
-        self.paying = match self.owed {
-            owed if owed <= 0 => false,
-            owed => self.paying || owed >= floor_full(percent),
-        };
-    }
-}
-
-/// What NORMAL is owed when it is paid.
-fn floor_full(percent: i128) -> i128 {
-    i128::from(FLOOR_WINDOW_NS) * percent * (100 - percent) / 100
-}
-
-fn quantum_of(bands: &Bands, tier: usize) -> u64 {
-    bands.process_quantum_ns[tier.min(BANDS as usize - 1)]
 }
 
 #[cfg(test)]

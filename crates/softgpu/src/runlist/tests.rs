@@ -1,6 +1,7 @@
 //! The guarantees of the run list, in virtual time: an engine that always takes the queue that the
 //! list names, and queues that always want more.
 
+use super::floor::FLOOR_WINDOW_NS;
 use super::*;
 
 /// A queue with endless work: packets of so much time, in parts of so much.
