@@ -2,14 +2,15 @@
 //! addresses, on every platform.
 
 use crate::machine::{COMPUTE, COPY, Fence, Machine, Process, Seen, THREE_D, everywhere, on};
+use crate::packets::program;
 use std::sync::Arc;
 use tidegate_d3dukmdt::RenderPipelineStage;
 use tidegate_gpu_abi::regs::{FaultInfo, FaultKind};
 use tidegate_gpu_abi::{AdminCommand, Command, GpuVa, QueueState, RingPacket};
 use tidegate_platform::{Platform, QueueNumber, Step, StepCosts};
+use tidegate_programs::ProgramId;
 use tidegate_programs::layout::{VERTEX_LEN, Vertex};
 use tidegate_programs::mesh::vertex_bytes;
-use tidegate_programs::{ProgramId, signature};
 use tidegate_softgpu::{Config, WorkRates};
 
 /// Runs `commands` on a new queue of `node` and waits until they are done.
@@ -67,22 +68,14 @@ fn a_copy_larger_than_a_turn_is_whole() {
         let data: Vec<u8> =
             (0..3u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         from.put(0, &data);
-        run(
-            machine,
-            &process,
-            COPY,
-            &[Command::Copy { source: from.va, destination: to.va, bytes: 3 << 20 }],
-        );
+        let copy = Command::Copy { source: from.va, destination: to.va, bytes: 3 << 20 };
+        run(machine, &process, COPY, &[copy]);
         assert!(to.bytes() == data);
         let stats = machine.gpu.stats();
-        assert_eq!(
-            (stats.queues[&QueueNumber(0)].commands, stats.queues[&QueueNumber(0)].packets),
-            (1, 1)
-        );
-        assert!(
-            stats.queues[&QueueNumber(0)].busy_ns > 0
-                && stats.nodes[COPY as usize].busy_ns == stats.queues[&QueueNumber(0)].busy_ns
-        );
+        let of_queue = &stats.queues[&QueueNumber(0)];
+        assert_eq!((of_queue.commands, of_queue.packets), (1, 1));
+        let busy_ns = stats.nodes[COPY as usize].busy_ns;
+        assert!(of_queue.busy_ns > 0 && busy_ns == of_queue.busy_ns);
     });
 }
 
@@ -114,9 +107,7 @@ fn a_dispatch_computes_over_gpu_addresses() {
         x.put(0, &floats(|i| i as f32));
         y.put(0, &floats(|i| 1.0 + i as f32));
         let args = vec![x.va.0, y.va.0, count, u64::from(2.0f32.to_bits())];
-        let saxpy = signature(ProgramId::SAXPY).expect("a program");
-        let dispatch =
-            Command::Dispatch { program: saxpy.id.0, groups: saxpy.groups_for(&args), args };
+        let dispatch = program(ProgramId::SAXPY, args);
         run(machine, &process, COMPUTE, std::slice::from_ref(&dispatch));
         assert!(y.bytes() == floats(|i| 2.0 * i as f32 + (1.0 + i as f32)));
         assert_eq!(run_into_fault(machine, &process, COPY, &[dispatch]).1, FaultKind::WrongEngine);
@@ -125,17 +116,15 @@ fn a_dispatch_computes_over_gpu_addresses() {
 
 #[test]
 fn a_draw_is_for_the_three_d_engine_alone() {
-    on(&Platform::closed_host(), Config::default(), |machine| {
-        let process = machine.process();
-        let draw = Command::Draw { program: ProgramId::DRAW.0, groups: [1, 1, 1], args: vec![] };
-        // The engine takes it and its arguments are wrong; the others do not take it.
-        assert_eq!(run_into_fault(machine, &process, THREE_D, &[draw]).1, FaultKind::BadArguments);
-    });
-    on(&Platform::closed_host(), Config::default(), |machine| {
-        let process = machine.process();
-        let draw = Command::Draw { program: ProgramId::DRAW.0, groups: [1, 1, 1], args: vec![] };
-        assert_eq!(run_into_fault(machine, &process, COMPUTE, &[draw]).1, FaultKind::WrongEngine);
-    });
+    // The engine takes it and its arguments are wrong; the other one does not take it.
+    for (node, fault) in [(THREE_D, FaultKind::BadArguments), (COMPUTE, FaultKind::WrongEngine)] {
+        on(&Platform::closed_host(), Config::default(), move |machine| {
+            let process = machine.process();
+            let (program, groups) = (ProgramId::DRAW.0, [1, 1, 1]);
+            let draw = Command::Draw { program, groups, args: vec![] };
+            assert_eq!(run_into_fault(machine, &process, node, &[draw]).1, fault, "node {node}");
+        });
+    }
 }
 
 #[test]
@@ -159,13 +148,7 @@ fn a_draw_paints_its_target_in_local_memory() {
         let mut args = vec![0; 16];
         (args[0], args[1], args[4]) = (vertices.va.0, 6, 2);
         (args[6], args[7], args[8], args[9]) = (target.va.0, depth.va.0, 70, 33);
-        let groups = signature(ProgramId::DRAW).expect("a program").groups_for(&args);
-        run(
-            machine,
-            &process,
-            THREE_D,
-            &[Command::Draw { program: ProgramId::DRAW.0, groups, args }],
-        );
+        run(machine, &process, THREE_D, &[program(ProgramId::DRAW, args)]);
         assert!(target.bytes().chunks_exact(4).all(|pixel| pixel == colour));
     });
 }
@@ -177,17 +160,12 @@ fn a_stored_value_is_visible_and_unblocks_without_an_interrupt() {
         let (first, done) = (process.fence(0, 0), process.fence(0, 0));
         let (mut storer, mut waiter) = (process.queue(COPY), process.queue(COMPUTE));
         waiter.submit(&[first.wait(5), done.signal(1)]);
-        storer
-            .submit(&[process
-                .execute(&[Command::WriteValue { destination: first.current_va, value: 5 }], 0)]);
+        let store = Command::WriteValue { destination: first.current_va, value: 5 };
+        storer.submit(&[process.execute(&[store], 0)]);
         machine.await_signals(&done, 1);
         assert_eq!(first.current.load(), 5);
-        assert!(
-            !machine
-                .seen()
-                .iter()
-                .any(|s| matches!(s, Seen::Signaled(_, va) if *va == first.current_va))
-        );
+        let of_first = |s: &Seen| matches!(s, Seen::Signaled(_, va) if *va == first.current_va);
+        assert!(!machine.seen().iter().any(of_first));
     });
 }
 
@@ -259,17 +237,14 @@ fn an_invalidated_translation_is_not_used_again() {
         let fill = process.execute(&[Command::Fill { destination: old.va, bytes: 4, value: 1 }], 0);
         queue.submit(&[fill, done.signal(1)]);
         machine.await_signals(&done, 1);
+        let invalidate = AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 };
         process.map_page(old.va, new_at, true);
-        machine
-            .admin(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 })
-            .expect("an address space");
+        machine.admin(invalidate).expect("an address space");
         queue.submit(&[fill, done.signal(2)]);
         machine.await_signals(&done, 2);
         assert_eq!(new.read_u64(0), Ok(1));
         process.unmap_page(from.va);
-        machine
-            .admin(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 })
-            .expect("an address space");
+        machine.admin(invalidate).expect("an address space");
         let copy = Command::Copy { source: from.va, destination: old.va, bytes: 8 };
         assert_eq!(
             run_into_fault(machine, &process, COPY, &[copy]),
@@ -308,17 +283,14 @@ fn work_takes_its_stated_rate_on_the_virtual_clock() {
             let process = machine.process();
             let (x, y) = (process.buffer(1 << 20), process.buffer(1 << 20));
             let start = machine.platform.now();
-            run(
-                machine,
-                &process,
-                COPY,
-                &[Command::Copy { source: x.va, destination: y.va, bytes: 1 << 20 }],
-            );
+            let copy = Command::Copy { source: x.va, destination: y.va, bytes: 1 << 20 };
+            run(machine, &process, COPY, &[copy]);
             assert_eq!(machine.platform.now().since(start), (1 << 20) / 2);
-            let (start, args) = (machine.platform.now(), vec![x.va.0, y.va.0, 10_240, 0]);
-            let groups = signature(ProgramId::SAXPY).expect("a program").groups_for(&args);
-            run(machine, &process, COMPUTE, &[Command::Dispatch { program: 1, groups, args }]);
-            assert_eq!(machine.platform.now().since(start), 70 * u64::from(groups[0]));
+            let start = machine.platform.now();
+            let saxpy = program(ProgramId::SAXPY, vec![x.va.0, y.va.0, 10_240, 0]);
+            let Command::Dispatch { groups: [groups, ..], .. } = saxpy else { panic!("{saxpy:?}") };
+            run(machine, &process, COMPUTE, &[saxpy]);
+            assert_eq!(machine.platform.now().since(start), 70 * u64::from(groups));
         },
     );
 }
@@ -329,9 +301,8 @@ fn a_program_that_faults_says_where() {
         let process = machine.process();
         let x = process.buffer(4_096);
         let args = vec![x.va.0, 0x7777_0000, 1_000, 0];
-        let groups = signature(ProgramId::SAXPY).expect("a program").groups_for(&args);
-        let dispatch = Command::Dispatch { program: ProgramId::SAXPY.0, groups, args };
-        let fault = run_into_fault(machine, &process, COMPUTE, &[dispatch]);
+        let saxpy = program(ProgramId::SAXPY, args);
+        let fault = run_into_fault(machine, &process, COMPUTE, &[saxpy]);
         assert_eq!(fault, (GpuVa(0x7777_0000), FaultKind::ReadUnmapped));
     });
 }
@@ -368,39 +339,40 @@ fn a_fault_record_says_which_buffer_command_level_argument_and_stage() {
             stage,
             argument,
         };
-        let nowhere = RenderPipelineStage::Unknown;
-        // The second store of the second buffer; labels do not count. Nothing is mapped near the
-        // address: the root does not lead on.
-        let label = Command::Label { name: 1 };
-        let far = store(GpuVa(1 << 46));
-        let packets = [
-            process.execute(&[store(words.va)], 6),
-            process.execute(&[label, store(words.va), far], 7),
-        ];
-        assert_eq!(fault_in(machine, &process, COPY, &packets), (7, 2, unmapped(3, 0, nowhere)));
-        let packets = [process.execute(&[store(read_only.va)], 8)];
-        assert_eq!(fault_in(machine, &process, COPY, &packets), (8, 1, unmapped(0, 0, nowhere)));
-        // The second argument of a program.
-        let args = vec![words.va.0, 1 << 46, 1_000, 0];
-        let groups = signature(ProgramId::SAXPY).expect("a program").groups_for(&args);
-        let packets =
-            [process
-                .execute(&[Command::Dispatch { program: ProgramId::SAXPY.0, groups, args }], 9)];
         let load = |argument, stage| FaultInfo {
             kind: Some(FaultKind::ReadUnmapped),
             ..unmapped(3, argument, stage)
         };
-        assert_eq!(fault_in(machine, &process, COMPUTE, &packets), (9, 1, load(2, nowhere)));
-        // The vertices of a draw.
+        let (nowhere, assembler) =
+            (RenderPipelineStage::Unknown, RenderPipelineStage::InputAssembler);
         let (target, depth) = (process.buffer(4 * 64 * 64), process.buffer(4 * 64 * 64));
+        let (label, far) = (Command::Label { name: 1 }, store(GpuVa(1 << 46)));
+        let saxpy = program(ProgramId::SAXPY, vec![words.va.0, 1 << 46, 1_000, 0]);
         let mut args = vec![0; 16];
         (args[0], args[1], args[4]) = (1 << 46, 3, 1);
         (args[6], args[7], args[8], args[9]) = (target.va.0, depth.va.0, 64, 64);
-        let groups = signature(ProgramId::DRAW).expect("a program").groups_for(&args);
-        let packets =
-            [process.execute(&[Command::Draw { program: ProgramId::DRAW.0, groups, args }], 10)];
-        let assembler = RenderPipelineStage::InputAssembler;
-        assert_eq!(fault_in(machine, &process, THREE_D, &packets), (10, 1, load(1, assembler)));
+        let draw = program(ProgramId::DRAW, args);
+        for (what, node, buffers, expected) in [
+            // Labels do not count. Nothing is mapped near the address: the root does not lead on.
+            (
+                "the second store of the second buffer",
+                COPY,
+                vec![vec![store(words.va)], vec![label, store(words.va), far]],
+                (7, 2, unmapped(3, 0, nowhere)),
+            ),
+            (
+                "a page for reading",
+                COPY,
+                vec![vec![store(read_only.va)]],
+                (6, 1, unmapped(0, 0, nowhere)),
+            ),
+            ("the second argument", COMPUTE, vec![vec![saxpy]], (6, 1, load(2, nowhere))),
+            ("the vertices of a draw", THREE_D, vec![vec![draw]], (6, 1, load(1, assembler))),
+        ] {
+            let packets = (6..).zip(&buffers).map(|(progress, b)| process.execute(b, progress));
+            let packets: Vec<_> = packets.collect();
+            assert_eq!(fault_in(machine, &process, node, &packets), expected, "{what}");
+        }
         // A slot that is no packet belongs to no buffer.
         let mut queue = process.queue(COPY);
         queue.put_bytes(&[0xEE; 64]);

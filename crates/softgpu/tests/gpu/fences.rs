@@ -2,13 +2,12 @@
 //! fence logs.
 
 use crate::machine::{COMPUTE, COPY, Fence, Machine, QueueOptions, Seen, THREE_D, everywhere, on};
+use crate::packets::{Log, logged};
 use std::sync::Arc;
 use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
 use tidegate_explorer::machine;
 use tidegate_explorer::strategy::replay::Replay;
-use tidegate_gpu_abi::log::{
-    LOG_ENTRIES, LOG_ENTRY_BYTES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogEntry, LogOperation, LogType,
-};
+use tidegate_gpu_abi::log::{LOG_ENTRIES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogOperation, LogType};
 use tidegate_gpu_abi::{
     AdminCommand, AdminError, Cause, Command, Device, GpuVa, InterruptSink, QueueState, Register,
     RingPacket,
@@ -204,73 +203,6 @@ fn a_full_signaled_list_collapses_and_says_so() {
     });
 }
 
-/// A queue's log as the driver sets it.
-struct Log {
-    header: Page,
-    payload: Bulk,
-}
-
-fn set_log(
-    machine: &Machine,
-    queue: tidegate_gpu_abi::QueueId,
-    kind: LogType,
-    entries: u32,
-) -> Log {
-    set_log_that_notifies(machine, queue, kind, entries, 0)
-}
-
-fn set_log_that_notifies(
-    machine: &Machine,
-    queue: tidegate_gpu_abi::QueueId,
-    kind: LogType,
-    entries: u32,
-    notify_every: u32,
-) -> Log {
-    let (header_at, header) = machine.system.protocol(LOG_HEADER_WORDS);
-    let (payload_at, payload) = machine.system.bulk(entries as usize * LOG_ENTRY_BYTES);
-    let set = AdminCommand::SetLogBuffer {
-        queue,
-        kind,
-        header: header_at,
-        payload: payload_at,
-        entries,
-        notify_every,
-    };
-    machine.admin(set).expect("a log");
-    Log { header, payload }
-}
-
-impl Log {
-    fn index(&self) -> (u64, u64) {
-        let word = self.header.word(LOG_INDEX_WORD).load();
-        (word & 0xFFFF_FFFF, word >> 32)
-    }
-
-    fn entry(&self, index: u64) -> LogEntry {
-        let mut bytes = [0; LOG_ENTRY_BYTES];
-        self.payload.read(index * LOG_ENTRY_BYTES as u64, &mut bytes).expect("inside");
-        LogEntry::decode(&bytes)
-    }
-}
-
-fn logged(packet: RingPacket, entry: u32) -> RingPacket {
-    match packet {
-        RingPacket::Signal { current_value, monitored_value, value, fence_handle, .. } => {
-            RingPacket::Signal {
-                current_value,
-                monitored_value,
-                value,
-                fence_handle,
-                log_entry: entry,
-            }
-        }
-        RingPacket::Wait { current_value, value, epoch, fence_handle, .. } => {
-            RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry: entry }
-        }
-        other => other,
-    }
-}
-
 // spec: NF-179, NF-181, NF-186, NF-200, NF-201
 #[test]
 fn a_signal_log_holds_84_entries_and_wraps() {
@@ -278,7 +210,7 @@ fn a_signal_log_holds_84_entries_and_wraps() {
         let process = machine.process();
         let (fence, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
         let mut queue = process.queue_with(COPY, QueueOptions { slots: 256, ..Default::default() });
-        let log = set_log(machine, queue.id, LogType::Signals, LOG_ENTRIES);
+        let log = Log::set(machine, queue.id, LogType::Signals, LOG_ENTRIES, 0);
         for value in 1..=100 {
             queue.put(&logged(fence.signal(value), (value as u32 - 1) % LOG_ENTRIES));
         }
@@ -308,7 +240,7 @@ fn a_wait_log_tells_when_the_queue_stalled_and_when_it_went_on() {
         let process = machine.process();
         let (fence, done) = (process.fence(1, u64::MAX), process.fence(0, 0));
         let (mut waiter, mut signaler) = (process.queue(THREE_D), process.queue(COPY));
-        let log = set_log(machine, waiter.id, LogType::Waits, LOG_ENTRIES);
+        let log = Log::set(machine, waiter.id, LogType::Waits, LOG_ENTRIES, 0);
         let start = machine.gpu.read_register(Register::CLOCK);
         waiter.submit(&[logged(fence.wait(1), 0), logged(fence.wait(2), 1), done.signal(1)]);
         signaler.submit(&[process.execute(&[Command::Timed { ns: 5_000 }], 0), fence.signal(2)]);
@@ -351,7 +283,7 @@ fn value_and_log_entry_are_there_when_the_line_goes_up() {
         let process = machine.process();
         let fence = process.fence(0, 41);
         let mut queue = process.queue(COPY);
-        let log = set_log(machine, queue.id, LogType::Signals, LOG_ENTRIES);
+        let log = Log::set(machine, queue.id, LogType::Signals, LOG_ENTRIES, 0);
         let saw = machine.platform.page(4);
         machine.gpu.connect_interrupt(Arc::new(Witness {
             current: fence.current.word().clone(),
@@ -377,7 +309,7 @@ fn a_number_beyond_the_log_goes_round_and_a_log_must_fit_its_memory() {
         let process = machine.process();
         let (fence, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
         let mut queue = process.queue(COPY);
-        let log = set_log(machine, queue.id, LogType::Signals, 4);
+        let log = Log::set(machine, queue.id, LogType::Signals, 4, 0);
         // The number of a larger log that was there before, and one that no log ever had.
         queue.submit(&[
             logged(fence.signal(1), 7),
@@ -420,7 +352,7 @@ fn a_posted_entry_is_there_behind_the_flush_or_the_next_barrier() {
         let process = machine.process();
         let (fence, done) = (process.fence(1, u64::MAX), process.fence(0, 0));
         let mut queue = process.queue(COPY);
-        let log = set_log(machine, queue.id, LogType::Waits, 8);
+        let log = Log::set(machine, queue.id, LogType::Waits, 8, 0);
         queue.submit(&[logged(fence.wait(1), 0), done.signal(1)]);
         machine.await_signals(&done, 1);
         assert_eq!((log.index(), log.entry(0).fence_value), ((1, 0), 1), "the signal's barrier");
@@ -440,8 +372,8 @@ fn a_log_that_is_to_notify_interrupts_behind_so_many_entries() {
         let process = machine.process();
         let (quiet, done) = (process.fence(1, u64::MAX), process.fence(0, 0));
         let mut queue = process.queue(COPY);
-        set_log_that_notifies(machine, queue.id, LogType::Waits, 84, 2);
-        set_log_that_notifies(machine, queue.id, LogType::Signals, 84, 3);
+        Log::set(machine, queue.id, LogType::Waits, 84, 2);
+        Log::set(machine, queue.id, LogType::Signals, 84, 3);
         let packets: Vec<RingPacket> = (0..4)
             .flat_map(|n| [logged(quiet.wait(1), n), logged(quiet.signal(1), n)])
             .chain([done.signal(1)])
@@ -642,12 +574,13 @@ fn the_cmp_makes_and_ends_a_fence_that_no_cpu_reaches() {
         let ((at, page), (monitored_at, monitored)) =
             (hidden.protocol(PAGE_WORDS), hidden.protocol(512));
         page.store(0, 77);
-        let renew = AdminCommand::RenewFence {
+        let renew = |stride_bytes| AdminCommand::RenewFence {
             current_value: at,
             monitored_value: monitored_at,
-            stride_bytes: 64,
+            stride_bytes,
         };
-        machine.run_command(renew).unwrap();
+        let condemn = |at| AdminCommand::CondemnFence { current_value: PhysicalAddress(at) };
+        machine.run_command(renew(64)).unwrap();
         assert_eq!((page.word(0).load(), monitored.word(0).load()), (0, u64::MAX));
         let fence = process.fence(0, u64::MAX);
         process.map_fence_page(fence.current_va, at);
@@ -659,29 +592,16 @@ fn the_cmp_makes_and_ends_a_fence_that_no_cpu_reaches() {
         }
         queue.submit(&[waits_by_value, done.signal(1)]);
         machine.poll_until(|| machine.state(queue.id) == QueueState::Waiting);
-        machine.run_command(AdminCommand::CondemnFence { current_value: at }).unwrap();
+        machine.run_command(condemn(at.0)).unwrap();
         machine.await_signals(&done, 1);
         queue.submit(&[fence.signal(3), fence.wait(u64::MAX), done.signal(2)]);
         machine.poll_until(|| done.current.load() == 2);
         for (command, error) in [
-            (
-                AdminCommand::CondemnFence { current_value: PhysicalAddress(at.0 + 4) },
-                AdminError::BadAddress,
-            ),
-            (
-                AdminCommand::CondemnFence { current_value: PhysicalAddress(at.0 + 4096) },
-                AdminError::BadAddress,
-            ),
-            (
-                AdminCommand::RenewFence {
-                    current_value: at,
-                    monitored_value: monitored_at,
-                    stride_bytes: 0,
-                },
-                AdminError::BadValue,
-            ),
+            (condemn(at.0 + 4), AdminError::BadAddress),
+            (condemn(at.0 + 4096), AdminError::BadAddress),
+            (renew(0), AdminError::BadValue),
         ] {
-            assert_eq!(machine.run_command(command), Err(error));
+            assert_eq!(machine.run_command(command), Err(error), "{command:?}");
         }
     });
 }

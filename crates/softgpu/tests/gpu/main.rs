@@ -5,6 +5,7 @@ mod engines;
 mod fences;
 mod granularity;
 mod latching;
+mod packets;
 mod preemption;
 mod queues;
 mod races;

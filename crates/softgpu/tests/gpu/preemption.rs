@@ -4,6 +4,7 @@
 use crate::machine::{
     Buffer, COMPUTE, COPY, Fence, Machine, Process, Queue, QueueOptions, Seen, everywhere, on,
 };
+use crate::packets::{dma, program};
 use std::sync::Arc;
 use tidegate_gpu_abi::admin::EngineAnswer;
 use tidegate_gpu_abi::ring::{DmaFlags, SAVE_AREA_BYTES, SAVED_STATE};
@@ -36,15 +37,7 @@ impl Ring {
         save_area: GpuVa,
         flags: DmaFlags,
     ) -> RingPacket {
-        RingPacket::ExecuteDma {
-            commands: commands.0,
-            bytes: commands.1,
-            address_space: self.process.id,
-            submission_fence_id: id,
-            os_handle: 7,
-            save_area,
-            flags,
-        }
+        dma(&self.process, commands, id, save_area, flags)
     }
 
     fn plain(&self, commands: &[Command], id: u32) -> RingPacket {
@@ -449,7 +442,7 @@ fn packets_that_are_asked_for_again_and_again_end_in_the_same_bytes() {
 fn asked_for_again_and_again(platform: &Platform) -> u32 {
     use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
     use tidegate_gpu_abi::regs::NodePreemption;
-    use tidegate_programs::{ProgramId, signature};
+    use tidegate_programs::ProgramId;
     use tidegate_softgpu::{EngineClass, NodeConfig};
     let preemption =
         NodePreemption { graphics: GraphicsPreemption::Pixel, compute: ComputePreemption::Thread };
@@ -471,9 +464,7 @@ fn asked_for_again_and_again(platform: &Platform) -> u32 {
             let y = ring.process.buffer(4 * n as usize);
             y.put(0, &floats(1.75));
             let args = vec![x.va.0, y.va.0, u64::from(n), u64::from(0.5f32.to_bits())];
-            let groups = signature(ProgramId::SAXPY).expect("a program").groups_for(&args);
-            let dispatch = Command::Dispatch { program: ProgramId::SAXPY.0, groups, args };
-            let commands = vec![dispatch; 8];
+            let commands = vec![program(ProgramId::SAXPY, args); 8];
             (y, ring.process.commands(&commands))
         });
         let whole = ring.packet(alone.1, 1, GpuVa(0), DmaFlags::empty());

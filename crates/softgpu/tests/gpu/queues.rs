@@ -1,10 +1,15 @@
 //! Queues on the hardware: doorbells, kicks, suspending, priorities, DMA packets, and rings
 //! with hostile contents.
 
-use crate::machine::{COMPUTE, COPY, Machine, QueueOptions, Seen, THREE_D, everywhere, on};
+use crate::machine::{
+    Buffer, COMPUTE, COPY, Fence, Machine, Process, Queue, QueueOptions, Seen, THREE_D, everywhere,
+    on,
+};
+use crate::packets;
 use std::sync::Arc;
 use tidegate_gpu_abi::Register;
 use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_gpu_abi::ring::DmaFlags;
 use tidegate_gpu_abi::{
     AddressSpaceId, AdminCommand, AdminError, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD,
     Device, GpuVa, QueueId, QueueKind, QueueShape, QueueState, RingPacket, SLOT_BYTES,
@@ -120,8 +125,7 @@ fn a_disconnected_doorbell_is_read_a_last_time_and_then_never() {
         machine.admin(AdminCommand::DisconnectDoorbell { queue: queue.id }).expect("a queue");
         machine.await_signals(&done, 1);
         // The interrupt may come before the turn is over; this command waits for its end.
-        let turn_ends = AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 };
-        machine.admin(turn_ends).expect("a space");
+        machine.admin(invalidate(process.id)).expect("a space");
         // From now on the old page rings no queue.
         queue.put(&done.signal(2));
         queue.publish();
@@ -156,17 +160,13 @@ fn a_kick_reads_the_write_pointer_anew() {
     });
 }
 
-fn dma(process: &crate::machine::Process, commands: &[Command], id: u32) -> RingPacket {
-    let (commands, bytes) = process.commands(commands);
-    RingPacket::ExecuteDma {
-        commands,
-        bytes,
-        address_space: process.id,
-        submission_fence_id: id,
-        os_handle: id.into(),
-        save_area: GpuVa(0),
-        flags: tidegate_gpu_abi::ring::DmaFlags::empty(),
+fn dma(process: &Process, commands: &[Command], id: u32) -> RingPacket {
+    let mut packet =
+        packets::dma(process, process.commands(commands), id, GpuVa(0), DmaFlags::empty());
+    if let RingPacket::ExecuteDma { os_handle, .. } = &mut packet {
+        *os_handle = id.into();
     }
+    packet
 }
 
 #[test]
@@ -175,8 +175,7 @@ fn dma_packets_of_several_processes_complete_in_order() {
         let (one, two) = (machine.process(), machine.process());
         let buffers = [one.buffer(8), two.buffer(8)];
         let mut ring = machine.kernel_queue(THREE_D, QueueKind::Node, &one);
-        let store =
-            |b: &crate::machine::Buffer, value| [Command::WriteValue { destination: b.va, value }];
+        let store = |b: &Buffer, value| [Command::WriteValue { destination: b.va, value }];
         let packets: Vec<RingPacket> = (1..=12)
             .map(|id| match id % 2 {
                 0 => dma(&one, &store(&buffers[0], u64::from(id)), id),
@@ -279,11 +278,7 @@ fn the_higher_priority_runs_first_and_equals_take_turns() {
 
 /// How much of `ns` each of these queues gets of an engine, all with more timed work than that; by
 /// process, band and length of a piece.
-fn shares(
-    machine: &Arc<Machine>,
-    ns: u64,
-    queues: &[(&crate::machine::Process, u32, u64)],
-) -> Vec<u64> {
+fn shares(machine: &Arc<Machine>, ns: u64, queues: &[(&Process, u32, u64)]) -> Vec<u64> {
     let mut made = Vec::new();
     for (os_handle, (process, band, piece)) in (1..).zip(queues) {
         let options = QueueOptions { priority: *band, os_handle, ..Default::default() };
@@ -363,15 +358,20 @@ fn await_faults(machine: &Machine, more_than: u64) {
     machine.poll_until(|| machine.gpu.stats().faults > more_than);
 }
 
+/// Rings with a write pointer of the test's choice.
+fn ring_with(queue: &Queue, value: u64) {
+    let (page, summary, bit) = queue.doorbell.clone().expect("connected");
+    page.store(DOORBELL_VALUE_WORD, value);
+    summary.ring(bit);
+}
+
 #[test]
 fn a_write_pointer_that_jumps_stops_its_queue_alone() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
         for value in [65, 1 << 40, u64::MAX] {
             let queue = process.queue(COPY);
-            let (page, summary, bit) = queue.doorbell.clone().expect("connected");
-            page.store(DOORBELL_VALUE_WORD, value);
-            summary.ring(bit);
+            ring_with(&queue, value);
             assert_eq!(fault_of(machine, queue.id), (0, FaultKind::BadPacket));
             assert_eq!(machine.state(queue.id), QueueState::Faulted);
             still_works(machine, COPY);
@@ -405,7 +405,7 @@ fn a_write_pointer_may_not_pass_a_blocked_head_by_more_than_the_ring() {
             machine.poll_until(|| machine.state(queue.id) == QueueState::Waiting);
             (queue, gate)
         };
-        let open = |gate: &crate::machine::Fence| {
+        let open = |gate: &Fence| {
             gate.current.store(1);
             let current_value = gate.current_va;
             machine
@@ -415,14 +415,9 @@ fn a_write_pointer_may_not_pass_a_blocked_head_by_more_than_the_ring() {
         // A doorbell is read at once.
         for beyond in [slots + 1, slots + 11] {
             let (queue, _gate) = blocked();
-            let (page, summary, bit) = queue.doorbell.clone().expect("connected");
-            page.store(DOORBELL_VALUE_WORD, beyond);
-            summary.ring(bit);
-            assert_eq!(
-                fault_of(machine, queue.id),
-                (0, FaultKind::BadPacket),
-                "a doorbell shows {beyond}"
-            );
+            ring_with(&queue, beyond);
+            let fault = fault_of(machine, queue.id);
+            assert_eq!(fault, (0, FaultKind::BadPacket), "a doorbell shows {beyond}");
         }
         // The control area is read again when the wait is over: slot 0 is finished then.
         for beyond in [slots + 2, slots + 11] {
@@ -430,11 +425,8 @@ fn a_write_pointer_may_not_pass_a_blocked_head_by_more_than_the_ring() {
             queue.control.word(CONTROL_WRITE_WORD).store(beyond);
             machine.admin(AdminCommand::KickQueue { queue: queue.id }).expect("a queue");
             open(&gate);
-            assert_eq!(
-                fault_of(machine, queue.id),
-                (1, FaultKind::BadPacket),
-                "the control area shows {beyond}"
-            );
+            let fault = fault_of(machine, queue.id);
+            assert_eq!(fault, (1, FaultKind::BadPacket), "the control area shows {beyond}");
         }
         // A ring that is full to its last slot is valid.
         let ((mut full, gate), done) = (blocked(), process.fence(0, 0));
@@ -457,9 +449,7 @@ fn a_late_ring_of_an_old_value_is_harmless() {
         let mut queue = process.queue(COPY);
         queue.submit(&[RingPacket::Nop, done.signal(1)]);
         machine.await_signals(&done, 1);
-        let (page, summary, bit) = queue.doorbell.clone().expect("connected");
-        page.store(DOORBELL_VALUE_WORD, 1);
-        summary.ring(bit);
+        ring_with(&queue, 1);
         queue.submit(&[done.signal(2)]);
         machine.await_signals(&done, 2);
     });
@@ -570,6 +560,11 @@ fn a_user_ring_may_not_hold_kernel_packets() {
     });
 }
 
+/// Waits for the end of every turn.
+fn invalidate(address_space: AddressSpaceId) -> AdminCommand {
+    AdminCommand::InvalidateTlb { address_space, physical_gpu: 0 }
+}
+
 fn shape(engine: u32, address_space: AddressSpaceId) -> QueueShape {
     QueueShape {
         engine,
@@ -645,13 +640,7 @@ fn the_mailbox_refuses_what_makes_no_sense() {
             ),
             (AdminCommand::KickQueue { queue: QueueId(99) }, AdminError::NoSuchQueue),
             (AdminCommand::DestroyQueue { queue: QueueId(99) }, AdminError::NoSuchQueue),
-            (
-                AdminCommand::InvalidateTlb {
-                    address_space: AddressSpaceId(u32::MAX),
-                    physical_gpu: 0,
-                },
-                AdminError::BadValue,
-            ),
+            (invalidate(AddressSpaceId(u32::MAX)), AdminError::BadValue),
         ] {
             assert_eq!(machine.admin(command), Err(error), "{command:?}");
         }
@@ -692,9 +681,7 @@ fn queues_are_taken_from_their_engine_in_the_middle_of_long_work() {
         for _ in 0..20 {
             machine.admin(AdminCommand::SuspendQueue { queue: queue.id }).expect("a queue");
             let before = machine.gpu.stats().signals;
-            machine
-                .admin(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 })
-                .expect("a space");
+            machine.admin(invalidate(process.id)).expect("a space");
             assert_eq!(machine.gpu.stats().signals, before, "a suspended queue does nothing");
             machine.admin(AdminCommand::ResumeQueue { queue: queue.id }).expect("a queue");
         }

@@ -6,10 +6,11 @@
 //! only if it can find something.
 
 use crate::machine::{Fence, Machine};
+use crate::packets::{Log, logged};
 use std::sync::{Arc, OnceLock};
 use tidegate_explorer::{Options, Prepared, Report, Scenario};
-use tidegate_gpu_abi::log::{LOG_ENTRY_BYTES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogType};
-use tidegate_gpu_abi::{AdminCommand, CONTROL_READ_WORD, Device, InterruptSink, RingPacket};
+use tidegate_gpu_abi::log::{LOG_INDEX_WORD, LogType};
+use tidegate_gpu_abi::{AdminCommand, CONTROL_READ_WORD, Device, InterruptSink};
 use tidegate_platform::{Bulk, Event, Platform, Step, WaitEnd, Word};
 use tidegate_softgpu::{Config, EngineClass, NodeConfig};
 
@@ -120,31 +121,9 @@ fn logged_signal(machine: &Arc<Machine>) -> (Fence, Word, Bulk) {
     let process = machine.process();
     let fence = process.fence(0, u64::MAX);
     let mut queue = process.queue(0);
-    let (header_at, header) = machine.system.protocol(LOG_HEADER_WORDS);
-    let (payload_at, entries) = machine.system.bulk(LOG_ENTRY_BYTES);
-    let set = AdminCommand::SetLogBuffer {
-        queue: queue.id,
-        kind: LogType::Signals,
-        header: header_at,
-        payload: payload_at,
-        entries: 1,
-        notify_every: 0,
-    };
-    machine.admin(set).expect("a log");
-    let RingPacket::Signal { current_value, monitored_value, value, fence_handle, .. } =
-        fence.signal(1)
-    else {
-        panic!("a signal is a signal packet")
-    };
-    let log_entry = 0;
-    queue.submit(&[RingPacket::Signal {
-        current_value,
-        monitored_value,
-        value,
-        fence_handle,
-        log_entry,
-    }]);
-    (fence, header.word(LOG_INDEX_WORD), entries)
+    let log = Log::set(machine, queue.id, LogType::Signals, 1, 0);
+    queue.submit(&[logged(fence.signal(1), 0)]);
+    (fence, log.header.word(LOG_INDEX_WORD), log.payload)
 }
 
 /// The CPU arms MonitoredValue and reads the log instead of the value, while an engine signals.
