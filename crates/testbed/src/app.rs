@@ -1,5 +1,5 @@
-//! Programs at the queue API: a machine of one adapter with a device, and the calls that programs
-//! of tests make by a device.
+//! Applications at the queue API: a machine with one adapter and one device, and checked calls of a
+//! device.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use tidegate::d3d12::{
 use tidegate::platform::{RunReport, StepCosts};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
-/// A machine of one adapter, and a device of one process. It derefs to the device.
+/// A machine with one adapter, and a device of one process. Dereferences to the device.
 pub struct App {
     /// The device.
     pub device: Device,
-    /// The machine. It is dropped after the device, because it stops when its last process ends.
+    /// The machine. Dropped after the device, because it stops when its last process ends.
     pub machine: Machine,
     case: String,
 }
@@ -28,12 +28,12 @@ impl Deref for App {
 }
 
 impl App {
-    /// The standard machine with changes, on virtual time where steps are free.
+    /// Creates the standard machine with changes, on virtual time with free steps.
     pub fn new(options: DeviceOptions, change: impl FnOnce(&mut MachineConfig)) -> App {
         App::on(&Platform::virtual_time(StepCosts::free()), options, change)
     }
 
-    /// The same on any platform.
+    /// Creates the standard machine with changes on any platform.
     pub fn on(
         platform: &Platform,
         options: DeviceOptions,
@@ -45,28 +45,28 @@ impl App {
         App { device: machine.device(options).unwrap(), machine, case: String::new() }
     }
 
-    /// Names the case that the application is, for failures of [`App::run`].
+    /// Names the test case, for failures of [`App::run`].
     pub fn case(self, case: impl ToString) -> App {
         App { case: case.to_string(), ..self }
     }
 
-    /// The platform.
+    /// Returns the platform.
     pub fn platform(&self) -> &Platform {
         self.machine.platform()
     }
 
-    /// Modelled time.
+    /// Returns the virtual time.
     pub fn now(&self) -> u64 {
         self.platform().now().0
     }
 
-    /// Sleeps for `ns` of modelled time.
+    /// Sleeps for `ns` nanoseconds of virtual time.
     pub fn pass(&self, ns: u64) {
         self.platform().sleep_until(self.platform().now().after(ns));
     }
 
-    /// Runs `main` as the application to its end. Asserts that no agent panicked or stayed blocked,
-    /// and that no contract was broken.
+    /// Runs `main` as the application. Asserts that no agent panicked or stayed blocked, and that
+    /// no contract was broken.
     pub fn run(self, main: impl FnOnce(&App) + Send + 'static) -> Arc<App> {
         let (app, report) = self.run_to_report(main);
         assert!(report.completed(), "{}: {report:?}", app.case);
@@ -84,18 +84,18 @@ impl App {
     }
 }
 
-/// Calls of a device that must succeed.
+/// Device calls that must succeed.
 pub trait QueueApi {
-    /// A queue that is named for its type.
+    /// Creates a queue named after its type.
     fn queue(&self, list_type: CommandListType, submission: Submission) -> Queue;
 
-    /// A fence named "fence".
+    /// Creates a fence named "fence".
     fn fence(&self, initial: u64) -> Fence;
 
-    /// A buffer that the CPU reads.
+    /// Creates a buffer that the CPU can read.
     fn readback(&self, bytes: u64) -> Buffer;
 
-    /// A closed list of what `record` records.
+    /// Returns a closed list with the commands that `record` records.
     fn list(
         &self,
         list_type: CommandListType,
@@ -133,7 +133,7 @@ impl QueueApi for Device {
     }
 }
 
-/// The first four bytes of a buffer, as a number.
+/// Returns the first four bytes of a buffer as a number.
 pub fn first_word(buffer: &Buffer) -> u32 {
     let mut bytes = [0; 4];
     buffer.read(0, &mut bytes).unwrap();

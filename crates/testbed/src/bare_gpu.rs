@@ -1,8 +1,9 @@
-//! Purpose: the software GPU alone, without driver and kernel. A test writes registers, mailbox,
-//! page tables, rings and doorbells itself, and an interrupt line records each report.
+//! The software GPU alone, without driver and kernel. A test accesses registers, mailbox, page
+//! tables, rings and doorbells itself, and an interrupt line records each report.
 //!
-//! Entry points: [`everywhere`] and [`on`] run a test; [`Machine::process`] makes an address space;
-//! [`Process`] makes memory, fences and queues; [`Queue::submit`] writes packets and rings.
+//! Entry points: [`everywhere`] and [`on`] run a test. [`Machine::process`] creates an address
+//! space. [`Process`] creates memory, fences and queues. [`Queue::submit`] writes packets and
+//! rings.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -27,9 +28,9 @@ use tidegate::softgpu::{Config, SoftGpu};
 
 /// The 3D engine of the default GPU.
 pub const THREE_D: u32 = 0;
-/// Its compute engine.
+/// The compute engine of the default GPU.
 pub const COMPUTE: u32 = 1;
-/// Its copy engine.
+/// The copy engine of the default GPU.
 pub const COPY: u32 = 2;
 
 /// A report of the interrupt line.
@@ -37,17 +38,17 @@ pub const COPY: u32 = 2;
 pub enum Seen {
     /// A queue signalled the fence at an address.
     Signaled(QueueId, GpuVa),
-    /// The CMP found the fence above a new MonitoredValue.
+    /// The CMP found a fence above its new MonitoredValue.
     OfCmp(AddressSpaceId, GpuVa),
-    /// Signals were reported without their fences.
+    /// Signals were reported without fences.
     Collapsed,
-    /// Engine, last completed id.
+    /// A completion: engine, last completed ID.
     Completed(u32, u64),
-    /// Engine, preemption fence id, last completed id.
+    /// An answered preemption: engine, preemption fence ID, last completed ID.
     Preempted(u32, u64, u64),
     /// A queue has left its engine.
     Suspended(QueueId),
-    /// A record of a fault.
+    /// A fault record.
     #[expect(missing_docs, reason = "named as the registers of a fault are")]
     Fault {
         queue: QueueId,
@@ -60,14 +61,14 @@ pub enum Seen {
     },
 }
 
-/// The receiver of the interrupt line: reads all reports at once and wakes its waiters.
+/// The receiver of the interrupt line, which reads all reports and wakes its waiters.
 pub struct Line {
     gpu: Weak<SoftGpu>,
     seen: Mutex<Vec<Seen>>,
     news: Event,
-    /// Interrupts so far.
+    /// Number of interrupts.
     pub raised: Word,
-    /// Ended turns of raising agents so far.
+    /// Number of ended turns of raising agents.
     pub turns_ended: Word,
 }
 
@@ -131,7 +132,7 @@ impl InterruptSink for Line {
     }
 }
 
-/// A GPU with its memory and its interrupt line.
+/// A GPU with its memory and interrupt line.
 pub struct Machine {
     /// The platform.
     pub platform: Platform,
@@ -142,12 +143,12 @@ pub struct Machine {
     /// The receiver of its interrupts.
     pub line: Arc<Line>,
     processes: Mutex<u32>,
-    /// What the mailbox holds: a driver writes only the words that change.
+    /// Copy of the mailbox, because a driver writes only the words that change.
     mailbox: Mutex<Mailbox>,
 }
 
 impl Machine {
-    /// A GPU that is not started.
+    /// Creates a GPU that is not started.
     pub fn new(platform: &Platform, config: Config) -> Arc<Machine> {
         let system = PhysicalMemory::new(platform, PhysicalAddress(0x10_0000));
         let gpu = SoftGpu::new(platform, &system, config);
@@ -165,10 +166,10 @@ impl Machine {
         Arc::new(Machine { platform: platform.clone(), system, gpu, line, processes, mailbox })
     }
 
-    /// Runs a command of the CMP whose result does not matter.
+    /// Executes a CMP command and ignores its result.
     ///
     /// # Errors
-    /// The refusal of the CMP; so in the other commands.
+    /// The CMP's refusal, as in the other commands.
     pub fn run_command(&self, command: AdminCommand) -> Result<(), AdminError> {
         let words = command.encode();
         let mut mailbox = self.mailbox.lock();
@@ -185,23 +186,23 @@ impl Machine {
         }
     }
 
-    /// Runs a command of the CMP and returns its result.
+    /// Executes a CMP command and returns its result.
     ///
     /// # Errors
-    /// The refusal of the CMP.
+    /// The CMP's refusal.
     pub fn admin(&self, command: AdminCommand) -> Result<(u64, u64), AdminError> {
         self.run_command(command)?;
         let (low, high) = (Register::MAILBOX_RESULT, Register::MAILBOX_RESULT_HIGH);
         Ok((self.gpu.read_register(low), self.gpu.read_register(high)))
     }
 
-    /// The state of a queue.
+    /// Returns the state of a queue.
     pub fn state(&self, queue: QueueId) -> QueueState {
         let (state, _) = self.admin(AdminCommand::QueryQueue { queue }).expect("a queue");
         QueueState::from_number(state).expect("a known state")
     }
 
-    /// Blocks until `condition` holds, which no interrupt reports. There is no limit: the host may be
+    /// Blocks until `condition` holds, by polling. There is no time limit, because the host may be
     /// slow.
     pub fn poll_until(&self, condition: impl Fn() -> bool) {
         while !condition() {
@@ -209,11 +210,11 @@ impl Machine {
         }
     }
 
-    /// Has the CMP keep a shadow of the fence's MonitoredValue under this number. Returns whether
-    /// there is one now.
+    /// Assigns a shadow number to the fence's MonitoredValue. Returns whether the CMP has room for
+    /// it.
     ///
     /// # Errors
-    /// The refusal of the CMP.
+    /// The CMP's refusal.
     pub fn keep_shadow(
         &self,
         number: u64,
@@ -229,13 +230,13 @@ impl Machine {
         self.admin(keep).map(|(kept, _)| kept != 0)
     }
 
-    /// Writes a new MonitoredValue to the registers of the shadow.
+    /// Writes a new MonitoredValue to the shadow registers.
     pub fn set_monitored(&self, number: u64, value: u64) {
         self.gpu.write_register(Register::SHADOW_FENCE, number);
         self.gpu.write_register(Register::SHADOW_VALUE, value);
     }
 
-    /// Blocks until the reports satisfy `enough`, and returns them.
+    /// Blocks until the reports satisfy `enough`. Returns the reports.
     pub fn await_seen(&self, enough: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
         loop {
             let seen = self.line.seen.lock().clone();
@@ -247,18 +248,18 @@ impl Machine {
         }
     }
 
-    /// The reports so far.
+    /// Returns the reports so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.line.seen.lock().clone()
     }
 
-    /// Blocks until `fence` was reported `times` times.
+    /// Blocks until `fence` has been reported `times` times.
     pub fn await_signals(&self, fence: &Fence, times: usize) {
         let of_fence = |s: &Seen| matches!(s, Seen::Signaled(_, va) if *va == fence.current_va);
         self.await_seen(|seen| seen.iter().filter(|s| of_fence(s)).count() >= times);
     }
 
-    /// Blocks until `preemption_fence_id` was answered, and returns what was complete then.
+    /// Blocks until `preemption_fence_id` is answered. Returns the last completed ID of the answer.
     pub fn await_preempted(&self, engine: u32, preemption_fence_id: u64) -> u64 {
         let of = |s: &Seen| matches!(s, Seen::Preempted(e, id, _) if (*e, *id) == (engine, preemption_fence_id));
         let seen = self.await_seen(|seen| seen.iter().any(of));
@@ -268,20 +269,20 @@ impl Machine {
         }
     }
 
-    /// Blocks until the engine has reported this packet, or a later one.
+    /// Blocks until the engine has reported this packet or a later one.
     pub fn await_completed(&self, engine: u32, id: u64) {
         self.await_seen(|seen| {
             seen.iter().any(|s| matches!(s, Seen::Completed(e, at) if *e == engine && *at >= id))
         });
     }
 
-    /// Blocks until a fault is reported, and returns the first.
+    /// Blocks until a fault is reported. Returns the first one.
     pub fn await_fault(&self) -> Seen {
         let seen = self.await_seen(|seen| seen.iter().any(|s| matches!(s, Seen::Fault { .. })));
         seen.into_iter().find(|s| matches!(s, Seen::Fault { .. })).expect("it was seen")
     }
 
-    /// A process with an address space of its own.
+    /// Creates a process with its own address space.
     pub fn process(self: &Arc<Machine>) -> Process {
         let number = {
             let mut processes = self.processes.lock();
@@ -291,7 +292,7 @@ impl Machine {
         self.process_of(AddressSpaceId(number))
     }
 
-    /// The system process, in whose address space save areas stand.
+    /// Creates the system process, whose address space contains the save areas.
     pub fn system_process(self: &Arc<Machine>) -> Process {
         self.process_of(AddressSpaceId(0))
     }
@@ -305,7 +306,7 @@ impl Machine {
         Process { machine: Arc::clone(self), id, layout }
     }
 
-    /// A queue whose ring the kernel owns.
+    /// Creates a queue with a kernel-owned ring.
     pub fn kernel_queue(
         self: &Arc<Machine>,
         node: u32,
@@ -327,31 +328,31 @@ impl Machine {
 }
 
 struct Layout {
-    /// By level and the part of the address above the table.
+    /// Page tables by level and the address bits above the table.
     tables: BTreeMap<(u32, u64), (PhysicalAddress, Bulk)>,
     next: u64,
 }
 
-/// An address space and the memory that is mapped there.
+/// An address space and its mapped memory.
 pub struct Process {
-    /// Its machine.
+    /// The machine.
     pub machine: Arc<Machine>,
-    /// Its number.
+    /// Number of the address space.
     pub id: AddressSpaceId,
     layout: Mutex<Layout>,
 }
 
-/// Bytes of a process.
+/// Mapped memory of a process.
 #[derive(Clone)]
 pub struct Buffer {
-    /// Its address.
+    /// GPU virtual address.
     pub va: GpuVa,
-    /// Its content.
+    /// The memory.
     pub bulk: Bulk,
 }
 
 impl Buffer {
-    /// The content.
+    /// Returns the content.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = vec![0; self.bulk.len() as usize];
         self.bulk.read(0, &mut out).expect("inside");
@@ -375,12 +376,12 @@ pub struct Fence {
     pub current: FenceCell,
     /// MonitoredValue.
     pub monitored: Word,
-    /// CurrentValue's place on the bus.
+    /// Bus address of CurrentValue.
     pub current_at: PhysicalAddress,
 }
 
 impl Fence {
-    /// The packet that waits for `value`.
+    /// Returns the packet that waits for `value`.
     pub fn wait(&self, value: u64) -> RingPacket {
         RingPacket::Wait {
             current_value: self.current_va,
@@ -391,7 +392,7 @@ impl Fence {
         }
     }
 
-    /// The packet that signals `value`.
+    /// Returns the packet that signals `value`.
     pub fn signal(&self, value: u64) -> RingPacket {
         RingPacket::Signal {
             current_value: self.current_va,
@@ -409,7 +410,7 @@ impl Process {
         self.write_entry(va, Pte::new(to, writable).coherent());
     }
 
-    /// Maps a page of fence values, in place of what is mapped there.
+    /// Maps a page of fence values, replacing an existing mapping.
     pub fn map_fence_page(&self, va: GpuVa, to: PhysicalAddress) {
         self.write_entry(va, Pte::new(to, true).of_fence_values().coherent());
     }
@@ -432,14 +433,14 @@ impl Process {
         last.write_u64(va.table_index(TABLE_LEVELS - 1) * 8, entry.0).expect("inside a table");
     }
 
-    /// Clears the entry of a page, in the table only.
+    /// Clears the page table entry of a page without invalidating translations.
     pub fn unmap_page(&self, va: GpuVa) {
         let layout = self.layout.lock();
         let last = &layout.tables[&(TABLE_LEVELS - 1, va.0 >> 21)].1;
         last.write_u64(va.table_index(TABLE_LEVELS - 1) * 8, 0).expect("inside a table");
     }
 
-    /// Maps a region at fresh addresses, with a page that is not mapped behind it.
+    /// Maps a region at new addresses, followed by an unmapped page.
     pub fn map(&self, at: PhysicalAddress, bytes: u64, writable: bool) -> GpuVa {
         let pages = bytes.div_ceil(PAGE_BYTES);
         let va = {
@@ -455,31 +456,31 @@ impl Process {
         GpuVa(va)
     }
 
-    /// A buffer in system memory.
+    /// Creates a buffer in system memory.
     pub fn buffer(&self, bytes: usize) -> Buffer {
         let (at, bulk) = self.machine.system.bulk(bytes);
         Buffer { va: self.map(at, bytes as u64, true), bulk }
     }
 
-    /// A buffer in the GPU's local memory.
+    /// Creates a buffer in the GPU's local memory.
     pub fn local_buffer(&self, bytes: usize) -> Buffer {
         let (at, bulk) = self.machine.gpu.local_memory(0).expect("local memory").bulk(bytes);
         Buffer { va: self.map(at, bytes as u64, true), bulk }
     }
 
-    /// A buffer that engines may not store to.
+    /// Creates a buffer that engines cannot write.
     pub fn read_only_buffer(&self, bytes: usize) -> Buffer {
         let (at, bulk) = self.machine.system.bulk(bytes);
         Buffer { va: self.map(at, bytes as u64, false), bulk }
     }
 
-    /// Words that engines reach as memory.
+    /// Creates words that engines can access as memory.
     pub fn words(&self, count: usize) -> (GpuVa, Page, PhysicalAddress) {
         let (at, page) = self.machine.system.protocol(count);
         (self.map(at, count as u64 * 8, true), page, at)
     }
 
-    /// A fence at `value` that interrupts for every value above `monitored`.
+    /// Creates a fence at `value` that interrupts for values above `monitored`.
     pub fn fence(&self, value: u64, monitored: u64) -> Fence {
         let (current_at, current) = self.machine.system.protocol(PAGE_WORDS);
         let current_va = self.map(current_at, VALUE_BYTES, true);
@@ -493,7 +494,7 @@ impl Process {
         Fence { current_va, monitored_va, current, monitored: monitored_word, current_at }
     }
 
-    /// Command buffer memory with these commands.
+    /// Creates command buffer memory with these commands.
     pub fn commands(&self, commands: &[Command]) -> (GpuVa, u32) {
         let mut writer = CommandWriter::new();
         commands.iter().for_each(|c| writer.push(c));
@@ -503,18 +504,18 @@ impl Process {
         (buffer.va, bytes.len() as u32)
     }
 
-    /// The packet that executes these commands.
+    /// Returns the packet that executes these commands.
     pub fn execute(&self, commands: &[Command], progress: u64) -> RingPacket {
         let (commands, bytes) = self.commands(commands);
         RingPacket::execute(commands, bytes, progress)
     }
 
-    /// A user-mode queue with a connected doorbell.
+    /// Creates a user-mode queue with a connected doorbell.
     pub fn queue(&self, node: u32) -> Queue {
         self.queue_with(node, QueueOptions::default())
     }
 
-    /// A user-mode queue.
+    /// Creates a user-mode queue.
     pub fn queue_with(&self, node: u32, options: QueueOptions) -> Queue {
         let ring = self.buffer((options.slots * SLOT_BYTES) as usize);
         let (control_va, control, _) = self.words(CONTROL_WORDS);
@@ -532,15 +533,15 @@ impl Process {
 /// Properties of a queue.
 #[derive(Clone)]
 pub struct QueueOptions {
-    /// Slots of the ring.
+    /// Number of slots of the ring.
     pub slots: u64,
-    /// Band of the run list.
+    /// Priority band of the run list.
     pub priority: u32,
     /// The progress fence.
     pub progress: Option<Fence>,
-    /// The kernel's handle, which reports carry.
+    /// The kernel's handle, which reports contain.
     pub os_handle: u64,
-    /// Whether the doorbell is connected at once.
+    /// Whether the doorbell is connected on creation.
     pub connect: bool,
 }
 
@@ -550,10 +551,10 @@ impl Default for QueueOptions {
     }
 }
 
-/// A queue of the GPU and the user-mode side of its ring.
+/// A queue of the GPU, with the user-mode side of its ring.
 pub struct Queue {
     machine: Arc<Machine>,
-    /// Its number.
+    /// Number of the queue.
     pub id: QueueId,
     kind: QueueKind,
     /// Content of the ring.
@@ -563,9 +564,9 @@ pub struct Queue {
     /// The read and write pointers.
     pub control: Page,
     slots: u64,
-    /// Packets written into the ring.
+    /// Number of packets written to the ring.
     pub written: u64,
-    /// The doorbell's page, the engine's summary and the doorbell's bit there.
+    /// The doorbell's page, the engine's summary and the doorbell's bit in it.
     pub doorbell: Option<(Page, Summary, u32)>,
 }
 
@@ -628,23 +629,23 @@ impl Queue {
         assert!(self.doorbell.is_some());
     }
 
-    /// Puts a packet into the ring without publishing it.
+    /// Writes a packet to the ring without publishing it.
     pub fn put(&mut self, packet: &RingPacket) {
         self.put_bytes(&packet.encode());
     }
 
-    /// Puts the bytes of a slot into the ring without publishing them.
+    /// Writes the bytes of a slot to the ring without publishing them.
     pub fn put_bytes(&mut self, bytes: &[u8]) {
         self.ring.write(self.written % self.slots * SLOT_BYTES, bytes).expect("inside the ring");
         self.written += 1;
     }
 
-    /// Stores the write pointer.
+    /// Publishes the write pointer.
     pub fn publish(&self) {
         self.control.word(CONTROL_WRITE_WORD).store(self.written);
     }
 
-    /// Rings the doorbell, or kicks where there is none.
+    /// Rings the doorbell, or kicks the queue if it has none.
     pub fn ring(&self) {
         match (&self.doorbell, self.kind) {
             (Some((page, summary, bit)), _) => {
@@ -658,14 +659,14 @@ impl Queue {
         }
     }
 
-    /// Puts, publishes and rings.
+    /// Writes and publishes packets and rings.
     pub fn submit(&mut self, packets: &[RingPacket]) {
         packets.iter().for_each(|p| self.put(p));
         self.publish();
         self.ring();
     }
 
-    /// The read pointer.
+    /// Returns the read pointer.
     pub fn read_pointer(&self) -> u64 {
         self.control.word(CONTROL_READ_WORD).load()
     }

@@ -36,14 +36,14 @@ impl Client {
         Client::of(machine.platform(), kernel, device)
     }
 
-    /// The same with the privilege to raise priorities and to disable timeouts.
+    /// Creates a process that may raise priorities and disable timeouts.
     pub fn privileged(machine: &Machine, name: &str) -> Client {
         let kernel: Arc<dyn Kernel> = machine.privileged_process(name).expect("a process");
         let device = kernel.create_device().expect("a device");
         Client::of(machine.platform(), kernel, device)
     }
 
-    /// A process that exists.
+    /// Wraps an existing process.
     pub fn of(platform: &Platform, kernel: Arc<dyn Kernel>, device: Handle) -> Client {
         Client { kernel, device, engine_affinity: 0, platform: platform.clone() }
     }
@@ -150,7 +150,7 @@ impl Client {
         self.kernel.share_objects(&[fence.handle], access)
     }
 
-    /// An NT handle of a fence with all access.
+    /// Creates an NT handle of a fence with all access rights.
     pub fn share_all(&self, fence: &FenceInstance) -> NtHandle {
         self.share(fence, SyncObjectAccess::all()).unwrap()
     }
@@ -199,7 +199,7 @@ impl Client {
         self.try_signal(fence, value).unwrap();
     }
 
-    /// The same.
+    /// Signals a fence from the CPU.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -220,7 +220,7 @@ impl Client {
         self.try_wait_event(fence, value).unwrap()
     }
 
-    /// The same.
+    /// Returns an event that is set when the fence has reached `value`.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -320,7 +320,7 @@ impl Client {
         self.try_allocate(bytes, AllocationKind::Bulk, placement).unwrap()
     }
 
-    /// Memory of any kind in any place.
+    /// Allocates memory of any kind with any placement.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -334,13 +334,13 @@ impl Client {
         self.kernel.create_allocation(CreateAllocation { device, bytes, kind, placement })
     }
 
-    /// A paging queue.
+    /// Creates a paging queue.
     pub fn paging_queue(&self) -> PagingQueue {
         let args = CreatePagingQueue { device: self.device, priority: PagingPriority::Normal };
         self.kernel.create_paging_queue(args).unwrap()
     }
 
-    /// Makes allocations resident, or queues what makes them so.
+    /// Makes allocations resident, or queues the paging operation for them.
     pub fn make_resident(&self, queue: &PagingQueue, of: &[&Allocation]) -> Residency {
         let allocations: Vec<Handle> = of.iter().map(|a| a.handle).collect();
         let args = MakeResident { paging_queue: queue.handle, allocations: &allocations };
@@ -366,7 +366,7 @@ impl Client {
         (gpu_va, bytes.len() as u32)
     }
 
-    /// A ring packet that executes commands and then stores the progress value.
+    /// Returns a ring packet that executes commands, then stores the progress value.
     pub fn execute_packet(&self, commands: &[Command], progress: u64) -> RingPacket {
         let (commands, bytes) = self.commands(commands);
         RingPacket::execute(GpuVa(commands), bytes, progress)

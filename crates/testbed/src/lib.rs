@@ -1,11 +1,11 @@
 //! Machines for tests, scenarios, fuzzing and benchmarks, and driver layers that record, change or
 //! fail calls.
 //!
-//! Entry points: [`world`] and [`setup`] build a machine with one process; [`Adapters`] builds
-//! several adapters under the queue API, [`App`] a machine and a device; [`Client`] is a process at
-//! the call surface; [`Hooked`] records and fails driver calls; [`Setup::overriding`] replaces driver
-//! entries by closures; [`bare_gpu`] is the GPU alone, [`bare_driver`] the reference driver alone.
-//! Nothing in the product depends on this crate.
+//! Entry points: [`world`] and [`setup`] build a machine with one process, [`Adapters`] one with
+//! several adapters, [`App`] one for the queue API. [`Client`] is a process at the call surface.
+//! [`Hooked`] records and fails driver calls; [`Setup::overriding`] replaces driver entries with
+//! closures. [`bare_gpu`] is the GPU alone, [`bare_driver`] the reference driver alone. The product
+//! does not depend on this crate.
 
 mod adapters;
 mod app;

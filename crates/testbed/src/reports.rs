@@ -1,9 +1,9 @@
-//! A driver layer that filters what the driver reports by DxgkCbNotifyInterrupt.
+//! A driver layer that filters the driver's DxgkCbNotifyInterrupt reports.
 
 use std::sync::Arc;
 use tidegate::ddi::{CallbackLayer, Callbacks, Dirql, InterruptData, Overrides, StartInfo};
 
-/// Overrides that pass each report to `filter`. The kernel gets those for which it returns true.
+/// Returns overrides that pass each report to `filter` and forward those for which it returns true.
 pub fn filter_reports(
     filter: impl Fn(&InterruptData) -> bool + Send + Sync + 'static,
 ) -> Overrides {

@@ -75,7 +75,7 @@ impl Client {
     }
 }
 
-/// A doorbell without flags and private data.
+/// Returns the arguments for a doorbell without flags or private data.
 pub fn doorbell_args(hw_queue: Handle, ring: &Allocation, control: &Allocation) -> CreateDoorbell {
     CreateDoorbell {
         hw_queue,
@@ -87,17 +87,17 @@ pub fn doorbell_args(hw_queue: Handle, ring: &Allocation, control: &Allocation) 
 }
 
 impl UserQueue {
-    /// A doorbell like this one.
+    /// Returns the arguments for another doorbell of this queue.
     pub fn doorbell_args(&self) -> CreateDoorbell {
         doorbell_args(self.queue.handle, &self.ring, &self.control)
     }
 
-    /// What its status word says.
+    /// Returns the status of the doorbell.
     pub fn status(&self) -> DoorbellStatus {
         DoorbellStatus::from_word(self.doorbell.status.load())
     }
 
-    /// The same ring behind another doorbell.
+    /// Returns the same ring with another doorbell.
     pub fn with_doorbell(self, doorbell: Doorbell) -> UserQueue {
         UserQueue { doorbell, ..self }
     }
@@ -155,7 +155,7 @@ pub fn store(destination: u64, value: u64) -> Command {
     Command::WriteValue { destination: GpuVa(destination), value }
 }
 
-/// The command that fills bytes with a value.
+/// Returns the command that fills bytes with a value.
 pub fn fill(destination: u64, bytes: u64, value: u32) -> Command {
     Command::Fill { destination: GpuVa(destination), bytes, value }
 }

@@ -99,12 +99,12 @@ impl<'a> Setup<'a> {
         Setup { layer: Box::new(layer), ..self }
     }
 
-    /// With these entries in place of those of the reference driver.
+    /// Replaces these entries of the reference driver.
     pub fn overriding(self, overrides: Overrides) -> Self {
         self.behind(|driver| overrides.before(driver))
     }
 
-    /// Starts a machine that must start behind `layer`, and returns the layer, too.
+    /// Starts the machine with the driver `layer`. Returns both.
     pub fn start_behind<L: Driver + 'static>(
         self,
         layer: impl FnOnce(Arc<dyn Driver>) -> Arc<L>,
@@ -229,7 +229,7 @@ impl World {
         self.hooked.calls().fences.last().unwrap().0
     }
 
-    /// The driver disconnects the doorbell made last, of its own accord.
+    /// Makes the driver disconnect the doorbell that was created last.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -246,7 +246,7 @@ impl World {
         callbacks.disconnect_doorbell(level, queue, doorbell, reason)
     }
 
-    /// A process beside the world's own, on the same machine.
+    /// Creates another process on the machine.
     pub fn client(&self, name: &str) -> Client {
         Client::open(&self.machine, name)
     }

@@ -1,5 +1,5 @@
-//! A device whose registers are scripted. Commands of its mailbox are decoded and recorded. It has
-//! no engines.
+//! A device with scripted registers. It decodes and records the commands in its mailbox and has no
+//! engines.
 
 use super::journal::{Event, Journal};
 use std::collections::{HashMap, VecDeque};
@@ -11,63 +11,63 @@ use tidegate::gpu_abi::{
 };
 use tidegate::platform::{Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, WakeWord};
 
-/// What the registers return.
+/// The state of the registers.
 #[derive(Default)]
 pub struct Script {
-    /// One read of the cause register each.
+    /// Values of consecutive reads of the cause register.
     pub causes: VecDeque<u64>,
-    /// Queue and address; `None` ends one look at the list.
+    /// Queue and address of signals. `None` ends one read of the list.
     pub signals: VecDeque<Option<(QueueId, u64)>>,
     /// Fences that the CMP found above a new MonitoredValue: address space and address.
     pub of_cmp: VecDeque<(u32, u64)>,
-    /// Queue, address, position, what happened; a progress value and a command number are made of
-    /// the position.
+    /// Faults: queue, address, position, code. The progress value and the command number are
+    /// derived from the position.
     pub faults: VecDeque<(QueueId, u64, u64, u64)>,
-    /// Traits of the device and its nodes, and registers of the display.
+    /// Traits of the device and its nodes, and display registers.
     pub traits: HashMap<Register, u64>,
-    /// What was written to the display's registers.
+    /// Writes to display registers.
     pub display: Vec<(Register, u64)>,
-    /// One read of the nodes that wrote monitored fences each.
+    /// Values of consecutive reads of the mask of nodes that wrote monitored fences.
     pub monitored: VecDeque<u64>,
-    /// Last completed fence id of each node.
+    /// Last completed fence ID of each node.
     pub completed: HashMap<u32, u64>,
-    /// Commands with this opcode are answered with this status.
+    /// Planted status by command opcode.
     pub refused: HashMap<u64, u64>,
-    /// A node for which no queue can be made.
+    /// A node on which no queue can be created.
     pub broken_node: Option<u32>,
-    /// Register writes so far.
+    /// Number of register writes.
     pub writes: usize,
     mailbox: Mailbox,
     result: u64,
     status: u64,
     pending_signal: u64,
-    /// The fence of the next MonitoredValue.
+    /// The fence that the next MonitoredValue belongs to.
     shadow_fence: u64,
-    /// Reads of the flush register.
+    /// Number of reads of the flush register.
     flushes: u64,
     queues: u32,
     doorbells: HashMap<QueueId, (Page, u32)>,
     secondaries: HashMap<QueueId, Page>,
     bells: u32,
-    /// When each queue was rung last.
+    /// Time of the last ring of each queue.
     pub last_rings: HashMap<QueueId, u64>,
 }
 
-/// The device.
+/// The scripted device.
 pub struct Scripted {
     platform: Platform,
     journal: Journal,
     nodes: u32,
     local: PhysicalMemory,
-    /// The doorbells' summary.
+    /// Summary of the doorbells.
     pub summary: Summary,
-    /// What the registers return.
+    /// The registers.
     pub script: Mutex<Script>,
     sink: Mutex<Option<Arc<dyn InterruptSink>>>,
 }
 
 impl Scripted {
-    /// A device with a node of each class.
+    /// Creates a device with one node of each class.
     pub fn new(platform: &Platform, journal: Journal) -> Arc<Scripted> {
         let classes = (0..).zip(EngineClass::ALL);
         let traits = classes.map(|(n, class)| (Register::NODE_CLASS.offset(n), class as u64));
@@ -83,12 +83,12 @@ impl Scripted {
         })
     }
 
-    /// How often the driver read the flush register.
+    /// Returns the number of reads of the flush register.
     pub fn flushes(&self) -> u64 {
         self.script.lock_device().flushes
     }
 
-    /// Raises the line and ends the turn.
+    /// Raises the interrupt line and ends the turn.
     pub fn raise(&self) {
         let sink = self.sink.lock_device().clone().expect("the line is connected");
         sink.raise();

@@ -1,4 +1,4 @@
-//! One journal of what the driver did at the device and at the kernel, in order.
+//! The driver's calls to the device and to the kernel, in order.
 
 use std::sync::Arc;
 use tidegate::ddi::{DisconnectReason, InterruptData, OsHandle};
@@ -8,9 +8,9 @@ use tidegate::platform::{Mutex, Platform};
 /// A call of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A command of the mailbox.
+    /// A mailbox command.
     Admin(AdminCommand),
-    /// A fence and its new MonitoredValue, in the registers of the shadow.
+    /// A fence and its new MonitoredValue, written to the shadow registers.
     Shadow(u64, u64),
     /// DxgkCbNotifyInterrupt.
     Notify(InterruptData),
@@ -29,12 +29,12 @@ pub enum Event {
     },
 }
 
-/// The calls of the driver, shared by device and kernel.
+/// The journal that device and kernel share.
 #[derive(Clone)]
 pub struct Journal(Arc<Mutex<Vec<Event>>>);
 
 impl Journal {
-    /// An empty journal.
+    /// Creates an empty journal.
     pub fn new(platform: &Platform) -> Journal {
         Journal(Arc::new(platform.mutex("journal", Vec::new())))
     }
@@ -44,7 +44,7 @@ impl Journal {
         self.0.lock_device().push(event);
     }
 
-    /// Takes the calls since the last take.
+    /// Removes and returns the calls since the last take.
     pub fn take(&self) -> Vec<Event> {
         std::mem::take(&mut *self.0.lock_device())
     }

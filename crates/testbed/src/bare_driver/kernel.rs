@@ -1,4 +1,5 @@
-//! A kernel that records callbacks and returns planted answers. It validates and schedules nothing.
+//! A kernel that records callbacks and returns planted answers. It performs no validation or
+//! scheduling.
 
 use super::journal::{Event, Journal};
 use std::sync::Arc;
@@ -14,35 +15,35 @@ use tidegate::ddi::{
 use tidegate::kmd::ReferenceDriver;
 use tidegate::platform::{Mutex, Platform, current};
 
-/// Runs at each notification, before it is recorded.
+/// A hook that runs before a notification is recorded.
 pub type Watch = Box<dyn Fn(&InterruptData) + Send + Sync>;
 
-/// A kernel that records the driver's callbacks. It has the level tokens of its tests.
+/// A kernel that records the driver's callbacks and provides the level tokens of its tests.
 pub struct ScriptedKernel {
     journal: Journal,
     watch: Option<Watch>,
-    /// What DxgkCbDisconnectDoorbell returns.
+    /// Result of DxgkCbDisconnectDoorbell.
     pub disconnect_answer: Mutex<Result<(), Status>>,
 }
 
 impl ScriptedKernel {
-    /// A kernel that writes to `journal`.
+    /// Creates a kernel that records to `journal`.
     pub fn new(platform: &Platform, journal: Journal, watch: Option<Watch>) -> Arc<ScriptedKernel> {
         let disconnect_answer = platform.mutex("answer", Ok(()));
         Arc::new(ScriptedKernel { journal, watch, disconnect_answer })
     }
 
-    /// The calling agent at PASSIVE level.
+    /// Returns a token for PASSIVE level.
     pub fn passive(&self) -> Passive {
         Passive::enter()
     }
 
-    /// The calling agent at DISPATCH level.
+    /// Returns a token for DISPATCH level.
     pub fn dispatch(&self) -> Dispatch {
         Dispatch::enter()
     }
 
-    /// The calling agent at the level of the interrupt.
+    /// Returns a token for the interrupt's level.
     pub fn dirql(&self) -> Dirql<'_> {
         Dirql::enter(self)
     }
@@ -105,17 +106,17 @@ impl Callbacks for ScriptedKernel {
     }
 }
 
-/// The features that are enabled.
+/// The enabled features.
 pub struct Features(pub &'static [FeatureId]);
 
 /// All features of the driver.
 pub const ALL: &[FeatureId] =
     &[FeatureId::HWSCH, FeatureId::NATIVE_FENCE, FeatureId::USER_MODE_SUBMISSION];
 
-/// In a list of features: the kernel allows INTRA_GPU fences.
+/// Pseudo-feature: the kernel allows INTRA_GPU fences.
 const INTRA_GPU: FeatureId = FeatureId(3 << 28);
 
-/// The same, and INTRA_GPU fences.
+/// All features of the driver, with INTRA_GPU fences.
 pub const ALL_AND_INTRA_GPU: &[FeatureId] =
     &[FeatureId::HWSCH, FeatureId::NATIVE_FENCE, FeatureId::USER_MODE_SUBMISSION, INTRA_GPU];
 
@@ -137,7 +138,7 @@ impl FeatureInterface for Features {
     ) -> Result<KernelFeatureTable, Status> {
         assert!(
             self.0.contains(&query.feature),
-            "a table is asked for only when its feature is enabled"
+            "a table is requested only if its feature is enabled"
         );
         assert_eq!((query.feature, query.version), (FeatureId::NATIVE_FENCE, 1));
         assert!(query.interface_size >= NativeFenceTable1::BYTES);

@@ -1,8 +1,7 @@
-//! Purpose: the reference driver alone, between a scripted device and a scripted kernel. Both write
-//! one journal, so a test asserts the order of calls across the two. The real kernel hides that
-//! order.
+//! The reference driver alone, between a scripted device and a scripted kernel. Both record to one
+//! journal, so a test can assert the order of calls across the two, which the real kernel hides.
 //!
-//! Invariant: level tokens come from [`ScriptedKernel`] alone.
+//! Invariant: level tokens come only from [`ScriptedKernel`].
 //!
 //! Entry points: [`Machine::with`] and [`Machine::cold`]; [`Machine::interrupt_with`];
 //! [`Machine::commands`].
@@ -31,7 +30,8 @@ use tidegate::gpu_abi::{AdminCommand, CONTROL_WORDS, Device, QueueId, SLOT_BYTES
 use tidegate::kmd::{Config, ReferenceDriver};
 use tidegate::platform::{PhysicalAddress, PhysicalMemory, Platform};
 
-/// The reference driver between a scripted device and a scripted kernel. It derefs to the kernel.
+/// The reference driver between a scripted device and a scripted kernel. Dereferences to the
+/// kernel.
 pub struct Machine {
     /// The platform.
     pub platform: Platform,
@@ -64,12 +64,13 @@ pub struct Owned {
 }
 
 impl Machine {
-    /// A machine whose adapter is not started.
+    /// Creates a machine whose adapter is not started.
     pub fn cold(platform: &Platform, config: Config) -> Machine {
         Machine::watched(platform, config, None)
     }
 
-    /// The same; the kernel runs `watch` at each notification.
+    /// Creates a machine whose adapter is not started. The kernel runs `watch` at each
+    /// notification.
     pub fn watched(platform: &Platform, config: Config, watch: Option<Watch>) -> Machine {
         let journal = Journal::new(platform);
         let device = Scripted::new(platform, journal.clone());
@@ -82,7 +83,7 @@ impl Machine {
     /// Starts the adapter.
     ///
     /// # Errors
-    /// What the driver refuses.
+    /// The driver's refusal.
     pub fn start(&self, features: &'static [FeatureId]) -> Result<(), Status> {
         self.driver.start_device(
             &self.passive(),
@@ -94,7 +95,7 @@ impl Machine {
         )
     }
 
-    /// A started machine on the host with all features, its journal empty.
+    /// Creates a started machine on the host with all features and an empty journal.
     pub fn with(config: Config) -> Machine {
         let machine = Machine::cold(&Platform::host(), config);
         machine.start(ALL).unwrap();
@@ -109,13 +110,13 @@ impl Machine {
         machine
     }
 
-    /// Raises the line, and takes the calls.
+    /// Raises the interrupt line and returns the resulting calls.
     pub fn interrupt(&self) -> Vec<Event> {
         self.device.raise();
         self.journal.take()
     }
 
-    /// Plants a cause and signals, raises the line, and takes the calls.
+    /// Plants a cause and signals, raises the interrupt line and returns the resulting calls.
     pub fn interrupt_with(&self, cause: u64, signals: &[(QueueId, u64)]) -> Vec<Event> {
         let mut script = self.device.script.lock_device();
         script.causes.push_back(cause);
@@ -124,13 +125,13 @@ impl Machine {
         self.interrupt()
     }
 
-    /// A device of an address space.
+    /// Creates a device of an address space.
     pub fn device_for(&self, address_space: u32) -> DriverHandle {
         let args = CreateDevice { os_handle: OsHandle(address_space.into()), address_space };
         self.driver.create_device(&self.passive(), args).unwrap()
     }
 
-    /// A context.
+    /// Creates a context.
     pub fn context(
         &self,
         device: DriverHandle,
@@ -147,18 +148,18 @@ impl Machine {
         self.driver.create_context(&self.passive(), args).unwrap()
     }
 
-    /// A device with a context for hardware queues.
+    /// Creates a device with a context for hardware queues.
     pub fn owned(&self, address_space: u32, node: u32) -> Owned {
         let device = self.device_for(address_space);
         Owned { device, context: self.context(device, node, true) }
     }
 
-    /// A native fence.
+    /// Creates a native fence.
     pub fn fence(&self, os_handle: u64) -> DriverHandle {
         self.driver.create_native_fence(&self.passive(), fence_args(os_handle)).unwrap().0
     }
 
-    /// Opens a native fence in a device.
+    /// Opens a native fence on a device.
     pub fn open(
         &self,
         global: DriverHandle,
@@ -170,7 +171,7 @@ impl Machine {
             .unwrap()
     }
 
-    /// A hardware queue with a monitored progress fence at `progress`.
+    /// Creates a hardware queue with a monitored progress fence at `progress`.
     pub fn queue(
         &self,
         context: DriverHandle,
@@ -182,7 +183,7 @@ impl Machine {
         self.driver.create_hw_queue(&self.passive(), args).unwrap()
     }
 
-    /// Memory of a ring.
+    /// Creates the memory of a ring.
     pub fn ring(&self, slots: u64) -> RingAllocations {
         RingAllocations {
             ring: self.platform.bulk((slots * SLOT_BYTES) as usize),
@@ -192,7 +193,7 @@ impl Machine {
         }
     }
 
-    /// A doorbell of a hardware queue.
+    /// Creates a doorbell of a hardware queue.
     pub fn doorbell(&self, hw_queue: DriverHandle, os: u64) -> DriverHandle {
         let mut args = CreateDoorbell {
             hw_queue,
@@ -204,7 +205,7 @@ impl Machine {
         self.driver.create_doorbell(&self.passive(), &mut args).unwrap()
     }
 
-    /// Takes the commands of the mailbox since the last take.
+    /// Removes and returns the mailbox commands since the last take.
     pub fn commands(&self) -> Vec<AdminCommand> {
         let commands = self.journal.take().into_iter().filter_map(|e| match e {
             Event::Admin(command) => Some(command),
@@ -224,7 +225,7 @@ impl Machine {
     }
 }
 
-/// A native fence of the default type.
+/// Arguments of a native fence of the default type.
 pub fn fence_args(os_handle: u64) -> CreateNativeFence {
     CreateNativeFence {
         os_handle: OsHandle(os_handle),
@@ -234,7 +235,7 @@ pub fn fence_args(os_handle: u64) -> CreateNativeFence {
     }
 }
 
-/// An instance whose MonitoredValue is a page behind its CurrentValue.
+/// Arguments of an instance whose MonitoredValue is one page after its CurrentValue.
 pub fn open_args(
     global: DriverHandle,
     device: DriverHandle,
@@ -249,7 +250,7 @@ pub fn open_args(
     }
 }
 
-/// A hardware queue with a monitored progress fence at `progress`.
+/// Arguments of a hardware queue with a monitored progress fence at `progress`.
 pub fn queue_args(context: DriverHandle, os: u64, user_mode: bool, progress: u64) -> CreateHwQueue {
     CreateHwQueue {
         context,
