@@ -21,7 +21,7 @@ pub struct AllocationId(pub u64);
 /// The GPU work that a device had queued when an allocation lost its last reference.
 pub trait LastUse: Clone {
     /// Whether all of this work is complete.
-    fn is_over(&self) -> bool;
+    fn is_complete(&self) -> bool;
 }
 
 /// Properties of an allocation that VidMm uses.
@@ -90,7 +90,7 @@ impl<U: LastUse> Member<U> {
 
     /// A save area is never idle, because the next packet of its context may use it.
     fn is_idle(&self) -> bool {
-        self.allocation.context.is_none() && self.last_use.as_ref().is_none_or(U::is_over)
+        self.allocation.context.is_none() && self.last_use.as_ref().is_none_or(U::is_complete)
     }
 }
 
@@ -149,7 +149,7 @@ impl<U: LastUse> Commitment<U> {
     }
 
     /// Whether the committed bytes exceed the room.
-    pub fn is_over(&self) -> bool {
+    pub fn is_over_budget(&self) -> bool {
         self.committed > self.room()
     }
 
@@ -439,7 +439,7 @@ pub(crate) mod tests {
     }
 
     impl LastUse for Work {
-        fn is_over(&self) -> bool {
+        fn is_complete(&self) -> bool {
             self.0.get()
         }
     }
@@ -566,12 +566,12 @@ pub(crate) mod tests {
         s.make_resident(&ids([0, 1])).unwrap();
         s.released(0);
         s.set_fence_bytes(20);
-        assert!(s.is_over() && s.room() == 10);
+        assert!(s.is_over_budget() && s.room() == 10);
         assert_eq!(s.trim(s.room()), moves([0], []));
-        assert!(!s.is_over());
+        assert!(!s.is_over_budget());
         s.set_fence_bytes(50);
         assert_eq!((s.room(), s.trim(0)), (0, Moves::default()), "1 has a reference");
-        assert!(s.is_over());
+        assert!(s.is_over_budget());
     }
 
     #[test]
@@ -592,10 +592,10 @@ pub(crate) mod tests {
         assert_eq!(s.resident(2), Ok(moves([0, 1], [2])));
         s.keep_in(id(1));
         s.keep_in(id(1));
-        assert!(s.is_over() && s.committed() == 25);
+        assert!(s.is_over_budget() && s.committed() == 25);
         s.keep_out(id(2));
         s.keep_out(id(2));
-        assert!(!s.is_over() && s.committed() == 10);
+        assert!(!s.is_over_budget() && s.committed() == 10);
         assert_eq!(s.resident(2), Ok(moves([1], [2])), "the next request pages it in");
     }
 

@@ -165,7 +165,7 @@ impl<U: LastUse, C> Operation<U, C> {
         segment: &Commitment<U>,
         idle_areas: &BTreeSet<AllocationId>,
     ) -> bool {
-        let in_use = self.last_uses.get(&id).is_some_and(|last_use| !last_use.is_over());
+        let in_use = self.last_uses.get(&id).is_some_and(|last_use| !last_use.is_complete());
         let may_run = segment.context(id).is_some() && !idle_areas.contains(&id);
         segment.is_local(id) && (in_use || may_run)
     }

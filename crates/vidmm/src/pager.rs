@@ -7,7 +7,7 @@
 //! - No operation begins without power or during a reset, except the moves for power itself.
 //! - A save area moves only while its context is held, and receives its initial content first.
 //! - Evicting an allocation can deadlock: its user may wait for the work that needs the space. An
-//!   eviction therefore times out ([`VidMm::proceed`]). Allocations that then do not fit are used
+//!   eviction therefore times out ([`VidMm::take_timed_out`]). Allocations that then do not fit are used
 //!   in system memory.
 
 use crate::commitment::{Allocation, AllocationId, Commitment, LastUse, Moves, Refusal};
@@ -231,7 +231,7 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
     /// Handles a timed-out wait for engines. Returns the oldest operation without the moves that
     /// are impossible or no longer fit, and the allocations that cannot be evicted.
     // spec: RES-008
-    pub fn proceed(
+    pub fn take_timed_out(
         &mut self,
         idle_areas: &BTreeSet<AllocationId>,
     ) -> Option<(Operation<U, C>, Vec<AllocationId>)> {
@@ -243,7 +243,7 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         stay.iter().for_each(|id| self.segment.keep_in(*id));
         // Later decisions relied on this room. Cancel page-ins of this operation first, then of the
         // newest.
-        while self.segment.is_over() {
+        while self.segment.is_over_budget() {
             let promised =
                 |id: &AllocationId| !self.segment.is_local(*id) && self.segment.is_committed(*id);
             let own = operation.moves.page_in.iter().rev().copied().find(promised);
@@ -332,7 +332,7 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
     /// Gives allocations the room that fence storage leaves, and evicts the excess.
     fn share_room(&mut self, now_ns: u64) -> Option<Start> {
         self.segment.set_fence_bytes(self.fences.shared_bytes());
-        if !self.segment.is_over() {
+        if !self.segment.is_over_budget() {
             return None;
         }
         let moves = self.segment.trim(self.segment.room());
@@ -448,7 +448,7 @@ mod tests {
         }
 
         fn time_out(&mut self) -> (Operation<Work, &'static str>, Vec<AllocationId>) {
-            let (operation, stay) = self.vidmm.proceed(&self.idle_areas).unwrap();
+            let (operation, stay) = self.vidmm.take_timed_out(&self.idle_areas).unwrap();
             self.carry_out(&operation);
             (operation, stay)
         }
@@ -582,7 +582,7 @@ mod tests {
         let (operation, stay) = p.time_out();
         assert_eq!((operation.moves, stay), (moves([1], []), ids([0])));
         assert_eq!((p.run(), p.local()), (vec!["older", "newer"], vec![0, 2]));
-        assert!(!p.vidmm.segment().is_over() && !p.vidmm.segment().is_committed(id(3)));
+        assert!(!p.vidmm.segment().is_over_budget() && !p.vidmm.segment().is_committed(id(3)));
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl<F: Clone> FlipQueue<F> {
     }
 
     /// Removes a flip that will never be ready, because its queue was destroyed or its device lost.
-    pub fn given_up(&mut self, device: OsHandle) {
+    pub fn cancel(&mut self, device: OsHandle) {
         if self.owner != Some(device) {
             return;
         }
@@ -223,7 +223,7 @@ impl<F: Clone> FlipQueue<F> {
 
     /// Takes the right to carry out steps. Returns `false` while an agent holds it; that agent also
     /// handles all flips entered before this call.
-    pub fn begin_run(&mut self) -> bool {
+    pub fn try_take_right(&mut self) -> bool {
         !std::mem::replace(&mut self.running, true)
     }
 
@@ -294,7 +294,7 @@ mod tests {
 
     fn steps(flips: &mut FlipQueue<Flip>, refresh: u64) -> Vec<FlipStep<Flip>> {
         let mut steps = Vec::new();
-        if flips.begin_run() {
+        if flips.try_take_right() {
             while let Some(step) = flips.next_step(refresh, |flip| flip.0) {
                 steps.push(step);
             }
@@ -363,18 +363,18 @@ mod tests {
     fn the_screen_and_the_interrupt_are_turned_on_and_off_by_an_agent_that_may_block() {
         let mut f = FlipQueue::default();
         present(&mut f, (10, 1));
-        assert!(f.begin_run() && f.needs_blocking_step(0), "the interrupt is off");
+        assert!(f.try_take_right() && f.needs_blocking_step(0), "the interrupt is off");
         assert_eq!(steps(&mut f, 0).len(), 2, "the right was released");
         latch(&mut f, 10, 1);
         present(&mut f, (20, 1));
-        assert!(f.begin_run() && !f.needs_blocking_step(1));
+        assert!(f.try_take_right() && !f.needs_blocking_step(1));
         assert_eq!(
             f.next_step(1, |flip| flip.0),
             Some(FlipStep::Flip { flip: (20, 1), first: false })
         );
         assert_eq!(f.next_step(1, |flip| flip.0), None);
         f.leave(A);
-        assert!(f.begin_run() && f.needs_blocking_step(1), "the screen goes dark");
+        assert!(f.try_take_right() && f.needs_blocking_step(1), "the screen goes dark");
     }
 
     // spec: PRE-082

@@ -8,7 +8,7 @@ pub(crate) struct Hold {
     /// Number of the context's save areas that have no content yet.
     pub(crate) areas_without_content: u32,
     /// Whether a save area of the context is being moved.
-    pub(crate) area_moves: bool,
+    pub(crate) area_is_moving: bool,
 }
 
 impl Hold {

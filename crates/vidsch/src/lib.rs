@@ -9,12 +9,12 @@
 //! [`RecoveryWindow`] (timeouts), [`FlipQueue`] (display flips), [`patch_list`] (splitting buffers
 //! that contain physical addresses).
 
+mod abandon;
 mod broadcast;
 mod config;
 mod engine;
 mod fence_id;
 mod flip_queue;
-mod give_up;
 mod hang_watch;
 mod hold;
 mod hw_queue;
@@ -32,10 +32,10 @@ mod submission_right;
 #[cfg(test)]
 mod tests;
 
+pub use abandon::AbandonedWork;
 pub use config::{Config, Now};
 pub use engine::{PreemptionReason, PreemptionRequest};
 pub use flip_queue::{FlipQueue, FlipStep, LatchedFlip, PoweredDisplay};
-pub use give_up::GivenUp;
 pub use hang_watch::{EngineSample, EngineWatch, HangVerdict, SampleTimer};
 pub use packets::Preempted;
 pub use queue::{Command, CommandKind, FinishedItem, Payload, Signal, SignalEffect};

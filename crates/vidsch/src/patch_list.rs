@@ -117,7 +117,7 @@ pub fn next_part(
 }
 
 /// Checks all parts as they would be split now. Checks their bindings too if `verifies`.
-pub fn rehearse(
+pub fn check_parts(
     list: &[PatchLocation],
     buffer_bytes: u32,
     verifies: bool,
@@ -198,9 +198,9 @@ mod tests {
             BTreeSet::from([2, 3]),
             "what was bound at the border is needed behind it"
         );
-        assert_eq!(rehearse(&copies(), 64, true, |needs| needs.len() <= 3), Ok(()));
+        assert_eq!(check_parts(&copies(), 64, true, |needs| needs.len() <= 3), Ok(()));
         assert_eq!(
-            rehearse(&copies(), 64, true, |needs| needs.len() <= 1),
+            check_parts(&copies(), 64, true, |needs| needs.len() <= 1),
             Err(BadList::NoRoom(8))
         );
         let rebound = [entry(0, 0, Some(0)), entry(8, 1, Some(1)), entry(16, 1, Some(2))];

@@ -267,7 +267,7 @@ impl<F: Clone> SoftwareQueue<F> {
 
     /// Whether the context is off its engine and a save area of it is to be moved.
     pub(crate) fn can_move_area(&self) -> bool {
-        self.context().is_some_and(|state| state.hold.area_moves && state.in_flight == 0)
+        self.context().is_some_and(|state| state.hold.area_is_moving && state.in_flight == 0)
     }
 
     pub(crate) fn head_command(&self) -> Option<&Command> {

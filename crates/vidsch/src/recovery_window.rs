@@ -51,7 +51,7 @@ impl RecoveryWindow {
     }
 
     /// Disables the limits (D3DKMT_TDRDBGCTRLTYPE_UNCONDITIONAL).
-    pub fn never_fatal(&mut self) {
+    pub fn disable_limits(&mut self) {
         self.limits.unconditional = true;
     }
 
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn an_unconditional_window_is_never_fatal() {
         let mut window = window();
-        window.never_fatal();
+        window.disable_limits();
         assert!((0..20).all(|n| window.adapter_timed_out(s(n)) == RecoveryVerdict::Recover));
         assert!((0..20).all(|n| !window.caused_by(1, s(n))));
     }

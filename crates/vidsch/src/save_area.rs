@@ -30,12 +30,12 @@ impl<P: Payload> VidSch<P> {
 
     /// Holds a context because one of its save areas is to be moved. Returns whether the move may
     /// start, because none of its packets is in flight. Otherwise the caller retries when
-    /// [`VidSch::take_quiet`] returns true.
-    pub fn area_moves(&mut self, context: OsHandle) -> bool {
+    /// [`VidSch::take_area_became_movable`] returns true.
+    pub fn begin_area_move(&mut self, context: OsHandle) -> bool {
         self.unlist(context);
         match self.hold_of(context) {
             Some(hold) => {
-                hold.area_moves = true;
+                hold.area_is_moving = true;
                 self.queues.get(&context).is_none_or(SoftwareQueue::is_complete)
             }
             None => !self.is_on_engine(context),
@@ -43,15 +43,15 @@ impl<P: Payload> VidSch<P> {
     }
 
     /// Releases a context after its area was moved or the move was cancelled.
-    pub fn area_moved(&mut self, context: OsHandle, now: Now) {
+    pub fn end_area_move(&mut self, context: OsHandle, now: Now) {
         if let Some(hold) = self.hold_of(context) {
-            hold.area_moves = false;
+            hold.area_is_moving = false;
         }
         self.advance(context, now);
     }
 
     /// Whether a context whose area is to be moved has left its engine since the last call.
-    pub fn take_quiet(&mut self) -> bool {
+    pub fn take_area_became_movable(&mut self) -> bool {
         std::mem::take(&mut self.holds.area_became_movable)
     }
 

@@ -34,7 +34,7 @@ impl Drop for QueuedFlip {
     fn drop(&mut self) {
         let left = self.flip.lock().take();
         if left.is_some() {
-            self.display.state.lock().flips.given_up(self.device);
+            self.display.state.lock().flips.cancel(self.device);
         }
         drop(left);
     }

@@ -22,7 +22,7 @@ impl Display {
     /// Carries out steps until there are none, unless another agent does. Without a level that may
     /// block, a work item takes over at the first step that needs one.
     pub(super) fn run(self: &Arc<Self>, level: Option<&Passive>) {
-        if !self.state.lock().flips.begin_run() {
+        if !self.state.lock().flips.try_take_right() {
             return;
         }
         loop {

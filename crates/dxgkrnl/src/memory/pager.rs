@@ -83,7 +83,7 @@ impl Memory {
             WaitEnd::Woken => Ok(()),
             WaitEnd::Stopped => Err(Stopped),
             WaitEnd::TimedOut => {
-                let proceeded = self.state.lock().vidmm.proceed(quiet);
+                let proceeded = self.state.lock().vidmm.take_timed_out(quiet);
                 let Some((operation, stay)) = proceeded else { return Ok(()) };
                 self.carry_out(operation)?;
                 self.release_contexts(&stay);

@@ -39,7 +39,7 @@ impl UseMark {
 }
 
 impl LastUse for UseMark {
-    fn is_over(&self) -> bool {
+    fn is_complete(&self) -> bool {
         UseMark::is_over(self)
     }
 }

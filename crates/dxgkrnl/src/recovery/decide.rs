@@ -97,7 +97,7 @@ impl RecoveryPolicy {
 
     /// TdrTest::Unconditional: no number of timeouts is fatal from now on.
     pub(super) fn recover_always(&mut self) {
-        self.window.never_fatal();
+        self.window.disable_limits();
     }
 }
 

@@ -63,7 +63,7 @@ impl Scheduling {
         let verifies = port.config.verify_split_buffers
             && !port.caps.scheduling.contains(VidSchCaps::NO_DMA_PATCHING);
         // Nothing was queued yet, so a refusal has no other consequence.
-        patch_list::rehearse(&buffer.list, bytes, verifies, fits).map_err(|bad| match bad {
+        patch_list::check_parts(&buffer.list, bytes, verifies, fits).map_err(|bad| match bad {
             BadList::NoRoom(_) => Status::NO_MEMORY,
             _ => Status::INVALID_PARAMETER,
         })?;

@@ -20,7 +20,11 @@ impl ContextHolds for Scheduling {
 
     fn hold_for_move(&self, areas: Vec<(AllocationId, OsHandle)>) -> Vec<AllocationId> {
         let mut state = self.lock();
-        areas.into_iter().filter(|(_, of)| state.area_moves(*of)).map(|(area, _)| area).collect()
+        areas
+            .into_iter()
+            .filter(|(_, of)| state.begin_area_move(*of))
+            .map(|(area, _)| area)
+            .collect()
     }
 
     fn release_moved(&self, contexts: &[OsHandle]) {
@@ -30,7 +34,7 @@ impl ContextHolds for Scheduling {
 
     fn release_moved_in_reset(&self, contexts: &[OsHandle]) {
         let (mut state, now) = (self.lock(), self.now());
-        contexts.iter().for_each(|context| state.area_moved(*context, now));
+        contexts.iter().for_each(|context| state.end_area_move(*context, now));
     }
 
     fn drop_when_idle(&self, context: OsHandle, area: Arc<dyn Any + Send + Sync>) {

@@ -15,7 +15,8 @@ use tidegate_calls::Status;
 use tidegate_ddi::{AdapterCaps, CancelCommand, Dispatch, EngineId, OsHandle, VidSchCaps};
 use tidegate_platform::{Event, Mutex, MutexGuard, QueueNumber, Step, SubmissionKey, WorkStats};
 use tidegate_vidsch::{
-    Command, CommandKind, Config, Effect, GivenUp, Now, SignalEffect, Submitter, VidSch, WaiterId,
+    AbandonedWork, Command, CommandKind, Config, Effect, Now, SignalEffect, Submitter, VidSch,
+    WaiterId,
 };
 
 /// VidSch, and the agents that wait for the right to carry out the effects of the packets.
@@ -122,8 +123,8 @@ impl Scheduling {
 
     /// Removes a queue that is being destroyed, with what it holds.
     pub(crate) fn remove_queue(&self, queue: OsHandle) {
-        let given_up = self.lock().remove_queue(queue);
-        self.end_given_up(given_up);
+        let abandoned = self.lock().remove_queue(queue);
+        self.end_abandoned(abandoned);
     }
 
     /// When the process queued the packet of the call at hand, on the timeline.
@@ -219,9 +220,9 @@ impl Scheduling {
 
     /// Gives up everything that these queues hold. Returns the signals that are not made for it.
     pub(crate) fn give_up(&self, queues: &[OsHandle]) -> Vec<FenceTarget> {
-        let given_up = self.lock().give_up(queues);
-        self.cancel(&given_up.packets);
-        self.end_given_up(given_up)
+        let abandoned = self.lock().abandon(queues);
+        self.cancel(&abandoned.packets);
+        self.end_abandoned(abandoned)
     }
 
     /// Tells a driver that prepares packets when they are made that it will not get these.
@@ -247,14 +248,14 @@ impl Scheduling {
     }
 
     /// Ends the waits of queues that were given up, and carries out what no longer waits for them.
-    fn end_given_up(&self, given_up: GivenUp<QueuePayload>) -> Vec<FenceTarget> {
-        for (queue, (fence, _)) in &given_up.waits {
+    fn end_abandoned(&self, abandoned: AbandonedWork<QueuePayload>) -> Vec<FenceTarget> {
+        for (queue, (fence, _)) in &abandoned.waits {
             monitor::forget(fence, *queue);
         }
-        for submitter in given_up.submitters {
+        for submitter in abandoned.submitters {
             self.run(submitter);
         }
-        given_up.abandoned.into_iter().flat_map(Signal::into_fences).collect()
+        abandoned.signals.into_iter().flat_map(Signal::into_fences).collect()
     }
 
     /// The packets of an engine that are not reported, by context, with the DDI calls about them.

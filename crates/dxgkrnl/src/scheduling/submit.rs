@@ -46,7 +46,7 @@ impl Scheduling {
                     let at = state.handoffs.iter().position(|(id, _)| *id == waiter)?;
                     Some(state.handoffs.remove(at).1)
                 });
-                (effect, finished, handoff, state.take_quiet(), state.take_released())
+                (effect, finished, handoff, state.take_area_became_movable(), state.take_released())
             };
             self.record(finished);
             drop(released);

@@ -83,11 +83,11 @@ fn a_context_that_goes_away_does_not_hold_a_broadcast() {
 }
 
 #[test]
-fn contexts_that_are_given_up_together_make_no_signal() {
+fn contexts_that_are_abandoned_together_make_no_signal() {
     let mut s = two_contexts();
     s.push_wait(A, &["never"], NOW);
     s.push_signal(&[A, B], signal("both", NONE), NOW);
-    assert!(s.give_up(&[A, B]).submitters.is_empty());
+    assert!(s.abandon(&[A, B]).submitters.is_empty());
     assert_eq!(signalled(&mut s), None);
     assert!(s.signals.is_empty());
     s.push_signal(&[A, B], signal("later", NONE), NOW);
@@ -168,13 +168,13 @@ fn a_context_is_held_while_its_save_area_cannot_take_a_state() {
     s.area_has_content(A, NOW);
     assert!(s.completed(ENGINE, 1, NOW).is_some());
     assert_eq!(submitted(&mut s), Some((1, 2)));
-    assert!(!s.area_moves(A), "its packet is in flight and may store its state");
-    assert!(!s.take_quiet());
+    assert!(!s.begin_area_move(A), "its packet is in flight and may store its state");
+    assert!(!s.take_area_became_movable());
     assert!(s.completed(ENGINE, 2, NOW).is_some());
-    assert!(s.take_quiet() && !s.take_quiet());
-    assert!(s.area_moves(A));
+    assert!(s.take_area_became_movable() && !s.take_area_became_movable());
+    assert!(s.begin_area_move(A));
     assert_eq!(submitted(&mut s), None, "its packets are held while the area moves");
-    s.area_moved(A, NOW);
+    s.end_area_move(A, NOW);
     assert_eq!(submitted(&mut s), Some((2, 3)));
 }
 
@@ -183,7 +183,7 @@ fn a_packet_that_came_back_is_held_while_its_state_moves() {
     let mut s = two_contexts();
     s.push_command(A, command(1), NOW);
     assert_eq!(submitted(&mut s), Some((1, 1)));
-    assert!(!s.area_moves(A));
+    assert!(!s.begin_area_move(A));
     let late = Now { at: CpuTime(2_000), ..NOW };
     let Some(Effect::Preempt { fence_id, .. }) = s.next_effect(late) else {
         panic!("no preemption for the timeout delay")
@@ -192,9 +192,9 @@ fn a_packet_that_came_back_is_held_while_its_state_moves() {
         s.preempted(ENGINE, (fence_id, 0), late),
         Preempted::Answered { returned: 1, .. }
     ));
-    assert!(s.take_quiet() && s.area_moves(A));
+    assert!(s.take_area_became_movable() && s.begin_area_move(A));
     assert_eq!(submitted(&mut s), None, "its save area is being moved");
-    s.area_moved(A, late);
+    s.end_area_move(A, late);
     assert!(matches!(
         s.next_effect(late),
         Some(Effect::Submit { flags, fence_id: 3, .. }) if flags.contains(SubmitCommandFlags::RESUBMISSION)

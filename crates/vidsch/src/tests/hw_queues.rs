@@ -200,9 +200,9 @@ fn a_queue_that_goes_away_does_not_hold_a_broadcast() {
     s.push_signal(&[Q, R], signal("both", NONE), NOW);
     s.push_command(R, hw_command(1), NOW);
     assert_eq!(run(&mut s, Q, 0), []);
-    let given_up = s.remove_queue(R);
-    assert_eq!(given_up.submitters, [Submitter::HwQueue(Q)]);
-    assert_eq!((given_up.waits, given_up.packets.len()), (vec![(R, "never")], 0));
+    let abandoned = s.remove_queue(R);
+    assert_eq!(abandoned.submitters, [Submitter::HwQueue(Q)]);
+    assert_eq!((abandoned.waits, abandoned.packets.len()), (vec![(R, "never")], 0));
     assert_eq!(run(&mut s, Q, 0), [Step::Signalled("both")]);
     assert_eq!(run(&mut s, R, 0), [], "it was abandoned");
     assert!(!s.holds_work(R) && s.signals.is_empty());
@@ -213,16 +213,16 @@ fn a_broadcast_that_is_due_on_a_queue_that_goes_away_is_made_by_another() {
     let mut s = machine(usize::MAX);
     s.push_signal(&[Q, R], signal("both", NONE), NOW);
     // R reached it last and would have executed it.
-    assert_eq!(s.give_up(&[R]).submitters, [Submitter::HwQueue(Q)]);
+    assert_eq!(s.abandon(&[R]).submitters, [Submitter::HwQueue(Q)]);
     assert_eq!(run(&mut s, R, 0), []);
     assert_eq!(run(&mut s, Q, 0), [Step::Signalled("both")]);
     s.push_signal(&[A, R], signal("with a context", NONE), NOW);
-    assert_eq!(s.give_up(&[R]).submitters, [Submitter::Packets]);
+    assert_eq!(s.abandon(&[R]).submitters, [Submitter::Packets]);
     assert_eq!(next(&mut s, NOW), [Next::Signalled("with a context")]);
 }
 
 #[test]
-fn queues_that_are_given_up_together_make_no_signal_but_set_their_events() {
+fn queues_that_are_abandoned_together_make_no_signal_but_set_their_events() {
     let mut s = machine(usize::MAX);
     s.push_wait(Q, &["never"], NOW);
     s.push_wait(R, &["never"], NOW);
@@ -230,11 +230,11 @@ fn queues_that_are_given_up_together_make_no_signal_but_set_their_events() {
     s.push_signal(&[Q], Signal::event("drained"), NOW);
     s.push_signal(&[R], Signal::action("flip"), NOW);
     assert_eq!(s.queued_signals(Q).collect::<Vec<_>>(), [&"both"]);
-    let given_up = s.give_up(&[Q, R, A]);
-    assert_eq!(given_up.submitters, [Submitter::Packets], "an event has no queue left");
-    let mut abandoned: Vec<_> = given_up.abandoned.iter().map(name).collect();
-    abandoned.sort();
-    assert_eq!(abandoned, ["both", "flip"]);
+    let abandoned = s.abandon(&[Q, R, A]);
+    assert_eq!(abandoned.submitters, [Submitter::Packets], "an event has no queue left");
+    let mut signals: Vec<_> = abandoned.signals.iter().map(name).collect();
+    signals.sort();
+    assert_eq!(signals, ["both", "flip"]);
     assert_eq!(next(&mut s, NOW), [Next::Signalled("drained")]);
     assert!(s.signals.is_empty());
     s.push_command(Q, hw_command(1), NOW);
@@ -244,7 +244,7 @@ fn queues_that_are_given_up_together_make_no_signal_but_set_their_events() {
 #[test]
 fn a_packet_for_queues_that_are_gone_comes_back_to_its_caller() {
     let mut s = machine(usize::MAX);
-    let _given_up = s.remove_queue(R);
+    let _abandoned = s.remove_queue(R);
     assert!(s.push_signal(&[Q, R], signal("both", NONE), NOW).is_none());
     assert_eq!(run(&mut s, Q, 0), [Step::Signalled("both")], "Q is the only queue left");
     assert_eq!(s.push_signal(&[R], Signal::event("e"), NOW).map(|e| name(&e)), Some("e"));
@@ -273,7 +273,7 @@ fn what_only_contexts_have_ignores_hardware_queues() {
     assert!(s.busy_contexts().is_empty() && !s.holds_places() && s.next_deadline().is_none());
     s.area_lacks_content(Q);
     s.disable_timeout(Q);
-    assert!(s.area_moves(Q), "it has no packets");
+    assert!(s.begin_area_move(Q), "it has no packets");
     assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1)], "a hardware queue has no save area here");
     assert_eq!(s.release_or_keep(Q, "buffer"), Some("buffer"));
 }

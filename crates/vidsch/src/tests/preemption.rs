@@ -73,7 +73,7 @@ fn a_preempted_packet_with_physical_addresses_holds_memory_in_its_place() {
     s.push_command(B, command(20), at(1));
     assert_eq!(next(&mut s, at(1)), [Next::Request(2)]);
     assert_eq!(s.preempted(ENGINE, (2, 0), at(2)), answered(&[], 1));
-    let _given_up = s.give_up(&[A]);
+    let _abandoned = s.abandon(&[A]);
     assert!(!s.holds_places());
 }
 
@@ -136,11 +136,11 @@ fn paging_a_wait_and_the_end_of_its_device_let_others_go_between_two_parts() {
     let mut s = begun();
     s.push_command(B, command(20), NOW);
     assert_eq!(next(&mut s, NOW), []);
-    let _given_up = s.give_up(&[A]);
+    let _abandoned = s.abandon(&[A]);
     assert_eq!(next(&mut s, NOW), [new(20, 2)]);
     let mut s = begun();
     s.push_command(B, command(20), NOW);
-    let _given_up = s.remove_queue(A);
+    let _abandoned = s.remove_queue(A);
     assert_eq!(next(&mut s, NOW), [new(20, 2)]);
 }
 
@@ -371,8 +371,8 @@ fn packets_of_a_lost_or_removed_context_are_not_submitted_again() {
         assert_eq!(next(&mut s, NOW), [new(10, 1), new(11, 2)]);
         s.push_command(B, command(20), NOW);
         assert_eq!(next(&mut s, NOW), [Next::Request(3)]);
-        let given_up = if gone { s.remove_queue(A) } else { s.give_up(&[A]) };
-        let commands: Vec<u64> = given_up.packets.iter().map(|(_, c)| c.gpu_va).collect();
+        let abandoned = if gone { s.remove_queue(A) } else { s.abandon(&[A]) };
+        let commands: Vec<u64> = abandoned.packets.iter().map(|(_, c)| c.gpu_va).collect();
         assert_eq!(commands, [12], "it was never submitted");
         assert_eq!(s.preempted(ENGINE, (3, 0), NOW), answered(&[], 2));
         assert_eq!(next(&mut s, NOW), [new(20, 4)]);
@@ -390,7 +390,7 @@ fn a_packet_that_came_back_is_not_among_the_unsubmitted() {
     assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
     assert_eq!(s.preempted(ENGINE, (2, 0), NOW), answered(&[], 1));
     assert_eq!(next(&mut s, NOW), [new(20, 3), new(21, 4)]);
-    assert!(s.give_up(&[A]).packets.is_empty());
+    assert!(s.abandon(&[A]).packets.is_empty());
     assert_eq!(next(&mut s, NOW), []);
 }
 

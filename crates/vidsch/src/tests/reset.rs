@@ -39,7 +39,7 @@ fn without_preemption_the_first_packet_times_out() {
     assert_eq!(s.next_timeout(500), Some(CpuTime(1_100)), "the next packet has its own timeout");
     s.disable_timeout(C);
     assert_eq!(s.next_timeout(500), None);
-    let _given_up = s.remove_queue(C);
+    let _abandoned = s.remove_queue(C);
     assert_eq!(s.next_timeout(500), Some(CpuTime(1_100)), "the exemption ends with the context");
 }
 

@@ -6,7 +6,7 @@ use crate::scheduler::{Submitter, VidSch};
 use tidegate_ddi::OsHandle;
 
 /// Work of abandoned queues. The caller drops it outside of the lock.
-pub struct GivenUp<P: Payload> {
+pub struct AbandonedWork<P: Payload> {
     /// Submitters that may have effects to carry out.
     pub submitters: Vec<Submitter>,
     /// The fences that each queue was waiting for.
@@ -14,37 +14,37 @@ pub struct GivenUp<P: Payload> {
     /// Packets that were never submitted.
     pub packets: Vec<(OsHandle, Command)>,
     /// Signals that will not execute.
-    pub abandoned: Vec<Signal<P>>,
+    pub signals: Vec<Signal<P>>,
 }
 
-impl<P: Payload> GivenUp<P> {
-    fn empty() -> GivenUp<P> {
-        GivenUp {
+impl<P: Payload> AbandonedWork<P> {
+    fn empty() -> AbandonedWork<P> {
+        AbandonedWork {
             submitters: Vec::new(),
             waits: Vec::new(),
             packets: Vec::new(),
-            abandoned: Vec::new(),
+            signals: Vec::new(),
         }
     }
 }
 
 impl<P: Payload> VidSch<P> {
     /// Removes a queue and abandons its work.
-    pub fn remove_queue(&mut self, queue: OsHandle) -> GivenUp<P> {
-        let given_up = self.give_up(&[queue]);
+    pub fn remove_queue(&mut self, queue: OsHandle) -> AbandonedWork<P> {
+        let abandoned = self.abandon(&[queue]);
         if let Some(removed) = self.queues.remove(&queue)
             && let Some(state) = removed.context()
         {
             self.engines[state.engine].exempt.remove(&queue);
         }
-        given_up
+        abandoned
     }
 
     /// Abandons the work of these queues. They are removed from their signals in one step, so
     /// removing one queue makes no signal due on another one of them. Preempted packets are not
     /// resubmitted.
-    pub fn give_up(&mut self, queues: &[OsHandle]) -> GivenUp<P> {
-        let mut given_up = GivenUp::empty();
+    pub fn abandon(&mut self, queues: &[OsHandle]) -> AbandonedWork<P> {
+        let mut abandoned = AbandonedWork::empty();
         let (mut left, mut due) = (Vec::new(), Vec::new());
         for handle in queues {
             let Some(queue) = self.queues.get_mut(handle) else { continue };
@@ -60,11 +60,11 @@ impl<P: Payload> VidSch<P> {
                 match item.work {
                     Work::Command(Command { kind: CommandKind::HwQueue { .. }, .. }) => {}
                     Work::Command(command) if !item.returned => {
-                        given_up.packets.push((*handle, command))
+                        abandoned.packets.push((*handle, command))
                     }
                     Work::Command(_) => {}
                     Work::Wait { fences, .. } => {
-                        given_up.waits.extend(fences.into_iter().map(|fence| (*handle, fence)));
+                        abandoned.waits.extend(fences.into_iter().map(|fence| (*handle, fence)));
                     }
                     Work::Signal { .. } => left.push((item.ticket, *handle)),
                 }
@@ -78,7 +78,7 @@ impl<P: Payload> VidSch<P> {
                 BroadcastState::Abandoned => match &queued.signal.effect {
                     SignalEffect::Event(_) => due.push(ticket),
                     SignalEffect::Fences(_) | SignalEffect::Action(_) => {
-                        given_up.abandoned.extend(self.signals.remove(&ticket).map(|s| s.signal))
+                        abandoned.signals.extend(self.signals.remove(&ticket).map(|s| s.signal))
                     }
                 },
             }
@@ -87,8 +87,8 @@ impl<P: Payload> VidSch<P> {
         for ticket in due {
             let Some(queued) = self.signals.get(&ticket) else { continue };
             let first = queued.queues.queues().first().copied();
-            given_up.submitters.push(self.make_due(ticket, first));
+            abandoned.submitters.push(self.make_due(ticket, first));
         }
-        given_up
+        abandoned
     }
 }
