@@ -30,6 +30,6 @@ pub use user_queue::{
     UserQueue, copy_word, doorbell_args, fill, signal_packet, store, wait_packet,
 };
 pub use world::{
-    Setup, World, host_world, inline, inline_world, native_signalled, setup, signalled, world,
-    world_with,
+    Setup, World, engine_state_change, host_world, hw_queue_signalled, inline, inline_world,
+    native_signalled, setup, signalled, world, world_with,
 };

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use tidegate::calls::{FenceInstance, Kernel};
 use tidegate::d3dukmdt::FenceCell;
 use tidegate::ddi::{
-    AdapterCaps, DdiCall, DisconnectReason, Driver, InterruptData, OsHandle, Overrides, Passive,
-    Recording, Status,
+    AdapterCaps, DdiCall, DisconnectReason, Driver, DriverHandle, EngineState, InterruptData,
+    OsHandle, Overrides, Passive, Recording, Status,
 };
 use tidegate::dxgkrnl::{Adapter, InterruptDelivery, KernelStats, Process};
 use tidegate::platform::{RunReport, StepCosts};
@@ -291,6 +291,22 @@ impl World {
 /// Returns an interrupt that reports signalled fences.
 pub fn signalled(fences: &[OsHandle]) -> InterruptData {
     native_signalled(Some(fences.to_vec()), false)
+}
+
+/// An interrupt of the signalled kind that names a hardware queue, or none.
+pub fn hw_queue_signalled(node_ordinal: u32, hw_queue: Option<DriverHandle>) -> InterruptData {
+    InterruptData::NativeFenceSignaled {
+        node_ordinal,
+        engine_ordinal: 0,
+        fences: None,
+        hw_queue,
+        evaluate_legacy_monitored_fences: false,
+    }
+}
+
+/// An interrupt of an engine's state.
+pub fn engine_state_change(node_ordinal: u32, new_state: EngineState) -> InterruptData {
+    InterruptData::EngineStateChange { node_ordinal, engine_ordinal: 0, new_state }
 }
 
 /// Returns a fence-signalled interrupt without a hardware queue.

@@ -232,7 +232,7 @@ fn experimental_support_counts_when_it_is_allowed() {
     };
     let with = |allow_experimental| {
         let set = |config: &mut MachineConfig| {
-            config.kernel.native_fence.allow_experimental = allow_experimental;
+            config.kernel.native_fence.allow_experimental = allow_experimental
         };
         let w = setup(set).overriding(native_fence_support(experimental)).start();
         state(&w, NATIVE_FENCE)

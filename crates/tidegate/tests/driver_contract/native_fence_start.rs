@@ -160,16 +160,14 @@ fn user_mode_submission_rests_on_native_fences_and_these_on_hardware_scheduling(
 #[test]
 fn a_node_declares_no_feature_that_is_not_enabled() {
     let scheduled = |caps: &mut AdapterCaps| caps.nodes[0].context_scheduling = true;
-    let without_scheduling = |config: &mut MachineConfig| {
-        config.kernel.hardware_scheduling = FeatureSetting::OFF;
-    };
+    let without_scheduling =
+        |config: &mut MachineConfig| config.kernel.hardware_scheduling = FeatureSetting::OFF;
     let refused = Some(StartError::HardwareSchedulingNotEnabled(0));
     assert_eq!(refusal_with(without_scheduling, scheduled), refused);
     assert_eq!(refusal_with(without_scheduling, |_| {}), None);
     let user_mode = |caps: &mut AdapterCaps| caps.nodes[1].user_mode_submission = true;
-    let without_user_mode = |config: &mut MachineConfig| {
-        config.kernel.user_mode_submission = FeatureSetting::OFF;
-    };
+    let without_user_mode =
+        |config: &mut MachineConfig| config.kernel.user_mode_submission = FeatureSetting::OFF;
     let refused = Some(StartError::UserModeSubmissionNotEnabled(1));
     assert_eq!(refusal_with(without_user_mode, user_mode), refused);
     assert_eq!(refusal_with(without_user_mode, |_| {}), None);

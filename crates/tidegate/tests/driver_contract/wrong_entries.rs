@@ -265,9 +265,7 @@ fn the_report_of_a_machine_that_stands_still_names_the_last_calls() {
     ] {
         let work = Arc::new(OnceLock::new());
         let named = work.clone();
-        let off = |config: &mut MachineConfig| {
-            config.kernel.tdr.level = TdrLevel::Off;
-        };
+        let off = |config: &mut MachineConfig| config.kernel.tdr.level = TdrLevel::Off;
         let (w, report) = wrong_world(wrong, off).run_to_report(move |w| {
             let outcome = match wrong {
                 Wrong::Packets => {

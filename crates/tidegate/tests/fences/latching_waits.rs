@@ -111,9 +111,7 @@ fn interrupts(mode: InterruptMode, log_entries: u32) -> World {
 }
 
 fn without_history() -> World {
-    world_with(|config| {
-        config.driver.fence_history = false;
-    })
+    world_with(|config| config.driver.fence_history = false)
 }
 
 /// The driver's handle of the context of the hardware queue made last.

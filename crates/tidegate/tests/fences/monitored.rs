@@ -1,13 +1,14 @@
 //! Monitored fences through the kernel's calls: creation, signals and waits of CPU and GPU,
 //! destruction, and the loss of a device.
 
+use std::ops::Deref;
 use tidegate::calls::{
-    CreateMonitoredFence, DeviceState, FenceInstance, FenceValue, Handle, SignalFlags, Status,
-    SubmitCommand, SyncObjectFlags, WaitMode,
+    DeviceState, FenceInstance, FenceValue, Handle, SignalFlags, Status, SubmitCommand,
+    SyncObjectFlags, WaitMode,
 };
-use tidegate::gpu_abi::{Command, GpuVa};
+use tidegate::gpu_abi::Command;
 use tidegate::platform::WaitEnd;
-use tidegate_testbed::{World, at, store, world};
+use tidegate_testbed::{Client, World, at, fill, signal_packet, store, wait_packet, world};
 
 /// Work that keeps an engine for a while.
 const LONG: Command = Command::Timed { ns: 1_000_000 };
@@ -87,10 +88,9 @@ fn a_fence_is_named_by_the_handle_that_creation_returned() {
     w.signal(&second, 2);
     assert_eq!((first.value.load(), second.value.load()), (0, 2));
     for device in [Handle(0), Handle(u32::MAX), first.handle] {
-        let flags = SyncObjectFlags::empty();
-        let args =
-            CreateMonitoredFence { device, initial_value: 0, flags, engine_affinity: 0, name: "x" };
-        assert_eq!(w.kernel.create_monitored_fence(args).err(), Some(Status::INVALID_PARAMETER));
+        let stranger = Client { device, ..w.deref().clone() };
+        let refused = stranger.try_monitored(0, SyncObjectFlags::empty());
+        assert_eq!(refused.err(), Some(Status::INVALID_PARAMETER));
     }
 }
 
@@ -105,11 +105,8 @@ fn a_store_by_the_gpu_releases_waiters_when_its_command_buffer_completes() {
         signal_from_gpu(w, waiting, &after, 1);
         w.submit_packet(engine, &[store(fence.current_value_gpu_va, 7), LONG]);
         w.pass(1_000);
-        assert_eq!(
-            (fence.value.load(), event.is_set()),
-            (7, false),
-            "stored, and the buffer still runs"
-        );
+        let stored = (fence.value.load(), event.is_set());
+        assert_eq!(stored, (7, false), "stored, and the buffer still runs");
         w.pass(2_000_000);
         assert!(event.is_set());
         assert_eq!(after.value.load(), 0, "a wait for two fences is met when both are");
@@ -192,14 +189,11 @@ fn a_cpu_signal_releases_cpu_and_gpu_waiters_that_it_satisfies() {
         let kernel_mode = [w.hw_queue_on(0), w.hw_queue_on(1)];
         let packets = [w.context(0), w.context(1)];
         for (index, value) in [(0, 5), (1, 6)] {
-            user[index].push(&tidegate_testbed::wait_packet(&fence, value, u32::MAX));
-            user[index].push(&tidegate_testbed::signal_packet(&done[index], 1, u32::MAX));
-            w.kernel
-                .submit_wait_to_hw_queue(kernel_mode[index].handle, &at(&fence, value))
-                .unwrap();
-            w.kernel
-                .submit_signal_to_hw_queue(kernel_mode[index].handle, &at(&done[2 + index], 1))
-                .unwrap();
+            user[index].push(&wait_packet(&fence, value, u32::MAX));
+            user[index].push(&signal_packet(&done[index], 1, u32::MAX));
+            let queue = kernel_mode[index].handle;
+            w.kernel.submit_wait_to_hw_queue(queue, &at(&fence, value)).unwrap();
+            w.kernel.submit_signal_to_hw_queue(queue, &at(&done[2 + index], 1)).unwrap();
             wait_from_gpu(w, packets[index], &at(&fence, value));
             signal_from_gpu(w, packets[index], &done[4 + index], 1);
         }
@@ -223,10 +217,8 @@ fn a_wait_ends_well_when_its_fence_is_destroyed() {
     world().run(|w| {
         for fence in [w.monitored(0), w.native(0)] {
             let event = w.wait_event(&fence, 5);
-            let (kernel, wanted) = (w.kernel.clone(), at(&fence, 5));
-            let waiter = w.platform.spawn("waiter", move || {
-                assert_eq!(kernel.wait_from_cpu(&wanted, WaitMode::All, None), Ok(()));
-            });
+            let (client, handle) = (w.deref().clone(), fence.handle);
+            let waiter = w.platform.spawn("waiter", move || client.wait(handle, 5).unwrap());
             w.pass(1_000);
             w.kernel.destroy_synchronization_object(fence.handle).unwrap();
             assert_eq!(waiter.join(), WaitEnd::Woken);
@@ -238,32 +230,22 @@ fn a_wait_ends_well_when_its_fence_is_destroyed() {
 /// A machine's device whose GPU work has faulted.
 fn lose(w: &World) {
     let queue = w.hw_queue();
-    w.submit(&queue, 1, &[Command::Fill { destination: GpuVa(0x10), bytes: 4, value: 0 }]);
+    w.submit(&queue, 1, &[fill(0x10, 4, 0)]);
     w.pass(100_000);
     assert!(matches!(w.state(), Ok(DeviceState::Faulted(_))));
-}
-
-fn run_lost(main: impl FnOnce(&World) + Send + 'static) {
-    let (_, report) = world().run_to_report(main);
-    assert!(report.completed(), "{report:?}");
 }
 
 // spec: MF-048, MF-050
 #[test]
 fn the_fences_of_a_lost_device_go_to_their_maximum_and_release_their_waiters() {
-    run_lost(|w| {
-        let (kept, fences) = (
-            w.try_monitored(3, SyncObjectFlags::NO_SIGNAL_MAX_VALUE_ON_TDR).unwrap(),
-            [w.monitored(0), w.native(0)],
-        );
+    world().run(|w| {
+        let kept = w.try_monitored(3, SyncObjectFlags::NO_SIGNAL_MAX_VALUE_ON_TDR).unwrap();
+        let fences = [w.monitored(0), w.native(0)];
         let kept_event = w.wait_event(&kept, 5);
         let waits = fences.each_ref().map(|fence| {
-            let (kernel, wanted) = (w.kernel.clone(), at(fence, 5));
+            let (client, handle) = (w.deref().clone(), fence.handle);
             let blocked = w.platform.spawn("waiter", move || {
-                assert_eq!(
-                    kernel.wait_from_cpu(&wanted, WaitMode::All, None),
-                    Err(Status::DEVICE_REMOVED)
-                );
+                assert_eq!(client.wait(handle, 5), Err(Status::DEVICE_REMOVED));
             });
             (blocked, w.wait_event(fence, u64::MAX))
         });
@@ -276,45 +258,39 @@ fn the_fences_of_a_lost_device_go_to_their_maximum_and_release_their_waiters() {
         }
         assert_eq!((kept.value.load(), kept_event.is_set()), (3, false));
         assert_eq!(elsewhere.value.load(), 1, "another device's fence is not concerned");
-        w.kernel.signal_from_cpu(&at(&elsewhere, 2), SignalFlags::empty()).unwrap();
+        w.signal(&elsewhere, 2);
     });
 }
 
 // spec: MF-049
 #[test]
 fn calls_on_a_lost_device_say_so() {
-    run_lost(|w| {
+    world().run(|w| {
         let (fence, native, context, queue) =
             (w.monitored(0), w.native(0), w.context(0), w.hw_queue());
         let hw_context = w.hw_context(0);
         let (commands_gpu_va, command_bytes) = w.commands(&[LONG]);
         let user = w.connected_queue(1);
         lose(w);
-        let one = at(&fence, 1);
-        let (k, gone) = (&w.kernel, Err(Status::DEVICE_REMOVED));
-        assert_eq!(k.wait_from_cpu(&one, WaitMode::All, None), gone);
-        assert_eq!(
-            k.wait_from_cpu(&at(&native, 1), WaitMode::Any, Some(w.platform.event(true))),
-            gone
-        );
-        assert_eq!(k.signal_from_cpu(&one, SignalFlags::empty()), gone);
-        assert_eq!(k.wait_from_gpu(context, &one), gone);
-        assert_eq!(k.signal_from_gpu(context, &one), gone);
-        assert_eq!(k.submit_wait_to_hw_queue(queue.handle, &one), gone);
-        assert_eq!(k.submit_signal_to_hw_queue(queue.handle, &one), gone);
-        assert_eq!(
+        let (one, two) = (at(&fence, 1), at(&native, 1));
+        let (k, event) = (&w.kernel, w.platform.event(true));
+        let outcomes = [
+            k.wait_from_cpu(&one, WaitMode::All, None),
+            k.wait_from_cpu(&two, WaitMode::Any, Some(event)),
+            k.signal_from_cpu(&one, SignalFlags::empty()),
+            k.wait_from_gpu(context, &one),
+            k.signal_from_gpu(context, &one),
+            k.submit_wait_to_hw_queue(queue.handle, &one),
+            k.submit_signal_to_hw_queue(queue.handle, &one),
             k.submit_command(SubmitCommand { context, commands_gpu_va, command_bytes }),
-            gone
-        );
-        assert_eq!(w.try_monitored(0, SyncObjectFlags::empty()).err(), gone.err());
-        assert_eq!(w.try_native(0, SyncObjectFlags::empty()).err(), gone.err());
-        assert_eq!(user.connect(), gone);
-        let args = tidegate::calls::CreateHwQueue {
-            hw_context,
-            user_mode_submission: false,
-            priority: tidegate::calls::Priority::Normal,
-        };
-        assert_eq!(k.create_hw_queue(args).err(), gone.err());
+            w.try_monitored(0, SyncObjectFlags::empty()).map(drop),
+            w.try_native(0, SyncObjectFlags::empty()).map(drop),
+            user.connect(),
+            w.hw_queue_in(hw_context, false).map(drop),
+        ];
+        for (number, outcome) in outcomes.into_iter().enumerate() {
+            assert_eq!(outcome, Err(Status::DEVICE_REMOVED), "call {number}");
+        }
         // Letting go still works, and another device does too.
         assert_eq!(k.destroy_synchronization_object(fence.handle), Ok(()));
         assert_eq!(k.destroy_device(w.device), Ok(()));
@@ -330,16 +306,11 @@ fn a_cpu_signal_names_one_to_32_fences() {
     let targets: Vec<FenceValue> =
         fences.iter().zip(1..).map(|(fence, n)| at(fence, n)[0]).collect();
     w.kernel.signal_from_cpu(&targets, SignalFlags::empty()).unwrap();
-    assert_eq!(
-        fences.iter().map(|f| f.value.load()).collect::<Vec<_>>(),
-        (1..=32).collect::<Vec<_>>()
-    );
+    assert!(fences.iter().map(|f| f.value.load()).eq(1..=32));
     let one_more = [&targets[..], &targets[..1]].concat();
     for other in [&[][..], &one_more] {
-        assert_eq!(
-            w.kernel.signal_from_cpu(other, SignalFlags::empty()),
-            Err(Status::INVALID_PARAMETER)
-        );
+        let refused = w.kernel.signal_from_cpu(other, SignalFlags::empty());
+        assert_eq!(refused, Err(Status::INVALID_PARAMETER));
     }
 }
 

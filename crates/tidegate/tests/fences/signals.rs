@@ -1,15 +1,18 @@
 //! Signals through the kernel's calls: packets that stand in several queues, CPU events, flags, and
 //! values that go down.
 
-use std::sync::Arc;
+use tidegate::Submission;
 use tidegate::calls::{
     DeviceState, FenceInstance, FenceValue, Handle, SignalFlags, SignalFromGpu2, Status,
-    SubmitSignalToHwQueues, SyncObjectFlags, WaitMode,
+    SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectFlags, WaitMode,
 };
+use tidegate::d3d12::{CommandListType, DeviceOptions, FenceChoice};
 use tidegate::dxgkrnl::FenceRewind;
-use tidegate::gpu_abi::{Command, GpuVa};
+use tidegate::gpu_abi::Command;
 use tidegate::platform::{Event, Step, WaitEnd};
-use tidegate_testbed::{World, at, host_world, world, world_with};
+use tidegate_testbed::{
+    App, Client, QueueApi, World, at, fill, host_world, store, world, world_with,
+};
 
 /// Work that keeps an engine for a while.
 const LONG: Command = Command::Timed { ns: 1_000_000 };
@@ -58,23 +61,21 @@ impl Kind {
 
     fn broadcast(
         self,
-        w: &World,
+        client: &Client,
         queues: &[Handle],
         fences: &[FenceValue],
         flags: SignalFlags,
     ) -> Result<(), Status> {
         match self {
-            Kind::Context => w.kernel.signal_from_gpu2(SignalFromGpu2 {
-                contexts: queues,
-                fences,
-                flags,
-                cpu_event: None,
-            }),
-            Kind::HwQueue => w.kernel.submit_signal_to_hw_queues(SubmitSignalToHwQueues {
-                hw_queues: queues,
-                fences,
-                flags,
-            }),
+            Kind::Context => {
+                let (contexts, cpu_event) = (queues, None);
+                let args = SignalFromGpu2 { contexts, fences, flags, cpu_event };
+                client.kernel.signal_from_gpu2(args)
+            }
+            Kind::HwQueue => {
+                let args = SubmitSignalToHwQueues { hw_queues: queues, fences, flags };
+                client.kernel.submit_signal_to_hw_queues(args)
+            }
         }
     }
 
@@ -82,19 +83,16 @@ impl Kind {
     fn work(self, w: &World, queue: Handle, number: u64) {
         let (commands_gpu_va, command_bytes) = w.commands(&[LONG]);
         match self {
-            Kind::Context => w.kernel.submit_command(tidegate::calls::SubmitCommand {
-                context: queue,
+            Kind::Context => {
+                let context = queue;
+                w.kernel.submit_command(SubmitCommand { context, commands_gpu_va, command_bytes })
+            }
+            Kind::HwQueue => w.kernel.submit_command_to_hw_queue(SubmitCommandToHwQueue {
+                hw_queue: queue,
+                progress_fence_id: number,
                 commands_gpu_va,
                 command_bytes,
             }),
-            Kind::HwQueue => {
-                w.kernel.submit_command_to_hw_queue(tidegate::calls::SubmitCommandToHwQueue {
-                    hw_queue: queue,
-                    progress_fence_id: number,
-                    commands_gpu_va,
-                    command_bytes,
-                })
-            }
         }
         .unwrap();
     }
@@ -107,6 +105,11 @@ fn enqueue(w: &World, contexts: &[Handle], event: &Event) -> Result<(), Status> 
         flags: SignalFlags::ENQUEUE_CPU_EVENT,
         cpu_event: Some(event.clone()),
     })
+}
+
+/// A fence of either kind.
+fn fence(client: &Client, native: bool) -> FenceInstance {
+    if native { client.native(0) } else { client.monitored(0) }
 }
 
 fn values<const N: usize>(fences: [&FenceInstance; N]) -> [u64; N] {
@@ -129,11 +132,8 @@ fn a_broadcast_is_made_when_every_queue_has_reached_it() {
             // made.
             kind.signal(w, queues[0], &at(&behind, 1)).unwrap();
             w.pass(5_000_000);
-            assert_eq!(
-                values([&fence, &native, &behind]),
-                [0, 0, 0],
-                "{kind:?}: one is behind its wait"
-            );
+            let made = values([&fence, &native, &behind]);
+            assert_eq!(made, [0, 0, 0], "{kind:?}: one queue is behind its wait");
             w.signal(&gate, 1);
             assert_eq!(values([&fence, &native, &behind]), [7, 8, 1], "{kind:?}");
             // What is last to be reached is a command that must complete.
@@ -155,28 +155,13 @@ fn broadcasts_of_many_queues_from_many_threads_all_come_through() {
             let fences: Vec<FenceInstance> = (0..4).map(|_| w.monitored(0)).collect();
             let threads: Vec<_> = (0..4u64)
                 .map(|thread| {
-                    let (kernel, mut order) = (w.kernel.clone(), queues.clone());
+                    let (client, mut order) = ((**w).clone(), queues.clone());
                     order.rotate_left(thread as usize);
                     let fence = fences[thread as usize].handle;
                     w.platform.spawn("signaller", move || {
                         for value in 1..=20 {
                             let fences = &[FenceValue { fence, value }];
-                            match kind {
-                                Kind::Context => kernel.signal_from_gpu2(SignalFromGpu2 {
-                                    contexts: &order,
-                                    fences,
-                                    flags: NONE,
-                                    cpu_event: None,
-                                }),
-                                Kind::HwQueue => {
-                                    kernel.submit_signal_to_hw_queues(SubmitSignalToHwQueues {
-                                        hw_queues: &order,
-                                        fences,
-                                        flags: NONE,
-                                    })
-                                }
-                            }
-                            .unwrap();
+                            kind.broadcast(&client, &order, fences, NONE).unwrap();
                         }
                     })
                 })
@@ -257,11 +242,8 @@ fn a_queue_that_is_destroyed_holds_no_other() {
             w.pass(1_000);
             assert_eq!(values([&fence, &behind, &alone]), [0, 0, 0], "{kind:?}");
             kind.destroy(w, doomed);
-            assert_eq!(
-                values([&fence, &behind, &alone]),
-                [2, 1, 0],
-                "{kind:?}: what it alone had is given up"
-            );
+            let made = values([&fence, &behind, &alone]);
+            assert_eq!(made, [2, 1, 0], "{kind:?}: the signal of its own is dropped");
             // One that has reached the packet and goes leaves it to the others.
             kind.wait(w, second, &at(&never, 1)).unwrap();
             kind.broadcast(w, &[first, second], &at(&fence, 3), NONE).unwrap();
@@ -278,7 +260,7 @@ fn a_queue_that_is_destroyed_holds_no_other() {
 // spec: MF-065
 #[test]
 fn a_lost_device_makes_no_broadcast_and_sets_its_events() {
-    let (_, report) = world().run_to_report(|w| {
+    world().run(|w| {
         let kept = w.another_device().monitored(0);
         let never = w.monitored(0);
         let event = w.platform.event(true);
@@ -293,12 +275,11 @@ fn a_lost_device_makes_no_broadcast_and_sets_its_events() {
             }
         }
         let last = w.hw_queue();
-        w.submit(&last, 1, &[Command::Fill { destination: GpuVa(0x10), bytes: 4, value: 0 }]);
+        w.submit(&last, 1, &[fill(0x10, 4, 0)]);
         w.pass(1_000_000);
         assert!(matches!(w.state(), Ok(DeviceState::Faulted(_))));
         assert_eq!((kept.value.load(), event.is_set()), (0, true));
     });
-    assert!(report.completed(), "{report:?}");
 }
 
 // spec: MF-028
@@ -322,11 +303,8 @@ fn a_queued_cpu_event_is_set_when_its_contexts_reach_it() {
         assert!(late.is_set() && !shared.is_set() && !after.is_set());
         w.kernel.signal_from_cpu(&at(&gate, 1), NONE).unwrap();
         assert!(shared.is_set() && after.is_set());
-        assert_eq!(
-            (fence.value.load(), w.calls().current.len()),
-            (0, writes),
-            "no fence is touched"
-        );
+        let touched = (fence.value.load(), w.calls().current.len());
+        assert_eq!(touched, (0, writes), "no fence is touched");
         let stats = w.stats();
         assert_eq!((stats.queued_events, stats.queued_signals), (4, 0));
         // The event's context is destroyed before it reaches the event: the event is set, so that
@@ -374,10 +352,8 @@ fn every_signal_call_takes_its_own_flags_and_no_others() {
     let stats = w.stats();
     assert_eq!((fence.value.load(), event.is_set()), (0, false));
     assert_eq!((stats.queued_signals, stats.queued_events, stats.cpu_signals), (0, 0, 0));
-    assert_eq!(
-        gpu2(&[], cpu_event | REWIND | SignalFlags::SIGNAL_AT_SUBMISSION, Some(&event)),
-        Ok(())
-    );
+    let with_event = cpu_event | REWIND | SignalFlags::SIGNAL_AT_SUBMISSION;
+    assert_eq!(gpu2(&[], with_event, Some(&event)), Ok(()));
     assert!(event.is_set());
 }
 
@@ -443,9 +419,7 @@ fn a_lower_value_is_stored_counted_and_reported() {
 // spec: MF-038
 #[test]
 fn a_strict_adapter_refuses_a_lower_value_and_changes_nothing() {
-    let w = world_with(|config| {
-        config.kernel.strict_fence_rewind = true;
-    });
+    let w = world_with(|config| config.kernel.strict_fence_rewind = true);
     let (first, second) = (w.monitored(0), w.native(5));
     let (context, queue) = (w.context(0), w.hw_queue().handle);
     let event = w.wait_event(&first, 1);
@@ -492,11 +466,10 @@ fn every_wait_and_signal_call_bounds_its_arrays() {
         (4097, BAD, BAD),
     ] {
         let fences = many(count);
-        assert_eq!(w.kernel.wait_from_cpu(&fences, WaitMode::All, None), wait, "{count}");
-        assert_eq!(
-            w.kernel.wait_from_cpu(&fences, WaitMode::Any, Some(w.platform.event(true))),
-            wait
-        );
+        for (mode, event) in [(WaitMode::All, None), (WaitMode::Any, Some(w.platform.event(true)))]
+        {
+            assert_eq!(w.kernel.wait_from_cpu(&fences, mode, event), wait, "{mode:?} {count}");
+        }
         assert_eq!(w.kernel.signal_from_cpu(&fences, NONE), queued, "{count}");
         for (kind, of) in [(Kind::Context, context), (Kind::HwQueue, queue)] {
             assert_eq!(kind.wait(&w, of, &fences), queued, "{kind:?} {count}");
@@ -514,10 +487,8 @@ fn every_wait_and_signal_call_bounds_its_arrays() {
             assert_eq!((kind.wait(&w, of, &fences), kind.signal(&w, of, &fences)), (BAD, BAD));
             if handle != of {
                 let one = at(&fence, 1);
-                assert_eq!(
-                    (kind.wait(&w, handle, &one), kind.signal(&w, handle, &one)),
-                    (BAD, BAD)
-                );
+                assert_eq!(kind.wait(&w, handle, &one), BAD);
+                assert_eq!(kind.signal(&w, handle, &one), BAD);
             }
         }
     }
@@ -528,8 +499,7 @@ fn every_wait_and_signal_call_bounds_its_arrays() {
 fn zero_is_always_there_and_the_maximum_is_waited_for_on_every_kind_of_queue() {
     for native in [false, true] {
         world().run(move |w| {
-            let make = || if native { w.native(0) } else { w.monitored(0) };
-            let (fence, rewound) = (make(), make());
+            let (fence, rewound) = (fence(w, native), fence(w, native));
             w.signal(&rewound, 0);
             let done: [FenceInstance; 2] = [(); 2].map(|()| w.monitored(0));
             let queues = KINDS.map(|kind| (kind, kind.queue(w, 0)));
@@ -556,8 +526,7 @@ fn zero_is_always_there_and_the_maximum_is_waited_for_on_every_kind_of_queue() {
 fn an_event_that_is_registered_several_times_wakes_once() {
     for native in [false, true] {
         world().run(move |w| {
-            let (first, second) =
-                (w.monitored(0), if native { w.native(0) } else { w.monitored(0) });
+            let (first, second) = (w.monitored(0), fence(w, native));
             let event = w.platform.event(false);
             let register = |fences: &[FenceValue], mode| {
                 w.kernel.wait_from_cpu(fences, mode, Some(event.clone())).unwrap();
@@ -604,12 +573,10 @@ fn is_taken_once(
             }
         });
         for round in 1..=10 {
-            let fences = [0, 1].map(|_| if native { w.native(0) } else { w.monitored(0) });
+            let fences = [0, 1].map(|_| fence(w, native));
             for number in 0..REGISTRATIONS {
-                let (fence, value) = (&fences[number as usize % 2], number % 3 + 1);
-                w.kernel
-                    .wait_from_cpu(&at(fence, value), WaitMode::All, Some(event.clone()))
-                    .unwrap();
+                let wait = at(&fences[number as usize % 2], number % 3 + 1);
+                w.kernel.wait_from_cpu(&wait, WaitMode::All, Some(event.clone())).unwrap();
             }
             satisfy(w, &fences);
             while count.load() < round {
@@ -655,13 +622,10 @@ fn a_wait_that_is_satisfied_after_the_event_was_set_sets_it_again() {
 #[test]
 fn reserved_creation_flags_are_refused() {
     let w = world();
-    let known = SyncObjectFlags::all();
-    for flags in (0..32)
-        .map(|bit| SyncObjectFlags::from_bits_retain(1 << bit))
-        .filter(|f| !known.contains(*f))
-    {
-        assert_eq!(w.try_monitored(0, flags).err(), Some(Status::INVALID_PARAMETER), "{flags:?}");
-        assert_eq!(w.try_native(0, flags).err(), Some(Status::INVALID_PARAMETER), "{flags:?}");
+    let all = (0..32).map(|bit| SyncObjectFlags::from_bits_retain(1 << bit));
+    for flags in all.filter(|flags| !SyncObjectFlags::all().contains(*flags)) {
+        let refused = [w.try_monitored(0, flags), w.try_native(0, flags)].map(Result::err);
+        assert_eq!(refused, [Some(Status::INVALID_PARAMETER); 2], "{flags:?}");
     }
     assert_eq!(w.driver.take_names(), Vec::<&str>::new());
 }
@@ -682,10 +646,7 @@ fn engine_affinity_names_physical_adapters_and_0_is_all_of_them() {
             for fence in with_affinity(w, affinity).map(Result::unwrap) {
                 for node in 0..w.kernel.query_adapter_info().nodes.len() as u32 {
                     let (context, value) = (w.context(node), value + u64::from(node));
-                    w.submit_packet(
-                        context,
-                        &[tidegate_testbed::store(fence.current_value_gpu_va, value)],
-                    );
+                    w.submit_packet(context, &[store(fence.current_value_gpu_va, value)]);
                     w.pass(10_000);
                     assert_eq!(fence.value.load(), value, "an engine of node {node} reaches it");
                 }
@@ -719,28 +680,17 @@ fn private_data_of_a_native_fence_goes_to_the_driver_and_comes_back_as_it_left_i
 /// The queue API lets an application signal a lower value: its calls announce it.
 #[test]
 fn the_queue_api_announces_its_rewinds() {
-    use tidegate::d3d12::{CommandListType, DeviceOptions, FenceChoice, QueueDesc};
-    use tidegate::platform::StepCosts;
-    use tidegate::{Machine, MachineConfig, Platform, Submission};
     for submission in [Submission::Packet, Submission::Hardware] {
-        let platform = Platform::virtual_time(StepCosts::free());
-        let mut config = MachineConfig::standard(&platform);
-        config.kernel.strict_fence_rewind = true;
-        let machine = Arc::new(Machine::new(&platform, config).unwrap());
         let options = DeviceOptions { fences: FenceChoice::Monitored, ..DeviceOptions::default() };
-        let device = machine.device(options).unwrap();
-        let report = machine.run(move || {
-            let (name, list_type) = ("queue".to_owned(), CommandListType::Compute);
-            let desc = QueueDesc { name, ..QueueDesc::new(list_type, submission) };
-            let queue = device.create_queue(desc).unwrap();
-            let fence = device.create_fence("fence", 5).unwrap();
+        let strict = App::new(options, |config| config.kernel.strict_fence_rewind = true);
+        let app = strict.case(submission).run(move |app| {
+            let (queue, fence) = (app.queue(CommandListType::Compute, submission), app.fence(5));
             queue.signal(&fence, 3).unwrap();
             queue.wait_idle().unwrap();
             assert_eq!(fence.completed_value(), 3);
             fence.signal(2).unwrap();
             assert_eq!(fence.completed_value(), 2);
         });
-        assert!(report.completed(), "{submission}: {report:?}");
-        assert_eq!(machine.adapter().stats().fence_rewinds, 0, "{submission}");
+        assert_eq!(app.machine.adapter().stats().fence_rewinds, 0, "{submission}");
     }
 }

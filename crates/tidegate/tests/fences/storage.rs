@@ -4,21 +4,20 @@
 use std::ops::Range;
 use std::sync::Arc;
 use tidegate::calls::{
-    CurrentValueView, DeviceState, FenceInstance, NativeFenceType, OpenSyncObject, SignalFlags,
-    Status, SyncObjectAccess, SyncObjectFlags, WaitMode,
+    CurrentValueView, DeviceState, FenceInstance, NativeFenceType, SignalFlags, Status,
+    SyncObjectAccess, SyncObjectFlags, WaitMode,
 };
 use tidegate::ddi::DdiCall;
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::memory::{AllocationSegments, StandardAllocationType};
 use tidegate::ddi::record::FenceStorage;
 use tidegate::dxgkrnl::{BugCheck, StartError};
-use tidegate::gpu_abi::{Command, GpuVa, RingPacket};
 use tidegate::platform::PhysicalAddress;
 use tidegate::{MachineConfig, MachineError, Platform};
 use tidegate_testbed::{
-    UserQueue, World, at, setup, signal_packet, store, wait_packet, world, world_with,
+    UserQueue, World, at, leads_to, own_space, setup, signal_packet, store, wait_packet, world,
+    world_with,
 };
-use tidegate_testbed::{leads_to, own_space};
 
 const LOCAL: PhysicalAddress = PhysicalAddress(1 << 40);
 const HIDDEN: PhysicalAddress = PhysicalAddress(1 << 41);
@@ -61,12 +60,6 @@ fn memories(w: &World, fence: &FenceInstance) -> [Memory; 2] {
         .map(|va| memory_at(leads_to(w, space, va).unwrap().0))
 }
 
-/// A ring packet that executes commands.
-fn execute(w: &World, commands: &[Command], progress: u64) -> RingPacket {
-    let (commands, bytes) = w.commands(commands);
-    RingPacket::execute(GpuVa(commands), bytes, progress)
-}
-
 // spec: NF-030, NF-034, NF-039, NF-108, NF-041
 #[test]
 fn where_the_values_stand_follows_from_the_type() {
@@ -80,11 +73,7 @@ fn where_the_values_stand_follows_from_the_type() {
     w.signal(&default, 9);
     assert!(event.is_set());
     let shared = w.try_native(0, shareable()).unwrap();
-    assert_eq!(
-        memories(&w, &shared),
-        [Memory::System; 2],
-        "others than this adapter may look at it"
-    );
+    assert_eq!(memories(&w, &shared), [Memory::System; 2], "other adapters may read it");
     for fence in [&default, &intra, &shared] {
         let writable = |va| leads_to(&w, own_space(&w), va).unwrap().1;
         assert!(writable(fence.current_value_gpu_va) && !writable(fence.monitored_value_gpu_va));
@@ -118,16 +107,13 @@ fn local_memory_is_used_only_if_kernel_and_driver_both_have_it() {
     drop(w);
     let w = world_with(all_types);
     let far = w.try_intra(shareable() | SyncObjectFlags::CROSS_ADAPTER);
-    assert_eq!(
-        far.err(),
-        Some(Status::INVALID_PARAMETER),
-        "another adapter cannot reach local memory"
-    );
+    let unreachable = "another adapter cannot reach local memory";
+    assert_eq!(far.err(), Some(Status::INVALID_PARAMETER), "{unreachable}");
 }
 
 // spec: NF-109, NF-110, NF-111
 #[test]
-fn the_driver_is_asked_for_segments_before_the_first_page_of_a_kind_and_once() {
+fn the_driver_is_queried_for_segments_before_the_first_page_of_a_kind_and_once() {
     assert_eq!(StandardAllocationType::FenceStorage as u32, 6);
     let w = world_with(all_types);
     w.driver.take();
@@ -141,21 +127,21 @@ fn the_driver_is_asked_for_segments_before_the_first_page_of_a_kind_and_once() {
         DdiCall::GetStandardAllocationDriverData { args } => Some(*args),
         _ => None,
     };
-    let asked: Vec<FenceStorage> = calls.iter().filter_map(storage).collect();
+    let queries: Vec<FenceStorage> = calls.iter().filter_map(storage).collect();
     let count = |value, fence_type| {
         let of = FenceStorage { physical_adapter_index: 0, value, fence_type };
-        asked.iter().filter(|asked| **asked == of).count()
+        queries.iter().filter(|query| **query == of).count()
     };
     use tidegate::ddi::NativeFenceType::{Default as Shared, IntraGpu};
     use tidegate::ddi::memory::FenceStorageValueType::{CurrentValue, MonitoredValue};
-    assert_eq!(asked.len(), 3, "{asked:?}");
+    assert_eq!(queries.len(), 3, "{queries:?}");
     assert_eq!(count(MonitoredValue, Shared), 1);
     assert_eq!((count(CurrentValue, IntraGpu), count(MonitoredValue, IntraGpu)), (1, 1));
     let first = |ddi: &str| calls.iter().position(|c| c.name() == ddi).unwrap();
     assert!(first("GetStandardAllocationDriverData") < first("CreateNativeFence"));
 }
 
-/// Makes a fence and says why that failed.
+/// Creates a fence and returns the error.
 type Create = fn(&World) -> Option<Status>;
 
 // spec: NF-007, NF-033, NF-036, NF-112
@@ -228,7 +214,7 @@ fn engines_set_signal_and_await_an_intra_gpu_fence_across_processes() {
         let after = w.native(0);
         let [maker, waiter] = [0, 1].map(|node| w.connected_queue(node));
         // Its initial value is the user-mode driver's: a GPU write.
-        maker.push(&execute(w, &[store(fence.current_value_gpu_va, 5)], 1));
+        maker.push(&w.execute_packet(&[store(fence.current_value_gpu_va, 5)], 1));
         w.wait(maker.queue.progress_fence, 1).unwrap();
         let interrupts = w.stats().interrupts;
         waiter.push(&wait_packet(&fence, 5, NO_LOG));
@@ -239,27 +225,14 @@ fn engines_set_signal_and_await_an_intra_gpu_fence_across_processes() {
         w.pass(SETTLED_NS);
         assert_eq!(after.value.load(), 1);
         // Another process signals it at an address of its own.
-        let other = w.machine.open("other").unwrap();
-        let device = other.create_device().unwrap();
-        let shared = w
-            .kernel
-            .share_objects(&[fence.handle], SyncObjectAccess::WAIT | SyncObjectAccess::SIGNAL);
-        let opened = other
-            .open_native_fence_from_nt_handle(OpenSyncObject {
-                device,
-                nt_handle: &shared.unwrap(),
-                flags: SyncObjectFlags::empty(),
-                engine_affinity: 0,
-            })
-            .unwrap();
+        let other = w.client("other");
+        let shared = w.share(&fence, SyncObjectAccess::WAIT | SyncObjectAccess::SIGNAL).unwrap();
+        let opened = other.open_native(&shared, SyncObjectFlags::empty()).unwrap();
         assert_eq!(opened.value.get(), None);
         let theirs = w.calls().roots.last().unwrap().0;
         let here = leads_to(w, own_space(w), fence.current_value_gpu_va);
         assert_eq!(leads_to(w, theirs, opened.current_value_gpu_va), here);
-        assert_eq!(
-            other.signal_from_cpu(&at(&opened, 9), SignalFlags::empty()),
-            Err(Status::NOT_SUPPORTED)
-        );
+        assert_eq!(other.try_signal(&opened, 9), Err(Status::NOT_SUPPORTED));
         maker.push(&signal_packet(&fence, 9, NO_LOG));
         w.wait(after.handle, 2).unwrap();
         assert!(w.stats().interrupts > interrupts, "of the other fence");
@@ -333,7 +306,7 @@ fn a_monitored_value_that_moved_is_armed_where_it_is_and_loses_no_waiter() {
         assert_eq!(first.monitored_value.load(), 2, "the old address is not armed any more");
         queue.push(&signal_packet(&fence, 5, NO_LOG));
         after.wait();
-        assert!(calls.residency.len() >= 2, "told of where it was made and of where it went");
+        assert!(calls.residency.len() >= 2, "the driver got the first place and the next");
     });
 }
 
@@ -343,14 +316,11 @@ fn a_queue_that_waits_in_hardware_finds_its_fence_where_it_went() {
         let (fence, neighbour) = (intra(w), intra(w));
         let (queue, after) = parked(w, 1, &fence, 9);
         let signaller = w.connected_queue(0);
-        signaller.push(&execute(w, &[store(neighbour.current_value_gpu_va, 4)], 1));
+        signaller.push(&w.execute_packet(&[store(neighbour.current_value_gpu_va, 4)], 1));
         w.wait(signaller.queue.progress_fence, 1).unwrap();
         let driver_fence = w.calls().residency[0].0;
         assert!(w.adapter().trim_fence_storage(0).unwrap() > 0);
-        assert_eq!(
-            (memories(w, &fence), memories(w, &neighbour)),
-            ([Memory::System; 2], [Memory::System; 2])
-        );
+        assert_eq!([&fence, &neighbour].map(|of| memories(w, of)), [[Memory::System; 2]; 2]);
         let moved =
             w.calls().residency.into_iter().rev().find(|(f, ..)| *f == driver_fence).unwrap();
         let now = [fence.current_value_gpu_va, fence.monitored_value_gpu_va]
@@ -371,15 +341,10 @@ fn a_queue_that_waits_in_hardware_finds_its_fence_where_it_went() {
 fn an_instance_without_the_signal_right_cannot_store_to_a_fence_that_moved() {
     let w = world_with(all_types);
     let fence = w.try_intra(shareable()).unwrap();
-    let both = SyncObjectAccess::WAIT | SyncObjectAccess::SIGNAL;
-    let shared = w.kernel.share_objects(&[fence.handle], both).unwrap();
-    let other = w.machine.open("other").unwrap();
-    let device = other.create_device().unwrap();
+    let shared = w.share(&fence, SyncObjectAccess::WAIT | SyncObjectAccess::SIGNAL).unwrap();
+    let other = w.client("other");
     let theirs = w.calls().roots.last().unwrap().0;
-    let open = |flags| {
-        let args = OpenSyncObject { device, nt_handle: &shared, flags, engine_affinity: 0 };
-        other.open_native_fence_from_nt_handle(args).unwrap()
-    };
+    let open = |flags| other.open_native(&shared, flags).unwrap();
     let waits = open(SyncObjectFlags::NO_SIGNAL);
     let writable =
         |space, fence: &FenceInstance| leads_to(&w, space, fence.current_value_gpu_va).unwrap().1;
@@ -433,8 +398,7 @@ fn storage_moves_under_traffic_and_every_waiter_is_released() {
         config.gpu.service_threads = 2;
         all_types(config);
     };
-    let w = setup(change).on(Platform::closed_host()).start();
-    w.run(|w| {
+    setup(change).on(Platform::closed_host()).start().run(|w| {
         let [first, second] = [0, 1].map(|node| w.connected_queue(node));
         let (adapter, over) = (w.adapter().clone(), w.platform.page(1).word(0));
         let (mover, stop) = (adapter.clone(), over.clone());
@@ -468,35 +432,29 @@ fn with_system_process(config: &mut MachineConfig) {
 
 // spec: NF-074, NF-075
 #[test]
-fn both_values_are_mapped_in_the_system_process_where_the_driver_asks_for_it() {
+fn both_values_are_mapped_in_the_system_process_where_the_driver_requests_it() {
     world_with(with_system_process).run(|w| {
         let fences = [w.native(0), w.native(0), w.try_native(0, shareable()).unwrap(), intra(w)];
         let calls = w.calls();
         let system = &calls.system_process[calls.system_process.len() - fences.len()..];
         for (fence, addresses) in fences.iter().zip(system) {
-            let (current, monitored) = addresses.expect("the driver was told of both");
+            let (current, monitored) = addresses.expect("the driver got both");
             let here = |va| leads_to(w, own_space(w), va);
             assert_eq!(leads_to(w, 0, current), here(fence.current_value_gpu_va));
             assert_eq!(leads_to(w, 0, monitored), here(fence.monitored_value_gpu_va));
         }
         let [first, second] = [0, 1].map(|number| system[number].unwrap());
-        assert_eq!(
-            (second.0 - first.0, second.1 - first.1),
-            (64, 64),
-            "a packed page is mapped once"
-        );
+        let distances = (second.0 - first.0, second.1 - first.1);
+        assert_eq!(distances, (64, 64), "a packed page is mapped once");
         // The CMP finds a fence there: a queue that waits goes on when the CPU signals.
         let (_queue, after) = parked(w, 1, &fences[0], 3);
         w.signal(&fences[0], 3);
         w.wait(after.handle, 1).unwrap();
         // What moves moves there, too.
         w.adapter().trim_fence_storage(0).unwrap();
-        let addresses = system[3].unwrap();
-        assert_eq!(
-            leads_to(w, 0, addresses.0),
-            leads_to(w, own_space(w), fences[3].current_value_gpu_va)
-        );
-        assert_eq!(memory_at(leads_to(w, 0, addresses.0).unwrap().0), Memory::System);
+        let moved = leads_to(w, 0, system[3].unwrap().0);
+        assert_eq!(moved, leads_to(w, own_space(w), fences[3].current_value_gpu_va));
+        assert_eq!(memory_at(moved.unwrap().0), Memory::System);
         // It ends with the fence, whose pages were its own.
         w.kernel.destroy_synchronization_object(fences[2].handle).unwrap();
         assert_eq!(leads_to(w, 0, system[2].unwrap().0), None);
@@ -504,15 +462,13 @@ fn both_values_are_mapped_in_the_system_process_where_the_driver_asks_for_it() {
     let w = world();
     w.native(0);
     assert_eq!(w.calls().system_process, [None]);
-    assert!(
-        w.calls().roots.iter().all(|(space, _)| *space != 0),
-        "no system process was requested"
-    );
+    let calls = w.calls();
+    assert!(calls.roots.iter().all(|(space, _)| *space != 0), "no system process was requested");
 }
 
 // spec: NF-076
 #[test]
-fn every_address_of_a_fence_value_is_between_the_bounds_that_the_driver_states() {
+fn every_address_of_a_fence_value_is_between_the_bounds_that_the_driver_declares() {
     const WINDOW: Range<u64> = 0x2_0000..0x3_0000;
     let bounded = |window: (Option<u64>, Option<u64>)| {
         move |config: &mut MachineConfig| {
@@ -618,16 +574,14 @@ fn no_two_processes_share_a_page_of_fences() {
 fn a_store_to_a_monitored_value_is_a_fault_that_names_queue_submission_and_address() {
     for optimized in [false, true] {
         let change = move |config: &mut MachineConfig| {
-            config
-                .kernel
-                .native_fence_os_caps
-                .set(NativeFenceOsCaps::OPTIMIZED_DEFAULT_FENCE_TYPE, optimized);
+            let flag = NativeFenceOsCaps::OPTIMIZED_DEFAULT_FENCE_TYPE;
+            config.kernel.native_fence_os_caps.set(flag, optimized);
             all_types(config);
         };
         world_with(change).run(|w| {
             let (fence, queue) = (w.native(0), w.connected_queue(0));
             queue.push(&signal_packet(&fence, 1, NO_LOG));
-            queue.push(&execute(w, &[store(fence.monitored_value_gpu_va, 1)], 1));
+            queue.push(&w.execute_packet(&[store(fence.monitored_value_gpu_va, 1)], 1));
             assert_eq!(w.wait(fence.handle, 9), Err(Status::DEVICE_REMOVED));
             let Ok(DeviceState::Faulted(report)) = w.state() else { panic!("the device faulted") };
             let number = w.number(queue.queue.handle);
@@ -640,13 +594,12 @@ fn a_store_to_a_monitored_value_is_a_fault_that_names_queue_submission_and_addre
 /// Value, pulse and waits of a fence that CPU and engines use at once are those of a DEFAULT fence
 /// whatever its storage.
 #[test]
-fn a_cpu_that_looks_while_an_engine_stores_never_sees_half_a_value() {
-    let w = setup(all_types).on(Platform::closed_host()).start();
-    w.run(|w| {
+fn a_cpu_that_reads_while_an_engine_stores_never_sees_half_a_value() {
+    setup(all_types).on(Platform::closed_host()).start().run(|w| {
         let (fence, queue, done) = (w.native(0), w.connected_queue(0), w.native(0));
         let seen = Arc::new(w.platform.mutex("what was seen", Vec::new()));
         let (kept, value, end) = (seen.clone(), fence.value.clone(), done.value.clone());
-        let looker = w.platform.spawn("looker", move || {
+        let reader = w.platform.spawn("reader", move || {
             while end.load() == 0 {
                 kept.lock().push(value.load());
             }
@@ -663,7 +616,7 @@ fn a_cpu_that_looks_while_an_engine_stores_never_sees_half_a_value() {
         }
         queue.push(&signal_packet(&done, 1, NO_LOG));
         w.wait(done.handle, 1).unwrap();
-        looker.join();
+        reader.join();
         assert!(seen.lock().iter().all(|value| [0, u64::MAX].contains(value)));
     });
 }

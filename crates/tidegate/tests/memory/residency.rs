@@ -30,9 +30,7 @@ const SETTLED_NS: u64 = 1_000_000;
 
 /// A machine with room for `allocations` in local memory.
 fn small(allocations: u64) -> World {
-    world_with(|config| {
-        config.gpu.local_memory_bytes = allocations * BYTES;
-    })
+    world_with(|config| config.gpu.local_memory_bytes = allocations * BYTES)
 }
 
 fn on_demand(w: &World) -> Allocation {

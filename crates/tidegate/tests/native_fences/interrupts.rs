@@ -1,12 +1,13 @@
-//! What the kernel makes of the signalled interrupt: which fences it looks at, when it releases,
-//! and what it does about a driver that names what is not there.
+//! The signalled interrupt: which fences the kernel reads, when it releases waiters, and what it
+//! does about a driver that names an absent object.
 
-use tidegate::calls::{FenceInstance, FenceValue, Status, WaitMode};
-use tidegate::ddi::{InterruptData, OsHandle};
+use tidegate::calls::{DeviceState, FenceInstance, Status};
+use tidegate::ddi::{InterruptData, OsHandle, PageFault};
 use tidegate::dxgkrnl::BugCheck;
 use tidegate::platform::{Event, Step, StepCosts};
 use tidegate_testbed::{
-    World, inline_world, native_signalled, setup, signal_packet, signalled, world,
+    World, hw_queue_signalled, inline_world, native_signalled, setup, signal_packet, signalled,
+    store, world,
 };
 
 /// A fence whose value a GPU has raised to 5 without an interrupt, with a waiter for 5.
@@ -34,7 +35,7 @@ impl Raised {
 fn raised_monitored(w: &World) -> (FenceInstance, Event) {
     let (fence, queue) = (w.monitored(0), w.hw_queue_on(2));
     let event = w.wait_event(&fence, 5);
-    w.submit(&queue, 1, &[tidegate_testbed::store(fence.current_value_gpu_va, 5)]);
+    w.submit(&queue, 1, &[store(fence.current_value_gpu_va, 5)]);
     w.wait(queue.progress_fence, 1).unwrap();
     assert!(!event.is_set() && fence.value.load() == 5, "there was no interrupt yet");
     (fence, event)
@@ -42,7 +43,7 @@ fn raised_monitored(w: &World) -> (FenceInstance, Event) {
 
 // spec: NF-219
 #[test]
-fn an_array_names_the_fences_that_are_looked_at() {
+fn an_array_names_the_fences_that_are_read() {
     let w = inline_world();
     let [first, second, third] = [(); 3].map(|()| Raised::native(&w));
     w.hooked.interrupt(signalled(&[first.os_handle, third.os_handle, first.os_handle]));
@@ -60,17 +61,13 @@ fn an_array_names_the_fences_that_are_looked_at() {
 fn fences_of_two_processes_at_one_address_are_both_reported() {
     // The routine begins long after both signals, so both are in the hardware's list by then.
     let costs = StepCosts::free().with(Step::InterruptDelivery, 10_000);
-    let world = setup(|_| ()).costs(costs).start();
-    world.run(|w| {
+    setup(|_| ()).costs(costs).start().run(|w| {
         let other = w.client("other");
         let fences = [w.native(0), other.native(0)];
-        let [place, place_of_other] =
-            [0, 1].map(|number: usize| fences[number].current_value_gpu_va);
-        assert_eq!(place, place_of_other, "each process has its fence at the same address");
+        let [place, other_place] = fences.each_ref().map(|fence| fence.current_value_gpu_va);
+        assert_eq!(place, other_place, "each process has its fence at the same address");
         let queues = [w.connected_queue(0), other.connected_queue(1)];
-        let events = [w.wait_event(&fences[0], 1), w.platform.event(true)];
-        let awaited = [FenceValue { fence: fences[1].handle, value: 1 }];
-        other.kernel.wait_from_cpu(&awaited, WaitMode::All, Some(events[1].clone())).unwrap();
+        let events = [w.wait_event(&fences[0], 1), other.wait_event(&fences[1], 1)];
         for (queue, fence) in queues.iter().zip(&fences) {
             queue.push(&signal_packet(fence, 1, 0));
         }
@@ -82,7 +79,7 @@ fn fences_of_two_processes_at_one_address_are_both_reported() {
 
 // spec: NF-125
 #[test]
-fn without_an_array_every_native_fence_with_waiters_is_looked_at() {
+fn without_an_array_every_native_fence_with_waiters_is_read() {
     let w = inline_world();
     let raised = [(); 5].map(|()| Raised::native(&w));
     let lonely = w.native(0);
@@ -95,7 +92,7 @@ fn without_an_array_every_native_fence_with_waiters_is_looked_at() {
 
 // spec: NF-127, NF-128, MF-026, NF-234
 #[test]
-fn monitored_fences_are_looked_at_when_the_interrupt_says_so() {
+fn monitored_fences_are_scanned_when_the_interrupt_says_so() {
     for (data, released) in [
         (native_signalled(None, false), false),
         (native_signalled(Some(Vec::new()), false), false),
@@ -192,18 +189,14 @@ fn a_fence_that_is_gone_or_never_was_is_a_bug_check() {
         assert_eq!(w.adapter().bug_checks(), [BugCheck::UnknownFence(named.0)]);
         w.let_agents_work(1_000);
         assert!(bystander.released(), "every waiter is released");
-        let lost = w.kernel.signal_from_cpu(
-            &tidegate_testbed::at(&bystander.fence, 6),
-            tidegate::calls::SignalFlags::empty(),
-        );
-        assert_eq!(lost, Err(Status::DEVICE_REMOVED));
+        assert_eq!(w.try_signal(&bystander.fence, 6), Err(Status::DEVICE_REMOVED));
     }
 }
 
 #[test]
 fn packets_and_queues_that_are_not_there_are_bug_checks() {
     let (gpu_va, what) = (0x10, "a planted fault");
-    let fault = tidegate::ddi::PageFault { gpu_va, what, ..tidegate::ddi::PageFault::default() };
+    let fault = PageFault { gpu_va, what, ..PageFault::default() };
     let (node_ordinal, hw_queue) = (1, OsHandle(0xDEAD_BEEF));
     let cases = [
         (
@@ -230,16 +223,7 @@ fn packets_and_queues_that_are_not_there_are_bug_checks() {
             },
             BugCheck::UnknownQueue(hw_queue.0),
         ),
-        (
-            InterruptData::NativeFenceSignaled {
-                node_ordinal: 3,
-                engine_ordinal: 0,
-                fences: None,
-                hw_queue: None,
-                evaluate_legacy_monitored_fences: false,
-            },
-            BugCheck::UnknownNode(3),
-        ),
+        (hw_queue_signalled(3, None), BugCheck::UnknownNode(3)),
     ];
     for (data, bug) in cases {
         let w = inline_world();
@@ -251,22 +235,21 @@ fn packets_and_queues_that_are_not_there_are_bug_checks() {
 // spec: NF-006, NF-126
 #[test]
 fn a_gpu_interrupts_only_for_a_value_with_a_cpu_waiter() {
-    let w = world().run(|w| {
+    world().run(|w| {
         let (fence, queue) = (w.native(0), w.connected_queue(0));
         for value in 1..=50 {
-            queue.push(&tidegate_testbed::signal_packet(&fence, value, u32::MAX));
+            queue.push(&signal_packet(&fence, value, u32::MAX));
         }
         w.pass(1_000_000);
         assert_eq!((fence.value.load(), w.stats().interrupts), (50, 0));
         let event = w.wait_event(&fence, 60);
         for value in 51..=60 {
-            queue.push(&tidegate_testbed::signal_packet(&fence, value, u32::MAX));
+            queue.push(&signal_packet(&fence, value, u32::MAX));
         }
         w.pass(1_000_000);
         assert!(event.is_set());
         assert_eq!(w.stats().interrupts, 1);
     });
-    drop(w);
 }
 
 // spec: PRE-054, PRE-120
@@ -275,13 +258,12 @@ fn a_bug_check_stops_the_adapter_with_a_typed_error() {
     let w = inline_world();
     // A device with nothing on it but a fence, and one of another process.
     let fence = w.native(0);
-    let other = w.machine.open("other").unwrap();
-    let device = other.create_device().unwrap();
+    let other = w.client("other");
     w.hooked.interrupt(signalled(&[OsHandle(0xDEAD_BEEF)]));
     let [bug] = &w.adapter().bug_checks()[..] else { panic!("one contract was broken") };
     assert!(bug.to_string().contains("0xdeadbeef"), "{bug}");
-    assert_eq!(w.state(), Ok(tidegate::calls::DeviceState::Stopped));
-    assert_eq!(other.device_state(device), Ok(tidegate::calls::DeviceState::Stopped));
+    assert_eq!(w.state(), Ok(DeviceState::Stopped));
+    assert_eq!(other.state(), Ok(DeviceState::Stopped));
     w.let_agents_work(1_000);
     assert_eq!(fence.value.load(), u64::MAX);
     assert_eq!(w.kernel.create_device(), Err(Status::DEVICE_REMOVED));

@@ -3,8 +3,8 @@
 //! fall, and the timeline that comes out of them.
 
 use std::sync::Arc;
-use tidegate::calls::{DeviceState, FenceInstance, FenceValue, Handle, WaitMode};
-use tidegate::d3d12::{CommandListType, DeviceOptions, QueueDesc};
+use tidegate::calls::{DeviceState, FenceInstance, Handle};
+use tidegate::d3d12::{CommandListType, DeviceOptions};
 use tidegate::ddi::fence::{LogType, SetNativeFenceLogBuffer};
 use tidegate::ddi::{DriverHandle, InterruptData, Overrides};
 use tidegate::dxgkrnl::LogTimeFault;
@@ -15,9 +15,9 @@ use tidegate::platform::{Event, StepCosts, Target};
 use tidegate::trace::{Kind, LaneId, Record, Trace};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 use tidegate_testbed::{
-    Hooked, UserQueue, World, inline, signal_packet, store, wait_packet, world, world_with,
+    Hooked, QueueApi, UserQueue, World, hw_queue_signalled, inline, leads_to, own_space,
+    signal_packet, store, wait_packet, world, world_with,
 };
-use tidegate_testbed::{leads_to, own_space};
 
 /// A machine whose interrupts name hardware queues, with logs of so many entries.
 fn named_queues(log_entries: u32) -> World {
@@ -29,13 +29,7 @@ fn named_queues(log_entries: u32) -> World {
 }
 
 fn interrupt_of(hw_queue: Option<DriverHandle>) -> InterruptData {
-    InterruptData::NativeFenceSignaled {
-        node_ordinal: 0,
-        engine_ordinal: 0,
-        fences: None,
-        hw_queue,
-        evaluate_legacy_monitored_fences: false,
-    }
+    hw_queue_signalled(0, hw_queue)
 }
 
 /// The logs of the queue made last: of waits and of signals.
@@ -101,18 +95,13 @@ fn make(w: &World, queue: &UserQueue, signals: &[RingPacket]) {
 // spec: NF-183, NF-184, NF-187
 #[test]
 fn a_log_begins_with_its_published_header() {
-    world_with(|config| {
-        config.kernel.log_entries = 3;
-    })
-    .run(|w| {
+    world_with(|config| config.kernel.log_entries = 3).run(|w| {
         let (queue, fence) = (w.connected_queue(1), w.native(0));
         let [waits, signals] = logs(w);
         let words = |log| header(w, log);
         assert_eq!([LogType::Waits as u32, LogType::Signals as u32], [1, 2]);
-        assert_eq!(
-            [LogOperation::SignalExecuted as u32, LogOperation::WaitUnblocked as u32],
-            [0, 1]
-        );
+        use LogOperation::{SignalExecuted, WaitUnblocked};
+        assert_eq!([SignalExecuted as u32, WaitUnblocked as u32], [0, 1]);
         assert_eq!(words(&waits), [0, 1, 3, 0, 0]);
         assert_eq!(words(&signals), [0, 2, 3, 0, 0]);
         for (number, word) in
@@ -135,15 +124,10 @@ fn the_gpu_logs_what_it_did_and_when() {
         let [waits, signals] = logs(w);
         // Not at the very beginning: a time of 0 says that there is none.
         w.pass(500);
-        make(
-            w,
-            &queue,
-            &[
-                signal_packet(&fence, 0x77, 0),
-                wait_packet(&fence, 0x33, 0),
-                wait_packet(&gate, 9, 1),
-            ],
-        );
+        let waits_for_gate = wait_packet(&gate, 9, 1);
+        let packets =
+            [signal_packet(&fence, 0x77, 0), wait_packet(&fence, 0x33, 0), waits_for_gate];
+        make(w, &queue, &packets);
         let stalled = w.platform.now().0;
         w.signal(&gate, 10);
         make(w, &queue, &[signal_packet(&fence, 0x78, 1)]);
@@ -152,15 +136,10 @@ fn the_gpu_logs_what_it_did_and_when() {
         assert_eq!([word(&signals, 0), word(&signals, 8)], [0x77, u64::from(fence.handle.0)]);
         assert_eq!([word(&waits, 48), word(&waits, 56)], [9, u64::from(gate.handle.0) | 1 << 32]);
         let (observed, ended) = (word(&waits, 48 + 24), word(&waits, 48 + 40));
-        assert!(
-            0 < observed && observed < stalled && stalled <= ended,
-            "{observed} {stalled} {ended}"
-        );
-        assert_eq!(
-            (word(&signals, 24), word(&waits, 24)),
-            (0, 0),
-            "what did not stall was not seen to"
-        );
+        let times = [0, observed, stalled, ended];
+        assert!(observed < stalled && times.is_sorted() && observed > 0, "{times:?}");
+        let unobserved = (word(&signals, 24), word(&waits, 24));
+        assert_eq!(unobserved, (0, 0), "what did not stall was not observed");
         assert!(word(&signals, 40) <= observed && ended <= word(&signals, 48 + 40));
         assert_eq!(word(&waits, 0), 0x33);
         assert_eq!(entry(&signals, 1).fence_value, 0x78);
@@ -207,10 +186,10 @@ fn one_interrupt_serves_every_signal_logged_by_the_queue_that_it_names() {
         assert!(first.1.is_set() && second.1.is_set());
         assert!(!third.1.is_set() && !elsewhere.1.is_set());
         // The machine's own interrupt does the same, and only what is new is read.
-        let looked = w.stats().fence_reads;
+        let before = w.stats().fence_reads;
         make(w, &queue, &[signal_packet(&third.0, 5, 2)]);
         assert!(third.1.is_set() && !elsewhere.1.is_set());
-        assert_eq!(w.stats().fence_reads - looked, 1, "the one new entry: progress has no waiter");
+        assert_eq!(w.stats().fence_reads - before, 1, "the one new entry: progress has no waiter");
     });
 }
 
@@ -269,7 +248,7 @@ fn an_overrun_log_loses_entries_and_no_waiter() {
         make(w, &queue, &signals[4..10]);
         w.hooked.interrupt(interrupt_of(Some(driver_handle(w))));
         assert_eq!((lost(w), all.iter().filter(|(_, e)| e.is_set()).count()), (2, 10));
-        assert!(!all[10].1.is_set(), "a scan looks at values");
+        assert!(!all[10].1.is_set(), "a scan reads values");
         make(w, &queue, &signals[10..]);
         w.hooked.interrupt(interrupt_of(Some(driver_handle(w))));
         assert_eq!((lost(w), all[10].1.is_set()), (2, true), "and goes on where the log stands");
@@ -348,12 +327,8 @@ fn a_log_is_mapped_for_the_process_and_the_cmp_to_read_and_write() {
         };
         for log in &logs {
             let mapped = [log.header_address, log.entries_address].map(|at| Some((at, true)));
-            assert_eq!(
-                places(log),
-                [mapped; 2],
-                "{:?}: header and entries, in either space",
-                log.log_type
-            );
+            let what = format!("{:?}: header and entries, in either space", log.log_type);
+            assert_eq!(places(log), [mapped; 2], "{what}");
         }
         // The mappings end with the queue.
         w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
@@ -370,10 +345,8 @@ fn a_log_stands_in_the_process_s_address_space_as_published() {
         let detail = w.kernel.native_fence_log_detail(queue.queue.handle).unwrap();
         let [waits, signals] = logs(w);
         assert_eq!((detail.wait_entries, detail.signal_entries, detail.numbers), (84, 84, 1_344));
-        assert_eq!(
-            (detail.wait_log_gpu_va, detail.signal_log_gpu_va),
-            (waits.gpu_va, signals.gpu_va)
-        );
+        assert_eq!(detail.wait_log_gpu_va, waits.gpu_va);
+        assert_eq!(detail.signal_log_gpu_va, signals.gpu_va);
         make(w, &queue, &[signal_packet(&fence, 7, 0), signal_packet(&fence, 8, 1)]);
         // What an engine of the process loads there: the header, then the entries.
         let (copied, to) = w.bytes(136);
@@ -389,7 +362,7 @@ fn a_log_stands_in_the_process_s_address_space_as_published() {
         let word = |at| copied.read_u64(at).unwrap();
         assert_eq!([0, 8, 16].map(word), [2, 2, 84], "index, type, number of entries");
         assert_eq!([40, 48, 88].map(word), [7, u64::from(fence.handle.0), 8]);
-        // And what the CMP is told of stands at the same words.
+        // The CMP's header stands at the same words.
         assert_eq!(header(w, &signals)[0], signals.header.load());
     });
 }
@@ -411,12 +384,7 @@ fn a_process_that_stores_to_the_header_of_its_log_harms_no_other() {
                 assert_eq!(signals.header.load(), index, "the process may");
                 make(w, &hostile, &[signal_packet(&fence, round, 7)]);
                 let theirs = neighbour.native(0);
-                let event = w.platform.event(true);
-                let awaited = [FenceValue { fence: theirs.handle, value: 1 }];
-                neighbour
-                    .kernel
-                    .wait_from_cpu(&awaited, WaitMode::All, Some(event.clone()))
-                    .unwrap();
+                let event = neighbour.wait_event(&theirs, 1);
                 beside.push(&signal_packet(&theirs, 1, round as u32));
                 // Every log of the engines is read, the hostile one among them.
                 w.hooked.interrupt(interrupt_of(None));
@@ -448,16 +416,11 @@ fn a_log_that_changes_its_place_loses_nothing_and_numbers_in_flight_stay_right()
         w.adapter().start_log_tracing().unwrap();
         assert_eq!(set(), 3, "the old log was read a last time");
         let [new_waits, new_signals] = logs(w);
-        assert_eq!(
-            (new_waits.number_of_entries, new_signals.number_of_entries),
-            (numbers, numbers)
-        );
+        assert_eq!([&new_waits, &new_signals].map(|log| log.number_of_entries), [numbers; 2]);
         let memory = w.hooked.start_info().system_memory;
         let gone = [waits.header_address, signals.header_address, signals.entries_address];
-        assert!(
-            gone.iter().all(|at| memory.resolve(*at).is_none()),
-            "the old ones are off the bus"
-        );
+        let off_the_bus = gone.iter().all(|at| memory.resolve(*at).is_none());
+        assert!(off_the_bus, "the old logs are still there");
         let detail = w.kernel.native_fence_log_detail(queue.queue.handle).unwrap();
         assert_eq!((detail.signal_log_gpu_va, detail.numbers), (new_signals.gpu_va, numbers));
         w.signal(&gate, 1);
@@ -472,11 +435,8 @@ fn a_log_that_changes_its_place_loses_nothing_and_numbers_in_flight_stay_right()
         assert_eq!(small.number_of_entries, 4);
         make(w, &queue, &(9..12).map(|n| quiet(&all[n].0, n as u32)).collect::<Vec<_>>());
         w.hooked.interrupt(interrupt_of(Some(driver_handle(w))));
-        assert_eq!(
-            (set(), header(w, &small)[0]),
-            (12, 1 << 32),
-            "numbers 9 to 11 are entries 1 to 3"
-        );
+        let read = (set(), header(w, &small)[0]);
+        assert_eq!(read, (12, 1 << 32), "numbers 9 to 11 are entries 1 to 3");
         // A change without an effect is not passed to the driver.
         let logs = w.calls().logs.len();
         w.adapter().stop_log_tracing().unwrap();
@@ -556,17 +516,12 @@ fn traced(signals: u64, forgetful: bool, verbose: bool) -> (Arc<Hooked>, Trace, 
     });
     let machine = Arc::new(machine.start().unwrap());
     machine.adapter().set_verbose_logs(verbose).unwrap();
-    let device =
-        machine.device(DeviceOptions { ring_slots: 8_192, ..DeviceOptions::default() }).unwrap();
-    let queue = |list_type: CommandListType| {
-        device.create_queue(QueueDesc::new(list_type, Submission::User)).unwrap()
-    };
-    let (waiter, signaller) = (queue(CommandListType::Compute), queue(CommandListType::Copy));
-    let (gate, link) =
-        (device.create_fence("gate", 0).unwrap(), device.create_fence("link", 0).unwrap());
-    let mut list = device.create_command_list(CommandListType::Copy);
-    list.timed(5_000).unwrap();
-    let list = list.close().unwrap();
+    let options = DeviceOptions { ring_slots: 8_192, ..DeviceOptions::default() };
+    let device = machine.device(options).unwrap();
+    let [waiter, signaller] = [CommandListType::Compute, CommandListType::Copy]
+        .map(|list_type| device.queue(list_type, Submission::User));
+    let (gate, link) = (device.fence(0), device.fence(0));
+    let list = device.list(CommandListType::Copy, |list| list.timed(5_000));
     let lanes = [waiter.timeline_lane(), signaller.timeline_lane()];
     let clock = platform.clone();
     let report = machine.run(move || {
@@ -596,7 +551,7 @@ fn logged(hooked: &Hooked, log_type: LogType) -> Vec<LogEntry> {
 
 // spec: NF-169, NF-170, NF-195, NF-220, NF-229
 #[test]
-fn the_timeline_shows_the_waits_and_signals_that_the_logs_tell() {
+fn the_timeline_shows_the_waits_and_signals_of_the_logs() {
     let (hooked, trace, [waiter, signaller]) = traced(3, false, false);
     // All four conditions of the wait and of a signal: queued, and unblocked or executed; and when
     // the wait was first unmet.
@@ -627,25 +582,17 @@ fn where_log_entries_were_lost_the_timeline_says_how_many_and_where() {
     let signals = 3_000;
     let (_, trace, [_, signaller]) = traced(signals, false, false);
     let drawn = of_lane(&trace, signaller, Kind::Signal).len() as u64;
-    assert_eq!(
-        (drawn, trace.lost_records),
-        (signals, 0),
-        "a log that is read at each half loses nothing"
-    );
+    let counts = (drawn, trace.lost_records);
+    assert_eq!(counts, (signals, 0), "a log that is read at each half loses nothing");
 
     let (_, trace, [_, signaller]) = traced(signals, true, false);
     let drawn = of_lane(&trace, signaller, Kind::Signal);
     let [lost] = of_lane(&trace, signaller, Kind::Lost)[..] else { panic!("one gap") };
-    assert_eq!(
-        (drawn.len() as u64, lost.arg, trace.lost_records),
-        (1_344, signals - 1_344, signals - 1_344)
-    );
+    assert_eq!((drawn.len() as u64, lost.arg), (1_344, signals - 1_344));
+    assert_eq!(trace.lost_records, lost.arg);
     assert_eq!(drawn[0].fence.unwrap().1, lost.arg + 1, "the newest are there");
-    assert_eq!(
-        (lost.start_ns, lost.end_ns),
-        (0, 5_200),
-        "from the last one before to the first one after"
-    );
+    let gap = (lost.start_ns, lost.end_ns);
+    assert_eq!(gap, (0, 5_200), "from the last one before to the first one after");
     let pending = of_lane(&trace, signaller, Kind::SignalQueued).len() as u64;
     assert_eq!(pending, lost.arg, "they were queued, and their entries were lost");
 }
@@ -655,17 +602,11 @@ fn the_verbose_log_is_switched_for_driver_and_user_mode_driver_together() {
     let (hooked, trace, [_, signaller]) = traced(1, false, true);
     let logs = hooked.calls().logs;
     let verbose = logs.iter().filter(|log| log.log_type == LogType::Commands);
-    assert_eq!(
-        verbose.map(|log| log.number_of_entries).collect::<Vec<_>>(),
-        [1_344, 1_344],
-        "a log a queue"
-    );
+    let entries: Vec<u32> = verbose.map(|log| log.number_of_entries).collect();
+    assert_eq!(entries, [1_344, 1_344], "one log for each queue");
     let [buffer] = of_lane(&trace, signaller, Kind::Mark)[..] else { panic!("{trace:?}") };
-    assert_eq!(
-        (trace.name_of(&buffer), buffer.start_ns, buffer.end_ns),
-        ("command buffer", 200, 5_200)
-    );
-    assert_eq!(buffer.arg, 1, "its progress value");
+    assert_eq!((buffer.start_ns, buffer.end_ns), (200, 5_200));
+    assert_eq!((trace.name_of(&buffer), buffer.arg), ("command buffer", 1), "its progress value");
 }
 
 // spec: NF-230
@@ -673,7 +614,8 @@ fn the_verbose_log_is_switched_for_driver_and_user_mode_driver_together() {
 fn the_verbose_log_comes_and_goes_under_a_queue_that_runs() {
     world().run(|w| {
         let queue = w.connected_queue(1);
-        let asked = w.kernel.native_fence_log_detail(queue.queue.handle).unwrap().verbose.unwrap();
+        let enabled =
+            w.kernel.native_fence_log_detail(queue.queue.handle).unwrap().verbose.unwrap();
         let adapter = w.adapter();
         let commands = |w: &World| {
             let logs = w.calls().logs;
@@ -692,16 +634,16 @@ fn the_verbose_log_comes_and_goes_under_a_queue_that_runs() {
         // An entry that is named while there is no such log is no mistake: the switch may have been
         // turned meanwhile.
         make(w, &queue, &[run(0)]);
-        assert_eq!((asked.load(), commands(w)), (0, vec![]));
+        assert_eq!((enabled.load(), commands(w)), (0, vec![]));
         adapter.set_verbose_logs(true).unwrap();
-        assert_eq!((asked.load(), commands(w)), (1, vec![84]));
+        assert_eq!((enabled.load(), commands(w)), (1, vec![84]));
         make(w, &queue, &[run(1)]);
         let log = w.calls().logs.last().unwrap().clone();
         let written = entry(&log, 1);
         assert_eq!(header(w, &log), [2, 256, 84, 0, 0]);
         assert_eq!((written.operation, written.end_ns - written.observed_ns), (256, 5));
         adapter.set_verbose_logs(false).unwrap();
-        assert_eq!((asked.load(), commands(w)), (0, vec![84, 0]));
+        assert_eq!((enabled.load(), commands(w)), (0, vec![84, 0]));
         make(w, &queue, &[run(2)]);
         assert_eq!(w.state().unwrap(), DeviceState::Active);
     });

@@ -1,7 +1,7 @@
 //! The signalled interrupt that names hardware queues, one or several, or none: whose logs are
 //! read, what a handle that names nothing leads to, and what is read beside the logs.
 
-use tidegate::calls::{FenceInstance, Handle};
+use tidegate::calls::FenceInstance;
 use tidegate::ddi::{DriverHandle, InterruptData, OsHandle};
 use tidegate::dxgkrnl::{BugCheck, StartError};
 use tidegate::gpu_abi::{GpuVa, RingPacket};
@@ -9,24 +9,14 @@ use tidegate::kmd::InterruptMode;
 use tidegate::platform::Event;
 use tidegate::{MachineConfig, MachineError};
 use tidegate_testbed::{
-    UserQueue, World, inline, setup, signal_packet, signalled, store, wait_packet, world_with,
+    Client, UserQueue, World, hw_queue_signalled, inline, setup, signal_packet, signalled, store,
+    wait_packet, world_with,
 };
 
 fn mode(mode: InterruptMode) -> impl FnOnce(&mut MachineConfig) {
     move |config| {
         inline(config);
         config.driver.interrupt = mode;
-    }
-}
-
-/// The published form.
-fn naming(node_ordinal: u32, hw_queue: Option<DriverHandle>) -> InterruptData {
-    InterruptData::NativeFenceSignaled {
-        node_ordinal,
-        engine_ordinal: 0,
-        fences: None,
-        hw_queue,
-        evaluate_legacy_monitored_fences: false,
     }
 }
 
@@ -48,8 +38,17 @@ struct Signaller {
 
 impl Signaller {
     fn on(w: &World, node: u32) -> Signaller {
-        let queue = w.connected_queue(node);
+        Signaller::of(w, w, node)
+    }
+
+    fn of(w: &World, client: &Client, node: u32) -> Signaller {
+        let queue = client.connected_queue(node);
         Signaller { queue, driver: w.calls().queues.last().unwrap().1 }
+    }
+
+    fn destroy(&self, w: &World) {
+        w.kernel.destroy_doorbell(self.queue.doorbell.handle).unwrap();
+        w.kernel.destroy_hw_queue(self.queue.queue.handle).unwrap();
     }
 
     /// Signals to `value` with a log entry and without an interrupt, so that a test can raise it.
@@ -73,7 +72,7 @@ impl Signaller {
 }
 
 /// A fence at 0, with a waiter for 5.
-fn awaited(w: &World) -> (FenceInstance, Event) {
+fn awaited(w: &Client) -> (FenceInstance, Event) {
     let fence = w.native(0);
     let event = w.wait_event(&fence, 5);
     (fence, event)
@@ -123,14 +122,11 @@ fn no_queue_means_all_queues_of_this_engine() {
             }
             w.hooked.interrupt(match mode_of_driver {
                 InterruptMode::HwQueueArray => naming_all(&[]),
-                _ => naming(0, None),
+                _ => hw_queue_signalled(0, None),
             });
-            assert_eq!(
-                [0, 1, 2].map(|n: usize| all[n].1.is_set()),
-                [true, false, true],
-                "{mode_of_driver:?}"
-            );
-            w.hooked.interrupt(naming(1, None));
+            let set = all.each_ref().map(|(_, event)| event.is_set());
+            assert_eq!(set, [true, false, true], "{mode_of_driver:?}");
+            w.hooked.interrupt(hw_queue_signalled(1, None));
             assert!(all[1].1.is_set());
         });
     }
@@ -148,7 +144,7 @@ fn one_interrupt_serves_every_value_that_was_logged_before_it() {
             queue.quietly(w, fence, value, entry);
         }
         let before = reads(w);
-        w.hooked.interrupt(naming(0, Some(queue.driver)));
+        w.hooked.interrupt(hw_queue_signalled(0, Some(queue.driver)));
         assert_eq!(waits.map(|event| event.is_set()), [true, true, true, true, false]);
         assert_eq!(reads(w) - before, 2, "two fences, four entries");
     });
@@ -161,7 +157,7 @@ fn an_array_of_fences_is_ignored_in_optimised_mode() {
         let (fence, event) = awaited(w);
         let named = w.last_os_handle();
         queue.quietly(w, &fence, 5, 0);
-        // Neither what is there is looked at, nor is what is not there a broken contract.
+        // Known handles are ignored, and unknown ones break no contract.
         for handles in [vec![named], vec![OsHandle(0xDEAD)], Vec::new()] {
             w.hooked.interrupt(InterruptData::NativeFenceSignaled {
                 node_ordinal: 0,
@@ -172,13 +168,13 @@ fn an_array_of_fences_is_ignored_in_optimised_mode() {
             });
             assert!(!event.is_set());
         }
-        w.hooked.interrupt(naming(0, Some(queue.driver)));
+        w.hooked.interrupt(hw_queue_signalled(0, Some(queue.driver)));
         assert!(event.is_set());
     });
 }
 
 #[test]
-fn monitored_fences_are_looked_at_in_every_mode_when_the_interrupt_says_so() {
+fn monitored_fences_are_scanned_in_every_mode_when_the_interrupt_says_so() {
     for mode_of_driver in [InterruptMode::HwQueue, InterruptMode::HwQueueArray] {
         for legacy in [false, true] {
             world_with(mode(mode_of_driver)).run(move |w| {
@@ -212,28 +208,26 @@ fn monitored_fences_are_looked_at_in_every_mode_when_the_interrupt_says_so() {
 // spec: NF-225
 #[test]
 fn an_overrun_has_the_fences_of_the_queue_s_device_read() {
-    let mut w = world_with(|config| {
+    let w = world_with(|config| {
         mode(InterruptMode::HwQueue)(config);
         config.kernel.log_entries = 2;
     });
     let queue = Signaller::on(&w, 0);
     let own = [(); 4].map(|()| awaited(&w));
     // A device of the same process, whose fence was raised too.
-    let second = w.kernel.create_device().unwrap();
-    let first = std::mem::replace(&mut w.device, second);
-    let (other, elsewhere) = (Signaller::on(&w, 0), awaited(&w));
-    w.device = first;
+    let second = w.another_device();
+    let (other, elsewhere) = (Signaller::of(&w, &second, 0), awaited(&second));
     w.run(move |w| {
         other.quietly(w, &elsewhere.0, 5, 0);
         for (entry, (fence, _)) in [0, 1, 0].into_iter().zip(&own) {
             queue.quietly(w, fence, 5, entry);
         }
         let before = reads(w);
-        w.hooked.interrupt(naming(0, Some(queue.driver)));
+        w.hooked.interrupt(hw_queue_signalled(0, Some(queue.driver)));
         assert_eq!([0, 1, 2, 3].map(|n: usize| own[n].1.is_set()), [true, true, true, false]);
         assert_eq!(reads(w) - before, 4, "those of the device that have a waiter");
         assert!(!elsewhere.1.is_set());
-        w.hooked.interrupt(naming(0, Some(other.driver)));
+        w.hooked.interrupt(hw_queue_signalled(0, Some(other.driver)));
         assert!(elsewhere.1.is_set());
     });
 }
@@ -248,10 +242,7 @@ fn a_queue_that_is_gone_or_never_was_is_a_bug_check() {
             let named = match case {
                 0 => {
                     let doomed = Signaller::on(&w, 0);
-                    let (queue, doorbell) =
-                        (doomed.queue.queue.handle, doomed.queue.doorbell.handle);
-                    w.kernel.destroy_doorbell(doorbell).unwrap();
-                    w.kernel.destroy_hw_queue(queue).unwrap();
+                    doomed.destroy(&w);
                     doomed.driver
                 }
                 // The driver's handle of a fence.
@@ -260,7 +251,7 @@ fn a_queue_that_is_gone_or_never_was_is_a_bug_check() {
             };
             w.hooked.interrupt(match mode_of_driver {
                 InterruptMode::HwQueueArray => naming_all(&[queue.driver, named]),
-                _ => naming(0, Some(named)),
+                _ => hw_queue_signalled(0, Some(named)),
             });
             let bugs = w.adapter().bug_checks();
             assert_eq!(bugs, [BugCheck::UnknownQueue(named.0)], "{mode_of_driver:?} {case}");
@@ -271,7 +262,7 @@ fn a_queue_that_is_gone_or_never_was_is_a_bug_check() {
 }
 
 #[test]
-fn handles_of_the_mode_that_is_off_are_not_looked_at() {
+fn handles_of_the_mode_that_is_off_are_ignored() {
     let w = world_with(mode(InterruptMode::FenceArray));
     let (fence, _event) = awaited(&w);
     w.hooked.interrupt(InterruptData::NativeFenceSignaled {
@@ -289,16 +280,9 @@ fn handles_of_the_mode_that_is_off_are_not_looked_at() {
 #[test]
 fn an_array_of_queues_is_declared_or_a_broken_contract() {
     let refused = setup(|_| ()).caps(|caps| caps.signaled_hw_queue_array = true).try_start();
-    let Err(MachineError::Start(error)) = refused else {
-        panic!("it rests on the optimised interrupt")
-    };
-    assert_eq!(
-        error,
-        StartError::CapDependency(
-            "signaled_hw_queue_array",
-            "OptimizedNativeFenceSignaledInterrupt"
-        )
-    );
+    let rests_on = "OptimizedNativeFenceSignaledInterrupt";
+    let error = StartError::CapDependency("signaled_hw_queue_array", rests_on);
+    assert_eq!(refused.err(), Some(MachineError::Start(error)));
     for undeclared in [InterruptMode::HwQueue, InterruptMode::FenceArray, InterruptMode::NullArray]
     {
         let w = world_with(mode(undeclared));
@@ -319,8 +303,7 @@ fn the_end_of_a_queue_releases_the_waiters_of_its_logged_signals() {
                 w.hooked.raise(&[naming_all(&[doomed.driver])]);
             }
             assert!(!event.is_set());
-            w.kernel.destroy_doorbell(doomed.queue.doorbell.handle).unwrap();
-            w.kernel.destroy_hw_queue(doomed.queue.queue.handle).unwrap();
+            doomed.destroy(w);
             w.hooked.turn_ended();
             assert!(event.is_set(), "its logs are gone with it: {reported}");
         });
@@ -334,12 +317,14 @@ fn an_interrupt_may_name_a_queue_until_the_driver_has_destroyed_it() {
     let doomed = Signaller::on(&w, 0);
     let (hooked, driver) = (std::sync::Arc::downgrade(&w.hooked), doomed.driver);
     w.hooked.on("DestroyHwQueue", move || {
-        hooked.upgrade().expect("the driver is there").interrupt(naming(0, Some(driver)));
+        hooked
+            .upgrade()
+            .expect("the driver is there")
+            .interrupt(hw_queue_signalled(0, Some(driver)));
     });
-    w.kernel.destroy_doorbell(doomed.queue.doorbell.handle).unwrap();
-    w.kernel.destroy_hw_queue(doomed.queue.queue.handle).unwrap();
+    doomed.destroy(&w);
     assert_eq!(w.adapter().bug_checks(), []);
-    w.hooked.interrupt(naming(0, Some(driver)));
+    w.hooked.interrupt(hw_queue_signalled(0, Some(driver)));
     assert_eq!(w.adapter().bug_checks(), [BugCheck::UnknownQueue(driver.0)]);
 }
 
@@ -347,17 +332,15 @@ fn an_interrupt_may_name_a_queue_until_the_driver_has_destroyed_it() {
 #[test]
 fn when_fences_are_named_the_logs_of_their_device_are_read_for_the_timeline() {
     for tracing in [false, true] {
-        let mut w = world_with(mode(InterruptMode::FenceArray));
+        let w = world_with(mode(InterruptMode::FenceArray));
         if tracing {
             w.platform.enable_tracing();
         }
         let (first, second) = (Signaller::on(&w, 0), Signaller::on(&w, 1));
         let (fence, event) = awaited(&w);
         let named = w.last_os_handle();
-        let second_device = w.kernel.create_device().unwrap();
-        let device: Handle = std::mem::replace(&mut w.device, second_device);
-        let (other, elsewhere) = (Signaller::on(&w, 0), awaited(&w));
-        w.device = device;
+        let device = w.another_device();
+        let (other, elsewhere) = (Signaller::of(&w, &device, 0), awaited(&device));
         w.run(move |w| {
             other.quietly(w, &elsewhere.0, 5, 0);
             second.queue.push(&wait_packet(&fence, 0, 0));
@@ -366,16 +349,9 @@ fn when_fences_are_named_the_logs_of_their_device_are_read_for_the_timeline() {
             w.hooked.interrupt(signalled(&[named]));
             assert!(event.is_set() && !elsewhere.1.is_set());
             let flushed: Vec<_> = w.calls().flushed.into_iter().flatten().collect();
-            match tracing {
-                true => {
-                    assert_eq!(
-                        flushed,
-                        [first.driver, second.driver],
-                        "a signal of one, a wait of the other"
-                    )
-                }
-                false => assert_eq!(flushed, [], "only the timeline needs times"),
-            }
+            let both = [first.driver, second.driver];
+            let expected = if tracing { &both[..] } else { &[] };
+            assert_eq!(flushed, expected, "only the timeline needs times: {tracing}");
         });
     }
 }

@@ -7,14 +7,15 @@ use tidegate::calls::{
     AllocationKind, AllocationMemory, DeviceState, DoorbellStatus, Handle, Placement,
 };
 use tidegate::ddi::EngineState;
-use tidegate::ddi::{ComponentState, DdiCall, DevicePowerState, EngineId, InterruptData, Status};
+use tidegate::ddi::{ComponentState, DdiCall, DevicePowerState, EngineId, Status};
 use tidegate::dxgkrnl::{BugCheck, PowerManagement};
 use tidegate::gpu_abi::{
-    CONTROL_WORDS, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket, SLOT_BYTES,
+    CONTROL_WORDS, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD, RingPacket, SLOT_BYTES,
 };
 use tidegate::platform::{BulkWindow, Mutex, Page, WaitEnd};
 use tidegate_testbed::{
-    UserQueue, World, at, doorbell_args, signal_packet, wait_packet, world, world_with,
+    UserQueue, World, at, doorbell_args, engine_state_change, signal_packet, wait_packet, world,
+    world_with,
 };
 
 const SETTLED_NS: u64 = 100_000;
@@ -48,12 +49,7 @@ fn engine(w: &World, node_ordinal: u32) -> ComponentState {
 }
 
 fn offer(w: &World, node_ordinal: u32) {
-    let new_state = EngineState::TransitionToF1;
-    w.hooked.raise(&[InterruptData::EngineStateChange {
-        node_ordinal,
-        engine_ordinal: 0,
-        new_state,
-    }]);
+    w.hooked.raise(&[engine_state_change(node_ordinal, EngineState::TransitionToF1)]);
     w.pass(SETTLED_NS);
 }
 
@@ -65,10 +61,9 @@ fn calls(w: &World) -> Vec<&'static str> {
     names
 }
 
-/// A packet that runs a command buffer that does next to nothing.
+/// A packet with short work.
 fn work(w: &World, progress: u64) -> RingPacket {
-    let (commands, bytes) = w.commands(&[Command::Timed { ns: 10 }]);
-    RingPacket::execute(GpuVa(commands), bytes, progress)
+    w.execute_packet(&[Command::Timed { ns: 10 }], progress)
 }
 
 /// Announces and rings, as a user-mode driver does; connects as often as it must.

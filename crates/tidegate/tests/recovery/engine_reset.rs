@@ -316,7 +316,7 @@ fn a_paging_packet_that_is_cut_off_has_the_adapter_reset_and_the_kernel_s_device
 #[test]
 fn a_context_whose_time_out_is_disabled_may_run_for_ever() {
     let coarse = |config: &mut MachineConfig| {
-        config.gpu.nodes[0].preemption.compute = ComputePreemption::DmaBuffer;
+        config.gpu.nodes[0].preemption.compute = ComputePreemption::DmaBuffer
     };
     world_with(coarse).run(|w| {
         assert_eq!(w.kernel.disable_gpu_timeout(w.context(0)), Err(Status::ACCESS_DENIED));
@@ -340,7 +340,7 @@ fn a_hung_packet_that_is_not_recovered_leaves_no_timer_due() {
         [(TdrLevel::BugCheck, TdrDebugMode::Recover), (TdrLevel::Recover, TdrDebugMode::Ignore)]
     {
         let change = move |config: &mut MachineConfig| {
-            (config.kernel.tdr.level, config.kernel.tdr.debug_mode) = (level, mode);
+            (config.kernel.tdr.level, config.kernel.tdr.debug_mode) = (level, mode)
         };
         let (w, _) = world_with(change).run_to_report(|w| {
             w.submit_packet(w.context(0), &[Command::Hang]);

@@ -3,43 +3,26 @@
 
 use std::sync::Arc;
 use tidegate::calls::{
-    AllocationKind, CreateNativeFence, DeviceState, FenceInstance, Handle, Kernel, NativeFenceType,
-    NtHandle, OpenSyncObject, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, TdrTest,
-    WaitMode,
+    AllocationKind, DeviceState, DoorbellStatus, FenceInstance, NtHandle, SignalFlags, Status,
+    SyncObjectFlags, TdrTest, WaitMode,
 };
-use tidegate::d3d12::{
-    CommandListType, DeviceOptions, Error, FenceFlags, QueueDesc, RemovedReason,
-};
+use tidegate::d3d12::{CommandListType, DeviceOptions, Error, FenceFlags, RemovedReason};
 use tidegate::dxgkrnl::Adapter;
 use tidegate::gpu_abi::Command;
 use tidegate::platform::{Step, StepCosts, WaitEnd};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 use tidegate_testbed::*;
 
+const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
 const S: u64 = 1_000_000_000;
 /// Longer than any step of the tests takes.
 const SETTLED_NS: u64 = 1_000_000;
 
-fn fence(kernel: &Arc<dyn Kernel>, device: Handle, flags: SyncObjectFlags) -> FenceInstance {
-    let args = CreateNativeFence {
-        device,
-        initial_value: 0,
-        fence_type: NativeFenceType::Default,
-        flags,
-        engine_affinity: 0,
-        private_data: [0; 64],
-        name: "f",
-    };
-    kernel.create_native_fence(args).unwrap()
-}
-
 /// Two adapters, a process on each, and a fence that the first process made and the second has
 /// open.
 struct Pair {
-    platform: Platform,
     machine: Machine,
-    kernels: [Arc<dyn Kernel>; 2],
-    devices: [Handle; 2],
+    clients: [Client; 2],
     handle: NtHandle,
     shared: [FenceInstance; 2],
 }
@@ -49,19 +32,15 @@ fn pair() -> Arc<Pair> {
     let config = || MachineConfig::standard(&platform);
     let machine = Machine::builder(&platform).reference(config()).reference(config());
     let machine = machine.start().unwrap();
-    let kernels = [0, 1].map(|index| machine.open_on(index, "app").unwrap());
-    let devices = [0, 1].map(|index| kernels[index].create_device().unwrap());
-    let (shared, secured) = (SyncObjectFlags::SHARED, SyncObjectFlags::NT_SECURITY_SHARING);
-    let made = fence(&kernels[0], devices[0], shared | secured | SyncObjectFlags::CROSS_ADAPTER);
-    let handle = kernels[0].share_objects(&[made.handle], SyncObjectAccess::all()).unwrap();
-    let open = OpenSyncObject {
-        device: devices[1],
-        nt_handle: &handle,
-        flags: SyncObjectFlags::empty(),
-        engine_affinity: 0,
-    };
-    let opened = kernels[1].open_sync_object_from_nt_handle(open).unwrap();
-    Arc::new(Pair { platform, machine, kernels, devices, handle, shared: [made, opened] })
+    let clients = [0, 1].map(|index| {
+        let kernel = machine.open_on(index, "app").unwrap();
+        let device = kernel.create_device().unwrap();
+        Client::of(&platform, kernel, device)
+    });
+    let made = clients[0].try_native(0, SHARED | SyncObjectFlags::CROSS_ADAPTER).unwrap();
+    let handle = clients[0].share_all(&made);
+    let opened = clients[1].open_fence(&handle);
+    Arc::new(Pair { machine, clients, handle, shared: [made, opened] })
 }
 
 impl Pair {
@@ -86,35 +65,24 @@ fn a_process_of_another_adapter_that_waits_for_a_shared_fence_is_released() {
     ];
     for end in ends {
         pair().run(move |pair| {
-            let [_, kernel] = &pair.kernels;
-            let wait = at(&pair.shared[1], 5);
-            let event = pair.platform.event(true);
-            kernel.wait_from_cpu(&wait, WaitMode::All, Some(event.clone())).unwrap();
+            let [removed, other] = &pair.clients;
+            let event = other.wait_event(&pair.shared[1], 5);
             // A packet of the other adapter waits too, in its software queue.
-            let other = Client::of(&pair.platform, kernel.clone(), pair.devices[1]);
-            let (context, done) =
-                (other.context(0), fence(kernel, pair.devices[1], SyncObjectFlags::empty()));
-            kernel.wait_from_gpu(context, &wait).unwrap();
-            kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
+            let (context, done) = (other.context(0), other.native(0));
+            other.kernel.wait_from_gpu(context, &at(&pair.shared[1], 5)).unwrap();
+            other.kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
             end(pair);
             assert_eq!(event.wait_for(None, "the wait of the other process"), WaitEnd::Woken);
-            kernel.wait_from_cpu(&at(&done, 1), WaitMode::All, None).unwrap();
+            other.wait(done.handle, 1).unwrap();
             assert_eq!(pair.shared.each_ref().map(|fence| fence.value.load()), [u64::MAX; 2]);
             // An open by NT handle finds the fence at its maximum.
-            let open = OpenSyncObject {
-                device: pair.devices[1],
-                nt_handle: &pair.handle,
-                flags: SyncObjectFlags::empty(),
-                engine_affinity: 0,
-            };
-            let again = kernel.open_sync_object_from_nt_handle(open).unwrap();
-            assert_eq!(again.value.load(), u64::MAX);
+            assert_eq!(other.open_fence(&pair.handle).value.load(), u64::MAX);
             // The other adapter goes on.
-            assert_eq!(kernel.device_state(pair.devices[1]), Ok(DeviceState::Active));
-            assert_eq!(pair.kernels[0].device_state(pair.devices[0]), Ok(DeviceState::Removed));
+            assert_eq!(other.state(), Ok(DeviceState::Active));
+            assert_eq!(removed.state(), Ok(DeviceState::Removed));
             other.submit_packet(context, &[Command::Timed { ns: 10 }]);
-            kernel.signal_from_gpu(context, &at(&done, 2)).unwrap();
-            kernel.wait_from_cpu(&at(&done, 2), WaitMode::All, None).unwrap();
+            other.kernel.signal_from_gpu(context, &at(&done, 2)).unwrap();
+            other.wait(done.handle, 2).unwrap();
         });
     }
 }
@@ -154,10 +122,7 @@ fn every_wait_on_the_adapter_ends_and_says_why() {
         }
         assert_eq!(fences.each_ref().map(|f| f.value.load()), [u64::MAX; 3]);
         assert_eq!(queue.progress_value.load(), u64::MAX);
-        assert_eq!(
-            user.doorbell.status.load(),
-            tidegate::calls::DoorbellStatus::DisconnectedAbort as u64
-        );
+        assert_eq!(user.status(), DoorbellStatus::DisconnectedAbort);
     });
 }
 
@@ -200,57 +165,34 @@ fn every_later_call_says_that_the_device_was_removed() {
 
 // spec: PRE-094
 #[test]
-fn the_driver_hears_of_each_object_in_the_published_order_and_of_nothing_afterwards() {
+fn the_driver_ends_each_object_in_the_published_order_and_gets_no_call_afterwards() {
     world().run(|w| {
         let queue = w.connected_queue(0);
-        let (fence, packets) = (w.native(0), w.context(0));
-        let (shared, secured) = (SyncObjectFlags::SHARED, SyncObjectFlags::NT_SECURITY_SHARING);
-        let kept = w.try_native(0, shared | secured).unwrap();
-        let handle = w.kernel.share_objects(&[kept.handle], SyncObjectAccess::all()).unwrap();
+        let (private, packets) = (w.native(0), w.context(0));
+        let kept = w.try_native(0, SHARED).unwrap();
+        let handle = w.share_all(&kept);
         let memory = w.allocate(4096, AllocationKind::Bulk);
         w.driver.take();
         w.machine.remove_adapter(0);
-        let of_objects = [
-            "DisconnectDoorbell",
-            "SuspendContext",
-            "DestroyDoorbell",
-            "DestroyHwQueue",
-            "DestroyContext",
-            "CloseNativeFence",
-            "DestroyNativeFence",
-            "DestroyDevice",
-            "StopDevice",
-        ];
+        let fence = ["CloseNativeFence", "DestroyNativeFence"];
+        let expected = [
+            &["DisconnectDoorbell", "SuspendContext", "DestroyDoorbell", "DestroyHwQueue"][..],
+            &fence,
+            &["DestroyContext"],
+            &fence,
+            &["CloseNativeFence", "DestroyDevice", "DestroyNativeFence", "StopDevice"],
+        ]
+        .concat();
         let mut calls = w.driver.take_names();
-        calls.retain(|name| of_objects.contains(name));
+        calls.retain(|name| expected.contains(name));
         calls.dedup();
-        assert_eq!(
-            calls,
-            [
-                "DisconnectDoorbell",
-                "SuspendContext",
-                "DestroyDoorbell",
-                "DestroyHwQueue",
-                "CloseNativeFence",
-                "DestroyNativeFence",
-                "DestroyContext",
-                "CloseNativeFence",
-                "DestroyNativeFence",
-                "CloseNativeFence",
-                "DestroyDevice",
-                "DestroyNativeFence",
-                "StopDevice",
-            ]
-        );
+        assert_eq!(calls, expected);
         assert_eq!(w.machine.driver().census(), [0; 7]);
         let census = w.adapter().census();
-        assert_eq!(
-            (census.devices, census.fences, census.hw_queues, census.doorbells),
-            (0, 0, 0, 0)
-        );
-        assert_eq!((census.contexts, census.hw_contexts), (0, 0));
+        let queues = [census.hw_queues, census.doorbells, census.contexts, census.hw_contexts];
+        assert_eq!((census.devices, census.fences, queues), (0, 0, [0; 4]));
         // What the process and the handle still hold ends without the driver.
-        drop((queue, fence, packets, kept, handle, memory));
+        drop((queue, private, packets, kept, handle, memory));
         w.adapter().stop();
         w.machine.remove_adapter(0);
         assert_eq!(w.driver.take_names(), Vec::<&str>::new());
@@ -260,35 +202,23 @@ fn the_driver_hears_of_each_object_in_the_published_order_and_of_nothing_afterwa
 /// At the queue API: the reason is typed, fences read the maximum, and a wait ends with the reason.
 #[test]
 fn queues_and_fences_of_an_application_say_that_the_adapter_was_removed() {
-    let platform = Platform::virtual_time(StepCosts::free());
-    let machine = Arc::new(Machine::new(&platform, MachineConfig::standard(&platform)).unwrap());
-    let device = machine.device(DeviceOptions::default()).unwrap();
-    let own = machine.clone();
-    let report = machine.run(move || {
-        let desc = QueueDesc {
-            name: "q".to_owned(),
-            ..QueueDesc::new(CommandListType::Copy, Submission::User)
-        };
-        let queue = device.create_queue(desc).unwrap();
-        let (gate, done) =
-            (device.create_fence("gate", 0).unwrap(), device.create_fence("done", 0).unwrap());
-        let stays = device.create_fence_with("stays", 0, FenceFlags::NONE).unwrap();
+    App::new(DeviceOptions::default(), |_| ()).run(|app| {
+        let queue = app.queue(CommandListType::Copy, Submission::User);
+        let (gate, done) = (app.fence(0), app.fence(0));
+        let stays = app.create_fence_with("stays", 0, FenceFlags::NONE).unwrap();
         queue.wait(&gate, 1).unwrap();
         queue.signal(&done, 1).unwrap();
         let (waited, removed) =
             (done.clone(), Err(Error::DeviceRemoved(RemovedReason::AdapterRemoved)));
         let expected = removed.clone();
-        let waiter = platform.spawn("waiter", move || assert_eq!(waited.wait(1), expected));
-        platform.sleep_until(platform.now().after(SETTLED_NS));
-        own.remove_adapter(0);
+        let waiter = app.platform().spawn("waiter", move || assert_eq!(waited.wait(1), expected));
+        app.pass(SETTLED_NS);
+        app.machine.remove_adapter(0);
         waiter.join();
-        assert_eq!(device.removed_reason(), Some(RemovedReason::AdapterRemoved));
+        assert_eq!(app.removed_reason(), Some(RemovedReason::AdapterRemoved));
         assert_eq!([&gate, &done, &stays].map(|fence| fence.completed_value()), [u64::MAX; 3]);
         assert_eq!(queue.signal(&done, 2), removed);
     });
-    assert!(report.completed(), "{report:?}");
-    assert_eq!(machine.driver().violations(), []);
-    assert_eq!(machine.adapter().bug_checks(), []);
 }
 
 /// A recovery that is under way is over before the removal, and none begins after it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{DeviceState, DoorbellStatus, Status, TdrTest};
 use tidegate::ddi::EngineState;
-use tidegate::ddi::{HwContextLoss, InterruptData, Passive};
+use tidegate::ddi::{HwContextLoss, Passive};
 use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome, RecoveryReport, TdrDebugMode, TdrLevel};
 use tidegate::gpu_abi::Command;
 use tidegate_testbed::*;
@@ -314,13 +314,8 @@ fn an_engine_that_the_driver_reports_as_hung_is_reset() {
     world().run(|w| {
         let queue = w.hw_queue();
         w.submit(&queue, 1, &[Command::Hang]);
-        let (node_ordinal, engine_ordinal, new_state) = (0, 0, EngineState::Hung);
         w.pass(SETTLED_NS);
-        w.hooked.raise(&[InterruptData::EngineStateChange {
-            node_ordinal,
-            engine_ordinal,
-            new_state,
-        }]);
+        w.hooked.raise(&[engine_state_change(0, EngineState::Hung)]);
         assert!(w.wait(queue.progress_fence, 1).is_err());
         assert!(w.platform.now().0 < S, "the loss does not wait for the delay");
         assert!(hung(w.state()));

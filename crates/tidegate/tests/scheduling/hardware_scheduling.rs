@@ -46,7 +46,7 @@ fn bands_are_set_up_once_when_the_adapter_starts() {
     assert!(w.start_calls.iter().filter_map(percentage).eq([10]));
     drop(w);
     let off = world_with(|config| {
-        config.kernel.hardware_scheduling = tidegate::dxgkrnl::FeatureSetting::OFF;
+        config.kernel.hardware_scheduling = tidegate::dxgkrnl::FeatureSetting::OFF
     });
     assert!(off.start_calls.iter().all(|c| c.name() != "SetupPriorityBands"));
 }

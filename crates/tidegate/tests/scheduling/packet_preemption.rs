@@ -1,22 +1,20 @@
-//! Preemption of packets: when the kernel asks for them, what the driver may answer, and what is
-//! submitted again. Where a test speaks for the hardware, packets go no further than the driver in
-//! the middle; the others run on the software GPU in virtual time.
+//! Preemption of packets: when the kernel requests them, what the driver may report, and what is
+//! submitted again. Where a test reports for the hardware, packets go no further than the driver in
+//! the middle. The other tests run on the software GPU in virtual time.
 
-use std::sync::Arc;
+use std::ops::Deref;
 use tidegate::MachineConfig;
 use tidegate::calls::{
-    AllocationKind, CreateAllocation, CreatePagingQueue, DeviceState, FenceValue, Handle,
-    MakeResident, PagingPriority, Placement, Priority, Residency, SignalFlags, SignalFromGpu2,
-    WaitMode,
+    DeviceState, Handle, Placement, Priority, Residency, SignalFlags, SignalFromGpu2,
 };
-use tidegate::ddi::caps::VidSchCaps;
+use tidegate::ddi::caps::{AdapterCaps, VidSchCaps};
 use tidegate::ddi::queue::SubmitCommandVirtual;
 use tidegate::ddi::{
     EngineId, InterruptData, PageFault, PreemptCommand, Status, SubmitCommandFlags,
 };
 use tidegate::dxgkrnl::BugCheck;
-use tidegate::gpu_abi::{Command, GpuVa};
-use tidegate_testbed::{ChangeCaps, World, at, host_world, setup, store, world, world_with};
+use tidegate::gpu_abi::Command;
+use tidegate_testbed::{World, at, copy_word, host_world, setup, store, world, world_with};
 
 /// Longer than anything that must happen takes to happen.
 const SETTLED_NS: u64 = 1_000;
@@ -35,19 +33,15 @@ fn still(change: impl FnOnce(&mut MachineConfig)) -> World {
 
 /// Packets given to the driver, as their place among all commands, number and flags.
 fn packets(w: &World) -> Vec<(u64, u32, SubmitCommandFlags)> {
-    w.hooked
-        .calls()
-        .packets
-        .iter()
-        .map(|p| (p.dma_buffer_gpu_va, p.submission_fence_id, p.flags))
-        .collect()
+    let packets = w.calls().packets.into_iter();
+    packets.map(|p| (p.dma_buffer_gpu_va, p.submission_fence_id, p.flags)).collect()
 }
 
 fn requests(w: &World) -> Vec<u32> {
     w.calls().requests.iter().map(|r| r.preemption_fence_id).collect()
 }
 
-/// Gives a context commands that store nothing of interest; where they stand.
+/// Submits commands to a context and returns the address of the packet that the driver got last.
 fn submit(w: &World, context: Handle, commands: &[Command]) -> u64 {
     w.submit_packet(context, commands);
     w.pass(SETTLED_NS);
@@ -69,6 +63,12 @@ fn preempted(preemption_fence_id: u32, last_completed_fence_id: u32) -> Interrup
     }
 }
 
+fn faulted(faulted_fence_id: u32) -> InterruptData {
+    let fault = PageFault { gpu_va: 0x40, what: "a test", ..PageFault::default() };
+    let (node_ordinal, engine_ordinal) = (0, 0);
+    InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id, fault }
+}
+
 fn report(w: &World, data: &[InterruptData]) {
     w.hooked.raise(data);
     w.pass(SETTLED_NS);
@@ -81,16 +81,10 @@ fn a_request_names_its_engine_and_number_and_packets_come_back_under_new_ones() 
         let (low, high) = (w.context(0), w.context_of(0, Priority::High));
         let (first, second) = (submit(w, low, &ANY), submit(w, low, &ANY));
         submit(w, high, &ANY);
-        assert_eq!(
-            w.calls().requests,
-            [PreemptCommand { engine: ENGINE, preemption_fence_id: 3 }],
-            "the next number of the line"
-        );
-        assert_eq!(
-            packets(w),
-            [(first, 1, NEW), (second, 2, NEW)],
-            "nothing is submitted meanwhile"
-        );
+        let request = PreemptCommand { engine: ENGINE, preemption_fence_id: 3 };
+        assert_eq!(w.calls().requests, [request], "the next number of the line");
+        let both = [(first, 1, NEW), (second, 2, NEW)];
+        assert_eq!(packets(w), both, "nothing is submitted meanwhile");
         report(w, &[preempted(3, 0)]);
         let urgent = packets(w)[2].0;
         assert_eq!(packets(w)[2..], [(urgent, 4, NEW), (first, 5, AGAIN)]);
@@ -154,10 +148,8 @@ fn reports_that_make_no_sense_stop_the_adapter() {
             submit(w, w.context_of(0, Priority::High), &ANY);
             report(w, std::slice::from_ref(&data));
         });
-        assert_eq!(
-            w.adapter().bug_checks(),
-            [BugCheck::UnknownPacket { node: 0, adapter: 0, fence_id: named }]
-        );
+        let bug = BugCheck::UnknownPacket { node: 0, adapter: 0, fence_id: named };
+        assert_eq!(w.adapter().bug_checks(), [bug]);
     }
 }
 
@@ -175,7 +167,7 @@ fn what_follows_a_broken_contract_is_no_bug_check_of_its_own() {
 
 // spec: PRE-001, PRE-005, PRE-006
 #[test]
-fn only_a_driver_that_declares_preemption_is_asked() {
+fn only_a_driver_that_declares_preemption_gets_requests() {
     for aware in [true, false] {
         let not_aware = move |config: &mut MachineConfig| {
             config.driver.preemption_aware = aware;
@@ -193,20 +185,15 @@ fn only_a_driver_that_declares_preemption_is_asked() {
             report(w, &[completed(packets(w).last().unwrap().1)]);
         });
     }
-    // The driver cannot undo its declaration by failing: that was the test before. Nor by declaring
-    // half of it.
-    let half: ChangeCaps = Box::new(|caps| {
-        caps.scheduling = VidSchCaps::PREEMPTION_AWARE;
-    });
+    // A driver does not undo its declaration by declaring half of it.
+    let half = |caps: &mut AdapterCaps| caps.scheduling = VidSchCaps::PREEMPTION_AWARE;
     assert!(setup(|_| ()).caps(half).try_start().is_err());
 }
 
 // spec: PRE-002
 #[test]
-fn a_packet_that_has_run_for_the_timeout_delay_is_asked_for_before_anything_else_happens() {
-    let short = |config: &mut MachineConfig| {
-        config.kernel.tdr.delay_ns = 10 * MS;
-    };
+fn a_packet_that_has_run_for_the_timeout_delay_is_requested_before_anything_else_happens() {
+    let short = |config: &mut MachineConfig| config.kernel.tdr.delay_ns = 10 * MS;
     still(short).run(|w| {
         let context = w.context(0);
         let only = submit(w, context, &ANY);
@@ -219,15 +206,13 @@ fn a_packet_that_has_run_for_the_timeout_delay_is_asked_for_before_anything_else
         assert_eq!(packets(w), [(only, 1, NEW), (only, 3, AGAIN)]);
         report(w, &[completed(3)]);
         w.pass(50 * MS);
-        assert_eq!(requests(w), [2], "nothing runs, nothing is looked at");
+        assert_eq!(requests(w), [2], "nothing runs, nothing is checked");
     });
 }
 
 #[test]
-fn a_completion_whose_interrupt_was_lost_is_found_before_the_packet_is_asked_for() {
-    let short = |config: &mut MachineConfig| {
-        config.kernel.tdr.delay_ns = 10 * MS;
-    };
+fn a_completion_whose_interrupt_was_lost_is_found_before_the_packet_is_requested() {
+    let short = |config: &mut MachineConfig| config.kernel.tdr.delay_ns = 10 * MS;
     still(short).run(|w| {
         submit(w, w.context(0), &ANY);
         w.hooked.plant(|answers| answers.current_fence = Some(1));
@@ -239,9 +224,7 @@ fn a_completion_whose_interrupt_was_lost_is_found_before_the_packet_is_asked_for
 
 #[test]
 fn a_quantum_ends_when_a_context_of_the_same_priority_waits() {
-    let short = |config: &mut MachineConfig| {
-        config.kernel.quantum_ns = MS;
-    };
+    let short = |config: &mut MachineConfig| config.kernel.quantum_ns = MS;
     still(short).run(|w| {
         let (one, other) = (w.context(0), w.context(0));
         let first = submit(w, one, &ANY);
@@ -263,29 +246,18 @@ fn a_quantum_ends_when_a_context_of_the_same_priority_waits() {
 // spec: PRE-028, PRE-029
 #[test]
 fn a_paging_packet_comes_back_first_and_under_the_number_that_it_had() {
-    let short = |config: &mut MachineConfig| {
-        config.kernel.tdr.delay_ns = 10 * MS;
-    };
+    let short = |config: &mut MachineConfig| config.kernel.tdr.delay_ns = 10 * MS;
     still(short).run(|w| {
         const COPY: u32 = 2;
-        let kernel = Arc::clone(&w.kernel);
-        let device = w.device;
-        // The kernel pages on the copy engine; its packet is there until this test says that it is
-        // done.
+        let client = w.deref().clone();
+        // The kernel pages on the copy engine. Its packet is pending until this test reports it.
         let paged = w.platform.spawn("pager", move || {
-            let queue = CreatePagingQueue { device, priority: PagingPriority::Normal };
-            let queue = kernel.create_paging_queue(queue).unwrap();
-            let (bytes, kind, placement) =
-                (1 << 16, AllocationKind::Bulk, Placement::LocalOnDemand);
-            let made = kernel
-                .create_allocation(CreateAllocation { device, bytes, kind, placement })
-                .unwrap();
-            let args = MakeResident { paging_queue: queue.handle, allocations: &[made.handle] };
+            let queue = client.paging_queue();
+            let made = client.allocate_in(1 << 16, Placement::LocalOnDemand);
             if let Residency::Pending { paging_fence_value: value } =
-                kernel.make_resident(args).unwrap()
+                client.make_resident(&queue, &[&made])
             {
-                let fence = queue.fence.handle;
-                kernel.wait_from_cpu(&[FenceValue { fence, value }], WaitMode::All, None).unwrap();
+                client.wait(queue.fence.handle, value).unwrap();
             }
         });
         w.pass(SETTLED_NS);
@@ -301,20 +273,13 @@ fn a_paging_packet_comes_back_first_and_under_the_number_that_it_had() {
         assert_eq!(all(), [(1, paging), (2, NEW)]);
         w.pass(11 * MS);
         assert_eq!(requests(w), [3]);
-        let of_copy = |data| match data {
-            InterruptData::DmaPreempted {
-                preemption_fence_id, last_completed_fence_id, ..
-            } => InterruptData::DmaPreempted {
-                node_ordinal: COPY,
-                engine_ordinal: 0,
-                preemption_fence_id,
-                last_completed_fence_id,
-            },
-            _ => InterruptData::DmaCompleted {
-                node_ordinal: COPY,
-                engine_ordinal: 0,
-                submission_fence_id: 4,
-            },
+        let of_copy = |mut data| {
+            if let InterruptData::DmaPreempted { node_ordinal, .. }
+            | InterruptData::DmaCompleted { node_ordinal, .. } = &mut data
+            {
+                *node_ordinal = COPY;
+            }
+            data
         };
         report(w, &[of_copy(preempted(3, 0))]);
         assert_eq!(all()[2..], [(1, paging | AGAIN), (4, AGAIN)]);
@@ -356,24 +321,12 @@ fn packets_behind_signals_at_submission_and_before_waits_come_back_where_they_we
 #[test]
 fn packets_of_a_lost_device_that_the_driver_never_had_are_cancelled_where_it_wants_to_know() {
     for aware in [true, false] {
-        let cancels = move |config: &mut MachineConfig| {
-            config.driver.cancel_command_aware = aware;
-        };
+        let cancels = move |config: &mut MachineConfig| config.driver.cancel_command_aware = aware;
         still(cancels).run(move |w| {
             let context = w.context(0);
             (0..4).for_each(|_| _ = submit(w, context, &ANY));
             assert_eq!(packets(w).len(), 2, "as many as the engine holds");
-            let fault = PageFault { gpu_va: 0x40, what: "a test", ..PageFault::default() };
-            let (node_ordinal, engine_ordinal, faulted_fence_id) = (0, 0, 1);
-            report(
-                w,
-                &[InterruptData::DmaPageFaulted {
-                    node_ordinal,
-                    engine_ordinal,
-                    faulted_fence_id,
-                    fault,
-                }],
-            );
+            report(w, &[faulted(1)]);
             assert!(matches!(w.state(), Ok(DeviceState::Faulted(_))));
             let cancelled = w.calls().cancelled;
             assert_eq!(cancelled.len(), if aware { 2 } else { 0 });
@@ -386,24 +339,12 @@ fn packets_of_a_lost_device_that_the_driver_never_had_are_cancelled_where_it_wan
 
 #[test]
 fn a_cancellation_that_the_driver_refuses_stops_the_adapter() {
-    let cancels = |config: &mut MachineConfig| {
-        config.driver.cancel_command_aware = true;
-    };
+    let cancels = |config: &mut MachineConfig| config.driver.cancel_command_aware = true;
     let (w, _) = still(cancels).run_to_report(|w| {
         let context = w.context(0);
         (0..3).for_each(|_| _ = submit(w, context, &ANY));
         w.hooked.fail_next("CancelCommand", Status::INVALID_PARAMETER);
-        let fault = PageFault { gpu_va: 0x40, what: "a test", ..PageFault::default() };
-        let (node_ordinal, engine_ordinal, faulted_fence_id) = (0, 0, 1);
-        report(
-            w,
-            &[InterruptData::DmaPageFaulted {
-                node_ordinal,
-                engine_ordinal,
-                faulted_fence_id,
-                fault,
-            }],
-        );
+        report(w, &[faulted(1)]);
     });
     let broken = w.adapter().bug_checks();
     assert_eq!(broken, [BugCheck::CancelCommandFailed(Status::INVALID_PARAMETER)]);
@@ -447,11 +388,7 @@ fn work_that_was_preempted_ends_with_the_result_that_it_would_have_had() {
         // Each packet reads what the one before it wrote: one that ran twice, or not at all, would
         // show.
         for step in 0..32u64 {
-            let copied = Command::Copy {
-                source: GpuVa(va + step * 8),
-                destination: GpuVa(va + step * 8 + 8),
-                bytes: 8,
-            };
+            let copied = copy_word(va + step * 8 + 8, va + step * 8);
             let begin = if step == 0 { vec![store(va, 77)] } else { vec![] };
             let work = [Command::Timed { ns: MS }, copied, Command::Timed { ns: MS }];
             let all: Vec<Command> = begin.into_iter().chain(work).collect();
@@ -464,7 +401,7 @@ fn work_that_was_preempted_ends_with_the_result_that_it_would_have_had() {
             w.submit_packet(high, &long(MS / 4));
             w.kernel.signal_from_gpu(high, &at(&high_done, round)).unwrap();
         }
-        w.kernel.wait_from_cpu(&at(&low_done, 1), WaitMode::All, None).unwrap();
+        w.wait(low_done.handle, 1).unwrap();
         w.wait(high_done.handle, 16).unwrap();
         let mut words = vec![0; 33 * 8];
         memory.read(0, &mut words).unwrap();
@@ -475,19 +412,13 @@ fn work_that_was_preempted_ends_with_the_result_that_it_would_have_had() {
 
 #[test]
 fn equals_take_turns_in_the_middle_of_what_they_run() {
-    let short = |config: &mut MachineConfig| {
-        config.kernel.quantum_ns = MS;
-    };
+    let short = |config: &mut MachineConfig| config.kernel.quantum_ns = MS;
     world_with(short).run(|w| {
         let contexts = [w.context(0), w.context(0)];
         let fence = w.monitored(0);
         for (value, context) in (1..).zip(contexts) {
-            (0..4).for_each(|_| {
-                w.submit_packet(
-                    context,
-                    &[Command::Timed { ns: 3 * MS }, Command::Timed { ns: 3 * MS }],
-                )
-            });
+            let work = [long(3 * MS), long(3 * MS)].concat();
+            (0..4).for_each(|_| w.submit_packet(context, &work));
             w.kernel.signal_from_gpu(context, &at(&fence, value)).unwrap();
         }
         w.wait(fence.handle, 2).unwrap();
@@ -499,9 +430,7 @@ fn equals_take_turns_in_the_middle_of_what_they_run() {
 #[test]
 fn hardware_that_keeps_the_last_context_is_turned_away_from_it() {
     for lazy in [true, false] {
-        let keeps = move |config: &mut MachineConfig| {
-            config.driver.lazy_context_switch = lazy;
-        };
+        let keeps = move |config: &mut MachineConfig| config.driver.lazy_context_switch = lazy;
         let w = world_with(keeps).run(move |w| {
             let context = w.context(0);
             let fence = w.monitored(0);
@@ -514,17 +443,9 @@ fn hardware_that_keeps_the_last_context_is_turned_away_from_it() {
         });
         let switches: Vec<_> =
             packets(&w).into_iter().filter(|(_, _, flags)| *flags != NEW).collect();
-        match lazy {
-            true => {
-                let switch = SubmitCommandFlags::CONTEXT_SWITCH;
-                assert_eq!(
-                    switches,
-                    [(0, 2, switch), (0, 4, switch)],
-                    "once for each time that it fell idle"
-                );
-            }
-            false => assert_eq!(switches, []),
-        }
+        let switch = SubmitCommandFlags::CONTEXT_SWITCH;
+        let each_idle = [(0, 2, switch), (0, 4, switch)];
+        assert_eq!(switches, if lazy { &each_idle[..] } else { &[] }, "one each time it is idle");
     }
 }
 

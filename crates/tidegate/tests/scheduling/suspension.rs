@@ -1,22 +1,20 @@
-//! Hardware contexts off the run list and back: what goes on meanwhile, how the driver answers, and
-//! what becomes of one that does not; and engines that say that they hang.
+//! Hardware contexts off the run list and back: what goes on meanwhile, how the driver acknowledges,
+//! and what becomes of a context whose suspension is late; and engines that are reported as hung.
 
 use std::sync::Arc;
 use tidegate::MachineConfig;
-use tidegate::calls::{DeviceState, DoorbellStatus, Handle};
+use tidegate::calls::{DeviceState, DoorbellStatus};
 use tidegate::ddi::EngineState;
 use tidegate::ddi::{InterruptData, OsHandle, Status};
 use tidegate::dxgkrnl::BugCheck;
 use tidegate::gpu_abi::Command;
 use tidegate::kmd::DoorbellModel;
-use tidegate::platform::WaitEnd;
-use tidegate_testbed::{UserQueue, World, signal_packet, wait_packet, world, world_with};
+use tidegate::platform::{Step, WaitEnd};
+use tidegate_testbed::{
+    UserQueue, World, engine_state_change, signal_packet, wait_packet, world, world_with,
+};
 
 const SETTLED_NS: u64 = 100_000;
-
-fn status(queue: &UserQueue) -> DoorbellStatus {
-    DoorbellStatus::from_word(queue.doorbell.status.load())
-}
 
 /// The kernel's handle of the context made last.
 fn last_context(w: &World) -> OsHandle {
@@ -39,7 +37,7 @@ fn what_is_rung_while_suspended_runs_on_resume_without_another_ring() {
         queue.push(&signal_packet(&fence, 2, u32::MAX));
         queue.push(&signal_packet(&fence, 3, u32::MAX));
         w.pass(SETTLED_NS);
-        assert_eq!((fence.value.load(), status(&queue)), (1, DoorbellStatus::Connected));
+        assert_eq!((fence.value.load(), queue.status()), (1, DoorbellStatus::Connected));
         suspended.resume();
         w.wait(fence.handle, 3).unwrap();
     });
@@ -57,7 +55,7 @@ fn a_suspended_queue_can_lose_its_doorbell_and_get_it_back() {
         let suspended = w.adapter().suspend_contexts().unwrap();
         victim.push(&signal_packet(&fence, 1, u32::MAX));
         let (other, other_fence) = (w.connected_queue(0), w.native(0));
-        assert_eq!(status(&victim), DoorbellStatus::DisconnectedRetry);
+        assert_eq!(victim.status(), DoorbellStatus::DisconnectedRetry);
         other.push(&signal_packet(&other_fence, 1, u32::MAX));
         // A context that was made later is not held.
         w.wait(other_fence.handle, 1).unwrap();
@@ -110,19 +108,13 @@ fn the_suspend_fence_rises_and_the_last_hold_resumes() {
             let second = w.adapter().suspend_contexts().unwrap();
             assert_eq!(w.driver.take_names(), vec!["SuspendContext"; contexts]);
             first.resume();
-            assert_eq!(
-                w.driver.take_names(),
-                Vec::<&str>::new(),
-                "the second suspension still holds them"
-            );
+            let called = w.driver.take_names();
+            assert_eq!(called, Vec::<&str>::new(), "the second suspension still holds them");
             second.resume();
             assert_eq!(w.driver.take_names(), vec!["ResumeContext"; contexts]);
             let suspensions = w.calls().suspensions;
-            assert!(
-                suspensions[suspensions.len() - contexts..]
-                    .iter()
-                    .all(|(_, fence)| *fence == round)
-            );
+            let last = &suspensions[suspensions.len() - contexts..];
+            assert!(last.iter().all(|(_, fence)| *fence == round));
         }
     });
 }
@@ -136,12 +128,12 @@ fn a_pending_suspension_is_over_with_the_acknowledgement_of_its_own_request() {
         w.hooked.plant(|answers| answers.suspends_later = true);
         let suspend = |w: &World| {
             let (adapter, done) = (w.adapter().clone(), w.platform.event(true));
-            let (held, told) = (w.platform.event(true), done.clone());
+            let (held, suspended_event) = (w.platform.event(true), done.clone());
             let release = held.clone();
             w.platform.spawn("suspender", move || {
                 let suspended = adapter.suspend_contexts().unwrap();
                 assert!(suspended.is_complete());
-                told.set(tidegate::platform::Step::ThreadWake);
+                suspended_event.set(Step::ThreadWake);
                 assert_eq!(held.wait(), WaitEnd::Woken);
                 suspended.resume();
             });
@@ -153,7 +145,7 @@ fn a_pending_suspension_is_over_with_the_acknowledgement_of_its_own_request() {
         acknowledge(w, context, 1);
         w.pass(SETTLED_NS);
         assert!(done.is_set());
-        release.set(tidegate::platform::Step::ThreadWake);
+        release.set(Step::ThreadWake);
         w.pass(SETTLED_NS);
         let (done, release) = suspend(w);
         w.pass(SETTLED_NS);
@@ -163,7 +155,7 @@ fn a_pending_suspension_is_over_with_the_acknowledgement_of_its_own_request() {
         acknowledge(w, context, 2);
         w.pass(SETTLED_NS);
         assert!(done.is_set());
-        release.set(tidegate::platform::Step::ThreadWake);
+        release.set(Step::ThreadWake);
         w.pass(SETTLED_NS);
         // An acknowledgement without a pending suspension.
         acknowledge(w, context, 2);
@@ -189,9 +181,7 @@ fn an_acknowledgement_may_come_before_the_driver_s_call_returns() {
 
 #[test]
 fn a_device_whose_suspension_is_not_acknowledged_in_time_is_lost() {
-    let later = |config: &mut MachineConfig| {
-        config.kernel.tdr.delay_ns = 1_000_000;
-    };
+    let later = |config: &mut MachineConfig| config.kernel.tdr.delay_ns = 1_000_000;
     world_with(later).run(|w| {
         let queue = w.connected_queue(0);
         w.hooked.plant(|answers| answers.suspends_later = true);
@@ -202,7 +192,7 @@ fn a_device_whose_suspension_is_not_acknowledged_in_time_is_lost() {
         w.driver.take();
         suspended.resume();
         assert_eq!(w.driver.take_names(), Vec::<&str>::new(), "what is lost does not run again");
-        assert_eq!(status(&queue), DoorbellStatus::DisconnectedAbort);
+        assert_eq!(queue.status(), DoorbellStatus::DisconnectedAbort);
         assert!(matches!(w.state(), Ok(DeviceState::Hung(what)) if what.contains("node 0")));
         assert_eq!(queue.queue.progress_value.load(), u64::MAX);
     });
@@ -229,13 +219,12 @@ fn acknowledgements_of_nothing_break_the_contract() {
             assert!(w.adapter().suspend_contexts().is_err());
         });
         let broken = w.adapter().bug_checks();
-        if known {
-            assert!(matches!(
-                broken[..],
-                [BugCheck::UnknownSuspendFence { acknowledged: 1, requested: 0, .. }]
-            ));
-        } else {
-            assert_eq!(broken, [BugCheck::UnknownContext(7)]);
+        let fence = |b: &BugCheck| {
+            matches!(b, BugCheck::UnknownSuspendFence { acknowledged: 1, requested: 0, .. })
+        };
+        match known {
+            true => assert!(broken.len() == 1 && fence(&broken[0]), "{broken:?}"),
+            false => assert_eq!(broken, [BugCheck::UnknownContext(7)]),
         }
     }
 }
@@ -244,18 +233,13 @@ fn acknowledgements_of_nothing_break_the_contract() {
 #[test]
 fn an_engine_that_hangs_costs_those_whose_work_it_holds() {
     world().run(|w| {
-        let device = w.kernel.create_device().unwrap();
+        let other = w.another_device();
         let (idle, busy) = (w.connected_queue(0), w.connected_queue(1));
         let fence = w.native(0);
         idle.push(&signal_packet(&fence, 1, u32::MAX));
         w.wait(fence.handle, 1).unwrap();
         let hung = |w: &World, node_ordinal: u32| {
-            let new_state = EngineState::Hung;
-            w.hooked.raise(&[InterruptData::EngineStateChange {
-                node_ordinal,
-                engine_ordinal: 0,
-                new_state,
-            }]);
+            w.hooked.raise(&[engine_state_change(node_ordinal, EngineState::Hung)]);
             w.pass(SETTLED_NS);
         };
         busy.doorbell.last_queued.store(1);
@@ -263,9 +247,8 @@ fn an_engine_that_hangs_costs_those_whose_work_it_holds() {
         assert_eq!(w.state(), Ok(DeviceState::Active), "engine 0 holds nothing");
         hung(w, 1);
         assert!(matches!(w.state(), Ok(DeviceState::Hung(what)) if what.contains("node 1")));
-        assert_eq!([&idle, &busy].map(status), [DoorbellStatus::DisconnectedAbort; 2]);
-        assert_eq!(w.kernel.device_state(device), Ok(DeviceState::Active));
-        let _: Handle = device;
+        assert_eq!([&idle, &busy].map(UserQueue::status), [DoorbellStatus::DisconnectedAbort; 2]);
+        assert_eq!(other.state(), Ok(DeviceState::Active));
     });
 }
 
@@ -279,12 +262,7 @@ fn packets_and_kernel_mode_queues_hang_too() {
             } else {
                 w.submit(&w.hw_queue(), 1, &[Command::Timed { ns: 10_000_000 }]);
             }
-            let (node_ordinal, new_state) = (0, EngineState::Hung);
-            w.hooked.raise(&[InterruptData::EngineStateChange {
-                node_ordinal,
-                engine_ordinal: 0,
-                new_state,
-            }]);
+            w.hooked.raise(&[engine_state_change(0, EngineState::Hung)]);
             w.pass(SETTLED_NS);
             assert!(matches!(w.state(), Ok(DeviceState::Hung(_))));
         });

@@ -30,9 +30,7 @@ fn another(w: &World, queue: &UserQueue, flags: CreateDoorbellFlags) -> Result<U
 #[test]
 // spec: UMS-012
 fn a_doorbell_on_a_node_without_the_flag_is_not_supported() {
-    let w = world_with(|config| {
-        config.driver.user_mode_nodes = !(1 << 1);
-    });
+    let w = world_with(|config| config.driver.user_mode_nodes = !(1 << 1));
     let (queue, other) = (w.user_queue(0), w.hw_queue_on(1));
     let args = CreateDoorbell { hw_queue: other.handle, ..queue.doorbell_args() };
     assert_eq!(w.kernel.create_doorbell(args.clone()).err(), Some(Status::NOT_SUPPORTED));
@@ -119,9 +117,7 @@ fn a_secondary_address_rings_the_same_queue() {
 #[test]
 // spec: UMS-150
 fn a_secondary_address_exists_where_the_adapter_offers_one() {
-    let w = world_with(|config| {
-        config.driver.secondary_doorbells = false;
-    });
+    let w = world_with(|config| config.driver.secondary_doorbells = false);
     let queue = w.user_queue(0);
     w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
     w.driver.take();

@@ -222,9 +222,7 @@ fn a_queue_that_only_reports_its_end_reports_it_with_a_backlog_too() {
 #[test]
 fn a_failure_in_the_backlog_is_returned_by_the_next_call_whose_work_is_queued() {
     const BYTES: u64 = 0x1_0000;
-    let little = world_with(|config: &mut MachineConfig| {
-        config.gpu.local_memory_bytes = 2 * BYTES;
-    });
+    let little = world_with(|config: &mut MachineConfig| config.gpu.local_memory_bytes = 2 * BYTES);
     little.run(|w| {
         let residency = ResidencyChoice::Automatic;
         let options = DeviceOptions { ring_slots: 8, residency, ..DeviceOptions::default() };
@@ -254,9 +252,8 @@ fn five_hundred_falling_pulses_lose_no_wait() {
     for (submission, stride_bytes) in Submission::ALL.into_iter().flat_map(|s| [(s, 64), (s, 8)]) {
         // By the CPU and by another engine; with room in the ring and without.
         for (by_engine, ring_slots) in [(false, 1024), (false, 8), (true, 1024), (true, 8)] {
-            let strided = move |config: &mut MachineConfig| {
-                config.driver.fence_stride_bytes = stride_bytes;
-            };
+            let strided =
+                move |config: &mut MachineConfig| config.driver.fence_stride_bytes = stride_bytes;
             world_with(strided).run(move |w| {
                 let app = Gated::new(w, ring_slots);
                 let queue = app.gated(submission);

@@ -115,9 +115,7 @@ fn what_had_not_run_runs_once_and_in_order_on_the_new_queue() {
 fn what_is_submitted_again_finds_its_memory_where_there_is_too_little_of_it() {
     const BYTES: u64 = 0x1_0000;
     for (on_abort, becomes) in ANEW {
-        let little = world_with(|config| {
-            config.gpu.local_memory_bytes = 2 * BYTES;
-        });
+        let little = world_with(|config| config.gpu.local_memory_bytes = 2 * BYTES);
         little.run(move |w| {
             let residency = ResidencyChoice::Automatic;
             let options = DeviceOptions { ring_slots: 16, residency, ..DeviceOptions::default() };
@@ -303,9 +301,8 @@ fn a_queue_made_anew_takes_native_fences_only() {
 
 #[test]
 fn the_page_of_a_dead_doorbell_rings_no_queue() {
-    let one = |config: &mut MachineConfig| {
-        config.driver.doorbells = tidegate::kmd::DoorbellModel::Global;
-    };
+    let one =
+        |config: &mut MachineConfig| config.driver.doorbells = tidegate::kmd::DoorbellModel::Global;
     world_with(one).run(|w| {
         let queue = w.connected_queue(0);
         let page = queue.doorbell.mapping.page();
