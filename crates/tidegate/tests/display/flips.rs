@@ -1,13 +1,13 @@
 //! Flips: what is on the screen, refresh by refresh. In virtual time, so that every refresh is
-//! known; the screen is looked at through the display's own scan, and a frame counts as torn when
-//! its pixels are not all of one picture.
+//! known. The tests read the screen by the display's own scan. A frame is torn when its pixels are
+//! of several pictures.
 
 use std::sync::Arc;
 use tidegate::calls::DisplayStats;
 use tidegate::calls::Status;
 use tidegate::d3d12::{
-    Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Heap, Priority,
-    Queue, QueueDesc, SwapChain, SwapChainDesc,
+    Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, Heap, Priority, Queue,
+    QueueDesc, SwapChain, SwapChainDesc,
 };
 use tidegate::ddi::DevicePowerState;
 use tidegate::dxgkrnl::{Census, PowerManagement};
@@ -17,7 +17,7 @@ use tidegate::trace::{Kind, LaneKind};
 use tidegate::workload::expect::Clock;
 use tidegate::workload::{LoadOptions, load};
 use tidegate::{Machine, MachineConfig, Platform, RunRequest, Submission, run_workload};
-use tidegate_testbed::Hooked;
+use tidegate_testbed::{Hooked, QueueApi};
 
 /// A refresh, in nanoseconds.
 const PERIOD: u64 = 1_000_000;
@@ -153,13 +153,13 @@ impl Painter {
     /// between its two halves.
     fn paint(&self, number: u32, ns: u64) {
         let buffer = &self.chain.buffers()[self.chain.current_index()];
-        let (mut list, half) =
-            (self.device.create_command_list(CommandListType::Direct), buffer.bytes() / 2);
-        list.timed(ns / 2).unwrap();
-        list.fill(buffer, 0, half, number).unwrap();
-        list.timed(ns / 2).unwrap();
-        list.fill(buffer, half, half, number).unwrap();
-        self.queue.execute(&[&list.close().unwrap()]).unwrap();
+        let half = buffer.bytes() / 2;
+        self.device.execute(&self.queue, |list| {
+            list.timed(ns / 2)?;
+            list.fill(buffer, 0, half, number)?;
+            list.timed(ns / 2)?;
+            list.fill(buffer, half, half, number)
+        });
     }
 }
 
@@ -184,19 +184,13 @@ fn pictures_are_shown_whole_in_order_and_one_in_each_refresh() {
             assert_eq!(numbers, (1..=12).collect::<Vec<_>>(), "{submission} {buffers}");
             // With two buffers rendering begins when the one before is on the screen, and is done
             // within the refresh.
-            assert!(
-                refreshes.windows(2).all(|w| w[1] == w[0] + 1),
-                "{submission} {buffers}: {refreshes:?}"
-            );
+            let in_each = refreshes.windows(2).all(|w| w[1] == w[0] + 1);
+            assert!(in_each, "{submission} {buffers}: {refreshes:?}");
             let stats = shown.stats();
-            assert_eq!(
-                (stats.presents, stats.shown, stats.discarded, stats.missed_vsyncs),
-                (12, 12, 0, 0)
-            );
-            assert!(
-                stats.latency_max_ns <= 3 * PERIOD && stats.latency_ns >= 12 * PERIOD / 2,
-                "{stats:?}"
-            );
+            assert_eq!((stats.presents, stats.shown), (12, 12));
+            assert_eq!((stats.discarded, stats.missed_vsyncs), (0, 0));
+            assert!(stats.latency_max_ns <= 3 * PERIOD, "{stats:?}");
+            assert!(stats.latency_ns >= 12 * PERIOD / 2, "{stats:?}");
         }
     }
 }
@@ -255,11 +249,8 @@ fn without_an_interval_the_newest_picture_that_is_ready_is_shown() {
     let pictures = shown.pictures().unwrap();
     let stats = shown.stats();
     assert!(pictures.windows(2).all(|w| w[1].0 > w[0].0 && w[1].1 > w[0].1), "{pictures:?}");
-    assert_eq!(
-        pictures.last().map(|(number, _)| *number),
-        Some(40),
-        "the last one is shown in any case"
-    );
+    let last = pictures.last().map(|(number, _)| *number);
+    assert_eq!(last, Some(40), "the last picture is shown in any case");
     assert!(stats.discarded > 0 && stats.shown + stats.discarded == 40, "{stats:?}");
 }
 
@@ -267,7 +258,7 @@ fn without_an_interval_the_newest_picture_that_is_ready_is_shown() {
 fn under_load(shown: &Shown, submission: Submission) {
     let painter = shown.painter(submission, chain_of(3, 3));
     let urgent = queue(&painter.device, "urgent", submission, Priority::High);
-    let gate: Fence = painter.device.create_fence("urgent", 0).unwrap();
+    let gate = painter.device.fence(0);
     let clock = shown.platform.clone();
     let others = clock.clone();
     shown.run(move || {
@@ -275,9 +266,7 @@ fn under_load(shown: &Shown, submission: Submission) {
         let load = others.clone();
         let bursts = others.spawn("urgent", move || {
             for burst in 1..=60 {
-                let mut list = device.create_command_list(CommandListType::Direct);
-                list.timed(PERIOD / 8).unwrap();
-                queue.execute(&[&list.close().unwrap()]).unwrap();
+                device.execute(&queue, |list| list.timed(PERIOD / 8));
                 queue.signal(&gate, burst).unwrap();
                 gate.wait(burst).unwrap();
                 load.sleep_until(load.now().after(PERIOD / 7));
@@ -347,10 +336,8 @@ fn a_picture_stays_in_its_place_while_others_want_its_memory() {
             (0..2).for_each(|_| device.evict(&buffers).unwrap());
             let others = [local("first").unwrap(), local("second").unwrap()];
             assert!(matches!(local("third"), Err(Error::Call { status: Status::NO_MEMORY, .. })));
-            assert!(
-                adapter.stats().allocations_paged_out > 0,
-                "the picture that is not shown has left"
-            );
+            let paged_out = adapter.stats().allocations_paged_out;
+            assert!(paged_out > 0, "the picture that is not shown has left");
             // The screen is read again from where the picture stands.
             (0..3).for_each(|_| device.wait_for_vertical_blank().unwrap());
             assert_eq!(gpu.display_stats().unreadable_lines, 0);
@@ -372,10 +359,8 @@ fn a_user_mode_queue_presents_nothing() {
     let user = queue(&device, "graphics", Submission::User, Priority::Normal);
     let refused = device.create_swap_chain(&user, chain_of(2, 1)).unwrap_err();
     let Error::NotSupported { what, why } = &refused else { panic!("{refused:?}") };
-    assert!(
-        what.contains("'screen' on queue 'graphics'")
-            && why.contains("packet or hardware submission")
-    );
+    assert!(what.contains("'screen' on queue 'graphics'"), "{what}");
+    assert!(why.contains("packet or hardware submission"), "{why}");
     shown.run(move || drop((device, user)));
 }
 
@@ -503,21 +488,16 @@ fn after_processes_that_are_ended(count: usize, submission: Submission) -> Censu
                 painter.chain.present(1).unwrap();
             }
             process.terminate();
-            assert!(matches!(
-                painter.chain.present(1),
-                Err(Error::DeviceRemoved(_) | Error::Stopped)
-            ));
+            let ended = painter.chain.present(1);
+            assert!(matches!(ended, Err(Error::DeviceRemoved(_) | Error::Stopped)), "{ended:?}");
             drop((painter, process));
             assert!(gpu.display_stats().scanned >= 1);
         }
     });
     let pictures = shown.pictures().unwrap();
     assert_eq!(pictures.first(), Some(&(1, 1)));
-    assert_eq!(
-        pictures.iter().filter(|(number, _)| *number == 1).count(),
-        count,
-        "one of each process"
-    );
+    let firsts = pictures.iter().filter(|(number, _)| *number == 1).count();
+    assert_eq!(firsts, count, "one of each process");
     shown.machine.adapter().census()
 }
 
@@ -531,16 +511,13 @@ fn power_takes_the_screen_along_and_brings_it_back() {
         painter.paint(1, PERIOD / 2);
         painter.chain.present(1).unwrap();
         painter.chain.wait_shown().unwrap();
-        assert_eq!(
-            adapter.power_down_if_idle(),
-            Ok(DevicePowerState::D0),
-            "a screen that shows something"
-        );
+        let state = adapter.power_down_if_idle();
+        assert_eq!(state, Ok(DevicePowerState::D0), "a screen that shows something");
         assert_eq!(adapter.set_power_state(DevicePowerState::D3), Ok(DevicePowerState::D3));
         clock.sleep_until(clock.now().after(5 * PERIOD));
         assert_eq!(adapter.set_power_state(DevicePowerState::D0), Ok(DevicePowerState::D0));
         clock.sleep_until(clock.now().after(3 * PERIOD));
-        // One that the display was told of, and that it has not latched when the power goes.
+        // A flip that the display has and has not latched when the power goes.
         painter.paint(2, PERIOD / 10);
         painter.chain.present(1).unwrap();
         clock.sleep_until(clock.now().after(PERIOD / 5));
@@ -575,10 +552,8 @@ fn the_presenting_workload_shows_each_of_its_pictures_once() {
         assert!(report.is_right(), "{:?}", report.problem_lines());
         let display = report.display.as_ref().expect("it has a display");
         assert_eq!((display.frames_shown, display.missed_vsyncs), (24, 0), "{display:?}");
-        assert!(
-            report.makespan_ns >= 24 * display.refresh_ns,
-            "it ends with its last picture on the screen"
-        );
+        // It ends with its last picture on the screen.
+        assert!(report.makespan_ns >= 24 * display.refresh_ns, "{} ns", report.makespan_ns);
         let names: Vec<&str> = result.shown.iter().map(|(name, ..)| name.as_str()).collect();
         assert_eq!((names.len(), names[0], names[23]), (24, "frame-0001.png", "frame-0024.png"));
         for (number, (name, width, height, rgba)) in result.shown.iter().enumerate() {
@@ -588,22 +563,17 @@ fn the_presenting_workload_shows_each_of_its_pictures_once() {
             let horizon = *height as usize - 20 - number * 4;
             assert!(brightest.abs_diff(horizon) <= 1, "{name}: {brightest} instead of {horizon}");
         }
-        let trace = result.trace.expect("it was asked for");
-        let lane = trace
-            .lanes
-            .iter()
-            .find(|lane| lane.kind == LaneKind::Display)
-            .expect("a lane of its own");
+        let trace = result.trace.expect("a timeline");
+        let lane = trace.lanes.iter().find(|lane| lane.kind == LaneKind::Display);
+        let lane = lane.expect("a lane of the display");
         let of =
             |kind| trace.records.iter().filter(|r| r.lane == lane.id && r.kind == kind).count();
         assert_eq!((of(Kind::Flip), lane.name.as_str()), (24, "display"));
         assert!(of(Kind::VSync) >= 24);
     }
-    let request = RunRequest {
-        submission: Some(Submission::User),
-        ..RunRequest::new(workload, Clock::Virtual)
-    };
-    let refused =
-        run_workload(&request).err().expect("user-mode queues present nothing").to_string();
+    let submission = Some(Submission::User);
+    let request = RunRequest { submission, ..RunRequest::new(workload, Clock::Virtual) };
+    let refused = run_workload(&request).err().expect("user-mode queues present nothing");
+    let refused = refused.to_string();
     assert!(refused.contains("packet or hardware submission"), "{refused}");
 }

@@ -7,9 +7,9 @@ use tidegate::d3dukmdt::fence_cell::MAX_ANNEX_PEAKS;
 use tidegate::ddi::{DriverHandle, HwQueueDdi, Passive};
 use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate::kmd::{DoorbellModel, InterruptMode};
-use tidegate::platform::{Event, Word};
+use tidegate::platform::{Event, Step, Word};
 use tidegate_testbed::{
-    UserQueue, World, at, signal_packet, store, wait_packet, world, world_with,
+    UserQueue, World, at, copy_word, signal_packet, store, wait_packet, world, world_with,
 };
 
 const SETTLED_NS: u64 = 100_000;
@@ -83,11 +83,8 @@ impl Pulser {
             Pulser::Ring(queue, log_entries, written) => {
                 for value in [value, 0] {
                     let entry = written.fetch_add(1).checked_rem(u64::from(*log_entries));
-                    queue.put(&signal_packet(
-                        fence,
-                        value,
-                        entry.map_or(NO_LOG_ENTRY, |e| e as u32),
-                    ));
+                    let entry = entry.map_or(NO_LOG_ENTRY, |entry| entry as u32);
+                    queue.put(&signal_packet(fence, value, entry));
                 }
                 queue.ring();
                 w.pass(SETTLED_NS);
@@ -144,10 +141,8 @@ fn a_cpu_wait_latches_in_every_interrupt_mode_with_logs_and_without_room_in_them
                 w.pass(SETTLED_NS);
                 assert!(!late.is_set() && !six.is_set(), "{mode:?}: 5 was before, and 6 never");
                 queue.pulse(w, &fence, 6);
-                assert!(
-                    late.is_set() && six.is_set(),
-                    "{mode:?} with {entries} entries, round {round}"
-                );
+                let both = late.is_set() && six.is_set();
+                assert!(both, "{mode:?} with {entries} entries, round {round}");
             }
         });
     }
@@ -162,7 +157,7 @@ fn a_cpu_wait_latches_a_pulse_of_the_cpu_and_of_a_ring() {
             let (kernel, waits, over) = (w.kernel.clone(), at(&fence, 4), blocked.clone());
             let waiter = w.platform.spawn("waiter", move || {
                 kernel.wait_from_cpu(&waits, WaitMode::All, None).unwrap();
-                over.set(tidegate::platform::Step::ThreadWake);
+                over.set(Step::ThreadWake);
             });
             w.pass(SETTLED_NS);
             pulser.pulse(w, &fence, 5);
@@ -193,7 +188,7 @@ fn a_queue_passes_a_wait_that_was_pulsed_behind_a_blocked_head_and_at_the_head()
                 pulser.pulse(w, &gate, 5);
                 assert_eq!(done.value.load(), 0, "the head holds the queue");
                 if plain {
-                    // Plain stores tell the kernel nothing; this signal is news for it.
+                    // Plain stores raise no interrupt. This signal brings the scan.
                     w.signal(&gate, 0);
                 }
                 w.signal(&head, 1);
@@ -369,10 +364,8 @@ fn waits_that_outlive_their_fence_pass_and_leave_the_next_one_alone() {
         w.pass(SETTLED_NS);
         w.kernel.destroy_synchronization_object(dying.handle).unwrap();
         let next = w.native(2);
-        assert_eq!(
-            next.current_value_gpu_va, dying.current_value_gpu_va,
-            "it stands where the other stood"
-        );
+        let places = [&next, &dying].map(|fence| fence.current_value_gpu_va);
+        assert_eq!(places[0], places[1], "it has the place of the destroyed fence");
         w.wait(held.handle, 1).unwrap();
         let (three, seven) = (w.wait_event(&next, 3), w.wait_event(&next, 7));
         assert_eq!(done.value.load(), 0);
@@ -440,11 +433,8 @@ fn hardware_without_histories_tests_the_level_and_the_kernel_latches_what_it_see
             w.signal(&head, 1);
             w.pass(SETTLED_NS);
             let ring = matches!(queue, Kind::Ring(_));
-            assert_eq!(
-                done.value.load(),
-                u64::from(!ring),
-                "a ring's wait is looked at when it is at the head"
-            );
+            let passed = done.value.load();
+            assert_eq!(passed, u64::from(!ring), "a ring's wait is tested at the head");
             w.signal(&gate, 5);
             w.wait(done.handle, 1).unwrap();
         }
@@ -482,14 +472,7 @@ fn a_copy_onto_a_fence_is_a_signal_that_latches() {
         let (bytes, source) = w.bytes(16);
         bytes.write(0, &5_u64.to_le_bytes()).unwrap();
         let onto = gate.current_value_gpu_va;
-        w.submit(
-            &copies,
-            1,
-            &[
-                tidegate_testbed::copy_word(onto, source),
-                tidegate_testbed::copy_word(onto, source + 8),
-            ],
-        );
+        w.submit(&copies, 1, &[copy_word(onto, source), copy_word(onto, source + 8)]);
         w.wait(copies.progress_fence, 1).unwrap();
         assert_eq!(gate.value.load(), 0);
         w.signal(&head, 1);

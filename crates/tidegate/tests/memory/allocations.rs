@@ -15,7 +15,7 @@ fn a_lock_gives_the_ring_and_the_write_pointer_to_store_to() {
         let (Ok(AllocationMemory::Bulk(ring)), Ok(AllocationMemory::Protocol(control))) =
             (lock(queue.ring.handle), lock(queue.control.handle))
         else {
-            panic!("ring and control area are of the kinds that were asked for")
+            panic!("a ring of bytes and a control area of words")
         };
         ring.write(0, &signal_packet(&fence, 7, NO_LOG).encode()).unwrap();
         control.store(CONTROL_WRITE_WORD, 1);

@@ -51,7 +51,7 @@ fn a_table_stays_while_one_mapping_is_in_it() {
         made.iter().skip(1).step_by(2).for_each(|gone| destroy(w, gone));
         let bytes = |of: &Allocation| match &of.memory {
             AllocationMemory::Bulk(bulk) => bulk.clone(),
-            _ => panic!("bytes were asked for"),
+            _ => panic!("an allocation of bytes"),
         };
         bytes(kept[0]).write(0, &7u64.to_le_bytes()).unwrap();
         for (progress, pair) in (1..).zip(kept.windows(2)) {

@@ -12,6 +12,7 @@ use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Workload;
 use tidegate::workload::{LoadOptions, load};
 use tidegate::{Machine, Platform, RunRequest, Submission, run_workload};
+use tidegate_testbed::{App, QueueApi};
 
 fn workload(name: &str) -> Arc<Workload> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads").join(name);
@@ -32,12 +33,8 @@ fn a_workload_is_right_on_every_adapter_under_every_model_that_it_offers() {
             let result = run_workload(&request)
                 .unwrap_or_else(|e| panic!("{} {submission}: {e}", variant.name));
             let report = &result.outcome.report;
-            assert!(
-                report.is_right(),
-                "{} {submission}: {:?}",
-                variant.name,
-                report.problem_lines()
-            );
+            let problems = report.problem_lines();
+            assert!(report.is_right(), "{} {submission}: {problems:?}", variant.name);
         }
     }
 }
@@ -65,10 +62,8 @@ fn a_hang_costs_its_own_process_alone_on_every_adapter_under_every_model() {
             assert_eq!(report.recoveries.len(), 1, "{which}");
             assert_eq!(report.recoveries[0].outcome, "the engine was reset", "{which}");
             let beside = report.beside.unwrap();
-            assert!(
-                beside.completed && beside.queues.iter().all(|q| q.fate == Fate::WentOn),
-                "{which}"
-            );
+            let went_on = beside.queues.iter().all(|q| q.fate == Fate::WentOn);
+            assert!(beside.completed && went_on, "{which}");
         }
     }
 }
@@ -80,17 +75,14 @@ fn an_adapter_is_what_its_caps_say() {
         let config = variant.config(&platform);
         let caps = Caps::of(&config);
         let machine = Machine::new(&platform, config).unwrap();
-        let info = machine.open("look").unwrap().query_adapter_info();
+        let info = machine.open("query").unwrap().query_adapter_info();
         let name = variant.name;
         assert_eq!(info.native_gpu_fence_supported, caps.native_fences, "{name}");
         assert_eq!(info.no_64bit_atomics, !caps.atomics_64bit, "{name}");
         assert_eq!(info.io_mmu, caps.io_mmu, "{name}");
         assert_eq!(info.physical_adapters, caps.physical_gpus, "{name}");
-        assert_eq!(
-            info.nodes.iter().filter(|n| n.writes_fences).count(),
-            caps.fence_writing_nodes,
-            "{name}"
-        );
+        let writing = info.nodes.iter().filter(|n| n.writes_fences).count();
+        assert_eq!(writing, caps.fence_writing_nodes, "{name}");
         let user_mode = info.nodes.iter().all(|n| n.user_mode_submission);
         assert_eq!(user_mode, caps.submissions.contains(&Submission::User), "{name}");
         machine.run(|| ());
@@ -102,13 +94,9 @@ fn an_adapter_is_what_its_caps_say() {
 fn no_waiter_of_a_gpu_signal_is_lost_on_any_adapter() {
     for variant in ALL {
         for submission in variant.submissions() {
-            let platform = Platform::virtual_time(StepCosts::free());
-            let machine = Machine::new(&platform, variant.config(&platform)).unwrap();
-            let device = machine.device(DeviceOptions::default()).unwrap();
-            let report = machine.run(move || ping_pong(&device, submission));
-            assert!(report.completed(), "{} {submission}: {report:?}", variant.name);
-            assert_eq!(machine.adapter().bug_checks(), [], "{}", variant.name);
-            assert_eq!(machine.driver().violations(), [], "{}", variant.name);
+            let app = App::new(DeviceOptions::default(), |config| variant.apply(config));
+            let app = app.case(format!("{} {submission}", variant.name));
+            app.run(move |app| ping_pong(app, submission));
         }
     }
 }
@@ -116,18 +104,14 @@ fn no_waiter_of_a_gpu_signal_is_lost_on_any_adapter() {
 /// The CPU and two engines in turn, on the first and on the last physical GPU.
 fn ping_pong(device: &Device, submission: Submission) {
     let queue = |list_type: CommandListType, node, gpu: u32| {
-        let desc = QueueDesc {
-            node: Some(node),
-            node_mask: 1 << gpu,
-            ..QueueDesc::new(list_type, submission)
-        };
-        device.create_queue(desc).unwrap()
+        let desc = QueueDesc::new(list_type, submission);
+        let (node, node_mask) = (Some(node), 1 << gpu);
+        device.create_queue(QueueDesc { node, node_mask, ..desc }).unwrap()
     };
     let last = device.physical_gpus() - 1;
     let (compute, copy) =
         (queue(CommandListType::Compute, 1, 0), queue(CommandListType::Copy, 2, last));
-    let [go, between, done] =
-        ["go", "between", "done"].map(|name| device.create_fence(name, 0).unwrap());
+    let [go, between, done] = [(); 3].map(|()| device.fence(0));
     for value in 1..=50 {
         compute.wait(&go, value).unwrap();
         compute.signal(&between, value).unwrap();

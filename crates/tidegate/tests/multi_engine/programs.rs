@@ -30,7 +30,7 @@ fn run(file: &str, submission: Submission, changes: &[(&str, &str)]) -> Run {
     let request =
         RunRequest { submission, tracing: true, ..RunRequest::new(workload, Clock::Virtual) };
     let result = run_workload(&request).unwrap();
-    Run { report: result.outcome.report, trace: result.trace.expect("a timeline was asked for") }
+    Run { report: result.outcome.report, trace: result.trace.expect("a timeline") }
 }
 
 impl Run {

@@ -7,7 +7,7 @@ use tidegate::platform::Step;
 use tidegate::runner::HangAt;
 use tidegate::runner::cost::{CostModel, import_options_for};
 use tidegate::runner::report::Report;
-use tidegate::trace::{Kind, LaneId, LaneKind, Trace, chrome, perfetto};
+use tidegate::trace::{Kind, LaneId, LaneKind, Record, Trace, chrome, perfetto};
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Workload;
 use tidegate::workload::{LoadOptions, load, load_bytes};
@@ -61,7 +61,7 @@ fn no_timeline_contradicts_itself_or_its_report() {
                 continue;
             }
             let RunResult { outcome, trace, .. } = run(&request(&workload, submission));
-            let (report, trace) = (outcome.report, trace.expect("a timeline was asked for"));
+            let (report, trace) = (outcome.report, trace.expect("a timeline"));
             let mut found = trace.contradictions();
             found.extend(trace.busy_contradictions(&counted(&trace, &report)));
             let found: Vec<String> =
@@ -100,13 +100,9 @@ fn work_of_five_seconds_takes_five_seconds_under_every_model() {
         for submission in MODELS {
             let report = run(&request(&workload, submission)).outcome.report;
             assert!(report.is_right(), "{submission}: {:?}", report.problem_lines());
-            let off = report.makespan_ns.abs_diff(5_000_000_000);
-            assert!(
-                off <= 50_000_000,
-                "{} under {submission}: {} ns",
-                workload.name,
-                report.makespan_ns
-            );
+            let (name, makespan_ns) = (&workload.name, report.makespan_ns);
+            let off_ns = makespan_ns.abs_diff(5_000_000_000);
+            assert!(off_ns <= 50_000_000, "{name} under {submission}: {makespan_ns} ns");
         }
     }
 }
@@ -122,7 +118,7 @@ fn recoveries_and_makespans_count_from_one_start() {
             ..request(&hangs, submission)
         };
         let RunResult { outcome, trace, .. } = run(&request);
-        let (report, trace) = (outcome.report, trace.expect("a timeline was asked for"));
+        let (report, trace) = (outcome.report, trace.expect("a timeline"));
         let [recovery] = &report.recoveries[..] else {
             panic!("{submission}: {:?}", report.recoveries)
         };
@@ -166,23 +162,18 @@ fn queues_that_stand_still_are_blocked_and_their_signals_are_not_made() {
     let expected =
         [(from_file("bad/deadlock.toml"), (0, 0)), (from_text(PARKED, "parked.toml"), (1, 1))];
     for (workload, done) in expected {
-        for (submission, tracing) in
-            MODELS.into_iter().flat_map(|model| [(model, false), (model, true)])
-        {
+        let cases = MODELS.into_iter().flat_map(|model| [(model, false), (model, true)]);
+        for (submission, tracing) in cases {
             let request = RunRequest { tracing, ..request(&workload, submission) };
             let report = run(&request).outcome.report;
             let which = format!("{} under {submission}", workload.name);
             assert!(!report.completed, "{which}");
             assert_eq!((report.gpu_waits, report.gpu_signals), done, "{which}");
             for queue in &report.queues {
-                let (blocked_ns, whole_ns) = (queue.blocked_ns, report.makespan_ns);
-                let to_the_end =
-                    blocked_ns > 0 && whole_ns.saturating_sub(blocked_ns) <= BEFORE_THE_WAIT_NS;
-                assert!(
-                    to_the_end,
-                    "{which}: '{}' blocked for {blocked_ns} of {whole_ns} ns",
-                    queue.name
-                );
+                let (name, blocked_ns) = (&queue.name, queue.blocked_ns);
+                let (whole_ns, least_ns) = (report.makespan_ns, BEFORE_THE_WAIT_NS);
+                let to_the_end = blocked_ns > 0 && whole_ns <= blocked_ns + least_ns;
+                assert!(to_the_end, "{which}: '{name}' blocked for {blocked_ns} of {whole_ns} ns");
             }
         }
     }
@@ -193,7 +184,7 @@ fn queues_that_stand_still_are_blocked_and_their_signals_are_not_made() {
 #[test]
 fn a_written_timeline_can_be_replayed() {
     let first = run(&request(&from_file("ring-buffer.toml"), Submission::User));
-    let trace = first.trace.expect("a timeline was asked for");
+    let trace = first.trace.expect("a timeline");
     let (mut json, mut packets) = (Vec::new(), Vec::new());
     chrome::write(&trace, &mut json).unwrap();
     perfetto::write(&trace, &mut packets).unwrap();
@@ -203,23 +194,16 @@ fn a_written_timeline_can_be_replayed() {
         let recorded = again.recorded.as_ref().unwrap();
         // 24 frames: a copy into the ring, and a fill, a draw, a timed command and a copy on the 3D
         // engine.
-        assert_eq!(
-            (recorded.report.copies, recorded.report.fills, recorded.report.kernels),
-            (48, 24, 48)
-        );
-        assert_eq!((recorded.report.streams, recorded.report.host_threads), (2, 2));
-        assert_eq!((recorded.report.launches, recorded.report.work_without_launch), (48, 0));
+        let found = &recorded.report;
+        assert_eq!((found.copies, found.fills, found.kernels), (48, 24, 48));
+        assert_eq!((found.streams, found.host_threads), (2, 2));
+        assert_eq!((found.launches, found.work_without_launch), (48, 0));
         // A wait may be submitted before the signal that it is for.
-        assert_eq!(
-            (recorded.report.dependencies, recorded.report.dependencies_unpaired),
-            (24 + 21, 0)
-        );
-        assert_eq!(recorded.report.remarks, []);
+        assert_eq!((found.dependencies, found.dependencies_unpaired), (24 + 21, 0));
+        assert_eq!(found.remarks, []);
         let busy: u64 = recorded.items.iter().map(|item| item.end_ns - item.start_ns).sum();
-        assert_eq!(
-            busy,
-            first.outcome.report.queues.iter().map(|queue| queue.busy_ns).sum::<u64>()
-        );
+        let queues = first.outcome.report.queues.iter();
+        assert_eq!(busy, queues.map(|queue| queue.busy_ns).sum::<u64>());
         let second = run(&request(&Arc::new(again), Submission::User)).outcome.report;
         let (one, two) = (first.outcome.report.makespan_ns, second.makespan_ns);
         assert!(one.abs_diff(two) * 20 < one, "{one} ns recorded, {two} ns replayed");
@@ -232,7 +216,7 @@ fn a_recovery_and_its_steps_are_records_and_work_that_was_cut_off_never_ran() {
     for submission in MODELS {
         let hangs = vec![HangAt { queue: "frames".to_owned(), submission: 3 }];
         let result = run(&RunRequest { hangs, ..request(&workload, submission) });
-        let trace = result.trace.expect("a timeline was asked for");
+        let trace = result.trace.expect("a timeline");
         let of_kind =
             |kind| trace.records.iter().filter(move |r| r.kind == kind).collect::<Vec<_>>();
         let [recovery] = of_kind(Kind::Recovery)[..] else { panic!("{submission}: one recovery") };
@@ -249,15 +233,11 @@ fn a_recovery_and_its_steps_are_records_and_work_that_was_cut_off_never_ran() {
         assert_eq!(steps[1..], rest, "{submission}");
         // The list that hangs was queued and not done; the engine's slice of the hang leads to it,
         // and it to the call.
-        let hang = trace
-            .records
-            .iter()
-            .position(|r| trace.name_of(r) == "injected hang" && r.queue.is_some());
+        let is_hang = |r: &Record| trace.name_of(r) == "injected hang" && r.queue.is_some();
+        let hang = trace.records.iter().position(is_hang).expect("the hang has a slice");
         let chains = trace.chains();
-        let chain =
-            chains.iter().find(|chain| chain.slices.contains(&hang.expect("the hang has a slice")));
-        let chain =
-            chain.unwrap_or_else(|| panic!("{submission}: the hang belongs to a submission"));
+        let chain = chains.iter().find(|chain| chain.slices.contains(&hang));
+        let chain = chain.unwrap_or_else(|| panic!("{submission}: the hang has no submission"));
         let queued = trace.records[chain.queued.expect("it was queued")];
         assert_eq!(queued.kind, Kind::NeverRan, "{submission}");
         assert_eq!(trace.records[chain.call.expect("it was submitted")].kind, Kind::Submit);
@@ -271,23 +251,17 @@ fn every_slice_of_an_engine_leads_to_its_box_and_to_the_call() {
         let workload = from_file(name);
         for submission in MODELS {
             let result = run(&request(&workload, submission));
-            let trace = result.trace.expect("a timeline was asked for");
+            let trace = result.trace.expect("a timeline");
             let work =
                 trace.records.iter().filter(|r| r.queue.is_some() && r.kind.is_work()).count();
             let chains = trace.chains();
-            assert_eq!(
-                chains.iter().map(|chain| chain.slices.len()).sum::<usize>(),
-                work,
-                "{name} {submission}"
-            );
+            let slices: usize = chains.iter().map(|chain| chain.slices.len()).sum();
+            assert_eq!(slices, work, "{name} {submission}");
             for chain in chains {
                 let (call, queued) = (chain.call.expect("a call"), chain.queued.expect("a box"));
                 let [call, queued] = [call, queued].map(|index| trace.records[index]);
-                assert_eq!(
-                    (call.name, call.queue),
-                    (queued.name, Some(queued.lane)),
-                    "{name} {submission}"
-                );
+                let of_call = (queued.name, Some(queued.lane));
+                assert_eq!((call.name, call.queue), of_call, "{name} {submission}");
                 assert!(!trace.name_of(&queued).is_empty());
                 for slice in chain.slices.iter().map(|index| trace.records[*index]) {
                     assert!(queued.start_ns <= slice.start_ns && slice.end_ns <= queued.end_ns);
@@ -306,13 +280,10 @@ fn a_submission_in_the_first_nanosecond_of_a_run_has_its_box() {
     let costs = CostModel::nominal().but(Step::UmdEncode, 0);
     for submission in MODELS {
         let result = run(&RunRequest { costs: costs.clone(), ..request(&workload, submission) });
-        let trace = result.trace.expect("a timeline was asked for");
+        let trace = result.trace.expect("a timeline");
         assert!(!trace.records.iter().any(|r| r.kind == Kind::NeverRan), "{submission}");
         let chains = trace.chains();
-        assert!(
-            chains.iter().all(|chain| chain.call.is_some() && chain.queued.is_some()),
-            "{submission}"
-        );
-        assert!(!chains.is_empty(), "{submission}");
+        let whole = chains.iter().all(|chain| chain.call.is_some() && chain.queued.is_some());
+        assert!(whole && !chains.is_empty(), "{submission}");
     }
 }

@@ -40,7 +40,7 @@ fn an_idle_gpu_with_4096_connected_queues_uses_no_cpu() {
             fence.wait(value).unwrap();
         }
         assert!(queues.iter().all(|queue| queue.stats().connects == 1));
-        // The engines look for a moment before they park, and the kernel looks once more at what
+        // The engines poll for a moment before they park, and the kernel checks once more what
         // was submitted last, a timeout delay later.
         clock.sleep_until(clock.now().after(2 * TdrConfig::standard().delay_ns));
         let (before, parked) = (process_cpu_ns(), clock.parking_counts());

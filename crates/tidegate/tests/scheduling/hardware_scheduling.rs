@@ -1,34 +1,19 @@
 //! Priority bands as a process, the kernel and the driver see them, and the bounds of what is on a
 //! hardware queue at once.
 
-use std::sync::Arc;
-use tidegate::calls::{
-    CreateHwContext, FenceValue, Handle, Kernel, Priority, SignalFlags, Status,
-    SubmitCommandToHwQueue, SubmitSignalToHwQueues, WaitMode,
-};
+use tidegate::calls::{Priority, SignalFlags, Status, SubmitSignalToHwQueues};
 use tidegate::d3d12::{CommandListType, DeviceOptions, Error, QueueDesc, Submission};
-use tidegate::ddi::DdiCall;
-use tidegate::ddi::scheduling::SchedulingProperties;
+use tidegate::ddi::{AdapterCaps, DdiCall};
+use tidegate::dxgkrnl::FeatureSetting;
 use tidegate::gpu_abi::Command;
-use tidegate_testbed::{ChangeCaps, World, setup, world, world_with};
-
-fn hw_context(kernel: &dyn Kernel) -> Handle {
-    let device = kernel.create_device().unwrap();
-    kernel
-        .create_hw_context(CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 })
-        .unwrap()
-}
+use tidegate_testbed::{Client, QueueApi, World, at, setup, world, world_with};
 
 fn reported_places(w: &World) -> Vec<String> {
     let text = |call| match call {
         DdiCall::SetContextSchedulingProperties { args } => {
-            let SchedulingProperties {
-                priority_band,
-                realtime_band_priority_level,
-                in_process_priority,
-                ..
-            } = args.properties;
-            Some(format!("{priority_band:?} {realtime_band_priority_level} {in_process_priority}"))
+            let of = args.properties;
+            let level = of.realtime_band_priority_level;
+            Some(format!("{:?} {level} {}", of.priority_band, of.in_process_priority))
         }
         _ => None,
     };
@@ -45,18 +30,16 @@ fn bands_are_set_up_once_when_the_adapter_starts() {
     };
     assert!(w.start_calls.iter().filter_map(percentage).eq([10]));
     drop(w);
-    let off = world_with(|config| {
-        config.kernel.hardware_scheduling = tidegate::dxgkrnl::FeatureSetting::OFF
-    });
+    let off = world_with(|config| config.kernel.hardware_scheduling = FeatureSetting::OFF);
     assert!(off.start_calls.iter().all(|c| c.name() != "SetupPriorityBands"));
 }
 
 // spec: HS-002
 #[test]
-fn a_context_that_changes_its_place_is_told_to_the_driver() {
+fn the_driver_gets_each_change_of_a_context_s_place() {
     world().run(|w| {
-        let kernel: Arc<dyn Kernel> = w.adapter().open_privileged("a shell").unwrap();
-        let context = hw_context(&*kernel);
+        let shell = Client::privileged(&w.machine, "a shell");
+        let (kernel, context) = (&shell.kernel, shell.hw_context(0));
         w.driver.take();
         for priority in [0, 1, -3, 8, 39, 39] {
             kernel.set_context_scheduling_priority(context, priority).unwrap();
@@ -88,7 +71,7 @@ fn a_context_that_changes_its_place_is_told_to_the_driver() {
 #[test]
 fn focus_and_realtime_are_for_the_privileged() {
     world().run(|w| {
-        let context = hw_context(&*w.kernel);
+        let context = w.hw_context(0);
         w.driver.take();
         for priority in [1, 7, 8, 39] {
             let refused = w.kernel.set_context_scheduling_priority(context, priority);
@@ -101,16 +84,16 @@ fn focus_and_realtime_are_for_the_privileged() {
     });
 }
 
-/// How many calls of this entry there were since the last look.
+/// Returns how many calls of this entry there were since it was last called.
 fn count(w: &World, ddi: &str) -> usize {
     w.driver.take().iter().filter(|c| c.name() == ddi).count()
 }
 
 fn bounded(buffers: u16, packets: u32) -> World {
-    let change: ChangeCaps = Box::new(move |caps| {
+    let change = move |caps: &mut AdapterCaps| {
         caps.hw_queue_packet_cap = packets;
         caps.nodes.iter_mut().for_each(|node| node.max_in_flight_hw_queue_buffers = buffers);
-    });
+    };
     setup(|_| ()).caps(change).start()
 }
 
@@ -140,8 +123,7 @@ fn no_more_packets_of_an_engine_are_with_the_driver_than_its_cap() {
             w.driver.take();
             (0..8).for_each(|_| w.submit_packet(context, &[WORK]));
             assert_eq!(count(w, "SubmitCommandVirtual"), at_once);
-            let fences = [FenceValue { fence: done.handle, value: 1 }];
-            w.kernel.signal_from_gpu(context, &fences).unwrap();
+            w.kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
             w.wait(done.handle, 1).unwrap();
             assert_eq!(count(w, "SubmitCommandVirtual"), 8 - at_once);
         });
@@ -155,14 +137,9 @@ fn a_progress_value_that_does_not_rise_is_refused_and_nothing_is_lost() {
         let queue = w.hw_queue();
         assert!(queue.native_progress_fence);
         w.submit(&queue, 5, &[WORK]);
-        let (commands_gpu_va, command_bytes) = w.commands(&[WORK]);
         for progress_fence_id in [5, 4, 1, 0] {
-            let refused = w.kernel.submit_command_to_hw_queue(SubmitCommandToHwQueue {
-                hw_queue: queue.handle,
-                progress_fence_id,
-                commands_gpu_va,
-                command_bytes,
-            });
+            let args = w.command_buffer(&queue, progress_fence_id, &[WORK]);
+            let refused = w.kernel.submit_command_to_hw_queue(args);
             assert_eq!(refused, Err(Status::INVALID_PARAMETER), "{progress_fence_id}");
         }
         w.submit(&queue, 6, &[WORK]);
@@ -182,16 +159,13 @@ fn a_realtime_queue_is_for_a_device_that_was_opened_with_the_privilege() {
             priority: Priority::Realtime,
             ..QueueDesc::new(CommandListType::Compute, submission)
         };
-        let (ordinary, privileged) =
-            (w.machine.device(options(false)), w.machine.device(options(true)));
-        let (ordinary, privileged) = (ordinary.unwrap(), privileged.unwrap());
+        let [ordinary, privileged] =
+            [false, true].map(|may_raise| w.machine.device(options(may_raise)).unwrap());
         for submission in Submission::ALL {
             let refused = ordinary.create_queue(desc(submission)).unwrap_err();
             assert_eq!(refused, Error::PrivilegeNotHeld { queue: "urgent".to_owned() });
-            let (queue, fence) = (
-                privileged.create_queue(desc(submission)).unwrap(),
-                privileged.create_fence("done", 0).unwrap(),
-            );
+            let queue = privileged.create_queue(desc(submission)).unwrap();
+            let fence = privileged.fence(0);
             queue.signal(&fence, 1).unwrap();
             fence.wait(1).unwrap();
             let high = QueueDesc { priority: Priority::High, ..desc(submission) };
@@ -205,36 +179,28 @@ fn a_realtime_queue_is_for_a_device_that_was_opened_with_the_privilege() {
 #[test]
 fn a_broadcast_over_bands_does_not_hold_queues_between_them() {
     world().run(|w| {
-        let kernel: Arc<dyn Kernel> = w.machine.privileged_process("a shell").unwrap();
-        let device = kernel.create_device().unwrap();
-        let shell = tidegate_testbed::Client::of(&w.platform, kernel.clone(), device);
+        let shell = Client::privileged(&w.machine, "a shell");
         let fence = shell.monitored(0);
         let queue = |priority| {
             let hw_context = shell.hw_context(0);
-            kernel.set_context_scheduling_priority(hw_context, priority).unwrap();
+            shell.kernel.set_context_scheduling_priority(hw_context, priority).unwrap();
             shell.hw_queue_in(hw_context, false).unwrap()
         };
         let millisecond = [Command::Timed { ns: 1_000_000 }];
         let [idle, normal, focus] = [-1, 0, 1].map(queue);
         (1..=20).for_each(|id| shell.submit(&normal, id, &millisecond));
         shell.submit(&idle, 1, &[WORK]);
-        let fences = [FenceValue { fence: fence.handle, value: 1 }];
-        let hw_queues = [focus.handle, idle.handle];
         let args = SubmitSignalToHwQueues {
-            hw_queues: &hw_queues,
-            fences: &fences,
+            hw_queues: &[focus.handle, idle.handle],
+            fences: &at(&fence, 1),
             flags: SignalFlags::empty(),
         };
-        kernel.submit_signal_to_hw_queues(args).unwrap();
+        shell.kernel.submit_signal_to_hw_queues(args).unwrap();
         shell.submit(&focus, 1, &millisecond);
-        kernel.wait_from_cpu(&fences, WaitMode::All, None).unwrap();
+        shell.wait(fence.handle, 1).unwrap();
+        // IDLE runs when NORMAL has nothing, and FOCUS runs behind the broadcast.
         let seen = [&normal, &idle, &focus].map(|queue| queue.progress_value.load());
-        assert_eq!(
-            seen,
-            [20, 1, 0],
-            "IDLE runs when NORMAL has nothing, and FOCUS behind the broadcast"
-        );
-        let last = [FenceValue { fence: focus.progress_fence, value: 1 }];
-        kernel.wait_from_cpu(&last, WaitMode::All, None).unwrap();
+        assert_eq!(seen, [20, 1, 0], "NORMAL, IDLE, FOCUS");
+        shell.wait_progress(&focus, 1).unwrap();
     });
 }

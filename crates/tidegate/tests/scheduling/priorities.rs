@@ -66,22 +66,13 @@ fn urgent_work_waits_for_no_more_than_the_granularity() {
             let engine = report.engines.iter().find(|e| e.engine == "3D").unwrap();
             assert_eq!((urgent.priority, urgent.preempted), ("high", 0));
             assert_eq!(engine.compute_preemption, compute.to_string());
-            assert_eq!(
-                engine.preemptions.count(),
-                engine.preemptions_requested,
-                "every request preempted a packet"
-            );
-            assert!(
-                engine.preemptions.count() > 0 && engine.preemptions.max_ns() <= longest_ns,
-                "{engine:?}"
-            );
+            let (count, max_ns) = (engine.preemptions.count(), engine.preemptions.max_ns());
+            assert_eq!(count, engine.preemptions_requested, "a packet for each request");
+            assert!(count > 0 && max_ns <= longest_ns, "{engine:?}");
             let left_in_the_middle: u64 = report.queues.iter().map(|q| q.preempted).sum();
             let fine = compute >= ComputePreemption::ThreadGroup;
-            assert_eq!(
-                left_in_the_middle > 0,
-                fine || compute == ComputePreemption::Dispatch,
-                "{compute}"
-            );
+            let inside = fine || compute == ComputePreemption::Dispatch;
+            assert_eq!(left_in_the_middle > 0, inside, "{compute}");
         }
         assert!(last_ns > 2 * COMMAND_NS, "{submission}: the workload shows the difference");
     }
@@ -121,17 +112,15 @@ fn packets_of_every_priority_come_to_the_engine_within_their_bounds() {
         let waited_ns = metric(&report, "queue_latency_max_ns", queue);
         assert!(waited_ns <= quanta * quantum_ns + slack_ns, "{queue}: {waited_ns} ns");
     }
-    assert!(
-        metric(&report, "queue_latency_max_ns", "normal")
-            < metric(&report, "queue_latency_max_ns", "idle")
-    );
+    let longest = |queue| metric(&report, "queue_latency_max_ns", queue);
+    assert!(longest("normal") < longest("idle"));
 }
 
 /// What a thread group takes on the modelled machine.
 const GROUP_NS: u64 = 500;
 
 #[test]
-fn a_ring_is_heard_between_two_thread_groups() {
+fn a_ring_is_served_between_two_thread_groups() {
     let text = r#"
 name = "groups"
 [[buffer]]
