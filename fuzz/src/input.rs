@@ -67,7 +67,7 @@ mod tests {
     use super::Input;
 
     #[test]
-    fn an_input_that_is_used_up_is_zeros() {
+    fn an_exhausted_input_is_zeros() {
         let mut input = Input::new(&[0xFF, 1, 2]);
         assert_eq!(input.number(), 0x0201);
         assert!(input.is_over());

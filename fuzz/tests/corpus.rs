@@ -46,7 +46,7 @@ fn replay(name: &str) {
 }
 
 #[test]
-fn packets_make_sense_or_are_refused() {
+fn packets_are_decoded_or_refused() {
     replay("packets");
 }
 
@@ -76,7 +76,7 @@ fn memory_that_changes_between_two_reads_harms_its_own_process_only() {
 }
 
 #[test]
-fn files_mean_something_or_are_refused() {
+fn files_are_parsed_or_refused() {
     replay("files");
 }
 

@@ -296,7 +296,7 @@ fn saxpy_is_exact_at_every_edge() {
 }
 
 #[test]
-fn reduction_sums_blocks_and_by_passes_everything() {
+fn reduction_sums_blocks_and_passes_sum_everything() {
     for n in EDGES.into_iter().chain([1024 * 1024 + 1]) {
         let (mut memory, mut noise) = (Memory::default(), Noise(n as u64));
         let values = noise.floats(n);
@@ -341,7 +341,7 @@ fn prefix_sum_by_levels_is_exact() {
 }
 
 #[test]
-fn scan_may_leave_its_source_alone() {
+fn scan_may_keep_its_source() {
     let (mut memory, mut noise) = (Memory::default(), Noise(1));
     let values = noise.words(3000);
     let (src, dst, sums) = (memory.words(&values), memory.zeros(12_000), memory.zeros(12));
@@ -531,7 +531,7 @@ fn invalid_code_is_refused() {
 
 // spec: PRE-033
 #[test]
-fn groups_can_be_left_at_every_place_there_is() {
+fn groups_can_stop_at_every_place() {
     let (mut memory, mut noise) = (Memory::default(), Noise(3));
     let (x, y) = (memory.floats(&noise.floats(21)), memory.floats(&noise.floats(21)));
     let (src, dst) = (memory.floats(&noise.floats(40 * 3)), memory.zeros(4 * 40 * 3));
@@ -560,7 +560,7 @@ fn groups_can_be_left_at_every_place_there_is() {
 }
 
 #[test]
-fn draws_can_be_left_between_triangles_and_between_pixels() {
+fn draws_can_stop_between_triangles_and_between_pixels() {
     let front = square(0.25, [200, 10, 20, 255]);
     let back = square(0.75, [10, 200, 20, 255]);
     let vertices: Vec<_> = back.into_iter().chain(front).collect();
@@ -777,7 +777,7 @@ fn closed_meshes_look_the_same_with_and_without_their_backs() {
 }
 
 #[test]
-fn a_sphere_covers_what_geometry_says() {
+fn a_sphere_covers_its_projected_area() {
     let constants = seen_from([0.0, 0.0, 5.0], [0.0; 3], 1.0, 20.0);
     let scene = Scene::new(200, 200).mesh(&mesh::sphere(1.0, 96)).constants(&constants).checked();
     // The silhouette of a unit sphere at distance 5 has the tangent 1 / sqrt(24); half of the image
@@ -798,7 +798,7 @@ fn indexed_and_unindexed_draws_are_the_same() {
 }
 
 #[test]
-fn a_draw_in_parts_is_the_whole_draw() {
+fn a_draw_in_parts_equals_the_whole_draw() {
     let mesh = mesh::torus(1.2, 0.4, 30, 12);
     let whole = Scene::of(&mesh, 80, 50).run();
     let mut parts = Scene::of(&mesh, 80, 50);
@@ -895,7 +895,7 @@ fn depth_alone_needs_no_target() {
 }
 
 #[test]
-fn a_tile_that_is_drawn_again_stays_as_it_is() {
+fn redrawing_a_tile_changes_nothing() {
     let mesh = mesh::torus_knot(96, 12);
     for mode in [draw::COLOUR, draw::PRE_PASS, draw::DEPTH_ONLY] {
         let scene = Scene::of(&mesh, 90, 60).mode(mode).run();
@@ -906,7 +906,7 @@ fn a_tile_that_is_drawn_again_stays_as_it_is() {
 }
 
 #[test]
-fn hostile_geometry_is_left_out() {
+fn hostile_geometry_is_skipped() {
     let odd = [
         f32::NAN,
         f32::INFINITY,
@@ -1122,7 +1122,7 @@ fn one_of_each() -> (Memory, Vec<(ProgramId, Vec<u64>)>) {
 }
 
 #[test]
-fn whatever_store_or_load_faults_the_dispatch_can_be_finished_later() {
+fn a_dispatch_can_be_finished_after_any_fault() {
     let (mut memory, dispatches) = one_of_each();
     for (program, args) in &dispatches {
         let dispatch = dispatch(*program, args);
@@ -1253,7 +1253,7 @@ fn hostile_draws_are_refused() {
 }
 
 #[test]
-fn no_words_make_a_program_panic_or_hang() {
+fn no_arguments_make_a_program_panic_or_hang() {
     let mut noise = Noise(2026);
     let memory = Memory { bytes: vec![0x3f; 1 << 16], ..Memory::default() };
     let programs: Vec<_> = all().collect();

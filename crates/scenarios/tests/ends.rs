@@ -10,7 +10,7 @@ fn search(name: &str, strategy: StrategyKind, max_runs: u64) -> Report {
 }
 
 #[test]
-fn every_end_of_random_runs_is_met_by_the_reduced_search() {
+fn every_end_of_random_runs_is_reached_by_the_reduced_search() {
     for name in [
         "cpu-signal-against-park",
         "cross-adapter-relay",

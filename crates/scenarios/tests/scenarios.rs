@@ -110,28 +110,28 @@ fn a_signal_against_a_shadow_of_monitored_value_loses_no_waiter() {
 
 // spec: PRE-024
 #[test]
-fn packets_that_complete_while_they_are_asked_for_run_once() {
+fn packets_that_complete_while_they_are_preempted_run_once() {
     is_sampled("completion-against-preemption");
     finds_its_bugs("completion-against-preemption");
 }
 
 // spec: PRE-048
 #[test]
-fn packets_that_complete_while_their_engine_is_reset_cost_one_device_at_most() {
+fn packets_that_complete_during_a_reset_lose_at_most_one_device() {
     is_sampled("completion-against-reset");
     finds_its_bugs("completion-against-reset");
 }
 
 // spec: PRE-053
 #[test]
-fn a_hang_costs_the_guilty_alone_whenever_the_signal_comes_that_another_waits_for() {
+fn a_hang_loses_only_the_guilty_device_whenever_another_queue_is_unblocked() {
     is_sampled("hang-against-signal");
     finds_its_bugs("hang-against-signal");
 }
 
 // spec: UMS-040
 #[test]
-fn a_ring_is_not_lost_over_a_reset() {
+fn no_ring_is_lost_in_a_reset() {
     for name in ["reset-against-doorbell", "adapter-reset-against-doorbell"] {
         is_sampled(name);
         finds_its_bugs(name);
@@ -140,28 +140,28 @@ fn a_ring_is_not_lost_over_a_reset() {
 
 // spec: PRE-042
 #[test]
-fn a_packet_that_is_asked_for_stays_before_the_wait_behind_it() {
+fn a_preempted_packet_stays_ahead_of_the_wait_behind_it() {
     is_sampled("preemption-against-wait");
     finds_its_bugs("preemption-against-wait");
 }
 
 // spec: NF-005, NF-006
 #[test]
-fn a_queue_that_waits_for_another_engine_goes_on() {
+fn a_queue_that_waits_for_another_engine_is_unblocked() {
     is_exhausted_in("gpu-wait", 859);
     finds_its_bugs("gpu-wait");
 }
 
 // spec: NF-003, NF-135
 #[test]
-fn a_queue_that_waits_for_the_cpu_goes_on() {
+fn a_queue_that_waits_for_the_cpu_is_unblocked() {
     is_exhausted_in("cpu-signal-against-park", 153);
     finds_its_bugs("cpu-signal-against-park");
 }
 
 // spec: NF-015, NF-048, NF-053
 #[test]
-fn a_wait_that_is_taken_back_leaves_nothing_armed() {
+fn a_cancelled_wait_leaves_no_fence_armed() {
     is_exhausted_up_to(1, "cancel-against-signal", 1_192);
     finds_its_bugs("cancel-against-signal");
 }
@@ -174,12 +174,12 @@ fn two_signallers_release_the_waiter_in_every_order() {
 
 // spec: NF-089
 #[test]
-fn a_fence_can_end_while_it_is_signalled() {
+fn a_fence_can_be_destroyed_while_it_is_signalled() {
     is_exhausted_up_to(1, "destroy-against-signal", 918);
 }
 
 #[test]
-fn signals_over_several_queues_hold_neither_each_other_nor_the_end_of_a_queue() {
+fn broadcasts_do_not_deadlock_with_each_other_or_a_destroyed_queue() {
     is_sampled("broadcast-against-destroy");
 }
 
@@ -191,14 +191,14 @@ fn fence_storage_moves_and_loses_no_waiter() {
 
 // spec: RES-006
 #[test]
-fn memory_in_use_stays_until_its_last_use() {
+fn memory_in_use_is_evicted_after_its_last_use() {
     is_sampled("evict-against-submit");
     finds_its_bugs("evict-against-submit");
 }
 
 // spec: RES-018
 #[test]
-fn no_store_lands_in_memory_whose_mapping_has_ended() {
+fn no_store_reaches_unmapped_memory() {
     is_exhausted_up_to(1, "unmap-against-store", 3_774);
     finds_its_bugs("unmap-against-store");
 }
@@ -227,41 +227,41 @@ fn a_ring_reaches_an_engine_that_goes_to_sleep() {
 
 // spec: UMS-055
 #[test]
-fn a_ring_is_not_lost_over_the_power_of_its_engine() {
+fn no_ring_is_lost_when_its_engine_powers_down() {
     is_sampled("ring-against-f1");
     finds_its_bugs("ring-against-f1");
 }
 
 // spec: UMS-059
 #[test]
-fn a_ring_is_not_lost_over_the_power_of_its_adapter() {
+fn no_ring_is_lost_when_its_adapter_powers_down() {
     is_sampled("ring-against-d3");
     finds_its_bugs("ring-against-d3");
 }
 
 // spec: RES-015
 #[test]
-fn memory_that_is_paged_is_not_lost_over_the_power_of_its_adapter() {
+fn no_paged_memory_is_lost_when_its_adapter_powers_down() {
     is_sampled("page-against-d3");
     finds_its_bugs("page-against-d3");
 }
 
 // spec: UMS-044, UMS-047
 #[test]
-fn nothing_runs_while_it_is_suspended_and_everything_after() {
+fn a_suspended_context_runs_its_work_after_the_resume() {
     is_sampled("suspend-against-signal");
     finds_its_bugs("suspend-against-signal");
 }
 
 // spec: HS-013
 #[test]
-fn a_context_that_loses_its_priority_gives_way_at_the_end_of_the_turn() {
+fn a_demoted_context_yields_at_the_end_of_its_turn() {
     is_exhausted_up_to(1, "priority-against-dispatch", 1_514);
     finds_its_bugs("priority-against-dispatch");
 }
 
 #[test]
-fn a_queue_of_a_higher_band_comes_between_packets_that_may_not_be_left() {
+fn higher_band_work_runs_between_nonpreemptible_packets() {
     is_sampled("packet-against-higher-band");
     finds_its_bugs("packet-against-higher-band");
 }
@@ -274,34 +274,34 @@ fn two_queues_with_one_doorbell_run_everything_once() {
 }
 
 #[test]
-fn doorbells_can_end_while_one_of_them_is_taken_away() {
+fn doorbells_can_be_destroyed_while_one_is_victimised() {
     is_sampled("destroy-against-victimise");
 }
 
 // spec: UMS-181
 #[test]
-fn what_is_destroyed_is_gone_while_others_look_through_all_objects() {
+fn destroyed_objects_are_gone_while_all_objects_are_iterated() {
     is_sampled("destroy-against-lookup");
     finds_its_bugs("destroy-against-lookup");
 }
 
 // spec: UMS-036, UMS-091, UMS-092, UMS-093
 #[test]
-fn a_process_that_is_terminated_while_it_rings_runs_no_further_and_leaves_nothing() {
+fn a_terminated_process_runs_no_work_and_leaves_no_object() {
     is_sampled("terminate-against-ring");
     finds_its_bugs("terminate-against-ring");
 }
 
 // spec: PRE-093, PRE-094
 #[test]
-fn a_removal_releases_the_wait_and_stops_the_driver_last_whatever_is_under_way() {
+fn a_removal_releases_waits_and_stops_the_driver_last() {
     is_sampled("remove-against-submit");
     finds_its_bugs("remove-against-submit");
 }
 
 // spec: UMS-070
 #[test]
-fn two_connects_that_take_the_doorbell_from_each_other_both_end() {
+fn two_connects_that_victimise_each_other_both_finish() {
     is_sampled("connect-against-connect");
     finds_its_bugs("connect-against-connect");
 }
@@ -314,7 +314,7 @@ fn a_process_that_reads_connected_has_rung_the_hardware() {
 }
 
 #[test]
-fn the_status_goes_before_the_mapping() {
+fn the_status_is_written_before_the_remap() {
     is_exhausted_in("doorbell-order", 9);
     let published = scenario("doorbell-order").with_bug("rotate-before-status").unwrap();
     let report = explore(published.as_ref(), &Options::default()).unwrap();
@@ -325,7 +325,7 @@ fn the_status_goes_before_the_mapping() {
 
 // spec: NF-212, NF-216, NF-217
 #[test]
-fn no_waiter_is_forgotten_by_a_log_that_is_read_while_it_is_written() {
+fn no_waiter_is_lost_when_a_log_is_read_while_written() {
     is_sampled("log-write-against-log-read");
     finds_its_bugs("log-write-against-log-read");
 }
@@ -348,14 +348,14 @@ fn a_backlog_is_submitted_whole_and_in_order() {
 
 // spec: NF-107
 #[test]
-fn a_wait_for_the_fence_before_passes() {
+fn a_wait_for_a_destroyed_fence_passes() {
     is_exhausted_in("renew-against-park", 151);
     finds_its_bugs("renew-against-park");
 }
 
 // spec: ME-042
 #[test]
-fn a_cpu_wait_for_a_value_that_comes_and_falls_is_satisfied() {
+fn a_cpu_wait_for_a_pulsed_value_is_satisfied() {
     is_sampled("arm-against-rewind");
     finds_its_bugs("arm-against-rewind");
     is_sampled("arm-against-cpu-rewind");
@@ -363,7 +363,7 @@ fn a_cpu_wait_for_a_value_that_comes_and_falls_is_satisfied() {
 
 // spec: ME-043
 #[test]
-fn a_queue_that_comes_late_to_a_value_that_fell_goes_on() {
+fn a_queue_that_reaches_its_wait_after_a_pulse_is_unblocked() {
     for name in ["gpu-pulse", "gpu-pulse-by-cpu"] {
         is_sampled(name);
         finds_its_bugs(name);
@@ -376,14 +376,14 @@ fn two_waiters_for_one_value_are_both_released() {
 }
 
 #[test]
-fn no_signal_is_lost_to_the_interrupt_of_another() {
+fn no_signal_is_lost_to_a_concurrent_interrupt() {
     is_sampled("two-interrupts");
     finds_its_bugs("two-interrupts");
 }
 
 // spec: UMS-170
 #[test]
-fn a_hostile_client_harms_itself_alone() {
+fn a_hostile_client_harms_only_itself() {
     is_sampled("hostile-client-against-neighbour");
     finds_its_bugs("hostile-client-against-neighbour");
 }
@@ -397,7 +397,7 @@ fn one_signal_sets_an_event_once() {
 
 // spec: MF-047
 #[test]
-fn an_instance_can_end_while_a_wait_is_asked_by_it() {
+fn an_instance_can_be_destroyed_while_a_wait_begins_on_it() {
     is_exhausted_in("destroy-against-wait", 1);
 }
 

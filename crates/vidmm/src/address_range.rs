@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_address_space_is_an_end() {
+    fn an_exhausted_address_space_refuses() {
         let mut ranges = ranges(None, None);
         assert_eq!(ranges.reserve(&[256 * PAGE]), Err(Status::NO_MEMORY));
         assert_eq!(ranges.reserve(&[u64::MAX]), Err(Status::NO_MEMORY));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn fence_values_alone_lie_between_the_bounds() {
+    fn only_fence_values_are_between_the_bounds() {
         let mut ranges = ranges(Some(4 * PAGE), Some(8 * PAGE - 1));
         assert_eq!(ranges.reserve(&[PAGE]), Ok(PAGE));
         assert_eq!(ranges.reserve(&[2 * PAGE]), Ok(8 * PAGE), "it would reach into the window");

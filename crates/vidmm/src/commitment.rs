@@ -496,7 +496,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_save_area_enters_if_there_is_room_and_evicts_nothing() {
+    fn a_save_area_is_committed_only_without_an_eviction() {
         let mut s = segment(20, &[10, 10, 10]);
         assert!(s.commit_if_room(id(0)) && s.commit_if_room(id(1)));
         assert!(!s.commit_if_room(id(2)), "full");
@@ -507,7 +507,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_engines_may_use_is_evicted_after_what_they_do_not() {
+    fn busy_allocations_are_evicted_after_idle_ones() {
         let mut s = segment(20, &[10, 10, 10, 10]);
         let work = Work::default();
         s.make_resident(&ids([0, 1])).unwrap();
@@ -548,7 +548,7 @@ pub(crate) mod tests {
 
     // spec: RES-004
     #[test]
-    fn over_budget_says_how_much_to_trim_and_changes_nothing() {
+    fn an_over_budget_refusal_states_the_bytes_to_trim() {
         let mut s = segment(30, &[10, 10, 10, 15]);
         s.make_resident(&ids([0, 1])).unwrap();
         assert_eq!(s.make_resident(&ids([2, 3])), Err(Refusal::OverBudget { bytes: 15 }));
@@ -561,7 +561,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn fence_storage_narrows_the_room_down_to_nothing() {
+    fn fence_storage_reduces_the_room_to_zero() {
         let mut s = segment(30, &[10, 10]);
         s.make_resident(&ids([0, 1])).unwrap();
         s.released(0);
@@ -575,7 +575,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_could_be_held_together_is_what_fits_beside_what_is_held() {
+    fn can_hold_counts_held_allocations() {
         let mut s = segment(30, &[10, 10, 10, 10]);
         assert!(s.can_hold(&ids([0, 1, 2])) && !s.can_hold(&ids([0, 1, 2, 3])));
         s.resident(3).unwrap();
@@ -585,7 +585,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_stays_in_makes_something_else_stay_out() {
+    fn a_cancelled_eviction_cancels_a_page_in() {
         let mut s = segment(20, &[10, 10, 15]);
         s.make_resident(&ids([0, 1])).unwrap();
         assert_eq!((s.released(0), s.released(1)), (Some(0), Some(0)));
@@ -629,7 +629,7 @@ pub(crate) mod tests {
 
     // spec: RES-014
     #[test]
-    fn a_budget_is_the_room_less_what_others_hold() {
+    fn a_budget_is_the_room_minus_the_holdings_of_others() {
         let mut s = segment(40, &[10, 10, 10]);
         s.make_resident(&ids([0, 1])).unwrap();
         assert_eq!(s.budget_of(&[OsHandle(0)]), (30, 10));
@@ -658,7 +658,7 @@ pub(crate) mod tests {
     /// For any sequence of calls, the committed bytes fit, referenced allocations are committed,
     /// and a refusal changes nothing.
     #[test]
-    fn any_sequence_keeps_within_the_room_and_keeps_what_is_referenced() {
+    fn any_sequence_stays_within_the_room_and_keeps_references() {
         let mut seed = 0x9E37_79B9_7F4A_7C15u64;
         let mut random = move |below: u64| {
             seed ^= seed << 13;

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_pages_leave_until_the_budget_is_kept() {
+    fn the_oldest_pages_are_evicted_until_the_budget_is_met() {
         let mut s = storage(30);
         let [a, b, c] = [1, 2, 3].map(|_| s.add(page(10)));
         assert_eq!((s.local_bytes(), s.next_to_evict(30)), (30, None));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_ended_or_left_take_no_room() {
+    fn destroyed_or_evicted_pages_use_no_room() {
         let mut s = storage(100);
         let (a, b) = (s.add(page(10)), s.add(FencePage { cpu_visible: false, ..page(20) }));
         s.add(FencePage { local: false, ..page(40) });
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_names_segments_that_exist_and_that_the_cpu_reaches_if_it_must() {
+    fn a_driver_must_choose_existing_and_accessible_segments() {
         let (visible, default, intra) =
             ([true, false, true], NativeFenceType::Default, NativeFenceType::IntraGpu);
         let chosen =

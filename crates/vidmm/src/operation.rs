@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn urgent_operations_pass_those_that_share_nothing_with_them() {
+    fn urgent_operations_overtake_independent_ones() {
         let mut order = Order::new(100, &[]);
         order.push((1, Normal), moves([], [1]), "slow");
         order.push((2, AboveNormal), moves([], [2]), "urgent");
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_eviction_waits_for_engines_and_others_pass() {
+    fn an_eviction_waits_for_engines_and_others_overtake_it() {
         let mut order = Order::new(20, &[1]);
         let work = order.use_by_engine(1);
         order.push((1, Normal), moves([1], [2]), "swap");
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allocation_in_system_memory_has_nothing_to_wait_for() {
+    fn evicting_an_allocation_in_system_memory_does_not_wait() {
         let mut order = Order::new(20, &[]);
         order.use_by_engine(1);
         order.push((1, Normal), moves([1], [2]), "it never came");
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allocation_that_ended_is_left_out() {
+    fn a_destroyed_allocation_is_skipped() {
         let mut order = Order::new(10, &[1]);
         order.use_by_engine(1);
         order.push((1, Normal), moves([1], [2]), "swap");

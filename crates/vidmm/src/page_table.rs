@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_says_what_engines_may_do() {
+    fn an_entry_states_the_permitted_access() {
         let at = PhysicalAddress(PAGE);
         let bits = |access: Access| match access.entry(at, true) {
             PageTableEntry::Page { writable, fence_values, cache_coherent: true, .. } => {
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_region_is_cut_at_the_ends_of_tables() {
+    fn a_region_is_split_at_table_boundaries() {
         let runs = PageTableTree::<u32>::entry_runs(SHAPE, 2 * PAGE, 7);
         let runs: Vec<_> = runs.map(|r| (r.va / PAGE, r.first_page, r.start, r.count)).collect();
         assert_eq!(runs, [(2, 0, 2, 2), (4, 2, 0, 4), (8, 6, 0, 1)]);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_made_once_from_the_root_down() {
+    fn tables_are_created_once_from_the_root_down() {
         let mut tree = tree();
         let link = tree.next_missing(5 * PAGE).unwrap();
         assert_eq!((link.parent.level, link.table.level, link.index), (0, 1, 0));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_does_not_exist_has_nothing_to_clear() {
+    fn clearing_a_missing_table_does_nothing() {
         let mut tree = tree();
         let run = PageTableTree::<u32>::entry_runs(SHAPE, 0, 1).next().unwrap();
         assert_eq!(tree.set_valid(run), None);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_freed_with_its_last_entry_and_not_before() {
+    fn a_table_is_freed_with_its_last_entry() {
         let mut tree = tree();
         map(&mut tree, 0, 6);
         assert_eq!(unmap(&mut tree, 0, 3), (vec![2], 0), "entry 3 is valid");
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn one_unmap_over_several_tables_frees_each_and_what_is_above() {
+    fn one_unmap_frees_several_tables_and_their_parents() {
         let mut tree = tree();
         map(&mut tree, 0, 16);
         assert_eq!(tree.len(), 6);

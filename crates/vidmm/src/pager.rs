@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn resident_means_local_and_not_on_the_way_out() {
+    fn resident_allocations_are_local_and_not_being_evicted() {
         let mut p = Pager::new(20);
         assert!(!p.make_resident([0, 1], "both"));
         assert!(!p.make_resident([0], "still on its way in"));
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_allocation_is_local_at_once_only_while_nothing_changes() {
+    fn a_new_allocation_is_local_immediately_only_without_pending_moves() {
         let mut p = Pager::new(20);
         assert_eq!(p.vidmm.make_new_resident(id(0)), Ok(None));
         assert_eq!(p.local(), [0]);
@@ -512,7 +512,7 @@ mod tests {
 
     /// Room is not promised twice: a decided operation counts before it is carried out.
     #[test]
-    fn room_that_is_promised_is_not_given_again() {
+    fn promised_room_is_not_promised_again() {
         let mut p = Pager::with_save_area(20, 7, 70);
         assert!(!p.make_resident([0], "takes the rest"));
         let area =
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pin_needs_an_allocation_that_is_there_and_stays() {
+    fn a_pin_needs_a_local_allocation_that_is_not_being_evicted() {
         let mut p = Pager::new(20);
         assert!(!p.make_resident([0], "in"));
         assert_eq!(p.vidmm.next_content(), None);
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timed_out_eviction_leaves_what_is_in_use() {
+    fn a_timed_out_eviction_keeps_busy_allocations() {
         let mut p = Pager::new(20);
         p.make_resident([0, 1], "in");
         p.run();
@@ -568,7 +568,7 @@ mod tests {
 
     /// 0 stays, so the promised page-ins no longer fit. The newest operation loses its own.
     #[test]
-    fn a_promise_that_no_longer_fits_is_taken_from_the_newest_operation() {
+    fn the_newest_operation_loses_page_ins_that_no_longer_fit() {
         let mut p = Pager::new(20);
         p.make_resident([0, 1], "in");
         p.run();
@@ -641,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn content_that_comes_last_keeps_the_agent() {
+    fn queued_content_keeps_the_agent_running() {
         let mut p = Pager::new(10);
         let content = InitialContent { allocation: OsHandle(3), owner: OsHandle(70) };
         assert_eq!(p.vidmm.queue_content(content), Start::Now);
@@ -652,7 +652,7 @@ mod tests {
     }
 
     #[test]
-    fn power_takes_everything_out_and_brings_back_what_is_needed() {
+    fn a_power_cycle_evicts_everything_and_restores_what_is_needed() {
         let mut p = Pager::with_save_area(40, 7, 70);
         p.make_resident([0, 1, 2], "in");
         assert_eq!(p.vidmm.evict_for_power(true), None, "the agent has work");
@@ -675,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_loses_what_is_local_and_operations_go_on_after_it() {
+    fn a_reset_loses_local_content_and_then_operations_resume() {
         let mut p = Pager::new(20);
         p.make_resident([0, 1], "in");
         p.run();
@@ -713,7 +713,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allocation_that_ends_leaves_nothing_behind() {
+    fn a_destroyed_allocation_leaves_no_state() {
         let mut p = Pager::new(10);
         p.make_resident([0], "in");
         p.run();

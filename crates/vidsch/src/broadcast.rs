@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_goes_away_counts_as_having_reached_it() {
+    fn a_removed_queue_does_not_hold_the_broadcast() {
         let mut three = Broadcast::new(&[A, B, C]);
         assert_eq!((three.reach(A), three.leave(B)), (BroadcastState::Held, BroadcastState::Held));
         assert_eq!(three.leave(C), BroadcastState::Complete);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_whose_queues_are_all_gone_is_abandoned() {
+    fn a_packet_whose_queues_are_all_removed_is_abandoned() {
         let mut two = Broadcast::new(&[A, B]);
         assert_eq!((two.leave(A), two.leave(B)), (BroadcastState::Held, BroadcastState::Abandoned));
     }

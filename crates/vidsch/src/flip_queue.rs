@@ -327,7 +327,7 @@ mod tests {
 
     // spec: PRE-081, PRE-084
     #[test]
-    fn flips_are_shown_in_order_one_at_a_time_and_the_interrupt_is_off_when_all_are() {
+    fn flips_are_shown_in_order_and_the_interrupt_is_off_when_idle() {
         let mut f = FlipQueue::default();
         assert!(f.begin(A) && !f.begin(B), "one device owns the screen");
         assert_eq!((steps(&mut f, 5), f.queued()), (vec![], 1), "rendering is not complete");
@@ -346,7 +346,7 @@ mod tests {
 
     // spec: PRE-084
     #[test]
-    fn an_interval_holds_a_flip_and_a_flip_without_one_is_replaced() {
+    fn an_interval_delays_a_flip_and_a_flip_without_one_is_replaced() {
         let mut f = with_one_shown();
         present(&mut f, (20, 3));
         assert_eq!((steps(&mut f, 1), steps(&mut f, 2)), (vec![], vec![]));
@@ -379,7 +379,7 @@ mod tests {
 
     // spec: PRE-082
     #[test]
-    fn a_device_that_leaves_gets_its_surfaces_back_after_the_screen_is_dark() {
+    fn surfaces_are_released_after_the_screen_is_dark() {
         let mut f = with_one_shown();
         present(&mut f, (20, 1));
         steps(&mut f, 1);

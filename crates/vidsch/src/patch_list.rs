@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_is_cut_where_the_next_allocation_does_not_fit() {
+    fn a_buffer_is_split_where_the_next_allocation_does_not_fit() {
         let ends = |most| {
             parts(&copies(), most).map(|p| p.iter().map(|p| p.bytes.end).collect::<Vec<_>>())
         };
@@ -211,7 +211,7 @@ mod tests {
 
     // spec: PRE-035
     #[test]
-    fn a_part_that_leaves_a_binding_behind_is_refused() {
+    fn a_part_that_leaks_a_binding_is_refused() {
         let bound = Bindings::from([(0, 0), (1, 1)]);
         let rest = |list: &[PatchLocation]| next_part(list, 64, (32, &bound), |_| true).unwrap();
         let list = copies();
@@ -231,7 +231,7 @@ mod tests {
 
     // spec: PRE-040
     #[test]
-    fn a_list_rises_and_names_what_is_there() {
+    fn a_list_increases_and_names_existing_objects() {
         let check = |list: &[PatchLocation]| check(list, 64, 4, 1);
         assert_eq!(check(&copies()), Ok(()));
         assert_eq!(check(&[entry(8, 0, Some(0)), entry(8, 1, Some(1))]), Err(BadList::Order(1)));

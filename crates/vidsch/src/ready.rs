@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_that_comes_back_is_first_and_its_band_stays_owed() {
+    fn a_preempted_context_is_first_and_its_band_stays_owed() {
         let mut all = ready(&[(1, Priority::Normal)]);
         all.push_front(OsHandle(2), Priority::Normal, (CpuTime(50), None));
         all.push_back(OsHandle(3), Priority::High, CpuTime(50));

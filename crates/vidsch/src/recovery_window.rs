@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_minute_old_does_not_count() {
+    fn recoveries_outside_the_window_do_not_count() {
         let mut window = window();
         for n in 0..50 {
             assert_eq!(
@@ -143,7 +143,7 @@ mod tests {
 
     // spec: PRE-044
     #[test]
-    fn engines_have_one_fewer_and_a_count_of_their_own() {
+    fn engine_timeouts_are_counted_separately_with_a_lower_limit() {
         let mut window = window();
         for n in 0..4 {
             assert_eq!(window.engine_timed_out(s(n)), RecoveryVerdict::Recover);

@@ -45,7 +45,7 @@ fn message_passing_needs_no_barrier() {
 }
 
 #[test]
-fn a_store_is_seen_by_its_own_agent_first() {
+fn an_agent_reads_its_own_store_first() {
     // Owens et al., n6: an agent reads its own store before the store reaches memory.
     let n6 = Program::new(&[&[Store(0, 1), Load(0), Load(1)], &[Store(1, 2), Store(0, 2)]]);
     let strange = |model| outcomes(&n6, model).iter().any(|o| o[..2] == [1, 0] && o[2] == 1);
@@ -86,14 +86,14 @@ fn a_load_is_not_delayed_behind_a_later_store() {
 }
 
 #[test]
-fn a_join_sees_all_stores_of_the_agent_that_ended() {
+fn a_join_sees_all_stores_of_the_joined_agent() {
     let mut program = Program::new(&[&[], &[Store(0, 1), Store(1, 2)]]);
     program.joined = true;
     assert_eq!(outcomes(&program, TSO), BTreeSet::from([vec![1, 2, 1, 2]]));
 }
 
 #[test]
-fn a_mutex_orders_what_is_in_it() {
+fn a_mutex_orders_critical_sections() {
     use Op::Locked;
     let program = Program::new(&[&[Locked(0), Locked(0)], &[Locked(0)]]);
     // Each locked section reads a counter and increments it, so no two sections read the same
@@ -135,14 +135,14 @@ fn a_deadlock_of_two_locks_is_found_and_named() {
 }
 
 #[test]
-fn what_sleeps_first_is_woken_first_whichever_slept_first() {
+fn sleepers_are_woken_in_either_fifo_order() {
     // The order of sleepers is part of the state, so both orders of two waiters are reached.
     let report = explore(&crate::worlds::OneWakeTwoSleepers, &Options::default()).unwrap();
     assert!(report.exhausted && report.passed(), "{report:?}");
 }
 
 #[test]
-fn a_scenario_that_a_hash_map_decides_is_reported() {
+fn a_nondeterministic_scenario_is_reported() {
     let restless = crate::worlds::Restless::default();
     match explore(&restless, &Options::default()) {
         Err(ExplorerError::NotDeterministic { scenario, .. }) => {

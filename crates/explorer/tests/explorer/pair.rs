@@ -123,7 +123,7 @@ fn bounded_search_finds_what_exhaustive_search_finds() {
 }
 
 #[test]
-fn a_smaller_schedule_fails_the_same_way() {
+fn a_shrunk_schedule_fails_in_the_same_way() {
     let broken = Litmus::new(2, 1).with_bug("no-cpu-barrier").unwrap();
     let options = Options { strategy: StrategyKind::Random, seed: 7, ..Options::default() };
     let found = explore(broken.as_ref(), &options).unwrap().failure.expect("found");
@@ -138,7 +138,7 @@ fn a_smaller_schedule_fails_the_same_way() {
 }
 
 #[test]
-fn a_line_of_a_mended_or_changed_scenario_is_told_apart() {
+fn a_line_of_a_fixed_or_changed_scenario_is_detected() {
     let broken = Litmus::pair().with_bug("no-gpu-barrier").unwrap();
     let found = explore(broken.as_ref(), &Options::default()).unwrap().failure.unwrap();
     let mended = found.shrunk_line.replace("+no-gpu-barrier", "");
@@ -155,7 +155,7 @@ fn a_line_of_a_mended_or_changed_scenario_is_told_apart() {
 }
 
 #[test]
-fn what_cannot_be_replayed_says_why() {
+fn an_invalid_line_reports_its_error() {
     let text = |line: &str| replay(line, &lookup).unwrap_err().to_string();
     assert!(text("").contains("no ':'"), "{}", text(""));
     assert!(text("litmus/tso:A").contains("2 parts"), "{}", text("litmus/tso:A"));

@@ -108,7 +108,7 @@ fn agents_that_start_each_other() {
 }
 
 #[test]
-fn agents_that_are_waited_for() {
+fn agents_that_are_joined() {
     check(6, 100, &[2, 2, 2], &Kind { joined: true, ..Kind::default() });
     check(7, 100, &[2, 3], &Kind { joined: true, any_op: true, ..Kind::default() });
 }
@@ -124,7 +124,7 @@ fn locks_events_and_naps_of_three() {
 }
 
 #[test]
-fn agents_that_go_apart_and_meet_again() {
+fn agents_that_diverge_and_join() {
     // Too long to search every schedule. The other tests verify the search without reduction.
     let mut dice = Dice(8);
     for round in 0..60 {
@@ -142,7 +142,7 @@ fn agents_that_go_apart_and_meet_again() {
 }
 
 #[test]
-fn the_programs_that_once_slipped_through() {
+fn regressions_of_pruning_and_reduction() {
     use Op::{Fence, Load, Store};
     // A flush decides whether the first agent's second load is answered by its buffer or by memory.
     // That is no part of the agent's earlier observations.

@@ -23,7 +23,7 @@ fn a_schedule_is_one_short_line() {
 }
 
 #[test]
-fn what_is_printed_is_read_back() {
+fn printed_schedules_are_parsed_back() {
     let mut state = 1u64;
     let mut next = || {
         state =

@@ -21,7 +21,7 @@ fn a_waiter_receives_the_submission_right_before_anything_else_is_decided() {
 }
 
 #[test]
-fn a_packet_that_was_not_accepted_completes_no_other() {
+fn a_rejected_packet_completes_no_other() {
     let mut s = with_contexts(&[Priority::Normal; 2], Config { packet_cap: 2, ..CONFIG });
     for context in [A, B] {
         s.push_command(context, command(context.0), NOW);
@@ -44,7 +44,7 @@ fn two_contexts() -> Sched {
 
 // spec: MF-027
 #[test]
-fn a_broadcast_is_made_when_every_context_has_reached_it_and_holds_those_that_have() {
+fn a_broadcast_blocks_its_contexts_until_all_have_reached_it() {
     let mut s = two_contexts();
     s.push_command(B, command(1), NOW);
     s.push_signal(&[A, B], signal("both", NONE), NOW);
@@ -65,7 +65,7 @@ fn a_broadcast_is_made_when_every_context_has_reached_it_and_holds_those_that_ha
 }
 
 #[test]
-fn a_context_that_goes_away_does_not_hold_a_broadcast() {
+fn a_removed_context_does_not_hold_a_broadcast() {
     let mut s = two_contexts();
     s.push_wait(B, &["never"], NOW);
     s.push_signal(&[A, B], signal("one", NONE), NOW);
@@ -83,7 +83,7 @@ fn a_context_that_goes_away_does_not_hold_a_broadcast() {
 }
 
 #[test]
-fn contexts_that_are_abandoned_together_make_no_signal() {
+fn contexts_abandoned_together_signal_nothing() {
     let mut s = two_contexts();
     s.push_wait(A, &["never"], NOW);
     s.push_signal(&[A, B], signal("both", NONE), NOW);
@@ -111,7 +111,7 @@ fn a_signal_at_submission_does_not_wait_for_completion() {
 
 // spec: MF-031, MF-032
 #[test]
-fn a_context_is_first_in_first_out_over_commands_waits_and_signals() {
+fn a_context_is_fifo_over_commands_waits_and_signals() {
     let (a, mut s) = (A, with_contexts(&[Priority::Normal], CONFIG));
     s.push_command(a, command(1), NOW);
     let wait = s.push_wait(a, &["f"], NOW);
@@ -158,7 +158,7 @@ fn fence_ids_wrap() {
 
 // spec: PRE-016
 #[test]
-fn a_context_is_held_while_its_save_area_cannot_take_a_state() {
+fn a_context_is_held_while_its_save_area_is_unusable() {
     let mut s = two_contexts();
     s.push_command(A, command(1), NOW);
     s.area_lacks_content(A);
@@ -179,7 +179,7 @@ fn a_context_is_held_while_its_save_area_cannot_take_a_state() {
 }
 
 #[test]
-fn a_packet_that_came_back_is_held_while_its_state_moves() {
+fn a_preempted_packet_is_held_while_its_state_moves() {
     let mut s = two_contexts();
     s.push_command(A, command(1), NOW);
     assert_eq!(submitted(&mut s), Some((1, 1)));

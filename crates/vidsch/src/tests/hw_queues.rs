@@ -50,7 +50,7 @@ fn run(s: &mut Sched, queue: OsHandle, progress: u64) -> Vec<Step> {
 
 // spec: HS-012
 #[test]
-fn commands_go_at_once_and_waits_and_signals_hold_what_is_behind_them() {
+fn commands_are_submitted_immediately_and_waits_and_signals_block() {
     let mut s = machine(usize::MAX);
     assert!(s.push_command(Q, hw_command(1), NOW) && s.push_command(Q, hw_command(2), NOW));
     s.push_signal(&[Q], signal("done", NONE), NOW);
@@ -194,7 +194,7 @@ fn a_broadcast_may_span_contexts_and_hardware_queues() {
 
 // spec: MF-065
 #[test]
-fn a_queue_that_goes_away_does_not_hold_a_broadcast() {
+fn a_removed_hardware_queue_does_not_hold_a_broadcast() {
     let mut s = machine(usize::MAX);
     s.push_wait(R, &["never"], NOW);
     s.push_signal(&[Q, R], signal("both", NONE), NOW);
@@ -209,7 +209,7 @@ fn a_queue_that_goes_away_does_not_hold_a_broadcast() {
 }
 
 #[test]
-fn a_broadcast_that_is_due_on_a_queue_that_goes_away_is_made_by_another() {
+fn a_due_broadcast_of_a_removed_queue_is_executed_by_another() {
     let mut s = machine(usize::MAX);
     s.push_signal(&[Q, R], signal("both", NONE), NOW);
     // R reached it last and would have executed it.
@@ -222,7 +222,7 @@ fn a_broadcast_that_is_due_on_a_queue_that_goes_away_is_made_by_another() {
 }
 
 #[test]
-fn queues_that_are_abandoned_together_make_no_signal_but_set_their_events() {
+fn queues_abandoned_together_signal_nothing_but_set_their_events() {
     let mut s = machine(usize::MAX);
     s.push_wait(Q, &["never"], NOW);
     s.push_wait(R, &["never"], NOW);
@@ -242,7 +242,7 @@ fn queues_that_are_abandoned_together_make_no_signal_but_set_their_events() {
 }
 
 #[test]
-fn a_packet_for_queues_that_are_gone_comes_back_to_its_caller() {
+fn a_packet_for_removed_queues_is_returned() {
     let mut s = machine(usize::MAX);
     let _abandoned = s.remove_queue(R);
     assert!(s.push_signal(&[Q, R], signal("both", NONE), NOW).is_none());
@@ -267,7 +267,7 @@ fn signals_count_and_are_recorded_by_queue() {
 }
 
 #[test]
-fn what_only_contexts_have_ignores_hardware_queues() {
+fn calls_for_contexts_ignore_hardware_queues() {
     let mut s = machine(usize::MAX);
     s.push_command(Q, hw_command(1), NOW);
     assert!(s.busy_contexts().is_empty() && !s.holds_places() && s.next_deadline().is_none());

@@ -199,7 +199,7 @@ fn a_packet_that_has_run_for_the_timeout_delay_is_preempted() {
 
 // spec: PRE-028, PRE-029, PRE-030
 #[test]
-fn paging_packets_come_back_first_in_their_order_under_their_ids() {
+fn preempted_paging_packets_are_resubmitted_first_under_their_ids() {
     let mut s =
         with_contexts(&[Priority::Normal, Priority::Realtime], Config { packet_cap: 4, ..CONFIG });
     s.push_command(B, of_kind(20, CommandKind::Paging), NOW);
@@ -259,7 +259,7 @@ fn a_completion_that_races_with_a_request_counts_once_in_either_order() {
 }
 
 #[test]
-fn all_may_be_complete_when_the_answer_comes() {
+fn all_packets_may_be_complete_at_the_answer() {
     let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
     s.push_command(A, command(10), NOW);
     assert_eq!(next(&mut s, NOW), [new(10, 1)]);
@@ -314,7 +314,7 @@ fn submissions_and_requests_share_ids_that_wrap() {
 
 // spec: PRE-041
 #[test]
-fn a_packet_whose_signal_was_made_at_submission_comes_back_like_any_other() {
+fn a_packet_with_a_signal_at_submission_can_be_preempted() {
     let mut s = machine(&[Priority::Normal, Priority::High, Priority::Normal], CONFIG);
     let other = C;
     let gate = s.push_wait(other, &["gate"], NOW);
@@ -337,7 +337,7 @@ fn a_packet_whose_signal_was_made_at_submission_comes_back_like_any_other() {
 
 // spec: PRE-042
 #[test]
-fn a_packet_before_a_wait_comes_back_before_it() {
+fn a_preempted_packet_is_requeued_before_a_wait() {
     for satisfied_meanwhile in [true, false] {
         let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
         s.push_command(A, command(10), NOW);
@@ -362,7 +362,7 @@ fn a_packet_before_a_wait_comes_back_before_it() {
 }
 
 #[test]
-fn packets_of_a_lost_or_removed_context_are_not_submitted_again() {
+fn packets_of_a_lost_or_removed_context_are_not_resubmitted() {
     for gone in [true, false] {
         let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
         s.push_command(A, command(10), NOW);
@@ -381,7 +381,7 @@ fn packets_of_a_lost_or_removed_context_are_not_submitted_again() {
 }
 
 #[test]
-fn a_packet_that_came_back_is_not_among_the_unsubmitted() {
+fn a_preempted_packet_does_not_count_as_unsubmitted() {
     let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
     s.push_command(A, command(10), NOW);
     assert_eq!(next(&mut s, NOW), [new(10, 1)]);

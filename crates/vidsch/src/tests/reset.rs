@@ -16,7 +16,7 @@ fn machine(preempts: bool) -> Sched {
 
 // spec: PRE-026
 #[test]
-fn a_request_without_an_answer_is_a_timeout_that_is_reported_once() {
+fn an_unanswered_request_is_a_timeout_reported_once() {
     let mut s = machine(true);
     s.push_command(A, command(10), NOW);
     assert_eq!(next(&mut s, NOW), [new(10, 1)]);
@@ -45,7 +45,7 @@ fn without_preemption_the_first_packet_times_out() {
 
 // spec: PRE-050
 #[test]
-fn after_an_engine_reset_the_aborted_packet_is_over_and_later_ones_come_back() {
+fn an_engine_reset_ends_the_aborted_packet_and_requeues_later_ones() {
     let mut s = machine(true);
     s.push_command(B, command(10), NOW);
     s.push_command(C, of_kind(20, CommandKind::Paging), NOW);
@@ -81,7 +81,7 @@ fn a_reset_that_names_a_complete_packet_completes_those_before_it() {
 }
 
 #[test]
-fn a_resumed_engine_that_was_not_reset_goes_on() {
+fn a_stopped_engine_can_be_resumed_without_a_reset() {
     let mut s = machine(true);
     s.push_command(A, command(10), NOW);
     assert_eq!(next(&mut s, NOW), [new(10, 1)]);
