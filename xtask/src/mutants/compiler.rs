@@ -1,6 +1,7 @@
 //! What the compiler says about a copy of the tree with switches: errors, and the switches that
 //! they blame.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -29,7 +30,9 @@ impl CompileError {
     }
 
     /// The switches that may be the cause, among the texts that were planted in the file: a text
-    /// that the mark lies in, or else texts at the ends of the mark, or else texts inside the mark.
+    /// that the mark lies in, or else texts at the ends of the mark, or else texts inside the mark,
+    /// or else switches that lie between the first mark and the last: without its `continue`, a loop
+    /// uses a value behind the place where it was moved.
     pub fn blamed(&self, planted: &[Planted]) -> Vec<u32> {
         let rules: [Rule; 3] = [
             |text, mark| text.start <= mark.start && mark.end <= text.end,
@@ -45,7 +48,12 @@ impl CompileError {
                 }
             }
         }
-        Vec::new()
+        let first = self.marks.iter().map(|mark| mark.end).min().unwrap_or_default();
+        let last = self.marks.iter().map(|mark| mark.start).max().unwrap_or_default();
+        let between = |p: &Planted| first <= p.at.start && p.at.end <= last;
+        let partly: Vec<u32> = planted.iter().filter(|p| !between(p)).map(|p| p.number).collect();
+        let wholly = planted.iter().map(|p| p.number).filter(|number| !partly.contains(number));
+        wholly.collect::<BTreeSet<u32>>().into_iter().collect()
     }
 }
 
@@ -100,11 +108,18 @@ mod tests {
     use super::*;
 
     fn error_at(text: &str, planted: &str) -> CompileError {
-        let start = planted.find(text).unwrap();
-        let span = format!(
-            r#"{{"file_name":"crates/x/src/a.rs","line_start":3,"byte_start":{start},"byte_end":{},"is_primary":true}}"#,
-            start + text.len()
-        );
+        error_between(text, text, planted)
+    }
+
+    fn error_between(main: &str, other: &str, planted: &str) -> CompileError {
+        let span = |text: &str, is_primary: bool| {
+            let start = planted.find(text).unwrap();
+            let end = start + text.len();
+            format!(
+                r#"{{"file_name":"crates/x/src/a.rs","line_start":3,"byte_start":{start},"byte_end":{end},"is_primary":{is_primary}}}"#
+            )
+        };
+        let span = [span(main, true), span(other, false)].join(",");
         let line =
             format!(r#"{{"message":{{"level":"error","message":"no Default","spans":[{span}]}}}}"#);
         errors(&format!("{line}\nno JSON\n")).remove(0)
@@ -122,5 +137,18 @@ mod tests {
         assert_eq!(blamed("1 + 1"), [3]);
         assert_eq!(blamed("!= crate::mutant_is_on(2))"), [2]);
         assert!(blamed("fn a").is_empty());
+    }
+
+    #[test]
+    fn an_error_blames_what_lies_between_its_marks() {
+        let text = "// spec: NF-001\nfn a() {\n    if b {\n        c(d);\n        return;\n    }\n    e(d);\n}";
+        let all = switches::Parsed::of(text.to_owned()).unwrap().below(1);
+        let numbered: Vec<_> = (1..).zip(&all).collect();
+        let (planted, places) = switches::plant(text, &numbered);
+        let blamed = error_between("e(d)", "c(d)", &planted).blamed(&places);
+        let what: Vec<String> = (numbered.iter().filter(|(number, _)| blamed.contains(number)))
+            .map(|(_, switch)| format!("{} {}", switch.line, switch.what))
+            .collect();
+        assert_eq!(what, ["5 the statement is skipped"]);
     }
 }
