@@ -16,7 +16,9 @@ pub enum ExplorerError {
         what: String,
     },
     /// The text is not the name of a memory model.
-    #[error("no memory model '{0}': use tso (store buffers) or sc (every store visible at once)")]
+    #[error(
+        "no memory model '{0}': use tso (store buffers) or sc (every store is visible immediately)"
+    )]
     UnknownModel(String),
     /// The text is not the name of a strategy.
     #[error(

@@ -168,7 +168,7 @@ struct Search<'a> {
     runs: u64,
     steps: u64,
     longest: u64,
-    over: bool,
+    is_complete: bool,
     ends: BTreeSet<u64>,
     setup_ns: u64,
     start_ns: u64,
@@ -193,7 +193,7 @@ impl<'a> Search<'a> {
             runs: 0,
             steps: 0,
             longest: 0,
-            over: false,
+            is_complete: false,
             ends: BTreeSet::new(),
             setup_ns: 0,
             start_ns,
@@ -233,7 +233,7 @@ impl<'a> Search<'a> {
         let last = self.runs.saturating_add(runs);
         while self.runs < last && self.has_budget() {
             if !self.runner.strategy(|s| s.begin()) {
-                self.over = true;
+                self.is_complete = true;
                 break;
             }
             let ran = self.one_run();
@@ -297,7 +297,7 @@ impl<'a> Search<'a> {
     }
 
     fn report(self, failure: Option<Found>) -> Report {
-        let coverage = if self.over {
+        let coverage = if self.is_complete {
             self.runner.strategy(|s| s.coverage())
         } else {
             self.cut_short(&failure)

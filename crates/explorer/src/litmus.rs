@@ -4,8 +4,8 @@
 //! The engine: 1. stores CurrentValue; 2. full barrier; 3. loads MonitoredValue; 4. raises the
 //! interrupt if the value has passed it. The waiter: 1. stores MonitoredValue = value - 1; 2. full
 //! barrier; 3. loads CurrentValue again; 4. sleeps until the interrupt, then loads it again.
-//! Without either barrier both loads can miss both stores. Without the second load of CurrentValue,
-//! the value may arrive before the waiter is armed.
+//! If a barrier is missing, each load can miss the store of the other agent. Without the second load
+//! of CurrentValue, the value may arrive before the waiter is armed.
 //!
 //! `litmus` has one fence and one value. `litmus-FxV` has F fences, each with an engine that
 //! signals 1 to V and a waiter that waits for 1 to V in turn.

@@ -9,7 +9,7 @@ use crate::prelude::*;
 use tidegate::d3d12::{BufferDesc, DeviceOptions, Heap, ResidencyChoice};
 
 const GIVEN: &str = "the other process received the space";
-const REFUSED: &str = "the other process asked while the allocation was held";
+const REFUSED: &str = "the other process requested space while the allocation was held";
 
 pub(crate) const RACE: Race = Race {
     name: "evict-against-submit",

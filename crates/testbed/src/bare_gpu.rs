@@ -244,7 +244,7 @@ impl Machine {
                 return seen;
             }
             let end = self.line.news.wait_for(None, "interrupts");
-            assert_ne!(end, WaitEnd::Stopped, "the machine stood still after {seen:?}");
+            assert_ne!(end, WaitEnd::Stopped, "the machine is blocked after {seen:?}");
         }
     }
 

@@ -393,7 +393,7 @@ impl DriverLayer for Hooked {
     ) -> Result<DriverHandle, Status> {
         let kept = args.clone();
         let made = self.inner.create_doorbell(level, args)?;
-        // Models a driver that returns data and modifies the whole buffer.
+        // Models a driver that modifies the data and returns more than it received.
         args.private_data.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
         args.private_data.push(0xEE);
         self.calls.lock().doorbells.push((kept, made));

@@ -481,8 +481,8 @@ mod tests {
     fn resident_allocations_are_local_and_not_being_evicted() {
         let mut p = Pager::new(20);
         assert!(!p.make_resident([0, 1], "both"));
-        assert!(!p.make_resident([0], "still on its way in"));
-        assert_eq!(p.run(), ["both", "still on its way in"]);
+        assert!(!p.make_resident([0], "not local yet"));
+        assert_eq!(p.run(), ["both", "not local yet"]);
         assert!(p.make_resident([0, 1], "nothing to do"));
         for number in [0, 0, 0, 1, 1] {
             p.release(number).complete();
@@ -490,7 +490,7 @@ mod tests {
         assert!(!p.make_resident([2], "evicts 0"));
         assert!(p.make_resident([1], ""), "no operation names it");
         p.release(1).complete();
-        assert!(!p.make_resident([0], "evicts 1"), "local, and on its way out");
+        assert!(!p.make_resident([0], "evicts 1"), "local, but being evicted");
         assert_eq!((p.run(), p.local()), (vec!["evicts 0", "evicts 1"], vec![0, 2]));
     }
 
@@ -530,7 +530,7 @@ mod tests {
         assert!(!p.make_resident([0], "in"));
         assert_eq!(p.vidmm.next_content(), None);
         let Next::Run(operation) = p.vidmm.next(&p.idle_areas) else { panic!("it is queued") };
-        assert!(!p.vidmm.pin(id(0)), "it is on its way in");
+        assert!(!p.vidmm.pin(id(0)), "it is not local yet");
         p.carry_out(&operation);
         assert!(p.vidmm.pin(id(0)));
         p.release(0).complete();
@@ -540,7 +540,7 @@ mod tests {
         p.make_resident([1, 2], "evicts 0");
         p.release(1).complete();
         p.make_resident([0], "evicts 1");
-        assert!(!p.vidmm.pin(id(0)), "local, and on its way out");
+        assert!(!p.vidmm.pin(id(0)), "local, but being evicted");
         p.run();
         assert!(p.vidmm.pin(id(0)));
     }
@@ -552,13 +552,13 @@ mod tests {
         p.run();
         let work = p.release(0);
         p.release(1).complete();
-        assert!(!p.make_resident([2, 3], "wants both"));
+        assert!(!p.make_resident([2, 3], "both others"));
         assert_eq!(p.turn(), Err(ids([0])));
         let now = CpuTime(1_000);
         assert_eq!(p.vidmm.deadline(&ids([0]), now), Some(CpuTime(1_000 + TIMEOUT_NS)));
         assert_eq!(p.vidmm.deadline(&[], now), None, "nothing to time out");
         let (operation, stay) = p.time_out();
-        assert_eq!((operation.completion, stay), ("wants both", ids([0])));
+        assert_eq!((operation.completion, stay), ("both others", ids([0])));
         assert_eq!((operation.moves, operation.in_system), (moves([1], [2]), ids([3])));
         assert_eq!((p.local(), p.vidmm.segment().committed()), (vec![0, 2], 20));
         work.complete();

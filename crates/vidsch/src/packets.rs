@@ -141,11 +141,11 @@ impl<P: Payload> VidSch<P> {
                 CommandKind::Paging => self.engines[engine].returned.push_front(packet),
                 CommandKind::Render | CommandKind::Patched { .. } => {
                     let began = packet.began.filter(|_| packet.lifted_since.is_some());
-                    let lift_over =
+                    let lift_ended =
                         began.is_some_and(|began| now.at >= began.after(self.config.quantum_ns));
-                    let turn_over =
-                        place == 0 && (reason == PreemptionReason::Quantum || lift_over);
-                    self.requeue_command(&packet, turn_over, now);
+                    let turn_ended =
+                        place == 0 && (reason == PreemptionReason::Quantum || lift_ended);
+                    self.requeue_command(&packet, turn_ended, now);
                 }
                 CommandKind::ContextSwitch | CommandKind::HwQueue { .. } => {
                     self.left_engine(packet.context, now)
@@ -155,7 +155,7 @@ impl<P: Payload> VidSch<P> {
     }
 
     // spec: PRE-031, PRE-041
-    fn requeue_command(&mut self, packet: &Packet, turn_over: bool, now: Now) {
+    fn requeue_command(&mut self, packet: &Packet, turn_ended: bool, now: Now) {
         let context = packet.context;
         let Some(queue) = self.queues.get_mut(&context) else { return };
         let Some(state) = queue.context_mut().filter(|state| !state.abandoned) else {
@@ -174,7 +174,7 @@ impl<P: Payload> VidSch<P> {
         if std::mem::replace(&mut state.listed, true) {
             ready.remove(context, state.priority);
         }
-        match turn_over {
+        match turn_ended {
             true => ready.push_back(context, state.priority, now.at),
             false => ready.push_front(context, state.priority, (now.at, packet.lifted_since)),
         }

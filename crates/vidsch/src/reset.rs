@@ -70,12 +70,12 @@ impl<P: Payload> VidSch<P> {
             self.left_engine(packet.context, now);
         }
         let complete = if aborted.is_some() { last.wrapping_sub(1) } else { last };
-        let over = self.complete_up_to(engine, complete, now);
+        let completed = self.complete_up_to(engine, complete, now);
         let e = &mut self.engines[engine];
         e.withdraw();
         let packets = e.reclaim_in_flight();
         self.requeue(engine, packets, PreemptionReason::Timeout, now);
-        over
+        completed
     }
 
     /// Ends the packets in flight of the matching contexts.

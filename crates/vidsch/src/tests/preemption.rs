@@ -158,7 +158,7 @@ fn a_quantum_ends_when_an_equal_waits_and_not_before() {
     assert_eq!(next(&mut s, at(10)), [Next::Request(3)]);
     assert_eq!(s.next_deadline(), None, "the answer comes next");
     assert_eq!(s.preempted(ENGINE, (3, 0), at(12)), answered(&[], 2));
-    assert_eq!(next(&mut s, at(12)), [new(20, 4), again(10, 5)], "its turn is over");
+    assert_eq!(next(&mut s, at(12)), [new(20, 4), again(10, 5)], "its turn has ended");
     assert_eq!(s.next_deadline(), Some(CpuTime(22)));
 }
 
