@@ -18,15 +18,13 @@ use crate::{performance, tree};
 /// Checks everything.
 pub fn check(root: &Path) -> Result<(), String> {
     let mut findings = layers::check(root)?;
-    let mut levels = levels::Levels::default();
     for folder in ["crates", "fuzz", "xtask"] {
         for file in tree::files(root, folder, &["rs"])? {
             let source = Source::of(&file.text);
             findings.extend(rust::check(&file.path, &source));
-            levels.count(&file.path, &source);
+            findings.extend(levels::check(&file.path, &source));
         }
     }
-    findings.extend(levels.findings());
     findings.extend(circles::check(root)?);
     findings.extend(prose::check(root)?);
     findings.extend(performance::check(root)?);

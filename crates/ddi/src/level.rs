@@ -3,11 +3,12 @@
 //! serialised with the interrupt routine.
 //!
 //! Invariants: a token is made where the kernel enters the level, and passed on from there; `cargo
-//! xtask tidy` lists the files that may make one. In debug builds a token that is made above its
-//! level is a panic with the agent's name ([`tidegate_platform::level`]).
+//! xtask tidy` lists the files that may make one. A token of a lower level raises to a higher one.
+//! In debug builds a token that is made above its level is a panic with the agent's name
+//! ([`tidegate_platform::level`]).
 
 use std::marker::PhantomData;
-use tidegate_platform::level::{Level, assert_at_most};
+use tidegate_platform::level::{Level, assert_at_most, may_block};
 
 /// Proof that the caller may block.
 #[derive(Debug)]
@@ -22,6 +23,25 @@ impl Passive {
     pub fn enter() -> Passive {
         assert_at_most(Level::Passive, "a call at PASSIVE level");
         Passive(())
+    }
+
+    /// For the kernel, where the level is known at run time alone: `None` in an interrupt routine
+    /// or a DPC.
+    #[inline]
+    pub fn enter_if_current() -> Option<Passive> {
+        may_block().then_some(Passive(()))
+    }
+
+    /// Raises the level (KeRaiseIrql) for a call that must not block.
+    #[inline]
+    pub fn raise(&self) -> Dispatch {
+        Dispatch(())
+    }
+
+    /// As [`Dispatch::raise_to_dirql`].
+    #[inline]
+    pub fn raise_to_dirql<'g, G>(&self, held: &'g G) -> Dirql<'g> {
+        self.raise().raise_to_dirql(held)
     }
 }
 
@@ -39,9 +59,17 @@ impl Dispatch {
         assert_at_most(Level::Dispatch, "a call at DISPATCH level");
         Dispatch(())
     }
+
+    /// Raises to the level of the interrupt routine. `_held` is the guard of the adapter's
+    /// interrupt lock, or of the driver's lock that its interrupt routine takes.
+    #[inline]
+    pub fn raise_to_dirql<'g, G>(&self, _held: &'g G) -> Dirql<'g> {
+        Dirql(PhantomData)
+    }
 }
 
-/// Proof that the caller holds the adapter's interrupt lock. Lives no longer than the guard.
+/// Proof that the caller is serialised with the interrupt routine: it holds the adapter's interrupt
+/// lock, or the driver's lock that the routine takes. Lives no longer than the guard.
 #[derive(Debug)]
 pub struct Dirql<'a>(PhantomData<&'a ()>);
 
@@ -50,5 +78,51 @@ impl<'a> Dirql<'a> {
     #[inline]
     pub fn enter<G>(_held: &'a G) -> Dirql<'a> {
         Dirql(PhantomData)
+    }
+}
+
+/// The level of code that runs at PASSIVE or at DISPATCH level. It may block at PASSIVE alone.
+#[derive(Clone, Copy, Debug)]
+pub enum Irql<'a> {
+    /// The caller may block.
+    Passive(&'a Passive),
+    /// The caller must not block.
+    Dispatch(&'a Dispatch),
+}
+
+impl<'a> Irql<'a> {
+    /// The proof that the caller may block, if it may.
+    #[inline]
+    pub fn passive(self) -> Option<&'a Passive> {
+        match self {
+            Irql::Passive(level) => Some(level),
+            Irql::Dispatch(_) => None,
+        }
+    }
+
+    /// Raises the level, where it is lower.
+    #[inline]
+    pub fn raise(self) -> Dispatch {
+        Dispatch(())
+    }
+
+    /// As [`Dispatch::raise_to_dirql`].
+    #[inline]
+    pub fn raise_to_dirql<G>(self, held: &G) -> Dirql<'_> {
+        self.raise().raise_to_dirql(held)
+    }
+}
+
+impl<'a> From<&'a Passive> for Irql<'a> {
+    #[inline]
+    fn from(level: &'a Passive) -> Irql<'a> {
+        Irql::Passive(level)
+    }
+}
+
+impl<'a> From<&'a Dispatch> for Irql<'a> {
+    #[inline]
+    fn from(level: &'a Dispatch) -> Irql<'a> {
+        Irql::Dispatch(level)
     }
 }

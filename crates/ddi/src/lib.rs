@@ -53,7 +53,7 @@ pub use engine::{EngineId, EngineMap};
 pub use feature::{FeatureId, FeatureInterface, FeatureState};
 pub use handle::{DriverHandle, OsHandle};
 pub use interrupt::{EngineState, InterruptData, InterruptType, PageFault};
-pub use level::{Dirql, Dispatch, Passive};
+pub use level::{Dirql, Dispatch, Irql, Passive};
 pub use patch::{Patch, PatchLocation, Render, RenderAllocation, SubmitCommandPhysical};
 pub use peer::{LinkNativeFence, PeerDoorbell, PeerFence, PeerSignalCaps};
 pub use power::{ComponentState, DevicePowerState, PowerAction};

@@ -61,7 +61,7 @@ impl Removal {
         }
         if self.has_processes() {
             // 2. No engine is given anything, and what was reported is taken.
-            let _of_devices_that_are_lost_next = objects.sched.stop_all_engines();
+            let _of_devices_that_are_lost_next = objects.sched.stop_all_engines(level);
             // 3. Devices are in error: doorbells read ABORT, contexts are suspended, queued work is
             //    given up, fences read their maximum. That releases the waiters, here and on other
             //    adapters.
@@ -71,26 +71,26 @@ impl Removal {
             }
             // No answer of the hardware is waited for.
             self.recovery.complete_suspensions(|_| true);
-            objects.sched.end_kernel_packets();
-            objects.sched.end_all_packets();
+            objects.sched.end_kernel_packets(level.into());
+            objects.sched.end_all_packets(level);
             // 4. For each process and each of its queues: doorbell and queue are destroyed, and
             //    then contexts, fences, devices.
             for process in objects.processes() {
-                process.end_with_adapter();
+                process.end_with_adapter(level);
             }
         }
         // 5. The kernel's own agents and objects.
-        self.stop_agents();
+        self.stop_agents(level);
         // 6. Calls that were under way return, and drop what they held: with the last device the
         //    last instance of a fence is closed.
         self.wait_for_end_of("devices", |event| objects.devices.lock().await_empty(event));
         // 7. Fences that only NT handles keep end for the driver.
         let left = objects.fences.matching(|_| true);
-        left.iter().for_each(instance::end_with_adapter);
+        left.iter().for_each(|fence| instance::end_with_adapter(level, fence));
         drop(left);
         self.wait_for_end_of("fences", |event| objects.fences.await_empty(event));
         // 8. DxgkDdiStopDevice, alone in the driver, on a device that has power.
-        let _awake = port.awake();
+        let _awake = port.awake(level);
         let stopped = port.threads.exclusive(port.config.tdr.ddi_delay_ns, || {
             port.driver_as_it_is().stop_device(level);
             // spec: PRE-094
@@ -108,12 +108,12 @@ impl Removal {
         self.objects.processes().iter().any(|process| !process.has_ended())
     }
 
-    fn stop_agents(&self) {
+    fn stop_agents(&self, level: &Passive) {
         let objects = &self.objects;
         objects.port.timer.stop();
         self.recovery.forget();
         self.interrupts.stop_worker();
-        objects.memory.stop();
+        objects.memory.stop(level);
         let kept = objects.sched.lock().take_kept();
         drop(kept);
         let idle_contexts = std::mem::take(&mut *objects.idle_contexts.lock());

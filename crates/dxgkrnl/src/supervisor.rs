@@ -75,7 +75,7 @@ impl Agent for TimerAgent {
             let changed = watch.run(level);
             if self.repeats.is_stuck(watch.name(), deadline, changed) {
                 let (watch, deadline_ns) = (watch.name(), deadline.0);
-                port.bug_check(BugCheck::TimerStuck { watch, deadline_ns });
+                port.bug_check(level, BugCheck::TimerStuck { watch, deadline_ns });
             }
             return Turn::Again;
         }

@@ -13,8 +13,9 @@
 use crate::driver::{DdiCall, DriverPort};
 use crate::error::BugCheck;
 use crate::stats::Count;
+use crate::timer::{AtPassive, EndAtPassive};
 use std::sync::Arc;
-use tidegate_ddi::{DriverHandle, OsHandle, Passive};
+use tidegate_ddi::{DriverHandle, Irql, OsHandle, Passive};
 use tidegate_platform::{CpuTime, Event, Mutex, Step, WaitEnd};
 
 /// The suspension of one hardware context.
@@ -51,9 +52,12 @@ pub(crate) trait Suspendable: Send + Sync {
 /// Contexts that are off the run list. Dropping it, or [`Suspended::resume`], ends the hold.
 #[must_use = "dropping it resumes the contexts"]
 pub struct Suspended {
-    contexts: Vec<Arc<dyn Suspendable>>,
+    held: AtPassive<Held>,
     complete: bool,
 }
+
+/// The contexts of one hold.
+struct Held(Vec<Arc<dyn Suspendable>>);
 
 impl Suspended {
     /// Whether the driver has acknowledged every context. The devices of other contexts are lost.
@@ -65,16 +69,14 @@ impl Suspended {
     pub fn resume(self) {}
 
     /// Keeps the contexts off the run list for ever: their device is lost, or ends.
-    pub fn keep_off(mut self) {
-        self.contexts.clear();
+    pub fn keep_off(self) {
+        self.held.forget();
     }
 }
 
-impl Drop for Suspended {
-    // A guard of a caller that may block: it waited for the acknowledgements.
-    fn drop(&mut self) {
-        let level = &Passive::enter();
-        self.contexts.drain(..).for_each(|context| context.suspension().release(level));
+impl EndAtPassive for Held {
+    fn end(&mut self, level: &Passive) {
+        self.0.drain(..).for_each(|context| context.suspension().release(level));
     }
 }
 
@@ -97,7 +99,7 @@ pub(crate) fn hold(
                 && suspension.is_acknowledged();
         }
     }
-    Suspended { contexts, complete }
+    Suspended { held: AtPassive::wrap(&port.timer, Held(contexts)), complete }
 }
 
 impl Suspension {
@@ -143,7 +145,7 @@ impl Suspension {
             state.fence
         };
         port.count(Count::suspensions);
-        let done = port.driver().suspend_context(level, self.driver, fence);
+        let done = port.driver(level).suspend_context(level, self.driver, fence);
         // A driver that refuses acknowledges nothing, which a waiter finds out by its deadline.
         if let Ok(true) = done {
             self.complete(fence);
@@ -178,15 +180,14 @@ impl Suspension {
 
     /// The driver says that a request is complete.
     // spec: UMS-048
-    pub(crate) fn acknowledge(&self, fence: u64) {
+    pub(crate) fn acknowledge(&self, level: Irql<'_>, fence: u64) {
         let requested = self.state.lock().fence;
         if fence == 0 || fence > requested {
             let (context, acknowledged) = (self.context.0, fence);
-            return self.port.bug_check(BugCheck::UnknownSuspendFence {
-                context,
-                acknowledged,
-                requested,
-            });
+            return self.port.bug_check(
+                level,
+                BugCheck::UnknownSuspendFence { context, acknowledged, requested },
+            );
         }
         if !self.complete(fence) {
             self.port.count(Count::stale_suspend_acknowledgements);
@@ -224,12 +225,12 @@ impl Suspension {
                 }
                 (state.pending, state.is_probe) = (None, false);
             }
-            port.driver().resume_context(level, self.driver)
+            port.driver(level).resume_context(level, self.driver)
         };
         match resumed {
             Ok(()) => port.record_power("resume context", port.platform.stamp_ns(), 0),
             Err(status) => {
-                port.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiResumeContext", status });
+                port.bug_check(level, BugCheck::DdiFailed { ddi: "DxgkDdiResumeContext", status });
             }
         }
     }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 use tidegate_ddi::Passive;
-use tidegate_platform::{CpuTime, Mutex, Platform, ServiceHandle, Step, WakeWord, Word, level};
+use tidegate_platform::{CpuTime, Mutex, Platform, ServiceHandle, Step, WakeWord, Word};
 
 /// A policy with deadlines, and the protocol that acts on them.
 pub(crate) trait Watch: Send + Sync {
@@ -107,21 +107,32 @@ impl Timer {
     }
 }
 
-/// An object whose end calls the driver at PASSIVE level. Where a DPC drops the last reference, a
-/// work item drops the object.
-pub(crate) struct AtPassive<T: Send + 'static> {
+/// What an object does when its last reference is gone, before its parts are dropped.
+pub(crate) trait EndAtPassive: Send + 'static {
+    /// Called once.
+    fn end(&mut self, level: &Passive);
+}
+
+/// An object that ends at PASSIVE level. Where a DPC drops the last reference, a work item ends the
+/// object. A drop has no argument, so it reads the level of its agent.
+pub(crate) struct AtPassive<T: EndAtPassive> {
     /// `None` only inside the drop.
     object: Option<T>,
     timer: Arc<Timer>,
 }
 
-impl<T: Send + 'static> AtPassive<T> {
+impl<T: EndAtPassive> AtPassive<T> {
     pub(crate) fn wrap(timer: &Arc<Timer>, object: T) -> AtPassive<T> {
         AtPassive { object: Some(object), timer: timer.clone() }
     }
+
+    /// Drops the object without its end.
+    pub(crate) fn forget(mut self) {
+        self.object = None;
+    }
 }
 
-impl<T: Send + 'static> Deref for AtPassive<T> {
+impl<T: EndAtPassive> Deref for AtPassive<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -129,13 +140,16 @@ impl<T: Send + 'static> Deref for AtPassive<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for AtPassive<T> {
+impl<T: EndAtPassive> Drop for AtPassive<T> {
     fn drop(&mut self) {
-        let object = self.object.take();
-        if level::may_block() {
-            drop(object);
-        } else {
-            self.timer.queue_work(Box::new(move |_| drop(object)));
+        let Some(mut object) = self.object.take() else { return };
+        match Passive::enter_if_current() {
+            Some(level) => object.end(&level),
+            None => {
+                // An item that never runs is dropped at PASSIVE level.
+                let object = AtPassive::wrap(&self.timer, object);
+                self.timer.queue_work(Box::new(move |_| drop(object)));
+            }
         }
     }
 }
@@ -144,6 +158,10 @@ impl<T: Send + 'static> Drop for AtPassive<T> {
 mod tests {
     use super::*;
     use tidegate_platform::level::{Level, raise};
+
+    impl EndAtPassive for Arc<()> {
+        fn end(&mut self, _: &Passive) {}
+    }
 
     #[test]
     fn an_object_whose_last_reference_a_dpc_drops_ends_in_a_work_item() {

@@ -257,8 +257,8 @@ entries! { PowerDdi []
 
 entries! { PreemptionDdi []
     "DxgkDdiPreemptCommand"
-    fn preempt_command(self, _level: &Dispatch, args: PreemptCommand) -> Result<(), Status>, {
-        Ok(self.preempt(args)?)
+    fn preempt_command(self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status>, {
+        Ok(self.preempt(level, args)?)
     }
 }
 

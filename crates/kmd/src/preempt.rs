@@ -7,15 +7,15 @@
 //! engine in between.
 
 use crate::{KmdError, ReferenceDriver};
-use tidegate_ddi::{CancelCommand, Dirql, EngineId, InterruptData, PreemptCommand};
+use tidegate_ddi::{CancelCommand, Dispatch, EngineId, InterruptData, PreemptCommand};
 use tidegate_gpu_abi::{AdminCommand, Register};
 
 impl ReferenceDriver {
     /// Requests all packets of an engine.
-    pub(crate) fn preempt(&self, args: PreemptCommand) -> Result<(), KmdError> {
+    pub(crate) fn preempt(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), KmdError> {
         let engine = self.engine_number(args.engine)?;
         // 1.
-        if self.answer_here(args)? {
+        if self.answer_here(level, args)? {
             return Ok(());
         }
         // 2.
@@ -25,7 +25,7 @@ impl ReferenceDriver {
 
     /// Answers a request for packets that are all complete and reported.
     // spec: PRE-023
-    fn answer_here(&self, args: PreemptCommand) -> Result<bool, KmdError> {
+    fn answer_here(&self, level: &Dispatch, args: PreemptCommand) -> Result<bool, KmdError> {
         let view = self.view.lock_device();
         let (callbacks, submitted) = {
             let objects = self.objects.lock();
@@ -37,7 +37,7 @@ impl ReferenceDriver {
             return Ok(false);
         }
         let EngineId { node_ordinal, engine_ordinal } = args.engine;
-        let level = Dirql::enter(&view);
+        let level = level.raise_to_dirql(&view);
         callbacks.notify_interrupt(
             &level,
             InterruptData::DmaPreempted {

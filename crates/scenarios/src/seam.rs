@@ -401,7 +401,7 @@ impl DriverLayer for Seam {
             let EngineId { node_ordinal, engine_ordinal } = args.engine;
             let last_completed_fence_id = self.inner.query_current_fence(level, args.engine)?;
             let preemption_fence_id = args.preemption_fence_id;
-            let at_once = Dirql::enter(&());
+            let at_once = level.raise_to_dirql(&());
             kernel.notify_interrupt(
                 &at_once,
                 InterruptData::DmaPreempted {

@@ -2,7 +2,7 @@
 //! through the page tables of the system process.
 
 use std::sync::Arc;
-use tidegate::ddi::memory::PagingOperation;
+use tidegate::ddi::memory::{PagingOperation, Segment};
 use tidegate::ddi::queue::{CreateContext, CreateDevice, SetRootPageTable};
 use tidegate::ddi::{
     CallbackLayer, Callbacks, ContextAllocation, CreateContextAllocation, Driver, DriverHandle,
@@ -15,7 +15,8 @@ use tidegate::platform::{Bulk, Mutex, PhysicalAddress, PhysicalMemory, Platform,
 #[derive(Default)]
 struct Seen {
     callbacks: Option<Arc<dyn Callbacks>>,
-    system_memory: Option<PhysicalMemory>,
+    /// System memory, and the segments of the driver.
+    memories: Vec<PhysicalMemory>,
     root: Option<PhysicalAddress>,
     areas: Vec<ContextAllocation>,
     freed: Vec<OsHandle>,
@@ -82,10 +83,8 @@ impl SaveAreas {
     }
 
     fn bulk(&self, at: PhysicalAddress) -> Option<(Bulk, u64)> {
-        let system_memory = self.seen.lock().system_memory.clone()?;
-        let local = self.inner.query_segments(&Passive::enter()).into_iter().map(|s| s.memory);
-        let found = [system_memory].into_iter().chain(local).find_map(|memory| memory.resolve(at));
-        match found? {
+        let memories = self.seen.lock().memories.clone();
+        match memories.iter().find_map(|memory| memory.resolve(at))? {
             Target::Bulk(bulk, start) => Some((bulk, start)),
             Target::Protocol(..) => None,
         }
@@ -117,9 +116,15 @@ impl DriverLayer for SaveAreas {
         {
             let mut seen = self.seen.lock();
             seen.callbacks = Some(callbacks.clone());
-            seen.system_memory = Some(start.system_memory.clone());
+            seen.memories = vec![start.system_memory.clone()];
         }
         self.inner.start_device(level, StartInfo { callbacks, ..start })
+    }
+
+    fn query_segments(&self, level: &Passive) -> Vec<Segment> {
+        let segments = self.inner.query_segments(level);
+        self.seen.lock().memories.extend(segments.iter().map(|s| s.memory.clone()));
+        segments
     }
 
     fn set_root_page_table(&self, level: &Passive, args: SetRootPageTable) -> Result<(), Status> {

@@ -49,12 +49,14 @@ impl Adapter {
         system_memory: &PhysicalMemory,
         config: AdapterConfig,
     ) -> Result<Arc<Adapter>, StartError> {
+        let level = &entered();
         config.tdr.check()?;
         platform.set_lock_order(LOCK_ORDER);
         // 1. The kernel's side of the callbacks exists before the adapter does: the driver may keep
         //    it from its first call on.
         let callbacks = Arc::new(interrupt::KernelCallbacks::new());
-        let started = driver::start(platform, &driver, system_memory, config, callbacks.clone())?;
+        let started =
+            driver::start(level, platform, &driver, system_memory, config, callbacks.clone())?;
         // 2. The layers, from the bottom up.
         let counted = Arc::new(Power::new(platform, &config, &started.declared.caps));
         let port = DriverPort::new(started, counted.clone());
@@ -88,16 +90,16 @@ impl Adapter {
         supervisor::start(&port, watches);
         // 4. The driver may interrupt from here on.
         callbacks.attach(&interrupts);
-        interrupt::connect(&interrupts, &Passive::enter());
+        interrupt::connect(&interrupts, level);
         let _interrupts = interrupts;
         let adapter = Adapter { objects, display, power, recovery, _interrupts, removal };
         // 5. The kernel's own objects.
         if adapter.objects.port.native_fence_caps.map_to_gpu_system_process {
-            let space = adapter.objects.memory.system_space();
+            let space = adapter.objects.memory.system_space(level);
             space.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
         }
         if adapter.objects.port.caps.lazy_context_switch {
-            let opened = idle_contexts::open(&adapter.objects);
+            let opened = idle_contexts::open(level, &adapter.objects);
             opened.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
         }
         Ok(Arc::new(adapter))
@@ -105,7 +107,7 @@ impl Adapter {
 
     /// A process opens the adapter.
     pub fn open(self: &Arc<Adapter>, process_name: &str) -> Result<Arc<Process>, Status> {
-        Process::new(&self.objects, self.clone(), process_name, false)
+        Process::new(&entered(), &self.objects, self.clone(), process_name, false)
     }
 
     /// The same for a process with the privilege to raise priorities (SE_INC_BASE_PRIORITY): its
@@ -114,8 +116,13 @@ impl Adapter {
         self: &Arc<Adapter>,
         process_name: &str,
     ) -> Result<Arc<Process>, Status> {
-        Process::new(&self.objects, self.clone(), process_name, true)
+        Process::new(&entered(), &self.objects, self.clone(), process_name, true)
     }
+}
+
+/// The level of a call of the system: PASSIVE.
+fn entered() -> Passive {
+    Passive::enter()
 }
 
 /// Leads the ports of the layers below the objects to the rooms above them.

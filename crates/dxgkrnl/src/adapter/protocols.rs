@@ -1,11 +1,11 @@
 //! The calls of a system on a whole adapter: power, timeouts, removal. Each is an entry point at
 //! PASSIVE level.
 
-use super::Adapter;
+use super::{Adapter, entered};
 use crate::recovery::{RecoveryHook, RecoveryReport};
 use crate::suspension::Suspended;
 use tidegate_calls::{DisplayStats, Status, TdrTest};
-use tidegate_ddi::{ComponentState, DevicePowerState, EngineId, Passive};
+use tidegate_ddi::{ComponentState, DevicePowerState, EngineId};
 
 impl Adapter {
     /// What became of what was presented; nothing without a display.
@@ -26,7 +26,7 @@ impl Adapter {
     /// NOT_SUPPORTED where power is not managed.
     #[doc(alias = "DxgkDdiSetPowerState")]
     pub fn set_power_state(&self, state: DevicePowerState) -> Result<DevicePowerState, Status> {
-        self.power.set_device_state(&Passive::enter(), state)
+        self.power.set_device_state(&entered(), state)
     }
 
     /// Takes the power of an idle adapter. Returns the state that it has then: D0 when it had work.
@@ -34,12 +34,12 @@ impl Adapter {
     /// # Errors
     /// NOT_SUPPORTED where power is not managed.
     pub fn power_down_if_idle(&self) -> Result<DevicePowerState, Status> {
-        self.power.power_down_if_idle(&Passive::enter())
+        self.power.power_down_if_idle(&entered())
     }
 
     /// Takes the power of every idle engine, as the driver's offer does for one.
     pub fn power_down_idle_engines(&self) {
-        self.power.power_down_idle_engines(&Passive::enter());
+        self.power.power_down_idle_engines(&entered());
     }
 
     /// The engine's own power state. An engine in F0 has no power while its adapter is in D3.
@@ -56,7 +56,7 @@ impl Adapter {
     /// # Errors
     /// DEVICE_REMOVED when a driver contract was broken.
     pub fn suspend_contexts(&self) -> Result<Suspended, Status> {
-        self.power.suspend_contexts(&Passive::enter())
+        self.power.suspend_contexts(&entered())
     }
 
     /// The reports of the last 16 recoveries, the oldest first.
@@ -77,7 +77,7 @@ impl Adapter {
     /// NOT_SUPPORTED for tests of displays; INVALID_PARAMETER for an unknown engine; DEVICE_REMOVED
     /// when a driver contract was broken.
     pub fn debug_timeouts(&self, test: TdrTest) -> Result<(), Status> {
-        self.recovery.debug_timeouts(&Passive::enter(), test)
+        self.recovery.debug_timeouts(&entered(), test)
     }
 
     /// Removes the adapter while processes use it, as a surprise removal does. On return every
@@ -90,7 +90,7 @@ impl Adapter {
     /// TdrDdiDelay at most.
     #[doc(alias = "IRP_MN_SURPRISE_REMOVAL")]
     pub fn remove(&self) {
-        self.removal.remove(&Passive::enter());
+        self.removal.remove(&entered());
     }
 
     /// Stops the adapter and its driver. The same as [`Adapter::remove`]: a process that still has

@@ -1,7 +1,7 @@
 //! What an adapter reports to its owner, and the switches of its reports. Each forwards to the layer
 //! that knows.
 
-use super::Adapter;
+use super::{Adapter, entered};
 use crate::driver::{DriverFault, OutstandingWork};
 use crate::error::BugCheck;
 use crate::fence::log::LogTimeFault;
@@ -80,7 +80,7 @@ impl Adapter {
     /// No address space is left for a larger log; the other queues' are enlarged.
     // spec: NF-205, NF-206
     pub fn start_log_tracing(&self) -> Result<(), Status> {
-        self.objects.change_logs(|mode| mode.enlarged = true)
+        self.objects.change_logs(&entered(), |mode| mode.enlarged = true)
     }
 
     /// Returns logs to 4 KiB, except on a platform that traces.
@@ -88,7 +88,7 @@ impl Adapter {
     /// # Errors
     /// As [`Adapter::start_log_tracing`].
     pub fn stop_log_tracing(&self) -> Result<(), Status> {
-        self.objects.change_logs(|mode| mode.enlarged = false)
+        self.objects.change_logs(&entered(), |mode| mode.enlarged = false)
     }
 
     // spec: NF-230
@@ -99,12 +99,12 @@ impl Adapter {
     /// # Errors
     /// As [`Adapter::start_log_tracing`].
     pub fn set_verbose_logs(&self, on: bool) -> Result<(), Status> {
-        self.objects.change_logs(|mode| mode.verbose = on)
+        self.objects.change_logs(&entered(), |mode| mode.verbose = on)
     }
 
     /// Reads all logs for the timeline, up to now: before a timeline is taken.
     pub fn read_fence_logs(&self) {
-        self.objects.read_logs();
+        self.objects.read_logs((&entered()).into());
     }
 
     /// Times in fence logs that fell, the first 64 of them; [`crate::KernelStats::log_time_faults`]
@@ -119,7 +119,7 @@ impl Adapter {
     /// # Errors
     /// DEVICE_REMOVED when the driver fails, which is a bug check.
     pub fn trim_fence_storage(&self, keep_bytes: u64) -> Result<u64, Status> {
-        self.objects.memory.trim_fence_storage(keep_bytes)
+        self.objects.memory.trim_fence_storage(&entered(), keep_bytes)
     }
 
     /// Bytes of fence storage in local memory.

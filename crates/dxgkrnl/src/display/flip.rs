@@ -8,8 +8,8 @@ use crate::object::device::Device;
 use crate::scheduling::SignalAction;
 use std::sync::Arc;
 use tidegate_calls::Status;
-use tidegate_ddi::OsHandle;
 use tidegate_ddi::display::VID_PN_SOURCE;
+use tidegate_ddi::{Irql, OsHandle};
 use tidegate_platform::Mutex;
 
 /// Most flips of a display that are queued and not shown yet.
@@ -25,8 +25,8 @@ pub(super) struct QueuedFlip {
 }
 
 impl SignalAction for QueuedFlip {
-    fn carry_out(self: Box<Self>) {
-        rendered(&self);
+    fn carry_out(self: Box<Self>, level: Irql<'_>) {
+        rendered(level, &self);
     }
 }
 
@@ -48,6 +48,7 @@ impl Drop for QueuedFlip {
 /// not resident or that a paging operation will move; GRAPHICS_VIDPN_SOURCE_IN_USE;
 /// GRAPHICS_TRY_AGAIN_LATER when too many flips are queued.
 pub(super) fn begin(
+    level: Irql<'_>,
     display: &Arc<Display>,
     device: &Arc<Device>,
     desc: FlipDesc,
@@ -63,7 +64,7 @@ pub(super) fn begin(
         return Err(Status::INVALID_PARAMETER);
     }
     // spec: PRE-082
-    let allocation = display.objects.memory.pin(&desc.allocation)?;
+    let allocation = display.objects.memory.pin(level, &desc.allocation)?;
     let flip = Arc::new(Flip {
         device: device.os_handle,
         allocation,
@@ -89,7 +90,7 @@ pub(super) fn begin(
 
 /// What was queued before a flip is complete.
 // spec: PRE-081
-fn rendered(queued: &QueuedFlip) {
+fn rendered(level: Irql<'_>, queued: &QueuedFlip) {
     let (flip, display) = (queued.flip.lock().take(), &queued.display);
     let Some(flip) = flip else { return };
     let (device, interval) = (flip.device, flip.sync_interval);
@@ -100,5 +101,5 @@ fn rendered(queued: &QueuedFlip) {
         gone
     };
     drop(gone);
-    display.run(None);
+    display.run(level, None);
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::display::VID_PN_SOURCE;
 use tidegate_ddi::{
-    Dirql, InterruptType, OsHandle, Passive, SetVidPnSourceAddress, SetVidPnSourceAddressFlags,
+    InterruptType, Irql, OsHandle, Passive, SetVidPnSourceAddress, SetVidPnSourceAddressFlags,
 };
 use tidegate_vidsch::{FlipQueue, FlipStep, PoweredDisplay};
 
@@ -19,9 +19,9 @@ use tidegate_vidsch::{FlipQueue, FlipStep, PoweredDisplay};
 type Done = (&'static str, Result<(), Status>);
 
 impl Display {
-    /// Carries out steps until there are none, unless another agent does. Without a level that may
-    /// block, a work item takes over at the first step that needs one.
-    pub(super) fn run(self: &Arc<Self>, level: Option<&Passive>) {
+    /// Carries out steps until there are none, unless another agent does. A work item takes over at
+    /// the first step that blocks, unless `blocking` is the level of the caller.
+    pub(super) fn run(self: &Arc<Self>, level: Irql<'_>, blocking: Option<&Passive>) {
         if !self.state.lock().flips.try_take_right() {
             return;
         }
@@ -30,26 +30,29 @@ impl Display {
                 let mut state = self.state.lock();
                 let refresh =
                     self.refresh_at(&state, self.objects.port.platform.now()).max(state.refresh);
-                if level.is_none() && state.flips.needs_blocking_step(refresh) {
+                if blocking.is_none() && state.flips.needs_blocking_step(refresh) {
                     break;
                 }
                 state.flips.next_step(refresh, |flip| flip.address())
             };
-            let (ddi, done) = match (step, level) {
-                (Some(step), Some(level)) => self.carry_out(level, step),
-                (Some(FlipStep::Flip { flip, .. }), None) => self.show(&flip),
+            let (ddi, done) = match (step, blocking) {
+                (Some(step), Some(blocking)) => self.carry_out(blocking, step),
+                (Some(FlipStep::Flip { flip, .. }), None) => self.show(level, &flip),
                 (Some(_), None) | (None, _) => return,
             };
             if let Err(status) = done {
-                self.objects.port.bug_check(BugCheck::DdiFailed { ddi, status });
+                self.objects.port.bug_check(level, BugCheck::DdiFailed { ddi, status });
             }
         }
         let display = self.clone();
-        self.objects.port.timer.queue_work(Box::new(move |level| display.run(Some(level))));
+        self.objects
+            .port
+            .timer
+            .queue_work(Box::new(move |level| display.run(level.into(), Some(level))));
     }
 
     fn carry_out(&self, level: &Passive, step: FlipStep<Arc<Flip>>) -> Done {
-        let driver = || self.objects.port.driver();
+        let driver = || self.objects.port.driver(level);
         match step {
             FlipStep::Vsync(on) => (
                 "DxgkDdiControlInterrupt",
@@ -57,7 +60,7 @@ impl Display {
             ),
             FlipStep::Flip { flip, first } => match first.then(|| self.set_visible(level, true)) {
                 Some((ddi, Err(status))) => (ddi, Err(status)),
-                _ => self.show(&flip),
+                _ => self.show(level.into(), &flip),
             },
             FlipStep::Dark(leaving) => {
                 let done = self.set_visible(level, false);
@@ -68,20 +71,23 @@ impl Display {
     }
 
     fn set_visible(&self, level: &Passive, visible: bool) -> Done {
-        let done =
-            self.objects.port.driver().set_vid_pn_source_visibility(level, VID_PN_SOURCE, visible);
+        let done = self.objects.port.driver(level).set_vid_pn_source_visibility(
+            level,
+            VID_PN_SOURCE,
+            visible,
+        );
         ("DxgkDdiSetVidPnSourceVisibility", done)
     }
 
-    fn show(&self, flip: &Flip) -> Done {
+    fn show(&self, level: Irql<'_>, flip: &Flip) -> Done {
         // Before the interrupt lock: an agent that gives a device its power must be able to interrupt.
-        let _awake = self.objects.port.awake();
+        let _awake = self.objects.port.awake(level);
         let held = self.objects.port.interrupt_lock.lock_device();
         let done = self
             .objects
             .port
-            .driver()
-            .set_vid_pn_source_address(&Dirql::enter(&held), address_of(flip));
+            .driver(level)
+            .set_vid_pn_source_address(&level.raise_to_dirql(&held), address_of(flip));
         ("DxgkDdiSetVidPnSourceAddress", done)
     }
 
@@ -118,7 +124,7 @@ impl Display {
             gone
         };
         drop(gone);
-        self.run(Some(level));
+        self.run(level.into(), Some(level));
     }
 
     /// The power goes away, and the screen with it. The caller keeps other threads from calling the driver.
@@ -148,8 +154,9 @@ impl Display {
         }
         let held = self.objects.port.interrupt_lock.lock_device();
         for flip in shown.iter().chain(&next) {
-            done =
-                done.and(driver.set_vid_pn_source_address(&Dirql::enter(&held), address_of(flip)));
+            done = done.and(
+                driver.set_vid_pn_source_address(&level.raise_to_dirql(&held), address_of(flip)),
+            );
         }
         debug_assert_eq!(done, Ok(()), "the driver did all of it before");
     }

@@ -5,18 +5,18 @@ use crate::error::BugCheck;
 use crate::fence::signal;
 use std::sync::Arc;
 use tidegate_calls::{SignalFlags, Status};
-use tidegate_ddi::Passive;
 use tidegate_ddi::display::VID_PN_TARGET;
+use tidegate_ddi::{Irql, Passive};
 use tidegate_platform::{PhysicalAddress, Step, WaitEnd};
 use tidegate_trace::{Kind, NameId, Record};
 use tidegate_vidsch::LatchedFlip;
 
 impl Display {
     /// DXGK_INTERRUPT_CRTC_VSYNC: a vertical sync has latched the surface at `address`.
-    pub(crate) fn vsync(self: &Arc<Self>, target: u32, address: PhysicalAddress) {
+    pub(crate) fn vsync(self: &Arc<Self>, level: Irql<'_>, target: u32, address: PhysicalAddress) {
         let port = &self.objects.port;
         if target != VID_PN_TARGET {
-            return port.bug_check(BugCheck::UnknownVidPnTarget(target));
+            return port.bug_check(level, BugCheck::UnknownVidPnTarget(target));
         }
         let now = port.platform.now();
         let (latched, waiters) = {
@@ -38,11 +38,11 @@ impl Display {
             // Free before it is said so.
             drop(replaced);
             if let Some(shown) = flip.shown.clone() {
-                signal::signal(&[shown], SignalFlags::empty());
+                signal::signal(level, &[shown], SignalFlags::empty());
             }
         }
         waiters.iter().for_each(|event| event.set(Step::ThreadWake));
-        self.run(None);
+        self.run(level, None);
     }
 
     /// Blocks until the next vertical sync.
@@ -59,7 +59,7 @@ impl Display {
         }
         // A removal releases the waiters that were there when it began.
         port.check()?;
-        self.run(Some(level));
+        self.run(level.into(), Some(level));
         match event.wait_for(None, "a vertical sync") {
             WaitEnd::Stopped => Err(Status::CANCELLED),
             _ => port.check(),

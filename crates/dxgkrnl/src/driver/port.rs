@@ -19,26 +19,27 @@ use std::sync::{Arc, OnceLock};
 use tidegate_calls::Status;
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::{
-    AdapterCaps, Driver, EngineId, NativeFenceCaps, OsHandle, Passive, UserModeSubmissionCaps,
+    AdapterCaps, Driver, EngineId, Irql, NativeFenceCaps, OsHandle, Passive, UserModeSubmissionCaps,
 };
+use tidegate_platform::current;
 use tidegate_platform::{Mutex, PhysicalMemory, Platform, Word};
-use tidegate_platform::{current, level};
 use tidegate_trace::{Kind, LaneId, LaneKind, Record};
 
 /// What `power` does for every DDI call.
 pub(crate) trait DevicePower: Send + Sync {
-    /// Power until the guard is dropped; wakes a device in D3 as a whole.
-    fn awake(&self) -> Awake<'_>;
+    /// Power until the guard is dropped; wakes a device in D3 as a whole. A DPC runs on a device
+    /// that keeps its power.
+    fn awake(&self, level: Irql<'_>) -> Awake<'_>;
 
     /// The same, with the contexts suspended until [`Awake::resume`] if this woke the device.
-    fn awake_but_suspended(&self) -> Awake<'_>;
+    fn awake_but_suspended(&self, level: &Passive) -> Awake<'_>;
 
     /// A guard that was counted is dropped.
     fn release(&self);
 
     /// Gives an engine its power, and keeps it until [`DevicePower::release_engine`]. A caller that
     /// may not wait gets [`EngineUse::Changing`] while another agent changes the power.
-    fn use_engine(&self, port: &DriverPort, engine: EngineId, may_wait: bool) -> EngineUse;
+    fn use_engine(&self, level: Irql<'_>, port: &DriverPort, engine: EngineId) -> EngineUse;
 
     /// A DPC begins: the device keeps its power until [`DevicePower::end_dpc`]. Returns `false`
     /// where the device has none, or is about to lose it.
@@ -80,7 +81,7 @@ impl Drop for EngineInUse<'_> {
 /// What happens on an adapter whose driver has broken the contract, or whose GPU hangs.
 pub(crate) trait FailurePort: Send + Sync {
     /// Puts every device into error. Any level; the caller holds no lock.
-    fn lose_devices(self: Arc<Self>);
+    fn lose_devices(self: Arc<Self>, level: Irql<'_>);
 
     /// The driver did not take a hardware context off the run list in time: its engine is
     /// recovered. Returns whether the context's device still works.
@@ -278,11 +279,12 @@ impl DriverPort {
 
     /// The driver, for a DDI call, on a device that has power until the call is over: no guard of
     /// policy state may be held.
-    pub(crate) fn driver(&self) -> Powered<'_> {
+    pub(crate) fn driver<'a>(&self, level: impl Into<Irql<'a>>) -> Powered<'_> {
+        let level = level.into();
         current::assert_no_guards("a DDI call");
-        let awake = self.awake();
+        let awake = self.awake(level);
         // The driver is chosen inside the gate, through which DxgkDdiStopDevice goes alone.
-        let inside = self.threads.enter();
+        let inside = self.threads.enter(level);
         Powered { driver: self.present_driver(), _awake: awake, _inside: inside }
     }
 
@@ -298,28 +300,28 @@ impl DriverPort {
     }
 
     /// Power for the device until the guard is dropped. Wakes a device in D3.
-    pub(crate) fn awake(&self) -> Awake<'_> {
-        self.power.awake()
+    pub(crate) fn awake<'a>(&self, level: impl Into<Irql<'a>>) -> Awake<'_> {
+        self.power.awake(level.into())
     }
 
     /// The same with the contexts suspended still, if this woke the device.
-    pub(crate) fn awake_but_suspended(&self) -> Awake<'_> {
-        self.power.awake_but_suspended()
+    pub(crate) fn awake_but_suspended(&self, level: &Passive) -> Awake<'_> {
+        self.power.awake_but_suspended(level)
     }
 
     /// Power for the engine until the guard is dropped.
-    pub(crate) fn engine_in_use(&self, engine: EngineId) -> EngineInUse<'_> {
-        let in_use = self.use_engine(engine, true);
+    pub(crate) fn engine_in_use(&self, level: &Passive, engine: EngineId) -> EngineInUse<'_> {
+        let in_use = self.try_engine_in_use(level.into(), engine);
         in_use.unwrap_or(EngineInUse { counted: None })
     }
 
     /// The same at any level: `None` in a DPC while another agent changes the engine's power.
-    pub(crate) fn try_engine_in_use(&self, engine: EngineId) -> Option<EngineInUse<'_>> {
-        self.use_engine(engine, level::may_block())
-    }
-
-    fn use_engine(&self, engine: EngineId, may_wait: bool) -> Option<EngineInUse<'_>> {
-        match self.power.use_engine(self, engine, may_wait) {
+    pub(crate) fn try_engine_in_use(
+        &self,
+        level: Irql<'_>,
+        engine: EngineId,
+    ) -> Option<EngineInUse<'_>> {
+        match self.power.use_engine(level, self, engine) {
             EngineUse::Changing => None,
             EngineUse::Counted => Some(EngineInUse { counted: Some((&*self.power, engine)) }),
             EngineUse::Uncounted => Some(EngineInUse { counted: None }),
@@ -402,11 +404,11 @@ impl DriverPort {
     /// Keeps a broken contract and stops the adapter. What breaks on an adapter that has stopped
     /// already is a consequence of that, and is not kept.
     // spec: PRE-054
-    pub(crate) fn bug_check(&self, bug: BugCheck) {
+    pub(crate) fn bug_check<'a>(&self, level: impl Into<Irql<'a>>, bug: BugCheck) {
         if self.keep_bug_check(bug)
             && let Some(port) = self.failures.get()
         {
-            port.lose_devices();
+            port.lose_devices(level.into());
         }
     }
 
@@ -416,7 +418,7 @@ impl DriverPort {
         if self.keep_bug_check(bug)
             && let Some(port) = self.failures.get()
         {
-            self.timer.queue_work(Box::new(move |_| port.lose_devices()));
+            self.timer.queue_work(Box::new(move |level| port.lose_devices(level.into())));
         }
     }
 

@@ -17,13 +17,13 @@ use tidegate_platform::{PhysicalMemory, Platform};
 /// Starts `driver`. A driver that fails a step after DxgkDdiStartDevice is stopped.
 #[doc(alias = "DxgkDdiStartDevice")]
 pub(crate) fn start(
+    level: &Passive,
     platform: &Platform,
     driver: &Arc<dyn Driver>,
     system_memory: &PhysicalMemory,
     config: AdapterConfig,
     callbacks: Arc<dyn Callbacks>,
 ) -> Result<PortParts, StartError> {
-    let level = Passive::enter();
     // 1.
     let version = driver.ddi_version();
     let (oldest, newest) = (entry::OLDEST, entry::NEWEST);
@@ -32,21 +32,21 @@ pub(crate) fn start(
     }
     // 2.
     let interface = entry::admit(driver, OpenGroups::new(version, |_| false));
-    let features = Arc::new(Features::negotiate(&level, &*interface, &config));
+    let features = Arc::new(Features::negotiate(level, &*interface, &config));
     // 3.
     let system_memory = system_memory.clone();
     let info = (features.clone(), system_memory.clone());
     let start = StartInfo { callbacks, features: info.0, system_memory: info.1 };
-    driver.start_device(&level, start).map_err(StartError::Driver)?;
+    driver.start_device(level, start).map_err(StartError::Driver)?;
     let open = || {
         // 4.
-        let declared = Declaration::query(&level, driver, &features)?;
+        let declared = Declaration::query(level, driver, &features)?;
         // 5.
         let driver = entry::admit(driver, declared.open_groups(version));
-        let bands = declared.set_up_priority_bands(&level, &*driver, config.priority_bands)?;
+        let bands = declared.set_up_priority_bands(level, &*driver, config.priority_bands)?;
         Ok((driver, declared, bands))
     };
-    let (driver, declared, priority_bands) = open().inspect_err(|_| driver.stop_device(&level))?;
+    let (driver, declared, priority_bands) = open().inspect_err(|_| driver.stop_device(level))?;
     let platform = platform.clone();
     Ok(PortParts { platform, driver, declared, priority_bands, features, config, system_memory })
 }

@@ -9,7 +9,7 @@
 //!
 //! Entry points: [`ThreadGate::enter`], [`ThreadGate::exclusive`] (DDI threading level three).
 
-use tidegate_platform::level;
+use tidegate_ddi::Irql;
 use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd, Word};
 
 /// The bit of the word that is set while the gate is closed. The bits below it count callers.
@@ -42,11 +42,11 @@ impl ThreadGate {
     }
 
     /// Enters the driver. Blocks while the gate is closed.
-    pub(crate) fn enter(&self) -> Inside<'_> {
+    pub(crate) fn enter(&self, level: Irql<'_>) -> Inside<'_> {
         let Some(word) = &self.word else { return Inside(None) };
         loop {
             let closed = word.add_and_test(1, CLOSED);
-            if !closed || self.exclusive.is_mine() || !level::may_block() {
+            if !closed || self.exclusive.is_mine() || level.passive().is_none() {
                 return Inside(Some(self));
             }
             self.leave(word);
@@ -112,6 +112,7 @@ mod tests {
     use super::*;
     use std::ops::ControlFlow;
     use std::sync::Arc;
+    use tidegate_ddi::Passive;
     use tidegate_explorer::search;
     use tidegate_explorer::strategy::exhaustive::Exhaustive;
     use tidegate_platform::MemoryModel;
@@ -126,7 +127,8 @@ mod tests {
             platform.run(move || {
                 let gate = Arc::new(ThreadGate::new(&world, true));
                 let entered = gate.clone();
-                let caller = world.spawn("caller", move || drop(entered.enter()));
+                let caller =
+                    world.spawn("caller", move || drop(entered.enter((&Passive::enter()).into())));
                 let made = gate.exclusive(1_000_000, || ());
                 refusal.store(u64::from(made.is_none()));
                 caller.join();
@@ -150,7 +152,7 @@ mod tests {
         let gate = std::sync::Arc::new(ThreadGate::new(&platform, true));
         let world = platform.clone();
         platform.run(move || {
-            let inside = gate.enter();
+            let inside = gate.enter((&Passive::enter()).into());
             assert_eq!(gate.exclusive(1_000, || ()), None, "the call did not leave");
             assert_eq!(world.now().0, 1_000);
             let leaver = world.clone();
@@ -158,14 +160,14 @@ mod tests {
                 let end = world.now().after(500);
                 let holder = gate.clone();
                 move || {
-                    let inside = holder.enter();
+                    let inside = holder.enter((&Passive::enter()).into());
                     leaver.sleep_until(end);
                     drop(inside);
                 }
             });
             drop(inside);
             world.sleep_until(world.now().after(100));
-            let nested = gate.exclusive(1_000, || drop(gate.enter()));
+            let nested = gate.exclusive(1_000, || drop(gate.enter((&Passive::enter()).into())));
             assert_eq!((nested, world.now().0), (Some(()), 1_500));
             assert_eq!(gate.exclusive(0, || ()), Some(()), "a stale event does no harm");
         });

@@ -13,6 +13,7 @@ use crate::driver::DriverPort;
 use crate::stats::Count;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{Status, WaitMode};
+use tidegate_ddi::Irql;
 use tidegate_platform::{Event, Mutex, Step, WaitEnd};
 
 /// One CPU wait.
@@ -47,20 +48,20 @@ impl CpuWait {
     }
 }
 
-fn remove_registrations(registrations: Vec<(Weak<Fence>, WaiterId)>) {
+fn remove_registrations(level: Irql<'_>, registrations: Vec<(Weak<Fence>, WaiterId)>) {
     for (fence, id) in registrations {
         if let Some(fence) = fence.upgrade() {
-            monitor::cancel(&fence, id);
+            monitor::cancel(level, &fence, id);
         }
     }
 }
 
 impl Waiter for CpuWait {
-    fn wake(&self, _ticket: u64, events: &mut EventSet) {
+    fn wake(&self, level: Irql<'_>, _ticket: u64, events: &mut EventSet) {
         let Some(leftover) = self.satisfied() else { return };
         self.port.count(Count::cpu_wakes);
         events.set(&self.event);
-        remove_registrations(leftover);
+        remove_registrations(level, leftover);
     }
 }
 
@@ -79,6 +80,7 @@ pub(crate) struct EnteredWait {
 /// an instance that is destroyed meanwhile ends later, and releases the wait.
 // spec: NF-002, MF-040
 pub(crate) fn enter<'a>(
+    level: Irql<'_>,
     fences: &Fences,
     instances: impl ExactSizeIterator<Item = (&'a Instance, u64)>,
     mode: WaitMode,
@@ -101,7 +103,7 @@ pub(crate) fn enter<'a>(
     let mut is_pending = false;
     for (instance, value) in instances {
         let (fence, owner) = (&instance.fence, WaitOwner::Instance(instance.id));
-        match monitor::wait(fence, value, wait.clone(), 0, owner) {
+        match monitor::wait(level, fence, value, wait.clone(), 0, owner) {
             Some(id) => {
                 is_pending = true;
                 wait.state.lock().registered.push((Arc::downgrade(fence), id));
@@ -109,7 +111,7 @@ pub(crate) fn enter<'a>(
             None => {
                 if let Some(leftover) = wait.satisfied() {
                     wait.event.set(Step::ThreadWake);
-                    remove_registrations(leftover);
+                    remove_registrations(level, leftover);
                 }
             }
         }
@@ -119,7 +121,7 @@ pub(crate) fn enter<'a>(
         let mut state = wait.state.lock();
         if state.done { std::mem::take(&mut state.registered) } else { Vec::new() }
     };
-    remove_registrations(leftover);
+    remove_registrations(level, leftover);
     if is_pending {
         fences.port.count(Count::cpu_waits);
     }
@@ -132,7 +134,7 @@ impl EnteredWait {
     /// # Errors
     /// CANCELLED when the machine stops.
     // spec: MF-039
-    pub(crate) fn block(self, fences: &[(Arc<Fence>, u64)]) -> Result<(), Status> {
+    pub(crate) fn block(self, level: Irql<'_>, fences: &[(Arc<Fence>, u64)]) -> Result<(), Status> {
         let wait = self.wait;
         if wait.event.try_take() {
             return Ok(());
@@ -144,7 +146,7 @@ impl EnteredWait {
             WaitEnd::Woken => Ok(()),
             WaitEnd::TimedOut | WaitEnd::Stopped => {
                 let leftover = std::mem::take(&mut wait.state.lock().registered);
-                remove_registrations(leftover);
+                remove_registrations(level, leftover);
                 Err(Status::CANCELLED)
             }
         }

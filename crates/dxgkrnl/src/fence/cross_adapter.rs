@@ -14,6 +14,7 @@ use super::storage::{FenceStorage, StorageKind};
 use crate::memory::FenceValuePage;
 use std::sync::Arc;
 use tidegate_calls::{Status, SyncObjectFlags};
+use tidegate_ddi::Passive;
 use tidegate_ddi::memory::FenceStorageValueType;
 
 impl CrossAdapterFence {
@@ -44,8 +45,12 @@ impl CrossAdapterFence {
 
     /// The cells of a member: the one CurrentValue, and a MonitoredValue of its own.
     // spec: NF-031, NF-145, NF-146, NF-165
-    pub(super) fn storage_on(&self, fences: &Fences) -> Result<FenceStorage, Status> {
-        FenceStorage::around(&fences.memory, StorageKind::Default, &self.current)
+    pub(super) fn storage_on(
+        &self,
+        level: &Passive,
+        fences: &Fences,
+    ) -> Result<FenceStorage, Status> {
+        FenceStorage::around(level, &fences.memory, StorageKind::Default, &self.current)
     }
 
     /// Adds a member that was created.
@@ -54,7 +59,7 @@ impl CrossAdapterFence {
     }
 
     /// Removes a member that ends; returns whether it was the last.
-    pub(super) fn leave(&self, member: &Fence) -> bool {
+    pub(super) fn leave(&self, level: &Passive, member: &Fence) -> bool {
         let _one_at_a_time = self.joining.lock_device();
         let last = {
             let mut members = self.members.lock();
@@ -66,9 +71,9 @@ impl CrossAdapterFence {
             let left = self.members();
             // A driver that fails to forget a peer keeps a link that is never signalled.
             for other in &left {
-                let _ = link::name_peers(other, &left);
+                let _ = link::name_peers(level, other, &left);
             }
-            link::forget_peers(member);
+            link::forget_peers(level, member);
         }
         last
     }
@@ -80,12 +85,12 @@ impl CrossAdapterFence {
 
     /// Unlinks the members: the kernel relays from now on. Returns those that must collect once
     /// more.
-    pub(super) fn unlink(&self) -> Vec<Arc<Fence>> {
+    pub(super) fn unlink(&self, level: &Passive) -> Vec<Arc<Fence>> {
         if !std::mem::replace(&mut *self.linked.lock(), false) {
             return Vec::new();
         }
         let members = self.members();
-        members.iter().for_each(|member| link::unlink(member));
+        members.iter().for_each(|member| link::unlink(level, member));
         members
     }
 }

@@ -14,11 +14,12 @@ use super::value::FenceValue;
 use super::waiter_set::{NO_WAITER, WaitOwner, WaiterSet};
 use crate::memory::Affinity;
 use crate::stats::LostSignal;
+use crate::timer::{AtPassive, EndAtPassive};
 use std::sync::Arc;
 use tidegate_calls::{NativeFenceType, Status, SyncObjectFlags};
 use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::fence::{CreateNativeFence, OpenNativeFence};
-use tidegate_ddi::{DriverHandle, OsHandle, Passive, VidSchCaps};
+use tidegate_ddi::{DriverHandle, Irql, OsHandle, Passive, VidSchCaps};
 
 /// Arguments of a creation.
 pub(crate) struct CreateFence<'a> {
@@ -41,16 +42,25 @@ pub(crate) struct InstanceOwner<'a> {
 }
 
 /// Keeps a fence from its end.
-pub(crate) struct FenceHold(Arc<Fence>);
+pub(crate) type FenceHold = AtPassive<Hold>;
+
+/// The part of a hold.
+pub(crate) struct Hold(Arc<Fence>);
 
 impl FenceHold {
+    fn of(fence: &Arc<Fence>) -> FenceHold {
+        AtPassive::wrap(&fence.port().timer, Hold(fence.clone()))
+    }
+
     /// One more holder; `None` when the fence has ended already.
     pub(crate) fn new(fence: &Arc<Fence>) -> Option<FenceHold> {
         let mut holders = fence.holders.lock();
         *holders = holders.checked_add(1).filter(|more| *more < REMOVED)?;
-        Some(FenceHold(fence.clone()))
+        Some(FenceHold::of(fence))
     }
+}
 
+impl Hold {
     pub(crate) fn fence(&self) -> &Arc<Fence> {
         &self.0
     }
@@ -62,8 +72,8 @@ const ENDED: u32 = u32::MAX;
 /// left have nothing to end.
 const REMOVED: u32 = u32::MAX - 1;
 
-impl Drop for FenceHold {
-    fn drop(&mut self) {
+impl EndAtPassive for Hold {
+    fn end(&mut self, level: &Passive) {
         let last = {
             let mut holders = self.0.holders.lock();
             if *holders < REMOVED {
@@ -77,13 +87,16 @@ impl Drop for FenceHold {
         };
         // spec: NF-088
         if last {
-            end(&self.0);
+            end(level, &self.0);
         }
     }
 }
 
 /// A device's instance of a fence. Dropping it closes it.
-pub(crate) struct Instance {
+pub(crate) type Instance = AtPassive<InstanceBody>;
+
+/// The parts of an instance.
+pub(crate) struct InstanceBody {
     /// Dropped after the instance was closed.
     _hold: FenceHold,
     pub(crate) fence: Arc<Fence>,
@@ -98,6 +111,7 @@ impl Instance {
     /// Creates a fence and its creator's instance.
     #[doc(alias = "D3DKMTCreateNativeFence")]
     pub(crate) fn create(
+        level: &Passive,
         fences: &Arc<Fences>,
         owner: &InstanceOwner<'_>,
         args: &CreateFence<'_>,
@@ -112,27 +126,28 @@ impl Instance {
         // spec: NF-142
         let cross_adapter =
             cross_adapter.then(|| CrossAdapterFence::new(fences, args.name, args.flags));
-        let kind = StorageKind::choose(&fences.memory, args.native, args.flags)?;
+        let kind = StorageKind::choose(level, &fences.memory, args.native, args.flags)?;
         let storage = match &cross_adapter {
-            Some(shared) => shared.storage_on(fences)?,
+            Some(shared) => shared.storage_on(level, fences)?,
             None if args.flags.contains(SyncObjectFlags::SHARED) => {
-                FenceStorage::of_its_own(&fences.memory, kind)?
+                FenceStorage::of_its_own(level, &fences.memory, kind)?
             }
-            None => owner.pool.on(args.affinity).allocate(kind)?,
+            None => owner.pool.on(args.affinity).allocate(level, kind)?,
         };
         let first =
             cross_adapter.as_ref().map_or(NO_WAITER, |shared| shared.first_monitored_value());
         storage.begin(&fences.memory, args.name, (args.initial_value, first));
         // 3. The mappings come with the instance.
         // 4. The driver's global fence.
-        let hold = create_fence(fences, args, storage, cross_adapter)?;
+        let hold = create_fence(level, fences, args, storage, cross_adapter)?;
         // 5. The creator's instance.
         // spec: NF-086
-        Instance::open(hold, owner, args.flags, args.affinity)
+        Instance::open(level, hold, owner, args.flags, args.affinity)
     }
 
     /// Opens an instance for a device. A failure drops the hold, and with the last hold the fence.
     pub(super) fn open(
+        level: &Passive,
         hold: FenceHold,
         owner: &InstanceOwner<'_>,
         flags: SyncObjectFlags,
@@ -142,7 +157,7 @@ impl Instance {
         let fence = hold.fence().clone();
         let may_signal = !flags.contains(SyncObjectFlags::NO_SIGNAL);
         let pool = owner.pool.on(affinity);
-        let mapping = fence.storage.map(fence.os_handle, &pool, may_signal)?;
+        let mapping = fence.storage.map(level, fence.os_handle, &pool, may_signal)?;
         fence.keep_mapping(&mapping);
         let id = fence.port().new_handle();
         let local = match &fence.native {
@@ -157,19 +172,23 @@ impl Instance {
                     monitored_value_gpu_va: mapping.monitored_va,
                 };
                 // spec: NF-084, NF-087
-                Some(fence.port().driver().open_native_fence(&Passive::enter(), open)?)
+                Some(fence.port().driver(level).open_native_fence(level, open)?)
             }
         };
         fence.openers.lock().push(Opener { instance: id, device: owner.device, flags });
         fence.waiters.lock().open(id);
-        Ok(Instance { _hold: hold, fence, local, id, flags, mapping })
+        let timer = fence.port().timer.clone();
+        let body = InstanceBody { _hold: hold, fence, local, id, flags, mapping };
+        Ok(AtPassive::wrap(&timer, body))
     }
+}
 
+impl InstanceBody {
     /// Releases the CPU waits of this instance, and admits no other.
-    pub(crate) fn release_cpu_waiters(&self) {
+    pub(crate) fn release_cpu_waiters(&self, level: Irql<'_>) {
         let waiting = self.fence.waiters.lock().take_of(WaitOwner::Instance(self.id));
-        if monitor::release(waiting) {
-            monitor::rearm_waiters(&self.fence);
+        if monitor::release(level, waiting) {
+            monitor::rearm_waiters(level, &self.fence);
         }
     }
 }
@@ -197,6 +216,7 @@ fn check_kind(fences: &Fences, args: &CreateFence<'_>) -> Result<(), Status> {
 /// Creates the kernel's object and the driver's global fence, with the first hold on them.
 // spec: NF-085
 pub(super) fn create_fence(
+    level: &Passive,
     fences: &Arc<Fences>,
     args: &CreateFence<'_>,
     storage: FenceStorage,
@@ -215,8 +235,7 @@ pub(super) fn create_fence(
             let system_process_va = storage.system_process_va;
             let create =
                 CreateNativeFence { os_handle, fence_type, system_process_va, private_data };
-            let (driver_global, answer) =
-                port.driver().create_native_fence(&Passive::enter(), create)?;
+            let (driver_global, answer) = port.driver(level).create_native_fence(level, create)?;
             // spec: NF-100
             private_data_back = answer;
             Some(NativeParts { monitored: storage.monitored(), driver_global })
@@ -250,9 +269,9 @@ pub(super) fn create_fence(
     if let Some(shared) = &fence.cross_adapter {
         shared.enter(&fence);
     }
-    let hold = FenceHold(fence.clone());
+    let hold = FenceHold::of(&fence);
     if fence.storage.is_movable() {
-        let notified = residency::notify_residency(port, &[fence]);
+        let notified = residency::notify_residency(level, port, &[fence]);
         // A failure ends the fence with its only hold.
         drop(still);
         notified?;
@@ -288,8 +307,8 @@ fn check_flags(flags: SyncObjectFlags) -> Result<(), Status> {
     Ok(())
 }
 
-impl Drop for Instance {
-    fn drop(&mut self) {
+impl EndAtPassive for InstanceBody {
+    fn end(&mut self, level: &Passive) {
         let fence = &self.fence;
         fence.openers.lock().retain(|opener| opener.instance != self.id);
         // The instance's CPU waiters are released, unless they are to stay until the fence ends.
@@ -297,18 +316,18 @@ impl Drop for Instance {
         if fence.flags.contains(SyncObjectFlags::UNWAIT_CPU_WAITERS_ONLY_ON_DESTROY) {
             fence.waiters.lock().shut(self.id);
         } else {
-            self.release_cpu_waiters();
+            self.release_cpu_waiters(level.into());
         }
         // Logs name the fence by this instance's handle. Entries that are not read yet are covered
         // by one more collection.
-        monitor::wake_satisfied(fence);
+        monitor::wake_satisfied(level.into(), fence);
         if begins_to_end(fence) {
             // The last holder: no call changes the fence once its waiters are released.
-            close_waiters(fence);
+            close_waiters(level, fence);
         }
         // spec: NF-090
         if let Some(local) = self.local {
-            fence.port().driver().close_native_fence(&Passive::enter(), local);
+            fence.port().driver(level).close_native_fence(level, local);
         }
     }
 }
@@ -326,7 +345,7 @@ fn begins_to_end(fence: &Fence) -> bool {
 /// Releases all waiters. A deferred routine or a signal that still holds the fence must not name it
 /// to the driver once the driver has destroyed it: both check the set under the lock that they hold
 /// over their DDI call.
-fn close_waiters(fence: &Fence) {
+fn close_waiters(level: &Passive, fence: &Fence) {
     {
         let _no_signal = fence.update.lock_device();
         let _no_arming = fence.port().interrupt_lock.lock_device();
@@ -339,15 +358,15 @@ fn close_waiters(fence: &Fence) {
     // Waiters hold no reference: their wait ends with the fence. So do waits in rings, whether they
     // hold their queue or are not reached yet.
     let waiting = fence.waiters.lock().take_all();
-    monitor::release(waiting);
+    monitor::release(level.into(), waiting);
     // spec: NF-107
-    if fence.cross_adapter.as_ref().is_none_or(|shared| shared.leave(fence)) {
-        signal::let_all_pass(fence);
+    if fence.cross_adapter.as_ref().is_none_or(|shared| shared.leave(level, fence)) {
+        signal::let_all_pass(level.into(), fence);
     }
 }
 
 /// Ends a fence that NT handles keep, once: its adapter is removed.
-pub(crate) fn end_with_adapter(fence: &Arc<Fence>) {
+pub(crate) fn end_with_adapter(level: &Passive, fence: &Arc<Fence>) {
     {
         let mut holders = fence.holders.lock();
         // An agent that drops the last hold ends it.
@@ -356,19 +375,19 @@ pub(crate) fn end_with_adapter(fence: &Arc<Fence>) {
         }
         *holders = REMOVED;
     }
-    end(fence);
+    end(level, fence);
 }
 
 /// Ends a fence without holders.
-fn end(fence: &Arc<Fence>) {
-    close_waiters(fence);
+fn end(level: &Passive, fence: &Arc<Fence>) {
+    close_waiters(level, fence);
     // Close came with the last instance; now Destroy. The slot is freed when the last reference
     // drops the fence, after it. Until Destroy has returned an interrupt may name the fence, so it
     // stays in the table at least until then.
     let still = fence.storage.hold_still(&fence.fences.memory);
     // spec: NF-089
     if let Some(native) = &fence.native {
-        fence.port().driver().destroy_native_fence(&Passive::enter(), native.driver_global);
+        fence.port().driver(level).destroy_native_fence(level, native.driver_global);
     }
     drop(still);
     let mapped = std::mem::take(&mut *fence.mappings.lock());

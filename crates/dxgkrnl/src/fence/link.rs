@@ -15,7 +15,7 @@ use super::waiter_set::{EVERY_SIGNAL, NO_WAITER};
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::fence::UpdateMonitoredValue;
-use tidegate_ddi::{AdapterCaps, Dirql, LinkNativeFence, Passive, PeerFence, VidSchCaps};
+use tidegate_ddi::{AdapterCaps, LinkNativeFence, Passive, PeerFence, VidSchCaps};
 
 /// Whether members on the adapter can be linked.
 pub(super) fn is_capable(fences: &Fences) -> bool {
@@ -30,23 +30,27 @@ pub(super) fn first_monitored_value(linked: bool) -> u64 {
 }
 
 /// Names the members to each other's drivers, the newest member's driver first.
-pub(super) fn link(members: &[Arc<Fence>]) -> Result<(), Status> {
+pub(super) fn link(level: &Passive, members: &[Arc<Fence>]) -> Result<(), Status> {
     for one in members {
         for other in members.iter().filter(|other| !Arc::ptr_eq(&one.fences, &other.fences)) {
-            connect(&one.fences, &other.fences)?;
+            connect(level, &one.fences, &other.fences)?;
         }
     }
-    members.iter().rev().try_for_each(|member| name_peers(member, members))
+    members.iter().rev().try_for_each(|member| name_peers(level, member, members))
 }
 
 /// The member's driver forgets the others: the member ends, or was unlinked.
-pub(super) fn forget_peers(member: &Fence) {
+pub(super) fn forget_peers(level: &Passive, member: &Fence) {
     // A driver that was named no peers has none to forget.
-    let _ = name_peers(member, &[]);
+    let _ = name_peers(level, member, &[]);
 }
 
 /// Names all adapters but the member's own to its driver.
-pub(super) fn name_peers(member: &Fence, members: &[Arc<Fence>]) -> Result<(), Status> {
+pub(super) fn name_peers(
+    level: &Passive,
+    member: &Fence,
+    members: &[Arc<Fence>],
+) -> Result<(), Status> {
     let Some(native) = &member.native else { return Ok(()) };
     let shares = |caps: &AdapterCaps| caps.peer_signal.shared_fence_storage;
     let caps = &member.port().caps;
@@ -63,11 +67,11 @@ pub(super) fn name_peers(member: &Fence, members: &[Arc<Fence>]) -> Result<(), S
         monitored_value: member.storage.monitored_at(),
         peers: peers.collect(),
     };
-    member.port().driver().link_native_fence(&Passive::enter(), args)
+    member.port().driver(level).link_native_fence(level, args)
 }
 
 /// From now on every signal of the member interrupts, and nothing is armed for its waiters.
-pub(super) fn unlink(member: &Fence) {
+pub(super) fn unlink(level: &Passive, member: &Fence) {
     let Some(native) = &member.native else { return };
     let port = member.port();
     {
@@ -81,20 +85,20 @@ pub(super) fn unlink(member: &Fence) {
         if let Some(monitored_value) = monitored.as_ref().filter(|_| !closed) {
             let (fence, value) = (native.driver_global, EVERY_SIGNAL);
             let update = UpdateMonitoredValue { fence, value, monitored_value };
-            port.driver().update_monitored_values(&Dirql::enter(&held), &[update]);
+            port.driver(level).update_monitored_values(&level.raise_to_dirql(&held), &[update]);
         }
     }
-    forget_peers(member);
+    forget_peers(level, member);
 }
 
 /// Gives `one` the common doorbell of `other`, once.
-fn connect(one: &Fences, other: &Fences) -> Result<(), Status> {
+fn connect(level: &Passive, one: &Fences, other: &Fences) -> Result<(), Status> {
     let number = other.port.config.ordinal.ok_or(Status::NOT_SUPPORTED)?;
     if one.peers.lock().contains(&number) {
         return Ok(());
     }
-    let doorbell = other.port.driver().common_doorbell(&Passive::enter())?;
-    one.port.driver().connect_peer(&Passive::enter(), number, doorbell)?;
+    let doorbell = other.port.driver(level).common_doorbell(level)?;
+    one.port.driver(level).connect_peer(level, number, doorbell)?;
     one.peers.lock().insert(number);
     Ok(())
 }

@@ -20,7 +20,7 @@ use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_calls::{LogDetail, ReadOnly, Status};
 use tidegate_d3dukmdt::log::{LOG_ENTRY_BYTES, LogEntry, LogIndex, LogType};
-use tidegate_ddi::{Dispatch, DriverHandle};
+use tidegate_ddi::{DriverHandle, Irql, Passive};
 use tidegate_platform::{Mutex, QueueNumber, Word};
 
 /// A hardware queue as the fence room sees it.
@@ -151,6 +151,14 @@ struct Unread<'a> {
     to: u64,
 }
 
+/// What orders the reading of entries behind that of the index.
+#[derive(Clone, Copy)]
+pub(super) enum Barrier {
+    OfDriver,
+    /// The driver has destroyed the queue, which must not be named to it.
+    OfCpu,
+}
+
 impl LogReader {
     pub(crate) fn new(memory: &Arc<Memory>) -> LogReader {
         let platform = &memory.driver.platform;
@@ -187,17 +195,22 @@ impl LogReader {
 
     pub(super) fn new_place(
         &self,
+        level: &Passive,
         space: &Arc<AddressSpace>,
         log_type: LogType,
         capacity: u32,
     ) -> Result<Arc<LogBuffer>, Status> {
-        LogBuffer::new(&self.memory, space, log_type, capacity).map(Arc::new)
+        LogBuffer::new(level, &self.memory, space, log_type, capacity).map(Arc::new)
     }
 
     /// The logs of a queue in this address space, not yet named to the driver; `None` where the
     /// kernel is configured without.
     // spec: NF-173, NF-229
-    pub(crate) fn new_logs(&self, space: &Arc<AddressSpace>) -> Result<Option<FenceLogs>, Status> {
+    pub(crate) fn new_logs(
+        &self,
+        level: &Passive,
+        space: &Arc<AddressSpace>,
+    ) -> Result<Option<FenceLogs>, Status> {
         if self.port.config.log_entries == 0 {
             return Ok(None);
         }
@@ -208,7 +221,7 @@ impl LogReader {
             place: platform.mutex("place of a fence log", place),
             position: platform.mutex("fence log reader", Position::default()),
         };
-        let made = |log_type| self.new_place(space, log_type, capacity).map(Some);
+        let made = |log_type| self.new_place(level, space, log_type, capacity).map(Some);
         Ok(Some(FenceLogs {
             waits: log(LogType::Waits, made(LogType::Waits)?),
             signals: log(LogType::Signals, made(LogType::Signals)?),
@@ -220,16 +233,17 @@ impl LogReader {
 
     /// Names the places of a new queue's logs to the driver.
     // spec: NF-176
-    pub(crate) fn set_buffers(&self, logs: &FenceLogs, queue: DriverHandle) {
+    pub(crate) fn set_buffers(&self, level: Irql<'_>, logs: &FenceLogs, queue: DriverHandle) {
         for log in [&logs.waits, &logs.signals] {
             if let Some(place) = log.place() {
-                self.set_buffer(queue, log.log_type, Some(&place));
+                self.set_buffer(level, queue, log.log_type, Some(&place));
             }
         }
     }
 
     pub(super) fn set_buffer(
         &self,
+        level: Irql<'_>,
         queue: DriverHandle,
         log_type: LogType,
         place: Option<&LogBuffer>,
@@ -238,7 +252,7 @@ impl LogReader {
             Some(place) => place.set_args(queue, log_type, self.notify_every(place)),
             None => LogBuffer::none(&self.port, queue, log_type),
         };
-        self.port.driver().set_native_fence_log_buffer(&Dispatch::enter(), args);
+        self.port.driver(level).set_native_fence_log_buffer(&level.raise(), args);
     }
 
     /// While a timeline is recorded a log is read at each half of it, so that nothing is lost while
@@ -270,15 +284,15 @@ impl LogReader {
     /// Reads the new signals of each of `queues`. The other logs are read for the timeline alone.
     pub(super) fn read_signals(
         &self,
-        level: &Dispatch,
+        level: Irql<'_>,
         queues: &[&dyn LoggedQueue],
     ) -> Vec<LogEntries> {
         let _reading = self.reading.lock_device();
-        self.read(Some(level), queues)
+        self.read(level, queues, Barrier::OfDriver)
     }
 
     /// Reads all logs of `queues` for the timeline, up to now.
-    pub(crate) fn read_for_timeline(&self, level: &Dispatch, queues: &[&dyn LoggedQueue]) {
+    pub(crate) fn read_for_timeline(&self, level: Irql<'_>, queues: &[&dyn LoggedQueue]) {
         if self.port.platform.tracing() {
             let _signals = self.read_signals(level, queues);
         }
@@ -286,28 +300,28 @@ impl LogReader {
 
     /// Reads the logs of a queue that is about to be destroyed, for the timeline, while the driver
     /// can still supply its barrier.
-    pub(crate) fn read_before_end(&self, queue: &dyn LoggedQueue) {
-        self.read_at_end(queue, Some(&Dispatch::enter()));
+    pub(crate) fn read_before_end(&self, level: &Passive, queue: &dyn LoggedQueue) {
+        self.read_at_end(level, queue, Barrier::OfDriver);
     }
 
     /// Reads the logs of a queue that the driver has destroyed a last time.
-    pub(crate) fn read_last(&self, queue: &dyn LoggedQueue) {
-        self.read_at_end(queue, None);
+    pub(crate) fn read_last(&self, level: &Passive, queue: &dyn LoggedQueue) {
+        self.read_at_end(level, queue, Barrier::OfCpu);
     }
 
-    fn read_at_end(&self, queue: &dyn LoggedQueue, level: Option<&Dispatch>) {
+    fn read_at_end(&self, level: &Passive, queue: &dyn LoggedQueue, barrier: Barrier) {
         if queue.logs().is_some() && self.port.platform.tracing() {
             let _reading = self.reading.lock_device();
-            let _signals = self.read(level, &[queue]);
+            let _signals = self.read(level.into(), &[queue], barrier);
         }
     }
 
-    /// The reading lock is held. `None` for a level where the driver has destroyed the queues: they
-    /// must not be named to it.
+    /// The reading lock is held.
     pub(super) fn read(
         &self,
-        level: Option<&Dispatch>,
+        level: Irql<'_>,
         queues: &[&dyn LoggedQueue],
+        barrier: Barrier,
     ) -> Vec<LogEntries> {
         let tracing = self.port.platform.tracing();
         // 1. The index of each log, as one word.
@@ -335,14 +349,16 @@ impl LogReader {
         if drivers.is_empty() {
             return signals;
         }
-        match level {
-            Some(level) => self.port.driver().update_native_fence_logs(level, &drivers),
-            None => self.port.platform.fence(),
+        match barrier {
+            Barrier::OfDriver => {
+                self.port.driver(level).update_native_fence_logs(&level.raise(), &drivers)
+            }
+            Barrier::OfCpu => self.port.platform.fence(),
         }
         // 3. and 4. for each.
         // spec: NF-217
         for unread in unread {
-            let entries = self.read_log(queues[unread.queue], &unread);
+            let entries = self.read_log(level, queues[unread.queue], &unread);
             if unread.log.log_type == LogType::Signals {
                 signals[unread.queue] = entries;
             }
@@ -350,7 +366,12 @@ impl LogReader {
         signals
     }
 
-    fn read_log(&self, queue: &dyn LoggedQueue, unread: &Unread<'_>) -> LogEntries {
+    fn read_log(
+        &self,
+        level: Irql<'_>,
+        queue: &dyn LoggedQueue,
+        unread: &Unread<'_>,
+    ) -> LogEntries {
         let Unread { log, place, from, to, .. } = unread;
         let capacity = u64::from(place.capacity);
         let written = LogIndex(*to).written_since(LogIndex(*from), place.capacity);
@@ -375,7 +396,7 @@ impl LogReader {
         if let Some(lane) = self.port.platform.traced_lane_of(queue.number()) {
             let read = ReadEntries { log_type: log.log_type, entries: &entries, lost, before_ns };
             let fence_of = |handle| queue.fence_of_handle(handle);
-            log_timeline::record(&self.port, &self.clock, lane, &read, &fence_of);
+            log_timeline::record(level, &self.port, &self.clock, lane, &read, &fence_of);
         }
         LogEntries { entries, overrun: by_now >= capacity }
     }

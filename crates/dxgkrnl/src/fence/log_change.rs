@@ -4,13 +4,17 @@
 //! no operation writes the old one from then on; 3. the old one is read a last time; 4. it is
 //! unmapped and freed. A log is mapped before its first reading, and unmapped after its last.
 
-use super::log::{FenceLog, FenceLogs, LogReader, LoggedQueue};
+use super::log::{Barrier, FenceLog, FenceLogs, LogReader, LoggedQueue};
 use super::signaled;
 use tidegate_calls::Status;
-use tidegate_ddi::Dispatch;
+use tidegate_ddi::Passive;
 
 /// Brings the logs of a queue to the present mode.
-pub(crate) fn follow_mode(reader: &LogReader, queue: &dyn LoggedQueue) -> Result<(), Status> {
+pub(crate) fn follow_mode(
+    level: &Passive,
+    reader: &LogReader,
+    queue: &dyn LoggedQueue,
+) -> Result<(), Status> {
     let Some(logs) = queue.logs() else { return Ok(()) };
     let mode = reader.mode();
     let capacity = reader.capacity(mode);
@@ -21,7 +25,7 @@ pub(crate) fn follow_mode(reader: &LogReader, queue: &dyn LoggedQueue) -> Result
     let wanted = [capacity, capacity, if mode.verbose { capacity } else { 0 }];
     for (log, wanted) in logs.all().into_iter().zip(wanted) {
         if log.place().map_or(0, |place| place.capacity) != wanted {
-            replace(reader, queue, (logs, log), wanted)?;
+            replace(level, reader, queue, (logs, log), wanted)?;
         }
     }
     if mode.verbose {
@@ -33,6 +37,7 @@ pub(crate) fn follow_mode(reader: &LogReader, queue: &dyn LoggedQueue) -> Result
 /// Replaces a log by one of this capacity, or by none.
 // spec: NF-190
 fn replace(
+    level: &Passive,
     reader: &LogReader,
     queue: &dyn LoggedQueue,
     (logs, log): (&FenceLogs, &FenceLog),
@@ -41,20 +46,20 @@ fn replace(
     // 1.
     let new = match capacity {
         0 => None,
-        _ => Some(reader.new_place(&logs.space, log.log_type, capacity)?),
+        _ => Some(reader.new_place(level, &logs.space, log.log_type, capacity)?),
     };
     let (old, signals) = {
         let _reading = reader.reading.lock_device();
         // 2.
-        reader.set_buffer(queue.driver(), log.log_type, new.as_deref());
+        reader.set_buffer(level.into(), queue.driver(), log.log_type, new.as_deref());
         // 3.
-        let signals = reader.read(Some(&Dispatch::enter()), &[queue]);
+        let signals = reader.read(level.into(), &[queue], Barrier::OfDriver);
         let old = std::mem::replace(&mut *log.place.lock(), new);
         log.position.lock().word = 0;
         (old, signals)
     };
     // 4.
     drop(old);
-    signaled::wake_logged(&[queue], signals);
+    signaled::wake_logged(level.into(), &[queue], signals);
     Ok(())
 }

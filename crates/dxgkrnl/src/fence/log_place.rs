@@ -10,11 +10,12 @@
 
 use crate::driver::DriverPort;
 use crate::memory::{Access, AddressSpace, Memory};
+use crate::timer::{AtPassive, EndAtPassive};
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_d3dukmdt::log::{LOG_ENTRY_BYTES, LOG_HEADER_BYTES};
-use tidegate_ddi::DriverHandle;
 use tidegate_ddi::fence::{LogType, SetNativeFenceLogBuffer};
+use tidegate_ddi::{DriverHandle, Passive};
 use tidegate_platform::{Bulk, PhysicalAddress, Untrusted, Word};
 
 const HEADER_BYTES: u64 = LOG_HEADER_BYTES as u64;
@@ -31,16 +32,19 @@ pub(crate) fn capacity_while_traced(standard: u32) -> u32 {
 }
 
 /// A log's memory and mappings; they end with it.
-pub(crate) struct LogBuffer {
+pub(crate) type LogBuffer = AtPassive<LogBufferBody>;
+
+/// The parts of a log.
+pub(crate) struct LogBufferBody {
     pub(crate) capacity: u32,
     /// The index word.
     pub(crate) header: Untrusted<Word>,
     pub(crate) entries: Untrusted<Bulk>,
     /// LogBufferGpuVa.
     pub(crate) gpu_va: u64,
-    _in_process: Mapped,
+    in_process: Mapped,
     in_system_process: Mapped,
-    /// Dropped after the mappings, so that memory leaves the bus once it is mapped nowhere.
+    /// Memory leaves the bus once it is mapped nowhere.
     on_bus: OnBus,
 }
 
@@ -53,12 +57,13 @@ struct Mapped {
 
 impl Mapped {
     fn new(
+        level: &Passive,
         space: &Arc<AddressSpace>,
         header_page: (PhysicalAddress, u64),
         entries: (PhysicalAddress, u64),
     ) -> Result<Mapped, Status> {
         let parts = [header_page, entries].map(|(at, bytes)| (at, bytes, Access::ReadWrite));
-        let at = space.map_regions(&parts)?;
+        let at = space.map_regions(level, &parts)?;
         Ok(Mapped { space: space.clone(), at, bytes: header_page.1 + entries.1 })
     }
 
@@ -66,11 +71,16 @@ impl Mapped {
     fn header_va(&self, page_bytes: u64) -> u64 {
         self.at + page_bytes - HEADER_BYTES
     }
+
+    fn unmap(&self, level: &Passive) {
+        self.space.unmap(level, self.at, self.bytes);
+    }
 }
 
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        self.space.unmap(self.at, self.bytes);
+impl EndAtPassive for LogBufferBody {
+    fn end(&mut self, level: &Passive) {
+        self.in_process.unmap(level);
+        self.in_system_process.unmap(level);
     }
 }
 
@@ -91,6 +101,7 @@ impl Drop for OnBus {
 impl LogBuffer {
     // spec: NF-174
     pub(crate) fn new(
+        level: &Passive,
         memory: &Memory,
         space: &Arc<AddressSpace>,
         log_type: LogType,
@@ -106,19 +117,22 @@ impl LogBuffer {
         page.store(first_word + 1, log_type as u64);
         page.store(first_word + 2, u64::from(capacity));
         let on_bus = OnBus { driver: driver.clone(), header_page_at, entries_at };
-        let mapped_in =
-            |space| Mapped::new(space, (header_page_at, page_bytes), (entries_at, bytes));
+        let mapped_in = |space: &Arc<AddressSpace>| {
+            Mapped::new(level, space, (header_page_at, page_bytes), (entries_at, bytes))
+        };
         let in_process = mapped_in(space)?;
-        let in_system_process = mapped_in(&memory.system_space()?)?;
-        Ok(LogBuffer {
+        let in_system_process = memory.system_space(level).and_then(|space| mapped_in(&space));
+        let in_system_process = in_system_process.inspect_err(|_| in_process.unmap(level))?;
+        let body = LogBufferBody {
             capacity,
             header: Untrusted::new(page.word(first_word)),
             entries: Untrusted::new(entries),
             gpu_va: in_process.header_va(page_bytes),
-            _in_process: in_process,
+            in_process,
             in_system_process,
             on_bus,
-        })
+        };
+        Ok(AtPassive::wrap(&driver.timer, body))
     }
 
     pub(crate) fn set_args(

@@ -9,7 +9,7 @@ use super::object::Fence;
 use crate::driver::DriverPort;
 use std::sync::{Arc, OnceLock};
 use tidegate_d3dukmdt::log::LogEntry;
-use tidegate_ddi::Dispatch;
+use tidegate_ddi::Irql;
 use tidegate_ddi::fence::LogType;
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 
@@ -25,9 +25,9 @@ const COMMANDS_EXECUTED: u32 = 256;
 pub(super) struct GpuClock(OnceLock<u64>);
 
 impl GpuClock {
-    fn now(&self, port: &DriverPort) -> Clocks {
+    fn now(&self, level: Irql<'_>, port: &DriverPort) -> Clocks {
         let zero_ns = *self.0.get_or_init(|| {
-            let read = port.driver().calibrate_gpu_clock(&Dispatch::enter(), 0);
+            let read = port.driver(level).calibrate_gpu_clock(&level.raise(), 0);
             read.cpu.0.saturating_sub(read.gpu_ns)
         });
         Clocks { zero_ns, now_ns: port.platform.stamp_ns() }
@@ -66,13 +66,14 @@ pub(super) struct ReadEntries<'a> {
 
 /// Records entries on the lane of their queue. `fence_of` resolves a handle in the queue's process.
 pub(super) fn record(
+    level: Irql<'_>,
     port: &DriverPort,
     clock: &GpuClock,
     lane: LaneId,
     read: &ReadEntries<'_>,
     fence_of: &dyn Fn(u32) -> Option<Arc<Fence>>,
 ) {
-    let (platform, clocks) = (&port.platform, clock.now(port));
+    let (platform, clocks) = (&port.platform, clock.now(level, port));
     let ReadEntries { log_type, entries, lost, before_ns } = *read;
     // spec: NF-204
     if lost > 0 {

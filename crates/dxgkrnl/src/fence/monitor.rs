@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_d3dukmdt::fence_cell::REACHED;
 use tidegate_ddi::fence::UpdateMonitoredValue;
-use tidegate_ddi::{Dirql, OsHandle};
+use tidegate_ddi::{Irql, OsHandle};
 
 /// Waiters taken off a fence, each with its ticket.
 pub(crate) type Satisfied = Vec<(Arc<dyn Waiter>, u64)>;
@@ -28,6 +28,7 @@ pub(crate) type Satisfied = Vec<(Arc<dyn Waiter>, u64)>;
 /// falls again.
 // spec: ME-042
 pub(crate) fn wait(
+    level: Irql<'_>,
     fence: &Fence,
     value: u64,
     waiter: Arc<dyn Waiter>,
@@ -48,39 +49,39 @@ pub(crate) fn wait(
     let id = fence.waiters.lock().insert(wait, waiter, ticket, owner)?;
     // 3. Arm and collect. When the minimum was published already as this waiter needs it, the agent
     //    that published it may have collected before this waiter was entered.
-    if !rearm_waiters(fence) && is_satisfied(fence, wait) {
-        wake_satisfied(fence);
+    if !rearm_waiters(level, fence) && is_satisfied(fence, wait) {
+        wake_satisfied(level, fence);
     }
     Some(id)
 }
 
 /// Removes a registration; `false` when it was satisfied already (its waiter was called or is
 /// being called).
-pub(crate) fn cancel(fence: &Fence, id: WaiterId) -> bool {
+pub(crate) fn cancel(level: Irql<'_>, fence: &Fence, id: WaiterId) -> bool {
     let removed = fence.waiters.lock().remove(id);
     if removed {
-        rearm_waiters(fence);
+        rearm_waiters(level, fence);
     }
     removed
 }
 
 /// Removes the waits of a context or hardware queue without calling the waiters: the queue's work
 /// is given up.
-pub(crate) fn forget(fence: &Fence, queue: OsHandle) {
+pub(crate) fn forget(level: Irql<'_>, fence: &Fence, queue: OsHandle) {
     let forgotten = fence.waiters.lock().take_of(WaitOwner::Queue(queue));
     if !forgotten.is_empty() {
-        rearm_waiters(fence);
+        rearm_waiters(level, fence);
     }
 }
 
 /// Publishes MonitoredValue and releases satisfied waiters, until neither changes anything. Returns
 /// whether the value was loaded after the last waiter had entered.
 // spec: NF-048, NF-054
-pub(super) fn rearm_waiters(fence: &Fence) -> bool {
+pub(super) fn rearm_waiters(level: Irql<'_>, fence: &Fence) -> bool {
     let mut collected = false;
     loop {
         // 1. Arm, if the minimum has changed.
-        let armed = arm_monitored_value(fence);
+        let armed = arm_monitored_value(level, fence);
         if !armed && fence.is_armed() {
             return collected;
         }
@@ -92,7 +93,7 @@ pub(super) fn rearm_waiters(fence: &Fence) -> bool {
         }
         // 2. Release what is satisfied. The minimum has changed then.
         // spec: NF-051, NF-052
-        if !release_satisfied(fence) {
+        if !release_satisfied(level, fence) {
             return true;
         }
         collected = true;
@@ -109,11 +110,11 @@ fn is_satisfied(fence: &Fence, wait: FenceWait) -> bool {
 /// Calls UpdateMonitoredValues when the smallest value waited for has changed; returns whether it
 /// did.
 // spec: NF-037
-fn arm_monitored_value(fence: &Fence) -> bool {
+fn arm_monitored_value(level: Irql<'_>, fence: &Fence) -> bool {
     let Some(native) = &fence.native else { return false };
     let port = fence.port();
     // Before the interrupt lock: a call that wakes the device must be able to interrupt.
-    let _awake = port.awake();
+    let _awake = port.awake(level);
     // spec: NF-049
     let held = port.interrupt_lock.lock_device();
     let Some(value) = fence.waiters.lock().take_unpublished() else { return false };
@@ -122,22 +123,22 @@ fn arm_monitored_value(fence: &Fence) -> bool {
     let Some(monitored_value) = &monitored else { return false };
     let update = UpdateMonitoredValue { fence: native.driver_global, value, monitored_value };
     port.count(Count::monitored_updates);
-    port.driver().update_monitored_values(&Dirql::enter(&held), &[update]);
+    port.driver(level).update_monitored_values(&level.raise_to_dirql(&held), &[update]);
     true
 }
 
 /// Releases the satisfied waiters and publishes the minimum of the rest; returns whether there were
 /// any.
-pub(crate) fn wake_satisfied(fence: &Fence) -> bool {
-    let released = release_satisfied(fence);
+pub(crate) fn wake_satisfied(level: Irql<'_>, fence: &Fence) -> bool {
+    let released = release_satisfied(level, fence);
     if released {
-        rearm_waiters(fence);
+        rearm_waiters(level, fence);
     }
     released
 }
 
-fn release_satisfied(fence: &Fence) -> bool {
-    release(collect_satisfied(fence, 0))
+fn release_satisfied(level: Irql<'_>, fence: &Fence) -> bool {
+    release(level, collect_satisfied(fence, 0))
 }
 
 /// Takes the waiters that the fence's value satisfies, or has satisfied since they entered.
@@ -162,11 +163,11 @@ pub(super) fn collect_satisfied(fence: &Fence, stored: u64) -> Satisfied {
 /// All of them were satisfied before the first is called, so an event that stands behind several is
 /// set once. Returns whether there were any.
 // spec: NF-021
-pub(super) fn release(satisfied: Satisfied) -> bool {
+pub(super) fn release(level: Irql<'_>, satisfied: Satisfied) -> bool {
     let any = !satisfied.is_empty();
     let mut events = EventSet::of(satisfied.len());
     for (waiter, ticket) in &satisfied {
-        waiter.wake(*ticket, &mut events);
+        waiter.wake(level, *ticket, &mut events);
     }
     any
 }

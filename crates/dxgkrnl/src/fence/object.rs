@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use tidegate_calls::SyncObjectFlags;
 use tidegate_d3dukmdt::fence_cell::Snapshot;
-use tidegate_ddi::{DriverHandle, OsHandle};
+use tidegate_ddi::{DriverHandle, Irql, OsHandle};
 use tidegate_platform::{Event, Mutex, PhysicalAddress, PhysicalMemory, Step};
 use tidegate_trace::FenceId;
 
@@ -25,7 +25,7 @@ pub(crate) type FenceTarget = (Arc<Fence>, u64);
 /// Waits for a fence. Called with no lock held, once per satisfied registration.
 pub(crate) trait Waiter: Send + Sync {
     /// The registration `ticket` is satisfied. A caller's event is set through `events`.
-    fn wake(&self, ticket: u64, events: &mut EventSet);
+    fn wake(&self, level: Irql<'_>, ticket: u64, events: &mut EventSet);
 }
 
 /// Takes signals of cross-adapter fences to the adapter of another member.

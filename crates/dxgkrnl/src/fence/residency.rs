@@ -13,20 +13,28 @@ use tidegate_ddi::{DriverHandle, Passive};
 use tidegate_platform::{PhysicalAddress, Word};
 
 impl FencesInPages for Fences {
-    fn notify_residency(&self, page: &Arc<FenceValuePage>) -> (Result<(), Status>, Box<dyn Any>) {
+    fn notify_residency(
+        &self,
+        level: &Passive,
+        page: &Arc<FenceValuePage>,
+    ) -> (Result<(), Status>, Box<dyn Any>) {
         let is_in_page = |f: &Fence| f.native.is_some() && f.storage.is_in(page);
         let fences = self.matching(is_in_page);
-        (notify_residency(&self.port, &fences), Box::new(fences))
+        (notify_residency(level, &self.port, &fences), Box::new(fences))
     }
 }
 
 /// Tells the driver where these fences stand.
 #[doc(alias = "NOTIFY_FENCE_RESIDENCY")]
-pub(super) fn notify_residency(driver: &DriverPort, fences: &[Arc<Fence>]) -> Result<(), Status> {
+pub(super) fn notify_residency(
+    level: &Passive,
+    driver: &DriverPort,
+    fences: &[Arc<Fence>],
+) -> Result<(), Status> {
     let places: Vec<Places> = fences.iter().filter_map(|fence| Places::of(fence)).collect();
     let residencies: Vec<FenceResidency<'_>> = places.iter().map(Places::residency).collect();
     let operation = PagingOperation::NotifyFenceResidency(&residencies);
-    driver.driver().build_paging_buffer(&Passive::enter(), operation)
+    driver.driver(level).build_paging_buffer(level, operation)
 }
 
 /// The places of one fence's values.

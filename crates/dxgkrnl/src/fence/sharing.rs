@@ -12,7 +12,7 @@ use super::object::{CrossAdapterFence, Fence, Fences};
 use crate::memory::Affinity;
 use std::sync::Arc;
 use tidegate_calls::{NativeFenceType, NtHandle, Status, SyncObjectAccess, SyncObjectFlags};
-use tidegate_ddi::VidSchCaps;
+use tidegate_ddi::{Passive, VidSchCaps};
 
 /// A fence behind an NT handle.
 struct SharedFence {
@@ -43,6 +43,7 @@ pub(crate) fn share(instance: &Instance, access: SyncObjectAccess) -> Result<NtH
 #[doc(alias = "D3DKMTOpenSyncObjectFromNtHandle2")]
 // spec: NF-092
 pub(crate) fn open(
+    level: &Passive,
     fences: &Arc<Fences>,
     owner: &InstanceOwner<'_>,
     nt_handle: &NtHandle,
@@ -55,11 +56,11 @@ pub(crate) fn open(
     if native && !fences.port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
         return Err(Status::NOT_SUPPORTED);
     }
-    let hold = hold_on(fences, shared.hold.fence())?;
+    let hold = hold_on(level, fences, shared.hold.fence())?;
     if native && hold.fence().native.is_none() {
         return Err(Status::OBJECT_TYPE_MISMATCH);
     }
-    Instance::open(hold, owner, refused | refused_by(shared.access), affinity)
+    Instance::open(level, hold, owner, refused | refused_by(shared.access), affinity)
 }
 
 /// Returns the rights that the flags of an open take from the instance: NO_SIGNAL, NO_WAIT, or
@@ -78,15 +79,19 @@ fn refused_by_flags(flags: SyncObjectFlags) -> Result<SyncObjectFlags, Status> {
 }
 
 /// A hold on the fence, or on its member on this adapter.
-fn hold_on(fences: &Arc<Fences>, fence: &Arc<Fence>) -> Result<FenceHold, Status> {
+fn hold_on(level: &Passive, fences: &Arc<Fences>, fence: &Arc<Fence>) -> Result<FenceHold, Status> {
     if Arc::ptr_eq(&fence.fences, fences) {
         return FenceHold::new(fence).ok_or(Status::INVALID_PARAMETER);
     }
-    join(fence.cross_adapter.as_ref().ok_or(Status::NOT_SUPPORTED)?, fences)
+    join(level, fence.cross_adapter.as_ref().ok_or(Status::NOT_SUPPORTED)?, fences)
 }
 
 /// A hold on the adapter's member of a cross-adapter fence, which is created if there is none.
-fn join(shared: &Arc<CrossAdapterFence>, fences: &Arc<Fences>) -> Result<FenceHold, Status> {
+fn join(
+    level: &Passive,
+    shared: &Arc<CrossAdapterFence>,
+    fences: &Arc<Fences>,
+) -> Result<FenceHold, Status> {
     // Adapters that do not reach the same memory cannot share a value.
     if !fences.port.system_memory.same(&shared.memory) {
         return Err(Status::NOT_SUPPORTED);
@@ -99,10 +104,10 @@ fn join(shared: &Arc<CrossAdapterFence>, fences: &Arc<Fences>) -> Result<FenceHo
             return Ok(hold);
         }
         drop(members);
-        let mut unlinked = if link::is_capable(fences) { Vec::new() } else { shared.unlink() };
-        let hold = create_member(shared, fences)?;
-        if shared.is_linked() && link::link(&shared.members()).is_err() {
-            unlinked = shared.unlink();
+        let mut unlinked = if link::is_capable(fences) { Vec::new() } else { shared.unlink(level) };
+        let hold = create_member(level, shared, fences)?;
+        if shared.is_linked() && link::link(level, &shared.members()).is_err() {
+            unlinked = shared.unlink(level);
         }
         (hold, unlinked)
     };
@@ -115,6 +120,7 @@ fn join(shared: &Arc<CrossAdapterFence>, fences: &Arc<Fences>) -> Result<FenceHo
 }
 
 fn create_member(
+    level: &Passive,
     shared: &Arc<CrossAdapterFence>,
     fences: &Arc<Fences>,
 ) -> Result<FenceHold, Status> {
@@ -129,9 +135,9 @@ fn create_member(
         // Each open states where it is mapped.
         affinity: Affinity::ALL,
     };
-    let storage = shared.storage_on(fences)?;
+    let storage = shared.storage_on(level, fences)?;
     storage.begin_monitored(&fences.memory, &shared.name, shared.first_monitored_value());
-    instance::create_fence(fences, &args, storage, Some(shared.clone()))
+    instance::create_fence(level, fences, &args, storage, Some(shared.clone()))
 }
 
 fn allowed_by(flags: SyncObjectFlags) -> SyncObjectAccess {

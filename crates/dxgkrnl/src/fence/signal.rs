@@ -16,7 +16,7 @@ use crate::driver::DriverPort;
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_calls::{SignalFlags, Status};
-use tidegate_ddi::Dispatch;
+use tidegate_ddi::Irql;
 use tidegate_ddi::fence::{UpdateCurrentMode, UpdateCurrentValue};
 use tidegate_platform::MutexGuard;
 
@@ -50,14 +50,14 @@ pub(crate) fn check_rewinds(
 #[doc(alias = "D3DKMTSignalSynchronizationObjectFromCpu")]
 // spec: MF-038
 // spec: NF-141, MF-036
-pub(crate) fn signal(targets: &[FenceTarget], flags: SignalFlags) {
+pub(crate) fn signal(level: Irql<'_>, targets: &[FenceTarget], flags: SignalFlags) {
     note_rewinds(targets, flags);
     let mut satisfied = Vec::new();
     for (fence, value) in targets {
         fence.port().count(Count::cpu_signals);
-        satisfied.push(store_and_collect(fence, *value, UpdateCurrentMode::Write));
+        satisfied.push(store_and_collect(level, fence, *value, UpdateCurrentMode::Write));
     }
-    release(targets.iter().map(|(fence, _)| &**fence), satisfied);
+    release(level, targets.iter().map(|(fence, _)| &**fence), satisfied);
 }
 
 /// Reports rewinds that were not announced.
@@ -83,14 +83,15 @@ fn value_before(targets: &[FenceTarget], index: usize) -> u64 {
 
 /// Sets fences to their maximum and releases all waiters: the device that may signal them is lost.
 // spec: ME-048
-pub(crate) fn signal_always(fences: &[Arc<Fence>]) {
-    let collect =
-        |fence: &Arc<Fence>| store_and_collect(fence, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
-    release(fences.iter().map(|fence| &**fence), fences.iter().map(collect).collect());
+pub(crate) fn signal_always(level: Irql<'_>, fences: &[Arc<Fence>]) {
+    let collect = |fence: &Arc<Fence>| {
+        store_and_collect(level, fence, u64::MAX, UpdateCurrentMode::AlwaysSignaled)
+    };
+    release(level, fences.iter().map(|fence| &**fence), fences.iter().map(collect).collect());
 }
 
 /// Lets every wait pass, also one that hardware holds or has yet to reach: the fence ends.
-pub(super) fn let_all_pass(fence: &Fence) {
+pub(super) fn let_all_pass(level: Irql<'_>, fence: &Fence) {
     if let Some(current) = &fence.current {
         fence.port().stats.add(Count::fence_history_lost, current.history_lost());
         current.condemn();
@@ -106,25 +107,34 @@ pub(super) fn let_all_pass(fence: &Fence) {
             Some(_) => UpdateCurrentMode::NotificationOnly,
             None => UpdateCurrentMode::AlwaysSignaled,
         };
-        update(fence, native, u64::MAX, mode);
+        update(level, fence, native, u64::MAX, mode);
     }
 }
 
-fn store_and_collect(fence: &Fence, value: u64, mode: UpdateCurrentMode) -> Satisfied {
+fn store_and_collect(
+    level: Irql<'_>,
+    fence: &Fence,
+    value: u64,
+    mode: UpdateCurrentMode,
+) -> Satisfied {
     let _still = hold_out_of_reach(fence);
     let _ordered = fence.update.lock_device();
-    store(fence, value, mode);
+    store(level, fence, value, mode);
     monitor::collect_satisfied(fence, if fence.port().caps.fence_history { 0 } else { value })
 }
 
 /// Releases the waiters taken from `fences`, one list for each of them, and does the rest of their
 /// signals.
-fn release<'a>(fences: impl Iterator<Item = &'a Fence>, satisfied: Vec<Satisfied>) {
+fn release<'a>(
+    level: Irql<'_>,
+    fences: impl Iterator<Item = &'a Fence>,
+    satisfied: Vec<Satisfied>,
+) {
     let released: Vec<bool> = satisfied.iter().map(|of_fence| !of_fence.is_empty()).collect();
-    monitor::release(satisfied.into_iter().flatten().collect());
+    monitor::release(level, satisfied.into_iter().flatten().collect());
     for (fence, released) in fences.zip(released) {
         if released {
-            monitor::rearm_waiters(fence);
+            monitor::rearm_waiters(level, fence);
         }
         // Also when the value is 0: other members may read it, and no interrupt reports it.
         // spec: NF-156, NF-158, NF-161, NF-162, NF-164
@@ -133,16 +143,16 @@ fn release<'a>(fences: impl Iterator<Item = &'a Fence>, satisfied: Vec<Satisfied
 }
 
 /// Has the hardware check its waiting queues: another adapter stored the value.
-pub(super) fn notify(fence: &Fence) {
+pub(super) fn notify(level: Irql<'_>, fence: &Fence) {
     let Some(native) = &fence.native else { return };
     let _ordered = fence.update.lock_device();
     // A fence that ends may not be named to the driver.
     if !fence.waiters.lock().is_closed() {
-        update(fence, native, fence.value(), UpdateCurrentMode::NotificationOnly);
+        update(level, fence, native, fence.value(), UpdateCurrentMode::NotificationOnly);
     }
 }
 
-fn store(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
+fn store(level: Irql<'_>, fence: &Fence, value: u64, mode: UpdateCurrentMode) {
     match &fence.native {
         // The last instance is being closed: the fence may not be named to the driver, and has no
         // waiters.
@@ -151,9 +161,9 @@ fn store(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
                 current.store(value);
             }
         }
-        Some(native) if mode == UpdateCurrentMode::AlwaysSignaled => condemn(fence, native),
+        Some(native) if mode == UpdateCurrentMode::AlwaysSignaled => condemn(level, fence, native),
         // spec: NF-135
-        Some(native) => update(fence, native, value, mode),
+        Some(native) => update(level, fence, native, value, mode),
         None => {
             // spec: MF-035
             match (&fence.current, mode) {
@@ -171,19 +181,19 @@ fn store(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
 /// The order: (1) the maximum, (2) the driver, (3) the maximum again, if an engine stored between 1
 /// and 2. A wait that entered in between found that engine's value, so the hardware checks its
 /// queues again.
-fn condemn(fence: &Fence, native: &NativeParts) {
+fn condemn(level: Irql<'_>, fence: &Fence, native: &NativeParts) {
     // 1.
     if let Some(current) = &fence.current {
         current.store(u64::MAX);
     }
     // 2.
-    update(fence, native, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
+    update(level, fence, native, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
     // 3.
     if let Some(current) = &fence.current
         && current.load() != u64::MAX
     {
         current.store(u64::MAX);
-        update(fence, native, u64::MAX, UpdateCurrentMode::NotificationOnly);
+        update(level, fence, native, u64::MAX, UpdateCurrentMode::NotificationOnly);
     }
 }
 
@@ -193,13 +203,19 @@ fn hold_out_of_reach(fence: &Fence) -> Option<MutexGuard<'_, ()>> {
     fence.current.is_none().then(|| fence.storage.hold_still(&fence.fences.memory)).flatten()
 }
 
-fn update(fence: &Fence, native: &NativeParts, value: u64, mode: UpdateCurrentMode) {
+fn update(
+    level: Irql<'_>,
+    fence: &Fence,
+    native: &NativeParts,
+    value: u64,
+    mode: UpdateCurrentMode,
+) {
     let update = UpdateCurrentValue {
         fence: native.driver_global,
         value,
         // spec: NF-011
         current_value: fence.current.as_ref().map(FenceValue::cell),
     };
-    let driver = fence.port().driver();
-    driver.update_current_values_from_cpu(&Dispatch::enter(), &[update], mode);
+    let driver = fence.port().driver(level);
+    driver.update_current_values_from_cpu(&level.raise(), &[update], mode);
 }

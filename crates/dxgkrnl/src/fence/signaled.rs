@@ -12,35 +12,35 @@ use super::{monitor, relay, signal};
 use crate::stats::Count;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_ddi::{Dispatch, MonitoredNotification, NodeMetadata, VidSchCaps};
+use tidegate_ddi::{Irql, MonitoredNotification, NodeMetadata, VidSchCaps};
 
 /// Collects the waiters of fences that were named; returns whether any was released.
 // spec: NF-219
-pub(crate) fn wake_named(fences: &[Arc<Fence>]) -> bool {
-    wake_signalled(fences.iter().cloned(), wake)
+pub(crate) fn wake_named(level: Irql<'_>, fences: &[Arc<Fence>]) -> bool {
+    wake_signalled(level, fences.iter().cloned(), wake)
 }
 
 /// Scans every native fence with waiters; returns whether any was released.
-pub(crate) fn scan_native(fences: &Fences) -> bool {
-    scan(&fences.matching(|fence| fence.native.is_some()))
+pub(crate) fn scan_native(level: Irql<'_>, fences: &Fences) -> bool {
+    scan(level, &fences.matching(|fence| fence.native.is_some()))
 }
 
 /// Scans the cross-adapter fences: signals of other GPUs are in no log of this adapter.
-pub(crate) fn scan_cross_adapter(fences: &Fences) -> bool {
-    scan(&fences.matching(|fence| fence.cross_adapter.is_some()))
+pub(crate) fn scan_cross_adapter(level: Irql<'_>, fences: &Fences) -> bool {
+    scan(level, &fences.matching(|fence| fence.cross_adapter.is_some()))
 }
 
 /// Scans every monitored fence with waiters: DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED.
-pub(crate) fn scan_monitored(fences: &Fences) -> bool {
-    scan(&fences.matching(|fence| fence.native.is_none()))
+pub(crate) fn scan_monitored(level: Irql<'_>, fences: &Fences) -> bool {
+    scan(level, &fences.matching(|fence| fence.native.is_none()))
 }
 
 /// Releases the satisfied waiters of these fences, and relays values that changed. A wait that
 /// enters after this scan arms and collects for itself.
-pub(crate) fn scan(fences: &[Arc<Fence>]) -> bool {
+pub(crate) fn scan(level: Irql<'_>, fences: &[Arc<Fence>]) -> bool {
     let mut released = false;
     for fence in fences {
-        released |= wake_if_awaited(fence);
+        released |= wake_if_awaited(level, fence);
         relay::relay_if_changed(fence);
     }
     released
@@ -50,16 +50,20 @@ pub(crate) fn scan(fences: &[Arc<Fence>]) -> bool {
 /// name; returns whether any was released.
 pub(crate) fn read_and_wake(
     reader: &LogReader,
-    level: &Dispatch,
+    level: Irql<'_>,
     queues: &[&dyn LoggedQueue],
 ) -> bool {
     let signals = reader.read_signals(level, queues);
-    wake_logged(queues, signals)
+    wake_logged(level, queues, signals)
 }
 
 /// Collects once for every fence that was logged and that has waiters.
 // spec: NF-227, NF-231
-pub(super) fn wake_logged(queues: &[&dyn LoggedQueue], signals: Vec<LogEntries>) -> bool {
+pub(super) fn wake_logged(
+    level: Irql<'_>,
+    queues: &[&dyn LoggedQueue],
+    signals: Vec<LogEntries>,
+) -> bool {
     let mut fences = BTreeMap::new();
     for (queue, signals) in queues.iter().zip(signals) {
         // Progress is never logged, and a kernel-mode queue has no logs at all.
@@ -74,27 +78,27 @@ pub(super) fn wake_logged(queues: &[&dyn LoggedQueue], signals: Vec<LogEntries>)
             fences.extend(native.map(|fence| (fence.os_handle, fence)));
         }
     }
-    wake_signalled(fences.into_values(), wake_if_awaited)
+    wake_signalled(level, fences.into_values(), wake_if_awaited)
 }
 
 /// Scans all native fences once the driver has released a hardware queue, where logs report
 /// signals: the queue's log is read no more.
 // spec: NF-235
-pub(crate) fn queue_ended(fences: &Fences, queue: &dyn LoggedQueue) {
+pub(crate) fn queue_ended(level: Irql<'_>, fences: &Fences, queue: &dyn LoggedQueue) {
     let optimized = VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT;
     if fences.port.caps.scheduling.contains(optimized) && queue.logs().is_some() {
-        scan_native(fences);
+        scan_native(level, fences);
     }
 }
 
 /// In the deferred routine of the fence's adapter: a member on another adapter was signalled.
 // spec: NF-149, NF-163
-pub(crate) fn relayed(fence: &Fence) {
+pub(crate) fn relayed(level: Irql<'_>, fence: &Fence) {
     // 1. Queues that the hardware holds.
-    signal::notify(fence);
+    signal::notify(level, fence);
     // 2. CPU waiters and queues that VidSch holds.
     // spec: NF-150, NF-154, NF-157, NF-159, NF-160
-    monitor::wake_satisfied(fence);
+    monitor::wake_satisfied(level, fence);
 }
 
 /// Fences with satisfied waiters that are not released. Monitored fences count where every engine
@@ -111,22 +115,26 @@ pub(crate) fn unreleased(fences: &Fences) -> Vec<Arc<Fence>> {
     found
 }
 
-fn wake_signalled(fences: impl Iterator<Item = Arc<Fence>>, wake: impl Fn(&Fence) -> bool) -> bool {
+fn wake_signalled(
+    level: Irql<'_>,
+    fences: impl Iterator<Item = Arc<Fence>>,
+    wake: impl Fn(Irql<'_>, &Fence) -> bool,
+) -> bool {
     let mut released = false;
     for fence in fences {
-        released |= wake(&fence);
+        released |= wake(level, &fence);
         // spec: NF-155
         relay::relay_interrupt(&fence);
     }
     released
 }
 
-fn wake_if_awaited(fence: &Fence) -> bool {
-    !fence.waiters.lock().is_empty() && wake(fence)
+fn wake_if_awaited(level: Irql<'_>, fence: &Fence) -> bool {
+    !fence.waiters.lock().is_empty() && wake(level, fence)
 }
 
 // spec: NF-022, NF-053
-fn wake(fence: &Fence) -> bool {
+fn wake(level: Irql<'_>, fence: &Fence) -> bool {
     fence.port().count(Count::fence_reads);
-    monitor::wake_satisfied(fence)
+    monitor::wake_satisfied(level, fence)
 }

@@ -11,15 +11,15 @@
 //! Then [`crate::memory::Memory::ended_fence`] is mapped there.
 
 use crate::memory::{Access, AddressSpace, Affinity, FenceValuePage, Memory};
-use crate::timer::AtPassive;
+use crate::timer::{AtPassive, EndAtPassive};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{NativeFenceType, Status, SyncObjectFlags};
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_d3dukmdt::fence_cell::{VALUE_BYTES, VALUE_WORDS};
-use tidegate_ddi::OsHandle;
 use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::memory::FenceStorageValueType;
+use tidegate_ddi::{OsHandle, Passive};
 use tidegate_platform::{Mutex, MutexGuard, PhysicalAddress, Word};
 
 const WORD_BYTES: u64 = 8;
@@ -39,13 +39,14 @@ impl StorageKind {
     /// The kind of a fence. The caller states DEFAULT or INTRA_GPU; the kernel optimises.
     // spec: NF-030, NF-034
     pub(crate) fn choose(
+        level: &Passive,
         memory: &Memory,
         native: Option<NativeFenceType>,
         flags: SyncObjectFlags,
     ) -> Result<StorageKind, Status> {
         let Some(fence_type) = native else { return Ok(StorageKind::Default) };
         let has_cap = |cap| memory.driver.config.native_fence_os_caps.contains(cap);
-        let has_segment = |value| Ok(memory.fence_segment(value, fence_type)?.is_some());
+        let has_segment = |value| Ok(memory.fence_segment(level, value, fence_type)?.is_some());
         match fence_type {
             NativeFenceType::IntraGpu => {
                 let both = has_segment(FenceStorageValueType::CurrentValue)?
@@ -82,12 +83,13 @@ impl StorageKind {
 
 /// A new page of values of this kind.
 fn new_page(
+    level: &Passive,
     memory: &Arc<Memory>,
     kind: StorageKind,
     value: FenceStorageValueType,
 ) -> Result<Arc<FenceValuePage>, Status> {
     match kind.in_local(value) {
-        Some(fence_type) => memory.allocate_fence_page(value, fence_type),
+        Some(fence_type) => memory.allocate_fence_page(level, value, fence_type),
         None => {
             let history = memory.driver.caps.fence_history;
             let system_memory = &memory.driver.system_memory;
@@ -105,10 +107,10 @@ struct Pages {
 }
 
 impl Pages {
-    fn of_kind(memory: &Arc<Memory>, kind: StorageKind) -> Result<Pages, Status> {
+    fn of_kind(level: &Passive, memory: &Arc<Memory>, kind: StorageKind) -> Result<Pages, Status> {
         Ok(Pages {
-            current: new_page(memory, kind, FenceStorageValueType::CurrentValue)?,
-            monitored: new_page(memory, kind, FenceStorageValueType::MonitoredValue)?,
+            current: new_page(level, memory, kind, FenceStorageValueType::CurrentValue)?,
+            monitored: new_page(level, memory, kind, FenceStorageValueType::MonitoredValue)?,
         })
     }
 
@@ -131,7 +133,10 @@ enum Afterwards {
 
 /// Both pages in one address space. The space may end before the mapping: a process ends before the
 /// fences that it had open.
-struct MappedPages {
+type MappedPages = AtPassive<MappedPagesBody>;
+
+/// The parts of a mapping of both pages.
+struct MappedPagesBody {
     memory: Arc<Memory>,
     space: Weak<AddressSpace>,
     affinity: Affinity,
@@ -146,6 +151,7 @@ struct MappedPages {
 
 impl MappedPages {
     fn new(
+        level: &Passive,
         memory: &Arc<Memory>,
         (space, affinity): (&Arc<AddressSpace>, Affinity),
         pages: &Pages,
@@ -156,15 +162,17 @@ impl MappedPages {
         let (current, monitored) = (&pages.current, &pages.monitored);
         // spec: NF-012, MF-011, MF-012, ME-037, NF-113
         let access = if may_signal { current.access(&memory.driver) } else { Access::Read };
-        let current_va = space.map_fence_values(affinity, current.at(), VALUE_BYTES, access)?;
+        let current_va =
+            space.map_fence_values(level, affinity, current.at(), VALUE_BYTES, access)?;
         // spec: NF-018
         let monitored_va =
-            space.map_fence_values(affinity, monitored.at(), VALUE_BYTES, Access::Read);
-        let monitored_va = monitored_va.inspect_err(|_| space.unmap(current_va, VALUE_BYTES))?;
+            space.map_fence_values(level, affinity, monitored.at(), VALUE_BYTES, Access::Read);
+        let monitored_va =
+            monitored_va.inspect_err(|_| space.unmap(level, current_va, VALUE_BYTES))?;
         current.note_mapped(space, affinity, current_va, access);
         monitored.note_mapped(space, affinity, monitored_va, Access::Read);
         let platform = &memory.driver.platform;
-        Ok(MappedPages {
+        let body = MappedPagesBody {
             memory: memory.clone(),
             space: Arc::downgrade(space),
             affinity,
@@ -173,11 +181,12 @@ impl MappedPages {
             monitored_va,
             may_signal: platform.mutex("signal right of a mapping", may_signal),
             afterwards,
-        })
+        };
+        Ok(AtPassive::wrap(&memory.driver.timer, body))
     }
 
     /// Lets engines store through a mapping of an instance that must not signal.
-    fn allow_signals(&self) {
+    fn allow_signals(&self, level: &Passive) {
         let Some(space) = self.space.upgrade() else { return };
         if *self.may_signal.lock() {
             return;
@@ -186,7 +195,7 @@ impl MappedPages {
         let _still = self.pages.hold_still(&self.memory);
         let current = &self.pages.current;
         let access = current.access(&self.memory.driver);
-        space.remap_on(self.affinity, self.current_va, current.at(), VALUE_BYTES, access);
+        space.remap_on(level, self.affinity, self.current_va, current.at(), VALUE_BYTES, access);
         current.note_mapped(&space, self.affinity, self.current_va, access);
         *self.may_signal.lock() = true;
     }
@@ -195,29 +204,37 @@ impl MappedPages {
     /// physical adapters.
     // spec: NF-074
     fn in_system_process(
+        level: &Passive,
         memory: &Arc<Memory>,
         pages: &Pages,
     ) -> Result<Option<MappedPages>, Status> {
         let Some(space) = memory.system_space_for_fences() else { return Ok(None) };
-        MappedPages::new(memory, (&space, Affinity::ALL), pages, true, Afterwards::Nothing)
+        MappedPages::new(level, memory, (&space, Affinity::ALL), pages, true, Afterwards::Nothing)
             .map(Some)
     }
 }
 
-impl Drop for MappedPages {
-    fn drop(&mut self) {
+impl EndAtPassive for MappedPagesBody {
+    fn end(&mut self, level: &Passive) {
         let Some(space) = self.space.upgrade() else { return };
         let _still = self.pages.hold_still(&self.memory);
         self.pages.current.note_unmapped(&space, self.current_va);
         self.pages.monitored.note_unmapped(&space, self.monitored_va);
         if self.afterwards == Afterwards::Nothing {
-            space.unmap(self.current_va, VALUE_BYTES);
-            space.unmap(self.monitored_va, VALUE_BYTES);
+            space.unmap(level, self.current_va, VALUE_BYTES);
+            space.unmap(level, self.monitored_va, VALUE_BYTES);
             return;
         }
         let (on, ended) = (self.affinity, self.memory.ended_fence());
-        space.remap_on(on, self.current_va, ended.current.at(), VALUE_BYTES, ended.access);
-        space.remap_on(on, self.monitored_va, ended.monitored.at(), VALUE_BYTES, Access::Read);
+        space.remap_on(level, on, self.current_va, ended.current.at(), VALUE_BYTES, ended.access);
+        space.remap_on(
+            level,
+            on,
+            self.monitored_va,
+            ended.monitored.at(),
+            VALUE_BYTES,
+            Access::Read,
+        );
     }
 }
 
@@ -255,7 +272,7 @@ struct PackedSlot {
 enum Slot {
     Packed(PackedSlot),
     // spec: NF-029
-    Own { _in_system_process: Option<AtPassive<MappedPages>> },
+    Own { _in_system_process: Option<MappedPages> },
 }
 
 /// The cells of one fence on one adapter.
@@ -302,25 +319,25 @@ impl FenceStorage {
     /// Storage of a shareable fence, in pages of its own.
     // spec: NF-038
     pub(crate) fn of_its_own(
+        level: &Passive,
         memory: &Arc<Memory>,
         kind: StorageKind,
     ) -> Result<FenceStorage, Status> {
-        let current = new_page(memory, kind, FenceStorageValueType::CurrentValue)?;
-        FenceStorage::around(memory, kind, &current)
+        let current = new_page(level, memory, kind, FenceStorageValueType::CurrentValue)?;
+        FenceStorage::around(level, memory, kind, &current)
     }
 
     /// The same with the CurrentValue of a member on another adapter.
     pub(crate) fn around(
+        level: &Passive,
         memory: &Arc<Memory>,
         kind: StorageKind,
         current: &Arc<FenceValuePage>,
     ) -> Result<FenceStorage, Status> {
-        let monitored = new_page(memory, kind, FenceStorageValueType::MonitoredValue)?;
+        let monitored = new_page(level, memory, kind, FenceStorageValueType::MonitoredValue)?;
         let pages = Pages { current: current.clone(), monitored };
-        let in_system_process = MappedPages::in_system_process(memory, &pages)?;
+        let in_system_process = MappedPages::in_system_process(level, memory, &pages)?;
         let system_process_va = in_system_process.as_ref().map(|m| (m.current_va, m.monitored_va));
-        let timer = &memory.driver.timer;
-        let in_system_process = in_system_process.map(|pages| AtPassive::wrap(timer, pages));
         let slot = Slot::Own { _in_system_process: in_system_process };
         Ok(FenceStorage { pages, offset: 0, stride_bytes: VALUE_BYTES, system_process_va, slot })
     }
@@ -396,6 +413,7 @@ impl FenceStorage {
     // spec: NF-103
     pub(crate) fn map(
         &self,
+        level: &Passive,
         fence: OsHandle,
         pool: &FencePool,
         may_signal: bool,
@@ -406,7 +424,7 @@ impl FenceStorage {
                 monitored_va: slot.monitored_va,
                 own: None,
             })),
-            Slot::Own { .. } => pool.map_own(fence, &self.pages, may_signal),
+            Slot::Own { .. } => pool.map_own(level, fence, &self.pages, may_signal),
         }
     }
 }
@@ -450,13 +468,14 @@ impl FencePool {
     // spec: NF-026
     pub(crate) fn allocate(
         self: &Arc<FencePool>,
+        level: &Passive,
         kind: StorageKind,
     ) -> Result<FenceStorage, Status> {
         loop {
             if let Some(slot) = self.take_free(kind) {
                 return Ok(slot);
             }
-            let page = self.new_page(kind)?;
+            let page = self.new_page(level, kind)?;
             self.packed.lock().push(page);
         }
     }
@@ -487,17 +506,19 @@ impl FencePool {
         })
     }
 
-    fn new_page(&self, kind: StorageKind) -> Result<PackedPage, Status> {
-        let pages = Pages::of_kind(&self.memory, kind)?;
+    fn new_page(&self, level: &Passive, kind: StorageKind) -> Result<PackedPage, Status> {
+        let pages = Pages::of_kind(level, &self.memory, kind)?;
         let here = (&self.space, self.affinity);
-        let mapped = MappedPages::new(&self.memory, here, &pages, true, Afterwards::Nothing)?;
-        let in_system_process = MappedPages::in_system_process(&self.memory, &pages)?;
+        let mapped =
+            MappedPages::new(level, &self.memory, here, &pages, true, Afterwards::Nothing)?;
+        let in_system_process = MappedPages::in_system_process(level, &self.memory, &pages)?;
         let free = (0..VALUE_WORDS / self.stride_words()).rev().collect();
         Ok(PackedPage { kind, pages, mapped, in_system_process, free })
     }
 
     fn map_own(
         &self,
+        level: &Passive,
         fence: OsHandle,
         pages: &Pages,
         may_signal: bool,
@@ -506,18 +527,23 @@ impl FencePool {
         let known = self.own.lock().get(&fence).and_then(Weak::upgrade);
         let mapping = match known {
             Some(known) => known,
-            None => self.keep_own(fence, self.new_own(pages, may_signal)?),
+            None => self.keep_own(fence, self.new_own(level, pages, may_signal)?),
         };
         if may_signal && let Some(mapped) = &mapping.own {
-            mapped.allow_signals();
+            mapped.allow_signals(level);
         }
         Ok(mapping)
     }
 
-    fn new_own(&self, pages: &Pages, may_signal: bool) -> Result<Arc<Mapping>, Status> {
+    fn new_own(
+        &self,
+        level: &Passive,
+        pages: &Pages,
+        may_signal: bool,
+    ) -> Result<Arc<Mapping>, Status> {
         let here = (&self.space, self.affinity);
         let mapped =
-            MappedPages::new(&self.memory, here, pages, may_signal, Afterwards::EndedFence)?;
+            MappedPages::new(level, &self.memory, here, pages, may_signal, Afterwards::EndedFence)?;
         let (current_va, monitored_va) = (mapped.current_va, mapped.monitored_va);
         Ok(Arc::new(Mapping { current_va, monitored_va, own: Some(mapped) }))
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{
     Callbacks, ContextAllocation, CreateContextAllocation, Dirql, Dispatch, HwContextLoss,
-    InterruptData, OsHandle, Passive, Status,
+    InterruptData, Irql, OsHandle, Passive, Status,
 };
 
 /// The kernel as the driver calls it. Made before the adapter, attached to it right after.
@@ -57,6 +57,9 @@ impl Callbacks for KernelCallbacks {
 
     fn notify_dpc(&self, level: &Dispatch) {
         if let Some(interrupts) = self.interrupts() {
+            // A DPC that runs in a work item may block.
+            let passive = Passive::enter_if_current();
+            let level = passive.as_ref().map_or(level.into(), Irql::from);
             dpc::take_reported(&interrupts, level);
         }
     }
@@ -74,11 +77,11 @@ impl Callbacks for KernelCallbacks {
 
     fn create_context_allocation(
         &self,
-        _level: &Passive,
+        level: &Passive,
         args: CreateContextAllocation,
     ) -> Result<ContextAllocation, Status> {
         let interrupts = self.interrupts().ok_or(Status::DEVICE_REMOVED)?;
-        interrupts.objects.memory.create_context_allocation(args)
+        interrupts.objects.memory.create_context_allocation(level, args)
     }
 
     fn destroy_context_allocation(

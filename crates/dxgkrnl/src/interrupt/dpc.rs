@@ -17,48 +17,50 @@ use crate::recovery::{TimeoutCause, report_finding};
 use crate::scheduling::ReportPort;
 use crate::stats::Count;
 use std::sync::Arc;
-use tidegate_ddi::{Dispatch, EngineId, EngineState, Passive};
+use tidegate_ddi::{Dispatch, EngineId, EngineState, Irql, Passive};
 use tidegate_platform::Step;
-use tidegate_platform::level::{self, Level};
+use tidegate_platform::level::{Level, raise};
 use tidegate_trace::Kind;
 
 // spec: NF-130
-pub(super) fn take_reported(interrupts: &Arc<Interrupts>, level: &Dispatch) {
+pub(super) fn take_reported(interrupts: &Arc<Interrupts>, level: Irql<'_>) {
     let reported = std::mem::take(&mut interrupts.dpc.reported.lock().list);
     for data in reported {
         match data {
             Reported::DmaCompleted { engine, fence_id } => {
-                interrupts.objects.sched.dma_completed(engine, fence_id)
+                interrupts.objects.sched.dma_completed(level, engine, fence_id)
             }
             Reported::DmaPreempted { engine, preemption_fence_id, last_completed_fence_id } => {
-                interrupts
-                    .objects
-                    .sched
-                    .dma_preempted(engine, (preemption_fence_id, last_completed_fence_id));
+                interrupts.objects.sched.dma_preempted(
+                    level,
+                    engine,
+                    (preemption_fence_id, last_completed_fence_id),
+                );
             }
             Reported::DmaFaulted { engine, fence_id, fault } => {
-                page_fault::packet_faulted(&interrupts.recovery, engine, fence_id, fault)
+                page_fault::packet_faulted(&interrupts.recovery, level, engine, fence_id, fault)
             }
             Reported::Vsync { target, address } => match &interrupts.display {
-                Some(display) => display.vsync(target, address),
-                None => interrupts.port.bug_check(BugCheck::UnknownVidPnTarget(target)),
+                Some(display) => display.vsync(level, target, address),
+                None => interrupts.port.bug_check(level, BugCheck::UnknownVidPnTarget(target)),
             },
             // spec: MF-026
             Reported::Monitored => {
-                served(interrupts, signaled::scan_monitored(&interrupts.objects.fences))
+                served(interrupts, signaled::scan_monitored(level, &interrupts.objects.fences))
             }
             Reported::Native { report, legacy } => {
                 let native = signal_report::serve(&interrupts.objects, level, &report);
                 // spec: NF-128
-                let monitored = legacy && signaled::scan_monitored(&interrupts.objects.fences);
+                let monitored =
+                    legacy && signaled::scan_monitored(level, &interrupts.objects.fences);
                 served(interrupts, native || monitored);
             }
             Reported::QueueFaulted { faulted, reported } => {
-                page_fault::hw_queue_faulted(&interrupts.recovery, faulted, &reported);
+                page_fault::hw_queue_faulted(&interrupts.recovery, level, faulted, &reported);
             }
             Reported::Suspended { context, suspend_fence } => {
                 if let Some(context) = context.upgrade() {
-                    context.suspension.acknowledge(suspend_fence);
+                    context.suspension.acknowledge(level, suspend_fence);
                 }
             }
             Reported::EngineState { engine, new_state } => match new_state {
@@ -74,8 +76,8 @@ pub(super) fn take_reported(interrupts: &Arc<Interrupts>, level: &Dispatch) {
                 }
                 EngineState::Active => {}
             },
-            Reported::Relayed(fence) => signaled::relayed(&fence),
-            Reported::Broken(bug) => interrupts.port.bug_check(bug),
+            Reported::Relayed(fence) => signaled::relayed(level, &fence),
+            Reported::Broken(bug) => interrupts.port.bug_check(level, bug),
         }
     }
 }
@@ -84,7 +86,7 @@ pub(super) fn take_reported(interrupts: &Arc<Interrupts>, level: &Dispatch) {
 /// DxgkCbQueueDpc, or its deferred routine did not call DxgkCbNotifyDpc. Returns whether there was
 /// any report.
 // spec: PRE-098
-fn take_overdue(interrupts: &Arc<Interrupts>) -> bool {
+fn take_overdue(interrupts: &Arc<Interrupts>, level: &Passive) -> bool {
     let late_ns = interrupts.port.config.tdr.delay_ns / 2;
     let overdue = {
         let reports = interrupts.dpc.reported.lock();
@@ -100,7 +102,7 @@ fn take_overdue(interrupts: &Arc<Interrupts>) -> bool {
         format!("an interrupt that was reported at {} ms was not taken: {why}", at.0 / 1_000_000);
     interrupts.port.count(Count::missed_dpcs);
     interrupts.port.note_driver_fault(entry, what);
-    take_reported(interrupts, &Dispatch::enter());
+    take_reported(interrupts, level.into());
     true
 }
 
@@ -143,7 +145,7 @@ fn run_dpc(interrupts: &Interrupts) -> bool {
     let powered = interrupts.port.begin_dpc();
     if powered {
         {
-            let _level = level::raise(Level::Dispatch);
+            let _level = raise(Level::Dispatch);
             call_dpc_routine(interrupts);
         }
         interrupts.port.end_dpc();
@@ -200,8 +202,8 @@ impl ReportPort for Interrupts {
         flush(self);
     }
 
-    fn take_overdue_reports(self: Arc<Self>) {
-        take_overdue(&self);
+    fn take_overdue_reports(self: Arc<Self>, level: &Passive) {
+        take_overdue(&self, level);
     }
 
     fn ignore_packets(&self, engine: EngineId) -> Option<u32> {

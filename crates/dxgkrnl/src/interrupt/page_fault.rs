@@ -16,7 +16,7 @@ use crate::object::hw_queue::HwQueue;
 use crate::recovery::{Recovery, TimeoutCause, fault_report, lose_devices_later, report_finding};
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, FaultReport};
-use tidegate_ddi::{EngineId, OsHandle, PageFault, PageFaultFlags};
+use tidegate_ddi::{EngineId, Irql, OsHandle, PageFault, PageFaultFlags};
 use tidegate_platform::QueueNumber;
 
 /// A fault of a hardware queue, as the driver reports it.
@@ -94,6 +94,7 @@ pub(super) fn resolve(
 // spec: HS-018, RES-007
 pub(super) fn hw_queue_faulted(
     recovery: &Arc<Recovery>,
+    level: Irql<'_>,
     faulted: Faulted,
     reported: &HwQueueFault,
 ) {
@@ -106,14 +107,18 @@ pub(super) fn hw_queue_faulted(
             // A process may write any value into its ring. Values of kernel-mode queues are known.
             let submitted = queue.last_submitted();
             if !queue.user_mode_submission && fence_id > submitted {
-                return recovery.objects.port.bug_check(BugCheck::UnknownFaultedFence {
-                    hw_queue: queue.os_handle.0,
-                    fence_id,
-                    submitted,
-                });
+                return recovery.objects.port.bug_check(
+                    level,
+                    BugCheck::UnknownFaultedFence {
+                        hw_queue: queue.os_handle.0,
+                        fence_id,
+                        submitted,
+                    },
+                );
             }
             lose_devices_later(
                 recovery,
+                level,
                 vec![queue.device.clone()],
                 &state(queue.os_handle.into()),
             );
@@ -121,6 +126,7 @@ pub(super) fn hw_queue_faulted(
         Faulted::Context(context) => {
             lose_devices_later(
                 recovery,
+                level,
                 vec![context.device.clone()],
                 &state(context.os_handle.into()),
             );
@@ -128,18 +134,21 @@ pub(super) fn hw_queue_faulted(
         Faulted::Process(number) => {
             let devices = devices_of(&recovery.objects, number);
             if devices.is_empty() {
-                return recovery.objects.port.bug_check(BugCheck::UnknownProcess(number.into()));
+                return recovery
+                    .objects
+                    .port
+                    .bug_check(level, BugCheck::UnknownProcess(number.into()));
             }
-            lose_devices_later(recovery, devices, &state(QueueNumber::default()));
+            lose_devices_later(recovery, level, devices, &state(QueueNumber::default()));
         }
         // The devices that have work on the engine are suspected.
         Faulted::Engine => return report_finding(recovery, TimeoutCause::EngineFaulted { engine }),
     }
     // spec: HS-019
     if fault.flags.contains(PageFaultFlags::FATAL_HARDWARE_ERROR) {
-        recovery.clone().lose_devices();
+        recovery.clone().lose_devices(level);
     } else if fault.flags.contains(PageFaultFlags::ADAPTER_RESET_REQUIRED) {
-        adapter_faulted(recovery, engine);
+        adapter_faulted(recovery, level, engine);
     } else if fault.flags.contains(PageFaultFlags::ENGINE_RESET_REQUIRED) {
         report_finding(recovery, TimeoutCause::EngineFaulted { engine });
     }
@@ -148,20 +157,21 @@ pub(super) fn hw_queue_faulted(
 /// A DMA packet faulted: its device is in error, and the packet counts as done.
 pub(super) fn packet_faulted(
     recovery: &Arc<Recovery>,
+    level: Irql<'_>,
     engine: EngineId,
     fence_id: u32,
     fault: PageFault,
 ) {
     let Some(context) = recovery.objects.sched.lock().context_of_packet(engine, fence_id) else {
-        return recovery.objects.port.bug_check(BugCheck::unknown_packet(engine, fence_id));
+        return recovery.objects.port.bug_check(level, BugCheck::unknown_packet(engine, fence_id));
     };
     let context = recovery.objects.contexts.lock().get(context);
     if let Some(context) = context {
         let report = fault_report(context.os_handle.into(), engine, fence_id.into(), &fault);
         let device = context.device.clone();
-        lose_devices_later(recovery, vec![device], &DeviceState::Faulted(report));
+        lose_devices_later(recovery, level, vec![device], &DeviceState::Faulted(report));
     }
-    recovery.objects.sched.dma_completed(engine, fence_id);
+    recovery.objects.sched.dma_completed(level, engine, fence_id);
 }
 
 fn devices_of(objects: &Objects, address_space: u32) -> Vec<Arc<Device>> {
@@ -171,9 +181,9 @@ fn devices_of(objects: &Objects, address_space: u32) -> Vec<Arc<Device>> {
 
 /// A fault on an engine after which the driver wants the adapter reset. The devices of all
 /// processes are lost.
-fn adapter_faulted(recovery: &Arc<Recovery>, engine: EngineId) {
+fn adapter_faulted(recovery: &Arc<Recovery>, level: Irql<'_>, engine: EngineId) {
     let cause = TimeoutCause::AdapterFaulted { engine };
     let reason = DeviceState::Reset(cause.to_string());
-    lose_devices_later(recovery, recovery.devices_of_processes(), &reason);
+    lose_devices_later(recovery, level, recovery.devices_of_processes(), &reason);
     report_finding(recovery, cause);
 }

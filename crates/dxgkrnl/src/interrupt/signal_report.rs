@@ -17,7 +17,7 @@ use crate::fence::{Fence, LoggedQueue, signaled};
 use crate::object::Objects;
 use crate::object::hw_queue::HwQueue;
 use std::sync::{Arc, Weak};
-use tidegate_ddi::{Dispatch, DriverHandle, EngineId, OsHandle, VidSchCaps};
+use tidegate_ddi::{DriverHandle, EngineId, Irql, OsHandle, VidSchCaps};
 
 /// The handles in a report.
 #[derive(Clone, Copy)]
@@ -91,15 +91,15 @@ fn queues(objects: &Objects, handles: &[DriverHandle]) -> Result<SignalReport, B
 
 /// The part at dispatch level of DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED; returns whether any waiter
 /// was released.
-pub(super) fn serve(objects: &Objects, level: &Dispatch, report: &SignalReport) -> bool {
+pub(super) fn serve(objects: &Objects, level: Irql<'_>, report: &SignalReport) -> bool {
     let (fences, reader) = (&objects.fences, &objects.log_reader);
     match report {
         SignalReport::Fences(named) => {
-            let released = signaled::wake_named(named);
+            let released = signaled::wake_named(level, named);
             read_times(objects, level, named);
             released
         }
-        SignalReport::AnyFence => signaled::scan_native(fences),
+        SignalReport::AnyFence => signaled::scan_native(level, fences),
         SignalReport::Queues(queues) => {
             let live: Vec<_> = queues.iter().filter_map(Weak::upgrade).collect();
             signaled::read_and_wake(reader, level, &logged(&live))
@@ -107,7 +107,7 @@ pub(super) fn serve(objects: &Objects, level: &Dispatch, report: &SignalReport) 
         SignalReport::AnyQueue { engine } => {
             let queues = objects.hw_queues_of(|queue| queue.engine() == *engine);
             let released = signaled::read_and_wake(reader, level, &logged(&queues));
-            signaled::scan_cross_adapter(fences) | released
+            signaled::scan_cross_adapter(level, fences) | released
         }
     }
 }
@@ -119,7 +119,7 @@ fn logged(queues: &[Arc<HwQueue>]) -> Vec<&dyn LoggedQueue> {
 /// The interrupt named fences and no queues: the logs of all hardware queues of their devices have
 /// the times. Only the timeline needs those.
 // spec: NF-220
-fn read_times(objects: &Objects, level: &Dispatch, fences: &[Arc<Fence>]) {
+fn read_times(objects: &Objects, level: Irql<'_>, fences: &[Arc<Fence>]) {
     if objects.port.platform.tracing() {
         let of_fences = |q: &HwQueue| fences.iter().any(|f| f.is_open_on(q.device.os_handle));
         let queues = objects.hw_queues_of(of_fences);

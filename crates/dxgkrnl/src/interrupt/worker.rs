@@ -69,7 +69,7 @@ pub(crate) fn connect(interrupts: &Arc<Interrupts>, level: &Passive) {
     match port.config.interrupts {
         InterruptDelivery::Inline => {
             let service = Inline(Arc::downgrade(interrupts));
-            port.driver().connect_interrupt(level, Arc::new(service));
+            port.driver(level).connect_interrupt(level, Arc::new(service));
         }
         InterruptDelivery::Worker => {
             let platform = &port.platform;
@@ -79,7 +79,7 @@ pub(crate) fn connect(interrupts: &Arc<Interrupts>, level: &Passive) {
             // Set once: an adapter is connected once.
             let _ = interrupts.dpc.worker.set(wake.clone());
             let agent = WorkerAgent { line, interrupts: Arc::downgrade(interrupts) };
-            port.driver().connect_interrupt(level, Arc::new(service));
+            port.driver(level).connect_interrupt(level, Arc::new(service));
             let worker = platform.spawn_service("interrupts", wake, vec![Box::new(agent)]);
             *interrupts.worker.lock() = Some(worker);
         }

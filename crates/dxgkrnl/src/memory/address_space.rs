@@ -12,6 +12,7 @@
 
 use crate::driver::DriverPort;
 use crate::error::BugCheck;
+use crate::timer::{AtPassive, EndAtPassive};
 use std::sync::Arc;
 use tidegate_ddi::memory::{PageTableEntry, UpdatePageTable};
 use tidegate_ddi::queue::SetRootPageTable;
@@ -35,7 +36,10 @@ struct Tables {
 }
 
 /// One process's address space on one adapter.
-pub(crate) struct AddressSpace {
+pub(crate) type AddressSpace = AtPassive<AddressSpaceBody>;
+
+/// The parts of an address space.
+pub(crate) struct AddressSpaceBody {
     driver: Arc<DriverPort>,
     pub(crate) number: u32,
     tables: Mutex<Tables>,
@@ -46,25 +50,32 @@ const SYSTEM_PROCESS: u32 = 0;
 
 impl AddressSpace {
     /// The address space of a process.
-    pub(crate) fn new(driver: &Arc<DriverPort>) -> Result<AddressSpace, Status> {
+    pub(crate) fn new(level: &Passive, driver: &Arc<DriverPort>) -> Result<AddressSpace, Status> {
         let number = driver.new_address_space().ok_or(Status::INSUFFICIENT_RESOURCES)?;
-        AddressSpace::with_number(driver, number)
+        AddressSpace::with_number(level, driver, number)
     }
 
     /// The address space of the system (paging) process, which the CMP uses.
-    pub(crate) fn of_system_process(driver: &Arc<DriverPort>) -> Result<AddressSpace, Status> {
-        AddressSpace::with_number(driver, SYSTEM_PROCESS)
+    pub(crate) fn of_system_process(
+        level: &Passive,
+        driver: &Arc<DriverPort>,
+    ) -> Result<AddressSpace, Status> {
+        AddressSpace::with_number(level, driver, SYSTEM_PROCESS)
     }
 
-    fn with_number(driver: &Arc<DriverPort>, number: u32) -> Result<AddressSpace, Status> {
+    fn with_number(
+        level: &Passive,
+        driver: &Arc<DriverPort>,
+        number: u32,
+    ) -> Result<AddressSpace, Status> {
         let mut trees = Vec::new();
         for physical_adapter in 0..driver.caps.physical_adapters {
             let (at, memory) = driver.system_memory.bulk(driver.shape.table_bytes as usize);
             let set = SetRootPageTable { address_space: number, physical_adapter, root: Some(at) };
-            let accepted = driver.driver().set_root_page_table(&Passive::enter(), set);
+            let accepted = driver.driver(level).set_root_page_table(level, set);
             if let Err(status) = accepted {
                 driver.system_memory.remove(at);
-                release(driver, number, trees);
+                release(level, driver, number, trees);
                 return Err(status);
             }
             trees.push(PageTableTree::new(driver.shape, Table { at, memory }));
@@ -72,26 +83,28 @@ impl AddressSpace {
         let ranges =
             AddressRanges::new(&driver.native_fence_caps, driver.shape, driver.caps.io_mmu);
         let tables = driver.platform.mutex("page tables", Tables { ranges, trees });
-        Ok(AddressSpace { driver: driver.clone(), number, tables })
+        let body = AddressSpaceBody { driver: driver.clone(), number, tables };
+        Ok(AtPassive::wrap(&driver.timer, body))
     }
 
     /// Maps `bytes` from physical address `from` and returns their address.
     pub(crate) fn map(
         &self,
+        level: &Passive,
         from: PhysicalAddress,
         bytes: u64,
         access: Access,
     ) -> Result<u64, Status> {
-        self.map_regions(&[(from, bytes, access)])
+        self.map_regions(level, &[(from, bytes, access)])
     }
 
     /// Maps regions one behind the other, each in pages of its own.
-    pub(crate) fn map_regions(&self, regions: &[Region]) -> Result<u64, Status> {
-        let _awake = self.driver.awake();
+    pub(crate) fn map_regions(&self, level: &Passive, regions: &[Region]) -> Result<u64, Status> {
+        let _awake = self.driver.awake(level);
         let mut tables = self.tables.lock_device();
         let bytes: Vec<u64> = regions.iter().map(|(_, bytes, _)| *bytes).collect();
         let va = tables.ranges.reserve(&bytes)?;
-        self.write_regions(&mut tables, Affinity::ALL, va, regions)
+        self.write_regions(level, &mut tables, Affinity::ALL, va, regions)
     }
 
     /// Maps a page of fence values on some physical adapters: between the bounds that the driver
@@ -99,19 +112,20 @@ impl AddressSpace {
     // spec: NF-076, MF-071
     pub(crate) fn map_fence_values(
         &self,
+        level: &Passive,
         affinity: Affinity,
         from: PhysicalAddress,
         bytes: u64,
         access: Access,
     ) -> Result<u64, Status> {
         let has_cpu_va = self.driver.system_memory.cache_type(from).is_some();
-        let _awake = self.driver.awake();
+        let _awake = self.driver.awake(level);
         let mut tables = self.tables.lock_device();
         let va = match self.driver.caps.io_mmu && has_cpu_va {
             true => tables.ranges.at_cpu_va(from, bytes)?,
             false => tables.ranges.reserve_fence_values(bytes)?,
         };
-        self.write_regions(&mut tables, affinity, va, &[(from, bytes, access)])
+        self.write_regions(level, &mut tables, affinity, va, &[(from, bytes, access)])
     }
 
     /// Takes addresses that nothing is mapped at until [`AddressSpace::remap_on`].
@@ -127,25 +141,26 @@ impl AddressSpace {
     /// Maps another region at `va`. When this returns, no engine reaches the former one.
     pub(crate) fn remap_on(
         &self,
+        level: &Passive,
         affinity: Affinity,
         va: u64,
         to: PhysicalAddress,
         bytes: u64,
         access: Access,
     ) {
-        let _awake = self.driver.awake();
+        let _awake = self.driver.awake(level);
         let mut tables = self.tables.lock_device();
-        let written = self.write_region(&mut tables, affinity, va, (to, bytes, access));
+        let written = self.write_region(level, &mut tables, affinity, va, (to, bytes, access));
         drop(tables);
         self.bug_check_refusal(written);
     }
 
     /// Removes a mapping. When this returns, no engine reaches it. Its addresses stay taken.
-    pub(crate) fn unmap(&self, va: u64, bytes: u64) {
-        let _awake = self.driver.awake();
+    pub(crate) fn unmap(&self, level: &Passive, va: u64, bytes: u64) {
+        let _awake = self.driver.awake(level);
         let mut tables = self.tables.lock_device();
         let pages = tables.ranges.pages(bytes);
-        let cleared = self.clear(&mut tables, va, pages);
+        let cleared = self.clear(level, &mut tables, va, pages);
         drop(tables);
         self.bug_check_refusal(cleared);
     }
@@ -160,6 +175,7 @@ impl AddressSpace {
     /// Maps all regions or none.
     fn write_regions(
         &self,
+        level: &Passive,
         tables: &mut Tables,
         affinity: Affinity,
         va: u64,
@@ -169,9 +185,11 @@ impl AddressSpace {
         for &(from, bytes, access) in regions {
             let at = va + pages * self.driver.shape.page_bytes;
             pages += tables.ranges.pages(bytes);
-            if let Err(status) = self.write_region(tables, affinity, at, (from, bytes, access)) {
+            if let Err(status) =
+                self.write_region(level, tables, affinity, at, (from, bytes, access))
+            {
                 // A second refusal adds nothing to the status of the first.
-                let _undone = self.clear(tables, va, pages);
+                let _undone = self.clear(level, tables, va, pages);
                 return Err(status);
             }
         }
@@ -181,6 +199,7 @@ impl AddressSpace {
     // spec: MF-008, MF-068
     fn write_region(
         &self,
+        level: &Passive,
         tables: &mut Tables,
         affinity: Affinity,
         va: u64,
@@ -201,7 +220,7 @@ impl AddressSpace {
                 continue;
             }
             for run in PageTableTree::<Table>::entry_runs(*shape, va, pages) {
-                self.write_run(physical_adapter, tree, run, entry)?;
+                self.write_run(level, physical_adapter, tree, run, entry)?;
             }
         }
         Ok(())
@@ -210,6 +229,7 @@ impl AddressSpace {
     /// Writes entries of one table, which is made if it does not exist.
     fn write_run(
         &self,
+        level: &Passive,
         physical_adapter: usize,
         tree: &mut PageTableTree<Table>,
         run: EntryRun,
@@ -219,7 +239,8 @@ impl AddressSpace {
         while let Some(link) = tree.next_missing(run.va) {
             let (at, memory) = system_memory.bulk(self.driver.shape.table_bytes as usize);
             let entries = [PageTableEntry::Table(at)];
-            let linked = self.update(physical_adapter, tree, (link.parent, link.index), &entries);
+            let linked =
+                self.update(level, physical_adapter, tree, (link.parent, link.index), &entries);
             linked.inspect_err(|_| {
                 system_memory.remove(at);
             })?;
@@ -227,19 +248,25 @@ impl AddressSpace {
         }
         let entries: Vec<_> = (run.first_page..run.first_page + run.count).map(entry).collect();
         tree.set_valid(run);
-        self.update(physical_adapter, tree, (tree.last_level(run.va), run.start), &entries)
+        self.update(level, physical_adapter, tree, (tree.last_level(run.va), run.start), &entries)
     }
 
     /// Makes entries invalid and frees the tables that are empty then. What the driver refuses
     /// stays as it is.
     // spec: MF-097
-    fn clear(&self, tables: &mut Tables, va: u64, pages: u64) -> Result<(), Status> {
+    fn clear(
+        &self,
+        level: &Passive,
+        tables: &mut Tables,
+        va: u64,
+        pages: u64,
+    ) -> Result<(), Status> {
         let mut all = Ok(());
         for (physical_adapter, tree) in tables.trees.iter_mut().enumerate() {
             for run in PageTableTree::<Table>::entry_runs(self.driver.shape, va, pages) {
                 // Where nothing was mapped there may be no table.
                 let Some(cleared) = tree.clear(run) else { continue };
-                all = all.and(self.clear_run(physical_adapter, tree, cleared));
+                all = all.and(self.clear_run(level, physical_adapter, tree, cleared));
             }
         }
         all
@@ -247,13 +274,14 @@ impl AddressSpace {
 
     fn clear_run(
         &self,
+        level: &Passive,
         physical_adapter: usize,
         tree: &mut PageTableTree<Table>,
         Cleared { table, start, count, emptied }: Cleared,
     ) -> Result<(), Status> {
         // 1. When this returns, no engine walks through the emptied tables.
         let entries = vec![PageTableEntry::Invalid; count as usize];
-        self.update(physical_adapter, tree, (table, start), &entries)?;
+        self.update(level, physical_adapter, tree, (table, start), &entries)?;
         // 2. They are unreachable.
         for table in emptied.into_iter().filter_map(|key| tree.remove(key)) {
             self.driver.system_memory.remove(table.at);
@@ -263,6 +291,7 @@ impl AddressSpace {
 
     fn update(
         &self,
+        level: &Passive,
         physical_adapter: usize,
         tree: &PageTableTree<Table>,
         (key, start_index): (TableKey, u64),
@@ -277,22 +306,27 @@ impl AddressSpace {
             start_index,
             entries,
         };
-        self.driver.driver().update_page_table(&Passive::enter(), args)
+        self.driver.driver(level).update_page_table(level, args)
     }
 }
 
-impl Drop for AddressSpace {
-    fn drop(&mut self) {
+impl EndAtPassive for AddressSpaceBody {
+    fn end(&mut self, level: &Passive) {
         let trees = std::mem::take(&mut self.tables.lock_device().trees);
-        release(&self.driver, self.number, trees);
+        release(level, &self.driver, self.number, trees);
     }
 }
 
 /// Ends the page tables of all physical adapters.
-fn release(driver: &DriverPort, address_space: u32, trees: Vec<PageTableTree<Table>>) {
+fn release(
+    level: &Passive,
+    driver: &DriverPort,
+    address_space: u32,
+    trees: Vec<PageTableTree<Table>>,
+) {
     for (physical_adapter, tree) in (0..).zip(trees) {
         let clear = SetRootPageTable { address_space, physical_adapter, root: None };
-        let cleared = driver.driver().set_root_page_table(&Passive::enter(), clear);
+        let cleared = driver.driver(level).set_root_page_table(level, clear);
         if let Err(status) = cleared {
             driver.stop_later(BugCheck::DdiFailed { ddi: "DxgkDdiSetRootPageTable", status });
         }

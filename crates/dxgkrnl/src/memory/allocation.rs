@@ -12,10 +12,10 @@ use super::address_space::AddressSpace;
 use super::paging_context::{Carrier, Contents};
 use super::ports::{LocalMemoryMembers, OwningDevice};
 use crate::driver::DriverPort;
-use crate::timer::AtPassive;
+use crate::timer::{AtPassive, EndAtPassive};
 use std::sync::Arc;
 use tidegate_calls::{AllocationKind, AllocationMemory, Status};
-use tidegate_ddi::OsHandle;
+use tidegate_ddi::{OsHandle, Passive};
 use tidegate_platform::{Bulk, BulkWindow, Mutex, PhysicalAddress, PhysicalMemory};
 use tidegate_vidmm::{Access, Affinity, AllocationId};
 
@@ -76,6 +76,7 @@ pub(crate) struct AllocationBody {
 impl AllocationObject {
     /// An allocation that never moves, mapped.
     pub(super) fn fixed(
+        level: &Passive,
         driver: &Arc<DriverPort>,
         owner: Owner<'_>,
         bus: &PhysicalMemory,
@@ -91,7 +92,7 @@ impl AllocationObject {
                 (at, AllocationMemory::Protocol(page))
             }
         };
-        let gpu_va = owner.space.map(at, bytes, Access::ReadWrite).inspect_err(|_| {
+        let gpu_va = owner.space.map(level, at, bytes, Access::ReadWrite).inspect_err(|_| {
             bus.remove(at);
         })?;
         let references = driver.platform.mutex("references of an allocation", 1);
@@ -192,20 +193,20 @@ impl AllocationObject {
     }
 
     /// Engines reach it where it stands.
-    pub(super) fn map(&self) {
+    pub(super) fn map(&self, level: &Passive) {
         let Some(Movable { location, .. }) = self.as_movable() else { return };
         let at = {
             let mut location = location.lock();
             (location.mapped, location.was_mapped) = (true, true);
             location.at
         };
-        self.space.remap_on(Affinity::ALL, self.gpu_va, at, self.bytes, Access::ReadWrite);
+        self.space.remap_on(level, Affinity::ALL, self.gpu_va, at, self.bytes, Access::ReadWrite);
     }
 
     /// Engines that use its address fault.
-    fn unmap(&self) {
+    fn unmap(&self, level: &Passive) {
         let Some(Movable { location, .. }) = self.as_movable() else { return };
-        self.space.unmap(self.gpu_va, self.bytes);
+        self.space.unmap(level, self.gpu_va, self.bytes);
         location.lock().mapped = false;
     }
 
@@ -219,23 +220,23 @@ impl AllocationObject {
     }
 
     /// Begins in local memory, empty: no CPU and no engine has seen it yet.
-    pub(super) fn begin_local(&self) {
+    pub(super) fn begin_local(&self, level: &Passive) {
         let Some(movable) = self.as_movable() else { return };
         let old_at = self.replace(movable, &movable.segment, true);
         self.driver.system_memory.remove(old_at);
-        self.map();
+        self.map(level);
     }
 
     /// Stands in system memory, all zero: its content in local memory is lost.
-    pub(super) fn lose_content(&self) {
+    pub(super) fn lose_content(&self, level: &Passive) {
         let Some(movable) = self.as_movable() else { return };
-        self.unmap();
+        self.unmap(level);
         movable.window.close();
         let old_at = self.replace(movable, &self.driver.system_memory, false);
         movable.segment.remove(old_at);
         // A save area that is all zero holds no state.
         if self.context.is_some() {
-            self.map();
+            self.map(level);
         }
     }
 
@@ -249,25 +250,31 @@ impl AllocationObject {
     }
 
     /// Goes to local memory, or to system memory. `false` when the machine stopped meanwhile.
-    pub(super) fn carry(&self, to_local: bool, by: Carrier<'_>) -> Result<bool, Status> {
+    pub(super) fn carry(
+        &self,
+        level: &Passive,
+        to_local: bool,
+        by: Carrier<'_>,
+    ) -> Result<bool, Status> {
         let Some(movable) = self.as_movable() else { return Ok(true) };
         if self.is_mapped() {
-            self.unmap();
+            self.unmap(level);
         }
         let system_memory = &self.driver.system_memory;
         let (from, to) = match to_local {
             true => (system_memory, &movable.segment),
             false => (&movable.segment, system_memory),
         };
-        let carried = self.carry_bytes(movable, (from, to), to_local, by);
+        let carried = self.carry_bytes(level, movable, (from, to), to_local, by);
         if carried == Ok(true) && to_local || self.context.is_some() {
-            self.map();
+            self.map(level);
         }
         carried
     }
 
     fn carry_bytes(
         &self,
+        level: &Passive,
         Movable { location, window, .. }: &Movable,
         (from, to): (&PhysicalMemory, &PhysicalMemory),
         local: bool,
@@ -284,7 +291,7 @@ impl AllocationObject {
             true => Contents::From(old_at),
             false => Contents::Zero,
         };
-        let carried = by.fill(contents, &old_bulk, (at, &bulk));
+        let carried = by.fill(level, contents, &old_bulk, (at, &bulk));
         if carried != Ok(true) {
             // It stays where it was.
             window.open(old_bulk);
@@ -298,9 +305,9 @@ impl AllocationObject {
     }
 }
 
-impl Drop for AllocationBody {
-    fn drop(&mut self) {
-        self.space.unmap(self.gpu_va, self.bytes);
+impl EndAtPassive for AllocationBody {
+    fn end(&mut self, level: &Passive) {
+        self.space.unmap(level, self.gpu_va, self.bytes);
         let (bus, at) = match &self.backing {
             Backing::Fixed { bus, at, .. } => (bus, *at),
             Backing::Movable(movable) => {

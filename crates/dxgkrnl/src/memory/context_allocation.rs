@@ -16,7 +16,9 @@ use super::ports::OwningDevice;
 use super::save_areas::{Areas, OfContext};
 use std::sync::Arc;
 use tidegate_calls::Status;
-use tidegate_ddi::{ContextAllocation, ContextAllocationOwner, CreateContextAllocation, OsHandle};
+use tidegate_ddi::{
+    ContextAllocation, ContextAllocationOwner, CreateContextAllocation, OsHandle, Passive,
+};
 use tidegate_platform::WaitEnd;
 
 /// Largest context allocation, in bytes.
@@ -73,6 +75,7 @@ impl Memory {
     // spec: PRE-013
     pub(crate) fn create_context_allocation(
         self: &Arc<Memory>,
+        level: &Passive,
         args: CreateContextAllocation,
     ) -> Result<ContextAllocation, Status> {
         let whole_pages = args.bytes.is_multiple_of(self.driver.shape.page_bytes);
@@ -80,13 +83,18 @@ impl Memory {
             return Err(Status::INVALID_PARAMETER);
         }
         match args.owner {
-            ContextAllocationOwner::Context(context) => self.create_of_context(context, args.bytes),
-            ContextAllocationOwner::Device(device) => self.create_of_device(device, args.bytes),
+            ContextAllocationOwner::Context(context) => {
+                self.create_of_context(level, context, args.bytes)
+            }
+            ContextAllocationOwner::Device(device) => {
+                self.create_of_device(level, device, args.bytes)
+            }
         }
     }
 
     fn create_of_context(
         self: &Arc<Memory>,
+        level: &Passive,
         context: OsHandle,
         bytes: u64,
     ) -> Result<ContextAllocation, Status> {
@@ -98,7 +106,7 @@ impl Memory {
             }
             (of_context.device.clone(), of_context.stays)
         };
-        let area = self.create_save_area(&device, bytes, context, stays)?;
+        let area = self.create_save_area(level, &device, bytes, context, stays)?;
         let (os_handle, system_gpu_va) = (self.driver.new_handle(), area.gpu_va);
         let at_once = {
             let mut contexts = self.save_areas.contexts.lock();
@@ -117,6 +125,7 @@ impl Memory {
     /// allocations: the pager would wait for itself.
     fn create_of_device(
         self: &Arc<Memory>,
+        level: &Passive,
         owner: OsHandle,
         bytes: u64,
     ) -> Result<ContextAllocation, Status> {
@@ -126,8 +135,8 @@ impl Memory {
         if count >= MAX_PER_OWNER {
             return Err(Status::INSUFFICIENT_RESOURCES);
         }
-        let _awake = self.driver.awake();
-        let area = self.create_save_area(&device, bytes, owner, true)?;
+        let _awake = self.driver.awake(level);
+        let area = self.create_save_area(level, &device, bytes, owner, true)?;
         let (os_handle, system_gpu_va) = (self.driver.new_handle(), area.gpu_va);
         let mut devices = self.save_areas.devices.lock();
         devices.entry(owner).or_default().insert(os_handle, area.clone());

@@ -15,11 +15,11 @@ use std::any::Any;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{NativeFenceType, Status};
 use tidegate_d3dukmdt::fence_cell::{VALUE_BYTES, VALUE_WORDS};
-use tidegate_ddi::Passive;
 use tidegate_ddi::memory::{
     FenceStorageSurfaceData, FenceStorageValueType, PagingOperation, Segment, StandardAllocation,
     StandardAllocationType,
 };
+use tidegate_ddi::{Irql, Passive};
 use tidegate_platform::MutexGuard;
 use tidegate_vidmm::{FencePage, FencePageId, choose_segment};
 
@@ -37,6 +37,7 @@ impl Memory {
     // spec: NF-109
     pub(crate) fn fence_segment(
         &self,
+        level: &Passive,
         value: FenceStorageValueType,
         fence_type: NativeFenceType,
     ) -> Result<Option<usize>, Status> {
@@ -53,7 +54,7 @@ impl Memory {
         let args =
             StandardAllocation { allocation_type: StandardAllocationType::FenceStorage, surface };
         let driver = &self.driver;
-        let answer = driver.driver().get_standard_allocation_driver_data(&Passive::enter(), args);
+        let answer = driver.driver(level).get_standard_allocation_driver_data(level, args);
         let segment = match answer {
             Err(Status::NOT_SUPPORTED) => None,
             Err(status) => return Err(status),
@@ -61,7 +62,7 @@ impl Memory {
                 let visible: Vec<bool> = driver.segments.iter().map(|s| s.cpu_visible).collect();
                 let chosen = choose_segment(&answer, &visible, fence_type);
                 Some(chosen.map_err(|what| {
-                    driver.bug_check(BugCheck::FenceStorageSegments(what));
+                    driver.bug_check(level, BugCheck::FenceStorageSegments(what));
                     Status::DEVICE_REMOVED
                 })?)
             }
@@ -75,10 +76,11 @@ impl Memory {
     // spec: NF-033, NF-036, NF-108
     pub(crate) fn allocate_fence_page(
         self: &Arc<Memory>,
+        level: &Passive,
         value: FenceStorageValueType,
         fence_type: NativeFenceType,
     ) -> Result<Arc<FenceValuePage>, Status> {
-        let segment = self.fence_segment(value, fence_type)?.ok_or(Status::NOT_SUPPORTED)?;
+        let segment = self.fence_segment(level, value, fence_type)?.ok_or(Status::NOT_SUPPORTED)?;
         let Segment { memory, cpu_visible, .. } = &self.driver.segments[segment];
         let cpu_visible = *cpu_visible;
         let words = FenceValuePage::words_of(value);
@@ -91,7 +93,7 @@ impl Memory {
         let placed = {
             let _still = self.hold_fence_pages();
             // 1. Others leave.
-            self.evict_fence_pages(keep.unwrap_or(budget), &mut seen).map(|_| {
+            self.evict_fence_pages(level, keep.unwrap_or(budget), &mut seen).map(|_| {
                 // 2. The page counts, and allocations make room for it.
                 let page = FencePage { bytes, cpu_visible, local: keep.is_some() };
                 let now_ns = self.driver.platform.stamp_ns();
@@ -108,7 +110,7 @@ impl Memory {
                 (page, start)
             })
         };
-        let (page, start) = self.end_eviction(placed, seen)?;
+        let (page, start) = self.end_eviction(level.into(), placed, seen)?;
         if let Some(start) = start {
             self.start_pager(start);
         }
@@ -120,26 +122,31 @@ impl Memory {
     ///
     /// # Errors
     /// DEVICE_REMOVED when the driver fails, which is a bug check.
-    pub(crate) fn trim_fence_storage(&self, keep_bytes: u64) -> Result<u64, Status> {
+    pub(crate) fn trim_fence_storage(
+        &self,
+        level: &Passive,
+        keep_bytes: u64,
+    ) -> Result<u64, Status> {
         let mut seen = Vec::new();
         let evicted = {
             let _still = self.hold_fence_pages();
-            self.evict_fence_pages(keep_bytes, &mut seen)
+            self.evict_fence_pages(level, keep_bytes, &mut seen)
         };
-        self.end_eviction(evicted, seen)
+        self.end_eviction(level.into(), evicted, seen)
     }
 
     /// What follows an eviction once no page is held: the last reference to a fence may take that
     /// lock, and a bug check may.
     fn end_eviction<T>(
         &self,
+        level: Irql<'_>,
         evicted: Result<T, Status>,
         seen: Vec<Box<dyn Any>>,
     ) -> Result<T, Status> {
         drop(seen);
         evicted.map_err(|status| {
             let ddi = "DxgkDdiBuildPagingBuffer";
-            self.driver.bug_check(BugCheck::DdiFailed { ddi, status });
+            self.driver.bug_check(level, BugCheck::DdiFailed { ddi, status });
             Status::DEVICE_REMOVED
         })
     }
@@ -152,6 +159,7 @@ impl Memory {
     /// No page is moved by others meanwhile.
     fn evict_fence_pages(
         &self,
+        level: &Passive,
         keep_bytes: u64,
         seen: &mut Vec<Box<dyn Any>>,
     ) -> Result<u64, Status> {
@@ -159,7 +167,7 @@ impl Memory {
         while let Some((id, page)) = self.next_fence_page(keep_bytes) {
             // One that has ended leaves nothing to evict.
             if let Some(page) = page {
-                self.evict_fence_page(&page, seen)?;
+                self.evict_fence_page(level, &page, seen)?;
             }
             bytes += self.state.lock().vidmm.fence_page_evicted(id);
         }
@@ -186,14 +194,15 @@ impl Memory {
     /// 6. the old place leaves the bus.
     fn evict_fence_page(
         &self,
+        level: &Passive,
         page: &Arc<FenceValuePage>,
         seen: &mut Vec<Box<dyn Any>>,
     ) -> Result<(), Status> {
         // 1.
-        self.page_fences(PagingOperation::HoldEngines)?;
-        let moved = self.move_fence_page(page, seen);
+        self.page_fences(level, PagingOperation::HoldEngines)?;
+        let moved = self.move_fence_page(level, page, seen);
         // 5.
-        self.page_fences(PagingOperation::ReleaseEngines)?;
+        self.page_fences(level, PagingOperation::ReleaseEngines)?;
         // 6.
         if let Some(old) = moved? {
             old.memory.remove(old.at);
@@ -204,6 +213,7 @@ impl Memory {
     /// Steps 2 to 4. Returns the old place.
     fn move_fence_page(
         &self,
+        level: &Passive,
         page: &Arc<FenceValuePage>,
         seen: &mut Vec<Box<dyn Any>>,
     ) -> Result<Option<Location>, Status> {
@@ -223,24 +233,24 @@ impl Memory {
             }
             _ => {
                 let transfer = PagingOperation::TransferFenceValues { from: from.at, to: at };
-                self.page_fences(transfer).inspect_err(|_| _ = to.memory.remove(at))?;
+                self.page_fences(level, transfer).inspect_err(|_| _ = to.memory.remove(at))?;
                 page.relocate(to)
             }
         };
         // 3.
         for Mapping { space, affinity, va, access } in page.mappings() {
-            space.remap_on(affinity, va, at, VALUE_BYTES, access);
+            space.remap_on(level, affinity, va, at, VALUE_BYTES, access);
         }
         // 4.
         if let Some(fences) = self.fences.get() {
-            let (notified, fences) = fences.notify_residency(page);
+            let (notified, fences) = fences.notify_residency(level, page);
             seen.push(fences);
             notified?;
         }
         Ok(old)
     }
 
-    fn page_fences(&self, operation: PagingOperation<'_>) -> Result<(), Status> {
-        self.driver.driver().build_paging_buffer(&Passive::enter(), operation)
+    fn page_fences(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
+        self.driver.driver(level).build_paging_buffer(level, operation)
     }
 }

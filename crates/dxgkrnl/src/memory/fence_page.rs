@@ -15,6 +15,7 @@ use std::sync::{Arc, Weak};
 use tidegate_calls::Status;
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_d3dukmdt::fence_cell::{PAGE_WORDS, VALUE_WORDS};
+use tidegate_ddi::Passive;
 use tidegate_ddi::memory::FenceStorageValueType;
 use tidegate_platform::{Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, Word};
 use tidegate_vidmm::{Access, Affinity, FencePageId};
@@ -242,7 +243,11 @@ impl EndedFence {
 pub(crate) trait FencesInPages: Send + Sync {
     /// Tells the driver where the fences in `page` stand now. Also returns what the caller drops
     /// once it holds no lock: the last reference to a fence may be among it.
-    fn notify_residency(&self, page: &Arc<FenceValuePage>) -> (Result<(), Status>, Box<dyn Any>);
+    fn notify_residency(
+        &self,
+        level: &Passive,
+        page: &Arc<FenceValuePage>,
+    ) -> (Result<(), Status>, Box<dyn Any>);
 }
 
 /// A kind of storage: the value, and the type of its fences.

@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{
     AllocationKind, CreateAllocation, Placement, Residency, SegmentGroup, Status, VideoMemoryInfo,
 };
-use tidegate_ddi::OsHandle;
+use tidegate_ddi::{Irql, OsHandle, Passive};
 use tidegate_platform::{Event, Mutex, PhysicalMemory, Step, WaitEnd};
 use tidegate_trace::LaneId;
 use tidegate_vidmm::{Allocation, AllocationId, FencePageId, Moves, Refusal, Start, VidMm};
@@ -180,10 +180,13 @@ impl Memory {
     }
 
     /// The adapter stops: no operation begins any more.
-    pub(crate) fn stop(&self) {
+    pub(crate) fn stop(&self, level: &Passive) {
         let context = self.paging_context.lock().take();
         let left = self.state.lock().vidmm.take_operations();
-        drop((context, left));
+        if let Some(context) = context {
+            context.end(level);
+        }
+        drop(left);
     }
 
     /// The same once no context is left.
@@ -199,12 +202,12 @@ impl Memory {
     }
 
     /// The system process's address space, made when it is first wanted.
-    pub(crate) fn system_space(&self) -> Result<Arc<AddressSpace>, Status> {
+    pub(crate) fn system_space(&self, level: &Passive) -> Result<Arc<AddressSpace>, Status> {
         let mut space = self.system_space.lock_device();
         if let Some(space) = &*space {
             return Ok(space.clone());
         }
-        let new = Arc::new(AddressSpace::of_system_process(&self.driver)?);
+        let new = Arc::new(AddressSpace::of_system_process(level, &self.driver)?);
         *space = Some(new.clone());
         Ok(new)
     }
@@ -228,6 +231,7 @@ impl Memory {
     /// D3DKMTCreateAllocation2. Unless it is made on demand, it is resident with one reference.
     pub(crate) fn create_allocation(
         self: &Arc<Memory>,
+        level: &Passive,
         device: Arc<dyn OwningDevice>,
         space: &Arc<AddressSpace>,
         args: &CreateAllocation,
@@ -238,18 +242,22 @@ impl Memory {
         let owner = Owner { device: &device, space, context: None };
         let size = (args.bytes, args.kind);
         match (args.placement, args.kind) {
-            (Placement::System, _) => {
-                AllocationObject::fixed(&self.driver, owner, &self.driver.system_memory, size)
-            }
+            (Placement::System, _) => AllocationObject::fixed(
+                level,
+                &self.driver,
+                owner,
+                &self.driver.system_memory,
+                size,
+            ),
             (Placement::LocalOf(physical_adapter), _) if physical_adapter > 0 => {
                 let segment = self.segment_of(physical_adapter)?;
-                AllocationObject::fixed(&self.driver, owner, &segment, size)
+                AllocationObject::fixed(level, &self.driver, owner, &segment, size)
             }
             (_, AllocationKind::Protocol) => Err(Status::NOT_SUPPORTED),
             (placement, AllocationKind::Bulk) => {
                 let made = self.create_movable(owner, args.bytes)?;
                 if placement != Placement::LocalOnDemand {
-                    self.make_new_resident(&made)?;
+                    self.make_new_resident(level, &made)?;
                 }
                 Ok(made)
             }
@@ -260,24 +268,31 @@ impl Memory {
     /// there is room now, else in system memory. With `stays` it never moves.
     pub(super) fn create_save_area(
         self: &Arc<Memory>,
+        level: &Passive,
         device: &Arc<dyn OwningDevice>,
         bytes: u64,
         context: OsHandle,
         stays: bool,
     ) -> Result<Arc<AllocationObject>, Status> {
-        let space = &self.system_space()?;
+        let space = &self.system_space(level)?;
         let owner = Owner { device, space, context: Some(context) };
         if stays || self.segment.is_none() {
             let size = (bytes, AllocationKind::Bulk);
-            return AllocationObject::fixed(&self.driver, owner, &self.driver.system_memory, size);
+            return AllocationObject::fixed(
+                level,
+                &self.driver,
+                owner,
+                &self.driver.system_memory,
+                size,
+            );
         }
         let made = self.create_movable(owner, bytes)?;
-        let _awake = self.driver.awake();
+        let _awake = self.driver.awake(level);
         let fits = made.id().is_some_and(|id| self.state.lock().vidmm.place_save_area(id));
         if fits {
-            made.begin_local()
+            made.begin_local(level)
         } else {
-            made.map()
+            made.map(level)
         }
         Ok(made)
     }
@@ -311,14 +326,18 @@ impl Memory {
 
     /// A new allocation is resident from the start: at once where there is room, else after
     /// evictions.
-    fn make_new_resident(self: &Arc<Memory>, allocation: &AllocationObject) -> Result<(), Status> {
+    fn make_new_resident(
+        self: &Arc<Memory>,
+        level: &Passive,
+        allocation: &AllocationObject,
+    ) -> Result<(), Status> {
         let Some(id) = allocation.id() else { return Ok(()) };
-        let _awake = self.driver.awake();
+        let _awake = self.driver.awake(level);
         let mut state = self.state.lock();
         match state.vidmm.make_new_resident(id).map_err(|_| Status::NO_MEMORY)? {
             None => {
                 drop(state);
-                allocation.begin_local();
+                allocation.begin_local(level);
                 Ok(())
             }
             Some(moves) => {
@@ -333,10 +352,11 @@ impl Memory {
     /// [`tidegate_calls::Kernel::make_resident`].
     pub(crate) fn make_resident(
         self: &Arc<Memory>,
+        level: &Passive,
         queue: &PagingQueue,
         allocations: &[Arc<AllocationObject>],
     ) -> Result<Residency, Status> {
-        let _awake = self.driver.awake();
+        let _awake = self.driver.awake(level);
         let mut state = self.state.lock();
         let moves = match state.vidmm.make_resident(&movable(allocations)) {
             Ok(moves) => moves,
@@ -368,9 +388,10 @@ impl Memory {
     /// others are evicted.
     pub(crate) fn page_in_and_hold(
         self: &Arc<Memory>,
+        level: &Passive,
         allocations: &[Arc<AllocationObject>],
     ) -> Result<(), Status> {
-        let _awake = self.driver.awake();
+        let _awake = self.driver.awake(level);
         let mut state = self.state.lock();
         let moves = state.vidmm.make_resident(&movable(allocations));
         let moves = moves.map_err(|_| Status::NO_MEMORY)?;
@@ -385,10 +406,11 @@ impl Memory {
     /// complete. Returns the mark of it, if it is not.
     pub(crate) fn release_after_use(
         &self,
+        level: &Passive,
         device: OsHandle,
         allocations: &[Arc<AllocationObject>],
     ) -> Option<UseMark> {
-        let mark = self.mark_last_use(device);
+        let mark = self.mark_last_use(level, device);
         // Each has the reference that it was held by.
         let _held = self.release(mark.as_ref(), allocations);
         mark
@@ -397,16 +419,17 @@ impl Memory {
     /// Takes one reference of each, or none at all.
     pub(crate) fn evict(
         &self,
+        level: &Passive,
         device: OsHandle,
         allocations: &[Arc<AllocationObject>],
     ) -> Result<(), Status> {
-        let mark = self.mark_last_use(device);
+        let mark = self.mark_last_use(level, device);
         self.release(mark.as_ref(), allocations)
     }
 
     /// What the device has queued may use an allocation that loses its last reference.
-    fn mark_last_use(&self, device: OsHandle) -> Option<UseMark> {
-        self.work().ok()?.mark_last_use(device, &self.changed)
+    fn mark_last_use(&self, level: &Passive, device: OsHandle) -> Option<UseMark> {
+        self.work().ok()?.mark_last_use(level, device, &self.changed)
     }
 
     fn release(
@@ -441,9 +464,10 @@ impl Memory {
     /// not made it resident, or has not waited for the paging fence.
     pub(crate) fn pin(
         self: &Arc<Memory>,
+        level: Irql<'_>,
         allocation: &Arc<AllocationObject>,
     ) -> Result<Pinned, Status> {
-        let _awake = self.driver.awake();
+        let _awake = self.driver.awake(level);
         let pinned = match (allocation.fixed_references(), allocation.id()) {
             (Some(references), _) => *references.lock() > 0,
             (None, Some(id)) => {

@@ -18,7 +18,7 @@ use crate::stats::Count;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_calls::Status;
-use tidegate_ddi::OsHandle;
+use tidegate_ddi::{Irql, OsHandle, Passive};
 use tidegate_platform::{Event, Step, WaitEnd};
 use tidegate_trace::{Kind, LaneKind, Record};
 use tidegate_vidmm::{AllocationId, InitialContent, Next, Start};
@@ -34,7 +34,9 @@ impl Memory {
         self.wake_pager();
         if start == Start::Now {
             let memory = self.clone();
-            self.driver.platform.spawn("paging", move || _ = memory.carry_out_all());
+            self.driver
+                .platform
+                .spawn("paging", move || _ = memory.carry_out_all(&Passive::enter()));
         }
     }
 
@@ -57,14 +59,14 @@ impl Memory {
     }
 
     /// The pager, until nothing is queued.
-    fn carry_out_all(&self) -> Result<(), Stopped> {
+    fn carry_out_all(&self, level: &Passive) -> Result<(), Stopped> {
         loop {
-            self.initialise_save_areas()?;
+            self.initialise_save_areas(level)?;
             let quiet = self.hold_contexts();
             let next = self.state.lock().vidmm.next(&quiet);
             match next {
-                Next::Run(operation) => self.carry_out(operation)?,
-                Next::Wait(in_use) => self.wait_for_engines(&in_use, &quiet)?,
+                Next::Run(operation) => self.carry_out(level, operation)?,
+                Next::Wait(in_use) => self.wait_for_engines(level, &in_use, &quiet)?,
                 Next::Idle => return Ok(()),
             }
         }
@@ -74,6 +76,7 @@ impl Memory {
     /// oldest operation without it.
     fn wait_for_engines(
         &self,
+        level: &Passive,
         in_use: &[AllocationId],
         quiet: &BTreeSet<AllocationId>,
     ) -> Result<(), Stopped> {
@@ -85,26 +88,26 @@ impl Memory {
             WaitEnd::TimedOut => {
                 let proceeded = self.state.lock().vidmm.take_timed_out(quiet);
                 let Some((operation, stay)) = proceeded else { return Ok(()) };
-                self.carry_out(operation)?;
-                self.release_contexts(&stay);
+                self.carry_out(level, operation)?;
+                self.release_contexts(level, &stay);
                 Ok(())
             }
         }
     }
 
-    fn carry_out(&self, operation: Operation) -> Result<(), Stopped> {
+    fn carry_out(&self, level: &Passive, operation: Operation) -> Result<(), Stopped> {
         // 2, 3.
         let moved = {
             let mut context = self.paging_context.lock_device();
-            self.move_all(&mut context, &operation)
+            self.move_all(level, &mut context, &operation)
         };
-        self.check_moved(moved)?;
-        self.release_contexts(&operation.moves.evict);
+        self.check_moved(level.into(), moved)?;
+        self.release_contexts(level, &operation.moves.evict);
         // 4. In any case, also when the driver failed: waiters must not wait for ever.
         // spec: RES-005
         let Completion { fence, event } = operation.completion;
         if let Some((fence, value)) = fence {
-            fence.signal(value);
+            fence.signal(level.into(), value);
         }
         if let Some(event) = event {
             event.set(Step::ThreadWake);
@@ -114,13 +117,13 @@ impl Memory {
 
     /// `moved`: whether the machine did not stop. A driver that refuses a paging operation breaks
     /// its contract.
-    fn check_moved(&self, moved: Result<bool, Status>) -> Result<(), Stopped> {
+    fn check_moved(&self, level: Irql<'_>, moved: Result<bool, Status>) -> Result<(), Stopped> {
         match moved {
             Ok(true) => Ok(()),
             Ok(false) => Err(Stopped),
             Err(status) => {
                 let ddi = "DxgkDdiBuildPagingBuffer";
-                self.driver.bug_check(BugCheck::DdiFailed { ddi, status });
+                self.driver.bug_check(level, BugCheck::DdiFailed { ddi, status });
                 Ok(())
             }
         }
@@ -128,6 +131,7 @@ impl Memory {
 
     fn move_all(
         &self,
+        level: &Passive,
         context: &mut Option<PagingContext>,
         operation: &Operation,
     ) -> Result<bool, Status> {
@@ -142,14 +146,14 @@ impl Memory {
                 if allocation.is_local() == to_local || stays() {
                     continue;
                 }
-                let by = Carrier::Engine(self.open_context(context)?);
-                if !self.carry(*id, &allocation, to_local, by, operation.queued_ns)? {
+                let by = Carrier::Engine(self.open_context(level, context)?);
+                if !self.carry(level, *id, &allocation, to_local, by, operation.queued_ns)? {
                     return Ok(false);
                 }
             }
         }
         let in_system = operation.in_system.iter().filter_map(|id| self.allocation(*id));
-        in_system.filter(|allocation| !allocation.is_mapped()).for_each(|a| a.map());
+        in_system.filter(|allocation| !allocation.is_mapped()).for_each(|a| a.map(level));
         Ok(true)
     }
 
@@ -160,6 +164,7 @@ impl Memory {
     /// Moves one allocation. `false` when the machine stopped meanwhile.
     pub(super) fn carry(
         &self,
+        level: &Passive,
         id: AllocationId,
         allocation: &AllocationObject,
         to_local: bool,
@@ -167,7 +172,7 @@ impl Memory {
         queued_ns: u64,
     ) -> Result<bool, Status> {
         let start_ns = self.driver.platform.stamp_ns();
-        let moved = allocation.carry(to_local, by)?;
+        let moved = allocation.carry(level, to_local, by)?;
         if moved {
             self.note_moved((id, allocation.bytes), to_local, (queued_ns, start_ns));
         }
@@ -197,7 +202,7 @@ impl Memory {
     }
 
     /// Gives save areas their initial content, and their contexts continue.
-    fn initialise_save_areas(&self) -> Result<(), Stopped> {
+    fn initialise_save_areas(&self, level: &Passive) -> Result<(), Stopped> {
         loop {
             let (content, uninitialised) = {
                 let mut state = self.state.lock();
@@ -210,8 +215,8 @@ impl Memory {
             if let Some(area) = uninitialised.area.upgrade() {
                 let ended = {
                     let mut context = self.paging_context.lock_device();
-                    self.open_context(&mut context).and_then(|context| {
-                        context.initialise(content.allocation, area.at(), area.bytes)
+                    self.open_context(level, &mut context).and_then(|context| {
+                        context.initialise(level, content.allocation, area.at(), area.bytes)
                     })
                 };
                 // Once more after the reset, whose end wakes the pager.
@@ -221,10 +226,10 @@ impl Memory {
                     state.vidmm.retry_content(content);
                     return Ok(());
                 }
-                self.check_moved(ended.map(|ended| ended == Ended::Done))?;
+                self.check_moved(level.into(), ended.map(|ended| ended == Ended::Done))?;
             }
             if let Some(holds) = self.holds.get() {
-                holds.release_initialised(content.owner);
+                holds.release_initialised(level, content.owner);
             }
             if let Some(done) = uninitialised.done {
                 done.set(Step::ThreadWake);
@@ -245,12 +250,12 @@ impl Memory {
     }
 
     /// Save areas have moved, or stay: their contexts continue.
-    fn release_contexts(&self, ids: &[AllocationId]) {
+    fn release_contexts(&self, level: &Passive, ids: &[AllocationId]) {
         let contexts = self.state.lock().vidmm.contexts_of(ids);
         if !contexts.is_empty()
             && let Some(holds) = self.holds.get()
         {
-            holds.release_moved(&contexts);
+            holds.release_moved(level, &contexts);
         }
     }
 
@@ -258,15 +263,19 @@ impl Memory {
     /// its first packets.
     fn open_context<'a>(
         &self,
+        level: &Passive,
         context: &'a mut Option<PagingContext>,
     ) -> Result<&'a mut PagingContext, Status> {
         match context {
             Some(context) => Ok(context),
             none => {
-                let mut new = PagingContext::new(&self.driver, self.work()?)?;
+                let mut new = PagingContext::new(level, &self.driver, self.work()?)?;
                 for (allocation, area) in self.save_areas.of(new.os_handle()) {
                     // One that a reset cuts off has no state to lose.
-                    new.initialise(allocation, area.at(), area.bytes)?;
+                    if let Err(status) = new.initialise(level, allocation, area.at(), area.bytes) {
+                        new.end(level);
+                        return Err(status);
+                    }
                 }
                 Ok(none.insert(new))
             }

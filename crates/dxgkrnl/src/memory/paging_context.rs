@@ -59,15 +59,16 @@ impl Carrier<'_> {
     /// stopped first.
     pub(crate) fn fill(
         self,
+        level: &Passive,
         contents: Contents,
         from: &Bulk,
         (at, to): (PhysicalAddress, &Bulk),
     ) -> Result<bool, Status> {
         match (self, contents) {
-            (Carrier::Engine(context), _) => match context.fill(contents, at, to.len())? {
+            (Carrier::Engine(context), _) => match context.fill(level, contents, at, to.len())? {
                 Ended::Done => Ok(true),
                 Ended::Stopped => Ok(false),
-                Ended::CutOff => Carrier::Cpu.fill(contents, from, (at, to)),
+                Ended::CutOff => Carrier::Cpu.fill(level, contents, from, (at, to)),
             },
             (Carrier::Cpu, Contents::Zero) => Ok(true),
             (Carrier::Cpu, Contents::From(_)) => {
@@ -104,15 +105,22 @@ pub(crate) struct PagingContext {
 
 impl PagingContext {
     pub(crate) fn new(
+        level: &Passive,
         driver: &Arc<DriverPort>,
         work: Arc<dyn EngineWork>,
     ) -> Result<PagingContext, Status> {
-        let space = Arc::new(AddressSpace::new(driver)?);
-        let packets = work.open_paging_context(&space)?;
+        let space = Arc::new(AddressSpace::new(level, driver)?);
+        let packets = work.open_paging_context(level, &space)?;
         let (buffer_at, buffer) = driver.system_memory.bulk(BUFFER_BYTES as usize);
-        let buffer_va = space.map(buffer_at, BUFFER_BYTES, Access::Read)?;
+        let buffer_va = space.map(level, buffer_at, BUFFER_BYTES, Access::Read)?;
         let (driver, windows) = (driver.clone(), Windows::default());
         Ok(PagingContext { driver, packets, space, buffer, buffer_at, buffer_va, windows })
+    }
+
+    /// Its buffer ends.
+    pub(super) fn end(self, level: &Passive) {
+        self.space.unmap(level, self.buffer_va, BUFFER_BYTES);
+        self.driver.system_memory.remove(self.buffer_at);
     }
 
     /// The context, as the driver knows it.
@@ -124,11 +132,12 @@ impl PagingContext {
     // spec: PRE-015
     pub(crate) fn initialise(
         &mut self,
+        level: &Passive,
         allocation: OsHandle,
         at: PhysicalAddress,
         bytes: u64,
     ) -> Result<Ended, Status> {
-        self.run(Contents::Zero, at, bytes, |windows, buffer| {
+        self.run(level, Contents::Zero, at, bytes, |windows, buffer| {
             PagingOperation::InitContextResource {
                 allocation,
                 destination_gpu_va: windows.destination,
@@ -141,11 +150,12 @@ impl PagingContext {
     /// Fills `bytes` at `to`.
     fn fill(
         &mut self,
+        level: &Passive,
         contents: Contents,
         to: PhysicalAddress,
         bytes: u64,
     ) -> Result<Ended, Status> {
-        self.run(contents, to, bytes, |windows, buffer| match contents {
+        self.run(level, contents, to, bytes, |windows, buffer| match contents {
             Contents::From(_) => PagingOperation::VirtualTransfer {
                 source_gpu_va: windows.source,
                 destination_gpu_va: windows.destination,
@@ -163,6 +173,7 @@ impl PagingContext {
 
     fn run(
         &mut self,
+        level: &Passive,
         contents: Contents,
         to: PhysicalAddress,
         bytes: u64,
@@ -173,26 +184,26 @@ impl PagingContext {
             return Ok(Ended::CutOff);
         }
         // 1.
-        let windows = self.open_windows(contents, to, bytes)?;
+        let windows = self.open_windows(level, contents, to, bytes)?;
         // 2.
         let buffer = PagingBuffer::new(self.buffer.clone());
         let operation = operation(windows, &buffer);
-        self.driver.driver().build_paging_buffer(&Passive::enter(), operation)?;
+        self.driver.driver(level).build_paging_buffer(level, operation)?;
         // 3.
         let done = self.driver.platform.event(true);
-        self.packets.submit((self.buffer_va, buffer.used()), &done);
+        self.packets.submit(level, (self.buffer_va, buffer.used()), &done);
         // A reset that has begun since step 1 waits for this operation, and may have searched the
         // queues before this packet was in one.
         if self.driver.resets() != resets {
-            self.packets.give_up();
+            self.packets.give_up(level.into());
         }
         // 4.
         let end = done.wait_for(None, "a paging operation");
         // 5.
-        self.space.unmap(windows.source, bytes);
-        self.space.unmap(windows.destination, bytes);
+        self.space.unmap(level, windows.source, bytes);
+        self.space.unmap(level, windows.destination, bytes);
         if self.packets.is_lost() {
-            self.driver.bug_check(BugCheck::PagingAborted);
+            self.driver.bug_check(level, BugCheck::PagingAborted);
             return Err(Status::DEVICE_REMOVED);
         }
         Ok(match end {
@@ -204,6 +215,7 @@ impl PagingContext {
 
     fn open_windows(
         &mut self,
+        level: &Passive,
         contents: Contents,
         to: PhysicalAddress,
         bytes: u64,
@@ -214,21 +226,14 @@ impl PagingContext {
             Contents::Zero => to,
         };
         if self.windows.bytes < bytes {
-            let source = self.space.map(from, bytes, Access::Read)?;
-            let destination = self.space.map(to, bytes, Access::ReadWrite)?;
+            let source = self.space.map(level, from, bytes, Access::Read)?;
+            let destination = self.space.map(level, to, bytes, Access::ReadWrite)?;
             self.windows = Windows { source, destination, bytes };
         } else {
             let Windows { source, destination, .. } = self.windows;
-            self.space.remap_on(Affinity::ALL, source, from, bytes, Access::Read);
-            self.space.remap_on(Affinity::ALL, destination, to, bytes, Access::ReadWrite);
+            self.space.remap_on(level, Affinity::ALL, source, from, bytes, Access::Read);
+            self.space.remap_on(level, Affinity::ALL, destination, to, bytes, Access::ReadWrite);
         }
         Ok(self.windows)
-    }
-}
-
-impl Drop for PagingContext {
-    fn drop(&mut self) {
-        self.space.unmap(self.buffer_va, BUFFER_BYTES);
-        self.driver.system_memory.remove(self.buffer_at);
     }
 }

@@ -8,7 +8,7 @@ use super::use_mark::UseMark;
 use std::any::Any;
 use std::sync::Arc;
 use tidegate_calls::Status;
-use tidegate_ddi::OsHandle;
+use tidegate_ddi::{Irql, OsHandle, Passive};
 use tidegate_platform::Event;
 use tidegate_vidmm::{AllocationId, FencePageId};
 
@@ -22,11 +22,17 @@ pub(crate) trait OwningDevice: Send + Sync {
 pub(crate) trait EngineWork: Send + Sync {
     /// Marks all work that the device has queued. `None` when it is complete; else `over` is set
     /// when it is.
-    fn mark_last_use(self: Arc<Self>, device: OsHandle, over: &Event) -> Option<UseMark>;
+    fn mark_last_use(
+        self: Arc<Self>,
+        level: &Passive,
+        device: OsHandle,
+        over: &Event,
+    ) -> Option<UseMark>;
 
     /// A context that runs paging operations before the packets of all others.
     fn open_paging_context(
         self: Arc<Self>,
+        level: &Passive,
         space: &Arc<AddressSpace>,
     ) -> Result<Arc<dyn PagingPackets>, Status>;
 
@@ -40,14 +46,14 @@ pub(crate) trait ContextHolds: Send + Sync {
     fn hold_uninitialised(&self, context: OsHandle);
 
     /// A save area of the context has its initial content.
-    fn release_initialised(&self, context: OsHandle);
+    fn release_initialised(&self, level: &Passive, context: OsHandle);
 
     /// Holds contexts whose save areas are to move. Returns the areas whose context has no packet
     /// on an engine. When that changes, [`super::Memory::wake_pager`] is called.
     fn hold_for_move(&self, areas: Vec<(AllocationId, OsHandle)>) -> Vec<AllocationId>;
 
     /// The save areas of these contexts have moved, or stay.
-    fn release_moved(&self, contexts: &[OsHandle]);
+    fn release_moved(&self, level: &Passive, contexts: &[OsHandle]);
 
     /// The same during a reset: nothing is submitted before its end.
     fn release_moved_in_reset(&self, contexts: &[OsHandle]);
@@ -63,10 +69,10 @@ pub(crate) trait PagingPackets: Send + Sync {
 
     /// Queues commands at a GPU address, of so many bytes. `done` is set when they are complete, or
     /// were given up.
-    fn submit(&self, commands: (u64, u32), done: &Event);
+    fn submit(&self, level: &Passive, commands: (u64, u32), done: &Event);
 
     /// Gives up what is queued.
-    fn give_up(&self);
+    fn give_up(&self, level: Irql<'_>);
 
     /// Whether its device is lost.
     fn is_lost(&self) -> bool;
@@ -75,7 +81,7 @@ pub(crate) trait PagingPackets: Send + Sync {
 /// The fence of a paging queue.
 pub(crate) trait PagingFence: Send + Sync {
     /// All operations up to `value` are over.
-    fn signal(self: Arc<Self>, value: u64);
+    fn signal(self: Arc<Self>, level: Irql<'_>, value: u64);
 }
 
 /// Local memory, as what stands in it knows it.

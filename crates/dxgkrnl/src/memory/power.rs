@@ -31,7 +31,7 @@ impl Memory {
     ///
     /// Blocks until the operation that is under way is over. That operation must not wait for an
     /// engine.
-    pub(crate) fn lose_content(&self) -> (Vec<OsHandle>, Moved) {
+    pub(crate) fn lose_content(&self, level: &Passive) -> (Vec<OsHandle>, Moved) {
         self.state.lock().vidmm.begin_reset();
         let _no_operation = self.paging_context.lock_device();
         let ids = self.state.lock().vidmm.lose_content();
@@ -47,8 +47,8 @@ impl Memory {
                 buffer: &nothing,
             };
             // A refusal changes nothing: the content is lost in any case.
-            let _refused = self.driver.driver().build_paging_buffer(&Passive::enter(), transfer);
-            allocation.lose_content();
+            let _refused = self.driver.driver(level).build_paging_buffer(level, transfer);
+            allocation.lose_content(level);
             self.note_moved((*id, allocation.bytes), false, (start_ns, start_ns));
         }
         // Operations on save areas are forgotten, and the holds of their contexts with them. A
@@ -72,28 +72,28 @@ impl Memory {
     /// Empties local memory before power goes, held allocations included. Returns `None` and moves
     /// nothing while the pager runs and `waits_for_pager`. The caller has suspended all contexts and
     /// keeps other agents out of the driver.
-    pub(crate) fn evict_for_power(&self, waits_for_pager: bool) -> Option<Moved> {
+    pub(crate) fn evict_for_power(&self, level: &Passive, waits_for_pager: bool) -> Option<Moved> {
         let evicted = self.state.lock().vidmm.evict_for_power(waits_for_pager)?;
-        Some(self.carry_by_cpu(&evicted, false))
+        Some(self.carry_by_cpu(level, &evicted, false))
     }
 
     /// Pages in, after a loss of power, what is held and what queued work still uses. The caller
     /// keeps other agents out of the driver, and all contexts off the run list.
-    pub(crate) fn page_in_for_power(&self) -> Moved {
+    pub(crate) fn page_in_for_power(&self, level: &Passive) -> Moved {
         let page_in = self.state.lock().vidmm.page_in_for_power();
         let Some(page_in) = page_in else { return Moved::default() };
-        let moved = self.carry_by_cpu(&page_in, true);
+        let moved = self.carry_by_cpu(level, &page_in, true);
         self.state.lock().vidmm.end_power_change();
         self.wake_pager();
         moved
     }
 
-    fn carry_by_cpu(&self, ids: &[AllocationId], to_local: bool) -> Moved {
+    fn carry_by_cpu(&self, level: &Passive, ids: &[AllocationId], to_local: bool) -> Moved {
         let all: Vec<(AllocationId, Arc<AllocationObject>)> =
             ids.iter().filter_map(|id| Some((*id, self.allocation(*id)?))).collect();
         for (id, allocation) in all.iter().filter(|(_, a)| a.is_local() != to_local) {
             let queued_ns = self.driver.platform.stamp_ns();
-            let carried = self.carry(*id, allocation, to_local, Carrier::Cpu, queued_ns);
+            let carried = self.carry(level, *id, allocation, to_local, Carrier::Cpu, queued_ns);
             debug_assert_eq!(carried, Ok(true), "a CPU copies between regions that exist");
         }
         Moved(all.into_iter().map(|(_, allocation)| allocation).collect())

@@ -7,12 +7,12 @@ use crate::registry::Registry;
 use crate::scheduling::hw_priority::{HwPriority, PriorityRequest};
 use crate::scheduling::{PacketContext, QueuedPart};
 use crate::suspension::{Suspendable, Suspension};
-use crate::timer::AtPassive;
+use crate::timer::{AtPassive, EndAtPassive};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use tidegate_calls::{Priority, Status};
 use tidegate_ddi::queue::CreateContext;
-use tidegate_ddi::{DriverHandle, EngineId, OsHandle, Passive};
+use tidegate_ddi::{DriverHandle, EngineId, Irql, OsHandle, Passive};
 use tidegate_platform::Mutex;
 use tidegate_vidsch::Submitter;
 
@@ -53,6 +53,7 @@ impl Context {
     /// Creates a context, and enters it into the table of its kind. One for packets is entered
     /// into VidSch.
     pub(crate) fn new(
+        level: &Passive,
         device: &Arc<Device>,
         desc: &ContextDesc,
         table: &Arc<Mutex<Registry<Context>>>,
@@ -74,7 +75,7 @@ impl Context {
             hardware_scheduled: desc.hardware_scheduled,
         };
         memory.begin_context(device.clone(), os_handle, (desc.hardware_scheduled, desc.paging));
-        let driver = port.driver().create_context(&Passive::enter(), args);
+        let driver = port.driver(level).create_context(level, args);
         let driver = driver.inspect_err(|_| memory.end_context(os_handle))?;
         let body = ContextBody {
             device: device.clone(),
@@ -100,10 +101,10 @@ impl Context {
 
 impl Context {
     /// Takes it off all lists: the call that destroys it begins. Queued packets are not begun.
-    pub(crate) fn retire(&self) {
+    pub(crate) fn retire(&self, level: Irql<'_>) {
         self.table.lock().retire(self.os_handle);
         if !self.hardware_scheduled {
-            self.device.layers.sched.remove_queue(self.os_handle);
+            self.device.layers.sched.remove_queue(level, self.os_handle);
         }
     }
 
@@ -182,12 +183,12 @@ impl Suspendable for Context {
     }
 }
 
-impl Drop for ContextBody {
-    fn drop(&mut self) {
+impl EndAtPassive for ContextBody {
+    fn end(&mut self, level: &Passive) {
         let Layers { port, memory, sched, .. } = &*self.device.layers;
         if !self.hardware_scheduled {
             self.table.lock().remove(self.os_handle);
-            sched.remove_queue(self.os_handle);
+            sched.remove_queue(level.into(), self.os_handle);
             // One of them may be on the engine.
             let parts = std::mem::take(&mut *self.parts.lock());
             for part in parts.into_values() {
@@ -195,7 +196,7 @@ impl Drop for ContextBody {
                 drop(gone);
             }
         }
-        port.driver().destroy_context(&Passive::enter(), self.driver);
+        port.driver(level).destroy_context(level, self.driver);
         memory.end_context(self.os_handle);
         if self.hardware_scheduled {
             // Until the driver has let go of it an acknowledgement may name it.

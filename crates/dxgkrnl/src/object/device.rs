@@ -6,7 +6,7 @@ use crate::memory::AddressSpace;
 use crate::object::layers::Layers;
 use crate::registry::Registry;
 use crate::stats::Count;
-use crate::timer::AtPassive;
+use crate::timer::{AtPassive, EndAtPassive};
 use std::sync::{Arc, Weak};
 use tidegate_calls::{DeviceState, Status};
 use tidegate_ddi::queue::CreateDevice;
@@ -49,6 +49,7 @@ pub(crate) struct DeviceBody {
 
 impl Device {
     pub(crate) fn new(
+        level: &Passive,
         (layers, table): (&Arc<Layers>, &Arc<Mutex<Registry<Device>>>),
         (space, fence_pool): (&Arc<AddressSpace>, &Arc<FencePool>),
         handles: Option<Weak<dyn OpenFences>>,
@@ -58,7 +59,7 @@ impl Device {
         port.check()?;
         let os_handle = port.new_handle();
         let args = CreateDevice { os_handle, address_space: space.number };
-        let driver = port.driver().create_device(&Passive::enter(), args)?;
+        let driver = port.driver(level).create_device(level, args)?;
         let body = DeviceBody {
             layers: layers.clone(),
             table: table.clone(),
@@ -134,9 +135,9 @@ impl Device {
     }
 }
 
-impl Drop for DeviceBody {
-    fn drop(&mut self) {
-        self.layers.port.driver().destroy_device(&Passive::enter(), self.driver);
+impl EndAtPassive for DeviceBody {
+    fn end(&mut self, level: &Passive) {
+        self.layers.port.driver(level).destroy_device(level, self.driver);
         // Last: a removal stops the driver when no device is left.
         let emptied = self.table.lock().remove(self.os_handle);
         emptied.iter().for_each(|event| event.set(Step::ThreadWake));

@@ -24,7 +24,7 @@ use tidegate_calls::{AllocationMemory, CreateDoorbellFlags, DoorbellStatus, Stat
 use tidegate_d3dukmdt::DOORBELL_PRIVATE_DATA_BYTES;
 use tidegate_ddi::doorbell::{self, ConnectDoorbellFlags, CreateDoorbell, DisconnectReason};
 use tidegate_ddi::queue::RingAllocations;
-use tidegate_ddi::{ConnectedDoorbell, DriverHandle, OsHandle, Passive};
+use tidegate_ddi::{ConnectedDoorbell, DriverHandle, Irql, OsHandle, Passive};
 use tidegate_platform::{CpuTime, Mapping, Mutex, Page, Platform, Untrusted, Word};
 use tidegate_trace::{Kind, Record};
 
@@ -205,13 +205,14 @@ struct PinnedRings(Vec<Pinned>);
 
 impl PinnedRings {
     fn new(
+        level: Irql<'_>,
         memory: &Arc<Memory>,
         ring: &Arc<AllocationObject>,
         control: &Arc<AllocationObject>,
     ) -> Result<PinnedRings, Status> {
         let mut pinned = PinnedRings(Vec::with_capacity(2));
         for allocation in [ring, control] {
-            pinned.0.push(memory.pin(allocation)?);
+            pinned.0.push(memory.pin(level, allocation)?);
         }
         Ok(pinned)
     }
@@ -222,6 +223,7 @@ impl Doorbell {
     /// once the new one is created.
     // spec: UMS-025
     pub(crate) fn new(
+        level: &Passive,
         doorbells: &Arc<Doorbells>,
         queue: &Arc<HwQueue>,
         ring: Arc<AllocationObject>,
@@ -247,7 +249,7 @@ impl Doorbell {
         else {
             return Err(Status::INVALID_PARAMETER);
         };
-        let rings = PinnedRings::new(&queue.device.layers.memory, &ring, &control)?;
+        let rings = PinnedRings::new(level.into(), &queue.device.layers.memory, &ring, &control)?;
         let transition = doorbells.transition.lock_device();
         // A queue that another call destroys gets no doorbell.
         if !queue.is_live() {
@@ -278,8 +280,7 @@ impl Doorbell {
             },
             private_data: std::mem::take(private_data),
         };
-        let level = &Passive::enter();
-        let driver = port.driver().create_doorbell(level, &mut args)?;
+        let driver = port.driver(level).create_doorbell(level, &mut args)?;
         // The caller's buffer keeps its length.
         // spec: UMS-172
         *private_data = args.private_data;
@@ -320,7 +321,7 @@ impl Doorbell {
 
     // spec: UMS-181
     /// D3DKMTDestroyDoorbell, once.
-    pub(crate) fn end(&self) {
+    pub(crate) fn end(&self, level: &Passive) {
         let transition = self.all.transition.lock_device();
         if std::mem::replace(&mut self.state.lock().ended, true) {
             return;
@@ -333,13 +334,13 @@ impl Doorbell {
             self.hide();
         }
         // 3. The driver drains it a last time and releases it.
-        self.port().driver().destroy_doorbell(&Passive::enter(), self.driver);
+        self.port().driver(level).destroy_doorbell(level, self.driver);
         let victimised = self.all.take_victimised();
         let rings = std::mem::take(&mut *self.rings.lock());
         drop(transition);
         // 4. Ring and control area may leave memory.
         drop(rings);
-        notify_victimised(victimised);
+        notify_victimised(level, victimised);
     }
 
     /// Its address, and the secondary one if it has one.
@@ -348,7 +349,7 @@ impl Doorbell {
     }
 
     /// D3DKMTConnectDoorbell.
-    pub(crate) fn connect(&self) -> Result<Connection, Status> {
+    pub(crate) fn connect(&self, level: &Passive) -> Result<Connection, Status> {
         let port = self.port();
         // 1. One transition at a time.
         let transition = self.all.transition.lock_device();
@@ -368,25 +369,25 @@ impl Doorbell {
         // Device and engine get power, and evicted rings come back, before the driver connects.
         // Suspended contexts are resumed after that, before the status is written.
         // spec: UMS-061
-        let waking = port.awake_but_suspended();
-        let _engine = port.engine_in_use(self.queue.engine());
+        let waking = port.awake_but_suspended(level);
+        let _engine = port.engine_in_use(level, self.queue.engine());
         // 2. The driver finds hardware. It may victimise another doorbell by the callback.
         let flags = match self.secondary {
             Some(_) => ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS,
             None => ConnectDoorbellFlags::empty(),
         };
         // spec: UMS-063
-        let connected = port.driver().connect_doorbell(&Passive::enter(), self.driver, flags);
+        let connected = port.driver(level).connect_doorbell(level, self.driver, flags);
         // spec: UMS-062
         let _awake = waking.resume();
         let victimised = self.all.take_victimised();
-        let connected = connected.map_err(Some).and_then(|c| self.show(c));
+        let connected = connected.map_err(Some).and_then(|c| self.show(level, c));
         drop(transition);
         // 5. A victimised doorbell may have lost a ring. Its disconnect is complete by now.
-        notify_victimised(victimised);
+        notify_victimised(level, victimised);
         match connected {
             Err(None) => {
-                port.bug_check(BugCheck::DoorbellStatus);
+                port.bug_check(level, BugCheck::DoorbellStatus);
                 Err(Status::DEVICE_REMOVED)
             }
             Err(Some(status)) => Err(status),
@@ -408,7 +409,11 @@ impl Doorbell {
     }
 
     /// Publishes a connection; `Err(None)` when it is not what was requested.
-    fn show(&self, connected: ConnectedDoorbell) -> Result<Connection, Option<Status>> {
+    fn show(
+        &self,
+        level: &Passive,
+        connected: ConnectedDoorbell,
+    ) -> Result<Connection, Option<Status>> {
         let second = match (&self.secondary, &connected.secondary) {
             (Some(window), page) => page.as_ref().is_some_and(|page| window.takes(page)),
             (None, _) => true,
@@ -418,7 +423,7 @@ impl Doorbell {
         }
         // The driver aborted it from inside the connect.
         if self.state.lock().aborted {
-            self.port().driver().disconnect_doorbell(&Passive::enter(), self.driver);
+            self.port().driver(level).disconnect_doorbell(level, self.driver);
             return Err(Some(Status::DEVICE_REMOVED));
         }
         // 3. The mapping.
@@ -471,7 +476,7 @@ impl Doorbell {
         let was_connected = self.take_hardware(level, reason);
         // 3. The backstop.
         if was_connected && reason == DisconnectReason::Retry {
-            self.notify_pending_work();
+            self.notify_pending_work(level);
         }
     }
 
@@ -480,8 +485,8 @@ impl Doorbell {
     pub(crate) fn close(&self, level: &Passive) {
         self.take_hardware(level, DisconnectReason::Abort);
         // Pending work keeps the engine's power from then on.
-        let _engine = self.port().engine_in_use(self.queue.engine());
-        self.notify_pending_work();
+        let _engine = self.port().engine_in_use(level, self.queue.engine());
+        self.notify_pending_work(level);
     }
 
     /// Returns whether it was connected.
@@ -490,7 +495,7 @@ impl Doorbell {
         let was_connected = self.disconnect_in_transition(level, reason);
         let victimised = self.all.take_victimised();
         drop(transition);
-        notify_victimised(victimised);
+        notify_victimised(level, victimised);
         was_connected
     }
 
@@ -498,7 +503,7 @@ impl Doorbell {
     /// to release the ring.
     fn supersede(&self, level: &Passive) {
         if !self.disconnect_in_transition(level, DisconnectReason::Abort) {
-            self.port().driver().disconnect_doorbell(level, self.driver);
+            self.port().driver(level).disconnect_doorbell(level, self.driver);
         }
     }
 
@@ -508,7 +513,7 @@ impl Doorbell {
         let was_connected = self.announce_disconnect(reason);
         // 2. The hardware, which reads the page a last time.
         if was_connected {
-            self.port().driver().disconnect_doorbell(level, self.driver);
+            self.port().driver(level).disconnect_doorbell(level, self.driver);
         }
         // 3. The mapping: a later ring lands on the dummy page, and its process reads
         //    DISCONNECTED.
@@ -521,10 +526,10 @@ impl Doorbell {
     /// Notifies the driver of work that was announced and is not complete, in case its ring was
     /// lost.
     // spec: UMS-102
-    fn notify_pending_work(&self) {
+    fn notify_pending_work(&self, level: &Passive) {
         self.port().platform.fence();
         if self.has_work() {
-            self.port().driver().notify_work_submission(&Passive::enter(), self.queue.driver);
+            self.port().driver(level).notify_work_submission(level, self.queue.driver);
         }
     }
 
@@ -558,7 +563,7 @@ impl Doorbell {
     }
 
     /// D3DKMTNotifyWorkSubmission, connected or not; DEVICE_REMOVED after an ABORT.
-    pub(crate) fn notify(&self) -> Result<(), Status> {
+    pub(crate) fn notify(&self, level: &Passive) -> Result<(), Status> {
         {
             let mut state = self.state.lock();
             if state.aborted {
@@ -566,14 +571,14 @@ impl Doorbell {
             }
             state.notified = Some(CpuTime(self.port().platform.stamp_ns()));
         }
-        self.port().driver().notify_work_submission(&Passive::enter(), self.queue.driver);
+        self.port().driver(level).notify_work_submission(level, self.queue.driver);
         self.port().watch_for_hangs();
         Ok(())
     }
 }
 
 /// Notifies the driver, after a transition, of pending work of the doorbells victimised in it.
-fn notify_victimised(victimised: Vec<Victimised>) {
+fn notify_victimised(level: &Passive, victimised: Vec<Victimised>) {
     let lost = victimised.iter().filter(|one| one.was_connected);
-    lost.for_each(|one| one.doorbell.notify_pending_work());
+    lost.for_each(|one| one.doorbell.notify_pending_work(level));
 }

@@ -11,7 +11,7 @@ use crate::object::objects::Objects;
 use crate::scheduling::{CommandKind, Signal, SignalAction};
 use std::sync::Arc;
 use tidegate_calls::{Priority, SignalFlags, Status};
-use tidegate_ddi::{EngineType, OsHandle};
+use tidegate_ddi::{EngineType, Irql, OsHandle, Passive};
 use tidegate_platform::{Event, Mutex};
 
 impl OwningDevice for Device {
@@ -21,8 +21,8 @@ impl OwningDevice for Device {
 }
 
 impl PagingFence for Fence {
-    fn signal(self: Arc<Self>, value: u64) {
-        signal::signal(&[(self, value)], SignalFlags::ALLOW_FENCE_REWIND);
+    fn signal(self: Arc<Self>, level: Irql<'_>, value: u64) {
+        signal::signal(level, &[(self, value)], SignalFlags::ALLOW_FENCE_REWIND);
     }
 }
 
@@ -30,11 +30,11 @@ impl PagingFence for Fence {
 struct AwaitProgress(Mutex<Option<InUse>>);
 
 impl SignalAction for InUse {
-    fn carry_out(self: Box<Self>) {}
+    fn carry_out(self: Box<Self>, _level: Irql<'_>) {}
 }
 
 impl Waiter for AwaitProgress {
-    fn wake(&self, _ticket: u64, _events: &mut EventSet) {
+    fn wake(&self, _level: Irql<'_>, _ticket: u64, _events: &mut EventSet) {
         let over = self.0.lock().take();
         drop(over);
     }
@@ -48,16 +48,16 @@ impl PagingPackets for PagingContextPackets {
         self.0.os_handle
     }
 
-    fn submit(&self, commands: (u64, u32), done: &Event) {
+    fn submit(&self, level: &Passive, commands: (u64, u32), done: &Event) {
         let layers = &self.0.device.layers;
         let (queue, queued_ns) = (self.0.scheduled(), layers.port.platform.stamp_ns());
-        layers.sched.submit_command(queue.0, CommandKind::Paging, commands, queued_ns);
-        layers.sched.signal(&[queue], Signal::event(done.clone()));
+        layers.sched.submit_command(level, queue.0, CommandKind::Paging, commands, queued_ns);
+        layers.sched.signal(level, &[queue], Signal::event(done.clone()));
     }
 
-    fn give_up(&self) {
+    fn give_up(&self, level: Irql<'_>) {
         // The kernel's context signals no fence.
-        let _signals = self.0.device.layers.sched.give_up(&[self.0.os_handle]);
+        let _signals = self.0.device.layers.sched.give_up(level, &[self.0.os_handle]);
     }
 
     fn is_lost(&self) -> bool {
@@ -67,7 +67,12 @@ impl PagingPackets for PagingContextPackets {
 
 impl EngineWork for Objects {
     // spec: RES-006
-    fn mark_last_use(self: Arc<Self>, device: OsHandle, over: &Event) -> Option<UseMark> {
+    fn mark_last_use(
+        self: Arc<Self>,
+        level: &Passive,
+        device: OsHandle,
+        over: &Event,
+    ) -> Option<UseMark> {
         let mark = UseMark::new(&self.port.platform, over);
         // The mark is not over before every queue has its part.
         let whole = mark.part();
@@ -83,14 +88,20 @@ impl EngineWork for Objects {
                 let part = self.port.platform.mutex("a last use", Some(mark.part()));
                 // When the value is reached already, dropping the waiter drops its part.
                 let waiter = Arc::new(AwaitProgress(part));
-                let _reached =
-                    monitor::wait(&queue.progress.fence, queued, waiter, 0, WaitOwner::Kernel);
+                let _reached = monitor::wait(
+                    level.into(),
+                    &queue.progress.fence,
+                    queued,
+                    waiter,
+                    0,
+                    WaitOwner::Kernel,
+                );
             }
         }
         for context in self.contexts_of(|c| c.device.os_handle == device) {
             if !self.sched.lock().is_idle(context.os_handle) {
                 let end_use = Signal::action(Box::new(mark.part()));
-                self.sched.signal(&[context.scheduled()], end_use);
+                self.sched.signal(level, &[context.scheduled()], end_use);
             }
         }
         drop(whole);
@@ -99,10 +110,11 @@ impl EngineWork for Objects {
 
     fn open_paging_context(
         self: Arc<Self>,
+        level: &Passive,
         space: &Arc<AddressSpace>,
     ) -> Result<Arc<dyn PagingPackets>, Status> {
         let pool = FencePool::new(&self.memory, space);
-        let device = self.create_device(space, &pool, None, false)?;
+        let device = self.create_device(level, space, &pool, None, false)?;
         let is_copy = |engine_type| engine_type == EngineType::Copy;
         let node = self.port.caps.nodes.iter().position(|node| is_copy(node.engine_type));
         let desc = ContextDesc {
@@ -112,7 +124,7 @@ impl EngineWork for Objects {
             priority: Priority::Realtime,
             paging: true,
         };
-        Ok(Arc::new(PagingContextPackets(self.create_context(&device, &desc)?)))
+        Ok(Arc::new(PagingContextPackets(self.create_context(level, &device, &desc)?)))
     }
 
     fn live_device(&self, device: OsHandle) -> Option<Arc<dyn OwningDevice>> {

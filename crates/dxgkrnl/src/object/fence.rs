@@ -6,6 +6,7 @@ use crate::object::device::Device;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use tidegate_calls::{Handle, NtHandle, Status, SyncObjectFlags};
+use tidegate_ddi::Passive;
 
 /// An instance of a fence.
 pub(crate) struct FenceObject {
@@ -19,15 +20,17 @@ pub(crate) struct FenceObject {
 impl FenceObject {
     /// Creates a fence and its creator's instance.
     pub(crate) fn create(
+        level: &Passive,
         device: &Arc<Device>,
         args: &CreateFence<'_>,
     ) -> Result<FenceObject, Status> {
-        let instance = Instance::create(&device.layers.fences, &owner(device), args)?;
+        let instance = Instance::create(level, &device.layers.fences, &owner(device), args)?;
         Ok(FenceObject { instance, handle: OnceLock::new(), device: device.clone() })
     }
 
     /// Opens a fence by an NT handle; `native` tells which of the two calls it is.
     pub(crate) fn open(
+        level: &Passive,
         device: &Arc<Device>,
         nt_handle: &NtHandle,
         flags: SyncObjectFlags,
@@ -35,7 +38,7 @@ impl FenceObject {
         affinity: Affinity,
     ) -> Result<FenceObject, Status> {
         let (fences, owner) = (&device.layers.fences, owner(device));
-        let instance = sharing::open(fences, &owner, nt_handle, flags, native, affinity)?;
+        let instance = sharing::open(level, fences, &owner, nt_handle, flags, native, affinity)?;
         Ok(FenceObject { instance, handle: OnceLock::new(), device: device.clone() })
     }
 }

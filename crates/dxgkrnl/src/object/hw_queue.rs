@@ -11,13 +11,13 @@ use crate::object::device::Device;
 use crate::object::layers::Layers;
 use crate::registry::Registry;
 use crate::scheduling::{KernelModeQueue, fence_signal};
-use crate::timer::AtPassive;
+use crate::timer::{AtPassive, EndAtPassive};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{NativeFenceType, Priority, SignalFlags, Status, SyncObjectFlags};
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence};
-use tidegate_ddi::{DriverHandle, EngineId, OsHandle, Passive, VidSchCaps};
+use tidegate_ddi::{DriverHandle, EngineId, Irql, OsHandle, Passive, VidSchCaps};
 use tidegate_platform::{Mutex, QueueNumber};
 use tidegate_vidsch::Submitter;
 
@@ -102,6 +102,7 @@ pub(crate) struct HwQueueBody {
 impl HwQueue {
     /// Makes a queue with its progress fence, and for a user-mode one its logs.
     pub(crate) fn new(
+        level: &Passive,
         context: &Arc<Context>,
         desc: &HwQueueDesc,
         table: &Arc<Mutex<HwQueueTable>>,
@@ -116,7 +117,7 @@ impl HwQueue {
         if !node.context_scheduling || !node.writes_fences {
             return Err(Status::NOT_SUPPORTED);
         }
-        context.priority.adopt(&context.priority_request(), desc.priority)?;
+        context.priority.adopt(level, &context.priority_request(), desc.priority)?;
         // spec: NF-115
         let native = layers.port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let fence = CreateFence {
@@ -127,7 +128,7 @@ impl HwQueue {
             private_data: [0; 64],
             affinity: Affinity::ALL,
         };
-        let progress = Arc::new(FenceObject::create(device, &fence)?);
+        let progress = Arc::new(FenceObject::create(level, device, &fence)?);
         let current = progress.mapping.current_va;
         let (progress_fence, monitored) = match &progress.fence.native {
             // spec: NF-117
@@ -148,12 +149,12 @@ impl HwQueue {
         // Kernel-mode queues get no logs: VidSch knows their times.
         // spec: NF-172
         let logs = match desc.user_mode_submission {
-            true => layers.log_reader.new_logs(&device.space)?,
+            true => layers.log_reader.new_logs(level, &device.space)?,
             false => None,
         };
-        let driver = layers.port.driver().create_hw_queue(&Passive::enter(), args)?;
+        let driver = layers.port.driver(level).create_hw_queue(level, args)?;
         if let Some(logs) = &logs {
-            layers.log_reader.set_buffers(logs, driver);
+            layers.log_reader.set_buffers(level.into(), logs, driver);
         }
         let body = HwQueueBody {
             context: context.clone(),
@@ -177,13 +178,14 @@ impl HwQueue {
         table.lock().insert(&queue);
         // The log mode may have changed since the logs were allocated. From here on the queue is in
         // the table, and follows.
-        log_change::follow_mode(&layers.log_reader, &**queue)?;
+        log_change::follow_mode(level, &layers.log_reader, &**queue)?;
         Ok(queue)
     }
 
     /// D3DKMTSubmitCommandToHwQueue. Progress values rise strictly.
     pub(crate) fn submit_command(
         &self,
+        level: &Passive,
         progress_fence_id: u64,
         commands: (u64, u32),
     ) -> Result<(), Status> {
@@ -192,19 +194,20 @@ impl HwQueue {
             return Err(Status::INVALID_PARAMETER);
         }
         let sched = &self.layers().sched;
-        sched.submit_to_hw_queue(self, progress_fence_id, commands)
+        sched.submit_to_hw_queue(level, self, progress_fence_id, commands)
     }
 
     /// D3DKMTSubmitSignalSyncObjectsToHwQueue: one packet on each of `queues`, which are of one
     /// adapter.
     pub(crate) fn submit_signal(
+        level: &Passive,
         queues: &[Arc<HwQueue>],
         fences: Vec<FenceTarget>,
         flags: SignalFlags,
     ) {
         let Some(first) = queues.first() else { return };
         let all: Vec<_> = queues.iter().map(|queue| queue.scheduled()).collect();
-        first.layers().sched.signal(&all, fence_signal(fences, flags));
+        first.layers().sched.signal(level, &all, fence_signal(fences, flags));
     }
 }
 
@@ -238,8 +241,8 @@ impl HwQueueBody {
     }
 
     /// D3DKMTSubmitWaitForSyncObjectsToHwQueue.
-    pub(crate) fn submit_wait(&self, fences: &[FenceTarget]) {
-        self.layers().sched.wait(self.scheduled(), fences);
+    pub(crate) fn submit_wait(&self, level: Irql<'_>, fences: &[FenceTarget]) {
+        self.layers().sched.wait(level, self.scheduled(), fences);
     }
 
     /// Whether no call destroys it.
@@ -253,13 +256,13 @@ impl HwQueueBody {
     }
 
     /// Takes it off all lists: the call that destroys it begins. Queued work is not begun.
-    pub(crate) fn retire(&self) {
+    pub(crate) fn retire(&self, level: Irql<'_>) {
         self.unlist();
         // Only a kernel-mode queue holds work. Its signals are not made.
         if !self.user_mode_submission {
-            let _not_made = self.layers().sched.give_up(&[self.os_handle]);
+            let _not_made = self.layers().sched.give_up(level, &[self.os_handle]);
         }
-        retire_if_over(&self.context, &self.table);
+        retire_if_over(level, &self.context, &self.table);
     }
 
     /// Whether the kernel holds work back for it.
@@ -274,18 +277,18 @@ impl HwQueueBody {
 }
 
 /// The handle of a hardware context is closed. The context stays listed as long as it has queues.
-pub(super) fn close_context(context: &Context, queues: &Mutex<HwQueueTable>) {
+pub(super) fn close_context(level: Irql<'_>, context: &Context, queues: &Mutex<HwQueueTable>) {
     let _first = context.handle_closed.set(());
-    retire_if_over(context, queues);
+    retire_if_over(level, context, queues);
 }
 
 /// Takes a hardware context off the lists once its handle is closed and its last queue retired. The
 /// later of the two finds both done, because each is done before the other is read.
-fn retire_if_over(context: &Context, queues: &Mutex<HwQueueTable>) {
+fn retire_if_over(level: Irql<'_>, context: &Context, queues: &Mutex<HwQueueTable>) {
     let is_over =
         context.handle_closed.get().is_some() && !queues.lock().has_queue_of(context.os_handle);
     if is_over {
-        context.retire();
+        context.retire(level);
     }
 }
 
@@ -307,19 +310,19 @@ impl KernelModeQueue for HwQueue {
     }
 }
 
-impl Drop for HwQueueBody {
-    fn drop(&mut self) {
+impl EndAtPassive for HwQueueBody {
+    fn end(&mut self, level: &Passive) {
         let layers = self.layers();
-        layers.log_reader.read_before_end(self);
+        layers.log_reader.read_before_end(level, self);
         // An interrupt may name the queue until the driver has released it, so it stays in the table
         // until then.
-        layers.port.driver().destroy_hw_queue(&Passive::enter(), self.driver);
+        layers.port.driver(level).destroy_hw_queue(level, self.driver);
         self.table.lock().remove(self.os_handle, self.driver);
-        layers.log_reader.read_last(self);
-        signaled::queue_ended(&layers.fences, self);
+        layers.log_reader.read_last(level, self);
+        signaled::queue_ended(level.into(), &layers.fences, self);
         // A concurrent call may have queued work after the queue was retired.
         if !self.user_mode_submission {
-            layers.sched.remove_queue(self.os_handle);
+            layers.sched.remove_queue(level.into(), self.os_handle);
         }
     }
 }

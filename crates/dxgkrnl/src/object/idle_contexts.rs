@@ -11,12 +11,13 @@ use crate::object::context::ContextDesc;
 use crate::object::objects::Objects;
 use std::sync::Arc;
 use tidegate_calls::{Priority, Status};
+use tidegate_ddi::Passive;
 
 /// Makes a context for each engine, in a device of the kernel's own, and names them to VidSch.
-pub(crate) fn open(objects: &Objects) -> Result<(), Status> {
-    let space = Arc::new(AddressSpace::new(&objects.port)?);
+pub(crate) fn open(level: &Passive, objects: &Objects) -> Result<(), Status> {
+    let space = Arc::new(AddressSpace::new(level, &objects.port)?);
     let pool = FencePool::new(&objects.memory, &space);
-    let device = objects.create_device(&space, &pool, None, false)?;
+    let device = objects.create_device(level, &space, &pool, None, false)?;
     let contexts = objects.port.caps.engines().map(|engine| {
         let desc = ContextDesc {
             node_ordinal: engine.node_ordinal,
@@ -25,7 +26,7 @@ pub(crate) fn open(objects: &Objects) -> Result<(), Status> {
             priority: Priority::Realtime,
             paging: false,
         };
-        let context = objects.create_context(&device, &desc)?;
+        let context = objects.create_context(level, &device, &desc)?;
         objects.sched.lock().set_idle_context(engine, context.os_handle);
         Ok(context)
     });

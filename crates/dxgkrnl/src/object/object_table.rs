@@ -15,7 +15,7 @@ use crate::object::hw_queue::{self, HwQueue, HwQueueTable};
 use crate::object::paging_queue::PagingQueueObject;
 use std::sync::Arc;
 use tidegate_calls::Handle;
-use tidegate_ddi::OsHandle;
+use tidegate_ddi::{OsHandle, Passive};
 use tidegate_platform::Mutex;
 
 /// An object that a process holds by handle.
@@ -34,12 +34,12 @@ pub(crate) enum Object {
 impl Object {
     /// Ends an object that was removed from the handle table: it is in no list of the adapter from
     /// here on, and ends with this call or with the last call that held it before.
-    pub(super) fn end(self, hw_queues: &Mutex<HwQueueTable>) {
+    pub(super) fn end(self, level: &Passive, hw_queues: &Mutex<HwQueueTable>) {
         match &self {
-            Object::Doorbell(doorbell) => doorbell.end(),
-            Object::HwQueue(queue) => queue.retire(),
-            Object::Context(context) => context.retire(),
-            Object::HwContext(context) => hw_queue::close_context(context, hw_queues),
+            Object::Doorbell(doorbell) => doorbell.end(level),
+            Object::HwQueue(queue) => queue.retire(level.into()),
+            Object::Context(context) => context.retire(level.into()),
+            Object::HwContext(context) => hw_queue::close_context(level.into(), context, hw_queues),
             Object::Device(device) => device.retire(),
             // Fences count their holders; allocations and paging queues are in no list.
             Object::Fence(_) | Object::Allocation(_) | Object::PagingQueue(_) => {}

@@ -16,7 +16,7 @@ use crate::port::Port;
 use crate::registry::Registry;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
-use tidegate_ddi::{Dispatch, Status};
+use tidegate_ddi::{Irql, Passive, Status};
 use tidegate_platform::Mutex;
 
 /// The objects of one adapter.
@@ -67,23 +67,25 @@ impl Objects {
     /// Makes a device; `fences` are those of its process.
     pub(super) fn create_device(
         &self,
+        level: &Passive,
         space: &Arc<AddressSpace>,
         fence_pool: &Arc<FencePool>,
         fences: Option<Weak<dyn OpenFences>>,
         may_raise_priority: bool,
     ) -> Result<Arc<Device>, Status> {
         let (layers, table) = (&self.layers, &self.devices);
-        Device::new((layers, table), (space, fence_pool), fences, may_raise_priority)
+        Device::new(level, (layers, table), (space, fence_pool), fences, may_raise_priority)
     }
 
     /// Makes a context of either kind.
     pub(super) fn create_context(
         &self,
+        level: &Passive,
         device: &Arc<Device>,
         desc: &ContextDesc,
     ) -> Result<Arc<Context>, Status> {
         let table = if desc.hardware_scheduled { &self.hw_contexts } else { &self.contexts };
-        Context::new(device, desc, table)
+        Context::new(level, device, desc, table)
     }
 
     /// The hardware queues for which `is_wanted` and that no call destroys, in order of creation.
@@ -114,21 +116,25 @@ impl Objects {
 
     /// Changes the mode of all fence logs. Every queue follows as far as it can; the first refusal is
     /// returned.
-    pub(crate) fn change_logs(&self, change: impl FnOnce(&mut LogMode)) -> Result<(), Status> {
+    pub(crate) fn change_logs(
+        &self,
+        level: &Passive,
+        change: impl FnOnce(&mut LogMode),
+    ) -> Result<(), Status> {
         let reader = &self.log_reader;
         reader.change_mode(change);
         let queues = self.hw_queues_of(|queue| queue.logs.is_some());
         let done: Vec<Result<(), Status>> =
-            queues.iter().map(|queue| log_change::follow_mode(reader, &***queue)).collect();
+            queues.iter().map(|queue| log_change::follow_mode(level, reader, &***queue)).collect();
         done.into_iter().collect()
     }
 
     /// Reads all fence logs for the timeline, up to now.
-    pub(crate) fn read_logs(&self) {
+    pub(crate) fn read_logs(&self, level: Irql<'_>) {
         let queues = self.hw_queues_of(|queue| queue.logs.is_some());
         let logged: Vec<&dyn LoggedQueue> =
             queues.iter().map(|queue| &***queue as &dyn LoggedQueue).collect();
-        self.log_reader.read_for_timeline(&Dispatch::enter(), &logged);
+        self.log_reader.read_for_timeline(level, &logged);
     }
 
     /// Enters a process that has opened the adapter, so that a removal ends it.

@@ -6,7 +6,7 @@ use crate::object::device::Device;
 use crate::object::fence::FenceObject;
 use std::sync::Arc;
 use tidegate_calls::{NativeFenceType, PagingPriority, Status, SyncObjectFlags};
-use tidegate_ddi::VidSchCaps;
+use tidegate_ddi::{Passive, VidSchCaps};
 
 /// A paging queue of a device.
 pub(crate) struct PagingQueueObject {
@@ -20,6 +20,7 @@ impl PagingQueueObject {
     /// wait for no other.
     // spec: RES-001
     pub(crate) fn new(
+        level: &Passive,
         device: &Arc<Device>,
         priority: PagingPriority,
     ) -> Result<Arc<PagingQueueObject>, Status> {
@@ -34,7 +35,7 @@ impl PagingQueueObject {
             native: native.then_some(NativeFenceType::Default),
             private_data: [0; 64],
         };
-        let fence = Arc::new(FenceObject::create(device, &fence)?);
+        let fence = Arc::new(FenceObject::create(level, device, &fence)?);
         let (id, paging_fence) = (port.new_handle(), fence.fence.clone());
         let queue = PagingQueue::new(&port.platform, id, priority, paging_fence);
         Ok(Arc::new(PagingQueueObject { queue, device: device.clone(), fence }))

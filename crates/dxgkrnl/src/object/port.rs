@@ -7,7 +7,7 @@ use crate::object::device::Device;
 use crate::scheduling::SignalAction;
 use std::sync::Arc;
 use tidegate_calls::{Status, Surface, TdrTest};
-use tidegate_ddi::{EngineId, OsHandle, Passive};
+use tidegate_ddi::{EngineId, Irql, OsHandle, Passive};
 use tidegate_platform::QueueNumber;
 
 /// Timeout detection and recovery, and the loss of devices.
@@ -26,13 +26,20 @@ pub(crate) trait RecoveryPort: Send + Sync {
     /// queue, the fence ID or progress value, and the GPU address.
     fn commands_refused(
         self: Arc<Self>,
+        level: Irql<'_>,
         device: &Arc<Device>,
         engine: EngineId,
         of: (QueueNumber, u64, u64),
     );
 
     /// The rest of a split buffer cannot run, and a part of it has: the device is lost.
-    fn split_refused(self: Arc<Self>, context: &Arc<Context>, offset: u32, what: String);
+    fn split_refused(
+        self: Arc<Self>,
+        level: Irql<'_>,
+        context: &Arc<Context>,
+        offset: u32,
+        what: String,
+    );
 }
 
 /// What a flip is made with.
@@ -53,6 +60,7 @@ pub(crate) trait DisplayPort: Send + Sync {
     /// See `display::flip::begin`.
     fn begin_flip(
         self: Arc<Self>,
+        level: Irql<'_>,
         device: &Arc<Device>,
         desc: FlipDesc,
     ) -> Result<Box<dyn SignalAction>, Status>;
@@ -74,5 +82,5 @@ pub(crate) trait OpenProcess: Send + Sync {
 
     /// Ends it with its adapter, which is removed: the GPU's work is not waited for. Its devices
     /// are lost already.
-    fn end_with_adapter(&self);
+    fn end_with_adapter(&self, level: &Passive);
 }

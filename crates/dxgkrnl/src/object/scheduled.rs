@@ -3,7 +3,7 @@
 use crate::object::objects::Objects;
 use crate::scheduling::{KernelModeQueue, PacketContext, SchedulingPort};
 use std::sync::Arc;
-use tidegate_ddi::OsHandle;
+use tidegate_ddi::{Irql, OsHandle};
 
 impl SchedulingPort for Objects {
     fn packet_context(&self, context: OsHandle) -> Option<Arc<dyn PacketContext>> {
@@ -25,7 +25,7 @@ impl SchedulingPort for Objects {
         of_queue.is_some_and(|queue| queue.device.check().is_ok())
     }
 
-    fn command_refused(&self, queue: OsHandle, position: u64, gpu_va: u64) {
+    fn command_refused(&self, level: Irql<'_>, queue: OsHandle, position: u64, gpu_va: u64) {
         let context = self.contexts.lock().get(queue);
         let hw_queue = self.hw_queues.lock().get(queue);
         let (device, engine) = match (context, hw_queue) {
@@ -34,7 +34,7 @@ impl SchedulingPort for Objects {
             (None, None) => return,
         };
         if let Some(recovery) = self.recovery.get() {
-            recovery.commands_refused(&device, engine, (queue.into(), position, gpu_va));
+            recovery.commands_refused(level, &device, engine, (queue.into(), position, gpu_va));
         }
     }
 }

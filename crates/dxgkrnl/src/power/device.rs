@@ -24,18 +24,18 @@ use tidegate_platform::{Event, Step, WaitEnd};
 
 impl WakeDevice for PowerTransitions {
     // The doorbell or call that woke the device goes on after step 2, and resumes the contexts.
-    fn wake(&self, change: &Event) -> Option<Suspended> {
+    fn wake(&self, level: &Passive, change: &Event) -> Option<Suspended> {
         let port = &self.objects.port;
         let start_ns = port.platform.stamp_ns();
         let waking = self.power.waking.lock_device();
         // 1. Power.
         // spec: UMS-059
-        let (level, state) = (Passive::enter(), DevicePowerState::D0);
-        let given = port.driver_as_it_is().set_power_state(&level, state, PowerAction::None);
+        let state = DevicePowerState::D0;
+        let given = port.driver_as_it_is().set_power_state(level, state, PowerAction::None);
         // 2. Rings that were moved out of the device's memory come back.
         // spec: UMS-060
-        let _moved = self.objects.memory.page_in_for_power();
-        self.screen_on(&level);
+        let _moved = self.objects.memory.page_in_for_power(level);
+        self.screen_on(level);
         let suspended = {
             let mut state = self.power.state.lock();
             state.device = Device::D0;
@@ -47,7 +47,7 @@ impl WakeDevice for PowerTransitions {
         port.count(Count::wakes_from_d3);
         port.record_power("D3 to D0", start_ns, 0);
         if let Err(status) = given {
-            port.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiSetPowerState", status });
+            port.bug_check(level, BugCheck::DdiFailed { ddi: "DxgkDdiSetPowerState", status });
         }
         suspended
     }
@@ -69,7 +69,7 @@ impl PowerTransitions {
         match state {
             DevicePowerState::D0 => {
                 self.must_be_managed()?;
-                drop(self.objects.port.awake());
+                drop(self.objects.port.awake(level));
                 Ok(self.device_state())
             }
             DevicePowerState::D3 => self.go_to_d3(level, PowerAction::Sleep),
@@ -141,7 +141,7 @@ impl PowerTransitions {
         }
         // spec: UMS-058
         moved_out = if goes {
-            self.objects.memory.evict_for_power(!port.platform.fault("paging unseen"))
+            self.objects.memory.evict_for_power(level, !port.platform.fault("paging unseen"))
         } else {
             None
         };
@@ -150,7 +150,7 @@ impl PowerTransitions {
         let gone = moved_out.is_some()
             && port.driver_as_it_is().set_power_state(level, d3, action).is_ok();
         _moved_back =
-            (moved_out.is_some() && !gone).then(|| self.objects.memory.page_in_for_power());
+            (moved_out.is_some() && !gone).then(|| self.objects.memory.page_in_for_power(level));
         if goes && !gone {
             self.screen_on(level);
         }

@@ -11,7 +11,7 @@ use super::state::{Device, EngineState, end_change};
 use super::transitions::PowerTransitions;
 use crate::stats::Count;
 use tidegate_ddi::doorbell::DisconnectReason;
-use tidegate_ddi::{ComponentState, Dispatch, EngineId, Passive};
+use tidegate_ddi::{ComponentState, EngineId, Passive};
 
 impl PowerTransitions {
     /// Takes the power of every idle engine, as the driver's offer does for one.
@@ -71,8 +71,9 @@ impl PowerTransitions {
                 if goes { EngineState::Changing(change.clone()) } else { EngineState::F0 };
             goes
         };
-        let (dispatch, f1) = (Dispatch::enter(), ComponentState::F1);
-        let gone = goes && port.driver().set_power_component_f_state(&dispatch, engine, f1).is_ok();
+        let (dispatch, f1) = (level.raise(), ComponentState::F1);
+        let gone =
+            goes && port.driver(level).set_power_component_f_state(&dispatch, engine, f1).is_ok();
         if goes {
             let becomes = if gone { EngineState::F1 } else { EngineState::F0 };
             end_change(&self.power, engine, becomes, 0, &change);

@@ -14,7 +14,7 @@ use crate::error::BugCheck;
 use crate::port::Port;
 use crate::suspension::Suspended;
 use std::any::Any;
-use tidegate_ddi::{AdapterCaps, ComponentState, Dispatch, EngineId, EngineMap};
+use tidegate_ddi::{AdapterCaps, ComponentState, EngineId, EngineMap, Irql, Passive};
 use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd};
 
 /// What the kernel knows about an adapter's power.
@@ -85,51 +85,30 @@ impl Power {
 }
 
 /// What a caller finds.
-enum Found {
+enum Found<'a> {
     Awake,
     Pass,
     Wait(Event),
     /// D3: the caller wakes the device.
-    Asleep(Event),
+    Asleep(&'a Passive, Event),
 }
 
 impl DevicePower for Power {
-    fn awake(&self) -> Awake<'_> {
-        self.awake_but_suspended().resume()
+    fn awake(&self, level: Irql<'_>) -> Awake<'_> {
+        self.awake_at(level).resume()
     }
 
     fn release(&self) {
         self.state.lock().calls -= 1;
     }
 
-    /// Power until the guard is dropped, with the contexts suspended still, if the device was woken
-    /// for it.
-    fn awake_but_suspended(&self) -> Awake<'_> {
-        if !self.is_managed() {
-            return Awake::uncounted();
-        }
-        loop {
-            match self.find() {
-                Found::Awake => return Awake::counted(self, None),
-                Found::Pass => return Awake::uncounted(),
-                // A machine that stops wakes every agent; there is nothing left to be protected.
-                Found::Wait(change) => {
-                    if change.wait_for(None, "the power of an adapter") == WaitEnd::Stopped {
-                        return Awake::uncounted();
-                    }
-                }
-                Found::Asleep(change) => {
-                    let Some(port) = self.wake.get() else { return Awake::uncounted() };
-                    let suspended = port.wake(&change);
-                    return Awake::counted(self, suspended.map(|s| Box::new(s) as Box<dyn Any>));
-                }
-            }
-        }
+    fn awake_but_suspended(&self, level: &Passive) -> Awake<'_> {
+        self.awake_at(level.into())
     }
 
-    fn use_engine(&self, port: &DriverPort, engine: EngineId, may_wait: bool) -> EngineUse {
+    fn use_engine(&self, level: Irql<'_>, port: &DriverPort, engine: EngineId) -> EngineUse {
         match self.is_managed() {
-            true => use_engine(self, port, engine, may_wait),
+            true => use_engine(self, level, port, engine),
             false => EngineUse::Uncounted,
         }
     }
@@ -173,7 +152,32 @@ impl DevicePower for Power {
 }
 
 impl Power {
-    fn find(&self) -> Found {
+    /// Power until the guard is dropped, with the contexts suspended still, if the device was woken
+    /// for it.
+    fn awake_at(&self, level: Irql<'_>) -> Awake<'_> {
+        if !self.is_managed() {
+            return Awake::uncounted();
+        }
+        loop {
+            match self.find(level) {
+                Found::Awake => return Awake::counted(self, None),
+                Found::Pass => return Awake::uncounted(),
+                // A machine that stops wakes every agent; there is nothing left to be protected.
+                Found::Wait(change) => {
+                    if change.wait_for(None, "the power of an adapter") == WaitEnd::Stopped {
+                        return Awake::uncounted();
+                    }
+                }
+                Found::Asleep(level, change) => {
+                    let Some(port) = self.wake.get() else { return Awake::uncounted() };
+                    let suspended = port.wake(level, &change);
+                    return Awake::counted(self, suspended.map(|s| Box::new(s) as Box<dyn Any>));
+                }
+            }
+        }
+    }
+
+    fn find<'a>(&self, level: Irql<'a>) -> Found<'a> {
         let mine = self.is_mine();
         let mut state = self.state.lock();
         match &state.device {
@@ -187,11 +191,17 @@ impl Power {
                 state.wanted = true;
                 Found::Awake
             }
-            Device::Changing(change) => Found::Wait(change.clone()),
-            Device::D3 => {
+            unpowered => {
+                let Some(level) = level.passive() else {
+                    debug_assert!(false, "a device keeps its power while a DPC runs");
+                    return Found::Pass;
+                };
+                if let Device::Changing(change) = unpowered {
+                    return Found::Wait(change.clone());
+                }
                 let change = self.platform.event(true);
                 state.device = Device::Changing(change.clone());
-                Found::Asleep(change)
+                Found::Asleep(level, change)
             }
         }
     }
@@ -201,7 +211,7 @@ impl Power {
 pub(crate) trait WakeDevice: Send + Sync {
     /// D3 to D0, but for the contexts: they stay suspended until the result is dropped. Sets
     /// `change`. Counts the caller as a call.
-    fn wake(&self, change: &Event) -> Option<Suspended>;
+    fn wake(&self, level: &Passive, change: &Event) -> Option<Suspended>;
 }
 
 /// What the kernel knows about one engine's power.
@@ -234,11 +244,11 @@ enum FoundEngine {
 
 /// Power for the engine until its user releases it.
 // spec: UMS-054
-fn use_engine(power: &Power, port: &DriverPort, engine: EngineId, may_wait: bool) -> EngineUse {
+fn use_engine(power: &Power, level: Irql<'_>, port: &DriverPort, engine: EngineId) -> EngineUse {
     loop {
         match enter(power, engine) {
             FoundEngine::Powered => return EngineUse::Counted,
-            FoundEngine::Wait(_) if !may_wait => return EngineUse::Changing,
+            FoundEngine::Wait(_) if level.passive().is_none() => return EngineUse::Changing,
             FoundEngine::Wait(change) => {
                 if change.wait_for(None, "the power of an engine") == WaitEnd::Stopped {
                     return EngineUse::Uncounted;
@@ -246,13 +256,14 @@ fn use_engine(power: &Power, port: &DriverPort, engine: EngineId, may_wait: bool
             }
             FoundEngine::Unpowered(change) => {
                 let start_ns = port.platform.stamp_ns();
-                let (level, f0) = (Dispatch::enter(), ComponentState::F0);
-                let given = port.driver().set_power_component_f_state(&level, engine, f0);
+                let f0 = ComponentState::F0;
+                let given =
+                    port.driver(level).set_power_component_f_state(&level.raise(), engine, f0);
                 end_change(power, engine, EngineState::F0, 1, &change);
                 port.record_engine_power("F1 to F0", start_ns, engine);
                 if let Err(status) = given {
                     let ddi = "DxgkDdiSetPowerComponentFState";
-                    port.bug_check(BugCheck::DdiFailed { ddi, status });
+                    port.bug_check(level, BugCheck::DdiFailed { ddi, status });
                 }
                 return EngineUse::Counted;
             }

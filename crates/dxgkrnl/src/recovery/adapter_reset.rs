@@ -28,7 +28,7 @@ pub(super) fn carry_out(
     let (recovery, config) = (recovery, &recovery.port.config.tdr);
     recovery.port.note_reset();
     // 1. All nodes stop: nothing is submitted, and interrupts of engines are ignored.
-    let busy = recovery.objects.sched.stop_all_engines();
+    let busy = recovery.objects.sched.stop_all_engines(level);
     // 2. The driver resets the hardware. No other call is inside the driver.
     let exclusive = |call: &mut dyn FnMut() -> Result<(), Status>| {
         recovery.port.threads.exclusive(config.ddi_delay_ns, call).ok_or(BugCheck::StuckInDriver)
@@ -36,19 +36,19 @@ pub(super) fn carry_out(
     let failed = |ddi: &'static str| move |status| BugCheck::RecoveryFailed { ddi, status };
     let (reset, blame) = recovery
         .losses
-        .collect(|| exclusive(&mut || recovery.port.driver().reset_from_timeout(level)));
+        .collect(|| exclusive(&mut || recovery.port.driver(level).reset_from_timeout(level)));
     reset?.map_err(failed("DxgkDdiResetFromTimeout"))?;
     // No context is left on an engine: every suspension is complete, and every paging packet over.
     recovery.complete_suspensions(|_| true);
-    recovery.objects.sched.end_kernel_packets();
+    recovery.objects.sched.end_kernel_packets(level.into());
     // 3. Everything leaves local memory, where its content is lost. The screen is dark meanwhile.
     if let Some(display) = &recovery.display {
         display.screen_off(level);
     }
-    let (owners, _moved) = recovery.objects.memory.lose_content();
+    let (owners, _moved) = recovery.objects.memory.lose_content(level);
     let owners: Vec<Arc<Device>> =
         owners.into_iter().filter_map(|owner| recovery.objects.devices.lock().get(owner)).collect();
-    let _pages = recovery.objects.memory.trim_fence_storage(0);
+    let _pages = recovery.objects.memory.trim_fence_storage(level, 0);
     // Devices with work, or with content in local memory, are lost.
     let mut devices = BTreeMap::new();
     let hung: Vec<OsHandle> = guilty.iter().chain(&blame.culprits).map(|d| d.os_handle).collect();
@@ -70,9 +70,9 @@ pub(super) fn carry_out(
             lost.extend(queue.map(|queue| (queue, is_guilty)));
         }
     }
-    recovery.objects.sched.end_all_packets();
+    recovery.objects.sched.end_all_packets(level);
     // 4. The driver restarts the hardware. No other call is inside the driver.
-    let restarted = exclusive(&mut || recovery.port.driver().restart_from_timeout(level))?;
+    let restarted = exclusive(&mut || recovery.port.driver(level).restart_from_timeout(level))?;
     restarted.map_err(failed("DxgkDdiRestartFromTimeout"))?;
     // 5. All nodes resume.
     recovery.port.note_reset();
@@ -80,6 +80,6 @@ pub(super) fn carry_out(
     if let Some(display) = &recovery.display {
         display.after_reset(level);
     }
-    recovery.objects.sched.resume_all_engines();
+    recovery.objects.sched.resume_all_engines(level);
     Ok(lost)
 }

@@ -114,7 +114,7 @@ fn driver_text(
     reason: DebugReason,
 ) -> String {
     let mut text =
-        recovery.port.driver().collect_debug_info(level, engine, reason).unwrap_or_default();
+        recovery.port.driver(level).collect_debug_info(level, engine, reason).unwrap_or_default();
     text.truncate(text.floor_char_boundary(DRIVER_BYTES));
     text
 }

@@ -18,7 +18,7 @@ use crate::fence::{monitor, signaled};
 use crate::object::hw_queue::HwQueue;
 use crate::stats::Count;
 use std::sync::Arc;
-use tidegate_ddi::{DevicePowerState, EngineId, EngineStatus, OsHandle, Passive};
+use tidegate_ddi::{DevicePowerState, EngineId, EngineStatus, Irql, OsHandle, Passive};
 use tidegate_platform::{CpuTime, QueueNumber};
 use tidegate_vidsch::{EngineSample, HangVerdict};
 
@@ -146,9 +146,9 @@ pub(super) fn begin_sampling(recovery: &Recovery) -> bool {
 }
 
 /// All engines were sampled: reports and waiters that no interrupt served are looked for as well.
-pub(super) fn end_sampling(recovery: &Recovery) {
+pub(super) fn end_sampling(level: &Passive, recovery: &Recovery) {
     if let Some(reports) = recovery.objects.sched.reports.get() {
-        reports.take_overdue_reports();
+        reports.take_overdue_reports(level);
     }
     note_unreleased(recovery);
 }
@@ -216,7 +216,7 @@ fn note_unreleased(recovery: &Recovery) {
 /// Releases waiters that no interrupt has released within the grace. Returns whether a check was
 /// due.
 // spec: PRE-097
-pub(super) fn release_missed_waiters(recovery: &Recovery) -> bool {
+pub(super) fn release_missed_waiters(level: Irql<'_>, recovery: &Recovery) -> bool {
     let now = recovery.port.platform.now();
     let due = recovery.detector.state.lock().unreleased.take_if(|(at, _)| *at <= now);
     let Some((_, handles)) = due else { return false };
@@ -227,7 +227,7 @@ pub(super) fn release_missed_waiters(recovery: &Recovery) -> bool {
         let (entry, what) = fence.missed_text();
         recovery.port.count(Count::missed_interrupts);
         recovery.port.note_driver_fault(entry, what);
-        monitor::wake_satisfied(fence);
+        monitor::wake_satisfied(level, fence);
     }
     true
 }
@@ -295,7 +295,7 @@ fn observe(recovery: &Recovery, level: &Passive, engine: EngineId) -> EngineSamp
             .hw_queues_of(|q| q.context.os_handle == context && !q.has_timeout())
             .is_empty()
     };
-    match recovery.port.driver().query_engine_status(level, engine) {
+    match recovery.port.driver(level).query_engine_status(level, engine) {
         Ok(status) => EngineSample {
             announced,
             responsive: status.responsive,

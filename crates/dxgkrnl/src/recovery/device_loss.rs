@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tidegate_calls::{DeviceState, FaultReport, SyncObjectFlags};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{
-    EngineId, FaultErrorCode, GeneralErrorCode, OsHandle, PageFault, PageFaultFlags, Passive,
+    EngineId, FaultErrorCode, GeneralErrorCode, Irql, OsHandle, PageFault, PageFaultFlags, Passive,
 };
 use tidegate_platform::QueueNumber;
 
@@ -27,6 +27,7 @@ use tidegate_platform::QueueNumber;
 /// the process is lost. Any other failure of the driver breaks the contract.
 pub(super) fn commands_refused(
     recovery: &Arc<Recovery>,
+    level: Irql<'_>,
     device: &Arc<Device>,
     engine: EngineId,
     (queue, position, gpu_va): (QueueNumber, u64, u64),
@@ -35,12 +36,13 @@ pub(super) fn commands_refused(
     let what = "a command buffer that the driver refused";
     let fault = PageFault { gpu_va, error_code, what, ..PageFault::default() };
     let reason = DeviceState::Faulted(fault_report(queue, engine, position, &fault));
-    lose_devices_later(recovery, vec![device.clone()], &reason);
+    lose_devices_later(recovery, level, vec![device.clone()], &reason);
 }
 
 /// The rest of a split buffer cannot run, and a part of it has.
 pub(super) fn split_refused(
     recovery: &Arc<Recovery>,
+    level: Irql<'_>,
     context: &Arc<Context>,
     offset: u32,
     what: String,
@@ -48,7 +50,12 @@ pub(super) fn split_refused(
     let fault = PageFault { gpu_va: u64::from(offset), ..PageFault::default() };
     let mut report = fault_report(context.os_handle.into(), context.engine, 0, &fault);
     report.what = what;
-    lose_devices_later(recovery, vec![context.device.clone()], &DeviceState::Faulted(report));
+    lose_devices_later(
+        recovery,
+        level,
+        vec![context.device.clone()],
+        &DeviceState::Faulted(report),
+    );
 }
 
 /// The devices of processes that have work on an engine, and whether packets are among it.
@@ -93,6 +100,7 @@ pub(crate) fn lose_device(
 /// an engine is begun. A work item ends their work.
 pub(crate) fn lose_devices_later(
     recovery: &Arc<Recovery>,
+    level: Irql<'_>,
     devices: Vec<Arc<Device>>,
     reason: &DeviceState,
 ) {
@@ -100,7 +108,7 @@ pub(crate) fn lose_devices_later(
     if lost.is_empty() {
         return;
     }
-    lost.iter().for_each(|device| give_up_work(recovery, device));
+    lost.iter().for_each(|device| give_up_work(recovery, level, device));
     let recovery = recovery.clone();
     let port = recovery.port.clone();
     port.timer.queue_work(Box::new(move |level| {
@@ -124,7 +132,7 @@ fn end_work(recovery: &Recovery, level: &Passive, device: &Arc<Device>) {
     for context in recovery.objects.hw_contexts_of(|c| of_device(c.device.os_handle)) {
         context.suspension.begin(level);
     }
-    give_up_work(recovery, device);
+    give_up_work(recovery, level.into(), device);
     if let Some(display) = &recovery.display {
         display.device_lost(level, device.os_handle);
     }
@@ -137,15 +145,15 @@ fn end_work(recovery: &Recovery, level: &Passive, device: &Arc<Device>) {
         !stays && f.may_be_signalled_by(device.os_handle)
     };
     let fences = recovery.objects.fences.matching(to_maximum);
-    signal::signal_always(&fences);
+    signal::signal_always(level.into(), &fences);
 }
 
 /// Gives up what the device has queued in software. The signals in it are not made.
-fn give_up_work(recovery: &Recovery, device: &Device) {
+fn give_up_work(recovery: &Recovery, level: Irql<'_>, device: &Device) {
     let contexts = recovery.objects.contexts_of(|c| c.device.os_handle == device.os_handle);
     let queues = recovery.objects.hw_queues_of(|q| q.device.os_handle == device.os_handle);
     let handles = contexts.iter().map(|c| c.os_handle).chain(queues.iter().map(|q| q.os_handle));
-    let _not_made = recovery.objects.sched.give_up(&handles.collect::<Vec<_>>());
+    let _not_made = recovery.objects.sched.give_up(level, &handles.collect::<Vec<_>>());
 }
 
 /// The devices whose work was cut off are lost, and no others.

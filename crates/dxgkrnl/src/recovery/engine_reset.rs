@@ -55,12 +55,12 @@ pub(super) fn carry_out(
     let resumed_ns = recovery.port.platform.stamp_ns();
     let resumed = match work {
         Work::Packets => {
-            recovery.objects.sched.resume_engine(engine);
+            recovery.objects.sched.resume_engine(level, engine);
             Ok(())
         }
         Work::HwQueues(_) => recovery
             .port
-            .driver()
+            .driver(level)
             .resume_hw_engine(level, engine)
             .map_err(|status| failed("DxgkDdiResumeHwEngine", status)),
     };
@@ -79,7 +79,7 @@ fn reset_hw_queues(
     engine: EngineId,
     suspects: &[Arc<Device>],
 ) -> Result<Blame, Escalation> {
-    let reset = || recovery.port.driver().reset_hw_engine(level, engine);
+    let reset = || recovery.port.driver(level).reset_hw_engine(level, engine);
     let (reset, mut blame) = recovery.losses.collect(reset);
     reset.map_err(|status| failed("DxgkDdiResetHwEngine", status))?;
     // No context is left on the engine, so every suspension of one is complete.
@@ -103,7 +103,7 @@ fn reset_packets(
         return Err(Escalation::AdapterReset(Promotion::NoEngineReset));
     }
     // 1, 2. No submission to it is under way, and none follows.
-    recovery.objects.sched.stop_engine(engine);
+    recovery.objects.sched.stop_engine(level, engine);
     // 3. In one step at interrupt level: the last packet that was submitted, the last one that was
     //    completed. Interrupts of the engine's packets are ignored from now on.
     // spec: PRE-047
@@ -111,7 +111,7 @@ fn reset_packets(
     // 4. With no packet left the engine is as it should be.
     // spec: PRE-048
     if completed == submitted {
-        recovery.objects.sched.resume_engine(engine);
+        recovery.objects.sched.resume_engine(level, engine);
         return Ok(None);
     }
     // 5. What was reported before is taken.
@@ -120,17 +120,17 @@ fn reset_packets(
     }
     // 6. The engines that the reset touches give back their packets, or are reset as well.
     // spec: PRE-046
-    let group = recovery.port.driver().query_dependent_engine_group(level, engine);
+    let group = recovery.port.driver(level).query_dependent_engine_group(level, engine);
     let group = group.map_err(|status| failed("DxgkDdiQueryDependentEngineGroup", status))?;
     let node = engine.node_ordinal;
     if group >> node & 1 == 0 {
         return Err(Escalation::Stop(BugCheck::DependentEngines { node, group }));
     }
     *seen |= 1 << node;
-    let dependents = recovery.objects.sched.preempt_dependents(engine, group & !*seen);
+    let dependents = recovery.objects.sched.preempt_dependents(level, engine, group & !*seen);
     *seen |= group;
     // 7. The engine is reset.
-    let reset = || recovery.port.driver().reset_engine(level, engine);
+    let reset = || recovery.port.driver(level).reset_engine(level, engine);
     let (aborted, mut blame) = recovery.losses.collect(reset);
     let aborted = aborted.map_err(|status| failed("DxgkDdiResetEngine", status))?;
     // 8. The packet that the driver names was in flight.
@@ -159,7 +159,7 @@ fn reset_packets(
         }
     }
     for dependent in dependents.empty.iter().chain(&dependents.silent) {
-        recovery.objects.sched.resume_engine(*dependent);
+        recovery.objects.sched.resume_engine(level, *dependent);
     }
     Ok(Some(blame))
 }

@@ -18,7 +18,7 @@ use crate::object::device::Device;
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, Status, TdrTest};
-use tidegate_ddi::{DebugReason, EngineId, OsHandle, Passive};
+use tidegate_ddi::{DebugReason, EngineId, Irql, OsHandle, Passive};
 use tidegate_platform::QueueNumber;
 
 /// Recovers from a timeout, as it is configured.
@@ -55,7 +55,7 @@ fn recover_engine(
     report: &mut RecoveryReport,
     start_ns: u64,
 ) {
-    if !may_begin(recovery, report, Scope::Engine) {
+    if !may_begin(level.into(), recovery, report, Scope::Engine) {
         return;
     }
     recovery.port.count(Count::engine_timeouts);
@@ -78,7 +78,7 @@ fn recover_engine(
     };
     match done {
         Ok(()) => {}
-        Err(Escalation::Stop(bug)) => stop_adapter(recovery, report, bug),
+        Err(Escalation::Stop(bug)) => stop_adapter(level.into(), recovery, report, bug),
         Err(Escalation::AdapterReset(promotion)) => {
             report.reason.promotion = Some(promotion);
             recover_adapter(recovery, level, report, suspects);
@@ -95,7 +95,7 @@ fn recover_adapter(
     guilty: &[Arc<Device>],
 ) {
     report.code = DebugReason::TimeoutDetected as u32;
-    if !may_begin(recovery, report, Scope::Adapter) {
+    if !may_begin(level.into(), recovery, report, Scope::Adapter) {
         return;
     }
     recovery.port.count(Count::adapter_resets);
@@ -107,19 +107,24 @@ fn recover_adapter(
         }
         Err(bug) => {
             report.code = DebugReason::TimeoutFailure as u32;
-            stop_adapter(recovery, report, bug);
+            stop_adapter(level.into(), recovery, report, bug);
         }
     }
     recovery.record_recovery("adapter reset", start_ns, u64::from(report.code));
 }
 
-fn stop_adapter(recovery: &Recovery, report: &mut RecoveryReport, bug: BugCheck) {
+fn stop_adapter(level: Irql<'_>, recovery: &Recovery, report: &mut RecoveryReport, bug: BugCheck) {
     report.outcome = RecoveryOutcome::Fatal(bug.clone());
-    recovery.port.bug_check(bug);
+    recovery.port.bug_check(level, bug);
 }
 
 /// Whether policy lets a recovery begin. The report says why not.
-fn may_begin(recovery: &Recovery, report: &mut RecoveryReport, scope: Scope) -> bool {
+fn may_begin(
+    level: Irql<'_>,
+    recovery: &Recovery,
+    report: &mut RecoveryReport,
+    scope: Scope,
+) -> bool {
     let (decision, breaks) = {
         let mut policy = recovery.policy.lock();
         (policy.decide(scope, recovery.port.platform.now()), policy.breaks())
@@ -138,14 +143,14 @@ fn may_begin(recovery: &Recovery, report: &mut RecoveryReport, scope: Scope) -> 
         Decision::Recover | Decision::Ignore => return true,
     };
     report.code = DebugReason::TimeoutFailure as u32;
-    stop_adapter(recovery, report, bug);
+    stop_adapter(level, recovery, report, bug);
     false
 }
 
 impl FailurePort for Recovery {
-    fn lose_devices(self: Arc<Self>) {
+    fn lose_devices(self: Arc<Self>, level: Irql<'_>) {
         let devices = self.objects.devices.lock().live();
-        device_loss::lose_devices_later(&self, devices, &DeviceState::Stopped);
+        device_loss::lose_devices_later(&self, level, devices, &DeviceState::Stopped);
     }
 
     fn context_not_suspended(self: Arc<Self>, level: &Passive, context: OsHandle) -> bool {
@@ -171,15 +176,22 @@ impl RecoveryPort for Recovery {
 
     fn commands_refused(
         self: Arc<Self>,
+        level: Irql<'_>,
         device: &Arc<Device>,
         engine: EngineId,
         of: (QueueNumber, u64, u64),
     ) {
-        device_loss::commands_refused(&self, device, engine, of);
+        device_loss::commands_refused(&self, level, device, engine, of);
     }
 
-    fn split_refused(self: Arc<Self>, context: &Arc<Context>, offset: u32, what: String) {
-        device_loss::split_refused(&self, context, offset, what);
+    fn split_refused(
+        self: Arc<Self>,
+        level: Irql<'_>,
+        context: &Arc<Context>,
+        offset: u32,
+        what: String,
+    ) {
+        device_loss::split_refused(&self, level, context, offset, what);
     }
 }
 

@@ -36,7 +36,7 @@ fn run_detection(recovery: &Recovery, level: &Passive) -> bool {
     }
     // 3. Hardware queues: preemption requests that were answered end.
     changed |= detect::end_answered_probes(recovery, level);
-    changed |= detect::release_missed_waiters(recovery);
+    changed |= detect::release_missed_waiters(level.into(), recovery);
     // 4. Hardware queues: all engines are sampled.
     if detect::begin_sampling(recovery) {
         changed = true;
@@ -46,7 +46,7 @@ fn run_detection(recovery: &Recovery, level: &Passive) -> bool {
                 detect::end_finding(recovery, level, engine);
             }
         }
-        detect::end_sampling(recovery);
+        detect::end_sampling(level, recovery);
     }
     changed
 }

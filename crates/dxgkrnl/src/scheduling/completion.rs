@@ -5,7 +5,7 @@ use crate::error::BugCheck;
 use crate::fence::{Fence, signaled};
 use crate::stats::Count;
 use std::sync::Arc;
-use tidegate_ddi::{Dispatch, EngineId, MonitoredNotification, OsHandle};
+use tidegate_ddi::{EngineId, Irql, MonitoredNotification, OsHandle, Passive};
 use tidegate_platform::Step;
 use tidegate_vidsch::{Preempted, Submitter};
 
@@ -13,23 +13,24 @@ impl Scheduling {
     /// DXGK_INTERRUPT_DMA_COMPLETED: packets up to this ID are complete. They may have written
     /// monitored fences of their processes, which are scanned where the engine does not interrupt
     /// for its writes.
-    pub(crate) fn dma_completed(&self, engine: EngineId, fence_id: u32) {
+    pub(crate) fn dma_completed(&self, level: Irql<'_>, engine: EngineId, fence_id: u32) {
         let (completed, emptied) = {
             let mut state = self.lock();
             (state.completed(engine, fence_id, self.now()), state.take_emptied())
         };
         emptied.iter().for_each(|(_, event)| event.set(Step::ThreadWake));
         let Some(contexts) = completed else {
-            return self.port.bug_check(BugCheck::unknown_packet(engine, fence_id));
+            return self.port.bug_check(level, BugCheck::unknown_packet(engine, fence_id));
         };
-        self.scan_after(engine, &contexts);
-        self.run(Submitter::Packets);
+        self.scan_after(level, engine, &contexts);
+        self.run(level, Submitter::Packets);
     }
 
     /// DXGK_INTERRUPT_DMA_PREEMPTED: a request is answered. Packets up to the last completed one
     /// are complete, whether that was reported before or not; the others came back.
     pub(crate) fn dma_preempted(
         &self,
+        level: Irql<'_>,
         engine: EngineId,
         (preemption_fence_id, last_completed_fence_id): (u32, u32),
     ) {
@@ -42,40 +43,40 @@ impl Scheduling {
         match preempted {
             Preempted::Answered { completed, returned } => {
                 self.port.stats.add(Count::packets_preempted, returned as u64);
-                self.scan_after(engine, &completed);
+                self.scan_after(level, engine, &completed);
             }
             Preempted::Stale => self.port.count(Count::stale_preemptions),
             Preempted::Unknown(id) => {
-                return self.port.bug_check(BugCheck::unknown_packet(engine, id));
+                return self.port.bug_check(level, BugCheck::unknown_packet(engine, id));
             }
         }
-        self.run(Submitter::Packets);
+        self.run(level, Submitter::Packets);
     }
 
     /// Scans the monitored fences of contexts whose packets are complete, where their engine does
     /// not interrupt for its writes.
-    pub(super) fn scan_after(&self, engine: EngineId, contexts: &[OsHandle]) {
+    pub(super) fn scan_after(&self, level: Irql<'_>, engine: EngineId, contexts: &[OsHandle]) {
         // spec: MF-053
         let node = &self.port.caps.nodes[engine.node_ordinal as usize];
         if node.monitored_notification == MonitoredNotification::Basic {
-            self.basic_scan(contexts);
+            self.basic_scan(level, contexts);
         }
     }
 
     // spec: MF-025
-    fn basic_scan(&self, contexts: &[OsHandle]) {
+    fn basic_scan(&self, level: Irql<'_>, contexts: &[OsHandle]) {
         let Some(objects) = self.objects.get() else { return };
         let mut lists = Vec::with_capacity(contexts.len());
         for context in contexts {
             // A context may end while its packet runs. Its process is not known then.
             let Some(context) = objects.packet_context(*context) else {
-                signaled::scan_monitored(&self.fences);
+                signaled::scan_monitored(level, &self.fences);
                 return;
             };
             lists.push(context.monitored_fences());
         }
         if let [one] = &lists[..] {
-            signaled::scan(one);
+            signaled::scan(level, one);
             return;
         }
         // A fence may be open in several processes.
@@ -83,13 +84,13 @@ impl Scheduling {
             lists.iter().flat_map(|list| list.iter().cloned()).collect();
         fences.sort_unstable_by_key(|fence| fence.os_handle);
         fences.dedup_by_key(|fence| fence.os_handle);
-        signaled::scan(&fences);
+        signaled::scan(level, &fences);
     }
 
     /// Carries out what is due by time alone: a quantum that is over, a packet that has run too
     /// long. DxgkDdiQueryCurrentFence comes first, so that a completion counts even if its
     /// interrupt was lost. Returns whether the deadline has changed.
-    pub(crate) fn run_deadlines(&self) -> bool {
+    pub(crate) fn run_deadlines(&self, level: &Passive) -> bool {
         let Some(reports) = self.reports.get() else { return false };
         let port = &self.port;
         let (due, overdue) = {
@@ -97,10 +98,11 @@ impl Scheduling {
             (state.next_deadline(), state.overdue(self.now().at))
         };
         if !overdue.is_empty() {
-            reports.take_overdue_reports();
+            reports.take_overdue_reports(level);
         }
         for engine in overdue {
-            let Ok(fence_id) = port.driver().query_current_fence(&Dispatch::enter(), engine) else {
+            let Ok(fence_id) = port.driver(level).query_current_fence(&level.raise(), engine)
+            else {
                 continue;
             };
             if self.lock().context_of_packet(engine, fence_id).is_some() {
@@ -109,10 +111,10 @@ impl Scheduling {
                     "no interrupt reported packet {fence_id} of {engine}, which DxgkDdiQueryCurrentFence says is complete"
                 );
                 port.note_driver_fault("DxgkDdiInterruptRoutine", what);
-                self.dma_completed(engine, fence_id);
+                self.dma_completed(level.into(), engine, fence_id);
             }
         }
-        self.run(Submitter::Packets);
+        self.run(level.into(), Submitter::Packets);
         self.lock().next_deadline() != due
     }
 }

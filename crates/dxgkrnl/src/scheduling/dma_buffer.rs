@@ -8,8 +8,8 @@ use crate::memory::{AllocationObject, UseMark};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_calls::Status;
+use tidegate_ddi::Irql;
 use tidegate_ddi::patch::{Patch, PatchLocation, SubmitCommandPhysical};
-use tidegate_ddi::{Dispatch, Passive};
 use tidegate_platform::{Bulk, Mutex, PhysicalAddress};
 use tidegate_vidsch::patch_list::Part;
 
@@ -86,14 +86,18 @@ impl QueuedPart {
         *self.patched.lock() != Some(self.places())
     }
 
-    /// Submits the part, patched for where its allocations are now.
+    /// Submits the part, patched for where its allocations are now. Returns `None`, and does
+    /// nothing, where it must be patched in a DPC.
     pub(super) fn submit(
         &self,
+        level: Irql<'_>,
         port: &DriverPort,
         packet: SubmitCommandPhysical,
-    ) -> Result<(), Status> {
+    ) -> Option<Result<(), Status>> {
         let QueuedPart { buffer, part, .. } = self;
         if self.needs_patch() {
+            // A DPC leaves such a part to an agent that may block.
+            let level = level.passive()?;
             let places = self.places();
             let patch = Patch {
                 context: packet.context,
@@ -103,12 +107,14 @@ impl QueuedPart {
                 locations: &buffer.list,
                 allocations: &places,
             };
-            port.driver().patch(&Passive::enter(), patch)?;
+            if let Err(status) = port.driver(level).patch(level, patch) {
+                return Some(Err(status));
+            }
             *self.patched.lock() = Some(places);
         }
         let (start_offset, end_offset) = (part.bytes.start, part.bytes.end);
         let packet =
             SubmitCommandPhysical { dma_buffer: buffer.at, start_offset, end_offset, ..packet };
-        port.driver().submit_command(&Dispatch::enter(), packet)
+        Some(port.driver(level).submit_command(&level.raise(), packet))
     }
 }

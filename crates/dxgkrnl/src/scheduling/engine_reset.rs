@@ -5,7 +5,7 @@
 //! in the middle of a submission to it.
 
 use super::scheduler::Scheduling;
-use tidegate_ddi::{EngineId, OsHandle};
+use tidegate_ddi::{EngineId, Irql, OsHandle, Passive};
 use tidegate_platform::{CpuTime, WaitEnd};
 use tidegate_vidsch::{Submitter, WaiterId};
 
@@ -21,9 +21,9 @@ pub(crate) struct Dependents {
 impl Scheduling {
     /// Makes `change` while no other agent carries out effects of the packets. Waits for the agent
     /// that does, but no longer than an agent may stay in the driver.
-    fn with_right(&self, change: impl FnOnce()) {
+    fn with_right(&self, level: &Passive, change: impl FnOnce()) {
         let platform = &self.port.platform;
-        let _went_on = self.carry_out_deferred();
+        let _went_on = self.carry_out_deferred(level);
         let wait = {
             let mut state = self.lock();
             match state.try_take_right(Submitter::Packets) {
@@ -43,7 +43,7 @@ impl Scheduling {
             let deadline = platform.now().after(self.port.config.tdr.ddi_delay_ns);
             loop {
                 // A DPC that defers an effect wakes the waiter, which goes on in its place.
-                let _went_on = self.carry_out_deferred();
+                let _went_on = self.carry_out_deferred(level);
                 let end = handoff.wait_for(Some(deadline), "the right to submit packets");
                 if end != WaitEnd::Woken && self.cancel_handoff(waiter) {
                     return change();
@@ -54,7 +54,7 @@ impl Scheduling {
             }
         }
         change();
-        self.carry_out_packets();
+        self.carry_out_packets(level.into());
     }
 
     fn cancel_handoff(&self, waiter: WaiterId) -> bool {
@@ -67,14 +67,14 @@ impl Scheduling {
     }
 
     /// Nothing is submitted to the engine from now on, and no agent is in the middle of it.
-    pub(crate) fn stop_engine(&self, engine: EngineId) {
-        self.with_right(|| self.lock().stop(engine));
+    pub(crate) fn stop_engine(&self, level: &Passive, engine: EngineId) {
+        self.with_right(level, || self.lock().stop(engine));
     }
 
     /// The same for every engine; their completions are ignored. Returns the contexts that have
     /// packets queued or in flight.
-    pub(crate) fn stop_all_engines(&self) -> Vec<OsHandle> {
-        self.with_right(|| self.lock().stop_all());
+    pub(crate) fn stop_all_engines(&self, level: &Passive) -> Vec<OsHandle> {
+        self.with_right(level, || self.lock().stop_all());
         let Some(reports) = self.reports.get() else { return Vec::new() };
         {
             let _at_interrupt_level = self.port.interrupt_lock.lock_device();
@@ -99,17 +99,22 @@ impl Scheduling {
 
     /// Stops the engines of the nodes in `group` other than this one, and preempts them. Waits for
     /// their answers within the delay for dependents.
-    pub(crate) fn preempt_dependents(&self, engine: EngineId, group: u64) -> Dependents {
+    pub(crate) fn preempt_dependents(
+        &self,
+        level: &Passive,
+        engine: EngineId,
+        group: u64,
+    ) -> Dependents {
         let platform = &self.port.platform;
         let nodes = (0..self.port.caps.nodes.len() as u32).filter(|n| *n != engine.node_ordinal);
         let nodes = nodes.filter(|node| group >> node & 1 != 0);
         let engines: Vec<EngineId> =
             nodes.map(|node_ordinal| EngineId { node_ordinal, ..engine }).collect();
         for dependent in &engines {
-            self.stop_engine(*dependent);
+            self.stop_engine(level, *dependent);
             let request = self.lock().preempt_now(*dependent, platform.now());
             if let Some(id) = request {
-                let _made = self.preempt(*dependent, id);
+                let _made = self.preempt(level.into(), *dependent, id);
             }
         }
         let empty = platform.event(true);
@@ -132,23 +137,23 @@ impl Scheduling {
     }
 
     /// Packets are submitted to the engine again, and its completions count.
-    pub(crate) fn resume_engine(&self, engine: EngineId) {
+    pub(crate) fn resume_engine(&self, level: &Passive, engine: EngineId) {
         if let Some(reports) = self.reports.get() {
             reports.heed_packets(engine);
         }
         let over = self.lock().resume(engine, self.now());
-        self.scan_after(engine, &over);
-        self.run(Submitter::Packets);
+        self.scan_after(level.into(), engine, &over);
+        self.run(level.into(), Submitter::Packets);
     }
 
     /// Every engine is resumed.
-    pub(crate) fn resume_all_engines(&self) {
-        self.port.caps.engines().for_each(|engine| self.resume_engine(engine));
+    pub(crate) fn resume_all_engines(&self, level: &Passive) {
+        self.port.caps.engines().for_each(|engine| self.resume_engine(level, engine));
     }
 
     /// The adapter was reset: packets of the kernel's own contexts are over, and threads that wait
     /// for one go on.
-    pub(crate) fn end_kernel_packets(&self) {
+    pub(crate) fn end_kernel_packets(&self, level: Irql<'_>) {
         let Some(objects) = self.objects.get() else { return };
         let busy = self.lock().busy_contexts();
         let of_kernel = |context: &OsHandle| {
@@ -156,14 +161,14 @@ impl Scheduling {
         };
         let contexts: Vec<OsHandle> = busy.into_iter().filter(of_kernel).collect();
         self.lock().end_packets(|context| contexts.contains(&context), self.now());
-        let _not_made = self.give_up(&contexts);
-        self.run(Submitter::Packets);
+        let _not_made = self.give_up(level, &contexts);
+        self.run(level, Submitter::Packets);
     }
 
     /// The adapter was reset: every packet is over.
-    pub(crate) fn end_all_packets(&self) {
+    pub(crate) fn end_all_packets(&self, level: &Passive) {
         self.lock().end_packets(|_| true, self.now());
-        self.run(Submitter::Packets);
+        self.run(level.into(), Submitter::Packets);
     }
 
     /// When the next engine counts as hung.

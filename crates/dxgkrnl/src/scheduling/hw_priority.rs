@@ -42,8 +42,13 @@ impl HwPriority {
 
     /// D3DKMTSetContextSchedulingPriority: below 0 is IDLE, 0 is NORMAL, up to 7 is FOCUS, and the
     /// numbers above are the levels of REALTIME.
-    pub(crate) fn set(&self, request: &PriorityRequest<'_>, priority: i32) -> Result<(), Status> {
-        let (priority_band, level) = match priority {
+    pub(crate) fn set(
+        &self,
+        level: &Passive,
+        request: &PriorityRequest<'_>,
+        priority: i32,
+    ) -> Result<(), Status> {
+        let (priority_band, priority_level) = match priority {
             -7..=-1 => (PriorityBand::Idle, 0),
             0 => (PriorityBand::Normal, 0),
             1..=7 => (PriorityBand::Focus, 0),
@@ -53,11 +58,11 @@ impl HwPriority {
             ),
         };
         let realtime_band_priority_level =
-            u32::try_from(level).map_err(|_| Status::INVALID_PARAMETER)?;
+            u32::try_from(priority_level).map_err(|_| Status::INVALID_PARAMETER)?;
         if realtime_band_priority_level > MAX_REALTIME_LEVEL {
             return Err(Status::INVALID_PARAMETER);
         }
-        self.change(request, |now| SchedulingProperties {
+        self.change(level, request, |now| SchedulingProperties {
             priority_band,
             realtime_band_priority_level,
             ..now
@@ -67,26 +72,28 @@ impl HwPriority {
     /// D3DKMTSetContextInProcessSchedulingPriority.
     pub(crate) fn set_in_process(
         &self,
+        level: &Passive,
         request: &PriorityRequest<'_>,
         in_process_priority: i32,
     ) -> Result<(), Status> {
         if !(-MAX_IN_PROCESS_PRIORITY..=MAX_IN_PROCESS_PRIORITY).contains(&in_process_priority) {
             return Err(Status::INVALID_PARAMETER);
         }
-        self.change(request, |now| SchedulingProperties { in_process_priority, ..now })
+        self.change(level, request, |now| SchedulingProperties { in_process_priority, ..now })
     }
 
     /// A queue is made with a priority, which its context gets. Where the hardware has no bands all
     /// contexts are equal.
     pub(crate) fn adopt(
         &self,
+        level: &Passive,
         request: &PriorityRequest<'_>,
         priority: Priority,
     ) -> Result<(), Status> {
         if priority == Priority::Normal {
             return Ok(());
         }
-        match self.change(request, |_| SchedulingProperties::from(priority)) {
+        match self.change(level, request, |_| SchedulingProperties::from(priority)) {
             Err(Status::NOT_SUPPORTED) => Ok(()),
             other => other,
         }
@@ -95,6 +102,7 @@ impl HwPriority {
     // spec: HS-009
     fn change(
         &self,
+        level: &Passive,
         request: &PriorityRequest<'_>,
         change: impl FnOnce(SchedulingProperties) -> SchedulingProperties,
     ) -> Result<(), Status> {
@@ -113,7 +121,7 @@ impl HwPriority {
         }
         let args = SetContextSchedulingProperties { context, properties };
         // spec: HS-002
-        port.driver().set_context_scheduling_properties(&Passive::enter(), args)?;
+        port.driver(level).set_context_scheduling_properties(level, args)?;
         *self.properties.lock() = properties;
         Ok(())
     }

@@ -4,6 +4,7 @@ use crate::fence::FenceTarget;
 use std::any::Any;
 use std::sync::Arc;
 use tidegate_calls::SignalFlags;
+use tidegate_ddi::Irql;
 use tidegate_platform::Event;
 use tidegate_vidsch::{Payload, SignalEffect};
 
@@ -20,7 +21,7 @@ impl Payload for QueuePayload {
 /// What a signal packet does besides signalling. It is dropped when the packet is abandoned.
 pub(crate) trait SignalAction: Send + Sync {
     /// Everything that was queued before the packet is complete.
-    fn carry_out(self: Box<Self>);
+    fn carry_out(self: Box<Self>, level: Irql<'_>);
 }
 
 /// A save area or a DMA buffer that an engine may use after its context is gone.

@@ -4,7 +4,7 @@
 use super::dma_buffer::QueuedPart;
 use crate::fence::Fence;
 use std::sync::Arc;
-use tidegate_ddi::{DriverHandle, EngineId, OsHandle};
+use tidegate_ddi::{DriverHandle, EngineId, Irql, OsHandle, Passive};
 
 /// A packet context, as long as the kernel keeps it.
 pub(crate) trait PacketContext: Send + Sync {
@@ -56,7 +56,7 @@ pub(crate) trait SchedulingPort: Send + Sync {
 
     /// The driver refused a command: the device of its context or queue is lost. `position` is the
     /// fence ID or progress value.
-    fn command_refused(&self, queue: OsHandle, position: u64, gpu_va: u64);
+    fn command_refused(&self, level: Irql<'_>, queue: OsHandle, position: u64, gpu_va: u64);
 }
 
 /// Reports of the driver, as interrupts take them.
@@ -68,7 +68,7 @@ pub(crate) trait ReportPort: Send + Sync {
     fn flush_reports(&self);
 
     /// Takes reports whose deferred routine is overdue.
-    fn take_overdue_reports(self: Arc<Self>);
+    fn take_overdue_reports(self: Arc<Self>, level: &Passive);
 
     /// Ignores completions of the engine's packets from now on. The caller holds the interrupt
     /// lock. Returns the last completion that was reported and not taken.

@@ -49,6 +49,7 @@ impl Scheduling {
     /// them.
     pub(crate) fn render(
         &self,
+        level: &Passive,
         contexts: &[Arc<dyn PacketContext>],
         commands: &[u8],
         listed: &[(Arc<AllocationObject>, bool)],
@@ -56,7 +57,7 @@ impl Scheduling {
         let Some(first) = contexts.first() else { return Err(Status::INVALID_PARAMETER.into()) };
         let (port, queued_ns) = (&self.port, self.queued_ns(first.os_handle()));
         // 1, 2.
-        let buffer = Arc::new(self.translate(&**first, commands, listed)?);
+        let buffer = Arc::new(self.translate(level, &**first, commands, listed)?);
         let fits = |needs: &BTreeSet<u32>| self.memory.can_hold(&buffer.objects(needs));
         let bytes = buffer.bytes.len() as u32;
         // spec: PRE-036
@@ -70,17 +71,18 @@ impl Scheduling {
         let (mut start, mut bound) = (0, Bindings::new());
         while start < bytes {
             // 3. Since the rehearsal other references may have been taken on too much memory.
-            let part = hold_next_part(&self.memory, &buffer, (start, &bound));
+            let part = hold_next_part(level, &self.memory, &buffer, (start, &bound));
             let part = part.map_err(|reason| RenderError::Split { offset: start, reason })?;
             port.stats.add(Count::split_parts, u64::from(start > 0));
             (start, bound) = (part.bytes.end, part.leaves.clone());
-            self.queue_part(contexts, &buffer, part, queued_ns);
+            self.queue_part(level, contexts, &buffer, part, queued_ns);
         }
         Ok(())
     }
 
     fn translate(
         &self,
+        level: &Passive,
         context: &dyn PacketContext,
         commands: &[u8],
         listed: &[(Arc<AllocationObject>, bool)],
@@ -98,7 +100,7 @@ impl Scheduling {
             allocations: &allocations,
             dma_buffer: &dma_buffer,
         };
-        let list = port.driver().render(&Passive::enter(), args)?;
+        let list = port.driver(level).render(level, args)?;
         let used = dma_buffer.used();
         patch_list::check(&list, used, listed.len(), port.caps.max_allocation_list_slot_id)
             .map_err(|_| Status::INVALID_PARAMETER)?;
@@ -113,6 +115,7 @@ impl Scheduling {
     // spec: PRE-037
     fn queue_part(
         &self,
+        level: &Passive,
         contexts: &[Arc<dyn PacketContext>],
         buffer: &Arc<DmaBuffer>,
         part: Part,
@@ -127,14 +130,15 @@ impl Scheduling {
             let id = self.port.new_handle().0;
             context.keep_part(id, queued.clone());
             let kind = CommandKind::Patched { last };
-            self.submit_command(context.os_handle(), kind, (id, bytes), queued_ns);
+            self.submit_command(level, context.os_handle(), kind, (id, bytes), queued_ns);
         }
-        queued.note_queued(self.memory.release_after_use(first.device_handle(), &needs));
+        queued.note_queued(self.memory.release_after_use(level, first.device_handle(), &needs));
     }
 }
 
 /// Returns the next part, with its allocations paged in and held.
 fn hold_next_part(
+    level: &Passive,
     memory: &Arc<Memory>,
     buffer: &DmaBuffer,
     (start, bound): (u32, &Bindings),
@@ -143,7 +147,7 @@ fn hold_next_part(
     let fits = |needs: &BTreeSet<u32>| memory.can_hold(&buffer.objects(needs));
     let part = patch_list::next_part(&buffer.list, bytes, (start, bound), fits);
     let part = part.map_err(|bad| bad.to_string())?;
-    let held = memory.page_in_and_hold(&buffer.objects(&part.needs));
+    let held = memory.page_in_and_hold(level, &buffer.objects(&part.needs));
     held.map(|()| part)
         .map_err(|status| format!("what a part of a buffer needs could not be paged in: {status}"))
 }

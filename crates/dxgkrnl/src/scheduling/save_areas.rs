@@ -4,7 +4,7 @@ use super::scheduler::Scheduling;
 use crate::memory::ContextHolds;
 use std::any::Any;
 use std::sync::Arc;
-use tidegate_ddi::OsHandle;
+use tidegate_ddi::{OsHandle, Passive};
 use tidegate_vidmm::AllocationId;
 use tidegate_vidsch::Submitter;
 
@@ -13,9 +13,9 @@ impl ContextHolds for Scheduling {
         self.lock().area_lacks_content(context);
     }
 
-    fn release_initialised(&self, context: OsHandle) {
+    fn release_initialised(&self, level: &Passive, context: OsHandle) {
         self.lock().area_has_content(context, self.now());
-        self.run(Submitter::Packets);
+        self.run(level.into(), Submitter::Packets);
     }
 
     fn hold_for_move(&self, areas: Vec<(AllocationId, OsHandle)>) -> Vec<AllocationId> {
@@ -27,9 +27,9 @@ impl ContextHolds for Scheduling {
             .collect()
     }
 
-    fn release_moved(&self, contexts: &[OsHandle]) {
+    fn release_moved(&self, level: &Passive, contexts: &[OsHandle]) {
         self.release_moved_in_reset(contexts);
-        self.run(Submitter::Packets);
+        self.run(level.into(), Submitter::Packets);
     }
 
     fn release_moved_in_reset(&self, contexts: &[OsHandle]) {

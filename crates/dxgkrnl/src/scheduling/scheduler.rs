@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Weak};
 use tidegate_calls::Status;
-use tidegate_ddi::{AdapterCaps, CancelCommand, Dispatch, EngineId, OsHandle, VidSchCaps};
+use tidegate_ddi::{AdapterCaps, CancelCommand, EngineId, Irql, OsHandle, Passive, VidSchCaps};
 use tidegate_platform::{Event, Mutex, MutexGuard, QueueNumber, Step, SubmissionKey, WorkStats};
 use tidegate_vidsch::{
     AbandonedWork, Command, CommandKind, Config, Effect, Now, SignalEffect, Submitter, VidSch,
@@ -76,12 +76,12 @@ struct QueueWaiter {
 pub(super) const PROGRESS: u64 = 0;
 
 impl Waiter for QueueWaiter {
-    fn wake(&self, ticket: u64, _events: &mut EventSet) {
+    fn wake(&self, level: Irql<'_>, ticket: u64, _events: &mut EventSet) {
         let Some(scheduling) = self.scheduling.upgrade() else { return };
         if ticket != PROGRESS {
             scheduling.lock().wait_satisfied(self.queue, ticket, scheduling.now());
         }
-        scheduling.run(self.submitter);
+        scheduling.run(level, self.submitter);
     }
 }
 
@@ -122,9 +122,9 @@ impl Scheduling {
     }
 
     /// Removes a queue that is being destroyed, with what it holds.
-    pub(crate) fn remove_queue(&self, queue: OsHandle) {
+    pub(crate) fn remove_queue(&self, level: Irql<'_>, queue: OsHandle) {
         let abandoned = self.lock().remove_queue(queue);
-        self.end_abandoned(abandoned);
+        self.end_abandoned(level, abandoned);
     }
 
     /// When the process queued the packet of the call at hand, on the timeline.
@@ -135,6 +135,7 @@ impl Scheduling {
     /// Queues a command buffer on a packet context.
     pub(crate) fn submit_command(
         &self,
+        level: &Passive,
         context: OsHandle,
         kind: CommandKind,
         (gpu_va, bytes): (u64, u32),
@@ -142,7 +143,7 @@ impl Scheduling {
     ) {
         let command = Command { gpu_va, bytes, queued_ns, kind };
         self.lock().push_command(context, command, self.now());
-        self.run(Submitter::Packets);
+        self.run(level.into(), Submitter::Packets);
     }
 
     /// D3DKMTSubmitCommandToHwQueue.
@@ -151,6 +152,7 @@ impl Scheduling {
     /// INVALID_PARAMETER when the progress value does not rise.
     pub(crate) fn submit_to_hw_queue(
         &self,
+        level: &Passive,
         queue: &dyn KernelModeQueue,
         progress_fence_id: u64,
         (gpu_va, bytes): (u64, u32),
@@ -160,42 +162,48 @@ impl Scheduling {
         if !self.lock().push_command(queue.os_handle(), command, self.now()) {
             return Err(Status::INVALID_PARAMETER);
         }
-        self.run_hw_queue(queue);
+        self.run_hw_queue(level.into(), queue);
         Ok(())
     }
 
     /// Queues a wait for all of `fences` on a context or hardware queue. Each condition latches
     /// from now on, also while earlier work holds the queue.
     // spec: MF-030, MF-033
-    pub(crate) fn wait(&self, (queue, submitter): (OsHandle, Submitter), fences: &[FenceTarget]) {
+    pub(crate) fn wait(
+        &self,
+        level: Irql<'_>,
+        (queue, submitter): (OsHandle, Submitter),
+        fences: &[FenceTarget],
+    ) {
         self.port.count(Count::queued_waits);
         let ticket = self.lock().push_wait(queue, fences, self.now());
         for (fence, value) in fences {
-            if !self.register((queue, submitter), (fence, *value), ticket) {
+            if !self.register(level, (queue, submitter), (fence, *value), ticket) {
                 self.lock().wait_satisfied(queue, ticket, self.now());
             }
         }
         // The queue may have been given up before the waiters were registered.
         if self.objects.get().is_some_and(|objects| !objects.is_active(queue)) {
-            fences.iter().for_each(|(fence, _)| monitor::forget(fence, queue));
+            fences.iter().for_each(|(fence, _)| monitor::forget(level, fence, queue));
         }
-        self.run(submitter);
+        self.run(level, submitter);
     }
 
     /// Registers a queue as a waiter; `false` when the fence has the value already.
     pub(super) fn register(
         &self,
+        level: Irql<'_>,
         (queue, submitter): (OsHandle, Submitter),
         (fence, value): (&Arc<Fence>, u64),
         ticket: u64,
     ) -> bool {
         let waiter = Arc::new(QueueWaiter { scheduling: self.me.clone(), queue, submitter });
-        monitor::wait(fence, value, waiter, ticket, WaitOwner::Queue(queue)).is_some()
+        monitor::wait(level, fence, value, waiter, ticket, WaitOwner::Queue(queue)).is_some()
     }
 
     /// Queues one signal packet on contexts or hardware queues of one device. It is made when all
     /// of them have reached it.
-    pub(crate) fn signal(&self, queues: &[(OsHandle, Submitter)], signal: Signal) {
+    pub(crate) fn signal(&self, level: &Passive, queues: &[(OsHandle, Submitter)], signal: Signal) {
         let handles: Vec<OsHandle> = queues.iter().map(|(queue, _)| *queue).collect();
         let refused = self.lock().push_signal(&handles, signal, self.now());
         // A thread may wait for the event of a packet whose queues are gone.
@@ -205,29 +213,29 @@ impl Scheduling {
         let mut last = None;
         for (_, submitter) in queues {
             if last.replace(*submitter) != Some(*submitter) {
-                self.run(*submitter);
+                self.run(level.into(), *submitter);
             }
         }
     }
 
     /// Returns an event that is set when everything that these queues hold now, and what the driver
     /// has of them, is complete.
-    pub(crate) fn drained(&self, queues: &[(OsHandle, Submitter)]) -> Event {
+    pub(crate) fn drained(&self, level: &Passive, queues: &[(OsHandle, Submitter)]) -> Event {
         let event = self.port.platform.event(true);
-        self.signal(queues, Signal::event(event.clone()));
+        self.signal(level, queues, Signal::event(event.clone()));
         event
     }
 
     /// Gives up everything that these queues hold. Returns the signals that are not made for it.
-    pub(crate) fn give_up(&self, queues: &[OsHandle]) -> Vec<FenceTarget> {
+    pub(crate) fn give_up(&self, level: Irql<'_>, queues: &[OsHandle]) -> Vec<FenceTarget> {
         let abandoned = self.lock().abandon(queues);
-        self.cancel(&abandoned.packets);
-        self.end_abandoned(abandoned)
+        self.cancel(level, &abandoned.packets);
+        self.end_abandoned(level, abandoned)
     }
 
     /// Tells a driver that prepares packets when they are made that it will not get these.
     // spec: PRE-071
-    fn cancel(&self, packets: &[(OsHandle, Command)]) {
+    fn cancel(&self, level: Irql<'_>, packets: &[(OsHandle, Command)]) {
         let port = &self.port;
         if !port.caps.scheduling.contains(VidSchCaps::CANCEL_COMMAND_AWARE) {
             return;
@@ -241,19 +249,23 @@ impl Scheduling {
                 dma_buffer_gpu_va: command.gpu_va,
                 dma_buffer_bytes: command.bytes,
             };
-            if let Err(status) = port.driver().cancel_command(&Dispatch::enter(), args) {
-                port.bug_check(BugCheck::CancelCommandFailed(status));
+            if let Err(status) = port.driver(level).cancel_command(&level.raise(), args) {
+                port.bug_check(level, BugCheck::CancelCommandFailed(status));
             }
         }
     }
 
     /// Ends the waits of queues that were given up, and carries out what no longer waits for them.
-    fn end_abandoned(&self, abandoned: AbandonedWork<QueuePayload>) -> Vec<FenceTarget> {
+    fn end_abandoned(
+        &self,
+        level: Irql<'_>,
+        abandoned: AbandonedWork<QueuePayload>,
+    ) -> Vec<FenceTarget> {
         for (queue, (fence, _)) in &abandoned.waits {
-            monitor::forget(fence, *queue);
+            monitor::forget(level, fence, *queue);
         }
         for submitter in abandoned.submitters {
-            self.run(submitter);
+            self.run(level, submitter);
         }
         abandoned.signals.into_iter().flat_map(Signal::into_fences).collect()
     }

@@ -9,32 +9,32 @@ use crate::stats::Count;
 use tidegate_calls::Status;
 use tidegate_ddi::patch::SubmitCommandPhysical;
 use tidegate_ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
-use tidegate_ddi::{Dispatch, EngineId, OsHandle, PreemptCommand, SubmitCommandFlags};
-use tidegate_platform::{CpuTime, PhysicalAddress, Queued, Step, SubmissionKey, level};
+use tidegate_ddi::{EngineId, Irql, OsHandle, Passive, PreemptCommand, SubmitCommandFlags};
+use tidegate_platform::{CpuTime, PhysicalAddress, Queued, Step, SubmissionKey};
 use tidegate_trace::{Kind, NameId, Record};
 use tidegate_vidsch::{Command, CommandKind, Effect, FinishedItem, SignalEffect, Submitter};
 
 impl Scheduling {
     /// Carries out the effects of a submitter until there are none. Returns at once while another
     /// agent does.
-    pub(super) fn run(&self, submitter: Submitter) {
+    pub(super) fn run(&self, level: Irql<'_>, submitter: Submitter) {
         match submitter {
             Submitter::Packets => {
                 if self.lock().try_take_right(Submitter::Packets) {
-                    self.carry_out_packets();
+                    self.carry_out_packets(level);
                 }
             }
             Submitter::HwQueue(queue) => {
                 let queue = self.objects.get().and_then(|objects| objects.kernel_mode_queue(queue));
                 if let Some(queue) = queue {
-                    self.run_hw_queue(&*queue);
+                    self.run_hw_queue(level, &*queue);
                 }
             }
         }
     }
 
     /// Carries out the effects of the packets for the agent that holds the right.
-    pub(super) fn carry_out_packets(&self) {
+    pub(super) fn carry_out_packets(&self, level: Irql<'_>) {
         let Some(objects) = self.objects.get() else { return };
         loop {
             let (effect, finished, handoff, quiet, released) = {
@@ -56,7 +56,7 @@ impl Scheduling {
             match effect {
                 Some(effect) => {
                     self.port.platform.spend(Step::VidSchDispatch);
-                    if let Err(left) = self.carry_out(&*objects, effect) {
+                    if let Err(left) = self.carry_out(level, &*objects, effect) {
                         return self.defer(left);
                     }
                 }
@@ -85,43 +85,46 @@ impl Scheduling {
             return waiter.set(Step::ThreadWake);
         }
         let me = self.me.clone();
-        self.port.timer.queue_work(Box::new(move |_| {
+        self.port.timer.queue_work(Box::new(move |level| {
             if let Some(scheduling) = me.upgrade() {
-                scheduling.carry_out_deferred();
+                scheduling.carry_out_deferred(level);
             }
         }));
     }
 
     /// Carries on from an effect that was deferred, if no other agent has. Returns whether there
-    /// was one. PASSIVE level.
-    pub(super) fn carry_out_deferred(&self) -> bool {
+    /// was one.
+    pub(super) fn carry_out_deferred(&self, level: &Passive) -> bool {
         let Some(effect) = self.lock().deferred.take() else { return false };
-        let done = self.objects.get().is_none_or(|o| self.carry_out(&*o, effect).is_ok());
+        let done =
+            self.objects.get().is_none_or(|o| self.carry_out(level.into(), &*o, effect).is_ok());
         debug_assert!(done, "PASSIVE level is enough");
-        self.carry_out_packets();
+        self.carry_out_packets(level.into());
         true
     }
 
     /// Returns an effect that needs PASSIVE level to a caller in a DPC.
     fn carry_out(
         &self,
+        level: Irql<'_>,
         objects: &dyn SchedulingPort,
         effect: Effect<QueuePayload>,
     ) -> Result<(), Effect<QueuePayload>> {
         match effect {
             Effect::Submit { context, engine, command, fence_id, flags } => {
-                let submitted = self.submit(objects, context, (engine, fence_id), (command, flags));
+                let submitted =
+                    self.submit(level, objects, context, (engine, fence_id), (command, flags));
                 return submitted.ok_or(effect);
             }
             Effect::Preempt { engine, fence_id } => {
-                return self.preempt(engine, fence_id).ok_or(effect);
+                return self.preempt(level, engine, fence_id).ok_or(effect);
             }
             Effect::Signal { queues, signal } => {
-                self.make(signal);
+                self.make(level, signal);
                 let submitters = self.lock().signalled(&queues, self.now());
                 // The packets' right is held by this agent.
                 let hw_queues = submitters.into_iter().filter(|s| *s != Submitter::Packets);
-                hw_queues.for_each(|submitter| self.run(submitter));
+                hw_queues.for_each(|submitter| self.run(level, submitter));
             }
             // Effects of hardware queues.
             Effect::SubmitToHwQueue { .. } | Effect::AwaitProgress(_) => {}
@@ -130,14 +133,14 @@ impl Scheduling {
     }
 
     /// Carries out the effects of a hardware queue until there are none.
-    pub(super) fn run_hw_queue(&self, queue: &dyn KernelModeQueue) {
+    pub(super) fn run_hw_queue(&self, level: Irql<'_>, queue: &dyn KernelModeQueue) {
         if self.lock().try_take_right(Submitter::HwQueue(queue.os_handle())) {
-            self.carry_out_hw_queue(queue);
+            self.carry_out_hw_queue(level, queue);
         }
     }
 
     /// The same for the agent that holds the queue's right.
-    fn carry_out_hw_queue(&self, queue: &dyn KernelModeQueue) {
+    fn carry_out_hw_queue(&self, level: Irql<'_>, queue: &dyn KernelModeQueue) {
         let handle = queue.os_handle();
         let submitter = Submitter::HwQueue(handle);
         loop {
@@ -153,21 +156,21 @@ impl Scheduling {
             match effect {
                 Some(Effect::SubmitToHwQueue { command, progress_fence_id }) => {
                     let of = (command, progress_fence_id);
-                    if self.submit_to_driver_queue(queue, of).is_none() {
+                    if self.submit_to_driver_queue(level, queue, of).is_none() {
                         return self.defer_hw_queue(handle, of);
                     }
                 }
                 Some(Effect::AwaitProgress(value)) => {
                     // A value that the fence has already is seen by the next round.
                     let target = (queue.progress_fence(), value);
-                    self.register((handle, submitter), target, PROGRESS);
+                    self.register(level, (handle, submitter), target, PROGRESS);
                 }
                 Some(Effect::Signal { queues, signal }) => {
                     self.port.platform.spend(Step::VidSchDispatch);
-                    self.make(signal);
+                    self.make(level, signal);
                     let submitters = self.lock().signalled(&queues, self.now());
                     let others = submitters.into_iter().filter(|s| *s != submitter);
-                    others.for_each(|submitter| self.run(submitter));
+                    others.for_each(|submitter| self.run(level, submitter));
                 }
                 // Effects of the packets.
                 Some(Effect::Submit { .. } | Effect::Preempt { .. }) => {}
@@ -179,41 +182,46 @@ impl Scheduling {
     /// Leaves a command that needs PASSIVE level, and the queue's right with it, to a work item.
     fn defer_hw_queue(&self, queue: OsHandle, of: (Command, u64)) {
         let me = self.me.clone();
-        self.port.timer.queue_work(Box::new(move |_| {
+        self.port.timer.queue_work(Box::new(move |level| {
             let Some(scheduling) = me.upgrade() else { return };
             let queue =
                 scheduling.objects.get().and_then(|objects| objects.kernel_mode_queue(queue));
             let Some(queue) = queue else { return };
-            let _submitted = scheduling.submit_to_driver_queue(&*queue, of);
-            scheduling.carry_out_hw_queue(&*queue);
+            let _submitted = scheduling.submit_to_driver_queue(level.into(), &*queue, of);
+            scheduling.carry_out_hw_queue(level.into(), &*queue);
         }));
     }
 
-    fn make(&self, signal: Signal) {
+    fn make(&self, level: Irql<'_>, signal: Signal) {
         match signal.effect {
             SignalEffect::Fences(fences) => {
                 self.port.stats.add(Count::queued_signals, fences.len() as u64);
-                signal::signal(&fences, signal.flags);
+                signal::signal(level, &fences, signal.flags);
             }
             // spec: MF-028
             SignalEffect::Event(event) => {
                 self.port.count(Count::queued_events);
                 event.set(Step::ThreadWake);
             }
-            SignalEffect::Action(action) => action.carry_out(),
+            SignalEffect::Action(action) => action.carry_out(level),
         }
     }
 
     /// DxgkDdiPreemptCommand. The driver may answer before it returns, when nothing is left to
     /// preempt. Returns `None`, and does nothing, where it must wait for the engine's power in a
     /// DPC.
-    pub(super) fn preempt(&self, engine: EngineId, preemption_fence_id: u32) -> Option<()> {
+    pub(super) fn preempt(
+        &self,
+        level: Irql<'_>,
+        engine: EngineId,
+        preemption_fence_id: u32,
+    ) -> Option<()> {
         let (port, Some(reports)) = (&self.port, self.reports.get()) else { return Some(()) };
         let args = PreemptCommand { engine, preemption_fence_id };
         let result = {
-            let _powered = port.try_engine_in_use(engine)?;
+            let _powered = port.try_engine_in_use(level, engine)?;
             port.count(Count::preemptions);
-            port.driver().preempt_command(&Dispatch::enter(), args)
+            port.driver(level).preempt_command(&level.raise(), args)
         };
         if let Some(deadline) = self.next_timeout() {
             port.timer.arm(deadline);
@@ -221,7 +229,7 @@ impl Scheduling {
         // spec: PRE-019
         match result {
             Ok(()) => reports.serve_reports(),
-            Err(status) => port.bug_check(BugCheck::PreemptCommandFailed(status)),
+            Err(status) => port.bug_check(level, BugCheck::PreemptCommandFailed(status)),
         }
         Some(())
     }
@@ -229,6 +237,7 @@ impl Scheduling {
     /// Returns `None`, and does nothing, where the packet needs PASSIVE level in a DPC.
     fn submit(
         &self,
+        level: Irql<'_>,
         objects: &dyn SchedulingPort,
         context: OsHandle,
         (engine, fence_id): (EngineId, u32),
@@ -244,7 +253,7 @@ impl Scheduling {
             CommandKind::Patched { .. } => packet_context.part(command.gpu_va),
             _ => None,
         };
-        if !level::may_block() && part.as_ref().is_some_and(|part| part.needs_patch()) {
+        if level.passive().is_none() && part.as_ref().is_some_and(|part| part.needs_patch()) {
             return None;
         }
         let EngineId { node_ordinal, engine_ordinal } = engine;
@@ -261,23 +270,25 @@ impl Scheduling {
         let key = SubmissionKey::Completion(fence_id.into());
         port.platform.note_queued(context.into(), key, queued);
         let result = {
-            let _powered = port.try_engine_in_use(engine)?;
+            let _powered = port.try_engine_in_use(level, engine)?;
             port.count(Count::packets);
             match (command.kind, part) {
-                (CommandKind::Patched { .. }, Some(part)) => part.submit(port, physical(&args)),
+                (CommandKind::Patched { .. }, Some(part)) => {
+                    part.submit(level, port, physical(&args))?
+                }
                 (CommandKind::Patched { .. }, None) => Err(Status::INVALID_PARAMETER),
-                _ => port.driver().submit_command_virtual(&Dispatch::enter(), args),
+                _ => port.driver(level).submit_command_virtual(&level.raise(), args),
             }
         };
         match result {
             Ok(()) => {}
             Err(Status::INVALID_PARAMETER) => {
-                objects.command_refused(context, fence_id.into(), command.gpu_va);
+                objects.command_refused(level, context, fence_id.into(), command.gpu_va);
                 self.lock().not_accepted(engine, fence_id, self.now());
             }
             Err(status) => {
                 let ddi = "DxgkDdiSubmitCommandVirtual";
-                port.bug_check(BugCheck::DdiFailed { ddi, status });
+                port.bug_check(level, BugCheck::DdiFailed { ddi, status });
             }
         }
         Some(())
@@ -286,6 +297,7 @@ impl Scheduling {
     /// Returns `None`, and does nothing, where it must wait for the engine's power in a DPC.
     fn submit_to_driver_queue(
         &self,
+        level: Irql<'_>,
         queue: &dyn KernelModeQueue,
         (command, progress_fence_id): (Command, u64),
     ) -> Option<()> {
@@ -297,20 +309,20 @@ impl Scheduling {
             dma_buffer_bytes: command.bytes,
         };
         let result = {
-            let _powered = port.try_engine_in_use(queue.engine())?;
+            let _powered = port.try_engine_in_use(level, queue.engine())?;
             port.platform.spend(Step::VidSchDispatch);
             port.count(Count::hw_queue_commands);
-            port.driver().submit_command_to_hw_queue(&Dispatch::enter(), args)
+            port.driver(level).submit_command_to_hw_queue(&level.raise(), args)
         };
         port.watch_for_hangs();
         match result {
             Ok(()) => {}
             Err(Status::INVALID_PARAMETER) => {
-                objects.command_refused(queue.os_handle(), progress_fence_id, command.gpu_va)
+                objects.command_refused(level, queue.os_handle(), progress_fence_id, command.gpu_va)
             }
             Err(status) => {
                 let ddi = "DxgkDdiSubmitCommandToHwQueue";
-                port.bug_check(BugCheck::DdiFailed { ddi, status });
+                port.bug_check(level, BugCheck::DdiFailed { ddi, status });
             }
         }
         Some(())

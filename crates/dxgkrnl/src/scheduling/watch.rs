@@ -18,7 +18,7 @@ impl Watch for SchedulerWatch {
         self.0.upgrade()?.next_deadline()
     }
 
-    fn run(&self, _level: &Passive) -> bool {
-        self.0.upgrade().is_some_and(|scheduling| scheduling.run_deadlines())
+    fn run(&self, level: &Passive) -> bool {
+        self.0.upgrade().is_some_and(|scheduling| scheduling.run_deadlines(level))
     }
 }

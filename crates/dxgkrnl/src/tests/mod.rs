@@ -9,24 +9,24 @@ use crate::driver::{self, Awake, DevicePower, DriverPort, EngineUse};
 use crate::interrupt::KernelCallbacks;
 use packet_driver::PacketDriver;
 use std::sync::Arc;
-use tidegate_ddi::{Driver, EngineId};
+use tidegate_ddi::{Driver, EngineId, Irql, Passive};
 use tidegate_platform::{PhysicalAddress, PhysicalMemory, Platform};
 
 /// A device that always has power.
 struct AlwaysOn;
 
 impl DevicePower for AlwaysOn {
-    fn awake(&self) -> Awake<'_> {
+    fn awake(&self, _: Irql<'_>) -> Awake<'_> {
         Awake::uncounted()
     }
 
-    fn awake_but_suspended(&self) -> Awake<'_> {
+    fn awake_but_suspended(&self, _: &Passive) -> Awake<'_> {
         Awake::uncounted()
     }
 
     fn release(&self) {}
 
-    fn use_engine(&self, _: &DriverPort, _: EngineId, _: bool) -> EngineUse {
+    fn use_engine(&self, _: Irql<'_>, _: &DriverPort, _: EngineId) -> EngineUse {
         EngineUse::Uncounted
     }
 
@@ -43,12 +43,13 @@ impl DevicePower for AlwaysOn {
 
 /// A driver that has started, and its port.
 fn start_driver() -> (Arc<DriverPort>, Arc<PacketDriver>) {
+    let level = &Passive::enter();
     let platform = Platform::closed_host();
     let driver = PacketDriver::new(&platform);
     let memory = PhysicalMemory::new(&platform, PhysicalAddress(0));
     let config = AdapterConfig::standard(&platform);
     let callbacks = Arc::new(KernelCallbacks::new());
     let as_driver: Arc<dyn Driver> = driver.clone();
-    let started = driver::start(&platform, &as_driver, &memory, config, callbacks);
+    let started = driver::start(level, &platform, &as_driver, &memory, config, callbacks);
     (DriverPort::new(started.unwrap(), Arc::new(AlwaysOn)), driver)
 }

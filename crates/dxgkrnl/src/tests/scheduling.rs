@@ -8,7 +8,7 @@ use crate::scheduling::{
     CommandKind, KernelModeQueue, PacketContext, QueuedPart, ReportPort, Scheduling, SchedulingPort,
 };
 use std::sync::Arc;
-use tidegate_ddi::{DriverHandle, EngineId, OsHandle, Priority};
+use tidegate_ddi::{DriverHandle, EngineId, Irql, OsHandle, Passive, Priority};
 use tidegate_platform::Mutex;
 
 const ENGINE: EngineId = EngineId { node_ordinal: 0, engine_ordinal: 0 };
@@ -68,7 +68,7 @@ impl SchedulingPort for Above {
         self.contexts.lock().contains(&queue)
     }
 
-    fn command_refused(&self, queue: OsHandle, position: u64, gpu_va: u64) {
+    fn command_refused(&self, _level: Irql<'_>, queue: OsHandle, position: u64, gpu_va: u64) {
         self.refused.lock().push((queue, position, gpu_va));
     }
 }
@@ -78,7 +78,7 @@ impl ReportPort for Above {
 
     fn flush_reports(&self) {}
 
-    fn take_overdue_reports(self: Arc<Self>) {}
+    fn take_overdue_reports(self: Arc<Self>, _: &Passive) {}
 
     fn ignore_packets(&self, _: EngineId) -> Option<u32> {
         None
@@ -108,21 +108,23 @@ fn scheduler(contexts: [OsHandle; 2]) -> (Arc<Scheduling>, Arc<PacketDriver>, Ar
 
 #[test]
 fn a_packet_whose_context_has_ended_keeps_no_engine() {
+    let level = &Passive::enter();
     let [ended, other] = [OsHandle(1), OsHandle(2)];
     let (scheduling, driver, above) = scheduler([ended, other]);
     above.contexts.lock().retain(|context| *context == other);
-    scheduling.submit_command(ended, CommandKind::Render, (0x1_0000, 64), 0);
+    scheduling.submit_command(level, ended, CommandKind::Render, (0x1_0000, 64), 0);
     assert_eq!((driver.submitted(), scheduling.lock().has_packets(ENGINE)), (0, false));
-    scheduling.submit_command(other, CommandKind::Render, (0x2_0000, 64), 0);
+    scheduling.submit_command(level, other, CommandKind::Render, (0x2_0000, 64), 0);
     assert_eq!((driver.submitted(), scheduling.lock().has_packets(ENGINE)), (1, true));
 }
 
 #[test]
 fn a_command_that_the_driver_refuses_is_named_to_the_rooms_above_and_leaves_the_engine() {
+    let level = &Passive::enter();
     let [context, other] = [OsHandle(1), OsHandle(2)];
     let (scheduling, driver, above) = scheduler([context, other]);
     driver.refuse_next();
-    scheduling.submit_command(context, CommandKind::Render, (0x1_0000, 64), 0);
+    scheduling.submit_command(level, context, CommandKind::Render, (0x1_0000, 64), 0);
     assert_eq!(*above.refused.lock(), [(context, 1, 0x1_0000)]);
     assert_eq!((driver.submitted(), scheduling.lock().has_packets(ENGINE)), (0, false));
 }

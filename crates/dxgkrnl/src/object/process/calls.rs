@@ -28,7 +28,7 @@ use tidegate_calls::{
     VideoMemoryInfo, WaitMode,
 };
 use tidegate_d3dukmdt::MAX_BROADCAST_CONTEXTS;
-use tidegate_ddi::{OsHandle, Passive, VidSchCaps};
+use tidegate_ddi::{Irql, OsHandle, Passive, VidSchCaps};
 use tidegate_platform::{Event, QueueNumber};
 
 /// Most allocations in one call; ours, no header has a number for it.
@@ -56,6 +56,7 @@ impl Kernel for Process {
     }
 
     fn create_device(&self) -> Result<Handle, Status> {
+        let level = &entered();
         let fences = Arc::downgrade(&self.handles) as Weak<dyn OpenFences>;
         let memory = self.memory.lock().as_ref().map(|g| (g.space.clone(), g.fence_pool.clone()));
         let (space, fence_pool) = memory.ok_or(Status::DEVICE_REMOVED)?;
@@ -64,8 +65,9 @@ impl Kernel for Process {
             return Err(Status::ACCESS_DENIED);
         }
         let may_raise = self.may_raise_priority;
-        let device = self.objects.create_device(&space, &fence_pool, Some(fences), may_raise)?;
-        self.insert(Object::Device(device))
+        let device =
+            self.objects.create_device(level, &space, &fence_pool, Some(fences), may_raise)?;
+        self.insert(level, Object::Device(device))
     }
 
     fn destroy_device(&self, device: Handle) -> Result<(), Status> {
@@ -76,7 +78,7 @@ impl Kernel for Process {
             let _objects = self.handles.lock();
             device.retire();
         }
-        self.destroy_objects(|object| object.device() == device.os_handle);
+        self.destroy_objects(&entered(), |object| object.device() == device.os_handle);
         Ok(())
     }
 
@@ -111,17 +113,16 @@ impl Kernel for Process {
     }
 
     fn debug_timeouts(&self, test: TdrTest) -> Result<(), Status> {
-        self.objects
-            .recovery
-            .get()
-            .ok_or(Status::DEVICE_REMOVED)?
-            .debug_timeouts(&Passive::enter(), test)
+        let level = &entered();
+        self.objects.recovery.get().ok_or(Status::DEVICE_REMOVED)?.debug_timeouts(level, test)
     }
 
     fn create_allocation(&self, args: CreateAllocation) -> Result<Allocation, Status> {
+        let level = &entered();
         let device = self.live_device(args.device)?;
-        let object = self.objects.memory.create_allocation(device.clone(), &device.space, &args)?;
-        let handle = self.insert(Object::Allocation(object.clone()))?;
+        let object =
+            self.objects.memory.create_allocation(level, device.clone(), &device.space, &args)?;
+        let handle = self.insert(level, Object::Allocation(object.clone()))?;
         Ok(Allocation {
             handle,
             gpu_va: object.gpu_va,
@@ -131,7 +132,8 @@ impl Kernel for Process {
     }
 
     fn destroy_allocation(&self, allocation: Handle) -> Result<(), Status> {
-        self.destroy(allocation, |o| matches!(o, Object::Allocation(_)))
+        let level = &entered();
+        self.destroy(level, allocation, |o| matches!(o, Object::Allocation(_)))
     }
 
     // spec: UMS-190
@@ -145,33 +147,37 @@ impl Kernel for Process {
         &self,
         args: CreatePagingQueue,
     ) -> Result<tidegate_calls::PagingQueue, Status> {
+        let level = &entered();
         let device = self.live_device(args.device)?;
-        let queue = PagingQueueObject::new(&device, args.priority)?;
-        let fence = self.enter_fence(queue.fence.clone())?;
-        let handle = self.insert(Object::PagingQueue(queue))?;
+        let queue = PagingQueueObject::new(level, &device, args.priority)?;
+        let fence = self.enter_fence(level, queue.fence.clone())?;
+        let handle = self.insert(level, Object::PagingQueue(queue))?;
         Ok(tidegate_calls::PagingQueue { handle, fence })
     }
 
     fn destroy_paging_queue(&self, paging_queue: Handle) -> Result<(), Status> {
+        let level = &entered();
         let queue = self.paging_queue(paging_queue)?;
         let fence = self.handle_of_fence(&queue.fence);
-        self.destroy(paging_queue, |o| matches!(o, Object::PagingQueue(_)))?;
+        self.destroy(level, paging_queue, |o| matches!(o, Object::PagingQueue(_)))?;
         let fence = fence.and_then(|handle| self.handles.lock().remove(handle));
         drop((queue, fence));
         Ok(())
     }
 
     fn make_resident(&self, args: MakeResident<'_>) -> Result<Residency, Status> {
+        let level = &entered();
         let queue = self.paging_queue(args.paging_queue)?;
         queue.device.check()?;
         let allocations = self.allocations_of(&queue.device, args.allocations)?;
-        self.objects.memory.make_resident(&queue.queue, &allocations)
+        self.objects.memory.make_resident(level, &queue.queue, &allocations)
     }
 
     fn evict(&self, device: Handle, allocations: &[Handle]) -> Result<(), Status> {
+        let level = &entered();
         let device = self.device(device)?;
         let allocations = self.allocations_of(&device, allocations)?;
-        self.objects.memory.evict(device.os_handle, &allocations)
+        self.objects.memory.evict(level, device.os_handle, &allocations)
     }
 
     fn query_video_memory_info(&self, group: SegmentGroup) -> Result<VideoMemoryInfo, Status> {
@@ -186,6 +192,7 @@ impl Kernel for Process {
     }
 
     fn create_context_virtual(&self, args: CreateContextVirtual) -> Result<Handle, Status> {
+        let level = &entered();
         let device = self.live_device(args.device)?;
         if args.priority == Priority::Realtime && !device.may_raise_priority {
             return Err(Status::ACCESS_DENIED);
@@ -197,25 +204,28 @@ impl Kernel for Process {
             priority: args.priority,
             paging: false,
         };
-        self.insert(Object::Context(self.objects.create_context(&device, &desc)?))
+        self.insert(level, Object::Context(self.objects.create_context(level, &device, &desc)?))
     }
 
     fn destroy_context(&self, context: Handle) -> Result<(), Status> {
-        self.destroy(context, |o| matches!(o, Object::Context(_)))
+        let level = &entered();
+        self.destroy(level, context, |o| matches!(o, Object::Context(_)))
     }
 
     fn submit_command(&self, args: SubmitCommand) -> Result<(), Status> {
+        let level = &entered();
         let context = self.context(args.context)?;
         context.device.check()?;
         check_commands(args.commands_gpu_va, args.command_bytes)?;
         let commands = (args.commands_gpu_va, args.command_bytes);
         let sched = &self.objects.sched;
         let queued_ns = sched.queued_ns(context.os_handle);
-        sched.submit_command(context.os_handle, CommandKind::Render, commands, queued_ns);
+        sched.submit_command(level, context.os_handle, CommandKind::Render, commands, queued_ns);
         Ok(())
     }
 
     fn render(&self, args: Render<'_>) -> Result<(), Status> {
+        let level = &entered();
         let contexts = one_packet(args.contexts, |h| self.context(h), |c| &c.device)?;
         let engines = contexts.iter().map(|c| c.engine.engine_ordinal);
         let each_once = engines
@@ -233,6 +243,7 @@ impl Kernel for Process {
         });
         let listed = listed.collect::<Result<Vec<_>, Status>>()?;
         let rendered = self.objects.sched.render(
+            level,
             &contexts
                 .iter()
                 .map(|context| context.clone() as Arc<dyn PacketContext>)
@@ -244,7 +255,7 @@ impl Kernel for Process {
             RenderError::Refused(status) => status,
             RenderError::Split { offset, reason } => {
                 if let Some(recovery) = self.objects.recovery.get() {
-                    recovery.split_refused(&contexts[0], offset, reason);
+                    recovery.split_refused(level.into(), &contexts[0], offset, reason);
                 }
                 Status::DEVICE_REMOVED
             }
@@ -258,6 +269,7 @@ impl Kernel for Process {
     }
 
     fn create_hw_context(&self, args: CreateHwContext) -> Result<Handle, Status> {
+        let level = &entered();
         let device = self.live_device(args.device)?;
         let desc = ContextDesc {
             node_ordinal: args.node_ordinal,
@@ -266,11 +278,12 @@ impl Kernel for Process {
             priority: tidegate_calls::Priority::Normal,
             paging: false,
         };
-        self.insert(Object::HwContext(self.objects.create_context(&device, &desc)?))
+        self.insert(level, Object::HwContext(self.objects.create_context(level, &device, &desc)?))
     }
 
     fn destroy_hw_context(&self, hw_context: Handle) -> Result<(), Status> {
-        self.destroy(hw_context, |o| matches!(o, Object::HwContext(_)))
+        let level = &entered();
+        self.destroy(level, hw_context, |o| matches!(o, Object::HwContext(_)))
     }
 
     fn set_context_scheduling_priority(
@@ -278,9 +291,10 @@ impl Kernel for Process {
         hw_context: Handle,
         priority: i32,
     ) -> Result<(), Status> {
+        let level = &entered();
         let context = self.hw_context(hw_context)?;
         context.device.check()?;
-        context.priority.set(&context.priority_request(), priority)
+        context.priority.set(level, &context.priority_request(), priority)
     }
 
     fn set_context_in_process_scheduling_priority(
@@ -288,25 +302,27 @@ impl Kernel for Process {
         hw_context: Handle,
         priority: i32,
     ) -> Result<(), Status> {
+        let level = &entered();
         let context = self.hw_context(hw_context)?;
         context.device.check()?;
-        context.priority.set_in_process(&context.priority_request(), priority)
+        context.priority.set_in_process(level, &context.priority_request(), priority)
     }
 
     fn create_hw_queue(&self, args: CreateHwQueue) -> Result<tidegate_calls::HwQueue, Status> {
+        let level = &entered();
         let context = self.hw_context(args.hw_context)?;
         context.device.check()?;
         let desc = HwQueueDesc {
             user_mode_submission: args.user_mode_submission,
             priority: args.priority,
         };
-        let queue = HwQueue::new(&context, &desc, &self.objects.hw_queues)?;
+        let queue = HwQueue::new(level, &context, &desc, &self.objects.hw_queues)?;
         let fence = queue.progress.fence.clone();
         let progress_value =
             fence.current.as_ref().ok_or(Status::NOT_SUPPORTED)?.cell().word().clone();
         let progress_gpu_va = queue.progress.mapping.current_va;
-        let progress_fence = self.insert_fence(&queue.progress)?;
-        let handle = self.insert(Object::HwQueue(queue))?;
+        let progress_fence = self.insert_fence(level, &queue.progress)?;
+        let handle = self.insert(level, Object::HwQueue(queue))?;
         Ok(tidegate_calls::HwQueue {
             handle,
             progress_fence,
@@ -317,6 +333,7 @@ impl Kernel for Process {
     }
 
     fn destroy_hw_queue(&self, hw_queue: Handle) -> Result<(), Status> {
+        let level = &entered();
         let queue = self.hw_queue(hw_queue)?;
         let progress = self.handle_of_fence(&queue.progress);
         let removed = {
@@ -331,16 +348,17 @@ impl Kernel for Process {
             removed
         };
         let fence = progress.and_then(|handle| self.handles.lock().remove(handle));
-        removed.end(&self.objects.hw_queues);
+        removed.end(level, &self.objects.hw_queues);
         drop((queue, fence));
         Ok(())
     }
 
     fn submit_command_to_hw_queue(&self, args: SubmitCommandToHwQueue) -> Result<(), Status> {
+        let level = &entered();
         let queue = self.kernel_mode_queue(args.hw_queue)?;
         check_commands(args.commands_gpu_va, args.command_bytes)?;
         let commands = (args.commands_gpu_va, args.command_bytes);
-        queue.submit_command(args.progress_fence_id, commands)
+        queue.submit_command(level, args.progress_fence_id, commands)
     }
 
     fn submit_wait_to_hw_queue(
@@ -348,12 +366,14 @@ impl Kernel for Process {
         hw_queue: Handle,
         fences: &[FenceValue],
     ) -> Result<(), Status> {
+        let level = &entered();
         let queue = self.kernel_mode_queue(hw_queue)?;
-        queue.submit_wait(&self.wait_targets(fences)?);
+        queue.submit_wait(level.into(), &self.wait_targets(fences)?);
         Ok(())
     }
 
     fn submit_signal_to_hw_queues(&self, args: SubmitSignalToHwQueues<'_>) -> Result<(), Status> {
+        let level = &entered();
         let queues = one_packet(args.hw_queues, |h| self.kernel_mode_queue(h), |q| &q.device)?;
         // This call takes no event.
         check_flags(
@@ -361,7 +381,7 @@ impl Kernel for Process {
             SignalFlags::ALLOW_FENCE_REWIND | SignalFlags::SIGNAL_AT_SUBMISSION,
         )?;
         let fences = self.signal_targets(args.fences, args.flags)?;
-        HwQueue::submit_signal(&queues, fences, args.flags);
+        HwQueue::submit_signal(level, &queues, fences, args.flags);
         Ok(())
     }
 
@@ -369,6 +389,7 @@ impl Kernel for Process {
         &self,
         args: CreateMonitoredFence<'_>,
     ) -> Result<FenceInstance, Status> {
+        let level = &entered();
         let create = CreateFence {
             name: args.name,
             initial_value: args.initial_value,
@@ -377,11 +398,12 @@ impl Kernel for Process {
             private_data: [0; 64],
             affinity: self.affinity(args.engine_affinity)?,
         };
-        self.create_fence(args.device, &create)
+        self.create_fence(level, args.device, &create)
     }
 
     // spec: NF-091
     fn create_native_fence(&self, args: CreateNativeFence<'_>) -> Result<FenceInstance, Status> {
+        let level = &entered();
         let create = CreateFence {
             name: args.name,
             initial_value: args.initial_value,
@@ -390,7 +412,7 @@ impl Kernel for Process {
             private_data: args.private_data,
             affinity: self.affinity(args.engine_affinity)?,
         };
-        self.create_fence(args.device, &create)
+        self.create_fence(level, args.device, &create)
     }
 
     fn share_objects(
@@ -408,19 +430,22 @@ impl Kernel for Process {
         &self,
         args: OpenSyncObject<'_>,
     ) -> Result<FenceInstance, Status> {
-        self.open_fence(&args, false)
+        let level = &entered();
+        self.open_fence(level, &args, false)
     }
 
     fn open_native_fence_from_nt_handle(
         &self,
         args: OpenSyncObject<'_>,
     ) -> Result<FenceInstance, Status> {
-        self.open_fence(&args, true)
+        let level = &entered();
+        self.open_fence(level, &args, true)
     }
 
     // spec: NF-093, MF-051
     fn destroy_synchronization_object(&self, fence: Handle) -> Result<(), Status> {
-        self.destroy(fence, |o| matches!(o, Object::Fence(_)))
+        let level = &entered();
+        self.destroy(level, fence, |o| matches!(o, Object::Fence(_)))
     }
 
     fn wait_from_cpu(
@@ -429,12 +454,13 @@ impl Kernel for Process {
         mode: WaitMode,
         event: Option<Event>,
     ) -> Result<(), Status> {
+        let level = &entered();
         let instances =
             self.instances(fences, MAX_OBJECTS_PER_CPU_WAIT, SyncObjectFlags::NO_WAIT)?;
         let blocking = event.is_none();
         let entered = {
             let conditions = instances.iter().map(|(i, value)| (&***i as &Instance, *value));
-            cpu_wait::enter(&self.objects.fences, conditions, mode, event)
+            cpu_wait::enter(level.into(), &self.objects.fences, conditions, mode, event)
         };
         if entered.is_pending {
             // The wait may be for a queue whose ring no call of the kernel announced.
@@ -449,7 +475,7 @@ impl Kernel for Process {
             instances.iter().map(|(i, value)| (i.fence.clone(), *value)).collect();
         // While it blocks, the wait keeps no instance from its end.
         drop(instances);
-        entered.block(&fences)?;
+        entered.block(level.into(), &fences)?;
         drop(fences);
         // spec: MF-050
         // A lost device's fences read as their maximum, so its waits return why they ended. So do
@@ -463,20 +489,23 @@ impl Kernel for Process {
     // spec: NF-003
     // spec: MF-001
     fn signal_from_cpu(&self, fences: &[FenceValue], flags: SignalFlags) -> Result<(), Status> {
+        let level = &entered();
         // The other flags are for queues.
         check_flags(flags, SignalFlags::ALLOW_FENCE_REWIND)?;
-        signal(&self.signal_targets(fences, flags)?, flags);
+        signal(level.into(), &self.signal_targets(fences, flags)?, flags);
         Ok(())
     }
 
     fn wait_from_gpu(&self, context: Handle, fences: &[FenceValue]) -> Result<(), Status> {
+        let level = &entered();
         let context = self.context(context)?;
         context.device.check()?;
-        self.objects.sched.wait(context.scheduled(), &self.wait_targets(fences)?);
+        self.objects.sched.wait(level.into(), context.scheduled(), &self.wait_targets(fences)?);
         Ok(())
     }
 
     fn signal_from_gpu2(&self, args: SignalFromGpu2<'_>) -> Result<(), Status> {
+        let level = &entered();
         let contexts = one_packet(args.contexts, |h| self.context(h), |c| &c.device)?;
         check_flags(args.flags, SignalFlags::all())?;
         let enqueue_event = args.flags.contains(SignalFlags::ENQUEUE_CPU_EVENT);
@@ -490,12 +519,13 @@ impl Kernel for Process {
             _ => return Err(Status::INVALID_PARAMETER),
         };
         let queues: Vec<_> = contexts.iter().map(|context| context.scheduled()).collect();
-        self.objects.sched.signal(&queues, signal);
+        self.objects.sched.signal(level, &queues, signal);
         Ok(())
     }
 
     // spec: UMS-018
     fn create_doorbell(&self, args: CreateDoorbell) -> Result<tidegate_calls::Doorbell, Status> {
+        let level = &entered();
         let queue = self.hw_queue(args.hw_queue)?;
         queue.device.check()?;
         let (ring, control) = (self.allocation(args.ring)?, self.allocation(args.control)?);
@@ -506,6 +536,7 @@ impl Kernel for Process {
         }
         let mut private_data = args.private_data;
         let doorbell = Doorbell::new(
+            level,
             &self.objects.doorbells,
             &queue,
             ring,
@@ -513,7 +544,7 @@ impl Kernel for Process {
             args.flags,
             &mut private_data,
         )?;
-        let handle = self.insert(Object::Doorbell(doorbell.clone()))?;
+        let handle = self.insert(level, Object::Doorbell(doorbell.clone()))?;
         let (mapping, secondary) = doorbell.mappings();
         Ok(tidegate_calls::Doorbell {
             handle,
@@ -527,17 +558,20 @@ impl Kernel for Process {
 
     // spec: UMS-019
     fn connect_doorbell(&self, doorbell: Handle) -> Result<Connection, Status> {
-        self.doorbell(doorbell)?.connect()
+        let level = &entered();
+        self.doorbell(doorbell)?.connect(level)
     }
 
     // spec: UMS-020
     fn destroy_doorbell(&self, doorbell: Handle) -> Result<(), Status> {
-        self.destroy(doorbell, |o| matches!(o, Object::Doorbell(_)))
+        let level = &entered();
+        self.destroy(level, doorbell, |o| matches!(o, Object::Doorbell(_)))
     }
 
     // spec: UMS-021
     fn notify_work_submission(&self, doorbell: Handle) -> Result<(), Status> {
-        self.doorbell(doorbell)?.notify()
+        let level = &entered();
+        self.doorbell(doorbell)?.notify(level)
     }
 
     fn native_fence_log_detail(&self, hw_queue: Handle) -> Result<LogDetail, Status> {
@@ -554,6 +588,7 @@ impl Kernel for Process {
     }
 
     fn present(&self, args: Present) -> Result<(), Status> {
+        let level = &entered();
         let desc = || {
             let shown = args
                 .shown
@@ -571,8 +606,8 @@ impl Kernel for Process {
             PresentQueue::Context(context) => {
                 let context = self.context(context)?;
                 context.device.check()?;
-                let flip = self.begin_flip(&context.device, desc()?)?;
-                self.objects.sched.signal(&[context.scheduled()], Signal::action(flip));
+                let flip = self.begin_flip(level.into(), &context.device, desc()?)?;
+                self.objects.sched.signal(level, &[context.scheduled()], Signal::action(flip));
             }
             PresentQueue::HwQueue(queue) => {
                 let queue = self.hw_queue(queue)?;
@@ -580,29 +615,32 @@ impl Kernel for Process {
                 if queue.user_mode_submission {
                     return Err(Status::GRAPHICS_PRESENT_DENIED);
                 }
-                let flip = self.begin_flip(&queue.device, desc()?)?;
-                self.objects.sched.signal(&[queue.scheduled()], Signal::action(flip));
+                let flip = self.begin_flip(level.into(), &queue.device, desc()?)?;
+                self.objects.sched.signal(level, &[queue.scheduled()], Signal::action(flip));
             }
         }
         Ok(())
     }
 
     fn wait_for_vertical_blank_event(&self) -> Result<(), Status> {
-        self.objects
-            .display
-            .get()
-            .ok_or(Status::NOT_SUPPORTED)?
-            .wait_for_vertical_blank(&Passive::enter())
+        let level = &entered();
+        self.objects.display.get().ok_or(Status::NOT_SUPPORTED)?.wait_for_vertical_blank(level)
     }
+}
+
+/// The level of a call of a process: PASSIVE.
+pub(super) fn entered() -> Passive {
+    Passive::enter()
 }
 
 impl Process {
     fn begin_flip(
         &self,
+        level: Irql<'_>,
         device: &Arc<Device>,
         desc: FlipDesc,
     ) -> Result<Box<dyn SignalAction>, Status> {
-        self.objects.display.get().ok_or(Status::NOT_SUPPORTED)?.begin_flip(device, desc)
+        self.objects.display.get().ok_or(Status::NOT_SUPPORTED)?.begin_flip(level, device, desc)
     }
 
     fn handle_of_fence(&self, fence: &Arc<FenceObject>) -> Option<Handle> {

@@ -26,6 +26,7 @@ use tidegate_calls::{
     SignalFlags, Status, SyncObjectFlags,
 };
 use tidegate_d3dukmdt::{MAX_OBJECTS_SIGNALED, MAX_OBJECTS_WAITED_ON};
+use tidegate_ddi::Passive;
 use tidegate_platform::{CacheType, Mutex};
 
 /// A condition of a CPU wait.
@@ -86,6 +87,7 @@ macro_rules! lookup {
 
 impl Process {
     pub(crate) fn new(
+        level: &Passive,
         objects: &Arc<Objects>,
         adapter: Arc<dyn Send + Sync>,
         name: &str,
@@ -94,7 +96,7 @@ impl Process {
         // spec: PRE-120
         let port = &objects.port;
         port.check()?;
-        let space = Arc::new(AddressSpace::new(port)?);
+        let space = Arc::new(AddressSpace::new(level, port)?);
         let fence_pool = FencePool::new(&objects.memory, &space);
         let memory = Some(ProcessMemory { fence_pool, space });
         let process = Arc::new(Process {
@@ -126,7 +128,7 @@ impl Process {
     lookup!(doorbell, Doorbell, Doorbell);
     lookup!(paging_queue, PagingQueue, PagingQueueObject);
 
-    fn insert(&self, object: Object) -> Result<Handle, Status> {
+    fn insert(&self, level: &Passive, object: Object) -> Result<Handle, Status> {
         let (inserted, refusal) = {
             let mut objects = self.handles.lock();
             let has_device = self.objects.devices.lock().is_live(object.device());
@@ -139,14 +141,19 @@ impl Process {
         };
         // A refused object ends here, outside of the table's lock.
         inserted.map_err(|object| {
-            object.end(&self.objects.hw_queues);
+            object.end(level, &self.objects.hw_queues);
             refusal
         })
     }
 
     /// Removes an object of the right kind from the table, and ends it.
-    fn destroy(&self, handle: Handle, is_kind: impl Fn(&Object) -> bool) -> Result<(), Status> {
-        self.remove(handle, is_kind).map(|object| object.end(&self.objects.hw_queues))
+    fn destroy(
+        &self,
+        level: &Passive,
+        handle: Handle,
+        is_kind: impl Fn(&Object) -> bool,
+    ) -> Result<(), Status> {
+        self.remove(handle, is_kind).map(|object| object.end(level, &self.objects.hw_queues))
     }
 
     /// Removes an object of the right kind from the table. The caller drops it outside of the
@@ -230,6 +237,7 @@ impl Process {
     // spec: MF-006
     fn create_fence(
         &self,
+        level: &Passive,
         device: Handle,
         args: &CreateFence<'_>,
     ) -> Result<FenceInstance, Status> {
@@ -238,19 +246,28 @@ impl Process {
         if !SyncObjectFlags::all().contains(args.flags) {
             return Err(Status::INVALID_PARAMETER);
         }
-        self.enter_fence(Arc::new(FenceObject::create(&device, args)?))
+        self.enter_fence(level, Arc::new(FenceObject::create(level, &device, args)?))
     }
 
-    fn open_fence(&self, args: &OpenSyncObject<'_>, native: bool) -> Result<FenceInstance, Status> {
+    fn open_fence(
+        &self,
+        level: &Passive,
+        args: &OpenSyncObject<'_>,
+        native: bool,
+    ) -> Result<FenceInstance, Status> {
         let device = self.live_device(args.device)?;
         let affinity = self.affinity(args.engine_affinity)?;
-        self.enter_fence(Arc::new(FenceObject::open(
-            &device,
-            args.nt_handle,
-            args.flags,
-            native,
-            affinity,
-        )?))
+        self.enter_fence(
+            level,
+            Arc::new(FenceObject::open(
+                level,
+                &device,
+                args.nt_handle,
+                args.flags,
+                native,
+                affinity,
+            )?),
+        )
     }
 
     fn affinity(&self, engine_affinity: u32) -> Result<Affinity, Status> {
@@ -259,14 +276,18 @@ impl Process {
     }
 
     /// Gives an instance its handle. The instance keeps it, so that it is found without a walk.
-    fn insert_fence(&self, instance: &Arc<FenceObject>) -> Result<Handle, Status> {
-        let handle = self.insert(Object::Fence(instance.clone()))?;
+    fn insert_fence(&self, level: &Passive, instance: &Arc<FenceObject>) -> Result<Handle, Status> {
+        let handle = self.insert(level, Object::Fence(instance.clone()))?;
         Ok(*instance.handle.get_or_init(|| handle))
     }
 
     /// Gives an instance its handle, and returns the view of it for the process.
-    fn enter_fence(&self, instance: Arc<FenceObject>) -> Result<FenceInstance, Status> {
-        let handle = self.insert_fence(&instance)?;
+    fn enter_fence(
+        &self,
+        level: &Passive,
+        instance: Arc<FenceObject>,
+    ) -> Result<FenceInstance, Status> {
+        let handle = self.insert_fence(level, &instance)?;
         let fence = &instance.fence;
         let no_gpu = fence.flags.contains(SyncObjectFlags::NO_GPU_ACCESS);
         let (current_at, cpu_reaches) = (fence.storage.current_at(), fence.current.is_some());

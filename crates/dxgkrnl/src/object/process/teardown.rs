@@ -10,6 +10,7 @@
 //! say so (`stats`). Rings and commands of hardware queues are preempted with their contexts.
 //! Packets that the driver has are waited for.
 
+use super::calls::entered;
 use super::{FinalStates, Process};
 use crate::fence::{EventSet, Fence, FenceTarget, Instance, WaitOwner, Waiter, instance, monitor};
 use crate::object::FenceObject;
@@ -23,8 +24,8 @@ use crate::stats::Count;
 use crate::suspension::{self, Suspendable};
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, Handle};
-use tidegate_ddi::Passive;
 use tidegate_ddi::doorbell::DisconnectReason;
+use tidegate_ddi::{Irql, Passive};
 use tidegate_platform::{CpuTime, Event, Platform, Step, WaitEnd};
 
 /// How an end treats work that the GPU has.
@@ -55,8 +56,10 @@ impl Process {
     /// signals behind its last command buffer need one more command buffer behind them. A process
     /// ends once; a second call returns at once.
     pub fn close(&self) {
-        let level = &Passive::enter();
-        let Some(start_ns) = self.leave_kernel(DeviceState::ProcessEnded) else { return };
+        let level = &entered();
+        let Some(start_ns) = self.leave_kernel(level.into(), DeviceState::ProcessEnded) else {
+            return;
+        };
         let objects = &self.objects;
         let deadline = objects.port.platform.now().after(objects.port.config.tdr.delay_ns);
         let of_process = self.objects_by_kind();
@@ -69,16 +72,16 @@ impl Process {
         // 2. Progress reaches the value queued last. Rings and everything else stay in place.
         // spec: UMS-088
         // spec: UMS-090
-        if !is_done_by(objects, &of_process, deadline) {
-            return self.terminate_now(of_process, GpuWork::Awaited, start_ns);
+        if !is_done_by(level, objects, &of_process, deadline) {
+            return self.terminate_now(level, of_process, GpuWork::Awaited, start_ns);
         }
         // 3. Ring, control area, doorbell and queue of each are destroyed, then the rest.
         for queue in of_process.queues {
-            self.destroy_queue(queue);
+            self.destroy_queue(level, queue);
         }
         drop((of_process.hw_contexts, of_process.contexts, of_process.fences, of_process.devices));
         // spec: UMS-089
-        self.destroy_rest();
+        self.destroy_rest(level);
         objects.port.count(Count::processes_closed);
         objects.port.record_process(&format!("process '{}' closed", self.name()), start_ns);
     }
@@ -87,8 +90,9 @@ impl Process {
     /// until the driver has acknowledged that, for the TDR delay at most, and as long again for
     /// packets that cannot be preempted. A process ends once; a second call returns at once.
     pub fn terminate(&self) {
-        if let Some(start_ns) = self.leave_kernel(DeviceState::ProcessEnded) {
-            self.terminate_now(self.objects_by_kind(), GpuWork::Awaited, start_ns);
+        let level = &entered();
+        if let Some(start_ns) = self.leave_kernel(level.into(), DeviceState::ProcessEnded) {
+            self.terminate_now(level, self.objects_by_kind(), GpuWork::Awaited, start_ns);
         }
     }
 
@@ -98,8 +102,13 @@ impl Process {
         states.map_or(DeviceState::ProcessEnded, |states| states.of(device))
     }
 
-    fn terminate_now(&self, of_process: ProcessObjects, gpu_work: GpuWork, start_ns: u64) {
-        let level = &Passive::enter();
+    fn terminate_now(
+        &self,
+        level: &Passive,
+        of_process: ProcessObjects,
+        gpu_work: GpuWork,
+        start_ns: u64,
+    ) {
         let objects = &self.objects;
         // 1. Its devices are in error. A device that was lost before keeps its reason.
         // spec: UMS-091
@@ -109,7 +118,7 @@ impl Process {
         // Work that the kernel holds back is dropped, so no further work of it begins.
         let queues = of_process.queues.iter().map(|queue| queue.os_handle);
         let contexts = of_process.contexts.iter().map(|context| context.os_handle);
-        let lost = objects.sched.give_up(&queues.chain(contexts).collect::<Vec<_>>());
+        let lost = objects.sched.give_up(level.into(), &queues.chain(contexts).collect::<Vec<_>>());
         self.note_lost_signals(&of_process.fences, &lost);
         drop(lost);
         // 2. Every context is suspended, preempted and off the run list, while its rings exist.
@@ -129,7 +138,7 @@ impl Process {
         if gpu_work == GpuWork::Awaited {
             let deadline = objects.port.platform.now().after(objects.port.config.tdr.delay_ns);
             let contexts: Vec<_> = of_process.contexts.iter().map(|c| c.scheduled()).collect();
-            is_set_by(&objects.sched.drained(&contexts), deadline);
+            is_set_by(&objects.sched.drained(level, &contexts), deadline);
         }
         // 3. Each queue's doorbell is disconnected; ring, control area, doorbell and queue are
         //    destroyed; then the rest.
@@ -139,17 +148,17 @@ impl Process {
             let abort = DisconnectReason::Abort;
             doorbells.iter().for_each(|doorbell| doorbell.disconnect(level, abort));
             drop(doorbells);
-            self.destroy_queue(queue);
+            self.destroy_queue(level, queue);
         }
         drop((of_process.contexts, of_process.fences, of_process.devices));
-        self.destroy_rest();
+        self.destroy_rest(level);
         objects.port.count(Count::processes_terminated);
         objects.port.record_process(&format!("process '{}' terminated", self.name()), start_ns);
     }
 
     /// Closes the handle table and releases blocked threads. Returns the time on the timeline;
     /// `None` when the process has ended, or an end is in progress.
-    fn leave_kernel(&self, reason: DeviceState) -> Option<u64> {
+    fn leave_kernel(&self, level: Irql<'_>, reason: DeviceState) -> Option<u64> {
         let start_ns = self.objects.port.platform.stamp_ns();
         let devices: Vec<_> = {
             let mut objects = self.handles.lock();
@@ -172,7 +181,10 @@ impl Process {
         let _first = self.final_states.set(FinalStates { reason, lost_before });
         // spec: UMS-094
         // Also waits that may outlive their instance: their caller has ended.
-        self.objects_by_kind().fences.iter().for_each(|instance| instance.release_cpu_waiters());
+        self.objects_by_kind()
+            .fences
+            .iter()
+            .for_each(|instance| instance.release_cpu_waiters(level));
         Some(start_ns)
     }
 
@@ -200,7 +212,7 @@ impl Process {
 
     /// Destroys a hardware queue with its doorbell, ring, control area and progress fence. The
     /// doorbell keeps the ring until the driver has released it.
-    fn destroy_queue(&self, queue: Arc<HwQueue>) {
+    fn destroy_queue(&self, level: &Passive, queue: Arc<HwQueue>) {
         let mut rings = Vec::new();
         for (_, object) in self.handles.lock().iter() {
             if let Object::Doorbell(doorbell) = object
@@ -218,14 +230,14 @@ impl Process {
             Object::Fence(instance) => Arc::ptr_eq(instance, &queue.progress),
             _ => false,
         };
-        self.destroy_objects(of_queue);
+        self.destroy_objects(level, of_queue);
         drop(rings);
         drop(queue);
     }
 
     /// Destroys the remaining objects, then the memory that all of them used.
-    fn destroy_rest(&self) {
-        self.destroy_objects(|_| true);
+    fn destroy_rest(&self, level: &Passive) {
+        self.destroy_objects(level, |_| true);
         let memory = self.memory.lock().take();
         drop(memory);
     }
@@ -233,7 +245,7 @@ impl Process {
     /// Destroys objects, holders before what they hold, doorbells first. A call in progress may keep
     /// an object for a moment, with everything that the object needs.
     // spec: UMS-036
-    pub(crate) fn destroy_objects(&self, is_doomed: impl Fn(&Object) -> bool) {
+    pub(crate) fn destroy_objects(&self, level: &Passive, is_doomed: impl Fn(&Object) -> bool) {
         let mut doomed: Vec<_> = {
             let objects = self.handles.lock();
             objects
@@ -249,27 +261,37 @@ impl Process {
             if let Some(Object::Device(device)) = &object
                 && let Some(display) = self.objects.display.get()
             {
-                display.device_ends(&Passive::enter(), device.os_handle);
+                display.device_ends(level, device.os_handle);
             }
             if let Some(object) = object {
-                object.end(&self.objects.hw_queues);
+                object.end(level, &self.objects.hw_queues);
             }
         }
     }
 }
 
 /// Whether everything that the process has queued is done before the deadline.
-fn is_done_by(objects: &Objects, of_process: &ProcessObjects, deadline: CpuTime) -> bool {
+fn is_done_by(
+    level: &Passive,
+    objects: &Objects,
+    of_process: &ProcessObjects,
+    deadline: CpuTime,
+) -> bool {
     let contexts: Vec<_> = of_process.contexts.iter().map(|c| c.scheduled()).collect();
-    let mut done = vec![objects.sched.drained(&contexts)];
+    let mut done = vec![objects.sched.drained(level, &contexts)];
     for queue in &of_process.queues {
         if queue.user_mode_submission {
             let doorbells = objects.doorbells.of_queue(queue.os_handle);
             done.extend(doorbells.iter().map(|d| {
-                progress_event(&objects.port.platform, &queue.progress.fence, d.announced())
+                progress_event(
+                    level.into(),
+                    &objects.port.platform,
+                    &queue.progress.fence,
+                    d.announced(),
+                )
             }));
         } else {
-            done.push(objects.sched.drained(&[queue.scheduled()]));
+            done.push(objects.sched.drained(level, &[queue.scheduled()]));
         }
     }
     done.iter().all(|event| is_set_by(event, deadline))
@@ -279,17 +301,17 @@ fn is_done_by(objects: &Objects, of_process: &ProcessObjects, deadline: CpuTime)
 struct EventWaiter(Event);
 
 impl Waiter for EventWaiter {
-    fn wake(&self, _ticket: u64, events: &mut EventSet) {
+    fn wake(&self, _level: Irql<'_>, _ticket: u64, events: &mut EventSet) {
         events.set(&self.0);
     }
 }
 
 /// An event that is set when a progress fence has reached the value announced last, which is
 /// untrusted.
-fn progress_event(platform: &Platform, fence: &Arc<Fence>, value: u64) -> Event {
+fn progress_event(level: Irql<'_>, platform: &Platform, fence: &Arc<Fence>, value: u64) -> Event {
     let event = platform.event(true);
     let waiter = Arc::new(EventWaiter(event.clone()));
-    if monitor::wait(fence, value, waiter, 0, WaitOwner::Kernel).is_none() {
+    if monitor::wait(level, fence, value, waiter, 0, WaitOwner::Kernel).is_none() {
         event.set(Step::ThreadWake);
     }
     event
@@ -302,12 +324,15 @@ fn is_set_by(event: &Event, deadline: CpuTime) -> bool {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let Some(start_ns) = self.leave_kernel(DeviceState::ProcessEnded) else { return };
+        let level = &entered();
+        let Some(start_ns) = self.leave_kernel(level.into(), DeviceState::ProcessEnded) else {
+            return;
+        };
         let of_process = self.objects_by_kind();
         // A process that has destroyed its devices has no work to abandon.
         match of_process.devices.is_empty() {
-            true => self.destroy_rest(),
-            false => self.terminate_now(of_process, GpuWork::Abandoned, start_ns),
+            true => self.destroy_rest(level),
+            false => self.terminate_now(level, of_process, GpuWork::Abandoned, start_ns),
         }
     }
 }
@@ -317,9 +342,9 @@ impl OpenProcess for Process {
         self.handles.lock().is_closed()
     }
 
-    fn end_with_adapter(&self) {
-        if let Some(start_ns) = self.leave_kernel(DeviceState::Removed) {
-            self.terminate_now(self.objects_by_kind(), GpuWork::Abandoned, start_ns);
+    fn end_with_adapter(&self, level: &Passive) {
+        if let Some(start_ns) = self.leave_kernel(level.into(), DeviceState::Removed) {
+            self.terminate_now(level, self.objects_by_kind(), GpuWork::Abandoned, start_ns);
         }
     }
 }
