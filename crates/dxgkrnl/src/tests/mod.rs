@@ -2,6 +2,7 @@
 
 mod fences;
 mod packet_driver;
+mod power;
 mod scheduling;
 
 use crate::config::AdapterConfig;
@@ -9,7 +10,7 @@ use crate::driver::{self, Awake, DevicePower, DriverPort, EngineUse};
 use crate::interrupt::KernelCallbacks;
 use packet_driver::PacketDriver;
 use std::sync::Arc;
-use tidegate_ddi::{Driver, EngineId, Irql, Passive};
+use tidegate_ddi::{AdapterCaps, Driver, EngineId, Irql, Passive};
 use tidegate_platform::{PhysicalAddress, PhysicalMemory, Platform};
 
 /// A device that always has power.
@@ -41,15 +42,24 @@ impl DevicePower for AlwaysOn {
     fn doorbell_connected(&self, _: &DriverPort, _: EngineId) {}
 }
 
-/// A driver that has started, and its port.
+/// A driver that has started, and its port, on threads.
 fn start_driver() -> (Arc<DriverPort>, Arc<PacketDriver>) {
-    let level = &Passive::enter();
     let platform = Platform::closed_host();
-    let driver = PacketDriver::new(&platform);
-    let memory = PhysicalMemory::new(&platform, PhysicalAddress(0));
-    let config = AdapterConfig::standard(&platform);
+    start_driver_on(&platform, AdapterConfig::standard(&platform), |_| Arc::new(AlwaysOn))
+}
+
+/// The same on any platform, with the power that `power` makes for its capabilities.
+fn start_driver_on(
+    platform: &Platform,
+    config: AdapterConfig,
+    power: impl FnOnce(&AdapterCaps) -> Arc<dyn DevicePower>,
+) -> (Arc<DriverPort>, Arc<PacketDriver>) {
+    let driver = PacketDriver::new(platform);
+    let memory = PhysicalMemory::new(platform, PhysicalAddress(0));
     let callbacks = Arc::new(KernelCallbacks::new());
     let as_driver: Arc<dyn Driver> = driver.clone();
-    let started = driver::start(level, &platform, &as_driver, &memory, config, callbacks);
-    (DriverPort::new(started.unwrap(), Arc::new(AlwaysOn)), driver)
+    let level = &Passive::enter();
+    let started = driver::start(level, platform, &as_driver, &memory, config, callbacks).unwrap();
+    let power = power(&started.declared.caps);
+    (DriverPort::new(started, power), driver)
 }
