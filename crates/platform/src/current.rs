@@ -3,7 +3,7 @@
 //! On the host it is thread-local; in a cooperative machine the world switches it together with the
 //! fiber. Nothing here is shared between agents.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use tidegate_trace::Recorder;
 
 /// An interrupt request level, lowest first.
@@ -20,12 +20,17 @@ pub enum Level {
 
 thread_local! {
     static MINE: RefCell<Belongings> = const { RefCell::new(Belongings::none()) };
+    // Each lock changes the count. A thread-local without a destructor needs no check at an access.
+    static GUARDS: Cell<u32> = const { Cell::new(0) };
+    static LEVEL: Cell<Level> = const { Cell::new(Level::Passive) };
 }
 
 /// The parts of an agent that travel with it when another fiber takes the thread.
 pub(crate) struct Belongings {
     pub(crate) name: String,
+    /// While the agent does not run.
     guards: u32,
+    /// While the agent does not run.
     level: Level,
     /// Locks that are held, in the order in which they were taken. Kept in debug builds.
     locks: Vec<HeldLock>,
@@ -50,7 +55,10 @@ fn with<R>(f: impl FnOnce(&mut Belongings) -> R) -> R {
 /// Puts `mine` in place and what was there into it.
 #[inline]
 pub(crate) fn swap(mine: &mut Belongings) {
-    with(|m| std::mem::swap(m, mine));
+    with(|m| {
+        std::mem::swap(m, mine);
+        (mine.guards, mine.level) = (GUARDS.replace(m.guards), LEVEL.replace(m.level));
+    });
 }
 
 /// Puts `mine` in place and returns what was there.
@@ -71,26 +79,31 @@ pub fn is_panicking() -> bool {
 }
 
 /// How many platform locks the calling agent holds.
+#[inline]
 pub fn guards_held() -> u32 {
-    with(|m| m.guards)
+    GUARDS.get()
 }
 
+#[inline]
 pub(crate) fn guard_taken() {
-    with(|m| m.guards += 1);
+    GUARDS.set(GUARDS.get() + 1);
 }
 
+#[inline]
 pub(crate) fn guard_dropped() {
-    with(|m| m.guards -= 1);
+    GUARDS.set(GUARDS.get() - 1);
 }
 
 /// Returns the calling agent's interrupt request level.
+#[inline]
 pub(crate) fn level() -> Level {
-    with(|m| m.level)
+    LEVEL.get()
 }
 
 /// Sets the calling agent's level and returns the level before.
+#[inline]
 pub(crate) fn exchange_level(level: Level) -> Level {
-    with(|m| std::mem::replace(&mut m.level, level))
+    LEVEL.replace(level)
 }
 
 /// Panics, with the agent's name, if the calling agent holds a platform lock: no guard of policy

@@ -13,11 +13,13 @@ use crate::current;
 pub struct Raised(Level);
 
 /// Raises the calling agent's level to `level`, or leaves it where it is higher.
+#[inline]
 pub fn raise(level: Level) -> Raised {
     Raised(current::exchange_level(current::level().max(level)))
 }
 
 impl Drop for Raised {
+    #[inline]
     fn drop(&mut self) {
         current::exchange_level(self.0);
     }

@@ -103,7 +103,7 @@ impl Page {
     /// kept.
     #[inline]
     pub fn named(self, name: &str) -> Page {
-        if self.inner.explored {
+        if self.inner.explored && self.inner.platform.tracing() {
             world::name(|log| log.name_page(self.inner.id, name));
         }
         self
@@ -178,7 +178,7 @@ impl Word {
     /// The same with a name that is only made while a log is kept.
     #[inline]
     pub fn named_by(self, name: impl FnOnce() -> String) -> Word {
-        if self.page.explored {
+        if self.page.explored && self.page.platform.tracing() {
             let object = Object::Word { page: self.page.id, index: self.index };
             world::name(|log| log.name(object, &name()));
         }

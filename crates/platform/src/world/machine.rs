@@ -12,6 +12,7 @@ use crate::run_report::RunReport;
 use crate::time::{Step, StepCosts};
 use crate::wait::{Deadline, WaitEnd};
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 
 pub(super) enum Discipline {
     Virtual(RunQueue),
@@ -46,12 +47,16 @@ pub(crate) struct World {
 pub(crate) struct WorldId(u64);
 
 thread_local! {
-    static WORLD: RefCell<Option<Box<World>>> = const { RefCell::new(None) };
+    /// A thread-local without a destructor needs no check at each access. [`close`] takes the world
+    /// out.
+    static WORLD: RefCell<ManuallyDrop<Option<Box<World>>>> =
+        const { RefCell::new(ManuallyDrop::new(None)) };
     /// An emptied world: explorers make a million of them a second.
     static SPARE: Cell<Option<Box<World>>> = const { Cell::new(None) };
     static NEXT_WORLD: Cell<u64> = const { Cell::new(1) };
 }
 
+#[inline]
 pub(super) fn with<R>(f: impl FnOnce(&mut World) -> R) -> R {
     WORLD.with(|w| {
         let mut world = w.borrow_mut();
@@ -138,17 +143,14 @@ impl World {
         {
             list.retain(|a| *a != agent);
             self.crowded_words -= usize::from(list.len() == 1);
-            if list.is_empty() {
-                self.sleepers.remove(&wait.key);
-            }
         }
         self.make_ready(agent, delay_ns);
     }
 
     pub(super) fn wake(&mut self, key: usize, count: u32, delay_ns: u64) {
-        let Some(list) = self.sleepers.get(&key) else { return };
-        let woken: Vec<AgentIx> = list.iter().copied().take(count as usize).collect();
-        for agent in woken {
+        for _ in 0..count {
+            let first = self.sleepers.get(&key).and_then(|list| list.first());
+            let Some(agent) = first.copied() else { return };
             self.end_sleep(agent, WaitEnd::Woken, delay_ns);
         }
     }
@@ -206,11 +208,11 @@ pub(super) fn block(key: usize, deadline: Option<Deadline>, what: &str) -> WaitE
 
 /// Forgets a world; called when the last handle of its platform is dropped.
 pub(crate) fn close(id: WorldId) {
-    let world = WORLD.try_with(|w| match w.try_borrow_mut() {
+    let world = WORLD.with(|w| match w.try_borrow_mut() {
         Ok(mut slot) if slot.as_ref().is_some_and(|w| w.id == id) => slot.take(),
         _ => None,
     });
-    if let Ok(Some(world)) = world {
+    if let Some(world) = world {
         // Not kept if the thread is ending.
         let _ = SPARE.try_with(|s| s.set(Some(world)));
     }

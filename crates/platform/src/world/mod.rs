@@ -83,14 +83,16 @@ pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce() + Send>) -> RunRep
             platform.inner.tracing.append(&mut recorder);
         }
     }
-    let (agents, report) = with(|w| {
+    let (mut agents, report) = with(|w| {
         w.report.end = CpuTime(w.now);
         w.report.steps = w.steps;
         w.report.state = w.end_state();
         w.end_run();
         (std::mem::take(&mut w.agents), std::mem::take(&mut w.report))
     });
-    drop(agents);
+    // Outside the world, which what an agent leaves behind may enter as it is dropped.
+    agents.clear();
+    with(|w| w.agents = agents);
     report
 }
 
@@ -99,9 +101,9 @@ impl World {
         let scripts = self.agents.iter().filter(|a| a.script);
         scripts
             .filter_map(|a| {
-                let asleep =
-                    a.wait.as_ref().filter(|_| a.state == State::Blocked).map(|w| w.what.clone());
-                Some((a.belongings.name.clone(), asleep.or_else(|| self.lock_waited_for(a))?))
+                let asleep = a.wait.as_ref().filter(|_| a.state == State::Blocked);
+                let what = asleep.map(|w| w.what.clone()).or_else(|| self.lock_waited_for(a))?;
+                Some((a.belongings.name.clone(), what))
             })
             .collect()
     }
@@ -169,6 +171,7 @@ pub(crate) fn now() -> CpuTime {
 }
 
 /// The calling agent's number, never 0.
+#[inline]
 pub(crate) fn agent_number() -> u64 {
     with(|w| w.current.map_or(u64::MAX, |a| u64::from(a.0) + 1))
 }

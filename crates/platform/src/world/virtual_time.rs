@@ -60,14 +60,21 @@ impl World {
 }
 
 pub(crate) fn spend_ns(ns: u64) {
-    if ns > 0 && with(|w| w.charge(ns)) {
-        fiber::suspend();
-    }
+    spend(|_| ns);
 }
 
 pub(crate) fn spend_step(step: Step) {
-    let ns = with(|w| w.virtual_mut().costs.ns(step));
-    spend_ns(ns);
+    spend(|v| v.costs.ns(step));
+}
+
+fn spend(cost_ns: impl FnOnce(&RunQueue) -> u64) {
+    let is_overtaken = with(|w| {
+        let ns = cost_ns(w.virtual_mut());
+        ns > 0 && w.charge(ns)
+    });
+    if is_overtaken {
+        fiber::suspend();
+    }
 }
 
 /// The lock at `key` is taken by an agent whose time passed inside it: wait until it is dropped.
@@ -77,6 +84,7 @@ pub(crate) fn wait_for_lock(key: usize, name: &'static str) {
     with(|w| w.virtual_mut().lock_waiters -= 1);
 }
 
+#[inline]
 pub(crate) fn lock_dropped(key: usize) {
     with(|w| {
         if w.virtual_mut().lock_waiters > 0 {
