@@ -341,14 +341,14 @@ impl Host {
 
 pub(crate) fn spawn(platform: &Platform, name: String, body: Box<dyn FnOnce() + Send>) {
     let owner = platform.clone();
-    platform.inner.host.threads().live += 1;
+    platform.host_threads().threads().live += 1;
     let thread_name = name.clone();
     let run = move || {
         current::exchange(current::Belongings::named(name.clone()));
-        AGENT_OF.set(owner.inner.host.number);
+        AGENT_OF.set(owner.host_threads().number);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
         owner.inner.tracing.collect();
-        let mut threads = owner.inner.host.threads();
+        let mut threads = owner.host_threads().threads();
         threads.live -= 1;
         threads.notify_watch();
         if let Err(payload) = result {
@@ -359,7 +359,7 @@ pub(crate) fn spawn(platform: &Platform, name: String, body: Box<dyn FnOnce() + 
         .name(thread_name)
         .spawn(run)
         .expect("the system gives no more threads");
-    platform.inner.host.threads().handles.push(handle);
+    platform.host_threads().threads().handles.push(handle);
 }
 
 #[cfg(test)]
@@ -379,7 +379,7 @@ mod tests {
             let platform = Platform::host();
             let (word, comes) = (platform.page(1).word(0), Arc::new(AtomicBool::new(false)));
             let (slept_on, announces) = (word.clone(), comes.clone());
-            let host = &platform.inner.host;
+            let host = platform.host_threads();
             let registration = host.threads();
             let sleeper = std::thread::spawn(move || {
                 announces.store(true, Ordering::Release);

@@ -83,7 +83,8 @@ pub struct Platform {
 
 pub(crate) struct Inner {
     pub(crate) kind: PlatformKind,
-    pub(crate) host: host::Host,
+    /// Its threads; a cooperative machine has none.
+    host: Option<host::Host>,
     pub(crate) tracing: tracing::Tracing,
     pub(crate) world: Option<world::WorldId>,
     lock_order: OnceLock<&'static [&'static str]>,
@@ -98,7 +99,7 @@ impl Platform {
     /// [`WaitEnd::Stopped`] because no agent can move, since a thread that the platform does not
     /// know may still end it.
     pub fn host() -> Platform {
-        Platform::new(PlatformKind::Host, None, host::Host::new(false))
+        Platform::new(PlatformKind::Host, None, Some(host::Host::new(false)))
     }
 
     /// As [`Platform::host`], for programs that start every thread with [`Platform::spawn`] or
@@ -108,7 +109,7 @@ impl Platform {
     /// and names the blocked agents, as it does on the cooperative platforms. Other threads that
     /// act on it go unnoticed: a wait that one of them would end may return [`WaitEnd::Stopped`].
     pub fn closed_host() -> Platform {
-        Platform::new(PlatformKind::Host, None, host::Host::new(true))
+        Platform::new(PlatformKind::Host, None, Some(host::Host::new(true)))
     }
 
     /// Fibers on the calling thread in order of virtual time; [`Platform::spend`] charges `costs`.
@@ -130,19 +131,34 @@ impl Platform {
     }
 
     fn cooperative(kind: PlatformKind, world: world::WorldId) -> Platform {
-        Platform::new(kind, Some(world), host::Host::new(true))
+        Platform::new(kind, Some(world), None)
     }
 
-    fn new(kind: PlatformKind, world: Option<world::WorldId>, host: host::Host) -> Platform {
+    fn new(
+        kind: PlatformKind,
+        world: Option<world::WorldId>,
+        host: Option<host::Host>,
+    ) -> Platform {
         let clock = match kind {
             PlatformKind::Host => ClockName::Wall,
             PlatformKind::Virtual => ClockName::Virtual,
             PlatformKind::Explored => ClockName::Steps,
         };
-        let (tracing, lock_order, fault) =
-            (tracing::Tracing::new(clock), OnceLock::new(), OnceLock::new());
-        let inner = Inner { kind, host, tracing, world, lock_order, fault };
-        Platform { inner: Arc::new(inner) }
+        Platform {
+            inner: Arc::new(Inner {
+                kind,
+                host,
+                tracing: tracing::Tracing::new(clock),
+                world,
+                lock_order: OnceLock::new(),
+                fault: OnceLock::new(),
+            }),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn host_threads(&self) -> &host::Host {
+        self.inner.host.as_ref().expect("only a host platform has threads")
     }
 
     /// Which back end this is.
@@ -158,7 +174,7 @@ impl Platform {
     /// The CPU clock, in nanoseconds since this platform was made.
     pub fn now(&self) -> CpuTime {
         match self.inner.kind {
-            PlatformKind::Host => self.inner.host.now(),
+            PlatformKind::Host => self.host_threads().now(),
             _ => world::now(),
         }
     }
@@ -209,7 +225,7 @@ impl Platform {
     /// most, then spin), modelled time elsewhere.
     pub fn busy(&self, ns: u64) {
         match self.inner.kind {
-            PlatformKind::Host => self.inner.host.busy(ns),
+            PlatformKind::Host => self.host_threads().busy(ns),
             PlatformKind::Virtual => world::spend_ns(ns),
             PlatformKind::Explored => {}
         }
@@ -220,7 +236,7 @@ impl Platform {
     pub fn sleep_until(&self, deadline: CpuTime) -> WaitEnd {
         level::assert_may_block("a deadline");
         match self.inner.kind {
-            PlatformKind::Host => self.inner.host.sleep_until(deadline),
+            PlatformKind::Host => self.host_threads().sleep_until(deadline),
             _ => world::sleep_until(deadline),
         }
     }
@@ -229,7 +245,7 @@ impl Platform {
     /// coarse, the last part is spun.
     pub fn sleep_precisely_until(&self, deadline: CpuTime) -> WaitEnd {
         match self.inner.kind {
-            PlatformKind::Host => self.inner.host.sleep_precisely_until(deadline),
+            PlatformKind::Host => self.host_threads().sleep_precisely_until(deadline),
             _ => world::sleep_until(deadline),
         }
     }
@@ -346,7 +362,7 @@ impl Platform {
     /// `main` returns there, every wait on the platform ends, those of other threads included.
     pub fn run(&self, main: impl FnOnce() + Send + 'static) -> RunReport {
         match self.inner.kind {
-            PlatformKind::Host => self.inner.host.run(self, Box::new(main)),
+            PlatformKind::Host => self.host_threads().run(self, Box::new(main)),
             _ => world::run(self, Box::new(main)),
         }
     }
@@ -355,7 +371,7 @@ impl Platform {
     /// now on.
     pub fn stop(&self) {
         match self.inner.kind {
-            PlatformKind::Host => self.inner.host.stop(),
+            PlatformKind::Host => self.host_threads().stop(),
             _ => world::stop(),
         }
     }
@@ -363,7 +379,7 @@ impl Platform {
     /// Whether [`Platform::stop`] was called, or a cooperative run ended.
     pub fn is_stopped(&self) -> bool {
         match self.inner.kind {
-            PlatformKind::Host => self.inner.host.is_stopped(),
+            PlatformKind::Host => self.host_threads().is_stopped(),
             _ => world::is_stopped(),
         }
     }
@@ -372,7 +388,7 @@ impl Platform {
     /// always on [`Platform::host`].
     pub fn blocked_agents(&self) -> Vec<(String, String)> {
         match self.inner.kind {
-            PlatformKind::Host => self.inner.host.blocked_agents(),
+            PlatformKind::Host => self.host_threads().blocked_agents(),
             _ => world::blocked_agents(),
         }
     }
@@ -380,7 +396,7 @@ impl Platform {
     /// System calls made so far to put threads to sleep and to wake them (host), or their modelled
     /// equivalents.
     pub fn parking_counts(&self) -> ParkingCounts {
-        self.inner.host.parking_counts()
+        self.inner.host.as_ref().map_or_else(ParkingCounts::default, host::Host::parking_counts)
     }
 }
 

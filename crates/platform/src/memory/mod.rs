@@ -327,7 +327,7 @@ impl Word {
         let platform = &self.page.platform;
         match platform.kind() {
             PlatformKind::Host => {
-                platform.inner.host.wait_word(self.as_ref(), expected, deadline, what)
+                platform.host_threads().wait_word(self.as_ref(), expected, deadline, what)
             }
             _ => world::wait_word(self.as_ref(), expected, deadline, what),
         }
@@ -337,7 +337,7 @@ impl Word {
     pub fn wake(&self, count: u32, step: Step) {
         let platform = &self.page.platform;
         match platform.kind() {
-            PlatformKind::Host => platform.inner.host.wake_word(self.as_ref(), count),
+            PlatformKind::Host => platform.host_threads().wake_word(self.as_ref(), count),
             _ => world::wake_word(self.as_ref(), count, step),
         }
     }

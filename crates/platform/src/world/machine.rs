@@ -11,7 +11,7 @@ use crate::fiber;
 use crate::run_report::RunReport;
 use crate::time::{Step, StepCosts};
 use crate::wait::{Deadline, WaitEnd};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::mem::ManuallyDrop;
 
 pub(super) enum Discipline {
@@ -49,22 +49,31 @@ pub(crate) struct WorldId(u64);
 thread_local! {
     /// A thread-local without a destructor needs no check at each access. [`close`] takes the world
     /// out.
-    static WORLD: RefCell<ManuallyDrop<Option<Box<World>>>> =
-        const { RefCell::new(ManuallyDrop::new(None)) };
+    static WORLD: Cell<ManuallyDrop<Option<Box<World>>>> =
+        const { Cell::new(ManuallyDrop::new(None)) };
     /// An emptied world: explorers make a million of them a second.
     static SPARE: Cell<Option<Box<World>>> = const { Cell::new(None) };
     static NEXT_WORLD: Cell<u64> = const { Cell::new(1) };
 }
 
+/// The world during one access, taken from its place.
+struct Taken(ManuallyDrop<Option<Box<World>>>);
+
+impl Drop for Taken {
+    #[inline]
+    fn drop(&mut self) {
+        WORLD.set(std::mem::take(&mut self.0));
+    }
+}
+
 #[inline]
 pub(super) fn with<R>(f: impl FnOnce(&mut World) -> R) -> R {
-    WORLD.with(|w| {
-        let mut world = w.borrow_mut();
-        f(world
-            .as_mut()
-            .expect("the machine of this platform runs on another thread: start agents with Platform::spawn, or make the machine on Platform::host"))
-    })
+    let mut taken = Taken(WORLD.take());
+    f(taken.0.as_mut().expect(ELSEWHERE))
 }
+
+const ELSEWHERE: &str = "the machine of this platform runs on another thread: \
+    start agents with Platform::spawn, or make the machine on Platform::host";
 
 impl World {
     fn new(id: WorldId, discipline: Discipline) -> World {
@@ -102,13 +111,12 @@ impl World {
                 spare
             }
         };
-        WORLD.with(|w| {
-            let before = w.borrow_mut().replace(world);
-            assert!(
-                before.is_none(),
-                "this thread already has a cooperative machine: drop it before making another"
-            );
-        });
+        let mut taken = Taken(WORLD.take());
+        assert!(
+            taken.0.is_none(),
+            "this thread already has a cooperative machine: drop it before making another"
+        );
+        *taken.0 = Some(world);
         id
     }
 
@@ -208,11 +216,8 @@ pub(super) fn block(key: usize, deadline: Option<Deadline>, what: &str) -> WaitE
 
 /// Forgets a world; called when the last handle of its platform is dropped.
 pub(crate) fn close(id: WorldId) {
-    let world = WORLD.with(|w| match w.try_borrow_mut() {
-        Ok(mut slot) if slot.as_ref().is_some_and(|w| w.id == id) => slot.take(),
-        _ => None,
-    });
-    if let Some(world) = world {
+    let mut taken = Taken(WORLD.take());
+    if let Some(world) = taken.0.take_if(|world| world.id == id) {
         // Not kept if the thread is ending.
         let _ = SPARE.try_with(|s| s.set(Some(world)));
     }

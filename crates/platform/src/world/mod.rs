@@ -76,9 +76,11 @@ pub(crate) fn spawn(name: String, script: bool, body: Box<dyn FnOnce() + Send>) 
 pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce() + Send>) -> RunReport {
     assert!(!fiber::on_fiber(), "Platform::run inside an agent of the same machine");
     spawn("main".to_owned(), true, main);
-    while let Some((agent, mut fiber)) = with(World::next_fiber) {
+    let mut next = with(World::next_fiber);
+    while let Some((agent, mut fiber)) = next {
         let ended = fiber.resume();
-        let recorded = with(|w| w.back_from(agent, fiber, ended));
+        let recorded;
+        (recorded, next) = with(|w| (w.back_from(agent, fiber, ended), w.next_fiber()));
         if let Some(mut recorder) = recorded {
             platform.inner.tracing.append(&mut recorder);
         }
@@ -123,7 +125,9 @@ impl World {
             match next {
                 Some(agent) => return Some(agent),
                 None if !self.stopped => {
-                    self.report.blocked = self.blocked();
+                    if self.scripts_live > 0 {
+                        self.report.blocked = self.blocked();
+                    }
                     self.stop_all();
                 }
                 None if self.break_locks() => {

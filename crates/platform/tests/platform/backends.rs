@@ -26,6 +26,14 @@ fn poll_until(platform: &Platform, condition: impl Fn() -> bool) {
 }
 
 #[test]
+fn a_second_machine_on_a_thread_panics_and_the_first_goes_on() {
+    let first = Platform::virtual_time(StepCosts::free());
+    let second = std::panic::catch_unwind(|| Platform::virtual_time(StepCosts::free()));
+    assert!(second.is_err());
+    assert!(first.run(|| {}).completed());
+}
+
+#[test]
 fn an_event_wakes_its_waiter_everywhere() {
     for make in platforms() {
         let platform = make();
