@@ -2,10 +2,10 @@
 //! fail calls.
 //!
 //! Entry points: [`world`] and [`setup`] build a machine with one process, [`Adapters`] one with
-//! several adapters, [`App`] one for the queue API. [`Client`] is a process at the call surface.
-//! [`Hooked`] records and fails driver calls; [`Setup::overriding`] replaces driver entries with
-//! closures. [`bare_gpu`] is the GPU alone, [`bare_driver`] the reference driver alone. The product
-//! does not depend on this crate.
+//! several adapters, [`App`] one for the queue API. [`Client`] is a process at the call surface;
+//! [`RecordedKernel`] records and refuses its calls. [`Hooked`] records and fails driver calls;
+//! [`Setup::overriding`] replaces driver entries with closures. [`bare_gpu`] is the GPU alone,
+//! [`bare_driver`] the reference driver alone. The product does not depend on this crate.
 
 mod adapters;
 mod app;
@@ -14,6 +14,7 @@ pub mod bare_gpu;
 mod client;
 mod hooked;
 mod page_tables;
+mod recorded_kernel;
 mod reports;
 mod save_areas;
 mod user_queue;
@@ -24,6 +25,7 @@ pub use app::{App, QueueApi, first_word};
 pub use client::{Client, at};
 pub use hooked::{ChangeCaps, DriverCalls, Hooked, KeptCurrent, KeptMonitored, Planted};
 pub use page_tables::{leads_to, own_space};
+pub use recorded_kernel::{Call, DisconnectOrder, RecordedKernel, ScriptedDoorbell};
 pub use reports::filter_reports;
 pub use save_areas::SaveAreas;
 pub use user_queue::{

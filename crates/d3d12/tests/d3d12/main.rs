@@ -1,8 +1,8 @@
-//! Tests of the queue API and its user-mode driver against a recording kernel: what is called, what
-//! is stored, in which order.
+//! The queue API and its user-mode driver on a machine whose kernel calls are recorded: what is
+//! called, what is stored, in which order.
 
 mod arena;
-mod double;
+mod bench;
 mod errors;
 mod fences;
 mod kernel_mode;

@@ -1,0 +1,123 @@
+//! A program on a machine in virtual time. The calls of its device to the kernel are recorded.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use tidegate_d3d12::*;
+use tidegate_gpu_abi::{CONTROL_WRITE_WORD, RingPacket, SLOT_BYTES};
+use tidegate_platform::{Platform, StepCosts};
+use tidegate_testbed::{RecordedKernel, Setup, World, setup};
+use tidegate_trace::{Kind, Trace};
+
+/// A device and its recorded calls. It derefs to the machine.
+pub struct Bench<'a> {
+    pub device: Device,
+    pub kernel: Arc<RecordedKernel>,
+    world: &'a World,
+}
+
+impl Deref for Bench<'_> {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        self.world
+    }
+}
+
+/// Runs `body` as the application of a standard machine, and returns the timeline.
+pub fn bench(body: impl FnOnce(Bench<'_>) + Send + 'static) -> Trace {
+    bench_with(DeviceOptions::default(), body)
+}
+
+/// The same with a device of any options.
+pub fn bench_with(options: DeviceOptions, body: impl FnOnce(Bench<'_>) + Send + 'static) -> Trace {
+    bench_on(&Platform::virtual_time(StepCosts::free()), setup(|_| ()), options, body)
+}
+
+/// The same on any platform and machine.
+pub fn bench_on(
+    platform: &Platform,
+    setup: Setup<'_>,
+    options: DeviceOptions,
+    body: impl FnOnce(Bench<'_>) + Send + 'static,
+) -> Trace {
+    platform.enable_tracing();
+    setup.on(platform.clone()).start().run(move |world| {
+        // A record's time of 0 says that nothing was queued.
+        world.pass(1);
+        body(Bench::of(world, options));
+    });
+    platform.take_trace("a test")
+}
+
+/// Name and duration of each command buffer that ran.
+pub fn executed(trace: &Trace) -> impl Iterator<Item = (&str, u64)> {
+    let executed = trace.records.iter().filter(|record| record.kind == Kind::Execute);
+    executed.map(|record| (trace.name_of(record), record.end_ns - record.start_ns))
+}
+
+/// The durations of those that took any time.
+pub fn ran(trace: &Trace) -> Vec<u64> {
+    executed(trace).map(|(_, ns)| ns).filter(|ns| *ns > 0).collect()
+}
+
+pub fn desc(list_type: CommandListType, submission: Submission) -> QueueDesc {
+    QueueDesc { name: "upload".to_owned(), ..QueueDesc::new(list_type, submission) }
+}
+
+impl<'a> Bench<'a> {
+    fn of(world: &'a World, options: DeviceOptions) -> Bench<'a> {
+        let process = world.machine.open("program").unwrap();
+        let kernel = RecordedKernel::new(&world.platform, process);
+        let device = Device::new(&world.platform, kernel.clone(), options).unwrap();
+        Bench { device, kernel, world }
+    }
+
+    /// Another process on the same machine.
+    pub fn another(&self) -> Bench<'a> {
+        Bench::of(self.world, DeviceOptions::default())
+    }
+
+    pub fn queue(&self, submission: Submission) -> Queue {
+        self.device.create_queue(desc(CommandListType::Copy, submission)).unwrap()
+    }
+
+    pub fn buffer(&self, bytes: u64) -> Buffer {
+        self.device
+            .create_buffer(BufferDesc { name: "b".to_owned(), bytes, heap: Heap::Default })
+            .unwrap()
+    }
+
+    /// A closed copy list that takes `ns`.
+    pub fn list(&self, ns: u64) -> ClosedList {
+        let mut list = self.device.create_command_list(CommandListType::Copy);
+        list.timed(ns).unwrap();
+        list.close().unwrap()
+    }
+
+    /// A queue whose work waits for `gate` to reach 1.
+    pub fn gated(&self, submission: Submission) -> (Queue, Fence) {
+        let (queue, gate) = (self.queue(submission), self.device.create_fence("gate", 0).unwrap());
+        queue.wait(&gate, 1).unwrap();
+        (queue, gate)
+    }
+
+    /// Lets the engines work until nothing can run.
+    pub fn work(&self) {
+        self.pass(10_000_000);
+    }
+
+    /// The write pointer of the user-mode queue made last.
+    pub fn written(&self) -> u64 {
+        self.kernel.ring().1.word(CONTROL_WRITE_WORD).load()
+    }
+
+    /// The packets of that queue. Its ring has not wrapped.
+    pub fn packets(&self) -> Vec<RingPacket> {
+        let packet = |slot| {
+            let mut bytes = [0; SLOT_BYTES as usize];
+            self.kernel.ring().0.read(slot * SLOT_BYTES, &mut bytes).unwrap();
+            RingPacket::decode(&bytes).expect("a packet in every published slot")
+        };
+        (0..self.written()).map(packet).collect()
+    }
+}
