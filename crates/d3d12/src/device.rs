@@ -132,7 +132,6 @@ impl Device {
         Ok(queue)
     }
 
-    // spec: ME-080
     /// Returns the queue of normal priority that the components of an application share. Each call
     /// with this type and submission model returns the same queue while a handle of it is held. The
     /// first call creates it.

@@ -43,6 +43,7 @@ struct Queues {
 }
 
 impl Queues {
+    // spec: ME-080
     fn default_queue(&self, key: (CommandListType, Submission)) -> Option<Arc<UmdQueue>> {
         self.defaults.iter().find(|(of, _)| *of == key).and_then(|(_, queue)| queue.upgrade())
     }

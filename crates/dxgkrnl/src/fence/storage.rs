@@ -410,7 +410,6 @@ impl FenceStorage {
     }
 
     /// The addresses of the fence in the process of `pool`, the same for all its instances.
-    // spec: NF-103
     pub(crate) fn map(
         &self,
         level: &Passive,
@@ -524,6 +523,7 @@ impl FencePool {
         may_signal: bool,
     ) -> Result<Arc<Mapping>, Status> {
         let _one_at_a_time = self.mapping_own.lock_device();
+        // spec: NF-103
         let known = self.own.lock().get(&fence).and_then(Weak::upgrade);
         let mapping = match known {
             Some(known) => known,

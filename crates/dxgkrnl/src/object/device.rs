@@ -95,6 +95,7 @@ impl Device {
     }
 
     /// DEVICE_REMOVED when it is lost.
+    // spec: MF-049
     pub(crate) fn check(&self) -> Result<(), Status> {
         match *self.state.lock() {
             DeviceState::Active => Ok(()),

@@ -139,7 +139,6 @@ fn end_work(recovery: &Recovery, level: &Passive, device: &Arc<Device>) {
     // 3. Fences that it made read as their maximum.
     // spec: ME-047
     // spec: MF-048
-    // spec: MF-049
     let to_maximum = |f: &Fence| {
         let stays = f.flags.contains(SyncObjectFlags::NO_SIGNAL_MAX_VALUE_ON_TDR);
         !stays && f.may_be_signalled_by(device.os_handle)

@@ -56,8 +56,8 @@ impl Scheduling {
     /// Scans the monitored fences of contexts whose packets are complete, where their engine does
     /// not interrupt for its writes.
     pub(super) fn scan_after(&self, level: Irql<'_>, engine: EngineId, contexts: &[OsHandle]) {
-        // spec: MF-053
         let node = &self.port.caps.nodes[engine.node_ordinal as usize];
+        // spec: MF-053
         if node.monitored_notification == MonitoredNotification::Basic {
             self.basic_scan(level, contexts);
         }

@@ -93,8 +93,8 @@ impl Process {
         name: &str,
         may_raise_priority: bool,
     ) -> Result<Arc<Process>, Status> {
-        // spec: PRE-120
         let port = &objects.port;
+        // spec: PRE-120
         port.check()?;
         let space = Arc::new(AddressSpace::new(level, port)?);
         let fence_pool = FencePool::new(&objects.memory, &space);
