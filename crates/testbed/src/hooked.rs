@@ -115,6 +115,7 @@ pub struct Planted {
 
 /// The driver layer.
 pub struct Hooked {
+    platform: Platform,
     inner: Arc<dyn Driver>,
     caps: Option<ChangeCaps>,
     start: Mutex<Option<StartInfo>>,
@@ -134,6 +135,7 @@ impl Hooked {
         caps: Option<ChangeCaps>,
     ) -> Arc<Hooked> {
         Arc::new(Hooked {
+            platform: platform.clone(),
             inner,
             caps,
             start: platform.mutex("start info", None),
@@ -159,6 +161,17 @@ impl Hooked {
     /// Runs `hook` at the start of every call of `ddi`.
     pub fn on(&self, ddi: &'static str, hook: impl Fn() + Send + Sync + 'static) {
         self.hooks.lock().push((ddi, Arc::new(hook)));
+    }
+
+    /// Runs `hook` at the beginning of the next call of `ddi` alone.
+    pub fn once(&self, ddi: &'static str, hook: impl FnOnce() + Send + Sync + 'static) {
+        let next = self.platform.mutex("a hook of one call", Some(hook));
+        self.on(ddi, move || {
+            let hook = next.lock().take();
+            if let Some(hook) = hook {
+                hook();
+            }
+        });
     }
 
     /// Fails the next call of `ddi`.

@@ -29,7 +29,7 @@ pub use recorded_kernel::{Call, DisconnectOrder, RecordedKernel, ScriptedDoorbel
 pub use reports::filter_reports;
 pub use save_areas::SaveAreas;
 pub use user_queue::{
-    UserQueue, copy_word, doorbell_args, fill, signal_packet, store, wait_packet,
+    NoStore, UserQueue, copy_word, doorbell_args, fill, signal_packet, store, wait_packet,
 };
 pub use world::{
     Setup, World, engine_state_change, host_world, hw_queue_signalled, inline, inline_world,

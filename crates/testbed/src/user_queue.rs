@@ -4,7 +4,7 @@ use crate::client::Client;
 use std::sync::Arc;
 use tidegate::calls::{
     Allocation, AllocationKind, AllocationMemory, Connection, CreateDoorbell, CreateDoorbellFlags,
-    Doorbell, DoorbellStatus, FenceInstance, Handle, HwQueue, Kernel, Status,
+    Doorbell, DoorbellStatus, FenceInstance, Handle, HwQueue, Kernel, ReadOnly, Status,
 };
 use tidegate::d3dukmdt::fence_cell::REACHED;
 use tidegate::gpu_abi::{
@@ -149,6 +149,16 @@ impl UserQueue {
         self.ring();
     }
 }
+
+/// A store of a view that has none. A `store` of the view itself would be found before this one.
+pub trait NoStore {
+    /// Stores nothing.
+    fn store(&self, _value: u64) -> &'static str {
+        "read only"
+    }
+}
+
+impl NoStore for ReadOnly {}
 
 /// Returns the command that stores `value` at `destination`.
 pub fn store(destination: u64, value: u64) -> Command {

@@ -2,6 +2,7 @@
 //! known. The tests read the screen by the display's own scan. A frame is torn when its pixels are
 //! of several pictures.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use tidegate::calls::DisplayStats;
 use tidegate::calls::Status;
@@ -149,6 +150,15 @@ fn picture(frame: &Frame) -> Result<u32, String> {
 }
 
 impl Painter {
+    /// Paints and presents pictures, and blocks until the last one is shown.
+    fn show(&self, numbers: RangeInclusive<u32>, ns: u64, interval: u32) {
+        for number in numbers {
+            self.paint(number, ns);
+            self.chain.present(interval).unwrap();
+        }
+        self.chain.wait_shown().unwrap();
+    }
+
     /// Paints a picture into the current buffer, which takes `ns`, half of it before and half
     /// between its two halves.
     fn paint(&self, number: u32, ns: u64) {
@@ -173,11 +183,7 @@ fn pictures_are_shown_whole_in_order_and_one_in_each_refresh() {
             let shown = machine(|_| ());
             let painter = shown.painter(submission, chain_of(buffers, 2));
             shown.run(move || {
-                for number in 1..=12 {
-                    painter.paint(number, PERIOD * 3 / 5);
-                    painter.chain.present(1).unwrap();
-                }
-                painter.chain.wait_shown().unwrap();
+                painter.show(1..=12, PERIOD * 3 / 5, 1);
             });
             let pictures = shown.pictures().unwrap();
             let (numbers, refreshes): (Vec<u32>, Vec<u64>) = pictures.into_iter().unzip();
@@ -200,11 +206,7 @@ fn a_picture_that_is_late_misses_vertical_syncs_and_the_one_before_stays() {
     let shown = machine(|_| ());
     let painter = shown.painter(Submission::Hardware, chain_of(2, 1));
     shown.run(move || {
-        for number in 1..=5 {
-            painter.paint(number, PERIOD * 5 / 2);
-            painter.chain.present(1).unwrap();
-        }
-        painter.chain.wait_shown().unwrap();
+        painter.show(1..=5, PERIOD * 5 / 2, 1);
     });
     let pictures = shown.pictures().unwrap();
     assert!(pictures.windows(2).all(|w| w[1] == (w[0].0 + 1, w[0].1 + 3)), "{pictures:?}");
@@ -240,11 +242,7 @@ fn without_an_interval_the_newest_picture_that_is_ready_is_shown() {
     let shown = machine(|_| ());
     let painter = shown.painter(Submission::Hardware, chain_of(5, 15));
     shown.run(move || {
-        for number in 1..=40 {
-            painter.paint(number, PERIOD / 5);
-            painter.chain.present(0).unwrap();
-        }
-        painter.chain.wait_shown().unwrap();
+        painter.show(1..=40, PERIOD / 5, 0);
     });
     let pictures = shown.pictures().unwrap();
     let stats = shown.stats();
@@ -272,11 +270,7 @@ fn under_load(shown: &Shown, submission: Submission) {
                 load.sleep_until(load.now().after(PERIOD / 7));
             }
         });
-        for number in 1..=20 {
-            painter.paint(number, PERIOD * 4 / 5);
-            painter.chain.present(1).unwrap();
-        }
-        painter.chain.wait_shown().unwrap();
+        painter.show(1..=20, PERIOD * 4 / 5, 1);
         bursts.join();
     });
 }
@@ -320,9 +314,7 @@ fn a_picture_stays_in_its_place_while_others_want_its_memory() {
         let painter = shown.painter(submission, chain_of(2, 1));
         let (adapter, gpu) = (shown.machine.adapter().clone(), shown.machine.gpu().clone());
         shown.run(move || {
-            painter.paint(1, PERIOD / 2);
-            painter.chain.present(1).unwrap();
-            painter.chain.wait_shown().unwrap();
+            painter.show(1..=1, PERIOD / 2, 1);
             let device = &painter.device;
             let local = |name: &str| {
                 let desc =
@@ -394,9 +386,7 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
     assert!(matches!(foreign, Error::Foreign { .. }));
     let late = other.create_swap_chain(&second, chain_of(2, 1)).unwrap();
     shown.run(move || {
-        painter.paint(1, PERIOD / 2);
-        painter.chain.present(1).unwrap();
-        painter.chain.wait_shown().unwrap();
+        painter.show(1..=1, PERIOD / 2, 1);
         // One device has the screen until it ends.
         let Err(Error::Call { status, .. }) = late.present(1) else {
             panic!("two devices on one screen")
@@ -417,9 +407,7 @@ fn vertical_syncs_come_only_while_a_flip_or_a_waiter_needs_one() {
     shown.run(move || {
         clock.sleep_until(clock.now().after(20 * PERIOD));
         assert_eq!(gpu.display_stats().vsyncs, 0, "nothing was presented");
-        painter.paint(1, PERIOD / 2);
-        painter.chain.present(1).unwrap();
-        painter.chain.wait_shown().unwrap();
+        painter.show(1..=1, PERIOD / 2, 1);
         let then = gpu.display_stats().vsyncs;
         clock.sleep_until(clock.now().after(20 * PERIOD));
         assert_eq!(gpu.display_stats().vsyncs, then, "the panel refreshes itself");
@@ -480,9 +468,7 @@ fn after_processes_that_are_ended(count: usize, submission: Submission) -> Censu
         for (process, device, queue) in processes {
             let chain = device.create_swap_chain(&queue, chain_of(3, 3)).unwrap();
             let painter = Painter { device, queue, chain };
-            painter.paint(1, PERIOD / 10);
-            painter.chain.present(1).unwrap();
-            painter.chain.wait_shown().unwrap();
+            painter.show(1..=1, PERIOD / 10, 1);
             for number in 2..=3 {
                 painter.paint(number, PERIOD / 10);
                 painter.chain.present(1).unwrap();
@@ -508,9 +494,7 @@ fn power_takes_the_screen_along_and_brings_it_back() {
     let painter = shown.painter(Submission::Hardware, chain_of(2, 1));
     let (adapter, clock) = (shown.machine.adapter().clone(), shown.platform.clone());
     shown.run(move || {
-        painter.paint(1, PERIOD / 2);
-        painter.chain.present(1).unwrap();
-        painter.chain.wait_shown().unwrap();
+        painter.show(1..=1, PERIOD / 2, 1);
         let state = adapter.power_down_if_idle();
         assert_eq!(state, Ok(DevicePowerState::D0), "a screen that shows something");
         assert_eq!(adapter.set_power_state(DevicePowerState::D3), Ok(DevicePowerState::D3));

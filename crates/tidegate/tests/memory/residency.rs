@@ -2,9 +2,9 @@
 //! requests are refused, and that results stay right.
 
 use tidegate::calls::{
-    Allocation, AllocationKind, AllocationMemory, DeviceState, Doorbell, FenceValue, Handle,
-    MakeResident, PagingQueue, Placement, Present, PresentQueue, Residency, SegmentGroup, Status,
-    SubmitCommand,
+    Allocation, AllocationKind, AllocationMemory, DeviceState, Doorbell, FenceInstance, FenceValue,
+    Handle, HwQueue, MakeResident, PagingQueue, Placement, Present, PresentQueue, Residency,
+    SegmentGroup, Status, SubmitCommand,
 };
 use tidegate::d3d12::{
     Arg, Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, Heap, ResidencyChoice,
@@ -50,6 +50,14 @@ fn first_word(allocation: &Allocation) -> u64 {
     let mut bytes = [0; 8];
     window(allocation).read(0, &mut bytes).unwrap();
     u64::from_le_bytes(bytes)
+}
+
+/// A queue that fills an allocation when the gate has reached 1.
+fn fill_behind(w: &World, gate: &FenceInstance, allocation: &Allocation, value: u32) -> HwQueue {
+    let queue = w.hw_queue_on(0);
+    w.kernel.submit_wait_to_hw_queue(queue.handle, &at(gate, 1)).unwrap();
+    w.submit(&queue, 1, &[fill(allocation, value)]);
+    queue
 }
 
 /// Makes resident, and waits until it is.
@@ -207,16 +215,13 @@ fn an_allocation_that_needs_the_room_of_waiting_work_is_resident_in_system_memor
         let queue = w.paging_queue();
         let (held, needed) = (on_demand(w), on_demand(w));
         resident(w, &queue, &[&held]);
-        let gate = w.native(0);
-        let (waits, signals) = (w.hw_queue_on(0), w.hw_queue_on(1));
-        let at_gate = at(&gate, 1);
-        w.kernel.submit_wait_to_hw_queue(waits.handle, &at_gate).unwrap();
-        w.submit(&waits, 1, &[fill(&held, 3)]);
+        let (gate, signals) = (w.native(0), w.hw_queue_on(1));
+        let waits = fill_behind(w, &gate, &held, 3);
         evict(w, &[&held]);
         // What opens the gate needs the room of what waits at it.
         resident(w, &queue, &[&needed]);
         w.submit(&signals, 1, &[fill(&needed, 4)]);
-        w.kernel.submit_signal_to_hw_queue(signals.handle, &at_gate).unwrap();
+        w.kernel.submit_signal_to_hw_queue(signals.handle, &at(&gate, 1)).unwrap();
         evict(w, &[&needed]);
         w.wait(waits.progress_fence, 1).unwrap();
         assert_eq!((first_word(&held), first_word(&needed)), (filled(3), filled(4)));
@@ -237,11 +242,8 @@ fn never_is_more_in_local_memory_than_fits_when_work_keeps_room_that_was_promise
             let (held, needed) = (on_demand(w), on_demand(w));
             let others: Vec<Allocation> = (0..passing).map(|_| on_demand(w)).collect();
             resident(w, &queue, &[&held]);
-            let gate = w.native(0);
-            let (waits, signals) = (w.hw_queue_on(0), w.hw_queue_on(1));
-            let at_gate = at(&gate, 1);
-            w.kernel.submit_wait_to_hw_queue(waits.handle, &at_gate).unwrap();
-            w.submit(&waits, 1, &[fill(&held, 3)]);
+            let (gate, signals) = (w.native(0), w.hw_queue_on(1));
+            let waits = fill_behind(w, &gate, &held, 3);
             evict(w, &[&held]);
             for other in &others {
                 pending(w, &queue, other);
@@ -250,7 +252,7 @@ fn never_is_more_in_local_memory_than_fits_when_work_keeps_room_that_was_promise
             resident(w, &queue, &[&needed]);
             assert_eq!(used(w), BYTES, "the work that waits has it");
             w.submit(&signals, 1, &[fill(&needed, 4)]);
-            w.kernel.submit_signal_to_hw_queue(signals.handle, &at_gate).unwrap();
+            w.kernel.submit_signal_to_hw_queue(signals.handle, &at(&gate, 1)).unwrap();
             w.wait(waits.progress_fence, 1).unwrap();
             assert_eq!((first_word(&held), first_word(&needed)), (filled(3), filled(4)));
             // Later there is room again, and no promise is left.
@@ -367,8 +369,7 @@ fn a_surface_is_presented_when_paging_has_put_it_in_its_place() {
         let queue = w.paging_queue();
         let (surface, other) = (on_demand(w), on_demand(w));
         resident(w, &queue, &[&surface]);
-        let (gate, shown) = (w.native(0), w.native(0));
-        let (busy, presents) = (w.hw_queue_on(0), w.hw_queue_on(0));
+        let (gate, shown, presents) = (w.native(0), w.native(0), w.hw_queue_on(0));
         let present = |value| {
             w.kernel.present(Present {
                 queue: PresentQueue::HwQueue(presents.handle),
@@ -381,9 +382,7 @@ fn a_surface_is_presented_when_paging_has_put_it_in_its_place() {
         };
         // Waiting work uses the surface. It is evicted when that work is done, and comes back after
         // the other one.
-        let at_gate = at(&gate, 1);
-        w.kernel.submit_wait_to_hw_queue(busy.handle, &at_gate).unwrap();
-        w.submit(&busy, 1, &[fill(&surface, 3)]);
+        fill_behind(w, &gate, &surface, 3);
         evict(w, &[&surface]);
         pending(w, &queue, &other);
         evict(w, &[&other]);
@@ -470,11 +469,9 @@ fn what_queued_work_uses_is_back_before_it_goes_on() {
 fn memory_that_is_being_paged_keeps_the_power() {
     managed(1).run(|w| {
         let (queue, gate) = (w.paging_queue(), w.native(0));
-        let (first, second, hw_queue) = (on_demand(w), on_demand(w), w.hw_queue());
+        let (first, second) = (on_demand(w), on_demand(w));
         resident(w, &queue, &[&first]);
-        let at_gate = at(&gate, 1);
-        w.kernel.submit_wait_to_hw_queue(hw_queue.handle, &at_gate).unwrap();
-        w.submit(&hw_queue, 1, &[fill(&first, 5)]);
+        fill_behind(w, &gate, &first, 5);
         evict(w, &[&first]);
         let paging_fence_value = pending(w, &queue, &second);
         assert_eq!((sleep(w), used(w)), (DevicePowerState::D0, BYTES));

@@ -60,13 +60,7 @@ fn what_the_cmp_finds_above_a_new_value_is_reported_in_every_mode() {
         let w = shadowed(64, mode).run(|w| {
             let fence = w.native(0);
             let cell = w.current_word(&fence);
-            let once = w.platform.mutex("the value that comes in between", Some(9));
-            w.hooked.on("UpdateMonitoredValues", move || {
-                let value = once.lock().take();
-                if let Some(value) = value {
-                    cell.store(value);
-                }
-            });
+            w.hooked.once("UpdateMonitoredValues", move || _ = cell.store(9));
             let event: Event = w.wait_event(&fence, 5);
             assert!(event.is_set(), "by the second check");
             w.pass(1_000);

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 use tidegate::calls::{
-    DeviceState, FenceInstance, FenceValue, HwQueue, LogDetail, ReadOnly, SignalFlags, Status,
-    WaitMode,
+    DeviceState, FenceInstance, FenceValue, HwQueue, LogDetail, SignalFlags, Status, WaitMode,
 };
 use tidegate::ddi::NativeFenceDdi;
 use tidegate::ddi::fence::{UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue};
@@ -12,7 +11,7 @@ use tidegate::ddi::queue::ProgressFence;
 use tidegate::ddi::{DdiCall, Dirql, Dispatch};
 use tidegate::gpu_abi::{Command, GpuVa};
 use tidegate::platform::PhysicalAddress;
-use tidegate_testbed::{at, copy_word, inline_world, signal_packet, store, world};
+use tidegate_testbed::{NoStore as _, at, copy_word, inline_world, signal_packet, store, world};
 
 /// Local memory begins here on the bus; system memory lies below.
 const LOCAL_MEMORY: PhysicalAddress = PhysicalAddress(1 << 40);
@@ -28,17 +27,6 @@ fn a_new_fence_has_its_value_when_the_call_returns() {
             assert_eq!(fence.native, fence.monitored_value_gpu_va != 0);
             w.destroy(&fence);
         }
-    }
-}
-
-/// A view that had a store of its own would be found before this one, and would not say what it is.
-trait NoStore {
-    fn store(&self, value: u64) -> &'static str;
-}
-
-impl NoStore for ReadOnly {
-    fn store(&self, _value: u64) -> &'static str {
-        "read only"
     }
 }
 

@@ -476,12 +476,8 @@ fn a_call_in_the_middle_of_the_way_down_is_served_and_keeps_the_power() {
     world_with(managed).run(|w| {
         let (queue, fence) = (w.connected_queue(0), Arc::new(w.native(0)));
         let (kernel, platform, wanted) = (w.kernel.clone(), w.platform.clone(), at(&fence, 1));
-        let first = w.platform.mutex("the first call", true);
-        w.hooked.on("SuspendContext", move || {
-            // The end of the machine suspends contexts as well.
-            if !std::mem::take(&mut *first.lock()) {
-                return;
-            }
+        // The end of the machine suspends contexts as well.
+        w.hooked.once("SuspendContext", move || {
             let (kernel, no_flags) = (kernel.clone(), tidegate::calls::SignalFlags::empty());
             let other =
                 platform.spawn("other", move || kernel.signal_from_cpu(&wanted, no_flags).unwrap());

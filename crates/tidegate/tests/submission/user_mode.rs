@@ -3,15 +3,14 @@
 
 use tidegate::MachineConfig;
 use tidegate::calls::{
-    CreateDoorbell, DeviceState, Doorbell, DoorbellStatus, Handle, ReadOnly, Status,
-    SubmitCommandToHwQueue,
+    CreateDoorbell, DeviceState, Doorbell, DoorbellStatus, Handle, Status, SubmitCommandToHwQueue,
 };
 use tidegate::ddi::{DisconnectReason, OsHandle, Passive};
 use tidegate::dxgkrnl::FeatureSetting;
 use tidegate::gpu_abi::{Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket};
 use tidegate::kmd::DoorbellModel;
 use tidegate_testbed::{
-    World, at, inline_world, signal_packet, signalled, wait_packet, world, world_with,
+    NoStore as _, World, at, inline_world, signal_packet, signalled, wait_packet, world, world_with,
 };
 
 /// All connected queues share this many doorbells.
@@ -76,17 +75,6 @@ fn only_nodes_that_state_it_take_user_mode_queues() {
     drop(w);
     let w = world_with(|config| config.kernel.user_mode_submission = FeatureSetting::OFF);
     assert_eq!(w.try_hw_queue(0, true).err(), Some(Status::NOT_SUPPORTED), "the feature is off");
-}
-
-/// A status that had a store of its own would be found before this one.
-trait NoStore {
-    fn store(&self, value: u64) -> &'static str;
-}
-
-impl NoStore for ReadOnly {
-    fn store(&self, _value: u64) -> &'static str {
-        "read only"
-    }
 }
 
 // spec: UMS-018, UMS-025, UMS-027, UMS-028
