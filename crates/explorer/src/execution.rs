@@ -1,5 +1,4 @@
-//! One run: a fresh machine, the strategy that makes its choices, the trail of choices and the
-//! verdict.
+//! One run: a fresh machine, the strategy that makes its choices, the trail and the verdict.
 //!
 //! Order: 1. the machine is built and the scenario prepared; 2. it runs to its end; 3. the verdict
 //! is formed; 4. everything is dropped, because a thread holds one machine at a time. Callers:
@@ -198,8 +197,7 @@ impl<S: Strategy + 'static> Runner<S> {
     /// Runs a prepared scenario on `platform`.
     pub(crate) fn finish(&mut self, platform: &Platform, prepared: Prepared) -> Ran {
         let Prepared { main, check, may_block } = prepared;
-        // The set-up is not silenced: its panics are no failures of a schedule and reach the
-        // caller.
+        // The set-up is not silenced: its panics are no failures of a schedule.
         let _quiet = Quiet::new();
         let report = platform.run(main);
         let failure = Verdict::of(&report, may_block, &mut self.reached).judge(check);

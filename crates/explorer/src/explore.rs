@@ -35,8 +35,7 @@ pub struct Options<'a> {
     pub keep_ends: bool,
     /// Maximum number of runs for shrinking a failing schedule; 0 disables shrinking.
     pub shrink_runs: u64,
-    /// Called between runs. The search ends when it returns `false`, so the caller can impose a
-    /// time limit.
+    /// Called between runs. The search ends when it returns `false`, so it can limit the time.
     pub keep_going: &'a dyn Fn() -> bool,
     /// The caller's clock in nanoseconds, which measures the share of set-up.
     pub clock_ns: Option<&'a dyn Fn() -> u64>,
@@ -324,8 +323,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A sampling strategy never covers more than samples. A search that was stopped proves
-    /// nothing.
+    /// A sampling strategy never covers more than samples. A stopped search proves nothing.
     fn cut_short(&self, failure: &Option<Found>) -> Coverage {
         match self.runner.strategy(|s| s.coverage()) {
             Coverage::Sampled if failure.is_none() => Coverage::Sampled,

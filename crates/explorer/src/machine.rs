@@ -17,16 +17,14 @@ pub struct Searched {
     pub states: u64,
 }
 
-/// Returns a machine whose choices `strategy` makes. [`Replay::default`] always takes the first
-/// choice.
+/// Returns a machine whose choices `strategy` makes. [`Replay::default`] always picks the first.
 ///
 /// [`Replay::default`]: crate::strategy::replay::Replay
 pub fn machine(strategy: impl Strategy + 'static, model: MemoryModel) -> Platform {
     Runner::new(strategy, model).machine()
 }
 
-/// Calls `run` with a fresh machine for each schedule, until `strategy` has no more or `run`
-/// breaks.
+/// Calls `run` with a fresh machine per schedule, until `strategy` ends or `run` breaks.
 ///
 /// # Panics
 /// Panics if a run diverges from an earlier one with the same choices.

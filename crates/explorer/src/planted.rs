@@ -1,5 +1,4 @@
-//! The search for planted bugs. Each is a variant of a scenario; a search that misses it proves
-//! nothing.
+//! The search for planted bugs. A search that misses one proves nothing.
 
 use crate::error::ExplorerError;
 use crate::explore::{Options, Report, explore};

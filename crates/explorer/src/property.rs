@@ -12,8 +12,7 @@ use tidegate_platform::RunReport;
 /// The failure of a run. Equal failures count as the same bug in shrinking and replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// No agent is runnable: each blocked agent and what it waits for. A lost wake-up or a
-    /// deadlock.
+    /// No agent is runnable: each agent and what it waits for (a lost wake-up or a deadlock).
     Blocked(Vec<(String, String)>),
     /// An agent or the check panicked.
     Panicked(String),
@@ -85,8 +84,7 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// Requires `came` at the end of every run. Blocked agents and panics take precedence as the
-    /// failure.
+    /// Requires `came` at the end of every run. Blocked agents and panics take precedence.
     pub fn eventually(&mut self, name: &'static str, came: bool) {
         if !came && self.failure.is_none() {
             self.failure = Some(Failure::Eventually(name.to_owned()));

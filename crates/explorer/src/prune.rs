@@ -1,9 +1,7 @@
 //! The set of states seen. A state is a 64-bit hash of memory, store buffers, locks and each
-//! agent's history of observations. Equal states have equal futures, so the second one is not
-//! continued.
+//! agent's history of observations. Equal states have equal futures, so only one is continued.
 //!
-//! A hash collision would hide a schedule. At 10 million states its probability is about 3 in a
-//! million.
+//! A hash collision would hide a schedule. At 10 million states its risk is 3 in a million.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};

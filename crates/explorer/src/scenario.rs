@@ -1,5 +1,4 @@
-//! The interface of scenarios: a [`Scenario`] builds the same machine for each run and checks its
-//! end.
+//! Scenarios: a [`Scenario`] builds the same machine for each run and checks its end.
 //!
 //! A scenario is deterministic except for the platform's choices: it uses no clock, address or hash
 //! map order. Waits must sleep, because a polling loop has infinitely many states.
@@ -21,8 +20,7 @@ pub trait Scenario {
         &[]
     }
 
-    /// Builds one run: creates pages, mutexes and services on `platform` and returns the agents to
-    /// run.
+    /// Builds one run: creates pages, mutexes and services on `platform`.
     fn prepare(&self, platform: &Platform) -> Prepared;
 
     /// Returns the bugs that can be planted.

@@ -231,16 +231,14 @@ impl Sharing {
     /// Returns the agents, as bits, that may still make an access conflicting with `choice`.
     fn competitors(&self, choice: Choice, point: &Point<'_>) -> u64 {
         let (op, object) = point.agents.step(choice);
-        // Releasing a lock disables no step of another agent. Time advances only when no agent is
-        // runnable.
+        // Releasing a lock disables no other step. Time advances only if no agent is runnable.
         let place = place(object).filter(|_| op != OpKind::Unlock);
         let known = place.and_then(|place| self.known(place));
         let Some(known) = known.filter(|known| known.racy) else { return 0 };
         self.accessing(known, Kind::of(op), choice.agent())
     }
 
-    /// Returns the agents other than `me` that may still make an access to `known` conflicting with
-    /// `kind`.
+    /// Returns the agents other than `me` that may still make an access to `known` that conflicts.
     fn accessing(&self, known: &Accesses, kind: Kind, me: AgentIx) -> u64 {
         let candidates = kind.opponents().iter().fold(0, |all, k| all | known.agents[*k as usize]);
         let mut candidates = if me.0 < LAST_BIT { candidates & !bit(me) } else { candidates };
@@ -255,8 +253,7 @@ impl Sharing {
     }
 
     /// Returns a minimal stubborn set as bits: a group whose steps commute with everything that
-    /// other agents can do before one of the group moves. `None` if only the set of all agents
-    /// qualifies.
+    /// other agents can do before one of the group moves. `None` if only all agents qualify.
     pub(crate) fn closed_group(&mut self, point: &Point<'_>) -> Option<u64> {
         if point.agents.count() > usize::from(LAST_BIT) {
             return None;

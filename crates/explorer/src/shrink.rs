@@ -1,5 +1,5 @@
 //! Shrinks a failing schedule: first to fewer turns (choices other than the first), then to fewer
-//! choices before the last turn, then to smaller choices. Every accepted schedule fails in the same
+//! choices before the last turn, then to smaller choices. Each accepted schedule fails in the same
 //! way.
 //!
 //! Delta debugging (Zeller and Hildebrandt, 2002) on the turns. Chunks of turns are reverted, from

@@ -1,7 +1,6 @@
 //! `checkerboard(dst, width, height, cell, colour_a, colour_b)`: a chequered RGBA8 image.
 //!
-//! The top left cell has `colour_a`. A colour is one word as it is in memory: red in the lowest
-//! byte.
+//! The top left cell has `colour_a`. A colour is one word with red in the lowest byte.
 
 use super::part::Part;
 use super::signature::{Argument, Arguments, Signature, Spans};

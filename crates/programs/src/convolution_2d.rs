@@ -77,8 +77,7 @@ fn run(
     tile.store_f32_from(mem, args.va(1), 1, threads.start, &out[threads])
 }
 
-/// Returns row `y` of the source, from `radius` pixels left of the tile, with the edges of the
-/// image repeated.
+/// Returns row `y` of the source, from `radius` pixels left of the tile, with edges repeated.
 fn clamped_row(
     pixels: &[f32],
     source: Tile,

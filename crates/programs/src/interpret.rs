@@ -213,8 +213,7 @@ fn read_code(
 }
 
 impl Group<'_> {
-    /// Runs a thread on its own words of data. Returns its state if it stops between two
-    /// instructions.
+    /// Runs a thread on its own words of data. Returns its state if it stops.
     fn thread(
         &mut self,
         mut machine: ThreadState,

@@ -84,8 +84,7 @@ pub struct DrawConstants {
 }
 
 impl Default for DrawConstants {
-    /// The constants of a draw without any: positions are already in clip space and colours are
-    /// unchanged.
+    /// The constants of a draw without any: positions are in clip space and colours unchanged.
     fn default() -> Self {
         Self {
             clip_from_object: Matrix::IDENTITY,
@@ -148,8 +147,7 @@ pub struct PointLight {
 pub struct ShadeConstants {
     /// Offset 0: position of the eye in world space.
     pub eye: [f32; 3],
-    /// Offset 16: vector from the centre of the image plane at distance 1 to its right edge, in
-    /// world space.
+    /// Offset 16: vector from the centre of the image plane at distance 1 to its right edge.
     pub right: [f32; 3],
     /// Offset 32: vector to its upper edge.
     pub up: [f32; 3],

@@ -159,8 +159,7 @@ pub struct Dispatch<'a> {
     pub program: ProgramId,
     /// Thread groups in x, y and z. Groups beyond the program's grid do nothing.
     pub groups: [u32; 3],
-    /// Buffer addresses, sizes and numbers in signature order. An `f32` has its bits in the low
-    /// half.
+    /// Buffer addresses, sizes and numbers in signature order. An `f32` is in the low half.
     pub args: &'a [u64],
 }
 
@@ -224,8 +223,7 @@ pub fn run_group(
 /// and otherwise the place at which to continue.
 ///
 /// # Errors
-/// As [`run_group`]. A group that faults in a later part continues at the cursor passed for that
-/// part.
+/// As [`run_group`]. A group that faults in a later part continues at its cursor.
 pub fn run_part(
     dispatch: &Dispatch<'_>,
     group: [u32; 3],

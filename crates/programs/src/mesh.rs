@@ -116,8 +116,7 @@ pub fn torus(major: f32, minor: f32, segments: u32, ring: u32) -> Mesh {
     })
 }
 
-/// Returns a sphere around the origin with `segments` quads per circle and half as many from pole
-/// to pole.
+/// Returns a sphere around the origin with `segments` quads around and half as many in height.
 #[must_use]
 pub fn sphere(radius: f32, segments: u32) -> Mesh {
     let radius = f64::from(radius);

@@ -106,8 +106,7 @@ impl<'a> Part<'a> {
     }
 
     /// Runs `body` for the remaining threads of `count`, all together or one by one, depending on
-    /// the granularity. Returns the threads that were run. Their results are stored before the part
-    /// ends.
+    /// the granularity. Returns the threads that were run. Their results are then stored.
     pub(super) fn threads(
         &mut self,
         count: usize,

@@ -1,10 +1,8 @@
-//! `reduction(src, dst, n)`: sums of blocks of 1,024 single-precision numbers, one partial sum per
-//! group.
+//! `reduction(src, dst, n)`: sums of blocks of 1,024 `f32` numbers, one per group.
 //!
 //! Thread `t` of 256 adds elements `t`, `t + 256`, `t + 512` and `t + 768`; the threads' sums are
 //! then added in a binary tree. The order is fixed, so the result is reproducible, and its error
-//! grows with the depth of the tree (at most eleven roundings), not with `n`. An empty sum is
-//! stored as 0.
+//! grows with the depth of the tree (at most eleven roundings), not with `n`. An empty sum is 0.
 //!
 //! One dispatch is one pass. The caller repeats it on the partial sums; see [`passes`].
 
@@ -25,8 +23,7 @@ pub(super) static SIGNATURE: Signature = Signature {
 };
 
 /// Returns the input lengths of the passes that reduce `n` elements to one: `n`, then the number of
-/// partial sums of each pass, until a pass has a single block. `passes(1_000_000)` is `[1_000_000,
-/// 977]`.
+/// partial sums of each pass, until one block is left. `passes(1_000_000)` is `[1_000_000, 977]`.
 #[must_use]
 pub fn passes(n: u64) -> Vec<u64> {
     let mut lengths = vec![n];

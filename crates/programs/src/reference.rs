@@ -69,8 +69,7 @@ pub fn expected(
     })
 }
 
-/// Returns the sum of `values` in double precision, and the permitted error of a reduction in
-/// blocks.
+/// Returns the sum of `values` in double precision, and the permitted error of a reduction.
 #[must_use]
 pub fn sum(values: &[f32]) -> (f64, f64) {
     let total = values.iter().map(|value| f64::from(*value)).sum();

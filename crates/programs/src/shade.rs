@@ -204,8 +204,7 @@ impl Scene {
         [sum[0], sum[1], sum[2], highlight]
     }
 
-    /// Returns the occlusion term: 1 in the open, less if close surfaces rise above the plane of
-    /// the point.
+    /// Returns the occlusion term: 1 in the open, less if close surfaces rise above its plane.
     fn openness(&self, point: &Point, x: usize, y: usize) -> f32 {
         let c = &self.constants;
         // Both comparisons are false for NaN.
@@ -237,8 +236,7 @@ impl Scene {
         (1.0 - c.occlusion_strength * hidden / OCCLUSION_SAMPLES as f32).max(0.0)
     }
 
-    /// Returns the shadow map texel to the upper left of a point, its position between the texels,
-    /// and its depth.
+    /// Returns the shadow map texel to the upper left of a point, the offset, and the depth.
     fn shadow_place(&self, point: &Point, size: u32) -> Option<([i64; 2], [f32; 2], f32)> {
         let m = &self.constants.shadow_from_world;
         // Offset from the surface, which would otherwise shadow itself.
@@ -255,8 +253,7 @@ impl Scene {
         Some((floor.map(|at| at as i64), [place[0] - floor[0], place[1] - floor[1]], depth))
     }
 
-    /// Returns the share of the sun that reaches a point. Everything outside of the shadow map is
-    /// lit.
+    /// Returns the share of the sun that reaches a point. Points outside of the map are lit.
     fn sun_visible(&self, point: &Point) -> f32 {
         let Some(shadow) = &self.shadow else { return 1.0 };
         let Some((texel, share, depth)) = self.shadow_place(point, shadow.size) else { return 1.0 };
@@ -300,8 +297,7 @@ fn gloss(normal: [f32; 3], to_light: [f32; 3], to_eye: [f32; 3]) -> f32 {
     gloss
 }
 
-/// Returns evenly distributed points of the unit disc, each rotated by the golden angle from the
-/// one before.
+/// Returns evenly distributed points of the unit disc, rotated by the golden angle each.
 fn spiral() -> [[f32; 2]; OCCLUSION_SAMPLES] {
     const COSINE: f32 = -0.737_368_9;
     const SINE: f32 = 0.675_490_3;

@@ -1,7 +1,6 @@
 //! Two threads queue signal packets over the same three hardware queues, in opposite order, while
-//! the third queue is destroyed. That queue is blocked by a wait that is never satisfied. The two
-//! packets must not deadlock, nor wait for the destroyed queue, and the packet queued last must
-//! signal last.
+//! the third queue is destroyed. That queue is blocked by a wait that is never satisfied. The
+//! packets must not deadlock or wait for that queue, and the packet queued last must signal last.
 
 use crate::prelude::*;
 use tidegate::calls::{FenceValue, Handle, Kernel, SignalFlags, Status, SubmitSignalToHwQueues};

@@ -1,6 +1,5 @@
 //! The cancellation of a wait against the signal that would satisfy it. A CPU thread waits for any
-//! of two fences. One is signalled; while the other registration is cancelled, its fence is
-//! signalled too.
+//! of two fences. One is signalled; the other is signalled while its registration is cancelled.
 //!
 //! Both signals are in one ring before the run begins. Afterwards no wait is registered and both
 //! MonitoredValues are disarmed.

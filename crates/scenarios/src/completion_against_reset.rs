@@ -49,8 +49,7 @@ fn assert_ok_or_lost(call: Result<(), Error>) {
 }
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    // Monitored fences need no save-area packets, so the reset meets only those of the two
-    // processes.
+    // Monitored fences need no save-area packets, so the reset meets only packets of processes.
     let world = Run { fences: FenceChoice::Monitored, ..*run }
         .world(|config| config.driver.save_areas = false);
     let (first, first_done) = submit(&world, &world.device, "first");

@@ -1,5 +1,5 @@
 //! A CPU signal against a queue that reaches its wait. UpdateCurrentValuesFromCpu stores the value
-//! and has the hardware check its parked queues. A queue that parks enters the table and checks its
+//! and has the hardware check its parked queues. A parking queue enters the table and checks its
 //! fence again.
 //!
 //! The wait is in the ring before the run begins; the CPU signals in the run.

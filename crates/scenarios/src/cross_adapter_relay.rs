@@ -1,7 +1,6 @@
 //! A signal on one adapter against a wait of a queue on another, where an event is registered too.
 //! The signal interrupts its own adapter, whose DPC queues an item for the other adapter. That
-//! adapter's driver is notified, its hardware checks the parked queues, and the kernel checks the
-//! waiters.
+//! adapter's driver is notified, its hardware checks parked queues, and the kernel waiters.
 //!
 //! Both submissions are in their rings before the run begins.
 

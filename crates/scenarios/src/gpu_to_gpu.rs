@@ -1,7 +1,7 @@
 //! A signal on one GPU against a queue that reaches its wait on another. The GPUs notify each other
 //! and share fence storage, without a CPU. The signaller stores CurrentValue, executes its barrier
-//! and loads the other GPU's count of parked queues. The other increments that count and checks the
-//! fence again.
+//! and loads the other GPU's count of parked queues. The other increments it, then checks the
+//! fence.
 
 use crate::cross_adapter_relay::Adapters;
 use crate::prelude::*;

@@ -1,7 +1,6 @@
 //! A hostile process against every reader of its memory. Its ring, control area, doorbells,
 //! last-queued cell and commands change arbitrarily: each load returns any value, independent of
-//! earlier loads. A well-behaved neighbour shares the engine and competes for the same physical
-//! doorbell.
+//! earlier loads. A well-behaved neighbour shares the engine and the physical doorbell.
 //!
 //! The neighbour's work completes and its fence reaches its value. No agent hangs or panics. The
 //! hostile device survives, or is lost with a reason.

@@ -56,7 +56,6 @@ pub(crate) enum LeftOut {
     /// Waiting for the destruction of the first device. The destroy call returns, and another agent
     /// makes the driver's call.
     DeviceEnd,
-    /// Making the victim's callback on the connecting agent: a worker makes it, and the driver
-    /// waits.
+    /// Making the victim's callback on the connecting agent: a worker makes it.
     CallbackOwner,
 }

@@ -151,8 +151,7 @@ fn race(name: &str) -> Option<&'static Race> {
     RACES.iter().find(|race| race.name == name).copied()
 }
 
-/// Returns the scenario of this name. In addition to [`all`], accepts `litmus-FxV` for F fences and
-/// V values.
+/// Returns the scenario of this name. Also accepts `litmus-FxV` for F fences and V values.
 pub fn find(name: &str) -> Option<Box<dyn Scenario>> {
     race(name)
         .map(|race| Box::new(Planted(race, None)) as Box<dyn Scenario>)

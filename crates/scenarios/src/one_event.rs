@@ -1,6 +1,6 @@
 //! An event shared by several waits against its waiter. One CPU signal satisfies two waits for
-//! values of one fence, and the waiter may return to the event before both are released. It must be
-//! woken once.
+//! values of one fence, and the waiter may return to the event before both are released. It must
+//! wake once.
 //!
 //! Both waits are registered before the run begins. At the end the event is not set.
 

@@ -1,7 +1,6 @@
 //! Work of a higher band against an engine that cannot preempt inside a packet: its granularity is
 //! DMA_BUFFER_BOUNDARY. A command buffer of two commands is on the engine when work of the FOCUS
-//! queue arrives. The engine may run that work before or after the buffer, but never between its
-//! two commands.
+//! queue arrives. The engine may run it before or after the buffer, but never between its commands.
 //!
 //! The buffers of the lower queue are submitted before the run begins. Each fills two words. The
 //! command of the FOCUS queue copies both words, which shows when it ran.

@@ -1,8 +1,7 @@
 //! A ring against a disconnect, in the code of the user-mode driver and of the kernel. The process
 //! stores to the doorbell through the mapping, executes a full fence and loads the status. The
 //! kernel stores the status and executes a full fence before the hardware reads the page for the
-//! last time and the dummy page is mapped. Therefore a process that reads CONNECTED has rung the
-//! hardware.
+//! last time and the dummy page is mapped. So a process that reads CONNECTED rang the hardware.
 //!
 //! `doorbell-order` is a model of the same race. The hint after the ring is disabled here, because
 //! its locked operations would hide a missing fence. The engine may then stay asleep, so the

@@ -198,12 +198,10 @@ pub(crate) struct Seam {
     /// The hardware queues that interrupts name instead of their own: the first ones created.
     /// `None` leaves interrupts unchanged.
     names_queues: Option<QueuesMade>,
-    /// Whether every connect victimises the first doorbell, like a driver that keeps no record of
-    /// its victims.
+    /// Whether every connect victimises the first doorbell, like a driver without a record of them.
     victimises_again: bool,
     routine: Routine,
-    /// The first doorbell or device whose destruction was omitted, and whether it was carried out
-    /// later.
+    /// The first doorbell or device whose destruction was omitted, and whether it happened later.
     late_end: (OnceLock<DriverHandle>, OnceLock<()>),
 }
 

@@ -1,6 +1,5 @@
 //! A signal against a CPU wait, through a kernel-mode hardware queue. VidSch signals the fence when
-//! the progress fence reaches the preceding command buffer, so arming races with the signal of the
-//! progress fence.
+//! the progress fence reaches the preceding command buffer, so arming races with that signal.
 //!
 //! The command buffer is submitted before the run begins. In the run the CPU queues the signal
 //! behind it while the engine executes it, then waits.

@@ -1,5 +1,5 @@
 //! A signal against a CPU wait, through the packet model. VidSch executes a context's signal when
-//! the preceding DMA packet completes. A monitored fence has no MonitoredValue, so every completion
+//! the preceding DMA packet completes. Monitored fences have no MonitoredValue, so each completion
 //! interrupts.
 //!
 //! The packet is submitted before the run begins. In the run the CPU queues the signal behind it

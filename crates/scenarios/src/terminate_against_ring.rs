@@ -3,8 +3,7 @@
 //! submits from its own process. There is one physical doorbell.
 //!
 //! The process is connected before the run begins. Wherever the thread is, no work of the process
-//! runs after its contexts are suspended, none of its objects remain, and the neighbour's work
-//! completes.
+//! runs after its contexts are suspended, no object remains, and the neighbour's work completes.
 
 use crate::prelude::*;
 use std::sync::Arc;

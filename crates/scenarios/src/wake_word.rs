@@ -1,6 +1,5 @@
 //! A model of the wake word's protocol whose barriers can be omitted. The platform's own wake word,
-//! which all engines sleep on, includes them. `ring-against-park` runs the same race on the real
-//! code.
+//! which all engines sleep on, includes them. `ring-against-park` runs the race on the real code.
 //!
 //! The ringer: 1. stores the doorbell; 2. full barrier; 3. loads the wake word, and wakes the
 //! engine if it is asleep. The engine: 1. sets the wake word (a locked operation, hence a barrier);

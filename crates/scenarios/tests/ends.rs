@@ -1,5 +1,4 @@
-//! The reduced search reaches every end state that random runs reach: reduction omits orders, not
-//! behaviours.
+//! The reduced search reaches every end state that random runs reach: it omits only orders.
 
 use tidegate::explorer::{Options, Report, StrategyKind, explore};
 use tidegate_scenarios::find;

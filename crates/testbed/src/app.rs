@@ -1,5 +1,4 @@
-//! Applications at the queue API: a machine with one adapter and one device, and checked calls of a
-//! device.
+//! Applications at the queue API: a machine with one adapter and one device, and checked calls.
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -2,8 +2,7 @@
 //! tables, rings and doorbells itself, and an interrupt line records each report.
 //!
 //! Entry points: [`everywhere`] and [`on`] run a test. [`Machine::process`] creates an address
-//! space. [`Process`] creates memory, fences and queues. [`Queue::submit`] writes packets and
-//! rings.
+//! space. [`Process`] creates memory, fences and queues. [`Queue::submit`] submits packets.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -202,16 +201,14 @@ impl Machine {
         QueueState::from_number(state).expect("a known state")
     }
 
-    /// Blocks until `condition` holds, by polling. There is no time limit, because the host may be
-    /// slow.
+    /// Blocks until `condition` holds, by polling. There is no limit, because hosts may be slow.
     pub fn poll_until(&self, condition: impl Fn() -> bool) {
         while !condition() {
             self.platform.sleep_until(self.platform.now().after(1_000));
         }
     }
 
-    /// Assigns a shadow number to the fence's MonitoredValue. Returns whether the CMP has room for
-    /// it.
+    /// Assigns a shadow number to the fence's MonitoredValue. Returns whether the CMP has room.
     ///
     /// # Errors
     /// The CMP's refusal.

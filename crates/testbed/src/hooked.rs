@@ -27,8 +27,7 @@ type Hook = Arc<dyn Fn() + Send + Sync>;
 /// A test's change of the adapter caps.
 pub type ChangeCaps = Box<dyn Fn(&mut AdapterCaps) + Send + Sync>;
 
-/// An element of UpdateCurrentValuesFromCpu with a copy of the address, which a real driver must
-/// not keep.
+/// An element of UpdateCurrentValuesFromCpu with a copy of the address, which no driver may keep.
 #[derive(Clone)]
 pub struct KeptCurrent {
     /// The fence.
@@ -100,8 +99,7 @@ pub struct Planted {
     pub suspends_later: bool,
     /// The segments for every kind of fence storage.
     pub segments: Option<AllocationSegments>,
-    /// Packets and preemption requests do not reach the reference driver. The test reports their
-    /// results.
+    /// Packets and preemption requests do not reach the reference driver. The test reports results.
     pub keeps_packets: bool,
     /// Preemption requests do not reach the reference driver, so none completes.
     pub ignores_preemptions: bool,

@@ -4,8 +4,7 @@ use crate::World;
 use tidegate::gpu_abi::{GpuVa, Pte};
 use tidegate::platform::{PhysicalAddress, Target};
 
-/// Returns the bus address of a virtual address in an address space, and whether engines may write
-/// there.
+/// Returns the bus address of a virtual address, and whether engines may write there.
 pub fn leads_to(w: &World, space: u32, va: u64) -> Option<(PhysicalAddress, bool)> {
     let calls = w.hooked.calls();
     let memory = w.hooked.start_info().system_memory;

@@ -40,8 +40,7 @@ impl SaveAreas {
         Arc::new(SaveAreas { inner, seen, rubbish: 0xA5 })
     }
 
-    /// Returns the areas that the driver allocated, oldest first, including those of the memory
-    /// manager.
+    /// Returns the areas that the driver allocated, oldest first, with those of the memory manager.
     pub fn areas(&self) -> Vec<ContextAllocation> {
         self.seen.lock().areas.clone()
     }

@@ -52,8 +52,7 @@ impl Client {
         queue
     }
 
-    /// Creates a ring of `slots` slots and a doorbell with any flags for a queue. The doorbell is
-    /// not connected.
+    /// Creates a ring of `slots` slots and an unconnected doorbell with any flags for a queue.
     pub fn with_ring_of(
         &self,
         slots: u64,

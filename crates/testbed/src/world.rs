@@ -56,8 +56,7 @@ impl Drop for World {
     }
 }
 
-/// A machine under construction: the standard configuration with changes, on virtual time with free
-/// steps.
+/// A machine under construction: the standard configuration with changes, with free steps.
 #[must_use]
 pub struct Setup<'a> {
     platform: Option<Platform>,
@@ -216,8 +215,7 @@ impl World {
         self.driver.take().into_iter().filter_map(values).collect()
     }
 
-    /// Returns CurrentValue at the kernel's CPU address. A store to it acts as a GPU signal without
-    /// an interrupt.
+    /// Returns CurrentValue at the kernel's CPU address. A store acts as a silent GPU signal.
     pub fn current_word(&self, fence: &FenceInstance) -> FenceCell {
         self.signal(fence, fence.value.load());
         let kept = self.hooked.calls().current.pop().unwrap().0;

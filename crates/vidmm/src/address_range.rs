@@ -17,8 +17,7 @@ use tidegate_platform::PhysicalAddress;
 /// First address that is assigned. Lower pages stay unmapped, so small integers are never valid.
 const FIRST_VA: u64 = 0x1_0000;
 
-/// Base of the CPU mapping of system memory. Physical addresses are unique, so every page has its
-/// own CPU address.
+/// Base of the CPU mapping of system memory. Each physical address has its own CPU address.
 const CPU_WINDOW: u64 = 0x7000_0000_0000;
 
 /// Returns the CPU address of physical address `at` in a process that may map it.
@@ -26,8 +25,7 @@ pub fn cpu_va(at: PhysicalAddress) -> u64 {
     CPU_WINDOW + at.0
 }
 
-/// Returns the page-aligned range that a driver states for fence values, or `None` if it states
-/// none.
+/// Returns the page-aligned range that a driver states for fence values, if any.
 pub fn fence_window(caps: &NativeFenceCaps, shape: PageTableShape) -> Option<Range<u64>> {
     let page = shape.page_bytes;
     let (lowest, highest) =

@@ -372,8 +372,7 @@ impl<U: LastUse> Commitment<U> {
         (self.room().saturating_sub(held_by_others), usage)
     }
 
-    /// Returns the allocations to evict in order to free `over` bytes, and the bytes that cannot be
-    /// freed.
+    /// Returns the allocations to evict to free `over` bytes, and the bytes that cannot be freed.
     fn victims(
         &self,
         mut over: u64,
@@ -459,8 +458,7 @@ pub(crate) mod tests {
         Moves { evict: ids(evict), page_in: ids(page_in) }
     }
 
-    /// Creates allocations 0, 1, 2, ... of these sizes. Device 0 owns the even ones, device 1 the
-    /// odd ones.
+    /// Creates allocations 0, 1, 2, ... of these sizes. Device 0 owns even ones, 1 odd ones.
     fn segment(capacity: u64, bytes: &[u64]) -> Commitment<Work> {
         let mut segment = Commitment::new(capacity);
         for (number, bytes) in (0..).zip(bytes) {

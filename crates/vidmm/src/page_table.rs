@@ -1,5 +1,4 @@
-//! The page tables of one address space on one physical adapter: the existing tables and their
-//! valid entries.
+//! The page tables of one address space on one physical adapter: tables and valid entries.
 //!
 //! Invariants
 //! - A table exists while it has a valid entry. The root always exists.
@@ -274,8 +273,7 @@ mod tests {
         made
     }
 
-    /// Unmaps pages as the kernel does. Returns the level of each update and the number of tables
-    /// freed.
+    /// Unmaps pages as the kernel does. Returns the level of each update and the tables freed.
     fn unmap(tree: &mut PageTableTree<u32>, first: u64, pages: u64) -> (Vec<u32>, usize) {
         let (mut levels, mut freed) = (Vec::new(), 0);
         for run in PageTableTree::<u32>::entry_runs(SHAPE, first * PAGE, pages) {

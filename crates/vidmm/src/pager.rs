@@ -7,8 +7,8 @@
 //! - No operation begins without power or during a reset, except the moves for power itself.
 //! - A save area moves only while its context is held, and receives its initial content first.
 //! - Evicting an allocation can deadlock: its user may wait for the work that needs the space. An
-//!   eviction therefore times out ([`VidMm::take_timed_out`]). Allocations that then do not fit are used
-//!   in system memory.
+//!   eviction therefore times out ([`VidMm::take_timed_out`]). Allocations that then do not fit are
+//!   used in system memory.
 
 use crate::commitment::{Allocation, AllocationId, Commitment, LastUse, Moves, Refusal};
 use crate::fence_storage::{FencePage, FencePageId, FenceStorage};
@@ -37,8 +37,7 @@ pub enum Start {
     Runs,
 }
 
-/// The video memory manager of one adapter. `U` is the type of a last use, `C` that of a
-/// completion.
+/// The video memory manager of one adapter. `U` is a last use, `C` a completion.
 #[derive(Debug)]
 pub struct VidMm<U, C> {
     segment: Commitment<U>,
@@ -97,8 +96,7 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         std::mem::take(&mut self.order)
     }
 
-    /// Adds a reference to each of these. Returns the moves that make them resident, or `None` if
-    /// they are.
+    /// Adds a reference to each of these. Returns the moves, or `None` if they are resident.
     ///
     /// # Errors
     /// Returns a [`Refusal`] if an id is unknown or the budget is exceeded; nothing changes then.
@@ -241,8 +239,7 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
             evict.into_iter().partition(|id| operation.waits_for(*id, &self.segment, idle_areas));
         operation.moves.evict = evict;
         stay.iter().for_each(|id| self.segment.keep_in(*id));
-        // Later decisions relied on this room. Cancel page-ins of this operation first, then of the
-        // newest.
+        // Later decisions relied on this room. Cancel this operation's page-ins, then the newest.
         while self.segment.is_over_budget() {
             let promised =
                 |id: &AllocationId| !self.segment.is_local(*id) && self.segment.is_committed(*id);
@@ -279,8 +276,7 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         Some(evicted)
     }
 
-    /// Returns the held or used allocations to page in after power returned. `None` if there was
-    /// power.
+    /// Returns the held or used allocations to page in after power-up, if power was lost.
     pub fn page_in_for_power(&mut self) -> Option<Vec<AllocationId>> {
         self.evicted_for_power.as_ref().map(|evicted| self.segment.restore(evicted))
     }
@@ -295,8 +291,7 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         self.resetting = true;
     }
 
-    /// Discards the content of local memory. Returns the lost allocations; no operation moves them
-    /// now.
+    /// Discards the content of local memory. Returns the lost allocations; no operation moves them.
     pub fn lose_content(&mut self) -> Vec<AllocationId> {
         let lost = self.segment.all_local();
         for id in &lost {

@@ -41,8 +41,7 @@ impl<P: Payload> VidSch<P> {
     }
 
     /// Abandons the work of these queues. They are removed from their signals in one step, so
-    /// removing one queue makes no signal due on another one of them. Preempted packets are not
-    /// resubmitted.
+    /// removing one queue makes no signal due on another one of them. No packet is resubmitted.
     pub fn abandon(&mut self, queues: &[OsHandle]) -> AbandonedWork<P> {
         let mut abandoned = AbandonedWork::empty();
         let (mut left, mut due) = (Vec::new(), Vec::new());

@@ -75,8 +75,7 @@ pub(crate) struct Engine {
     withdrawn: Option<u32>,
     /// Fence ID of the request or packet whose timeout was reported.
     timed_out: Option<u32>,
-    /// The context to which an idle engine switches. For hardware that otherwise keeps the last
-    /// context loaded.
+    /// The context to which an idle engine switches, if the hardware otherwise keeps the last one.
     pub(crate) idle_context: Option<OsHandle>,
     /// The context of the last submitted packet.
     current_context: Option<OsHandle>,

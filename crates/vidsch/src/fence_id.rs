@@ -1,5 +1,4 @@
-//! Submission fence IDs of an engine: 32 bits, wrapping. Submissions and preemption requests share
-//! one sequence.
+//! Submission fence IDs of an engine: 32 bits, wrapping. Submissions and requests share a sequence.
 //!
 //! Invariant: two IDs are comparable only if they are less than half the range apart.
 

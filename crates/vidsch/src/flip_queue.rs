@@ -94,8 +94,8 @@ impl<F> Default for FlipQueue<F> {
 }
 
 impl<F: Clone> FlipQueue<F> {
-    /// Counts a flip that is queued behind rendering. Returns `false` if another device owns the
-    /// screen.
+    /// Counts a flip that is queued behind rendering. Returns `false` if the device is not the
+    /// owner.
     pub fn begin(&mut self, device: OsHandle) -> bool {
         if *self.owner.get_or_insert(device) != device {
             return false;
@@ -160,8 +160,7 @@ impl<F: Clone> FlipQueue<F> {
         self.watched = watched;
     }
 
-    /// Removes the ready flips of a lost device and returns them. The issued and the shown flip
-    /// stay.
+    /// Removes the ready flips of a lost device and returns them. Issued and shown flips stay.
     pub fn lose(&mut self, device: OsHandle) -> Vec<F> {
         if self.owner != Some(device) {
             return Vec::new();
@@ -169,8 +168,7 @@ impl<F: Clone> FlipQueue<F> {
         self.drain_ready()
     }
 
-    /// Releases the device's ownership of the screen, which turns dark. Returns the flips that were
-    /// not issued.
+    /// Releases the device's ownership of the screen, which turns dark. Returns unissued flips.
     pub fn leave(&mut self, device: OsHandle) -> Vec<F> {
         if self.owner != Some(device) {
             return Vec::new();

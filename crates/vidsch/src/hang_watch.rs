@@ -21,8 +21,7 @@ pub struct EngineSample {
     pub works_for: Option<OsHandle>,
     /// A number that changes whenever the engine makes progress.
     pub progress: u64,
-    /// The context of a queue with work that is neither running nor blocked, while the engine runs
-    /// no context.
+    /// The context of work that is neither running nor blocked, while the engine runs no context.
     pub unserved: Option<OsHandle>,
 }
 
@@ -98,8 +97,7 @@ pub struct SampleTimer {
 }
 
 impl SampleTimer {
-    /// Arms the timer, because work may have been announced. Returns the deadline if the timer was
-    /// not armed.
+    /// Arms the timer, because work may have been announced. Returns the deadline if it is new.
     pub fn start(&mut self, now: CpuTime, delay_ns: u64) -> Option<CpuTime> {
         if self.due.is_some() {
             return None;

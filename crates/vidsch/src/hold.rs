@@ -20,8 +20,7 @@ impl Hold {
 pub(crate) struct Holds<K> {
     /// Set when a context whose area is to be moved has no packet in flight any more.
     pub(crate) area_became_movable: bool,
-    /// Save areas and buffers of destroyed contexts. Packets still in flight may store their state
-    /// in them.
+    /// Save areas and buffers of destroyed contexts. Packets in flight may store state in them.
     pub(crate) kept: Vec<(OsHandle, K)>,
 }
 

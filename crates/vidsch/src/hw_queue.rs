@@ -92,14 +92,12 @@ impl<P: Payload> VidSch<P> {
         self.hw_queue(queue).map_or(0, |state| state.announced)
     }
 
-    /// Returns the progress value of the last submitted command, and its time of submission in
-    /// nanoseconds.
+    /// Returns progress value and submission time (in nanoseconds) of the last submitted command.
     pub fn submitted_progress(&self, queue: OsHandle) -> (u64, u64) {
         self.hw_queue(queue).map_or((0, 0), |state| (state.submitted, state.submitted_ns))
     }
 
-    /// Returns the progress value of the oldest command in flight when the progress fence is at
-    /// `progress`.
+    /// Returns the progress value of the oldest command in flight if the fence is at `progress`.
     pub fn oldest_in_flight(&self, queue: OsHandle, progress: u64) -> Option<u64> {
         self.hw_queue(queue)?.in_flight.iter().find(|id| **id > progress).copied()
     }

@@ -1,9 +1,7 @@
-//! WDDM's scheduler (VidSch) as pure policy: which work the driver receives next, and when an
-//! engine is hung.
+//! WDDM's scheduler (VidSch) as pure policy: which work runs next, and when an engine is hung.
 //!
 //! Invariants: no locks, events, clocks or driver calls. Time is an argument and effects are return
-//! values. The caller locks a [`VidSch`], takes an effect, drops the lock and carries out the
-//! effect.
+//! values. The caller locks a [`VidSch`], takes an effect, drops the lock and carries it out.
 //!
 //! Entry points: [`VidSch`] (software queues, engines, preemption), [`EngineWatch`] and
 //! [`RecoveryWindow`] (timeouts), [`FlipQueue`] (display flips), [`patch_list`] (splitting buffers

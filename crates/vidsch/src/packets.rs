@@ -1,8 +1,7 @@
 //! Packets of contexts: selection, completion and preemption.
 //!
 //! A packet is submitted when it is at the head of its context's queue and the engine has room.
-//! Contexts are ordered by rank (`ready`). Preempted packets (`engine`) return to the heads of
-//! their queues.
+//! Contexts are ordered by rank (`ready`). Preempted packets (`engine`) return to these heads.
 
 use crate::config::Now;
 use crate::engine::{Answer, Engine, Packet, PreemptionReason};
@@ -55,8 +54,7 @@ impl<P: Payload> VidSch<P> {
     }
 
     /// Whether memory must stay in place, because a packet is in flight or a patched packet was
-    /// preempted. The saved state of a patched packet contains physical addresses that cannot be
-    /// patched.
+    /// preempted. The saved state of a patched packet has unpatchable physical addresses.
     pub fn holds_places(&self) -> bool {
         let holds = |item: &Item<P::Fence>| match &item.work {
             Work::Command(command) => {
@@ -195,8 +193,7 @@ impl<P: Payload> VidSch<P> {
         self.config.preempts
     }
 
-    /// Returns the engines whose first packet has run for the timeout delay without a preemption
-    /// request.
+    /// Returns the engines whose first packet has run for the timeout delay without a request.
     pub fn overdue(&self, now: CpuTime) -> Vec<EngineId> {
         let overdue = self.engines.iter().filter(|(_, state)| state.is_overdue(&self.config, now));
         overdue.map(|(engine, _)| engine).collect()

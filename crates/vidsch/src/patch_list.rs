@@ -20,8 +20,7 @@ pub enum BadList {
     /// Split offsets do not increase.
     #[error("entry {0} of the patch list has a split offset not above that of the entry before it")]
     Order(usize),
-    /// An offset is outside of the buffer, is unaligned, or patches a binding before its split
-    /// offset.
+    /// An offset is outside of the buffer, unaligned, or patched before its split offset.
     #[error("entry {0} of the patch list has an offset that is unaligned or outside of its buffer")]
     Offset(usize),
     /// The slot or the allocation does not exist.

@@ -21,8 +21,7 @@ pub trait Payload {
     type Event;
     /// Any other effect of a signal packet, such as showing a flip or ending a use of memory.
     type Action;
-    /// An object that must stay alive while an engine may use it, such as a save area or a DMA
-    /// buffer.
+    /// An object that must stay alive while an engine may use it, such as a save area.
     type Kept;
 }
 
@@ -76,8 +75,7 @@ impl Command {
 pub enum SignalEffect<P: Payload> {
     /// Signals fences.
     Fences(Vec<P::Fence>),
-    /// Sets an event. The event is also set if the packet is abandoned, because a thread waits for
-    /// it.
+    /// Sets an event. Also set if the packet is abandoned, because a thread waits for it.
     Event(P::Event),
     /// Any other action. Dropped if the packet is abandoned.
     Action(P::Action),
@@ -316,8 +314,7 @@ impl<F: Clone> SoftwareQueue<F> {
         now: Now,
         finished: &mut Vec<FinishedItem<F>>,
     ) {
-        // A signal at submission may be behind a command that was preempted after the signal was
-        // reached.
+        // A signal at submission may be behind a command preempted after the signal was reached.
         let at = self.items.iter().position(|item| item.ticket == ticket);
         let Some(item) = at.and_then(|at| self.items.remove(at)) else { return };
         self.signalling = true;

@@ -11,8 +11,7 @@
 //! | IDLE | 1 quantum in 100 of the time left by REALTIME | 99 quanta plus the running one |
 //!
 //! Preemption latency and the turns of other contexts in the band add to the wait. REALTIME needs a
-//! privilege and may starve every band. Without preemption, the bounds count from the end of the
-//! running packet.
+//! privilege and may starve every band. Without preemption, the bounds start at the packet's end.
 
 use std::collections::VecDeque;
 use tidegate_ddi::{OsHandle, Priority};
@@ -135,8 +134,7 @@ impl Ready {
             let lifted_since = band.lifted_since(priority, quantum_ns, now).filter(|_| !served);
             Some(Candidate { context, priority, lifted_since })
         });
-        // Among equal ranks a lifted band wins, and among lifted bands the one that has waited
-        // longest.
+        // Among equal ranks a lifted band wins, and among lifted bands the longest waiting.
         candidates
             .max_by_key(|c| (c.rank(), c.lifted_since.map(|since| u64::MAX - since.0), c.priority))
     }

@@ -1,8 +1,7 @@
 //! Save areas. A context is held while one of its areas has no content or is being moved. Objects
 //! of a destroyed context are kept until its packets have left the engine.
 //!
-//! A preempted packet is queued at the head of its context, so its saved state may move while the
-//! context is held.
+//! A preempted packet is queued at the head of its context, so its saved state may move.
 
 use crate::config::Now;
 use crate::hold::Hold;

@@ -81,8 +81,7 @@ pub struct VidSch<P: Payload> {
     pub(crate) engines: EngineMap<Engine>,
     pub(crate) queues: BTreeMap<OsHandle, SoftwareQueue<P::Fence>>,
     pub(crate) signals: BTreeMap<u64, QueuedSignal<P>>,
-    /// Tickets of due signals that [`Submitter::Packets`] executes, in the order in which they
-    /// became due.
+    /// Tickets of due signals that [`Submitter::Packets`] executes, in the order of becoming due.
     pub(crate) due_signals: VecDeque<u64>,
     pub(crate) finished: Vec<FinishedItem<P::Fence>>,
     pub(crate) holds: Holds<P::Kept>,
@@ -130,8 +129,7 @@ impl<P: Payload> VidSch<P> {
         self.queues.insert(context, SoftwareQueue::new(context, QueueKind::Context(state)));
     }
 
-    /// Adds a hardware queue that takes commands from the kernel, at most `max_in_flight` in
-    /// flight.
+    /// Adds a hardware queue with at most `max_in_flight` kernel commands in flight.
     pub fn add_hw_queue(&mut self, queue: OsHandle, max_in_flight: usize) {
         let state = HwQueueState {
             announced: 0,
@@ -235,14 +233,12 @@ impl<P: Payload> VidSch<P> {
         self.right.wait(waiter);
     }
 
-    /// Cancels a wait for the packets' right. Returns `false` if the waiter holds the right
-    /// already.
+    /// Cancels a wait for the packets' right. Returns `false` if the waiter holds it already.
     pub fn cancel_wait_for_right(&mut self, waiter: WaiterId) -> bool {
         self.right.cancel_wait(waiter)
     }
 
-    /// Hands off the packets' right, after [`VidSch::next_effect`] has released it. Returns the new
-    /// holder.
+    /// Hands off the packets' right, after [`VidSch::next_effect`] released it. Returns the holder.
     pub fn hand_off_right(&mut self) -> Option<WaiterId> {
         self.right.hand_off()
     }

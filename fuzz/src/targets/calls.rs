@@ -25,8 +25,7 @@ pub(crate) fn run(data: &[u8]) {
     });
 }
 
-/// Maximum size and number of allocations, because exhausting the host's memory is not a subject of
-/// this target.
+/// Maximum size and number of allocations, because host memory is out of scope.
 const LARGEST_ALLOCATION: u64 = 1 << 20;
 const MOST_ALLOCATIONS: usize = 16;
 

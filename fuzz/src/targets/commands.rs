@@ -1,5 +1,4 @@
-//! Target `commands`: command buffers of any content, submitted by ring, by hardware queue and by
-//! packet.
+//! Target `commands`: command buffers of any content, submitted by ring, hardware queue and packet.
 
 use crate::client::Client;
 use crate::input::Input;

@@ -1,7 +1,6 @@
 //! Target `files`: workload files and recordings of every format from an unknown source.
 //!
-//! Invariant: a file is parsed, or refused with a message. The corpus contains a small file of each
-//! format.
+//! Invariant: a file is parsed, or refused with a message. The corpus has a small file per format.
 
 use crate::input::Input;
 use tidegate::workload::{LoadOptions, load_bytes};

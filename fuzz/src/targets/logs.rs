@@ -1,6 +1,5 @@
 //! Target `logs`: commands of the process overwrite the entries of its fence logs and try to
-//! overwrite the headers, while its signals make the kernel read the logs and a timeline is
-//! recorded.
+//! overwrite the headers, while its signals make the kernel read them and a timeline is recorded.
 
 use crate::client::Client;
 use crate::input::Input;

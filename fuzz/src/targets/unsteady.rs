@@ -1,6 +1,5 @@
 //! Target `unsteady`: the explored scenario of a hostile client, with the input as the strategy. It
-//! chooses the next agent, when stores become visible, and the value of each read of hostile
-//! memory.
+//! chooses the next agent, when stores become visible, and the values read from hostile memory.
 
 use crate::input::Input;
 use tidegate::explorer::{Scenario, Strategy, machine};

@@ -33,8 +33,7 @@ pub trait Strategy {
     /// Returns an index into `point.choices`. An index out of range counts as 0.
     fn choose(&mut self, point: &Point<'_>) -> usize;
 
-    /// Whether the strategy counts switches between agents. If so, only commuting steps are
-    /// skipped.
+    /// Whether the strategy counts switches between agents. Then only commuting steps are skipped.
     fn counts_switches(&self) -> bool {
         false
     }

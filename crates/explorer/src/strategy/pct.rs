@@ -5,8 +5,7 @@
 //! needs d orderings between steps) with a probability of at least 1/(n k^(d-1)): Burckhardt,
 //! Kothari, Musuvathi, Nagarakatte, "A randomized scheduler with probabilistic guarantees of
 //! finding bugs", ASPLOS 2010. An agent and its store buffer are two movers here, so n is twice the
-//! number of agents. k is the length of the longest run so far, and the first run has no change
-//! points.
+//! number of agents. k is the length of the longest run so far, and the first run has none.
 
 use super::Strategy;
 use crate::random_numbers::Numbers;

@@ -1,8 +1,8 @@
 //! The litmus book: small programs with known outcomes under total store order and sequential
 //! consistency. The explorer must find exactly these.
 //!
-//! The outcomes under total store order are from Owens, Sarkar, Sewell, "A better x86 memory model:
-//! x86-TSO", 2009.
+//! Outcomes under total store order: Owens, Sarkar, Sewell, "A better x86 memory model: x86-TSO",
+//! 2009.
 
 use crate::worlds::{Op, Program, outcomes};
 use std::collections::BTreeSet;
@@ -96,8 +96,7 @@ fn a_join_sees_all_stores_of_the_joined_agent() {
 fn a_mutex_orders_critical_sections() {
     use Op::Locked;
     let program = Program::new(&[&[Locked(0), Locked(0)], &[Locked(0)]]);
-    // Each locked section reads a counter and increments it, so no two sections read the same
-    // value.
+    // Each locked section reads a counter and increments it, so all values differ.
     for outcome in outcomes(&program, TSO) {
         let reads: BTreeSet<u64> = outcome[..3].iter().copied().collect();
         assert_eq!(reads, BTreeSet::from([0, 1, 2]));

@@ -1,5 +1,4 @@
-//! Small scenarios for the explorer's own tests: programs as data, and intentionally broken
-//! scenarios.
+//! Scenarios of the explorer's own tests: programs as data, and intentionally broken ones.
 
 #![allow(dead_code)]
 
@@ -47,8 +46,7 @@ const OUTCOMES: usize = 10;
 #[derive(Clone, Debug)]
 pub struct Program {
     agents: Vec<Vec<Op>>,
-    /// Outcome of each run: the agents' observations in order (99 if missing), then the final
-    /// words.
+    /// Outcome of each run: observations by agent (99 if missing), then the final words.
     seen: Rc<RefCell<BTreeSet<Vec<u64>>>>,
     /// Whether each agent starts the next one. Otherwise `main` starts all of them.
     pub chained: bool,

@@ -7,8 +7,7 @@
 //!    later stages.
 //! 3. All attributes of the remaining triangles are fetched.
 //!
-//! Buffers are read in large chunks. An index beyond the vertices is reported as an application
-//! error.
+//! Buffers are read in large chunks. An index beyond the vertices is an error.
 
 use super::arguments::Draw;
 use super::clip::Corner;

@@ -42,11 +42,10 @@ use surface::Surface;
 /// |---|---|---|
 /// | `COLOUR` | RGBA8: vertex colour times texture, times the light buffer if there is one | less
 /// or equal |
-/// | `PRE_PASS` | four `f32`: world normal and distance in viewing direction (0 if not drawn) | less |
+/// | `PRE_PASS` | four `f32`: world normal and distance in view direction (0 if not drawn) | less |
 /// | `DEPTH_ONLY` | none | less |
 ///
-/// `CULL_BACK` may be added to each mode: triangles that are anticlockwise on the screen are
-/// culled.
+/// `CULL_BACK` may be added to each mode and culls triangles that are anticlockwise on the screen.
 pub(super) static SIGNATURE: Signature = Signature {
     id: ProgramId::DRAW,
     name: "draw",

@@ -110,8 +110,7 @@ impl Triangle {
         let bound = |axis: usize, pick: fn(i64, i64) -> i64| {
             pick(pick(at[0][axis], at[1][axis]), at[2][axis])
         };
-        // The first pixel centre at or after the smallest coordinate, and the last at or before the
-        // largest.
+        // The first pixel centre from the smallest coordinate, and the last up to the largest.
         let first =
             [0, 1].map(|axis| (bound(axis, i64::min) + SUBPIXELS / 2 - 1).div_euclid(SUBPIXELS));
         let last = [0, 1].map(|axis| (bound(axis, i64::max) - SUBPIXELS / 2).div_euclid(SUBPIXELS));

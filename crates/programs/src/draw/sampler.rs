@@ -1,9 +1,8 @@
-//! Texture filter: trilinear, with up to eight samples along the longer axis of a pixel's
-//! footprint.
+//! Texture filter: trilinear, with up to eight samples along the footprint's longer axis.
 //!
 //! A texture is RGBA8, row by row, followed by its mip levels. Each level has half the width and
-//! height of the one before, rounded down, at least 1. Coordinates wrap. Texels are filtered in
-//! linear light.
+//! height of the one before, rounded down, at least 1. Coordinates wrap. Filtering is in linear
+//! light.
 //!
 //! Texels are read through a small cache of lines of 16, because a separate access per texel would
 //! need a translation each time. The cache lives for one group, so a write by a copy engine is

@@ -66,8 +66,7 @@ impl Surface {
         self.mode
     }
 
-    /// Depth test. Colour passes at equal depth, so that it can follow a pre-pass of the same
-    /// triangles.
+    /// Depth test. Colour passes at equal depth, because it can follow a pre-pass.
     pub(super) fn passes(&self, index: usize, z: f32) -> bool {
         match self.mode {
             Mode::Colour => z <= self.depth[index],

@@ -1,5 +1,4 @@
-//! Reference of `draw`: all triangles in order, tested at every pixel of their bounds, in double
-//! precision.
+//! Reference of `draw`: all triangles in order, tested at every pixel in double precision.
 //!
 //! A pixel's ray meets the plane of a triangle at a point whose barycentric coordinates solve three
 //! linear equations in clip space. The triangle covers the pixel if none of them is negative and
@@ -20,8 +19,7 @@ struct Corner {
 
 struct Triangle {
     corners: [Corner; 3],
-    /// Adjugate of the matrix with the columns (x, y, w) of the corners: its inverse times its
-    /// determinant.
+    /// Adjugate of the matrix with the columns (x, y, w) of the corners.
     adjugate: [[f64; 3]; 3],
     determinant: f64,
 }
@@ -48,8 +46,7 @@ impl Constants {
     }
 }
 
-/// Tolerance by which a colour pass may be behind the rounded depth of a pre-pass of the same
-/// triangles.
+/// Tolerance by which a colour pass may be behind the rounded depth of a pre-pass.
 const SAME_DEPTH: f64 = 1e-6;
 
 pub(super) fn draw(args: &[u64], inputs: &[&[u8]]) -> Result<Vec<Expected>, ProgramFault> {
@@ -273,8 +270,7 @@ fn shade(
     }))
 }
 
-/// Filters the texture over a footprint: the coordinates of the pixel and of its right and lower
-/// neighbours.
+/// Filters the texture over a footprint: the pixel and its right and lower neighbours.
 fn filter(args: &[u64], texture: &[u8], [uv, right, below]: [[f64; 2]; 3]) -> [f64; 3] {
     let (width, height, levels) = (args[11] as f64, args[12] as f64, args[13] as f64);
     let span = |to: [f64; 2]| [to[0] - uv[0], to[1] - uv[1]];

@@ -1,5 +1,4 @@
-//! A device with scripted registers. It decodes and records the commands in its mailbox and has no
-//! engines.
+//! A device with scripted registers. It decodes and records mailbox commands and has no engines.
 
 use super::journal::{Event, Journal};
 use std::collections::{HashMap, VecDeque};

@@ -1,5 +1,4 @@
-//! A kernel that records callbacks and returns planted answers. It performs no validation or
-//! scheduling.
+//! A kernel that records callbacks and returns planted answers. It validates and schedules nothing.
 
 use super::journal::{Event, Journal};
 use std::sync::Arc;

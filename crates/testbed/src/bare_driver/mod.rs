@@ -30,8 +30,7 @@ use tidegate::gpu_abi::{AdminCommand, CONTROL_WORDS, Device, QueueId, SLOT_BYTES
 use tidegate::kmd::{Config, ReferenceDriver};
 use tidegate::platform::{PhysicalAddress, PhysicalMemory, Platform};
 
-/// The reference driver between a scripted device and a scripted kernel. Dereferences to the
-/// kernel.
+/// The driver between a scripted device and a scripted kernel. Dereferences to the kernel.
 pub struct Machine {
     /// The platform.
     pub platform: Platform,
@@ -69,8 +68,7 @@ impl Machine {
         Machine::watched(platform, config, None)
     }
 
-    /// Creates a machine whose adapter is not started. The kernel runs `watch` at each
-    /// notification.
+    /// Creates a machine whose adapter is not started. `watch` runs at each notification.
     pub fn watched(platform: &Platform, config: Config, watch: Option<Watch>) -> Machine {
         let journal = Journal::new(platform);
         let device = Scripted::new(platform, journal.clone());

@@ -1,5 +1,4 @@
-//! Hardware queues: order, room, progress, signals, abandoned queues, and broadcasts with packet
-//! contexts.
+//! Hardware queues: order, room, progress, signals, abandonment, broadcasts with packet contexts.
 
 use super::*;
 use tidegate_platform::WorkStats;

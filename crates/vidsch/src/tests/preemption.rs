@@ -326,8 +326,7 @@ fn a_packet_with_a_signal_at_submission_can_be_preempted() {
     s.push_command(B, command(20), NOW);
     assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
     assert_eq!(s.preempted(ENGINE, (2, 0), NOW), answered(&[], 1));
-    // The broadcast was reached before the preemption, so it executes while the packet waits to be
-    // resubmitted.
+    // The broadcast was reached before the preemption, so it executes before the resubmission.
     s.wait_satisfied(other, gate, NOW);
     assert_eq!(next(&mut s, NOW), [Next::Signalled("both"), new(20, 3), again(10, 4)]);
     assert_eq!(s.completed(ENGINE, 4, NOW), Some(vec![B, A]));

@@ -4,8 +4,7 @@ use super::*;
 
 const OTHER: EngineId = EngineId { node_ordinal: 1, engine_ordinal: 0 };
 
-/// Creates context 1 on the first engine and contexts 2 and 3 on the second; four packets per
-/// engine.
+/// Creates context 1 on the first engine, 2 and 3 on the second; four packets per engine.
 fn machine(preempts: bool) -> Sched {
     let mut s = VidSch::new(Config { nodes: 2, packet_cap: 4, preempts, ..CONFIG });
     s.add_context(A, ENGINE, Priority::Normal);

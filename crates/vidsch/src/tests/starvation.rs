@@ -95,8 +95,7 @@ impl Engine {
         self.decide();
     }
 
-    /// Runs for `quanta`. Returns the share in percent and the longest wait in quanta of each
-    /// context.
+    /// Runs for `quanta`. Returns each context's share in percent and longest wait in quanta.
     fn run(mut self, quanta: u64) -> Vec<(u64, u64)> {
         self.decide();
         while self.now_ns < quanta * QUANTUM_NS {
