@@ -1,10 +1,10 @@
-//! Arguments of allocation calls. An allocation is memory of a device that engines reach by GPU
-//! address and, where it is CPU visible, processes by lock.
+//! Arguments of allocation calls. An allocation is memory of a device. Engines reach it by GPU
+//! address, and processes by lock if it is CPU visible.
 
 use crate::Handle;
 use tidegate_platform::{Bulk, BulkWindow, Page};
 
-/// Words or bytes; see the platform's pages.
+/// Kinds of memory; see the platform's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AllocationKind {
     /// Bytes: buffers, rings, command buffers.
@@ -13,34 +13,32 @@ pub enum AllocationKind {
     Protocol,
 }
 
-/// Where an allocation stands.
+/// Placement of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Placement {
     /// System memory.
     System,
-    /// The adapter's local memory, CPU visible; that of the first physical adapter. Bytes only:
-    /// words that a CPU looks at one by one cannot move under it.
+    /// Local memory of the first physical adapter, CPU visible. Bytes only, because words that a
+    /// CPU polls cannot move.
     Local,
-    /// The same, and not resident yet: it stands in system memory, engines do not reach it, and
-    /// MakeResident brings it in.
+    /// The same, but not resident yet: it is in system memory until MakeResident pages it in.
     LocalOnDemand,
-    /// The local memory of this physical adapter. Beyond the first it stays there: one segment is
-    /// paged.
+    /// The local memory of this physical adapter. Only the segment of the first one is paged.
     LocalOf(u32),
 }
 
-/// D3DKMTCreateAllocation2, MakeResident and MapGpuVirtualAddress in one: the allocation is
-/// resident, with one reference, and mapped. One that is made on demand has no reference yet, and
-/// an address that leads nowhere until it is resident.
+/// D3DKMTCreateAllocation2, MakeResident and MapGpuVirtualAddress in one call: the allocation is
+/// resident, with one reference, and mapped. An allocation on demand has no reference, and its
+/// address is not mapped until it is resident.
 #[derive(Clone, Copy, Debug)]
 pub struct CreateAllocation {
     /// The device.
     pub device: Handle,
-    /// How many bytes; rounded up to pages for mapping.
+    /// Size in bytes; rounded up to pages for mapping.
     pub bytes: u64,
     /// Words or bytes.
     pub kind: AllocationKind,
-    /// Where.
+    /// Placement.
     pub placement: Placement,
 }
 
@@ -51,8 +49,7 @@ pub enum AllocationMemory {
     Bulk(Bulk),
     /// Words.
     Protocol(Page),
-    /// Bytes that move between local and system memory: the window stays, and shows them where they
-    /// are.
+    /// Bytes that move between local and system memory. The window follows them.
     Window(BulkWindow),
 }
 
@@ -61,10 +58,10 @@ pub enum AllocationMemory {
 pub struct Allocation {
     /// Its handle.
     pub handle: Handle,
-    /// Where engines find it.
+    /// GPU address for engines.
     pub gpu_va: u64,
-    /// How many bytes were asked for.
+    /// Requested size in bytes.
     pub bytes: u64,
-    /// Where the process finds it.
+    /// Its memory as the process sees it.
     pub memory: AllocationMemory,
 }

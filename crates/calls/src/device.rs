@@ -3,57 +3,55 @@
 use crate::{FaultErrorCode, Handle, PageFaultFlags, Priority, ReadOnly, RenderPipelineStage};
 use tidegate_platform::QueueNumber;
 
-/// How a device stands (D3DKMT_DEVICEEXECUTION_STATE).
+/// State of a device (D3DKMT_DEVICEEXECUTION_STATE).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceState {
     /// Working.
     Active,
-    /// Lost to a GPU page fault or a packet that makes no sense.
+    /// Lost to a GPU page fault or a malformed packet.
     Faulted(FaultReport),
-    /// Lost because the GPU made no progress with its work: what was noticed, in words.
+    /// Lost because the GPU made no progress with its work. The text is the symptom.
     Hung(String),
-    /// Lost because the GPU was reset for the work of another device: for what, in words.
+    /// Lost because the GPU was reset for another device. The text is the reason.
     Reset(String),
     /// Lost because the adapter stopped with a bug check.
     Stopped,
-    /// Lost because the adapter was removed, or was stopped while the device was there.
+    /// Lost because the adapter was removed, or stopped before the device ended.
     Removed,
-    /// Lost because its process was ended; nothing that it shares is made to pass for that.
+    /// Lost because its process was ended. Its shared fences keep their values.
     ProcessEnded,
 }
 
-/// What put a device into error.
+/// A fault that put a device into error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultReport {
-    /// The number of the queue (see [`crate::Kernel::queue_number`]); 0 where the hardware did not
-    /// know which it was.
+    /// The number of the queue (see [`crate::Kernel::queue_number`]); 0 if unknown.
     pub queue: QueueNumber,
     /// The engine that ran it: its node.
     pub node_ordinal: u32,
-    /// And its physical adapter.
+    /// Physical adapter of the engine.
     pub engine_ordinal: u32,
-    /// Which command: the slot or packet number, counted from the queue's birth.
+    /// The slot or packet number, counted from the creation of the queue.
     pub position: u64,
-    /// The progress value of the command buffer, or the packet's number; 0 where it was none, or
-    /// unknown.
+    /// The progress value of the command buffer, or the packet's number; 0 for none or unknown.
     pub fence_id: u64,
-    /// The address that was used.
+    /// The faulting address.
     pub gpu_va: u64,
     /// Whether it was a store: [`PageFaultFlags::WRITE`].
     pub write: bool,
-    /// As the driver reported them.
+    /// The driver's flags.
     pub flags: PageFaultFlags,
-    /// Which primitive, counted by the API; 0 when unknown.
+    /// Number of the primitive, counted by the API; 0 when unknown.
     pub primitive_api_sequence_number: u64,
-    /// Where in the pipeline of a draw.
+    /// Stage of the pipeline of a draw.
     pub pipeline_stage: RenderPipelineStage,
-    /// Which entry of the bind table; 0 when unknown.
+    /// Entry of the bind table; 0 when unknown.
     pub bind_table_entry: u32,
-    /// The level of page tables that did not lead on; the last one is 0.
+    /// Page table level at which translation stopped; the last level is 0.
     pub page_table_level: u32,
     /// The driver's code.
     pub error_code: FaultErrorCode,
-    /// What happened, in words.
+    /// The driver's description.
     pub what: String,
 }
 
@@ -62,22 +60,20 @@ pub struct FaultReport {
 pub struct CreateContextVirtual {
     /// The device.
     pub device: Handle,
-    /// Which engine: its node.
+    /// Node of the engine.
     pub node_ordinal: u32,
-    /// And its physical adapter, by its bit; 0 is the first one. More bits than one are none that a
-    /// context can run on.
+    /// Bit of the physical adapter of the engine; 0 for the first. Several bits are invalid.
     pub engine_affinity: u32,
     /// Its priority.
     pub priority: Priority,
 }
 
-/// D3DKMTRender: commands that the driver checks, copies and patches, for hardware that uses
-/// physical addresses. They mean each allocation by its GPU address, and reach none that is not
-/// listed. The kernel pages in what they need, and runs them in parts where they need more than
-/// there is.
+/// D3DKMTRender: commands that the driver checks, copies and patches, for hardware with physical
+/// addresses. They name allocations by GPU address and reach listed allocations only. The kernel
+/// pages allocations in, and runs the commands in parts if they do not fit into memory at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Render<'a> {
-    /// The context; several of one device, on different physical adapters, run the same buffer
+    /// The contexts of one device, on different physical adapters, that run the buffer
     /// (BroadcastContext).
     pub contexts: &'a [Handle],
     /// The commands; at most 1 MiB.
@@ -86,15 +82,14 @@ pub struct Render<'a> {
     pub allocations: &'a [(Handle, bool)],
 }
 
-/// D3DKMTSubmitCommand: one command buffer for a context. It runs after everything that was queued
-/// before it.
+/// D3DKMTSubmitCommand: one command buffer for a context. It runs after all earlier work.
 #[derive(Clone, Copy, Debug)]
 pub struct SubmitCommand {
     /// The context.
     pub context: Handle,
-    /// Where the commands stand.
+    /// Process GPU address of the commands.
     pub commands_gpu_va: u64,
-    /// How many bytes.
+    /// Size in bytes.
     pub command_bytes: u32,
 }
 
@@ -103,9 +98,9 @@ pub struct SubmitCommand {
 pub struct CreateHwContext {
     /// The device.
     pub device: Handle,
-    /// Which engine: its node.
+    /// Node of the engine.
     pub node_ordinal: u32,
-    /// And its physical adapter, as in [`CreateContextVirtual`].
+    /// Physical adapter of the engine, as in [`CreateContextVirtual`].
     pub engine_affinity: u32,
 }
 
@@ -129,7 +124,7 @@ pub struct HwQueue {
     pub progress_fence: Handle,
     /// The progress fence's value.
     pub progress_value: ReadOnly,
-    /// Where engines find the progress fence's value.
+    /// GPU address of the progress fence's value.
     pub progress_gpu_va: u64,
     /// Whether it is a native fence (NativeProgressFence).
     pub native_progress_fence: bool,
@@ -140,11 +135,11 @@ pub struct HwQueue {
 pub struct SubmitCommandToHwQueue {
     /// The queue.
     pub hw_queue: Handle,
-    /// The progress value that says it is done; strictly increasing per queue.
+    /// The progress value of its completion; strictly increasing per queue.
     pub progress_fence_id: u64,
-    /// Where the commands stand.
+    /// Process GPU address of the commands.
     pub commands_gpu_va: u64,
-    /// How many bytes.
+    /// Size in bytes.
     pub command_bytes: u32,
 }
 
@@ -171,15 +166,15 @@ pub enum TdrTest {
     ForceDodVSyncTdr,
     /// TDRDBGCTRLTYPE_ENGINETDR: an engine is reset.
     EngineTdr {
-        /// Which: its node.
+        /// Node of the engine.
         node_ordinal: u32,
-        /// And its physical adapter.
+        /// Physical adapter of the engine.
         engine_ordinal: u32,
     },
 }
 
 impl TdrTest {
-    /// The published number.
+    /// Returns the published number.
     pub fn number(self) -> u32 {
         match self {
             TdrTest::ForceTdr => 0,

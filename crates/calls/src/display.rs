@@ -1,9 +1,9 @@
-//! Arguments of presents, and how a present reports that it was shown.
+//! Arguments of presents, and the capabilities of a display.
 
 use crate::{FenceValue, Handle};
 use tidegate_d3dukmdt::Surface;
 
-/// The queue behind whose work a picture is shown.
+/// The queue of a present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PresentQueue {
     /// A context for packets.
@@ -15,26 +15,26 @@ pub enum PresentQueue {
 /// D3DKMTPresent with a flip, or D3DKMTSubmitPresentToHwQueue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Present {
-    /// Behind everything that this queue has now.
+    /// The picture is shown after the present work of this queue.
     pub queue: PresentQueue,
-    /// Where the picture is; resident, and of the queue's device. It stays in its place until
-    /// another picture was latched.
+    /// The allocation of the picture: resident, and of the queue's device. It does not move until
+    /// another picture is latched.
     pub allocation: Handle,
-    /// Its format and size, from the allocation's first byte on.
+    /// Format and size of the picture, which starts at the allocation's first byte.
     pub surface: Surface,
-    /// Which display; 0 is the one that there is.
+    /// The display; always 0.
     pub vid_pn_source_id: u32,
-    /// Vertical syncs from the picture before to this one, at least: 1 to 4; 0 to give way to a
-    /// newer one.
+    /// Least number of vertical syncs since the previous picture, 1 to 4. With 0, a newer picture
+    /// replaces this one.
     pub sync_interval: u32,
-    /// A fence that is signalled when a vertical sync has latched the picture, and the one before
-    /// it is free. A picture that gave way signals nothing.
+    /// A fence that is signalled when a vertical sync has latched the picture, so that the previous
+    /// one is free. A replaced picture signals nothing.
     pub shown: Option<FenceValue>,
 }
 
-/// A display, as a process sees it.
+/// Capabilities of a display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DisplayInfo {
-    /// How long a refresh takes, in nanoseconds.
+    /// Refresh period in nanoseconds.
     pub refresh_period_ns: u64,
 }

@@ -15,13 +15,13 @@ pub struct CreateDoorbell {
     pub ring: Handle,
     /// The control area: a protocol allocation.
     pub control: Handle,
-    /// REQUIRE_SECONDARY_CPU_VA: NOT_SUPPORTED where the adapter has no secondary doorbells.
-    /// RESIZE_RING_BUFFER_OPERATION: the queue's live doorbell, if it has one, gets
-    /// DISCONNECTED_ABORT when this call succeeds, and is to be destroyed. What stands in its ring
-    /// then and was not taken does not run: wait for it first.
+    /// REQUIRE_SECONDARY_CPU_VA: NOT_SUPPORTED on an adapter without secondary doorbells.
+    /// RESIZE_RING_BUFFER_OPERATION: the queue's live doorbell gets DISCONNECTED_ABORT when this
+    /// call succeeds, and must be destroyed. Pending work in its ring does not run: wait for it
+    /// first.
     pub flags: CreateDoorbellFlags,
-    /// For the driver, which may answer in [`Doorbell::private_data`]: at most 16 bytes
-    /// (D3DDDI_DOORBELL_PRIVATEDATA_MAX_BYTES).
+    /// Private data for the driver, which may change it in [`Doorbell::private_data`]. At most 16
+    /// bytes (D3DDDI_DOORBELL_PRIVATEDATA_MAX_BYTES).
     pub private_data: Vec<u8>,
 }
 
@@ -30,9 +30,10 @@ pub struct CreateDoorbell {
 pub struct Doorbell {
     /// Its handle.
     pub handle: Handle,
-    /// DoorbellCPUVirtualAddress: stays the same over connects; store the write pointer to word 0.
+    /// DoorbellCPUVirtualAddress. It is the same for all connects; store the write pointer to word
+    /// 0.
     pub mapping: Mapping,
-    /// DoorbellSecondaryCPUVirtualAddress, if it was required: to ring here is as good.
+    /// DoorbellSecondaryCPUVirtualAddress, if it was required. It rings the same queue.
     pub secondary: Option<Mapping>,
     /// DoorbellStatusCPUVirtualAddress.
     // spec: UMS-028
@@ -41,7 +42,7 @@ pub struct Doorbell {
     /// progress value here.
     // spec: UMS-072
     pub last_queued: Word,
-    /// The private data as the driver left it, as many bytes as were given.
+    /// The private data after the call, of the same length.
     pub private_data: Vec<u8>,
 }
 
@@ -51,13 +52,13 @@ impl fmt::Debug for Doorbell {
     }
 }
 
-/// What D3DKMTConnectDoorbell gives back beside success. It is the vendor's business, which the
-/// published call leaves to its user-mode and kernel-mode driver.
+/// Result of D3DKMTConnectDoorbell. Not published: the vendor's user-mode and kernel-mode drivers
+/// agree on it.
 #[derive(Clone)]
 pub struct Connection {
-    /// What is added to a write pointer to make the value that is stored to the doorbell, until the
-    /// next connect.
+    /// The value stored to the doorbell is the write pointer plus this base, until the next
+    /// connect.
     pub value_base: u64,
-    /// How to find the engine after a ring.
+    /// Wakes the engine after a ring.
     pub hint: Arc<dyn RingHint>,
 }

@@ -3,19 +3,18 @@
 use crate::{AdapterInfo, Handle, NativeFenceType, ReadOnly, SyncObjectFlags};
 use tidegate_platform::{CacheType, Event};
 
-/// Fences that one CPU wait names at most. Not published: bounds the copy of the caller's arrays.
+/// Most fences of a CPU wait. Not published: bounds the copy of the caller's arrays.
 pub const MAX_OBJECTS_PER_CPU_WAIT: usize = 4096;
 
 bitflags::bitflags! {
-    /// D3DDDICB_SIGNALFLAGS. A bit without a name here is reserved: a call that has one is refused.
+    /// D3DDDICB_SIGNALFLAGS. Unnamed bits are reserved and refused.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct SignalFlags: u32 {
-        /// Queued signals: made when everything before it is with the GPU, and not when that is
-        /// complete.
+        /// Queued signals: made when earlier work is submitted to the GPU, before it is complete.
         const SIGNAL_AT_SUBMISSION = 1;
         /// [`SignalFromGpu2`] only: the packet sets a CPU event and touches no fence.
         const ENQUEUE_CPU_EVENT = 1 << 1;
-        /// The caller means to go to a lower value.
+        /// A lower value is intended.
         const ALLOW_FENCE_REWIND = 1 << 2;
     }
 }
@@ -27,11 +26,11 @@ pub struct CreateMonitoredFence<'a> {
     pub device: Handle,
     /// Starting value.
     pub initial_value: u64,
-    /// Rules.
+    /// Flags.
     pub flags: SyncObjectFlags,
     /// One bit for each physical adapter on which engines see the fence; 0 for all.
     pub engine_affinity: u32,
-    /// A name for reports and timelines; no rule of the interface.
+    /// A name for reports and timelines. Not published.
     pub name: &'a str,
 }
 
@@ -44,27 +43,27 @@ pub struct CreateNativeFence<'a> {
     pub initial_value: u64,
     /// DEFAULT or INTRA_GPU.
     pub fence_type: NativeFenceType,
-    /// Rules.
+    /// Flags.
     pub flags: SyncObjectFlags,
     /// One bit for each physical adapter on which engines see the fence; 0 for all.
     pub engine_affinity: u32,
-    /// For the driver, which may answer in [`FenceInstance::private_data`].
+    /// Private data for the driver, which may change it in [`FenceInstance::private_data`].
     pub private_data: [u8; 64],
-    /// A name for reports and timelines; no rule of the interface.
+    /// A name for reports and timelines. Not published.
     pub name: &'a str,
 }
 
 /// CurrentValueCpuVa: a fence's value as the process sees it, for polling.
 #[derive(Clone, Debug)]
 pub enum CurrentValueView {
-    /// Reading is allowed.
+    /// The process may read the value.
     ReadOnly(ReadOnly),
-    /// The fence's value stands where no CPU reaches it (INTRA_GPU); the address is NULL.
+    /// No CPU reaches the value (INTRA_GPU); the address is NULL.
     OutOfReach,
 }
 
 impl CurrentValueView {
-    /// The value now, where the process can see it.
+    /// The present value; `None` if the process cannot read it.
     #[inline]
     pub fn get(&self) -> Option<u64> {
         match self {
@@ -73,7 +72,7 @@ impl CurrentValueView {
         }
     }
 
-    /// The word to poll, where the process has one.
+    /// The word to poll; `None` if the process has none.
     pub fn read_only(&self) -> Option<&ReadOnly> {
         match self {
             CurrentValueView::ReadOnly(word) => Some(word),
@@ -81,10 +80,10 @@ impl CurrentValueView {
         }
     }
 
-    /// The value now.
+    /// Returns the present value.
     ///
     /// # Panics
-    /// For a fence that no CPU reaches, as a load from NULL would: its maker knows what it is.
+    /// For a fence that no CPU reaches, as a load from NULL would.
     #[inline]
     pub fn load(&self) -> u64 {
         self.get().expect("an INTRA_GPU fence has no CPU address of its value")
@@ -105,24 +104,24 @@ pub struct FenceInstance {
     pub handle: Handle,
     /// The value, for polling.
     pub value: CurrentValueView,
-    /// The epoch of the fence's cell, which a ring's wait packet carries; `None` where the hardware
-    /// keeps no history, or keeps it where no CPU reaches it.
+    /// The epoch of the fence's cell, for wait packets of a ring; `None` if the hardware keeps no
+    /// history, or no CPU reaches it.
     pub epoch: Option<ReadOnly>,
-    /// FenceValueCPUVirtualAddress, CurrentValueCpuVa: where the process's CPU has the value, read
-    /// only. On an adapter behind an IoMmu engines find it there too, and may store. 0 for a fence
+    /// FenceValueCPUVirtualAddress, CurrentValueCpuVa: the process's CPU address of the value, read
+    /// only. Behind an IoMmu it is also the address for engines, which may store. 0 for a fence
     /// that the CPU does not reach.
     pub value_cpu_va: u64,
-    /// How the CPU has it mapped: write-back where every adapter that reaches it is coherent with
-    /// the CPU's caches, else uncached.
+    /// Cache type of the CPU's mapping: write-back if every adapter that reaches it is coherent
+    /// with the CPU's caches, else uncached.
     pub cache_type: CacheType,
-    /// FenceValueGPUVirtualAddress, CurrentValueGpuVa: where engines find the value, unless the
-    /// adapter is behind an IoMmu; there nothing is mapped at this address.
+    /// FenceValueGPUVirtualAddress, CurrentValueGpuVa: GPU address of the value. Behind an IoMmu
+    /// nothing is mapped there.
     pub current_value_gpu_va: u64,
-    /// Where engines find MonitoredValue; 0 for a monitored fence.
+    /// GPU address of MonitoredValue; 0 for a monitored fence.
     pub monitored_value_gpu_va: u64,
     /// Whether it is a native fence.
     pub native: bool,
-    /// The private data of a native fence as the driver left it; zeros for a monitored fence.
+    /// The private data of a native fence after the call; zeros for a monitored fence.
     pub private_data: [u8; 64],
     /// The fence's number on the timeline plus one; 0 for none.
     pub trace_fence: u32,
@@ -139,12 +138,12 @@ impl FenceInstance {
     }
 }
 
-/// One fence and a value.
+/// A fence and a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FenceValue {
     /// The fence.
     pub fence: Handle,
-    /// Waited for, or signalled.
+    /// The awaited or signalled value.
     pub value: u64,
 }
 
@@ -155,7 +154,7 @@ pub struct SignalFromGpu2<'a> {
     pub contexts: &'a [Handle],
     /// What to signal; empty with [`SignalFlags::ENQUEUE_CPU_EVENT`].
     pub fences: &'a [FenceValue],
-    /// Which kind of signal it is.
+    /// Flags of the signal.
     pub flags: SignalFlags,
     /// The event of [`SignalFlags::ENQUEUE_CPU_EVENT`]; none without it.
     pub cpu_event: Option<Event>,
@@ -169,38 +168,38 @@ pub struct SubmitSignalToHwQueues<'a> {
     pub hw_queues: &'a [Handle],
     /// What to signal.
     pub fences: &'a [FenceValue],
-    /// Which kind of signal it is; there are no CPU events here.
+    /// Flags of the signal, without CPU events.
     pub flags: SignalFlags,
 }
 
-/// Whether all or any of several conditions end a wait.
+/// Whether all or any of the conditions end a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitMode {
-    /// All, each latched when it becomes true.
+    /// All; each condition latches.
     #[default]
     All,
-    /// Any one.
+    /// Any.
     Any,
 }
 
 // spec: NF-175
-/// D3DKMT_GETNATIVEFENCELOGDETAIL: where a user-mode queue's logs stand for its engine, and how
-/// their entries are numbered. All 0 for a queue without logs. The CPU of user mode reaches no log.
+/// D3DKMT_GETNATIVEFENCELOGDETAIL: GPU addresses of a user-mode queue's logs, and the numbering of
+/// their entries. All 0 for a queue without logs. User mode reaches no log by CPU.
 #[derive(Clone, Debug, Default)]
 pub struct LogDetail {
-    /// WaitLogNumberOfEntries: entries of the wait log as it is now.
+    /// WaitLogNumberOfEntries: entries of the present wait log.
     pub wait_entries: u32,
-    /// SignalLogNumberOfEntries: entries of the signal log as it is now.
+    /// SignalLogNumberOfEntries: entries of the present signal log.
     pub signal_entries: u32,
     /// WaitLogGpuBaseAddress: the header of the wait log in the process's GPU address space.
     pub wait_log_gpu_va: u64,
     /// SignalLogGpuBaseAddress: the header of the signal log in the process's GPU address space.
     pub signal_log_gpu_va: u64,
-    /// The user-mode driver numbers the entries of each log from 0 up to here, and begins again.
-    /// The GPU takes a number modulo the entries of the log that is in place by then, so a log may
-    /// become larger or smaller under numbers in flight. It holds for the life of the queue.
+    /// The user-mode driver numbers the entries of each log modulo this number, for the life of the
+    /// queue. The GPU takes an entry number modulo the entries of the present log, so a log may be
+    /// resized while operations are in flight.
     pub numbers: u32,
-    /// 1 while the kernel asks for verbose entries about command buffers. Look before each
+    /// 1 while the kernel wants verbose entries for command buffers. Load it before each
     /// submission.
     pub verbose: Option<ReadOnly>,
 }

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-/// D3DKMT_HANDLE: names one object of one process. A value is never used again soon after its
-/// object died.
+/// D3DKMT_HANDLE: names an object of a process. Values are not reused soon after their object ends.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub u32);
 

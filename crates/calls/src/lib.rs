@@ -1,14 +1,14 @@
 //! The D3DKMT call surface as data: the calls of a process to the graphics kernel, without their
 //! implementation.
 //!
-//! [`Kernel`] is the surface of one process. Its in-process implementation is the graphics kernel
-//! itself; the service's socket end will be the other. Rooms: [`adapter`] · [`allocation`] ·
-//! [`device`] (devices, contexts, hardware queues) · [`display`] (presents) · [`doorbell`] ·
-//! [`fence`] · [`paging`] (residency) · [`share`] · [`handle`] · [`view`] · [`report`] (for the owner
-//! of a machine).
-//! The C structures of these calls are in `wddm-abi`.
+//! [`Kernel`] is the surface of one process. The graphics kernel implements it in process; a
+//! service can implement it over a socket. Rooms: [`adapter`] · [`allocation`] · [`device`]
+//! (devices, contexts, hardware queues) · [`display`] (presents) · [`doorbell`] · [`fence`] ·
+//! [`paging`] (residency) · [`share`] · [`handle`] · [`view`] · [`report`] (for the owner of a
+//! machine). The C structures of these calls are in `wddm-abi`.
 //!
-//! CPU addresses come back as typed views of memory: [`ReadOnly`] where the process may not write.
+//! CPU addresses are returned as typed views of memory: [`ReadOnly`] where the process may not
+//! write.
 
 pub mod adapter;
 pub mod allocation;

@@ -29,34 +29,32 @@ pub struct CreatePagingQueue {
 pub struct PagingQueue {
     /// Its handle.
     pub handle: Handle,
-    /// Its fence: at a value when every operation up to it is done. Native where the adapter has
-    /// native fences. Only the kernel signals it.
+    /// Its fence, which reaches a value when all operations up to it are complete. Native if the
+    /// adapter has native fences. Only the kernel signals it.
     pub fence: FenceInstance,
 }
 
 /// D3DKMTMakeResident.
 #[derive(Clone, Copy, Debug)]
 pub struct MakeResident<'a> {
-    /// The paging queue; its fence says when it is done.
+    /// The paging queue, whose fence reports completion.
     pub paging_queue: Handle,
-    /// 1 to 4096 allocations of the paging queue's device. Each gets a reference; one that is named
-    /// twice gets two.
+    /// 1 to 4096 allocations of the paging queue's device. Each occurrence adds a reference.
     pub allocations: &'a [Handle],
 }
 
-/// What came of a MakeResident.
+/// Result of MakeResident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residency {
-    /// All are resident. They need no wait for the paging fence.
+    /// All are resident.
     Resident,
-    /// STATUS_PENDING: they are when the paging fence has reached this value. Using them
-    /// before that faults.
+    /// STATUS_PENDING: they are resident when the paging fence has reached this value. Earlier use
+    /// faults.
     Pending {
         /// PagingFenceValue.
         paging_fence_value: u64,
     },
-    /// There is no room, and nothing was changed. So many bytes must lose their references first
-    /// (NumBytesToTrim).
+    /// There is no room, and nothing was changed. References to this many bytes must go first.
     OverBudget {
         /// NumBytesToTrim.
         bytes_to_trim: u64,
@@ -73,11 +71,11 @@ pub enum SegmentGroup {
     NonLocal = 1,
 }
 
-/// What a process may count on (D3DKMTQueryVideoMemoryInfo). In bytes.
+/// Memory budget of a process (D3DKMTQueryVideoMemoryInfo), in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VideoMemoryInfo {
-    /// What it may hold at once.
+    /// Budget.
     pub budget: u64,
-    /// What of it is there now.
+    /// Resident.
     pub current_usage: u64,
 }

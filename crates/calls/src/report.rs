@@ -1,19 +1,18 @@
-//! What a kernel reports of queues and displays to the owner of a machine.
+//! Reports of a kernel on queues and displays, for the owner of a machine.
 
 use std::fmt;
 use tidegate_platform::QueueNumber;
 
-/// A wait at which a queue is parked, for reports of machines that stand still. VidSch or an engine
-/// holds it.
+/// A wait at which a queue is parked, in VidSch or on an engine. For reports of standstills.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingWait {
     /// The context or hardware queue.
     pub queue: QueueNumber,
     /// The fence's name.
     pub fence: String,
-    /// The value that is waited for.
+    /// The awaited value.
     pub value: u64,
-    /// The fence's value; 0 where the CPU cannot see it.
+    /// The fence's value; 0 if the CPU cannot read it.
     pub current: u64,
     /// The ended process that could have signalled it, in words.
     pub lost: Option<String>,
@@ -25,23 +24,22 @@ impl fmt::Display for PendingWait {
     }
 }
 
-/// What became of the presents of an adapter.
+/// Statistics of the presents of an adapter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DisplayStats {
     /// Flips that were queued.
     pub presents: u64,
-    /// Those that a vertical sync has latched.
+    /// Flips that a vertical sync has latched.
     pub shown: u64,
-    /// Those that gave way to a newer one, or that went with their queue or device.
+    /// Flips replaced by a newer one, or lost with their queue or device.
     pub discarded: u64,
     /// Vertical syncs that were reported.
     pub vsyncs: u64,
     /// Vertical syncs that showed an older picture, although a newer one was queued and its
     /// interval over.
     pub missed_vsyncs: u64,
-    /// From the call to the vertical sync that latched the flip, of all that were shown, in
-    /// nanoseconds.
+    /// Sum of the times from the call to the vertical sync that latched the flip, in nanoseconds.
     pub latency_ns: u64,
-    /// The longest of these times.
+    /// Longest time from the call to that vertical sync.
     pub latency_max_ns: u64,
 }

@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use tidegate_d3dukmdt::SyncObjectFlags;
 
-/// An NT handle: keeps what was shared alive, and can be given to another process. Each clone is
-/// one more handle.
+/// An NT handle: keeps the shared object alive, and can be passed to another process. Each clone is
+/// another handle.
 #[derive(Clone)]
 pub struct NtHandle(Arc<dyn Any + Send + Sync>);
 
@@ -17,7 +17,7 @@ impl NtHandle {
         NtHandle(Arc::new(object))
     }
 
-    /// For the kernel: the object, if it is of this kind.
+    /// For the kernel: the object, if it is of this type.
     pub fn object<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }
@@ -45,11 +45,11 @@ bitflags::bitflags! {
 pub struct OpenSyncObject<'a> {
     /// The device that opens it.
     pub device: Handle,
-    /// What to open.
+    /// The shared object.
     pub nt_handle: &'a NtHandle,
-    /// What the new instance may not do: NO_SIGNAL or NO_WAIT, or neither. SHARED and
-    /// NT_SECURITY_SHARING, which every shareable fence was made with, may be repeated together and
-    /// change nothing. INVALID_PARAMETER for any other flag.
+    /// Restrictions of the new instance: NO_SIGNAL, NO_WAIT, or none. SHARED and
+    /// NT_SECURITY_SHARING together are accepted and have no effect. INVALID_PARAMETER for any
+    /// other flag.
     pub flags: SyncObjectFlags,
     /// The physical adapters whose engines reach it; 0 for all.
     pub engine_affinity: u32,

@@ -3,7 +3,7 @@
 use tidegate_platform::Word;
 
 // spec: NF-010, MF-009
-/// A word that this process may read and not write.
+/// A word that the process may read but not write.
 #[derive(Clone, Debug)]
 pub struct ReadOnly(Word);
 
@@ -13,7 +13,7 @@ impl ReadOnly {
         ReadOnly(word)
     }
 
-    /// Its value now.
+    /// Returns the present value.
     #[inline]
     pub fn load(&self) -> u64 {
         self.0.load()

@@ -14,13 +14,13 @@ impl PixelFormat {
     /// Bytes of a pixel.
     pub const BYTES: u32 = 4;
 
-    /// The format with this number.
+    /// Returns the format with this number.
     pub fn from_number(number: u32) -> Option<PixelFormat> {
         [PixelFormat::A8R8G8B8, PixelFormat::A8B8G8R8].into_iter().find(|f| *f as u32 == number)
     }
 }
 
-/// Most pixels of a surface in either direction.
+/// Limit on the pixels of a surface in either direction.
 pub const MAX_SURFACE_PIXELS: u32 = 16_384;
 
 /// A picture in memory.
@@ -30,20 +30,20 @@ pub struct Surface {
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// Bytes from the beginning of a row to that of the next.
+    /// Pitch: bytes from the start of a row to the next.
     pub pitch_bytes: u32,
-    /// The order of its bytes.
+    /// Its format.
     pub format: PixelFormat,
 }
 
 impl Surface {
-    /// One whose rows follow each other without a gap.
+    /// Creates a surface without gaps between rows.
     pub fn packed(width: u32, height: u32, format: PixelFormat) -> Surface {
         Surface { width, height, pitch_bytes: width.saturating_mul(PixelFormat::BYTES), format }
     }
 
-    /// How many bytes it takes from its first pixel to its last; `None` when it makes no sense: no
-    /// pixels, too many, or rows that overlap or are not aligned to pixels.
+    /// Size in bytes from its first pixel to its last; `None` for an invalid surface: no pixels,
+    /// too many, or rows that overlap or are not aligned to pixels.
     pub fn bytes(&self) -> Option<u64> {
         let sizes = [self.width, self.height];
         let row = self.width.checked_mul(PixelFormat::BYTES)?;

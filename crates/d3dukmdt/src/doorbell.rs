@@ -1,7 +1,7 @@
 //! The doorbell's status word, and the hint that goes with a ring.
 
 // spec: UMS-027
-/// D3DDDI_DOORBELLSTATUS. The kernel writes it, the user-mode driver reads it as a 64-bit word.
+/// D3DDDI_DOORBELLSTATUS. The kernel writes it; the user-mode driver reads it as a 64-bit word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
 pub enum DoorbellStatus {
@@ -33,7 +33,8 @@ impl DoorbellStatus {
 }
 
 /// Wakes an engine that does not poll the doorbell's page. The kernel-mode driver hands the hint to
-/// the user-mode driver of the same vendor; the kernel does not interpret it. Valid for one connect.
+/// the user-mode driver of the same vendor; the kernel does not interpret it. Valid for one
+/// connect.
 pub trait RingHint: Send + Sync {
     /// Call after the doorbell's store.
     fn rung(&self);

@@ -18,14 +18,14 @@ pub enum NativeFenceType {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum Priority {
-    /// Only when nothing else runs.
+    /// Runs when no other work is ready.
     Idle = 0,
     /// The default.
     #[default]
     Normal = 1,
     /// Before normal work.
     High = 2,
-    /// Before everything.
+    /// Before all other work.
     Realtime = 3,
 }
 
@@ -51,18 +51,18 @@ bitflags::bitflags! {
         const NO_GPU_ACCESS = 1 << 7;
         /// The kernel-mode driver may set the event; CPU notifications alone.
         const SIGNAL_BY_KMD = 1 << 8;
-        /// CPU waiters stay until the shared fence goes, also when the instance by which they wait
-        /// is destroyed.
+        /// CPU waiters stay until the shared fence ends, even if the instance of their wait is
+        /// destroyed.
         const UNWAIT_CPU_WAITERS_ONLY_ON_DESTROY = 1 << 10;
-        /// The operating system's own mark; no caller may set it.
+        /// Reserved for the operating system; no caller may set it.
         #[doc(alias = "Reserved0")]
         const OS_INTERNAL = 1 << 31;
     }
 }
 
 impl SyncObjectFlags {
-    /// The flags of a caller. INVALID_PARAMETER for reserved bits (9, 11 to 30) and for the
-    /// operating system's own.
+    /// Checks the flags of a caller. INVALID_PARAMETER for reserved bits (9, 11 to 30, and that of
+    /// the operating system).
     // spec: MF-080
     pub fn from_caller(bits: u32) -> Result<SyncObjectFlags, Status> {
         match SyncObjectFlags::from_bits(bits) {

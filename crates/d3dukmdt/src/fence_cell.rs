@@ -1,12 +1,12 @@
-//! The cell that holds a fence's value, as engines, driver and graphics kernel store and read it.
+//! The cell of a fence's value, which engines, driver and graphics kernel share.
 //!
 //! - A value may fall, and a wait that was satisfied once stays satisfied. Within an *epoch* the
 //!   value only rises; a store below it closes the epoch. The cell keeps the number of the current
-//!   epoch and the falling peaks of closed ones. A wait carries the epoch of its call, and passes at
-//!   the value or at a peak of an epoch that closed after the call (`decisions/0013`).
+//!   epoch and the falling peaks of closed ones. A wait carries the epoch of its call, and passes
+//!   at the value or at a peak of an epoch that closed after the call (`decisions/0013`).
 //! - Steps of a store: see [`FenceCell::store`]. After a store, its caller evaluates the waits.
-//! - A wait loads the epoch, then the value. [`FenceCell::satisfies`] may be false in the middle of a
-//!   rewind, because the rewinding agent evaluates the waits afterwards.
+//! - A wait loads the epoch, then the value. [`FenceCell::satisfies`] may be false in the middle of
+//!   a rewind, because the rewinding agent evaluates the waits afterwards.
 //! - A cell without a history belongs to hardware that stores values by itself, and judges waits by
 //!   the value alone.
 
@@ -16,40 +16,39 @@ use tidegate_platform::{Step, Word};
 pub const VALUE_BYTES: u64 = 4096;
 /// Words of values in a fence page.
 pub const VALUE_WORDS: usize = VALUE_BYTES as usize / 8;
-/// Words of history that stand behind the values for each word of values.
+/// Words of history for each word of values.
 const HISTORY_WORDS_PER_VALUE: usize = 8;
 /// Words of a fence page: the values, then their histories.
 pub const PAGE_WORDS: usize = VALUE_WORDS * (1 + HISTORY_WORDS_PER_VALUE);
 
-/// Most peaks that a cell keeps beyond those that have room in its page. After that many pulses,
-/// each below the one before, the older half of the peaks is dropped and counted. The bound limits
-/// what a process can make its fences cost: 256 KiB each, and the time to read the history.
+/// Limit on the peaks of a cell beyond those in its page. If there are more, the older half is
+/// dropped and counted. The limit bounds the cost of a process's fences: 256 KiB each, and the time
+/// to read a history.
 pub const MAX_ANNEX_PEAKS: usize = 1 << 14;
-/// Peaks in one piece of an annex.
+/// Peaks in a piece of an annex.
 const PIECE_PEAKS: usize = 512;
 
-/// The epoch that a wait carries when its value was reached at the call: it is satisfied, whatever
-/// comes.
+/// Epoch of a wait whose value was reached at the call: it stays satisfied.
 pub const REACHED: u64 = u64::MAX;
-/// The epoch of a wait without one: it is judged by the value alone.
+/// Epoch of a wait that is judged by the value alone.
 pub const NO_EPOCH: u64 = 0;
-/// In the place of the first epoch: every wait passes and no store changes anything.
+/// In place of an epoch, in a condemned cell: every wait passes and stores have no effect.
 const ALWAYS: u64 = u64::MAX;
-/// Set in every epoch, and in nothing else that stands in a history. A fence's history takes the
-/// room of all words up to the next fence, so where a word between two fences would have its epoch
-/// there stands a peak of the fence before it. Engines store to such words too, if a process wants
-/// it: what has no mark is no epoch, and such a word has no history.
+/// Mark of epochs; no other word of a history has it. A fence's history takes the room of all words
+/// up to the next fence. In place of the epoch of a word between two fences there is a peak,
+/// without the mark. A process may have engines store to such a word; the missing mark shows that
+/// it has no history.
 const EPOCH_MARK: u64 = 1 << 63;
 
 /// Words of a history, from its start.
 mod at {
     /// The present epoch; odd while a rewind is under way.
     pub(super) const EPOCH: usize = 0;
-    /// Waits of earlier epochs are for a fence that stood here before: they pass.
+    /// Waits of earlier epochs belong to an earlier fence of the cell, and pass.
     pub(super) const FIRST_EPOCH: usize = 1;
-    /// How many peaks are kept (low half) and how many there is room for (high half).
+    /// Number of peaks (low half) and room for peaks (high half).
     pub(super) const DEPTH: usize = 2;
-    /// How many peaks were dropped for want of room.
+    /// Number of dropped peaks.
     pub(super) const LOST: usize = 3;
     /// Pairs of label and peak: labels rise, peaks fall.
     pub(super) const PEAKS: usize = 4;
@@ -156,8 +155,8 @@ impl FenceCell {
         FenceWait { value, epoch: if self.load() >= value { REACHED } else { epoch } }
     }
 
-    /// Makes the cell that of a new fence; waits for an earlier one pass. `stride_bytes` is the
-    /// room of the fence in its page.
+    /// Prepares the cell for a new fence; waits for an earlier one pass. `stride_bytes` is the room
+    /// of the fence in its page.
     pub fn renew(&self, value: u64, stride_bytes: u64) {
         let Some(history) = self.history() else { return self.value.store(value) };
         let epoch = history.lock_or_begin() + 1;
@@ -182,7 +181,7 @@ impl FenceCell {
         }
     }
 
-    /// From now on every wait passes and no store changes anything.
+    /// Condemns the cell: every wait passes and stores have no effect.
     pub fn condemn(&self) {
         let Some(history) = self.history() else {
             self.value.exchange(u64::MAX);
@@ -205,8 +204,8 @@ impl FenceCell {
     /// 5. Compare-exchange the value. If it was raised meanwhile, go to 3.
     /// 6. Make the epoch even, one above the label.
     ///
-    /// A wait that read the label came after step 3. Until step 5 the value was the peak, so the wait
-    /// has seen the peak or comes after the rewind.
+    /// A wait that read the label came after step 3. Until step 5 the value was the peak, so the
+    /// wait has seen the peak or comes after the rewind.
     // spec: NF-009, MF-013, ME-031, ME-038, ME-041
     #[inline]
     pub fn store(&self, value: u64) -> Option<u64> {
@@ -290,8 +289,8 @@ impl FenceCell {
         self.history().map_or_else(|| Snapshot::at_value(self.load()), |history| history.snapshot())
     }
 
-    /// Reads the value alone, for waits that were called before: a wait that comes after a rewind has
-    /// a later epoch.
+    /// Reads the value alone, for waits that were called before: a wait that comes after a rewind
+    /// has a later epoch.
     pub fn glance(&self) -> Snapshot {
         let epoch = self.epoch_word().map_or(REACHED, |word| word.load());
         // In the middle of a rewind, the value may be that before it, and a wait may have read the
@@ -300,16 +299,15 @@ impl FenceCell {
     }
 
     /// Reads value and history if a rewind began since `epoch`: for a wait of that epoch that an
-    /// earlier [`glance`](FenceCell::glance) did not satisfy. Without this, a rewind between the two
-    /// would hide its peak.
+    /// earlier [`glance`](FenceCell::glance) did not satisfy. Without this, a rewind between the
+    /// two would hide its peak.
     pub fn snapshot_since(&self, epoch: u64) -> Option<Snapshot> {
         // While the epoch is that of the wait, the value of the glance was the highest since the
         // call.
         (self.epoch_word()?.load() > epoch).then(|| self.snapshot())
     }
 
-    /// How many peaks were dropped for want of room since the fence was made: each may have lost a
-    /// waiter.
+    /// Number of peaks dropped since the fence was created. Each may have lost a waiter.
     pub fn history_lost(&self) -> u64 {
         self.history().map_or(0, |history| history.word(at::LOST).load())
     }
@@ -319,8 +317,8 @@ impl FenceCell {
     }
 }
 
-/// A rewind under way: the steps of [`FenceCell::store`], one by one, so that a test can change their
-/// order. It must [`end`](Rewind::end).
+/// A rewind under way: the steps of [`FenceCell::store`], one by one, so that a test can change
+/// their order. It must [`end`](Rewind::end).
 pub struct Rewind<'a> {
     history: History<'a>,
     label: u64,
@@ -328,9 +326,9 @@ pub struct Rewind<'a> {
 
 /// Why a cell cannot be rewound.
 enum NoRewind {
-    /// No store changes it any more.
+    /// The cell is condemned.
     Condemned,
-    /// No fence stands there: it is a word like any other.
+    /// The word has no fence.
     NoFence,
 }
 

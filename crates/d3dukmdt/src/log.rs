@@ -30,7 +30,7 @@ pub const LOG_ENTRIES: u32 = log_entries(LOG_BYTES);
 const _: () =
     assert!(LOG_ENTRIES == 84 && LOG_BYTES - LOG_HEADER_BYTES - 84 * LOG_ENTRY_BYTES == 24);
 
-/// How many entries fit into a log of that many bytes, header included.
+/// Number of entries in a log of this many bytes, header included.
 pub const fn log_entries(log_bytes: usize) -> u32 {
     (log_bytes.saturating_sub(LOG_HEADER_BYTES) / LOG_ENTRY_BYTES) as u32
 }
@@ -46,8 +46,8 @@ pub enum LogType {
     /// Signals that were executed.
     #[doc(alias = "DXGK_NATIVE_FENCE_LOG_TYPE_SIGNALS")]
     Signals = 2,
-    /// Begin and end of command buffers: verbose, switched on and off by the kernel, and this
-    /// project's own. Its numbers begin at 256, where published ones are not expected.
+    /// Begin and end of command buffers: verbose, switched by the kernel. Not published; numbers
+    /// from 256 on are not expected to be.
     Commands = 256,
 }
 
@@ -81,8 +81,8 @@ pub enum LogOperation {
     /// A wait's value was reached.
     #[doc(alias = "DXGK_NATIVE_FENCE_LOG_OPERATION_WAIT_UNBLOCKED")]
     WaitUnblocked = 1,
-    /// A command buffer was carried out (verbose, this project's own): observed is its begin, the
-    /// value its progress value.
+    /// A command buffer was carried out (verbose, not published): observed is its begin, the value
+    /// its progress value.
     CommandsExecuted = 256,
 }
 
@@ -122,8 +122,8 @@ impl LogIndex {
         (self.0 >> 32) as u32
     }
 
-    /// The word after entry `index` of `entries` was written: the next index, or index 0 of the
-    /// next round. An index below the first free one belongs to the next round. The word therefore
+    /// Returns the word after entry `index` of `entries` was written: the next index, or index 0 of
+    /// the next round. An index below the first free one belongs to the next round, so the word
     /// never falls, whatever indices a process names.
     // spec: NF-184
     pub fn after(self, index: u32, entries: u32) -> LogIndex {

@@ -1,23 +1,23 @@
 //! Values of fences whose storage holds only the low half, for GPUs without 64-bit atomics.
 //!
-//! - The value is the one nearest to a recent value among those with the stored low half. This is
-//!   right while every wait and signal lies within [`WINDOW`] of the last signalled value, which the
-//!   kernel ensures. The window is published, the formula is not.
+//! - The value is the one with the stored low half that is nearest to a recent value. This is right
+//!   while every wait and signal lies within [`WINDOW`] of the last signalled value, which the
+//!   kernel ensures. The window is published; the formula is not.
 //! - In the mapping, the upper half of such a word is 0. A fence that ended reads as the maximum.
 
-/// How far a wait or a signal may lie from the value signalled last (UINT_MAX / 2).
+/// Largest distance of a wait or a signal from the value signalled last (UINT_MAX / 2).
 pub const WINDOW: u64 = 0x7FFF_FFFF;
 
-/// The value whose low half is `low`, nearest to `known`, a value that the fence had not long ago.
+/// Returns the value with the low half `low` that is nearest to `known`, a recent value.
 // spec: MF-018
 pub fn follow(known: u64, low: u32) -> u64 {
     let distance = i64::from(low.wrapping_sub(known as u32) as i32);
-    // At either end of the 64 bits there is a neighbour on one side only.
+    // At the ends of the 64 bits only one neighbour exists.
     let other_way = if distance < 0 { distance + (1 << 32) } else { distance - (1 << 32) };
     known.checked_add_signed(distance).unwrap_or_else(|| known.wrapping_add_signed(other_way))
 }
 
-/// Whether `value` may be waited for or signalled while the value signalled last is `known`.
+/// Whether a wait or a signal may have `value` if the value signalled last is `known`.
 pub fn in_window(known: u64, value: u64) -> bool {
     known.abs_diff(value) <= WINDOW
 }

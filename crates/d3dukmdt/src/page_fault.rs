@@ -1,10 +1,10 @@
-//! Words that describe a page fault, in reports of drivers and of removed devices.
+//! Vocabulary of page fault reports of drivers and removed devices.
 
 use crate::Status;
 
 bitflags::bitflags! {
     // spec: HS-015
-    /// What a page fault was; it also says which handle of the faulted one is valid.
+    /// Kind of a page fault, and validity of the handles in its report.
     #[doc(alias = "DXGK_PAGE_FAULT_FLAGS")]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct PageFaultFlags: u32 {
@@ -12,13 +12,13 @@ bitflags::bitflags! {
         const WRITE = 1;
         /// The fence id, and with it the queue, is unknown.
         const FENCE_INVALID = 1 << 1;
-        /// Only a reset of the adapter helps.
+        /// The adapter must be reset.
         const ADAPTER_RESET_REQUIRED = 1 << 2;
-        /// Only a reset of the engine helps.
+        /// The engine must be reset.
         const ENGINE_RESET_REQUIRED = 1 << 3;
         /// The hardware is broken.
         const FATAL_HARDWARE_ERROR = 1 << 4;
-        /// The system's address translation refused it, not the GPU's.
+        /// The system's address translation faulted, not the GPU's.
         const IOMMU = 1 << 5;
         /// The context is known.
         const HW_CONTEXT_VALID = 1 << 6;
@@ -27,7 +27,7 @@ bitflags::bitflags! {
     }
 }
 
-/// Where in the pipeline of draws an access was made.
+/// Stage of the draw pipeline of an access.
 #[doc(alias = "DXGK_RENDER_PIPELINE_STAGE")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -68,49 +68,48 @@ impl RenderPipelineStage {
 impl TryFrom<u32> for RenderPipelineStage {
     type Error = Status;
 
-    /// The stage of that number; INVALID_PARAMETER for any other.
+    /// Returns the stage with this number; INVALID_PARAMETER for an unknown one.
     fn try_from(number: u32) -> Result<RenderPipelineStage, Status> {
         RenderPipelineStage::ALL.get(number as usize).copied().ok_or(Status::INVALID_PARAMETER)
     }
 }
 
-/// What a fault's code can say about any hardware.
+/// General fault codes.
 #[doc(alias = "DXGK_GENERAL_ERROR_CODE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum GeneralErrorCode {
     /// An address that is not mapped for the access.
     PageFault = 0,
-    /// An instruction that makes no sense, or that must not be given.
+    /// An invalid or privileged instruction.
     InvalidInstruction = 1,
 }
 
-/// The code of a fault: a general one, or one that the hardware's driver alone can read.
+/// The code of a fault: a general or a device-specific one.
 #[doc(alias = "DXGK_FAULT_ERROR_CODE")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FaultErrorCode(pub u32);
 
 impl FaultErrorCode {
-    /// Set when the code is the hardware's own (IsDeviceSpecificCode); the other 31 bits are the
-    /// code.
+    /// IsDeviceSpecificCode; the other 31 bits are the code.
     const DEVICE_SPECIFIC: u32 = 1;
 
-    /// One of the general codes.
+    /// A general code.
     pub fn general(code: GeneralErrorCode) -> FaultErrorCode {
         FaultErrorCode((code as u32) << 1)
     }
 
-    /// A code of the hardware's own; its uppermost bit is lost.
+    /// A device-specific code of 31 bits.
     pub fn device_specific(code: u32) -> FaultErrorCode {
         FaultErrorCode(code << 1 | FaultErrorCode::DEVICE_SPECIFIC)
     }
 
-    /// Whether it is the hardware's own.
+    /// Whether it is device-specific.
     pub fn is_device_specific(self) -> bool {
         self.0 & FaultErrorCode::DEVICE_SPECIFIC != 0
     }
 
-    /// The code, of 31 bits, without what says whose it is.
+    /// The code of 31 bits.
     pub fn code(self) -> u32 {
         self.0 >> 1
     }

@@ -45,41 +45,41 @@ macro_rules! granularity {
 
 // spec: PRE-009
 granularity! {
-    /// How finely graphics work is preempted: the largest piece that has to end first.
+    /// Preemption granularity of graphics work: the largest piece that must end first.
     #[doc(alias = "D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY")]
     GraphicsPreemption, "graphics":
-    /// Nothing is stopped; packets that are queued on the engine run, too.
+    /// No preemption: queued packets of the engine run first.
     #[default]
     None = 0 "none",
-    /// The packet that runs ends; those behind it are held back.
+    /// The running packet ends; later packets are held back.
     DmaBuffer = 100 "dma-buffer",
-    /// The draw that runs ends.
+    /// The running draw ends.
     Primitive = 200 "primitive",
-    /// The triangle that runs ends.
+    /// The running triangle ends.
     Triangle = 300 "triangle",
-    /// The pixel that runs ends.
+    /// The running pixel ends.
     Pixel = 400 "pixel",
-    /// The instruction that runs ends.
+    /// The running instruction ends.
     Shader = 500 "shader",
 }
 
 // spec: PRE-010
 granularity! {
-    /// How finely compute work is preempted: the largest piece that has to end first.
+    /// Preemption granularity of compute work: the largest piece that must end first.
     #[doc(alias = "D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY")]
     ComputePreemption, "compute":
-    /// Nothing is stopped; packets that are queued on the engine run, too.
+    /// No preemption: queued packets of the engine run first.
     #[default]
     None = 0 "none",
-    /// The packet that runs ends; those behind it are held back.
+    /// The running packet ends; later packets are held back.
     DmaBuffer = 100 "dma-buffer",
-    /// The dispatch that runs ends.
+    /// The running dispatch ends.
     Dispatch = 200 "dispatch",
-    /// The thread group that runs ends.
+    /// The running thread group ends.
     ThreadGroup = 300 "thread-group",
-    /// The thread that runs ends.
+    /// The running thread ends.
     Thread = 400 "thread",
-    /// The instruction that runs ends.
+    /// The running instruction ends.
     Shader = 500 "shader",
 }
 

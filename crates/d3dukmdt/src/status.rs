@@ -29,25 +29,25 @@ statuses! {
     TIMEOUT = 0x0000_0102, "the time-out passed";
     /// Not finished yet.
     PENDING = 0x0000_0103, "not finished yet";
-    /// Not a handle, or not one of an object of this process.
+    /// Not a handle of an object of this process.
     INVALID_HANDLE = 0xC000_0008, "no object of this process has this handle";
-    /// An argument makes no sense.
+    /// An invalid argument.
     INVALID_PARAMETER = 0xC000_000D, "an argument is out of its range or does not fit the others";
     /// No memory.
     NO_MEMORY = 0xC000_0017, "out of memory";
-    /// This instance may not do that.
+    /// The instance has no right to the operation.
     ACCESS_DENIED = 0xC000_0022, "this instance of the object does not allow it";
     /// The table is too small.
     BUFFER_TOO_SMALL = 0xC000_0023, "the table handed in is too small";
     /// The handle is of another kind of object.
     OBJECT_TYPE_MISMATCH = 0xC000_0024, "the handle is of another kind of object";
-    /// Needs a privilege.
+    /// A privilege is missing.
     PRIVILEGE_NOT_HELD = 0xC000_0061, "a privilege is needed";
     /// A limit was reached.
     INSUFFICIENT_RESOURCES = 0xC000_009A, "a limit was reached";
-    /// The adapter, node or configuration cannot do it.
+    /// The adapter, node or configuration does not support it.
     NOT_SUPPORTED = 0xC000_00BB, "the adapter or node does not support it";
-    /// The device or adapter is gone.
+    /// The device or adapter was lost.
     DEVICE_REMOVED = 0xC000_02B6, "the device was lost";
     /// The machine is being stopped.
     CANCELLED = 0xC000_0120, "the machine stopped before it could happen";
@@ -57,16 +57,16 @@ statuses! {
     GRAPHICS_INSUFFICIENT_DMA_BUFFER = 0xC01E_0001, "the DMA buffer is too small for the command";
     /// The adapter was reset while the call was under way.
     GRAPHICS_ADAPTER_WAS_RESET = 0xC01E_0003, "the adapter was reset";
-    /// This queue presents nothing.
-    GRAPHICS_PRESENT_DENIED = 0xC01E_0007, "the present is denied: user-mode queues show nothing, present on a kernel-mode queue";
+    /// The queue cannot present.
+    GRAPHICS_PRESENT_DENIED = 0xC01E_0007, "user-mode queues cannot present: use a kernel-mode queue";
     /// An allocation is in use.
     GRAPHICS_ALLOCATION_BUSY = 0xC01E_0102, "the allocation is in use";
     /// An object has too many users.
-    GRAPHICS_TOO_MANY_REFERENCES = 0xC01E_0103, "the object is referenced too often";
+    GRAPHICS_TOO_MANY_REFERENCES = 0xC01E_0103, "the object has too many references";
     /// Another device presents there.
     GRAPHICS_VIDPN_SOURCE_IN_USE = 0xC01E_0342, "another device presents on this display";
-    /// It may succeed later.
-    GRAPHICS_TRY_AGAIN_LATER = 0xC01E_0104, "it cannot be done now: try again later";
+    /// A retry may succeed.
+    GRAPHICS_TRY_AGAIN_LATER = 0xC01E_0104, "busy: try again later";
 }
 
 impl Status {

@@ -4,12 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 
 // spec: UMS-003
-/// How a queue's work reaches its engine. Chosen for each queue; queues of all three share engines
-/// and fences.
+/// How a queue's work reaches its engine. Each queue has its model; queues of all models share
+/// engines and fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Submission {
-    /// Contexts with a software queue in the scheduler; waits are held on the CPU, packets handed
-    /// to the engine.
+    /// Contexts with a software queue in the scheduler, which holds waits and submits packets to
+    /// the engine.
     Packet,
     /// Hardware queues fed by kernel calls; waits and signals are software commands of the
     /// scheduler.
@@ -22,7 +22,7 @@ impl Submission {
     /// All three, in the order in which they are compared.
     pub const ALL: [Submission; 3] = [Submission::Packet, Submission::Hardware, Submission::User];
 
-    /// The word used in files, tables and on the command line.
+    /// The name in files, tables and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Submission::Packet => "packet",
@@ -38,7 +38,7 @@ impl fmt::Display for Submission {
     }
 }
 
-/// A word that names no submission model.
+/// An unknown name of a submission model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no submission model is called '{0}'; use packet, hardware or user")]
 pub struct UnknownSubmission(pub String);

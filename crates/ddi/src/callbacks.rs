@@ -1,4 +1,4 @@
-//! What the driver calls back: [`Callbacks`], and what else it gets at start.
+//! The kernel as the driver sees it: [`Callbacks`], and what the driver receives at start.
 
 use crate::doorbell::DisconnectReason;
 use crate::feature::FeatureInterface;
@@ -10,13 +10,13 @@ use crate::{Dirql, Dispatch, OsHandle, Passive, Status};
 use std::sync::Arc;
 use tidegate_platform::PhysicalMemory;
 
-/// What the kernel gives a driver at start (DXGKRNL_INTERFACE).
+/// What a driver receives at start (DXGKRNL_INTERFACE).
 #[derive(Clone)]
 pub struct StartInfo {
-    /// The driver's way back into the kernel.
+    /// The callbacks.
     pub callbacks: Arc<dyn Callbacks>,
-    /// What the kernel has enabled: the service DxgkServicesFeature, which a driver may use from
-    /// StartDevice on.
+    /// The enabled features: the service DxgkServicesFeature. A driver may use it from StartDevice
+    /// on.
     pub features: Arc<dyn FeatureInterface>,
     /// System memory, for the driver's own rings.
     pub system_memory: PhysicalMemory,
@@ -26,7 +26,7 @@ pub struct StartInfo {
 pub trait InterruptService: Send + Sync {
     /// The line went up.
     fn raise(&self);
-    /// The raising agent's turn is over.
+    /// The raising agent's turn ended.
     fn turn_ended(&self);
 }
 
@@ -41,25 +41,24 @@ trait Callbacks, CallbackLayer {
     "DxgkCbQueueDpc"
     fn queue_dpc(&self, level: &Dirql<'_>);
 
-    /// Lets the scheduler take what was reported. Called from the DPC.
+    /// Lets the scheduler process the reports. Called from the DPC.
     "DxgkCbNotifyDpc"
     fn notify_dpc(&self, level: &Dispatch);
 
     // spec: UMS-068
-    /// Disconnects a doorbell from a queue that the driver victimises. Only after it returns may
-    /// the driver treat the physical doorbell as free. INVALID_PARAMETER when the kernel knows no
-    /// such doorbell for that queue; success in every other case, also if it is disconnected
-    /// already.
+    /// Disconnects the doorbell of a queue that the driver victimises. The driver may reuse the
+    /// physical doorbell only after this returns. INVALID_PARAMETER when the queue has no such
+    /// doorbell. Succeeds for a doorbell that is already disconnected.
     "DxgkCbDisconnectDoorbell"
     fn disconnect_doorbell(
         &self, level: &Passive, hw_queue: OsHandle, doorbell: OsHandle, reason: DisconnectReason
     ) -> Result<(), Status>;
 
-    /// Allocates memory for the state of a context, or of a device for all its contexts. The kernel
-    /// keeps its content over eviction and moves; its first content is built by
-    /// DxgkDdiBuildPagingBuffer. Memory of a device has its content when the call returns, so the
-    /// call waits for the GPU. It must not be made from a reset or a change of power, nor from
-    /// DxgkDdiCreateDevice, where the kernel does not know the device yet.
+    /// Allocates memory for the state of a context, or of a device for all its contexts. Its
+    /// content survives eviction and moves. DxgkDdiBuildPagingBuffer builds the first content.
+    /// Memory of a device has its content when the call returns, so the call waits for the GPU. It
+    /// must not be made from a reset, from a change of power, or from DxgkDdiCreateDevice, because
+    /// the device does not exist in the kernel yet.
     "DxgkCbCreateContextAllocation"
     fn create_context_allocation(&self, level: &Passive, args: CreateContextAllocation)
         -> Result<ContextAllocation, Status>;
@@ -70,7 +69,8 @@ trait Callbacks, CallbackLayer {
     fn destroy_context_allocation(&self, level: &Passive, allocation: OsHandle)
         -> Result<(), Status>;
 
-    /// Reports what a reset did to a context. Called from [`crate::HwQueueDdi::reset_hw_engine`].
+    /// Reports that a context lost its work in a reset. Called from
+    /// [`crate::HwQueueDdi::reset_hw_engine`].
     "DxgkCbInvalidateHwContext"
     fn invalidate_hw_context(&self, level: &Passive, context: OsHandle, loss: HwContextLoss)
         -> Result<(), Status>;

@@ -1,5 +1,5 @@
-//! What a driver declares: scheduling caps, nodes, native fence caps, user-mode submission caps. The
-//! caps of a feature are a query of their own, which is made only when the feature is declared.
+//! Caps of a driver: scheduling, nodes, native fences, user-mode submission. The caps of a feature
+//! are a separate query, which is made only when the feature is declared.
 
 use crate::display::DisplayCaps;
 use crate::engine::{EngineId, EngineMap};
@@ -10,17 +10,17 @@ bitflags::bitflags! {
     /// DXGK_VIDSCHCAPS.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct VidSchCaps: u32 {
-        /// Several nodes.
+        /// The driver supports several nodes.
         const MULTI_ENGINE_AWARE = 1;
-        /// Powers down on its own while nothing but the vertical blank is waited for.
+        /// The driver powers down by itself while only the vertical blank is waited for.
         const VSYNC_POWER_SAVE_AWARE = 1 << 1;
         /// The preemption model of WDDM 1.2.
         const PREEMPTION_AWARE = 1 << 2;
-        /// Virtual addresses: no patch lists.
+        /// GPU virtual addresses, without patch lists.
         const NO_DMA_PATCHING = 1 << 3;
-        /// DxgkDdiCancelCommand is there.
+        /// The driver has DxgkDdiCancelCommand.
         const CANCEL_COMMAND_AWARE = 1 << 4;
-        /// Only 32 bits are stored atomically.
+        /// Engines store only 32 bits atomically.
         // spec: MF-017
         const NO_64BIT_ATOMICS = 1 << 5;
         /// DxgkDdiPreemptCommand need not be called at a raised level.
@@ -38,7 +38,7 @@ bitflags::bitflags! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum EngineType {
-    /// Anything else; compute.
+    /// Any other engine; compute.
     Other = 0,
     /// 3D.
     ThreeD = 1,
@@ -46,7 +46,7 @@ pub enum EngineType {
     Copy = 6,
 }
 
-/// How the kernel learns that an engine wrote a monitored fence.
+/// How an engine's write to a monitored fence reaches the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MonitoredNotification {
     /// No interrupt reports it. When a packet completes, the kernel reads the fences of its process
@@ -60,9 +60,9 @@ pub enum MonitoredNotification {
 /// DXGK_NODEMETADATA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeMetadata {
-    /// What the engine does.
+    /// Type of the engine.
     pub engine_type: EngineType,
-    /// A name for people.
+    /// A name for display.
     pub friendly_name: String,
     /// DXGK_NODEMETADATA_FLAGS::ContextSchedulingSupported: hardware scheduling, so that the node
     /// takes hardware queues.
@@ -72,11 +72,11 @@ pub struct NodeMetadata {
     pub user_mode_submission: bool,
     /// MaxInFlightHwQueueBuffers; 0 is no limit.
     pub max_in_flight_hw_queue_buffers: u16,
-    /// Whether its command streams can write a fence. Without it signals are software packets, and
-    /// the node has no hardware queues, whose progress is a fence. No published field says it;
-    /// user-mode drivers know their hardware.
+    /// Whether its command streams can write a fence. If not, signals are software packets, and the
+    /// node has no hardware queues, because their progress is a fence. Not published: user-mode
+    /// drivers know their hardware.
     pub writes_fences: bool,
-    /// How writes to monitored fences are heard of.
+    /// Notification of writes to monitored fences.
     pub monitored_notification: MonitoredNotification,
 }
 
@@ -85,12 +85,11 @@ pub struct NodeMetadata {
 pub struct NativeFenceCaps {
     /// Bytes between two fences packed into a page; a power of two from 8 to 4096.
     pub monitored_value_stride: u32,
-    /// Map fences into the system process too.
+    /// Fences are mapped into the system process, too.
     pub map_to_gpu_system_process: bool,
-    /// Lowest GPU virtual address at which fence values may be mapped, if the driver cares.
+    /// Lowest GPU virtual address at which fence values may be mapped; `None` for any.
     pub minimum_address: Option<u64>,
-    /// Highest GPU virtual address at which fence values may be mapped, itself included, if the
-    /// driver cares.
+    /// Highest GPU virtual address at which fence values may be mapped, inclusive; `None` for any.
     pub maximum_address: Option<u64>,
 }
 
@@ -108,15 +107,14 @@ impl Default for NativeFenceCaps {
 /// DXGK_USERMODESUBMISSION_CAPS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UserModeSubmissionCaps {
-    /// How many bytes a doorbell takes.
+    /// Size of a doorbell in bytes.
     pub doorbell_size_bytes: u32,
-    /// How many a secondary doorbell takes (SecondaryDoorbellSizeInBytes); `None` where there is
-    /// none (SecondaryDoorbellSupported not set).
+    /// SecondaryDoorbellSizeInBytes; `None` without secondary doorbells (SecondaryDoorbellSupported
+    /// clear).
     pub secondary_doorbell_size_bytes: Option<u32>,
 }
 
-/// DXGK_QUERYADAPTERINFOTYPE: the types of DxgkDdiQueryAdapterInfo. Here each is an entry of
-/// its own.
+/// DXGK_QUERYADAPTERINFOTYPE: the types of DxgkDdiQueryAdapterInfo. Each is an entry here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum AdapterInfoType {
@@ -141,47 +139,44 @@ pub struct PreemptionCaps {
 /// What DxgkDdiQueryAdapterInfo(DRIVERCAPS) and DxgkDdiGetNodeMetadata report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdapterCaps {
-    /// A name for people.
+    /// A name for display.
     pub description: String,
     /// Scheduling caps.
     pub scheduling: VidSchCaps,
     /// HwQueuePacketCap: DMA packets queued per node at once; 0 means the kernel's default of 2.
     pub hw_queue_packet_cap: u32,
-    /// How finely its engines are preempted, the coarsest of them (D3DKMDT_PREEMPTION_CAPS).
+    /// The coarsest preemption granularity of its engines (D3DKMDT_PREEMPTION_CAPS).
     pub preemption: PreemptionCaps,
-    /// The hardware keeps the context that it worked for last until it gets a packet of another
-    /// one: the kernel has engines that fall idle turned away from it by a zero-length packet.
-    /// Ours; no cap of the documents.
+    /// The hardware keeps its last context until it receives a packet of another one. The kernel
+    /// therefore sends idle engines a zero-length packet of the system context. Not published.
     pub lazy_context_switch: bool,
-    /// Highest row of the binding table that patch lists name (MaxAllocationListSlotId).
+    /// MaxAllocationListSlotId: the highest row of the binding table in patch lists.
     pub max_allocation_list_slot_id: u32,
-    /// SupportPerEngineTDR: the three entries of engine recovery are there.
+    /// SupportPerEngineTDR: the driver has the entries of engine recovery.
     pub per_engine_tdr: bool,
     /// DXGK_FLIPCAPS::FlipOnVSyncMmIo: flips are memory-mapped and latched at the next vertical
     /// sync.
     pub flip_on_vsync_mmio: bool,
     /// The display; `None` for an adapter that only renders.
     pub display: Option<DisplayCaps>,
-    /// Nodes; every physical adapter has all of them.
+    /// Nodes, the same on every physical adapter.
     pub nodes: Vec<NodeMetadata>,
-    /// Physical adapters (GPUs) behind this one, from 1 to 4: as many bits has an engine affinity.
+    /// Linked physical adapters (GPUs), from 1 to 4: the bits of an engine affinity.
     pub physical_adapters: u32,
     /// The signalled interrupt names hardware queues in an array
-    /// ([`crate::InterruptData::HwQueuesSignaled`]). Ours, beyond the published caps; it rests on
+    /// ([`crate::InterruptData::HwQueuesSignaled`]). Not published. Requires
     /// OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT, whose form without a queue stays in use.
     pub signaled_hw_queue_array: bool,
-    /// Whether the hardware keeps what a fence's value has been, so that waits latch over a rewind.
-    /// Ours; no cap of the documents. Without it a wait that hardware holds is judged by the value
-    /// at the moment of the look.
+    /// Whether the hardware keeps the history of fence values, so that waits latch over a rewind.
+    /// Without it, waits in hardware are judged by the current value alone. Not published.
     pub fence_history: bool,
-    /// What it can do with other adapters of its kind. Ours.
+    /// Signals to other adapters. Not published.
     pub peer_signal: PeerSignalCaps,
-    /// DXGK_GPUMMUCAPS::CacheCoherentMemorySupported: page table entries may ask for accesses that
-    /// are coherent with the CPUs' caches. Without it the kernel keeps what engines reach out of
-    /// those caches.
+    /// DXGK_GPUMMUCAPS::CacheCoherentMemorySupported: page table entries may select accesses that
+    /// are coherent with the CPUs' caches. Without it, memory that engines access is uncached.
     pub cache_coherent_memory: bool,
-    /// DXGK_VIDMMCAPS::IoMmuSupported: its engines use a process's CPU addresses. Here all of its
-    /// contexts do (UseIoMmu).
+    /// DXGK_VIDMMCAPS::IoMmuSupported: its engines use a process's CPU addresses, in all contexts
+    /// (UseIoMmu).
     pub io_mmu: bool,
 }
 

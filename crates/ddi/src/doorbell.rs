@@ -1,4 +1,4 @@
-//! Owns the arguments of the doorbell DDIs.
+//! Arguments of the doorbell DDIs.
 
 use crate::queue::RingAllocations;
 use crate::{DoorbellStatus, DriverHandle, OsHandle, RingHint};
@@ -25,29 +25,26 @@ pub struct CreateDoorbell {
     pub os_handle: OsHandle,
     /// Ring and control area.
     pub ring: RingAllocations,
-    /// With RESIZE_RING_BUFFER_OPERATION the queue has a doorbell already, which the kernel aborts
-    /// and disconnects when this call has succeeded.
+    /// With RESIZE_RING_BUFFER_OPERATION the queue already has a doorbell. The kernel aborts and
+    /// disconnects it when this call has succeeded.
     pub flags: CreateDoorbellFlags,
-    /// From the user-mode driver, at most 16 bytes, and back to it as the driver leaves them: as
-    /// many as came.
+    /// Private data of the user-mode driver, at most 16 bytes. In and out; the length stays.
     pub private_data: Vec<u8>,
 }
 
 /// What DxgkDdiConnectDoorbell returns.
 #[derive(Clone)]
 pub struct ConnectedDoorbell {
-    /// The doorbell's page, to be shown through the process's mapping.
+    /// The doorbell's page, for the process's mapping.
     pub page: Page,
-    /// The page of the secondary doorbell; there must be one when it was asked for
-    /// (RequireSecondaryAddress).
+    /// The page of the secondary doorbell. Required with RequireSecondaryAddress.
     pub secondary: Option<Page>,
-    /// What is added to a write pointer to make the value that is stored to the doorbell: 0 for a
-    /// doorbell of the queue's own, the queue's number in the high bits for a location that all
-    /// queues share.
+    /// The value stored to the doorbell is the write pointer plus this base: 0 for a doorbell of
+    /// the queue's own, the queue's number in the high bits for a doorbell that queues share.
     pub value_base: u64,
     /// CONNECTED or CONNECTED_NOTIFY.
     pub status: DoorbellStatus,
-    /// For the user-mode driver.
+    /// Hint for the user-mode driver.
     pub hint: Arc<dyn RingHint>,
 }
 

@@ -1,9 +1,9 @@
 //! What the kernel calls: [`Driver`] with its groups of entries.
 //!
-//! One table names each entry once (see `table.rs` for its form). A driver writes the entries of
-//! [`Driver`] and those of the groups that it has. The kernel calls every entry as a method of
-//! `dyn Driver`. Each entry names the level at which the kernel calls it by its first argument.
-//! Entries without the prefix of published names are ours.
+//! One table lists each entry once (see `table.rs` for its form). A driver implements [`Driver`]
+//! and the groups that it has. The kernel calls every entry as a method of `dyn Driver`. The first
+//! argument of an entry is the level at which the kernel calls it. Entries without the prefix of
+//! published names are not published.
 
 use crate::callbacks::{InterruptService, StartInfo};
 use crate::caps::{AdapterCaps, AdapterInfoType, NativeFenceCaps, UserModeSubmissionCaps};
@@ -176,8 +176,8 @@ trait HwQueueDdi = HwQueues, fn hw_queues, WDDM_2_7, Some(FeatureId::HWSCH);
     fn submit_command_to_hw_queue(&self, level: &Dispatch, args: SubmitCommandToHwQueue)
         -> Result<(), Status>;
 
-    /// Resets the engine of hardware queues. The driver names each context that lost work by
-    /// [`crate::Callbacks::invalidate_hw_context`]; the engine runs nothing until
+    /// Resets the engine of hardware queues. The driver reports each context that lost work by
+    /// [`crate::Callbacks::invalidate_hw_context`]. The engine runs nothing until
     /// [`HwQueueDdi::resume_hw_engine`].
     ResetHwEngine "DxgkDdiResetHwEngine"
     fn reset_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status>;
@@ -212,8 +212,7 @@ trait NativeFenceDdi = NativeFences, fn native_fences, WDDM_3_2, Some(FeatureId:
     QueryNativeFenceCaps "DxgkDdiQueryAdapterInfo"
     fn query_native_fence_caps(&self, level: &Passive) -> NativeFenceCaps;
 
-    /// Returns the segments in which fence storage may stand. NOT_SUPPORTED: the driver offers no
-    /// segment for it.
+    /// Returns the segments for fence storage. NOT_SUPPORTED: the driver has no segment for it.
     GetStandardAllocationDriverData "DxgkDdiGetStandardAllocationDriverData"
     fn get_standard_allocation_driver_data(
         &self, level: &Passive, args: StandardAllocation<'_> => FenceStorage
@@ -285,22 +284,22 @@ trait UserModeSubmissionDdi = UserModeSubmission, fn user_mode_submission, WDDM_
     QueryUserModeSubmissionCaps "DxgkDdiQueryAdapterInfo"
     fn query_user_mode_submission_caps(&self, level: &Passive) -> UserModeSubmissionCaps;
 
-    /// Creates a doorbell object. Must not assign a physical doorbell yet.
+    /// Creates a doorbell object, without a physical doorbell.
     CreateDoorbell "DxgkDdiCreateDoorbell"
     fn create_doorbell(&self, level: &Passive, args: &mut CreateDoorbell => DoorbellCreation)
         -> Result<DriverHandle, Status>;
 
-    /// Gives the doorbell hardware, disconnecting another doorbell if it must (see
-    /// [`crate::Callbacks::disconnect_doorbell`]). Fails only when the GPU is lost or stopped.
+    /// Connects the doorbell to hardware. May victimise another doorbell
+    /// ([`crate::Callbacks::disconnect_doorbell`]). Fails only when the GPU is lost or stopped.
     ConnectDoorbell "DxgkDdiConnectDoorbell"
     fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle, flags: ConnectDoorbellFlags)
         -> Result<ConnectedDoorbell, Status>;
 
-    /// Takes the hardware from a doorbell. The object stays.
+    /// Disconnects a doorbell from its hardware. The object stays.
     DisconnectDoorbell "DxgkDdiDisconnectDoorbell"
     fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle);
 
-    /// Destroys the object, disconnecting it if needed.
+    /// Destroys the object; disconnects it first if needed.
     DestroyDoorbell "DxgkDdiDestroyDoorbell"
     fn destroy_doorbell(&self, level: &Passive, doorbell: DriverHandle);
 
@@ -331,9 +330,9 @@ trait PowerDdi = Power, fn power, WDDM_2_0, None;
 /// Preemption of packets, for drivers that are PreemptionAware.
 trait PreemptionDdi = Preemption, fn preemption, WDDM_2_0, None;
 {
-    /// Requests all packets of an engine that are not complete.
-    /// [`crate::InterruptData::DmaPreempted`] answers; when every packet is complete and reported,
-    /// the driver raises it itself.
+    /// Requests the return of all packets of an engine that are not complete.
+    /// [`crate::InterruptData::DmaPreempted`] reports the result. If every packet is complete and
+    /// reported, the driver raises it itself.
     PreemptCommand "DxgkDdiPreemptCommand"
     fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status>;
 }
@@ -363,8 +362,8 @@ trait AdapterResetDdi = AdapterReset, fn adapter_reset, WDDM_2_0, None;
     RestartFromTimeout "DxgkDdiRestartFromTimeout"
     fn restart_from_timeout(&self, level: &Passive) -> Result<(), Status>;
 
-    /// Returns what the driver can say about the state that a recovery finds, as text; at most
-    /// 4 KiB are kept.
+    /// Returns the driver's description of the state at a recovery, as text; at most 4 KiB are
+    /// kept.
     CollectDbgInfo "DxgkDdiCollectDbgInfo"
     fn collect_debug_info(&self, level: &Passive, engine: Option<EngineId>, reason: DebugReason)
         -> Result<String, Status>;
@@ -394,14 +393,14 @@ trait EngineResetDdi = EngineReset, fn engine_reset, WDDM_2_0, None;
 /// A display: flips that are memory-mapped and latched at vertical sync.
 trait DisplayDdi = Display, fn display, WDDM_2_0, None;
 {
-    /// Shows another surface from the next vertical sync on: a memory-mapped flip. The surface
-    /// before stays on the screen until an interrupt reports that this one was latched. The caller
+    /// Shows another surface from the next vertical sync on: a memory-mapped flip. The previous
+    /// surface stays on the screen until an interrupt reports that this one was latched. The caller
     /// holds the interrupt lock, so no vertical sync is reported meanwhile.
     SetVidPnSourceAddress "DxgkDdiSetVidPnSourceAddress"
     fn set_vid_pn_source_address(&self, level: &Dirql<'_>, args: SetVidPnSourceAddress)
         -> Result<(), Status>;
 
-    /// Makes a source visible or dark. Of a dark source the display reads no surface, and the
+    /// Makes a source visible or dark. The display reads no surface of a dark source, and the
     /// kernel waits for no latch.
     SetVidPnSourceVisibility "DxgkDdiSetVidPnSourceVisibility"
     fn set_vid_pn_source_visibility(&self, level: &Passive, vid_pn_source_id: u32, visible: bool)
@@ -438,7 +437,7 @@ trait PatchDdi = Patching, fn patching, WDDM_2_0, None;
     fn submit_command(&self, level: &Dispatch, args: SubmitCommandPhysical) -> Result<(), Status>;
 }
 
-/// Signals between the adapters of one system without the CPU. Ours.
+/// Signals between the adapters of one system without the CPU. Not published.
 trait PeerDdi = Peers, fn peers, WDDM_2_0, None;
 {
     /// Returns the adapter's common doorbell, for other adapters' drivers. Called only when the
@@ -446,15 +445,15 @@ trait PeerDdi = Peers, fn peers, WDDM_2_0, None;
     CommonDoorbell "CommonDoorbell"
     fn common_doorbell(&self, level: &Passive) -> Result<PeerDoorbell, Status>;
 
-    /// Takes another adapter's common doorbell, under the number by which [`LinkNativeFence`] names
-    /// that adapter. NOT_SUPPORTED when the hardware cannot write to it: then the kernel propagates
-    /// signals between the two.
+    /// Connects a peer's common doorbell. [`LinkNativeFence`] names the peer by its number.
+    /// NOT_SUPPORTED when the hardware cannot write to the doorbell; the kernel then propagates
+    /// signals between the two adapters.
     ConnectPeer "ConnectPeer"
     fn connect_peer(&self, level: &Passive, peer: u32, doorbell: PeerDoorbell => ())
         -> Result<(), Status>;
 
-    /// Sets which other adapters have a fence open. When this returns, the GPU reports to them
-    /// every signal that it stores, and acts on their reports.
+    /// Sets the other adapters that have a fence open. When this returns, the GPU reports every
+    /// signal that it stores to them, and processes their reports.
     LinkNativeFence "LinkNativeFence"
     fn link_native_fence(&self, level: &Passive, args: LinkNativeFence) -> Result<(), Status>;
 }

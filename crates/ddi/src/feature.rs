@@ -1,15 +1,13 @@
-//! Owns feature negotiation, both ways: the kernel's interface ([`FeatureInterface`],
-//! DXGK_FEATURE_INTERFACE) and the arguments of the driver's (DXGKDDI_FEATURE_INTERFACE:
-//! [`crate::FeatureDdi::query_feature_support`] and [`crate::FeatureDdi::query_feature_interface`]).
+//! Feature negotiation: the kernel's interface ([`FeatureInterface`], DXGK_FEATURE_INTERFACE) and
+//! the arguments of the driver's ([`crate::FeatureDdi`], DXGKDDI_FEATURE_INTERFACE).
 //!
-//! Order: 1. before the driver starts, the kernel asks it for the versions that it supports; 2.
-//! while it starts, the driver asks whether a feature is enabled, and at which version; 3. each
-//! side may then fetch the other's table of that version; 4. only what is enabled is declared. All
-//! of it happens at PASSIVE level, which the token demands.
+//! 1. Before the driver starts, the kernel queries the versions that it supports.
+//! 2. While it starts, the driver queries which features are enabled, and at which version.
+//! 3. Each side may then fetch the table of that version from its peer.
+//! 4. The driver declares enabled features only.
 //!
-//! A table is a typed value here. The size that the caller has room for travels with the request
-//! all the same, so that a caller that was built against a smaller table is told instead of cut
-//! off.
+//! All calls are at PASSIVE level. A table is a typed value here. The request still carries the
+//! caller's size, so a caller built against a smaller table gets an error and no truncated table.
 
 use crate::{Passive, Status};
 use std::fmt;
@@ -43,7 +41,7 @@ impl fmt::Display for FeatureId {
 /// DXGK_ISFEATUREENABLED_RESULT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeatureState {
-    /// Negotiated version: the highest that both sides support; 0 when there is none.
+    /// Negotiated version: the highest that both sides support; 0 for none.
     pub version: u16,
     /// On for this adapter.
     pub enabled: bool,
@@ -51,20 +49,20 @@ pub struct FeatureState {
     pub known: bool,
     /// The driver supports some version of it.
     pub supported_by_driver: bool,
-    /// The driver supports it on this machine as it is set up now.
+    /// The driver supports it on this machine in its present configuration.
     pub supported_on_current_config: bool,
 }
 
 /// DXGKARG_QUERYFEATURESUPPORT, the part that the kernel fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueryFeatureSupport {
-    /// Which feature.
+    /// The feature.
     pub feature: FeatureId,
-    /// Lowest version that the kernel takes.
+    /// Lowest version that the kernel accepts.
     pub min_version: u16,
-    /// Highest version that the kernel takes.
+    /// Highest version that the kernel accepts.
     pub max_version: u16,
-    /// Support that the driver's maker still calls experimental counts.
+    /// Experimental support counts.
     pub allow_experimental: bool,
 }
 
@@ -77,7 +75,7 @@ pub struct FeatureSupport {
     pub max_version: u16,
     /// The driver supports the feature.
     pub supported_by_driver: bool,
-    /// Also on this machine as it is set up now.
+    /// The driver supports it on this machine in its present configuration.
     pub supported_on_current_config: bool,
 }
 
@@ -93,15 +91,15 @@ impl FeatureSupport {
     }
 }
 
-/// DXGKARGCB_QUERYFEATUREINTERFACE and DXGKARG_QUERYFEATUREINTERFACE: one side asks for the other's
+/// DXGKARGCB_QUERYFEATUREINTERFACE and DXGKARG_QUERYFEATUREINTERFACE: a request for the peer's
 /// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueryFeatureInterface {
-    /// Which feature.
+    /// The feature.
     pub feature: FeatureId,
-    /// Which version of its table: the negotiated one.
+    /// Version of the table: the negotiated one.
     pub version: u16,
-    /// Bytes that the caller has room for, at least those of the table.
+    /// Size of the caller's buffer in bytes, at least that of the table.
     pub interface_size: u16,
 }
 
@@ -131,14 +129,14 @@ impl NativeFenceTable1 {
     /// Bytes of the published table: one pointer.
     pub const BYTES: u16 = 8;
 
-    /// For the kernel: the table with its one call.
+    /// Creates the kernel's table.
     pub fn new(
         get_os_caps: impl Fn(&Passive) -> NativeFenceOsCaps + Send + Sync + 'static,
     ) -> NativeFenceTable1 {
         NativeFenceTable1 { get_os_caps: Arc::new(get_os_caps) }
     }
 
-    /// GetOSCaps: which fence types this kernel makes.
+    /// GetOSCaps: the fence types that this kernel creates.
     #[doc(alias = "DXGKCB_FEATURE_NATIVEFENCE_CAPS_1")]
     // spec: NF-063
     pub fn get_os_caps(&self, level: &Passive) -> NativeFenceOsCaps {
@@ -146,8 +144,7 @@ impl NativeFenceTable1 {
     }
 }
 
-/// The kernel's table of a feature at a version. A further version is a further variant, and those
-/// that stand here stay.
+/// The kernel's table of a feature at a version. A new version is a new variant; old variants stay.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum KernelFeatureTable {
@@ -161,24 +158,23 @@ pub enum KernelFeatureTable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DriverFeatureTable {
-    /// The feature has no table of its own: its entries stand in [`crate::Driver`], as those of all
-    /// features known here do.
+    /// The feature has no table: its entries are in the groups of [`crate::Driver`].
     Empty,
 }
 
-/// What the kernel answers about features.
+/// The kernel's feature queries.
 #[doc(alias = "DXGK_FEATURE_INTERFACE")]
 pub trait FeatureInterface: Send + Sync {
-    /// IsFeatureEnabled. A feature that the kernel does not know is not enabled.
+    /// IsFeatureEnabled. A feature unknown to the kernel is not enabled.
     #[doc(alias = "DXGKCB_ISFEATUREENABLED")]
     // spec: NF-067
     fn is_feature_enabled(&self, level: &Passive, feature: FeatureId) -> FeatureState;
 
-    /// The kernel's table of an enabled feature. At the negotiated version and with room for the
-    /// table this succeeds.
+    /// Returns the kernel's table of an enabled feature.
     ///
-    /// NOT_SUPPORTED: not enabled here. INVALID_PARAMETER: another version than the negotiated one.
-    /// BUFFER_TOO_SMALL: no room.
+    /// # Errors
+    /// NOT_SUPPORTED: the feature is not enabled. INVALID_PARAMETER: not the negotiated version.
+    /// BUFFER_TOO_SMALL: `interface_size` is less than the table's size.
     #[doc(alias = "DXGKCB_QUERYFEATUREINTERFACE")]
     fn query_feature_interface(
         &self,

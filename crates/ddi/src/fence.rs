@@ -1,4 +1,4 @@
-//! Owns the arguments of the native fence DDIs.
+//! Arguments of the native fence DDIs.
 
 use crate::{DriverHandle, NativeFenceType, OsHandle};
 use tidegate_d3dukmdt::FenceCell;
@@ -7,12 +7,12 @@ use tidegate_platform::{Bulk, CpuTime, PhysicalAddress, Word};
 /// DXGKARG_CREATENATIVEFENCE.
 #[derive(Clone, Debug)]
 pub struct CreateNativeFence {
-    /// The kernel's handle; comes back in the signalled interrupt's array.
+    /// The kernel's handle; the signalled interrupt's array names fences by it.
     pub os_handle: OsHandle,
     /// DEFAULT or INTRA_GPU.
     pub fence_type: NativeFenceType,
-    /// CurrentValue and MonitoredValue in the system process's address space, if the caps asked for
-    /// it; on the original, zeros if not.
+    /// CurrentValue and MonitoredValue in the system process's address space. `None` unless the
+    /// caps require the mapping; the published structure has zeros then.
     pub system_process_va: Option<(u64, u64)>,
     /// Private driver data, in and out.
     pub private_data: [u8; 64],
@@ -33,8 +33,8 @@ pub struct OpenNativeFence {
     pub monitored_value_gpu_va: u64,
 }
 
-/// One element of DXGKARG_UPDATEMONITOREDVALUES. It borrows the address: a driver cannot keep the
-/// element beyond the call.
+/// One element of DXGKARG_UPDATEMONITOREDVALUES. It borrows the address, so a driver cannot keep it
+/// beyond the call.
 ///
 /// ```compile_fail,E0521
 /// use tidegate_ddi::fence::UpdateMonitoredValue;
@@ -52,7 +52,7 @@ pub struct OpenNativeFence {
 pub struct UpdateMonitoredValue<'a> {
     /// The driver's handle of the fence.
     pub fence: DriverHandle,
-    /// What MonitoredValue becomes.
+    /// The new MonitoredValue.
     pub value: u64,
     /// Kernel CPU address of MonitoredValue, for the duration of the call.
     pub monitored_value: &'a Word,
@@ -64,10 +64,10 @@ pub struct UpdateMonitoredValue<'a> {
 pub struct UpdateCurrentValue<'a> {
     /// The driver's handle of the fence.
     pub fence: DriverHandle,
-    /// What CurrentValue becomes.
+    /// The new CurrentValue.
     pub value: u64,
     /// Kernel CPU address of CurrentValue, for the duration of the call; `None` for an INTRA_GPU
-    /// fence, which no CPU reaches.
+    /// fence.
     pub current_value: Option<&'a FenceCell>,
 }
 
@@ -76,10 +76,10 @@ pub struct UpdateCurrentValue<'a> {
 pub enum UpdateCurrentMode {
     /// Write the value, then notify waiting hardware queues.
     Write,
-    /// The value is written already: only notify waiting hardware queues.
+    /// The value is already written: only notify waiting hardware queues.
     NotificationOnly,
-    /// The parent device is in error: GPU waits on the fence pass from now on, signals do nothing.
-    /// The value is left alone; the kernel shows readers the maximum.
+    /// The parent device is in error: GPU waits on the fence pass from now on, and signals have no
+    /// effect. The value does not change; the kernel returns the maximum to readers.
     AlwaysSignaled,
 }
 
@@ -92,29 +92,29 @@ pub struct SetNativeFenceLogBuffer {
     pub hw_queue: DriverHandle,
     /// Waits or signals.
     pub log_type: LogType,
-    /// How many entries fit; 0 takes the log away, and the other members say nothing.
+    /// Entries of the log; 0 removes the log, and the other members are unused.
     pub number_of_entries: u32,
-    /// While a timeline is recorded: the hardware is to interrupt behind every so many entries, so
-    /// that the log is read before it runs over; 0 for never. A hint: the interrupt is a spurious
-    /// one, which every kernel must take. Not published.
+    /// Entries between two interrupts, so that the log is read before it overflows while a timeline
+    /// is recorded; 0 for none. A hint: the interrupt is a spurious one, which every kernel must
+    /// accept. Not published.
     pub notify_every: u32,
     /// LogBufferGpuVa: the header in the process's GPU address space. The entries follow it, at
     /// `LOG_HEADER_BYTES`.
     pub gpu_va: u64,
     /// LogBufferSystemProcessGpuVa: the header in the address space of the system process, for the
-    /// CMP. The entries follow it there, too.
+    /// CMP. The entries follow it.
     pub system_process_gpu_va: u64,
     /// The header word (index and wraparound count), kernel CPU address.
     pub header: Word,
-    /// The header's place on the bus.
+    /// Bus address of the header.
     pub header_address: PhysicalAddress,
     /// The entries, kernel CPU address.
     pub entries: Bulk,
-    /// The entries' place on the bus.
+    /// Bus address of the entries.
     pub entries_address: PhysicalAddress,
 }
 
-/// What DxgkDdiCalibrateGpuClock tells: two clocks at one moment.
+/// Result of DxgkDdiCalibrateGpuClock: both clocks at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GpuClockCalibration {
     /// The GPU's clock, as in fence logs: nanoseconds since the adapter started.

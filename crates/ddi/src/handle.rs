@@ -1,9 +1,9 @@
-//! Owns handles. Kernel and driver each name their own objects; several DDIs swap one for the
-//! other.
+//! Handles. Kernel and driver each name their own objects. Several DDIs exchange the two names of
+//! an object.
 
 use tidegate_platform::QueueNumber;
 
-/// A handle that the kernel gave the driver: the driver only ever passes it back.
+/// A handle of the kernel. The driver does not interpret it and only passes it back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OsHandle(pub u64);
 
@@ -14,6 +14,6 @@ impl From<OsHandle> for QueueNumber {
     }
 }
 
-/// A handle that the driver gave the kernel: the kernel only ever passes it back.
+/// A handle of the driver. The kernel does not interpret it and only passes it back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DriverHandle(pub u64);

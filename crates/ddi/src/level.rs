@@ -1,10 +1,13 @@
-//! The interrupt request levels, as tokens that an entry demands. In user space: PASSIVE is a thread
-//! that may block; DISPATCH must not block; DIRQL holds the adapter's interrupt lock, so it is
-//! serialised with the interrupt routine.
+//! Interrupt request levels, as tokens that entries take. In user space:
 //!
-//! Invariants: a token is made where the kernel enters the level, and passed on from there; `cargo
-//! xtask tidy` lists the files that may make one. A token of a lower level raises to a higher one.
-//! In debug builds a token that is made above its level is a panic with the agent's name
+//! - PASSIVE: a thread that may block.
+//! - DISPATCH: a caller that must not block.
+//! - DIRQL: a caller that holds the adapter's interrupt lock, so it is serialised with the
+//!   interrupt routine.
+//!
+//! Invariants: a token is made where the kernel enters the level and is passed on from there;
+//! `cargo xtask tidy` lists the files that may make one. A token of a lower level raises to a
+//! higher one. In debug builds, making a token above its level panics with the agent's name
 //! ([`tidegate_platform::level`]).
 
 use std::marker::PhantomData;

@@ -1,8 +1,7 @@
-//! Owns the arguments by which the kernel's memory manager has page tables written in the driver's
-//! format, asks where fence storage may stand, and moves it.
+//! Arguments of the memory manager's entries: segments, page tables in the driver's format, fence
+//! storage, paging operations.
 //!
-//! Segments are named by numbers from 1 on, in the order of the driver's report; in a set, bit 0 is
-//! segment 1.
+//! Segments are numbered from 1, in the order of the driver's report. In a set, bit 0 is segment 1.
 
 use crate::{DriverHandle, NativeFenceType, OsHandle, Status};
 use std::cell::Cell;
@@ -14,12 +13,12 @@ use tidegate_platform::{Bulk, PhysicalAddress, PhysicalMemory, Word};
 pub struct Segment {
     /// The memory.
     pub memory: PhysicalMemory,
-    /// The physical adapter that it belongs to; linked ones reach it too.
+    /// The physical adapter that owns it; linked ones reach it, too.
     pub physical_adapter: u32,
-    /// Whether the CPU reaches it through the bus. Where it does not, the kernel gives out
-    /// addresses and looks at nothing.
+    /// Whether the CPU reaches it through the bus. If not, the kernel assigns addresses and never
+    /// accesses the memory.
     pub cpu_visible: bool,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
@@ -37,13 +36,13 @@ pub struct PageTableShape {
 }
 
 impl PageTableShape {
-    /// Index into the table of `level` for `gpu_va`.
+    /// Returns the index into the table of `level` for `gpu_va`.
     pub fn index(&self, gpu_va: u64, level: u32) -> u64 {
         let shift = self.page_bytes.trailing_zeros() + self.index_bits * (self.levels - 1 - level);
         (gpu_va >> shift) & ((1 << self.index_bits) - 1)
     }
 
-    /// First address beyond the address space.
+    /// Returns the first address beyond the address space.
     pub fn va_end(&self) -> u64 {
         self.page_bytes << (self.index_bits * self.levels)
     }
@@ -52,34 +51,34 @@ impl PageTableShape {
 /// One entry to write (DXGK_PTE).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageTableEntry {
-    /// Points nowhere.
+    /// Not mapped.
     Invalid,
     /// Points to the next table.
     Table(PhysicalAddress),
     /// Points to a page.
     Page {
-        /// Where it stands on the bus.
+        /// Its bus address.
         at: PhysicalAddress,
         /// Whether engines may store through it.
         writable: bool,
-        /// Whether fence values stand in it, with their histories behind it on the bus (see
-        /// `fence_cell`): the hardware keeps them, if its caps say so.
+        /// Whether it holds fence values, with their histories after it on the bus (see
+        /// `fence_cell`).
         fence_values: bool,
-        /// CacheCoherent: accesses look into the CPUs' caches.
+        /// CacheCoherent: accesses are coherent with the CPUs' caches.
         cache_coherent: bool,
     },
 }
 
-/// DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE, done by the CPU at once.
+/// DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE, carried out by the CPU during the call.
 #[derive(Debug)]
 pub struct UpdatePageTable<'a> {
     /// The address space.
     pub address_space: u32,
-    /// Whose page tables: those of this physical adapter.
+    /// The physical adapter of the page tables.
     pub physical_adapter: u32,
     /// The table, kernel CPU address.
     pub table: &'a Bulk,
-    /// Which level the table is of.
+    /// Level of the table.
     pub level: u32,
     /// First entry to write.
     pub start_index: u64,
@@ -87,8 +86,7 @@ pub struct UpdatePageTable<'a> {
     pub entries: &'a [PageTableEntry],
 }
 
-/// D3DKMDT_STANDARDALLOCATION_TYPE: allocations that the kernel makes for itself and the driver
-/// knows the place of.
+/// D3DKMDT_STANDARDALLOCATION_TYPE: allocations of the kernel whose segment the driver chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum StandardAllocationType {
@@ -97,7 +95,7 @@ pub enum StandardAllocationType {
     FenceStorage = 6,
 }
 
-/// Which of a fence's two values.
+/// One of a fence's two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum FenceStorageValueType {
@@ -107,41 +105,41 @@ pub enum FenceStorageValueType {
     MonitoredValue = 1,
 }
 
-/// D3DKMDT_FENCESTORAGESURFACEDATA, what goes in.
+/// D3DKMDT_FENCESTORAGESURFACEDATA, in.
 // spec: NF-111
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FenceStorageSurfaceData<'a> {
-    /// Which of linked adapters.
+    /// The physical adapter.
     pub physical_adapter_index: u32,
-    /// Which value is to be stored.
+    /// The fence value in the storage.
     pub value: FenceStorageValueType,
-    /// Of which kind of fences.
+    /// Type of the fences.
     pub fence_type: NativeFenceType,
-    /// Private data; a driver must do without, since storage serves many fences.
+    /// Private data. Empty for storage that serves many fences.
     pub private_driver_data: &'a [u8],
 }
 
 /// DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StandardAllocation<'a> {
-    /// What is to be made.
+    /// Type of the allocation.
     pub allocation_type: StandardAllocationType,
     /// Its description.
     pub surface: FenceStorageSurfaceData<'a>,
 }
 
-/// What a driver answers about a standard allocation (of DXGK_ALLOCATIONINFO).
+/// Segments of a standard allocation (of DXGK_ALLOCATIONINFO).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocationSegments {
-    /// Segments in which it may stand and be written; at least one.
+    /// Segments in which it may be written; at least one.
     pub supported_write_segment_set: u32,
     /// Segments to which it may be evicted instead of to system memory; 0 for none.
     pub eviction_segment_set: u32,
-    /// The segment to begin with; 0 leaves the choice to the kernel.
+    /// The preferred segment; 0 leaves the choice to the kernel.
     pub preferred_segment: u32,
 }
 
-/// A DMA buffer of the kernel's, into which a driver writes the commands of a paging operation.
+/// A DMA buffer of the kernel. The driver writes the commands of a paging operation into it.
 #[derive(Debug)]
 pub struct PagingBuffer {
     memory: Bulk,
@@ -149,7 +147,7 @@ pub struct PagingBuffer {
 }
 
 impl PagingBuffer {
-    /// An empty one over `memory`.
+    /// Creates an empty buffer over `memory`.
     pub fn new(memory: Bulk) -> PagingBuffer {
         PagingBuffer { memory, used: Cell::new(0) }
     }
@@ -157,7 +155,7 @@ impl PagingBuffer {
     /// Appends commands.
     ///
     /// # Errors
-    /// GRAPHICS_INSUFFICIENT_DMA_BUFFER.
+    /// GRAPHICS_INSUFFICIENT_DMA_BUFFER: the commands do not fit.
     pub fn append(&self, commands: &[u8]) -> Result<(), Status> {
         let at = self.used.get();
         let full = Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER;
@@ -170,86 +168,85 @@ impl PagingBuffer {
         Ok(())
     }
 
-    /// How many bytes were written.
+    /// Returns the number of bytes written.
     pub fn used(&self) -> u32 {
         self.used.get()
     }
 }
 
-/// DXGKARG_BUILDPAGINGBUFFER. An operation with a buffer is done when the kernel has had the
-/// commands in it executed; any other when the call returns.
+/// DXGKARG_BUILDPAGINGBUFFER. An operation with a buffer is complete when the commands in the
+/// buffer have run; any other is complete when the call returns.
 #[derive(Clone, Copy, Debug)]
 pub enum PagingOperation<'a> {
-    /// No engine of the adapter begins a turn from now on, and none is in one. Ours; it stands for
-    /// the suspension of every context that may use what is moved. Counts: as many releases end it.
+    /// Holds all engines: when it returns, no engine runs. It stands for the suspension of every
+    /// context that may use the moved memory. Holds nest. Not published.
     HoldEngines,
-    /// The engines go on, and look at every wait anew.
+    /// Ends a hold. Engines evaluate every wait again.
     ReleaseEngines,
-    /// A page of fence values that no CPU reaches goes from one place to another, with what
-    /// hardware knows of it: histories and the queues that wait. Only while engines are held.
+    /// Moves a page of INTRA_GPU fence values, with their histories and waiting queues. Only while
+    /// engines are held.
     TransferFenceValues {
-        /// Where it stands.
+        /// Source.
         from: PhysicalAddress,
-        /// Where it will stand; as large.
+        /// Destination, of the same size.
         to: PhysicalAddress,
     },
-    /// DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL: copies bytes. Addresses are of the kernel's paging
-    /// process. Of 0 bytes, with nothing to be written to the buffer: the adapter was reset, and
-    /// what an allocation held in the device's memory is lost.
+    /// DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL: copies bytes, at addresses of the kernel's paging
+    /// process. With 0 bytes it reports that a reset destroyed the content of an allocation in
+    /// device memory; the driver writes no commands then.
     #[doc(alias = "DXGK_OPERATION_VIRTUAL_TRANSFER")]
     VirtualTransfer {
-        /// From here.
+        /// Source.
         source_gpu_va: u64,
-        /// To here.
+        /// Destination.
         destination_gpu_va: u64,
-        /// How many; whole pages or less.
+        /// Size in bytes; a page or less, or whole pages.
         bytes: u64,
-        /// Where the commands go.
+        /// Buffer for the commands.
         buffer: &'a PagingBuffer,
     },
     /// DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL: fills bytes with a value.
     #[doc(alias = "DXGK_OPERATION_VIRTUAL_FILL")]
     VirtualFill {
-        /// From here on.
+        /// Destination.
         destination_gpu_va: u64,
-        /// How many.
+        /// Size in bytes.
         bytes: u64,
-        /// With this, again and again.
+        /// The value that is repeated.
         value: u32,
-        /// Where the commands go.
+        /// Buffer for the commands.
         buffer: &'a PagingBuffer,
     },
-    /// DXGK_BUILDPAGINGBUFFER_INITCONTEXTRESOURCE: gives a context allocation its first content,
-    /// before any packet of its context is submitted. The address is of the kernel's paging
-    /// process.
+    /// DXGK_BUILDPAGINGBUFFER_INITCONTEXTRESOURCE: initialises a context allocation, before any
+    /// packet of its context is submitted. The address is one of the kernel's paging process.
     #[doc(alias = "DXGK_OPERATION_INIT_CONTEXT_RESOURCE")]
     InitContextResource {
-        /// Which: the kernel's handle, as DxgkCbCreateContextAllocation returned it.
+        /// The kernel's handle that DxgkCbCreateContextAllocation returned.
         allocation: OsHandle,
-        /// Where it begins.
+        /// Its address.
         destination_gpu_va: u64,
-        /// How many bytes it has.
+        /// Size in bytes.
         bytes: u64,
-        /// Where the commands go.
+        /// Buffer for the commands.
         buffer: &'a PagingBuffer,
     },
-    /// DXGK_BUILDPAGINGBUFFER_NOTIFY_FENCE_RESIDENCY: these fences stand elsewhere now. A fence in
-    /// local memory is told of when it is made, too.
+    /// DXGK_BUILDPAGINGBUFFER_NOTIFY_FENCE_RESIDENCY: reports the new addresses of these fences,
+    /// and the first address of a fence in local memory.
     #[doc(alias = "NOTIFY_FENCE_RESIDENCY")]
     NotifyFenceResidency(&'a [FenceResidency<'a>]),
 }
 
-/// Where a fence's values stand.
+/// Addresses of a fence's values.
 #[derive(Clone, Copy, Debug)]
 pub struct FenceResidency<'a> {
     /// The driver's handle of the fence.
     pub fence: DriverHandle,
-    /// CurrentValue on the bus.
+    /// Bus address of CurrentValue.
     pub current_value: PhysicalAddress,
-    /// MonitoredValue on the bus.
+    /// Bus address of MonitoredValue.
     pub monitored_value: PhysicalAddress,
-    /// Kernel CPU address of CurrentValue, for the duration of the call, if there is one.
+    /// Kernel CPU address of CurrentValue, for the duration of the call, if the CPU reaches it.
     pub current_value_cpu: Option<&'a FenceCell>,
-    /// Kernel CPU address of MonitoredValue, for the duration of the call, if there is one.
+    /// Kernel CPU address of MonitoredValue, for the duration of the call, if the CPU reaches it.
     pub monitored_value_cpu: Option<&'a Word>,
 }

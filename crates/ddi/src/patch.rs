@@ -1,66 +1,65 @@
-//! Owns the arguments of packets with physical addresses: what a process lists, what the driver
-//! makes of its commands, where it patches addresses in, and where the kernel may split a buffer.
+//! Arguments of packets with physical addresses: allocation lists, commands, patch locations, and
+//! offsets at which the kernel may split a buffer.
 
 use crate::memory::PagingBuffer;
 use crate::{DriverHandle, SubmitCommandFlags};
 use tidegate_platform::{Bulk, PhysicalAddress};
 
-/// D3DDDI_PATCHLOCATIONLIST: from `split_offset` on the buffer uses an allocation in a slot, or
-/// does not use the slot any more. What was bound to a slot stays bound until the next entry for
-/// it.
+/// D3DDDI_PATCHLOCATIONLIST. From `split_offset` on, the buffer uses an allocation in a slot, or no
+/// longer uses the slot. A binding lasts until the next entry for its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PatchLocation {
     /// Index into the allocation list; `None` unbinds the slot.
     pub allocation: Option<u32>,
     /// The row of the binding table.
     pub slot_id: u32,
-    /// Where in the buffer the address is patched in, in bytes; without meaning for `None`.
+    /// Offset in the buffer of the patched address, in bytes; unused for `None`.
     pub patch_offset: u32,
-    /// Which byte of the allocation is meant.
+    /// Offset in the allocation, in bytes.
     pub allocation_offset: u64,
-    /// Up to here the buffer can run without the allocation, in bytes. Rises strictly from entry to
-    /// entry.
+    /// The part of the buffer before this offset, in bytes, runs without the allocation. Rises
+    /// strictly from entry to entry.
     pub split_offset: u32,
 }
 
 /// DXGK_ALLOCATIONLIST: an allocation that the commands may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenderAllocation {
-    /// The address by which commands mean its first byte.
+    /// The address by which commands name its first byte.
     pub gpu_va: u64,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub bytes: u64,
     /// WriteOperation: whether the commands may store to it.
     pub write: bool,
 }
 
-/// DXGKARG_RENDER: commands of a process, copied out of its reach, are to become a DMA buffer.
+/// DXGKARG_RENDER: a DMA buffer is made from a copy of the commands of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Render<'a> {
     /// The driver's context.
     pub context: DriverHandle,
-    /// The commands. Whatever a process wrote.
+    /// The commands. Untrusted.
     pub commands: &'a [u8],
-    /// What they may use, and nothing else.
+    /// The allocations that they may use.
     pub allocations: &'a [RenderAllocation],
-    /// Where the DMA buffer goes.
+    /// Destination of the DMA buffer.
     pub dma_buffer: &'a PagingBuffer,
 }
 
-/// DXGKARG_PATCH: addresses go into the part of a DMA buffer that is submitted next.
+/// DXGKARG_PATCH: patches the part of a DMA buffer that is submitted next.
 #[derive(Clone, Copy, Debug)]
 pub struct Patch<'a> {
     /// The driver's context.
     pub context: DriverHandle,
     /// The whole buffer, kernel CPU address.
     pub dma_buffer: &'a Bulk,
-    /// First byte of the part ...
+    /// First byte of the part.
     pub start_offset: u32,
-    /// ... and the first behind it.
+    /// First byte after the part.
     pub end_offset: u32,
-    /// The whole patch list. An operand in the part may be bound by an entry before it.
+    /// The whole patch list. An entry before the part may bind an operand in the part.
     pub locations: &'a [PatchLocation],
-    /// Where each allocation of the list stands; `None` for one that is not paged in.
+    /// Address of each allocation of the list; `None` if it is not paged in.
     pub allocations: &'a [Option<PhysicalAddress>],
 }
 
@@ -69,18 +68,18 @@ pub struct Patch<'a> {
 pub struct SubmitCommandPhysical {
     /// The driver's context.
     pub context: DriverHandle,
-    /// Which engine: its node.
+    /// Node of the engine.
     pub node_ordinal: u32,
-    /// And its physical adapter.
+    /// Physical adapter of the engine.
     pub engine_ordinal: u32,
-    /// DmaBufferPhysicalAddress: where the whole buffer begins.
+    /// DmaBufferPhysicalAddress: start of the whole buffer.
     pub dma_buffer: PhysicalAddress,
     /// DmaBufferSubmissionStartOffset
     pub start_offset: u32,
     /// DmaBufferSubmissionEndOffset
     pub end_offset: u32,
-    /// Comes back with the completion interrupt.
+    /// Returned by the completion interrupt.
     pub submission_fence_id: u32,
-    /// What is particular about it.
+    /// Flags of the submission.
     pub flags: SubmitCommandFlags,
 }

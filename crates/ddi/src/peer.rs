@@ -1,9 +1,10 @@
-//! The arguments for signals between GPUs without the CPU. Ours: the documents announce common
-//! doorbell memory and shared fence storage for the future, without details.
+//! Arguments of the entries for signals between GPUs without the CPU. Not published: the documents
+//! announce common doorbell memory and shared fence storage for the future, without details.
 //!
-//! Order: 1. both adapters declare it ([`PeerSignalCaps`]); 2. each driver gives its common
-//! doorbell, and is given the other's, under a number that means that adapter from then on; 3. for
-//! each fence that both have open, each driver receives the list of adapters that watch it.
+//! 1. Both adapters declare the caps ([`PeerSignalCaps`]).
+//! 2. Each driver returns its common doorbell and receives that of the peer, with the peer's
+//!    number.
+//! 3. For each fence that both have open, each driver receives the list of watching adapters.
 
 use crate::DriverHandle;
 use std::any::Any;
@@ -11,29 +12,28 @@ use std::fmt;
 use std::sync::Arc;
 use tidegate_platform::PhysicalAddress;
 
-/// What an adapter can do with others of its kind.
+/// Caps of an adapter for signals to other adapters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerSignalCaps {
-    /// It has a common doorbell, and writes to those of others.
+    /// It has a common doorbell and writes to those of peers.
     pub common_doorbell: bool,
-    /// It loads other adapters' MonitoredValues and counts of waiting queues, and lets its own be
-    /// loaded, so that a doorbell is written only for a waiter. Only together with
-    /// `common_doorbell`.
+    /// Peers load each other's MonitoredValues and counts of waiting queues, so a doorbell is
+    /// written only for a waiter. Requires `common_doorbell`.
     pub shared_fence_storage: bool,
 }
 
-/// A common doorbell, as one driver gives it and another takes it. The kernel hands it on and does
-/// not look inside: it is memory on the bus, in the format of the hardware that both drive.
+/// A common doorbell, passed from one driver to another. The kernel does not interpret it: it is
+/// memory on the bus, in the format of the hardware that both drive.
 #[derive(Clone)]
 pub struct PeerDoorbell(Arc<dyn Any + Send + Sync>);
 
 impl PeerDoorbell {
-    /// For the driver that gives it.
+    /// Wraps the doorbell of a driver.
     pub fn new(doorbell: impl Any + Send + Sync) -> PeerDoorbell {
         PeerDoorbell(Arc::new(doorbell))
     }
 
-    /// For the driver that takes it: the doorbell, if it is of this kind.
+    /// Returns the doorbell, if it is of this type.
     pub fn of_kind<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }
@@ -50,22 +50,22 @@ impl fmt::Debug for PeerDoorbell {
 pub struct PeerFence {
     /// The adapter's number.
     pub peer: u32,
-    /// Where its MonitoredValue stands, if this adapter may load it.
+    /// Address of its MonitoredValue, if this adapter may load it.
     pub monitored_value: Option<PhysicalAddress>,
 }
 
-/// Which other adapters have a fence open.
+/// The other adapters that have a fence open.
 #[derive(Clone, Debug)]
 pub struct LinkNativeFence {
     /// The driver's handle of the fence.
     pub fence: DriverHandle,
-    /// Where CurrentValue stands on the bus: the fence's name between GPUs.
+    /// Bus address of CurrentValue. It identifies the fence between GPUs.
     pub current_value: PhysicalAddress,
-    /// Whether its history stands behind it.
+    /// Whether the fence has a history.
     pub history: bool,
-    /// Where this adapter's MonitoredValue stands: what the GPU compares with when another one
-    /// tells it of a signal.
+    /// Address of this adapter's MonitoredValue. The GPU compares it with signals that peers
+    /// report.
     pub monitored_value: PhysicalAddress,
-    /// All others, in the place of those of an earlier call; with none, the GPU forgets the fence.
+    /// All watchers; replaces the list of an earlier call. An empty list unlinks the fence.
     pub peers: Vec<PeerFence>,
 }

@@ -1,14 +1,14 @@
-//! Owns the states of power that the kernel asks a driver for: of the adapter as a whole (D-states)
-//! and of one engine (F-states).
+//! Power states that the kernel requests from a driver: D-states of the adapter, F-states of an
+//! engine.
 
 /// Whether the adapter has power.
 #[doc(alias = "DEVICE_POWER_STATE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum DevicePowerState {
-    /// PowerDeviceD0: it works.
+    /// PowerDeviceD0: full power.
     D0 = 1,
-    /// PowerDeviceD3: it does not.
+    /// PowerDeviceD3: no power.
     D3 = 4,
 }
 
@@ -17,9 +17,9 @@ pub enum DevicePowerState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum PowerAction {
-    /// PowerActionNone: the adapter is idle. A driver that knows better refuses.
+    /// PowerActionNone: the kernel found the adapter idle. A driver that has work refuses.
     None = 0,
-    /// PowerActionSleep: the system sleeps. What is in rings stays there.
+    /// PowerActionSleep: the system sleeps. Pending work stays in the rings.
     Sleep = 2,
 }
 
@@ -28,8 +28,8 @@ pub enum PowerAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum ComponentState {
-    /// It works.
+    /// Full power.
     F0 = 0,
-    /// It does not.
+    /// No power.
     F1 = 1,
 }

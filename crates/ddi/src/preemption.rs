@@ -1,5 +1,5 @@
-//! Owns the arguments of the scheduler's entries: preempt, cancel, what a submission is flagged
-//! with, and the save areas of contexts.
+//! Arguments of the scheduler's entries: preemption, cancellation, submission flags, and the save
+//! areas of contexts.
 
 use crate::engine::EngineId;
 use crate::{DriverHandle, OsHandle};
@@ -7,23 +7,23 @@ use crate::{DriverHandle, OsHandle};
 /// DXGKARG_PREEMPTCOMMAND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreemptCommand {
-    /// Which engine is to give its packets back.
+    /// The engine that returns its packets.
     pub engine: EngineId,
-    /// Comes back with [`crate::InterruptData::DmaPreempted`]; a number of the same line as
-    /// submission fence ids.
+    /// Returned by [`crate::InterruptData::DmaPreempted`]. From the same sequence as submission
+    /// fence ids.
     pub preemption_fence_id: u32,
 }
 
-/// DXGKARG_CANCELCOMMAND: a packet that never reached the engine, because its device is in error.
+/// DXGKARG_CANCELCOMMAND: a packet of a device in error that never reached the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CancelCommand {
     /// The driver's context.
     pub context: DriverHandle,
-    /// Which engine it was meant for.
+    /// The engine of the packet.
     pub engine: EngineId,
-    /// Where its commands stand, process GPU address.
+    /// Process GPU address of its commands.
     pub dma_buffer_gpu_va: u64,
-    /// How many bytes.
+    /// Size in bytes.
     pub dma_buffer_bytes: u32,
 }
 
@@ -41,11 +41,11 @@ bitflags::bitflags! {
         const NULL_RENDERING = 1 << 3;
         /// A flip.
         const FLIP = 1 << 4;
-        /// A flip that waits for nothing.
+        /// A flip that does not wait for the vertical sync.
         const FLIP_WITH_NO_WAIT = 1 << 5;
-        /// No commands: the hardware is to take the context.
+        /// No commands: the hardware switches to the context.
         const CONTEXT_SWITCH = 1 << 6;
-        /// It was submitted before and preempted.
+        /// A resubmission after a preemption.
         // spec: PRE-032
         const RESUBMISSION = 1 << 7;
         /// It carries data of a virtual machine.
@@ -53,16 +53,17 @@ bitflags::bitflags! {
     }
 }
 
-/// DXGKARGCB_CREATECONTEXTALLOCATION: where a context's state stands while it is not on an engine.
+/// DXGKARGCB_CREATECONTEXTALLOCATION: memory for the state of a context that is not on an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateContextAllocation {
     /// The allocation lives no longer than its owner.
     pub owner: ContextAllocationOwner,
-    /// How many bytes; a multiple of the page size.
+    /// Size in bytes; a multiple of the page size.
     pub bytes: u64,
 }
 
-/// What a context allocation keeps the state of; the published structure has a handle of each kind.
+/// The owner of the state in a context allocation. The published structure has a handle of each
+/// kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextAllocationOwner {
     /// One GPU context, by the kernel's handle.
@@ -71,13 +72,13 @@ pub enum ContextAllocationOwner {
     Device(OsHandle),
 }
 
-/// What the kernel gives for it.
+/// A created context allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextAllocation {
     /// The kernel's handle.
     pub os_handle: OsHandle,
-    /// Where it stands in the system process's GPU address space, wherever the memory manager moves
-    /// it.
+    /// Its address in the system process's GPU address space. It stays when the memory manager
+    /// moves the allocation.
     pub system_gpu_va: u64,
 }
 

@@ -1,5 +1,4 @@
-//! Owns the arguments of context and hardware queue DDIs, of the packet path and of the hardware
-//! queue path.
+//! Arguments of the DDIs for contexts, packets and hardware queues.
 
 use crate::{DriverHandle, OsHandle, SubmitCommandFlags};
 use tidegate_platform::{Bulk, Page, PhysicalAddress};
@@ -18,9 +17,9 @@ pub struct CreateDevice {
 pub struct SetRootPageTable {
     /// The address space.
     pub address_space: u32,
-    /// On which physical adapter: each has page tables of its own (PhysicalAdapterIndex).
+    /// PhysicalAdapterIndex: each physical adapter has its own page tables.
     pub physical_adapter: u32,
-    /// Where the root table stands on the bus; `None` when the process is gone.
+    /// Bus address of the root table; `None` when the process has ended.
     pub root: Option<PhysicalAddress>,
 }
 
@@ -31,11 +30,11 @@ pub struct CreateContext {
     pub device: DriverHandle,
     /// The kernel's handle.
     pub os_handle: OsHandle,
-    /// Which engine: its node.
+    /// Node of the engine.
     pub node_ordinal: u32,
-    /// And its physical adapter: one bit.
+    /// Physical adapter of the engine, as a bit.
     pub engine_affinity: u32,
-    /// Whether hardware queues will be made in it.
+    /// Whether it is for hardware queues.
     pub hardware_scheduled: bool,
 }
 
@@ -45,9 +44,9 @@ pub enum ProgressFence {
     /// A native fence (flag NativeProgressFence): the driver's handle.
     // spec: NF-116
     Native(DriverHandle),
-    /// A monitored fence: where its value stands in the process's GPU address space.
+    /// A monitored fence.
     Monitored {
-        /// GPU address of the value.
+        /// Process GPU address of the value.
         gpu_va: u64,
     },
 }
@@ -74,17 +73,17 @@ pub struct CreateHwQueue {
 pub struct SubmitCommandVirtual {
     /// The driver's context.
     pub context: DriverHandle,
-    /// Which engine: its node.
+    /// Node of the engine.
     pub node_ordinal: u32,
-    /// And its physical adapter.
+    /// Physical adapter of the engine.
     pub engine_ordinal: u32,
-    /// Where the commands stand, process GPU address.
+    /// Process GPU address of the commands.
     pub dma_buffer_gpu_va: u64,
-    /// How many bytes.
+    /// Size in bytes.
     pub dma_buffer_bytes: u32,
-    /// Comes back with the completion interrupt; per engine, increasing, wraps.
+    /// Returned by the completion interrupt. Increases per engine, and wraps.
     pub submission_fence_id: u32,
-    /// What is particular about it.
+    /// Flags of the submission.
     pub flags: SubmitCommandFlags,
 }
 
@@ -93,15 +92,15 @@ pub struct SubmitCommandVirtual {
 pub struct SubmitCommandToHwQueue {
     /// The driver's hardware queue.
     pub hw_queue: DriverHandle,
-    /// The progress value that says that it is done.
+    /// The progress value of its completion.
     pub progress_fence_id: u64,
-    /// Where the commands stand, process GPU address.
+    /// Process GPU address of the commands.
     pub dma_buffer_gpu_va: u64,
-    /// How many bytes.
+    /// Size in bytes.
     pub dma_buffer_bytes: u32,
 }
 
-/// A ring that a process brings to a doorbell: its slots, its control area, and both GPU addresses.
+/// The ring of a doorbell, in memory of the process.
 #[derive(Clone, Debug)]
 pub struct RingAllocations {
     /// The slots, kernel CPU address.

@@ -1,4 +1,4 @@
-//! The recorded form of arguments that borrow memory, or whose copy would keep memory alive.
+//! Recorded forms of arguments that borrow memory or would keep it alive.
 
 use crate::callbacks::{InterruptService, StartInfo};
 use crate::doorbell::{CreateDoorbell, CreateDoorbellFlags};
@@ -49,7 +49,7 @@ pub struct PageTableUpdate {
     pub physical_adapter: u32,
     /// The level of the table.
     pub level: u32,
-    /// First entry that is written.
+    /// First entry written.
     pub start_index: u64,
     /// The entries.
     pub entries: Vec<PageTableEntry>,
@@ -72,9 +72,9 @@ impl Record<PageTableUpdate> for UpdatePageTable<'_> {
 pub struct FenceStorage {
     /// The physical adapter.
     pub physical_adapter_index: u32,
-    /// Which value is to be stored.
+    /// The fence value in the storage.
     pub value: FenceStorageValueType,
-    /// Of which kind of fences.
+    /// Type of the fences.
     pub fence_type: NativeFenceType,
 }
 
@@ -139,7 +139,7 @@ pub struct Rendered {
     pub context: DriverHandle,
     /// The commands.
     pub commands: Vec<u8>,
-    /// What they may use.
+    /// The allocations that they may use.
     pub allocations: Vec<RenderAllocation>,
 }
 
@@ -160,7 +160,7 @@ pub struct Patched {
     pub context: DriverHandle,
     /// First byte of the part.
     pub start_offset: u32,
-    /// First byte behind it.
+    /// First byte after the part.
     pub end_offset: u32,
 }
 
@@ -199,7 +199,7 @@ pub struct LogBuffer {
     pub hw_queue: DriverHandle,
     /// Waits or signals.
     pub log_type: LogType,
-    /// How many entries fit; 0 takes the log away.
+    /// Entries of the log; 0 removes the log.
     pub number_of_entries: u32,
 }
 
@@ -213,7 +213,7 @@ impl Record<LogBuffer> for SetNativeFenceLogBuffer {
     }
 }
 
-/// Of [`CreateDoorbell`], as it is handed in.
+/// Of [`CreateDoorbell`], before the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoorbellCreation {
     /// The driver's hardware queue.
@@ -222,7 +222,7 @@ pub struct DoorbellCreation {
     pub os_handle: OsHandle,
     /// The flags.
     pub flags: CreateDoorbellFlags,
-    /// From the user-mode driver.
+    /// Private data of the user-mode driver.
     pub private_data: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! A driver layer that records each call. It changes nothing: faults are other layers.
+//! A driver layer that records each call and changes none.
 
 use crate::driver::{DdiCall, Driver, DriverLayer, Entry};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ impl Recording {
         Arc::new(Recording { inner, calls: platform.mutex("recorded calls", Vec::new()) })
     }
 
-    /// Returns the calls since it was last called. The queries for page tables, segments and
-    /// clocks, which change nothing, are left out.
+    /// Returns the calls since the last take. Queries for page tables, segments and clocks change
+    /// nothing and are left out.
     pub fn take(&self) -> Vec<DdiCall> {
         std::mem::take(&mut *self.calls.lock())
     }

@@ -1,5 +1,5 @@
-//! Owns the arguments by which the kernel tells a driver how its context management processor is to
-//! schedule: what holds for each band, and where a context stands. Times are in units of 100 ns.
+//! Arguments of the priority entries for the context management processor: rules of each band, and
+//! properties of a context. Times are in units of 100 ns.
 
 use crate::{DriverHandle, Priority, Status};
 
@@ -8,42 +8,42 @@ use crate::{DriverHandle, Priority, Status};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum PriorityBand {
-    /// When nothing else runs.
+    /// Runs when no other band has work.
     Idle = 0,
     /// The default.
     #[default]
     Normal = 1,
-    /// What the user looks at.
+    /// The application in the foreground.
     Focus = 2,
-    /// Before everything.
+    /// Before all other bands.
     Realtime = 3,
 }
 
-/// How many bands there are.
+/// Number of bands.
 pub const BANDS: usize = 4;
 /// The highest level inside the REALTIME band.
 pub const MAX_REALTIME_LEVEL: u32 = 31;
 /// In-process priorities go from minus this to this.
 pub const MAX_IN_PROCESS_PRIORITY: i32 = 7;
-/// The highest percentage that can be promised to NORMAL.
+/// The highest percentage that can be reserved for NORMAL.
 pub const MAX_NORMAL_BAND_PERCENTAGE: u32 = 50;
 
 /// DXGKARG_SETUPPRIORITYBANDS, by band.
 // spec: HS-001
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetupPriorityBands {
-    /// The longest that a lower band may go on when this one asks for the engine.
+    /// Longest time that a lower band keeps the engine when this band has work.
     pub grace_period_for_band: [u64; BANDS],
-    /// How long a process goes on while others of the band wait; 0 for a packet.
+    /// Quantum of a process while other processes of the band wait; 0 for one packet.
     pub process_quantum_for_band: [u64; BANDS],
-    /// The longest that a process may go on after that.
+    /// Longest time that a process keeps the engine after its quantum.
     pub process_grace_period_for_band: [u64; BANDS],
-    /// What NORMAL gets of an engine that FOCUS wants all of, from 0 to 50.
+    /// Share of an engine that NORMAL gets while FOCUS has work, from 0 to 50 percent.
     pub target_normal_band_percentage: u32,
 }
 
-/// The quanta are ours: 1 ms, so that processes of a band do not switch contexts at every packet;
-/// grace periods are 0.
+/// The quanta are not published: 1 ms, so that processes of a band do not switch contexts at every
+/// packet. Grace periods are 0.
 impl Default for SetupPriorityBands {
     fn default() -> SetupPriorityBands {
         SetupPriorityBands {
@@ -63,21 +63,20 @@ impl SetupPriorityBands {
     }
 }
 
-/// Where a context stands among others: what DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES says besides
-/// the context.
+/// Priority of a context: the fields of DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES except the context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchedulingProperties {
     /// Its band.
     pub priority_band: PriorityBand,
-    /// From 0 to 31; counts in the REALTIME band.
+    /// From 0 to 31; used in the REALTIME band.
     pub realtime_band_priority_level: u32,
-    /// From -7 to 7; counts among the contexts of its process.
+    /// From -7 to 7; orders the contexts of a process.
     pub in_process_priority: i32,
-    /// How long it goes on while equals of its process wait; 0 for a turn.
+    /// Quantum while equal contexts of its process wait; 0 for one turn.
     pub quantum: u64,
-    /// The longest that it may go on when an equal asks.
+    /// Longest time that it keeps the engine when an equal context has work.
     pub grace_period_same_priority: u64,
-    /// The longest that a lower one may go on when it asks.
+    /// Longest time that a lower context keeps the engine when this one has work.
     pub grace_period_lower_priority: u64,
 }
 
@@ -90,14 +89,13 @@ impl SchedulingProperties {
         if in_range { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
     }
 
-    /// Whether only a process with the privilege to raise priorities may have them.
+    /// Whether they require the privilege to raise priorities.
     pub fn is_privileged(&self) -> bool {
         self.priority_band >= PriorityBand::Focus
     }
 }
 
-/// What a queue or context is made with, as a place among others: HIGH is a matter of its process
-/// alone.
+/// The properties of a priority at creation. HIGH counts inside the process only.
 impl From<Priority> for SchedulingProperties {
     fn from(priority: Priority) -> SchedulingProperties {
         let (priority_band, in_process_priority) = match priority {
@@ -119,6 +117,6 @@ impl From<Priority> for SchedulingProperties {
 pub struct SetContextSchedulingProperties {
     /// The driver's context.
     pub context: DriverHandle,
-    /// Where it stands from now on.
+    /// The new properties.
     pub properties: SchedulingProperties,
 }

@@ -21,7 +21,7 @@ macro_rules! declare_entries {
     )*};
 }
 
-/// Methods of `dyn Driver` that reach a group, or refuse where the driver lacks it.
+/// Methods of `dyn Driver` that call a group, and refuse where the driver lacks it.
 macro_rules! reach_entries {
     ($accessor:ident $Trait:ident; $(
         $(#[$meta:meta])*
@@ -148,7 +148,8 @@ macro_rules! override_entries {
         $(-> $ret:ty)?;
     )*) => {
         /// A driver layer made of closures: the method of an entry takes what is called in its
-        /// place, with the driver behind the layer as first argument. Every other call is passed on.
+        /// place, with the driver behind the layer as first argument. Every other call is passed
+        /// on.
         #[derive(Default)]
         pub struct Overrides {
             inner: Option<Arc<dyn Driver>>,
@@ -293,15 +294,14 @@ macro_rules! ddi_table {
 
         override_entries! { $($base)* $($($entries)*)* }
 
-        /// A driver in front of another driver. Each call is passed on, unless the layer has a
-        /// method of its own for it.
+        /// A driver in front of another driver. Calls are passed on; a layer overrides methods.
         pub trait DriverLayer: Send + Sync {
             /// Returns the driver behind the layer.
             fn inner(&self) -> &dyn Driver;
 
-            /// Runs at the beginning of each call, also of those for which the layer has a method.
-            /// `call` makes the record of the call. An error ends the call: it is the result where
-            /// the entry has a status, and the result is the default where it has none.
+            /// Runs at the beginning of each call, even if the layer has a method for it. `call`
+            /// creates the record of the call. An error ends the call: the result is the error, or
+            /// the default for an entry without a status.
             fn before(&self, entry: Entry, call: &dyn Fn() -> DdiCall) -> Result<(), Status> {
                 let _ = (entry, call);
                 Ok(())
@@ -366,7 +366,7 @@ macro_rules! callback_table {
         )*}
 
         #[doc = concat!("[`", stringify!($Trait), "`] in front of others: each call is passed on, ")]
-        /// unless the layer has a method of its own for it.
+        /// unless the layer overrides the method.
         pub trait $Layer: Send + Sync {
             /// Returns the callbacks behind the layer.
             fn inner(&self) -> &dyn $Trait;

@@ -1,4 +1,4 @@
-//! Owns what kernel and driver say to each other in timeout detection and recovery.
+//! Arguments of the entries for timeout detection and recovery.
 
 use crate::OsHandle;
 
@@ -6,18 +6,19 @@ use crate::OsHandle;
 #[doc(alias = "DXGK_ENGINESTATUS")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineStatus {
-    /// The engine takes part.
+    /// The engine responds.
     pub responsive: bool,
-    /// The hardware context that it works for, by the kernel's handle. Ours: the published
-    /// structure has the bit above and nothing else, which cannot tell an engine that works from
-    /// one whose queues all wait, and a wait is no hang.
+    /// The kernel's handle of the hardware context that runs. Not published: the published
+    /// structure has only the bit above, which does not distinguish a hang from queues that all
+    /// wait.
     pub hw_context: Option<OsHandle>,
-    /// Ours, with it: another number as soon as the engine has done something more.
+    /// Progress counter of that context. It changes whenever the engine makes progress. Not
+    /// published.
     pub progress: u64,
-    /// Ours: the hardware queues of the engine that have work and may not run it, by the kernel's
-    /// handles. Their heads wait for a fence, they are suspended, or they faulted. The kernel reads
-    /// it where the engine works for no context; `None` from a driver that does not know. A queue
-    /// with accepted work that neither runs nor stands here has lost its work.
+    /// The kernel's handles of the hardware queues that have work and may not run it: the head
+    /// waits for a fence, or the queue is suspended or faulted. The kernel reads it when no context
+    /// runs. `None` from a driver that does not know. A queue with accepted work that neither runs
+    /// nor is listed here has lost its work. Not published.
     pub held_back: Option<Vec<OsHandle>>,
 }
 
@@ -26,7 +27,7 @@ pub struct EngineStatus {
 pub enum HwContextLoss {
     /// Its work made the reset necessary.
     Culprit,
-    /// It stood on the same engine and lost what it had there.
+    /// It was on the same engine and lost its work there.
     Bystander,
 }
 

@@ -1,5 +1,5 @@
-//! Owns the version of the contract that a driver is written for. Entries of a later version do not
-//! exist in its table.
+//! Versions of the contract that drivers are written for. A driver has no entries of a later
+//! version.
 
 use std::fmt;
 
@@ -12,13 +12,13 @@ pub struct DdiVersion {
 }
 
 impl DdiVersion {
-    /// Virtual addresses and monitored fences.
+    /// GPU virtual addresses and monitored fences.
     pub const WDDM_2_0: DdiVersion = DdiVersion::wddm(2, 0);
     /// Hardware queues.
     pub const WDDM_2_7: DdiVersion = DdiVersion::wddm(2, 7);
-    /// Doorbells, and the first half of native fences.
+    /// Doorbells, and native fences without feature interfaces.
     pub const WDDM_3_1: DdiVersion = DdiVersion::wddm(3, 1);
-    /// Feature interfaces and whole native fences.
+    /// Feature interfaces and complete native fences.
     pub const WDDM_3_2: DdiVersion = DdiVersion::wddm(3, 2);
 
     /// Version `major`.`minor`.

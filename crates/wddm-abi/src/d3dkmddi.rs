@@ -1,5 +1,5 @@
 //! d3dkmddi.h: argument structures of the DDIs and callbacks, numbers of interrupts and features.
-//! Several structures carry the kernel's handle in and the driver's handle out in one field.
+//! In several structures one field has the kernel's handle on input and the driver's on output.
 
 use crate::d3dukmdt::NATIVE_FENCE_PRIVATE_DATA_BYTES;
 
@@ -16,7 +16,7 @@ pub const USER_MODE_SUBMISSION_CAPS_QUERY: u32 = 38;
 pub const HW_QUEUE_PACKET_CAP_SHIFT: u32 = 7;
 
 published! {
-    /// How the driver wants native fences stored and mapped.
+    /// The driver's requirements on storage and mapping of native fences.
     NativeFenceCaps = "DXGK_NATIVE_FENCE_CAPS", 56 bytes {
         /// Bytes between two fences packed into a page.
         0 "MonitoredValueStride" monitored_value_stride: u32,
@@ -188,7 +188,7 @@ published! {
     /// The fields of D3DKMDT_FENCESTORAGESURFACEDATA that stand before its reserved bytes. How many
     /// those are, and with it the offset of the driver's AllocationInfo, is not published.
     FenceStorageSurfaceFields = "D3DKMDT_FENCESTORAGESURFACEDATA", 32 bytes {
-        /// Which physical adapter.
+        /// Physical adapter.
         0 "PhysicalAdapterIndex" physical_adapter_index: u32,
         /// See [`FenceStorageValueType`].
         4 "FenceStorageValueType" value_type: u32,
@@ -227,7 +227,7 @@ published! {
         8 "UpdatedValueArray" updated_value_array: u64,
         /// Address of the cells' addresses.
         16 "MonitoredValueKernelCpuVa" monitored_value_kernel_cpu_va: u64,
-        /// How many of each.
+        /// Number of each.
         24 "NumFences" num_fences: u32,
         /// Reserved.
         28 "Flags" flags: u32,
@@ -243,7 +243,7 @@ published! {
         8 "UpdatedValueArray" updated_value_array: u64,
         /// Address of the cells' addresses.
         16 "CurrentValueKernelCpuVa" current_value_kernel_cpu_va: u64,
-        /// How many of each.
+        /// Number of each.
         24 "NumFences" num_fences: u32,
         /// See [`UpdateCurrentValuesFlags`].
         28 "Flags" flags: u32,
@@ -290,11 +290,11 @@ published! {
     SubmitCommandToHwQueue = "DXGKARG_SUBMITCOMMANDTOHWQUEUE", 64 bytes {
         /// The driver's handle of the queue.
         0 "hHwQueue" hw_queue: u64,
-        /// The progress value that says it is done.
+        /// The progress value of its completion.
         8 "HwQueueProgressFenceId" progress_fence_id: u64,
         /// Process GPU address of the commands.
         16 "DmaBufferVirtualAddress" dma_buffer_gpu_va: u64,
-        /// How many bytes.
+        /// Size in bytes.
         24 "DmaBufferSize" dma_buffer_size: u32,
         /// Bytes of private driver data.
         28 "DmaBufferPrivateDataSize" dma_buffer_private_data_size: u32,
@@ -312,11 +312,11 @@ published! {
 published! {
     /// Arm of [`InterruptType::NativeFenceSignaled`].
     NativeFenceSignaled = "DXGKARGCB_NOTIFY_INTERRUPT_DATA::NativeFenceSignaled", 32 bytes {
-        /// Which engine.
+        /// Node ordinal.
         0 "NodeOrdinal" node_ordinal: u32,
-        /// Which physical adapter.
+        /// Physical adapter.
         4 "EngineOrdinal" engine_ordinal: u32,
-        /// How many fences.
+        /// Number of fences.
         8 "SignaledNativeFenceCount" signaled_native_fence_count: u32,
         /// Address of the kernel's handles of them; NULL when any fence may have been signalled.
         16 "pSignaledNativeFenceArray" signaled_native_fence_array: u64,
@@ -331,18 +331,18 @@ published! {
         0 "FaultedFenceId" faulted_fence_id: u64,
         /// Faulting address.
         8 "FaultedVirtualAddress" faulted_virtual_address: u64,
-        /// Which primitive, counted by the API; 0 when unknown.
+        /// Number of the primitive, counted by the API; 0 when unknown.
         16 "FaultedPrimitiveAPISequenceNumber" faulted_primitive_api_sequence_number: u64,
         /// A union, selected by the flags: the kernel's handle of the queue, of the context, or
         /// of the process.
         24 "FaultedHwQueue" faulted: u64,
-        /// Which engine.
+        /// Node ordinal.
         32 "NodeOrdinal" node_ordinal: u32,
-        /// Which physical adapter.
+        /// Physical adapter.
         36 "EngineOrdinal" engine_ordinal: u32,
-        /// Which stage of the pipeline; 0 when unknown.
+        /// Stage of the pipeline; 0 when unknown.
         40 "FaultedPipelineStage" faulted_pipeline_stage: u32,
-        /// Which entry of the bind table; 0 when unknown.
+        /// Entry of the bind table; 0 when unknown.
         44 "FaultedBindTableEntry" faulted_bind_table_entry: u32,
         /// See `PageFaultFlags`.
         48 "PageFaultFlags" page_fault_flags: u32,
@@ -354,9 +354,9 @@ published! {
 
     /// Arm of [`InterruptType::MonitoredFenceSignaled`].
     MonitoredFenceSignaled = "DXGKARGCB_NOTIFY_INTERRUPT_DATA::MonitoredFenceSignaled", 8 bytes {
-        /// Which engine.
+        /// Node ordinal.
         0 "NodeOrdinal" node_ordinal: u32,
-        /// Which physical adapter.
+        /// Physical adapter.
         4 "EngineOrdinal" engine_ordinal: u32,
     }
 
@@ -370,9 +370,9 @@ published! {
 
     /// Arm of [`InterruptType::GpuEngineStateChange`].
     EngineStateChange = "DXGKARGCB_NOTIFY_INTERRUPT_DATA::EngineStateChange", 12 bytes {
-        /// Which engine.
+        /// Node ordinal.
         0 "NodeOrdinal" node_ordinal: u32,
-        /// Which physical adapter.
+        /// Physical adapter.
         4 "EngineOrdinal" engine_ordinal: u32,
         /// See [`EngineState`].
         8 "NewState" new_state: u32,
@@ -461,7 +461,7 @@ published! {
     SetNativeFenceLogBuffer = "DXGKARG_SETNATIVEFENCELOGBUFFER", 80 bytes {
         /// The driver's handle of the queue.
         0 "hHwQueue" hw_queue: u64,
-        /// How many entries fit.
+        /// Number of entries.
         8 "NumberOfEntries" number_of_entries: u32,
         /// The header, kernel CPU address.
         16 "LogBufferCpuVa" log_buffer_cpu_va: u64,
@@ -477,7 +477,7 @@ published! {
 
     /// Makes the entries of all logs of the named queues readable.
     UpdateNativeFenceLogs = "DXGKARG_UPDATENATIVEFENCELOGS", 56 bytes {
-        /// How many queues.
+        /// Number of queues.
         0 "NumberOfQueues" number_of_queues: u32,
         /// Where the driver's handles of them stand.
         8 "hHWQueue" hw_queues: u64,

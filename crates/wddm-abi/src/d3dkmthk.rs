@@ -58,9 +58,9 @@ public! {
     CreateContextVirtual = D3DKMT_CREATECONTEXTVIRTUAL {
         /// The device. In.
         hDevice device: u32,
-        /// Which engine. In.
+        /// Node ordinal. In.
         NodeOrdinal node_ordinal: u32,
-        /// Which physical adapter, as a bit. In.
+        /// Physical adapter, as a bit. In.
         EngineAffinity engine_affinity: u32,
         /// See `CreateContextFlags`. In.
         Flags flags: u32,
@@ -78,13 +78,13 @@ public! {
     SubmitCommand = D3DKMT_SUBMITCOMMAND {
         /// Process GPU address of the commands.
         Commands commands: u64,
-        /// How many bytes.
+        /// Size in bytes.
         CommandLength command_length: u32,
         /// See [`SubmitCommandFlags`].
         Flags flags: u32,
         /// For presents that are redirected.
         PresentHistoryToken present_history_token: u64,
-        /// How many contexts.
+        /// Number of contexts.
         BroadcastContextCount broadcast_context_count: u32,
         /// Their handles.
         BroadcastContext broadcast_context: [u32; MAX_BROADCAST_CONTEXTS],
@@ -92,11 +92,11 @@ public! {
         pPrivateDriverData private_driver_data: u64,
         /// Bytes of it.
         PrivateDriverDataSize private_driver_data_size: u32,
-        /// How many primaries are written; at most 16.
+        /// Number of primaries written; at most 16.
         NumPrimaries num_primaries: u32,
         /// Their handles.
         WrittenPrimaries written_primaries: [u32; MAX_WRITTEN_PRIMARIES],
-        /// How many history buffers.
+        /// Number of history buffers.
         NumHistoryBuffers num_history_buffers: u32,
         /// Address of their handles.
         HistoryBufferArray history_buffer_array: u64,
@@ -183,11 +183,11 @@ public! {
 
     /// Page fault that removed the device.
     DevicePageFaultState = D3DKMT_DEVICEPAGEFAULT_STATE {
-        /// Which primitive, counted by the API; 0 when unknown.
+        /// Number of the primitive, counted by the API; 0 when unknown.
         FaultedPrimitiveAPISequenceNumber faulted_primitive_api_sequence_number: u64,
-        /// Which stage of the pipeline; see `RenderPipelineStage`.
+        /// Stage of the pipeline; see `RenderPipelineStage`.
         FaultedPipelineStage faulted_pipeline_stage: u32,
-        /// Which entry of the bind table; 0 when unknown.
+        /// Entry of the bind table; 0 when unknown.
         FaultedBindTableEntry faulted_bind_table_entry: u32,
         /// See `PageFaultFlags`.
         PageFaultFlags page_fault_flags: u32,
@@ -286,9 +286,9 @@ public! {
     CreateHwContext = D3DKMT_CREATEHWCONTEXT {
         /// The device. In.
         hDevice device: u32,
-        /// Which engine. In.
+        /// Node ordinal. In.
         NodeOrdinal node_ordinal: u32,
-        /// Which physical adapter, as a bit. In.
+        /// Physical adapter, as a bit. In.
         EngineAffinity engine_affinity: u32,
         /// Reserved. In.
         Flags flags: u32,
@@ -336,17 +336,17 @@ public! {
     SubmitCommandToHwQueue = D3DKMT_SUBMITCOMMANDTOHWQUEUE {
         /// The queue.
         hHwQueue hw_queue: u32,
-        /// The progress value that says it is done.
+        /// The progress value of its completion.
         HwQueueProgressFenceId progress_fence_id: u64,
         /// Process GPU address of the commands.
         CommandBuffer command_buffer: u64,
-        /// How many bytes.
+        /// Size in bytes.
         CommandLength command_length: u32,
         /// Bytes of private driver data.
         PrivateDriverDataSize private_driver_data_size: u32,
         /// Its address.
         pPrivateDriverData private_driver_data: u64,
-        /// How many primaries are written; at most 16.
+        /// Number of primaries written; at most 16.
         NumPrimaries num_primaries: u32,
         /// Address of their handles.
         WrittenPrimaries written_primaries: u64,
@@ -356,7 +356,7 @@ public! {
     SubmitWaitForSyncObjectsToHwQueue = D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE {
         /// The queue.
         hHwQueue hw_queue: u32,
-        /// How many fences.
+        /// Number of fences.
         ObjectCount object_count: u32,
         /// Address of their handles.
         ObjectHandleArray object_handle_array: u64,
@@ -368,11 +368,11 @@ public! {
     SubmitSignalSyncObjectsToHwQueue = D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE {
         /// See `SignalFlags`.
         Flags flags: u32,
-        /// How many queues.
+        /// Number of queues.
         BroadcastHwQueueCount broadcast_hw_queue_count: u32,
         /// Address of their handles.
         BroadcastHwQueueArray broadcast_hw_queue_array: u64,
-        /// How many fences.
+        /// Number of fences.
         ObjectCount object_count: u32,
         /// Address of their handles.
         ObjectHandleArray object_handle_array: u64,
@@ -450,7 +450,7 @@ public! {
         hSyncObject sync_object: u32,
         /// Process CPU address of the fence's value, read-only. Out.
         FenceValueCPUVirtualAddress fence_value_cpu_va: u64,
-        /// Which physical adapter. In.
+        /// Physical adapter. In.
         PhysicalAdapterIndex physical_adapter_index: u32,
     }
 
@@ -482,7 +482,7 @@ public! {
     Evict = D3DKMT_EVICT {
         /// The device. In.
         hDevice device: u32,
-        /// How many allocations. In.
+        /// Number of allocations. In.
         NumAllocations num_allocations: u32,
         /// Address of their handles. In.
         AllocationList allocation_list: u64,
@@ -508,7 +508,7 @@ public! {
         CurrentReservation current_reservation: u64,
         /// Bytes that can still be reserved. Out.
         AvailableForReservation available_for_reservation: u64,
-        /// Which physical adapter. In.
+        /// Physical adapter. In.
         PhysicalAdapterIndex physical_adapter_index: u32,
     }
 }
@@ -540,7 +540,7 @@ public! {
     SignalSynchronizationObjectFromCpu = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
         /// The device.
         hDevice device: u32,
-        /// How many fences.
+        /// Number of fences.
         ObjectCount object_count: u32,
         /// Address of their handles.
         ObjectHandleArray object_handle_array: u64,
@@ -554,7 +554,7 @@ public! {
     SignalSynchronizationObjectFromGpu = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU {
         /// The context.
         hContext context: u32,
-        /// How many fences.
+        /// Number of fences.
         ObjectCount object_count: u32,
         /// Address of their handles.
         ObjectHandleArray object_handle_array: u64,
@@ -564,13 +564,13 @@ public! {
 
     /// One or several contexts signal, or have an event set, once all of them got there.
     SignalSynchronizationObjectFromGpu2 = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 {
-        /// How many fences; 0 with EnqueueCpuEvent.
+        /// Number of fences; 0 with EnqueueCpuEvent.
         ObjectCount object_count: u32,
         /// Address of their handles.
         ObjectHandleArray object_handle_array: u64,
         /// See `SignalFlags`.
         Flags flags: u32,
-        /// How many contexts.
+        /// Number of contexts.
         BroadcastContextCount broadcast_context_count: u32,
         /// Address of their handles.
         BroadcastContextArray broadcast_context_array: u64,
@@ -627,7 +627,7 @@ public! {
     WaitForSynchronizationObjectFromCpu = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
         /// The device.
         hDevice device: u32,
-        /// How many fences.
+        /// Number of fences.
         ObjectCount object_count: u32,
         /// Address of their handles.
         ObjectHandleArray object_handle_array: u64,
@@ -643,7 +643,7 @@ public! {
     WaitForSynchronizationObjectFromGpu = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU {
         /// The context.
         hContext context: u32,
-        /// How many fences.
+        /// Number of fences.
         ObjectCount object_count: u32,
         /// Address of their handles.
         ObjectHandleArray object_handle_array: u64,

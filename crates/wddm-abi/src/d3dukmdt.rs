@@ -306,7 +306,7 @@ published! {
         0 "AtomicWraparoundAndEntryIndex" index: u64,
         /// See `LogType`.
         8 "Type" log_type: u32,
-        /// How many entries follow.
+        /// Number of entries.
         16 "NumberOfEntries" number_of_entries: u64,
         /// Zero.
         24 "Reserved" reserved: [u64; 2],
