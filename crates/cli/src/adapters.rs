@@ -1,4 +1,4 @@
-//! `tidegate adapters`: the named machines and what they can do, as a table or as JSON.
+//! `tidegate adapters`: the named machines and their capabilities, as a table or as JSON.
 
 use crate::output::{self, Outputs};
 use crate::streams::outln;
@@ -74,7 +74,7 @@ impl Row {
 }
 
 impl Row {
-    /// What the adapter can do, in a fixed order.
+    /// Capabilities of the adapter, in a fixed order.
     fn facts(&self) -> Vec<String> {
         let no = |set: bool, what: &str| if set { what.to_owned() } else { format!("no {what}") };
         let engines = self.nodes;
@@ -107,7 +107,7 @@ impl Row {
         ]
     }
 
-    /// The facts in which the adapter is not as `other`; all of them for `other` itself.
+    /// The capabilities that differ from those of `other`; all for `other` itself.
     fn differences(&self, other: &Row) -> String {
         let facts = self.facts();
         if self.name == other.name {
@@ -118,13 +118,13 @@ impl Row {
     }
 }
 
-/// What each adapter is, and in what it differs from the first.
+/// Prints each adapter and its differences from the first.
 fn print(rows: &[Row]) {
     let Some(first) = rows.first() else { return };
     let mut table = table([
         "adapter",
         "submission",
-        &format!("what it is, and where it is not as {}", first.name),
+        &format!("what it is, and differences from {}", first.name),
     ]);
     for row in rows {
         let differences = row.differences(first);

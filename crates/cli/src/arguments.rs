@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Explore(Explore),
     /// Replay a schedule that `explore` printed
     Replay(Replay),
-    /// List the named adapters that `run` and `compare` take, with what they can do
+    /// List the named adapters for `run` and `compare`, with their capabilities
     Adapters(Adapters),
     /// Measure, each row beside its physical floor
     Bench(Bench),
@@ -53,7 +53,7 @@ pub(crate) enum Command {
     Man(Man),
 }
 
-/// Which clock a run goes by.
+/// Clock of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Clock {
     /// Threads and real time.
@@ -62,7 +62,7 @@ pub(crate) enum Clock {
     Virtual,
 }
 
-/// How a GPU gives out doorbells.
+/// Doorbell model of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DoorbellKind {
     /// One for each connected queue.
@@ -71,7 +71,7 @@ pub(crate) enum DoorbellKind {
     Global,
 }
 
-/// What becomes of idle time in a trace that nothing recorded explains.
+/// Treatment of unexplained idle time in a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Gaps {
     /// Reproduce it.
@@ -81,7 +81,7 @@ pub(crate) enum Gaps {
     Drop,
 }
 
-/// How a workload is read.
+/// Options of reading a workload.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Reading {
     /// Clock: wall runs on threads, virtual models time (default: virtual for compare and for
@@ -95,17 +95,17 @@ pub(crate) struct Reading {
     /// (default: user, as runtimes on Linux submit)
     #[arg(long, value_name = "MODEL", value_parser = submission)]
     pub(crate) recorded_as: Option<Submission>,
-    /// Local memory of the GPU in bytes, or with K, M or G behind the number; buffers that do not
-    /// fit are paged
+    /// Local memory of the GPU in bytes, or with a suffix K, M or G; buffers that do not fit are
+    /// paged
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) local_memory: Option<Bytes>,
-    /// Physical doorbells of the GPU; when user-mode queues outnumber them, the least recently rung
-    /// one is victimised (default: as the adapter has, 64 on most)
+    /// Physical doorbells of the GPU; if user-mode queues outnumber them, the least recently rung
+    /// one is victimised (default: that of the adapter, mostly 64)
     #[arg(long, value_name = "N")]
     pub(crate) doorbells: Option<u32>,
-    /// Slots in the ring of each user-mode queue, a power of two from 8 to 1048576; what a full
-    /// ring has no room for is submitted as it drains (default: 1024; for traces 4 times the depth
-    /// to which the recorded host ran ahead, rounded up to a power of two)
+    /// Slots in the ring of each user-mode queue, a power of two from 8 to 1048576; work for a full
+    /// ring is submitted as it drains (default: 1024; for traces 4 times the depth to which the
+    /// recorded host ran ahead, rounded up to a power of two)
     #[arg(long, value_name = "N", value_parser = ring_slots)]
     pub(crate) ring_slots: Option<u64>,
     /// Doorbells of the GPU: dedicated (one for each connected queue) or global (one location that
@@ -123,13 +123,13 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// The submission model that recordings are taken as made under.
+    /// The submission model of recordings.
     pub(crate) fn recorded_as(&self) -> Submission {
         self.recorded_as.unwrap_or(Submission::User)
     }
 
-    /// How the GPU shall give out doorbells, for runs under `submissions`; `None` leaves it to the
-    /// adapter. The error says which flag makes no sense, and why.
+    /// Doorbell model for runs under `submissions`; `None` for that of the adapter. The error names
+    /// a flag without effect, and the reason.
     pub(crate) fn doorbells(
         &self,
         submissions: &[Submission],
@@ -139,13 +139,11 @@ impl Reading {
             (Some(number), Some(DoorbellKind::Global)) => {
                 return Err(format!(
                     "--doorbells {number} with --doorbell-model global: a global doorbell is one location for all \
-                     queues and has no number; leave --doorbells out, or say --doorbell-model dedicated"
+                     queues and has no number; leave --doorbells out, or use --doorbell-model dedicated"
                 ));
             }
             (Some(0), _) => {
-                return Err(
-                    "--doorbells 0: a queue cannot be rung without one; say 1 or more".to_owned()
-                );
+                return Err("--doorbells 0: a queue needs one; give 1 or more".to_owned());
             }
             (Some(_), _) => "--doorbells",
             (None, Some(_)) => "--doorbell-model",
@@ -173,7 +171,7 @@ impl Reading {
     }
 }
 
-/// Physical doorbells of a dedicated model of which only the model was said.
+/// Physical doorbells of a dedicated model without a number.
 const STANDARD_DOORBELLS: u32 = 64;
 
 #[derive(Args)]
@@ -186,12 +184,12 @@ Takes well under a second for the workloads here, and about a second for a trace
 pub(crate) struct Run {
     /// The workload: a TOML file, or a trace; docs/traces.md lists the formats
     pub(crate) workload: PathBuf,
-    /// Submission model of all queues: packet, hardware or user (default: what the workload says,
+    /// Submission model of all queues: packet, hardware or user (default: that of the workload,
     /// else user)
     #[arg(long, value_name = "MODEL", value_parser = submission)]
     pub(crate) submission: Option<Submission>,
-    /// Run this workload at the same time on the same machine, as a process of its own; it gets a
-    /// report of its own, and what hangs is in the first one
+    /// Run this workload at the same time on the same machine, in a process of its own; it has its
+    /// own report, and hangs are injected into the first one
     #[arg(long, value_name = "WORKLOAD")]
     pub(crate) beside: Option<PathBuf>,
     #[command(flatten)]
@@ -213,7 +211,7 @@ pub(crate) struct Run {
     /// (docs/tables.md)
     #[arg(long, value_name = "F")]
     pub(crate) kernels: Option<PathBuf>,
-    /// Print count, total, mean, shortest, longest and share of the kernels by name
+    /// Print count, total, mean, shortest, longest and share of kernels by name
     #[arg(long)]
     pub(crate) summary: bool,
     /// Write the report as JSON (- for standard output)
@@ -236,7 +234,7 @@ pub(crate) struct Compare {
     pub(crate) workload: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
-    /// Recordings: run a changed form beside the recording; can be given several times. ring=N:
+    /// Recordings: run a changed recording, too; can be given several times. ring=N:
     /// rings of N slots; streams=N: the work on N streams; graphs=on: launches in a row are one;
     /// graphs=off: each piece of work has its own launch; sync=gpu: streams wait in place of the
     /// host
@@ -259,11 +257,11 @@ Examples:
 
 Takes about a second for two traces of 100,000 events.")]
 pub(crate) struct Diff {
-    /// The first: a trace, whose recorded times count, or a workload, which is run in virtual time
+    /// First file: a trace with its recorded times, or a workload, which is run in virtual time
     pub(crate) a: PathBuf,
-    /// The second
+    /// Second file
     pub(crate) b: PathBuf,
-    /// Names that are printed at most; all are in the JSON
+    /// Most names to print; the JSON has all
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) top: usize,
     /// Write the comparison as JSON (- for standard output)
@@ -379,7 +377,7 @@ fn adapter(word: &str) -> Result<Adapter, UnknownVariant> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bytes(pub(crate) u64);
 
-/// A number, perhaps with K, M or G behind it for 2^10, 2^20 or 2^30.
+/// A number with an optional suffix K, M or G for 2^10, 2^20 or 2^30.
 fn bytes(word: &str) -> Result<Bytes, String> {
     let (digits, shift) = match word.char_indices().last() {
         Some((at, 'K' | 'k')) => (&word[..at], 10),
@@ -391,7 +389,7 @@ fn bytes(word: &str) -> Result<Bytes, String> {
     number
         .filter(|n| *n > 0)
         .map(Bytes)
-        .ok_or_else(|| "say a number of bytes, as 65536, 64K or 2M".to_owned())
+        .ok_or_else(|| "give a number of bytes, such as 65536, 64K or 2M".to_owned())
 }
 
 fn ring_slots(word: &str) -> Result<u64, String> {
@@ -405,7 +403,7 @@ fn ring_slots(word: &str) -> Result<u64, String> {
 
 fn submission(word: &str) -> Result<Submission, String> {
     let found = Submission::ALL.into_iter().find(|s| s.name() == word);
-    found.ok_or_else(|| "say packet, hardware or user".to_owned())
+    found.ok_or_else(|| "use packet, hardware or user".to_owned())
 }
 
 #[cfg(test)]

@@ -21,15 +21,14 @@ use tidegate::workload::expect::Clock;
 use tidegate::workload::model::{Submission, Workload};
 use tidegate::workload::what_if::WhatIf;
 
-/// Where the page goes when `--html` says nothing else.
+/// Default path of the page.
 const DEFAULT_PAGE: &str = "compare.html";
 
-/// A run with more operations on queues than this is repeated at the ends of all ranges at once,
-/// and not for each constant.
+/// A run with more operations on queues than this is repeated at the ends of all ranges only, not
+/// for each constant.
 const LONG_RUN: u64 = 4_000;
 
-/// Submissions, waits and signals on queues. Unlike the time that a run takes, it is the same on
-/// every machine.
+/// Number of submissions, waits and signals on queues. It is the same on every host.
 fn queue_operations(report: &Report) -> u64 {
     let submissions: u64 = report.queues.iter().map(|queue| queue.packets).sum();
     submissions + report.gpu_waits + report.gpu_signals
@@ -38,11 +37,10 @@ fn queue_operations(report: &Report) -> u64 {
 #[derive(Serialize)]
 struct Comparison<'a> {
     workload: &'a str,
-    /// How each model does against the first one, and why.
+    /// Each model against the first one, with reasons.
     verdict: Option<&'a Verdict>,
     runs: &'a [&'a Report],
-    /// Whether the order of the models by makespan holds over the ranges of the cost model; only in
-    /// virtual time.
+    /// Whether the ranking holds over the ranges of the cost model; only in virtual time.
     ranking: Option<&'a Ranking>,
     /// The recording with each requested change.
     what_ifs: &'a [WhatIfRow],
@@ -50,8 +48,8 @@ struct Comparison<'a> {
 
 /// `tidegate compare`.
 pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
-    // What differs between the models is modelled; threads of this machine would take the same time
-    // under each.
+    // The differences between the models are modelled. Threads of this host would take the same
+    // time under each.
     let clock_asked = arguments.reading.clock.or(Some(arguments::Clock::Virtual));
     let reading = &Reading { clock: clock_asked, ..arguments.reading.clone() };
     let read = read(arguments.workload.as_deref(), reading)?;
@@ -116,25 +114,25 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     Ok(if right { End::Right } else { End::Wrong })
 }
 
-/// Where the makespan of a run went; `None` of a run that did not complete.
+/// The account of a run; `None` if it did not complete.
 fn account(result: &RunResult) -> Option<Account> {
     let trace = result.trace.as_ref().filter(|_| result.outcome.report.completed)?;
     Some(verdict::account(trace, &result.outcome.on_timeline))
 }
 
-/// The models that the adapter offers on every node, and that the workload can run under.
+/// The models that the adapter offers on every node and the workload supports.
 fn models(workload: &Workload, reading: &Reading) -> Vec<Submission> {
     let mut models = match reading.adapter {
         Some(named) => named.0.submissions(),
         None => Submission::ALL.to_vec(),
     };
-    // User-mode queues present nothing.
+    // User-mode queues cannot present.
     models.retain(|model| workload.display.is_none() || *model != Submission::User);
     models
 }
 
-/// Where the page goes: as requested, or into the working directory. Where that cannot be written
-/// there is no page, and a line says so.
+/// Path of the page: as requested, or in the working directory. If the default cannot be written,
+/// there is no page and a line reports it.
 fn page_path(arguments: &arguments::Compare, outputs: &mut Outputs) -> Option<PathBuf> {
     if let Some(path) = &arguments.html {
         return Some(path.clone());
@@ -191,8 +189,8 @@ fn comparison_page<'a>(results: &'a [RunResult], verdict: &Verdict) -> ComparePa
 }
 
 /// Runs the models on machines with the cost model's constants at the ends of their ranges;
-/// [`LONG_RUN`] limits how many. The first machine of the plan is the nominal one, whose runs are
-/// there.
+/// [`LONG_RUN`] limits their number. The first machine of the plan is the nominal one, which has
+/// run already.
 fn ranking(
     read: &Read,
     reading: &Reading,
@@ -233,8 +231,7 @@ fn ranking(
     Ok(ranking::judge(measurements).map(|ranking| Ranking { ring_space, ..ranking }))
 }
 
-/// How far the replay of a recording can be trusted. Gaps that are left out are kept for this one
-/// run.
+/// Grades the replay of a recording. Gaps are kept in this run, even with `--gaps drop`.
 fn trust(
     arguments: &arguments::Compare,
     reading: &Reading,
@@ -284,7 +281,7 @@ fn what_ifs(
                 show_problems(&result.outcome);
                 let model = submission.name();
                 return Err(BadInput(format!(
-                    "--what-if {what_if}: the changed workload does not end under {model}"
+                    "--what-if {what_if}: the changed workload does not complete under {model}"
                 )));
             }
             makespans_ns.push((submission.name(), result.outcome.report.makespan_ns));

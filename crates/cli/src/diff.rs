@@ -27,7 +27,7 @@ pub(crate) fn command(arguments: &arguments::Diff) -> Result<End, BadInput> {
     Ok(End::Right)
 }
 
-/// The recorded times of a trace; a workload without any is run in virtual time.
+/// The recorded times of a trace. A workload file is run in virtual time.
 fn load(path: &Path) -> Result<Table, BadInput> {
     let reading = Reading { clock: Some(Clock::Virtual), quiet: true, ..Reading::default() };
     let Read { workload, costs } = read(Some(path), &reading)?;
@@ -39,7 +39,7 @@ fn load(path: &Path) -> Result<Table, BadInput> {
     if !result.outcome.report.is_right() {
         show_problems(&result.outcome);
         return Err(BadInput(format!(
-            "{}: the workload does not run right; mend it first",
+            "{}: the workload does not run right; fix it first",
             path.display()
         )));
     }

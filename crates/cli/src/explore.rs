@@ -1,13 +1,15 @@
 //! `tidegate explore`: searches the scenarios for failures and for their planted bugs.
 //! `tidegate replay` runs a printed schedule again.
 //!
-//! The order of an exploration: 1. a scenario by its plan; 2. each of its planted bugs, which must
-//! be found; 3. a summary, then what failed with the line that replays it. A search for each processor
-//! runs at a time, and its line is printed as it ends. Every search is bounded by its plan and by the
-//! clock.
+//! 1. A scenario is searched by its plan.
+//! 2. Each of its planted bugs is searched for and must be found.
+//! 3. A summary follows, then each failure with the line that replays it.
 //!
-//! Rooms: `selection` (which scenarios) · `outcome` · `lines` (what is printed, progress) · `junit` (the same
-//! as XML) · `replay`.
+//! Searches run in parallel, one for each processor. A line is printed as each ends. Every search
+//! is bounded by its plan and by the clock.
+//!
+//! Rooms: `selection` (scenarios) · `outcome` · `lines` (output, progress) · `junit` (XML) ·
+//! `replay`.
 
 mod junit;
 mod lines;
@@ -27,11 +29,11 @@ use tidegate::explorer::schedule::model_name;
 use tidegate::explorer::{Options, Report, Scenario, explore};
 use tidegate_scenarios::{plan, plan_of_bugs};
 
-/// How long one search may take.
+/// Time limit of a search.
 const SHORT_NS: u64 = 60_000_000_000;
-/// The same in the full form.
+/// Time limit of a search with `--full`.
 const FULL_NS: u64 = 3_600_000_000_000;
-/// Runs spent on making a failing schedule smaller.
+/// Runs for shrinking a failing schedule.
 const SHRINK_RUNS: u64 = 1_000;
 
 /// `tidegate explore`.
@@ -62,14 +64,14 @@ pub(crate) fn command(arguments: &arguments::Explore) -> Result<End, BadInput> {
     Ok(if passed { End::Right } else { End::Wrong })
 }
 
-/// Searches all of them, as many at a time as there are processors. The outcomes are in the order of
+/// Runs all searches, one for each processor at a time. The outcomes are in the order of
 /// `searches`.
 fn search_all(
     searches: &[Box<dyn Scenario>],
     full: bool,
     progress: &Progress,
 ) -> Result<Vec<Outcome>, BadInput> {
-    // A scenario stays on its thread, so each thread makes its own. They are taken from the front, so
+    // A scenario stays on its thread, so each thread creates its own. Searches begin in order, so
     // that lines are printed nearly in order.
     let names: Vec<_> = searches.iter().map(|s| (s.name(), s.bug())).collect();
     let mut outcomes: Vec<(usize, Outcome)> = names
@@ -87,7 +89,7 @@ fn search_all(
     Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
-/// Searches one scenario by its plan; at most as long as the form allows.
+/// Searches one scenario by its plan, up to the time limit.
 fn search(scenario: &dyn Scenario, full: bool, progress: &Progress) -> Outcome {
     let (name, bug) = (scenario.name().to_owned(), scenario.bug().map(str::to_owned));
     let plan = if bug.is_some() { plan_of_bugs(&name) } else { plan(&name, full) };
@@ -118,7 +120,7 @@ struct Results {
     results: Vec<Row>,
 }
 
-/// One search as JSON. What does not apply is null or 0.
+/// A search as JSON. Fields that do not apply are null or 0.
 #[derive(Serialize)]
 struct Row {
     scenario: String,
@@ -143,7 +145,7 @@ struct Searched {
     failure: Option<Failed>,
     time_ns: u64,
     schedules_per_second: f64,
-    /// Part of the time that building machines took, from 0 to 1.
+    /// Share of the time for building machines, from 0 to 1.
     setup_share: f64,
     setup_ns_per_run: f64,
 }

@@ -1,4 +1,4 @@
-//! Tables of kernels: files with a row for each, and sums by name for people.
+//! Tables of kernels: files with a row for each, and printed sums by name.
 
 use crate::tables::{align_numbers, table};
 use crate::{BadInput, output};
@@ -7,7 +7,7 @@ use std::path::Path;
 use tidegate::runner::kernels::{KernelRow, NameRow, write_csv};
 use tidegate::trace::duration;
 
-/// Columns that a name takes in a table; C++ names are cut in the middle, where they say least.
+/// Columns for a name in a table. Longer names are cut in the middle.
 const NAME_WIDTH: usize = 40;
 
 fn is_parquet(path: &Path) -> bool {
@@ -42,7 +42,7 @@ pub(crate) fn write(path: &Path, rows: &[KernelRow]) -> Result<(), BadInput> {
     output::write(path, |out| write_csv(rows, out))
 }
 
-/// A name that fits a table.
+/// Shortens a name for a table.
 pub(crate) fn short(name: &str) -> String {
     let letters: Vec<char> = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if letters.len() <= NAME_WIDTH {

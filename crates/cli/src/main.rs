@@ -3,7 +3,7 @@
 //!
 //! Exit codes: 0 ran and right; 1 ran and wrong; 2 bad input or output that cannot be written; 141
 //! closed pipe. Results go to standard output, progress and errors to standard error; colours only
-//! on a terminal. Rooms: `arguments` · `run` and `compare` (workloads) · `tables` (what they print)
+//! on a terminal. Rooms: `arguments` · `run` and `compare` (workloads) · `tables` (their output)
 //! · `kernels` (tables of kernels) · `diff` · `progress` · `preemption` (its flags) · `adapters` ·
 //! `explore` (and replay) · `bench` · `manual` (completions, man pages) · `output` (files, checked
 //! before and written after a run) · `streams` (standard output and error).

@@ -6,7 +6,7 @@
 //! - `-`, /dev/stdout and /dev/fd/1 are standard output; tables are then left out.
 //!
 //! Entry points: [`Outputs::check`] before the run, [`write`] and [`write_json`] after it. Rooms:
-//! `place` (what a path leads to).
+//! `place` (targets of paths).
 
 mod place;
 
@@ -18,7 +18,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-/// The outputs of a command, all of them writable and no two of them the same.
+/// The outputs of a command: writable and distinct.
 #[derive(Default)]
 pub(crate) struct Outputs {
     taken: Vec<(String, PathBuf, Place)>,
@@ -53,7 +53,7 @@ impl Outputs {
             self.taken.iter().find(|(_, _, taken)| taken.is_same(&place))
         {
             return Err(BadInput(format!(
-                "{flag} {shown} and {other} {} lead to the same place; give each output a place of its own",
+                "{flag} {shown} and {other} {} lead to the same place; give each output its own place",
                 first.display()
             )));
         }
@@ -61,19 +61,19 @@ impl Outputs {
         Ok(())
     }
 
-    /// Checks that files can be made in `folder`, and makes it where it is missing.
+    /// Checks that files can be created in `folder`, and creates the folder if it is missing.
     ///
     /// # Errors
     ///
-    /// A folder that cannot be made or written.
+    /// A folder that cannot be created or written.
     pub(crate) fn folder(flag: &str, folder: &Path) -> Result<(), BadInput> {
         std::fs::create_dir_all(folder)
-            .map_err(|e| format!("cannot make the folder: {e}"))
+            .map_err(|e| format!("cannot create the folder: {e}"))
             .and_then(|()| place::check_folder(folder))
             .map_err(|why| BadInput(format!("{flag} {}: {why}", folder.display())))
     }
 
-    /// Returns whether standard output carries a file; tables are then left out.
+    /// Returns whether standard output is an output file; tables are then left out.
     pub(crate) fn take_stdout(&self) -> bool {
         self.taken.iter().any(|(_, _, place)| matches!(place, Place::Stdout { .. }))
     }
@@ -83,7 +83,7 @@ impl Outputs {
 ///
 /// # Errors
 ///
-/// The path and what the system says of it. Errors of standard output end the process.
+/// The path and the system's error. Errors of standard output end the process.
 pub(crate) fn write(
     path: &Path,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,

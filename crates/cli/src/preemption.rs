@@ -1,30 +1,30 @@
-//! Flags about preemption and recovery: granularities, delays, injected hangs. Whether the queue of a
-//! hang exists is checked with the workload.
+//! Flags of preemption and recovery: granularities, delays, injected hangs. The workload check
+//! finds hangs of unknown queues.
 
 use clap::Args;
 use std::str::FromStr;
 use tidegate::PreemptionChoice;
 use tidegate::runner::HangAt;
 
-/// How engines are preempted, and what becomes of those that do not answer.
+/// Options of preemption and recovery.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Preempting {
-    /// How finely engines are preempted: compute=none, dma-buffer, dispatch, thread-group, thread
-    /// or shader; graphics=none, dma-buffer, primitive, triangle, pixel or shader; one of them or
-    /// both with a comma between (default: as the adapter has, thread-group and triangle on most)
+    /// Preemption granularity of engines: compute=none, dma-buffer, dispatch, thread-group, thread
+    /// or shader; graphics=none, dma-buffer, primitive, triangle, pixel or shader; one of them, or
+    /// both with a comma (default: that of the adapter, mostly thread-group and triangle)
     #[arg(long, value_name = "KIND=GRANULARITY", value_parser = preemption)]
     pub(crate) preemption: Option<PreemptionChoice>,
-    /// How long the GPU may take to give up what it runs before it counts as hung: a number with
-    /// ns, us, ms or s behind it (default: 2s)
+    /// Time that the GPU may take to preempt its work before it counts as hung: a number with the
+    /// unit ns, us, ms or s (default: 2s)
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) tdr_delay: Option<Time>,
-    /// Have the Nth submission of a queue hang before its first command, to see the recovery; the
-    /// device is lost, so the run ends with exit code 1. May be said more than once
+    /// Hang the Nth submission of a queue before its first command, to show the recovery; the
+    /// device is lost, so the run ends with exit code 1. Can be given several times
     #[arg(long, value_name = "hang:QUEUE@N", value_parser = injection)]
     pub(crate) inject: Vec<HangAt>,
 }
 
-/// A length of time.
+/// A duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Time {
     pub(crate) ns: u64,
@@ -35,7 +35,7 @@ fn preemption(word: &str) -> Result<PreemptionChoice, String> {
     let mut choice = PreemptionChoice::default();
     for part in word.split(',') {
         let (kind, granularity) = part.split_once('=').ok_or_else(|| {
-            format!("'{part}' has no '='; say it as compute=thread-group,graphics=primitive")
+            format!("'{part}' has no '='; write compute=thread-group,graphics=primitive")
         })?;
         match kind {
             "compute" => set(&mut choice.compute, kind, granularity)?,
@@ -57,11 +57,11 @@ fn set<G: FromStr<Err = String>>(
 ) -> Result<(), String> {
     match place.replace(granularity.parse()?) {
         None => Ok(()),
-        Some(_) => Err(format!("{kind} is said twice; say it once")),
+        Some(_) => Err(format!("{kind} is given twice; give it once")),
     }
 }
 
-/// A whole number with a unit behind it.
+/// A whole number with a unit.
 fn time(word: &str) -> Result<Time, String> {
     let digits = word.trim_end_matches(|letter: char| !letter.is_ascii_digit());
     let scale = match &word[digits.len()..] {
@@ -69,22 +69,22 @@ fn time(word: &str) -> Result<Time, String> {
         "us" | "µs" => 1_000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,
-        _ => return Err("say a time with its unit, as 500ms, 2s or 100us".to_owned()),
+        _ => return Err("give a time with its unit, such as 500ms, 2s or 100us".to_owned()),
     };
     match digits.parse::<u64>().ok().and_then(|number| number.checked_mul(scale)) {
-        Some(0) => Err("the GPU cannot answer in no time; say 1us or more".to_owned()),
+        Some(0) => Err("a delay of 0 is too short; give 1us or more".to_owned()),
         Some(ns) => Ok(Time { ns }),
-        None => Err("say a whole number with its unit, as 500ms, 2s or 100us".to_owned()),
+        None => Err("give a whole number with its unit, such as 500ms, 2s or 100us".to_owned()),
     }
 }
 
 /// `hang:QUEUE@N`; a queue's name may have a colon or an at sign in it.
 fn injection(word: &str) -> Result<HangAt, String> {
-    let form = "say hang:QUEUE@N, as hang:render@3 for the third submission of queue 'render'";
+    let form = "use hang:QUEUE@N, such as hang:render@3 for the third submission of queue 'render'";
     let what = word.strip_prefix("hang:").ok_or(form)?;
     let (queue, submission) = what.rsplit_once('@').ok_or(form)?;
     match submission.parse::<u64>() {
-        Ok(0) => Err("submissions are counted from 1".to_owned()),
+        Ok(0) => Err("submissions are counted from 1; give 1 or more".to_owned()),
         Ok(submission) if !queue.is_empty() => Ok(HangAt { queue: queue.to_owned(), submission }),
         _ => Err(form.to_owned()),
     }

@@ -1,4 +1,5 @@
-//! The progress bar: on standard error, on a terminal only, and only for runs longer than two seconds.
+//! The progress bar: on standard error, on a terminal only, and only for runs longer than two
+//! seconds.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -31,7 +32,7 @@ impl Progress {
         Progress { bar: Some(bar.with_prefix(what.to_owned())) }
     }
 
-    /// What the run is to call; it is cheap to call often.
+    /// The callback for the run; frequent calls are cheap.
     pub(crate) fn callback(&self) -> Option<Callback> {
         let bar = self.bar.clone()?;
         let clock = Platform::host();

@@ -19,19 +19,19 @@ use tidegate::workload::model::{Submission, Workload};
 use tidegate::workload::recording;
 use tidegate::{Platform, RunRequest, RunResult, run_workload, workload};
 
-/// What `compare` runs when it is given nothing: the ring buffer, and the file that it is.
+/// Default workload of `compare`: the ring buffer, with its file name.
 const DEFAULT_WORKLOAD: (&str, &str) =
     (include_str!("../../../workloads/ring-buffer.toml"), "workloads/ring-buffer.toml");
 
 /// A workload, and the machine that it runs on.
 pub(crate) struct Read {
     pub(crate) workload: Arc<Workload>,
-    /// Calibrated by a recording, nominal for everything else.
+    /// Costs: calibrated by a recording, else nominal.
     pub(crate) costs: CostModel,
 }
 
-/// Reads a workload, or the default one when there is no path. A recording is read twice: what the
-/// first reading says of the recorded machine, the second one takes off.
+/// Reads a workload, or the default one without a path. A recording is read twice: the first
+/// reading measures the recorded machine, the second subtracts its delays.
 pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Read, BadInput> {
     let gaps = match reading.gaps {
         Gaps::Keep => recording::Gaps::Keep,
@@ -58,8 +58,7 @@ pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Read, BadIn
     Ok(Read { workload: Arc::new(workload), costs })
 }
 
-/// The requested clock, or the one that fits the workload: a recorded run is replayed in modelled
-/// time.
+/// The requested clock, or by default virtual time for a recording and real time for a workload.
 pub(crate) fn clock(workload: &Workload, reading: &Reading) -> Clock {
     match reading.clock {
         Some(arguments::Clock::Wall) => Clock::Wall,
@@ -81,7 +80,7 @@ pub(crate) fn run_once(
     run_both((workload, None), submission, reading, keep, costs)
 }
 
-/// What a run keeps beside its report.
+/// Data that a run keeps beside its report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Keep {
     pub(crate) timeline: bool,
@@ -91,7 +90,7 @@ pub(crate) struct Keep {
     pub(crate) kernels: bool,
 }
 
-/// The same with another workload beside it.
+/// Runs a workload with another one beside it.
 pub(crate) fn run_both(
     (workload, beside): (&Arc<Workload>, Option<&Arc<Workload>>),
     submission: Option<Submission>,
@@ -144,7 +143,7 @@ pub(crate) fn check_outputs(
     Ok(outputs)
 }
 
-/// Says what went wrong, on standard error.
+/// Prints problems on standard error.
 pub(crate) fn show_problems(outcome: &Outcome) {
     for line in outcome.report.problem_lines() {
         errln!("{line}");
@@ -190,7 +189,7 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
     if let Some(folder) = &arguments.frames {
         if workload.display.is_none() {
             return Err(BadInput(format!(
-                "--frames: workload '{}' shows nothing; give it a [display], or leave --frames out",
+                "--frames: workload '{}' has no display; add a [display], or leave --frames out",
                 workload.name
             )));
         }
@@ -258,8 +257,8 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
     Ok(if result.outcome.report.are_right() { End::Right } else { End::Wrong })
 }
 
-/// The lines below the tables: paging, display and preemption, and for a recorded run how near the
-/// replay is and what was found in the recording.
+/// The lines below the tables: paging, display and preemption, and for a recording the errors of
+/// the replay and the import report.
 pub(crate) fn print_details(report: &Report) {
     let mut lines = Vec::new();
     lines.extend(report.paging_line());
@@ -272,7 +271,7 @@ pub(crate) fn print_details(report: &Report) {
     }
 }
 
-/// Pictures that are named one by one.
+/// Most pictures that are named one by one.
 const MOST_NAMED: usize = 4;
 
 fn print_report(workload: &Workload, outcome: &Outcome, frames: &[PathBuf]) {

@@ -2,7 +2,7 @@
 //!
 //! - A closed pipe on standard output ends the process quietly with status 141, as SIGPIPE would.
 //! - Any other error on standard output ends it with status 2 and one line on standard error.
-//! - Errors on standard error are ignored: no stream is left to report them on.
+//! - Errors on standard error are ignored, because no stream is left for a report.
 //!
 //! Entry points: the macros `outln!` and `errln!`, and [`end_for_stdout`].
 

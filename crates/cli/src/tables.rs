@@ -10,10 +10,10 @@ use tidegate::runner::report::Report;
 use tidegate::runner::verdict::{Account, Part};
 use tidegate::trace::{duration, durations};
 
-/// Columns of a table where nothing says how many the reader has.
+/// Columns of a table if the width is unknown.
 const USUAL_WIDTH: u16 = 100;
 
-/// Columns that a table may take: COLUMNS where it is set, else the terminal's, else 100.
+/// Width of tables: COLUMNS if it is set, else that of the terminal, else 100.
 fn width() -> u16 {
     let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let seen = || {
@@ -23,7 +23,7 @@ fn width() -> u16 {
     set.or_else(seen).filter(|width| *width > 0).unwrap_or(USUAL_WIDTH)
 }
 
-/// An empty table in the house style, which wraps cells to fit the reader's columns.
+/// An empty table, which wraps cells to fit the width.
 pub(crate) fn table(header: impl IntoIterator<Item = impl Into<Cell>>) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
@@ -44,10 +44,10 @@ pub(crate) fn align_numbers(table: &mut Table) {
 
 /// A row of the table of runs.
 enum Figure {
-    /// Nanoseconds; `None` for a run that the row does not apply to. The durations of a row have
-    /// one unit.
+    /// Nanoseconds; `None` if the row does not apply to a run. The durations of a row have one
+    /// unit.
     Time(fn(&Report) -> Option<u64>),
-    /// Text; empty for a run that the row does not apply to.
+    /// Text; empty if the row does not apply to a run.
     Text(fn(&Report) -> String),
 }
 
@@ -65,7 +65,7 @@ const FIGURES: &[(&str, Figure)] =
         ("GPU waits", Text(|r| r.gpu_waits.to_string())),
         ("GPU signals", Text(|r| r.gpu_signals.to_string())),
         ("doorbell connects", Text(|r| of_doorbells(r, r.machine.doorbell_connects))),
-        ("doorbells taken away", Text(|r| of_doorbells(r, r.machine.doorbell_victims))),
+        ("doorbells victimised", Text(|r| of_doorbells(r, r.machine.doorbell_victims))),
         ("rings repeated", Text(|r| of_doorbells(r, r.doorbell_retries))),
         ("ring slots", Text(|r| of_doorbells(r, r.ring_slots))),
         ("rings full", Time(|r| (r.ring_slots > 0).then_some(r.ring_wait_ns))),
@@ -80,7 +80,7 @@ const FIGURES: &[(&str, Figure)] =
         ("results", Text(|r| if r.verified { "right".to_owned() } else { "WRONG".to_owned() })),
     ];
 
-/// Answered preemption requests of all; empty without a request.
+/// Answered and all preemption requests; empty without a request.
 fn preemptions_answered(report: &Report) -> String {
     let sum = |of: fn(&EngineRow) -> u64| report.engines.iter().map(of).sum::<u64>();
     match sum(|engine| engine.preemptions_requested) {
@@ -94,18 +94,18 @@ fn longest_to_preempt(report: &Report) -> Option<u64> {
     answered.map(|engine| engine.preemptions.max_ns()).max()
 }
 
-/// A figure of doorbells; nothing for a run that rang none.
+/// A figure of doorbells; empty for a run without rings.
 fn of_doorbells(report: &Report, figure: u64) -> String {
     if report.doorbell_rings == 0 { String::new() } else { figure.to_string() }
 }
 
-/// One column per report. Of runs with an account the parts of the makespan have rows of their own.
+/// One column per report. Parts of the makespan have rows if a run has an account.
 pub(crate) fn side_by_side(reports: &[&Report], accounts: &[Option<Account>]) -> Table {
     let mut table = table(
         std::iter::once(String::new()).chain(reports.iter().map(|r| r.submission.to_owned())),
     );
     let mut row = |name: &str, figures: Vec<String>| {
-        // What applies to no run has no row.
+        // A row without figures is left out.
         if figures.iter().any(|f| !f.is_empty()) {
             table.add_row(std::iter::once(name.to_owned()).chain(figures));
         }
@@ -141,7 +141,7 @@ pub(crate) fn side_by_side(reports: &[&Report], accounts: &[Option<Account>]) ->
     table
 }
 
-/// Makespans with one change.
+/// Makespans with a change.
 #[derive(Serialize)]
 pub(crate) struct WhatIfRow {
     /// The change, as given.
@@ -150,8 +150,8 @@ pub(crate) struct WhatIfRow {
     pub(crate) makespans_ns: Vec<(&'static str, u64)>,
 }
 
-/// One row per change, below the runs as they are: the makespan of each model, and its difference
-/// from that without the change.
+/// One row per change, below the unchanged runs: the makespan of each model, and its difference
+/// from the unchanged one.
 pub(crate) fn what_ifs(reports: &[&Report], rows: &[WhatIfRow]) -> Table {
     let header = std::iter::once("what if".to_owned())
         .chain(reports.iter().map(|r| r.submission.to_owned()));
@@ -177,14 +177,14 @@ pub(crate) fn what_ifs(reports: &[&Report], rows: &[WhatIfRow]) -> Table {
     table
 }
 
-/// Durations of one row, with one unit and one precision; empty where there is none.
+/// Durations of a row, with one unit and one precision; empty for `None`.
 fn times(all_ns: impl Iterator<Item = Option<u64>>) -> Vec<String> {
     let all_ns: Vec<Option<u64>> = all_ns.collect();
     let mut words = durations(&all_ns.iter().copied().flatten().collect::<Vec<_>>()).into_iter();
     all_ns.iter().map(|ns| ns.and_then(|_| words.next()).unwrap_or_default()).collect()
 }
 
-/// A metric's name for people: its unit stands beside the value.
+/// A metric's name without its unit, which stands beside the value.
 fn metric_name(metric: &MetricRow) -> String {
     let name = metric.name.trim_end_matches("_ns").replace('_', " ");
     if metric.queues.is_empty() { name } else { format!("{name} of {}", metric.queues.join(", ")) }
@@ -208,19 +208,19 @@ fn measured(rows: &[Option<&MetricRow>]) -> Vec<String> {
     rows.iter().zip(words).map(cell).collect()
 }
 
-/// One row per queue: doorbell columns only where one was rung, its priority where that mattered, its
-/// fate where a queue was lost.
+/// One row per queue. Doorbells, priorities and fates have columns if a ring, a preemption or a
+/// loss occurred.
 pub(crate) fn queues(report: &Report) -> Table {
     let mut header = vec!["queue", "engine", "packets", "busy", "blocked"];
     if report.doorbell_rings > 0 {
         header.extend(["connects", "rings repeated"]);
     }
     if report.has_priorities() {
-        header.extend(["priority", "preempted", "others left for it"]);
+        header.extend(["priority", "preempted", "preempts"]);
     }
     let lost = report.queues.iter().any(|queue| queue.fate != Fate::WentOn);
     if lost {
-        header.push("in the end");
+        header.push("fate");
     }
     let mut table = table(header);
     for queue in &report.queues {

@@ -351,7 +351,7 @@ fn doorbells_are_chosen_and_their_victims_shown() {
     let run = |more: &str| ran(&place, &format!("run turns.toml --clock virtual --quiet {more}"));
     let one = "--submission user --doorbells 1 --doorbell-model dedicated";
     let said = text(&run(&format!("{one} --json one.json --chrome one.trace.json")));
-    holds(&said, &["doorbell connects", "doorbells taken away", "rings repeated", "connects"]);
+    holds(&said, &["doorbell connects", "doorbells victimised", "rings repeated", "connects"]);
     let report = json(&place, "one.json");
     let number = |name: &str| report[name].as_u64().unwrap();
     assert!(number("doorbell_connects") >= 4 && number("doorbell_victims") >= 3, "{report}");
@@ -376,7 +376,7 @@ fn doorbells_are_chosen_and_their_victims_shown() {
     let said = text(&run("--submission hardware"));
     assert!(!said.contains("doorbell"), "no doorbell was rung: {said}");
     let compared = ran(&place, "compare turns.toml --clock virtual --quiet --doorbells 1");
-    holds(&text(&compared), &["doorbells taken away"]);
+    holds(&text(&compared), &["doorbells victimised"]);
 }
 
 #[test]
@@ -478,7 +478,7 @@ fn a_hang_is_recovered_from_and_explained_and_costs_its_own_process_alone() {
         "the device of queue 'frames' is lost: its work was the reason (HUNG)",
         "lost: it hung",
         "the device was lost",
-        "put in: hang:frames@3",
+        "injected: hang:frames@3",
     ];
     for (model, clock) in
         [("packet", "virtual"), ("hardware", "virtual"), ("user", "virtual"), ("user", "wall")]
@@ -691,7 +691,7 @@ fn a_presenting_workload_writes_the_pictures_that_were_shown() {
         assert_eq!(sunrise(&rgba, 320, 0..24), number, "{}", file.display());
     }
     let refused = ended(&place, 2, "run workloads/hello.toml --frames none");
-    holds(&text(&refused), &["'hello' shows nothing"]);
+    holds(&text(&refused), &["'hello' has no display"]);
     ran(&place, "compare workloads/presenting.toml --clock virtual");
 }
 

@@ -22,10 +22,10 @@ const GROUP_ROWS: usize = 1 << 18;
 /// Writes the rows as a Parquet file.
 ///
 /// # Errors
-/// What the writer says.
+/// Errors of the writer.
 pub fn write_parquet(rows: &[KernelRow], out: &mut dyn Write) -> io::Result<()> {
-    // The file is made in memory: the library's writer must be able to move to another thread, and
-    // `out` need not be.
+    // The file is made in memory, because the library's writer must be `Send` and `out` need not
+    // be.
     out.write_all(&file(rows).map_err(io::Error::other)?)
 }
 

@@ -1,9 +1,9 @@
-//! Explains a deadlock: each waiting thread or queue, its fence, and the party that would signal it.
+//! Explains a deadlock: each waiting thread or queue, its fence, and the signaller of the fence.
 //!
 //! 1. Waiting parties: threads from where they were stopped, queues from the waits that the machine
 //!    reports as parked.
-//! 2. For each party, the one that would release it: from the signals queued behind its wait, or
-//!    from the operations after it in the program.
+//! 2. The party that would release each of them: from the signals queued behind a wait, or from the
+//!    operations after it in the program.
 //! 3. The shortest circle, or the longest chain that ends at a wait without a signal.
 //!
 //! Entry point: [`explain`], after a run.
@@ -15,12 +15,12 @@ use crate::run_state::{Largest, Obstacle, StuckThread};
 use tidegate_calls::PendingWait;
 use tidegate_workload::model::{FenceId, FenceRef, Op, OpKind, QueueId, Span, Workload};
 
-/// Links of a chain that are shown; of a longer one the middle is left out.
+/// Links of a chain that are shown; a longer chain is shown without its middle.
 const SHOWN_LINKS: usize = 8;
 /// Waits beside the chain that are shown.
 const SHOWN_OTHERS: usize = 5;
 
-/// What is known when a run stands still.
+/// The state of a run that stands still.
 pub(crate) struct Standstill<'a> {
     pub(crate) workload: &'a Workload,
     /// Last value of each fence.
@@ -44,27 +44,27 @@ enum Party {
 struct Waiting {
     party: Party,
     span: Span,
-    /// The fence and value that it needs first; `None` when it waits for something else.
+    /// The fence and value that it needs first; `None` if it waits for no fence.
     need: Option<(FenceId, u64)>,
-    /// For room in this queue.
+    /// The queue in which it needs room.
     room: Option<QueueId>,
-    /// In a queue's log, the place of its wait.
+    /// Index of its wait in the log of a queue.
     position: usize,
 }
 
-/// What would release a waiting party.
+/// The release of a waiting party.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Release {
-    /// Another waiting party (by index), with the operation at this place.
+    /// The operation at this place of another waiting party, by index.
     By { index: usize, span: Span },
-    /// The queue has to move before the thread has room.
+    /// Progress of this queue, which gives the thread room.
     Room { index: usize },
     /// No party would signal it.
     Missing,
 }
 
 // spec: ME-051
-/// The report: a first line, the circle or chain, what else waits, and what to do.
+/// The report: a first line, the circle or chain, other waiters, and the next step.
 pub(crate) fn explain(standstill: &Standstill<'_>) -> Option<String> {
     let waiting = standstill.waiting();
     if waiting.is_empty() {
@@ -98,8 +98,8 @@ pub(crate) fn explain(standstill: &Standstill<'_>) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// A circle if there is one, the shortest; else the longest chain that ends at a wait without a
-/// signal. The second value is true for a circle.
+/// Returns the shortest circle, or else the longest chain that ends at a wait without a signal. The
+/// second value is true for a circle.
 fn chain(releases: &[Release]) -> (Vec<usize>, bool) {
     let next = |index: usize| match releases[index] {
         Release::By { index, .. } | Release::Room { index } => Some(index),
@@ -194,8 +194,8 @@ impl Standstill<'_> {
         queues.chain(others.filter_map(|queue| self.parked_by_log(queue))).chain(threads).collect()
     }
 
-    /// Where a queue is parked for which the machine reports no wait: at its first unmet wait. If the
-    /// signal behind that wait was made, the wait was met once and its fence rewound since.
+    /// Where a queue is parked for which the machine reports no wait: at its first unmet wait. If
+    /// the signal behind that wait was made, the wait was met once and its fence rewound since.
     fn parked_by_log(&self, queue: QueueId) -> Option<Waiting> {
         let entries = &self.logs[queue.0 as usize].entries;
         let unmet = |entry: &Entry| match entry {
@@ -254,8 +254,7 @@ impl Standstill<'_> {
         waiting.iter().map(release).collect()
     }
 
-    /// Where a thread that is stopped at `at` would still signal the fence to the value or may do
-    /// so.
+    /// The place after `at` at which a stopped thread would, or may, signal the fence to the value.
     fn would_signal(&self, thread: usize, at: Span, fence: FenceId, value: u64) -> Option<Span> {
         let mut ops = Vec::new();
         flatten(&self.workload.threads[thread].body, None, &mut ops);

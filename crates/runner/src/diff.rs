@@ -13,9 +13,9 @@ use crate::kernels::{NameRow, Table, summary};
 pub struct Side {
     /// The file.
     pub file: String,
-    /// Whether the times are recorded ones; else they are those of a run in virtual time.
+    /// Whether the times are recorded. Otherwise they are those of a run in virtual time.
     pub recorded: bool,
-    /// From the first moment to the end of the last work.
+    /// From the start to the end of the last work.
     pub makespan_ns: u64,
     /// Pieces of work.
     pub count: u64,
@@ -23,7 +23,7 @@ pub struct Side {
     pub busy_ns: u64,
 }
 
-/// What one side says about a name. Times in nanoseconds; means are `null` where no submission is
+/// The figures of a name on one side. Times in nanoseconds; means are `null` where no submission is
 /// known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Figures {
@@ -48,7 +48,7 @@ impl Figures {
     }
 }
 
-/// One name on both sides; a side without it is `null`.
+/// A name on both sides; a side without it is `null`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DiffRow {
     /// The name.

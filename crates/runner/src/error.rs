@@ -4,7 +4,7 @@ use tidegate_workload::content::ContentError;
 
 use crate::options::HangAt;
 
-/// Why a workload could not be prepared. Nothing of it ran.
+/// Errors of preparing a workload. Nothing has run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A buffer's first content cannot be made.
@@ -14,7 +14,7 @@ pub enum RunError {
         place: String,
         /// Its name.
         buffer: String,
-        /// Why.
+        /// The cause.
         source: ContentError,
     },
     /// A queue, a fence, a buffer or a list could not be made.
@@ -22,12 +22,12 @@ pub enum RunError {
     Object {
         /// Where it is declared.
         place: String,
-        /// What the device said.
+        /// The error of the device.
         source: tidegate_d3d12::Error,
     },
     /// The machine has fewer engines of a kind than the workload names.
     #[error(
-        "{place}: queue '{queue}' wants {engine} engine {node} and the machine has {have}; give it more engines"
+        "{place}: queue '{queue}' needs {engine} engine {node}; the machine has {have}: add engines"
     )]
     NoNode {
         /// Where it is declared.
@@ -36,9 +36,9 @@ pub enum RunError {
         queue: String,
         /// The kind of engine.
         engine: &'static str,
-        /// Which of that kind, from 0.
+        /// Number of the engine of that kind, from 0.
         node: u32,
-        /// How many there are.
+        /// Number of engines of that kind.
         have: usize,
     },
     /// A list that was to be closed before the run cannot be made.
@@ -49,7 +49,7 @@ pub enum RunError {
     NoQueueToHang {
         /// The request.
         hang: HangAt,
-        /// The queues that there are.
+        /// The queues of the workload.
         have: Vec<String>,
     },
     /// A hang is requested at a submission that was not made. Detected after the run.
@@ -57,7 +57,7 @@ pub enum RunError {
     NoSubmissionToHang {
         /// The request.
         hang: HangAt,
-        /// How many submissions the queue was given.
+        /// Number of submissions of the queue.
         had: u64,
     },
 }
@@ -65,17 +65,15 @@ pub enum RunError {
 fn queue_names(have: &[String]) -> String {
     match have {
         [] => "the workload has no queue".to_owned(),
-        [one] => format!("the workload has '{one}' alone"),
+        [one] => format!("the workload has only '{one}'"),
         _ => format!("the workload has '{}'", have.join("', '")),
     }
 }
 
 fn submissions_made(queue: &str, had: u64) -> String {
     match had {
-        0 => format!("queue '{queue}' is given no submission in this run; choose another queue"),
-        1 => format!("queue '{queue}' is given one submission in this run; say @1"),
-        _ => format!(
-            "queue '{queue}' is given {had} submissions in this run; say one of @1 to @{had}"
-        ),
+        0 => format!("queue '{queue}' has no submissions in this run; choose another queue"),
+        1 => format!("queue '{queue}' has one submission in this run; use @1"),
+        _ => format!("queue '{queue}' has {had} submissions in this run; use one of @1 to @{had}"),
     }
 }

@@ -1,9 +1,9 @@
 //! The report of a GPU page fault: place in the file, queue, submission, command, address, and the
 //! nearest buffer.
 //!
-//! Purpose: finds the command that faulted. The device reports queue and address; the command is
-//! the first one submitted to the queue that touches the address, for an earlier one would have
-//! faulted before. Entry point: [`explain`], called by the runner after a run.
+//! The device reports queue and address. The command that faulted is the first one of the queue
+//! that touches the address, because an earlier one would have faulted before. Entry point:
+//! [`explain`], called by the runner after a run.
 
 use tidegate_d3d12::{Fault, FaultReport};
 use tidegate_programs::{Dispatch, buffers};
@@ -12,7 +12,7 @@ use crate::lists::{Evaluated, RecordedList};
 use crate::queue_log::{Entry, QueueLog};
 use tidegate_workload::model::{BufferId, Span, Workload};
 
-/// A buffer where the GPU sees it.
+/// A buffer at its GPU address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Placed {
     pub(crate) name: String,
@@ -51,7 +51,7 @@ pub(crate) fn explain(
 struct Culprit<'a> {
     span: Span,
     submission: u64,
-    /// Which command of its list, from 1.
+    /// Number of the command in its list, from 1.
     command: usize,
     evaluated: &'a Evaluated,
 }
@@ -76,7 +76,7 @@ fn culprit<'a>(log: &'a QueueLog, placed: &[Placed], address: u64) -> Option<Cul
     })
 }
 
-/// What a command may touch: (first address, length).
+/// The ranges that a command may touch: (first address, length).
 fn ranges(command: &Evaluated, placed: &[Placed]) -> Vec<(u64, u64)> {
     let at =
         |buffer: &BufferId, offset: &u64| placed[buffer.0 as usize].gpu_va.saturating_add(*offset);
@@ -94,7 +94,7 @@ fn ranges(command: &Evaluated, placed: &[Placed]) -> Vec<(u64, u64)> {
     }
 }
 
-/// Where the address lies beside the nearest buffer.
+/// Describes the address relative to the nearest buffer.
 fn nearest(placed: &[Placed], address: u64) -> Option<String> {
     let distance = |buffer: &Placed| match address.checked_sub(buffer.gpu_va) {
         None => (buffer.gpu_va - address, false),

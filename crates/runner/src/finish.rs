@@ -31,22 +31,22 @@ use tidegate_workload::model::{BufferId, FenceId, Priority, QueueId, Submission,
 /// A picture: file name, width, height, and four bytes a pixel (red, green, blue, alpha).
 pub type Picture = (String, u32, u32, Vec<u8>);
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Its numbers.
+    /// The report.
     pub report: Report,
-    /// What went wrong, one text of at most one screen each; the same as in the report.
+    /// Problems, each a text of at most one screen; the same as in the report.
     pub problems: Vec<String>,
     /// The pictures of the workload; none of a run that did not complete.
     pub frames: Vec<Picture>,
-    /// Where the run and its queues are on the timeline.
+    /// The run and its queues on the timeline.
     pub on_timeline: RunOnTimeline,
     /// The per-kernel table, if [`crate::RunOptions::kernels`] is set and there is a timeline.
     pub kernels: Vec<KernelRow>,
 }
 
-/// What buffers, fences and counters say after the run.
+/// Buffers, fences and counters after the run.
 struct After<'a> {
     run: &'a Prepared,
     fences: Vec<u64>,
@@ -79,10 +79,10 @@ impl Evidence for After<'_> {
 }
 
 impl Prepared {
-    /// Judges a run that is over. `trace` is its timeline, if there is one: without it times of
-    /// queues are unknown, and expectations about them are not judged. Times of the report count
-    /// from `origin_ns`, the start of the run on the timeline: of several workloads on one machine,
-    /// the earliest of [`Prepared::started_ns`]. The report's `elapsed_ns` is left to the caller.
+    /// Judges a finished run. Without its timeline `trace`, times of queues are unknown and
+    /// expectations about them are not judged. Times of the report count from `origin_ns`, the
+    /// start of the run on the timeline: the earliest [`Prepared::started_ns`] of the workloads on
+    /// the machine. The caller sets the report's `elapsed_ns`.
     pub fn finish(&self, run: &RunReport, trace: Option<&Trace>, origin_ns: u64) -> Outcome {
         let mut state = std::mem::take(&mut *self.state.lock());
         state.started_ns = origin_ns;
@@ -167,14 +167,14 @@ impl Prepared {
         run: &RunReport,
     ) -> Measured {
         let end_ns = state.ended_ns.unwrap_or(run.end.0);
-        // The end is that of the last command buffer. No lane of a queue shows the end of a picture
-        // on the screen, or of work that was cut off or never ran: there it is the end of the run.
+        // The run ends with its last command buffer. No lane of a queue shows the end of a picture
+        // on the screen, or of work that was cut off or never ran; then the end of the run counts.
         let all_done = state.is_idle && state.removed.is_none() && self.workload.display.is_none();
         let worked = times.as_ref().filter(|_| all_done);
         let worked_until = worked.and_then(|all| last_end(&all.iter().collect::<Vec<_>>()));
         let makespan_ns = worked_until.unwrap_or(end_ns).saturating_sub(state.started_ns);
-        // Counters include operations of memory management and of waits for idle queues, which were
-        // not queued by the workload.
+        // Counters include operations of memory management and of waits for idle queues, which the
+        // workload did not queue.
         let done = |queued: fn(&QueueStats) -> u64, counted: fn(&WorkStats) -> u64| {
             let counted = state.after.queues.iter().map(counted);
             self.queues
@@ -195,7 +195,7 @@ impl Prepared {
             }
         });
         let mut machine = state.after.machine.since(&state.before.machine);
-        // The machine counts the gaps of a replay as work.
+        // The machine counts the gaps of a replay as work; the timeline does not.
         if let (Some(_), Some(times)) = (&self.workload.recorded, &times) {
             machine.overlap_ns = work_overlap_ns(times);
         }
@@ -212,7 +212,7 @@ impl Prepared {
         }
     }
 
-    /// Failures of threads and a lost device; a standstill when there are none of these.
+    /// Failures of threads and a lost device, or else a standstill.
     fn what_failed(
         &self,
         state: &RunState,
@@ -244,7 +244,7 @@ impl Prepared {
         problems
     }
 
-    /// The index of the workload's queue that the kernel's number names.
+    /// The index of the workload's queue with this kernel number.
     fn index_of(&self, queue: QueueNumber) -> Option<usize> {
         let lane = self.platform.lane_of(queue)?;
         self.queues.iter().position(|queue| queue.timeline_lane() == lane)
@@ -266,7 +266,7 @@ impl Prepared {
             let begun: Vec<String> = self.hangs(logs).0;
             let injected = match begun[..] {
                 [] => String::new(),
-                _ => format!(" (put in: {})", begun.join(", ")),
+                _ => format!(" (injected: {})", begun.join(", ")),
             };
             return format!("{}: the device was lost: {reason}{injected}", self.workload.file);
         };
@@ -304,8 +304,8 @@ impl Prepared {
         rows
     }
 
-    /// The kernel reports guilty devices by one of their queues; of this one's queues it is known
-    /// here which hangs.
+    /// The kernel names a guilty device by one of its queues. Replaces it by the queue with the
+    /// injected hang.
     fn name_the_guilty(&self, row: &mut RecoveryRow) {
         if row.work.iter().any(|work| work.injected.is_some()) {
             row.work.iter_mut().for_each(|work| work.guilty &= work.injected.is_some());
@@ -318,7 +318,7 @@ impl Prepared {
         }
     }
 
-    /// Puts in what the hangs that were injected kept others from.
+    /// Adds the signals and waiters that injected hangs hold back.
     fn add_held_up(&self, row: &mut RecoveryRow, state: &RunState, logs: &[QueueLog]) {
         for work in &mut row.work {
             let hang =
@@ -350,7 +350,7 @@ impl Prepared {
         }
     }
 
-    /// The hangs that were begun, and those that were not.
+    /// The injected hangs that were begun, and those that were not reached.
     fn hangs(&self, logs: &[QueueLog]) -> (Vec<String>, Vec<String>) {
         let missed = |hang: &&HangAt| {
             let queue = self.workload.queues.iter().position(|queue| queue.name == hang.queue);
@@ -465,11 +465,11 @@ impl Prepared {
     }
 }
 
-/// What a report has besides numbers: whether the run completed, the replay, problems, and the
-/// hangs that were begun and those that were not.
+/// Facts of a report besides numbers: whether the run completed, the replay, problems, and the
+/// hangs that were begun and not reached.
 type Rest = (bool, Option<ReplayError>, Vec<String>, (Vec<String>, Vec<String>));
 
-/// What became of a queue, in a run whose device may be lost.
+/// The fate of a queue, in a run whose device may be lost.
 fn fate_of(recoveries: &[RecoveryRow], queue: &str, (removed, hangs): (bool, &[String])) -> Fate {
     let mut lost =
         recoveries.iter().flat_map(|recovery| &recovery.lost).filter(|lost| lost.queue == queue);
@@ -500,7 +500,7 @@ fn clock_name(clock: Clock) -> &'static str {
     }
 }
 
-/// A standstill of which only the platform knows something.
+/// Describes a standstill by the platform's report alone.
 fn unexplained(workload: &Workload, run: &RunReport) -> String {
     let mut text = format!("{}: deadlock: nothing can move any more", workload.file);
     for (agent, what) in run.blocked.iter().take(8) {

@@ -1,8 +1,8 @@
-//! What an injected hang holds back: the signals behind the hanging submission, and their waiters.
+//! Signals behind an injected hang, and their waiters.
 //!
-//! The source is what the run handed to its queues, because the kernel does not see the waits and
+//! The source is the log of calls on the queues, because the kernel does not see the waits and
 //! signals in the ring of a user-mode queue. Values are compared as if they only rose, so a fence
-//! that is rewound on purpose may be named once too often.
+//! that is rewound on purpose may be named without need.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ use tidegate_workload::model::{FenceId, QueueId, Workload};
 /// Signals and waiters that are named.
 const NAMED: usize = 8;
 
-/// What one submission holds up.
+/// Signals and waiters behind a submission.
 pub(crate) struct HeldBack {
-    /// What its first command is called.
+    /// Label of its first command.
     pub(crate) label: Option<String>,
     pub(crate) signals: Vec<FenceAt>,
     pub(crate) held_back: Vec<HeldBackRow>,
 }
 
-/// What submission `number` of `queue` holds up.
+/// Finds the signals and waiters behind submission `number` of `queue`.
 pub(crate) fn by(
     workload: &Workload,
     logs: &[QueueLog],
@@ -37,7 +37,7 @@ pub(crate) fn by(
         Entry::Signal { fence, value, .. } => Some((*fence, *value)),
         _ => None,
     };
-    // Earlier signals of other queues are not known; those of this queue are most of them.
+    // Earlier signals of other queues are unknown. Those of this queue are most of them.
     let mut reached: BTreeMap<FenceId, u64> = BTreeMap::new();
     for (fence, value) in log.entries.iter().take(at).filter_map(signal) {
         let known = reached.entry(fence).or_default();

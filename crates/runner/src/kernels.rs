@@ -20,9 +20,9 @@ use tidegate_workload::model::{RecordedItem, Workload};
 /// A piece of GPU work. Times in nanoseconds; a time that is not known is `None`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelRow {
-    /// The kernel, the direction of a copy, or the label of work that a file describes.
+    /// The kernel, the direction of a copy, or the label of work in a workload file.
     pub name: Arc<str>,
-    /// The queue, for recorded work its stream.
+    /// The queue; for recorded work its stream.
     pub queue: Arc<str>,
     /// The submission model of the run.
     pub model: &'static str,
@@ -32,19 +32,19 @@ pub struct KernelRow {
     pub replayed_start_ns: Option<u64>,
     /// From the submission to the start in the run.
     pub queue_delay_ns: Option<u64>,
-    /// The part of it in which the queue ran nothing.
+    /// The part of it in which the queue was idle.
     pub launch_latency_ns: Option<u64>,
-    /// How long an engine worked on it in the run, without the time for which it was preempted.
+    /// Time for which an engine worked on it in the run, without preempted time.
     pub busy_ns: Option<u64>,
-    /// The same three as recorded.
+    /// Recorded time from the submission to the start.
     pub recorded_queue_delay_ns: Option<u64>,
-    /// The part of it in which the stream ran nothing.
+    /// The part of it in which the stream was idle.
     pub recorded_launch_latency_ns: Option<u64>,
     /// Recorded length.
     pub recorded_busy_ns: Option<u64>,
 }
 
-/// What a run says about one piece of work.
+/// A piece of work in a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Replayed {
     /// Index into [`tidegate_workload::model::Recorded::items`].
@@ -104,7 +104,7 @@ impl KernelRow {
         self
     }
 
-    /// A row that nothing is known of yet.
+    /// A row without times.
     pub(crate) fn new(name: Arc<str>, queue: Arc<str>, model: &'static str) -> KernelRow {
         KernelRow {
             name,
@@ -150,9 +150,9 @@ pub fn recorded_rows(workload: &Workload) -> Vec<KernelRow> {
 pub struct Table {
     /// The rows.
     pub rows: Vec<KernelRow>,
-    /// From the first moment to the end of the last work, in nanoseconds.
+    /// From the start to the end of the last work, in nanoseconds.
     pub makespan_ns: u64,
-    /// Whether the times that sums are made of are recorded ones; else they are those of a run.
+    /// Whether sums are made of recorded times. Otherwise they are made of those of a run.
     pub recorded: bool,
 }
 
@@ -252,7 +252,7 @@ pub fn summary(table: &Table) -> Vec<NameRow> {
 /// Writes the rows as CSV with a head; a time that is not known is empty.
 ///
 /// # Errors
-/// What the writer says.
+/// Errors of the writer.
 pub fn write_csv(rows: &[KernelRow], out: &mut dyn Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(COLUMNS)?;

@@ -5,7 +5,8 @@
 //! 2. The caller passes [`Prepared::main`] to [`Platform::run`](tidegate_platform::Platform::run):
 //!    one agent per thread of the workload (`thread`), then a wait until every queue is idle.
 //! 3. [`Prepared::finish`] reads counters, fences, buffers and the trace, checks the results
-//!    (`verify`), and explains a standstill (`deadlock`) or a fault (`fault`) in a [`Report`].
+//!    (`verify`), and explains a standstill (`deadlock`) or a fault (`fault`). The result is a
+//!    [`Report`].
 //!
 //! Comparisons: [`ranking`] over the ranges of [`cost`], [`verdict`], [`diff`] of two tables of
 //! [`kernels`]. The caller builds the machine and implements [`MachineProbe`] for its counters.

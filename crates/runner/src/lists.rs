@@ -1,9 +1,10 @@
-//! Command lists from the commands of a submission.
+//! Makes command lists of the commands of a submission.
 //!
 //! 1. Evaluate all commands. A submission with a bad number records nothing.
 //! 2. Reuse the list with the same contents, as an application would in a loop; else record one.
 //!
-//! Ranges are not checked against buffers: the GPU's page tables stop a copy that leaves its buffer.
+//! Ranges are not checked against buffers, because the GPU's page tables stop a copy that leaves
+//! its buffer.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,12 +15,12 @@ use tidegate_programs::{ArgumentKind, Dispatch, ProgramId, signature, validate};
 use tidegate_workload::expression::{ArithmeticError, Expr, Scope};
 use tidegate_workload::model::{Arg, Args, BufferId, Command, CommandKind, Engine, Span, Workload};
 
-/// What a hang is called that the file knows nothing of.
+/// Label of an injected hang.
 const HANG_LABEL: &str = "injected hang";
-/// What time is called that a replay lets pass without work.
+/// Label of a gap that a replay keeps.
 const GAP_LABEL: &str = "gap";
 
-/// A command whose numbers are known.
+/// A command with evaluated numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Evaluated {
     Copy {
@@ -49,11 +50,11 @@ pub(crate) enum Evaluated {
     Delay {
         ns: u64,
     },
-    /// Put in front of what the file says: see [`crate::HangAt`].
+    /// An injected hang, before the commands of the file: see [`crate::HangAt`].
     Hang,
 }
 
-/// What makes two submissions the same: the queue's type, the place in the file, the commands.
+/// The key of a submission's list: list type, place in the file, commands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Contents {
     pub(crate) list_type: CommandListType,
@@ -69,7 +70,7 @@ pub(crate) struct RecordedList {
     pub(crate) spans: Vec<Span>,
 }
 
-/// What is wrong with a command, and where.
+/// A problem of a command, with its place.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) span: Span,
@@ -141,7 +142,7 @@ fn evaluate_one(
     })
 }
 
-/// The argument words of a program in the order of its signature; what was left out is 0.
+/// The argument words of a program in the order of its signature. Omitted arguments are 0.
 pub(crate) fn words(
     program: ProgramId,
     args: &Args,
@@ -197,7 +198,7 @@ fn grid(
 }
 
 impl Evaluated {
-    /// The buffers that it names. What else its addresses lead to is the GPU's business.
+    /// The buffers that it names.
     fn uses(&self) -> Vec<BufferId> {
         match self {
             Self::Copy { src, dst, .. } => vec![*src, *dst],
@@ -207,7 +208,7 @@ impl Evaluated {
         }
     }
 
-    /// What it is called on the timeline and in messages.
+    /// Its label on the timeline and in messages.
     pub(crate) fn label(&self, workload: &Workload) -> String {
         let name = |buffer: &BufferId| &workload.buffer(*buffer).name;
         match self {
@@ -221,8 +222,8 @@ impl Evaluated {
     }
 }
 
-/// What a list is called on its queue's lane and in messages: the first command that the file has
-/// in it, gaps aside, and how many more there are.
+/// The label of a list on its queue's lane and in messages: its first command of the file that is
+/// not a gap, and the number of the others.
 fn list_name(workload: &Workload, commands: &[Evaluated]) -> String {
     let of_the_file =
         |command: &&Evaluated| !matches!(command, Evaluated::Delay { .. } | Evaluated::Hang);

@@ -1,5 +1,5 @@
-//! The first agent of a run: starts an agent for each thread of the workload, joins them, then waits
-//! until every queue is idle and the last picture has been shown.
+//! The first agent of a run: starts an agent for each thread of the workload, joins them, then
+//! waits until every queue is idle and the last picture has been shown.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::prepare::Prepared;
 use crate::thread;
 
 impl Prepared {
-    /// The first agent's body, for [`Platform::run`]: starts an agent for each thread of the
-    /// workload, waits for all of them, and then until every queue is idle. To be run once.
+    /// Returns the first agent's body, for [`Platform::run`]. It starts an agent for each thread of
+    /// the workload, joins them, and waits until every queue is idle. Run it once.
     pub fn main(self: &Arc<Self>, platform: &Platform) -> impl FnOnce() + Send + 'static + use<> {
         let (prepared, platform) = (Arc::clone(self), platform.clone());
         move || {
@@ -40,7 +40,7 @@ impl Prepared {
     fn end(&self, platform: &Platform) {
         let calls = self.device.counters();
         self.state.lock().calls = calls;
-        // The last picture is seen as a whole.
+        // The last picture is scanned completely.
         let seen = self.screen.as_ref().map_or(Ok(()), SwapChain::wait_shown);
         let idle = self.device.wait_idle().and(seen);
         let (ended_ns, after) = (platform.stamp_ns(), self.count_now());

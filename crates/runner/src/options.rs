@@ -1,38 +1,37 @@
-//! How a workload is run.
+//! Options of a run: submission model, clock, injected hangs, tables.
 
 use std::sync::Arc;
 
 use tidegate_workload::expect::Clock;
 use tidegate_workload::model::Submission;
 
-/// Receives the operations done, and the total as far as it is known before the run.
+/// Receives the number of completed operations, and the total that is known before the run.
 pub type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
-/// How a workload is run.
+/// Options of a run.
 #[derive(Clone)]
 pub struct RunOptions {
-    /// All queues submit so; `None` leaves each queue its own choice, and `user` to those that have
-    /// none.
+    /// Submission model of all queues. With `None` each queue has its own model, by default `user`.
     pub submission: Option<Submission>,
-    /// Which clock the machine has.
+    /// Clock of the machine.
     pub clock: Clock,
     /// Called repeatedly by the running agents; must not block.
     pub progress: Option<Progress>,
-    /// Submissions that are to hang.
+    /// Hangs to inject.
     pub hangs: Vec<HangAt>,
-    /// Another workload runs on the same machine: counts of the machine are those of both, and a
-    /// standstill may be that of the other workload.
+    /// Another workload runs on the same machine. Counters of the machine are those of both, and
+    /// either may stand still.
     pub shares_machine: bool,
     /// Make the per-kernel table ([`Outcome::kernels`]); the run needs a timeline.
     pub kernels: bool,
 }
 
-/// A submission that hangs before the first of its commands, which the workload knows nothing of.
+/// An injected hang: a submission hangs before the first of its commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HangAt {
     /// The queue's name.
     pub queue: String,
-    /// Which submission of the queue, from 1.
+    /// Number of the submission of the queue, from 1.
     pub submission: u64,
 }
 

@@ -1,5 +1,4 @@
-//! Objects of a workload, made before its time is measured, and the first agent, which starts and
-//! joins the others.
+//! Creates the objects of a workload before its time is measured.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -22,7 +21,7 @@ use tidegate_workload::content::initial_bytes;
 use tidegate_workload::expression::Constants;
 use tidegate_workload::model::{self, OpKind, Workload};
 
-/// Lists by what is in them.
+/// Lists by content.
 pub(crate) type Lists = HashMap<Contents, Arc<RecordedList>>;
 
 /// A workload whose objects exist, before, during and after its run.
@@ -38,7 +37,7 @@ pub struct Prepared {
     pub(crate) buffers: Vec<Buffer>,
     /// What is shown, if anything is.
     pub(crate) screen: Option<SwapChain>,
-    /// Lists of a recorded workload, whose host time has their recording in it already.
+    /// Lists of a recorded workload. Its recorded host time includes their recording.
     pub(crate) lists: Lists,
     pub(crate) marks: Vec<Event>,
     pub(crate) lanes: Vec<LaneId>,
@@ -47,7 +46,7 @@ pub struct Prepared {
     pub(crate) platform: Platform,
     /// Names of the queues of another workload, by lane.
     pub(crate) other_queues: OnceLock<BTreeMap<LaneId, String>>,
-    /// Operations done so far, and how many there are as far as that is known before.
+    /// Completed operations, and the total that is known before the run.
     pub(crate) done: Word,
     pub(crate) total: u64,
 }
@@ -58,7 +57,7 @@ pub struct Prepared {
 /// machine for it needs the engines of [`crate::required_nodes`].
 ///
 /// # Errors
-/// [`RunError`]; nothing has run then.
+/// [`RunError`]. Nothing has run.
 pub fn prepare(
     platform: &Platform,
     workload: Arc<Workload>,
@@ -109,7 +108,7 @@ pub fn prepare(
     }))
 }
 
-/// A log for each queue, with the submissions that are to hang.
+/// A log for each queue, with the hangs to inject.
 fn empty_logs(workload: &Workload, options: &RunOptions) -> Result<Vec<QueueLog>, RunError> {
     let mut hangs: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); workload.queues.len()];
     for hang in &options.hangs {
@@ -200,7 +199,7 @@ fn make_screen(
         .map_err(|source| RunError::Object { place: workload.place(display.span), source })
 }
 
-/// Closes the lists of a recorded workload, whose numbers are all known.
+/// Closes the lists of a recorded workload, whose numbers are constants.
 fn close_lists(
     workload: &Workload,
     device: &Device,
@@ -225,7 +224,7 @@ fn close_lists(
     Ok(made)
 }
 
-/// Operations of a body as far as they can be counted before it runs.
+/// Operations of a body that can be counted before it runs.
 pub(crate) fn count(ops: &[model::Op]) -> u64 {
     let one = |op: &model::Op| match &op.kind {
         OpKind::Loop { from, to, body, .. } => {
@@ -261,11 +260,11 @@ impl Prepared {
         self.other_queues.get_or_init(|| names);
     }
 
-    /// Whether the run came to its end without a hang that it was to have.
+    /// Checks that every injected hang was reached.
     ///
     /// # Errors
-    /// [`RunError::NoSubmissionToHang`]: the queue was not given so many submissions. A run that
-    /// ended early may have been given fewer than it would have been: that is no error.
+    /// [`RunError::NoSubmissionToHang`]: the queue had fewer submissions. A run that ended early
+    /// returns no error.
     pub fn check_hangs(&self) -> Result<(), RunError> {
         let state = self.state.lock();
         if !state.is_idle || state.removed.is_some() || !state.failures.is_empty() {
@@ -282,7 +281,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// When the threads were let go, on the clock of the timeline.
+    /// Start of the threads, on the clock of the timeline.
     pub fn started_ns(&self) -> u64 {
         self.state.lock().started_ns
     }

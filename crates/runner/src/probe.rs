@@ -1,4 +1,4 @@
-//! Needs of a workload, and the counters of a machine that the runner reads.
+//! Requirements of a workload, and the counters of a machine that the runner reads.
 //!
 //! The owner of the machine implements [`MachineProbe`]. Counters are totals since the machine was
 //! created; the runner takes differences.
@@ -36,13 +36,12 @@ pub fn required_nodes(workload: &Workload) -> NodeNeeds {
     NodeNeeds { three_d: of(Engine::ThreeD), compute: of(Engine::Compute), copy: of(Engine::Copy) }
 }
 
-/// How a queue submits: as requested for the run, else as the file says, else from user mode.
+/// The submission model of a queue: that of the run, else that of the file, else `user`.
 pub fn submission_of(queue: &Queue, requested: Option<Submission>) -> Submission {
     requested.or(queue.submission).unwrap_or(Submission::User)
 }
 
-/// Monitored fences where every queue gets packets, as before native fences; else native ones where
-/// there are any.
+/// Monitored fences if every queue takes packets, else native fences where the adapter has them.
 pub fn fence_choice(workload: &Workload, requested: Option<Submission>) -> FenceChoice {
     let packets = |queue: &Queue| submission_of(queue, requested) == Submission::Packet;
     match workload.queues.iter().all(packets) {
@@ -53,7 +52,7 @@ pub fn fence_choice(workload: &Workload, requested: Option<Submission>) -> Fence
     }
 }
 
-/// Automatic residency where the buffers nearly fill local memory, which also holds fences; else
+/// Automatic residency if the buffers nearly fill local memory, which also holds fences; else
 /// explicit residency.
 pub fn residency_choice(workload: &Workload, local_memory_bytes: u64) -> ResidencyChoice {
     let bytes = workload.buffers.iter().map(|buffer| buffer.bytes).fold(0, u64::saturating_add);
@@ -63,10 +62,9 @@ pub fn residency_choice(workload: &Workload, local_memory_bytes: u64) -> Residen
     }
 }
 
-/// Slots for the ring of each user-mode queue: as deep as the host ran ahead in the recording,
-/// [`RUN_AHEAD_HEADROOM`] times over and rounded up to a power of two, so that the replayed thread
-/// finds it full no more often than the recorded one did. At least [`DEFAULT_RING_SLOTS`], which a
-/// workload without a recording gets.
+/// Slots for the ring of each user-mode queue: [`RUN_AHEAD_HEADROOM`] times the depth to which the
+/// recorded host ran ahead, rounded up to a power of two, so that rings are full no more often than
+/// in the recording. At least [`DEFAULT_RING_SLOTS`].
 pub fn ring_slots(workload: &Workload) -> u64 {
     let deepest =
         workload.recorded.as_ref().map_or(0, |recorded| recorded.report.deepest_run_ahead);
@@ -74,13 +72,12 @@ pub fn ring_slots(workload: &Workload) -> u64 {
     slots.max(DEFAULT_RING_SLOTS).next_power_of_two()
 }
 
-/// How much deeper than in the recording a replayed thread may run ahead: a modelled machine that
-/// is slower than the recorded one takes longer for the same work, while the host submits at the
-/// recorded pace.
+/// Factor by which a replayed thread may run further ahead than the recorded one. A modelled
+/// machine may be slower than the recorded one, while the host submits at the recorded pace.
 const RUN_AHEAD_HEADROOM: u64 = 4;
 
-/// Whether the workload expects something that can only be measured on a timeline: starts of
-/// recorded work, and the numbers of queues.
+/// Whether expectations of the workload need a timeline: starts of recorded work, and metrics of
+/// queues.
 pub fn wants_trace(workload: &Workload) -> bool {
     let of_a_queue = |metric: Metric| {
         matches!(
@@ -105,7 +102,7 @@ pub struct MachineCounters {
     pub interrupts: u64,
     /// Signals that were compared with MonitoredValue and needed none.
     pub interrupts_suppressed: u64,
-    /// Waits that engines met at the head of a queue and that were not satisfied then.
+    /// Waits that were not satisfied when they headed their queue on an engine.
     pub gpu_waits_stalled: u64,
     /// Fence log entries overwritten before they were read.
     pub log_entries_lost: u64,
@@ -117,22 +114,22 @@ pub struct MachineCounters {
     pub overlap_ns: u64,
     /// Doorbells connected.
     pub doorbell_connects: u64,
-    /// Doorbells taken away from one queue for another.
+    /// Doorbells that were victimised.
     pub doorbell_victims: u64,
-    /// Allocations brought in to local memory.
+    /// Allocations paged in to local memory.
     pub page_ins: u64,
-    /// Allocations sent out to system memory.
+    /// Allocations evicted to system memory.
     pub page_outs: u64,
-    /// Bytes that went either way.
+    /// Bytes moved by both.
     pub bytes_paged: u64,
-    /// Bytes of local memory there are; no difference is taken.
+    /// Bytes of local memory; no difference is taken.
     pub local_memory_bytes: u64,
-    /// The most of them that allocations had at one moment; no difference is taken.
+    /// Most bytes of local memory in use at once; no difference is taken.
     pub local_memory_peak_bytes: u64,
 }
 
 impl MachineCounters {
-    /// What was counted since `earlier`.
+    /// The difference from `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         let less = |now: u64, then: u64| now.saturating_sub(then);
         Self {
@@ -154,21 +151,20 @@ impl MachineCounters {
 
 /// Counters and state of the machine. Read before, during and after a run, by one agent at a time.
 pub trait MachineProbe: Send + Sync {
-    /// Totals since the machine was made.
+    /// Totals since the machine was created.
     fn counters(&self) -> MachineCounters;
-    /// Totals of the queues, each named by its numbers, in their order.
+    /// Totals of the queues, in their order; each queue is a list of its numbers.
     fn queues(&self, queues: &[Vec<QueueNumber>]) -> Vec<WorkStats>;
-    /// Totals of the display; nothing without one.
+    /// Totals of the display; 0 without one.
     fn display(&self) -> DisplayStats {
         DisplayStats::default()
     }
-    /// Waits at which queues are parked now: those that the kernel holds and those that engines
-    /// hold.
+    /// Waits at which queues are parked, in the kernel and on engines.
     fn pending_waits(&self) -> Vec<PendingWait>;
     /// Preemptions of each engine since the machine was created.
     fn engines(&self) -> Vec<EngineRow>;
-    /// The recoveries since the machine was made, oldest first, with times on the machine's clock.
-    /// `name` gives the name of a queue.
+    /// The recoveries since the machine was created, oldest first, with times on the machine's
+    /// clock. `name` gives the name of a queue.
     fn recoveries(&self, name: &dyn Fn(QueueNumber) -> String) -> Vec<RecoveryRow>;
 }
 

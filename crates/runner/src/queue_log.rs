@@ -1,8 +1,8 @@
-//! Log of what a run handed to each queue, for messages: the line that submitted faulting work, the
-//! signal that a waiter misses, the recorded items that a submission replays.
+//! Log of the calls on each queue, for messages: the line that submitted faulting work, the missing
+//! signal of a waiter, the recorded items that a submission replays.
 //!
-//! Only the latest entries are kept. They include what faults or hangs, because a queue holds far
-//! fewer submissions than the log.
+//! Only the latest entries are kept. They include work that faults or hangs, because a queue holds
+//! far fewer submissions than the log.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use tidegate_workload::model::{FenceId, Span};
 /// Entries kept for one queue.
 const KEPT: usize = 1 << 20;
 
-/// One call on a queue.
+/// A call on a queue.
 #[derive(Debug)]
 pub(crate) enum Entry {
     Submit {
         list: Arc<RecordedList>,
-        /// Where the submission is written.
+        /// Place of the submission in the file.
         span: Span,
-        /// The first recorded item that it replays; its other work follows in order.
+        /// The first recorded item that it replays; the next ones follow in order.
         first_item: Option<u32>,
-        /// Which submission of the queue it is, from 1.
+        /// Number of the submission of the queue, from 1.
         number: u64,
     },
     Wait {
@@ -44,17 +44,17 @@ pub(crate) struct QueueLog {
     pub(crate) submissions: u64,
     /// Submissions that a thread has begun to make.
     pub(crate) begun: u64,
-    /// Which of them are to hang, from 1; those that were begun are gone.
+    /// Numbers of the submissions that will hang, from 1, without those that were begun.
     pub(crate) hangs: BTreeSet<u64>,
 }
 
 impl QueueLog {
-    /// A queue whose submissions of these numbers are to hang.
+    /// Creates the log of a queue whose submissions of these numbers hang.
     pub(crate) fn hanging_at(hangs: BTreeSet<u64>) -> QueueLog {
         QueueLog { hangs, ..QueueLog::default() }
     }
 
-    /// A thread begins to make a submission. Returns whether it is to hang.
+    /// Begins a submission. Returns whether it hangs.
     pub(crate) fn begin_submission(&mut self) -> bool {
         self.begun += 1;
         self.hangs.remove(&self.begun)

@@ -1,10 +1,9 @@
-//! Ranks submission models by makespan, and says whether the ranking holds over the ranges of the
+//! Ranks submission models by makespan, and checks whether the ranking holds over the ranges of the
 //! cost model.
 //!
-//! Purpose: the plan (which machines to try) and the comparison of their makespans. It runs
-//! nothing. Invariant: [`relation`] is the only definition of a tie. Order, changes, printed claims
-//! and verdicts use it. Entry points: [`plan`] or [`short_plan`] → the caller measures every model
-//! on every machine → [`judge`].
+//! Invariant: [`relation`] is the only definition of a tie. Order, changes, printed claims and
+//! verdicts use it. Entry points: [`plan`] or [`short_plan`] lists the machines, the caller
+//! measures every model on each, and [`judge`] compares the makespans.
 
 use serde::Serialize;
 use tidegate_platform::Step;
@@ -12,17 +11,16 @@ use tidegate_platform::Step;
 use crate::cost::{COSTS, CostModel};
 use tidegate_workload::model::Submission;
 
-/// Two makespans differ when they are more than one part in so many of the longer one apart. 200 is
-/// 0.5 %.
+/// Makespans that differ by at most the longer one divided by this are tied. 200 is 0.5 %.
 pub const TIE_PARTS: u64 = 200;
 
-/// How one makespan compares with another.
+/// Relation of two makespans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Relation {
     /// Shorter by more than the tie.
     Faster,
-    /// At most one part in [`TIE_PARTS`] of the longer one apart.
+    /// A tie.
     NoDifference,
     /// Longer by more than the tie.
     Slower,
@@ -40,7 +38,7 @@ pub fn relation(first_ns: u64, second_ns: u64) -> Relation {
     }
 }
 
-/// The steps on which the models differ most: what a submission, a wait and a wake cost.
+/// The steps on which the models differ most: submissions, waits and wakes.
 pub const DECISIVE: [Step; 5] = [
     Step::KernelCall,
     Step::VidSchDispatch,
@@ -49,12 +47,12 @@ pub const DECISIVE: [Step; 5] = [
     Step::DoorbellToFetch,
 ];
 
-/// One machine to try.
+/// A machine of the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variation {
-    /// What differs from the first machine of the plan.
+    /// The difference from the first machine of the plan.
     pub name: String,
-    /// Its prices.
+    /// Its costs.
     pub costs: CostModel,
 }
 
@@ -73,7 +71,7 @@ pub fn plan(base: &CostModel, steps: &[Step]) -> Vec<Variation> {
     variations
 }
 
-/// For workloads that take long: the machine `base` and both ends of all ranges.
+/// The plan for long workloads: the machine `base` and both ends of all ranges.
 pub fn short_plan(base: &CostModel) -> Vec<Variation> {
     plan(base, &[])
 }
@@ -81,7 +79,7 @@ pub fn short_plan(base: &CostModel) -> Vec<Variation> {
 /// Makespans in nanoseconds of all models on one machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Measurement {
-    /// The machine, as the plan calls it.
+    /// Name of the machine in the plan.
     pub variation: String,
     /// By model.
     pub makespans_ns: Vec<(&'static str, u64)>,
@@ -107,14 +105,13 @@ impl Measurement {
         self.makespans_ns.iter().find(|(name, _)| *name == model).map(|(_, ns)| *ns)
     }
 
-    /// How `first` compares with `second` on this machine; `None` where one of them was not
-    /// measured.
+    /// Relation of `first` and `second` on this machine; `None` if either was not measured.
     pub fn relation(&self, first: &str, second: &str) -> Option<Relation> {
         Some(relation(self.makespan_ns(first)?, self.makespan_ns(second)?))
     }
 }
 
-/// Two models that compare differently on another machine than on the nominal one.
+/// Two models whose relation on a machine differs from that on the nominal machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// The machine.
@@ -123,13 +120,13 @@ pub struct Change {
     pub first: &'static str,
     /// A model that is not before `first` in [`Ranking::order`].
     pub second: &'static str,
-    /// How `first` compares with `second` on the nominal machine.
+    /// Relation of `first` and `second` on the nominal machine.
     pub nominal: Relation,
-    /// How `first` compares with `second` on this machine.
+    /// Their relation on this machine.
     pub here: Relation,
 }
 
-/// The models by makespan, and what becomes of that on other machines.
+/// The models by makespan, and the changes of their order on other machines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ranking {
     /// Models on the nominal machine by makespan, shortest first. Neighbours may be tied: see
@@ -139,11 +136,11 @@ pub struct Ranking {
     pub ties: Vec<[&'static str; 2]>,
     /// A difference of at most one part in this many of the longer makespan is a tie.
     pub tie_parts: u64,
-    /// Whether every pair of models compares alike on every machine that was tried.
+    /// Whether every pair of models has one relation on all machines.
     pub survives: bool,
-    /// Pairs that compare differently on another machine.
+    /// Pairs whose relation differs on another machine.
     pub changes: Vec<Change>,
-    /// Everything that was measured, the nominal machine first.
+    /// All measurements, the nominal machine first.
     pub measurements: Vec<Measurement>,
     /// Runs whose rings were full for a noticeable share of their makespan; the caller adds them.
     pub ring_space: Vec<RingSpace>,
@@ -156,11 +153,11 @@ pub struct RingSpace {
     pub variation: String,
     /// The model.
     pub model: &'static str,
-    /// How long submissions stood in the backlogs of full rings, summed over the queues.
+    /// Time of submissions in the backlogs of full rings, summed over the queues.
     pub ring_wait_ns: u64,
 }
 
-/// Compares every machine with the first one; `None` when nothing was measured.
+/// Compares every machine with the first one; `None` without a measurement.
 pub fn judge(measurements: Vec<Measurement>) -> Option<Ranking> {
     let nominal = measurements.first()?;
     let order = nominal.order();
@@ -199,8 +196,8 @@ impl Ranking {
         self.ties.iter().any(|pair| pair.contains(&first) && pair.contains(&second))
     }
 
-    /// On how many machines `model` compares with `other` as it does on the nominal one, and how
-    /// many there are.
+    /// The number of machines on which `model` and `other` have the same relation as on the nominal
+    /// one, and the number of all machines.
     pub fn held(&self, model: &str, other: &str) -> (usize, usize) {
         let nominal = self.measurements.first().and_then(|first| first.relation(model, other));
         let same =
@@ -233,8 +230,7 @@ impl Ranking {
         words
     }
 
-    /// For people: one line for the order, and one for each machine on which a pair compares
-    /// differently.
+    /// Report lines: the order, and each machine on which the relation of a pair differs.
     pub fn lines(&self) -> Vec<String> {
         let (order, machines) = (self.order_in_words(), self.measurements.len());
         let mut lines = vec![match self.survives {

@@ -1,5 +1,5 @@
-//! Preemption and recovery in a report, as data and as sentences: preemption times of engines, hangs,
-//! their recovery, and the fate of each queue. The runner replaces queue numbers by names.
+//! Preemption and recovery in a report: preemption times of engines, hangs, recoveries, and the
+//! fate of each queue, as data and as text. The runner replaces queue numbers by names.
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
@@ -20,9 +20,9 @@ pub(crate) fn figures<S: Serializer>(durations: &Durations, out: S) -> Result<S:
 pub struct EngineRow {
     /// Its name.
     pub engine: String,
-    /// How finely it leaves draws.
+    /// Preemption granularity of draws.
     pub graphics_preemption: String,
-    /// How finely it leaves everything else.
+    /// Preemption granularity of all other work.
     pub compute_preemption: String,
     /// Preemption requests: for a queue of higher priority, or to return packets to the kernel.
     pub preemptions_requested: u64,
@@ -35,10 +35,10 @@ pub struct EngineRow {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// It took work to the end of the run.
+    /// It ran to the end of the run.
     #[default]
     WentOn,
-    /// Its device is lost: its own work was the reason.
+    /// Its device is lost because of its own work.
     Hung,
     /// Its device is lost because of another device's work.
     Lost,
@@ -69,24 +69,23 @@ pub struct FenceAt {
 pub struct WorkRow {
     /// Its queue.
     pub queue: String,
-    /// What ran, or was next.
+    /// The running or next command.
     pub command: String,
     /// The injected hang that is in it, as `hang:QUEUE@N`.
     pub injected: Option<String>,
-    /// Which submission of the queue that is, from 1, and what its first command is called, where
-    /// that is known.
+    /// Number of the submission, from 1, and the label of its first command, if known.
     pub submission: Option<(u64, String)>,
-    /// What it would have signalled.
+    /// Signals queued behind it.
     pub signals: Vec<FenceAt>,
-    /// Whether it is why the engine was recovered.
+    /// Whether it is the reason for the recovery.
     pub guilty: bool,
 }
 
-/// What waited.
+/// Kinds of waiters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaiterKind {
-    /// A queue, at a wait that was put into it.
+    /// A queue, at a queued wait.
     Queue,
     /// A thread.
     Thread,
@@ -99,9 +98,9 @@ pub struct HeldBackRow {
     pub kind: WaiterKind,
     /// Its name.
     pub waiter: String,
-    /// What it waited for.
+    /// The awaited fence and value.
     pub wait: FenceAt,
-    /// What the fence was at.
+    /// The fence's value.
     pub current: u64,
     /// The queue that should have signalled it.
     pub signaller: String,
@@ -112,26 +111,25 @@ pub struct HeldBackRow {
 pub struct RecoveryRow {
     /// When it began.
     pub at_ns: u64,
-    /// Its published code: 0x141 for an engine, 0x117 for the adapter, 0x116 for one that was not
-    /// survived.
+    /// Its published code: 0x141 for an engine, 0x117 for the adapter, 0x116 for a fatal one.
     pub code: u32,
     /// The engine; none for an adapter.
     pub engine: Option<String>,
-    /// What was noticed.
+    /// The detected symptom.
     pub noticed: String,
     /// The work of the engine.
     pub work: Vec<WorkRow>,
     /// Its waiters.
     pub held_back: Vec<HeldBackRow>,
-    /// What was done.
+    /// The action taken.
     pub outcome: String,
-    /// The queues that were lost with their device, and whether as the guilty.
+    /// The queues that were lost with their device.
     pub lost: Vec<LostRow>,
-    /// What the driver says; empty when it says nothing.
+    /// The driver's debug text; may be empty.
     pub driver: String,
 }
 
-/// A queue that was lost in a recovery.
+/// A queue lost in a recovery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LostRow {
     /// Its name.

@@ -1,5 +1,5 @@
-//! The report of a run: the fields of `--json`, and its lines as text. What does not apply is 0 or
-//! null.
+//! The report of a run: the fields of `--json`, and its lines as text. Fields that do not apply are
+//! 0 or null.
 
 use serde::Serialize;
 
@@ -12,29 +12,29 @@ use tidegate_trace::Durations;
 use tidegate_workload::model::Display;
 use tidegate_workload::recording::ImportReport;
 
-/// Problems that are shown to people at once: one screen.
+/// Problems that are shown at once: one screen.
 const SHOWN_PROBLEMS: usize = 12;
 
-/// One queue of a run.
+/// A queue of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct QueueRow {
     /// Its name.
     pub name: String,
     /// The kind of engine that ran it.
     pub engine: &'static str,
-    /// How its work reached the engine.
+    /// Submission model.
     pub submission: &'static str,
-    /// Command buffers handed to it.
+    /// Command buffers submitted to it.
     pub packets: u64,
-    /// How long an engine was busy with its commands, in nanoseconds. Gaps that a replay keeps do
-    /// not count.
+    /// Time for which an engine was busy with its commands, in nanoseconds. Replayed gaps do not
+    /// count.
     pub busy_ns: u64,
-    /// How long waits headed it, in nanoseconds: to the end of the run for the one that it is
-    /// parked at.
+    /// Time for which waits headed it, in nanoseconds. A wait at which it is parked counts to the
+    /// end of the run.
     pub blocked_ns: u64,
     /// Times its doorbell was connected.
     pub doorbell_connects: u64,
-    /// Its rings that were repeated because the doorbell had been taken away.
+    /// Rings that were repeated because the doorbell was disconnected.
     pub doorbell_retries: u64,
     /// Slots of its ring; 0 for a queue without one.
     pub ring_slots: u64,
@@ -44,49 +44,48 @@ pub struct QueueRow {
     pub ring_wait_ns: u64,
     /// `idle`, `normal`, `high` or `realtime`.
     pub priority: &'static str,
-    /// Times that its work was left in the middle for another queue, or went back to the kernel
-    /// there.
+    /// Preemptions in the middle of its work: for another queue, or to return it to the kernel.
     pub preempted: u64,
     /// How long its engine took to leave other work for it.
     #[serde(serialize_with = "figures")]
     pub preempts: Durations,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
 }
 
-/// One fence of a run.
+/// A fence of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FenceRow {
     /// Its name.
     pub name: String,
-    /// Its last value; 2^64 - 1 when the device was lost.
+    /// Its last value; 2^64 - 1 if the device was lost.
     pub final_value: u64,
 }
 
-/// What a display showed in a run. Times in nanoseconds.
+/// A display of a run. Times in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DisplayRow {
-    /// How long a refresh takes.
+    /// Refresh period.
     pub refresh_ns: u64,
     /// Pictures presented.
     pub presents: u64,
-    /// Those that were shown.
+    /// Pictures shown.
     pub frames_shown: u64,
-    /// Those that gave way to a newer one.
+    /// Pictures replaced by a newer one before they were shown.
     pub frames_discarded: u64,
     /// Vertical syncs reported to the kernel.
     pub vsyncs: u64,
     /// Vertical syncs that showed an older picture although a newer one was presented and its
     /// interval over.
     pub missed_vsyncs: u64,
-    /// From the present to the vertical sync that showed it: the mean of all.
+    /// Mean time from the present to the vertical sync that showed it.
     pub latency_mean_ns: u64,
-    /// The longest of these times.
+    /// Longest time from the present to the vertical sync that showed it.
     pub latency_max_ns: u64,
 }
 
 impl DisplayRow {
-    /// What was counted, of this display.
+    /// Creates the row of a display from its counters.
     pub(crate) fn of(display: &Display, counted: &DisplayStats) -> DisplayRow {
         DisplayRow {
             refresh_ns: display.refresh_ns,
@@ -112,17 +111,16 @@ pub struct Report {
     pub clock: &'static str,
     /// Duration of the run on the host. The caller sets it.
     pub elapsed_ns: u64,
-    /// The start of the run on the timeline: when the first thread was let go. Every other time of
-    /// the report counts from there.
+    /// Start of the first thread on the timeline. All other times of the report count from it.
     pub started_ns: u64,
-    /// From the start of the run to the end of the last work, on the run's clock. To the end of the
-    /// run where work was lost or never ran.
+    /// From the start of the run to the end of the last work, on the run's clock. If work was lost
+    /// or never ran, to the end of the run.
     pub makespan_ns: u64,
-    /// The same in the recording that is replayed.
+    /// Makespan of the replayed recording.
     pub recorded_ns: Option<u64>,
-    /// Every thread came to its end and every queue is idle.
+    /// Every thread ended and every queue is idle.
     pub completed: bool,
-    /// It completed, and everything that is expected holds.
+    /// It completed, and all expectations hold.
     pub verified: bool,
     /// Expectations that were compared.
     pub judged: u64,
@@ -131,9 +129,9 @@ pub struct Report {
     /// Counters of the hardware and the kernel.
     #[serde(flatten)]
     pub machine: MachineCounters,
-    /// Times that a thread waited for a fence.
+    /// Waits of threads for fences.
     pub cpu_waits: u64,
-    /// Those that had to sleep and were woken.
+    /// Waits in which the thread slept and was woken.
     pub cpu_wakes: u64,
     /// Waits that queues passed.
     pub gpu_waits: u64,
@@ -141,65 +139,64 @@ pub struct Report {
     pub gpu_signals: u64,
     /// Stores to doorbells.
     pub doorbell_rings: u64,
-    /// Rings that were repeated because the doorbell had been taken away.
+    /// Rings that were repeated because the doorbell was disconnected.
     pub doorbell_retries: u64,
     /// Slots of the largest ring of the queues; 0 where no queue has one.
     pub ring_slots: u64,
     /// Submissions that stood in a backlog because a ring was full.
     pub ring_waits: u64,
-    /// How long submissions stood in backlogs, in nanoseconds, summed over the queues. Where it is
-    /// not 0, the makespan may depend on the size of the rings. Packet and hardware queues have
-    /// none.
+    /// Time of submissions in backlogs, in nanoseconds, summed over the queues. If it is not 0, the
+    /// makespan may depend on the size of the rings. Packet and hardware queues have no backlog.
     pub ring_wait_ns: u64,
     /// By queue, in the order of the file.
     pub queues: Vec<QueueRow>,
-    /// What was shown, of a workload with a display.
+    /// The display, if the workload has one.
     pub display: Option<DisplayRow>,
     /// By fence, in the order of the file.
     pub fences: Vec<FenceRow>,
     /// By engine.
     pub engines: Vec<EngineRow>,
-    /// Hangs that were injected and begun, as `hang:QUEUE@N`.
+    /// Injected hangs that were begun, as `hang:QUEUE@N`.
     pub hangs: Vec<String>,
-    /// Hangs that were to be injected and were not reached, because the run ended before.
+    /// Injected hangs that were not reached before the run ended.
     pub hangs_not_reached: Vec<String>,
-    /// Timeouts and what was done about them, oldest first.
+    /// Recoveries, oldest first.
     pub recoveries: Vec<RecoveryRow>,
-    /// The report of another workload that ran on the same machine, as a process of its own. Counts
-    /// of the machine are those of both.
+    /// The report of another workload on the same machine, in a process of its own. Counters of the
+    /// machine are those of both.
     pub beside: Option<Box<Report>>,
     /// The metrics of the workload.
     pub metrics: Vec<MetricRow>,
-    /// How far a replay is from its recording.
+    /// Errors of a replay.
     pub replay: Option<ReplayError>,
-    /// What was found in the recording.
+    /// The import report of a recording.
     pub import: Option<ImportReport>,
-    /// What went wrong, one text each, with file and line.
+    /// Problems, each with file and line.
     pub problems: Vec<String>,
 }
 
 impl Report {
-    /// Whether it ran and was right.
+    /// Whether it completed with right results.
     pub fn is_right(&self) -> bool {
         self.completed && self.verified && self.problems.is_empty()
     }
 
-    /// Whether it and whatever ran beside it ran and were right.
+    /// Whether it and the workload beside it completed with right results.
     pub fn are_right(&self) -> bool {
         self.is_right() && self.beside.as_ref().is_none_or(|other| other.is_right())
     }
 
-    /// The problems for a person: at most one screen.
+    /// The problems, at most one screen.
     pub fn problem_lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.problems.iter().take(SHOWN_PROBLEMS).cloned().collect();
         if let Some(more) = self.problems.len().checked_sub(SHOWN_PROBLEMS).filter(|more| *more > 0)
         {
-            lines.push(format!("and {more} more; mend these first"));
+            lines.push(format!("and {more} more; fix these first"));
         }
         lines
     }
 
-    /// What paging did, for a person; `None` of a run in which everything fitted.
+    /// Report line about paging; `None` without paging.
     pub fn paging_line(&self) -> Option<String> {
         (self.machine.page_ins + self.machine.page_outs > 0).then(|| {
             let MachineCounters { page_outs: out, page_ins: ins, bytes_paged: bytes, .. } = self.machine;
@@ -211,7 +208,7 @@ impl Report {
         })
     }
 
-    /// What was shown, for a person.
+    /// Report line about the display.
     pub fn display_line(&self) -> Option<String> {
         self.display.as_ref().map(|d| {
             let us = |ns: u64| format!("{}.{} us", ns / 1_000, ns % 1_000 / 100);
@@ -228,12 +225,12 @@ impl Report {
         })
     }
 
-    /// Preemptions of the engines, one line each.
+    /// Report lines about preemptions, one for each engine.
     pub fn preemption_lines(&self) -> Vec<String> {
         self.engines.iter().filter_map(EngineRow::line).collect()
     }
 
-    /// Hangs and their recovery, as lines.
+    /// Report lines about hangs and recoveries.
     pub fn recovery_lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.recoveries.iter().flat_map(RecoveryRow::lines).collect();
         let missed = self.hangs_not_reached.iter();
@@ -241,21 +238,21 @@ impl Report {
         lines
     }
 
-    /// Whether priorities mattered: a queue has one, or was preempted for another.
+    /// Whether a queue has a priority other than normal, or was preempted.
     pub fn has_priorities(&self) -> bool {
         self.queues.iter().any(|queue| {
             queue.priority != "normal" || queue.preempted > 0 || queue.preempts.count() > 0
         })
     }
 
-    /// The metrics for people, one line each.
+    /// Report lines about metrics.
     pub fn metric_lines(&self) -> Vec<String> {
         metric_lines(&[self])
     }
 }
 
-/// The metrics of the runs of one workload for people, one line each. Bounds stand beside the
-/// values of the runs that they are for, and beside no other value.
+/// Report lines about the metrics of several runs of a workload. Bounds stand beside the values of
+/// the runs to which they apply.
 pub fn metric_lines(runs: &[&Report]) -> Vec<String> {
     let rows = runs.first().map_or(&[][..], |run| &run.metrics);
     rows.iter().enumerate().map(|(number, row)| metric_line(runs, number, row)).collect()
@@ -266,7 +263,7 @@ fn metric_line(runs: &[&Report], number: usize, row: &MetricRow) -> String {
     let all: Vec<(&str, MetricRow)> = runs.iter().filter_map(of_run).collect();
     let bounded: Vec<(&str, MetricRow)> =
         all.iter().filter(|(_, row)| row.applies).cloned().collect();
-    // Of bounds that are for none of these runs the values are shown, and the bounds are not.
+    // Bounds that apply to none of these runs are not shown; their values are.
     let shown = if bounded.is_empty() { all } else { bounded };
     let value = |row: &MetricRow| {
         row.value.map_or_else(|| "not measured".to_owned(), |value| value.to_string())

@@ -1,4 +1,4 @@
-//! State that the agents of one run write when they end. Only [`crate::finish`] reads it, after the
+//! State that the agents of a run write when they end. Only [`crate::finish`] reads it, after the
 //! run.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use tidegate_platform::WorkStats;
 use crate::probe::MachineCounters;
 use tidegate_workload::model::{FenceId, QueueId, Span};
 
-/// A thread that was released because nothing could move any more, and what it was at.
+/// A thread that was released at a standstill, and its obstacle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StuckThread {
     /// Index into the workload's threads.
@@ -19,33 +19,33 @@ pub(crate) struct StuckThread {
     pub(crate) at: Obstacle,
 }
 
-/// What a thread was blocked at.
+/// The obstacle of a blocked thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle {
     /// A wait for fences: any or all of them.
     Fences { any: bool, of: Vec<(FenceId, u64)> },
     /// Room in the ring of a queue.
     Room(QueueId),
-    /// Another thread of the recording.
+    /// A mark of another recorded thread.
     Mark(u32),
     /// Its own time.
     Sleep,
 }
 
-/// Why a thread ended before its program did.
+/// Reasons for the early end of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
     Stopped {
         span: Span,
         at: Obstacle,
     },
-    /// The device was lost, and what the thread was at.
+    /// The device was lost.
     Removed {
         reason: RemovedReason,
         span: Span,
         at: Obstacle,
     },
-    /// Anything else, as text with its place.
+    /// Any other failure, as text with its place.
     Failed(String),
 }
 
@@ -60,18 +60,18 @@ pub(crate) struct Counted {
     pub(crate) queues: Vec<WorkStats>,
 }
 
-/// Everything that is written while a workload runs.
+/// State written while a workload runs.
 #[derive(Debug, Default)]
 pub(crate) struct RunState {
-    /// When the threads were let go, on the clock of the timeline.
+    /// Start of the threads, on the clock of the timeline.
     pub(crate) started_ns: u64,
-    /// When the queues were idle, or were found unable to become so.
+    /// When the queues were idle, or found to be stuck.
     pub(crate) ended_ns: Option<u64>,
-    /// Whether they were idle then.
+    /// Whether they were idle.
     pub(crate) is_idle: bool,
     pub(crate) before: Counted,
-    /// When the threads had returned: calls and waits of the application, not those of the wait for
-    /// idle queues.
+    /// Calls and waits of the application, counted when the threads had returned. Those of the wait
+    /// for idle queues are left out.
     pub(crate) calls: Counters,
     pub(crate) after: Counted,
     pub(crate) display: DisplayStats,

@@ -10,7 +10,7 @@ use tidegate_programs::frame::{Frame, Object};
 use tidegate_workload::content::SceneLibrary;
 use tidegate_workload::model::Content;
 
-/// How far the knot is turned in the picture, in radians.
+/// Rotation of the knot in the picture, in radians.
 const TURN: f32 = 0.0;
 
 /// The scenes that the engines can draw.
@@ -20,7 +20,7 @@ pub struct Scenes {
 }
 
 impl Scenes {
-    /// A library that has made nothing yet.
+    /// Creates an empty library.
     pub fn new() -> Self {
         Self::default()
     }
@@ -38,7 +38,7 @@ impl Scenes {
 impl SceneLibrary for Scenes {
     fn part(&self, content: &Content) -> Option<Vec<u8>> {
         let part = content.name.strip_prefix("frame/")?;
-        // An aspect of 0 would have no camera.
+        // A camera needs an aspect above 0.
         if content.width == 0 || content.height == 0 {
             return None;
         }

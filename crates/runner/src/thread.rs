@@ -1,7 +1,8 @@
 //! One thread of a workload, as an agent.
 //!
-//! - Order of a submission: evaluate, log, call. The log has it before the GPU can fault in it.
-//! - A thread that fails ends alone. The others go on until they are done or none can move.
+//! - Order of a submission: evaluate, log, call. The log therefore has it before the GPU can fault
+//!   in it.
+//! - A thread that fails ends alone. Other threads continue until they end or the run stands still.
 //! - Recorded threads keep their pace ([`OpKind::Host`]). Times count from the start of the run.
 
 use std::sync::Arc;
@@ -19,17 +20,17 @@ use tidegate_workload::model::{
     BufferRef, Command, CommandKind, Data, FenceId, FenceRef, FenceWait, Op, OpKind, QueueId, Span,
 };
 
-/// Most rounds of one loop.
+/// Limit on the rounds of a loop.
 const MOST_ROUNDS: i128 = 10_000_000;
-/// Lists that a thread keeps for submitting again. Beyond them lists are recorded anew: they would
-/// fill GPU memory.
+/// Lists that a thread keeps for reuse. Further lists are recorded each time, because kept lists
+/// take GPU memory.
 const MOST_LISTS: usize = 4_096;
 /// Operations between two reports of progress.
 const PROGRESS_EVERY: u64 = 64;
 
-/// Polling of a fence by a recorded thread: the interval, the time before the recorded moment at
-/// which it begins, and its longest duration. A real thread polls all the time. Polling earlier or
-/// more often would only lengthen the run.
+/// Polling of a fence by a recorded thread: the interval, the start before the recorded time, and
+/// the longest duration. A real thread polls all the time; polling earlier or more often would only
+/// lengthen the run.
 const POLL_EVERY_NS: u64 = 250;
 const POLL_BEFORE_NS: u64 = 100_000;
 const POLL_AT_MOST_NS: u64 = 5_000_000;
@@ -58,7 +59,7 @@ struct ThreadRun<'p> {
     platform: &'p Platform,
     lane: LaneId,
     variables: Vec<i128>,
-    /// How much later than recorded it is.
+    /// Its lateness against the recording.
     lag: i128,
     start_ns: u64,
     lists: Lists,
@@ -152,7 +153,7 @@ impl ThreadRun<'_> {
         }
     }
 
-    /// Operations that only imports have.
+    /// Operations of imported workloads.
     fn recorded(&mut self, kind: &OpKind, span: Span) -> Result<(), Halt> {
         match kind {
             OpKind::Host { until_ns, work_ns } => {
@@ -272,8 +273,7 @@ impl ThreadRun<'_> {
         Ok(())
     }
 
-    /// Looks again and again, from a little before the recorded end of the wait on. The timeline
-    /// shows all of it as a wait.
+    /// Polls, from shortly before the recorded end of the wait. The timeline shows it as a wait.
     fn poll(&mut self, of: &[FenceWait], done_ns: u64, span: Span) -> Result<(), Halt> {
         let one = |wait: &FenceWait| self.fence_value(&wait.fence, &wait.value, span);
         let waits = of.iter().map(one).collect::<Result<Vec<_>, _>>()?;

@@ -1,6 +1,6 @@
-//! Compares the expectations of a workload with the results of a run (`file:line:column: what is wrong`).
-//! It reads through [`Evidence`], so it needs neither queues nor a platform. Results of programs are
-//! compared with `tidegate_programs::reference`.
+//! Compares the expectations of a workload with the results of a run. It reads results through
+//! [`Evidence`], without queues or a platform. Results of programs are compared with
+//! `tidegate_programs::reference`.
 
 use std::collections::BTreeMap;
 
@@ -14,43 +14,43 @@ use tidegate_workload::expect::{Clock, Expect, Expectation, Metric};
 use tidegate_workload::expression::{ArithmeticError, Expr, Scope, Slot};
 use tidegate_workload::model::{Arg, Args, BufferId, FenceId, QueueRef, Submission, Workload};
 
-/// What a run left behind.
+/// The results of a run.
 pub(crate) trait Evidence {
     /// Last value of a fence.
     fn fence(&self, fence: FenceId) -> u64;
-    /// Bytes of a buffer as they are now.
+    /// Present bytes of a buffer.
     ///
     /// # Errors
-    /// What is wrong, when the range is not in the buffer.
+    /// The range is not in the buffer.
     fn read(&self, buffer: BufferId, offset: u64, bytes: u64) -> Result<Vec<u8>, String>;
-    /// A number of the run; `None` when it cannot be known.
+    /// A metric of the run; `None` if it was not measured.
     fn metric(&self, metric: Metric, queues: &[usize]) -> Option<u64>;
 }
 
-/// One number of the run beside what was expected of it.
+/// A metric of the run with its bounds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MetricRow {
     /// Its name.
     pub name: &'static str,
-    /// Of which queues; empty for the whole run.
+    /// Its queues; empty for the whole run.
     pub queues: Vec<String>,
-    /// What was measured; `None` when this run could not.
+    /// The measured value; `None` if this run could not measure it.
     pub value: Option<u64>,
-    /// The least that is expected.
+    /// Lower bound.
     pub at_least: Option<u64>,
-    /// The most that is expected.
+    /// Upper bound.
     pub at_most: Option<u64>,
-    /// Whether it lies in its bounds; `None` where it is not judged.
+    /// Whether it is in its bounds; `None` if it is not judged.
     pub met: Option<bool>,
     /// The submission models whose runs the bounds are for; empty for all.
     pub under: Vec<&'static str>,
-    /// Whether the bounds are for this run: its submission model and its clock.
+    /// Whether the bounds apply to the submission model and the clock of this run.
     pub applies: bool,
-    /// What it shows.
+    /// Explanation of the expectation.
     pub says: String,
 }
 
-/// What came of all expectations.
+/// The result of all expectations.
 #[derive(Debug, Default)]
 pub(crate) struct Judgement {
     pub(crate) problems: Vec<String>,
@@ -59,7 +59,7 @@ pub(crate) struct Judgement {
     pub(crate) judged: usize,
 }
 
-/// How the run was made: some expectations hold only so.
+/// Submission model and clock of the run, to which some expectations are limited.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Circumstances {
     /// `None` when queues differ.
@@ -67,7 +67,7 @@ pub(crate) struct Circumstances {
     pub(crate) clock: Clock,
 }
 
-/// Compares everything that the workload expects.
+/// Compares all expectations.
 pub(crate) fn judge(
     workload: &Workload,
     evidence: &dyn Evidence,
@@ -210,7 +210,7 @@ impl Judge<'_> {
     ) -> Result<(), String> {
         let found = self.evidence.read(buffer, offset, values.len() as u64 * 4)?;
         for (at, (found, wanted)) in words(&found).map(f32::from_bits).zip(values).enumerate() {
-            // Not the other way round: a NaN is never close enough.
+            // A NaN fails this comparison, as it must.
             let close = (found - wanted).abs() <= tolerance * wanted.abs().max(1.0);
             if !close {
                 let (byte, name) = (offset + at as u64 * 4, self.name(buffer));
@@ -269,8 +269,7 @@ impl Judge<'_> {
         })
     }
 
-    /// Where the buffer arguments of a program begin: (place among the arguments, buffer, first
-    /// byte).
+    /// Buffer arguments of a program: (place among the arguments, buffer, first byte).
     fn places(
         &self,
         program: ProgramId,
@@ -400,7 +399,7 @@ fn same(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(otherwise()) }
 }
 
-/// An address for a buffer in a check: only distances within a buffer matter there.
+/// An address for a buffer in a check, where only distances within a buffer matter.
 fn stand_in_va(buffer: BufferId) -> u64 {
     // Larger than the largest buffer apart, and below the end of the address space for 16,000
     // buffers.
@@ -421,7 +420,7 @@ fn run_once(
     expected(program, words, &inputs).map_err(|fault| fault.to_string())
 }
 
-/// Puts a result where the next run of the program finds it.
+/// Stores a result for the next run of the program.
 fn store(
     places: &[(usize, BufferId, u64)],
     contents: &mut BTreeMap<BufferId, Vec<u8>>,
@@ -440,7 +439,7 @@ fn store(
     }
 }
 
-/// Errors of float results add up over repeated runs; a tolerance of the file can only allow more.
+/// Errors of float results add up over repeated runs. A tolerance of the file can only be larger.
 fn widened(compare: Compare, times: u64, tolerance: f32) -> Compare {
     match compare {
         Compare::Float { absolute, relative, outliers } => Compare::Float {

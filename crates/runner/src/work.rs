@@ -1,5 +1,5 @@
-//! From the timeline of a run to the work that ran: which recorded item each command is, and the
-//! rows of the per-kernel table.
+//! Work of a run from its timeline: the recorded item of each command, and the rows of the
+//! per-kernel table.
 //!
 //! Entry points: [`ran`], [`starts`], [`rows`].
 
@@ -22,7 +22,7 @@ pub(crate) struct Ran {
     run: Replayed,
 }
 
-/// Returns the work of a run, queue by queue in the order of time. Gaps are no work.
+/// Returns the work of a run without gaps, queue by queue in the order of time.
 pub(crate) fn ran(logs: &[QueueLog], times: &[QueueTimes], started_ns: u64) -> Vec<Ran> {
     let mut all: Vec<Ran> = Vec::new();
     for (queue, (log, times)) in logs.iter().zip(times).enumerate() {
@@ -64,7 +64,7 @@ pub(crate) fn ran(logs: &[QueueLog], times: &[QueueTimes], started_ns: u64) -> V
 
 /// The recorded items of a queue's submissions, in the order in which their commands run.
 struct Items<'a> {
-    /// For each submission its commands that are timed, and its first item.
+    /// For each submission its timed commands, and its first item.
     submissions: Vec<(Vec<&'a Evaluated>, Option<u32>)>,
     execution: usize,
     command: usize,

@@ -1,7 +1,7 @@
-//! Arguments of a slice: what the Chrome and Perfetto writers put beside its name, kind and times.
+//! Arguments of a slice in Chrome and Perfetto files, beside its name, kind and times.
 //!
-//! Names and types are the same in both formats and stay as they are; `docs/timeline.md` lists
-//! them. Numbers are unsigned integers, of 64 bits in Perfetto's format.
+//! Names and types are stable and the same in both formats; `docs/timeline.md` lists them. Numbers
+//! are unsigned integers, of 64 bits in Perfetto's format.
 
 use crate::model::{FenceId, Kind, LaneId, LaneKind, Record, Trace};
 
@@ -54,7 +54,7 @@ pub(crate) fn of(trace: &Trace, record: &Record) -> impl Iterator<Item = Argumen
     .flatten()
 }
 
-/// What the extra number of a record counts.
+/// The name of a record's extra number.
 fn amount(kind: Kind) -> &'static str {
     match kind {
         Kind::Copy | Kind::Fill | Kind::MapWrite => "bytes",

@@ -1,12 +1,12 @@
-//! Builds a trace: ids before the run; afterwards the buffers of the agents, merged, sorted, and joined
-//! from queueing to execution. A record with an unknown lane, fence or name is left out and counted as
-//! lost.
+//! Builds a trace. Ids are assigned before the run. Afterwards the buffers of the agents are merged
+//! and sorted, and records of queueing are joined with those of execution. A record with an unknown
+//! lane, fence or name is left out and counted as lost.
 
 use crate::model::{ClockName, Fence, FenceId, Kind, Lane, LaneId, LaneKind, Record, Trace};
 use crate::names::{NameId, Names};
 use crate::queued;
 
-/// A trace in the making.
+/// Builds a trace.
 #[derive(Clone, Debug)]
 pub struct TraceBuilder {
     trace: Trace,
@@ -54,7 +54,7 @@ impl TraceBuilder {
         id
     }
 
-    /// The id of a name, new or old.
+    /// Interns a name.
     pub fn name(&mut self, text: &str) -> NameId {
         self.trace.names.intern(text)
     }
@@ -73,7 +73,7 @@ impl TraceBuilder {
         self.trace.lost_records = self.trace.lost_records.saturating_add(count);
     }
 
-    /// Adds one sentence to what the run came to.
+    /// Adds a sentence to the verdict of the run.
     pub fn add_verdict(&mut self, sentence: impl Into<String>) {
         self.trace.verdict.push(sentence.into());
     }
@@ -93,7 +93,7 @@ impl TraceBuilder {
             trace.lost_records.saturating_add((before - trace.records.len()) as u64);
         trace.records.sort_by_key(|r| r.start_ns);
         queued::join(&mut trace.records);
-        // Records that stand for lost ones say how many.
+        // Records that stand for lost ones have their number.
         let marked = trace.records.iter().filter(|r| r.kind == Kind::Lost).map(|r| r.arg);
         trace.lost_records = marked.fold(trace.lost_records, u64::saturating_add);
         trace

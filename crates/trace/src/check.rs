@@ -1,4 +1,4 @@
-//! Contradictions in a timeline: what no run can have done.
+//! Contradictions in a timeline.
 //!
 //! Checked: no record ends before it starts or starts before it was queued; slices of one engine do
 //! not overlap (commands may lie inside their own Execute); a slice that ends inside a command
@@ -15,7 +15,7 @@ use crate::model::{Kind, Lane, LaneId, LaneKind, Record, Trace};
 /// One contradiction. Indices are into [`Trace::records`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contradiction {
-    /// The record is queued, begun and done in another order.
+    /// The times of the record are out of order.
     TimesFall(usize),
     /// Both are slices of one engine, and the second starts before the first ends.
     Overlap(usize, usize),
@@ -27,12 +27,12 @@ pub enum Contradiction {
         queue: LaneId,
         /// The sum of its slices.
         slices_ns: u64,
-        /// What was counted.
+        /// The counted time.
         counted_ns: u64,
     },
 }
 
-/// A contradiction with the records that it is about, for people.
+/// A contradiction with its records, for display.
 #[derive(Clone, Copy)]
 pub struct Explained<'a> {
     trace: &'a Trace,
@@ -53,7 +53,7 @@ impl Trace {
         found
     }
 
-    /// Where the busy time by slices differs from what was counted: pairs of a queue's lane and
+    /// Compares the busy time by slices with counted times: pairs of a queue's lane and
     /// nanoseconds.
     pub fn busy_contradictions(&self, counted: &[(LaneId, u64)]) -> Vec<Contradiction> {
         let mut busy: BTreeMap<LaneId, u64> = BTreeMap::new();
@@ -78,7 +78,7 @@ impl Trace {
         Explained { trace: self, what }
     }
 
-    /// Whether the record is busy time of an engine. A gap of a replay is not.
+    /// Whether the record is busy time of an engine. Replayed gaps are not.
     fn is_slice(&self, record: &Record) -> bool {
         let is_engine = self.lanes[record.lane.0 as usize].kind == LaneKind::Engine;
         is_engine && !matches!(record.kind, Kind::Execute | Kind::Gap)

@@ -1,12 +1,14 @@
 //! Writes a trace as Chrome JSON trace events, which `chrome://tracing` and Perfetto's page open.
 //!
-//! - Group: process. Lane: thread, with a further one where execution overlaps. Record: complete event
-//!   (`X`) or instant (`i`), from start to end, with its queueing time as an argument, because viewers
-//!   drop events that overlap without nesting. Counter: `C`. Names: `M`. Arrow: `s`/`f`. Chain of a
-//!   submission: `s`, `t` for each step, `f`. `otherData` describes the run and the lanes.
+//! - Group: process. Lane: thread, with a further one where execution overlaps. Record: complete
+//!   event (`X`) or instant (`i`), from start to end, with its queueing time as an argument,
+//!   because viewers drop events that overlap without nesting. Counter: `C`. Names: `M`. Arrow:
+//!   `s`/`f`. Chain of a submission: `s`, `t` for each step, `f`. `otherData` describes the run and
+//!   the lanes.
 //! - Times are microseconds with a fraction of nanoseconds.
-//! - An arrow lies within the slices that it binds to, and does not run backwards. The head of an arrow
-//!   to a wait lies one nanosecond before the end of the wait, or on its tail where that is later.
+//! - An arrow lies within the slices that it binds to, and does not run backwards. The head of an
+//!   arrow to a wait lies one nanosecond before the end of the wait, or on its tail where that is
+//!   later.
 
 use std::io::{self, BufWriter, Write};
 
@@ -23,7 +25,7 @@ const FORMAT: u32 = 1;
 /// Writes `trace` to `out`.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     let tracks = Tracks::of(trace);
@@ -72,7 +74,7 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     out.flush()
 }
 
-/// What the run is, and what each thread of the file stands for.
+/// Describes the run, and the lane of each thread of the file.
 fn other_data(trace: &Trace, tracks: &Tracks) -> String {
     let lane = |(index, track): (usize, &crate::tracks::Track)| {
         let lane = &trace.lanes[track.lane.0 as usize];
@@ -95,8 +97,7 @@ fn other_data(trace: &Trace, tracks: &Tracks) -> String {
     )
 }
 
-/// The flow of one command buffer, from the call to the last slice; none where there is one record
-/// alone.
+/// The flow of a command buffer, from the call to the last slice. A single record has no flow.
 fn chain_events(trace: &Trace, tracks: &Tracks, chain: &Chain, id: usize) -> Vec<String> {
     let records: Vec<usize> = chain.records().collect();
     let last = records.len() - 1;
@@ -172,7 +173,7 @@ fn slice(trace: &Trace, tracks: &Tracks, index: usize, record: &Record, in_flow:
     let kind = json::string(record.kind.label());
     let ts = micros(record.start_ns);
     let args = arguments(trace, record);
-    // Arrows bind to slices alone, so an instant with an arrow is a slice of no length.
+    // Arrows bind to slices only, so an instant with an arrow is an empty slice.
     if record.duration_ns() == 0 && !in_flow {
         return format!(
             "{{\"ph\":\"i\",\"s\":\"t\",\"name\":{name},\"cat\":{kind},\"ts\":{ts},{place},\"args\":{args}}}"
@@ -184,7 +185,7 @@ fn slice(trace: &Trace, tracks: &Tracks, index: usize, record: &Record, in_flow:
     )
 }
 
-/// What a viewer writes on the slice: the record's name, or its kind where it has none.
+/// The label of a slice: the record's name, or its kind if it has none.
 pub(crate) fn title<'a>(trace: &'a Trace, record: &Record) -> &'a str {
     match trace.name_of(record) {
         "" => record.kind.label(),

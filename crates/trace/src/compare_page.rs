@@ -16,12 +16,12 @@ use crate::durations::duration;
 use crate::html::{self, escaped};
 use crate::model::Trace;
 
-/// What a comparison page says and shows.
+/// The content of a comparison page.
 #[derive(Clone, Debug)]
 pub struct ComparePage<'a> {
-    /// What was compared, such as the workload's name.
+    /// The title, such as the workload's name.
     pub title: String,
-    /// The answer: one sentence per model, the baseline first.
+    /// The verdict: one sentence per model, the baseline first.
     pub verdict: Vec<String>,
     /// The models, in the order in which they are drawn.
     pub models: Vec<ComparedModel<'a>>,
@@ -32,11 +32,11 @@ pub struct ComparePage<'a> {
 /// One submission model of a comparison.
 #[derive(Clone, Debug)]
 pub struct ComparedModel<'a> {
-    /// What it is called, such as `packet`.
+    /// Its name, such as `packet`.
     pub name: String,
-    /// How long the workload took, in nanoseconds.
+    /// Makespan in nanoseconds.
     pub makespan_ns: u64,
-    /// Where that time went: label and nanoseconds. Parts of one label have one colour on the page.
+    /// Parts of the makespan: label and nanoseconds. Parts with equal labels have one colour.
     pub parts: Vec<(String, u64)>,
     /// The model's timeline.
     pub trace: &'a Trace,
@@ -46,7 +46,7 @@ pub struct ComparedModel<'a> {
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] if the parts of a model do not sum to its makespan; otherwise
-/// what `out` reports.
+/// errors of `out`.
 pub fn write(page: &ComparePage<'_>, out: impl Write) -> io::Result<()> {
     for model in &page.models {
         let sum: u128 = model.parts.iter().map(|(_, ns)| u128::from(*ns)).sum();
@@ -64,7 +64,7 @@ pub fn write(page: &ComparePage<'_>, out: impl Write) -> io::Result<()> {
     html::write_bands(&page.title, &lead(page), &traces, out)
 }
 
-/// What stands above the bands.
+/// The content above the bands.
 fn lead(page: &ComparePage<'_>) -> String {
     let mut out = format!("<article id=\"lead\">\n<h1>{}</h1>\n", escaped(&page.title));
     sentences(&mut out, "verdict-lines", &page.verdict);
@@ -98,10 +98,10 @@ fn labels<'a>(page: &'a ComparePage<'_>) -> Vec<&'a str> {
     labels
 }
 
-/// How many colours the style sheet has for parts.
+/// Number of colours for parts in the style sheet.
 const PART_COLOURS: usize = 8;
-/// The narrowest part that bears its time, in percent of the longest bar. The table has the time of
-/// every part.
+/// The narrowest part with a label, in percent of the longest bar. The table has the time of every
+/// part.
 const LEAST_TEXT_PERCENT: f64 = 6.0;
 
 fn bars(out: &mut String, page: &ComparePage<'_>) {

@@ -1,16 +1,16 @@
 //! Counters that are derived from the records: the depth of each queue and the load of each engine
 //! over time.
 //!
-//! A record of a queue counts from the moment it is queued until it is done. What was not done when
-//! the run ended counts to the end of the trace. [`Kind::Preempted`] and doorbells do not count:
-//! they are events of an operation. An engine's load is the part of a window in which it works:
-//! gaps, hangs and waits are no work, and pieces of work that overlap count once.
+//! A record of a queue counts from its queueing to its end. A record that was not complete when the
+//! run ended counts to the end of the trace. [`Kind::Preempted`] and doorbells do not count: they
+//! are events of an operation. An engine's load is the part of a window in which it works: gaps,
+//! hangs and waits are no work, and overlapping work counts once.
 //!
 //! Entry points: [`Trace::queue_depths`], [`Trace::engine_loads`].
 
 use crate::model::{Kind, LaneId, LaneKind, Trace};
 
-/// Windows of a trace over which the load of an engine is taken, at most.
+/// Most windows of a trace for the load of an engine.
 const MOST_WINDOWS: u64 = 1_000;
 
 /// A number that changes over time.
@@ -18,7 +18,7 @@ const MOST_WINDOWS: u64 = 1_000;
 pub struct Counter {
     /// The lane that it counts on.
     pub lane: LaneId,
-    /// Each change: the time, and the value from then on. Times ascend strictly.
+    /// Changes: the time and the new value. Times ascend strictly.
     pub samples: Vec<(u64, u64)>,
 }
 

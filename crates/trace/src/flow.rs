@@ -1,11 +1,11 @@
 //! Arrows: from a signal to the waits that it released, and from a store to the flush that made it
 //! visible.
 //!
-//! - A store and its flush share a link. A release follows from fence and value alone, so that an agent
-//!   need not know what released it.
+//! - A store and its flush share a link. A release follows from fence and value, so agents do not
+//!   record their releaser.
 //! - A fence may be rewound, so the value in force matters: see `Signals::releaser`.
-//! - A wait for 0 never blocks. A wait that no record satisfies (an initial value, a lost record) has no
-//!   arrow.
+//! - A wait for 0 never blocks. A wait that no record satisfies (an initial value, a lost record)
+//!   has no arrow.
 //! - Cost: O(n log n), one segment tree for each fence over its signals in order of time.
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use End::{First, Last};
 
 use crate::model::{Kind, LaneId, LinkId, Record, Trace};
 
-/// What an arrow stands for.
+/// Kinds of arrows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FlowKind {
     /// From a signal to a wait that it released.
@@ -25,7 +25,7 @@ pub enum FlowKind {
 }
 
 impl FlowKind {
-    /// The word a reader sees.
+    /// Its label.
     pub fn label(self) -> &'static str {
         match self {
             FlowKind::Release => "release",
@@ -41,7 +41,7 @@ pub struct Flow {
     pub from: usize,
     /// The wait or the flush.
     pub to: usize,
-    /// What it stands for.
+    /// Its kind.
     pub kind: FlowKind,
 }
 
@@ -116,15 +116,16 @@ impl Signals {
 
     /// The signal that released a wait, by the value in force:
     ///
-    /// 1. If the value in force when the wait began to block already reached its own, the first
-    ///    signal of the unbroken run of signals that all reach it: it satisfied the wait, those after
-    ///    it found it satisfied.
-    /// 2. Else, among the signals while it blocked, the last that reaches the value, and back to the
-    ///    first of its run.
+    /// 1. If the value in force when the wait began to block already reached its own: the first
+    ///    signal of the unbroken run of signals that reach it. It satisfied the wait; the later
+    ///    ones did not.
+    /// 2. Else, among the signals while it blocked, the last that reaches the value, and back to
+    ///    the first of its run.
     /// 3. Else the same among the signals since the wait was queued: it was satisfied behind other
     ///    operations, by a value that has been rewound since.
     /// 4. Else the first signal of the run in force when the wait was queued.
-    /// 5. Else the clocks of the two lanes disagree: the earliest later signal that reaches the value.
+    /// 5. Else the clocks of the two lanes disagree: the earliest later signal that reaches the
+    ///    value.
     ///
     /// A later signal of the wait's own lane never releases it: a lane runs in order.
     fn releaser(&self, wait_index: usize, wait: &Record, value: u64) -> Option<usize> {
@@ -144,7 +145,7 @@ impl Signals {
         Some(self.list[found].index)
     }
 
-    /// Of `range`: the last signal that reaches `value`, then back to where its run began.
+    /// The start of the run that ends with the last signal of `range` that reaches `value`.
     fn first_of_run(&self, range: Range<usize>, value: u64) -> Option<usize> {
         let last = self.find(range.clone(), Last, |(_, highest)| highest >= value)?;
         let short = self.find(range.start..last, Last, |(lowest, _)| lowest < value);

@@ -1,8 +1,8 @@
-//! Strings as JSON: the one place that escapes.
+//! Escapes strings for JSON.
 //!
-//! Besides what JSON demands, `<`, `>` and `&` and the two line separators that scripts do not take
-//! are written as `\u` escapes, so that the text is safe inside an HTML script element too. Both
-//! writers that emit JSON call in.
+//! Besides the characters of the JSON standard, `<`, `>`, `&` and the two line separators that
+//! scripts reject are written as `\u` escapes, so the text is safe inside an HTML script element,
+//! too.
 
 use std::fmt::Write as _;
 

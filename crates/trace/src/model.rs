@@ -1,7 +1,7 @@
 //! The data model of a trace: lanes, fences, kinds, records and the links between records.
 //!
-//! - A record is small and `Copy`: recording is one store into a buffer. Its strings are interned
-//!   before.
+//! - A record is small and `Copy`, so recording is one store into a buffer. Its strings are
+//!   interned.
 //! - A record has three times: queued, started, done. The box of a queue's lane runs from the first
 //!   to the last.
 //! - A finished [`Trace`] is immutable for its writers.
@@ -49,7 +49,7 @@ macro_rules! labelled {
             /// Every variant, in order.
             pub const ALL: [$name; [$($name::$variant),*].len()] = [$($name::$variant),*];
 
-            /// The words of reports, files and timelines.
+            /// Its label in reports, files and timelines.
             pub fn label(self) -> &'static str {
                 match self { $($name::$variant => $label,)* }
             }
@@ -58,18 +58,19 @@ macro_rules! labelled {
 }
 
 labelled! {
-    /// What a lane stands for; it decides how the lane is drawn.
+    /// Kinds of lanes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum LaneKind {
         /// A thread of a program: calls, CPU waits and CPU signals.
         CpuThread = "CPU thread",
-        /// A queue: boxes run from queued to executed and pile up while they pend.
+        /// A queue: boxes run from queued to executed.
         Queue = "queue",
         /// An engine: boxes run from start to end of execution.
         Engine = "engine",
         /// An interrupt line with its deferred calls.
         Interrupt = "interrupt",
-        /// A display: flips from their call to the vertical sync that latched them, and vertical syncs.
+        /// A display: flips from their call to the vertical sync that latched them, and vertical
+        /// syncs.
         Display = "display",
     }
 }
@@ -79,23 +80,23 @@ labelled! {
 pub struct Lane {
     /// Its own index in [`Trace::lanes`].
     pub id: LaneId,
-    /// What it stands for.
+    /// Its kind.
     pub kind: LaneKind,
-    /// What it is called, such as `main` or `compute`.
+    /// Its name, such as `main` or `compute`.
     pub name: String,
-    /// What it belongs to: a process or an adapter. Lanes of one group are drawn together.
+    /// Its process or adapter. Lanes of one group are drawn together.
     pub group: String,
 }
 
 /// A fence that records refer to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
-    /// What the workload calls it.
+    /// Its name in the workload.
     pub name: String,
 }
 
 labelled! {
-    /// What a record is about.
+    /// Kinds of records.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum Kind {
         /// A command buffer or packet as a whole.
@@ -132,10 +133,10 @@ labelled! {
         MapWrite = "map-write",
         /// A mark set by the workload.
         Mark = "mark",
-        /// A place where records were lost; `arg` is how many.
+        /// Lost records; `arg` is their number.
         Lost = "lost records",
-        /// A wait was queued (FENCE_WAIT_QUEUED). It is joined with its [`Kind::Wait`] when the trace
-        /// is finished. One that stays was not seen to end, and runs to the end of the trace.
+        /// A wait was queued (FENCE_WAIT_QUEUED). It is joined with its [`Kind::Wait`] when the
+        /// trace is finished. Without one it runs to the end of the trace.
         WaitQueued = "wait queued",
         /// A signal was queued (FENCE_SIGNAL_QUEUED), likewise.
         SignalQueued = "signal queued",
@@ -143,16 +144,15 @@ labelled! {
         Flip = "flip",
         /// A vertical sync of a display.
         VSync = "vsync",
-        /// Time in which the recorded engine had no work, kept by the replay. Drawn hatched, and not
-        /// busy time.
+        /// Time in which the recorded engine had no work, kept by the replay. Drawn hatched, and
+        /// not busy time.
         Gap = "gap",
-        /// Work that was queued and not done when the run ended. It runs from queued to the end of the
-        /// trace.
+        /// Work that was pending when the run ended. It runs from queued to the end of the trace.
         NeverRan = "never ran",
-        /// The engine left this work in the middle; from leaving it to coming back.
+        /// A preemption, from the time at which the engine left the work to its return.
         Preempted = "preempted",
-        /// A recovery, from the detection to the end of the reset. Drawn as a band over all lanes of
-        /// its group.
+        /// A recovery, from the detection to the end of the reset. Drawn as a band over all lanes
+        /// of its group.
         Recovery = "recovery",
         /// One step of a replayed schedule.
         Step = "step",
@@ -160,9 +160,9 @@ labelled! {
         Store = "store",
         /// A store buffer's entry becomes visible to other agents.
         Flush = "flush",
-        /// A command buffer was queued; `name` is that of its list. When the trace is finished it is
-        /// joined with its [`Kind::Execute`], or becomes a [`Kind::NeverRan`]: no finished trace has
-        /// one.
+        /// A command buffer was queued; `name` is that of its list. When the trace is finished it
+        /// is joined with its [`Kind::Execute`], or becomes a [`Kind::NeverRan`]: no finished trace
+        /// has one.
         ExecuteQueued = "execute queued",
     }
 }
@@ -191,33 +191,33 @@ impl Kind {
 /// trace's clock is [`ClockName::Steps`]. An instant has `start_ns == end_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// Where it is drawn.
+    /// Its lane.
     pub lane: LaneId,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What it is called; the empty name where the kind says enough.
+    /// Its name; empty if the kind suffices.
     pub name: NameId,
-    /// The submission that it belongs to.
+    /// Its submission.
     pub link: LinkId,
-    /// The queue that it was done for, or given to: on records of engines and of submitting calls.
+    /// Its queue, on records of engines and of submitting calls.
     pub queue: Option<LaneId>,
     /// When it was queued (for a native fence, the CPU time at which the instruction was inserted).
-    /// Equal to `start_ns` where nothing is queued. On an engine's lane, when the command first
-    /// began: a command that was preempted has a record for each stretch of execution.
+    /// Equal to `start_ns` for records that are not queued. On an engine's lane, the first start of
+    /// the command: a preempted command has a record for each stretch of execution.
     pub queued_ns: u64,
-    /// When it began: a command is taken by the engine, a wait heads its queue, a call enters.
+    /// When it began: the engine takes a command, a wait heads its queue, a call enters.
     pub start_ns: u64,
-    /// When it was done: executed, unblocked, returned.
+    /// When it ended: executed, unblocked, returned.
     pub end_ns: u64,
     /// The fence it waits for or signals, and the value.
     pub fence: Option<(FenceId, u64)>,
-    /// One number more: bytes of a copy, count of lost records, whatever the kind calls for; 0
-    /// where nothing does.
+    /// An extra number that depends on the kind, such as bytes of a copy or the count of lost
+    /// records; 0 for none.
     pub arg: u64,
 }
 
 impl Record {
-    /// A record from `start_ns` to `end_ns` that never stood in a queue.
+    /// A record from `start_ns` to `end_ns` that was not queued.
     pub fn span(lane: LaneId, kind: Kind, name: NameId, start_ns: u64, end_ns: u64) -> Record {
         let (link, queue, fence) = (LinkId::NONE, None, None);
         Record {
@@ -234,7 +234,7 @@ impl Record {
         }
     }
 
-    /// A record of one moment.
+    /// An instant.
     pub fn instant(lane: LaneId, kind: Kind, name: NameId, at_ns: u64) -> Record {
         Record::span(lane, kind, name, at_ns, at_ns)
     }
@@ -245,7 +245,7 @@ impl Record {
         self
     }
 
-    /// The same, done for or given to the queue of this lane.
+    /// The same, with the lane of its queue.
     pub fn for_queue(mut self, queue: LaneId) -> Record {
         self.queue = Some(queue);
         self
@@ -263,7 +263,7 @@ impl Record {
         self
     }
 
-    /// The same, on a fence where there is one.
+    /// The same, with a fence if there is one.
     pub fn on(mut self, fence: Option<(FenceId, u64)>) -> Record {
         self.fence = fence;
         self
@@ -275,24 +275,24 @@ impl Record {
         self
     }
 
-    /// How long it ran; 0 for an instant, and for a record whose clocks disagree.
+    /// Its duration; 0 for an instant, and for a record whose clocks disagree.
     pub fn duration_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// How long it stood in its queue before it began.
+    /// Time in its queue before it began.
     pub fn pending_ns(&self) -> u64 {
         self.start_ns.saturating_sub(self.queued_ns)
     }
 }
 
 labelled! {
-    /// Where the times of a trace come from.
+    /// Clock of a trace.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum ClockName {
-        /// Time that passed on the machine.
+        /// Time of the host.
         Wall = "wall clock",
-        /// Time that the model computed.
+        /// Modelled time.
         Virtual = "virtual clock",
         /// Steps of a replayed schedule: every time of the trace is a number of steps.
         Steps = "steps",
@@ -312,11 +312,11 @@ impl ClockName {
 /// A whole run, ready to be written.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// What the run is called: shown as the page's title.
+    /// Name of the run: the page's title.
     pub title: String,
-    /// Where its times come from.
+    /// Its clock.
     pub clock: ClockName,
-    /// What the run came to, one sentence each; shown above the timeline. Empty where nothing was
+    /// The verdict, in sentences that are shown above the timeline. Empty if the run was not
     /// judged.
     pub verdict: Vec<String>,
     /// Its lanes, in the order in which they are drawn.
@@ -328,17 +328,17 @@ pub struct Trace {
     /// Its records, sorted by `start_ns`; records of one moment stay in the order in which they
     /// were appended.
     pub records: Vec<Record>,
-    /// How many records are known to be missing (an overrun log, a record of an unknown lane).
+    /// Number of missing records (an overrun log, a record of an unknown lane).
     pub lost_records: u64,
 }
 
 impl Trace {
-    /// The name of a record, empty where it has none.
+    /// The name of a record; empty for none.
     pub fn name_of(&self, record: &Record) -> &str {
         self.names.get(record.name)
     }
 
-    /// Earliest and latest time that any record mentions; `None` where there is no record.
+    /// Earliest and latest time of all records; `None` without a record.
     pub fn extent_ns(&self) -> Option<(u64, u64)> {
         let first = self.records.iter().map(|r| r.queued_ns.min(r.start_ns)).min()?;
         let last = self.records.iter().map(|r| r.end_ns.max(r.start_ns)).max()?;

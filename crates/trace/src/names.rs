@@ -1,7 +1,7 @@
-//! The interner: one number for each distinct string, so that a record carries four bytes and no
+//! The interner: a number for each distinct string, so that a record has four bytes and no
 //! allocation.
 //!
-//! The builder interns, the writers look up. Nothing is ever removed. Id 0 is the empty name.
+//! Names are never removed. Id 0 is the empty name.
 
 use std::collections::HashMap;
 
@@ -28,14 +28,14 @@ impl Default for Names {
 }
 
 impl Names {
-    /// An interner that knows the empty name alone.
+    /// Creates an interner with the empty name.
     pub fn new() -> Names {
         let mut names = Names { strings: Vec::new(), index: HashMap::new() };
         names.intern("");
         names
     }
 
-    /// The id of `text`, new or old.
+    /// Interns `text`.
     ///
     /// # Panics
     /// When more than `u32::MAX` distinct names are interned.
@@ -49,17 +49,17 @@ impl Names {
         id
     }
 
-    /// The string of `id`; empty for an id of another interner that this one does not have.
+    /// The string of `id`; empty for an unknown id.
     pub fn get(&self, id: NameId) -> &str {
         self.strings.get(id.0 as usize).map_or("", String::as_str)
     }
 
-    /// How many distinct names there are, the empty one included.
+    /// Number of distinct names, including the empty one.
     pub fn len(&self) -> usize {
         self.strings.len()
     }
 
-    /// Never true: the empty name is always there.
+    /// Always false, because the empty name is always present.
     pub fn is_empty(&self) -> bool {
         self.strings.is_empty()
     }

@@ -1,8 +1,8 @@
-//! The timeline's side table of queues: the lane of each, and when its submissions were queued. No
-//! call, DDI entry or ring packet carries either.
+//! The timeline's side table of queues: the lane of each, and the times at which its submissions
+//! were queued. Calls, DDI entries and ring packets carry neither.
 //!
 //! The creator of a queue enters its lane. The submitter enters a submission before the engine can
-//! find it; the engine takes the entry when it begins.
+//! read it. The engine takes the entry when it begins.
 
 use crate::model::LaneId;
 use std::collections::BTreeMap;
@@ -23,16 +23,16 @@ impl fmt::Display for QueueNumber {
 pub enum SubmissionKey {
     /// The value that reports its completion: a progress value or a submission fence ID.
     Completion(u64),
-    /// The slot of a user-mode ring, counted from the queue's birth.
+    /// The slot of a user-mode ring, counted from the creation of the queue.
     Slot(u64),
     /// The packet that the next call submits: the kernel numbers it.
     NextCall,
 }
 
-/// What is known of a submission.
+/// An entry of a submission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queued {
-    /// When it was queued; 0 where that is not known.
+    /// When it was queued; 0 if unknown.
     pub at_ns: u64,
     /// Number of its name or fence plus one; 0 for none.
     pub name: u32,
@@ -78,12 +78,12 @@ impl QueueTable {
         self.queued.insert((queue, key), queued);
     }
 
-    /// Takes a submission; the default where there is none.
+    /// Takes a submission; the default for an unknown one.
     pub fn take_queued(&mut self, queue: QueueNumber, key: SubmissionKey) -> Queued {
         self.queued.remove(&(queue, key)).unwrap_or_default()
     }
 
-    /// Forgets all submissions.
+    /// Removes all submissions.
     pub fn clear_queued(&mut self) {
         self.queued.clear();
     }

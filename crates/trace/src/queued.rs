@@ -1,13 +1,12 @@
-//! Joins the record of an operation that was queued with the record of the same operation when it
-//! was done.
+//! Joins the record of an operation's queueing with the record of its execution.
 //!
-//! The submitting CPU thread records the first, the engine or the reader of the GPU's fence log the
-//! second, and the two share no number. Waits and signals are joined by lane, fence and value,
-//! command buffers by lane and time of queueing; among equal ones, first queued with first done.
+//! The submitting CPU thread makes the first. The engine, or the reader of the GPU's fence log,
+//! makes the second. They share no number. Waits and signals are joined by lane, fence and value,
+//! command buffers by lane and time of queueing. Equal ones are joined in order.
 //!
 //! Invariants of a finished trace:
 //! - a command buffer on a queue's lane has the name of its list and the link of its submission;
-//! - a slice of an engine has the link of the submission that it was done for;
+//! - a slice of an engine has the link of its submission;
 //! - a queued record without a counterpart stays, and runs from its queueing to the end of the
 //!   trace; that of a command buffer becomes a [`Kind::NeverRan`].
 
@@ -15,17 +14,17 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::model::{Kind, LaneId, LinkId, Record};
 
-/// What the two records of a wait or a signal have in common.
+/// The key by which the two records of a wait or a signal are joined.
 type FenceKey = (u32, Kind, Option<(u32, u64)>);
-/// What the two records of a command buffer have in common: lane and time of queueing.
+/// The key of a command buffer: lane and time of queueing.
 type BufferKey = (LaneId, u64);
 
 fn fence_key(record: &Record, kind: Kind) -> FenceKey {
     (record.lane.0, kind, record.fence.map(|(fence, value)| (fence.0, value)))
 }
 
-/// Gives each operation what its queued record says, and removes that record. `records` are sorted
-/// by start.
+/// Adds the data of queued records to the records of their operations, and removes the former.
+/// `records` are sorted by start.
 // spec: NF-195
 pub(crate) fn join(records: &mut Vec<Record>) {
     let (mut fences, mut buffers) = (HashMap::new(), HashMap::new());
@@ -83,7 +82,7 @@ fn join_fences(
     }
 }
 
-/// Gives each box of a command buffer the name and the link of its list.
+/// Sets the name and the link of each command buffer.
 fn join_buffers(
     records: &mut [Record],
     mut queued: HashMap<BufferKey, VecDeque<usize>>,
@@ -102,8 +101,8 @@ fn join_buffers(
     }
 }
 
-/// Gives the slices of engines the link of the command buffer that their queue was executing then:
-/// a queue executes one at a time, and after the last that was done the first that was not.
+/// Sets the link of each engine slice to that of the command buffer that its queue was executing. A
+/// queue executes one at a time; after its last complete one it executes the first pending one.
 fn link_engines(records: &mut [Record]) {
     let mut done: HashMap<LaneId, Vec<usize>> = HashMap::new();
     let mut cut_off: HashMap<LaneId, LinkId> = HashMap::new();

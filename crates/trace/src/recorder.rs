@@ -1,8 +1,7 @@
 //! One agent's append-only buffer of records.
 //!
-//! An agent records alone, into a buffer of its own, and hands it over when it ends:
-//! recording takes no lock and is no step that the explorer has to schedule. Buffers are merged by
-//! [`crate::TraceBuilder::append`].
+//! Recording takes no lock and is no step for the explorer. [`crate::TraceBuilder::append`] merges
+//! the buffers when agents end.
 
 use crate::model::Record;
 
@@ -23,17 +22,17 @@ impl Recorder {
         self.records.push(record);
     }
 
-    /// How many records are held.
+    /// Number of records.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether nothing is held.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// Gives the records away and starts over, empty.
+    /// Returns the records and empties the buffer.
     pub fn take(&mut self) -> Vec<Record> {
         std::mem::take(&mut self.records)
     }

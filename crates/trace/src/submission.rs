@@ -1,16 +1,15 @@
 //! Submissions: from the CPU call to the box on the queue's lane and to the slices on the engine's.
 //!
-//! Derived from the links that [`crate::TraceBuilder::finish`] completes. The writers and the page
-//! call in.
+//! Derived from the links that [`crate::TraceBuilder::finish`] completes.
 
 use std::collections::BTreeMap;
 
 use crate::model::{Kind, LaneKind, LinkId, Trace};
 
-/// One command buffer on its way; all are indices into [`Trace::records`].
+/// The records of a command buffer, as indices into [`Trace::records`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// The call that submitted it; none where the calling thread has no lane.
+    /// The call that submitted it; `None` if the calling thread has no lane.
     pub call: Option<usize>,
     /// Its box on the queue's lane.
     pub queued: Option<usize>,
@@ -25,7 +24,7 @@ impl Chain {
     }
 }
 
-/// What the records of one link are.
+/// The records of one link by kind.
 #[derive(Default)]
 struct Parts {
     call: Option<usize>,
@@ -34,8 +33,7 @@ struct Parts {
 }
 
 impl Trace {
-    /// The chains of this trace, by submission; a submission of several command buffers has one for
-    /// each.
+    /// The chains of this trace, by submission; one for each command buffer.
     pub fn chains(&self) -> Vec<Chain> {
         let mut by_link: BTreeMap<LinkId, Parts> = BTreeMap::new();
         for (index, record) in self.records.iter().enumerate().filter(|(_, r)| r.link.is_some()) {

@@ -1,10 +1,8 @@
-//! Lays records out on tracks whose slices nest, which is what the Chrome and Perfetto viewers
-//! demand of a track.
+//! Lays records out on tracks with nested slices, as the Chrome and Perfetto viewers require.
 //!
-//! Each lane has one track, and a further one whenever a slice would overlap another without lying
-//! inside it (a queue that runs on two engines, a preempted command). Order: records are taken by
-//! start, the longer first, so that what encloses comes before what is enclosed. The two writers
-//! for these viewers call in.
+//! Each lane has one track, and further ones for slices that would overlap without nesting (a queue
+//! that runs on two engines, a preempted command). Records are placed by start, the longer first,
+//! so that outer slices come before inner ones.
 
 use crate::model::{LaneId, Trace};
 
@@ -44,7 +42,7 @@ impl Tracks {
         self.group_of_lane[lane.0 as usize]
     }
 
-    /// What the track is called: its lane's name, with a number from the second track on.
+    /// The name of the track: its lane's name, with a number from the second track on.
     pub(crate) fn name(&self, trace: &Trace, index: usize) -> String {
         let track = &self.tracks[index];
         let lane = &trace.lanes[track.lane.0 as usize];
@@ -85,7 +83,7 @@ fn lay_out(trace: &Trace, group_of_lane: &[usize]) -> (Vec<Track>, Vec<usize>) {
     (tracks, of_record)
 }
 
-/// The first track on which a slice from `start` to `end` nests, made where there is none.
+/// Returns the first track on which a slice from `start` to `end` nests, or a new one.
 fn free_track(open: &mut Vec<Vec<u64>>, start: u64, end: u64) -> usize {
     for (number, ends) in open.iter_mut().enumerate() {
         while ends.last().is_some_and(|&until| until <= start) {

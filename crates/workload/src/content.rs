@@ -12,16 +12,16 @@ pub trait SceneLibrary {
     fn part(&self, content: &Content) -> Option<Vec<u8>>;
 }
 
-/// Why a buffer's first content cannot be made.
+/// Errors of making the first content of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContentError {
-    /// No such part.
+    /// An unknown part.
     #[error("there is no content '{name}'; correct the name")]
     Unknown {
         /// As written.
         name: String,
     },
-    /// It does not fit.
+    /// Content longer than the buffer.
     #[error("its content has {content} bytes and the buffer {buffer}; set bytes = {content}")]
     TooLong {
         /// Bytes of the content.
@@ -78,7 +78,7 @@ fn scramble(mut x: u32) -> u32 {
     x ^ (x >> 16)
 }
 
-/// Evenly spread over `0.0..1.0`; 24 bits, so that every value is exact.
+/// Uniform over `0.0..1.0`; 24 bits, so that every value is exact.
 fn unit(word: u32) -> f32 {
     (word >> 8) as f32 / (1u32 << 24) as f32
 }

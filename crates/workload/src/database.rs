@@ -43,8 +43,7 @@ impl Database {
     /// Opens a file.
     ///
     /// # Errors
-    /// A sentence: a file that is damaged, cannot be opened, or lacks rows that a log beside it
-    /// still holds.
+    /// A damaged file, a file that cannot be opened, and a file with rows in a log beside it.
     pub fn open(path: &Path) -> Result<Self, String> {
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
@@ -67,7 +66,7 @@ impl Database {
     /// Opens a file that is in memory.
     ///
     /// # Errors
-    /// A sentence: a file that is damaged.
+    /// A damaged file.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         let (head, rest) = bytes.split_at(bytes.len().min(100));
         let mut head = head.to_vec();
@@ -136,7 +135,7 @@ impl Database {
     /// number. An absent column reads as NULL, save those in `needed`.
     ///
     /// # Errors
-    /// A sentence: a damaged file, or a table without a needed column.
+    /// A damaged file, or a table without a needed column.
     pub fn scan(
         &self,
         table: &str,

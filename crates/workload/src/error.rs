@@ -1,19 +1,19 @@
-//! Errors of reading a workload: the problems of a file, each with line, column and next step, sorted,
-//! at most one screen of them.
+//! Errors of reading a workload: the problems of a file, sorted, each with line, column and next
+//! step. At most one screen is shown.
 
 use std::fmt;
 
 /// The most problems that are shown at once: one screen.
 pub const SHOWN_PROBLEMS: usize = 20;
 
-/// One thing that is wrong in a file.
+/// A problem of a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// Line, from 1; 0 when the whole file is meant.
     pub line: u32,
     /// Column in characters, from 1; 0 when the whole line is meant.
     pub column: u32,
-    /// What is wrong and what to do, in one sentence or two.
+    /// The problem and the next step.
     pub text: String,
 }
 
@@ -25,7 +25,7 @@ pub enum Error {
     Unreadable {
         /// The path as given.
         file: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A TOML workload with one or more mistakes.
@@ -36,15 +36,15 @@ pub enum Error {
         /// Sorted by place in the file.
         problems: Vec<Problem>,
     },
-    /// A trace that is no trace, or not whole.
+    /// A file that is not a trace, or a truncated trace.
     #[error("{file}: {text}")]
     Trace {
         /// The path as given.
         file: String,
-        /// What is wrong, where (byte and line), and what to do.
+        /// The problem, its byte and line, and the next step.
         text: String,
     },
-    /// A file of a kind that is not read.
+    /// A file of an unsupported kind.
     #[error("{file}: {found}; {advice}")]
     UnknownKind {
         /// The path as given.
@@ -76,7 +76,7 @@ impl fmt::Display for Listing<'_> {
         }
         match self.problems.len().saturating_sub(SHOWN_PROBLEMS) {
             0 => Ok(()),
-            more => write!(f, "\n{}: and {more} more; mend these first", self.file),
+            more => write!(f, "\n{}: and {more} more; fix these first", self.file),
         }
     }
 }
@@ -92,6 +92,6 @@ mod tests {
         let text = Error::Invalid { file: "w.toml".into(), problems }.to_string();
         assert_eq!(text.lines().count(), 21);
         assert!(text.starts_with("w.toml:1:2: wrong\n"));
-        assert!(text.ends_with("w.toml: and 5 more; mend these first"));
+        assert!(text.ends_with("w.toml: and 5 more; fix these first"));
     }
 }

@@ -1,8 +1,8 @@
 //! Recognises the kind of a file by its content.
 //!
-//! Purpose: the readable kinds, and for every other kind what it is and which command makes a
-//! readable file of it. Invariant: a name decides only where content cannot: a `.toml` file is TOML
-//! even when it begins with a bracket, and the binary report formats have no public layout. Entry
+//! Purpose: names the readable kinds, and for other known kinds the command that converts the file.
+//! Invariant: the name decides only where the content does not: a `.toml` file is TOML even when it
+//! begins with a bracket, and the binary report formats have no public layout. Entry
 //! points: [`detect`], [`unknown_database`], [`of_folder`].
 
 use std::path::Path;
@@ -35,7 +35,7 @@ pub enum Format {
 pub struct Unreadable {
     /// What the file is.
     pub found: String,
-    /// What to do.
+    /// The next step.
     pub advice: String,
 }
 
@@ -51,7 +51,7 @@ const READABLE: &str = "give a workload (.toml), a PyTorch profiler trace (.json
 
 const ROCPROF: &str = "record with `rocprofv3 --hip-trace --kernel-trace --memory-copy-trace --output-format json -- APP`";
 
-/// How much of a file is searched for the marks of its kind.
+/// Bytes of a file that are searched for the marks of its kind.
 const HEAD_BYTES: usize = 4096;
 
 /// The kind of an unpacked file. `file` is its name.
@@ -101,7 +101,7 @@ fn readable_text(bytes: &[u8]) -> Result<(), Unreadable> {
         Ok(_) => Ok(()),
         Err(error) => {
             let found =
-                format!("a file of an unknown kind (byte {} is no text)", error.valid_up_to());
+                format!("a file of an unknown kind (byte {} is not text)", error.valid_up_to());
             Err(Unreadable { found, advice: READABLE.to_owned() })
         }
     }
@@ -192,7 +192,7 @@ fn known_by_name(file: &str) -> Option<Unreadable> {
     }
 }
 
-/// What a database is that no reader knows.
+/// Describes a database of an unknown kind.
 pub fn unknown_database(database: &Database) -> Unreadable {
     if database.has("rocpd_op") && database.has("rocpd_api") {
         return Unreadable::new(
@@ -212,7 +212,7 @@ pub fn unknown_database(database: &Database) -> Unreadable {
     Unreadable { found, advice: advice.to_owned() }
 }
 
-/// What to give instead of a folder: up to three files in it that look like recordings.
+/// Suggests up to three recordings in a folder.
 pub fn of_folder(folder: &Path) -> Unreadable {
     let mut files: Vec<String> = (std::fs::read_dir(folder).into_iter().flatten())
         .flatten()
@@ -274,7 +274,7 @@ mod tests {
             (b"PK\x03\x04", "run.zip", "ZIP", "unzip run.zip"),
             (b"PAR1", "kernels.parquet", "Parquet", "nsys export --type sqlite"),
             (b"a,b\n", "x.csv", "Start_Timestamp", "kernel_trace"),
-            (b"\xff\xfe\xfd", "x", "byte 0 is no text", "nsys export"),
+            (b"\xff\xfe\xfd", "x", "byte 0 is not text", "nsys export"),
         ];
         for (bytes, file, found, advice) in cases {
             let error = detect(bytes, file).unwrap_err();

@@ -1,7 +1,7 @@
-//! Files → workloads, whatever kind they are.
+//! Loads workloads from files of every readable kind.
 //!
 //! Purpose: unpacks a file, recognises its kind (`format`), and hands it to the reader of that
-//! kind. Invariants: a database is opened where it lies, read-only. Chrome JSON is read one event
+//! kind. Invariants: a database is opened in place, read-only. Chrome JSON is read one event
 //! at a time. Every other file is read into memory. All but databases on disk are bounded by
 //! [`crate::unpack::LARGEST_TRACE_BYTES`]. Entry points: [`load`], [`load_bytes`].
 
@@ -22,11 +22,11 @@ const HEAD_BYTES: usize = 64 << 10;
 /// How a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoadOptions {
-    /// For traces.
+    /// Options for traces.
     pub import: ImportOptions,
 }
 
-/// Which kind a file was.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loaded {
     /// A TOML workload.
@@ -74,8 +74,8 @@ fn csv_files(
     workload(rocprof::csv(&files).map_err(|text| wrong(file, text))?, file, options)
 }
 
-/// Reads a workload or a recording from memory. `file` is its name for messages; [`format::detect`]
-/// says where it decides the kind.
+/// Reads a workload or a recording from memory. `file` is its name for messages and for
+/// [`format::detect`].
 ///
 /// # Errors
 /// Everything in [`Error`] but [`Error::Unreadable`].
@@ -108,7 +108,7 @@ fn read(
             let text = std::str::from_utf8(&bytes).unwrap_or_default();
             return Ok((toml_file::parse(text, file)?, Loaded::Toml));
         }
-        // The first bytes alone did not show it.
+        // The first bytes do not determine the kind.
         Format::ChromeJson => kineto::read(&bytes[..]).map_err(wrong)?,
         Format::OwnJson => own_timeline::chrome(&bytes).map_err(wrong)?,
         Format::Perfetto => perfetto::read(&bytes).map_err(wrong)?,

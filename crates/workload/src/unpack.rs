@@ -15,7 +15,7 @@ pub fn is_packed(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
 
-/// The content of a file, unpacked where it is packed. Its errors are sentences for people.
+/// The content of a file, unpacked where it is packed. Its errors are complete messages.
 pub struct Unpacked<R> {
     file: Kind<R>,
     /// Bytes read so far.
@@ -30,7 +30,7 @@ enum Kind<R> {
 
 impl<R: BufRead> Unpacked<R> {
     /// # Errors
-    /// What the file's reader says.
+    /// Errors of the file's reader.
     pub fn new(mut file: R) -> Result<Self> {
         let packed = is_packed(file.fill_buf()?);
         let file = if packed {

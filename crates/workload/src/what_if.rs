@@ -1,8 +1,8 @@
-//! What-if questions about a recording: pure changes of a workload.
+//! What-if changes of a recording, as pure functions of a workload.
 //!
-//! Each change keeps what waits for what, and all but a split keep the order of each stream. A
-//! change that cannot be made so is refused with the reason. `decisions/0039` says what each one
-//! supposes. Rooms: `split` (more streams). Entry points: [`WhatIf::from_str`], [`WhatIf::apply`].
+//! Each change keeps the dependencies, and all but a split keep the order of each stream. A change
+//! that cannot keep them is refused with the reason. `decisions/0039` has their assumptions. Rooms:
+//! `split` (more streams). Entry points: [`WhatIf::from_str`], [`WhatIf::apply`].
 
 mod split;
 
@@ -16,12 +16,12 @@ use crate::model::{
     CommandKind, Engine, FenceId, FenceWait, Op, OpKind, QueueId, Ref, Span, Thread, Workload,
 };
 
-/// A question.
+/// A change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhatIf {
-    /// Rings of user-mode queues with so many slots. The workload stays as it is.
+    /// Rings of user-mode queues have this many slots. The workload does not change.
     RingSlots(u64),
-    /// The work of all streams on so many of them: fewer are merged, more take turns.
+    /// The work of all streams runs on this many streams: merged to fewer, or split to more.
     Streams(u32),
     /// Each run of launches on one stream, with nothing but host time between them, is one launch.
     GraphsOn,
@@ -50,7 +50,7 @@ impl FromStr for WhatIf {
             _ => None,
         };
         known.ok_or_else(|| {
-            "say ring=N (a power of two), streams=N, graphs=on, graphs=off or sync=gpu".to_owned()
+            "use ring=N (a power of two), streams=N, graphs=on, graphs=off or sync=gpu".to_owned()
         })
     }
 }
@@ -80,7 +80,7 @@ impl WhatIf {
         }
         let Some(recorded) = &mut changed.recorded else {
             return Err(format!(
-                "{self}: '{}' is no recording; change its file instead",
+                "{self}: '{}' is not a recording; change its file instead",
                 workload.name
             ));
         };
@@ -120,7 +120,7 @@ fn streams_of(workload: &mut Workload, streams: u32) -> Result<(), String> {
     match streams.cmp(&have) {
         Ordering::Greater => split::split_streams(workload, streams, &fed),
         Ordering::Equal => {
-            Err(format!("the recording has {have} streams already; say another number"))
+            Err(format!("the recording has {have} streams already; give another number"))
         }
         Ordering::Less if feeders > 1 => Err(format!(
             "{feeders} host threads feed the streams, so a merged stream has no recorded order; this needs a recording with one"
@@ -216,13 +216,13 @@ fn split_launches(ops: &[Op]) -> Vec<Op> {
     split
 }
 
-/// Waits of a thread for fences that the thread itself had signalled by queues before become waits
-/// of the queues that it feeds until its next wait. A wait for anything else stays: the signal
-/// could come behind it on the same queue.
+/// Replaces waits of a thread for fences that its own queues signal by waits of the queues that it
+/// feeds until its next wait. Other waits stay, because their signal could follow on the same
+/// queue.
 fn wait_on_streams(ops: &[Op]) -> Vec<Op> {
     let mut changed = Vec::with_capacity(ops.len());
     let mut signalled: Vec<(FenceId, u64)> = Vec::new();
-    // Waits that a queue has to make before what it is given next.
+    // Pending waits of each queue, before its next operation.
     let mut pending: Vec<FenceWait> = Vec::new();
     let mut waiting: Vec<QueueId> = Vec::new();
     for op in ops {

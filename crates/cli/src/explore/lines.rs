@@ -1,5 +1,5 @@
-//! What an exploration prints: a line as each search ends, a summary, and a bar with an estimate on
-//! a terminal.
+//! Output of an exploration: a line for each search, a summary, and on a terminal a bar with an
+//! estimate.
 
 use super::outcome::{Outcome, time_ns, what_is_wrong};
 use super::selection::Selection;
@@ -10,12 +10,12 @@ use tidegate::explorer::{Coverage, Report};
 use tidegate::trace::duration;
 use tidegate_scenarios::Plan;
 
-/// Runs between two updates of the bar: a run can be shorter than drawing it.
+/// Runs between two updates of the bar, because a run can be shorter than an update.
 const RUNS_PER_DRAW: u64 = 256;
 
 /// The lines and the bar of one exploration.
 pub(super) struct Progress {
-    /// On standard error, and hidden where that is no terminal.
+    /// On standard error; hidden if that is not a terminal.
     bar: ProgressBar,
     prints: bool,
 }
@@ -57,7 +57,7 @@ impl Progress {
         }
     }
 
-    /// Prints what was selected, and the head of the lines.
+    /// Prints the selection, and the head of the lines.
     pub(super) fn head(&self, selection: &Selection) {
         if let Some(note) = &selection.note {
             self.line(note);
@@ -77,7 +77,7 @@ impl Progress {
         self.bar.inc(1);
     }
 
-    /// Prints how many searches are right, and what is wrong with the others.
+    /// Prints the number of right searches, and the failures of the others.
     pub(super) fn summary(&self, outcomes: &[Outcome]) {
         self.bar.finish_and_clear();
         let count = |bug: bool, right: bool| {
@@ -136,7 +136,7 @@ fn coverage(report: &Report) -> String {
     }
 }
 
-/// A search that ended early says less than a whole one.
+/// Marks a search that ended early.
 fn verdict(outcome: &Outcome) -> &'static str {
     match (&outcome.searched, outcome.is_right()) {
         (Ok(_), true) if outcome.bug.is_some() => "found",

@@ -13,7 +13,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// A scenario must hold, and its planted bug be found.
+    /// Whether a scenario holds, or its planted bug was found.
     pub(super) fn is_right(&self) -> bool {
         match (&self.searched, &self.bug) {
             (Ok(report), None) => report.passed(),
@@ -36,7 +36,7 @@ pub(super) fn time_ns(report: &Report) -> u64 {
     report.time_ns.map_or(0, |(all, _)| all)
 }
 
-/// Why the outcome is not right, with the line that replays a failure.
+/// The failure of the search, with the line that replays it.
 pub(super) fn what_is_wrong(outcome: &Outcome) -> String {
     let report = match &outcome.searched {
         Ok(report) => report,

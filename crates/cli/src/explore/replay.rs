@@ -1,8 +1,8 @@
 //! `tidegate replay`: runs a printed schedule again, prints its choices, and draws it as a timeline
 //! of steps.
 //!
-//! Two more runs, with recording on, make the timeline and the names of agents and of what the steps
-//! touch. They make the same choices whatever the state.
+//! Two more runs with recording make the timeline and the names of agents and of touched objects.
+//! They repeat the choices whatever the state.
 
 use super::selection::{named, unknown_scenario};
 use crate::output::{self, Outputs};
@@ -84,7 +84,7 @@ fn agent(names: &[String], step: &Move) -> String {
     name_of(names, step.choice.agent().0)
 }
 
-/// What a move does, with the names of `log` for agents and for what it touches.
+/// Describes a move, with the names of `log` for agents and touched objects.
 fn what(names: &[String], step: &Move, log: &StepLog) -> String {
     let text = step.in_words(log);
     match step.instead_of {
@@ -97,7 +97,7 @@ fn what(names: &[String], step: &Move, log: &StepLog) -> String {
 /// with its steps, and the log of steps. The clock counts the events of that log.
 fn traced(replayed: &Replayed) -> Result<(Trace, StepLog), BadInput> {
     let schedule = &replayed.schedule;
-    // The agents' lanes come first, and only a run names the agents.
+    // The agents' lanes come first, and only a run has the names of agents.
     let (_, _, named) = recorded(schedule, &[])?;
     let (platform, lanes, log) = recorded(schedule, &named.agents)?;
     record_steps(&platform, &lanes, &log);
@@ -124,13 +124,13 @@ fn recorded(
     let lane = |name: &String| platform.lane(LaneKind::CpuThread, "schedule", name);
     let lanes = agents.iter().map(lane).collect();
     let prepared = scenario.prepare(&platform);
-    // The verdict is known; this run is for its records.
+    // This run is for its records only.
     let _again = prepared.run(&platform);
     let log = platform.take_steps();
     Ok((platform, lanes, log))
 }
 
-/// What the replay came to, as the last line of the output has it.
+/// The result of the replay, for the last line of the output.
 fn verdict_of(replayed: &Replayed) -> String {
     match &replayed.failure {
         Some(failure) => format!("fails: {failure}"),

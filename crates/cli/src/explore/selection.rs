@@ -1,4 +1,4 @@
-//! Which scenarios an exploration searches: a name, a part of names, or a pattern.
+//! Selects the scenarios of an exploration by name, part of a name, or pattern.
 
 use crate::BadInput;
 use crate::streams::outln;
@@ -6,11 +6,10 @@ use glob::Pattern;
 use tidegate::explorer::Scenario;
 use tidegate_scenarios::{all, find, plan};
 
-/// The searches of an exploration: scenarios, each followed by those of its planted bugs that are
-/// wanted.
+/// The searches of an exploration: scenarios, each followed by its selected planted bugs.
 pub(super) struct Selection {
     pub(super) searches: Vec<Box<dyn Scenario>>,
-    /// What a part of a name or a pattern selected.
+    /// A note on the selection by a part of a name or a pattern.
     pub(super) note: Option<String>,
 }
 
@@ -58,8 +57,8 @@ pub(super) fn select(filter: Option<&str>) -> Result<Selection, BadInput> {
     Ok(Selection { searches, note: Some(note) })
 }
 
-/// A scenario with all its planted bugs, or with the one behind `+`; `None` where no scenario has
-/// the name.
+/// A scenario with all its planted bugs, or with the bug after `+`; `None` if no scenario has the
+/// name.
 fn by_whole_name(filter: &str) -> Result<Option<Vec<Box<dyn Scenario>>>, BadInput> {
     let (name, bug) = match filter.split_once('+') {
         Some((name, bug)) => (name, Some(bug)),
@@ -91,7 +90,7 @@ fn with_bugs(scenario: Box<dyn Scenario>) -> Vec<Box<dyn Scenario>> {
 ///
 /// # Errors
 ///
-/// A scenario or a bug that is not there any more.
+/// A scenario or a bug that no longer exists.
 pub(super) fn named(name: &str, bug: Option<&str>) -> Result<Box<dyn Scenario>, BadInput> {
     let plain = find(name);
     let found = match bug {
@@ -111,14 +110,14 @@ pub(super) fn unknown_scenario(name: &str) -> BadInput {
     ))
 }
 
-/// `; did you mean 'x'?` where one of `names` is near.
+/// `; did you mean 'x'?` if one of `names` is near.
 fn did_you_mean(wanted: &str, names: &[&str]) -> String {
     let nearest = tidegate::workload::nearest_name(wanted, names);
     nearest.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
 }
 
 impl Selection {
-    /// Prints the selection: scenarios with what they are about, and planted bugs below them.
+    /// Prints the selection: scenarios with descriptions, and planted bugs below them.
     pub(super) fn list(&self) {
         if let Some(note) = &self.note {
             outln!("{note}");

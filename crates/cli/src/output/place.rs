@@ -1,6 +1,6 @@
-//! What the path of an output leads to, with every link followed.
+//! The target of an output path, with every link followed.
 //!
-//! [`Place::of`] opens nothing: to open a FIFO blocks until it has a reader, and to open a device
+//! [`Place::of`] opens no file: opening a FIFO blocks until it has a reader, and opening a device
 //! can have effects.
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
@@ -12,19 +12,19 @@ use std::os::fd::{AsFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Links that are followed at most; as many as Linux follows.
+/// Limit on followed links, as on Linux.
 const MOST_LINKS: usize = 40;
 
-/// Where an output goes.
+/// The target of an output.
 #[derive(Debug)]
 pub(super) enum Place {
     /// Standard output.
     Stdout { id: Option<Id> },
     /// An open descriptor of this process.
     Descriptor { number: RawFd, id: Option<Id> },
-    /// A device node, a FIFO: anything that exists and is no regular file.
+    /// A device node, a FIFO, or any other file that is not regular.
     Stream { path: PathBuf, id: Id },
-    /// A regular file, or one to be made (without an id). The path has no links in it.
+    /// A regular file, or a new one (without an id). The path has no links.
     File { path: PathBuf, id: Option<Id> },
 }
 
@@ -39,7 +39,7 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// What makes the place unwritable, and what to do.
+    /// The reason why the target cannot be written, and the next step.
     pub(super) fn of(path: &Path) -> Result<Place, String> {
         if path == Path::new("-") {
             return Ok(Place::Stdout { id: file_behind(&Path::new(OWN_DESCRIPTORS).join("1")) });
@@ -49,7 +49,7 @@ impl Place {
         }
         let mut path = path.to_owned();
         for _ in 0..MOST_LINKS {
-            let name = path.file_name().ok_or("it names no file; name a file")?;
+            let name = path.file_name().ok_or("it names no file; give a file name")?;
             let folder = match path.parent() {
                 Some(folder) if folder != Path::new("") => folder,
                 _ => Path::new("."),
@@ -76,7 +76,7 @@ impl Place {
         Err(format!("it leads through more than {MOST_LINKS} links; name the file itself"))
     }
 
-    /// Returns whether two outputs would meet.
+    /// Returns whether two outputs have one target.
     pub(super) fn is_same(&self, other: &Place) -> bool {
         let one_id = self.id().is_some() && self.id() == other.id();
         one_id
@@ -98,7 +98,7 @@ impl Place {
     }
 }
 
-/// The regular file that a descriptor is open on.
+/// The regular file of a descriptor.
 fn file_behind(descriptor: &Path) -> Option<Id> {
     let found = std::fs::metadata(descriptor).ok().filter(Metadata::is_file)?;
     Some((found.dev(), found.ino()))
@@ -130,7 +130,7 @@ fn descriptor(folder: &Path, name: &OsStr) -> Result<Place, String> {
     Ok(if number == 1 { Place::Stdout { id } } else { Place::Descriptor { number, id } })
 }
 
-/// Opens a second descriptor of what `number` is open on; both share the position in a file.
+/// Duplicates descriptor `number`; both share the position in a file.
 pub(super) fn duplicate(number: RawFd) -> io::Result<File> {
     let shared = match number {
         2 => io::stderr().as_fd().try_clone_to_owned().ok(),

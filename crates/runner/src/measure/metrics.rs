@@ -1,5 +1,5 @@
-//! Metrics that a workload can name. Times of queues come from the timeline and are unknown without one.
-//! `verify` compares them with bounds.
+//! Metrics that a workload can name. Times of queues come from the timeline and are unknown without
+//! one. `verify` compares metrics with bounds.
 
 use super::{Execution, QueueTimes, preemptions};
 use crate::probe::MachineCounters;
@@ -8,7 +8,7 @@ use tidegate_d3d12::Counters;
 use tidegate_trace::{Kind, WorkStats};
 use tidegate_workload::expect::Metric;
 
-/// What the numbers are computed from. Times in nanoseconds.
+/// The source of the metrics. Times in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
     /// Start of the run on the timeline.
@@ -20,14 +20,15 @@ pub(crate) struct Measured {
     pub(crate) gpu_waits: u64,
     pub(crate) gpu_signals: u64,
     pub(crate) display: DisplayStats,
-    /// By queue; packets are those that the workload queued.
+    /// By queue. Packets are the submissions of the workload.
     pub(crate) queues: Vec<WorkStats>,
     /// By queue; `None` without a timeline.
     pub(crate) times: Option<Vec<QueueTimes>>,
 }
 
 impl Measured {
-    /// The metric, of these queues where it is one of queues; `None` when this run cannot know it.
+    /// Returns the metric, for these queues if it is one of queues; `None` if this run cannot
+    /// measure it.
     pub(crate) fn value(&self, metric: Metric, queues: &[usize]) -> Option<u64> {
         let counted = |number: fn(&WorkStats) -> u64| {
             Some(queues.iter().map(|q| number(&self.queues[*q])).sum())
@@ -69,15 +70,15 @@ pub(crate) fn last_end(queues: &[&QueueTimes]) -> Option<u64> {
     each(queues).map(|execution| execution.end_ns).max()
 }
 
-/// Times from submission to start, shortest first; `None` when there is none.
+/// Times from submission to start, shortest first; `None` if there are none.
 fn latencies(queues: &[&QueueTimes]) -> Option<Vec<u64>> {
     let mut all: Vec<u64> = each(queues).map(|e| e.start_ns.saturating_sub(e.queued_ns)).collect();
     all.sort_unstable();
     (!all.is_empty()).then_some(all)
 }
 
-/// Starts and ends in the order of time, ends first at one moment: what ends then does not meet
-/// what begins then.
+/// Starts and ends in the order of time. Of equal times ends come first, so spans that touch do not
+/// overlap.
 fn changes(spans: impl Iterator<Item = (u64, u64, usize)>) -> Vec<(u64, bool, usize)> {
     let mut all: Vec<(u64, bool, usize)> = spans
         .flat_map(|(start, end, queue)| [(start, true, queue), (end.max(start), false, queue)])
@@ -86,7 +87,7 @@ fn changes(spans: impl Iterator<Item = (u64, u64, usize)>) -> Vec<(u64, bool, us
     all
 }
 
-/// How long at least two of the queues were executing.
+/// Time during which at least two of the queues executed.
 fn overlap_ns(queues: &[&QueueTimes]) -> u64 {
     let spans = queues.iter().enumerate().flat_map(|(number, queue)| {
         queue
@@ -98,7 +99,7 @@ fn overlap_ns(queues: &[&QueueTimes]) -> u64 {
     time_shared(spans, queues.len())
 }
 
-/// How long at least two nodes worked at once, gaps left out.
+/// Time during which at least two nodes worked; gaps are no work.
 pub(crate) fn work_overlap_ns(queues: &[QueueTimes]) -> u64 {
     let nodes = queues.iter().map(|queue| queue.node as usize + 1).max().unwrap_or(0);
     let work = queues
@@ -109,7 +110,8 @@ pub(crate) fn work_overlap_ns(queues: &[QueueTimes]) -> u64 {
     time_shared(work.map(|(command, node)| (command.start_ns, command.end_ns, node)), nodes)
 }
 
-/// How long at least two of `groups` groups had a span open; a span is (start, end, group).
+/// Time during which at least two of `groups` groups had a span open; a span is (start, end,
+/// group).
 fn time_shared(spans: impl Iterator<Item = (u64, u64, usize)>, groups: usize) -> u64 {
     let (mut running, mut active, mut since, mut total) = (vec![0u32; groups], 0, 0, 0);
     for (at, begins, group) in changes(spans) {
@@ -128,7 +130,7 @@ fn time_shared(spans: impl Iterator<Item = (u64, u64, usize)>, groups: usize) ->
     total
 }
 
-/// Most command buffers that were queued and not yet done.
+/// Most command buffers in flight at once.
 fn in_flight_max(queues: &[&QueueTimes]) -> u64 {
     let spans =
         each(queues).map(|e| (e.queued_ns.min(e.start_ns), e.end_ns.max(e.start_ns + 1), 0));

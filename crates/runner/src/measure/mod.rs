@@ -1,13 +1,11 @@
-//! Numbers of a run that only its timeline knows: when each submission of a queue was queued, began
-//! and ended.
+//! Measurements from the timeline: when each submission of a queue was queued, began and ended.
 //!
-//! Rooms: here, records → submissions of queues · `metrics` (the numbers that a workload can ask
-//! for) · `replay` (how far recorded work is from where it was recorded).
+//! Rooms: `metrics` (metrics that a workload can name) · `replay` (errors of a replay).
 //!
-//! An engine records its commands with the queue of each, a queue's lane the command buffers. Times
-//! say which buffer a command belongs to, because a queue executes one buffer at a time. Queues of
-//! user mode put empty buffers between those of the application (progress values need them); they
-//! have no name and are left out. Nothing here runs or judges.
+//! An engine's lane has the commands with the queue of each, and a queue's lane has the command
+//! buffers. Times assign commands to buffers, because a queue executes one buffer at a time.
+//! User-mode queues put empty buffers without a name between those of the application, for progress
+//! values; they are left out.
 
 pub(crate) mod metrics;
 pub(crate) mod replay;
@@ -16,7 +14,7 @@ use std::collections::BTreeMap;
 
 use tidegate_trace::{Kind, LaneId, LaneKind, NameId, Record, Trace};
 
-/// One command buffer of a queue. Times in nanoseconds on the timeline.
+/// A command buffer of a queue. Times in nanoseconds on the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Execution {
     pub(crate) queued_ns: u64,
@@ -24,7 +22,7 @@ pub(crate) struct Execution {
     pub(crate) end_ns: u64,
 }
 
-/// One command that an engine carried out for a queue.
+/// A command that an engine carried out for a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommandSpan {
     /// Index into the queue's executions.
@@ -37,7 +35,7 @@ pub(crate) struct CommandSpan {
     pub(crate) end_ns: u64,
 }
 
-/// What the timeline says about one queue.
+/// A queue on the timeline.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueTimes {
     /// In the order of submission.
@@ -113,8 +111,8 @@ fn of_node(times: &[QueueTimes], node: u32) -> Vec<(usize, Execution)> {
     all
 }
 
-/// Gives each command of a queue to the buffer that it ran in: the last that had begun. Commands of
-/// other buffers are left out.
+/// Assigns each command of a queue to the last buffer that had begun. Commands of other buffers are
+/// left out.
 fn attribute(executions: &[Execution], commands: &[&Record]) -> Vec<CommandSpan> {
     let span = |command: &&Record| {
         let begun = executions.partition_point(|e| e.start_ns <= command.start_ns);
@@ -132,7 +130,7 @@ fn attribute(executions: &[Execution], commands: &[&Record]) -> Vec<CommandSpan>
     commands.iter().filter_map(span).collect()
 }
 
-/// How often running work of one queue was interrupted for another on the same engine.
+/// Preemptions of running work for another queue of the same engine.
 pub(crate) fn preemptions(times: &[QueueTimes]) -> u64 {
     let mut nodes: Vec<u32> = times.iter().map(|queue| queue.node).collect();
     nodes.sort_unstable();

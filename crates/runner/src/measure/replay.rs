@@ -1,5 +1,5 @@
-//! Error of a replay: starts on the engine, from the start of the run, against recorded starts, from the
-//! start of the recording. Starts that the trace does not explain are counted apart.
+//! Errors of a replay: starts on the engine against recorded starts, each from its origin. Starts
+//! that the trace does not explain are counted separately.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use tidegate_workload::model::{QueueId, Recorded};
 /// A start this close to its recorded time is counted as met.
 const CLOSE_NS: u64 = 10_000;
 
-/// The errors of one replay. Times in nanoseconds, errors without sign; over work that the trace
-/// explains.
+/// The errors of a replay, over starts that the trace explains. Times in nanoseconds, errors
+/// without sign.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReplayError {
     /// Work whose start the trace explains, and that ran.
@@ -20,28 +20,27 @@ pub struct ReplayError {
     pub unexplained: u64,
     /// Work that did not run.
     pub missing: u64,
-    /// Half of the explained starts are at most so far off.
+    /// Median error of the starts.
     pub median_error_ns: u64,
-    /// 19 of 20 are.
+    /// Error at the 95th percentile.
     pub p95_error_ns: u64,
-    /// All are.
+    /// Largest error.
     pub max_error_ns: u64,
-    /// How many are at most 10 µs off.
+    /// Number of starts with an error of at most 10 µs.
     pub within_10us: u64,
-    /// The same median over the starts that are not explained.
+    /// Median error of the starts that are not explained.
     pub unexplained_median_error_ns: u64,
-    /// How much later than recorded the explained start in the middle was; negative when earlier.
+    /// Median lateness of the explained starts; negative if they are early.
     pub median_shift_ns: i64,
-    /// The distance from one start to the next on the same queue, against the recorded one: half
-    /// are at most so far off. Starts drift apart by the sum of such steps; this is how good each
-    /// single one is.
+    /// Median error of the steps from one start to the next on a queue. Errors of starts are sums
+    /// of errors of steps.
     pub median_step_error_ns: u64,
-    /// 19 of 20 steps are at most so far off.
+    /// Error of the steps at the 95th percentile.
     pub p95_step_error_ns: u64,
 }
 
-/// Compares. `starts` has the actual start of each recorded item, from the start of the run; `None`
-/// if it did not run.
+/// Compares. `starts` has the start of each recorded item in the run, from its start; `None` if the
+/// item did not run.
 pub(crate) fn compare(recorded: &Recorded, starts: &[Option<u64>]) -> ReplayError {
     let (mut explained, mut unexplained, mut shifts) = (Vec::new(), Vec::new(), Vec::new());
     let mut missing = 0;
@@ -77,7 +76,7 @@ pub(crate) fn compare(recorded: &Recorded, starts: &[Option<u64>]) -> ReplayErro
     }
 }
 
-/// Errors of the distances between neighbours on a queue, smallest first.
+/// Errors of the steps between neighbours on a queue, smallest first.
 fn step_errors(recorded: &Recorded, starts: &[Option<u64>]) -> Vec<u64> {
     let mut before: BTreeMap<QueueId, (u64, u64)> = BTreeMap::new();
     let mut errors = Vec::new();
@@ -93,14 +92,14 @@ fn step_errors(recorded: &Recorded, starts: &[Option<u64>]) -> Vec<u64> {
     errors
 }
 
-/// The value below which so many of a hundred lie.
+/// The percentile of sorted values.
 fn share(sorted: &[u64], percent: usize) -> u64 {
     let last = sorted.len().saturating_sub(1);
     sorted.get((sorted.len() * percent / 100).min(last)).copied().unwrap_or(0)
 }
 
 impl ReplayError {
-    /// For people, one line.
+    /// Report line.
     pub fn line(&self) -> String {
         let us = |ns: u64| ns as f64 / 1e3;
         format!(

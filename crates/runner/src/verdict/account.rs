@@ -1,9 +1,9 @@
-//! Where the makespan of a run went: its critical path, in parts that sum to the makespan.
+//! Accounts for the makespan of a run: its critical path, in parts that sum to the makespan.
 //!
-//! The walk starts at the end of the last work and goes back to the start of the run. At each
-//! moment it is at one record: a command buffer, a wait or a signal of a queue, or a call of a CPU
-//! thread. The time of that record gets a part, and the walk goes on at the latest of the things
-//! that the record was waiting for. `decisions/0038` has the definition of each part.
+//! The walk starts at the end of the last work and goes back to the start of the run. It is always
+//! at one record: a command buffer, a wait or a signal of a queue, or a call of a CPU thread. The
+//! time of that record gets a part, and the walk continues at the latest record that this one
+//! waited for. `decisions/0038` has the definition of each part.
 //!
 //! - Each moment between start and end gets exactly one part, so the parts sum to the makespan.
 //! - The walk never goes forward in time and visits each record of a queue once, so it ends.
@@ -15,25 +15,24 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 use tidegate_trace::{Kind, LaneId, LaneKind, LinkId, Record, Trace};
 
-/// What a stretch of the critical path was spent on.
+/// Parts of the critical path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// An engine draws, dispatches, or does work of a stated length.
+    /// An engine draws, dispatches, or runs timed work.
     Gpu,
     /// An engine copies or fills.
     Copy,
-    /// Calls that submit, and the time from the last thing that a command buffer needed to its
-    /// start on the engine.
+    /// Submitting calls, and the time from the last dependency of a command buffer to its start on
+    /// the engine.
     Launch,
-    /// Waits and signals: from the end of what a wait needed to its release, by engine, interrupt
-    /// and scheduler to the thread.
+    /// Waits and signals: from the end of the awaited work to the release of the waiter, through
+    /// engine, interrupt, scheduler and thread.
     Sync,
-    /// The own time of CPU threads: sleeps, writes through mappings, and what a recorded host did
-    /// between its calls.
+    /// The own time of CPU threads: sleeps, writes through mappings, and recorded time between
+    /// calls.
     Host,
-    /// Nothing that the timeline knows: gaps of a recording that are replayed, and waits for a
-    /// display.
+    /// Time without a cause on the timeline: replayed gaps of a recording, and waits for a display.
     Idle,
 }
 
@@ -54,7 +53,7 @@ impl Part {
         }
     }
 
-    /// What a run is called whose largest part this is.
+    /// Description of a run whose largest part this is.
     pub fn bound(self) -> &'static str {
         match self {
             Part::Gpu => "GPU-bound",
@@ -84,7 +83,7 @@ pub struct Account {
     pub idle_ns: u64,
     /// The time of all threads in calls that submit, on the critical path or not.
     pub cpu_submission_ns: u64,
-    /// How long all threads together waited for fences.
+    /// The time of all threads in waits for fences.
     pub cpu_waiting_ns: u64,
 }
 
@@ -124,7 +123,7 @@ impl Account {
     }
 }
 
-/// What a timeline does not say about its run. Times in nanoseconds on the timeline.
+/// Facts of a run that its timeline lacks. Times in nanoseconds on the timeline.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunOnTimeline {
     /// Start of the run.
@@ -179,13 +178,13 @@ enum Lane {
     Thread(Vec<usize>),
 }
 
-/// The records of a trace where the walk finds them.
+/// Indexes of a trace for the walk.
 struct Index<'a> {
     trace: &'a Trace,
     lanes: Vec<Lane>,
     /// Place of each record in the items of its queue.
     place: HashMap<usize, usize>,
-    /// By node: what the engine did, in the order of time.
+    /// By node: commands of the engine, in the order of time.
     commands: Vec<Vec<(u64, u64, Part)>>,
     /// By node: ends of command buffers, in the order of time.
     ends: Vec<Vec<(u64, usize)>>,
@@ -279,8 +278,8 @@ impl<'a> Index<'a> {
         self.commands.iter_mut().for_each(|commands| commands.sort_unstable_by_key(|c| (c.0, c.1)));
     }
 
-    /// The call that submitted a record of a queue: that of its link, else the one that lasted when
-    /// the record was queued.
+    /// The call that submitted a record of a queue: that of its link, else the call that was
+    /// running when the record was queued.
     fn submission(&self, record: &Record) -> Option<usize> {
         if let Some(found) = self.by_link.get(&record.link) {
             return Some(*found);
@@ -300,9 +299,9 @@ impl<'a> Index<'a> {
         near().find(same).or_else(|| near().next()).copied()
     }
 
-    /// What an item of a queue has to wait for on its own queue. A command buffer begins when the
-    /// item before it is done. A wait or a signal may head its queue while work before it runs, so
-    /// its time begins with the end of that work.
+    /// The dependency of an item on its own queue. A command buffer begins when the item before it
+    /// is complete. A wait or a signal may head its queue while earlier work runs, so its time
+    /// begins with the end of that work.
     fn previous(&self, number: usize) -> Option<usize> {
         let records = &self.trace.records;
         let record = &records[number];
@@ -341,14 +340,13 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Calls of different threads that may last at one moment, as far as the search for a submission
-/// goes.
+/// Limit on concurrent calls of different threads in the search for a submission.
 const MOST_CONCURRENT_CALLS: usize = 1_024;
 
-/// Where the walk is.
+/// Position of the walk.
 #[derive(Clone, Copy)]
 enum At {
-    /// At an item of a queue, which ends at the present moment or lasts then.
+    /// At an item of a queue, which ends at the present moment or contains it.
     Item(usize),
     /// On a thread.
     Thread(LaneId),
@@ -359,7 +357,7 @@ enum At {
 struct Walk<'a> {
     index: &'a Index<'a>,
     run: &'a RunOnTimeline,
-    /// Everything after this moment has its part.
+    /// All time after this moment has a part.
     at_ns: u64,
     visited: HashSet<usize>,
     account: Account,
@@ -395,15 +393,15 @@ impl Walk<'_> {
         threads.max_by_key(|r| r.end_ns).map(|r| At::Thread(r.lane))
     }
 
-    /// Gives the time back to `to_ns` a part.
+    /// Assigns the time back to `to_ns` to a part.
     fn back_to(&mut self, to_ns: u64, part: Part) {
         let to_ns = to_ns.clamp(self.run.started_ns, self.at_ns);
         self.account.add(part, self.at_ns - to_ns);
         self.at_ns = to_ns;
     }
 
-    /// Goes on at the item that ended last; only where records contradict each other or nothing
-    /// says what was waited for.
+    /// Continues at the item that ended last. For records that contradict each other or have no
+    /// known dependency.
     fn last_item_not_seen(&mut self) -> Option<At> {
         let last = self.index.last_item(self.at_ns).filter(|last| !self.visited.contains(last))?;
         self.back_to(self.record(last).end_ns, Part::Idle);
@@ -421,7 +419,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A command buffer: what its engine did, and the front end where the engine did nothing yet.
+    /// A command buffer: the work of its engine, and the front end before that work.
     fn engine(&mut self, record: &Record) {
         let node = match &self.index.lanes[record.lane.0 as usize] {
             Lane::Queue { node: Some(node), .. } => *node as usize,
@@ -439,13 +437,13 @@ impl Walk<'_> {
         self.back_to(record.start_ns, Part::Launch);
     }
 
-    /// The signal that released a wait of a thread, if the thread was held up for it.
+    /// The signal that released a wait of a thread, if the thread blocked.
     fn releaser(&self, wait: usize) -> Option<usize> {
         let signal = *self.index.releases.get(&wait)?;
         (self.record(signal).end_ns > self.record(wait).start_ns).then_some(signal)
     }
 
-    /// Where a signal is found.
+    /// The position of a signal.
     fn at_signal(&self, signal: usize) -> At {
         let lane = self.record(signal).lane;
         match &self.index.lanes[lane.0 as usize] {
@@ -455,17 +453,17 @@ impl Walk<'_> {
         }
     }
 
-    /// A signal of a display: what was shown had to wait for its vertical sync, and before that for
-    /// its queue.
+    /// A signal of a display: the picture waited for its vertical sync, and before that for its
+    /// queue.
     fn display(&mut self, signal: usize) -> Option<At> {
         let record = *self.record(signal);
         self.back_to(record.queued_ns.min(record.start_ns), Part::Idle);
         self.last_item_not_seen()
     }
 
-    /// From an item to the latest of what it needed: the item before it on its queue, the call that
-    /// submitted it, for a wait its signal, for a command buffer the work before it on its engine.
-    /// The time between gets `part`, or is a launch where the call was the latest.
+    /// Goes from an item to its latest dependency: the item before it on its queue, its submitting
+    /// call, the signal of a wait, or the earlier work on the engine of a command buffer. The time
+    /// between gets `part`, or [`Part::Launch`] if the call is the latest.
     fn before(&mut self, number: usize, part: Part) -> Option<At> {
         let record = *self.record(number);
         let mut latest: Option<(u64, At)> = None;

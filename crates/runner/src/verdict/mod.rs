@@ -1,11 +1,10 @@
-//! The answer of a comparison: how each submission model does against the first one, why, and
-//! whether that holds.
+//! The verdict of a comparison: each submission model against the first one, with reasons, and
+//! whether it holds over the cost settings.
 //!
-//! Purpose: reports and accounts in, typed facts out. Every number is a field of the JSON;
-//! `SCHEMA.md` says how each is computed. Invariant: what counts as a difference is
-//! [`ranking::relation`], as in the ranking. Rooms: `account` (where a makespan went) · `words`
-//! (sentences for people) · `trust` (how far a replay can be trusted). Entry points: [`account()`]
-//! for each run, then [`judge`], then [`Verdict::sentences`].
+//! Makes typed facts of reports and accounts. Every number is a field of the JSON; `SCHEMA.md`
+//! defines each. Invariant: [`ranking::relation`] decides what a difference is. Rooms: `account`
+//! (parts of a makespan) · `words` (sentences) · `trust` (grade of a replay). Entry points:
+//! [`account()`] for each run, then [`judge`], then [`Verdict::sentences`].
 
 mod account;
 mod trust;
@@ -20,11 +19,11 @@ pub use words::percent;
 use crate::ranking::{self, Ranking, Relation, TIE_PARTS};
 use crate::report::Report;
 
-/// The share of a makespan from which on the time with full rings is stated beside every claim: one
-/// part in so many.
+/// The time with full rings is stated beside every claim if it is at least the makespan divided by
+/// this.
 const RING_SPACE_PARTS: u64 = 100;
 
-/// How one model compares with the baseline.
+/// A model against the baseline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Against {
     /// Faster, slower, or no difference.
@@ -32,12 +31,11 @@ pub struct Against {
     /// The makespan less that of the baseline, in thousandths of the latter; negative where it is
     /// shorter.
     pub change_permille: i64,
-    /// Cost settings on which the model compares with the baseline as it does here; `None` where
-    /// only one was tried.
+    /// Cost settings with the same relation of model and baseline; `None` if only one was tried.
     pub held_on: Option<usize>,
     /// Cost settings that were tried.
     pub settings: Option<usize>,
-    /// Names of the cost settings on which it does not.
+    /// Names of the cost settings with another relation.
     pub not_on: Vec<String>,
 }
 
@@ -48,7 +46,7 @@ pub struct ModelVerdict {
     pub model: &'static str,
     /// From the start of the threads to the end of the last work.
     pub makespan_ns: u64,
-    /// Where that time went; `None` without a timeline.
+    /// The account of that time; `None` without a timeline.
     pub account: Option<Account>,
     /// The largest part of the account.
     pub bound: Option<Part>,
@@ -58,10 +56,9 @@ pub struct ModelVerdict {
     pub interrupts: u64,
     /// Threads that slept in a wait and were woken.
     pub wake_ups: u64,
-    /// How long submissions stood in the backlogs of full rings, summed over the queues.
+    /// Time of submissions in the backlogs of full rings, summed over the queues.
     pub ring_wait_ns: u64,
-    /// How it compares with the baseline; `None` of the baseline itself, and where nothing is
-    /// compared.
+    /// Its comparison with the baseline; `None` for the baseline and if models are not compared.
     pub against: Option<Against>,
 }
 
@@ -77,22 +74,22 @@ pub fn rests_on_ring_space(ring_wait_ns: u64, makespan_ns: u64) -> bool {
     ring_wait_ns > 0 && ring_wait_ns.saturating_mul(RING_SPACE_PARTS) >= makespan_ns
 }
 
-/// The answer of a comparison.
+/// The verdict of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// The model that the others are compared with: the first one that ran.
+    /// The baseline: the first model that ran.
     pub baseline: &'static str,
     /// Makespans that differ by at most one part in this many of the longer one count as no
     /// difference.
     pub tie_parts: u64,
-    /// Of a recording, how far its replay can be trusted; `None` where that is not known.
+    /// The grade of a recording's replay; `None` if it is unknown.
     pub trust: Option<Trust>,
     /// Every model, the baseline first.
     pub models: Vec<ModelVerdict>,
 }
 
-/// Compares every run with the first one; `None` when there is none. `accounts` are those of the
-/// runs, where there is a timeline. Where `trust` is poor the models are not compared.
+/// Compares every run with the first one; `None` without a run. `accounts` are those of the runs
+/// with a timeline. If `trust` is poor, the models are not compared.
 pub fn judge(
     runs: &[&Report],
     accounts: &[Option<Account>],

@@ -1,18 +1,18 @@
-//! How far the replay of a recording can be trusted: its error, graded.
+//! Grades the replay of a recording by its error.
 //!
-//! Purpose: the replay under the model that the recording is taken as made under should give the
-//! recorded times again. How far it is off bounds what a comparison of models can claim.
-//! `decisions/0039` has the thresholds and why. Entry point: [`trust`].
+//! The replay under the recording's own submission model should reproduce the recorded times. Its
+//! error bounds the claims of a comparison. `decisions/0039` has the thresholds and reasons. Entry
+//! point: [`trust`].
 
 use serde::Serialize;
 
 use crate::report::Report;
 
-/// Errors of at most so many thousandths of the recorded makespan are good, and fair.
+/// Largest errors of a good and of a fair replay, in thousandths of the recorded makespan.
 const GOOD_PERMILLE: u64 = 20;
 const FAIR_PERMILLE: u64 = 100;
 
-/// How well a replay reproduces its recording.
+/// Grades of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grade {
@@ -36,21 +36,21 @@ impl Grade {
     }
 }
 
-/// The grade of a replay and what it follows from.
+/// The grade of a replay and its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Trust {
-    /// The model that the recording is taken as made under.
+    /// The submission model of the recording.
     pub recorded_as: &'static str,
     /// The grade.
     pub grade: Grade,
     /// Replayed less recorded makespan without sign, in thousandths of the recorded one.
     pub makespan_error_permille: u64,
-    /// 19 of 20 starts that the trace explains are at most so far off, in thousandths of the
+    /// Error at the 95th percentile of the starts that the trace explains, in thousandths of the
     /// recorded makespan.
     pub start_error_permille: u64,
     /// Starts that the trace explains.
     pub explained: u64,
-    /// Starts that are imitated by delays, because the trace does not explain them.
+    /// Starts that the trace does not explain. Delays imitate them.
     pub unexplained: u64,
     /// Work that did not run.
     pub missing: u64,
@@ -86,7 +86,7 @@ pub fn trust(replay: &Report) -> Option<Trust> {
 }
 
 impl Trust {
-    /// For people, one line.
+    /// Report line.
     pub fn line(&self) -> String {
         let percent = |permille: u64| format!("{}.{} %", permille / 10, permille % 10);
         let mut line = format!(

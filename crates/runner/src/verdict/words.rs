@@ -31,8 +31,7 @@ impl Verdict {
         self.models.iter().map(sentence).collect()
     }
 
-    /// What differs between the timelines of each model and the baseline, one sentence for each
-    /// difference that can be seen.
+    /// One sentence for each visible difference between the timelines of a model and the baseline.
     pub fn differences(&self) -> Vec<String> {
         let Some(baseline) = self.models.first() else { return Vec::new() };
         self.models[1..].iter().flat_map(|model| differences(model, baseline)).collect()
@@ -117,8 +116,7 @@ fn where_it_went(account: &Account, makespan_ns: u64) -> String {
     format!("{} ({})", bound.bound(), each.collect::<Vec<_>>().join(", "))
 }
 
-/// The parts that changed the makespan most: the two largest changes, where they are a fifth of all
-/// changes or more.
+/// The two parts that changed most, if each is a fifth of all changes or more.
 fn why(own: &Account, base: &Account) -> Option<String> {
     let mut changes: Vec<(Part, u64, u64)> =
         Part::ALL.into_iter().map(|part| (part, base.of(part), own.of(part))).collect();

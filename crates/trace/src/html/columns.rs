@@ -1,8 +1,8 @@
 //! The records of a page, packed: columns of LEB128 varints, deflated, in base64.
 //!
-//! Columns compress because neighbours resemble each other. A start is stored as the step from the
-//! one before, an end as a duration, a queueing time as the time pending, a link as the step from
-//! the link before.
+//! Columns compress well because neighbours are alike. A start is stored as the step from the
+//! previous start, an end as a duration, a queueing time as the time pending, a link as the step
+//! from the previous link.
 //! - Columns in this order, each as long as there are records: lane, kind, name, step of start,
 //!   duration, pending, fence + 1 (0 for none), value, arg, link (0 for none, else the zigzag of
 //!   its step, plus 1).

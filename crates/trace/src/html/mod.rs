@@ -41,7 +41,7 @@ const SCRIPTS: [&str; 13] = [
 /// Writes `trace` to `out`.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     write_page(&Sheet::of(trace), "", out)
 }

@@ -1,4 +1,4 @@
-//! What one page draws: one trace, or several traces as bands with a common zoom.
+//! The content of a page: one trace, or several traces as bands with a common zoom.
 //!
 //! Several traces are merged into one list of lanes and records. Each trace begins at its own first
 //! record, so that the bands are aligned. Lanes, fences, names and links stay distinct, because
@@ -16,7 +16,7 @@ use crate::names::NameId;
 /// One trace of a page.
 struct Band {
     name: String,
-    /// How long the workload took.
+    /// Makespan.
     makespan_ns: u64,
     /// Its last end, counted from its own first record.
     length_ns: u64,
@@ -33,7 +33,7 @@ fn length_ns(trace: &Trace) -> u64 {
     trace.extent_ns().map_or(0, |(first, last)| last - first)
 }
 
-/// Several traces on their way into one.
+/// Merges several traces.
 #[derive(Default)]
 struct Merge {
     bands: Vec<Band>,
@@ -88,8 +88,8 @@ impl<'a> Sheet<'a> {
         for (name, makespan_ns, trace) in traces {
             sheet.add(name, *makespan_ns, trace, &mut merged);
         }
-        // What was queued has been joined with what was done in each trace alone; here the records
-        // are only sorted.
+        // Records of queueing and execution are joined in each trace already. Here they are only
+        // sorted.
         let mut trace = merged.finish();
         trace.records = sheet.records;
         trace.records.sort_by_key(|record| record.start_ns);
@@ -101,7 +101,7 @@ impl<'a> Sheet<'a> {
         &self.trace
     }
 
-    /// What the script reads besides the columns, as one JSON object.
+    /// The metadata for the script, as one JSON object.
     pub(super) fn meta(&self) -> String {
         let trace = self.trace();
         let (first, _) = trace.extent_ns().unwrap_or((0, 0));

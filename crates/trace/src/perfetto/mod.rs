@@ -1,13 +1,14 @@
-//! Writes a trace as Perfetto's protobuf packets (`perfetto.protos.Trace`), for ui.perfetto.dev. Field
-//! numbers are those of the public schema, `protos/perfetto/trace/`. One packet sequence:
+//! Writes a trace as Perfetto's protobuf packets (`perfetto.protos.Trace`), for ui.perfetto.dev.
+//! Field numbers are those of the public schema, `protos/perfetto/trace/`. One packet sequence:
 //!
 //! 1. a clock snapshot, because the trace's clock starts at 0 with the run;
 //! 2. a packet that clears the incremental state, names the clock, and interns every name;
 //! 3. track descriptors: the run, its groups, their lanes and counters;
 //! 4. begins and ends of slices, instants, arrows as flow ids, values of counters.
 //!
-//! The flow of a release goes from the begin of the signal to the *end* of the wait, because the wait
-//! began earlier. The flow of a command buffer goes through the begins of its call, box and slices.
+//! The flow of a release goes from the begin of the signal to the *end* of the wait, because the
+//! wait began earlier. The flow of a command buffer goes through the begins of its call, box and
+//! slices.
 
 mod order;
 pub mod wire;
@@ -23,7 +24,7 @@ use crate::counters::Counter;
 use crate::model::{Kind, Record, Trace};
 use crate::tracks::Tracks;
 
-/// Any non-zero number will do: there is one sequence.
+/// The only sequence; any number but 0.
 const SEQUENCE_ID: u64 = 1;
 /// The first id that the schema leaves to a sequence for a clock of its own.
 const OWN_CLOCK_ID: u64 = 64;
@@ -67,7 +68,7 @@ mod event {
 /// Writes `trace` to `out`.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     let mut packets = Packets { out: BufWriter::new(out) };
     let tracks = Tracks::of(trace);

@@ -1,12 +1,14 @@
 //! The order in which slice begins and ends are written.
 //!
-//! A reader sorts packets by time and keeps the order of the file among equals, so that this order
-//! decides what happens within one nanosecond: on each track a slice ends before the next begins
-//! and the inner ends before the outer; the begin of a signal comes before the end of each wait
-//! that it released, and the begins of a submission come in the order of its chain, else the reader
-//! sees an arrow end that never started. All are edges; the events are taken in topological order,
-//! the earliest time first. Arrows that would run backwards in time (clocks that disagree) are no
-//! edges and are left out.
+//! Readers sort packets by time and keep the order of the file among equals. Within one nanosecond:
+//!
+//! - on each track a slice ends before the next begins, and inner slices end before outer ones;
+//! - the begin of a signal comes before the end of each wait that it released;
+//! - the begins of a submission come in the order of its chain.
+//!
+//! Otherwise a reader finds the end of an arrow before its start. These rules are edges; events are
+//! written in topological order, the earliest time first. Arrows that run backwards in time,
+//! because clocks disagree, are left out.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,7 +26,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// When it happens.
+    /// Its time.
     pub(crate) fn at_ns(self, trace: &Trace) -> u64 {
         match self {
             Step::Begin(index) => trace.records[index].start_ns,
@@ -135,8 +137,8 @@ impl Graph {
         order
     }
 
-    /// Signals and waits of one nanosecond that release each other in a circle have no order that
-    /// pleases all: theirs is the order of time, and the reader leaves out the arrow.
+    /// Signals and waits of one nanosecond that release each other in a circle are written in the
+    /// order of time. The reader leaves the arrow out.
     fn append_cycles(&self, order: &mut Vec<usize>) {
         if order.len() == self.at_ns.len() {
             return;

@@ -1,9 +1,9 @@
-//! Protobuf's wire format: messages in the making, and the fields of a message one after the other.
+//! Protobuf's wire format: writes messages, and reads the fields of a message.
 //!
 //! Invariant: a reader copies nothing, and a damaged message ends the iteration with `None` for its
 //! last field. Entry points: `Message`, [`Fields`], [`Value`].
 
-/// One message in the making.
+/// A message that is being written.
 #[derive(Default)]
 pub(crate) struct Message {
     bytes: Vec<u8>,

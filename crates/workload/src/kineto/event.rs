@@ -1,9 +1,9 @@
-//! The JSON of an event → records.
+//! Makes records of the JSON of an event.
 //!
-//! Purpose: numbers that are sometimes texts, fields that come twice or not at all, categories
-//! under old and new names. Most events (operators, annotations, Python stacks) are dropped at
-//! once; `args` is read only where it can matter. Invariant: an event that matters and cannot be
-//! true is counted as damaged and left out. Entry point: [`read`].
+//! Numbers may be texts, fields may be repeated or absent, and categories have old and new names.
+//! Most events (operators, annotations, Python stacks) are dropped before `args` is read.
+//! Invariant: an event with GPU work or a host call and an impossible value is counted as damaged
+//! and left out. Entry point: [`read`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -55,13 +55,13 @@ struct Trace {
 }
 
 impl Trace {
-    /// The process of everything: a file has one, or several whose host calls are distinguished by
-    /// time.
+    /// The process of every record: a file has one, or several whose host calls are distinguished
+    /// by time.
     fn process(&mut self) -> ProcessId {
         self.recording.process(0)
     }
 
-    /// A stream of a device. The format says no contexts, so its device stands for its context.
+    /// A stream of a device. The format has no contexts; the device stands for the context.
     fn stream(&mut self, device: i64, stream: i64) -> StreamId {
         let process = self.process();
         self.recording.stream(StreamKey { process, context: device, stream }, device)
@@ -73,7 +73,7 @@ impl Trace {
         *self.tracks.entry(track).or_insert_with(|| self.recording.track(process, next))
     }
 
-    /// What can be resolved only when all events are read.
+    /// Records that are resolved after all events are read.
     fn finish(mut self) -> Recording {
         self.name_tracks();
         self.join_flows();
@@ -136,7 +136,7 @@ impl Trace {
 /// Reads the events.
 ///
 /// # Errors
-/// A sentence with the place: a file that ends too early, and JSON that is none or no trace.
+/// A truncated file, and JSON that is malformed or not a trace, with the place.
 pub fn read(source: impl Read) -> Result<Recording, String> {
     let mut trace = Trace::default();
     let events = scan(source, |position, event| {
@@ -158,7 +158,7 @@ fn attempt(trace: &mut Trace, event: &[u8]) -> serde_json::Result<()> {
     reader.end()
 }
 
-/// Where in the event an error is, and what.
+/// The place of an error in the event, and the error.
 fn describe(error: &serde_json::Error, event: &[u8]) -> (usize, String) {
     let lines = event.split_inclusive(|byte| *byte == b'\n');
     let before: usize = lines.take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
@@ -204,7 +204,7 @@ impl<'de> Visitor<'de> for Event<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut fields = Fields::default();
         while let Some(key) = map.next_key_seed(Text)? {
-            // A field that comes twice keeps its last value, as in every browser.
+            // Of a repeated field the last value counts, as in every browser.
             match key.as_ref() {
                 "ph" => fields.ph = raw(&mut map)?,
                 "cat" => fields.cat = raw(&mut map)?,
@@ -229,7 +229,7 @@ fn raw<'de, A: MapAccess<'de>>(map: &mut A) -> Result<&'de str, A::Error> {
     map.next_value::<&'de RawValue>().map(RawValue::get)
 }
 
-/// The fields of an event as they are written; empty when absent.
+/// The fields of an event as written; empty when absent.
 #[derive(Default)]
 struct Fields<'a> {
     ph: &'a str,
@@ -252,7 +252,7 @@ fn unquoted(raw: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a category means.
+/// The kinds of events that are read.
 enum Category {
     Work(WorkKind),
     Call,
@@ -276,7 +276,7 @@ fn category(cat: &str) -> Category {
     }
 }
 
-/// A field that cannot be true, its value, and what is wrong with it.
+/// A field with an impossible value, the value, and the fault.
 type Wrong<'a> = (&'static str, &'a str, Fault);
 
 fn take<'a>(trace: &mut Trace, fields: &Fields<'a>) -> Result<(), Wrong<'a>> {
@@ -338,7 +338,7 @@ fn take_sync<'a>(trace: &mut Trace, fields: &Fields<'a>) -> Result<(), Wrong<'a>
         "Context Sync" => SyncKind::Context,
         _ => return Ok(()),
     };
-    // "None of them" is written as -1 or as 2^32 - 1.
+    // No stream or event is written as -1 or as 2^32 - 1.
     let stream = |id: Option<i64>| id.filter(|id| *id >= 0 && *id != i64::from(u32::MAX));
     let device = id("device", args.device)?;
     let of = stream(id("stream", args.stream)?);
@@ -362,7 +362,7 @@ fn is_absent(raw: &str) -> bool {
     raw.is_empty() || raw == "null"
 }
 
-/// A moment or a length, in nanoseconds.
+/// A time or a duration, in nanoseconds.
 fn time<'a>(field: &'static str, us: &'a str) -> Result<i64, Wrong<'a>> {
     match is_absent(us) {
         true => Err((field, us, Fault::Missing)),
@@ -399,7 +399,7 @@ fn thread_name(args: &str) -> Option<String> {
     map.get("name").map(|name| name.trim().to_owned())
 }
 
-/// The members of `args` that matter, as they are written; empty when absent.
+/// The members of `args` that are read, as written; empty when absent.
 #[derive(Default)]
 struct ArgFields<'a> {
     correlation: &'a str,

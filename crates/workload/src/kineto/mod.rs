@@ -1,9 +1,9 @@
 //! Reads PyTorch profiler (Kineto) traces: JSON becomes a
 //! [`Recording`](crate::recording::Recording).
 //!
-//! Order: the JSON of one event after the other (`scan`), mended where a profiler writes what is no
-//! JSON (`repair`) → events of interest (`event`) → records. `recording` makes the workload.
-//! Invariant: the text of the trace is never in memory as a whole. Entry point: [`read`].
+//! Order: `scan` yields the JSON of one event at a time, `repair` mends malformed JSON, `event`
+//! makes records of the events that matter. `recording` makes the workload. Invariant: the text of
+//! the trace is never in memory as a whole. Entry point: [`read`].
 
 mod event;
 mod number;

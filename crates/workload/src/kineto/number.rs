@@ -1,4 +1,4 @@
-//! Decimal numbers of a trace → whole numbers, without floats.
+//! Converts decimal numbers of a trace to whole numbers, without floats.
 //!
 //! Times are written in microseconds since 1970, whole or with a fraction. A float holds such a
 //! number to a quarter of a microsecond only, and differences drift. The decimal point is moved
@@ -14,8 +14,8 @@ pub fn us_to_ns(text: &str) -> Result<i64, Fault> {
     i64::try_from(shifted(text, 3)?).map_err(|_| Fault::OutOfRange)
 }
 
-/// A whole number, also when it is written as `7.0` or in quotes. Numbers above 63 bits keep their
-/// lower 64 bits: handles and hashes are ids too.
+/// A whole number; `7.0` and numbers in quotes count. Numbers above 63 bits keep their lower 64
+/// bits, because handles and hashes are ids, too.
 ///
 /// # Errors
 /// [`Fault::NotANumber`], and [`Fault::OutOfRange`] beyond 64 bits.

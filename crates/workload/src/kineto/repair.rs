@@ -1,9 +1,8 @@
-//! JSON as profilers write it → JSON.
+//! Repairs JSON that profilers write malformed.
 //!
-//! Some versions write `inf` and `nan` for numbers without a value, and bytes that are no UTF-8
-//! inside kernel names. Only an event that could not be read is repaired, and only what cannot be
-//! JSON is changed: such a number becomes a text, such a byte a question mark. Entry point:
-//! [`repair`].
+//! Some versions write `inf` and `nan` for numbers without a value, and invalid UTF-8 in kernel
+//! names. Only an event that could not be read is repaired. Such a number becomes a text, and an
+//! invalid byte becomes a question mark. Entry point: [`repair`].
 
 /// The JSON of one event, or `None` when nothing in it can be repaired.
 pub fn repair(event: &[u8]) -> Option<String> {

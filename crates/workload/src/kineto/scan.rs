@@ -2,8 +2,8 @@
 //! time.
 //!
 //! Invariants: at most one event and one block of the file are in memory. A bracket inside a text
-//! does not count. What stands outside the events is skipped by its brackets and not checked
-//! further. Entry point: [`scan`].
+//! does not count. Values outside the events are skipped by their brackets and not checked. Entry
+//! point: [`scan`].
 
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
@@ -14,15 +14,15 @@ use crate::recording::Position;
 const BLOCK: usize = 256 << 10;
 /// The longest event that is read, in bytes.
 const LONGEST_EVENT: usize = 64 << 20;
-/// What some exports put in front of their text.
+/// A byte order mark, which some exports begin with.
 pub const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 
-/// Hands the JSON of each event to `each`; returns how many there were. An error of `each` is a
-/// sentence with the offset in the event.
+/// Passes the JSON of each event to `each` and returns the number of events. An error of `each` is
+/// a text with the offset in the event.
 ///
 /// # Errors
-/// A sentence with the place: a file that ends too early, cannot be unpacked or is no trace, and
-/// errors of `each`.
+/// A truncated file, a file that cannot be unpacked or is not a trace, and errors of `each`, with
+/// the place.
 pub fn scan(
     source: impl Read,
     each: impl FnMut(Position, &[u8]) -> Result<(), (usize, String)>,
@@ -38,11 +38,11 @@ struct Scanner<R, F> {
     each: F,
     /// The part of the text that is in memory.
     text: Vec<u8>,
-    /// What comes next, in `text`.
+    /// Position in `text`.
     at: usize,
-    /// Where `text` begins in the file.
+    /// Offset of `text` in the file.
     base: u64,
-    /// The line of what comes next, from 1, and where it begins in the file.
+    /// The current line, from 1, and its offset in the file.
     line: u64,
     line_at: u64,
     events: u64,
@@ -140,7 +140,7 @@ impl<R: Read, F: FnMut(Position, &[u8]) -> Result<(), (usize, String)>> Scanner<
         Ok(())
     }
 
-    /// The next byte that is no white space.
+    /// The next byte other than white space.
     fn peek(&mut self) -> Result<u8, String> {
         self.next()?.ok_or_else(|| self.cut_short())
     }
@@ -182,7 +182,7 @@ impl<R: Read, F: FnMut(Position, &[u8]) -> Result<(), (usize, String)>> Scanner<
         }
     }
 
-    /// Passes over the value that comes next, keeping nothing of it.
+    /// Skips the next value.
     fn skip(&mut self) -> Result<(), String> {
         if !matches!(self.peek()?, b'{' | b'[' | b'"') {
             loop {
@@ -212,7 +212,7 @@ impl<R: Read, F: FnMut(Position, &[u8]) -> Result<(), (usize, String)>> Scanner<
         }
     }
 
-    /// Goes on by so many bytes.
+    /// Advances by a number of bytes.
     fn advance(&mut self, bytes: usize) {
         let passed = &self.text[self.at..self.at + bytes];
         if let Some(last) = passed.iter().rposition(|byte| *byte == b'\n') {
@@ -222,7 +222,7 @@ impl<R: Read, F: FnMut(Position, &[u8]) -> Result<(), (usize, String)>> Scanner<
         self.at += bytes;
     }
 
-    /// Drops what lies behind and reads another block; returns whether there was one.
+    /// Drops the bytes before the position and reads another block; returns whether there was one.
     fn fill(&mut self) -> Result<bool, String> {
         self.text.drain(..self.at);
         self.base += self.at as u64;
@@ -268,7 +268,7 @@ impl<R: Read, F: FnMut(Position, &[u8]) -> Result<(), (usize, String)>> Scanner<
     }
 }
 
-/// How far a value has been followed.
+/// State of the search for the end of a value.
 #[derive(Default)]
 struct Shape {
     depth: u64,
@@ -312,7 +312,7 @@ impl Shape {
 mod tests {
     use super::*;
 
-    /// A reader that gives one byte at a time.
+    /// A reader that returns one byte at a time.
     struct Slow<'a>(&'a [u8]);
 
     impl Read for Slow<'_> {

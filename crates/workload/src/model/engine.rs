@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Which kind of engine a queue's commands need.
+/// The kind of engine that a queue's commands need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Engine {
     /// Draws, dispatches and copies.

@@ -1,5 +1,5 @@
-//! Expected results of a workload, and the metrics that it names. `toml_file` reads them; the runner
-//! measures and compares.
+//! Expected results of a workload, and the metrics that it names. `toml_file` reads them; the
+//! runner measures and compares.
 
 use super::expression::{BufferRef, Expr, FenceRef, QueueRef};
 use super::ids::Span;
@@ -8,12 +8,12 @@ use tidegate_d3dukmdt::Submission;
 use tidegate_programs::ProgramId;
 use tidegate_trace::labelled;
 
-/// One expectation and where it is written.
+/// An expectation and its place in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expect {
-    /// What is expected.
+    /// The expected result.
     pub what: Expectation,
-    /// What it means, for the report; may be empty.
+    /// Explanation for the report; may be empty.
     pub says: String,
     /// Judged only under these submission models; all when empty. Metrics are shown under every
     /// model.
@@ -24,7 +24,7 @@ pub struct Expect {
     pub span: Span,
 }
 
-/// Which clock a run has.
+/// The clock of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// Real time.
@@ -56,7 +56,7 @@ pub enum Expectation {
         buffer: BufferRef,
         /// First byte.
         offset: Expr,
-        /// What is there, in order.
+        /// The expected content, in order.
         values: Vec<Expr>,
     },
     /// Floats of a buffer.
@@ -65,12 +65,12 @@ pub enum Expectation {
         buffer: BufferRef,
         /// First byte.
         offset: Expr,
-        /// What is there, in order.
+        /// The expected content, in order.
         values: Vec<f32>,
-        /// How far off each may be, as a share of the larger of 1 and the value.
+        /// Tolerance, as a share of the larger of 1 and the value.
         tolerance: f32,
     },
-    /// A buffer holds what another one held at the start, or holds now.
+    /// A buffer equals the first or the last content of another buffer.
     SameAs {
         /// The buffer.
         buffer: BufferRef,
@@ -78,43 +78,43 @@ pub enum Expectation {
         offset: Expr,
         /// The other buffer.
         other: BufferRef,
-        /// Its content at the end is meant, not its first one.
+        /// Compare with its last content instead of its first.
         now: bool,
-        /// First byte there.
+        /// First byte in the other buffer.
         other_offset: Expr,
-        /// How many bytes.
+        /// Size in bytes.
         bytes: Expr,
     },
-    /// A program's output equals what plain Rust computes from the first content of its input
+    /// A program's output equals the result of plain Rust on the first content of its input
     /// buffers.
     Check {
         /// The program.
         program: ProgramId,
         /// Its arguments, as in the dispatch.
         args: Args,
-        /// How often it was run, one after the other.
+        /// Number of runs, one after the other.
         times: Expr,
         /// As in `Floats`.
         tolerance: f32,
     },
-    /// A picture is not empty: at least so many different pixels.
+    /// A picture is not empty.
     Picture {
         /// The buffer, 4 bytes a pixel.
         buffer: BufferRef,
-        /// At least so many different values.
+        /// Least number of different pixels.
         distinct: u32,
-        /// At least so many of a thousand pixels differ from the most frequent one.
+        /// Least share of pixels that differ from the most frequent one, in thousandths.
         covered_permille: u32,
     },
     /// A number of the run.
     Metric {
-        /// Which.
+        /// The metric.
         metric: Metric,
-        /// Of which queues; none for numbers of the whole run.
+        /// Its queues; none for numbers of the whole run.
         queues: Vec<QueueRef>,
-        /// Not less than this.
+        /// Lower bound.
         at_least: Option<Expr>,
-        /// Not more than this.
+        /// Upper bound.
         at_most: Option<Expr>,
     },
 }
@@ -125,23 +125,23 @@ labelled! {
     pub enum Metric {
         /// From the start to the end of the last work.
         MakespanNs = "makespan_ns",
-        /// How long at least two of the named queues were executing at once.
+        /// Time during which at least two of the named queues executed.
         OverlapNs = "overlap_ns",
         /// Median time from submission to start of the queue's submissions.
         QueueLatencyNs = "queue_latency_ns",
-        /// Longest such time.
+        /// Longest time from submission to start.
         QueueLatencyMaxNs = "queue_latency_max_ns",
-        /// How long the queue was executing.
+        /// Time during which the queue executed.
         BusyNs = "busy_ns",
-        /// How long the queue was blocked on waits.
+        /// Time during which the queue was blocked at waits.
         BlockedNs = "blocked_ns",
-        /// When the queue's last work ended.
+        /// End of the queue's last work.
         FinishNs = "finish_ns",
-        /// Most submissions of the queue that were on their way at once.
+        /// Most submissions of the queue that were in flight at once.
         InFlightMax = "in_flight_max",
         /// Submissions of the queue.
         Packets = "packets",
-        /// How often running work was interrupted for another queue.
+        /// Preemptions of running work for another queue.
         Preemptions = "preemptions",
         /// Calls into the kernel.
         KernelCalls = "kernel_calls",
@@ -149,9 +149,9 @@ labelled! {
         Interrupts = "interrupts",
         /// Signals that needed no interrupt.
         InterruptsSuppressed = "interrupts_suppressed",
-        /// Times that a CPU thread waited for a fence.
+        /// Waits of CPU threads for fences.
         CpuWaits = "cpu_waits",
-        /// Times that one was woken.
+        /// Wakes of CPU threads.
         CpuWakes = "cpu_wakes",
         /// Waits on the GPU.
         GpuWaits = "gpu_waits",
@@ -166,7 +166,7 @@ labelled! {
 }
 
 impl Metric {
-    /// How many queues it needs at least.
+    /// The least number of queues of the metric.
     pub fn queues_needed(self) -> usize {
         match self {
             Self::OverlapNs => 2,

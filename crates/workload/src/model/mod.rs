@@ -31,12 +31,11 @@ use expect::Expect;
 pub struct Workload {
     /// Its name in tables and timelines.
     pub name: String,
-    /// One or two sentences: the point that it shows.
+    /// One or two sentences about its purpose.
     pub description: String,
     /// The file it came from, as given; spans point into it.
     pub file: String,
-    /// How much local memory the machine shall have, if the workload is about that; else as much as
-    /// it has.
+    /// Local memory of the machine in bytes; `None` for the machine's default.
     pub local_memory_bytes: Option<u64>,
     /// GPU memory.
     pub buffers: Vec<Buffer>,
@@ -44,20 +43,19 @@ pub struct Workload {
     pub queues: Vec<Queue>,
     /// Fences.
     pub fences: Vec<Fence>,
-    /// What is shown, if anything is.
+    /// The display, if the workload presents.
     pub display: Option<Display>,
-    /// CPU threads, those that feed one queue's program among them; all start together.
+    /// CPU threads, including those that feed one queue's program. All start together.
     pub threads: Vec<Thread>,
-    /// What must be true at the end, and the numbers that show the point.
+    /// Expected results and metrics.
     pub expects: Vec<Expect>,
-    /// Buffers that are written out as pictures at the end.
+    /// Buffers that are written as pictures at the end.
     pub frames: Vec<Frame>,
-    /// How many marks ([`OpKind::Mark`]) there are.
+    /// Number of marks ([`OpKind::Mark`]).
     pub marks: u32,
-    /// What a trace recorded about the same work; `None` for a workload that was written by hand.
+    /// The recorded facts of a trace; `None` for a workload written by hand.
     pub recorded: Option<Recorded>,
-    /// What was noticed while reading and does not stop the run, e.g. a copy that will leave its
-    /// buffer.
+    /// Warnings, such as a copy that will leave its buffer. They do not stop the run.
     pub warnings: Vec<Problem>,
 }
 
@@ -93,14 +91,14 @@ pub struct Buffer {
     pub name: String,
     /// Length in bytes, a multiple of 4.
     pub bytes: u64,
-    /// What it holds at the start.
+    /// First content.
     pub init: Init,
     /// Where it is declared.
     pub span: Span,
 }
 
-/// First content of a buffer; see [`crate::content`] for the bytes. What is shorter than the buffer
-/// is followed by zeros, except where it says that it repeats.
+/// First content of a buffer; see [`crate::content`] for the bytes. Zeros follow
+/// a content that is shorter than the buffer, unless it fills the buffer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Init {
     /// Zeros.
@@ -134,16 +132,16 @@ pub enum Init {
     ValuesU32(Vec<u32>),
     /// These floats.
     ValuesF32(Vec<f32>),
-    /// Something that the engines' own library of scenes knows how to make.
+    /// A part of a ready-made scene.
     Content(Content),
 }
 
 /// Part of a ready-made scene, such as `frame/knot/vertices`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Content {
-    /// Which part of which scene.
+    /// The scene and the part.
     pub name: String,
-    /// Width of the picture for which it is made, in pixels.
+    /// Width of the scene's picture in pixels.
     pub width: u32,
     /// Its height.
     pub height: u32,
@@ -156,7 +154,7 @@ pub struct Queue {
     pub name: String,
     /// The kind of engine that runs it.
     pub engine: Engine,
-    /// Which engine of that kind, from 0. Queues of different nodes run at the same time.
+    /// Number of the engine of that kind, from 0. Queues of different nodes run at the same time.
     pub node: u32,
     /// Its priority.
     pub priority: Priority,
@@ -188,7 +186,7 @@ pub struct Thread {
     pub variables: Vec<i128>,
     /// Names of the variables, for messages.
     pub variable_names: Arc<Vec<String>>,
-    /// What it does.
+    /// Its program.
     pub body: Arc<Vec<Op>>,
     /// Where it is declared.
     pub span: Span,
@@ -199,17 +197,17 @@ pub struct Thread {
 pub struct Display {
     /// The presenting queue, a kernel-mode queue.
     pub queue: QueueId,
-    /// The first of its buffers, which follow each other, ...
+    /// The first of its buffers, which are consecutive.
     pub first: BufferId,
-    /// ... and how many there are. Present number k, from 0, shows buffer k modulo this.
+    /// Number of buffers. Present number k, from 0, shows buffer k modulo this.
     pub count: u32,
     /// Pixels in a row.
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// How long a refresh takes, in nanoseconds.
+    /// Refresh period in nanoseconds.
     pub refresh_ns: u64,
-    /// How many presents may be under way before a thread that presents is held up.
+    /// Presents in flight above which a presenting thread blocks.
     pub latency: u32,
     /// Where it is declared.
     pub span: Span,

@@ -10,26 +10,26 @@ use tidegate_programs::ProgramId;
 use super::{Args, BufferRef, FenceRef, QueueRef, Span};
 use crate::expression::{Expr, Slot};
 
-/// One operation and where it is written.
+/// An operation and its place in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Op {
-    /// What is done.
+    /// The operation.
     pub kind: OpKind,
-    /// Where it is written.
+    /// Its place in the file.
     pub span: Span,
 }
 
-/// What a thread can do.
+/// Operations of a thread.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OpKind {
     /// Hands commands to a queue: one ExecuteCommandLists with one list.
     Submit {
         /// The queue.
         queue: QueueRef,
-        /// Carried out in this order.
+        /// The commands in order.
         commands: Vec<Command>,
     },
-    /// The queue sets the fence when everything before it is done.
+    /// The queue sets the fence when all earlier operations are complete.
     Signal {
         /// The queue.
         queue: QueueRef,
@@ -47,11 +47,11 @@ pub enum OpKind {
         /// The least value that releases it.
         value: Expr,
     },
-    /// The display's queue shows the next of the display's buffers when everything before it is
-    /// done.
+    /// The display's queue shows the next buffer of the display when all earlier operations are
+    /// complete.
     Present {
-        /// Vertical syncs from the picture before to this one, at least; 0 to give way to a newer
-        /// one.
+        /// Vertical syncs between the previous picture and this one, at least; with 0 a newer
+        /// picture replaces it.
         interval: Expr,
     },
     /// The thread sets the fence, at once.
@@ -61,13 +61,13 @@ pub enum OpKind {
         /// Its new value.
         value: Expr,
     },
-    /// The thread blocks until all, or any, of these are met.
+    /// The thread blocks until all, or any, of the fences have their values.
     CpuWait {
-        /// Any one is enough; otherwise all are needed.
+        /// One fence is enough; otherwise all are needed.
         any: bool,
         /// At least one.
         of: Vec<FenceWait>,
-        /// Receives the place in `of` of the first that was met (the lowest when several are).
+        /// Receives the lowest index in `of` of a fence that has its value.
         chosen: Option<Slot>,
     },
     /// The thread writes into a buffer through a CPU mapping, at once and in no queue's order.
@@ -76,12 +76,12 @@ pub enum OpKind {
         buffer: BufferRef,
         /// First byte, a multiple of 4.
         offset: Expr,
-        /// What is written.
+        /// The content.
         data: Data,
     },
-    /// The thread is busy with something of its own.
+    /// The thread is busy without GPU work.
     Sleep {
-        /// For how long, in nanoseconds.
+        /// Duration in nanoseconds.
         ns: Expr,
     },
     /// Sets a variable of the thread.
@@ -100,55 +100,52 @@ pub enum OpKind {
         from: Expr,
         /// Last value.
         to: Expr,
-        /// What is repeated.
+        /// The repeated operations.
         body: Vec<Op>,
     },
     /// Runs one of two bodies.
     When {
         /// Chooses `body` when it is not 0.
         condition: Expr,
-        /// When it holds.
+        /// If it is not 0.
         body: Vec<Op>,
-        /// When it does not.
+        /// If it is 0.
         otherwise: Vec<Op>,
     },
-    /// A recorded thread goes on to a point of its recording: it resumes at `max(now + work_ns,
-    /// until_ns + lag)`. The lag starts as the start of the run. So a thread keeps its recorded
-    /// pace: its own work between two calls takes as long as it did, and one that was late in a
-    /// wait stays late by the same amount. What a slow call cost it may make up for in calls that
-    /// are faster than they were.
+    /// A recorded thread's own time up to a point of its recording. It resumes at `max(now +
+    /// work_ns, until_ns + lag)`; the lag begins as the start of the run. A thread therefore keeps
+    /// its recorded pace, and stays late by the amount that a wait was late. Faster calls make up
+    /// for slow ones.
     Host {
         /// Recorded time, in nanoseconds from the start of the recording.
         until_ns: u64,
-        /// What the thread did by itself since its last call, in nanoseconds.
+        /// The thread's own time since its last call, in nanoseconds.
         work_ns: u64,
     },
-    /// A recorded thread that polled until all fences had their values: in the recording it went on
-    /// sooner than a sleeping thread is woken. A thread that has to poll for much longer
-    /// than it did sleeps after all.
+    /// A recorded thread polls until all fences have their values: in the recording it returned
+    /// sooner than a sleeping thread is woken. A thread that polls for much longer sleeps instead.
     PollWait {
-        /// All of them.
+        /// The fences.
         of: Vec<FenceWait>,
-        /// Recorded time at which they were there.
+        /// Recorded time at which they had their values.
         done_ns: u64,
     },
-    /// A recorded thread comes out of a wait: from here on its `lag` is now less `at_ns`.
+    /// A recorded thread returns from a wait: its `lag` becomes now less `at_ns`.
     Resume {
         /// Recorded time at which the wait ended.
         at_ns: u64,
     },
-    /// Tells other threads that this point is reached. No fence and no call: it keeps the recorded
-    /// order of two threads that feed one queue.
+    /// Sets a mark for other threads. It is neither a fence nor a call: it keeps the recorded order
+    /// of two threads that feed one queue.
     Mark {
-        /// Which mark, below [`super::Workload::marks`].
+        /// The mark, below [`super::Workload::marks`].
         mark: u32,
     },
-    /// Blocks until the mark is reached; the thread's `lag` grows to now less `at_ns` if that is
-    /// more.
+    /// Blocks until the mark is set. The thread's `lag` grows to now less `at_ns` if that is more.
     AwaitMark {
-        /// Which mark.
+        /// The mark.
         mark: u32,
-        /// Recorded time of what follows.
+        /// Recorded time of the next operation.
         at_ns: u64,
     },
 }
@@ -162,7 +159,7 @@ pub struct FenceWait {
     pub value: Expr,
 }
 
-/// What a CPU write puts into memory.
+/// The content of a CPU write.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Data {
     /// A number of words, each computed.
@@ -180,12 +177,12 @@ pub enum Data {
     F32(Vec<f32>),
 }
 
-/// One command of a list and where it is written.
+/// A command of a list and its place in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Command {
-    /// What the engine does.
+    /// The command.
     pub kind: CommandKind,
-    /// Where it is written.
+    /// Its place in the file.
     pub span: Span,
 }
 
@@ -194,11 +191,11 @@ pub struct Command {
 pub enum CommandKind {
     /// Copies bytes between buffers.
     Copy {
-        /// From here.
+        /// Source.
         src: BufferRef,
         /// First byte there.
         src_offset: Expr,
-        /// To here.
+        /// Destination.
         dst: BufferRef,
         /// First byte there.
         dst_offset: Expr,
@@ -218,7 +215,7 @@ pub enum CommandKind {
     },
     /// Runs a compute program.
     Dispatch {
-        /// Which one.
+        /// The program.
         program: ProgramId,
         /// Its arguments, complete and of the right kinds.
         args: Args,
@@ -232,17 +229,16 @@ pub enum CommandKind {
     },
     /// Work that is only modelled: the engine is busy.
     Work {
-        /// For how long, in nanoseconds.
+        /// Duration in nanoseconds.
         ns: Expr,
-        /// What it stands for, in timelines.
+        /// Its name in timelines.
         label: Option<Arc<str>>,
-        /// Which item of [`super::Recorded::items`] it replays.
+        /// The item of [`super::Recorded::items`] that it replays.
         recorded: Option<u32>,
     },
-    /// The queue and its engine do nothing: a gap that a trace shows and does not explain. It is
-    /// not counted as work.
+    /// The queue and its engine are idle: an unexplained gap of a trace. It does not count as work.
     Delay {
-        /// For how long, in nanoseconds.
+        /// Duration in nanoseconds.
         ns: Expr,
     },
 }

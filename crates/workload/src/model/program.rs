@@ -20,8 +20,8 @@ pub enum Arg {
     Float(f32),
 }
 
-/// Arguments by name, in the order of the signature. What is optional and was left out is not
-/// there; for the engine it is 0.
+/// Arguments by name, in the order of the signature. Omitted optional arguments are absent; the
+/// engine takes them as 0.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Args(pub Vec<(&'static str, Arg)>);
 

@@ -20,7 +20,7 @@ use crate::recording::{
 use names::Names;
 use tables::{GRAPH_TRACE, KERNEL, MEMCPY, MEMSET, RUNTIME, STREAM};
 
-/// The columns that every table of GPU work begins with, in the order of [`Work::of`].
+/// The first columns of every table of GPU work, in the order of [`Work::of`].
 const WORK_COLUMNS: [&str; 7] =
     ["start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"];
 
@@ -41,7 +41,7 @@ pub fn is_export(database: &Database) -> bool {
 /// Reads an export.
 ///
 /// # Errors
-/// A sentence: a damaged file, or a table without a column that every version has.
+/// A damaged file, or a table without a column that every version has.
 pub fn read(database: &Database) -> Result<Recording, String> {
     let mut reader = Reader {
         database,
@@ -71,7 +71,7 @@ struct Reader<'a> {
     graphs: u64,
 }
 
-/// The thread in a `globalTid`, and the process in what [`process_number`] returns.
+/// The thread bits of a `globalTid`, and the process bits of [`process_number`].
 const THREAD: i64 = 0xff_ffff;
 const PROCESS: i64 = 0xff_ffff;
 
@@ -215,7 +215,7 @@ impl Reader<'_> {
         self.name_threads()
     }
 
-    /// Gives host threads their recorded names.
+    /// Sets the recorded names of host threads.
     fn name_threads(&mut self) -> Result<(), String> {
         let database = self.database;
         let mut names = HashMap::new();
@@ -240,7 +240,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Counts the streams that wait for the default stream of their context without saying so.
+    /// Counts the streams that implicitly wait for the default stream of their context.
     fn implicit_order(&mut self) -> Result<(), String> {
         let mut flags: HashMap<(i64, i64, i64), i64> = HashMap::new();
         let columns = ["processId", "contextId", "streamId", "flag"];
@@ -275,7 +275,7 @@ impl Reader<'_> {
         if recording.calls.is_empty() {
             recording.remarks.push(Remark::NoHostCalls);
         }
-        // People know a process by its id, without the machine in the upper bits.
+        // The process id alone, without the machine in the upper bits.
         for process in &mut recording.processes {
             *process &= PROCESS;
         }

@@ -16,7 +16,7 @@ impl Names {
     /// Reads the texts that are used.
     ///
     /// # Errors
-    /// A sentence: a damaged file.
+    /// A damaged file.
     pub fn read(database: &Database) -> Result<Self, String> {
         let mut used = HashSet::new();
         for (table, columns) in [

@@ -1,10 +1,14 @@
 //! Synchronisations and event records of an export.
 //!
-//! A row says through its sentinels what it is: stream and event valid is a stream wait, only the
-//! event an event synchronisation, only the stream a stream synchronisation, neither a context
-//! synchronisation. The name of the host call is the second witness. A row on which the two
-//! disagree is counted and dropped. `syncType` is not read: its numbers changed meaning between
-//! versions. Entry point: [`Reader::synchronisations`].
+//! The sentinels of a row determine its kind:
+//!
+//! - stream and event valid: a stream wait;
+//! - event only: an event synchronisation;
+//! - stream only: a stream synchronisation;
+//! - neither: a context synchronisation.
+//!
+//! A row whose host call has the name of another kind is counted and dropped. `syncType` is not
+//! read: its numbers changed meaning between versions. Entry point: [`Reader::synchronisations`].
 
 use std::collections::HashMap;
 
@@ -15,7 +19,7 @@ use crate::recording::{
     SyncRecord,
 };
 
-/// What becomes of a synchronisation row.
+/// How a synchronisation row is read.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Keep,
@@ -25,7 +29,7 @@ enum Verdict {
     InsideOtherCall,
 }
 
-/// What the numbers of a row say.
+/// The kind of a row by its numbers.
 fn kind(stream: Option<i64>, event: Option<i64>) -> SyncKind {
     match (stream, event) {
         (Some(_), Some(_)) => SyncKind::StreamWaitEvent,
@@ -35,7 +39,7 @@ fn kind(stream: Option<i64>, event: Option<i64>) -> SyncKind {
     }
 }
 
-/// Holds the numbers of a row against the name of its call.
+/// Compares the kind of a row with the name of its call.
 fn verdict(kind: SyncKind, call: Call) -> Verdict {
     match (call, kind) {
         (Call::StreamWaitEvent, SyncKind::StreamWaitEvent)
@@ -168,7 +172,7 @@ impl Reader<'_> {
     }
 }
 
-/// The number that ties a wait to a record; 0 and the sentinel mean that there is none.
+/// The number that links a wait to a record; `None` for 0 and the sentinel.
 fn sequence(id: Option<i64>) -> Option<i64> {
     applicable(id).filter(|id| *id != 0)
 }

@@ -1,4 +1,4 @@
-//! Chrome JSON that tidegate wrote → its timeline.
+//! Reads Chrome JSON that tidegate wrote.
 //!
 //! Entry points: [`is_own`], [`read`].
 
@@ -54,14 +54,14 @@ struct Args<'a> {
     queue: Option<Cow<'a, str>>,
 }
 
-/// Whether the first bytes of a JSON file say that tidegate wrote it.
+/// Whether the first bytes of a JSON file have tidegate's mark.
 pub fn is_own(head: &[u8]) -> bool {
     let written: Vec<u8> =
         head.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
     written.windows(WRITER.len()).any(|window| window == WRITER)
 }
 
-/// What the writer puts into `otherData`.
+/// The writer's entry in `otherData`.
 const WRITER: &[u8] = b"\"writer\":\"tidegate\"";
 
 fn ns(raw: Option<&RawValue>) -> Option<i64> {
@@ -71,7 +71,7 @@ fn ns(raw: Option<&RawValue>) -> Option<i64> {
 /// Reads a file.
 ///
 /// # Errors
-/// A sentence with the place: JSON that is not whole or not such a timeline.
+/// Truncated JSON, and JSON of another kind, with the place.
 pub fn read(bytes: &[u8]) -> Result<Recording, String> {
     let text = String::from_utf8_lossy(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);

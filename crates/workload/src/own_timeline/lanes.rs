@@ -1,4 +1,4 @@
-//! The events of a file → the timeline that was written.
+//! Restores the timeline from the events of a file.
 //!
 //! Invariant: a lane has one track, and further ones `(queue, 2)` for slices that overlap; they
 //! follow it in the order of the tracks' numbers. Entry points: [`Lanes::track`],
@@ -10,7 +10,7 @@ use tidegate_trace::{ClockName, FenceId, Kind, LaneId, LaneKind, LinkId, Record,
 
 use crate::recording::Recording;
 
-/// An event as a file has it. Times in nanoseconds.
+/// An event of a file. Times in nanoseconds.
 pub struct Raw<'a> {
     pub track: u64,
     /// The label of its kind.
@@ -25,7 +25,7 @@ pub struct Raw<'a> {
     pub queue: Option<&'a str>,
 }
 
-/// A timeline in the making.
+/// A timeline that is being read.
 pub struct Lanes {
     builder: TraceBuilder,
     /// The lane of a track.
@@ -67,7 +67,8 @@ fn parts(name: &str) -> Option<(&str, LaneKind, bool)> {
 }
 
 impl Lanes {
-    /// Adds a track. Tracks come in the order of their numbers; one that is no lane is passed over.
+    /// Adds a track. Tracks come in the order of their numbers; tracks that are not lanes are
+    /// skipped.
     pub fn track(&mut self, number: u64, group: &str, name: &str) {
         let Some((lane, kind, further)) = parts(name) else { return };
         let key = (group.to_owned(), lane.to_owned(), kind);
@@ -82,7 +83,7 @@ impl Lanes {
         self.tracks.insert(number, id);
     }
 
-    /// Adds an event; one of an unknown kind, or on a track that is no lane, is passed over.
+    /// Adds an event. Events of an unknown kind or outside the lanes are skipped.
     pub fn record(&mut self, raw: &Raw<'_>) {
         let kind = Kind::ALL.into_iter().find(|kind| kind.label() == raw.kind);
         let (Some(kind), Some(lane)) = (kind, self.tracks.get(&raw.track).copied()) else { return };
@@ -118,7 +119,7 @@ impl Lanes {
     /// The recording of the timeline.
     ///
     /// # Errors
-    /// A sentence: a timeline whose engine slices name no queue.
+    /// A timeline whose engine slices name no queue.
     pub fn finish(mut self) -> Result<Recording, String> {
         for index in self.open {
             let record = &mut self.records[index];

@@ -1,4 +1,4 @@
-//! Reads timelines that tidegate wrote: they become workloads again.
+//! Makes workloads of timelines that tidegate wrote.
 //!
 //! Purpose: the events of a file become a [`tidegate_trace::Trace`] (`Lanes`), and that becomes a
 //! recording. Queues become streams, the slices of engines work, submitting calls host calls, and
@@ -26,7 +26,7 @@ pub use lanes::{Lanes, Raw};
 /// Makes a recording of a timeline.
 ///
 /// # Errors
-/// A sentence: a timeline whose engine slices name no queue.
+/// A timeline whose engine slices name no queue.
 fn recording(trace: &Trace) -> Result<Recording, String> {
     let mut reader = Reader {
         trace,
@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What the arrows of the timeline order.
+    /// Reads the order that the arrows of the timeline state.
     fn order(&mut self) {
         let trace = self.trace;
         let beside = self.work_beside_fences();
@@ -215,7 +215,7 @@ impl<'a> Reader<'a> {
         }
         let mut beside: HashMap<usize, Beside> = HashMap::new();
         for members in queues.values_mut() {
-            // A queue runs in the order in which it was given its operations.
+            // A queue runs its operations in the order of their submission.
             members.sort_by_key(|index| {
                 (trace.records[*index].queued_ns, trace.records[*index].start_ns, *index)
             });

@@ -1,8 +1,8 @@
-//! Clocks of a Perfetto trace → its time line.
+//! Converts the clocks of a Perfetto trace to the clock of the trace.
 //!
-//! Invariants: times of a clock are tied to the trace's clock by the snapshot before them, or by
-//! the first one. Clocks 64 to 127 belong to a sequence; larger numbers are global. A built-in
-//! clock that no snapshot ties runs with the trace's. Entry points: [`Clocks::snapshot`],
+//! Invariants: the snapshot before a time, or the first snapshot, relates a clock to that of the
+//! trace. Clocks 64 to 127 belong to a sequence; larger numbers are global. A built-in clock
+//! without a snapshot runs with the trace's clock. Entry points: [`Clocks::snapshot`],
 //! [`Clocks::time`].
 
 use std::collections::HashMap;
@@ -11,19 +11,19 @@ use tidegate_trace::perfetto::wire::Fields;
 
 /// `BUILTIN_CLOCK_BOOTTIME`, the default of a trace.
 const BOOTTIME: u64 = 6;
-/// The first number of a clock that is not built in.
+/// The first number of a clock of a sequence.
 const FIRST_OWN: u64 = 64;
-/// The first number of a clock that is not a sequence's.
+/// The first number of a global clock that is not built in.
 const FIRST_GLOBAL: u64 = 128;
 
-/// A clock: 0 for the sequence where it is not a sequence's.
+/// A clock: its sequence, or 0 for a global clock, and its number.
 type Key = (u64, u64);
 
 #[derive(Default)]
 struct Clock {
     /// (time of this clock, time of the trace), rising.
     ties: Vec<(i64, i64)>,
-    /// Times are differences to the one before.
+    /// Times are differences from the previous time.
     incremental: bool,
     /// Nanoseconds of a tick.
     multiplier: i64,
@@ -73,7 +73,7 @@ impl Clocks {
         }
     }
 
-    /// The trace's time; `None` for a clock of its own that no snapshot ties.
+    /// Converts to the trace's time; `None` for a clock without a snapshot that is not built in.
     pub fn time(&mut self, sequence: u64, clock: u64, at: u64) -> Option<i64> {
         let at = i64::try_from(at).ok()?;
         let Some(tied) = self.0.get_mut(&key(sequence, clock)) else {

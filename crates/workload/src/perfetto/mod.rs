@@ -1,4 +1,4 @@
-//! Reads Perfetto traces that say what a GPU did.
+//! Reads Perfetto traces with GPU work.
 //!
 //! Purpose: packets (`packets`) become a recording in one of three ways: GPU render stages
 //! (`stages`), kernels and copies of rocprofv3 (`rocprof`), or lanes that tidegate wrote itself
@@ -15,7 +15,7 @@ use crate::recording::Recording;
 use packets::Packets;
 use tidegate_trace::perfetto::wire::{Fields, Value};
 
-/// How many packets are read before a file counts as a trace.
+/// Packets that are read before a file counts as a trace.
 const PROBED_PACKETS: usize = 4;
 
 /// Whether these bytes are packets: messages in field 1, and not text.
@@ -26,8 +26,7 @@ pub fn is_trace(bytes: &[u8]) -> bool {
         return false;
     }
     let mut packets = Fields::of(bytes).take(PROBED_PACKETS).peekable();
-    // The last packet of a trace that was cut short is damaged; the first one tells what the file
-    // is.
+    // The last packet of a truncated trace is damaged. The first one identifies the file.
     matches!(packets.peek(), Some(Some((1, Value::Bytes(packet)))) if Fields::of(packet).all(|field| field.is_some()))
         && packets.flatten().all(|(field, value)| field == 1 && matches!(value, Value::Bytes(_)))
 }
@@ -35,7 +34,7 @@ pub fn is_trace(bytes: &[u8]) -> bool {
 /// Reads a trace.
 ///
 /// # Errors
-/// A sentence: bytes that are no packets, or a trace without GPU work.
+/// Bytes that are not packets, or a trace without GPU work.
 pub fn read(bytes: &[u8]) -> Result<Recording, String> {
     let packets = packets::read(bytes)?;
     if own::is_own(&packets) {

@@ -1,4 +1,4 @@
-//! Perfetto packets that tidegate wrote → its timeline.
+//! Reads Perfetto packets that tidegate wrote.
 //!
 //! Entry points: [`is_own`], [`read`].
 
@@ -16,7 +16,7 @@ pub fn is_own(packets: &Packets) -> bool {
 /// Reads the slices.
 ///
 /// # Errors
-/// A sentence: a timeline without engines.
+/// A timeline without engines.
 pub fn read(packets: Packets) -> Result<Recording, String> {
     let Packets { tracks, slices, .. } = packets;
     let mut lanes = Lanes::default();

@@ -1,8 +1,8 @@
-//! Perfetto packets → slices on tracks and GPU render stages.
+//! Decodes Perfetto packets to slices on tracks and GPU render stages.
 //!
-//! Invariants: interned numbers belong to a packet sequence and are forgotten when it clears its
-//! state; a packet that needs state which is not there is counted and skipped. An end closes the
-//! newest begin of its track. Entry point: [`read`].
+//! Invariants: interned numbers belong to a packet sequence until it clears its state. A packet
+//! that needs missing state is counted and skipped. An end closes the newest begin of its track.
+//! Entry point: [`read`].
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -96,7 +96,7 @@ impl Slice {
 pub struct Track {
     pub parent: u64,
     pub name: String,
-    /// Process and thread numbers, where it is a thread's.
+    /// Process and thread numbers of a thread's track.
     pub process: i64,
     pub thread: Option<i64>,
 }
@@ -106,7 +106,7 @@ pub struct Track {
 pub struct Stage {
     pub start: i64,
     pub end: i64,
-    /// The queue's name, with its sequence, which its number belongs to.
+    /// The queue's name and the sequence of its number.
     pub queue: (u64, Arc<str>),
     pub gpu: i64,
     pub process: i64,
@@ -140,7 +140,7 @@ pub struct Packets {
     pub annotations: Vec<String>,
 }
 
-/// What a sequence has interned since it last cleared its state.
+/// The interned data of a sequence since it last cleared its state.
 #[derive(Default)]
 struct State {
     valid: bool,
@@ -156,7 +156,7 @@ struct State {
     clock: Option<u64>,
 }
 
-/// The parts of a packet, in whatever order they come.
+/// The parts of a packet, in any order.
 #[derive(Default)]
 struct Packet<'a> {
     timestamp: u64,
@@ -192,7 +192,7 @@ const NEEDS_STATE: u64 = 2;
 /// Reads a trace.
 ///
 /// # Errors
-/// A sentence with the place: bytes that are no packets, or a compression that is not read.
+/// Bytes that are not packets, and unsupported compression, with the place.
 pub fn read(bytes: &[u8]) -> Result<Packets, String> {
     let mut reader = Reader::default();
     reader.trace(bytes, true)?;

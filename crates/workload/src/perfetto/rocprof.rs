@@ -1,4 +1,4 @@
-//! Perfetto packets of rocprofv3 → a run.
+//! Reads Perfetto packets of rocprofv3.
 //!
 //! Invariant: the track of a kernel or copy is its stream, or its hardware queue when the recorder
 //! grouped by queue. Entry points: [`is_rocprof`], [`read`].

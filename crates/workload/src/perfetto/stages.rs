@@ -1,4 +1,4 @@
-//! GPU render stages → a recording.
+//! Makes a recording of GPU render stages.
 //!
 //! Invariants: a hardware queue is a stream. A stage inside another stage of its queue (a draw in a
 //! surface) is a part of it. A stage waits for the events that it names; host slices and queue

@@ -1,11 +1,14 @@
-//! A recording in order → a workload.
+//! Makes a workload of an ordered recording.
 //!
-//! Purpose: one queue and one fence per stream, one thread per host thread. Order of a thread's
-//! operations for a call: go on to the moment of the call (`Host`), wait until the thread that fed
-//! the stream before has made its call (`AwaitMark`), call, tell the thread that feeds it next
-//! (`Mark`), and after a wait start counting time anew (`Resume`). Invariant: a fence gets a new
-//! value for each entry that something waits for, in the order of the recording, so its values rise
-//! as long as the marks are kept. Entry point: [`workload`].
+//! Each stream becomes a queue and a fence, each host thread a thread. A call becomes:
+//!
+//! 1. `Host`: the thread's own time up to the call.
+//! 2. `AwaitMark`: the previous feeder of the stream has made its call.
+//! 3. The call, then `Mark` for the next feeder of the stream.
+//! 4. After a wait, `Resume`: recorded time continues from its end.
+//!
+//! Invariant: a fence gets a new value for each awaited entry, in the order of the recording, so
+//! its values rise while the marks are kept. Entry point: [`workload`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -74,7 +77,7 @@ fn name(file: &str) -> String {
 }
 
 impl ImportOptions {
-    /// Whether a thread whose wait was met at `done` came back sooner than a sleeper is woken.
+    /// Whether a thread whose wait was met at `done` returned sooner than a sleeper is woken.
     fn polled(&self, entry: &Entry, done: u64) -> bool {
         done > entry.submit && entry.end.saturating_sub(done) < self.wake_ns
     }
@@ -83,7 +86,7 @@ impl ImportOptions {
     /// `done`.
     fn resumes_at(&self, entry: &Entry, done: u64) -> u64 {
         if done <= entry.submit {
-            // It found everything done: the call's length is the host's own time.
+            // Nothing was pending: the call's length is the host's own time.
             return entry.submit;
         }
         // What the recorded return took longer than the replaying machine takes is the host's own
@@ -129,7 +132,7 @@ fn threads(timeline: &Timeline, bodies: Vec<Vec<Op>>) -> Vec<Thread> {
     names.zip(bodies).filter(|(_, body)| !body.is_empty()).map(thread).collect()
 }
 
-/// For each entry that something waits for the value that its stream's fence then has.
+/// The fence value of each awaited entry.
 fn fence_values(timeline: &Timeline) -> Vec<Option<u64>> {
     let mut newest = vec![0u64; timeline.joined.streams.len()];
     let value = |entry: &Entry| {
@@ -140,7 +143,7 @@ fn fence_values(timeline: &Timeline) -> Vec<Option<u64>> {
     timeline.entries.iter().map(value).collect()
 }
 
-/// Where one thread takes over a stream from another.
+/// A change of the thread that feeds a stream.
 struct Marks {
     count: u32,
     /// Set after this entry.
@@ -192,9 +195,8 @@ impl Body {
     }
 }
 
-/// How late the replay of a stream is against its recording, in nanoseconds, as far as gaps that
-/// are shorter than the replaying machine's own turn-around make it so. What one gap cannot give,
-/// the next ones give back.
+/// Lateness of a stream's replay, in nanoseconds, from gaps shorter than the replaying machine's
+/// own turn-around. Later gaps are shortened by it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Late(i128);
 
@@ -203,7 +205,8 @@ impl Late {
     /// command, and takes `command`.
     fn delay(&mut self, item: &Item, own: u64, command: u64) -> u64 {
         if item.ready != Ready::Previous {
-            // The host or another stream says when it starts: nothing of this stream's past counts.
+            // The host or another stream determines the start, so the stream's lateness does not
+            // count.
             self.0 = 0;
         }
         let wanted = i128::from(item.gap_ns) - self.0;
@@ -310,7 +313,7 @@ impl Builder<'_> {
         body.resume(self.options.resumes_at(entry, done));
     }
 
-    /// The fence and value that say that an entry is done.
+    /// The fence and value of an entry's completion.
     fn reached(&self, entry: usize) -> Option<FenceWait> {
         let stream = self.timeline.entries[entry].stream?;
         Some(FenceWait { fence: fence(stream), value: Expr::number(self.values[entry]?) })
@@ -326,7 +329,7 @@ impl Builder<'_> {
         commands
     }
 
-    /// The work of an item, after a delay for what the trace leaves open.
+    /// The work of an item, after a delay for an unexplained gap.
     fn commands(
         &mut self,
         item: &Item,

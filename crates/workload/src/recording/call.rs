@@ -1,8 +1,8 @@
-//! What a host call does to streams, by its name.
+//! Effects of host calls on streams, by name.
 //!
 //! A call has several names: `cudaStreamWaitEvent`, `cuStreamWaitEvent`, `hipStreamWaitEvent`, with
-//! suffixes for versions and default streams. Names decide only for calls that wait or signal; a call
-//! with GPU work of its own is a launch.
+//! suffixes for versions and default streams. Names decide only for calls that wait or signal; a
+//! call with GPU work of its own is a launch.
 
 /// The part of a host call that concerns ordering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -13,21 +13,21 @@ pub enum Call {
     EventRecord,
     /// The host waits for an event.
     EventSynchronize,
-    /// The host looks whether an event or a stream is done.
+    /// The host queries an event or a stream.
     Query,
     /// The host waits for a stream.
     StreamSynchronize,
-    /// The host waits for everything.
+    /// The host waits for a device.
     DeviceSynchronize,
     /// A whole graph is launched.
     GraphLaunch,
-    /// A copy or fill that returns when it is done.
+    /// A copy or fill that returns when it is complete.
     BlockingCopy,
-    /// Anything else.
+    /// Any other call.
     Other,
 }
 
-/// Which call a name means.
+/// Returns the call of a name.
 pub fn call(name: &str) -> Call {
     match stem(name) {
         "StreamWaitEvent" => Call::StreamWaitEvent,

@@ -1,7 +1,7 @@
 //! Joins the records of a recording: launches, synchronisations, event records.
 //!
-//! Purpose: each piece of GPU work gets the host call that launched it, each synchronisation its
-//! host call, each wait the event record that it is for. A record without a partner is counted in
+//! Purpose: finds the host call that launched each piece of GPU work, the host call of each
+//! synchronisation, and the event record of each wait. A record without a partner is counted in
 //! the report and dropped. Invariants: work is sorted by start. A wait refers only to a record made
 //! before it. Streams with work are numbered first, in the order of their keys, so that two
 //! readings of one file agree. Entry point: [`correlate`].
@@ -56,7 +56,7 @@ pub struct HostCall {
 pub enum Role {
     /// Launches work, in the order of its start.
     Launch { work: Vec<usize>, blocks: bool },
-    /// Records an event that something waits for.
+    /// Records an awaited event.
     Record { stream: usize, record: CallId },
     /// Makes a stream wait.
     StreamWait { stream: usize, record: CallId },
@@ -68,7 +68,7 @@ pub enum Role {
     DeviceSync { device: (ProcessId, i64) },
 }
 
-/// A trace with everything joined that can be.
+/// A joined trace.
 #[derive(Debug)]
 pub struct Joined {
     pub streams: Vec<Stream>,
@@ -177,7 +177,7 @@ impl Joining {
         let after = self
             .by_correlation
             .partition_point(|(p, id, start, _)| (*p, *id, *start) <= (process, correlation, by));
-        // A clock that runs a little ahead is better than a launch that is lost.
+        // A clock may run a little ahead; the launch is kept.
         after.checked_sub(1).and_then(of).or_else(|| of(after)).map(|(.., call)| *call)
     }
 
@@ -211,7 +211,7 @@ impl Joining {
         self.recording.syncs.iter().filter_map(sync).collect()
     }
 
-    /// The record call that a wait is for: only one made before the wait can be meant.
+    /// The record call of a wait, made before the wait.
     fn awaited(&self, waiter: CallId, awaited: Awaited, events: &EventIndex) -> Option<CallId> {
         let calls = &self.recording.calls;
         let wait = &calls[waiter.index()];
@@ -226,7 +226,7 @@ impl Joining {
         (call.call == Call::EventRecord && call.start <= wait.start).then_some(record)
     }
 
-    /// The event records that a wait is for, with the stream on which each was made.
+    /// The event records of a wait, each with its stream.
     fn awaited_records(&mut self, syncs: &HashMap<CallId, Sync>) -> HashMap<CallId, usize> {
         let known: HashMap<CallId, StreamId> = (self.recording.event_records.iter())
             .filter_map(|record| Some((self.described(record.call)?, record.stream)))
@@ -291,7 +291,7 @@ impl Joining {
         Role::Launch { work, blocks }
     }
 
-    /// The meaning of a call without work of its own.
+    /// The action of a call without GPU work.
     fn ordering(
         &mut self,
         id: CallId,

@@ -1,10 +1,9 @@
-//! Gives each stream an engine.
+//! Assigns engines to streams.
 //!
-//! Purpose: streams of a device run side by side, so each has an engine of its own as long as there
-//! are enough. Streams that only copy use copy engines, all others compute engines. Where engines
-//! run out, streams that did not overlap in the recording share first; streams that overlapped and
-//! share all the same are reported with the time. Entry point: [`assign`].
-//! `decisions/0036-engines-for-streams.md` has the reasons.
+//! Streams of a device run concurrently, so each gets an engine of its own while engines last.
+//! Streams that only copy use copy engines, all others compute engines. When engines run out,
+//! streams that did not overlap in the recording share an engine first. Lost overlap is reported.
+//! Entry point: [`assign`]. Reasons: `decisions/0036-engines-for-streams.md`.
 
 use super::correlate::Joined;
 use super::records::WorkKind;
@@ -71,7 +70,7 @@ fn spread(streams: &[usize], busy: &[Busy], most: usize) -> Vec<(Vec<usize>, u64
         return streams.iter().map(|stream| (vec![*stream], 0)).collect();
     }
     let length = |busy: &Busy| busy.iter().map(|(start, end)| end - start).sum::<u64>();
-    // The busiest first: those that come last and may have to share lose least.
+    // The busiest first: the last streams may have to share, and lose least.
     let mut order = streams.to_vec();
     order.sort_by_key(|stream| (std::cmp::Reverse(length(&busy[*stream])), *stream));
     let mut engines: Vec<Taken> = Vec::new();

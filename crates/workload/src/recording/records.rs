@@ -1,5 +1,4 @@
-//! The neutral form of a recorded run: GPU work, host calls, and what is known of the order between
-//! them.
+//! The neutral form of a recorded run: GPU work, host calls, and the recorded order between them.
 //!
 //! Purpose: every reader of a trace format fills a [`Recording`]; `correlate` reads it. Invariants:
 //! times are nanoseconds since one arbitrary origin per recording, with `end >= start`. Names,
@@ -7,7 +6,7 @@
 //! that of its stream, the process of a call that of its track; a correlation id is unique within a
 //! process only. Entry points: [`Recording::work`], [`Recording::call`], [`Recording::sync`],
 //! [`Recording::record_event`], [`Recording::depends`] and the interning methods. [`Recording::at`]
-//! precedes them, for messages.
+//! precedes them and sets the place for messages.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -57,7 +56,7 @@ ids! {
     WorkId
 }
 
-/// What kind of GPU work a record is.
+/// Kinds of GPU work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WorkKind {
     /// A kernel.
@@ -68,7 +67,7 @@ pub enum WorkKind {
     Fill,
 }
 
-/// What a synchronisation record describes.
+/// Kinds of synchronisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SyncKind {
     /// A stream waits for an event.
@@ -81,7 +80,7 @@ pub enum SyncKind {
     Context,
 }
 
-/// What identifies a stream. A format without contexts uses one value for all streams of a device.
+/// The key of a stream. A format without contexts uses one value for all streams of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamKey {
     /// The process that owns it.
@@ -95,15 +94,15 @@ pub struct StreamKey {
 /// A stream and the device that runs it.
 #[derive(Debug, Clone)]
 pub struct StreamFacts {
-    /// What identifies it.
+    /// Its key.
     pub key: StreamKey,
-    /// The device's number as its process knows it.
+    /// The device's number in its process.
     pub device: i64,
     /// A name from the format; `None` for one made of the numbers.
     pub name: Option<String>,
 }
 
-/// What identifies an event object. The reader sets `context` to 0 where event ids are unique per
+/// The key of an event object. The reader sets `context` to 0 where event ids are unique per
 /// process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EventKey {
@@ -120,11 +119,11 @@ pub struct EventKey {
 pub struct TrackFacts {
     /// Its process.
     pub process: ProcessId,
-    /// Its name for people.
+    /// Its name for display.
     pub name: String,
 }
 
-/// The host call that launched a piece of work, as far as the format says.
+/// The recorded host call that launched a piece of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Launcher {
     /// Not recorded.
@@ -139,7 +138,7 @@ pub enum Launcher {
 /// A piece of GPU work.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkRecord {
-    /// What it is.
+    /// Kind of work.
     pub kind: WorkKind,
     /// The kernel's name, or the direction of a copy.
     pub name: NameId,
@@ -156,7 +155,7 @@ pub struct WorkRecord {
 /// A host call.
 #[derive(Debug, Clone, Copy)]
 pub struct CallRecord {
-    /// What it does to streams; [`super::call()`] derives it from the name.
+    /// Its effect on streams; [`super::call()`] derives it from the name.
     pub call: Call,
     /// The thread that made it.
     pub track: TrackId,
@@ -168,7 +167,7 @@ pub struct CallRecord {
     pub correlation: Option<i64>,
 }
 
-/// How a record names the host call that it describes.
+/// A record's reference to its host call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallRef {
     /// The last call of the process with this correlation id.
@@ -189,12 +188,12 @@ pub enum Awaited {
     Event(EventId, Option<i64>),
 }
 
-/// A synchronisation: which stream or event a host call concerns.
+/// A synchronisation: the stream or event of a host call.
 #[derive(Debug, Clone, Copy)]
 pub struct SyncRecord {
     /// The call that waits, or that makes a stream wait.
     pub call: CallRef,
-    /// What the format says it is; for stream waits it must agree with the call.
+    /// The recorded kind. For stream waits it must agree with the call.
     pub kind: SyncKind,
     /// The device that a host wait is for.
     pub device: Option<i64>,
@@ -202,11 +201,11 @@ pub struct SyncRecord {
     pub stream: Option<StreamId>,
     /// The event record that is waited for.
     pub awaited: Option<Awaited>,
-    /// The stream on which the awaited event was recorded, where the format says it with the wait.
+    /// The stream on which the awaited event was recorded, if the wait has it.
     pub awaited_stream: Option<StreamId>,
 }
 
-/// Which event a record call records, and on which stream.
+/// The event and the stream of a record call.
 #[derive(Debug, Clone, Copy)]
 pub struct EventRecord {
     /// The record call.
@@ -245,11 +244,11 @@ impl<K: Eq + Hash> Interned<K> {
 pub struct Recording {
     /// The format of the file.
     pub source: Source,
-    /// What the file does not say, for the report.
+    /// Facts that the file lacks, for the report.
     pub remarks: Vec<Remark>,
     /// Events or rows in the file, for the report.
     pub events: u64,
-    /// Events that cannot be true and are left out.
+    /// Damaged events, which are left out.
     pub damage: Damage,
     /// The event that is being read.
     position: Option<Position>,
@@ -260,7 +259,7 @@ pub struct Recording {
     pub calls: Vec<CallRecord>,
     /// Synchronisations.
     pub syncs: Vec<SyncRecord>,
-    /// What is known of event records beside their calls.
+    /// Event records, beside their calls.
     pub event_records: Vec<EventRecord>,
     /// Explicit dependencies: the first started only after the second had ended.
     pub dependencies: Vec<(WorkId, WorkId)>,
@@ -343,7 +342,7 @@ impl Recording {
         }
     }
 
-    /// Says where the event stands from which the next records are made.
+    /// Sets the position of the event whose records follow.
     pub fn at(&mut self, position: Position) {
         self.position = Some(position);
     }
@@ -374,13 +373,13 @@ impl Recording {
         self.syncs.push(sync);
     }
 
-    /// Adds what is known of an event record.
+    /// Adds an event record.
     pub fn record_event(&mut self, record: EventRecord) {
         self.event_records.push(record);
     }
 
-    /// Adds the fact that `waiter` started only after `awaited` had ended. Work of one stream runs
-    /// in the order of its starts without it.
+    /// Adds a dependency: `waiter` started only after `awaited` had ended. Work of one stream is
+    /// ordered by its starts without dependencies.
     pub fn depends(&mut self, waiter: WorkId, awaited: WorkId) {
         self.dependencies.push((waiter, awaited));
     }

@@ -1,4 +1,4 @@
-//! Puts host calls in order, and finds what each piece of GPU work waited for last.
+//! Orders host calls, and determines the last reason for the start of each piece of GPU work.
 //!
 //! Purpose: entries in the order of the host calls, and for each piece of work the gap from the
 //! last recorded reason (launch, end of the work before it, a wait) to its start. A gap longer than
@@ -14,13 +14,13 @@ use super::records::CallId;
 use super::{Gaps, ImportOptions};
 use crate::model::Ready;
 
-/// A piece of work in its place.
+/// A piece of work of a submission.
 #[derive(Debug, Clone, Copy)]
 pub struct Item {
     /// Index into [`Joined::work`].
     pub work: usize,
     pub ready: Ready,
-    /// From the last reason to the start.
+    /// Time from the last reason to the start.
     pub gap_ns: u64,
     pub unexplained: bool,
 }
@@ -31,7 +31,7 @@ impl Item {
     }
 }
 
-/// What an entry does.
+/// Kinds of entries.
 #[derive(Debug, Clone)]
 pub enum Action {
     /// Submits work to a stream.
@@ -40,7 +40,7 @@ pub enum Action {
     Record,
     /// Makes a stream wait for an entry of another.
     StreamWait { on: usize },
-    /// Makes the host wait for entries; in the recording they were done at `done`.
+    /// Makes the host wait for entries, which were complete at `done` in the recording.
     HostWait { on: Vec<usize>, done: u64 },
 }
 
@@ -56,18 +56,18 @@ pub struct Entry {
     pub submit: u64,
     pub end: u64,
     pub action: Action,
-    /// Whether something waits for it.
+    /// Whether another entry waits for it.
     pub awaited: bool,
 }
 
-/// A recording in order.
+/// An ordered recording.
 #[derive(Debug)]
 pub struct Timeline {
     pub joined: Joined,
     pub entries: Vec<Entry>,
 }
 
-/// Puts a joined trace in order.
+/// Orders a joined trace.
 pub fn arrange(mut joined: Joined, options: &ImportOptions) -> Timeline {
     let mut calls = std::mem::take(&mut joined.calls);
     let heads = place_unlaunched(&joined, &mut calls);
@@ -128,7 +128,7 @@ fn place_unlaunched(joined: &Joined, calls: &mut [HostCall]) -> Vec<usize> {
     heads
 }
 
-/// The walk over the calls.
+/// State of the pass over the calls.
 struct Walk<'a> {
     joined: &'a Joined,
     options: &'a ImportOptions,
@@ -272,8 +272,8 @@ impl Walk<'_> {
     fn segment(&mut self, stream: usize, items: Vec<Item>, at: Moment, blocks: bool) {
         let first =
             items.iter().map(|item| self.joined.work[item.work].start).min().unwrap_or(at.start);
-        // Somewhere inside the call, and before the work began: no later can be, and nothing says
-        // earlier.
+        // The hand-over is inside the call and before the start of the work. The latest such time
+        // is taken.
         let submit = first.saturating_sub(self.options.launch_ns).clamp(at.start, at.end);
         let entry = self.entries.len();
         if !self.placed.is_empty() {
@@ -308,12 +308,12 @@ impl Walk<'_> {
 }
 
 impl Timeline {
-    /// Lets submissions begin so early that they are back when the recorded call was; never before
-    /// that call began.
+    /// Moves submissions forward so that they return with the recorded call, but not before the
+    /// call began.
     fn leave_room_for_calls(&mut self, call_ns: u64) {
         for entry in &mut self.entries {
             if let Action::Launch { .. } = entry.action {
-                // A submission that something waits for is followed by a signal.
+                // A signal follows a submission that another entry waits for.
                 let calls = 1 + u64::from(entry.awaited);
                 let latest =
                     entry.end.saturating_sub(call_ns.saturating_mul(calls)).max(entry.start);
@@ -322,8 +322,7 @@ impl Timeline {
         }
     }
 
-    /// Finds for every piece of work what it waited for last, and for every host wait when it was
-    /// met.
+    /// Finds the last reason of every piece of work, and the time at which every host wait was met.
     fn explain(&mut self, options: &ImportOptions) {
         let mut tails = vec![Tail::default(); self.joined.streams.len()];
         let mut report = std::mem::take(&mut self.joined.report);
@@ -392,8 +391,8 @@ impl Timeline {
         }
     }
 
-    /// Most operations that a stream had been given and not yet carried out at one moment. `done`
-    /// says for each entry when its stream had carried out everything up to it.
+    /// Most operations of a stream that were in flight at once. `done` is the completion time of
+    /// each entry on its stream.
     fn deepest_run_ahead(&self, done: &[u64]) -> u64 {
         let mut queued: Vec<VecDeque<u64>> = vec![VecDeque::new(); self.joined.streams.len()];
         let mut deepest = 0;
@@ -403,7 +402,7 @@ impl Timeline {
             while queued.front().is_some_and(|done| *done <= entry.submit) {
                 queued.pop_front();
             }
-            // What something waits for is followed by a signal; a record alone is nothing else.
+            // A signal follows an awaited entry. A record alone is that signal.
             let own = usize::from(!matches!(entry.action, Action::Record));
             queued.extend(std::iter::repeat_n(*done, own + usize::from(entry.awaited)));
             deepest = deepest.max(queued.len());
@@ -411,7 +410,7 @@ impl Timeline {
         deepest as u64
     }
 
-    /// When the last work ends.
+    /// End of the last work.
     pub fn makespan_ns(&self) -> u64 {
         self.joined.work.iter().map(|work| work.end).max().unwrap_or(0)
     }
@@ -422,7 +421,7 @@ fn median(mut values: Vec<u64>) -> u64 {
     values.get(values.len() / 2).copied().unwrap_or(0)
 }
 
-/// How far a stream has come while the recording is walked.
+/// Progress of a stream in the pass over the recording.
 #[derive(Debug, Clone, Default)]
 struct Tail {
     /// When its last work ended; `None` before the first.
@@ -446,7 +445,7 @@ impl Tail {
         options: &ImportOptions,
     ) {
         let mut latest = (0, Ready::Unknown);
-        // Of reasons at the same time the later in this list counts: it is the more direct one.
+        // Of reasons at the same time the later in this list counts, because it is more direct.
         let dependency = Some(self.dependency).filter(|at| *at > 0);
         for (at, ready) in
             [(self.end, Ready::Previous), (submit, Ready::Launch), (dependency, Ready::Dependency)]

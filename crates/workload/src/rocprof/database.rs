@@ -1,9 +1,9 @@
-//! rocpd databases → a run.
+//! Reads rocpd databases.
 //!
-//! Invariants: the base tables are read and not the views over them: `rocpd_kernel_dispatch_<uuid>`
-//! and its fellows. Each uuid has texts, agents and events of its own. The internal correlation id
-//! is `rocpd_event.stack_id`; the column named `correlation_id` holds the external one. Entry
-//! points: [`is_rocpd`], [`read`].
+//! Invariants: base tables such as `rocpd_kernel_dispatch_<uuid>` are read, and no views over them.
+//! Each uuid has texts, agents and events of its own. The internal correlation id is
+//! `rocpd_event.stack_id`; the column named `correlation_id` holds the external one. Entry points:
+//! [`is_rocpd`], [`read`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub fn is_rocpd(database: &Database) -> bool {
 /// Reads a database.
 ///
 /// # Errors
-/// A sentence: a damaged file, or a table without a column that every release has.
+/// A damaged file, or a table without a column that every release has.
 pub fn read(database: &Database) -> Result<Recording, String> {
     let mut run = Run::new(Source::Rocpd);
     let suffixes: Vec<&str> =
@@ -40,7 +40,7 @@ struct Part<'a> {
     run: &'a mut Run,
 }
 
-/// What rows refer to by number.
+/// Tables that rows refer to by number.
 struct Texts {
     strings: HashMap<i64, Arc<str>>,
     kernels: HashMap<i64, Arc<str>>,
@@ -57,7 +57,7 @@ impl Part<'_> {
         format!("{name}{}", self.suffix)
     }
 
-    /// A table of numbered texts; of several columns the first that is not empty counts.
+    /// A table of numbered texts; the first of several columns that is not empty counts.
     fn texts(&self, table: &str, columns: &[&str]) -> Result<HashMap<i64, Arc<str>>, String> {
         let mut texts = HashMap::new();
         self.database.scan(&self.table(table), &["id"], &[&["id"], columns].concat(), |row| {

@@ -1,7 +1,7 @@
-//! rocprofv3 JSON → a run.
+//! Reads JSON of rocprofv3.
 //!
-//! Invariant: kinds and operations are numbers that differ between releases; their names are looked
-//! up in the file. Entry point: [`read`].
+//! Invariant: kinds and operations are numbers that differ between releases; the file has their
+//! names. Entry point: [`read`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -192,8 +192,7 @@ impl<'de> Visitor<'de> for ArgsVisitor {
 /// Reads a file.
 ///
 /// # Errors
-/// A sentence with the place: JSON that ends too early, is none, or has other types than rocprofv3
-/// writes.
+/// Truncated or malformed JSON, and types that rocprofv3 does not write, with the place.
 pub fn read(bytes: &[u8]) -> Result<Recording, String> {
     let text = String::from_utf8_lossy(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);

@@ -1,7 +1,7 @@
 //! Reads what rocprofv3 writes: JSON, CSV files and the rocpd database.
 //!
-//! Purpose: kernels, copies and HIP calls become records of a recording; `run` holds what the three
-//! forms share. Invariants: a kernel or copy is joined to its HIP call by the internal correlation
+//! Purpose: kernels, copies and HIP calls become records of a recording; `run` is common to the
+//! three forms. Invariants: a kernel or copy is joined to its HIP call by the internal correlation
 //! id. Event records and waits are host calls only: they are joined through the pointers in their
 //! arguments, where the form has arguments. A stream pointer is tied to a stream number through the
 //! launches on it. Entry points: [`json`], [`csv`], [`is_rocpd`], [`rocpd`].

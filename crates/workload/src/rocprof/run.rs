@@ -1,6 +1,6 @@
-//! Collects one run of HIP processes and ties event records, waits and streams together.
+//! Collects one run of HIP processes and joins event records, waits and streams.
 //!
-//! Invariant: a stream is known by its number and its device. Where no numbers are recorded, a
+//! Invariant: a stream is identified by its number and its device. Where no numbers are recorded, a
 //! hardware queue stands for it. The stream behind a pointer is that of the work which a call on
 //! this pointer launched. Entry points: [`Run::process`], [`Run::kernel`], [`Run::copy`],
 //! [`Run::call`], [`Run::finish`].
@@ -24,7 +24,7 @@ pub struct Place {
     pub queue: Option<i64>,
 }
 
-/// When something ran, and what joins it. Times in nanoseconds.
+/// Interval and correlation of a record. Times in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Span {
     pub start: Option<i64>,
@@ -63,7 +63,7 @@ impl Direction {
         }
     }
 
-    /// The end of the copy that a GPU is at: of source and destination.
+    /// The GPU of a copy, from its source and destination.
     pub fn device(self, source: i64, destination: i64) -> i64 {
         if self == Self::DeviceToHost { source } else { destination }
     }
@@ -87,7 +87,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Takes an argument that matters.
+    /// Reads one argument.
     pub fn take(&mut self, name: &str, value: &str) {
         match name {
             "event" => self.event = pointer(value),
@@ -115,7 +115,7 @@ struct Ordering {
     args: Args,
 }
 
-/// A run in the making.
+/// A run that is being read.
 pub struct Run {
     recording: Recording,
     process: ProcessId,
@@ -141,7 +141,7 @@ impl Run {
         }
     }
 
-    /// The process of what follows.
+    /// Sets the process of the next records.
     pub fn process(&mut self, number: i64) {
         self.process = self.recording.process(number);
     }
@@ -187,7 +187,7 @@ impl Run {
         id
     }
 
-    /// Adds a HIP call. `stream` is the number of its stream, where the call itself has one.
+    /// Adds a HIP call. `stream` is the number of its stream, if the call records one.
     pub fn call(&mut self, name: &str, thread: i64, span: Span, stream: Option<i64>, args: Args) {
         self.recording.events += 1;
         let Some((start, end)) = span.interval() else {
@@ -212,7 +212,7 @@ impl Run {
         self.recording.remarks.push(remark);
     }
 
-    /// Ties what has been collected together.
+    /// Joins the collected records.
     pub fn finish(mut self) -> Recording {
         let behind = self.streams_behind_pointers();
         let ordering = std::mem::take(&mut self.ordering);
@@ -285,7 +285,7 @@ impl Run {
     }
 }
 
-/// What a call synchronises.
+/// The kind of synchronisation of a call.
 fn sync_kind(call: Call) -> Option<SyncKind> {
     match call {
         Call::StreamWaitEvent => Some(SyncKind::StreamWaitEvent),

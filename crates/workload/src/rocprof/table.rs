@@ -1,4 +1,4 @@
-//! rocprofv3 CSV files → a run.
+//! Reads CSV files of rocprofv3.
 //!
 //! Invariants: columns are found by name, since releases differ. A file holds one kind of rows; the
 //! kernels, copies and calls of a run lie in files that share a prefix. Entry points: [`read`],
@@ -13,10 +13,10 @@ use ::csv::{ByteRecord, ReaderBuilder};
 use super::run::{Args, Direction, Place, Run, Span};
 use crate::recording::{Recording, Remark, Source};
 
-/// How far the files of one run may lie apart in time.
+/// Largest distance in time between the files of one run.
 const RUN_DISTANCE_NS: i64 = 60_000_000_000;
 
-/// How the names of the files of a run end.
+/// Endings of the file names of a run.
 const ENDINGS: [&str; 6] = [
     "_kernel_trace.csv",
     "_memory_copy_trace.csv",
@@ -26,7 +26,7 @@ const ENDINGS: [&str; 6] = [
     "_hip_trace.csv",
 ];
 
-/// The other files of the run that a file belongs to, as far as they exist.
+/// The existing other files of the run of a file.
 pub fn siblings(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
     let Some(prefix) = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)) else {
@@ -39,7 +39,7 @@ pub fn siblings(path: &Path) -> Vec<PathBuf> {
 /// Reads a file of a run and its siblings, each with its name.
 ///
 /// # Errors
-/// A sentence with the file's line: a row that is no CSV.
+/// A row that is not CSV, with its line.
 pub fn read(files: &[(String, &[u8])]) -> Result<Recording, String> {
     let mut run = Run::new(Source::RocprofCsv);
     let mut first: Option<(i64, i64)> = None;

@@ -1,5 +1,5 @@
-//! `[[expect]]`: expected results. Exactly one of `fence`, `condition`, `buffer`, `check`, `picture` and
-//! `metric` names the form.
+//! `[[expect]]`: expected results. Exactly one of `fence`, `condition`, `buffer`, `check`,
+//! `picture` and `metric` names the form.
 
 use super::fields::Fields;
 use super::names::{Symbols, Variables};
@@ -34,7 +34,8 @@ fn one(fields: &Fields<'_>) -> Option<Expect> {
             return None;
         }
         [first, second, ..] => {
-            section.problem(format!("one [[expect]] has '{first}' and '{second}'; make two of it"));
+            section
+                .problem(format!("one [[expect]] has '{first}' and '{second}'; split it in two"));
             return None;
         }
         [_] => None,

@@ -5,7 +5,7 @@ use super::reader::{Section, Value};
 use crate::expression::{Constants, Expr};
 use crate::model::{BufferRef, FenceRef, GroupMember, QueueRef, Ref};
 
-/// A table and its scope. A method without a value has reported why.
+/// A table and its scope. A method that returns no value has reported the mistake.
 #[derive(Clone, Copy)]
 pub struct Fields<'a> {
     pub section: &'a Section<'a, 'a>,
@@ -19,12 +19,12 @@ impl Fields<'_> {
         self.symbols.expr_of(value, self.variables)
     }
 
-    /// A field that is an expression, if it is there.
+    /// An optional field that is an expression.
     pub fn expr(&self, key: &'static str) -> Option<Expr> {
         self.value(self.section.get(key)?)
     }
 
-    /// A field that must be there and is an expression.
+    /// A required field that is an expression.
     pub fn need_expr(&self, key: &'static str) -> Option<Expr> {
         self.value(self.section.need(key)?)
     }
@@ -46,17 +46,17 @@ impl Fields<'_> {
         self.symbols.reference(self.section.need(key)?, groups, kind, self.variables)
     }
 
-    /// A field that must be there and names a fence.
+    /// A required field that names a fence.
     pub fn fence(&self, key: &'static str) -> Option<FenceRef> {
         self.reference(key, &self.symbols.fences, "fence")
     }
 
-    /// A field that must be there and names a buffer.
+    /// A required field that names a buffer.
     pub fn buffer(&self, key: &'static str) -> Option<BufferRef> {
         self.reference(key, &self.symbols.buffers, "buffer")
     }
 
-    /// A field that must be there and names a queue.
+    /// A required field that names a queue.
     pub fn queue(&self, key: &'static str) -> Option<QueueRef> {
         self.reference(key, &self.symbols.queues, "queue")
     }

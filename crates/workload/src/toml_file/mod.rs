@@ -1,11 +1,13 @@
-//! TOML workloads: text → [`Workload`], or a list of mistakes with their places. `SCHEMA.md` has the
-//! schema.
+//! Reads TOML workloads to [`Workload`], or to a list of mistakes with their places. `SCHEMA.md`
+//! has the schema.
 //!
-//! The steps: the text is parsed; constants (`[let]`); names of buffers, fences and queues (`objects`);
-//! programs and threads (`program`); expectations (`expected`); checks before a run (`static_check`).
+//! 1. Constants (`[let]`).
+//! 2. Names of buffers, fences and queues (`objects`).
+//! 3. Programs and threads (`program`), expectations (`expected`).
+//! 4. Checks before a run (`static_check`).
 //!
-//! Each step goes on after a mistake, so that one reading shows them all. A file with a mistake yields no
-//! workload.
+//! Each step continues after a mistake, so that one reading reports them all. A file with a mistake
+//! yields no workload.
 
 mod expected;
 mod fields;
@@ -34,7 +36,7 @@ pub fn parse(text: &str, file: &str) -> Result<Workload, Error> {
         let at = error.span().map_or(0, |span| span.start);
         reader.problem(at, format!("not valid TOML: {}", one_line(error.message())));
     }
-    // After a syntax error the rest is guesswork: what follows from it would only hide it.
+    // Mistakes that follow from a syntax error would hide it.
     let workload = if syntax.is_empty() { read(&reader, table.get_ref(), file) } else { None };
     let problems = reader.into_problems();
     match workload {

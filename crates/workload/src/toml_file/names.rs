@@ -1,8 +1,8 @@
-//! Names while a file is read: constants, variables, and groups of buffers, queues and fences; and the
-//! expressions that use them.
+//! Names while a file is read: constants, variables, and groups of buffers, queues and fences; and
+//! the expressions that use them.
 //!
-//! Scope: a constant may use those above it; an object is known to every program; the index of a loop is
-//! known inside the loop.
+//! Scope: a constant may use the constants above it. Every program sees all objects. The index of a
+//! loop is visible inside the loop.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::model::{BufferId, FenceId, FenceRef, GroupMember, QueueId, Ref};
 /// Objects of one kind by name.
 pub type Groups<I> = BTreeMap<String, (I, u32)>;
 
-/// Everything that has a name in a file.
+/// The names of a file.
 pub struct Symbols<'r> {
     pub reader: &'r Reader<'r>,
     constants: BTreeMap<String, i128>,
@@ -30,12 +30,12 @@ pub struct Symbols<'r> {
 pub struct Variables {
     /// Names in scope, innermost last.
     scope: RefCell<Vec<(String, Slot)>>,
-    /// Every slot that was ever given out: its name and first value.
+    /// All slots: name and first value.
     all: RefCell<Vec<(String, i128)>>,
 }
 
 impl Variables {
-    /// Brings a name into scope with a slot of its own.
+    /// Adds a name with a new slot to the scope.
     pub fn enter(&self, name: &str, initial: i128) -> Slot {
         let mut all = self.all.borrow_mut();
         let slot = Slot(u16::try_from(all.len()).unwrap_or(u16::MAX));
@@ -44,7 +44,7 @@ impl Variables {
         slot
     }
 
-    /// Takes the newest name out of scope; its slot stays.
+    /// Removes the newest name from the scope; its slot stays.
     pub fn leave(&self) {
         self.scope.borrow_mut().pop();
     }
@@ -64,7 +64,7 @@ impl Variables {
     }
 }
 
-/// Names as an expression sees them.
+/// The names that are visible to an expression.
 struct Visible<'a, 'r> {
     symbols: &'a Symbols<'r>,
     variables: &'a Variables,
@@ -107,7 +107,7 @@ fn member<I: GroupMember>(
     };
     match &index {
         None if count > 1 => {
-            Err(format!("'{name}' is a group of {count}; say which one: {name}[index]"))
+            Err(format!("'{name}' is a group of {count}; give an index: {name}[index]"))
         }
         Some(index) if index.constant().is_some_and(|k| k < 0 || k >= i128::from(count)) => {
             let last = count - 1;

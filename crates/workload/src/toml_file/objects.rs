@@ -1,5 +1,5 @@
-//! `[[buffer]]`, `[[fence]]`, `[[queue]]` and `[[frame]]`: fields, templates (`count`), first contents.
-//! All names enter `Symbols` before any program is read.
+//! `[[buffer]]`, `[[fence]]`, `[[queue]]` and `[[frame]]`: fields, templates (`count`), first
+//! contents. All names enter `Symbols` before any program is read.
 
 use super::fields::Fields;
 use super::names::{Groups, Symbols, Variables, is_object_name};
@@ -9,9 +9,9 @@ use crate::model::{
     Queue, QueueId, Submission,
 };
 
-/// Largest length of one buffer.
+/// Limit on the length of a buffer.
 pub const LARGEST_BUFFER_BYTES: u64 = 4 << 30;
-/// Most buffers, queues, fences or threads of one workload, each instance of a template counted.
+/// Limit on buffers, queues, fences or threads of a workload, with the instances of templates.
 pub const MOST_OBJECTS: u32 = 65_536;
 
 /// The objects of a file, and the queue sections with their groups for the programs.
@@ -153,7 +153,7 @@ const PRIORITIES: [(&str, Priority); 4] = [
     ("realtime", Priority::Realtime),
 ];
 
-/// Everything of a queue but its name.
+/// The fields of a queue except its name.
 fn queue_fields(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Queue {
     section.need("engine");
     Queue {
@@ -168,7 +168,7 @@ fn queue_fields(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Queue {
     }
 }
 
-/// The fields that give a buffer its first content; one of them at most.
+/// The fields for the first content of a buffer, at most one of which is given.
 const INITS: [&str; 7] =
     ["fill", "sequence_u32", "sequence_f32", "random_f32", "values_u32", "values_f32", "content"];
 
@@ -343,7 +343,7 @@ pub fn read_frames(top: &Section<'_, '_>, symbols: &Symbols<'_>) -> Vec<Frame> {
         let (Some(file), Some(buffer), Some((width, height))) = (file, buffer, size) else {
             continue;
         };
-        // A workload may come from anywhere: it names a file, never a place.
+        // Workloads are untrusted: a name has no folder.
         if file.contains(['/', '\\']) || !file.ends_with(".png") || file.len() < 5 {
             section.problem(format!(
                 "'{file}' must be a file name without a folder that ends in .png"

@@ -1,5 +1,5 @@
-//! Single operations: `{ copy = "a", to = "b" }`, `{ signal = "done", value = 1 }`, … An operation is a
-//! table with exactly one verb. The arguments of a dispatch are checked against the program's
+//! Single operations: `{ copy = "a", to = "b" }`, `{ signal = "done", value = 1 }`, … An operation
+//! is a table with exactly one verb. The arguments of a dispatch are checked against the program's
 //! signature.
 
 use std::sync::Arc;
@@ -51,7 +51,7 @@ const VERBS: [&str; 27] = [
     "set",
     "loop",
     "when",
-    // Kept last: words that people try, with a better answer than a list.
+    // Words that have an advice of their own. Kept last.
     "barrier",
     "map",
 ];
@@ -146,7 +146,7 @@ pub fn read(
     }
 }
 
-/// The queue that is meant: the field, or the queue whose program this is.
+/// The queue of the operation: the field, or the queue whose program this is.
 fn queue(fields: &Fields<'_>, own: Option<&QueueRef>) -> Option<QueueRef> {
     if fields.section.get("queue").is_some() {
         return fields.queue("queue");
@@ -186,7 +186,7 @@ fn duration(fields: &Fields<'_>, key: &'static str) -> Option<Expr> {
         Expr::Number(n) => Expr::Number(n.saturating_mul(scale)),
         expr => Expr::Binary(Operator::Multiply, Box::new((expr, Expr::Number(scale)))),
     };
-    // An hour of modelled work is a slip of the unit, not a plan.
+    // More than an hour is a mistake in the unit.
     if ns.constant().is_some_and(|n| !(0..=3_600_000_000_000).contains(&n)) {
         let text = format!("'{key}' must be between 0 and an hour");
         fields.section.reader.problem(value.span().start, text);

@@ -1,6 +1,6 @@
-//! Programs: `program = [ … ]` of a `[[queue]]` and `[[thread]]`, with variables, loops and conditions. A
-//! queue's program is a thread that feeds that queue. Threads of one template share one body and differ
-//! in `index`.
+//! Programs: `program = [ … ]` of a `[[queue]]` and `[[thread]]`, with variables, loops and
+//! conditions. A queue's program is a thread that feeds that queue. Threads of one template share
+//! one body and differ in `index`.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use super::reader::{Section, Value};
 use crate::expression::{Constants, Expr, Slot};
 use crate::model::{Op, OpKind, QueueId, QueueRef, Thread};
 
-/// Most iterations of a loop.
+/// Limit on the iterations of a loop.
 const MOST_ITERATIONS: i128 = 10_000_000;
-/// How deep loops and conditions may be nested.
+/// Limit on nested loops and conditions.
 const DEPTH_LIMIT: u32 = 16;
 
 /// Reads all threads; nothing when one of them has a mistake.
@@ -122,7 +122,7 @@ impl Context<'_, '_> {
         Fields { section, symbols: self.symbols, variables: self.variables }
     }
 
-    /// One level further in, if that is still allowed.
+    /// Enters a nested body, up to the limit.
     fn deeper(&self, section: &Section<'_, '_>) -> Option<Self> {
         if self.depth >= DEPTH_LIMIT {
             section.problem(format!(

@@ -1,5 +1,5 @@
-//! Reading of tables: each field is read by name, and a field that is never read is a mistake with a
-//! suggestion. Keeps the list of mistakes, and turns byte offsets into lines and columns.
+//! Reads tables field by field. A field that is never read is a mistake with a suggestion. Keeps
+//! the list of mistakes, and converts byte offsets to lines and columns.
 
 use std::cell::RefCell;
 
@@ -13,7 +13,7 @@ use crate::suggestion::nearest_name;
 /// A value and its place.
 pub type Value<'i> = Spanned<DeValue<'i>>;
 
-/// The text that is read, and what was found wrong in it.
+/// The text and its mistakes.
 pub struct Reader<'t> {
     text: &'t str,
     line_starts: Vec<usize>,
@@ -37,17 +37,17 @@ impl<'t> Reader<'t> {
         Span { line: small(line), column: small(column + 1) }
     }
 
-    /// Notes a mistake at a byte of the text.
+    /// Adds a mistake at a byte of the text.
     pub fn problem(&self, at: usize, text: String) {
         self.problem_at(self.span(at), text);
     }
 
-    /// Notes a mistake at a place.
+    /// Adds a mistake at a place.
     pub fn problem_at(&self, span: Span, text: String) {
         self.problems.borrow_mut().push(Problem { line: span.line, column: span.column, text });
     }
 
-    /// Whether nothing was wrong so far.
+    /// Whether there is no mistake so far.
     pub fn is_clean(&self) -> bool {
         self.problems.borrow().is_empty()
     }
@@ -70,9 +70,9 @@ impl<'t> Reader<'t> {
 pub struct Section<'r, 'i> {
     pub reader: &'r Reader<'r>,
     table: &'r DeTable<'i>,
-    /// Byte at which it begins.
+    /// Its first byte.
     pub at: usize,
-    /// What it is, for messages: `[[queue]] 'copy'`.
+    /// Its description for messages: `[[queue]] 'copy'`.
     pub what: String,
     known: RefCell<Vec<&'static str>>,
 }
@@ -131,13 +131,13 @@ impl<'r, 'i> Section<'r, 'i> {
         entries
     }
 
-    /// The value of a field, if it is there.
+    /// The value of an optional field.
     pub fn get(&self, key: &'static str) -> Option<&'r Value<'i>> {
         self.allow(key);
         self.table.get(key)
     }
 
-    /// Declares that a field may be here.
+    /// Declares an optional field.
     pub fn allow(&self, key: &'static str) {
         let mut known = self.known.borrow_mut();
         if !known.contains(&key) {
@@ -145,7 +145,7 @@ impl<'r, 'i> Section<'r, 'i> {
         }
     }
 
-    /// The value of a field that must be there.
+    /// The value of a required field.
     pub fn need(&self, key: &'static str) -> Option<&'r Value<'i>> {
         let value = self.get(key);
         if value.is_none() {
@@ -154,12 +154,12 @@ impl<'r, 'i> Section<'r, 'i> {
         value
     }
 
-    /// A text, if it is there and is one.
+    /// An optional text.
     pub fn string(&self, key: &'static str) -> Option<String> {
         self.get(key).and_then(|value| self.text_of(key, value))
     }
 
-    /// A text that must be there.
+    /// A required text.
     pub fn need_string(&self, key: &'static str) -> Option<String> {
         self.need(key).and_then(|value| self.text_of(key, value))
     }
@@ -172,14 +172,14 @@ impl<'r, 'i> Section<'r, 'i> {
         text
     }
 
-    /// Says that a field has the wrong type.
+    /// Reports a field of the wrong type.
     pub fn wrong_type(&self, key: &str, value: &Value<'i>, wanted: &str) {
         let found = value.get_ref().type_str();
         let text = format!("'{key}' of {} must be {wanted}, not a {found}", self.what);
         self.reader.problem(value.span().start, text);
     }
 
-    /// A float; whole numbers are floats too.
+    /// A float; a whole number counts.
     pub fn float(&self, key: &'static str) -> Option<f32> {
         let value = self.get(key)?;
         let number = float_of(value);
@@ -189,7 +189,7 @@ impl<'r, 'i> Section<'r, 'i> {
         number
     }
 
-    /// An array, if it is there and is one.
+    /// An optional array.
     pub fn array(&self, key: &'static str) -> Option<&'r DeArray<'i>> {
         let value = self.get(key)?;
         let array = value.get_ref().as_array();
@@ -245,7 +245,7 @@ pub fn float_of(value: &Value<'_>) -> Option<f32> {
     }
 }
 
-/// `; did you mean 'x'?`, or the list of what there is when nothing is near.
+/// `; did you mean 'x'?`, or the list of known names if none is near.
 pub fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
     if known.is_empty() {

@@ -1,8 +1,8 @@
 //! Checks of a whole workload before it runs.
 //!
 //! A command that its engine cannot execute is a mistake. A copy or fill that will leave its buffer
-//! is a warning: the GPU's page tables stop it, and a workload may exist to show that. Only what is
-//! the same in every run is checked.
+//! is a warning, because a workload may show the page fault on purpose. Only values that are the
+//! same in every run are checked.
 
 use super::reader::Reader;
 use tidegate_programs::ProgramId;

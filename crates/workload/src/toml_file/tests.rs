@@ -161,7 +161,7 @@ fn nothing_to_do_is_said() {
 #[test]
 fn references_to_groups_need_an_index() {
     let text = SMALL.replace("name = \"done\"", "name = \"done\"\ncount = 4");
-    assert!(bad(&text).contains("'done' is a group of 4; say which one: done[index]"));
+    assert!(bad(&text).contains("'done' is a group of 4; give an index: done[index]"));
     let text = text.replace("signal = \"done\"", "signal = \"done[4]\"");
     assert!(bad(&text).contains("fence 'done' has the members 0 to 3"));
 }

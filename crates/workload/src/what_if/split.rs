@@ -1,8 +1,8 @@
-//! More streams than a recording has: the launches of each stream take turns on several.
+//! Splits streams: the launches of a stream alternate between several streams.
 //!
-//! Invariants: a wait of a stream holds all of its parts, and a signal of a stream comes after
-//! everything that all of its parts were given before. Only the order of launches between two waits
-//! or signals is given up, which is what the question supposes. Entry point: [`split_streams`].
+//! Invariants: a wait of a stream holds all of its parts. A signal of a stream follows all earlier
+//! work of its parts. Only the order of launches between two waits or signals is lost. Entry point:
+//! [`split_streams`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::expression::Expr;
 use crate::model::{Engine, Fence, FenceId, Op, OpKind, Queue, QueueId, Ref, Span, Workload};
 
-/// Engines that a machine has at most, of all kinds together.
+/// Most engines of a machine, of all kinds together.
 const MOST_ENGINES: u32 = 48;
 
 /// The parts of one stream.
@@ -25,7 +25,7 @@ struct Parts {
     next: usize,
 }
 
-/// Spreads the work of the streams `fed` over `streams` of them.
+/// Distributes the work of the streams `fed` over `streams` streams.
 ///
 /// # Errors
 /// A stream that several threads feed, or more streams than a machine has engines.
@@ -40,7 +40,7 @@ pub(super) fn split_streams(
     let engines = engines(workload).saturating_add(streams.saturating_sub(have));
     if engines > MOST_ENGINES {
         return Err(format!(
-            "{streams} streams need {engines} engines and a machine has {MOST_ENGINES}; say fewer"
+            "{streams} streams need {engines} engines and a machine has {MOST_ENGINES}; give fewer"
         ));
     }
     let mut parts = BTreeMap::new();

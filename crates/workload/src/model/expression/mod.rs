@@ -57,7 +57,7 @@ pub enum Expr {
     Binary(Operator, Box<(Expr, Expr)>),
 }
 
-/// Where an evaluation finds its values: the thread that runs, or nothing while a file is read.
+/// The source of values for an evaluation: a running thread, or constants only.
 pub trait Scope {
     /// The value of a variable.
     ///
@@ -84,7 +84,7 @@ impl Scope for Constants {
     }
 }
 
-/// Why an expression has no value.
+/// Errors of an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArithmeticError {
     /// `x / 0` or `x % 0`.
@@ -99,7 +99,7 @@ pub enum ArithmeticError {
     /// Above the largest value of its type.
     #[error("the value {value} is larger than {limit}, the largest that is possible here")]
     TooLarge {
-        /// What came out.
+        /// The result.
         value: i128,
         /// The largest that fits.
         limit: u64,
@@ -109,7 +109,7 @@ pub enum ArithmeticError {
     OutsideGroup {
         /// The index as computed.
         index: i128,
-        /// How many there are.
+        /// Size of the group.
         count: u32,
     },
     /// A variable or a fence in a place where only constants have a value.
@@ -149,8 +149,7 @@ impl Expr {
         }
     }
 
-    /// The value where only `u64` makes sense: fence values, lengths, offsets, durations in
-    /// nanoseconds.
+    /// The value as `u64`, for fence values, lengths, offsets and durations in nanoseconds.
     ///
     /// # Errors
     /// As [`Expr::evaluate`], and values outside `u64`.
@@ -158,7 +157,7 @@ impl Expr {
         narrow(self.evaluate(scope)?, u64::MAX)
     }
 
-    /// The value where only `u32` makes sense: words of memory.
+    /// The value as `u32`, for words of memory.
     ///
     /// # Errors
     /// As [`Expr::evaluate`], and values outside `u32`.
@@ -175,13 +174,13 @@ impl Expr {
         Ok(self.evaluate(scope)? != 0)
     }
 
-    /// The value, when it is the same in every run.
+    /// The value, if it is the same in every run.
     pub fn constant(&self) -> Option<i128> {
         self.evaluate(&Constants).ok()
     }
 }
 
-/// Brings a value into `0..=limit`.
+/// Checks that a value is in `0..=limit`.
 fn narrow(value: i128, limit: u64) -> Result<u64, ArithmeticError> {
     if value < 0 {
         return Err(ArithmeticError::Negative(value));
@@ -223,9 +222,9 @@ impl Operator {
 pub struct Ref<I> {
     /// The object, or the first of its group.
     pub first: I,
-    /// How many the group has; 1 for a single object.
+    /// Size of the group; 1 for a single object.
     pub count: u32,
-    /// Which one; `None` is the first.
+    /// Index in the group; `None` for the first.
     pub index: Option<Expr>,
 }
 
@@ -242,7 +241,7 @@ impl<I: GroupMember> Ref<I> {
         Self { first: id, count: 1, index: None }
     }
 
-    /// The object that is meant now.
+    /// Returns the object.
     ///
     /// # Errors
     /// An index outside the group, or one that cannot be evaluated.

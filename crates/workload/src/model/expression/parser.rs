@@ -1,4 +1,4 @@
-//! Text → [`Expr`], one character of look-ahead, with the place of the first mistake.
+//! Parses text to [`Expr`]. Reports the place of the first mistake.
 //!
 //! The caller resolves names ([`Names`]), so that one grammar serves constants, programs and
 //! expectations.
@@ -10,24 +10,24 @@ const DEPTH_LIMIT: u32 = 64;
 
 /// Resolves names for the parser.
 pub trait Names {
-    /// What a plain name stands for: a constant or a variable.
+    /// Resolves a plain name to a constant or a variable.
     ///
     /// # Errors
-    /// A sentence for the author of the file.
+    /// A message for the author of the file.
     fn value(&self, name: &str) -> Result<Expr, String>;
     /// The fence (or group of fences) of that name; `index` is the expression in its brackets.
     ///
     /// # Errors
-    /// A sentence for the author of the file.
+    /// A message for the author of the file.
     fn fence(&self, name: &str, index: Option<Expr>) -> Result<FenceRef, String>;
 }
 
-/// What is wrong with a text, and how many bytes into it.
+/// A mistake in a text, and its byte offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     /// Byte offset in the text of the expression.
     pub offset: usize,
-    /// What is wrong and what to do.
+    /// The mistake and the next step.
     pub text: String,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// One level of left-associative operators; longer tokens stand before their beginnings.
+    /// One level of left-associative operators; longer tokens stand before their prefixes.
     fn level(&mut self, tokens: &[(&str, Operator)], next: fn(&mut Self) -> Parsed) -> Parsed {
         let mut left = next(self)?;
         while let Some((_, operator)) = tokens.iter().find(|(token, _)| self.take(token)) {

@@ -1,4 +1,4 @@
-//! Events of a trace that cannot be true, and recordings that are too long to be.
+//! Damaged events of a trace, and recordings that are too long.
 //!
 //! Purpose: a reader reports a damaged event with its position and leaves it out; the report counts
 //! them and shows the first few. A recording whose span exceeds [`LONGEST_NS`] is refused with the
@@ -15,7 +15,7 @@ const SHOWN: usize = 5;
 /// Characters of an event's name and of a value that are shown.
 const SHOWN_CHARACTERS: usize = 60;
 
-/// Where an event stands in its file.
+/// Position of an event in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
     /// An event of a JSON text.
@@ -53,7 +53,7 @@ impl Serialize for Position {
     }
 }
 
-/// What is wrong with a value.
+/// The fault of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
@@ -84,15 +84,15 @@ impl fmt::Display for Fault {
 /// An event that was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Damaged {
-    /// Where it stands.
+    /// Its position.
     pub position: Position,
     /// Its name, cut to 60 characters.
     pub name: String,
-    /// The field that is wrong.
+    /// The field.
     pub field: &'static str,
     /// The field's value as written, cut to 60 characters.
     pub value: String,
-    /// What is wrong with the value.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -109,7 +109,7 @@ impl fmt::Display for Damaged {
 /// The damaged events of a trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Damage {
-    /// How many there are.
+    /// Their number.
     pub count: u64,
     /// The first few.
     pub first: Vec<Damaged>,
@@ -132,7 +132,7 @@ impl Damage {
         }
     }
 
-    /// For people: the count, and a line for each event that is shown.
+    /// Report lines: the count, and a line for each event that is shown.
     pub fn lines(&self) -> Vec<String> {
         if self.count == 0 {
             return Vec::new();

@@ -24,7 +24,7 @@ pub struct ImportReport {
     pub source: Source,
     /// Events in the file.
     pub events: u64,
-    /// Events that cannot be true and are left out.
+    /// Damaged events, which are left out.
     pub damage: Damage,
     /// Host threads with calls that are replayed.
     pub host_threads: u64,
@@ -40,76 +40,75 @@ pub struct ImportReport {
     pub fills: u64,
     /// Host calls that launched GPU work.
     pub launches: u64,
-    /// Calls that make a stream wait for an event, of which the trace says which record is meant.
+    /// Stream waits for an event with a known record.
     pub stream_waits: u64,
-    /// Those of which it does not say, or whose record lies outside the trace.
+    /// Stream waits for an event whose record is unknown or outside the trace.
     pub stream_waits_unpaired: u64,
     /// Event records.
     pub event_records: u64,
-    /// Event records that something recorded waits for.
+    /// Event records that a recorded wait needs.
     pub event_records_awaited: u64,
     /// Host waits for an event that are replayed.
     pub event_syncs: u64,
-    /// Host waits for an event that is not said.
+    /// Host waits for an unknown event.
     pub event_syncs_unpaired: u64,
     /// Host waits for a stream that are replayed.
     pub stream_syncs: u64,
-    /// Host waits for a stream that is not said.
+    /// Host waits for an unknown stream.
     pub stream_syncs_unpaired: u64,
-    /// Host waits for everything.
+    /// Host waits for a device.
     pub device_syncs: u64,
-    /// Host waits for everything on a device that is not said.
+    /// Host waits for an unknown device.
     pub device_syncs_unpaired: u64,
     /// Dependencies of work on work of another stream that are replayed.
     pub dependencies: u64,
-    /// Those that the recorded times contradict: the awaited work ended after its waiter began.
-    /// They are not replayed.
+    /// Dependencies that the recorded times contradict, because the awaited work ended after its
+    /// waiter began. They are not replayed.
     pub dependencies_unpaired: u64,
-    /// Copies and fills whose call returned only when they were done.
+    /// Copies and fills whose call blocked until they were complete.
     pub blocking_copies: u64,
-    /// Looks at an event or a stream; they order nothing.
+    /// Queries of an event or a stream; they order nothing.
     pub queries: u64,
     /// Graph launches. Dependencies inside a graph are not recorded.
     pub graph_launches: u64,
     /// GPU work inside graphs, replayed stream by stream in recorded order.
     pub graph_work: u64,
-    /// Most launches, signals and waits that one stream had been given and not yet carried out: how
-    /// far the host ran ahead.
+    /// Most launches, signals and waits of one stream that were in flight: how far the host ran
+    /// ahead.
     pub deepest_run_ahead: u64,
     /// GPU work whose launch is not in the trace; submitted as early as its stream's order allows.
     pub work_without_launch: u64,
     /// Work that began before the work before it on its stream had ended; replayed one after the
     /// other.
     pub overlaps_on_a_stream: u64,
-    /// How long it overlapped, in nanoseconds. The replay of the stream is longer by as much.
+    /// Length of that overlap, in nanoseconds. The replay of the stream is longer by as much.
     pub overlapped_on_a_stream_ns: u64,
-    /// Work whose start neither its launch nor a wait nor the work before it explains.
+    /// Work whose start is explained neither by its launch nor by a wait nor by the work before it.
     pub gaps: u64,
-    /// How long those gaps are together, in nanoseconds.
+    /// Sum of those gaps, in nanoseconds.
     pub gaps_ns: u64,
-    /// Shorter distances, the device's own turn-around, together, in nanoseconds.
+    /// Sum of the shorter distances, the device's own turn-around, in nanoseconds.
     pub turnaround_ns: u64,
-    /// Median distance from the hand-over of work to its start on an idle stream, in nanoseconds; 0
-    /// without any.
+    /// Median time from the hand-over of work to its start on an idle stream, in nanoseconds; 0 if
+    /// there is none.
     pub median_launch_ns: u64,
-    /// Median distance from the end of work, or from a wait's being met, to the start of the next
-    /// on its stream.
+    /// Median time from the end of work, or from the signal that ended a wait, to the start of the
+    /// next work of the stream.
     pub median_turnaround_ns: u64,
-    /// Median distance from the moment at which a wait of the host was met to its return.
+    /// Median time from the signal that ended a wait of the host to its return.
     pub median_wake_ns: u64,
     /// Whether gaps were left out.
     pub gaps_dropped: bool,
-    /// Streams that share an engine with one that they overlapped, because there are more of them
-    /// than engines.
+    /// Streams that share an engine with a stream that they overlapped, for lack of engines.
     pub streams_sharing_an_engine: u64,
     /// Those engines, with the time that is lost.
     pub shared_engines: Vec<SharedEngine>,
-    /// What the file does not say, in the words of its format.
+    /// Facts that the file lacks.
     pub remarks: Vec<Remark>,
 }
 
 impl ImportReport {
-    /// One line per count that says something, for people.
+    /// Report lines, one for each count that is not 0.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![
             format!(
@@ -134,10 +133,7 @@ impl ImportReport {
                 lines.push(format!("{what}: {n}"));
             }
         };
-        counted(
-            self.stream_waits_unpaired,
-            "not replayed, not said what is waited for: stream waits",
-        );
+        counted(self.stream_waits_unpaired, "not replayed, record not known: stream waits");
         counted(
             self.event_syncs_unpaired,
             "not replayed, record not in the trace: host waits for events",

@@ -1,4 +1,4 @@
-//! Which program wrote a recording, and what it left open.
+//! The program that wrote a recording, and the facts that it does not record.
 //!
 //! Purpose: names of the formats, and the remarks of a reader about facts that its file lacks.
 //! Entry points: [`Source`], [`Remark`].
@@ -29,7 +29,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The name for people.
+    /// The name for display.
     pub fn name(self) -> &'static str {
         match self {
             Source::Kineto => "PyTorch profiler JSON",
@@ -43,7 +43,7 @@ impl Source {
         }
     }
 
-    /// How to record GPU work with this program.
+    /// How to record GPU work with the program.
     pub fn how_to_record(self) -> &'static str {
         match self {
             Source::Kineto => "record with ProfilerActivity.CUDA and give that trace",
@@ -61,44 +61,44 @@ impl Source {
     }
 }
 
-/// Something that a file does not say, or that a reader left out.
+/// A fact that a file lacks, or records that a reader left out.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case", tag = "what")]
 pub enum Remark {
     /// Event records were called, but no row says on which stream.
     RecordsWithoutStream {
-        /// How many.
+        /// Their number.
         calls: u64,
     },
     /// Synchronisation rows whose host call is not in the file.
     SyncsWithoutCall {
-        /// How many.
+        /// Their number.
         rows: u64,
     },
     /// Synchronisation rows whose stream and event numbers contradict the name of their host call.
     SyncsContradicted {
-        /// How many.
+        /// Their number.
         rows: u64,
     },
     /// Host calls that synchronise as a side effect; their time is kept, the order they impose is
     /// not.
     SyncsInsideOtherCalls {
-        /// How many.
+        /// Their number.
         rows: u64,
     },
     /// Streams that wait implicitly for the default stream of their context.
     ImplicitOrder {
-        /// How many.
+        /// Their number.
         streams: u64,
     },
     /// Graphs recorded as a whole: one piece of work each.
     WholeGraphs {
-        /// How many launches.
+        /// Number of launches.
         launches: u64,
     },
     /// Rows or events without a usable start and end.
     Unusable {
-        /// How many.
+        /// Their number.
         rows: u64,
     },
     /// No host calls are recorded.
@@ -108,38 +108,37 @@ pub enum Remark {
     NoArguments,
     /// The stream of copies is not recorded; each direction of a device has a stream of its own.
     CopiesWithoutStream {
-        /// How many.
+        /// Their number.
         copies: u64,
     },
     /// The recorder moved the ends of work that overlapped on one hardware queue.
     OverlapRemoved,
     /// The recorder lost packets.
     PacketsLost {
-        /// How many packets could not be read without what was lost.
+        /// Number of packets that refer to lost packets.
         packets: u64,
     },
     /// Work inside other work of its queue; only the outermost is replayed.
     NestedStages {
-        /// How many.
+        /// Their number.
         stages: u64,
     },
     /// Waits for an event or signal that is not in the file, or that no GPU work precedes.
     WaitsUnknown {
-        /// How many.
+        /// Their number.
         waits: u64,
     },
     /// Waits of the host for single pieces of GPU work.
     HostWaitsForWork {
-        /// How many.
+        /// Their number.
         waits: u64,
     },
-    /// Another file of the same run was read too.
+    /// Another file of the same run was read, too.
     AlsoRead {
         /// Its name.
         file: String,
     },
-    /// A file with a matching name was left out, because its times lie far from those of the file
-    /// given.
+    /// A file with a matching name was left out, because it was recorded at another time.
     OtherRun {
         /// Its name.
         file: String,
@@ -170,7 +169,7 @@ impl fmt::Display for Remark {
                 "graph launches recorded as one piece of work: {launches} (record with --cuda-graph-trace=node)"
             ),
             Remark::Unusable { rows } => write!(f, "left out, no usable start and end: {rows} rows"),
-            Remark::NoHostCalls => f.write_str("no host calls are recorded, so nothing says when work was launched"),
+            Remark::NoHostCalls => f.write_str("no host calls are recorded, so launch times are unknown"),
             Remark::NoArguments => {
                 f.write_str("arguments of host calls are not recorded, so their streams and events are unknown")
             }
