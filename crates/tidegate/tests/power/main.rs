@@ -1,4 +1,5 @@
 //! Power of engines and of the adapter.
 
+mod dpcs;
 mod idle;
 mod states;
