@@ -13,6 +13,11 @@ pub struct EngineId {
 }
 
 impl EngineId {
+    /// Returns the engine of a node of physical adapter 0.
+    pub const fn of_node(node_ordinal: u32) -> EngineId {
+        EngineId { engine_ordinal: 0, node_ordinal }
+    }
+
     /// Returns all engines of an adapter in order.
     pub fn all(nodes: u32, physical_adapters: u32) -> impl Iterator<Item = EngineId> + Clone {
         (0..physical_adapters).flat_map(move |engine_ordinal| {

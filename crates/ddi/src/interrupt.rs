@@ -1,6 +1,8 @@
 //! Reports of a driver at interrupt level (DXGKARGCB_NOTIFY_INTERRUPT_DATA).
 
-use crate::{DriverHandle, FaultErrorCode, OsHandle, PageFaultFlags, RenderPipelineStage};
+use crate::{
+    DriverHandle, EngineId, FaultErrorCode, OsHandle, PageFaultFlags, RenderPipelineStage,
+};
 use tidegate_platform::PhysicalAddress;
 pub use tidegate_wddm_abi::d3dkmddi::{EngineState, InterruptType};
 
@@ -9,20 +11,16 @@ pub use tidegate_wddm_abi::d3dkmddi::{EngineState, InterruptType};
 pub enum InterruptData {
     /// DXGK_INTERRUPT_DMA_COMPLETED: all packets of the engine up to this id are complete.
     DmaCompleted {
-        /// Node of the engine.
-        node_ordinal: u32,
-        /// Physical adapter of the engine.
-        engine_ordinal: u32,
+        /// The engine: NodeOrdinal and EngineOrdinal.
+        engine: EngineId,
         /// The last complete packet's id.
         submission_fence_id: u32,
     },
     /// DXGK_INTERRUPT_DMA_PREEMPTED: a preemption is complete. Packets after
     /// `last_completed_fence_id` are back with the kernel.
     DmaPreempted {
-        /// Node of the engine.
-        node_ordinal: u32,
-        /// Physical adapter of the engine.
-        engine_ordinal: u32,
+        /// The engine: NodeOrdinal and EngineOrdinal.
+        engine: EngineId,
         /// The id of the preemption request.
         preemption_fence_id: u32,
         /// The last complete packet's id.
@@ -38,18 +36,14 @@ pub enum InterruptData {
     },
     /// DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED: this engine wrote a monitored fence.
     MonitoredFenceSignaled {
-        /// Node of the engine.
-        node_ordinal: u32,
-        /// Physical adapter of the engine.
-        engine_ordinal: u32,
+        /// The engine: NodeOrdinal and EngineOrdinal.
+        engine: EngineId,
     },
     /// DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED. The cap OptimizedNativeFenceSignaledInterrupt selects
     /// `hw_queue`; without it the kernel reads `fences`.
     NativeFenceSignaled {
-        /// Node of the engine.
-        node_ordinal: u32,
-        /// Physical adapter of the engine.
-        engine_ordinal: u32,
+        /// The engine: NodeOrdinal and EngineOrdinal.
+        engine: EngineId,
         /// The kernel's handles of fences whose signal passed MonitoredValue. `None` (the NULL
         /// array) and an empty array stand for any fence.
         fences: Option<Vec<OsHandle>>,
@@ -63,10 +57,8 @@ pub enum InterruptData {
     /// queues whose logs have the entries. Not published. Only from an adapter that declares
     /// [`crate::AdapterCaps::signaled_hw_queue_array`].
     HwQueuesSignaled {
-        /// Node of the engine.
-        node_ordinal: u32,
-        /// Physical adapter of the engine.
-        engine_ordinal: u32,
+        /// The engine: NodeOrdinal and EngineOrdinal.
+        engine: EngineId,
         /// The driver's handles of the hardware queues that signalled above a MonitoredValue. An
         /// empty array stands for all queues of the engine.
         hw_queues: Vec<DriverHandle>,
@@ -75,10 +67,8 @@ pub enum InterruptData {
     },
     /// DXGK_INTERRUPT_DMA_PAGE_FAULTED: a DMA packet faulted.
     DmaPageFaulted {
-        /// Node of the engine.
-        node_ordinal: u32,
-        /// Physical adapter of the engine.
-        engine_ordinal: u32,
+        /// The engine: NodeOrdinal and EngineOrdinal.
+        engine: EngineId,
         /// The packet's id.
         faulted_fence_id: u32,
         /// Place and cause.
@@ -86,10 +76,8 @@ pub enum InterruptData {
     },
     /// DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED: a hardware queue faulted and was stopped.
     HwQueuePageFaulted {
-        /// Node of the engine.
-        node_ordinal: u32,
-        /// Physical adapter of the engine.
-        engine_ordinal: u32,
+        /// The engine: NodeOrdinal and EngineOrdinal.
+        engine: EngineId,
         /// The kernel's handle of the object that faulted. The flags select it: the queue if
         /// FENCE_INVALID is clear, else the context (HW_CONTEXT_VALID), the process
         /// (PROCESS_HANDLE_VALID), or none.
@@ -113,10 +101,8 @@ pub enum InterruptData {
     /// an engine makes no progress.
     // spec: UMS-050
     EngineStateChange {
-        /// Node of the engine.
-        node_ordinal: u32,
-        /// Physical adapter of the engine.
-        engine_ordinal: u32,
+        /// The engine: NodeOrdinal and EngineOrdinal.
+        engine: EngineId,
         /// The new state.
         new_state: EngineState,
     },
@@ -173,51 +159,36 @@ mod tests {
     // spec: NF-118
     #[test]
     fn interrupts_have_their_published_numbers() {
-        let (node_ordinal, engine_ordinal, evaluate_legacy_monitored_fences) = (0, 0, false);
+        let (engine, evaluate_legacy_monitored_fences) = (EngineId::of_node(0), false);
         let fault = PageFault::default();
         let (fences, hw_queue) = (None, None);
         let published = [
-            InterruptData::DmaCompleted { node_ordinal, engine_ordinal, submission_fence_id: 0 },
-            InterruptData::DmaPageFaulted {
-                node_ordinal,
-                engine_ordinal,
-                faulted_fence_id: 0,
-                fault,
-            },
-            InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal },
+            InterruptData::DmaCompleted { engine, submission_fence_id: 0 },
+            InterruptData::DmaPageFaulted { engine, faulted_fence_id: 0, fault },
+            InterruptData::MonitoredFenceSignaled { engine },
             InterruptData::HwQueuePageFaulted {
-                node_ordinal,
-                engine_ordinal,
+                engine,
                 faulted: OsHandle(0),
                 faulted_fence_id: 0,
                 slot: 0,
                 fault,
             },
             InterruptData::NativeFenceSignaled {
-                node_ordinal,
-                engine_ordinal,
+                engine,
                 fences,
                 hw_queue,
                 evaluate_legacy_monitored_fences,
             },
             InterruptData::SuspendContextCompleted { context: OsHandle(0), suspend_fence: 0 },
-            InterruptData::EngineStateChange {
-                node_ordinal,
-                engine_ordinal,
-                new_state: EngineState::TransitionToF1,
-            },
+            InterruptData::EngineStateChange { engine, new_state: EngineState::TransitionToF1 },
         ];
         assert_eq!(
             published.map(|data| data.interrupt_type().map(|t| t as u32)),
             [1, 9, 11, 12, 19, 17, 20].map(Some)
         );
         let hw_queues = Vec::new();
-        let ours = InterruptData::HwQueuesSignaled {
-            node_ordinal,
-            engine_ordinal,
-            hw_queues,
-            evaluate_legacy_monitored_fences,
-        };
+        let ours =
+            InterruptData::HwQueuesSignaled { engine, hw_queues, evaluate_legacy_monitored_fences };
         assert_eq!(ours.interrupt_type(), None);
     }
 }

@@ -2,7 +2,7 @@
 //! offsets at which the kernel may split a buffer.
 
 use crate::memory::PagingBuffer;
-use crate::{DriverHandle, SubmitCommandFlags};
+use crate::{DriverHandle, EngineId, SubmitCommandFlags};
 use tidegate_platform::{Bulk, PhysicalAddress};
 
 /// D3DDDI_PATCHLOCATIONLIST. From `split_offset` on, the buffer uses an allocation in a slot, or no
@@ -68,10 +68,8 @@ pub struct Patch<'a> {
 pub struct SubmitCommandPhysical {
     /// The driver's context.
     pub context: DriverHandle,
-    /// Node of the engine.
-    pub node_ordinal: u32,
-    /// Physical adapter of the engine.
-    pub engine_ordinal: u32,
+    /// The engine: NodeOrdinal and EngineOrdinal.
+    pub engine: EngineId,
     /// DmaBufferPhysicalAddress: start of the whole buffer.
     pub dma_buffer: PhysicalAddress,
     /// DmaBufferSubmissionStartOffset

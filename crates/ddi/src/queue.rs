@@ -1,6 +1,6 @@
 //! Arguments of the DDIs for contexts, packets and hardware queues.
 
-use crate::{DriverHandle, OsHandle, SubmitCommandFlags};
+use crate::{DriverHandle, EngineId, OsHandle, SubmitCommandFlags};
 use tidegate_platform::{Bulk, Page, PhysicalAddress};
 
 /// A device: a process's container on one adapter.
@@ -73,10 +73,8 @@ pub struct CreateHwQueue {
 pub struct SubmitCommandVirtual {
     /// The driver's context.
     pub context: DriverHandle,
-    /// Node of the engine.
-    pub node_ordinal: u32,
-    /// Physical adapter of the engine.
-    pub engine_ordinal: u32,
+    /// The engine: NodeOrdinal and EngineOrdinal.
+    pub engine: EngineId,
     /// Process GPU address of the commands.
     pub dma_buffer_gpu_va: u64,
     /// Size in bytes.

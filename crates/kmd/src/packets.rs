@@ -66,8 +66,7 @@ impl ReferenceDriver {
         let at = GpuVa(args.dma_buffer.0).plus(u64::from(args.start_offset));
         let packet = SubmitCommandVirtual {
             context: args.context,
-            node_ordinal: args.node_ordinal,
-            engine_ordinal: args.engine_ordinal,
+            engine: args.engine,
             dma_buffer_gpu_va: at.0,
             dma_buffer_bytes: bytes,
             submission_fence_id: args.submission_fence_id,
@@ -88,9 +87,7 @@ impl ReferenceDriver {
             let mut guard = self.objects.lock();
             let objects = &mut *guard;
             let context = objects.contexts.get(args.context)?;
-            let engine =
-                EngineId { node_ordinal: args.node_ordinal, engine_ordinal: args.engine_ordinal };
-            if context.hardware_scheduled || context.engine != engine {
+            if context.hardware_scheduled || context.engine != args.engine {
                 return Err(KmdError::Argument(
                     "a DMA packet goes to the engine of its context, which has no queues",
                 ));
@@ -105,7 +102,7 @@ impl ReferenceDriver {
                 flags,
             };
             let started = objects.started.as_mut().ok_or(KmdError::NotStarted)?;
-            let packets = &mut started.packets[engine];
+            let packets = &mut started.packets[args.engine];
             packets.submitted = args.submission_fence_id;
             (Arc::clone(&packets.ring), packet)
         };

@@ -36,13 +36,11 @@ impl ReferenceDriver {
         if reported != submitted || self.current_fence(args.engine)? != submitted {
             return Ok(false);
         }
-        let EngineId { node_ordinal, engine_ordinal } = args.engine;
         let level = level.raise_to_dirql(&view);
         callbacks.notify_interrupt(
             &level,
             InterruptData::DmaPreempted {
-                node_ordinal,
-                engine_ordinal,
+                engine: args.engine,
                 preemption_fence_id: args.preemption_fence_id,
                 last_completed_fence_id: reported,
             },
@@ -81,13 +79,10 @@ impl Answers {
             driver.device.read_register(register.offset(number)) as u32
         };
         let engines = driver.read_engines(Register::PREEMPTED_ENGINES);
-        let answers = engines.map(|(number, EngineId { node_ordinal, engine_ordinal })| {
-            InterruptData::DmaPreempted {
-                node_ordinal,
-                engine_ordinal,
-                preemption_fence_id: read(Register::PREEMPTED_FENCE, number),
-                last_completed_fence_id: read(Register::PREEMPTED_COMPLETED, number),
-            }
+        let answers = engines.map(|(number, engine)| InterruptData::DmaPreempted {
+            engine,
+            preemption_fence_id: read(Register::PREEMPTED_FENCE, number),
+            last_completed_fence_id: read(Register::PREEMPTED_COMPLETED, number),
         });
         Answers { answers: answers.collect() }
     }
@@ -100,8 +95,7 @@ impl Answers {
     /// Whether the ring of this engine is back.
     pub(crate) fn name(&self, engine: EngineId) -> bool {
         self.answers.iter().any(|answer| {
-            matches!(*answer, InterruptData::DmaPreempted { node_ordinal, engine_ordinal, .. }
-                if engine == EngineId { node_ordinal, engine_ordinal })
+            matches!(*answer, InterruptData::DmaPreempted { engine: of, .. } if of == engine)
         })
     }
 

@@ -396,15 +396,13 @@ impl DriverLayer for Seam {
         if self.seen.leaves_out(LeftOut::Preemption)
             && let Some(kernel) = self.seen.first.0.callbacks.get()
         {
-            let EngineId { node_ordinal, engine_ordinal } = args.engine;
             let last_completed_fence_id = self.inner.query_current_fence(level, args.engine)?;
             let preemption_fence_id = args.preemption_fence_id;
             let at_once = level.raise_to_dirql(&());
             kernel.notify_interrupt(
                 &at_once,
                 InterruptData::DmaPreempted {
-                    node_ordinal,
-                    engine_ordinal,
+                    engine: args.engine,
                     preemption_fence_id,
                     last_completed_fence_id,
                 },

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use tidegate::calls::{FenceInstance, Kernel};
 use tidegate::d3dukmdt::FenceCell;
 use tidegate::ddi::{
-    AdapterCaps, DdiCall, DisconnectReason, Driver, DriverHandle, EngineState, InterruptData,
-    OsHandle, Overrides, Passive, Recording, Status,
+    AdapterCaps, DdiCall, DisconnectReason, Driver, DriverHandle, EngineId, EngineState,
+    InterruptData, OsHandle, Overrides, Passive, Recording, Status,
 };
 use tidegate::dxgkrnl::{Adapter, InterruptDelivery, KernelStats, Process};
 use tidegate::platform::{RunReport, StepCosts};
@@ -294,8 +294,7 @@ pub fn signalled(fences: &[OsHandle]) -> InterruptData {
 /// An interrupt of the signalled kind that names a hardware queue, or none.
 pub fn hw_queue_signalled(node_ordinal: u32, hw_queue: Option<DriverHandle>) -> InterruptData {
     InterruptData::NativeFenceSignaled {
-        node_ordinal,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(node_ordinal),
         fences: None,
         hw_queue,
         evaluate_legacy_monitored_fences: false,
@@ -304,14 +303,13 @@ pub fn hw_queue_signalled(node_ordinal: u32, hw_queue: Option<DriverHandle>) -> 
 
 /// An interrupt of an engine's state.
 pub fn engine_state_change(node_ordinal: u32, new_state: EngineState) -> InterruptData {
-    InterruptData::EngineStateChange { node_ordinal, engine_ordinal: 0, new_state }
+    InterruptData::EngineStateChange { engine: EngineId::of_node(node_ordinal), new_state }
 }
 
 /// Returns a fence-signalled interrupt without a hardware queue.
 pub fn native_signalled(fences: Option<Vec<OsHandle>>, legacy: bool) -> InterruptData {
     InterruptData::NativeFenceSignaled {
-        node_ordinal: 0,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(0),
         fences,
         hw_queue: None,
         evaluate_legacy_monitored_fences: legacy,

@@ -32,21 +32,13 @@ pub(super) fn interrupt_routine(port: &DriverPort) {
 // spec: NF-131
 pub(super) fn resolve(objects: &Objects, data: InterruptData) -> Option<Reported> {
     Some(match data {
-        InterruptData::DmaCompleted { node_ordinal, engine_ordinal, submission_fence_id } => {
-            let engine = EngineId { node_ordinal, engine_ordinal };
+        InterruptData::DmaCompleted { engine, submission_fence_id } => {
             Reported::DmaCompleted { engine, fence_id: submission_fence_id }
         }
-        InterruptData::DmaPreempted {
-            node_ordinal,
-            engine_ordinal,
-            preemption_fence_id,
-            last_completed_fence_id,
-        } => {
-            let engine = EngineId { node_ordinal, engine_ordinal };
+        InterruptData::DmaPreempted { engine, preemption_fence_id, last_completed_fence_id } => {
             Reported::DmaPreempted { engine, preemption_fence_id, last_completed_fence_id }
         }
-        InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id, fault } => {
-            let engine = EngineId { node_ordinal, engine_ordinal };
+        InterruptData::DmaPageFaulted { engine, faulted_fence_id, fault } => {
             Reported::DmaFaulted { engine, fence_id: faulted_fence_id, fault }
         }
         InterruptData::CrtcVsync { vid_pn_target_id, physical_address } => {
@@ -54,43 +46,32 @@ pub(super) fn resolve(objects: &Objects, data: InterruptData) -> Option<Reported
         }
         InterruptData::MonitoredFenceSignaled { .. } => Reported::Monitored,
         InterruptData::NativeFenceSignaled {
-            node_ordinal,
-            engine_ordinal,
+            engine,
             fences,
             hw_queue,
             evaluate_legacy_monitored_fences,
         } => {
             let named = ReportedHandles::Published { fences: fences.as_deref(), hw_queue };
-            let engine = EngineId { node_ordinal, engine_ordinal };
             native(objects, engine, named, evaluate_legacy_monitored_fences)
         }
-        InterruptData::HwQueuesSignaled {
-            node_ordinal,
-            engine_ordinal,
-            hw_queues,
-            evaluate_legacy_monitored_fences,
-        } => {
-            let engine = EngineId { node_ordinal, engine_ordinal };
+        InterruptData::HwQueuesSignaled { engine, hw_queues, evaluate_legacy_monitored_fences } => {
             let handles = ReportedHandles::HwQueues(&hw_queues);
             native(objects, engine, handles, evaluate_legacy_monitored_fences)
         }
         InterruptData::HwQueuePageFaulted {
-            node_ordinal,
-            engine_ordinal,
+            engine,
             faulted,
             faulted_fence_id: fence_id,
             slot,
             fault,
         } => {
-            let engine = EngineId { node_ordinal, engine_ordinal };
             let reported = HwQueueFault { engine, faulted, fence_id, slot, fault };
             match page_fault::resolve(objects, &reported) {
                 Ok(faulted) => Reported::QueueFaulted { faulted: faulted?, reported },
                 Err(broken) => Reported::Broken(broken),
             }
         }
-        InterruptData::EngineStateChange { node_ordinal, engine_ordinal, new_state } => {
-            let engine = EngineId { node_ordinal, engine_ordinal };
+        InterruptData::EngineStateChange { engine, new_state } => {
             match objects.port.check_engine(engine) {
                 Ok(()) => Reported::EngineState { engine, new_state },
                 Err(bug) => Reported::Broken(bug),

@@ -169,7 +169,7 @@ impl PacketContext for Context {
 fn engine_of(desc: &ContextDesc) -> Result<EngineId, Status> {
     let node_ordinal = desc.node_ordinal;
     match desc.engine_affinity {
-        0 => Ok(EngineId { node_ordinal, engine_ordinal: 0 }),
+        0 => Ok(EngineId::of_node(node_ordinal)),
         one if one.is_power_of_two() => {
             Ok(EngineId { node_ordinal, engine_ordinal: one.trailing_zeros() })
         }

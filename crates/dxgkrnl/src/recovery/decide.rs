@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use tidegate_ddi::EngineId;
 
-    const ENGINE: EngineId = EngineId { node_ordinal: 1, engine_ordinal: 0 };
+    const ENGINE: EngineId = EngineId::of_node(1);
 
     fn decisions(config: TdrConfig, scopes: &[Scope]) -> Vec<Decision> {
         let mut policy = RecoveryPolicy::new(&config);

@@ -256,11 +256,9 @@ impl Scheduling {
         if level.passive().is_none() && part.as_ref().is_some_and(|part| part.needs_patch()) {
             return None;
         }
-        let EngineId { node_ordinal, engine_ordinal } = engine;
         let args = SubmitCommandVirtual {
             context: packet_context.driver_handle(),
-            node_ordinal,
-            engine_ordinal,
+            engine,
             dma_buffer_gpu_va: command.gpu_va,
             dma_buffer_bytes: command.bytes,
             submission_fence_id: fence_id,
@@ -359,8 +357,7 @@ impl Scheduling {
 fn physical(args: &SubmitCommandVirtual) -> SubmitCommandPhysical {
     SubmitCommandPhysical {
         context: args.context,
-        node_ordinal: args.node_ordinal,
-        engine_ordinal: args.engine_ordinal,
+        engine: args.engine,
         dma_buffer: PhysicalAddress(0),
         start_offset: 0,
         end_offset: 0,

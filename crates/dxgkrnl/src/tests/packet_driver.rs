@@ -6,9 +6,9 @@ use tidegate_calls::{CreateContextVirtual, Kernel, Priority, SubmitCommand};
 use tidegate_ddi::memory::{PageTableShape, PagingOperation, Segment, UpdatePageTable};
 use tidegate_ddi::queue::{CreateContext, CreateDevice, SetRootPageTable, SubmitCommandVirtual};
 use tidegate_ddi::{
-    AdapterCaps, DdiVersion, Dirql, Dispatch, Driver, DriverHandle, EngineType, EntryGroup,
-    InterruptData, InterruptService, MonitoredNotification, NodeMetadata, Passive, StartInfo,
-    Status, VidSchCaps,
+    AdapterCaps, DdiVersion, Dirql, Dispatch, Driver, DriverHandle, EngineId, EngineType,
+    EntryGroup, InterruptData, InterruptService, MonitoredNotification, NodeMetadata, Passive,
+    StartInfo, Status, VidSchCaps,
 };
 use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform};
 
@@ -125,9 +125,8 @@ impl Driver for PacketDriver {
         let last = self.submitted.lock().pop();
         let callbacks = self.start.lock().as_ref().unwrap().callbacks.clone();
         if let Some(submission_fence_id) = last {
-            let (node_ordinal, engine_ordinal) = (0, 0);
-            let data =
-                InterruptData::DmaCompleted { node_ordinal, engine_ordinal, submission_fence_id };
+            let engine = EngineId::of_node(0);
+            let data = InterruptData::DmaCompleted { engine, submission_fence_id };
             callbacks.notify_interrupt(level, data);
             callbacks.queue_dpc(level);
         }

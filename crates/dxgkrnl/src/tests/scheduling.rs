@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tidegate_ddi::{DriverHandle, EngineId, Irql, OsHandle, Passive, Priority};
 use tidegate_platform::Mutex;
 
-const ENGINE: EngineId = EngineId { node_ordinal: 0, engine_ordinal: 0 };
+const ENGINE: EngineId = EngineId::of_node(0);
 
 /// A context of packets.
 struct Context(OsHandle);

@@ -6,7 +6,7 @@ use crate::ReferenceDriver;
 use crate::config::FaultNaming;
 use crate::interrupt_view::{InterruptView, Owner};
 use tidegate_ddi::{
-    EngineId, FaultErrorCode, GeneralErrorCode, InterruptData, OsHandle, PageFault, PageFaultFlags,
+    FaultErrorCode, GeneralErrorCode, InterruptData, OsHandle, PageFault, PageFaultFlags,
 };
 use tidegate_gpu_abi::regs::{FaultInfo, FaultKind};
 use tidegate_gpu_abi::{QueueId, Register};
@@ -75,11 +75,11 @@ fn report(
     mut fault: PageFault,
 ) -> Option<InterruptData> {
     let queue = view.queues.get(&id)?;
-    let EngineId { node_ordinal, engine_ordinal } = queue.engine;
+    let engine = queue.engine;
     Some(match queue.owner {
         Owner::Node => {
             let faulted_fence_id = place.position as u32;
-            InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id, fault }
+            InterruptData::DmaPageFaulted { engine, faulted_fence_id, fault }
         }
         Owner::Queue { os, context, .. } => {
             let (faulted, flags) = match naming {
@@ -95,8 +95,7 @@ fn report(
             };
             fault.flags |= flags;
             InterruptData::HwQueuePageFaulted {
-                node_ordinal,
-                engine_ordinal,
+                engine,
                 faulted,
                 faulted_fence_id: if naming == FaultNaming::HwQueue { place.fence_id } else { 0 },
                 slot: place.position,

@@ -99,9 +99,7 @@ impl ReferenceDriver {
             return Vec::new();
         }
         let complete = |engine: EngineId, submission_fence_id| {
-            let EngineId { node_ordinal, engine_ordinal } = engine;
-            let data =
-                InterruptData::DmaCompleted { node_ordinal, engine_ordinal, submission_fence_id };
+            let data = InterruptData::DmaCompleted { engine, submission_fence_id };
             callbacks.notify_interrupt(level, data);
         };
         let mut later = Vec::new();
@@ -131,10 +129,8 @@ impl ReferenceDriver {
 
     /// Engines that notify of their fence writes made some.
     fn report_monitored(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks) {
-        for (_, EngineId { node_ordinal, engine_ordinal }) in
-            self.read_engines(Register::MONITORED_ENGINES)
-        {
-            let data = InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal };
+        for (_, engine) in self.read_engines(Register::MONITORED_ENGINES) {
+            let data = InterruptData::MonitoredFenceSignaled { engine };
             callbacks.notify_interrupt(level, data);
         }
     }
@@ -172,10 +168,8 @@ impl ReferenceDriver {
     /// Engines that were idle long enough are offered for F1.
     fn report_idle(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks) {
         let new_state = EngineState::TransitionToF1;
-        for (_, EngineId { node_ordinal, engine_ordinal }) in
-            self.read_engines(Register::IDLE_ENGINES)
-        {
-            let data = InterruptData::EngineStateChange { node_ordinal, engine_ordinal, new_state };
+        for (_, engine) in self.read_engines(Register::IDLE_ENGINES) {
+            let data = InterruptData::EngineStateChange { engine, new_state };
             callbacks.notify_interrupt(level, data);
         }
     }
@@ -201,12 +195,9 @@ impl ReferenceDriver {
 /// The engine and the packet, when this is a packet's fault and the packet is among those that
 /// count as complete.
 fn passed(fault: &InterruptData, completed: &[(EngineId, u32)]) -> Option<(EngineId, u32)> {
-    let InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id, .. } =
-        *fault
-    else {
+    let InterruptData::DmaPageFaulted { engine, faulted_fence_id, .. } = *fault else {
         return None;
     };
-    let engine = EngineId { node_ordinal, engine_ordinal };
     let (_, complete) = completed.iter().find(|(of, _)| *of == engine)?;
     (complete.wrapping_sub(faulted_fence_id).cast_signed() >= 0)
         .then_some((engine, faulted_fence_id))

@@ -49,8 +49,7 @@ impl Signals {
         current_value: GpuVa,
     ) {
         self.of_no_queue = true;
-        let first = EngineId { node_ordinal: 0, engine_ordinal: 0 };
-        let engine = self.engines.entry(first).or_default();
+        let engine = self.engines.entry(EngineId::of_node(0)).or_default();
         engine.native = true;
         match view.fences.get(&(address_space, current_value)) {
             Some(fence) => engine.fences.push(*fence),
@@ -94,9 +93,8 @@ pub(super) fn reports(
     }
     let mut reports = Vec::new();
     for (&engine, signals) in &signals.engines {
-        let EngineId { node_ordinal, engine_ordinal } = engine;
         if signals.monitored {
-            reports.push(InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal });
+            reports.push(InterruptData::MonitoredFenceSignaled { engine });
         }
         if signals.native {
             reports.push(native(mode, engine, signals));
@@ -106,7 +104,6 @@ pub(super) fn reports(
 }
 
 fn native(mode: InterruptMode, engine: EngineId, signals: &EngineSignals) -> InterruptData {
-    let EngineId { node_ordinal, engine_ordinal } = engine;
     let evaluate_legacy_monitored_fences = false;
     let (fences, hw_queue) = match mode {
         // spec: NF-120, NF-121, NF-126
@@ -121,8 +118,7 @@ fn native(mode: InterruptMode, engine: EngineId, signals: &EngineSignals) -> Int
         InterruptMode::HwQueueArray => match distinct(&signals.queues).into_iter().collect() {
             Some(hw_queues) => {
                 return InterruptData::HwQueuesSignaled {
-                    node_ordinal,
-                    engine_ordinal,
+                    engine,
                     hw_queues,
                     evaluate_legacy_monitored_fences,
                 };
@@ -131,8 +127,7 @@ fn native(mode: InterruptMode, engine: EngineId, signals: &EngineSignals) -> Int
         },
     };
     InterruptData::NativeFenceSignaled {
-        node_ordinal,
-        engine_ordinal,
+        engine,
         fences,
         hw_queue,
         evaluate_legacy_monitored_fences,
@@ -150,9 +145,7 @@ fn reports_of_anything(
     engines: impl Iterator<Item = EngineId>,
 ) -> Vec<InterruptData> {
     if !view.native_fences {
-        let monitored = |EngineId { node_ordinal, engine_ordinal }| {
-            InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal }
-        };
+        let monitored = |engine| InterruptData::MonitoredFenceSignaled { engine };
         return engines.map(monitored).collect();
     }
     let monitored =
@@ -160,9 +153,8 @@ fn reports_of_anything(
     let logs_tell = matches!(mode, InterruptMode::HwQueue | InterruptMode::HwQueueArray);
     engines
         .take(if logs_tell { usize::MAX } else { 1 })
-        .map(|EngineId { node_ordinal, engine_ordinal }| InterruptData::NativeFenceSignaled {
-            node_ordinal,
-            engine_ordinal,
+        .map(|engine| InterruptData::NativeFenceSignaled {
+            engine,
             fences: None,
             hw_queue: None,
             evaluate_legacy_monitored_fences: monitored,

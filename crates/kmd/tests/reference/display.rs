@@ -1,7 +1,7 @@
 //! Flips, the screen, and vertical syncs.
 
 use tidegate_ddi::display::SetVidPnSourceAddressFlags;
-use tidegate_ddi::{DisplayDdi, InterruptType};
+use tidegate_ddi::{DisplayDdi, EngineId, InterruptType};
 use tidegate_ddi::{Driver, InterruptData, PixelFormat, SetVidPnSourceAddress, Status, Surface};
 use tidegate_gpu_abi::display::encode_surface;
 use tidegate_gpu_abi::{Cause, Register};
@@ -106,8 +106,7 @@ fn a_vertical_sync_is_reported_behind_all_that_engines_have_to_say() {
     }
     let completed = |node_ordinal, submission_fence_id| {
         Event::Notify(InterruptData::DmaCompleted {
-            node_ordinal,
-            engine_ordinal: 0,
+            engine: EngineId::of_node(node_ordinal),
             submission_fence_id,
         })
     };

@@ -1,7 +1,8 @@
 //! The reports of page faults, and their order among completions.
 
 use tidegate_ddi::{
-    FaultErrorCode, InterruptData, OsHandle, PageFault, PageFaultFlags, RenderPipelineStage,
+    EngineId, FaultErrorCode, InterruptData, OsHandle, PageFault, PageFaultFlags,
+    RenderPipelineStage,
 };
 use tidegate_gpu_abi::{Cause, QueueId};
 use tidegate_kmd::InterruptMode;
@@ -34,8 +35,7 @@ fn a_fault_names_the_queue_or_the_packet() {
     };
     let queue = |node_ordinal, os, slot, fault| {
         Event::Notify(InterruptData::HwQueuePageFaulted {
-            node_ordinal,
-            engine_ordinal: 0,
+            engine: EngineId::of_node(node_ordinal),
             faulted: OsHandle(os),
             faulted_fence_id: slot * 100,
             slot,
@@ -51,15 +51,13 @@ fn a_fault_names_the_queue_or_the_packet() {
     };
     let load = fault(0xBEEF_0000, 90, 0, "a load from an address that is not mapped");
     let packet = InterruptData::DmaPageFaulted {
-        node_ordinal: 1,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(1),
         faulted_fence_id: 9,
         fault: load,
     };
     let expected = with_dpc(vec![
         Event::Notify(InterruptData::DmaCompleted {
-            node_ordinal: 1,
-            engine_ordinal: 0,
+            engine: EngineId::of_node(1),
             submission_fence_id: 8,
         }),
         native(1, Some(&[0xF1]), None),
@@ -88,20 +86,15 @@ fn a_fault_that_completions_have_passed_is_reported_in_the_order_of_the_packets(
     let events = machine.interrupt_with(Cause::engine(1).0, &[]);
     let completed = |submission_fence_id| {
         Event::Notify(InterruptData::DmaCompleted {
-            node_ordinal: 1,
-            engine_ordinal: 0,
+            engine: EngineId::of_node(1),
             submission_fence_id,
         })
     };
     let (gpu_va, what) = (0xBEEF_0000, "a load from an address that is not mapped");
     let fault =
         PageFault { gpu_va, primitive_api_sequence_number: 70, what, ..PageFault::default() };
-    let packet = InterruptData::DmaPageFaulted {
-        node_ordinal: 1,
-        engine_ordinal: 0,
-        faulted_fence_id: 7,
-        fault,
-    };
+    let packet =
+        InterruptData::DmaPageFaulted { engine: EngineId::of_node(1), faulted_fence_id: 7, fault };
     assert_eq!(events, with_dpc(vec![completed(6), Event::Notify(packet), completed(8)]));
 }
 
@@ -110,8 +103,7 @@ fn a_fault_that_completions_have_passed_is_reported_in_the_order_of_the_packets(
 #[test]
 fn a_fault_that_completions_have_passed_is_found_over_the_wrap_of_packet_numbers() {
     let completed = |submission_fence_id| InterruptData::DmaCompleted {
-        node_ordinal: 1,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(1),
         submission_fence_id,
     };
     let cases = [

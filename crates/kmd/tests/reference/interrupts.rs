@@ -1,6 +1,8 @@
 //! What the kernel is told for each thing that a device can report, in each mode.
 
-use tidegate_ddi::{Driver, DriverHandle, InterruptData, MonitoredNotification, OsHandle};
+use tidegate_ddi::{
+    Driver, DriverHandle, EngineId, InterruptData, MonitoredNotification, OsHandle,
+};
 use tidegate_ddi::{HwQueueDdi, NativeFenceDdi};
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
 use tidegate_gpu_abi::{Cause, QueueId, Register};
@@ -14,8 +16,7 @@ const COLLAPSED: u64 = Cause::FENCE_COLLAPSED.0;
 
 pub fn native(node_ordinal: u32, fences: Option<&[u64]>, hw_queue: Option<DriverHandle>) -> Event {
     Event::Notify(InterruptData::NativeFenceSignaled {
-        node_ordinal,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(node_ordinal),
         fences: fences.map(|f| f.iter().copied().map(OsHandle).collect()),
         hw_queue,
         evaluate_legacy_monitored_fences: false,
@@ -137,8 +138,7 @@ fn the_optimised_interrupt_names_one_queue_or_none() {
 
 fn named(node_ordinal: u32, hw_queues: &[DriverHandle]) -> Event {
     Event::Notify(InterruptData::HwQueuesSignaled {
-        node_ordinal,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(node_ordinal),
         hw_queues: hw_queues.to_vec(),
         evaluate_legacy_monitored_fences: false,
     })
@@ -185,8 +185,7 @@ fn a_device_that_cannot_tell_fence_kinds_says_that_any_may_be_meant() {
         assert!(machine.driver.interrupt_routine(&machine.dirql()));
         let any = |node_ordinal| {
             Event::Notify(InterruptData::NativeFenceSignaled {
-                node_ordinal,
-                engine_ordinal: 0,
+                engine: EngineId::of_node(node_ordinal),
                 fences: None,
                 hw_queue: None,
                 evaluate_legacy_monitored_fences: true,
@@ -237,7 +236,9 @@ fn engines_that_notify_of_fence_writes_are_reported_one_by_one() {
     }
     assert!(machine.driver.interrupt_routine(&machine.dirql()));
     let monitored = |node_ordinal| {
-        Event::Notify(InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal: 0 })
+        Event::Notify(InterruptData::MonitoredFenceSignaled {
+            engine: EngineId::of_node(node_ordinal),
+        })
     };
     assert_eq!(machine.journal.take(), [monitored(0), monitored(2), Event::QueueDpc]);
 }
@@ -249,15 +250,14 @@ fn a_monitored_progress_fence_is_reported_as_one() {
     machine.queue(owned.context, 0x51, false, 0x4000);
     machine.journal.take();
     let monitored =
-        Event::Notify(InterruptData::MonitoredFenceSignaled { node_ordinal: 1, engine_ordinal: 0 });
+        Event::Notify(InterruptData::MonitoredFenceSignaled { engine: EngineId::of_node(1) });
     assert_eq!(
         machine.interrupt_with(SIGNALED, &[(QueueId(3), 0x4000)]),
         with_dpc(vec![monitored])
     );
     // When it may be among what was lost, the kernel scans monitored fences too.
     let anything = Event::Notify(InterruptData::NativeFenceSignaled {
-        node_ordinal: 0,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(0),
         fences: None,
         hw_queue: None,
         evaluate_legacy_monitored_fences: true,
@@ -279,7 +279,9 @@ fn without_native_fences_every_signal_is_of_a_monitored_one() {
         machine.journal.take()
     };
     let monitored = |node_ordinal| {
-        Event::Notify(InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal: 0 })
+        Event::Notify(InterruptData::MonitoredFenceSignaled {
+            engine: EngineId::of_node(node_ordinal),
+        })
     };
     assert_eq!(routine(&[(QueueId(1), 0x10)], SIGNALED), [monitored(1), Event::QueueDpc]);
     assert_eq!(
@@ -299,8 +301,7 @@ fn completed_packets_are_reported_for_each_node_that_has_some() {
     let cause = Cause::DMA_COMPLETED.0 | Cause::engine(0).0 | Cause::engine(2).0;
     let done = |node_ordinal, submission_fence_id| {
         Event::Notify(InterruptData::DmaCompleted {
-            node_ordinal,
-            engine_ordinal: 0,
+            engine: EngineId::of_node(node_ordinal),
             submission_fence_id,
         })
     };
@@ -316,8 +317,7 @@ fn a_cause_that_comes_meanwhile_is_served_by_the_same_routine() {
     script.completed.insert(1, 4);
     drop(script);
     let done = Event::Notify(InterruptData::DmaCompleted {
-        node_ordinal: 1,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(1),
         submission_fence_id: 4,
     });
     let expected =

@@ -17,14 +17,13 @@ use tidegate_platform::{PhysicalAddress, Platform, Target};
 use tidegate_testbed::bare_driver::{ALL, Event, Machine};
 
 const NODE: u32 = 1;
-const ENGINE: EngineId = EngineId { node_ordinal: NODE, engine_ordinal: 0 };
+const ENGINE: EngineId = EngineId::of_node(NODE);
 
 fn packet(context: DriverHandle, id: u32, flags: SubmitCommandFlags) -> SubmitCommandVirtual {
     let switches = flags.contains(SubmitCommandFlags::CONTEXT_SWITCH);
     SubmitCommandVirtual {
         context,
-        node_ordinal: NODE,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(NODE),
         dma_buffer_gpu_va: if switches { 0 } else { 0x1_0000 },
         dma_buffer_bytes: if switches { 0 } else { 64 },
         submission_fence_id: id,
@@ -46,8 +45,7 @@ fn preempt(machine: &Machine, preemption_fence_id: u32) -> Result<(), Status> {
 
 fn preempted(preemption_fence_id: u32, last_completed_fence_id: u32) -> Event {
     Event::Notify(InterruptData::DmaPreempted {
-        node_ordinal: NODE,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(NODE),
         preemption_fence_id,
         last_completed_fence_id,
     })
@@ -55,8 +53,7 @@ fn preempted(preemption_fence_id: u32, last_completed_fence_id: u32) -> Event {
 
 fn completed(submission_fence_id: u32) -> Event {
     Event::Notify(InterruptData::DmaCompleted {
-        node_ordinal: NODE,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(NODE),
         submission_fence_id,
     })
 }
@@ -133,11 +130,7 @@ fn completions_and_faults_are_told_before_what_came_back() {
     assert_eq!((first, last), (&completed(6), &preempted(9, 6)));
     let of_packet = matches!(
         faulted,
-        Event::Notify(InterruptData::DmaPageFaulted {
-            node_ordinal: NODE,
-            faulted_fence_id: 7,
-            ..
-        })
+        Event::Notify(InterruptData::DmaPageFaulted { engine: ENGINE, faulted_fence_id: 7, .. })
     );
     assert!(of_packet, "{told:?}");
 }
@@ -194,7 +187,7 @@ fn the_last_complete_packet_can_be_asked_for_and_one_that_never_comes_be_taken_b
     machine.device.script.lock_device().completed.insert(NODE, 42);
     let level = machine.dispatch();
     assert_eq!(machine.driver.query_current_fence(&level, ENGINE), Ok(42));
-    let nowhere = EngineId { node_ordinal: 9, engine_ordinal: 0 };
+    let nowhere = EngineId::of_node(9);
     assert_eq!(machine.driver.query_current_fence(&level, nowhere), Err(Status::INVALID_PARAMETER));
     let cancelled = |context, engine| {
         let args =

@@ -2,7 +2,7 @@
 
 use tidegate_ddi::HwQueueDdi;
 use tidegate_ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
-use tidegate_ddi::{Driver, DriverHandle, Status};
+use tidegate_ddi::{Driver, DriverHandle, EngineId, Status};
 use tidegate_gpu_abi::{
     AddressSpaceId, AdminCommand, AdminError, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuVa,
     QueueId, QueueKind, QueueShape, RingPacket, SLOT_BYTES,
@@ -62,8 +62,7 @@ fn started(config: Config) -> (Machine, Vec<AdminCommand>) {
 fn packet(context: DriverHandle, node_ordinal: u32, id: u32) -> SubmitCommandVirtual {
     SubmitCommandVirtual {
         context,
-        node_ordinal,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(node_ordinal),
         dma_buffer_gpu_va: 0x1_0000 + u64::from(id) * 64,
         dma_buffer_bytes: 64,
         submission_fence_id: id,

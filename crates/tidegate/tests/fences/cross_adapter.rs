@@ -6,7 +6,7 @@ use tidegate::calls::{NativeFenceType, Status, SyncObjectFlags};
 use tidegate::d3d12::{CommandListType, Device, DeviceOptions, Fence, FenceFlags, Queue};
 use tidegate::d3dukmdt::FenceCell;
 use tidegate::ddi::fence::UpdateCurrentMode::{AlwaysSignaled, NotificationOnly, Write};
-use tidegate::ddi::{InterruptData, PeerSignalCaps};
+use tidegate::ddi::{EngineId, InterruptData, PeerSignalCaps};
 use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::kmd::InterruptMode;
 use tidegate::platform::{StepCosts, WaitEnd};
@@ -183,7 +183,7 @@ fn both_native_a_gpu_wait_parks_in_its_gpu_until_the_kernel_has_the_run_list_sca
 
 /// A report of signalled monitored fences.
 const MONITORED: InterruptData =
-    InterruptData::MonitoredFenceSignaled { node_ordinal: 0, engine_ordinal: 0 };
+    InterruptData::MonitoredFenceSignaled { engine: EngineId::of_node(0) };
 
 /// Two things release a CPU waiter of adapter 1. One is a report of signalled fences, but only of
 /// the kind in whose list the waiter is held. The other is the propagated signal of a GPU.

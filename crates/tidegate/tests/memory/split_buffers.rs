@@ -172,7 +172,7 @@ fn between_parts(preemption_aware: bool) -> (Vec<u32>, usize) {
         let ids: Vec<u32> = between.iter().filter_map(id).collect();
         let calls = w.calls();
         let pages = |id: &u32| {
-            let mut packets = calls.packets.iter().filter(|p| p.node_ordinal == COPY);
+            let mut packets = calls.packets.iter().filter(|p| p.engine.node_ordinal == COPY);
             packets.any(|p| {
                 p.submission_fence_id == *id && p.flags.contains(SubmitCommandFlags::PAGING)
             })

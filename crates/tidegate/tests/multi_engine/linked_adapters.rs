@@ -10,7 +10,7 @@ use tidegate::d3d12::{
     BufferDesc, CommandListType, Device, DeviceOptions, Error, Heap, Queue, QueueDesc, Submission,
 };
 use tidegate::ddi::feature::NativeFenceOsCaps;
-use tidegate::ddi::{InterruptData, PeerSignalCaps};
+use tidegate::ddi::{EngineId, InterruptData, PeerSignalCaps};
 use tidegate::dxgkrnl::{BugCheck, StartError};
 use tidegate::gpu_abi::Command;
 use tidegate::gpu_abi::log::LogEntry;
@@ -363,20 +363,19 @@ fn tapped(change: impl FnOnce(&mut MachineConfig)) -> (World, Reports) {
 
 /// Type, node ordinal and engine ordinal of a report.
 fn engine_of(data: &InterruptData) -> (&'static str, u32, u32) {
-    use InterruptData as I;
-    let (kind, node, engine) = match data {
-        I::DmaCompleted { node_ordinal: n, engine_ordinal: e, .. } => ("completed", n, e),
-        I::DmaPreempted { node_ordinal: n, engine_ordinal: e, .. } => ("preempted", n, e),
-        I::MonitoredFenceSignaled { node_ordinal: n, engine_ordinal: e } => ("monitored", n, e),
-        I::NativeFenceSignaled { node_ordinal: n, engine_ordinal: e, .. } => ("native", n, e),
-        I::HwQueuesSignaled { node_ordinal: n, engine_ordinal: e, .. } => ("queues", n, e),
-        I::DmaPageFaulted { node_ordinal: n, engine_ordinal: e, .. } => ("packet fault", n, e),
-        I::HwQueuePageFaulted { node_ordinal: n, engine_ordinal: e, .. } => ("queue fault", n, e),
-        I::EngineStateChange { node_ordinal: n, engine_ordinal: e, .. } => ("state", n, e),
-        I::SuspendContextCompleted { .. } => panic!("no driver here suspends later"),
-        I::CrtcVsync { .. } => panic!("no machine here has a display"),
+    let (kind, engine) = match data {
+        InterruptData::DmaCompleted { engine, .. } => ("completed", engine),
+        InterruptData::DmaPreempted { engine, .. } => ("preempted", engine),
+        InterruptData::MonitoredFenceSignaled { engine } => ("monitored", engine),
+        InterruptData::NativeFenceSignaled { engine, .. } => ("native", engine),
+        InterruptData::HwQueuesSignaled { engine, .. } => ("queues", engine),
+        InterruptData::DmaPageFaulted { engine, .. } => ("packet fault", engine),
+        InterruptData::HwQueuePageFaulted { engine, .. } => ("queue fault", engine),
+        InterruptData::EngineStateChange { engine, .. } => ("state", engine),
+        InterruptData::SuspendContextCompleted { .. } => panic!("no driver here suspends later"),
+        InterruptData::CrtcVsync { .. } => panic!("no machine here has a display"),
     };
-    (kind, *node, *engine)
+    (kind, engine.node_ordinal, engine.engine_ordinal)
 }
 
 fn take(reports: &Reports) -> Vec<(&'static str, u32, u32)> {
@@ -444,8 +443,8 @@ fn submission_fence_ids_run_for_each_engine() {
             }
         }
         let completed = |data: &InterruptData| match data {
-            InterruptData::DmaCompleted { engine_ordinal, submission_fence_id, .. } => {
-                (*engine_ordinal, *submission_fence_id)
+            InterruptData::DmaCompleted { engine, submission_fence_id } => {
+                (engine.engine_ordinal, *submission_fence_id)
             }
             other => panic!("{other:?}"),
         };
@@ -478,8 +477,7 @@ fn with_logs_an_interrupt_without_a_queue_means_those_of_its_engine() {
 #[test]
 fn a_report_of_a_physical_gpu_that_is_not_there_is_a_broken_contract() {
     let absent = |engine_ordinal| InterruptData::NativeFenceSignaled {
-        node_ordinal: 0,
-        engine_ordinal,
+        engine: EngineId { node_ordinal: 0, engine_ordinal },
         fences: None,
         hw_queue: None,
         evaluate_legacy_monitored_fences: false,
@@ -493,8 +491,7 @@ fn a_report_of_a_physical_gpu_that_is_not_there_is_a_broken_contract() {
     // A node that is not there is no packet of another engine.
     let w = world_with(two_inline);
     w.hooked.interrupt(InterruptData::DmaCompleted {
-        node_ordinal: 4,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(4),
         submission_fence_id: 0,
     });
     assert_eq!(

@@ -2,7 +2,7 @@
 //! does about a driver that names an absent object.
 
 use tidegate::calls::{DeviceState, FenceInstance, Status};
-use tidegate::ddi::{InterruptData, OsHandle, PageFault};
+use tidegate::ddi::{EngineId, InterruptData, OsHandle, PageFault};
 use tidegate::dxgkrnl::BugCheck;
 use tidegate::platform::{Event, Step, StepCosts};
 use tidegate_testbed::{
@@ -98,7 +98,7 @@ fn monitored_fences_are_scanned_when_the_interrupt_says_so() {
         (native_signalled(Some(Vec::new()), false), false),
         (native_signalled(None, true), true),
         (native_signalled(Some(Vec::new()), true), true),
-        (InterruptData::MonitoredFenceSignaled { node_ordinal: 0, engine_ordinal: 0 }, true),
+        (InterruptData::MonitoredFenceSignaled { engine: EngineId::of_node(0) }, true),
     ] {
         inline_world().run(move |w| {
             let native = Raised::native(w);
@@ -153,10 +153,7 @@ fn an_interrupt_that_releases_no_waiter_is_harmless() {
         w.hooked.interrupt(signalled(&[os_handle]));
         w.hooked.interrupt(signalled(&[]));
         w.hooked.interrupt(native_signalled(None, true));
-        w.hooked.interrupt(InterruptData::MonitoredFenceSignaled {
-            node_ordinal: 1,
-            engine_ordinal: 0,
-        });
+        w.hooked.interrupt(InterruptData::MonitoredFenceSignaled { engine: EngineId::of_node(1) });
         w.hooked.turn_ended();
     }
     assert!(!waiting.is_set());
@@ -200,13 +197,15 @@ fn packets_and_queues_that_are_not_there_are_bug_checks() {
     let (node_ordinal, hw_queue) = (1, OsHandle(0xDEAD_BEEF));
     let cases = [
         (
-            InterruptData::DmaCompleted { node_ordinal, engine_ordinal: 0, submission_fence_id: 7 },
+            InterruptData::DmaCompleted {
+                engine: EngineId::of_node(node_ordinal),
+                submission_fence_id: 7,
+            },
             BugCheck::UnknownPacket { node: 1, adapter: 0, fence_id: 7 },
         ),
         (
             InterruptData::DmaPageFaulted {
-                node_ordinal,
-                engine_ordinal: 0,
+                engine: EngineId::of_node(node_ordinal),
                 faulted_fence_id: 3,
                 fault,
             },
@@ -214,8 +213,7 @@ fn packets_and_queues_that_are_not_there_are_bug_checks() {
         ),
         (
             InterruptData::HwQueuePageFaulted {
-                node_ordinal,
-                engine_ordinal: 0,
+                engine: EngineId::of_node(node_ordinal),
                 faulted: hw_queue,
                 faulted_fence_id: 0,
                 slot: 0,

@@ -2,7 +2,7 @@
 //! read, what a handle that names nothing leads to, and what is read beside the logs.
 
 use tidegate::calls::FenceInstance;
-use tidegate::ddi::{DriverHandle, InterruptData, OsHandle};
+use tidegate::ddi::{DriverHandle, EngineId, InterruptData, OsHandle};
 use tidegate::dxgkrnl::{BugCheck, StartError};
 use tidegate::gpu_abi::{GpuVa, RingPacket};
 use tidegate::kmd::InterruptMode;
@@ -23,8 +23,7 @@ fn mode(mode: InterruptMode) -> impl FnOnce(&mut MachineConfig) {
 /// The form with an array.
 fn naming_all(hw_queues: &[DriverHandle]) -> InterruptData {
     InterruptData::HwQueuesSignaled {
-        node_ordinal: 0,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(0),
         hw_queues: hw_queues.to_vec(),
         evaluate_legacy_monitored_fences: false,
     }
@@ -160,8 +159,7 @@ fn an_array_of_fences_is_ignored_in_optimised_mode() {
         // Known handles are ignored, and unknown ones break no contract.
         for handles in [vec![named], vec![OsHandle(0xDEAD)], Vec::new()] {
             w.hooked.interrupt(InterruptData::NativeFenceSignaled {
-                node_ordinal: 0,
-                engine_ordinal: 0,
+                engine: EngineId::of_node(0),
                 fences: Some(handles),
                 hw_queue: Some(silent.driver),
                 evaluate_legacy_monitored_fences: false,
@@ -186,14 +184,12 @@ fn monitored_fences_are_scanned_in_every_mode_when_the_interrupt_says_so() {
                 assert!(!event.is_set(), "there was no interrupt yet");
                 w.hooked.interrupt(match mode_of_driver {
                     InterruptMode::HwQueueArray => InterruptData::HwQueuesSignaled {
-                        node_ordinal: 0,
-                        engine_ordinal: 0,
+                        engine: EngineId::of_node(0),
                         hw_queues: vec![queue.driver],
                         evaluate_legacy_monitored_fences: legacy,
                     },
                     _ => InterruptData::NativeFenceSignaled {
-                        node_ordinal: 0,
-                        engine_ordinal: 0,
+                        engine: EngineId::of_node(0),
                         fences: None,
                         hw_queue: Some(queue.driver),
                         evaluate_legacy_monitored_fences: legacy,
@@ -266,8 +262,7 @@ fn handles_of_the_mode_that_is_off_are_ignored() {
     let w = world_with(mode(InterruptMode::FenceArray));
     let (fence, _event) = awaited(&w);
     w.hooked.interrupt(InterruptData::NativeFenceSignaled {
-        node_ordinal: 0,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(0),
         fences: Some(vec![w.last_os_handle()]),
         hw_queue: Some(DriverHandle(0xDEAD)),
         evaluate_legacy_monitored_fences: false,

@@ -45,7 +45,7 @@ fn power_of(w: &World, node: u32, queue: &UserQueue) -> (ComponentState, Doorbel
 }
 
 fn engine(w: &World, node_ordinal: u32) -> ComponentState {
-    w.adapter().engine_power_state(EngineId { node_ordinal, engine_ordinal: 0 })
+    w.adapter().engine_power_state(EngineId::of_node(node_ordinal))
 }
 
 fn offer(w: &World, node_ordinal: u32) {

@@ -4,7 +4,7 @@
 use tidegate::MachineConfig;
 use tidegate::calls::{DeviceState, FenceInstance, Handle, HwQueue, Placement, Residency, Status};
 use tidegate::d3dukmdt::ComputePreemption;
-use tidegate::ddi::{DdiCall, InterruptData};
+use tidegate::ddi::{DdiCall, EngineId, InterruptData};
 use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome, TdrDebugMode, TdrLevel};
 use tidegate::gpu_abi::Command;
 use tidegate::platform::AgentHandle;
@@ -158,13 +158,9 @@ fn reports_of_an_engine_while_it_is_reset_are_ignored() {
         let (n, guilty) = (w.client("innocent"), w.context(0));
         let hooked = w.hooked.clone();
         w.hooked.on("ResetEngine", move || {
-            let (node_ordinal, engine_ordinal) = (0, 0);
+            let engine = EngineId::of_node(0);
             for submission_fence_id in [1, 2] {
-                hooked.interrupt(InterruptData::DmaCompleted {
-                    node_ordinal,
-                    engine_ordinal,
-                    submission_fence_id,
-                });
+                hooked.interrupt(InterruptData::DmaCompleted { engine, submission_fence_id });
             }
         });
         w.submit_packet(guilty, &[Command::Hang]);

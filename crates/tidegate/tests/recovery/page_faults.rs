@@ -161,8 +161,7 @@ fn planted(faulted: OsHandle, flags: PageFaultFlags) -> InterruptData {
         ..PageFault::default()
     };
     InterruptData::HwQueuePageFaulted {
-        node_ordinal: 0,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(0),
         faulted,
         faulted_fence_id: 0,
         slot: 0,
@@ -171,8 +170,8 @@ fn planted(faulted: OsHandle, flags: PageFaultFlags) -> InterruptData {
 }
 
 fn on_node(node: u32, adapter: u32, mut data: InterruptData) -> InterruptData {
-    if let InterruptData::HwQueuePageFaulted { node_ordinal, engine_ordinal, .. } = &mut data {
-        (*node_ordinal, *engine_ordinal) = (node, adapter);
+    if let InterruptData::HwQueuePageFaulted { engine, .. } = &mut data {
+        *engine = EngineId { node_ordinal: node, engine_ordinal: adapter };
     }
     data
 }
@@ -190,8 +189,7 @@ fn reports_that_make_no_sense_are_bug_checks() {
     const UNKNOWN_FLAG: PageFaultFlags = PageFaultFlags::from_bits_retain(0x100);
     const WRITE: PageFaultFlags = PageFaultFlags::WRITE;
     fn on_node_1(faulted: OsHandle) -> BugCheck {
-        let [runs_on, engine] =
-            [0, 1].map(|node_ordinal| EngineId { node_ordinal, engine_ordinal: 0 });
+        let [runs_on, engine] = [0, 1].map(EngineId::of_node);
         BugCheck::FaultOnAnotherEngine { engine, faulted: faulted.0, runs_on }
     }
     let cases: [Case; 11] = [

@@ -19,7 +19,7 @@ use tidegate_testbed::{World, at, copy_word, host_world, setup, store, world, wo
 /// Longer than anything that must happen takes to happen.
 const SETTLED_NS: u64 = 1_000;
 const MS: u64 = 1_000_000;
-const ENGINE: EngineId = EngineId { node_ordinal: 0, engine_ordinal: 0 };
+const ENGINE: EngineId = EngineId::of_node(0);
 const NEW: SubmitCommandFlags = SubmitCommandFlags::empty();
 const NO_REQUESTS: [u32; 0] = [];
 const AGAIN: SubmitCommandFlags = SubmitCommandFlags::RESUBMISSION;
@@ -51,13 +51,12 @@ fn submit(w: &World, context: Handle, commands: &[Command]) -> u64 {
 const ANY: [Command; 1] = [Command::Timed { ns: 1 }];
 
 fn completed(submission_fence_id: u32) -> InterruptData {
-    InterruptData::DmaCompleted { node_ordinal: 0, engine_ordinal: 0, submission_fence_id }
+    InterruptData::DmaCompleted { engine: EngineId::of_node(0), submission_fence_id }
 }
 
 fn preempted(preemption_fence_id: u32, last_completed_fence_id: u32) -> InterruptData {
     InterruptData::DmaPreempted {
-        node_ordinal: 0,
-        engine_ordinal: 0,
+        engine: EngineId::of_node(0),
         preemption_fence_id,
         last_completed_fence_id,
     }
@@ -65,8 +64,7 @@ fn preempted(preemption_fence_id: u32, last_completed_fence_id: u32) -> Interrup
 
 fn faulted(faulted_fence_id: u32) -> InterruptData {
     let fault = PageFault { gpu_va: 0x40, what: "a test", ..PageFault::default() };
-    let (node_ordinal, engine_ordinal) = (0, 0);
-    InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id, fault }
+    InterruptData::DmaPageFaulted { engine: ENGINE, faulted_fence_id, fault }
 }
 
 fn report(w: &World, data: &[InterruptData]) {
@@ -264,7 +262,7 @@ fn a_paging_packet_comes_back_first_and_under_the_number_that_it_had() {
         let low = w.context(COPY);
         w.submit_packet(low, &ANY);
         w.pass(SETTLED_NS);
-        let on_copy = |p: &&SubmitCommandVirtual| p.node_ordinal == COPY;
+        let on_copy = |p: &&SubmitCommandVirtual| p.engine.node_ordinal == COPY;
         let all = || -> Vec<(u32, SubmitCommandFlags)> {
             let calls = w.calls();
             calls.packets.iter().filter(on_copy).map(|p| (p.submission_fence_id, p.flags)).collect()
@@ -274,10 +272,10 @@ fn a_paging_packet_comes_back_first_and_under_the_number_that_it_had() {
         w.pass(11 * MS);
         assert_eq!(requests(w), [3]);
         let of_copy = |mut data| {
-            if let InterruptData::DmaPreempted { node_ordinal, .. }
-            | InterruptData::DmaCompleted { node_ordinal, .. } = &mut data
+            if let InterruptData::DmaPreempted { engine, .. }
+            | InterruptData::DmaCompleted { engine, .. } = &mut data
             {
-                *node_ordinal = COPY;
+                *engine = EngineId::of_node(COPY);
             }
             data
         };

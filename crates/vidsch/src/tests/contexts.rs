@@ -35,7 +35,7 @@ fn a_rejected_packet_completes_no_other() {
     assert_eq!(signalled(&mut s), Some("a"));
     // A second report, and an engine that does not exist, change nothing.
     s.not_accepted(ENGINE, two.1, NOW);
-    s.not_accepted(EngineId { node_ordinal: 7, engine_ordinal: 0 }, 7, NOW);
+    s.not_accepted(EngineId::of_node(7), 7, NOW);
 }
 
 fn two_contexts() -> Sched {

@@ -34,7 +34,7 @@ const CONFIG: Config = Config {
     quantum_ns: 10,
     timeout_ns: Some(1_000),
 };
-const ENGINE: EngineId = EngineId { node_ordinal: 0, engine_ordinal: 0 };
+const ENGINE: EngineId = EngineId::of_node(0);
 
 const A: OsHandle = OsHandle(1);
 const B: OsHandle = OsHandle(2);

@@ -276,10 +276,7 @@ fn all_packets_may_be_complete_at_the_answer() {
 fn a_report_without_a_request_differs_from_a_late_one() {
     let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
     assert_eq!(s.preempted(ENGINE, (1, 0), NOW), Preempted::Unknown(1));
-    assert_eq!(
-        s.preempted(EngineId { node_ordinal: 7, engine_ordinal: 0 }, (1, 0), NOW),
-        Preempted::Unknown(1)
-    );
+    assert_eq!(s.preempted(EngineId::of_node(7), (1, 0), NOW), Preempted::Unknown(1));
     s.push_command(A, command(10), NOW);
     assert_eq!(next(&mut s, NOW), [new(10, 1)]);
     s.push_command(B, command(20), NOW);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const OTHER: EngineId = EngineId { node_ordinal: 1, engine_ordinal: 0 };
+const OTHER: EngineId = EngineId::of_node(1);
 
 /// Creates context 1 on the first engine, 2 and 3 on the second; four packets per engine.
 fn machine(preempts: bool) -> Sched {
