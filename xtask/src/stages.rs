@@ -34,6 +34,7 @@ const fn cargo_line(name: &'static str, line: &'static str) -> Stage {
     Stage { name, task: Task::Cargo(line) }
 }
 
+/// The test programs search every scenario, and find every planted bug, in the bounded form.
 const TEST: &[Stage] = &[
     cargo_line("format", "fmt --all --check"),
     own("tidy", tidy::check),
@@ -41,7 +42,6 @@ const TEST: &[Stage] = &[
     cargo_line("clippy", "clippy --workspace --all-targets --quiet -- -D warnings"),
     Stage { name: "tests", task: Task::TestPrograms },
     own("mutants --touched", mutants::run_touched_bounded),
-    cargo_line("exploration, bounded", "run --release --quiet --package tidegate-cli -- explore"),
     own("fuzz", fuzz::short),
 ];
 
