@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-/// What one queue did since it was made.
+/// Statistics of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueStats {
     /// Calls of [`crate::Queue::execute`] with at least one list.
@@ -17,15 +17,14 @@ pub struct QueueStats {
     pub doorbell_rings: u64,
     /// Times the doorbell was connected.
     pub connects: u64,
-    /// Rings that were repeated because the doorbell had been taken away; the very first connect is
-    /// not counted.
+    /// Rings that were repeated because the doorbell was disconnected, without the first connect.
     pub retries: u64,
-    /// Times it was recreated after it had lost its doorbell for good.
+    /// Times it was recreated after DISCONNECTED_ABORT.
     pub recreations: u64,
     /// Submissions that stood in the backlog because the ring had no room for them. User-mode
     /// queues only: the software queues behind packet and hardware queues take any number.
     pub ring_waits: u64,
-    /// How long anything stood in the backlog, in nanoseconds.
+    /// Time for which the backlog was not empty, in nanoseconds.
     pub ring_wait_ns: u64,
 }
 
@@ -44,13 +43,13 @@ impl AddAssign for QueueStats {
     }
 }
 
-/// What a device did since it was made, with all its queues, ended ones too.
+/// Statistics of a device and all its queues, including ended ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Calls into the graphics kernel. Not counted in an explored machine, where counting would be
     /// a step of its own.
     pub kernel_calls: u64,
-    /// Blocking CPU waits that the application made. Not counted in an explored machine.
+    /// Blocking CPU waits of the application. Not counted in an explored machine.
     pub cpu_waits: u64,
     /// Those of them that were not satisfied when they were made, and came back. Not counted in an
     /// explored machine.
@@ -61,12 +60,12 @@ pub struct Counters {
     pub doorbell_rings: u64,
     /// Times a doorbell was connected.
     pub connects: u64,
-    /// Rings that were repeated because the doorbell had been taken away.
+    /// Rings that were repeated because the doorbell was disconnected.
     pub retries: u64,
 }
 
 impl Counters {
-    /// What was counted since `earlier`.
+    /// The difference from `earlier`.
     pub fn since(&self, earlier: &Counters) -> Counters {
         Counters {
             kernel_calls: self.kernel_calls - earlier.kernel_calls,

@@ -82,7 +82,7 @@ impl Device {
         Device { lane: Some(lane), ..self.clone() }
     }
 
-    /// What the adapter offers.
+    /// The adapter's capabilities.
     pub fn adapter(&self) -> &AdapterInfo {
         &self.shared.umd.info
     }
@@ -98,8 +98,8 @@ impl Device {
         self.shared.umd.info.physical_adapters
     }
 
-    /// The nodes made for lists of this type, by ordinal; the nodes that can also run them where
-    /// there is none.
+    /// The nodes for lists of this type, by ordinal; if there are none, other nodes that can run
+    /// them.
     pub fn nodes_for(&self, list_type: CommandListType) -> Vec<u32> {
         let of_type = |engine_type: u32| -> Vec<u32> {
             let nodes = self.shared.umd.info.nodes.iter().zip(0u32..);
@@ -207,7 +207,7 @@ impl Device {
         done.map_err(|s| self.shared.error("D3DKMTEvict", "several buffers", s))
     }
 
-    /// What the process may count on of the adapter's local memory, and what it has there.
+    /// Returns the budget and the use of the adapter's local memory.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -217,8 +217,8 @@ impl Device {
         queried.map_err(|s| self.shared.error("D3DKMTQueryVideoMemoryInfo", "local memory", s))
     }
 
-    /// A fence whose value is `initial` when the call returns; native or monitored as the device
-    /// was told.
+    /// Creates a fence whose value is `initial` when the call returns; native or monitored by the
+    /// options of the device.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -226,7 +226,7 @@ impl Device {
         self.create_fence_with(name, initial, FenceFlags::NONE)
     }
 
-    /// A fence that can be shared, or that queues alone use.
+    /// Creates a fence with flags: shared, or for queues only.
     ///
     /// # Errors
     /// [`Error::BadValue`] for SHARED_CROSS_ADAPTER without SHARED; what the kernel refuses.
@@ -257,7 +257,7 @@ impl Device {
         Fence::open(&self.shared, name, handle, self.lane)
     }
 
-    /// An open list that takes what a queue of this type takes.
+    /// Creates an open list for queues of this type.
     pub fn create_command_list(&self, list_type: CommandListType) -> CommandList {
         CommandList::new(&self.shared, list_type)
     }
@@ -344,13 +344,13 @@ impl Device {
         self.shared.live_queues().iter().try_for_each(|queue| self.shared.wait_idle(queue))
     }
 
-    /// Why the device was lost; `None` while it works.
+    /// Returns the reason of the device's loss; `None` while it works.
     #[doc(alias = "GetDeviceRemovedReason")]
     pub fn removed_reason(&self) -> Option<RemovedReason> {
         self.shared.removed_reason()
     }
 
-    /// What the device and its queues did so far.
+    /// Returns the statistics of the device and its queues.
     pub fn counters(&self) -> Counters {
         let mut sum = *self.shared.umd.ended.lock();
         for queue in self.shared.live_queues() {

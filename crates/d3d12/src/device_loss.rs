@@ -1,5 +1,5 @@
-//! Why a device was lost, as data: what the kernel reports, with the names that user mode knows.
-//! Text is made in `Display` alone.
+//! Reasons of a device's loss, as data: the kernel's report with the names of user mode. `Display`
+//! makes the text.
 
 use std::fmt;
 use tidegate_calls::{FaultReport, Status};
@@ -8,15 +8,15 @@ use tidegate_calls::{FaultReport, Status};
 #[doc(alias = "GetDeviceRemovedReason")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RemovedReason {
-    /// Its work accessed memory that it may not access, or sent a packet that makes no sense.
+    /// Its work accessed memory without the right, or sent a malformed packet.
     Faulted(Box<Fault>),
-    /// Its work hung (DXGI_ERROR_DEVICE_HUNG): what was noticed.
+    /// Its work hung (DXGI_ERROR_DEVICE_HUNG), with the symptom.
     Hung(String),
-    /// The GPU was reset for the work of another device (DXGI_ERROR_DEVICE_RESET): for what.
+    /// The GPU was reset for another device (DXGI_ERROR_DEVICE_RESET), with the reason.
     Reset(String),
     /// The adapter stopped with a bug check (DXGI_ERROR_DEVICE_REMOVED).
     AdapterStopped,
-    /// The adapter was removed, or was stopped while the device was there
+    /// The adapter was removed, or stopped before the device ended
     /// (DXGI_ERROR_DEVICE_REMOVED).
     AdapterRemoved,
     /// Its process was ended (DXGI_ERROR_DEVICE_REMOVED).
@@ -25,9 +25,9 @@ pub enum RemovedReason {
     Refused {
         /// The call's official name.
         call: &'static str,
-        /// For which object.
+        /// The object of the call.
         object: String,
-        /// What the kernel answered.
+        /// The status.
         status: Status,
     },
 }
@@ -35,13 +35,13 @@ pub enum RemovedReason {
 /// A fault of a queue of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What the kernel reports: queue by number, address, kind of access.
+    /// The kernel's report: queue by number, address, kind of access.
     pub report: FaultReport,
-    /// Name of the queue; `None` where the hardware did not know which it was.
+    /// Name of the queue; `None` if unknown.
     pub queue: Option<String>,
-    /// Label of the list; only user-mode queues know it.
+    /// Label of the list; known for user-mode queues only.
     pub list: Option<String>,
-    /// Whether the adapter has several physical GPUs, so that the one of the report must be said.
+    /// Whether the adapter has several physical GPUs, so that the text names the one of the report.
     pub of_linked_adapter: bool,
 }
 

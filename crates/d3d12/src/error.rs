@@ -7,20 +7,20 @@ use tidegate_calls::Status;
 /// Result of a call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a call failed. Unless said otherwise the call changed nothing.
+/// Errors of a call. Unless stated otherwise the call changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The machine stopped; what was waited for will not come.
+    /// The machine stopped before the end of a wait.
     #[error("the machine stopped before the call could end")]
     Stopped,
     /// The device was lost. It stays lost.
     #[error("the device was removed: {0}; drop it with everything in it and create it again")]
     DeviceRemoved(RemovedReason),
-    /// A user-mode queue lost its doorbell for good (DISCONNECTED_ABORT). What was queued may never
+    /// A user-mode queue lost its doorbell for good (DISCONNECTED_ABORT). Queued work may never
     /// run.
     #[error(
-        "queue '{queue}' lost its doorbell for good; drop the queue and create it again, or create it with packet or \
-         hardware submission"
+        "queue '{queue}' lost its doorbell for good; create it again, or with packet or hardware \
+         submission"
     )]
     QueueAborted {
         /// The queue.
@@ -30,8 +30,8 @@ pub enum Error {
     /// a command buffer: that one does not run to its end. Everything else that was queued was
     /// submitted again, what the failed call was given too.
     #[error(
-        "queue '{queue}' was recreated after it had lost its doorbell for good, and its command buffer{} was interrupted; \
-         its results are incomplete, run it again",
+        "queue '{queue}' was recreated without its doorbell; its command buffer{} was interrupted, \
+         run it again",
         list.as_ref().map_or_else(String::new, |label| format!(" '{label}'"))
     )]
     WorkLost {
@@ -42,8 +42,8 @@ pub enum Error {
     },
     /// A user-mode queue met a monitored fence.
     #[error(
-        "queue '{queue}' submits from user mode and takes native fences only, and fence '{fence}' is a monitored fence; \
-         create the device with native fences, or the queue with packet or hardware submission"
+        "fence '{fence}' is monitored, and user-mode queue '{queue}' needs native fences; create the \
+         device with native fences, or the queue with packet or hardware submission"
     )]
     MonitoredFence {
         /// The queue.
@@ -51,39 +51,39 @@ pub enum Error {
         /// The fence.
         fence: String,
     },
-    /// A list does not take such a command.
+    /// A command of another list type.
     #[error("a {list_type} list takes no {command}; record it in a list of a {takes} queue")]
     NotAccepted {
         /// The list's type.
         list_type: CommandListType,
         /// The command.
         command: &'static str,
-        /// Which queues take it.
+        /// The queues that take it.
         takes: &'static str,
     },
     /// A list was given to a queue of another type.
     #[error(
-        "queue '{queue}' runs {queue_type} lists and was given a {list_type} list; record it for this queue's type"
+        "queue '{queue}' runs {queue_type} lists, not a {list_type} list; record it for this type"
     )]
     WrongQueue {
         /// The queue.
         queue: String,
-        /// What it runs.
+        /// The queue's list type.
         queue_type: CommandListType,
-        /// What it was given.
+        /// The type of the list.
         list_type: CommandListType,
     },
     /// More lists in one call than fit the ring as one unit.
     #[error(
-        "queue '{queue}' was given {lists} lists in one call and its ring takes {most}; split the call, or create the \
-         device with more ring_slots"
+        "{lists} lists in one call to queue '{queue}', and its ring takes {most}; split the call, or \
+         create the device with more ring_slots"
     )]
     TooManyLists {
         /// The queue.
         queue: String,
-        /// How many lists.
+        /// Number of lists.
         lists: usize,
-        /// How many fit.
+        /// Number of lists that fit.
         most: u64,
     },
     /// A range leaves its buffer.
@@ -98,42 +98,42 @@ pub enum Error {
         buffer: String,
         /// First byte.
         offset: u64,
-        /// How many.
+        /// Size in bytes.
         bytes: u64,
         /// The buffer's length.
         size: u64,
     },
-    /// A number that makes no sense.
+    /// An invalid argument.
     #[error("{what}: {why}")]
     BadValue {
-        /// Which call or command, and of which object.
+        /// The call or command, and its object.
         what: String,
-        /// What is wrong, and what to do.
+        /// The mistake and the next step.
         why: &'static str,
     },
     /// Buffers do not fit into local memory at once.
     #[error(
-        "{what} needs {bytes} more bytes of local memory at once than the process can have; use fewer buffers in one \
-         submission, evict others, or give the adapter more local memory"
+        "{what} needs {bytes} bytes of local memory more than its budget; use fewer buffers in one \
+         submission, evict others, or add local memory"
     )]
     OverBudget {
         /// What was requested.
         what: String,
-        /// How many bytes are too many.
+        /// Missing bytes.
         bytes: u64,
     },
-    /// The adapter or a node cannot do it.
+    /// The adapter or a node does not support it.
     #[error("{what} is not supported: {why}")]
     NotSupported {
         /// What was requested.
         what: String,
-        /// What is missing, and what to do.
+        /// The missing capability and the next step.
         why: &'static str,
     },
     /// A realtime priority without the privilege to raise priorities.
     #[error(
-        "queue '{queue}' asks for priority realtime, and its process has not the privilege to raise priorities; make the \
-         device with may_raise_priority, or give the queue priority high"
+        "queue '{queue}' needs the privilege to raise priorities for realtime; create the device with \
+         may_raise_priority, or the queue with priority high"
     )]
     PrivilegeNotHeld {
         /// The queue.
@@ -142,7 +142,7 @@ pub enum Error {
     /// An object of another device.
     #[error("{what} belongs to another device; create it with the device that uses it")]
     Foreign {
-        /// Which.
+        /// The object.
         what: String,
     },
     /// The graphics kernel refused a call.
@@ -150,9 +150,9 @@ pub enum Error {
     Call {
         /// The call's official name.
         call: &'static str,
-        /// For which object.
+        /// The object of the call.
         object: String,
-        /// What the kernel answered.
+        /// The status.
         status: Status,
     },
 }

@@ -254,7 +254,7 @@ fn check_node_mask(device: &SharedDevice, desc: &QueueDesc) -> Result<()> {
     if mask.count_ones() > 1 || !there {
         return Err(Error::BadValue {
             what: format!("node_mask = {mask:#b} of queue '{}'", desc.name),
-            why: "a queue runs on one physical GPU: the bit of one that is there, or 0 for the first",
+            why: "a queue runs on one physical GPU: give the bit of an existing one, or 0",
         });
     }
     Ok(())

@@ -2,17 +2,20 @@
 //! whether it holds over the cost settings.
 //!
 //! Makes typed facts of reports and accounts. Every number is a field of the JSON; `SCHEMA.md`
-//! defines each. Invariant: [`ranking::relation`] decides what a difference is. Rooms: `account`
-//! (parts of a makespan) · `words` (sentences) · `trust` (grade of a replay). Entry points:
-//! [`account()`] for each run, then [`judge`], then [`Verdict::sentences`].
+//! defines each. Invariant: [`ranking::relation`] decides what a difference is. Rooms: `account`,
+//! `critical_path` (parts of a makespan) · `words` (sentences) · `trust` (grade of a replay). Entry
+//! points: [`account()`] for each run, then [`judge`], then [`Verdict::sentences`].
 
 mod account;
+mod critical_path;
+mod path_index;
 mod trust;
 mod words;
 
 use serde::Serialize;
 
-pub use account::{Account, Part, RunOnTimeline, account};
+pub use account::{Account, Part, RunOnTimeline};
+pub use critical_path::account;
 pub use trust::{Grade, Trust, trust};
 pub use words::percent;
 

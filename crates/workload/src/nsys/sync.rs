@@ -60,6 +60,10 @@ fn verdict(kind: SyncKind, call: Call) -> Verdict {
     }
 }
 
+/// The columns of both tables.
+const COLUMNS: [&str; 7] =
+    ["deviceId", "contextId", "streamId", "correlationId", "globalPid", "eventId", "eventSyncId"];
+
 impl Reader<'_> {
     /// Reads the rows of both tables. Host calls are already read.
     pub(super) fn synchronisations(&mut self) -> Result<(), String> {
@@ -83,17 +87,8 @@ impl Reader<'_> {
     /// Reads which event each record call records, and on which stream. Returns how many rows name
     /// their call.
     fn event_records(&mut self, calls: &HashMap<(ProcessId, i64), CallId>) -> Result<u64, String> {
-        let columns = [
-            "deviceId",
-            "contextId",
-            "streamId",
-            "correlationId",
-            "globalPid",
-            "eventId",
-            "eventSyncId",
-        ];
         let (database, mut named) = (self.database, 0);
-        let rows = database.scan(CUDA_EVENT, &["streamId", "eventId"], &columns, |row| {
+        let rows = database.scan(CUDA_EVENT, &["streamId", "eventId"], &COLUMNS, |row| {
             let process = self.process(row.int(4));
             let call = row.int(3).and_then(|id| calls.get(&(process, id)));
             let (Some(call), Some(stream), Some(event)) =
@@ -117,18 +112,9 @@ impl Reader<'_> {
     }
 
     fn rows(&mut self, calls: &HashMap<(ProcessId, i64), CallId>) -> Result<(), String> {
-        let columns = [
-            "deviceId",
-            "contextId",
-            "streamId",
-            "correlationId",
-            "globalPid",
-            "eventId",
-            "eventSyncId",
-        ];
         let database = self.database;
         let (mut without, mut contradicted, mut inside) = (0, 0, 0);
-        let rows = database.scan(SYNCHRONIZATION, &["streamId"], &columns, |row| {
+        let rows = database.scan(SYNCHRONIZATION, &["streamId"], &COLUMNS, |row| {
             let process = self.process(row.int(4));
             let Some(call) = row.int(3).and_then(|id| calls.get(&(process, id))).copied() else {
                 without += 1;

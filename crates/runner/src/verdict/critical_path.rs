@@ -1,0 +1,440 @@
+//! Accounts for the makespan of a run: its critical path, in parts that sum to the makespan.
+//!
+//! The walk starts at the end of the last work and goes back to the start of the run. It is always
+//! at one record: a command buffer, a wait or a signal of a queue, or a call of a CPU thread. The
+//! time of that record gets a part, and the walk continues at the latest record that this one
+//! waited for. `decisions/0038` has the definition of each part.
+//!
+//! - Each moment between start and end gets exactly one part, so the parts sum to the makespan.
+//! - The walk never goes forward in time and visits each record of a queue once, so it ends.
+//!
+//! Entry point: [`account()`].
+
+use std::collections::HashSet;
+
+use super::account::{Account, Part, RunOnTimeline};
+use super::path_index::{Index, Lane};
+use tidegate_trace::{Kind, LaneId, Record, Trace};
+
+/// Accounts for the makespan of a run. `trace` is its whole timeline.
+pub fn account(trace: &Trace, run: &RunOnTimeline) -> Account {
+    let index = Index::new(trace, run);
+    let mut walk = Walk {
+        index: &index,
+        run,
+        at_ns: run.ended_ns,
+        visited: HashSet::new(),
+        account: Account::default(),
+    };
+    walk.run();
+    let mut account = walk.account;
+    for lane in &index.lanes {
+        let Lane::Thread(calls) = lane else { continue };
+        let inside = |r: &Record| r.end_ns.saturating_sub(r.start_ns.max(run.started_ns));
+        let submitting =
+            calls.iter().map(|r| &trace.records[*r]).filter(|r| r.kind == Kind::Submit);
+        account.cpu_submission_ns += submitting.map(inside).sum::<u64>();
+        // A wait for several fences has a record for each, one behind the other.
+        let mut waits: Vec<(u64, u64)> = calls
+            .iter()
+            .map(|r| &trace.records[*r])
+            .filter(|r| r.kind == Kind::CpuWait)
+            .map(|r| (r.start_ns.max(run.started_ns), r.end_ns))
+            .collect();
+        waits.dedup();
+        account.cpu_waiting_ns +=
+            waits.iter().map(|(start, end)| end.saturating_sub(*start)).sum::<u64>();
+    }
+    account
+}
+
+/// Position of the walk.
+#[derive(Clone, Copy)]
+enum At {
+    /// At an item of a queue, which ends at the present moment or contains it.
+    Item(usize),
+    /// On a thread.
+    Thread(LaneId),
+    /// At a signal of a display.
+    Display(usize),
+}
+
+struct Walk<'a> {
+    index: &'a Index<'a>,
+    run: &'a RunOnTimeline,
+    /// All time after this moment has a part.
+    at_ns: u64,
+    visited: HashSet<usize>,
+    account: Account,
+}
+
+impl Walk<'_> {
+    fn run(&mut self) {
+        let mut at = self.begin();
+        while let Some(here) = at.filter(|_| self.at_ns > self.run.started_ns) {
+            at = match here {
+                At::Item(number) if !self.visited.insert(number) => self.last_item_not_seen(),
+                At::Item(number) => self.item(number),
+                At::Thread(lane) => self.thread(lane),
+                At::Display(signal) => self.display(signal),
+            };
+        }
+        self.back_to(self.run.started_ns, Part::Host);
+    }
+
+    fn record(&self, number: usize) -> &Record {
+        &self.index.trace.records[number]
+    }
+
+    /// The end of the run: the last work of a queue, or the last call where there is none.
+    fn begin(&mut self) -> Option<At> {
+        if let Some(last) = self.index.last_item(self.at_ns) {
+            self.back_to(self.record(last).end_ns, Part::Idle);
+            return Some(At::Item(last));
+        }
+        let calls = self.index.trace.records.iter().filter(|r| r.start_ns < self.at_ns);
+        let threads =
+            calls.filter(|r| matches!(self.index.lanes[r.lane.0 as usize], Lane::Thread(_)));
+        threads.max_by_key(|r| r.end_ns).map(|r| At::Thread(r.lane))
+    }
+
+    /// Assigns the time back to `to_ns` to a part.
+    fn back_to(&mut self, to_ns: u64, part: Part) {
+        let to_ns = to_ns.clamp(self.run.started_ns, self.at_ns);
+        self.account.add(part, self.at_ns - to_ns);
+        self.at_ns = to_ns;
+    }
+
+    /// Continues at the item that ended last. For records that contradict each other or have no
+    /// known dependency.
+    fn last_item_not_seen(&mut self) -> Option<At> {
+        let last = self.index.last_item(self.at_ns).filter(|last| !self.visited.contains(last))?;
+        self.back_to(self.record(last).end_ns, Part::Idle);
+        Some(At::Item(last))
+    }
+
+    fn item(&mut self, number: usize) -> Option<At> {
+        let record = *self.record(number);
+        match record.kind {
+            Kind::Execute => {
+                self.engine(&record);
+                self.before(number, Part::Launch)
+            }
+            _ => self.before(number, Part::Sync),
+        }
+    }
+
+    /// A command buffer: the work of its engine, and the front end before that work.
+    fn engine(&mut self, record: &Record) {
+        let node = match &self.index.lanes[record.lane.0 as usize] {
+            Lane::Queue { node: Some(node), .. } => *node as usize,
+            _ => return self.back_to(record.start_ns, Part::Copy),
+        };
+        let commands = self.index.commands.get(node).map_or(&[][..], Vec::as_slice);
+        let begun = commands.partition_point(|(start, ..)| *start < self.at_ns);
+        for (start, end, part) in commands[..begun].iter().rev() {
+            if *end <= record.start_ns {
+                break;
+            }
+            self.back_to((*end).max(record.start_ns), Part::Launch);
+            self.back_to((*start).max(record.start_ns), *part);
+        }
+        self.back_to(record.start_ns, Part::Launch);
+    }
+
+    /// The signal that released a wait of a thread, if the thread blocked.
+    fn releaser(&self, wait: usize) -> Option<usize> {
+        let signal = *self.index.releases.get(&wait)?;
+        (self.record(signal).end_ns > self.record(wait).start_ns).then_some(signal)
+    }
+
+    /// The position of a signal.
+    fn at_signal(&self, signal: usize) -> At {
+        let lane = self.record(signal).lane;
+        match &self.index.lanes[lane.0 as usize] {
+            Lane::Thread(_) => At::Thread(lane),
+            Lane::Queue { .. } => At::Item(signal),
+            Lane::Other => At::Display(signal),
+        }
+    }
+
+    /// A signal of a display: the picture waited for its vertical sync, and before that for its
+    /// queue.
+    fn display(&mut self, signal: usize) -> Option<At> {
+        let record = *self.record(signal);
+        self.back_to(record.queued_ns.min(record.start_ns), Part::Idle);
+        self.last_item_not_seen()
+    }
+
+    /// Goes from an item to its latest dependency: the item before it on its queue, its submitting
+    /// call, the signal of a wait, or the earlier work on the engine of a command buffer. The time
+    /// between gets `part`, or [`Part::Launch`] if the call is the latest.
+    fn before(&mut self, number: usize, part: Part) -> Option<At> {
+        let record = *self.record(number);
+        let mut latest: Option<(u64, At)> = None;
+        let mut consider = |at_ns: u64, at: At| {
+            if latest.is_none_or(|(then, _)| at_ns > then) {
+                latest = Some((at_ns, at));
+            }
+        };
+        if let Some(previous) = self.index.previous(number) {
+            consider(self.record(previous).end_ns, At::Item(previous));
+        }
+        if let Some(submission) = self.index.submission(&record) {
+            let call = self.record(submission);
+            consider(call.end_ns.min(self.at_ns), At::Thread(call.lane));
+        }
+        if let Some(signal) = self.index.releases.get(&number) {
+            consider(self.record(*signal).end_ns.min(self.at_ns), self.at_signal(*signal));
+        }
+        if let Some(other) =
+            self.index.on_engine_before(number).filter(|_| record.kind == Kind::Execute)
+        {
+            consider(self.record(other).end_ns, At::Item(other));
+        }
+        let (at_ns, at) = latest?;
+        let part = if matches!(at, At::Thread(_)) && record.kind != Kind::Wait {
+            Part::Launch
+        } else {
+            part
+        };
+        self.back_to(at_ns, part);
+        Some(at)
+    }
+
+    /// The last call of a thread before the present moment.
+    fn thread(&mut self, lane: LaneId) -> Option<At> {
+        let Lane::Thread(calls) = &self.index.lanes[lane.0 as usize] else { return None };
+        let records = &self.index.trace.records;
+        let begun = calls.partition_point(|r| records[*r].start_ns < self.at_ns);
+        let number = *calls[..begun].last()?;
+        let record = records[number];
+        self.back_to(record.end_ns, Part::Host);
+        match record.kind {
+            Kind::CpuWait => {
+                let same = |r: &&usize| {
+                    let other = &records[**r];
+                    other.kind == Kind::CpuWait
+                        && (other.start_ns, other.end_ns) == (record.start_ns, record.end_ns)
+                };
+                let all = calls[..begun].iter().rev().take_while(same);
+                let signals = all.filter_map(|wait| self.releaser(*wait));
+                if let Some(signal) = signals.max_by_key(|signal| records[*signal].end_ns) {
+                    self.back_to(records[signal].end_ns, Part::Sync);
+                    return Some(self.at_signal(signal));
+                }
+                self.back_to(record.start_ns, Part::Sync);
+            }
+            Kind::Submit => self.back_to(record.start_ns, Part::Launch),
+            Kind::CpuSignal => self.back_to(record.start_ns, Part::Sync),
+            _ => self.back_to(record.start_ns, Part::Host),
+        }
+        Some(At::Thread(lane))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_trace::{ClockName, FenceId, LaneKind, NameId, TraceBuilder};
+
+    /// A machine with one engine, two queues on it, one queue on a second engine, and a thread.
+    struct Scene {
+        builder: TraceBuilder,
+        thread: LaneId,
+        queues: [LaneId; 3],
+        engines: [LaneId; 2],
+        fence: FenceId,
+    }
+
+    const NONE: NameId = NameId::NONE;
+
+    impl Scene {
+        fn new() -> Scene {
+            let mut b = TraceBuilder::new("t", ClockName::Virtual);
+            let thread = b.add_lane(LaneKind::CpuThread, "app", "main");
+            let queues = ["a", "b", "c"].map(|name| b.add_lane(LaneKind::Queue, "app", name));
+            let engines = ["compute", "copy"].map(|name| b.add_lane(LaneKind::Engine, "gpu", name));
+            let fence = b.add_fence("f");
+            Scene { builder: b, thread, queues, engines, fence }
+        }
+
+        fn add(&mut self, record: Record) -> &mut Scene {
+            self.builder.append(vec![record]);
+            self
+        }
+
+        fn submit(&mut self, start: u64, end: u64) -> &mut Scene {
+            self.add(Record::span(self.thread, Kind::Submit, NONE, start, end))
+        }
+
+        /// A command buffer whose engine is busy from 2 ns after its start to its end.
+        fn execute(
+            &mut self,
+            queue: usize,
+            kind: Kind,
+            (queued, start, end): (u64, u64, u64),
+        ) -> &mut Scene {
+            let engine = self.engines[queue / 2];
+            self.add(
+                Record::span(self.queues[queue], Kind::Execute, NONE, start, end).queued(queued),
+            );
+            self.add(Record::span(engine, kind, NONE, start + 2, end))
+        }
+
+        fn on_fence(
+            &mut self,
+            lane: LaneId,
+            kind: Kind,
+            times: (u64, u64, u64),
+            value: u64,
+        ) -> &mut Scene {
+            let (queued, start, end) = times;
+            let record = Record::span(lane, kind, NONE, start, end).queued(queued);
+            self.add(record.on_fence(self.fence, value))
+        }
+
+        fn account(&mut self, started_ns: u64, ended_ns: u64) -> Account {
+            let queues = vec![(self.queues[0], 0), (self.queues[1], 0), (self.queues[2], 1)];
+            let run = RunOnTimeline { started_ns, ended_ns, queues };
+            let account = account(&self.builder.clone().finish(), &run);
+            let sum: u64 = account.parts().iter().map(|(_, ns)| ns).sum();
+            assert_eq!(sum, ended_ns - started_ns, "{account:?}");
+            account
+        }
+    }
+
+    #[test]
+    fn one_submission_is_host_launch_and_work() {
+        let mut scene = Scene::new();
+        scene.submit(10, 15).execute(0, Kind::Timed, (12, 20, 52));
+        let found = scene.account(0, 52);
+        // 10 before the call, 5 in it and 5 to the engine and 2 in its front end, 30 of work.
+        let wanted = Account {
+            host_ns: 10,
+            launch_ns: 12,
+            gpu_ns: 30,
+            cpu_submission_ns: 5,
+            ..Account::default()
+        };
+        assert_eq!(found, wanted);
+        assert_eq!(found.bound(), Part::Gpu);
+    }
+
+    #[test]
+    fn work_that_follows_work_waits_for_the_engine_and_not_for_its_call() {
+        let mut scene = Scene::new();
+        scene.submit(0, 4).execute(0, Kind::Timed, (2, 6, 50));
+        scene.submit(4, 8).execute(0, Kind::Copy, (6, 53, 65));
+        let found = scene.account(0, 65);
+        let (launch_ns, gpu_ns, copy_ns) = (4 + 2 + 2 + 3 + 2, 42, 10);
+        assert_eq!(
+            found,
+            Account { launch_ns, gpu_ns, copy_ns, cpu_submission_ns: 8, ..Account::default() }
+        );
+    }
+
+    #[test]
+    fn work_of_another_queue_on_the_same_engine_is_work() {
+        let mut scene = Scene::new();
+        scene.submit(0, 4).execute(0, Kind::Timed, (2, 6, 50));
+        scene.submit(4, 8).execute(1, Kind::Dispatch, (6, 51, 63));
+        let found = scene.account(0, 63);
+        assert_eq!((found.gpu_ns, found.launch_ns, found.sync_ns), (42 + 10, 4 + 2 + 2 + 1 + 2, 0));
+    }
+
+    #[test]
+    fn a_wait_of_a_queue_goes_back_to_its_signal() {
+        let mut scene = Scene::new();
+        let [a, _, c] = scene.queues;
+        scene.submit(0, 2).execute(2, Kind::Copy, (1, 4, 40));
+        scene.on_fence(c, Kind::Signal, (1, 40, 43), 1);
+        scene.on_fence(a, Kind::Wait, (2, 5, 48), 1).execute(0, Kind::Timed, (2, 50, 60));
+        let found = scene.account(0, 60);
+        // The signal takes 3, the release 5; the launch of the copy 2 + 2 + 2, that of the work 2 +
+        // 2.
+        let wanted = Account {
+            copy_ns: 34,
+            gpu_ns: 8,
+            sync_ns: 8,
+            launch_ns: 10,
+            cpu_submission_ns: 2,
+            ..Account::default()
+        };
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn a_thread_that_waits_goes_back_to_the_signal_and_its_wake_is_sync() {
+        let mut scene = Scene::new();
+        let (a, thread) = (scene.queues[0], scene.thread);
+        scene.submit(0, 2).execute(0, Kind::Timed, (1, 4, 24)).on_fence(
+            a,
+            Kind::Signal,
+            (1, 24, 25),
+            1,
+        );
+        scene.on_fence(thread, Kind::CpuWait, (2, 2, 40), 1);
+        scene.submit(45, 47).execute(0, Kind::Timed, (46, 50, 62));
+        let found = scene.account(0, 62);
+        let wanted = Account {
+            gpu_ns: 18 + 10,
+            // 1 for the signal, 15 for interrupt, deferred routine and wake.
+            sync_ns: 16,
+            host_ns: 5,
+            launch_ns: 2 + 2 + 2 + 2 + 3 + 2,
+            cpu_submission_ns: 4,
+            cpu_waiting_ns: 38,
+            ..Account::default()
+        };
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn a_wait_that_was_met_costs_what_it_takes_and_no_more() {
+        let mut scene = Scene::new();
+        let (a, c, thread) = (scene.queues[0], scene.queues[2], scene.thread);
+        scene.on_fence(thread, Kind::CpuSignal, (0, 0, 3), 1).submit(3, 5);
+        scene.on_fence(a, Kind::Wait, (4, 7, 9), 1).execute(0, Kind::Draw, (4, 10, 22));
+        scene.on_fence(c, Kind::Signal, (4, 5, 6), 9);
+        let found = scene.account(0, 22);
+        let wanted = Account {
+            gpu_ns: 10,
+            sync_ns: 3 + 4,
+            launch_ns: 2 + 1 + 2,
+            cpu_submission_ns: 2,
+            ..Account::default()
+        };
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn gaps_of_a_recording_are_idle_and_what_comes_before_the_run_does_not_count() {
+        let mut scene = Scene::new();
+        scene.submit(0, 4).execute(0, Kind::Timed, (2, 6, 50));
+        let engine = scene.engines[0];
+        let queue = scene.queues[0];
+        scene.add(Record::span(queue, Kind::Execute, NONE, 52, 90).queued(3));
+        scene.add(Record::span(engine, Kind::Gap, NONE, 54, 74)).add(Record::span(
+            engine,
+            Kind::Timed,
+            NONE,
+            75,
+            90,
+        ));
+        let found = scene.account(20, 90);
+        assert_eq!((found.idle_ns, found.gpu_ns, found.launch_ns), (20, 30 + 15, 2 + 2 + 1));
+        assert_eq!(found.cpu_submission_ns, 0);
+    }
+
+    #[test]
+    fn records_that_contradict_each_other_end_the_walk_all_the_same() {
+        let mut scene = Scene::new();
+        let [a, _, c] = scene.queues;
+        // Two queues that released each other.
+        scene.on_fence(a, Kind::Wait, (0, 1, 10), 1).on_fence(a, Kind::Signal, (0, 10, 10), 2);
+        scene.on_fence(c, Kind::Wait, (0, 1, 10), 2).on_fence(c, Kind::Signal, (0, 10, 10), 1);
+        scene.account(0, 10);
+        assert_eq!(Scene::new().account(3, 8).host_ns, 5, "a run without records is the host's");
+    }
+}
