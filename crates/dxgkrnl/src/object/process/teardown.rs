@@ -111,7 +111,6 @@ impl Process {
     ) {
         let objects = &self.objects;
         // 1. Its devices are in error. A device that was lost before keeps its reason.
-        // spec: UMS-091
         for device in &of_process.devices {
             device.lose(DeviceState::ProcessEnded);
         }
@@ -162,6 +161,8 @@ impl Process {
         let start_ns = self.objects.port.platform.stamp_ns();
         let devices: Vec<_> = {
             let mut objects = self.handles.lock();
+            // From here on its devices read as lost.
+            // spec: UMS-091
             if !objects.close() {
                 return None;
             }
