@@ -1,8 +1,8 @@
-//! Waits of the CPU, blocking or with an event of the caller.
+//! CPU waits: blocking, or with the caller's event.
 //!
-//! Invariants: each condition latches when it becomes true. The wait's event is set once, by the
-//! condition that ends the wait; the remaining registrations are removed then. `event_set` says how
-//! several waits for one event collapse.
+//! Invariants: each condition latches when it becomes true. The condition that ends the wait sets
+//! its event, once. The remaining registrations are then removed. `event_set` describes how several
+//! waits on one event collapse.
 
 use super::event_set::EventSet;
 use super::instance::Instance;
@@ -24,7 +24,7 @@ pub(crate) struct CpuWait {
 }
 
 struct WaitState {
-    /// Conditions that must still come true.
+    /// Number of conditions not yet satisfied.
     remaining: usize,
     done: bool,
     /// Registrations to remove when the wait ends before all of them were satisfied.
@@ -32,7 +32,7 @@ struct WaitState {
 }
 
 impl CpuWait {
-    /// Notes a condition that came true; returns the registrations to remove if that ends the wait.
+    /// Records a satisfied condition. Returns the registrations to remove if that ends the wait.
     fn satisfied(&self) -> Option<Vec<(Weak<Fence>, WaiterId)>> {
         let mut state = self.state.lock();
         if state.done {
@@ -65,19 +65,19 @@ impl Waiter for CpuWait {
     }
 }
 
-/// A CPU wait whose conditions are entered.
+/// A CPU wait whose conditions are registered.
 pub(crate) struct EnteredWait {
     wait: Arc<CpuWait>,
-    /// Whether a condition was not true when it was entered.
+    /// Whether any condition was unsatisfied when it was registered.
     pub(crate) is_pending: bool,
     mode: WaitMode,
 }
 
-/// Enters the conditions of D3DKMTWaitForSynchronizationObjectFromCpu. Without an event the caller
-/// blocks in [`EnteredWait::block`].
+/// Registers the conditions of D3DKMTWaitForSynchronizationObjectFromCpu. Without an event the
+/// caller blocks in [`EnteredWait::block`].
 ///
-/// A wait ends with the instance of its call. The caller holds the instances until this returns, so
-/// an instance that is destroyed meanwhile ends later, and releases the wait.
+/// A wait ends with the instance it was made on. The caller holds the instances until this returns,
+/// so an instance destroyed concurrently ends afterwards and releases the wait.
 // spec: NF-002, MF-040
 pub(crate) fn enter<'a>(
     level: Irql<'_>,
@@ -116,7 +116,8 @@ pub(crate) fn enter<'a>(
             }
         }
     }
-    // A wait for any that ended before its last registration was noted removes that one here.
+    // A wait-any that ended before its last registration was recorded removes that
+    // registration here.
     let leftover = {
         let mut state = wait.state.lock();
         if state.done { std::mem::take(&mut state.registered) } else { Vec::new() }
@@ -129,7 +130,7 @@ pub(crate) fn enter<'a>(
 }
 
 impl EnteredWait {
-    /// Blocks until the wait ends. `fences` name it in reports.
+    /// Blocks until the wait ends. Reports name the wait by `fences`.
     ///
     /// # Errors
     /// CANCELLED when the machine stops.

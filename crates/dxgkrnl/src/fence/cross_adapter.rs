@@ -1,11 +1,11 @@
-//! The members of a cross-adapter fence: one CurrentValue in system memory, and a member for each
-//! adapter that has it open.
+//! Cross-adapter fences: one CurrentValue in system memory, and one member per adapter that has the
+//! fence open.
 //!
 //! A member is native where its adapter declares native fences, else monitored. An unlinked
-//! member's MonitoredValue is 0 for its whole life, so that each GPU signal interrupts and the
-//! kernel can relay it (`relay`). `link` says when the GPUs signal each other instead.
+//! member's MonitoredValue is always 0, so every GPU signal interrupts and the kernel can relay it
+//! (`relay`). `link` covers GPUs that signal each other directly.
 //!
-//! A member ends with its last hold on its adapter; waits left in rings there find the adapter's
+//! A member ends with the last hold on its adapter. Waits left in rings there read the adapter's
 //! ended fence. The cell is condemned with the last member.
 
 use super::link;
@@ -18,7 +18,7 @@ use tidegate_ddi::Passive;
 use tidegate_ddi::memory::FenceStorageValueType;
 
 impl CrossAdapterFence {
-    /// What a fence that is created on this adapter will share.
+    /// Creates the shared state of a fence that is created on this adapter.
     pub(super) fn new(
         fences: &Fences,
         name: &str,
@@ -26,7 +26,7 @@ impl CrossAdapterFence {
     ) -> Arc<CrossAdapterFence> {
         let (platform, memory) = (&fences.port.platform, &fences.port.system_memory);
         Arc::new(CrossAdapterFence {
-            // Another adapter may keep histories where this one does not.
+            // Another adapter may keep value histories even if this one does not.
             current: Arc::new(FenceValuePage::fixed(
                 memory,
                 FenceStorageValueType::CurrentValue,
@@ -43,7 +43,7 @@ impl CrossAdapterFence {
         })
     }
 
-    /// The cells of a member: the one CurrentValue, and a MonitoredValue of its own.
+    /// Returns the cells of a member: the shared CurrentValue and its private MonitoredValue.
     // spec: NF-031, NF-145, NF-146, NF-165
     pub(super) fn storage_on(
         &self,
@@ -53,12 +53,12 @@ impl CrossAdapterFence {
         FenceStorage::around(level, &fences.memory, StorageKind::Default, &self.current)
     }
 
-    /// Adds a member that was created.
+    /// Adds a newly created member.
     pub(super) fn enter(&self, member: &Arc<Fence>) {
         self.members.lock().push(Arc::downgrade(member));
     }
 
-    /// Removes a member that ends; returns whether it was the last.
+    /// Removes an ending member. Returns whether it was the last.
     pub(super) fn leave(&self, level: &Passive, member: &Fence) -> bool {
         let _one_at_a_time = self.joining.lock_device();
         let last = {
@@ -83,8 +83,8 @@ impl CrossAdapterFence {
         link::first_monitored_value(self.is_linked())
     }
 
-    /// Unlinks the members: the kernel relays from now on. Returns those that must collect once
-    /// more.
+    /// Unlinks the members, so the kernel relays their signals. Returns the members that must
+    /// collect once more.
     pub(super) fn unlink(&self, level: &Passive) -> Vec<Arc<Fence>> {
         if !std::mem::replace(&mut *self.linked.lock(), false) {
             return Vec::new();

@@ -1,9 +1,9 @@
 //! Creation, opening, closing and destruction of fences on one adapter. A creation that fails is
 //! undone in reverse order.
 //!
-//! Invariants: a fence lives while an instance or, for a shareable one, an NT handle holds it. The
-//! driver is called for Create once, for Open and Close per instance, and for Destroy last, in
-//! whatever order the holders end.
+//! Invariants: a fence lives while an instance holds it, or an NT handle if it is shareable. The
+//! driver sees one Create, one Open and one Close per instance, and Destroy last, whatever order
+//! the holders end in.
 
 use super::monitor;
 use super::object::{CrossAdapterFence, Fence, FenceTarget, Fences, NativeParts, Opener};
@@ -30,7 +30,7 @@ pub(crate) struct CreateFence<'a> {
     pub(crate) native: Option<NativeFenceType>,
     /// For the driver of a native fence.
     pub(crate) private_data: [u8; 64],
-    /// The physical adapters on which it is mapped.
+    /// The physical adapters on which the fence is mapped.
     pub(crate) affinity: Affinity,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct InstanceOwner<'a> {
     pub(crate) pool: &'a Arc<FencePool>,
 }
 
-/// Keeps a fence from its end.
+/// Keeps a fence alive.
 pub(crate) type FenceHold = AtPassive<Hold>;
 
 /// The part of a hold.
@@ -52,7 +52,7 @@ impl FenceHold {
         AtPassive::wrap(&fence.port().timer, Hold(fence.clone()))
     }
 
-    /// One more holder; `None` when the fence has ended already.
+    /// Adds a holder. Returns `None` if the fence has already ended.
     pub(crate) fn new(fence: &Arc<Fence>) -> Option<FenceHold> {
         let mut holders = fence.holders.lock();
         *holders = holders.checked_add(1).filter(|more| *more < REMOVED)?;
@@ -66,10 +66,9 @@ impl Hold {
     }
 }
 
-/// Stands for the number of holders when the fence has ended.
+/// Holder count of a fence that has ended.
 const ENDED: u32 = u32::MAX;
-/// Stands for the number of holders when the fence has ended with its adapter. NT handles that are
-/// left have nothing to end.
+/// Holder count of a fence that ended with its adapter. Remaining NT handles have nothing to end.
 const REMOVED: u32 = u32::MAX - 1;
 
 impl EndAtPassive for Hold {
@@ -97,12 +96,12 @@ pub(crate) type Instance = AtPassive<InstanceBody>;
 
 /// The parts of an instance.
 pub(crate) struct InstanceBody {
-    /// Dropped after the instance was closed.
+    /// Dropped after the instance is closed.
     _hold: FenceHold,
     pub(crate) fence: Arc<Fence>,
     local: Option<DriverHandle>,
     pub(crate) id: OsHandle,
-    /// The rights of this instance.
+    /// The creation flags, with NO_SIGNAL and NO_WAIT as they apply to this instance.
     pub(crate) flags: SyncObjectFlags,
     pub(crate) mapping: Arc<Mapping>,
 }
@@ -116,12 +115,12 @@ impl Instance {
         owner: &InstanceOwner<'_>,
         args: &CreateFence<'_>,
     ) -> Result<Instance, Status> {
-        // 1. Is it allowed here?
+        // 1. Check that the adapter allows this kind of fence.
         // spec: NF-104
         check_kind(fences, args)?;
         check_flags(args.flags)?;
-        // 2. Storage: CurrentValue is the initial value; MonitoredValue has no waiter, or says that
-        //    every signal counts.
+        // 2. Storage: CurrentValue is the initial value; MonitoredValue means "no waiter" or
+        //    "every signal".
         let cross_adapter = args.flags.contains(SyncObjectFlags::CROSS_ADAPTER);
         // spec: NF-142
         let cross_adapter =
@@ -137,7 +136,7 @@ impl Instance {
         let first =
             cross_adapter.as_ref().map_or(NO_WAITER, |shared| shared.first_monitored_value());
         storage.begin(&fences.memory, args.name, (args.initial_value, first));
-        // 3. The mappings come with the instance.
+        // 3. Mappings are created with the instance.
         // 4. The driver's global fence.
         let hold = create_fence(level, fences, args, storage, cross_adapter)?;
         // 5. The creator's instance.
@@ -184,7 +183,7 @@ impl Instance {
 }
 
 impl InstanceBody {
-    /// Releases the CPU waits of this instance, and admits no other.
+    /// Releases the CPU waits of this instance and admits no further ones.
     pub(crate) fn release_cpu_waiters(&self, level: Irql<'_>) {
         let waiting = self.fence.waiters.lock().take_of(WaitOwner::Instance(self.id));
         if monitor::release(level, waiting) {
@@ -225,7 +224,7 @@ pub(super) fn create_fence(
     let port = &fences.port;
     let os_handle = port.new_handle();
     let mut private_data_back = [0; 64];
-    // A fence in local memory may not move between Create and the first notice of its place.
+    // A fence in local memory must not move between Create and the first residency notification.
     let still = storage.hold_still(&fences.memory);
     let native = match args.native {
         None => None,
@@ -279,8 +278,8 @@ pub(super) fn create_fence(
     Ok(hold)
 }
 
-/// A GPU that updates only 32 bits atomically has the low half of the value, unless it never
-/// reaches the fence.
+/// A GPU that updates only 32 bits atomically holds the low half of the value, unless it never
+/// accesses the fence.
 fn value_of(fences: &Fences, args: &CreateFence<'_>, storage: &FenceStorage) -> Option<FenceValue> {
     let cell = storage.current()?;
     let narrow = fences.port.caps.scheduling.contains(VidSchCaps::NO_64BIT_ATOMICS);
@@ -294,7 +293,7 @@ fn value_of(fences: &Fences, args: &CreateFence<'_>, storage: &FenceStorage) -> 
 fn check_flags(flags: SyncObjectFlags) -> Result<(), Status> {
     let both = |a, b| flags.contains(a) && flags.contains(b);
     let (shared, secured) = (SyncObjectFlags::SHARED, SyncObjectFlags::NT_SECURITY_SHARING);
-    // A shareable fence is shared by handles with security, and nothing else is.
+    // SHARED and NT_SECURITY_SHARING must be given together.
     if flags.contains(shared) != flags.contains(secured) {
         return Err(Status::INVALID_PARAMETER);
     }
@@ -311,18 +310,18 @@ impl EndAtPassive for InstanceBody {
     fn end(&mut self, level: &Passive) {
         let fence = &self.fence;
         fence.openers.lock().retain(|opener| opener.instance != self.id);
-        // The instance's CPU waiters are released, unless they are to stay until the fence ends.
+        // Release the instance's CPU waiters, unless they stay until the fence ends.
         // spec: MF-047
         if fence.flags.contains(SyncObjectFlags::UNWAIT_CPU_WAITERS_ONLY_ON_DESTROY) {
             fence.waiters.lock().shut(self.id);
         } else {
             self.release_cpu_waiters(level.into());
         }
-        // Logs name the fence by this instance's handle. Entries that are not read yet are covered
-        // by one more collection.
+        // Logs name the fence by this instance's handle. One more collection covers entries that
+        // are not read yet.
         monitor::wake_satisfied(level.into(), fence);
         if begins_to_end(fence) {
-            // The last holder: no call changes the fence once its waiters are released.
+            // Last holder: no call changes the fence after its waiters are released.
             close_waiters(level, fence);
         }
         // spec: NF-090
@@ -332,7 +331,7 @@ impl EndAtPassive for InstanceBody {
     }
 }
 
-/// Whether only this instance is left. No further hold is given then.
+/// Returns whether only this instance is left. If so, no further hold is granted.
 fn begins_to_end(fence: &Fence) -> bool {
     let mut holders = fence.holders.lock();
     let last = *holders == 1;
@@ -342,9 +341,9 @@ fn begins_to_end(fence: &Fence) -> bool {
     last
 }
 
-/// Releases all waiters. A deferred routine or a signal that still holds the fence must not name it
-/// to the driver once the driver has destroyed it: both check the set under the lock that they hold
-/// over their DDI call.
+/// Closes the waiter set and releases all waiters. A DPC or a signal that still holds the fence
+/// must not name it to the driver after the driver has destroyed it, so both check the set under
+/// the lock held across their DDI call.
 fn close_waiters(level: &Passive, fence: &Fence) {
     {
         let _no_signal = fence.update.lock_device();
@@ -355,8 +354,8 @@ fn close_waiters(level: &Passive, fence: &Fence) {
         }
         waiters.close();
     }
-    // Waiters hold no reference: their wait ends with the fence. So do waits in rings, whether they
-    // hold their queue or are not reached yet.
+    // Waiters hold no reference, so their wait ends with the fence. So do waits in rings, reached
+    // or not.
     let waiting = fence.waiters.lock().take_all();
     monitor::release(level.into(), waiting);
     // spec: NF-107
@@ -365,11 +364,11 @@ fn close_waiters(level: &Passive, fence: &Fence) {
     }
 }
 
-/// Ends a fence that NT handles keep, once: its adapter is removed.
+/// Ends a fence that only NT handles keep, because its adapter is removed. Idempotent.
 pub(crate) fn end_with_adapter(level: &Passive, fence: &Arc<Fence>) {
     {
         let mut holders = fence.holders.lock();
-        // An agent that drops the last hold ends it.
+        // The agent that drops the last hold ends the fence.
         if matches!(*holders, 0 | ENDED | REMOVED) {
             return;
         }
@@ -381,9 +380,9 @@ pub(crate) fn end_with_adapter(level: &Passive, fence: &Arc<Fence>) {
 /// Ends a fence without holders.
 fn end(level: &Passive, fence: &Arc<Fence>) {
     close_waiters(level, fence);
-    // Close came with the last instance; now Destroy. The slot is freed when the last reference
-    // drops the fence, after it. Until Destroy has returned an interrupt may name the fence, so it
-    // stays in the table at least until then.
+    // The last instance was closed; Destroy follows. An interrupt may name the fence until
+    // Destroy returns, so the fence stays in the table until then. Dropping the last reference
+    // frees the slot.
     let still = fence.storage.hold_still(&fence.fences.memory);
     // spec: NF-089
     if let Some(native) = &fence.native {
@@ -392,12 +391,12 @@ fn end(level: &Passive, fence: &Arc<Fence>) {
     drop(still);
     let mapped = std::mem::take(&mut *fence.mappings.lock());
     drop(mapped);
-    // Last: a removal stops the driver when no fence is left.
+    // Last, because a removal stops the driver when no fence is left.
     fence.fences.remove(fence.os_handle);
 }
 
-/// Notes, for reports, the shared fences that `instances` of an ended process could signal and that
-/// have other holders. `dropped` are the queued signals that are not made.
+/// Records, for reports, the shared fences that `instances` of an ended process could signal and
+/// that have other holders. `dropped` lists the queued signals that were dropped.
 pub(crate) fn note_lost_signals(process: &str, instances: &[&Instance], dropped: &[FenceTarget]) {
     let shared = |i: &&&Instance| {
         i.fence.flags.contains(SyncObjectFlags::SHARED)

@@ -1,5 +1,5 @@
-//! Links: members of a cross-adapter fence whose GPUs signal each other without the CPU. An
-//! extension; see the decision on signals from GPU to GPU.
+//! Links: members of a cross-adapter fence whose GPUs signal each other without the CPU. This is an
+//! extension; see the decision on GPU-to-GPU signals.
 //!
 //! A fence is linked while every member is native and its adapter declares a common doorbell.
 //! MonitoredValue of each member then follows the waiters on its adapter, as on a private fence,
@@ -39,7 +39,7 @@ pub(super) fn link(level: &Passive, members: &[Arc<Fence>]) -> Result<(), Status
     members.iter().rev().try_for_each(|member| name_peers(level, member, members))
 }
 
-/// The member's driver forgets the others: the member ends, or was unlinked.
+/// Makes the member's driver forget the others, because the member ends or was unlinked.
 pub(super) fn forget_peers(level: &Passive, member: &Fence) {
     // A driver that was named no peers has none to forget.
     let _ = name_peers(level, member, &[]);
@@ -70,7 +70,7 @@ pub(super) fn name_peers(
     member.port().driver(level).link_native_fence(level, args)
 }
 
-/// From now on every signal of the member interrupts, and nothing is armed for its waiters.
+/// Unlinks a member: every signal of it then interrupts, and no value is armed for its waiters.
 pub(super) fn unlink(level: &Passive, member: &Fence) {
     let Some(native) = &member.native else { return };
     let port = member.port();
@@ -91,7 +91,7 @@ pub(super) fn unlink(level: &Passive, member: &Fence) {
     forget_peers(level, member);
 }
 
-/// Gives `one` the common doorbell of `other`, once.
+/// Gives `one` the common doorbell of `other`, unless it has it already.
 fn connect(level: &Passive, one: &Fences, other: &Fences) -> Result<(), Status> {
     let number = other.port.config.ordinal.ok_or(Status::NOT_SUPPORTED)?;
     if one.peers.lock().contains(&number) {

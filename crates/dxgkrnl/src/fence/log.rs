@@ -1,11 +1,11 @@
-//! The reading of native fence logs. A user-mode queue has a log of waits, one of signals, and a
-//! verbose one of command buffers while that is switched on. The GPU writes them.
+//! Reads native fence logs. A user-mode queue has a wait log, a signal log and, while verbose
+//! logging is on, a command buffer log. The GPU writes them.
 //!
-//! Order of a reading, under the reading lock, for all queues at once: 1. the index word of each
-//! log; 2. one UpdateNativeFenceLogs for the queues with unread entries: the driver's barrier
-//! between index and entries; 3. the entries; 4. the index word again: entries that the GPU has
-//! overwritten meanwhile are lost. Losses are counted, and the caller falls back to the fences'
-//! values.
+//! Order of a reading, under the reading lock, for all queues together: 1. the index word of
+//! each log; 2. one UpdateNativeFenceLogs for the queues with unread entries: the driver's
+//! barrier between index and entries; 3. the entries; 4. the index word again: entries that the
+//! GPU has overwritten meanwhile are lost. Losses are counted, and the caller falls back to the
+//! fences' values.
 //!
 //! Invariant: a process can write everything in a log, so all of it is a hint. An index is bounded
 //! by the kernel's own capacity, a handle is looked up in the queue's own process, and CurrentValue
@@ -28,7 +28,7 @@ pub(crate) trait LoggedQueue {
     /// The driver's handle.
     fn driver(&self) -> DriverHandle;
 
-    /// Its logs; `None` for a kernel-mode queue.
+    /// The queue's logs; `None` for a kernel-mode queue.
     fn logs(&self) -> Option<&FenceLogs>;
 
     /// The number under which its work is counted.
@@ -48,37 +48,37 @@ pub(crate) trait LoggedQueue {
 /// The new entries of a log.
 #[derive(Default)]
 pub(super) struct LogEntries {
-    /// Those that were not overwritten, oldest first.
+    /// The entries that were not overwritten, oldest first.
     pub(super) entries: Vec<LogEntry>,
-    /// Some were overwritten, or may have been while they were read.
+    /// Whether entries were overwritten, or may have been while they were read.
     pub(super) overrun: bool,
 }
 
-/// A time in a log that is less than the one before it: the driver's fault, or that of a process
-/// that wrote into its own log.
+/// A log time that is less than its predecessor. Either the driver is at fault, or a process wrote
+/// into its own log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogTimeFault {
     /// Number under which the queue's work is counted.
     pub queue: QueueNumber,
-    /// Which of its logs.
+    /// The log in which the time fell.
     pub log_type: LogType,
     /// Index of the entry.
     pub entry: u32,
-    /// The time before it, GPU ns.
+    /// The preceding entry's time, GPU ns.
     pub before_ns: u64,
-    /// Its own time, GPU ns.
+    /// The entry's time, GPU ns.
     pub end_ns: u64,
 }
 
-/// Faults that are kept; all are counted.
+/// Maximum number of faults kept. All faults are counted.
 const FAULTS_KEPT: usize = 64;
 
-/// How far a log was read.
+/// Read position in a log.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Position {
-    /// The index word then.
+    /// The index word at the last reading.
     pub(super) word: u64,
-    /// The last time in it that was not 0.
+    /// The last nonzero time read.
     last_ns: u64,
 }
 
@@ -93,17 +93,17 @@ pub(super) struct FenceLog {
 pub(crate) struct FenceLogs {
     waits: FenceLog,
     signals: FenceLog,
-    /// In place while verbose logs are on.
+    /// Allocated while verbose logging is on.
     commands: FenceLog,
-    /// Shown to the process: 1 while it is to number its command buffers for the verbose log.
+    /// Readable by the process: 1 while it must number its command buffers for the verbose log.
     pub(super) verbose: Word,
     pub(super) space: Arc<AddressSpace>,
 }
 
-/// The mode of all logs of an adapter.
+/// The mode of an adapter's logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogMode {
-    /// A timeline is recorded: logs are large.
+    /// Logs are enlarged because a timeline is being recorded.
     pub(crate) enlarged: bool,
     /// Command buffers are logged.
     pub(crate) verbose: bool,
@@ -112,8 +112,7 @@ pub(crate) struct LogMode {
 /// Reads the fence logs of one adapter.
 pub(crate) struct LogReader {
     pub(super) port: Arc<DriverPort>,
-    /// Orders readings among each other and with changes of places; held over the DDI calls of
-    /// both.
+    /// Serialises readings and log relocations. Held across the DDI calls of both.
     pub(super) reading: Mutex<()>,
     mode: Mutex<LogMode>,
     faults: Mutex<Vec<LogTimeFault>>,
@@ -130,7 +129,7 @@ impl FenceLog {
     // spec: NF-208
     fn entry(place: &LogBuffer, index: u64) -> LogEntry {
         let mut bytes = [0; LOG_ENTRY_BYTES];
-        // The index is below the capacity, for which the buffer was allocated.
+        // The index is below the capacity that the buffer was allocated for.
         let _ = place.entries.read_once(index * LOG_ENTRY_BYTES as u64, &mut bytes);
         LogEntry::decode(&bytes)
     }
@@ -151,7 +150,7 @@ struct Unread<'a> {
     to: u64,
 }
 
-/// What orders the reading of entries behind that of the index.
+/// The barrier between reading the index and reading the entries.
 #[derive(Clone, Copy)]
 pub(super) enum Barrier {
     OfDriver,
@@ -181,7 +180,7 @@ impl LogReader {
         change(&mut self.mode.lock());
     }
 
-    /// Times in fence logs that fell, the first 64 of them.
+    /// Returns the first 64 log times that were less than their predecessors.
     pub(crate) fn time_faults(&self) -> Vec<LogTimeFault> {
         self.faults.lock().clone()
     }
@@ -203,8 +202,8 @@ impl LogReader {
         LogBuffer::new(level, &self.memory, space, log_type, capacity).map(Arc::new)
     }
 
-    /// The logs of a queue in this address space, not yet named to the driver; `None` where the
-    /// kernel is configured without.
+    /// Allocates a queue's logs in this address space, not yet named to the driver. Returns `None`
+    /// if the kernel is configured without logs.
     // spec: NF-173, NF-229
     pub(crate) fn new_logs(
         &self,
@@ -231,7 +230,7 @@ impl LogReader {
         }))
     }
 
-    /// Names the places of a new queue's logs to the driver.
+    /// Gives the driver the addresses of a new queue's logs.
     // spec: NF-176
     pub(crate) fn set_buffers(&self, level: Irql<'_>, logs: &FenceLogs, queue: DriverHandle) {
         for log in [&logs.waits, &logs.signals] {
@@ -255,15 +254,15 @@ impl LogReader {
         self.port.driver(level).set_native_fence_log_buffer(&level.raise(), args);
     }
 
-    /// While a timeline is recorded a log is read at each half of it, so that nothing is lost while
-    /// the reader keeps up.
+    /// While a timeline is recorded, a log is read every half lap, so no entries are lost while the
+    /// reader keeps up.
     fn notify_every(&self, place: &LogBuffer) -> u32 {
         if self.port.platform.tracing() { (place.capacity / 2).max(1) } else { 0 }
     }
 
     /// D3DKMT_GETNATIVEFENCELOGDETAIL.
     ///
-    /// `numbers` is how far a user-mode driver counts before it begins at 0 again. The GPU takes a
+    /// `numbers` is the count at which a user-mode driver's numbering wraps to 0. The GPU takes a
     /// number modulo the capacity of the log in place when the operation is carried out. All
     /// capacities divide this count, so a number chosen before a log changed names the same
     /// successor in the new log.
@@ -304,7 +303,7 @@ impl LogReader {
         self.read_at_end(level, queue, Barrier::OfDriver);
     }
 
-    /// Reads the logs of a queue that the driver has destroyed a last time.
+    /// Reads, for the last time, the logs of a queue that the driver has destroyed.
     pub(crate) fn read_last(&self, level: &Passive, queue: &dyn LoggedQueue) {
         self.read_at_end(level, queue, Barrier::OfCpu);
     }
@@ -379,12 +378,11 @@ impl LogReader {
         let oldest = written.saturating_sub(capacity);
         let mut entries: Vec<(u64, LogEntry)> = (oldest..written)
             .map(|nth| (nth, FenceLog::entry(place, (start + nth) % capacity)))
-            // A blank entry was never written: its number was left out.
+            // A blank entry was never written: its number was skipped.
             .filter(|(_, entry)| *entry != LogEntry::default())
             .collect();
-        // Entries of a lap that the GPU has begun since are lost here, and its new ones are read
-        // the next time. An entry that is just being overwritten is not counted yet, so a whole lap
-        // counts as an overrun.
+        // Entries that the GPU has overwritten since are lost here, and the new ones are read next
+        // time. An entry being overwritten is not counted yet, so a whole lap counts as an overrun.
         self.port.platform.fence();
         let index = LogIndex(place.header.load_once());
         let by_now = index.written_since(LogIndex(*from), place.capacity);
@@ -401,9 +399,9 @@ impl LogReader {
         LogEntries { entries, overrun: by_now >= capacity }
     }
 
-    /// Moves the position on; returns the last time before these entries. A time that falls is
-    /// reported as the driver's fault, unless it is 0 (an adapter that leaves it out). It harms
-    /// only the timeline.
+    /// Advances the position. Returns the last time before these entries. A decreasing time is
+    /// reported as the driver's fault, unless it is 0 (the adapter does not record it). Only the
+    /// timeline is affected.
     // spec: NF-209
     fn check_times(
         &self,

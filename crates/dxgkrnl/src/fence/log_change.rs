@@ -1,15 +1,15 @@
-//! Changes of the logs' places, when the mode of an adapter's logs changes.
+//! Relocates the logs when the mode of an adapter's logs changes.
 //!
-//! Order of a change: 1. the new log is allocated and mapped; 2. the driver is given its place, and
-//! no operation writes the old one from then on; 3. the old one is read a last time; 4. it is
-//! unmapped and freed. A log is mapped before its first reading, and unmapped after its last.
+//! Order of a change: 1. the new log is allocated and mapped; 2. the driver is given its address,
+//! after which no operation writes the old log; 3. the old log is read a last time; 4. the old log
+//! is unmapped and freed. A log is mapped before its first reading, and unmapped after its last.
 
 use super::log::{Barrier, FenceLog, FenceLogs, LogReader, LoggedQueue};
 use super::signaled;
 use tidegate_calls::Status;
 use tidegate_ddi::Passive;
 
-/// Brings the logs of a queue to the present mode.
+/// Brings a queue's logs to the current mode.
 pub(crate) fn follow_mode(
     level: &Passive,
     reader: &LogReader,
@@ -18,7 +18,7 @@ pub(crate) fn follow_mode(
     let Some(logs) = queue.logs() else { return Ok(()) };
     let mode = reader.mode();
     let capacity = reader.capacity(mode);
-    // The process stops numbering before its log goes, and begins when the log exists.
+    // The process stops numbering before the log is removed, and starts only once it exists.
     if !mode.verbose {
         logs.verbose.store(0);
     }

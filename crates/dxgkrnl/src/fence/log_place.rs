@@ -31,7 +31,7 @@ pub(crate) fn capacity_while_traced(standard: u32) -> u32 {
     doubled.take_while(|entries| *entries > 0 && fits(*entries)).last().unwrap_or(standard)
 }
 
-/// A log's memory and mappings; they end with it.
+/// A log's memory and mappings, released on drop.
 pub(crate) type LogBuffer = AtPassive<LogBufferBody>;
 
 /// The parts of a log.
@@ -44,7 +44,7 @@ pub(crate) struct LogBufferBody {
     pub(crate) gpu_va: u64,
     in_process: Mapped,
     in_system_process: Mapped,
-    /// Memory leaves the bus once it is mapped nowhere.
+    /// Declared after the mappings: memory leaves the bus once it is mapped nowhere.
     on_bus: OnBus,
 }
 
@@ -158,7 +158,7 @@ impl LogBuffer {
         }
     }
 
-    /// What the driver gets when a log has ended.
+    /// Returns the argument that tells the driver a log has ended.
     pub(crate) fn none(
         driver: &DriverPort,
         hw_queue: DriverHandle,

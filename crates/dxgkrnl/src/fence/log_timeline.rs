@@ -1,9 +1,9 @@
-//! A fence log's entries on the timeline: a wait from when it was first observed unmet to when it
-//! was met, a signal at its execution, a command buffer of the verbose log, and a mark where
-//! entries were lost.
+//! A fence log's entries on the timeline: a wait from the first time it was observed unsatisfied
+//! until it was satisfied, a signal at its execution, a command buffer of the verbose log, and a
+//! mark where entries were lost.
 //!
-//! Queued times are not in the log. The user-mode driver records those, and the trace joins the two
-//! when it is finished.
+//! The log has no queue times. The user-mode driver records those, and the finished trace
+//! joins both.
 
 use super::object::Fence;
 use crate::driver::DriverPort;
@@ -16,7 +16,7 @@ use tidegate_trace::{Kind, LaneId, NameId, Record};
 /// DXGK_NATIVE_FENCE_LOG_OPERATION numbers.
 const SIGNAL_EXECUTED: u32 = 0;
 const WAIT_UNBLOCKED: u32 = 1;
-/// This project's own, in the verbose log.
+/// Private to this project, in the verbose log.
 const COMMANDS_EXECUTED: u32 = 256;
 
 /// The timeline's time at the GPU clock's 0. The clocks are compared once: both count nanoseconds
@@ -38,7 +38,7 @@ impl GpuClock {
 struct Clocks {
     /// The timeline's time at the GPU's 0.
     zero_ns: u64,
-    /// The GPU cannot have written a later time than now.
+    /// Upper bound for any time that the GPU has written.
     now_ns: u64,
 }
 
@@ -47,8 +47,8 @@ impl Clocks {
         self.zero_ns.saturating_add(gpu_ns).min(self.now_ns)
     }
 
-    /// When an operation was complete. Hardware of a linked adapter may leave the time out: then
-    /// now is the only bound.
+    /// When an operation was complete. Hardware of a linked adapter may omit the time, which leaves
+    /// the present as the only bound.
     // spec: NF-325
     fn end_of(&self, entry: &LogEntry) -> u64 {
         if entry.end_ns == 0 { self.now_ns } else { self.stamp(entry.end_ns) }
@@ -59,7 +59,7 @@ impl Clocks {
 pub(super) struct ReadEntries<'a> {
     pub(super) log_type: LogType,
     pub(super) entries: &'a [LogEntry],
-    /// So many were overwritten before the first of them, since `before_ns`.
+    /// Number of entries overwritten before the first one, since `before_ns`.
     pub(super) lost: u64,
     pub(super) before_ns: u64,
 }
@@ -105,7 +105,7 @@ pub(super) fn record(
                     Record::span(lane, Kind::Mark, name, start, end).with_arg(entry.fence_value),
                 );
             }
-            // The hardware writes no such entry: a process did.
+            // Hardware writes no such entry, so a process wrote it.
             _ => {}
         }
     }

@@ -1,12 +1,12 @@
 //! The kernel's half of the MonitoredValue protocol: arm, collect the satisfied waiters, repeat.
 //!
 //! CurrentValue and MonitoredValue are a store-buffering pair. The GPU stores CurrentValue,
-//! executes a barrier and loads MonitoredValue. The kernel has MonitoredValue stored, a barrier
-//! executed (both inside UpdateMonitoredValues) and loads CurrentValue. At least one of the two
-//! sees the other, so a signal either interrupts or is found by the load after arming.
+//! executes a barrier and loads MonitoredValue. The kernel has the driver store MonitoredValue and
+//! execute a barrier (both in UpdateMonitoredValues), then loads CurrentValue. At least one side
+//! sees the other's store, so a signal either interrupts or is found by the load after arming.
 //!
-//! Invariant: the interrupt lock orders publishing, and the value is computed inside it. So the
-//! last agent to publish publishes the latest minimum.
+//! Invariant: the interrupt lock orders publishing, and the value is computed inside it. The last
+//! agent to publish therefore publishes the latest minimum.
 
 use super::event_set::EventSet;
 use super::object::{Fence, Waiter};
@@ -18,14 +18,14 @@ use tidegate_d3dukmdt::fence_cell::REACHED;
 use tidegate_ddi::fence::UpdateMonitoredValue;
 use tidegate_ddi::{Irql, OsHandle};
 
-/// Waiters taken off a fence, each with its ticket.
+/// Waiters removed from a fence, each with its ticket.
 pub(crate) type Satisfied = Vec<(Arc<dyn Waiter>, u64)>;
 
-/// Enters `waiter` for `value`. Returns `None` when the fence has reached it: nothing was entered
-/// and the waiter is not called.
+/// Registers `waiter` for `value`. Returns `None` if the fence has already reached it. The waiter
+/// is then neither registered nor called.
 ///
-/// The wait latches from here on: any later value of the fence satisfies it, also when the fence
-/// falls again.
+/// The wait latches once registered: any later value that reaches `value` satisfies it, even if the
+/// fence falls again.
 // spec: ME-042
 pub(crate) fn wait(
     level: Irql<'_>,
@@ -35,7 +35,7 @@ pub(crate) fn wait(
     ticket: u64,
     owner: WaitOwner,
 ) -> Option<WaiterId> {
-    // 1. Reached already (0 always is): never enters the list.
+    // 1. Already reached (0 always is): never enters the list.
     // spec: NF-023
     // spec: MF-041, ME-032, ME-039, ME-040
     if value == 0 {
@@ -47,15 +47,15 @@ pub(crate) fn wait(
     }
     // 2. Enter. The set of a fence that is being destroyed is closed.
     let id = fence.waiters.lock().insert(wait, waiter, ticket, owner)?;
-    // 3. Arm and collect. When the minimum was published already as this waiter needs it, the agent
-    //    that published it may have collected before this waiter was entered.
+    // 3. Arm and collect. If another agent had already published the minimum that this waiter
+    //    needs, it may have collected before this waiter was registered.
     if !rearm_waiters(level, fence) && is_satisfied(fence, wait) {
         wake_satisfied(level, fence);
     }
     Some(id)
 }
 
-/// Removes a registration; `false` when it was satisfied already (its waiter was called or is
+/// Removes a registration. Returns `false` if it was already satisfied (its waiter was called or is
 /// being called).
 pub(crate) fn cancel(level: Irql<'_>, fence: &Fence, id: WaiterId) -> bool {
     let removed = fence.waiters.lock().remove(id);
@@ -65,8 +65,8 @@ pub(crate) fn cancel(level: Irql<'_>, fence: &Fence, id: WaiterId) -> bool {
     removed
 }
 
-/// Removes the waits of a context or hardware queue without calling the waiters: the queue's work
-/// is given up.
+/// Removes the waits of a context or hardware queue without calling the waiters, because the
+/// queue's work is abandoned.
 pub(crate) fn forget(level: Irql<'_>, fence: &Fence, queue: OsHandle) {
     let forgotten = fence.waiters.lock().take_of(WaitOwner::Queue(queue));
     if !forgotten.is_empty() {
@@ -75,7 +75,7 @@ pub(crate) fn forget(level: Irql<'_>, fence: &Fence, queue: OsHandle) {
 }
 
 /// Publishes MonitoredValue and releases satisfied waiters, until neither changes anything. Returns
-/// whether the value was loaded after the last waiter had entered.
+/// whether the value was loaded after the last waiter was registered.
 // spec: NF-048, NF-054
 pub(super) fn rearm_waiters(level: Irql<'_>, fence: &Fence) -> bool {
     let mut collected = false;
@@ -87,11 +87,12 @@ pub(super) fn rearm_waiters(level: Irql<'_>, fence: &Fence) -> bool {
         }
         if !fence.is_armed() {
             // A monitored fence has no second cell, and an unlinked member always publishes "every
-            // signal". Their writers collect after the write, under the waiters' lock. The barrier
-            // makes either this collection see the write, or that one see the new waiter.
+            // signal". Their writers collect after the write, under the waiters' lock. With the
+            // barrier, either this collection sees the write or the writer's collection sees the
+            // new waiter.
             fence.port().platform.fence();
         }
-        // 2. Release what is satisfied. The minimum has changed then.
+        // 2. Release satisfied waiters, which changes the minimum.
         // spec: NF-051, NF-052
         if !release_satisfied(level, fence) {
             return true;
@@ -100,20 +101,20 @@ pub(super) fn rearm_waiters(level: Irql<'_>, fence: &Fence) -> bool {
     }
 }
 
-/// Whether the wait is satisfied by now.
+/// Returns whether the wait is satisfied.
 fn is_satisfied(fence: &Fence, wait: FenceWait) -> bool {
     let Some(current) = &fence.current else { return false };
-    let behind = || current.snapshot_since(wait.epoch).is_some_and(|look| look.satisfies(wait));
+    let behind =
+        || current.snapshot_since(wait.epoch).is_some_and(|snapshot| snapshot.satisfies(wait));
     current.glance().satisfies(wait) || behind()
 }
 
-/// Calls UpdateMonitoredValues when the smallest value waited for has changed; returns whether it
-/// did.
+/// Calls UpdateMonitoredValues if the smallest awaited value has changed. Returns whether it did.
 // spec: NF-037
 fn arm_monitored_value(level: Irql<'_>, fence: &Fence) -> bool {
     let Some(native) = &fence.native else { return false };
     let port = fence.port();
-    // Before the interrupt lock: a call that wakes the device must be able to interrupt.
+    // Taken before the interrupt lock: a call that wakes the device must be able to interrupt.
     let _awake = port.awake(level);
     // spec: NF-049
     let held = port.interrupt_lock.lock_device();
@@ -127,8 +128,8 @@ fn arm_monitored_value(level: Irql<'_>, fence: &Fence) -> bool {
     true
 }
 
-/// Releases the satisfied waiters and publishes the minimum of the rest; returns whether there were
-/// any.
+/// Releases the satisfied waiters and publishes the minimum of the rest. Returns whether any
+/// was released.
 pub(crate) fn wake_satisfied(level: Irql<'_>, fence: &Fence) -> bool {
     let released = release_satisfied(level, fence);
     if released {
@@ -141,10 +142,10 @@ fn release_satisfied(level: Irql<'_>, fence: &Fence) -> bool {
     release(level, collect_satisfied(fence, 0))
 }
 
-/// Takes the waiters that the fence's value satisfies, or has satisfied since they entered.
-/// `stored` is a value that counts although the fence may be below it already.
+/// Takes the waiters that the fence's value satisfies, or has satisfied since they were registered.
+/// `stored` counts as reached even if the fence is already below it.
 pub(super) fn collect_satisfied(fence: &Fence, stored: u64) -> Satisfied {
-    // What the CPU cannot see has no waiters.
+    // A fence that the CPU cannot read has no waiters.
     let Some(current) = &fence.current else { return Vec::new() };
     let mut glance = current.glance();
     glance.value = glance.value.max(stored);
@@ -152,16 +153,16 @@ pub(super) fn collect_satisfied(fence: &Fence, stored: u64) -> Satisfied {
         let mut waiters = fence.waiters.lock();
         (waiters.take_satisfied(&glance), waiters.oldest_epoch())
     };
-    // The rest entered before the fence reached its value, or before it fell from it.
-    if let Some(look) = left.and_then(|epoch| current.snapshot_since(epoch)) {
-        satisfied.extend(fence.waiters.lock().take_satisfied(&look));
+    // The rest were registered before the fence reached their value, or before it fell below it.
+    if let Some(snapshot) = left.and_then(|epoch| current.snapshot_since(epoch)) {
+        satisfied.extend(fence.waiters.lock().take_satisfied(&snapshot));
     }
     satisfied
 }
 
-/// The one place where waiters are released, with no lock held: a waiter may signal other fences.
-/// All of them were satisfied before the first is called, so an event that stands behind several is
-/// set once. Returns whether there were any.
+/// Releases waiters: the only place that does. No lock is held, since a waiter may signal other
+/// fences. All waits were satisfied before the first waiter is called, so an event shared by
+/// several waits is set once. Returns whether there were any.
 // spec: NF-021
 pub(super) fn release(level: Irql<'_>, satisfied: Satisfied) -> bool {
     let any = !satisfied.is_empty();

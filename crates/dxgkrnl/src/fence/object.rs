@@ -22,26 +22,26 @@ use tidegate_trace::FenceId;
 /// A fence and the value that is waited for or signalled.
 pub(crate) type FenceTarget = (Arc<Fence>, u64);
 
-/// Waits for a fence. Called with no lock held, once per satisfied registration.
+/// A waiter on a fence, called with no lock held, once per satisfied registration.
 pub(crate) trait Waiter: Send + Sync {
-    /// The registration `ticket` is satisfied. A caller's event is set through `events`.
+    /// Called when the registration `ticket` is satisfied. Sets a caller's event through `events`.
     fn wake(&self, level: Irql<'_>, ticket: u64, events: &mut EventSet);
 }
 
-/// Takes signals of cross-adapter fences to the adapter of another member.
+/// Relays signals of cross-adapter fences to another member's adapter.
 pub(crate) trait RelayPort: Send + Sync {
-    /// Has the deferred routine of the fence's adapter call [`super::signaled::relayed`]. Called
-    /// with no lock of any adapter held.
+    /// Makes the DPC of the fence's adapter call [`super::signaled::relayed`]. Called with no lock
+    /// of any adapter held.
     fn relay(self: Arc<Self>, fence: Arc<Fence>);
 }
 
-/// Tells whether the hardware may hold a wait for a fence.
+/// Tells whether hardware may hold a wait on a fence.
 pub(crate) trait HardwareWaits: Send + Sync {
-    /// Whether a hardware queue exists that user mode feeds: only those give waits to the hardware.
+    /// Returns whether a user-mode queue exists. Only those give waits to the hardware.
     fn has_user_mode_queues(&self) -> bool;
 }
 
-/// What makes a fence native.
+/// The parts that only a native fence has.
 pub(crate) struct NativeParts {
     pub(crate) monitored: MonitoredCell,
     pub(crate) driver_global: DriverHandle,
@@ -53,26 +53,26 @@ pub(crate) struct Fence {
     pub(crate) os_handle: OsHandle,
     pub(crate) name: String,
     pub(crate) trace: FenceId,
-    /// The flags of its creation. NO_SIGNAL and NO_WAIT are those of an instance.
+    /// Creation flags. NO_SIGNAL and NO_WAIT belong to the instance.
     pub(crate) flags: SyncObjectFlags,
     /// The creator's private data as the driver returned it.
     pub(crate) private_data: [u8; 64],
-    /// `None` for an INTRA_GPU fence: no CPU reaches it, waits for it, or signals it.
+    /// `None` for an INTRA_GPU fence, which no CPU accesses, waits on or signals.
     pub(crate) current: Option<FenceValue>,
     pub(crate) native: Option<NativeParts>,
-    /// What it shares with its members on other adapters.
+    /// State shared with the members on other adapters.
     pub(crate) cross_adapter: Option<Arc<CrossAdapterFence>>,
     pub(crate) waiters: Mutex<WaiterSet<Arc<dyn Waiter>>>,
-    /// Orders CPU updates of the value, so that the value handed to the driver is the latest.
+    /// Serialises CPU updates of the value, so that the driver is passed the latest one.
     // spec: NF-140
     pub(super) update: Mutex<()>,
-    /// Its instances.
+    /// The open instances.
     pub(super) openers: Mutex<Vec<Opener>>,
-    /// Where it was ever opened: it stays mapped there until it ends.
+    /// Mappings in every process that ever opened the fence. They stay until the fence ends.
     pub(super) mappings: Mutex<Vec<Arc<Mapping>>>,
-    /// Instances and NT handles that keep it from its end.
+    /// Number of instances and NT handles that keep the fence alive.
     pub(super) holders: Mutex<u32>,
-    /// Frees the cells when it is dropped.
+    /// Frees the cells on drop.
     pub(crate) storage: FenceStorage,
 }
 
@@ -91,12 +91,12 @@ pub(crate) struct CrossAdapterFence {
     pub(super) name: String,
     pub(super) flags: SyncObjectFlags,
     pub(super) trace: FenceId,
-    /// One adapter joins at a time, so that none has two members.
+    /// Serialises joins, so that no adapter gets two members.
     pub(super) joining: Mutex<()>,
     /// Whether the members' GPUs signal each other (see `link`); changed under `joining`.
     pub(super) linked: Mutex<bool>,
     pub(super) members: Mutex<Vec<Weak<Fence>>>,
-    /// The value at the last relay for an interrupt that may have meant this fence.
+    /// The value last relayed for an interrupt that named no fence.
     pub(super) relayed: Mutex<Option<Snapshot>>,
 }
 
@@ -138,18 +138,19 @@ impl Fences {
         emptied.iter().for_each(|event| event.set(Step::ThreadWake));
     }
 
-    /// Has `event` set when the table becomes empty. Returns `false` when it is empty now.
+    /// Arranges for `event` to be set when the table becomes empty. Returns `false` if it is
+    /// already empty.
     pub(crate) fn await_empty(&self, event: &Event) -> bool {
         self.table.lock().await_empty(event)
     }
 
-    /// How many there are.
+    /// Returns the number of fences.
     pub(crate) fn len(&self) -> usize {
         self.table.lock().len()
     }
 
-    /// The fences of these handles, without those that are being destroyed; or the first handle
-    /// that names no fence.
+    /// Resolves handles to fences, skipping fences that are being destroyed. Fails with the first
+    /// handle that names no fence.
     pub(crate) fn resolve(&self, handles: &[OsHandle]) -> Result<Vec<Arc<Fence>>, OsHandle> {
         let table = self.table.lock();
         let named = handles.iter().map(|handle| table.named(*handle).ok_or(*handle));
@@ -157,12 +158,12 @@ impl Fences {
         Ok(named.iter().filter_map(Weak::upgrade).collect())
     }
 
-    /// The fences for which `is_wanted`, in order of creation.
+    /// Returns the fences for which `is_wanted` holds, in order of creation.
     pub(crate) fn matching(&self, is_wanted: impl Fn(&Fence) -> bool) -> Vec<Arc<Fence>> {
         self.table.lock().matching(is_wanted)
     }
 
-    /// The fence whose CurrentValue is at this address on the bus.
+    /// Returns the fence whose CurrentValue is at this bus address.
     pub(crate) fn at(&self, current_value: PhysicalAddress) -> Option<Arc<Fence>> {
         self.matching(|fence| fence.storage.current_at() == current_value).into_iter().next()
     }
@@ -173,40 +174,40 @@ impl Fence {
         &self.fences.port
     }
 
-    /// Whether the device has it open with the right to signal it: when that device is lost, the
-    /// fence goes to its maximum.
+    /// Returns whether the device has the fence open with the right to signal it. The loss of such
+    /// a device sets the fence to its maximum.
     pub(crate) fn may_be_signalled_by(&self, device: OsHandle) -> bool {
         let may = |o: &Opener| o.device == device && !o.flags.contains(SyncObjectFlags::NO_SIGNAL);
         self.openers.lock().iter().any(may)
     }
 
-    /// Whether the device has it open.
+    /// Returns whether the device has the fence open.
     pub(crate) fn is_open_on(&self, device: OsHandle) -> bool {
         self.openers.lock().iter().any(|opener| opener.device == device)
     }
 
-    /// Whether more than so many instances hold it: other instances, on any adapter, or an NT
-    /// handle.
+    /// Returns whether more than `instances` holders exist: other instances, on any adapter, or
+    /// NT handles.
     pub(crate) fn is_held_beside(&self, instances: usize) -> bool {
         let elsewhere =
             self.cross_adapter.as_ref().is_some_and(|shared| shared.members().len() > 1);
         elsewhere || *self.holders.lock() as usize > instances
     }
 
-    /// The value as the CPU sees it: 0 where it sees none.
+    /// Returns the value as the CPU sees it, or 0 if the CPU cannot read it.
     pub(crate) fn value(&self) -> u64 {
         self.current.as_ref().map_or(0, FenceValue::load)
     }
 
-    /// Whether MonitoredValue follows the waiters. Otherwise every signal interrupts or is found by
-    /// a scan.
+    /// Returns whether MonitoredValue follows the waiters. Otherwise every signal interrupts or is
+    /// found by a scan.
     pub(crate) fn is_armed(&self) -> bool {
         self.native.is_some() && (self.cross_adapter.is_none() || !self.waiters.lock().is_pinned())
     }
 
     pub(super) fn keep_mapping(&self, mapping: &Arc<Mapping>) {
         let mut mappings = self.mappings.lock();
-        // Those of ended processes lead nowhere.
+        // Drop mappings of ended processes.
         mappings.retain(|known| known.exists());
         if !mappings.iter().any(|known| Arc::ptr_eq(known, mapping)) {
             mappings.push(mapping.clone());

@@ -18,16 +18,16 @@ pub(super) fn relay(fence: &Fence) {
     }
 }
 
-/// The same for a signal of a GPU that an interrupt names. Linked GPUs have signalled each other.
+/// Relays a GPU signal that an interrupt names, unless linked GPUs have signalled each other.
 pub(super) fn relay_interrupt(fence: &Fence) {
     if fence.cross_adapter.as_ref().is_some_and(|shared| !shared.is_linked()) {
         relay(fence);
     }
 }
 
-/// The same where no report names the fences that changed. A value that was relayed already is not
-/// relayed again: a waiter on another adapter read the value after it had entered, so a value
-/// relayed since then, or read then, satisfies no further waiter.
+/// Relays the value after a report that names no fences, unless it was already relayed. Skipping is
+/// safe: a waiter on another adapter reads the value after it registers, so relaying the same value
+/// again satisfies no further waiter.
 pub(super) fn relay_if_changed(fence: &Fence) {
     let Some(shared) = fence.cross_adapter.as_ref().filter(|shared| !shared.is_linked()) else {
         return;

@@ -1,19 +1,19 @@
-//! What reports say of a fence: waits that are not satisfied, and waiters that were not released.
+//! Report texts of a fence: unsatisfied waits, and satisfied waiters that were not released.
 //!
-//! A report's reads are no step of any protocol.
+//! Reads made for a report are not part of any protocol.
 
 use super::object::Fence;
 use tidegate_calls::PendingWait;
 use tidegate_platform::QueueNumber;
 
 impl Fence {
-    /// The text of a wait for `value`.
+    /// Returns the text of a wait for `value`.
     pub(crate) fn wait_text(&self, value: u64) -> String {
         let lost = self.lost_text(value).map_or_else(String::new, |lost| format!("; {lost}"));
         format!("fence '{}' to reach {value} (it is at {}{lost})", self.name, self.value())
     }
 
-    /// A report's row for a wait for `value`, while it is not reached.
+    /// Returns the report's row for a wait for `value`, or `None` once it is reached.
     pub(crate) fn pending(&self, queue: QueueNumber, value: u64) -> Option<PendingWait> {
         let current = self.value();
         (current < value).then(|| PendingWait {
@@ -25,13 +25,14 @@ impl Fence {
         })
     }
 
-    /// The ended process that could have signalled it.
+    /// Names the ended process that could have signalled the fence.
     fn lost_text(&self, value: u64) -> Option<String> {
         let lost = self.port().stats.lost_signal_of(self.os_handle)?;
         (self.value() < value).then(|| lost.to_string())
     }
 
-    /// Why its satisfied waiters were not released: the driver's entry, and what was seen.
+    /// Returns why satisfied waiters were not released: the driver's entry point and
+    /// the observation.
     pub(crate) fn missed_text(&self) -> (&'static str, String) {
         let published = self.waiters.lock().published();
         let armed = self.native.as_ref().filter(|_| self.is_armed());

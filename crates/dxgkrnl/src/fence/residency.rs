@@ -1,5 +1,5 @@
-//! Tells the driver where native fences stand (NOTIFY_FENCE_RESIDENCY): when one is made in local
-//! memory, and when its page was evicted. The caller keeps the page where it is.
+//! Notifies the driver of the location of native fences (NOTIFY_FENCE_RESIDENCY), when a fence is
+//! created in local memory and when its page is evicted. The caller prevents the page from moving.
 
 use super::object::{Fence, Fences};
 use crate::driver::DriverPort;
@@ -24,7 +24,7 @@ impl FencesInPages for Fences {
     }
 }
 
-/// Tells the driver where these fences stand.
+/// Notifies the driver of the location of these fences.
 #[doc(alias = "NOTIFY_FENCE_RESIDENCY")]
 pub(super) fn notify_residency(
     level: &Passive,
@@ -37,7 +37,7 @@ pub(super) fn notify_residency(
     driver.driver(level).build_paging_buffer(level, operation)
 }
 
-/// The places of one fence's values.
+/// The addresses of one fence's values.
 struct Places {
     fence: DriverHandle,
     at: [PhysicalAddress; 2],

@@ -1,8 +1,8 @@
 //! NT handles of fences, and opening by them.
 //!
-//! A handle holds the fence like an instance does. An instance has the rights that both the
-//! handle's access and the flags of the open leave. An open may repeat the two flags that every
-//! shareable fence was created with; they change nothing.
+//! A handle holds the fence as an instance does. An instance has the rights granted by both the
+//! handle's access and the open's flags. An open may repeat the two sharing flags, which have
+//! no effect.
 //!
 //! A fence of one adapter is opened there, a cross-adapter fence on any adapter.
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tidegate_calls::{NativeFenceType, NtHandle, Status, SyncObjectAccess, SyncObjectFlags};
 use tidegate_ddi::{Passive, VidSchCaps};
 
-/// A fence behind an NT handle.
+/// A fence referenced by an NT handle.
 struct SharedFence {
     hold: FenceHold,
     access: SyncObjectAccess,
@@ -30,7 +30,7 @@ pub(crate) fn share(instance: &Instance, access: SyncObjectAccess) -> Result<NtH
     if access.is_empty() {
         return Err(Status::INVALID_PARAMETER);
     }
-    // A handle has no more rights than the instance.
+    // A handle never has more rights than the instance.
     if !allowed_by(instance.flags).contains(access) {
         return Err(Status::ACCESS_DENIED);
     }
@@ -39,7 +39,7 @@ pub(crate) fn share(instance: &Instance, access: SyncObjectAccess) -> Result<NtH
     Ok(NtHandle::new(SharedFence { hold, access }))
 }
 
-/// Opens a fence for a device; `native` tells which of the two calls it is.
+/// Opens a fence for a device. `native` selects which of the two calls is made.
 #[doc(alias = "D3DKMTOpenSyncObjectFromNtHandle2")]
 // spec: NF-092
 pub(crate) fn open(
@@ -63,8 +63,10 @@ pub(crate) fn open(
     Instance::open(level, hold, owner, refused | refused_by(shared.access), affinity)
 }
 
-/// Returns the rights that the flags of an open take from the instance: NO_SIGNAL, NO_WAIT, or
-/// neither. SHARED and NT_SECURITY_SHARING are accepted together and change nothing.
+/// Returns the rights that an open's flags deny the instance: NO_SIGNAL, NO_WAIT or neither. SHARED
+/// and NT_SECURITY_SHARING are accepted together and have no effect.
+///
+/// # Errors
 /// INVALID_PARAMETER for any other flag.
 // spec: NF-340
 fn refused_by_flags(flags: SyncObjectFlags) -> Result<SyncObjectFlags, Status> {
@@ -78,7 +80,7 @@ fn refused_by_flags(flags: SyncObjectFlags) -> Result<SyncObjectFlags, Status> {
     }
 }
 
-/// A hold on the fence, or on its member on this adapter.
+/// Returns a hold on the fence, or on its member on this adapter.
 fn hold_on(level: &Passive, fences: &Arc<Fences>, fence: &Arc<Fence>) -> Result<FenceHold, Status> {
     if Arc::ptr_eq(&fence.fences, fences) {
         return FenceHold::new(fence).ok_or(Status::INVALID_PARAMETER);
@@ -86,13 +88,13 @@ fn hold_on(level: &Passive, fences: &Arc<Fences>, fence: &Arc<Fence>) -> Result<
     join(level, fence.cross_adapter.as_ref().ok_or(Status::NOT_SUPPORTED)?, fences)
 }
 
-/// A hold on the adapter's member of a cross-adapter fence, which is created if there is none.
+/// Returns a hold on the adapter's member of a cross-adapter fence, creating the member if needed.
 fn join(
     level: &Passive,
     shared: &Arc<CrossAdapterFence>,
     fences: &Arc<Fences>,
 ) -> Result<FenceHold, Status> {
-    // Adapters that do not reach the same memory cannot share a value.
+    // Adapters without common memory cannot share a value.
     if !fences.port.system_memory.same(&shared.memory) {
         return Err(Status::NOT_SUPPORTED);
     }
@@ -132,7 +134,7 @@ fn create_member(
         flags: shared.flags,
         native: native.then_some(NativeFenceType::Default),
         private_data: [0; 64],
-        // Each open states where it is mapped.
+        // Each open states its own affinity.
         affinity: Affinity::ALL,
     };
     let storage = shared.storage_on(level, fences)?;

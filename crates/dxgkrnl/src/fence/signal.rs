@@ -1,12 +1,13 @@
-//! Signals of the CPU and of queued packets: flags, rewinds, and the stores with their releases.
+//! Signals from the CPU and from queued packets: flags, rewinds, stores and the releases
+//! they cause.
 //!
 //! A signal call for several fences: 1. in the order of the call, each value is stored and the
 //! waiters that it satisfies are taken; 2. all of them are released; 3. each fence is armed for the
 //! rest and its signal relayed to other adapters.
 //!
-//! An unannounced rewind (a value below the present one without AllowFenceRewind) is made, counted
-//! and reported with the fence's name. A strict adapter refuses it at the call, before anything is
-//! stored. A queued signal that proves to be a rewind when it is made has no caller to refuse.
+//! An unannounced rewind (a value below the present one without AllowFenceRewind) is carried out,
+//! counted and reported with the fence's name. A strict adapter rejects the call before any value
+//! is stored. A queued signal that turns out to be a rewind has no caller to reject.
 
 use super::monitor::{self, Satisfied};
 use super::object::{Fence, FenceTarget, NativeParts};
@@ -20,13 +21,13 @@ use tidegate_ddi::Irql;
 use tidegate_ddi::fence::{UpdateCurrentMode, UpdateCurrentValue};
 use tidegate_platform::MutexGuard;
 
-/// Checks that a call has no other flags than `taken`. A reserved bit is never taken.
+/// Checks that a call has only flags in `taken`. A reserved bit is never accepted.
 // spec: MF-063
 pub(crate) fn check_flags(flags: SignalFlags, taken: SignalFlags) -> Result<(), Status> {
     if taken.contains(flags) { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
 }
 
-/// Refuses a whole call with an unannounced rewind, on a strict adapter.
+/// Rejects a call that contains an unannounced rewind, on a strict adapter.
 pub(crate) fn check_rewinds(
     port: &DriverPort,
     targets: &[FenceTarget],
@@ -40,13 +41,13 @@ pub(crate) fn check_rewinds(
     if rewinds { Err(Status::INVALID_PARAMETER) } else { Ok(()) }
 }
 
-/// Signals the fences of a call, or of a packet that was reached. The values are visible before the
-/// waiters are released.
+/// Signals the fences of a call or of a packet whose turn has come. The values are visible before
+/// the waiters are released.
 ///
-/// A waiter that had entered when the value was stored is satisfied, whatever is stored next: the
-/// cell keeps a history. On hardware without histories the value itself releases. CPU signals of
-/// one fence are ordered by its update lock, so a wait that is made after a rewind by the CPU is
-/// not released by the value before it.
+/// A waiter registered before the store is satisfied, whatever is stored next, because the cell
+/// keeps a history. Without histories the value itself releases the waiter. The update lock
+/// orders CPU signals of one fence, so a wait made after a CPU rewind is not released by the
+/// value before it.
 #[doc(alias = "D3DKMTSignalSynchronizationObjectFromCpu")]
 // spec: MF-038
 // spec: NF-141, MF-036
@@ -60,7 +61,7 @@ pub(crate) fn signal(level: Irql<'_>, targets: &[FenceTarget], flags: SignalFlag
     release(level, targets.iter().map(|(fence, _)| &**fence), satisfied);
 }
 
-/// Reports rewinds that were not announced.
+/// Reports unannounced rewinds.
 fn note_rewinds(targets: &[FenceTarget], flags: SignalFlags) {
     for (index, (fence, value)) in targets.iter().enumerate() {
         let stats = &fence.port().stats;
@@ -73,15 +74,16 @@ fn note_rewinds(targets: &[FenceTarget], flags: SignalFlags) {
     }
 }
 
-/// The value of a fence before its turn in the call: one that is named twice has its first value
-/// when the second is stored.
+/// Returns the value of a fence before its turn in the call. A fence named twice already has its
+/// first value when the second is stored.
 fn value_before(targets: &[FenceTarget], index: usize) -> u64 {
     let fence = &targets[index].0;
     let earlier = targets[..index].iter().rfind(|(other, _)| Arc::ptr_eq(other, fence));
     earlier.map_or_else(|| fence.value(), |(_, value)| *value)
 }
 
-/// Sets fences to their maximum and releases all waiters: the device that may signal them is lost.
+/// Sets fences to their maximum and releases all waiters, after the loss of a device that may
+/// signal them.
 // spec: ME-048
 pub(crate) fn signal_always(level: Irql<'_>, fences: &[Arc<Fence>]) {
     let collect = |fence: &Arc<Fence>| {
@@ -90,7 +92,8 @@ pub(crate) fn signal_always(level: Irql<'_>, fences: &[Arc<Fence>]) {
     release(level, fences.iter().map(|fence| &**fence), fences.iter().map(collect).collect());
 }
 
-/// Lets every wait pass, also one that hardware holds or has yet to reach: the fence ends.
+/// Makes every wait pass because the fence ends, including waits that hardware holds or has yet
+/// to reach.
 pub(super) fn let_all_pass(level: Irql<'_>, fence: &Fence) {
     if let Some(current) = &fence.current {
         fence.port().stats.add(Count::fence_history_lost, current.history_lost());
@@ -102,7 +105,7 @@ pub(super) fn let_all_pass(level: Irql<'_>, fence: &Fence) {
     {
         let _still = hold_out_of_reach(fence);
         let _ordered = fence.update.lock_device();
-        // The hardware condemns a value that no CPU reaches.
+        // The hardware condemns a value that no CPU can access.
         let mode = match &fence.current {
             Some(_) => UpdateCurrentMode::NotificationOnly,
             None => UpdateCurrentMode::AlwaysSignaled,
@@ -123,8 +126,8 @@ fn store_and_collect(
     monitor::collect_satisfied(fence, if fence.port().caps.fence_history { 0 } else { value })
 }
 
-/// Releases the waiters taken from `fences`, one list for each of them, and does the rest of their
-/// signals.
+/// Releases the waiters taken from `fences` (one list per fence), then rearms and relays
+/// each fence.
 fn release<'a>(
     level: Irql<'_>,
     fences: impl Iterator<Item = &'a Fence>,
@@ -136,17 +139,17 @@ fn release<'a>(
         if released {
             monitor::rearm_waiters(level, fence);
         }
-        // Also when the value is 0: other members may read it, and no interrupt reports it.
+        // Relayed even if the value is 0: other members may read it, and no interrupt reports it.
         // spec: NF-156, NF-158, NF-161, NF-162, NF-164
         relay::relay(fence);
     }
 }
 
-/// Has the hardware check its waiting queues: another adapter stored the value.
+/// Makes the hardware re-check its waiting queues after another adapter stored the value.
 pub(super) fn notify(level: Irql<'_>, fence: &Fence) {
     let Some(native) = &fence.native else { return };
     let _ordered = fence.update.lock_device();
-    // A fence that ends may not be named to the driver.
+    // An ending fence must not be named to the driver.
     if !fence.waiters.lock().is_closed() {
         update(level, fence, native, fence.value(), UpdateCurrentMode::NotificationOnly);
     }
@@ -154,8 +157,8 @@ pub(super) fn notify(level: Irql<'_>, fence: &Fence) {
 
 fn store(level: Irql<'_>, fence: &Fence, value: u64, mode: UpdateCurrentMode) {
     match &fence.native {
-        // The last instance is being closed: the fence may not be named to the driver, and has no
-        // waiters.
+        // The last instance is being closed, so the fence must not be named to the driver. It has
+        // no waiters.
         Some(_) if fence.waiters.lock().is_closed() => {
             if let Some(current) = &fence.current {
                 current.store(value);
@@ -177,10 +180,10 @@ fn store(level: Irql<'_>, fence: &Fence, value: u64, mode: UpdateCurrentMode) {
     }
 }
 
-/// The driver lets every wait pass and leaves the value alone; the kernel stores what readers see.
-/// The order: (1) the maximum, (2) the driver, (3) the maximum again, if an engine stored between 1
-/// and 2. A wait that entered in between found that engine's value, so the hardware checks its
-/// queues again.
+/// Makes every wait pass. The driver releases hardware waits without changing the value; the kernel
+/// stores the value that readers see. Order: (1) store the maximum, (2) call the driver, (3) store
+/// the maximum again if an engine stored between 1 and 2. A wait that began in between saw the
+/// engine's value, so the hardware re-checks its queues.
 fn condemn(level: Irql<'_>, fence: &Fence, native: &NativeParts) {
     // 1.
     if let Some(current) = &fence.current {
@@ -197,8 +200,8 @@ fn condemn(level: Irql<'_>, fence: &Fence, native: &NativeParts) {
     }
 }
 
-/// The driver changes a fence that no CPU reaches where it is stored, so its storage may not move
-/// meanwhile.
+/// Holds the storage of a fence that no CPU can access in place, because the driver changes the
+/// value there.
 fn hold_out_of_reach(fence: &Fence) -> Option<MutexGuard<'_, ()>> {
     fence.current.is_none().then(|| fence.storage.hold_still(&fence.fences.memory)).flatten()
 }

@@ -1,7 +1,8 @@
-//! What an interrupt releases: the waiters of the fences that it names, that logs name, or all.
+//! Releases waiters after an interrupt: of fences named by the interrupt, named by logs, or of
+//! all fences.
 //!
-//! `interrupt` resolves a report to fences or hardware queues, and calls here from the deferred
-//! routine. A logged value was written by a process: CurrentValue decides.
+//! `interrupt` resolves a report to fences or hardware queues and calls this file from the DPC. A
+//! process can write logged values, so CurrentValue decides.
 //!
 //! Invariant: a queue that ended before its report is served needs no reading, because its end
 //! scans all native fences ([`queue_ended`]).
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_ddi::{Irql, MonitoredNotification, NodeMetadata, VidSchCaps};
 
-/// Collects the waiters of fences that were named; returns whether any was released.
+/// Releases satisfied waiters of named fences. Returns whether any was released.
 // spec: NF-219
 pub(crate) fn wake_named(level: Irql<'_>, fences: &[Arc<Fence>]) -> bool {
     wake_signalled(level, fences.iter().cloned(), wake)
@@ -35,8 +36,8 @@ pub(crate) fn scan_monitored(level: Irql<'_>, fences: &Fences) -> bool {
     scan(level, &fences.matching(|fence| fence.native.is_none()))
 }
 
-/// Releases the satisfied waiters of these fences, and relays values that changed. A wait that
-/// enters after this scan arms and collects for itself.
+/// Releases the satisfied waiters of these fences and relays changed values. A wait registered
+/// after this scan arms and collects itself.
 pub(crate) fn scan(level: Irql<'_>, fences: &[Arc<Fence>]) -> bool {
     let mut released = false;
     for fence in fences {
@@ -66,7 +67,7 @@ pub(super) fn wake_logged(
 ) -> bool {
     let mut fences = BTreeMap::new();
     for (queue, signals) in queues.iter().zip(signals) {
-        // Progress is never logged, and a kernel-mode queue has no logs at all.
+        // Progress is never logged, and a kernel-mode queue has no logs.
         let progress = queue.progress();
         fences.insert(progress.os_handle, progress.clone());
         // spec: NF-223
@@ -81,8 +82,8 @@ pub(super) fn wake_logged(
     wake_signalled(level, fences.into_values(), wake_if_awaited)
 }
 
-/// Scans all native fences once the driver has released a hardware queue, where logs report
-/// signals: the queue's log is read no more.
+/// Scans all native fences after the driver has released a hardware queue, if logs report signals.
+/// The queue's log is no longer read.
 // spec: NF-235
 pub(crate) fn queue_ended(level: Irql<'_>, fences: &Fences, queue: &dyn LoggedQueue) {
     let optimized = VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT;
@@ -91,7 +92,7 @@ pub(crate) fn queue_ended(level: Irql<'_>, fences: &Fences, queue: &dyn LoggedQu
     }
 }
 
-/// In the deferred routine of the fence's adapter: a member on another adapter was signalled.
+/// Handles, in the DPC of the fence's adapter, a signal of a member on another adapter.
 // spec: NF-149, NF-163
 pub(crate) fn relayed(level: Irql<'_>, fence: &Fence) {
     // 1. Queues that the hardware holds.
@@ -101,8 +102,8 @@ pub(crate) fn relayed(level: Irql<'_>, fence: &Fence) {
     monitor::wake_satisfied(level, fence);
 }
 
-/// Fences with satisfied waiters that are not released. Monitored fences count where every engine
-/// interrupts for its writes; elsewhere their waiters are released when a packet completes.
+/// Returns fences with satisfied waiters that are not yet released. Monitored fences count only if
+/// every engine interrupts for its writes. Otherwise packet completion releases their waiters.
 pub(crate) fn unreleased(fences: &Fences) -> Vec<Arc<Fence>> {
     let advanced =
         |node: &NodeMetadata| node.monitored_notification == MonitoredNotification::Advanced;

@@ -1,14 +1,15 @@
-//! Where fence values stand, and at which addresses a process's engines reach them.
+//! Location of fence values, and the addresses at which a process's engines access them.
 //!
 //! - DEFAULT: both values in system memory. Its optimised form, which clients cannot distinguish,
-//!   has MonitoredValue in local memory that the CPU reaches.
-//! - INTRA_GPU: both in local memory that the CPU does not reach. Hardware begins and ends them.
+//!   has MonitoredValue in CPU-visible local memory.
+//! - INTRA_GPU: both in local memory that the CPU cannot access. Hardware initialises and
+//!   ends them.
 //! - Fences that are not shareable are packed into pages of their process, both values at the same
-//!   index. A shareable fence has pages of its own, which several adapters may share.
+//!   index. A shareable fence has its own pages, which several adapters may share.
 //!
-//! Invariants: a slot is used again once the driver has destroyed its fence. A shareable fence stays
-//! mapped until it ends, since rings may hold waits for it longer than a process holds the instance.
-//! Then [`crate::memory::Memory::ended_fence`] is mapped there.
+//! Invariants: a slot is reused once the driver has destroyed its fence. A shareable fence stays
+//! mapped until it ends, since rings may hold waits for it longer than a process holds the
+//! instance. Then [`crate::memory::Memory::ended_fence`] is mapped there.
 
 use crate::memory::{Access, AddressSpace, Affinity, FenceValuePage, Memory};
 use crate::timer::{AtPassive, EndAtPassive};
@@ -24,19 +25,19 @@ use tidegate_platform::{Mutex, MutexGuard, PhysicalAddress, Word};
 
 const WORD_BYTES: u64 = 8;
 
-/// Which memory the two values of a fence stand in.
+/// The memory that holds the two values of a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StorageKind {
-    /// Both in system memory.
+    /// Both values in system memory.
     Default,
-    /// MonitoredValue in local memory that the CPU sees.
+    /// MonitoredValue in CPU-visible local memory.
     OptimizedDefault,
-    /// Both in local memory that the CPU does not see.
+    /// Both values in local memory that the CPU cannot access.
     IntraGpu,
 }
 
 impl StorageKind {
-    /// The kind of a fence. The caller states DEFAULT or INTRA_GPU; the kernel optimises.
+    /// Chooses the kind of a fence. The caller states DEFAULT or INTRA_GPU; the kernel optimises.
     // spec: NF-030, NF-034
     pub(crate) fn choose(
         level: &Passive,
@@ -53,7 +54,7 @@ impl StorageKind {
                     && has_segment(FenceStorageValueType::MonitoredValue)?;
                 if both { Ok(StorageKind::IntraGpu) } else { Err(Status::NOT_SUPPORTED) }
             }
-            // Not only this adapter's engines read a shared fence.
+            // Engines of other adapters may read a shared fence.
             NativeFenceType::Default if flags.contains(SyncObjectFlags::SHARED) => {
                 Ok(StorageKind::Default)
             }
@@ -69,7 +70,7 @@ impl StorageKind {
         }
     }
 
-    /// The type of fences for which a value stands in local memory; `None` for system memory.
+    /// Returns the fence type for a value in local memory; `None` for system memory.
     fn in_local(self, value: FenceStorageValueType) -> Option<NativeFenceType> {
         match (self, value) {
             (StorageKind::OptimizedDefault, FenceStorageValueType::MonitoredValue) => {
@@ -81,7 +82,7 @@ impl StorageKind {
     }
 }
 
-/// A new page of values of this kind.
+/// Allocates a page of values of this kind.
 fn new_page(
     level: &Passive,
     memory: &Arc<Memory>,
@@ -98,7 +99,7 @@ fn new_page(
     }
 }
 
-/// The pages of both values, which never share one.
+/// The pages of both values, which are always distinct.
 // spec: NF-025
 #[derive(Clone)]
 struct Pages {
@@ -118,21 +119,21 @@ impl Pages {
         self.current.is_movable() || self.monitored.is_movable()
     }
 
-    /// Keeps both where they are, if they could move.
+    /// Prevents both pages from moving, if they can.
     fn hold_still<'a>(&self, memory: &'a Memory) -> Option<MutexGuard<'a, ()>> {
         self.is_movable().then(|| memory.hold_fence_pages())
     }
 }
 
-/// What is mapped when a mapping ends.
+/// What replaces a mapping that ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Afterwards {
     Nothing,
     EndedFence,
 }
 
-/// Both pages in one address space. The space may end before the mapping: a process ends before the
-/// fences that it had open.
+/// Both pages mapped in one address space. The address space may end first, since a process ends
+/// before the fences that it had open.
 type MappedPages = AtPassive<MappedPagesBody>;
 
 /// The parts of a mapping of both pages.
@@ -143,8 +144,8 @@ struct MappedPagesBody {
     pages: Pages,
     current_va: u64,
     monitored_va: u64,
-    /// Whether engines may store to CurrentValue: an instance of the process may signal, or could
-    /// once. Rings hold signals longer than instances live.
+    /// Whether engines may store to CurrentValue. True once any instance of the process may signal,
+    /// since rings can hold signals longer than instances live.
     may_signal: Mutex<bool>,
     afterwards: Afterwards,
 }
@@ -185,13 +186,13 @@ impl MappedPages {
         Ok(AtPassive::wrap(&memory.driver.timer, body))
     }
 
-    /// Lets engines store through a mapping of an instance that must not signal.
+    /// Makes a mapping writable that was created for an instance without signal rights.
     fn allow_signals(&self, level: &Passive) {
         let Some(space) = self.space.upgrade() else { return };
         if *self.may_signal.lock() {
             return;
         }
-        // Two at once do the same, and neither returns before it is done.
+        // Concurrent callers do the same work, and each returns only when it is done.
         let _still = self.pages.hold_still(&self.memory);
         let current = &self.pages.current;
         let access = current.access(&self.memory.driver);
@@ -200,8 +201,8 @@ impl MappedPages {
         *self.may_signal.lock() = true;
     }
 
-    /// The same in the system process, if the driver has fences mapped there. The CMP serves all
-    /// physical adapters.
+    /// Maps both pages in the system process, if the driver needs fences mapped there. The CMP
+    /// serves all physical adapters.
     // spec: NF-074
     fn in_system_process(
         level: &Passive,
@@ -251,11 +252,11 @@ pub(crate) struct FencePool {
     memory: Arc<Memory>,
     space: Arc<AddressSpace>,
     affinity: Affinity,
-    /// The pools of other affinities, in the pool of all physical adapters.
+    /// The pools of other affinities. Used only in the pool of all physical adapters.
     others: Mutex<BTreeMap<Affinity, Arc<FencePool>>>,
     packed: Mutex<Vec<PackedPage>>,
-    /// One shareable fence is mapped at a time: where engines use CPU addresses, two mappings of it
-    /// would be one.
+    /// Serialises the mapping of shareable fences: where engines use CPU addresses, two mappings of
+    /// one fence would coincide.
     mapping_own: Mutex<()>,
     /// The mappings of shareable fences in this process.
     own: Mutex<BTreeMap<OsHandle, Weak<Mapping>>>,
@@ -294,7 +295,8 @@ pub(crate) struct MonitoredCell {
 }
 
 impl MonitoredCell {
-    /// Its word now. A caller that stores there holds the interrupt lock, under which it moves.
+    /// Returns the word at its present location. A caller that stores there holds the interrupt
+    /// lock, under which the word moves.
     pub(crate) fn word(&self) -> Option<Word> {
         self.page.word(self.index)
     }
@@ -304,19 +306,19 @@ impl MonitoredCell {
 pub(crate) struct Mapping {
     pub(crate) current_va: u64,
     pub(crate) monitored_va: u64,
-    /// Packed fences are mapped with their page.
+    /// `None` for packed fences, which are mapped with their page.
     own: Option<MappedPages>,
 }
 
 impl Mapping {
-    /// Whether the address space still exists.
+    /// Returns whether the address space still exists.
     pub(crate) fn exists(&self) -> bool {
         self.own.as_ref().is_none_or(|own| own.space.strong_count() > 0)
     }
 }
 
 impl FenceStorage {
-    /// Storage of a shareable fence, in pages of its own.
+    /// Allocates the storage of a shareable fence, in its own pages.
     // spec: NF-038
     pub(crate) fn of_its_own(
         level: &Passive,
@@ -327,7 +329,7 @@ impl FenceStorage {
         FenceStorage::around(level, memory, kind, &current)
     }
 
-    /// The same with the CurrentValue of a member on another adapter.
+    /// Like [`FenceStorage::of_its_own`], with the CurrentValue of a member on another adapter.
     pub(crate) fn around(
         level: &Passive,
         memory: &Arc<Memory>,
@@ -342,8 +344,8 @@ impl FenceStorage {
         Ok(FenceStorage { pages, offset: 0, stride_bytes: VALUE_BYTES, system_process_va, slot })
     }
 
-    /// Initialises the cells of a new fence. Where no CPU reaches them, the hardware does, and the
-    /// user-mode driver stores the initial value with a GPU write.
+    /// Initialises the cells of a new fence. If the CPU cannot access them, the hardware does, and
+    /// the user-mode driver stores the initial value with a GPU write.
     // spec: NF-099, MF-004
     pub(crate) fn begin(
         &self,
@@ -369,7 +371,8 @@ impl FenceStorage {
         }
     }
 
-    /// CurrentValue; `None` where no CPU reaches it. One that a CPU reaches never moves.
+    /// Returns CurrentValue, or `None` if the CPU cannot access it. A CPU-visible CurrentValue
+    /// never moves.
     // spec: NF-039
     pub(crate) fn current(&self) -> Option<FenceCell> {
         self.pages.current.cell(self.index())
@@ -384,32 +387,32 @@ impl FenceStorage {
         (self.offset / WORD_BYTES) as usize
     }
 
-    /// Where CurrentValue stands on the bus.
+    /// Returns the bus address of CurrentValue.
     pub(crate) fn current_at(&self) -> PhysicalAddress {
         PhysicalAddress(self.pages.current.at().0 + self.offset)
     }
 
-    /// Where MonitoredValue stands on the bus.
+    /// Returns the bus address of MonitoredValue.
     pub(crate) fn monitored_at(&self) -> PhysicalAddress {
         PhysicalAddress(self.pages.monitored.at().0 + self.offset)
     }
 
-    /// Whether a part of it may move.
+    /// Returns whether either value may move.
     pub(crate) fn is_movable(&self) -> bool {
         self.pages.is_movable()
     }
 
-    /// Whether the fence stands in this page.
+    /// Returns whether the fence is stored in this page.
     pub(crate) fn is_in(&self, page: &Arc<FenceValuePage>) -> bool {
         Arc::ptr_eq(&self.pages.current, page) || Arc::ptr_eq(&self.pages.monitored, page)
     }
 
-    /// Keeps the values where they are, if they could move.
+    /// Prevents the values from moving, if they can.
     pub(crate) fn hold_still<'a>(&self, memory: &'a Memory) -> Option<MutexGuard<'a, ()>> {
         self.pages.hold_still(memory)
     }
 
-    /// The addresses of the fence in the process of `pool`, the same for all its instances.
+    /// Returns the fence's addresses in the process of `pool`, which all its instances share.
     pub(crate) fn map(
         &self,
         level: &Passive,
@@ -433,8 +436,8 @@ impl FencePool {
         FencePool::with_affinity(memory, space, Affinity::ALL)
     }
 
-    /// The pool of the same process for fences that are mapped on these physical adapters: a page
-    /// is mapped as a whole, so each affinity has pages of its own.
+    /// Returns this process's pool for fences mapped on these physical adapters. A page is mapped
+    /// as a whole, so each affinity has its own pages.
     // spec: NF-321
     pub(crate) fn on(self: &Arc<FencePool>, affinity: Affinity) -> Arc<FencePool> {
         if affinity == self.affinity {
@@ -463,7 +466,7 @@ impl FencePool {
         (stride_bytes / WORD_BYTES).max(1) as usize
     }
 
-    /// Takes a slot for a fence that stays in this process.
+    /// Allocates a slot for a fence that is not shareable.
     // spec: NF-026
     pub(crate) fn allocate(
         self: &Arc<FencePool>,
@@ -558,7 +561,7 @@ impl FencePool {
 
 impl Drop for FencePool {
     fn drop(&mut self) {
-        // Mappings end while their address space is still there.
+        // Mappings must end while their address space exists.
         let packed = std::mem::take(&mut *self.packed.lock());
         drop(packed);
     }

@@ -1,9 +1,9 @@
-//! The value of a fence as the kernel knows it: the cell, and for a GPU that updates only 32 bits
-//! atomically the true 64-bit value, of which the cell is the low half.
+//! The value of a fence as the kernel knows it: the cell and, for a GPU that updates only 32 bits
+//! atomically, the 64-bit value of which the cell is the low half.
 //!
-//! Invariants: a load or a store holds the known value. So between two of them the fence has moved
-//! no further than its window, wherever the store came from. Such hardware keeps no histories; the
-//! kernel's own waits latch what the kernel sees.
+//! Invariants: loads and stores hold the lock of the known value. Between two of them the fence
+//! therefore moves no further than its window, whatever stored to it. Such hardware keeps no
+//! histories. The kernel's own waits latch the values that the kernel reads.
 
 use tidegate_d3dukmdt::fence_cell::{NO_EPOCH, REACHED, Snapshot};
 use tidegate_d3dukmdt::{FenceCell, FenceWait, low_half};
@@ -12,13 +12,13 @@ use tidegate_platform::{Mutex, Platform};
 /// A fence's value.
 pub(crate) struct FenceValue {
     cell: FenceCell,
-    /// What the cell is the low half of; `None` where the cell is the value.
+    /// The 64-bit value whose low half is the cell; `None` if the cell is the value.
     followed: Option<Mutex<Followed>>,
 }
 
 struct Followed {
     value: u64,
-    /// The fence reads as its maximum, whatever the cell holds.
+    /// Whether the fence reads as its maximum, whatever the cell holds.
     over: bool,
 }
 
@@ -33,12 +33,12 @@ impl Followed {
 }
 
 impl FenceValue {
-    /// The value of a cell that holds all 64 bits.
+    /// Creates the value of a cell that holds all 64 bits.
     pub(crate) fn whole(cell: FenceCell) -> FenceValue {
         FenceValue { cell, followed: None }
     }
 
-    /// A value of which the cell holds the low half.
+    /// Creates a value whose low half is the cell.
     pub(crate) fn low_half(platform: &Platform, cell: FenceCell, initial_value: u64) -> FenceValue {
         let followed = Followed { value: initial_value, over: false };
         let value = FenceValue {
@@ -49,12 +49,12 @@ impl FenceValue {
         value
     }
 
-    /// The cell, for mappings and for the driver.
+    /// Returns the cell, for mappings and for the driver.
     pub(crate) fn cell(&self) -> &FenceCell {
         &self.cell
     }
 
-    /// The value now.
+    /// Returns the present value.
     pub(crate) fn load(&self) -> u64 {
         match &self.followed {
             Some(followed) => followed.lock().update(&self.cell),
@@ -62,14 +62,14 @@ impl FenceValue {
         }
     }
 
-    /// Whether a wait or a signal may name `value`.
+    /// Returns whether a wait or a signal may name `value`.
     pub(crate) fn admits(&self, value: u64) -> bool {
         let Some(followed) = &self.followed else { return true };
         let mut followed = followed.lock();
         followed.over || low_half::in_window(followed.update(&self.cell), value)
     }
 
-    /// A wait for `value` that is made now.
+    /// Creates a wait for `value` with the present epoch.
     pub(crate) fn wait_for(&self, value: u64) -> FenceWait {
         if self.followed.is_none() {
             return self.cell.wait_for(value);
@@ -77,17 +77,17 @@ impl FenceValue {
         FenceWait { value, epoch: if self.load() >= value { REACHED } else { NO_EPOCH } }
     }
 
-    /// The value alone, for comparison with earlier waits.
+    /// Loads the value without its history, for comparison with earlier waits.
     pub(crate) fn glance(&self) -> Snapshot {
         if self.followed.is_none() { self.cell.glance() } else { Snapshot::at_value(self.load()) }
     }
 
-    /// The history of the fence, if it was rewound since `epoch`.
+    /// Returns the history of the fence if it was rewound since `epoch`.
     pub(crate) fn snapshot_since(&self, epoch: u64) -> Option<Snapshot> {
         self.cell.snapshot_since(epoch)
     }
 
-    /// Falls of the value that the history has dropped.
+    /// Returns the number of rewinds that the history has dropped.
     pub(crate) fn history_lost(&self) -> u64 {
         self.cell.history_lost()
     }
@@ -105,7 +105,7 @@ impl FenceValue {
         }
     }
 
-    /// From now on every wait passes and no store changes anything.
+    /// Makes every wait pass. Later stores have no effect.
     pub(crate) fn condemn(&self) {
         if let Some(followed) = &self.followed {
             *followed.lock() = Followed { value: u64::MAX, over: true };

@@ -1,11 +1,11 @@
 //! The waiters of one fence, ordered by value. Pure policy.
 //!
-//! Invariants: MonitoredValue is the smallest value that is waited for, less one, or the maximum
-//! without waiters. A wait for 0 is never entered, so the subtraction cannot underflow. A wait for
-//! the maximum is armed one below it, so it differs from no waiter.
+//! Invariants: MonitoredValue is the smallest awaited value minus one, or the maximum without
+//! waiters. A wait for 0 is never entered, so the subtraction cannot underflow. A wait for the
+//! maximum arms one below it, so it is distinct from "no waiter".
 //!
 //! A waiter has the epoch of its call (see `fence_cell`). A value from before that epoch does not
-//! satisfy it. A later one does, also when the fence has fallen again.
+//! satisfy it. A later one does, even if the fence has fallen again.
 
 use std::collections::BTreeMap;
 use tidegate_d3dukmdt::FenceWait;
@@ -15,8 +15,8 @@ use tidegate_ddi::OsHandle;
 /// MonitoredValue without waiters.
 pub(crate) const NO_WAITER: u64 = u64::MAX;
 
-/// MonitoredValue of a cross-adapter member that is not linked: every signal is above it, save that
-/// of 0, which satisfies no wait.
+/// MonitoredValue of a cross-adapter member that is not linked: every signal exceeds it except a
+/// signal of 0, which satisfies no wait.
 // spec: NF-147, NF-148
 pub(crate) const EVERY_SIGNAL: u64 = 0;
 
@@ -27,7 +27,7 @@ pub(crate) struct WaiterId {
     number: u64,
 }
 
-/// What a wait ends with, at the latest.
+/// The object that ends a wait, at the latest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitOwner {
     /// A CPU wait: the instance of the call.
@@ -45,24 +45,24 @@ struct Registration<W> {
     owner: WaitOwner,
 }
 
-/// Waiters of one fence, each with a ticket of its own choice.
+/// Waiters of one fence, each with a caller-chosen ticket.
 // spec: NF-019
 pub(crate) struct WaiterSet<W> {
     by_value: BTreeMap<WaiterId, Registration<W>>,
     /// The instances that may enter CPU waits.
     open: Vec<OsHandle>,
-    /// No waiter is of an earlier epoch.
+    /// Lower bound of the waiters' epochs.
     oldest_epoch: u64,
     registrations: u64,
     published: u64,
     /// The fence is being destroyed: no waiter enters and nothing is published.
     closed: bool,
-    /// Nothing is published, whatever is waited for.
+    /// Nothing is published, whatever the waiters.
     pinned: bool,
 }
 
 impl<W> WaiterSet<W> {
-    /// An empty set. `published` is what MonitoredValue holds.
+    /// Creates an empty set. `published` is the content of MonitoredValue.
     pub(crate) fn new(published: u64) -> WaiterSet<W> {
         WaiterSet {
             by_value: BTreeMap::new(),
@@ -80,13 +80,13 @@ impl<W> WaiterSet<W> {
         self.open.push(instance);
     }
 
-    /// Admits no further CPU wait of this instance. Those in the set stay.
+    /// Admits no further CPU waits of this instance. Waits in the set stay.
     pub(crate) fn shut(&mut self, instance: OsHandle) {
         self.open.retain(|open| *open != instance);
     }
 
-    /// Enters a waiter for a value above 0. `None` when the set or the instance is closed: a wait
-    /// that was under way when its instance was closed must not stay behind.
+    /// Enters a waiter for a value above 0. Returns `None` if the set or the instance is closed, so
+    /// a wait that races with the close of its instance leaves no entry.
     pub(crate) fn insert(
         &mut self,
         wait: FenceWait,
@@ -107,7 +107,7 @@ impl<W> WaiterSet<W> {
         Some(id)
     }
 
-    /// An epoch before which no waiter was entered; `None` without waiters.
+    /// Returns an epoch before which no waiter was entered; `None` without waiters.
     pub(crate) fn oldest_epoch(&self) -> Option<u64> {
         (!self.by_value.is_empty()).then_some(self.oldest_epoch)
     }
@@ -117,12 +117,12 @@ impl<W> WaiterSet<W> {
         self.closed = true;
     }
 
-    /// Publishes nothing from now on: satisfied waiters are collected after every signal.
+    /// Stops publishing: satisfied waiters are collected after every signal.
     pub(crate) fn pin(&mut self) {
         self.pinned = true;
     }
 
-    /// Whether nothing is published.
+    /// Returns whether publishing has stopped.
     pub(crate) fn is_pinned(&self) -> bool {
         self.pinned
     }
@@ -132,7 +132,7 @@ impl<W> WaiterSet<W> {
         self.closed
     }
 
-    /// Removes a registration; `false` when it was satisfied or removed already.
+    /// Removes a registration. Returns `false` if it was already satisfied or removed.
     pub(crate) fn remove(&mut self, id: WaiterId) -> bool {
         self.by_value.remove(&id).is_some()
     }
@@ -158,7 +158,7 @@ impl<W> WaiterSet<W> {
         self.published
     }
 
-    /// Takes the waiters of this owner, and shuts an instance.
+    /// Takes the waiters of this owner. An instance is also shut.
     pub(crate) fn take_of(&mut self, owner: WaitOwner) -> Vec<(W, u64)> {
         if let WaitOwner::Instance(instance) = owner {
             self.shut(instance);
@@ -175,14 +175,15 @@ impl<W> WaiterSet<W> {
             .collect()
     }
 
-    /// The value that MonitoredValue should hold.
+    /// Returns the value that MonitoredValue should hold.
     // spec: NF-014
     // spec: NF-015, NF-024
     pub(crate) fn monitored_value(&self) -> u64 {
         self.by_value.keys().next().map_or(NO_WAITER, |first| first.value - 1)
     }
 
-    /// The value to publish, if it is not published yet. It counts as published from now on.
+    /// Returns the value to publish if it differs from the published one, and records it
+    /// as published.
     pub(crate) fn take_unpublished(&mut self) -> Option<u64> {
         let wanted = self.monitored_value();
         (!self.closed && !self.pinned && wanted != self.published).then(|| {
@@ -191,7 +192,7 @@ impl<W> WaiterSet<W> {
         })
     }
 
-    /// Whether there is no waiter.
+    /// Returns whether there are no waiters.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_value.is_empty()
     }

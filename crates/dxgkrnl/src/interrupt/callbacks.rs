@@ -1,6 +1,6 @@
-//! The kernel as the driver calls it. Exists before the adapter, which is attached right after.
+//! The kernel callbacks that a driver calls (DxgkCb*).
 //!
-//! Levels: a callback demands the token of its level, and hands it on.
+//! Invariant: a callback takes the token of its level and passes it on.
 
 use super::interrupts::Interrupts;
 use super::{dpc, isr};
@@ -11,7 +11,8 @@ use tidegate_ddi::{
     InterruptData, Irql, OsHandle, Passive, Status,
 };
 
-/// The kernel as the driver calls it. Made before the adapter, attached to it right after.
+/// The kernel callbacks of one adapter. Created before the adapter, which is attached
+/// immediately afterwards.
 pub(crate) struct KernelCallbacks {
     interrupts: OnceLock<Weak<Interrupts>>,
 }
@@ -26,7 +27,7 @@ impl KernelCallbacks {
         debug_assert!(first, "callbacks serve one adapter");
     }
 
-    /// `None` before the adapter exists: a driver has nothing to report then.
+    /// Returns `None` before the adapter exists, when a driver has nothing to report.
     fn interrupts(&self) -> Option<Arc<Interrupts>> {
         self.interrupts.get().and_then(Weak::upgrade)
     }

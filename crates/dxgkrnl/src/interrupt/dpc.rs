@@ -1,9 +1,9 @@
-//! The part of an interrupt at DISPATCH level: the driver's deferred routine runs, and the kernel takes
-//! the reports in order.
+//! The DISPATCH-level half of an interrupt: the driver's DPC routine runs, and the kernel takes the
+//! reports in order.
 //!
-//! Invariants: a DPC calls no entry of the driver that needs PASSIVE level, and waits for nothing;
-//! the device keeps its power until it ends.
-//! What needs that is a work item or a finding of the timer's agent.
+//! Invariants: a DPC never blocks and calls no driver entry that needs PASSIVE level. Such work
+//! goes to a work item or, as a finding, to the timer's agent. The device keeps its power until the
+//! DPC ends.
 //!
 //! Entry points: [`take_reported`] (DxgkCbNotifyDpc), [`serve_reports`], [`flush`], [`take_overdue`].
 
@@ -82,9 +82,8 @@ pub(super) fn take_reported(interrupts: &Arc<Interrupts>, level: Irql<'_>) {
     }
 }
 
-/// Takes reports that stand untaken for half of the timeout delay. The driver did not call
-/// DxgkCbQueueDpc, or its deferred routine did not call DxgkCbNotifyDpc. Returns whether there was
-/// any report.
+/// Takes reports that have been pending for half of the timeout delay: the driver did not call
+/// DxgkCbQueueDpc, or its DPC routine did not call DxgkCbNotifyDpc. Returns whether there was any.
 // spec: PRE-098
 fn take_overdue(interrupts: &Arc<Interrupts>, level: &Passive) -> bool {
     let late_ns = interrupts.port.config.tdr.delay_ns / 2;
@@ -106,7 +105,7 @@ fn take_overdue(interrupts: &Arc<Interrupts>, level: &Passive) -> bool {
     true
 }
 
-/// Takes what was reported until now.
+/// Takes all pending reports.
 fn flush(interrupts: &Interrupts) {
     while take_wanted(interrupts) {
         if !run_dpc(interrupts) {
@@ -124,8 +123,8 @@ fn served(interrupts: &Interrupts, released: bool) {
     }
 }
 
-/// Runs the DPC if one was queued. Returns whether one was. On a device without power it runs in a
-/// work item, which may wait for the power.
+/// Runs the DPC if one was queued. Returns whether one was. If the device has no power, a work item
+/// runs the DPC, since it may wait for power.
 pub(super) fn deferred_routine(interrupts: &Arc<Interrupts>) -> bool {
     let wanted = take_wanted(interrupts);
     if wanted && !run_dpc(interrupts) {
@@ -135,7 +134,7 @@ pub(super) fn deferred_routine(interrupts: &Arc<Interrupts>) -> bool {
     wanted
 }
 
-/// Takes the request for a DPC. Returns whether there was one.
+/// Clears the request for a DPC. Returns whether one was pending.
 fn take_wanted(interrupts: &Interrupts) -> bool {
     interrupts.dpc.wanted.load() != 0 && interrupts.dpc.wanted.exchange(0) != 0
 }
@@ -153,7 +152,7 @@ fn run_dpc(interrupts: &Interrupts) -> bool {
     powered
 }
 
-/// The DPC, at the level of the caller.
+/// Runs the DPC at the caller's level.
 fn call_dpc_routine(interrupts: &Interrupts) {
     interrupts.port.count(Count::dpcs);
     let start_ns = interrupts.port.platform.stamp_ns();
@@ -161,10 +160,10 @@ fn call_dpc_routine(interrupts: &Interrupts) {
     record(&interrupts.port, Kind::Dpc, start_ns);
 }
 
-/// A signal on another adapter is a report for this one's DPC, which runs on its interrupt agent or,
-/// where interrupts run inline, here. Called with no lock of any adapter held. Adapters may relay to
-/// each other without end; a DPC that runs already takes the report, so calls nest no deeper than
-/// there are adapters.
+/// A signal on another adapter becomes a report for this adapter's DPC, which runs on the interrupt
+/// agent or, with inline interrupts, on the caller. Called with no lock of any adapter held.
+/// Adapters may relay to each other indefinitely. A DPC that is already running takes the report,
+/// so the nesting depth is at most the number of adapters.
 impl RelayPort for Interrupts {
     fn relay(self: Arc<Self>, fence: Arc<Fence>) {
         {
@@ -179,14 +178,14 @@ impl RelayPort for Interrupts {
     }
 }
 
-/// Runs the DPC for reports that no interrupt of the line brought: on the interrupt agent or, where
-/// interrupts run inline, here. Called with no lock of any adapter held.
+/// Runs the DPC for reports made outside an interrupt: on the interrupt agent or, with inline
+/// interrupts, on the caller. Called with no lock of any adapter held.
 fn serve_reports(interrupts: &Arc<Interrupts>) {
     if let Some(worker) = interrupts.dpc.worker.get() {
         return worker.ring(Step::InterruptDelivery);
     }
-    // A caller that finds the mark set has set `wanted` before the owner clears the mark, and so
-    // before the owner checks `wanted` for the last time.
+    // A caller that finds `relaying` set has already set `wanted`. The owner checks `wanted` again
+    // after it clears `relaying`, so the request is not lost.
     while interrupts.dpc.wanted.load() != 0 && interrupts.dpc.relaying.exchange(1) == 0 {
         while deferred_routine(interrupts) {}
         interrupts.dpc.relaying.exchange(0);

@@ -1,4 +1,4 @@
-//! What interrupts of one adapter need, and its reports.
+//! The interrupt state of one adapter: the objects that interrupts need, and pending reports.
 
 use super::report::DpcQueue;
 use crate::display::Display;
@@ -13,12 +13,12 @@ use tidegate_platform::{Mutex, ServiceHandle};
 pub(crate) struct Interrupts {
     pub(super) objects: Arc<Objects>,
     pub(super) port: Arc<DriverPort>,
-    /// `None` for an adapter that only renders.
+    /// `None` for a render-only adapter.
     pub(super) display: Option<Arc<Display>>,
     pub(super) power: Arc<PowerTransitions>,
     pub(super) recovery: Arc<Recovery>,
     pub(super) dpc: DpcQueue,
-    /// Runs interrupts and DPCs, where they have an agent of their own.
+    /// Runs interrupts and DPCs, if they have their own agent.
     pub(super) worker: Mutex<Option<ServiceHandle>>,
 }
 
@@ -49,7 +49,7 @@ impl Interrupts {
         }
     }
 
-    /// Drops all reports, now and later: the adapter has stopped.
+    /// Drops all present and later reports, because the adapter has stopped.
     pub(crate) fn forget(&self) {
         self.dpc.forget();
     }

@@ -1,5 +1,5 @@
-//! The part of an interrupt at DIRQL: the driver's routine runs under the interrupt lock, and what it
-//! reports becomes a report for the DPC.
+//! The DIRQL half of an interrupt: the driver's interrupt routine runs under the interrupt lock,
+//! and its notifications become reports for the DPC.
 //!
 //! Entry points: [`interrupt_routine`] (the line), [`resolve`] (DxgkCbNotifyInterrupt).
 
@@ -20,15 +20,14 @@ pub(super) fn interrupt_routine(port: &DriverPort) {
     let start_ns = port.platform.stamp_ns();
     {
         let held = port.interrupt_lock.lock_device();
-        // A device that interrupts has power, and its interrupt may come while that is about to
-        // change.
+        // A device that interrupts has power. Its interrupt may race with a power transition.
         let _level = level::raise(Level::Dirql);
         port.driver_as_it_is().interrupt_routine(&Dirql::enter(&held));
     }
     record(port, Kind::Interrupt, start_ns);
 }
 
-/// The report that the data makes; `None` when its object is being destroyed.
+/// Converts interrupt data to a report; `None` if its object is being destroyed.
 // spec: NF-131
 pub(super) fn resolve(objects: &Objects, data: InterruptData) -> Option<Reported> {
     Some(match data {
@@ -98,7 +97,7 @@ fn native(
     }
 }
 
-/// Puts a routine that ran until now on the timeline.
+/// Records on the timeline a routine that ends now.
 pub(super) fn record(port: &DriverPort, kind: Kind, start_ns: u64) {
     let platform = &port.platform;
     if platform.tracing() {

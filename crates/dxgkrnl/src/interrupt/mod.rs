@@ -1,11 +1,11 @@
-//! Interrupts, in the two halves of WDDM, and the driver's way back into the kernel.
+//! Interrupts, in the two halves of WDDM, and the driver's callbacks into the kernel.
 //!
-//! 1. The line goes up: the interrupt routine runs at DIRQL (`isr`); the driver reports data, which
-//!    is queued (`report`), and asks for the DPC.
+//! 1. The line is asserted: the interrupt routine runs at DIRQL (`isr`). The driver reports data,
+//!    which is queued (`report`), and requests the DPC.
 //! 2. The DPC (`dpc`): the driver calls DxgkCbNotifyDpc, and the kernel takes the reports in order:
 //!    completed packets, signalled fences (`signal_report`), faults (`page_fault`).
 //!
-//! `worker` says where both run.
+//! `worker` decides which agent runs both.
 
 mod callbacks;
 mod dpc;

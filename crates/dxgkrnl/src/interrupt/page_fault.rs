@@ -1,9 +1,9 @@
-//! Page faults: what a report names, whether it makes sense, and which devices are lost.
+//! Page faults: resolution and validation of a report, and the devices lost to it.
 //!
-//! Order for a hardware queue: 1. at interrupt level flags, engine and handle are checked, and the
-//! handle becomes an object; 2. the DPC checks the rest; 3. the named devices are in error; 4. what
-//! the flags say must be reset is, as after a timeout. A report that makes no sense stops the
-//! adapter.
+//! Order for a hardware queue: 1. at interrupt level, flags, engine and handle are checked, and the
+//! handle is resolved to an object; 2. the DPC checks the rest; 3. the named devices are lost; 4.
+//! the engine or adapter is reset if the flags require it, as after a timeout. An invalid report
+//! stops the adapter.
 //!
 //! Entry points: [`resolve`], [`hw_queue_faulted`], [`packet_faulted`].
 
@@ -23,24 +23,24 @@ use tidegate_platform::QueueNumber;
 #[derive(Clone, Copy)]
 pub(super) struct HwQueueFault {
     pub(super) engine: EngineId,
-    /// The kernel's handle of the object that the flags say.
+    /// The kernel handle of the object; the flags give its kind.
     pub(super) faulted: OsHandle,
     pub(super) fence_id: u64,
     pub(super) slot: u64,
     pub(super) fault: PageFault,
 }
 
-/// What a report names.
+/// The object that a report names.
 pub(super) enum Faulted {
     Queue(Arc<HwQueue>),
     Context(Arc<Context>),
-    /// By the number of its address space.
+    /// The process, by the number of its address space.
     Process(u32),
     /// The engine alone.
     Engine,
 }
 
-/// What a report names; `None` when that is being destroyed.
+/// Resolves the object that a report names; `None` if it is being destroyed.
 // spec: HS-017
 pub(super) fn resolve(
     objects: &Objects,
@@ -90,7 +90,7 @@ pub(super) fn resolve(
     Ok(Some(named))
 }
 
-/// The named devices are in error, and no others unless more must be reset.
+/// Puts the named devices into error, and no others unless a reset is required.
 // spec: HS-018, RES-007
 pub(super) fn hw_queue_faulted(
     recovery: &Arc<Recovery>,
@@ -154,7 +154,7 @@ pub(super) fn hw_queue_faulted(
     }
 }
 
-/// A DMA packet faulted: its device is in error, and the packet counts as done.
+/// Handles the fault of a DMA packet: its device is lost, and the packet counts as complete.
 pub(super) fn packet_faulted(
     recovery: &Arc<Recovery>,
     level: Irql<'_>,
@@ -179,7 +179,7 @@ fn devices_of(objects: &Objects, address_space: u32) -> Vec<Arc<Device>> {
     all.into_iter().filter(|device| device.space.number == address_space).collect()
 }
 
-/// A fault on an engine after which the driver wants the adapter reset. The devices of all
+/// Handles an engine fault for which the driver requests an adapter reset. The devices of all
 /// processes are lost.
 fn adapter_faulted(recovery: &Arc<Recovery>, level: Irql<'_>, engine: EngineId) {
     let cause = TimeoutCause::AdapterFaulted { engine };

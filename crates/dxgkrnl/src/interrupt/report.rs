@@ -1,7 +1,7 @@
-//! Reports of the driver, from the interrupt that makes them to the DPC that takes them.
+//! The driver's reports, queued by the interrupt and taken by the DPC.
 //!
-//! Invariants: reports are taken in the order in which they were made. A report resolves its handles
-//! when it is made, at interrupt level.
+//! Invariants: reports are taken in FIFO order. Handles are resolved when the report is made, at
+//! interrupt level.
 
 use super::page_fault::{Faulted, HwQueueFault};
 use super::signal_report::SignalReport;
@@ -13,8 +13,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::{EngineId, EngineState, PageFault};
 use tidegate_platform::{CpuTime, Mutex, PhysicalAddress, Platform, WakeWord, Word};
 
-/// Reported data that waits for the DPC. Handles are resolved when they are reported: the object
-/// may be destroyed afterwards, and the report is still about it.
+/// Reported data pending for the DPC. Handles are already resolved, because the object may be
+/// destroyed before the DPC runs.
 pub(super) enum Reported {
     DmaCompleted {
         engine: EngineId,
@@ -57,7 +57,7 @@ pub(super) enum Reported {
 }
 
 impl Reported {
-    /// The engine, when it is about packets.
+    /// Returns the engine of a report about packets.
     pub(super) fn engine_of_packets(&self) -> Option<EngineId> {
         match self {
             Reported::DmaCompleted { engine, .. }
@@ -72,21 +72,22 @@ impl Reported {
 #[derive(Default)]
 pub(super) struct Reports {
     pub(super) list: Vec<Reported>,
-    /// Engines whose packets are being recovered: reports of them are dropped.
+    /// Engines whose packets are being recovered. Their reports are dropped.
     pub(super) ignored: BTreeSet<EngineId>,
-    /// The adapter has stopped: no DPC takes reports any more.
+    /// The adapter has stopped: reports are dropped.
     pub(super) closed: bool,
-    /// When the oldest one was reported, and how many DPCs had run by then; kept where the timer
-    /// is on.
+    /// The time of the oldest pending report, and the number of DPCs run by then. Kept only if the
+    /// timer is enabled.
     pub(super) since: Option<(CpuTime, u64)>,
 }
 
 pub(super) struct DpcQueue {
     pub(super) reported: Mutex<Reports>,
     pub(super) wanted: Word,
-    /// A DPC runs for a report that no interrupt brought; it re-checks `wanted` before it returns.
+    /// Set while a DPC runs for a report made outside an interrupt. The DPC re-checks `wanted`
+    /// before it returns.
     pub(super) relaying: Word,
-    /// Wakes the agent of interrupts, where they have one.
+    /// Wakes the interrupt agent, if there is one.
     pub(super) worker: OnceLock<WakeWord>,
 }
 
@@ -100,8 +101,8 @@ impl DpcQueue {
         }
     }
 
-    /// Drops all reports, now and later: the adapter has stopped. Reports hold fences, which hold
-    /// the adapter.
+    /// Drops all present and later reports, because the adapter has stopped. Otherwise reports
+    /// would keep fences, and fences the adapter, alive.
     pub(super) fn forget(&self) {
         let left = {
             let mut reports = self.reported.lock();
@@ -111,8 +112,8 @@ impl DpcQueue {
         drop(left);
     }
 
-    /// Drops reports of this engine's packets from now on. The caller holds the interrupt lock. Returns
-    /// the last completion that was reported and not taken.
+    /// Starts to drop reports of this engine's packets. The caller holds the interrupt lock.
+    /// Returns the last completion that is still pending.
     pub(super) fn ignore(&self, engine: EngineId) -> Option<u32> {
         let mut reports = self.reported.lock();
         reports.ignored.insert(engine);
@@ -122,7 +123,7 @@ impl DpcQueue {
         })
     }
 
-    /// Reports of this engine's packets count again.
+    /// Accepts reports of this engine's packets again.
     pub(super) fn heed(&self, engine: EngineId) {
         self.reported.lock().ignored.remove(&engine);
     }

@@ -1,4 +1,5 @@
-//! Reports of native fence signals: what one names, and the release of the waiters it means.
+//! Reports of native fence signals: their interpretation, and the release of the waiters
+//! they cover.
 //!
 //! | the adapter declared | the report names | read |
 //! |---|---|---|
@@ -9,8 +10,8 @@
 //! | queue array | hardware queues | their logs; without any, those of all queues of that engine |
 //! | optimized or queue array | a log ran over | every native fence of that queue's device |
 //!
-//! Order: handles become objects at interrupt level ([`resolve`]), where one that names nothing is a
-//! broken contract; they are read at dispatch level ([`serve`]).
+//! Order: handles are resolved at interrupt level ([`resolve`]), where an unknown handle is a
+//! contract violation. Logs and values are read at dispatch level ([`serve`]).
 
 use crate::error::BugCheck;
 use crate::fence::{Fence, LoggedQueue, signaled};
@@ -28,19 +29,19 @@ pub(super) enum ReportedHandles<'a> {
     HwQueues(&'a [DriverHandle]),
 }
 
-/// What a report is about.
+/// The fences or queues that a report covers.
 pub(super) enum SignalReport {
     /// These fences.
     Fences(Vec<Arc<Fence>>),
-    /// Any native fence.
+    /// Every native fence.
     AnyFence,
-    /// What these hardware queues logged. Weak: a report keeps no queue from being destroyed.
+    /// The logs of these hardware queues. Weak, so that a report does not keep a queue alive.
     Queues(Vec<Weak<HwQueue>>),
-    /// What any hardware queue of this engine logged.
+    /// The logs of all hardware queues of this engine.
     AnyQueue { engine: EngineId },
 }
 
-/// The part at interrupt level: what a report is about, or how it breaks the contract.
+/// Resolves a report at interrupt level, or returns how it violates the contract.
 pub(super) fn resolve(
     objects: &Objects,
     engine: EngineId,
@@ -89,7 +90,7 @@ fn queues(objects: &Objects, handles: &[DriverHandle]) -> Result<SignalReport, B
     handles.iter().map(find).collect::<Result<_, _>>().map(SignalReport::Queues)
 }
 
-/// The part at dispatch level of DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED; returns whether any waiter
+/// Handles DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED at dispatch level. Returns whether any waiter
 /// was released.
 pub(super) fn serve(objects: &Objects, level: Irql<'_>, report: &SignalReport) -> bool {
     let (fences, reader) = (&objects.fences, &objects.log_reader);
@@ -116,8 +117,8 @@ fn logged(queues: &[Arc<HwQueue>]) -> Vec<&dyn LoggedQueue> {
     queues.iter().map(|queue| &***queue as &dyn LoggedQueue).collect()
 }
 
-/// The interrupt named fences and no queues: the logs of all hardware queues of their devices have
-/// the times. Only the timeline needs those.
+/// Reads signal times for the timeline after an interrupt that named fences and no queues. The
+/// times are in the logs of all hardware queues of the fences' devices.
 // spec: NF-220
 fn read_times(objects: &Objects, level: Irql<'_>, fences: &[Arc<Fence>]) {
     if objects.port.platform.tracing() {

@@ -1,7 +1,7 @@
-//! Where interrupts run: on the raising agent, or on an agent of their own.
+//! Delivery of interrupts, on the raising agent or on a dedicated agent.
 //!
-//! Inline delivery runs the interrupt routine at once and the DPC at the end of the agent's turn. The
-//! worker runs both, as another processor does.
+//! Inline delivery runs the interrupt routine immediately and the DPC at the end of the agent's
+//! turn. The worker runs both, as another processor would.
 //!
 //! Entry point: [`connect`].
 
@@ -63,7 +63,7 @@ impl Agent for WorkerAgent {
     }
 }
 
-/// Connects the adapter's line, and starts the worker if there is one.
+/// Connects the adapter's interrupt line, and starts the worker if one is configured.
 pub(crate) fn connect(interrupts: &Arc<Interrupts>, level: &Passive) {
     let port = &interrupts.port;
     match port.config.interrupts {

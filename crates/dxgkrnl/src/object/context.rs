@@ -23,7 +23,7 @@ pub(crate) struct ContextDesc {
     pub(crate) engine_affinity: u32,
     pub(crate) hardware_scheduled: bool,
     pub(crate) priority: Priority,
-    /// The memory manager's own context.
+    /// Whether this is the memory manager's own context.
     pub(crate) paging: bool,
 }
 
@@ -33,7 +33,7 @@ pub(crate) type Context = AtPassive<ContextBody>;
 /// The parts of a context.
 pub(crate) struct ContextBody {
     pub(crate) device: Arc<Device>,
-    /// The list of packet contexts or that of hardware contexts.
+    /// The table of packet contexts or of hardware contexts.
     table: Arc<Mutex<Registry<Context>>>,
     pub(crate) os_handle: OsHandle,
     pub(crate) driver: DriverHandle,
@@ -41,16 +41,16 @@ pub(crate) struct ContextBody {
     pub(crate) hardware_scheduled: bool,
     /// Set for a hardware context once its handle is closed.
     pub(super) handle_closed: OnceLock<()>,
-    /// For hardware contexts: whether it is on the run list.
+    /// Run list membership; hardware contexts only.
     pub(crate) suspension: Suspension,
-    /// Parts of buffers with physical addresses that it has queued, by number.
+    /// Queued parts of buffers with physical addresses, by number.
     parts: Mutex<BTreeMap<u64, Arc<QueuedPart>>>,
-    /// For hardware contexts.
+    /// Scheduling priority; hardware contexts only.
     pub(crate) priority: HwPriority,
 }
 
 impl Context {
-    /// Creates a context, and enters it into the table of its kind. One for packets is entered
+    /// Creates a context and enters it into the table of its kind. A packet context is also entered
     /// into VidSch.
     pub(crate) fn new(
         level: &Passive,
@@ -100,7 +100,8 @@ impl Context {
 }
 
 impl Context {
-    /// Takes it off all lists: the call that destroys it begins. Queued packets are not begun.
+    /// Removes the context from all lists at the start of its destruction. Queued packets are
+    /// not started.
     pub(crate) fn retire(&self, level: Irql<'_>) {
         self.table.lock().retire(self.os_handle);
         if !self.hardware_scheduled {
@@ -108,12 +109,12 @@ impl Context {
         }
     }
 
-    /// The queue of a packet context and what submits its packets.
+    /// Returns the queue of a packet context and its submitter.
     pub(crate) fn scheduled(&self) -> (OsHandle, Submitter) {
         (self.os_handle, Submitter::Packets)
     }
 
-    /// A request to change the priority of a hardware context.
+    /// Starts a request to change the priority of a hardware context.
     pub(crate) fn priority_request(&self) -> PriorityRequest<'_> {
         PriorityRequest {
             port: &self.device.layers.port,
@@ -163,8 +164,8 @@ impl PacketContext for Context {
     }
 }
 
-/// The engine of a context: in its node, that of the physical adapter whose bit is set, or of the
-/// first one.
+/// Returns a context's engine: the one in its node on the physical adapter whose bit is set, or on
+/// the first adapter if no bit is set.
 // spec: NF-320
 fn engine_of(desc: &ContextDesc) -> Result<EngineId, Status> {
     let node_ordinal = desc.node_ordinal;
@@ -189,7 +190,7 @@ impl EndAtPassive for ContextBody {
         if !self.hardware_scheduled {
             self.table.lock().remove(self.os_handle);
             sched.remove_queue(level.into(), self.os_handle);
-            // One of them may be on the engine.
+            // The engine may still use a part.
             let parts = std::mem::take(&mut *self.parts.lock());
             for part in parts.into_values() {
                 let gone = sched.lock().release_or_keep(self.os_handle, part);
@@ -199,7 +200,7 @@ impl EndAtPassive for ContextBody {
         port.driver(level).destroy_context(level, self.driver);
         memory.end_context(self.os_handle);
         if self.hardware_scheduled {
-            // Until the driver has let go of it an acknowledgement may name it.
+            // An acknowledgement may name the context until the driver has released it.
             self.table.lock().remove(self.os_handle);
         }
     }

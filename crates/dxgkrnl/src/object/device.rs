@@ -1,4 +1,5 @@
-//! Devices: a process's container on the port. Calls on a lost device return DEVICE_REMOVED.
+//! Devices: a process's container for contexts and allocations on an adapter. Calls on a lost
+//! device return DEVICE_REMOVED.
 
 use crate::fence::Fence;
 use crate::fence::storage::FencePool;
@@ -18,13 +19,13 @@ pub(crate) type MonitoredFences = Arc<[Arc<Fence>]>;
 
 /// The fences that a process has open.
 pub(crate) trait OpenFences: Send + Sync {
-    /// The fence of a handle.
+    /// Returns the fence of a handle.
     fn fence(&self, handle: u32) -> Option<Arc<Fence>>;
 
-    /// The monitored ones, and how many objects were walked to find them.
+    /// Returns the open monitored fences, and the number of objects visited to find them.
     fn monitored_fences(&self) -> (MonitoredFences, u64);
 
-    /// Those with an instance of the device.
+    /// Returns the fences with an instance on `device`.
     fn fences_of(&self, device: OsHandle) -> Vec<Arc<Fence>>;
 }
 
@@ -37,10 +38,10 @@ pub(crate) struct DeviceBody {
     table: Arc<Mutex<Registry<Device>>>,
     pub(crate) os_handle: OsHandle,
     pub(crate) driver: DriverHandle,
-    /// Outlives the device by which the driver knows it.
+    /// Outlives the driver's device, which refers to it.
     pub(crate) space: Arc<AddressSpace>,
     pub(crate) fence_pool: Arc<FencePool>,
-    /// `None` for the kernel's own.
+    /// `None` for a device of the kernel.
     handles: Option<Weak<dyn OpenFences>>,
     /// Whether its process may raise priorities (SE_INC_BASE_PRIORITY).
     pub(crate) may_raise_priority: bool,
@@ -73,28 +74,33 @@ impl Device {
         };
         let device = Arc::new(AtPassive::wrap(&port.timer, body));
         table.lock().insert(os_handle, &device);
-        // A contract broken meanwhile has lost only the devices that were in the table then.
+        // A contract violation that raced with this call lost only the devices already in
+        // the table.
         port.check()?;
         Ok(device)
     }
 
-    /// Whether it is the kernel's own, of no process: only a broken contract loses it.
+    /// Returns whether the device belongs to the kernel. Only a contract violation loses such
+    /// a device.
     pub(crate) fn is_of_kernel(&self) -> bool {
         self.handles.is_none()
     }
 
-    /// Its state.
+    /// Returns the device state.
     pub(crate) fn state(&self) -> DeviceState {
         self.state.lock().clone()
     }
 
-    /// Takes it off all lists: the call that destroys it begins.
+    /// Removes the device from all lists at the start of its destruction.
     pub(crate) fn retire(&self) {
         self.table.lock().retire(self.os_handle);
         self.layers.memory.end_device(self.os_handle);
     }
 
-    /// DEVICE_REMOVED when it is lost.
+    /// Checks that the device is usable.
+    ///
+    /// # Errors
+    /// DEVICE_REMOVED if the device is lost.
     // spec: MF-049
     pub(crate) fn check(&self) -> Result<(), Status> {
         match *self.state.lock() {
@@ -103,7 +109,7 @@ impl Device {
         }
     }
 
-    /// Marks it lost; `false` when it was lost already (the first reason stays).
+    /// Marks the device lost. Returns `false` if it was already lost; the first reason is kept.
     pub(crate) fn lose(&self, reason: DeviceState) -> bool {
         let mut state = self.state.lock();
         let first = *state == DeviceState::Active;
@@ -117,17 +123,17 @@ impl Device {
         self.handles.as_ref()?.upgrade()
     }
 
-    /// The fence that a handle names in the process of this device, for log entries.
+    /// Returns the fence that a handle in a log entry names in this device's process.
     pub(crate) fn fence_of_handle(&self, handle: u32) -> Option<Arc<Fence>> {
         self.open_fences()?.fence(handle)
     }
 
-    /// The fences that are open in this device.
+    /// Returns the fences open on this device.
     pub(crate) fn fences(&self) -> Vec<Arc<Fence>> {
         self.open_fences().map_or_else(Vec::new, |open| open.fences_of(self.os_handle))
     }
 
-    /// The monitored fences that are open in the process that owns this device.
+    /// Returns the monitored fences open in the process that owns this device.
     pub(crate) fn monitored_fences_of_process(&self) -> MonitoredFences {
         let Some(open) = self.open_fences() else { return Arc::new([]) };
         let (fences, walked) = open.monitored_fences();
@@ -139,7 +145,7 @@ impl Device {
 impl EndAtPassive for DeviceBody {
     fn end(&mut self, level: &Passive) {
         self.layers.port.driver(level).destroy_device(level, self.driver);
-        // Last: a removal stops the driver when no device is left.
+        // Last, because a removal stops the driver when no device is left.
         let emptied = self.table.lock().remove(self.os_handle);
         emptied.iter().for_each(|event| event.set(Step::ThreadWake));
     }

@@ -1,10 +1,10 @@
 //! Doorbells: the address that a process rings, its status word, and the order of connects and
 //! disconnects.
 //!
-//! Order of a disconnect: 1. the status; 2. the hardware; 3. the mapping turns to a dummy page. The
-//! published order (mapping first) can lose a ring that lands on the dummy page while the status
-//! still says CONNECTED. Work that is pending then goes to the driver as a notification. A
-//! dedicated doorbell has a fresh page per connect, so a page kept from an ended one rings nothing.
+//! Order of a disconnect: 1. the status; 2. the hardware; 3. the mapping is switched to a dummy
+//! page. The published order (mapping first) can lose a ring that lands on the dummy page while the
+//! status still reads CONNECTED. The driver is then notified of pending work. A dedicated doorbell
+//! gets a fresh page per connect, so a stale page rings nothing.
 //!
 //! Invariants: the transition lock orders every create, connect, disconnect and destroy of an
 //! adapter. A disconnect that the driver calls from inside connect (victimising) runs on the lock's
@@ -30,17 +30,17 @@ use tidegate_trace::{Kind, Record};
 
 #[derive(Default)]
 struct State {
-    /// The present connection.
+    /// The current connection.
     connection: Option<Connection>,
     aborted: bool,
-    /// The driver has released it, or is about to.
+    /// The driver has released the doorbell or is about to.
     ended: bool,
-    /// The times of the last connect and of the last notification with the driver, for reports.
+    /// When the driver was last called to connect and to notify, for reports.
     connected: Option<CpuTime>,
     notified: Option<CpuTime>,
 }
 
-/// An address of a doorbell, and the page behind it while the doorbell is disconnected.
+/// A doorbell address, and the dummy page mapped there while the doorbell is disconnected.
 struct Window {
     mapping: Mapping,
     dummy: Page,
@@ -54,7 +54,7 @@ impl Window {
         Window { mapping: Mapping::new(platform, dummy.clone()), dummy }
     }
 
-    /// Whether `page` is as large as the driver stated.
+    /// Returns whether `page` has the size that the driver stated.
     fn takes(&self, page: &Page) -> bool {
         page.len() >= self.dummy.len()
     }
@@ -68,7 +68,7 @@ impl Window {
     }
 }
 
-/// The doorbells that have not ended, with an index by hardware queue.
+/// Live doorbells, with an index by hardware queue.
 #[derive(Default)]
 struct DoorbellTable {
     all: Registry<Doorbell>,
@@ -83,12 +83,12 @@ impl DoorbellTable {
     }
 
     fn remove(&mut self, hw_queue: OsHandle, doorbell: OsHandle) {
-        // No removal waits for doorbells alone.
+        // A removal never waits for doorbells alone.
         let _emptied = self.all.remove(doorbell);
         self.of_queues.remove(&(hw_queue, doorbell));
     }
 
-    /// Those of one queue, in order of creation.
+    /// Returns the doorbells of one queue, in order of creation.
     fn of_queue(&self, hw_queue: OsHandle) -> Vec<Arc<Doorbell>> {
         let range = (hw_queue, OsHandle(0))..=(hw_queue, OsHandle(u64::MAX));
         self.of_queues.range(range).filter_map(|(_, doorbell)| self.all.get(*doorbell)).collect()
@@ -101,7 +101,7 @@ pub(crate) struct Doorbells {
     table: Mutex<DoorbellTable>,
     /// Orders every create, connect, disconnect and destroy of a doorbell.
     pub(super) transition: Mutex<()>,
-    /// Doorbells that the driver victimised inside the present transition.
+    /// Doorbells that the driver victimised during the current transition.
     victimised: Mutex<Vec<Victimised>>,
 }
 
@@ -116,26 +116,26 @@ impl Doorbells {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of live doorbells.
     pub(crate) fn len(&self) -> usize {
         self.table.lock().all.len()
     }
 
-    /// All of them, in order of creation.
+    /// Returns all doorbells, in order of creation.
     pub(super) fn all(&self) -> Vec<Arc<Doorbell>> {
         let all = self.table.lock().all.live();
         self.port.stats.add(Count::doorbells_walked, all.len() as u64);
         all
     }
 
-    /// Those of one hardware queue: one, or two while a ring is resized.
+    /// Returns the doorbells of one hardware queue: at most one, or two during a ring resize.
     pub(crate) fn of_queue(&self, hw_queue: OsHandle) -> Vec<Arc<Doorbell>> {
         let found = self.table.lock().of_queue(hw_queue);
         self.port.stats.add(Count::doorbells_walked, found.len() as u64);
         found
     }
 
-    /// Takes what the driver victimised inside the present transition.
+    /// Takes the doorbells that the driver victimised during the current transition.
     fn take_victimised(&self) -> Vec<Victimised> {
         std::mem::take(&mut *self.victimised.lock())
     }
@@ -165,8 +165,8 @@ impl Doorbells {
             self.port.count(Count::doorbell_victims);
         }
         drop(transition);
-        // Inside a connect the hardware goes after this returns, and the connect notifies pending work
-        // then.
+        // Within a connect, the driver disconnects the hardware after this returns. The connect
+        // then notifies it of pending work.
         if inside {
             let was_connected = was_connected && reason == DisconnectReason::Retry;
             self.victimised.lock().push(Victimised { doorbell, was_connected });
@@ -175,10 +175,10 @@ impl Doorbells {
     }
 }
 
-/// A doorbell that the driver victimised inside the present transition.
+/// A doorbell that the driver victimised during the current transition.
 struct Victimised {
     doorbell: Arc<Doorbell>,
-    /// Whether it was connected, and may have lost a ring.
+    /// Whether it was connected, so that a ring may be lost.
     was_connected: bool,
 }
 
@@ -188,7 +188,7 @@ pub(crate) struct Doorbell {
     pub(crate) os_handle: OsHandle,
     driver: DriverHandle,
     pub(crate) queue: Arc<HwQueue>,
-    /// The kernel keeps ring and control area alive while the doorbell lives.
+    /// Keeps ring and control area alive as long as the doorbell.
     // spec: UMS-034, UMS-035
     rings: Mutex<PinnedRings>,
     window: Window,
@@ -199,7 +199,7 @@ pub(crate) struct Doorbell {
     state: Mutex<State>,
 }
 
-/// Ring and control area, kept resident. The process has made them resident before.
+/// Ring and control area, kept resident. The process has already made them resident.
 #[derive(Default)]
 struct PinnedRings(Vec<Pinned>);
 
@@ -219,8 +219,8 @@ impl PinnedRings {
 }
 
 impl Doorbell {
-    /// D3DKMTCreateDoorbell: disconnected. In a resize the queue's present doorbell ends with ABORT
-    /// once the new one is created.
+    /// Creates a disconnected doorbell (D3DKMTCreateDoorbell). In a resize, the queue's current
+    /// doorbell ends with ABORT once the new one exists.
     // spec: UMS-025
     pub(crate) fn new(
         level: &Passive,
@@ -251,7 +251,7 @@ impl Doorbell {
         };
         let rings = PinnedRings::new(level.into(), &queue.device.layers.memory, &ring, &control)?;
         let transition = doorbells.transition.lock_device();
-        // A queue that another call destroys gets no doorbell.
+        // A queue that is being destroyed gets no doorbell.
         if !queue.is_live() {
             return Err(Status::INVALID_PARAMETER);
         }
@@ -314,26 +314,26 @@ impl Doorbell {
         &self.all.port
     }
 
-    /// Ring and control area; none after its end.
+    /// Returns ring and control area; empty after the doorbell has ended.
     pub(crate) fn ring_allocations(&self) -> Vec<Arc<AllocationObject>> {
         self.rings.lock().0.iter().map(|ring| Arc::clone(ring)).collect()
     }
 
     // spec: UMS-181
-    /// D3DKMTDestroyDoorbell, once.
+    /// Ends the doorbell (D3DKMTDestroyDoorbell). Idempotent.
     pub(crate) fn end(&self, level: &Passive) {
         let transition = self.all.transition.lock_device();
         if std::mem::replace(&mut self.state.lock().ended, true) {
             return;
         }
-        // 1. It is in no table.
+        // 1. Remove the doorbell from the table.
         self.all.table.lock().remove(self.queue.os_handle, self.os_handle);
-        // 2. Status first, then the mapping. From here on no method of this doorbell calls the
-        //    driver.
+        // 2. Status first, then the mapping. After this, no method of this doorbell calls
+        //    the driver.
         if self.announce_disconnect(DisconnectReason::Abort) {
             self.hide();
         }
-        // 3. The driver drains it a last time and releases it.
+        // 3. The driver drains the doorbell a last time and releases it.
         self.port().driver(level).destroy_doorbell(level, self.driver);
         let victimised = self.all.take_victimised();
         let rings = std::mem::take(&mut *self.rings.lock());
@@ -343,7 +343,7 @@ impl Doorbell {
         notify_victimised(level, victimised);
     }
 
-    /// Its address, and the secondary one if it has one.
+    /// Returns the doorbell's address and, if present, the secondary address.
     pub(crate) fn mappings(&self) -> (Mapping, Option<Mapping>) {
         (self.window.mapping.clone(), self.secondary.as_ref().map(|window| window.mapping.clone()))
     }
@@ -366,12 +366,12 @@ impl Doorbell {
         }
         port.count(Count::doorbell_connects);
         port.watch_for_hangs();
-        // Device and engine get power, and evicted rings come back, before the driver connects.
-        // Suspended contexts are resumed after that, before the status is written.
+        // Before the driver connects, device and engine are powered and evicted rings paged in.
+        // Suspended contexts are resumed afterwards, before the status is written.
         // spec: UMS-061
         let waking = port.awake_but_suspended(level);
         let _engine = port.engine_in_use(level, self.queue.engine());
-        // 2. The driver finds hardware. It may victimise another doorbell by the callback.
+        // 2. The driver allocates hardware. It may victimise another doorbell through the callback.
         let flags = match self.secondary {
             Some(_) => ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS,
             None => ConnectDoorbellFlags::empty(),
@@ -399,7 +399,7 @@ impl Doorbell {
         }
     }
 
-    /// On the timeline, in the lane of its queue.
+    /// Records an event on the timeline, in the queue's lane.
     fn record(&self, what: &str) {
         let platform = &self.port().platform;
         if let Some(lane) = platform.traced_lane_of(self.queue.os_handle.into()) {
@@ -408,7 +408,7 @@ impl Doorbell {
         }
     }
 
-    /// Publishes a connection; `Err(None)` when it is not what was requested.
+    /// Publishes a connection. Returns `Err(None)` if it does not match the request.
     fn show(
         &self,
         level: &Passive,
@@ -421,7 +421,7 @@ impl Doorbell {
         if !connected.status.is_connected() || !second || !self.window.takes(&connected.page) {
             return Err(None);
         }
-        // The driver aborted it from inside the connect.
+        // The driver aborted the doorbell during the connect.
         if self.state.lock().aborted {
             self.port().driver(level).disconnect_doorbell(level, self.driver);
             return Err(Some(Status::DEVICE_REMOVED));
@@ -444,8 +444,8 @@ impl Doorbell {
         Ok(connection)
     }
 
-    /// Writes a DISCONNECTED status, which every later ring reads; `false` when it was disconnected
-    /// already.
+    /// Writes a DISCONNECTED status, which every later ring reads. Returns `false` if the doorbell
+    /// was already disconnected.
     // spec: UMS-101
     // spec: UMS-038, UMS-039
     fn announce_disconnect(&self, reason: DisconnectReason) -> bool {
@@ -464,13 +464,13 @@ impl Doorbell {
         was_connected
     }
 
-    /// Maps the dummy page: a store to the address reaches no hardware from here on.
+    /// Maps the dummy page. Later stores to the address reach no hardware.
     fn hide(&self) {
         self.window.hide();
         self.secondary.iter().for_each(Window::hide);
     }
 
-    /// Disconnects it.
+    /// Disconnects the doorbell.
     pub(crate) fn disconnect(&self, level: &Passive, reason: DisconnectReason) {
         // 1, 2.
         let was_connected = self.take_hardware(level, reason);
@@ -480,11 +480,11 @@ impl Doorbell {
         }
     }
 
-    /// Disconnects it for good, for a process that closes normally. Work that was announced before
-    /// reaches the driver, also when its ring was lost: no thread is left to repeat it.
+    /// Disconnects the doorbell permanently, for a process that closes normally. The driver is
+    /// notified of announced work even if its ring was lost, since no thread is left to repeat it.
     pub(crate) fn close(&self, level: &Passive) {
         self.take_hardware(level, DisconnectReason::Abort);
-        // Pending work keeps the engine's power from then on.
+        // Pending work keeps the engine powered afterwards.
         let _engine = self.port().engine_in_use(level, self.queue.engine());
         self.notify_pending_work(level);
     }
@@ -523,8 +523,7 @@ impl Doorbell {
         was_connected
     }
 
-    /// Notifies the driver of work that was announced and is not complete, in case its ring was
-    /// lost.
+    /// Notifies the driver of announced, incomplete work, in case its ring was lost.
     // spec: UMS-102
     fn notify_pending_work(&self, level: &Passive) {
         self.port().platform.fence();
@@ -533,23 +532,23 @@ impl Doorbell {
         }
     }
 
-    /// Whether work that the process announced is not complete.
+    /// Returns whether announced work is incomplete.
     // spec: UMS-074
     pub(crate) fn has_work(&self) -> bool {
         self.announced() > self.queue.progress.fence.value()
     }
 
-    /// The progress value that the process announced last: untrusted.
+    /// Returns the progress value that the process announced last. Untrusted.
     pub(crate) fn announced(&self) -> u64 {
         self.last_queued.load_once()
     }
 
-    /// Whether it is connected.
+    /// Returns whether the doorbell is connected.
     pub(crate) fn is_connected(&self) -> bool {
         self.state.lock().connection.is_some()
     }
 
-    /// The last calls of the driver about it, for a report.
+    /// Returns the last driver calls for this doorbell, for a report.
     pub(crate) fn last_calls(&self) -> Vec<DdiCall> {
         let state = self.state.lock();
         let calls = [
@@ -562,7 +561,10 @@ impl Doorbell {
         calls.into_iter().filter_map(call).collect()
     }
 
-    /// D3DKMTNotifyWorkSubmission, connected or not; DEVICE_REMOVED after an ABORT.
+    /// Notifies the driver of work (D3DKMTNotifyWorkSubmission), connected or not.
+    ///
+    /// # Errors
+    /// DEVICE_REMOVED after an ABORT.
     pub(crate) fn notify(&self, level: &Passive) -> Result<(), Status> {
         {
             let mut state = self.state.lock();

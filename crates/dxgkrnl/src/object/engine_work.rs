@@ -1,4 +1,4 @@
-//! Engines, contexts and fences as memory sees them: the ports of `memory`.
+//! Implements the ports of `memory` for engines, contexts and fences.
 
 use crate::fence::storage::FencePool;
 use crate::fence::{EventSet, Fence, WaitOwner, Waiter, monitor, signal};
@@ -74,7 +74,7 @@ impl EngineWork for Objects {
         over: &Event,
     ) -> Option<UseMark> {
         let mark = UseMark::new(&self.port.platform, over);
-        // The mark is not over before every queue has its part.
+        // Keeps the mark active until every queue holds its part.
         let whole = mark.part();
         for queue in self.hw_queues_of(|q| q.device.os_handle == device) {
             let queued = match queue.user_mode_submission {
@@ -86,7 +86,7 @@ impl EngineWork for Objects {
             };
             if queued > queue.progress.fence.value() {
                 let part = self.port.platform.mutex("a last use", Some(mark.part()));
-                // When the value is reached already, dropping the waiter drops its part.
+                // If the value is already reached, dropping the waiter drops its part.
                 let waiter = Arc::new(AwaitProgress(part));
                 let _reached = monitor::wait(
                     level.into(),

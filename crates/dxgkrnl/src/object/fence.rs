@@ -1,4 +1,4 @@
-//! An instance of a fence as an object of its process: with its device and its handle.
+//! An instance of a fence as an object of its process, with its device and handle.
 
 use crate::fence::{CreateFence, Instance, InstanceOwner, sharing};
 use crate::memory::Affinity;
@@ -10,9 +10,9 @@ use tidegate_ddi::Passive;
 
 /// An instance of a fence.
 pub(crate) struct FenceObject {
-    /// Closed before its device.
+    /// Declared before the device: the instance is closed first.
     instance: Instance,
-    /// Its handle, once it is in the table of its process.
+    /// The handle, once the instance is in its process's table.
     pub(crate) handle: OnceLock<Handle>,
     pub(crate) device: Arc<Device>,
 }
@@ -28,7 +28,7 @@ impl FenceObject {
         Ok(FenceObject { instance, handle: OnceLock::new(), device: device.clone() })
     }
 
-    /// Opens a fence by an NT handle; `native` tells which of the two calls it is.
+    /// Opens a fence by an NT handle. `native` selects which of the two calls is made.
     pub(crate) fn open(
         level: &Passive,
         device: &Arc<Device>,

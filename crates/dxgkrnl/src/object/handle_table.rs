@@ -30,18 +30,18 @@ impl<T: Clone> HandleTable<T> {
         HandleTable { entries: Vec::new(), free: VecDeque::new(), closed: false }
     }
 
-    /// Admits nothing from now on; `false` when it was closed already.
+    /// Closes the table to new objects. Returns `false` if it was already closed.
     pub(crate) fn close(&mut self) -> bool {
         !std::mem::replace(&mut self.closed, true)
     }
 
-    /// Whether it is closed.
+    /// Returns whether the table is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Adds an object. A table that is full or closed returns it, to be ended outside of the table's
-    /// lock.
+    /// Adds an object. A full or closed table returns the object, to be ended outside the
+    /// table's lock.
     pub(crate) fn insert(&mut self, object: T) -> Result<Handle, T> {
         if self.closed {
             return Err(object);
@@ -68,12 +68,12 @@ impl<T: Clone> HandleTable<T> {
         (mark == 1 && low == 0 && entry.generation == generation).then_some(index)
     }
 
-    /// The object of a live handle.
+    /// Returns the object of a live handle.
     pub(crate) fn get(&self, handle: Handle) -> Option<T> {
         self.entries[self.index(handle)?].object.clone()
     }
 
-    /// Removes an object; its handle is invalid from now on.
+    /// Removes an object and invalidates its handle.
     pub(crate) fn remove(&mut self, handle: Handle) -> Option<T> {
         let index = self.index(handle)?;
         let entry = &mut self.entries[index];
@@ -83,7 +83,7 @@ impl<T: Clone> HandleTable<T> {
         Some(object)
     }
 
-    /// All live handles with their objects.
+    /// Iterates over all live handles with their objects.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
         self.entries.iter().enumerate().filter_map(|(index, entry)| {
             let object = entry.object.as_ref()?;
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!((table.get(first), table.remove(first)), (None, None));
         for _ in 0..10_000 {
             let handle = table.insert("b").unwrap();
-            assert_ne!(handle, first, "used again too soon or with the same generation");
+            assert_ne!(handle, first, "handle reused too soon or with the same generation");
             table.remove(handle);
             if handle.0 >> 6 & 0x3FFFF == 0 {
                 break;

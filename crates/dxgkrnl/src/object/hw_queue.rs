@@ -1,6 +1,6 @@
-//! Hardware queues. A kernel-mode one takes commands, waits and signals through the kernel; VidSch
-//! has its software queue (`scheduling`). A user-mode one takes work by doorbell only and has fence
-//! logs.
+//! Hardware queues. A kernel-mode queue takes commands, waits and signals through the kernel, and
+//! VidSch holds its software queue (`scheduling`). A user-mode queue takes work only by doorbell
+//! and has fence logs.
 
 use crate::fence::log::FenceLogs;
 use crate::fence::{CreateFence, Fence, FenceTarget, LoggedQueue, log_change, signaled};
@@ -31,10 +31,10 @@ pub(crate) struct HwQueueDesc {
 #[derive(Default)]
 pub(crate) struct HwQueueTable {
     by_kernel: Registry<HwQueue>,
-    /// The driver may reuse a handle as soon as it has released a queue, which is before the kernel
-    /// has removed it. So a removal compares the owner.
+    /// The driver may reuse a handle once it has released the queue, before the kernel removes the
+    /// entry. A removal therefore compares the owner.
     by_driver: BTreeMap<DriverHandle, OsHandle>,
-    /// By hardware context and queue: those that no call destroys.
+    /// Live queues, by hardware context and queue.
     of_contexts: BTreeSet<(OsHandle, OsHandle)>,
 }
 
@@ -47,7 +47,7 @@ impl HwQueueTable {
 
     /// Removes a retired queue that the driver has released.
     fn remove(&mut self, os_handle: OsHandle, driver: DriverHandle) {
-        // No removal waits for queues alone.
+        // A removal never waits for queues alone.
         let _emptied = self.by_kernel.remove(os_handle);
         if self.by_driver.get(&driver) == Some(&os_handle) {
             self.by_driver.remove(&driver);
@@ -60,13 +60,13 @@ impl HwQueueTable {
         self.of_contexts.remove(&(context, os_handle));
     }
 
-    /// Whether the hardware context has a queue that no call destroys.
+    /// Returns whether the hardware context has a live queue.
     fn has_queue_of(&self, context: OsHandle) -> bool {
         let range = (context, OsHandle(0))..=(context, OsHandle(u64::MAX));
         self.of_contexts.range(range).next().is_some()
     }
 
-    /// The queue of the driver's handle; see [`Registry::named`].
+    /// Returns the queue of the driver's handle; see [`Registry::named`].
     pub(crate) fn of_driver(&self, handle: DriverHandle) -> Option<Weak<HwQueue>> {
         self.named(*self.by_driver.get(&handle)?)
     }
@@ -93,14 +93,14 @@ pub(crate) struct HwQueueBody {
     pub(crate) driver: DriverHandle,
     // spec: UMS-002
     pub(crate) user_mode_submission: bool,
-    /// DisableGpuTimeout: no timeout preempts it.
+    /// Set by DisableGpuTimeout: no timeout preempts the queue.
     no_timeout: OnceLock<()>,
     pub(crate) progress: Arc<FenceObject>,
     pub(crate) logs: Option<FenceLogs>,
 }
 
 impl HwQueue {
-    /// Makes a queue with its progress fence, and for a user-mode one its logs.
+    /// Creates a queue with its progress fence and, for a user-mode queue, its logs.
     pub(crate) fn new(
         level: &Passive,
         context: &Arc<Context>,
@@ -176,13 +176,13 @@ impl HwQueue {
             layers.sched.lock().add_hw_queue(os_handle, max_in_flight);
         }
         table.lock().insert(&queue);
-        // The log mode may have changed since the logs were allocated. From here on the queue is in
-        // the table, and follows.
+        // The log mode may have changed since the logs were allocated. The queue is now in the
+        // table and follows later changes.
         log_change::follow_mode(level, &layers.log_reader, &**queue)?;
         Ok(queue)
     }
 
-    /// D3DKMTSubmitCommandToHwQueue. Progress values rise strictly.
+    /// Queues a command (D3DKMTSubmitCommandToHwQueue). Progress values must rise strictly.
     pub(crate) fn submit_command(
         &self,
         level: &Passive,
@@ -197,8 +197,8 @@ impl HwQueue {
         sched.submit_to_hw_queue(level, self, progress_fence_id, commands)
     }
 
-    /// D3DKMTSubmitSignalSyncObjectsToHwQueue: one packet on each of `queues`, which are of one
-    /// adapter.
+    /// Queues one signal packet on each of `queues`, which belong to one
+    /// adapter (D3DKMTSubmitSignalSyncObjectsToHwQueue).
     pub(crate) fn submit_signal(
         level: &Passive,
         queues: &[Arc<HwQueue>],
@@ -212,7 +212,7 @@ impl HwQueue {
 }
 
 impl HwQueueBody {
-    /// Exempts it from timeouts (DisableGpuTimeout).
+    /// Exempts the queue from timeouts (DisableGpuTimeout).
     pub(crate) fn disable_timeout(&self) {
         let _first = self.no_timeout.set(());
     }
@@ -225,65 +225,66 @@ impl HwQueueBody {
         &self.device.layers
     }
 
-    /// The progress value of the last command queued on a kernel-mode queue.
+    /// Returns the progress value of the last command queued on a kernel-mode queue.
     pub(crate) fn announced(&self) -> u64 {
         self.layers().sched.lock().announced_progress(self.os_handle)
     }
 
-    /// The engine that runs it.
+    /// Returns the engine that runs the queue.
     pub(crate) fn engine(&self) -> EngineId {
         self.context.engine
     }
 
-    /// The queue and what submits its commands.
+    /// Returns the queue's handle and its submitter.
     pub(crate) fn scheduled(&self) -> (OsHandle, Submitter) {
         (self.os_handle, Submitter::HwQueue(self.os_handle))
     }
 
-    /// D3DKMTSubmitWaitForSyncObjectsToHwQueue.
+    /// Queues a wait (D3DKMTSubmitWaitForSyncObjectsToHwQueue).
     pub(crate) fn submit_wait(&self, level: Irql<'_>, fences: &[FenceTarget]) {
         self.layers().sched.wait(level, self.scheduled(), fences);
     }
 
-    /// Whether no call destroys it.
+    /// Returns whether the queue is not being destroyed.
     pub(super) fn is_live(&self) -> bool {
         self.table.lock().is_live(self.os_handle)
     }
 
-    /// Takes it off all lists.
+    /// Removes the queue from all lists.
     pub(crate) fn unlist(&self) {
         self.table.lock().retire(self.context.os_handle, self.os_handle);
     }
 
-    /// Takes it off all lists: the call that destroys it begins. Queued work is not begun.
+    /// Removes the queue from all lists at the start of its destruction. Queued work is
+    /// not started.
     pub(crate) fn retire(&self, level: Irql<'_>) {
         self.unlist();
-        // Only a kernel-mode queue holds work. Its signals are not made.
+        // Only a kernel-mode queue holds work. Its signals are dropped.
         if !self.user_mode_submission {
             let _not_made = self.layers().sched.give_up(level, &[self.os_handle]);
         }
         retire_if_over(level, &self.context, &self.table);
     }
 
-    /// Whether the kernel holds work back for it.
+    /// Returns whether the kernel holds back work of this queue.
     pub(crate) fn holds_back(&self) -> bool {
         self.layers().sched.lock().holds_work(self.os_handle)
     }
 
-    /// The progress value of the last command submitted to a kernel-mode queue.
+    /// Returns the progress value of the last command submitted to a kernel-mode queue.
     pub(crate) fn last_submitted(&self) -> u64 {
         self.layers().sched.lock().submitted_progress(self.os_handle).0
     }
 }
 
-/// The handle of a hardware context is closed. The context stays listed as long as it has queues.
+/// Closes the handle of a hardware context. The context stays listed while it has queues.
 pub(super) fn close_context(level: Irql<'_>, context: &Context, queues: &Mutex<HwQueueTable>) {
     let _first = context.handle_closed.set(());
     retire_if_over(level, context, queues);
 }
 
-/// Takes a hardware context off the lists once its handle is closed and its last queue retired. The
-/// later of the two finds both done, because each is done before the other is read.
+/// Removes a hardware context from the lists once its handle is closed and its last queue is
+/// retired. Each agent records its own step before it reads the other, so the later one sees both.
 fn retire_if_over(level: Irql<'_>, context: &Context, queues: &Mutex<HwQueueTable>) {
     let is_over =
         context.handle_closed.get().is_some() && !queues.lock().has_queue_of(context.os_handle);
@@ -314,8 +315,8 @@ impl EndAtPassive for HwQueueBody {
     fn end(&mut self, level: &Passive) {
         let layers = self.layers();
         layers.log_reader.read_before_end(level, self);
-        // An interrupt may name the queue until the driver has released it, so it stays in the table
-        // until then.
+        // An interrupt may name the queue until the driver has released it, so the queue stays in
+        // the table until then.
         layers.port.driver(level).destroy_hw_queue(level, self.driver);
         self.table.lock().remove(self.os_handle, self.driver);
         layers.log_reader.read_last(level, self);

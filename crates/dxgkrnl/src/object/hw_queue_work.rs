@@ -1,4 +1,4 @@
-//! Work of hardware queues that the GPU has, as far as the kernel can know.
+//! Work of hardware queues that is with the GPU, as far as the kernel can know.
 
 use crate::driver::{DdiCall, OutstandingWork};
 use crate::object::hw_queue::HwQueue;
@@ -7,7 +7,7 @@ use tidegate_calls::PendingWait;
 use tidegate_platform::CpuTime;
 
 impl HwQueue {
-    /// Whether the GPU has work of it that is not complete, as far as the kernel can know.
+    /// Returns whether the GPU has incomplete work of this queue, as far as the kernel can know.
     pub(crate) fn has_work(&self, objects: &Objects) -> bool {
         if self.user_mode_submission {
             return objects.doorbells.of_queue(self.os_handle).iter().any(|d| d.has_work());
@@ -15,7 +15,7 @@ impl HwQueue {
         self.last_submitted() > self.progress.fence.value()
     }
 
-    /// The progress value announced last: by the kernel, or by the process in its ring.
+    /// Returns the progress value announced last, by the kernel or by the process in its ring.
     pub(crate) fn announced_by_anyone(&self, objects: &Objects) -> u64 {
         match self.user_mode_submission {
             true => {
@@ -26,7 +26,8 @@ impl HwQueue {
         }
     }
 
-    /// Its incomplete work in words, and the progress value that completes it.
+    /// Describes the incomplete work. Returns the text, and the fence name and value that
+    /// complete it.
     pub(crate) fn describe_work(&self, objects: &Objects) -> (String, (String, u64)) {
         let (done, announced) = (self.progress.fence.value(), self.announced_by_anyone(objects));
         let command = match self.user_mode_submission {
@@ -42,7 +43,7 @@ impl HwQueue {
         (format!("{command}; {announced} was announced last"), ("progress".to_owned(), announced))
     }
 
-    /// The last calls of the driver for it.
+    /// Returns the last driver calls for this queue.
     pub(crate) fn last_calls(&self, objects: &Objects) -> Vec<DdiCall> {
         let mut calls = Vec::new();
         if self.user_mode_submission {
@@ -60,7 +61,7 @@ impl HwQueue {
 }
 
 impl Objects {
-    /// Work that the driver accepted and has not reported, by queue.
+    /// Returns work that the driver accepted and has not reported complete, by queue.
     pub(crate) fn outstanding_work(&self) -> Vec<OutstandingWork> {
         let of_engine = |engine| self.sched.outstanding_packets(engine);
         let mut all: Vec<_> = self.port.caps.engines().flat_map(of_engine).collect();
@@ -76,7 +77,7 @@ impl Objects {
         all
     }
 
-    /// Waits that VidSch holds for contexts and kernel-mode hardware queues.
+    /// Returns the waits that VidSch holds for contexts and kernel-mode hardware queues.
     pub(crate) fn pending_waits(&self) -> Vec<PendingWait> {
         let waits = self.sched.pending_waits().into_iter();
         waits.filter_map(|(queue, (fence, value))| fence.pending(queue, value)).collect()

@@ -2,8 +2,8 @@
 //!
 //! Such an engine keeps the state of the last context until it gets a packet of another one. The
 //! last context may be destroyed before that, or its save area moved. When an engine runs out of
-//! packets, VidSch therefore submits a zero-length packet of a context of the kernel's own, flagged
-//! as a context switch. That is one packet each time an engine becomes idle, and none while it works.
+//! packets, VidSch therefore submits a zero-length packet of a kernel context, flagged as a context
+//! switch. That is one packet each time an engine becomes idle, and none while it works.
 
 use crate::fence::storage::FencePool;
 use crate::memory::AddressSpace;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tidegate_calls::{Priority, Status};
 use tidegate_ddi::Passive;
 
-/// Makes a context for each engine, in a device of the kernel's own, and names them to VidSch.
+/// Creates a context per engine, in a kernel device, and registers the contexts with VidSch.
 pub(crate) fn open(level: &Passive, objects: &Objects) -> Result<(), Status> {
     let space = Arc::new(AddressSpace::new(level, &objects.port)?);
     let pool = FencePool::new(&objects.memory, &space);

@@ -1,4 +1,4 @@
-//! The layers below the objects of one adapter, which every object calls.
+//! The layers below the objects of one adapter.
 
 use crate::driver::DriverPort;
 use crate::fence::Fences;
@@ -7,7 +7,7 @@ use crate::memory::Memory;
 use crate::scheduling::Scheduling;
 use std::sync::Arc;
 
-/// What every object calls.
+/// The lower layers that every object calls.
 pub(crate) struct Layers {
     pub(crate) port: Arc<DriverPort>,
     pub(crate) memory: Arc<Memory>,

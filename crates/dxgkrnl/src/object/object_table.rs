@@ -32,8 +32,8 @@ pub(crate) enum Object {
 }
 
 impl Object {
-    /// Ends an object that was removed from the handle table: it is in no list of the adapter from
-    /// here on, and ends with this call or with the last call that held it before.
+    /// Ends an object that was removed from the handle table. It leaves the adapter's lists
+    /// immediately, and ends with this call or with the last earlier call that still holds it.
     pub(super) fn end(self, level: &Passive, hw_queues: &Mutex<HwQueueTable>) {
         match &self {
             Object::Doorbell(doorbell) => doorbell.end(level),
@@ -46,7 +46,7 @@ impl Object {
         }
     }
 
-    /// Its device.
+    /// Returns the object's device.
     pub(super) fn device(&self) -> OsHandle {
         match self {
             Object::Doorbell(doorbell) => doorbell.queue.device.os_handle,
@@ -59,7 +59,7 @@ impl Object {
         }
     }
 
-    /// Its place in the order of destruction.
+    /// Returns the object's rank in the order of destruction.
     pub(super) fn rank(&self) -> u32 {
         match self {
             Object::Doorbell(_) => 0,
@@ -88,7 +88,7 @@ impl ObjectTable {
         self.table.close()
     }
 
-    /// Whether it is closed.
+    /// Returns whether the table is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.table.is_closed()
     }
@@ -99,7 +99,7 @@ impl ObjectTable {
         self.table.insert(object)
     }
 
-    /// The object of a live handle.
+    /// Returns the object of a live handle.
     pub(crate) fn get(&self, handle: Handle) -> Option<Object> {
         self.table.get(handle)
     }
@@ -111,19 +111,19 @@ impl ObjectTable {
         Some(object)
     }
 
-    /// All live handles with their objects.
+    /// Iterates over all live handles with their objects.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, &Object)> {
         self.table.iter()
     }
 
     fn drop_list(&mut self, object: &Object) {
-        // The object still holds its fence, so none ends here, under the lock.
+        // The object still holds its fence, so no fence ends here, under the lock.
         if matches!(object, Object::Fence(_)) {
             self.monitored = None;
         }
     }
 
-    /// The monitored fences that are open in the process, and how many objects were walked to find
+    /// Returns the monitored fences open in the process, and the number of objects visited to find
     /// them: 0 while the list is current.
     pub(crate) fn monitored_fences(&mut self) -> (MonitoredFences, u64) {
         if let Some(list) = &self.monitored {

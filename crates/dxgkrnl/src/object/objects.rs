@@ -1,6 +1,7 @@
-//! The objects of all processes on one adapter, by the kernel's handle.
+//! The objects of all processes on one adapter, by kernel handle.
 //!
-//! Invariant: the tables hold weakly. An object that a call destroys is in no list (`registry`).
+//! Invariant: the tables hold weak references. An object being destroyed is in no
+//! list (`registry`).
 
 use super::context::{Context, ContextDesc};
 use super::device::{Device, OpenFences};
@@ -22,19 +23,20 @@ use tidegate_platform::Mutex;
 /// The objects of one adapter.
 pub(crate) struct Objects {
     layers: Arc<Layers>,
-    /// Devices of all processes, and the kernel's own.
+    /// Devices of all processes and of the kernel.
     pub(crate) devices: Arc<Mutex<Registry<Device>>>,
     /// Contexts of packets.
     pub(crate) contexts: Arc<Mutex<Registry<Context>>>,
     pub(crate) hw_contexts: Arc<Mutex<Registry<Context>>>,
     pub(crate) hw_queues: Arc<Mutex<HwQueueTable>>,
     pub(crate) doorbells: Arc<Doorbells>,
-    /// Contexts to which engines switch that would keep the last one loaded; none after the stop.
+    /// Contexts that idle engines switch to, so that they keep no process's context loaded. Empty
+    /// after the stop.
     pub(crate) idle_contexts: Mutex<Vec<Arc<Context>>>,
     /// Processes that have the adapter open.
     processes: Mutex<Vec<Weak<dyn OpenProcess>>>,
     pub(crate) recovery: Port<dyn RecoveryPort>,
-    /// Not attached on an adapter that only renders.
+    /// Not attached on a render-only adapter.
     pub(crate) display: Port<dyn DisplayPort>,
 }
 
@@ -47,7 +49,7 @@ impl Deref for Objects {
 }
 
 impl Objects {
-    /// The objects on these layers. Its ports complete it.
+    /// Creates the objects on these layers. The ports are attached later.
     pub(crate) fn new(layers: Layers) -> Arc<Objects> {
         let platform = &layers.port.platform;
         Arc::new(Objects {
@@ -64,7 +66,7 @@ impl Objects {
         })
     }
 
-    /// Makes a device; `fences` are those of its process.
+    /// Creates a device. `fences` are the fences of its process.
     pub(super) fn create_device(
         &self,
         level: &Passive,
@@ -77,7 +79,7 @@ impl Objects {
         Device::new(level, (layers, table), (space, fence_pool), fences, may_raise_priority)
     }
 
-    /// Makes a context of either kind.
+    /// Creates a context of either kind.
     pub(super) fn create_context(
         &self,
         level: &Passive,
@@ -88,25 +90,25 @@ impl Objects {
         Context::new(level, device, desc, table)
     }
 
-    /// The hardware queues for which `is_wanted` and that no call destroys, in order of creation.
+    /// Returns the live hardware queues for which `is_wanted` holds, in order of creation.
     pub(crate) fn hw_queues_of(&self, is_wanted: impl Fn(&HwQueue) -> bool) -> Vec<Arc<HwQueue>> {
         let live = self.hw_queues.lock().live();
         live.into_iter().filter(|queue| is_wanted(queue)).collect()
     }
 
-    /// The same of the contexts of packets.
+    /// Returns the live packet contexts for which `is_wanted` holds, in order of creation.
     pub(crate) fn contexts_of(&self, is_wanted: impl Fn(&Context) -> bool) -> Vec<Arc<Context>> {
         let live = self.contexts.lock().live();
         live.into_iter().filter(|context| is_wanted(context)).collect()
     }
 
-    /// The same of the hardware contexts.
+    /// Returns the live hardware contexts for which `is_wanted` holds, in order of creation.
     pub(crate) fn hw_contexts_of(&self, is_wanted: impl Fn(&Context) -> bool) -> Vec<Arc<Context>> {
         let live = self.hw_contexts.lock().live();
         live.into_iter().filter(|context| is_wanted(context)).collect()
     }
 
-    /// The doorbells for which `is_wanted`, in order of creation.
+    /// Returns the doorbells for which `is_wanted` holds, in order of creation.
     pub(crate) fn doorbells_of(
         &self,
         is_wanted: impl Fn(&Doorbell) -> bool,
@@ -114,8 +116,8 @@ impl Objects {
         self.doorbells.all().into_iter().filter(move |doorbell| is_wanted(doorbell))
     }
 
-    /// Changes the mode of all fence logs. Every queue follows as far as it can; the first refusal is
-    /// returned.
+    /// Changes the mode of all fence logs. Every queue follows as far as it can. Returns the
+    /// first failure.
     pub(crate) fn change_logs(
         &self,
         level: &Passive,
@@ -137,14 +139,14 @@ impl Objects {
         self.log_reader.read_for_timeline(level, &logged);
     }
 
-    /// Enters a process that has opened the adapter, so that a removal ends it.
+    /// Registers a process that has opened the adapter, so that a removal ends it.
     pub(super) fn enter_process(&self, process: Weak<dyn OpenProcess>) {
         let mut processes = self.processes.lock();
         processes.retain(|known| known.strong_count() > 0);
         processes.push(process);
     }
 
-    /// The processes that have the adapter open.
+    /// Returns the processes that have the adapter open.
     pub(crate) fn processes(&self) -> Vec<Arc<dyn OpenProcess>> {
         self.processes.lock().iter().filter_map(Weak::upgrade).collect()
     }

@@ -16,8 +16,8 @@ pub(crate) struct PagingQueueObject {
 }
 
 impl PagingQueueObject {
-    /// D3DKMTCreatePagingQueue. Its fence is native where native fences exist: user-mode queues
-    /// wait for no other.
+    /// D3DKMTCreatePagingQueue. Its fence is native if the adapter supports native fences, because
+    /// user-mode queues wait on no others.
     // spec: RES-001
     pub(crate) fn new(
         level: &Passive,

@@ -1,4 +1,4 @@
-//! What the objects need of the rooms above them.
+//! Ports of the objects to the rooms above them.
 
 use crate::fence::FenceTarget;
 use crate::memory::AllocationObject;
@@ -12,7 +12,7 @@ use tidegate_platform::QueueNumber;
 
 /// Timeout detection and recovery, and the loss of devices.
 pub(crate) trait RecoveryPort: Send + Sync {
-    /// Whether a process caused too many timeouts (0x142).
+    /// Returns whether a process is blocked for causing too many timeouts (0x142).
     fn is_blocked(&self, address_space: u32) -> bool;
 
     /// D3DKMT_TDRDBGCTRLTYPE.
@@ -32,7 +32,7 @@ pub(crate) trait RecoveryPort: Send + Sync {
         of: (QueueNumber, u64, u64),
     );
 
-    /// The rest of a split buffer cannot run, and a part of it has: the device is lost.
+    /// The rest of a split buffer cannot run after a part of it was queued: the device is lost.
     fn split_refused(
         self: Arc<Self>,
         level: Irql<'_>,
@@ -42,19 +42,19 @@ pub(crate) trait RecoveryPort: Send + Sync {
     );
 }
 
-/// What a flip is made with.
+/// Arguments of a flip.
 pub(crate) struct FlipDesc {
     pub(crate) vid_pn_source_id: u32,
     pub(crate) allocation: Arc<AllocationObject>,
     pub(crate) surface: Surface,
     pub(crate) sync_interval: u32,
-    /// Signalled when it was latched.
+    /// Signalled when the flip is latched.
     pub(crate) shown: Option<FenceTarget>,
 }
 
 /// The display of an adapter that has one.
 pub(crate) trait DisplayPort: Send + Sync {
-    /// Makes a flip, for a queue behind what is to be shown.
+    /// Creates a flip, to be queued behind the work that renders its picture.
     ///
     /// # Errors
     /// See `display::flip::begin`.
@@ -71,16 +71,16 @@ pub(crate) trait DisplayPort: Send + Sync {
     /// CANCELLED when the machine stopped; DEVICE_REMOVED with the adapter.
     fn wait_for_vertical_blank(self: Arc<Self>, level: &Passive) -> Result<(), Status>;
 
-    /// A device ends: the screen goes dark if it shows the device's pictures.
+    /// Called when a device ends. Blanks the screen if it shows one of the device's pictures.
     fn device_ends(self: Arc<Self>, level: &Passive, device: OsHandle);
 }
 
-/// A process that has opened the adapter, as a removal sees it.
+/// A process that has the adapter open, as seen by a removal.
 pub(crate) trait OpenProcess: Send + Sync {
-    /// Whether it has ended, or an end is in progress.
+    /// Returns whether the process has ended or is ending.
     fn has_ended(&self) -> bool;
 
-    /// Ends it with its adapter, which is removed: the GPU's work is not waited for. Its devices
-    /// are lost already.
+    /// Ends the process because its adapter is removed. GPU work is not waited for. The devices are
+    /// already lost.
     fn end_with_adapter(&self, level: &Passive);
 }

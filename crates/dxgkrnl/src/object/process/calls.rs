@@ -31,7 +31,7 @@ use tidegate_d3dukmdt::MAX_BROADCAST_CONTEXTS;
 use tidegate_ddi::{Irql, OsHandle, Passive, VidSchCaps};
 use tidegate_platform::{Event, QueueNumber};
 
-/// Most allocations in one call; ours, no header has a number for it.
+/// Maximum number of allocations in one call. A limit of this project; the headers state none.
 const MAX_ALLOCATIONS: usize = 4096;
 
 impl Kernel for Process {
@@ -60,7 +60,7 @@ impl Kernel for Process {
         let fences = Arc::downgrade(&self.handles) as Weak<dyn OpenFences>;
         let memory = self.memory.lock().as_ref().map(|g| (g.space.clone(), g.fence_pool.clone()));
         let (space, fence_pool) = memory.ok_or(Status::DEVICE_REMOVED)?;
-        // Blocked for the engine time-outs that it caused (0x142).
+        // The process is blocked for the engine timeouts that it caused (0x142).
         if self.objects.recovery.get().is_some_and(|recovery| recovery.is_blocked(space.number)) {
             return Err(Status::ACCESS_DENIED);
         }
@@ -73,8 +73,7 @@ impl Kernel for Process {
     fn destroy_device(&self, device: Handle) -> Result<(), Status> {
         let device = self.device(device)?;
         {
-            // An object that is being created for the device is in the table before this, or is
-            // refused.
+            // An object being created for the device either is already in the table or is refused.
             let _objects = self.handles.lock();
             device.retire();
         }
@@ -337,8 +336,8 @@ impl Kernel for Process {
         let queue = self.hw_queue(hw_queue)?;
         let progress = self.handle_of_fence(&queue.progress);
         let removed = {
-            // A doorbell that is being created is found here, or its creation finds the queue
-            // retired.
+            // A doorbell being created either is found here, or its creation sees the
+            // queue retired.
             let _transition = self.objects.doorbells.transition.lock_device();
             if !self.objects.doorbells.of_queue(queue.os_handle).is_empty() {
                 return Err(Status::INVALID_PARAMETER);
@@ -463,7 +462,7 @@ impl Kernel for Process {
             cpu_wait::enter(level.into(), &self.objects.fences, conditions, mode, event)
         };
         if entered.is_pending {
-            // The wait may be for a queue whose ring no call of the kernel announced.
+            // The wait may depend on a ring submission that no kernel call announced.
             self.objects.port.watch_for_hangs();
         }
         if !blocking {
@@ -473,13 +472,13 @@ impl Kernel for Process {
             instances.iter().map(|(instance, _)| Arc::downgrade(&instance.device)).collect();
         let fences: Vec<FenceTarget> =
             instances.iter().map(|(i, value)| (i.fence.clone(), *value)).collect();
-        // While it blocks, the wait keeps no instance from its end.
+        // A blocked wait must not keep its instances alive.
         drop(instances);
         entered.block(level.into(), &fences)?;
         drop(fences);
         // spec: MF-050
-        // A lost device's fences read as their maximum, so its waits return why they ended. So do
-        // those of a process that ended meanwhile.
+        // The fences of a lost device or an ended process read as their maximum, so the wait
+        // returns the reason.
         if self.final_states.get().is_some() {
             return Err(Status::DEVICE_REMOVED);
         }
@@ -628,7 +627,7 @@ impl Kernel for Process {
     }
 }
 
-/// The level of a call of a process: PASSIVE.
+/// Enters PASSIVE level, at which process calls run.
 pub(super) fn entered() -> Passive {
     Passive::enter()
 }
@@ -651,7 +650,7 @@ impl Process {
         }
     }
 
-    /// The allocations of one residency call: at least one, and all of `device`.
+    /// Resolves the allocations of one residency call: at least one, all belonging to `device`.
     fn allocations_of(
         &self,
         device: &Device,
@@ -668,7 +667,7 @@ impl Process {
         }
     }
 
-    /// A queue that takes work through the kernel, of a device that is not lost.
+    /// Resolves a kernel-mode queue whose device is not lost.
     // spec: UMS-017
     // spec: UMS-016
     fn kernel_mode_queue(&self, handle: Handle) -> Result<Arc<HwQueue>, Status> {
@@ -681,8 +680,8 @@ impl Process {
     }
 }
 
-/// The contexts or hardware queues of one signal packet: 1 to 64, each once, of one device that is
-/// not lost.
+/// Checks the contexts or hardware queues of one signal packet: 1 to 64, distinct, of one device
+/// that is not lost.
 // spec: MF-066
 fn one_packet<T>(
     handles: &[Handle],

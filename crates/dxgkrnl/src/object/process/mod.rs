@@ -34,7 +34,7 @@ type InstanceTarget = (Arc<FenceObject>, u64);
 
 type Table = Mutex<ObjectTable>;
 
-/// The memory of a process, which every object of it uses.
+/// The process memory that all its objects use.
 struct ProcessMemory {
     fence_pool: Arc<FencePool>,
     space: Arc<AddressSpace>,
@@ -42,9 +42,9 @@ struct ProcessMemory {
 
 /// The device states that a process reads once it has ended.
 struct FinalStates {
-    /// The state of a device that was not lost before.
+    /// The state of devices that were not already lost.
     reason: DeviceState,
-    /// Devices that were lost before, with their own reasons.
+    /// Devices that were already lost, with their own reasons.
     lost_before: Vec<(Handle, DeviceState)>,
 }
 
@@ -56,16 +56,17 @@ impl FinalStates {
 }
 
 /// A process that has opened the adapter. It ends by [`Process::close`] or [`Process::terminate`].
-/// Dropping it before terminates it without waiting for the GPU.
+/// Dropping it earlier terminates it without waiting for the GPU.
 pub struct Process {
     objects: Arc<Objects>,
-    /// What stays while a process has the adapter open.
+    /// Keeps the adapter alive while the process has it open.
     _adapter: Arc<dyn Send + Sync>,
     name: String,
     /// `None` once the process has ended.
     memory: Mutex<Option<ProcessMemory>>,
     handles: Arc<Table>,
-    /// The states of its devices, once it has ended: waits that end from then on ended with it.
+    /// The device states once the process has ended. Set before its waits are released, so those
+    /// waits return the reason.
     final_states: OnceLock<FinalStates>,
     /// Whether it has the privilege to raise priorities.
     may_raise_priority: bool,
@@ -109,12 +110,12 @@ impl Process {
             may_raise_priority,
         });
         objects.enter_process(Arc::downgrade(&process) as Weak<dyn OpenProcess>);
-        // A removal that began meanwhile has ended only the processes that were in the list then.
+        // A removal that raced with this call ended only the processes already in the list.
         port.check_present()?;
         Ok(process)
     }
 
-    /// Its name.
+    /// Returns the process name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -139,14 +140,14 @@ impl Process {
             };
             (if has_device { objects.insert(object) } else { Err(object) }, refusal)
         };
-        // A refused object ends here, outside of the table's lock.
+        // A refused object ends here, outside the table's lock.
         inserted.map_err(|object| {
             object.end(level, &self.objects.hw_queues);
             refusal
         })
     }
 
-    /// Removes an object of the right kind from the table, and ends it.
+    /// Removes an object of the expected kind from the table and ends it.
     fn destroy(
         &self,
         level: &Passive,
@@ -156,7 +157,7 @@ impl Process {
         self.remove(handle, is_kind).map(|object| object.end(level, &self.objects.hw_queues))
     }
 
-    /// Removes an object of the right kind from the table. The caller drops it outside of the
+    /// Removes an object of the expected kind from the table. The caller drops it outside the
     /// table's lock.
     fn remove(&self, handle: Handle, is_kind: impl Fn(&Object) -> bool) -> Result<Object, Status> {
         let mut objects = self.handles.lock();
@@ -175,7 +176,7 @@ impl Process {
         Ok(device)
     }
 
-    /// Resolves the instances of a wait or a signal: 1 to `most`. An instance with the flag `refused`
+    /// Resolves the 1 to `most` instances of a wait or signal. An instance with the flag `refused`
     /// is denied.
     fn instances(
         &self,
@@ -205,7 +206,7 @@ impl Process {
         fences.iter().map(find).collect()
     }
 
-    /// The same for a wait or signal that belongs to the fence, not to an instance.
+    /// Resolves the fences of a wait or signal that belongs to the fence, not to an instance.
     fn targets(
         &self,
         fences: &[FenceValue],
@@ -216,13 +217,13 @@ impl Process {
         Ok(instances.map(|(instance, value)| (instance.fence.clone(), value)).collect())
     }
 
-    /// The targets of a queued wait.
+    /// Resolves the targets of a queued wait.
     // spec: MF-096
     fn wait_targets(&self, fences: &[FenceValue]) -> Result<Vec<FenceTarget>, Status> {
         self.targets(fences, MAX_OBJECTS_WAITED_ON, SyncObjectFlags::NO_WAIT)
     }
 
-    /// The targets of a signal call, checked as a whole before any fence changes.
+    /// Resolves the targets of a signal call. All are checked before any fence changes.
     fn signal_targets(
         &self,
         fences: &[FenceValue],
@@ -275,13 +276,14 @@ impl Process {
         affinity.ok_or(Status::INVALID_PARAMETER)
     }
 
-    /// Gives an instance its handle. The instance keeps it, so that it is found without a walk.
+    /// Gives an instance its handle. The instance stores the handle, so no table walk is needed to
+    /// find it.
     fn insert_fence(&self, level: &Passive, instance: &Arc<FenceObject>) -> Result<Handle, Status> {
         let handle = self.insert(level, Object::Fence(instance.clone()))?;
         Ok(*instance.handle.get_or_init(|| handle))
     }
 
-    /// Gives an instance its handle, and returns the view of it for the process.
+    /// Gives an instance its handle, and returns the process's view of it.
     fn enter_fence(
         &self,
         level: &Passive,

@@ -1,14 +1,14 @@
-//! The end of a process: normal ([`Process::close`]), when its queued work is done first, or
+//! The end of a process: normal ([`Process::close`]), after its queued work, or
 //! abnormal ([`Process::terminate`]).
 //!
-//! Invariants: either list begins with closing the handle table. Calls fail from then on, objects
-//! that calls create are refused, and threads that block in a wait return with an error. A call in
-//! progress keeps the objects that it uses until it returns.
+//! Invariants: either sequence first closes the handle table. Later calls fail, new objects are
+//! refused, and threads blocked in a wait return with an error. A call in progress keeps the
+//! objects that it uses until it returns.
 //!
-//! No engine times out because a process ends. Its own fences end. A fence with other holders keeps
-//! its value and stays armed for their waits; the process's queued signals are dropped, and reports
-//! say so (`stats`). Rings and commands of hardware queues are preempted with their contexts.
-//! Packets that the driver has are waited for.
+//! A process's end causes no engine timeout. Its private fences end. A fence with other holders
+//! keeps its value and stays armed for their waits. The process's queued signals are dropped, which
+//! reports mention (`stats`). Rings and commands of hardware queues are preempted with their
+//! contexts. Packets already with the driver are waited for.
 
 use super::calls::entered;
 use super::{FinalStates, Process};
@@ -28,16 +28,16 @@ use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{Irql, Passive};
 use tidegate_platform::{CpuTime, Event, Platform, Step, WaitEnd};
 
-/// How an end treats work that the GPU has.
+/// How the end treats work in flight on the GPU.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum GpuWork {
-    /// It is waited for, for the TDR delay.
+    /// Waited for, up to the TDR delay.
     Awaited,
-    /// It is not: the drop of a process and the removal of an adapter do not wait.
+    /// Not waited for: a process is dropped or an adapter removed.
     Abandoned,
 }
 
-/// The objects of a process that ends, by kind.
+/// The objects of an ending process, by kind.
 #[derive(Default)]
 struct ProcessObjects {
     devices: Vec<Arc<Device>>,
@@ -48,13 +48,13 @@ struct ProcessObjects {
 }
 
 impl Process {
-    /// Ends the process normally: its queued work is done first. Blocks for that for the TDR delay
-    /// at most. When it is not done by then (a process may announce work that it never submits) the
+    /// Ends the process normally, after its queued work. Blocks for at most the TDR delay. If the
+    /// work is not complete by then (a process may announce work that it never submits), the
     /// process is terminated.
     ///
-    /// A ring's packets count as done when progress has reached the value announced last, so
-    /// signals behind its last command buffer need one more command buffer behind them. A process
-    /// ends once; a second call returns at once.
+    /// A ring's packets count as complete when progress reaches the value announced last, so
+    /// signals behind the last command buffer need one more command buffer behind them. A second
+    /// call returns immediately.
     pub fn close(&self) {
         let level = &entered();
         let Some(start_ns) = self.leave_kernel(level.into(), DeviceState::ProcessEnded) else {
@@ -64,12 +64,12 @@ impl Process {
         let deadline = objects.port.platform.now().after(objects.port.config.tdr.delay_ns);
         let of_process = self.objects_by_kind();
         // 1. The doorbells of all hardware queues are disconnected before any queue is waited for:
-        //    a queue may wait for work behind a lost ring of another queue.
+        //    a queue may wait for work whose ring on another queue was lost.
         // spec: UMS-087
         for queue in &of_process.queues {
             objects.doorbells.of_queue(queue.os_handle).iter().for_each(|d| d.close(level));
         }
-        // 2. Progress reaches the value queued last. Rings and everything else stay in place.
+        // 2. Progress reaches the value queued last. Rings and all other objects stay in place.
         // spec: UMS-088
         // spec: UMS-090
         if !is_done_by(level, objects, &of_process, deadline) {
@@ -86,9 +86,9 @@ impl Process {
         objects.port.record_process(&format!("process '{}' closed", self.name()), start_ns);
     }
 
-    /// Ends the process abnormally: its queued work is dropped, and running work is preempted. Blocks
-    /// until the driver has acknowledged that, for the TDR delay at most, and as long again for
-    /// packets that cannot be preempted. A process ends once; a second call returns at once.
+    /// Ends the process abnormally: its queued work is dropped, and running work is preempted.
+    /// Blocks until the driver has acknowledged that, for at most the TDR delay, and again for at
+    /// most the TDR delay for packets that cannot be preempted. A second call returns immediately.
     pub fn terminate(&self) {
         let level = &entered();
         if let Some(start_ns) = self.leave_kernel(level.into(), DeviceState::ProcessEnded) {
@@ -96,7 +96,7 @@ impl Process {
         }
     }
 
-    /// The state of a device once the process has ended.
+    /// Returns the state of a device after the process has ended.
     pub(crate) fn state_after_end(&self, device: Handle) -> DeviceState {
         let states = self.final_states.get();
         states.map_or(DeviceState::ProcessEnded, |states| states.of(device))
@@ -110,11 +110,11 @@ impl Process {
         start_ns: u64,
     ) {
         let objects = &self.objects;
-        // 1. Its devices are in error. A device that was lost before keeps its reason.
+        // 1. The devices are lost. An already lost device keeps its reason.
         for device in &of_process.devices {
             device.lose(DeviceState::ProcessEnded);
         }
-        // Work that the kernel holds back is dropped, so no further work of it begins.
+        // Work that the kernel holds back is dropped, so no further work starts.
         let queues = of_process.queues.iter().map(|queue| queue.os_handle);
         let contexts = of_process.contexts.iter().map(|context| context.os_handle);
         let lost = objects.sched.give_up(level.into(), &queues.chain(contexts).collect::<Vec<_>>());
@@ -133,7 +133,7 @@ impl Process {
                 of_process.hw_contexts.into_iter().for_each(|c| c.suspension.begin(level))
             }
         }
-        // Packets that the driver has are finished, or their engine is found to hang.
+        // Packets with the driver complete, or their engine is detected as hung.
         if gpu_work == GpuWork::Awaited {
             let deadline = objects.port.platform.now().after(objects.port.config.tdr.delay_ns);
             let contexts: Vec<_> = of_process.contexts.iter().map(|c| c.scheduled()).collect();
@@ -155,8 +155,8 @@ impl Process {
         objects.port.record_process(&format!("process '{}' terminated", self.name()), start_ns);
     }
 
-    /// Closes the handle table and releases blocked threads. Returns the time on the timeline;
-    /// `None` when the process has ended, or an end is in progress.
+    /// Closes the handle table and releases blocked threads. Returns the timeline time, or `None`
+    /// if the process has ended or is ending.
     fn leave_kernel(&self, level: Irql<'_>, reason: DeviceState) -> Option<u64> {
         let start_ns = self.objects.port.platform.stamp_ns();
         let devices: Vec<_> = {
@@ -178,10 +178,10 @@ impl Process {
         };
         let states = devices.into_iter().map(|(handle, device)| (handle, device.state()));
         let lost_before = states.filter(|(_, state)| *state != DeviceState::Active).collect();
-        // Waits that end from here on were not satisfied.
+        // Waits that end after this were not satisfied.
         let _first = self.final_states.set(FinalStates { reason, lost_before });
         // spec: UMS-094
-        // Also waits that may outlive their instance: their caller has ended.
+        // Includes waits that may outlive their instance, because their caller has ended.
         self.objects_by_kind()
             .fences
             .iter()
@@ -204,8 +204,8 @@ impl Process {
         found
     }
 
-    /// Notes the fences with other holders that this process could signal: its queued signals are
-    /// not made.
+    /// Records the fences with other holders that this process could signal, since its queued
+    /// signals are dropped.
     fn note_lost_signals(&self, instances: &[Arc<FenceObject>], lost: &[FenceTarget]) {
         let instances: Vec<&Instance> = instances.iter().map(|object| &***object).collect();
         instance::note_lost_signals(self.name(), &instances, lost);
@@ -243,8 +243,8 @@ impl Process {
         drop(memory);
     }
 
-    /// Destroys objects, holders before what they hold, doorbells first. A call in progress may keep
-    /// an object for a moment, with everything that the object needs.
+    /// Destroys objects, each before the objects it holds, doorbells first. A call in progress may
+    /// briefly keep an object alive, with everything that the object needs.
     // spec: UMS-036
     pub(crate) fn destroy_objects(&self, level: &Passive, is_doomed: impl Fn(&Object) -> bool) {
         let mut doomed: Vec<_> = {
@@ -258,7 +258,7 @@ impl Process {
         doomed.sort();
         for (_, handle) in doomed {
             let object = self.handles.lock().remove(handle);
-            // The picture that it shows would keep it.
+            // A displayed picture would keep the device alive.
             if let Some(Object::Device(device)) = &object
                 && let Some(display) = self.objects.display.get()
             {
@@ -271,7 +271,7 @@ impl Process {
     }
 }
 
-/// Whether everything that the process has queued is done before the deadline.
+/// Waits for the process's queued work. Returns whether it completed before the deadline.
 fn is_done_by(
     level: &Passive,
     objects: &Objects,
@@ -298,7 +298,7 @@ fn is_done_by(
     done.iter().all(|event| is_set_by(event, deadline))
 }
 
-/// Sets an event: a wait of the kernel's own.
+/// A kernel waiter that sets an event.
 struct EventWaiter(Event);
 
 impl Waiter for EventWaiter {
@@ -307,8 +307,8 @@ impl Waiter for EventWaiter {
     }
 }
 
-/// An event that is set when a progress fence has reached the value announced last, which is
-/// untrusted.
+/// Returns an event that is set when a progress fence reaches the value announced last, which
+/// is untrusted.
 fn progress_event(level: Irql<'_>, platform: &Platform, fence: &Arc<Fence>, value: u64) -> Event {
     let event = platform.event(true);
     let waiter = Arc::new(EventWaiter(event.clone()));
@@ -320,7 +320,7 @@ fn progress_event(level: Irql<'_>, platform: &Platform, fence: &Arc<Fence>, valu
 
 fn is_set_by(event: &Event, deadline: CpuTime) -> bool {
     event.try_take()
-        || event.wait_for(Some(deadline), "the work of a process that ends") == WaitEnd::Woken
+        || event.wait_for(Some(deadline), "the work of an ending process") == WaitEnd::Woken
 }
 
 impl Drop for Process {
@@ -330,7 +330,7 @@ impl Drop for Process {
             return;
         };
         let of_process = self.objects_by_kind();
-        // A process that has destroyed its devices has no work to abandon.
+        // A process without devices has no work to abandon.
         match of_process.devices.is_empty() {
             true => self.destroy_rest(level),
             false => self.terminate_now(level, of_process, GpuWork::Abandoned, start_ns),
