@@ -1,9 +1,11 @@
-//! Owns what the adapter declares. Order: 1. the kernel queries what is supported; 2. the driver
-//! queries what is enabled, and the kernel's table of native fences; 3. the driver declares what is
-//! enabled. A driver that declares native fences that are not enabled fails adapter start.
+//! Owns what the adapter declares.
 //!
-//! User-mode submission needs native fences, and native fences need hardware scheduling. The
-//! adapter starts with the features up to the first that is missing.
+//! Order: 1. the kernel reports what it supports; 2. the driver queries what is enabled, and the
+//! kernel's table of native fences; 3. the driver declares what is enabled. Adapter start fails if
+//! the driver declares native fences that are not enabled.
+//!
+//! User-mode submission needs native fences, and native fences need hardware scheduling. Features
+//! are enabled in this order, up to the first that is missing.
 
 use crate::{Config, InterruptMode, KmdError};
 use tidegate_ddi::feature::{
@@ -17,16 +19,15 @@ use tidegate_ddi::{
 use tidegate_gpu_abi::EngineClass;
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
 
-/// The version of every feature that this driver is written for.
+/// The version of every feature that this driver implements.
 const FEATURE_VERSION: u16 = 1;
 
-/// Bytes that a ring writes to a doorbell: one 64-bit write pointer.
+/// Bytes of one doorbell write: a 64-bit write pointer.
 const DOORBELL_BYTES: u32 = 8;
-/// The last row of the binding table of packets with physical addresses.
+/// The last row of the binding table for packets with physical addresses.
 pub(crate) const LAST_SLOT: u32 = 1;
 
-/// What this driver supports of a feature; as configured, it may be less than what it is written
-/// for.
+/// Returns how far this driver supports a feature. The configuration may lower it.
 pub(crate) fn support(config: &Config, nodes: u32, feature: FeatureId) -> FeatureSupport {
     let configured = match feature {
         FeatureId::HWSCH => true,
@@ -42,7 +43,7 @@ pub(crate) fn support(config: &Config, nodes: u32, feature: FeatureId) -> Featur
     }
 }
 
-/// What this adapter can do with this kernel.
+/// The negotiated features of this adapter and this kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Negotiated {
     pub(crate) hardware_scheduling: bool,
@@ -75,8 +76,8 @@ impl Negotiated {
         })
     }
 
-    /// The driver's table of a feature: its entries stand in the DDI table, so an enabled one has
-    /// an empty table.
+    /// Returns the driver's table of a feature. The feature's entries are part of the DDI table, so
+    /// an enabled feature has an empty table.
     pub(crate) fn table(
         &self,
         query: QueryFeatureInterface,
@@ -92,14 +93,14 @@ impl Negotiated {
         }
         if query.version != FEATURE_VERSION {
             return Err(KmdError::Argument(
-                "a feature's table is asked for at another version than the negotiated",
+                "a feature's table was requested at a version other than the negotiated one",
             ));
         }
         Ok(DriverFeatureTable::Empty)
     }
 }
 
-/// GetOSCaps of the kernel's table.
+/// Queries GetOSCaps from the kernel's table of native fences.
 fn os_caps(
     level: &Passive,
     features: &dyn FeatureInterface,
@@ -112,12 +113,12 @@ fn os_caps(
     match features.query_feature_interface(level, query) {
         Ok(KernelFeatureTable::NativeFence1(table)) => Ok(table.get_os_caps(level)),
         _ => Err(KmdError::NotSupported(
-            "the kernel has enabled native fences and gives no table of version 1 for them",
+            "the kernel enabled native fences but has no version 1 table for them",
         )),
     }
 }
 
-/// What native fences of this adapter look like.
+/// Returns the capabilities of native fences on this adapter.
 pub(crate) fn native_fence_caps(config: &Config) -> NativeFenceCaps {
     let (lowest, highest) = config.fence_window;
     NativeFenceCaps {
@@ -128,16 +129,16 @@ pub(crate) fn native_fence_caps(config: &Config) -> NativeFenceCaps {
     }
 }
 
-/// What a doorbell of this adapter takes.
+/// Returns the capabilities of user-mode submission on this adapter.
 pub(crate) fn user_mode_submission_caps(config: &Config) -> UserModeSubmissionCaps {
     let secondary_doorbell_size_bytes = config.secondary_doorbells.then_some(DOORBELL_BYTES);
     UserModeSubmissionCaps { doorbell_size_bytes: DOORBELL_BYTES, secondary_doorbell_size_bytes }
 }
 
-/// What the device says about itself. Nodes are the same on all of its physical GPUs.
+/// What the device reports about itself. All of its physical GPUs have the same nodes.
 pub(crate) struct Hardware {
     pub(crate) traits: DeviceTraits,
-    /// The nodes, in their order.
+    /// The class and traits of each node, by node number.
     pub(crate) nodes: Vec<(EngineClass, NodeTraits)>,
     pub(crate) preemption: PreemptionCaps,
     pub(crate) display: Option<DisplayCaps>,
@@ -153,7 +154,8 @@ fn engine_type(class: EngineClass) -> EngineType {
     }
 }
 
-/// What the adapter declares. Before start nothing is negotiated, and the least is declared.
+/// Returns what the adapter declares. Before start nothing is negotiated, and the minimum
+/// is declared.
 pub(crate) fn declare(
     config: &Config,
     with: Option<Negotiated>,
@@ -164,8 +166,8 @@ pub(crate) fn declare(
     let user_mode = with.is_some_and(|n| n.user_mode_submission);
     let mut scheduling = VidSchCaps::MULTI_ENGINE_AWARE;
     scheduling.set(VidSchCaps::PREEMPTION_AWARE, config.preemption_aware);
-    // Without patch lists no binding can be left behind. The documents have a driver say so only
-    // where it is preemption aware.
+    // Without patch lists no binding can be left behind. The flag is defined for drivers that are
+    // preemption aware only.
     scheduling.set(VidSchCaps::NO_DMA_PATCHING, config.preemption_aware && !config.dma_patching);
     scheduling.set(VidSchCaps::CANCEL_COMMAND_AWARE, config.cancel_command_aware);
     scheduling.set(VidSchCaps::NO_64BIT_ATOMICS, narrow);
@@ -184,12 +186,12 @@ pub(crate) fn declare(
             engine_type: engine_type(*class),
             friendly_name: name,
             context_scheduling: with.is_some_and(|n| n.hardware_scheduling),
-            // A ring signals fences; an engine that cannot write one gets packets only.
+            // A ring signals fences. An engine that cannot write fences gets packets only.
             user_mode_submission: config.feeds_from_user_mode(node)
                 && user_mode
                 && !traits.has(NodeTraits::NO_FENCE_WRITES),
-            // Half of what the driver's own ring holds, so that the kernel never meets a full one: an
-            // engine stores the progress of a slot before it gives the slot back.
+            // Half of the driver's own ring, so that the kernel never meets a full one: an engine
+            // stores the progress of a slot before it frees the slot.
             max_in_flight_hw_queue_buffers: u16::try_from(config.kernel_ring_slots / 2)
                 .unwrap_or(u16::MAX),
             writes_fences: !traits.has(NodeTraits::NO_FENCE_WRITES),
@@ -207,13 +209,13 @@ pub(crate) fn declare(
         max_allocation_list_slot_id: LAST_SLOT,
         lazy_context_switch: config.lazy_context_switch,
         per_engine_tdr: true,
-        // Its display latches at vertical syncs and knows no other flip.
+        // The display latches at vertical syncs and supports no other flip.
         flip_on_vsync_mmio: hardware.display.is_some(),
         display: hardware.display,
         nodes: nodes.collect(),
         physical_adapters: hardware.physical_gpus,
         signaled_hw_queue_array: native_fence && config.interrupt == InterruptMode::HwQueueArray,
-        // Epochs of whole values mean nothing for halves.
+        // Epochs are defined for whole 64-bit values only.
         fence_history: config.fence_history && !narrow,
         peer_signal: if native_fence { config.peer_signal } else { PeerSignalCaps::default() },
         cache_coherent_memory: !hardware.traits.has(DeviceTraits::NOT_IO_COHERENT),

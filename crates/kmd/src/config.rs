@@ -1,27 +1,25 @@
 //! Owns the configuration of the reference driver: which of the documented hardware models it
-//! plays.
-//!
-//! `Config::check` checks a configuration once, when the adapter starts.
+//! implements. `Config::check` checks it once, when the adapter starts.
 
 use crate::KmdError;
 use tidegate_ddi::PeerSignalCaps;
 use tidegate_gpu_abi::regs::DeviceTraits;
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 
-/// How many doorbells can be connected at once.
+/// How many doorbells can be connected at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoorbellModel {
-    /// One location that all queues share: nothing is ever taken away.
+    /// One location that all queues share. No doorbell is ever victimised.
     Global,
-    /// One per connected queue; when all are taken, the least recently rung one is victimised.
+    /// One per connected queue. When all are taken, the least recently rung doorbell is victimised.
     Dedicated {
-        /// How many there are; at least 1.
+        /// The number of physical doorbells, at least 1.
         physical: u32,
     },
 }
 
-/// The object that the report of a hardware queue's page fault names. Hardware may not know the
-/// queue.
+/// The object that the fault report of a hardware queue names. Some hardware does not know
+/// the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FaultNaming {
     /// The queue, and the progress value of the command buffer.
@@ -31,94 +29,93 @@ pub enum FaultNaming {
     HwContext,
     /// The process.
     Process,
-    /// The engine alone.
+    /// The engine only.
     Engine,
 }
 
-/// What the driver says in a fence signalled interrupt. A device that cannot tell fence kinds apart
-/// says less whatever is chosen here: that any fence may be meant, monitored ones too.
+/// What a fence-signalled interrupt names. A device that cannot tell fence kinds apart always
+/// reports that any fence may be signalled, monitored fences included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptMode {
-    /// The fences, one by one.
+    /// Each signalled fence.
     FenceArray,
-    /// Nothing: the kernel scans.
+    /// No fence: the kernel scans all of them.
     NullArray,
-    /// The hardware queue whose logs tell (OptimizedNativeFenceSignaledInterrupt).
+    /// The hardware queue whose logs name the fences (OptimizedNativeFenceSignaledInterrupt).
     HwQueue,
-    /// The hardware queues whose logs tell, several at once: beyond the published interrupt.
+    /// Several hardware queues whose logs name the fences, an extension of the published interrupt.
     HwQueueArray,
 }
 
-/// When the driver asks for less power.
+/// When the driver requests a lower power state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdlePolicy {
-    /// An engine that had nothing to do for so many nanoseconds is offered for F1; 0 for never.
+    /// Idle time in nanoseconds after which an engine is offered for F1; 0 for never.
     pub engine_after_ns: u64,
-    /// Whether the driver reads the hardware's queues before it removes power, and refuses when
-    /// there is work. Without it the kernel alone decides, by what processes have announced: a
-    /// ring of waits and signals alone announces nothing.
+    /// Whether the driver reads the hardware's queues before it removes power, and refuses while
+    /// there is work. Without this check the kernel decides alone, by what processes have
+    /// announced. A ring with waits and signals only announces no work.
     pub looks_at_queues: bool,
 }
 
 /// The configuration of a [`crate::ReferenceDriver`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The adapter's name for people.
+    /// The adapter's display name.
     pub description: String,
     /// Bit n: hardware queues of node n may be fed from user mode.
     pub user_mode_nodes: u64,
-    /// How doorbells are given out.
+    /// How many doorbells can be connected.
     pub doorbells: DoorbellModel,
     /// Whether a doorbell can have a second address (SecondaryDoorbellSupported).
     pub secondary_doorbells: bool,
-    /// Whether connected doorbells say CONNECTED_NOTIFY: the notification wakes the engine, a ring
-    /// alone does not.
+    /// Whether connected doorbells have the status CONNECTED_NOTIFY: the notification wakes the
+    /// engine, and a ring alone does not.
     pub notify_submissions: bool,
     /// Whether native fences are declared when the kernel has enabled them.
     pub native_fence: bool,
-    /// Bytes between two fences packed into a page; a power of two from 8 to 4096.
+    /// Distance in bytes between two fences packed into a page; a power of two from 8 to 4096.
     pub fence_stride_bytes: u32,
-    /// Whether the CMP finds fences in the system process's address space; else it takes the
-    /// address of a process.
+    /// Whether the CMP finds fences in the system process's address space. Otherwise it uses the
+    /// address in a client process.
     pub system_process_mapping: bool,
-    /// Where in every address space fence values may be mapped: from the first address up to the
-    /// second, itself included.
+    /// The inclusive address range, in every address space, in which fence values may be mapped.
     pub fence_window: (Option<u64>, Option<u64>),
-    /// Whether MonitoredValues of DEFAULT fences may stand in local memory that the CPU sees.
+    /// Whether MonitoredValues of DEFAULT fences may be in CPU-visible local memory.
     pub local_monitored_values: bool,
-    /// What fence signalled interrupts say.
+    /// What fence-signalled interrupts name.
     pub interrupt: InterruptMode,
-    /// The object that the fault of a hardware queue names.
+    /// The object that the fault report of a hardware queue names.
     pub faults_name: FaultNaming,
-    /// Whether the hardware keeps the histories of fence values, so that waits latch over a rewind.
+    /// Whether the hardware keeps the histories of fence values, so that a wait stays satisfied
+    /// over a rewind.
     pub fence_history: bool,
-    /// What the hardware can do with other GPUs of its kind; nothing in the standard configuration.
+    /// Signals between GPUs that the hardware supports; none in the standard configuration.
     pub peer_signal: PeerSignalCaps,
-    /// When it asks for less power; never in the standard configuration.
+    /// When the driver requests a lower power state; never in the standard configuration.
     pub idle: IdlePolicy,
-    /// Whether it is written for preemption (PreemptionAware): without it the kernel asks for no
-    /// packets.
+    /// Whether the driver supports preemption of packets (PreemptionAware). The kernel preempts no
+    /// packets of a driver that does not.
     pub preemption_aware: bool,
     /// Whether the kernel reports packets that it will never submit (CancelCommandAware).
     pub cancel_command_aware: bool,
-    /// Whether its engines keep the context that they worked for last, until the kernel turns them
-    /// away from it.
+    /// Whether an engine keeps its last context until the kernel switches it away.
     pub lazy_context_switch: bool,
-    /// Whether it takes commands that name allocations and patches their physical addresses in,
-    /// besides those with virtual addresses.
+    /// Whether the driver also accepts commands that name allocations, and patches their physical
+    /// addresses in.
     pub dma_patching: bool,
-    /// Whether a packet context of a node that stops in the middle of packets gets an area for its
-    /// state. Without it packets of such a node are given up where they end.
+    /// Whether a packet context gets a save area on nodes that preempt in the middle of a packet.
+    /// Without one, packets of such a node are aborted where they are preempted.
     pub save_areas: bool,
-    /// Slots in each ring that the driver writes (one per engine, one per kernel-mode hardware
-    /// queue); a power of two, at least 2, since the kernel keeps two packets on a node unless told
-    /// otherwise.
+    /// Slots in each ring that the driver writes (one ring per engine, one per kernel-mode
+    /// hardware queue). A power of two, at least 2, because the kernel keeps two packets on a node
+    /// by default.
     pub kernel_ring_slots: u32,
 }
 
 impl Config {
-    /// User-mode submission on all nodes; 64 dedicated doorbells; native fences, reported one by
-    /// one.
+    /// Returns the standard configuration: user-mode submission on all nodes, 64 dedicated
+    /// doorbells, and native fences that are reported individually.
     pub fn standard() -> Config {
         Config {
             description: "tidegate reference GPU".into(),
@@ -145,13 +142,13 @@ impl Config {
         }
     }
 
-    /// Whether hardware queues of this node may be fed from user mode.
+    /// Returns whether hardware queues of this node may be fed from user mode.
     pub(crate) fn feeds_from_user_mode(&self, node: u32) -> bool {
         1_u64.checked_shl(node).is_some_and(|bit| self.user_mode_nodes & bit != 0)
     }
 
-    /// Whether a device with these traits, and `device_nodes` nodes on each of its physical GPUs,
-    /// can be driven like this.
+    /// Checks this configuration against the device's traits and the number of nodes on each of its
+    /// physical GPUs.
     pub(crate) fn check(
         &self,
         device_nodes: u32,
@@ -183,5 +180,5 @@ impl Config {
     }
 }
 
-/// Bits 8 to 63 of the cause register.
+/// The cause register has bits 8 to 63 for engines.
 const MAX_ENGINES: u64 = 56;

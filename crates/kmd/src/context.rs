@@ -1,5 +1,5 @@
-//! Owns devices and contexts with the areas for the state of their packets, and what happens to all
-//! hardware queues of a context at once: suspend and resume.
+//! Owns devices and contexts, the save areas of packet contexts, and the suspend and resume of all
+//! hardware queues of a context.
 
 use crate::objects::{Context, DeviceObject, SaveArea};
 use crate::{Kind, KmdError, ReferenceDriver};
@@ -29,8 +29,8 @@ impl ReferenceDriver {
         }
     }
 
-    /// Makes a context. One for packets, on a node that stops in the middle of them, gets its save
-    /// area last: the kernel is called for it, with no lock held.
+    /// Creates a context. A packet context on a node that preempts in the middle of a packet gets
+    /// its save area last, because the driver calls the kernel for it with no lock held.
     pub(crate) fn add_context(
         &self,
         level: &Passive,
@@ -75,7 +75,7 @@ impl ReferenceDriver {
         Ok(context)
     }
 
-    /// Whether packets of the context are given up in the middle.
+    /// Returns whether packets of the context are preempted in the middle.
     fn saves_state_of(&self, args: &CreateContext) -> bool {
         let node = Register::NODE_PREEMPTION.offset(args.node_ordinal);
         let stops =
@@ -120,17 +120,18 @@ impl ReferenceDriver {
         }
     }
 
-    /// Takes all hardware queues of the context off the run list: done when this returns, since the
-    /// mailbox is synchronous, unless an engine is where it may not leave one of them. Then the
-    /// answer is `false`, and an interrupt says when it is done. Doorbells stay connected. A queue
-    /// whose ring comes later is born suspended.
+    /// Takes all hardware queues of the context off the run list. Returns `true` if that is
+    /// complete, which the synchronous mailbox makes the usual case. Returns `false` if an engine
+    /// cannot leave one of the queues yet, and an interrupt reports the completion. Doorbells stay
+    /// connected. A queue that gets its ring later starts suspended.
     ///
-    /// The order matters:
+    /// Order:
     ///
-    /// 1. The pending suspension is entered with every queue of the context.
+    /// 1. The pending suspension is recorded with every queue of the context.
     /// 2. The hardware suspends each queue.
-    /// 3. A queue that left the run list at once leaves the entry here. The others leave it in
-    ///    their interrupts. The step that empties the entry reports the suspension complete.
+    /// 3. A queue that has left the run list by the end of its command is removed from the record
+    ///    here. Interrupts remove the others. The step that empties the record reports the
+    ///    suspension as complete.
     // spec: UMS-043
     pub(crate) fn suspend(&self, context: DriverHandle, fence: u64) -> Result<bool, KmdError> {
         // 1.
@@ -152,7 +153,7 @@ impl ReferenceDriver {
         Ok(complete)
     }
 
-    /// Puts them back; the hardware reads each write pointer anew.
+    /// Puts the context's queues back on the run list. The hardware reloads each write pointer.
     // spec: UMS-046
     pub(crate) fn resume(&self, context: DriverHandle) -> Result<(), KmdError> {
         for queue in self.mark_suspended(context, false)? {
@@ -161,7 +162,7 @@ impl ReferenceDriver {
         Ok(())
     }
 
-    /// Returns the context's queues that the hardware has.
+    /// Marks the context as suspended or not, and returns those of its queues that have hardware.
     fn mark_suspended(
         &self,
         context: DriverHandle,

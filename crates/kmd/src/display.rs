@@ -1,10 +1,10 @@
-//! Owns the display's side of the driver: what it declares, flips, visibility, and the vertical
+//! Owns the driver's display entries: capabilities, flips, visibility, and the vertical
 //! sync interrupt.
 //!
-//! A flip is four register writes, of which the last, the address, commits. With FlipOnNextVSync
-//! the display latches the surface at its next vertical sync; without it, at once. The kernel has
-//! one flip under way at a time and holds the interrupt lock over it, so nothing is guarded here.
-//! The interrupt routine reads what was latched.
+//! A flip is four register writes. The last one, the address, commits it. With FlipOnNextVSync the
+//! display latches the surface at its next vertical sync, otherwise immediately. The kernel has one
+//! flip in flight at a time and holds the interrupt lock over it, so these entries take no lock.
+//! The interrupt routine reads which surface was latched.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::InterruptType;
@@ -14,10 +14,10 @@ use tidegate_gpu_abi::Register;
 use tidegate_gpu_abi::display::{DisplayControl, DisplayFlip, encode_surface};
 
 impl ReferenceDriver {
-    /// The display, if the device has one.
+    /// Returns the capabilities of the display, if the device has one.
     pub(crate) fn display(&self) -> Option<DisplayCaps> {
         let refresh_period_ns = self.device.read_register(Register::DISPLAY_PERIOD);
-        // A device that is not there reads as all ones.
+        // An absent device reads as all ones.
         let there = refresh_period_ns != 0 && refresh_period_ns != u64::MAX;
         there.then_some(DisplayCaps { refresh_period_ns })
     }
@@ -32,7 +32,7 @@ impl ReferenceDriver {
         Ok(())
     }
 
-    /// Commits another surface.
+    /// Commits another surface for the display to show.
     pub(crate) fn flip(&self, args: SetVidPnSourceAddress) -> Result<(), KmdError> {
         self.check_source(args.vid_pn_source_id)?;
         if args.flags.contains(SetVidPnSourceAddressFlags::FLIP_IMMEDIATE) {
@@ -63,7 +63,7 @@ impl ReferenceDriver {
         Ok(())
     }
 
-    /// Turns the interrupt of vertical syncs on or off.
+    /// Enables or disables the vertical sync interrupt.
     pub(crate) fn control_vsync(
         &self,
         interrupt_type: InterruptType,
@@ -72,7 +72,7 @@ impl ReferenceDriver {
         self.check_source(VID_PN_SOURCE)?;
         if interrupt_type != InterruptType::CrtcVsync {
             return Err(KmdError::NotSupported(
-                "the vertical sync is the one interrupt that can be turned off",
+                "only the vertical sync interrupt can be turned off",
             ));
         }
         self.control(DisplayControl::VSYNC_INTERRUPT, enable);

@@ -1,12 +1,12 @@
-//! Owns doorbells: objects that are created without hardware, and get it when they are connected.
+//! Owns doorbells: objects that are created without hardware and get it when they are connected.
 //!
 //! Order of a connect when all physical doorbells are taken: 1. the least recently rung doorbell
-//! gives up its seat; 2. the kernel disconnects it, and its process rings a dummy page and reads
-//! RETRY; 3. the hardware drains it a last time and releases its page; 4. the hardware connects the
-//! new doorbell, to a fresh page. No driver lock is held over 2.
+//! loses its seat; 2. the kernel disconnects it, and its process rings a dummy page and reads
+//! RETRY; 3. the hardware drains its page a last time and releases it; 4. the hardware connects the
+//! new doorbell to a fresh page. No driver lock is held over step 2.
 //!
-//! The kernel calls connect, disconnect and destroy one at a time per adapter (its transition
-//! lock). The callback of step 2 runs inside that lock. The order of two connects depends on it.
+//! The kernel's transition lock serialises connect, disconnect and destroy on an adapter. The
+//! callback of step 2 runs inside that lock.
 
 use crate::hwqueue::RingPlace;
 use crate::objects::Doorbell;
@@ -37,21 +37,21 @@ impl RingHint for SummaryHint {
     }
 }
 
-/// Wakes no engine: the notification that follows each ring does.
+/// Wakes no engine. The notification that follows each ring does.
 struct NotifiedHint;
 
 impl RingHint for NotifiedHint {
     fn rung(&self) {}
 }
 
-/// A doorbell whose seat goes to another doorbell.
+/// A doorbell that loses its seat.
 struct Victim {
     os_queue: OsHandle,
     os_doorbell: OsHandle,
     hardware: Option<QueueId>,
 }
 
-/// What a connect found and decided, under the lock.
+/// What a connect decided under the lock.
 struct Claim {
     hardware: QueueId,
     already_connected: bool,
@@ -60,7 +60,8 @@ struct Claim {
 }
 
 impl ReferenceDriver {
-    /// The object, and the hardware queue that its ring makes possible. No physical doorbell.
+    /// Creates the object, and the hardware queue that its ring makes possible. No physical
+    /// doorbell is assigned.
     // spec: UMS-064
     pub(crate) fn add_doorbell(&self, args: &CreateDoorbell) -> Result<DriverHandle, KmdError> {
         let place = ring_place(&args.ring)?;
@@ -80,8 +81,8 @@ impl ReferenceDriver {
             }
             queue.os_handle
         };
-        // In a resize the old doorbell's hardware goes when the kernel disconnects it, which is
-        // next.
+        // In a resize, the old doorbell keeps its hardware until the kernel disconnects it, which
+        // is its next call.
         let hardware = self.make_hardware(args.hw_queue, &place)?;
         self.keep_doorbell(args, os_queue, hardware).or_else(|error| {
             self.retire_hardware(args.hw_queue, hardware)?;
@@ -123,11 +124,12 @@ impl ReferenceDriver {
             return Err(KmdError::NotSupported("secondary doorbells"));
         }
         let global = self.config.doorbells == DoorbellModel::Global;
-        // 1. A seat, taken from a victim if all are in use. A connected doorbell keeps its seat.
+        // 1. Claim a seat, a victim's if all are in use. A connected doorbell keeps its seat.
         let claim = self.claim_seat(handle)?;
         if let Some(victim) = claim.victim {
-            // 2. The kernel first: after this no ring of the victim's process reaches the hardware
-            //    unseen. A refusal means that the kernel has released the doorbell already.
+            // 2. Disconnect in the kernel first: afterwards no ring of the victim's process can reach
+            //    the hardware unseen. An error means that the kernel has already released the
+            //    doorbell.
             // spec: UMS-095
             let _gone_already = claim.callbacks.disconnect_doorbell(
                 level,
@@ -135,13 +137,13 @@ impl ReferenceDriver {
                 victim.os_doorbell,
                 DisconnectReason::Retry,
             );
-            // 3. Then the hardware, which reads the page a last time.
+            // 3. Disconnect the hardware, which drains the page a last time.
             // spec: UMS-097
             if let Some(queue) = victim.hardware {
                 self.disconnect_hardware(queue)?;
             }
         }
-        // 4. The new one.
+        // 4. Connect the new doorbell.
         if !claim.already_connected
             && let Err(error) = self.mailbox.run_for_word(AdminCommand::ConnectDoorbell {
                 queue: claim.hardware,
@@ -208,10 +210,10 @@ impl ReferenceDriver {
         Ok(Claim { hardware, already_connected: false, victim, callbacks })
     }
 
-    /// Page, status and hint of a connected doorbell.
+    /// Returns page, status and hint of a connected doorbell.
     fn connected_as(&self, hardware: QueueId) -> Result<ConnectedDoorbell, KmdError> {
         let (page, summary, bit) = self.device.doorbell_page(hardware).ok_or(
-            KmdError::Argument("the device shows no page for a doorbell that it connected"),
+            KmdError::Argument("the device reports no page for a doorbell that it connected"),
         )?;
         let (status, hint): (DoorbellStatus, Arc<dyn RingHint>) = if self.config.notify_submissions
         {
@@ -225,12 +227,13 @@ impl ReferenceDriver {
             DoorbellModel::Dedicated { .. } => Some(0),
         };
         let value_base = value_base
-            .ok_or(KmdError::Argument("a global doorbell tells 2^20 queues apart, and no more"))?;
+            .ok_or(KmdError::Argument("a global doorbell can address at most 2^20 queues"))?;
         let secondary = self.device.secondary_doorbell_page(hardware);
         Ok(ConnectedDoorbell { page, secondary, value_base, status, hint })
     }
 
-    /// A queue that is gone has no doorbell: that is what was wanted.
+    /// Disconnects the queue's doorbell. A queue that is already destroyed has none, which is
+    /// no error.
     fn disconnect_hardware(&self, queue: QueueId) -> Result<(), KmdError> {
         match self.mailbox.run(AdminCommand::DisconnectDoorbell { queue }) {
             Err(KmdError::Refused(AdminError::NoSuchQueue)) => Ok(()),
@@ -238,8 +241,8 @@ impl ReferenceDriver {
         }
     }
 
-    /// Takes the hardware away, if there is any. The seat is free only when the hardware has
-    /// drained the page.
+    /// Disconnects the doorbell's hardware, if it has any. The seat is free only after the hardware
+    /// has drained the page.
     pub(crate) fn disconnect(&self, handle: DriverHandle) -> Result<(), KmdError> {
         let (hw_queue, hardware, connected, superseded) = {
             let objects = self.objects.lock();
@@ -256,13 +259,12 @@ impl ReferenceDriver {
                 doorbell.hardware = doorbell.hardware.filter(|_| !superseded);
             }
         }
-        // A queue has one ring: the one before goes for good.
+        // A queue has one ring: the superseded ring is released for good.
         let retired = if superseded { self.retire_hardware(hw_queue, queue) } else { Ok(()) };
         drained.and(retired)
     }
 
-    /// Frees the object. The hardware queue goes with it: the kernel lets go of the ring after
-    /// this.
+    /// Frees the object and its hardware queue. The kernel releases the ring after this call.
     pub(crate) fn remove_doorbell(&self, handle: DriverHandle) -> Result<(), KmdError> {
         let drained = self.disconnect(handle);
         let removed = {

@@ -1,6 +1,5 @@
-//! The reference driver: its state, and the record of calls that failed and must not.
-//!
-//! Lock order: see the crate. The entries are in `entries`.
+//! The reference driver: its state, and its record of violations, calls that must succeed and
+//! failed. Its DDI entries are in `entries`; the lock order is in the crate's header.
 
 use crate::interrupt_view::InterruptView;
 use crate::mailbox::Mailbox;
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use tidegate_gpu_abi::Device;
 use tidegate_platform::{Mutex, Platform, Step, current};
 
-/// Violations that are kept word for word; more are only counted.
+/// Violations that are kept with their text. Later ones are only counted.
 const KEPT_VIOLATIONS: usize = 64;
 
 /// The reference kernel-mode driver of one adapter.
@@ -19,7 +18,7 @@ pub struct ReferenceDriver {
     pub(crate) config: Config,
     pub(crate) device: Arc<dyn Device>,
     pub(crate) mailbox: Mailbox,
-    /// The interrupt lock and what the interrupt routine looks up. Outside of `objects`.
+    /// The interrupt lock and the tables of the interrupt routine. Never taken inside `objects`.
     pub(crate) view: Mutex<InterruptView>,
     pub(crate) objects: Mutex<Objects>,
     violations: Mutex<Violations>,
@@ -32,7 +31,7 @@ struct Violations {
 }
 
 impl ReferenceDriver {
-    /// A driver for `device`. `config` is checked when the adapter starts.
+    /// Returns a driver for `device`. `config` is checked when the adapter starts.
     pub fn new(
         platform: &Platform,
         device: Arc<dyn Device>,
@@ -49,19 +48,19 @@ impl ReferenceDriver {
         })
     }
 
-    /// The calls that must succeed and failed, each with its reason; empty on a machine that keeps
-    /// the contract. The first 64 are kept; [`ReferenceDriver::violation_count`] counts all.
+    /// Returns the first 64 failures of calls that must succeed, each with its reason. The list is
+    /// empty while the contract is kept. [`ReferenceDriver::violation_count`] counts all.
     pub fn violations(&self) -> Vec<Violation> {
         self.violations.lock().kept.clone()
     }
 
-    /// How many violations there were.
+    /// Returns the number of violations.
     pub fn violation_count(&self) -> u64 {
         self.violations.lock().count
     }
 
-    /// How many objects it keeps: devices, contexts, hardware queues, fences, instances of fences,
-    /// doorbells, address spaces.
+    /// Returns the number of live objects of each kind: devices, contexts, hardware queues, fences,
+    /// fence instances, doorbells, address spaces.
     pub fn census(&self) -> [usize; 7] {
         self.objects.lock().census()
     }

@@ -1,12 +1,12 @@
-//! The hardware's numbers of engines. They stand in registers and commands alone: everything else
-//! in the driver names an engine by [`EngineId`].
+//! The hardware's engine numbers. Only registers and commands use them. The rest of the driver
+//! names an engine by [`EngineId`].
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::EngineId;
 use tidegate_gpu_abi::Register;
 
 impl ReferenceDriver {
-    /// Returns all engines, in the order of their numbers.
+    /// Returns all engines in numeric order.
     // spec: NF-324
     pub(crate) fn engines(&self) -> impl Iterator<Item = EngineId> + Clone + use<> {
         EngineId::all(self.device.node_count(), self.device.physical_gpu_count())

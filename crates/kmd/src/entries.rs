@@ -1,6 +1,6 @@
-//! The entries of the driver, one row each. A row charges the call and passes it to the file that
-//! carries it out. A row with `must` is a call that must succeed: its failure is recorded as a
-//! [`Violation`](crate::Violation).
+//! The DDI entries of the driver, one row each. A row charges the call's cost and calls the
+//! implementation. A row with `must` is a call that must succeed: its failure is recorded as
+//! a [`Violation`](crate::Violation).
 
 use crate::{ReferenceDriver, caps, paging, segments};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use tidegate_ddi::{
     PriorityBandDdi, SetVidPnSourceAddress, StartInfo, Status, UserModeSubmissionDdi,
 };
 
-/// The entries of a trait: the published name, the signature, the body.
+/// The entries of a trait: published name, signature, body.
 macro_rules! entries {
     (@outcome $self:ident $name:literal must $body:block) => { $self.must($name, $body) };
     (@outcome $self:ident $name:literal $body:block) => { $body };

@@ -1,7 +1,7 @@
-//! Owns the errors of the driver, and the status that the kernel gets for each.
+//! Owns the errors of the driver and the status that the kernel gets for each.
 //!
-//! A DDI that may fail returns the status. A DDI that must succeed writes a [`Violation`] instead:
-//! the kernel or the driver broke the contract. Tests assert that there are none.
+//! A DDI that may fail returns the status. A DDI that must succeed records a [`Violation`]: the
+//! kernel or the driver broke the contract. Tests assert that there are none.
 
 use crate::Kind;
 use tidegate_ddi::Status;
@@ -11,53 +11,52 @@ use tidegate_platform::OutOfBounds;
 /// Why a call to the driver failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KmdError {
-    /// A handle that the driver never gave out, has taken back, or gave out for another kind of
-    /// object.
+    /// A handle that the driver never returned, has freed, or returned for another kind of object.
     #[error(
-        "handle {handle:#x} names no live {kind:?}; pass one that the driver returned and that is not destroyed"
+        "handle {handle:#x} names no live {kind:?}; pass one that the driver returned and has not destroyed"
     )]
     NoSuchObject {
-        /// What it should name.
+        /// The kind of object expected.
         kind: Kind,
         /// The handle.
         handle: u64,
     },
-    /// An object went while others still hang on it.
-    #[error("a {parent:?} is destroyed while {children} object(s) hang on it; destroy those first")]
+    /// An object was destroyed before its children.
+    #[error("a {parent:?} is destroyed before its {children} children; destroy those first")]
     StillInUse {
-        /// What is destroyed.
+        /// The kind of the destroyed object.
         parent: Kind,
-        /// How many hang on it.
+        /// The number of live children.
         children: usize,
     },
     /// The handle table is full.
     #[error("more than 2^24 objects of kind {0:?}; destroy some")]
     TooManyObjects(Kind),
-    /// An argument makes no sense.
+    /// An argument is invalid.
     #[error("{0}")]
     Argument(&'static str),
-    /// The node or the negotiated features do not have it.
+    /// The node or the negotiated features do not support it.
     #[error("not supported: {0}")]
     NotSupported(&'static str),
     /// A ring of the driver is full.
     #[error("all {slots} slots of the ring hold work; wait for a completion")]
     RingFull {
-        /// How many slots it has.
+        /// The size of the ring in slots.
         slots: u64,
     },
-    /// A write beyond the memory that was handed in.
+    /// A write past the end of a buffer from the kernel.
     #[error(transparent)]
     OutOfBounds(#[from] OutOfBounds),
     /// The CMP refused an admin command.
     #[error("the CMP refused the command: {0}")]
     Refused(#[from] AdminError),
-    /// The mailbox returned a value that is no status: the device does not respond.
-    #[error("the mailbox answers {0:#x}, which is no status; the device is gone")]
+    /// The mailbox returned a value that is not a status: the device does not respond.
+    #[error("the mailbox returned {0:#x}, which is not a status; the device is gone")]
     Gone(u64),
-    /// The kernel refused what the driver needs for it.
-    #[error("the kernel refused it: {0}")]
+    /// A kernel callback refused what the driver requested.
+    #[error("the kernel refused the request: {0}")]
     Kernel(Status),
-    /// Before start, or after stop.
+    /// The adapter is not started, or is stopped.
     #[error("the adapter is not started")]
     NotStarted,
 }
@@ -80,12 +79,12 @@ impl From<KmdError> for Status {
     }
 }
 
-/// A call that must succeed and could not: a broken contract.
+/// A failed call that must succeed: a broken contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{ddi}: {error}")]
 pub struct Violation {
-    /// The call, by its official name.
+    /// The call's official name.
     pub ddi: &'static str,
-    /// What was wrong.
+    /// Why it failed.
     pub error: KmdError,
 }

@@ -1,12 +1,12 @@
-//! Owns native fences: objects, opened instances, and the two values as the CPU changes them.
+//! Owns native fences: objects, opened instances, and CPU updates of the two values.
 //!
-//! For each fence the driver keeps the addresses of its CurrentValue. They map an interrupt's
-//! records to the kernel's handles, and name the queues that must test their waits again. No CPU
-//! address of a value is kept: those are valid during one call only.
+//! The driver keeps the GPU addresses of each CurrentValue. They map interrupt records to the
+//! kernel's handles, and name the queues whose waits must be re-evaluated. CPU addresses are not
+//! kept, since they are valid during one call only.
 //!
-//! A device in error (AlwaysSignaled): the fence's history makes every wait pass, and the kernel
-//! stores the maximum. Without histories only that maximum makes waits pass, and a GPU signal in
-//! flight could lower it, so the kernel takes the device's queues off the run list first. The CPU
+//! Device in error (AlwaysSignaled): the fence's history satisfies every wait, and the kernel
+//! stores the maximum. Without histories only the maximum satisfies waits, and a GPU signal in
+//! flight could lower it, so the kernel first takes the device's queues off the run list. The CPU
 //! cannot reach the values of an INTRA_GPU fence: there the CMP condemns the cell.
 
 use crate::objects::{Fence, Instance, LocalFence};
@@ -75,8 +75,8 @@ impl ReferenceDriver {
         handle
     }
 
-    /// Has the CMP keep a shadow of MonitoredValue from the first instance on. The CMP ignores
-    /// further instances. A fence has no waiters before its first instance is open.
+    /// Has the CMP keep a shadow of MonitoredValue, starting with the first instance. The CMP
+    /// ignores further instances. A fence has no waiters before its first instance is open.
     fn keep_shadow(&self, fence: DriverHandle, instance: Instance) -> Result<(), KmdError> {
         let Instance { address_space, current_value, monitored_value, .. } = instance;
         let fence = fence.0;
@@ -89,9 +89,9 @@ impl ReferenceDriver {
     }
 
     /// Moves the shadow of a fence whose storage has moved, while engines are held. The shadow at
-    /// the old address is dropped, since the address may become another fence's. The new shadow
-    /// begins with the value in memory, which includes a value published between the two commands.
-    /// A fence without an open instance gets its shadow with its first instance.
+    /// the old address is dropped, because another fence may get that address. The new shadow is
+    /// loaded from memory, which includes a value published between the two commands. A fence
+    /// without an open instance gets its shadow with its first instance.
     pub(crate) fn move_shadow(&self, fence: DriverHandle) -> Result<(), KmdError> {
         let instance = {
             let objects = self.objects.lock();
@@ -104,8 +104,8 @@ impl ReferenceDriver {
         instance.map_or(Ok(()), |instance| self.keep_shadow(fence, instance))
     }
 
-    /// When this returns, no interrupt routine reports the fence for a signal at the address of
-    /// this instance.
+    /// Closes an instance. After this call, no interrupt routine reports the fence for a signal at
+    /// the address of this instance.
     pub(crate) fn close_fence(&self, local: DriverHandle) -> Result<(), KmdError> {
         let mut view = self.view.lock_device();
         let mut objects = self.objects.lock();
@@ -117,7 +117,7 @@ impl ReferenceDriver {
         Ok(())
     }
 
-    /// When this returns, no interrupt routine reports the fence.
+    /// Destroys a fence. After this call, no interrupt routine reports it.
     pub(crate) fn remove_fence(&self, global: DriverHandle) -> Result<(), KmdError> {
         let mut view = self.view.lock_device();
         let mut objects = self.objects.lock();
@@ -137,24 +137,22 @@ impl ReferenceDriver {
         }
     }
 
-    /// Publishes MonitoredValues. The contract: when this returns, whatever CurrentValue any
-    /// processor reads was stored by a signal that saw the new MonitoredValue, or was visible
-    /// already.
+    /// Publishes MonitoredValues. Contract: after this call, every CurrentValue that a CPU reads
+    /// either was stored by a signal that saw the new MonitoredValue, or was already visible.
     ///
     /// 1. Store each MonitoredValue.
-    /// 2. One full barrier. An engine's signal is: store CurrentValue, full barrier, load
-    ///    MonitoredValue. One of the two barriers comes first. If ours does, that load sees the new
-    ///    MonitoredValue and the signal interrupts if it must. If the engine's does, its
-    ///    CurrentValue is visible to every load behind our barrier, and the kernel loads it again
-    ///    after this call.
+    /// 2. Full barrier. An engine's signal is: store CurrentValue, full barrier, load
+    ///    MonitoredValue. One of the two barriers comes first. If it is the driver's, the engine's
+    ///    load sees the new MonitoredValue, and the signal interrupts if it must. If it is the
+    ///    engine's, its CurrentValue is visible to every load after the driver's barrier, and the
+    ///    kernel loads it again after this call.
+    /// 3. Hardware that compares with memory needs no more. A CMP with shadows gets each value
+    ///    through dedicated registers: the mailbox may wait for an engine's turn, and this runs at
+    ///    device interrupt level. The CMP takes the same two steps with its shadow before the
+    ///    register write completes, so the contract holds for the shadow too.
     ///
-    /// 3. Hardware that compares with memory needs no more. A CMP that keeps shadows gets each
-    ///    value through registers of its own, because the mailbox may wait for an engine's turn and
-    ///    this runs at device interrupt level. The CMP takes the same two steps with its shadow
-    ///    before the register write completes, so the contract holds for the shadow too.
-    ///
-    /// Returns an error for each unknown fence. Its value is not stored: the storage may belong to
-    /// another object by now.
+    /// Returns an error for each unknown fence. Its value is not stored, because its storage may
+    /// already belong to another object.
     pub(crate) fn publish_monitored(&self, fences: &[UpdateMonitoredValue<'_>]) -> Vec<KmdError> {
         let mut unknown = Vec::new();
         let mut told = Vec::new();
@@ -181,10 +179,13 @@ impl ReferenceDriver {
         unknown
     }
 
-    /// A CPU signal, or news of one: 1. what is to be stored, and where waiters look, is settled
-    /// under the lock; 2. the values are stored; 3. a full barrier, so that a queue that begins to
-    /// wait now sees the new value, and the hardware, looking for queues that wait already, does
-    /// too; 4. the hardware looks.
+    /// Updates CurrentValues from the CPU, or notifies the hardware of such an update.
+    ///
+    /// 1. The values to store and the addresses of waiters are determined under the lock.
+    /// 2. The values are stored.
+    /// 3. Full barrier: a queue that starts to wait sees the new value, and the hardware sees the
+    ///    queues that already wait.
+    /// 4. The hardware re-evaluates the waits.
     pub(crate) fn update_current(
         &self,
         fences: &[UpdateCurrentValue<'_>],
@@ -219,16 +220,17 @@ impl ReferenceDriver {
     }
 
     fn condemn(&self, lookup: &Lookup) -> Result<(), KmdError> {
-        let current_value =
-            lookup.at.ok_or(KmdError::Argument("the kernel never said where the fence stands"))?;
+        let current_value = lookup
+            .at
+            .ok_or(KmdError::Argument("the kernel never reported the fence's location"))?;
         self.mailbox.run(AdminCommand::CondemnFence { current_value })
     }
 
-    /// Makes the hardware re-evaluate the queues that wait for a fence. One address is enough:
-    /// every address of the fence leads to the same cell. If that address was unmapped after the
-    /// lookup, the next one is used. A mapping for the CMP itself is preferred, since it lasts as
-    /// long as the fence. Queues may still wait for a fence that has been closed everywhere: then
-    /// the waits of all queues are re-evaluated.
+    /// Makes the hardware re-evaluate the queues that wait for a fence. One address is enough,
+    /// since every address of the fence leads to the same cell. If that address was unmapped after
+    /// the lookup, the next one is used. A mapping for the CMP itself is preferred, because it
+    /// lasts as long as the fence. Queues may still wait for a fence whose instances are all
+    /// closed: then the waits of all queues are re-evaluated.
     fn notify_fence(&self, lookup: &Lookup) -> Result<(), KmdError> {
         if let Some(current_value) = lookup.system {
             let address_space = SYSTEM_PROCESS;
@@ -251,7 +253,7 @@ impl ReferenceDriver {
 /// The address space of the system process.
 const SYSTEM_PROCESS: AddressSpaceId = AddressSpaceId(0);
 
-/// The addresses by which the CMP finds a fence.
+/// The addresses at which the CMP finds a fence.
 struct Lookup {
     system: Option<GpuVa>,
     at: Option<PhysicalAddress>,
@@ -268,7 +270,7 @@ impl Lookup {
     }
 }
 
-/// What becomes of a fence's cell.
+/// The change to a fence's cell.
 enum Change {
     Store,
     LetPass,

@@ -1,7 +1,7 @@
-//! Owns the driver's handles: one table per kind of object, each slot with a generation.
+//! Owns the driver's handles: one table per kind of object, with a generation per slot.
 //!
-//! A handle is kind (8 bits), generation (32) and slot (24), so a handle of a destroyed object, of
-//! another kind, or one that was never given out differs from every live one. 0 is never a handle.
+//! A handle is kind (8 bits), generation (32) and slot (24), so a handle of a destroyed object or
+//! of another kind never equals a live one. 0 is never a handle.
 
 use crate::{Kind, KmdError};
 use tidegate_ddi::DriverHandle;
@@ -54,8 +54,8 @@ impl<T> Table<T> {
         let (index, none) = (self.index(handle)?, self.none(handle));
         let slot = &mut self.slots[index];
         let value = slot.value.take().ok_or(none)?;
-        // A slot whose generations are used up is never given out again: an old handle must not
-        // come alive.
+        // A slot that has used all its generations is not reused: an old handle must not become
+        // valid again.
         if let Some(next) = slot.generation.checked_add(1) {
             slot.generation = next;
             self.free.push(index as u32);
@@ -63,17 +63,17 @@ impl<T> Table<T> {
         Ok(value)
     }
 
-    /// How many objects are alive.
+    /// Returns the number of live objects.
     pub(crate) fn len(&self) -> usize {
         self.slots.iter().filter(|s| s.value.is_some()).count()
     }
 
-    /// The objects that are alive.
+    /// Returns the live objects.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().filter_map(|s| s.value.as_ref())
     }
 
-    /// Their handles.
+    /// Returns the handles of the live objects.
     pub(crate) fn handles(&self) -> impl Iterator<Item = DriverHandle> {
         let alive = self.slots.iter().enumerate().filter(|(_, s)| s.value.is_some());
         alive.map(|(index, s)| handle(self.kind, s.generation, index as u32))

@@ -19,7 +19,7 @@ use tidegate_gpu_abi::{
     AdminCommand, AdminError, GpuVa, QueueId, QueueKind, QueueShape, RingPacket,
 };
 
-/// Where the hardware finds a ring: in the process's address space, or on the bus.
+/// The location of a ring: in the process's address space, or on the bus.
 pub(crate) struct RingPlace {
     pub(crate) kind: QueueKind,
     pub(crate) ring: GpuVa,
@@ -52,7 +52,7 @@ impl ReferenceDriver {
         Ok(handle)
     }
 
-    /// Checks the arguments and returns the queue without hardware.
+    /// Checks the arguments and returns a queue without hardware.
     fn describe_hw_queue(&self, args: &CreateHwQueue) -> Result<HwQueue, KmdError> {
         let objects = self.objects.lock();
         let context = objects.contexts.get(args.context)?;
@@ -112,8 +112,8 @@ impl ReferenceDriver {
         Ok(())
     }
 
-    /// Makes the hardware's queue for `handle`, and brings it to where its object stands: known to
-    /// the interrupt routine, suspended with its context, with its logs.
+    /// Creates the hardware queue for `handle` and applies the object's state to it: its entry in
+    /// the interrupt view, its priority, its suspension and its logs.
     pub(crate) fn make_hardware(
         &self,
         handle: DriverHandle,
@@ -143,8 +143,8 @@ impl ReferenceDriver {
         Ok(id)
     }
 
-    /// From here on suspensions, priorities and logs reach the hardware directly. Returns the
-    /// suspension and the logs that came before.
+    /// Records that the queue has hardware. Later suspensions, priorities and logs go to the
+    /// hardware directly. Returns the suspension and the logs set so far.
     fn note_hardware(
         &self,
         handle: DriverHandle,
@@ -158,7 +158,7 @@ impl ReferenceDriver {
     }
 
     /// Gives a new queue the priority of its context. A concurrent change may reach the hardware
-    /// before this store, so it repeats until the stored priority is the present one.
+    /// before this one, so the command is repeated until the priority has not changed meanwhile.
     fn apply_priority(&self, handle: DriverHandle, id: QueueId) -> Result<(), KmdError> {
         let mut told = SchedulingProperties::default();
         loop {
@@ -174,7 +174,7 @@ impl ReferenceDriver {
         }
     }
 
-    /// Takes the hardware's queue away; the object stays.
+    /// Destroys the hardware queue. The object stays.
     pub(crate) fn retire_hardware(
         &self,
         handle: DriverHandle,
@@ -202,8 +202,8 @@ impl ReferenceDriver {
         }
     }
 
-    /// Takes the queue out of every table. A doorbell that still exists loses its hardware and its
-    /// seat; the last value says so.
+    /// Removes the queue from every table. If its doorbell still exists, the doorbell loses its
+    /// hardware and its seat, and the last value is `true`.
     fn forget_hw_queue(
         &self,
         handle: DriverHandle,
@@ -233,7 +233,7 @@ impl ReferenceDriver {
         let bytes = check_command_bytes(args.dma_buffer_bytes)?;
         if args.progress_fence_id == 0 {
             return Err(KmdError::Argument(
-                "progress values begin at 1: work with progress 0 would never be seen done",
+                "progress values begin at 1: the completion of progress 0 cannot be observed",
             ));
         }
         let (ring, id) = {
@@ -254,13 +254,12 @@ impl ReferenceDriver {
         self.mailbox.run(AdminCommand::KickQueue { queue: id })
     }
 
-    /// The hardware reads the queue's write pointer anew. A queue that has no ring yet has no work
-    /// either.
+    /// Makes the hardware reload the queue's write pointer. A queue without a ring has no work.
     pub(crate) fn kick(&self, handle: DriverHandle) -> Result<(), KmdError> {
         let hardware = self.objects.lock().hw_queues.get(handle)?.hardware;
         let Some(queue) = hardware else { return Ok(()) };
         match self.mailbox.run(AdminCommand::KickQueue { queue }) {
-            // Its doorbell has ended since, and the ring with it.
+            // The doorbell was destroyed meanwhile, and its ring with it.
             Err(KmdError::Refused(AdminError::NoSuchQueue)) => Ok(()),
             other => other,
         }
@@ -286,7 +285,7 @@ fn create_command(engine: u32, queue: &HwQueue, place: &RingPlace) -> AdminComma
     }
 }
 
-/// The command that tells the hardware where a log is.
+/// Returns the command that sets a queue's log buffer.
 pub(crate) fn set_log(queue: QueueId, log: LogPlace) -> AdminCommand {
     AdminCommand::SetLogBuffer {
         queue,

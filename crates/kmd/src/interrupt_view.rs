@@ -1,9 +1,9 @@
-//! Owns what the interrupt routine looks up: queues by the hardware's number, fences by address.
+//! Owns the tables of the interrupt routine: queues by hardware number, fences by address.
 //!
-//! Its lock is the driver's interrupt lock: the routine holds it from cause to last report,
-//! callbacks included, and passive code takes it to change the view. So when passive code has
-//! removed an object and dropped the lock, no routine names that object to the kernel any more. A
-//! report of a destroyed fence would be a bug check.
+//! Their lock is the driver's interrupt lock. The routine holds it from cause to last report,
+//! callbacks included. Passive code takes it to change the view. After passive code has removed an
+//! object and released the lock, no routine reports that object. Reporting a destroyed fence would
+//! be a bug check.
 
 use crate::KmdError;
 use crate::objects::{HwQueue, Instance, Objects};
@@ -13,22 +13,22 @@ use std::sync::Arc;
 use tidegate_ddi::{Callbacks, DriverHandle, EngineId, EngineMap, OsHandle};
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, QueueId};
 
-/// Whose hardware queue it is.
+/// The owner of a hardware queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// The driver's: packets of an engine.
+    /// The driver: the queue carries the packets of an engine.
     Node,
-    /// The kernel's.
+    /// The kernel.
     Queue { driver: DriverHandle, os: OsHandle, context: OsHandle },
 }
 
-/// A hardware queue, as an interrupt tells of it.
+/// What interrupt reports need of a hardware queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueView {
     pub(crate) owner: Owner,
     pub(crate) engine: EngineId,
     pub(crate) address_space: AddressSpaceId,
-    /// Its progress fence, if that is a monitored one.
+    /// The progress fence, if it is a monitored fence.
     pub(crate) monitored_progress: Option<GpuVa>,
 }
 
@@ -52,19 +52,19 @@ impl QueueView {
     }
 }
 
-/// The view. Maps are looked into and never walked where an order could be seen.
+/// The view. Maps are never iterated where the order would be observable.
 pub(crate) struct InterruptView {
-    /// `None` before start and after stop: then the routine says that no interrupt is ours.
+    /// `None` before start and after stop: the routine then claims no interrupt.
     pub(crate) callbacks: Option<Arc<dyn Callbacks>>,
-    /// Whether native fences are on; without them a signal is of a monitored fence.
+    /// Whether native fences are enabled. If not, every signal is of a monitored fence.
     pub(crate) native_fences: bool,
-    /// Whether the device reports signals of native fences and writes to monitored ones as the same
-    /// thing.
+    /// Whether the device reports native fence signals and monitored fence writes as the
+    /// same event.
     pub(crate) fence_kinds_alike: bool,
     /// The last packet of each engine that was reported as complete, 0 before the first.
     pub(crate) reported: EngineMap<u32>,
     pub(crate) queues: HashMap<QueueId, QueueView>,
-    /// The kernel's global handle of the fence whose CurrentValue stands there.
+    /// The kernel's global handle of the fence whose CurrentValue has this address.
     pub(crate) fences: HashMap<(AddressSpaceId, GpuVa), OsHandle>,
 }
 
@@ -80,7 +80,7 @@ impl InterruptView {
         }
     }
 
-    /// Notes that the values of `global` stand at these addresses, once more.
+    /// Adds a reference to `global` at each of these addresses.
     pub(crate) fn bind(
         &mut self,
         objects: &mut Objects,
@@ -110,7 +110,7 @@ impl InterruptView {
         }
     }
 
-    /// Notes that it stands there once less.
+    /// Removes a reference to the address.
     pub(crate) fn unbind(
         &mut self,
         objects: &mut Objects,

@@ -1,7 +1,7 @@
-//! Owns a ring that the driver writes: bytes and control area in system memory, reached by the GPU
-//! by physical address.
+//! Owns a ring that the driver writes. Slots and control area are in system memory, and the GPU
+//! uses their physical addresses.
 //!
-//! The order that matters: 1. the slot's bytes; 2. the write pointer (a release store); then, by
+//! Order: 1. the slot's bytes; 2. the write pointer (a release store); 3. the kick, by the caller.
 //! the caller, 3. the kick.
 
 use crate::KmdError;
@@ -11,14 +11,14 @@ use tidegate_gpu_abi::{
 };
 use tidegate_platform::{Bulk, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform};
 
-/// A ring of the driver's own.
+/// A ring written by the driver.
 pub(crate) struct KernelRing {
     slots: u64,
     bytes: Bulk,
     bytes_at: PhysicalAddress,
     control: Page,
     control_at: PhysicalAddress,
-    /// Slots published since the ring's birth.
+    /// Slots published since the ring was created.
     written: Mutex<u64>,
 }
 
@@ -51,18 +51,22 @@ impl KernelRing {
         self.slots
     }
 
-    /// Where the slots stand on the bus, in the form that CreateQueue takes it for kernel-owned
-    /// rings.
+    /// Returns the bus address of the slots, in the form that CreateQueue takes for
+    /// kernel-owned rings.
     pub(crate) fn bytes_at(&self) -> GpuVa {
         GpuVa(self.bytes_at.0)
     }
 
-    /// Where the control area stands, likewise.
+    /// Returns the bus address of the control area in the same form.
     pub(crate) fn control_at(&self) -> GpuVa {
         GpuVa(self.control_at.0)
     }
 
-    /// Publishes one packet. Never blocks: a full ring is an error.
+    /// Publishes one packet without blocking.
+    ///
+    /// # Errors
+    ///
+    /// The ring is full.
     pub(crate) fn publish(&self, packet: &RingPacket) -> Result<(), KmdError> {
         let mut written = self.written.lock();
         let taken = self.control.word(CONTROL_READ_WORD).load();
@@ -75,14 +79,14 @@ impl KernelRing {
         Ok(())
     }
 
-    /// Takes the ring off the bus, after the hardware has released it.
+    /// Removes the ring from the bus after the hardware has released it.
     pub(crate) fn release(&self, memory: &PhysicalMemory) {
         memory.remove(self.bytes_at);
         memory.remove(self.control_at);
     }
 }
 
-/// Refuses a length that no packet can carry, before it is in a ring.
+/// Refuses a length that no packet can carry.
 pub(crate) fn check_command_bytes(bytes: u32) -> Result<u32, KmdError> {
     if bytes == 0 || !bytes.is_multiple_of(8) || bytes > MAX_COMMAND_BYTES {
         return Err(KmdError::Argument(

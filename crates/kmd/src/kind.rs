@@ -1,6 +1,6 @@
 //! The kinds of objects that a driver's handle names.
 
-/// What a handle names.
+/// The kind of object that a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {

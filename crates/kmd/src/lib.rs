@@ -1,6 +1,6 @@
-//! The reference kernel-mode driver: [`ReferenceDriver`] stands between the kernel's DDI
-//! (`ddi::Driver`) and a GPU that it knows only as `gpu_abi::Device`: registers, memory, an
-//! interrupt line.
+//! The reference kernel-mode driver. [`ReferenceDriver`] implements the kernel's DDI
+//! (`ddi::Driver`) on a GPU that it accesses only through `gpu_abi::Device`: registers, memory, and
+//! an interrupt line.
 //!
 //! Rooms: `entries` (one row for each DDI) · `driver` (its state) · `start` (start and stop) ·
 //! `caps` (features, then what is declared) · `paging` (page tables) · `segments` (local memory, fence
@@ -15,19 +15,20 @@
 //! Locks, outermost first:
 //!
 //! 1. the interrupt view: held by the interrupt routine from cause to last report, and by passive
-//!    code while it changes what the routine looks up. So a DDI that destroys a fence or a queue
-//!    returns only when no routine can report it any more;
+//!    code while it changes the tables of the routine. A DDI that destroys a fence or a queue
+//!    therefore returns only when no routine can report it;
 //! 2. the mailbox: one admin command at a time;
 //! 3. the objects and each ring's write pointer: policy state, innermost, never held over a
-//!    callback or a register.
+//!    callback or a register access.
 //!
-//! The first two order calls rather than guard policy state (`Mutex::lock_device`), and neither is
-//! taken with the other held. A mailbox command may wait for the end of an engine's turn, so none
-//! is given from inside a turn. The interrupt routine gives none, and a thread that gives one has
-//! dropped view and objects first, so the routine never waits for a mailbox command. The deferred
-//! routine runs when the turn is over. The driver relies on two properties of the device. The
-//! interrupts that a mailbox command causes are raised from an engine's turn, never from inside the
-//! command. A queue's number is not reused while the interrupt lists may still have records of it.
+//! The first two order calls and guard no policy state (`Mutex::lock_device`). They are never held
+//! together. A mailbox command may wait for the end of an engine's turn, so none is issued from
+//! inside a turn. The interrupt routine issues none, and a thread that issues one holds neither
+//! view nor objects, so the routine never waits for a mailbox command. The DPC runs after the turn.
+//!
+//! The driver relies on two properties of the device. Interrupts caused by a mailbox command are
+//! raised from an engine's turn, never inside the command. A queue's number is not reused while the
+//! interrupt lists may still hold records of it.
 //!
 //! Scheduling, memory management and hang detection belong to the kernel.
 

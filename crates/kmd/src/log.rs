@@ -1,6 +1,6 @@
-//! Owns the driver's part in fence logs: where the hardware writes them, the barrier before the
-//! kernel reads them, and the relation of their times to the CPU's. The hardware writes the
-//! entries; the driver reads none.
+//! Owns the driver's part in fence logs: their location, the barrier before the kernel reads them,
+//! and the relation of their timestamps to CPU time. The hardware writes the entries. The driver
+//! never reads them.
 
 use crate::hwqueue::set_log;
 use crate::objects::LogPlace;
@@ -10,7 +10,7 @@ use tidegate_ddi::fence::{GpuClockCalibration, LogType, SetNativeFenceLogBuffer}
 use tidegate_gpu_abi::Register;
 use tidegate_platform::CpuTime;
 
-/// Readings of the clock, of which the quickest is taken.
+/// Clock readings per calibration. The shortest one is used.
 const CALIBRATION_READINGS: usize = 8;
 
 fn slot_of(kind: LogType) -> usize {
@@ -22,9 +22,9 @@ fn slot_of(kind: LogType) -> usize {
 }
 
 impl ReferenceDriver {
-    /// The new place is in use when this returns, and no operation writes the old one any more: the
-    /// hardware changes it between two turns of the queue. A user-mode queue that has no ring yet
-    /// writes no log before its doorbell is made, and gets the place with it.
+    /// Moves a log. After this call the new buffer is in use and no operation writes the old one:
+    /// the hardware switches between two turns of the queue. A user-mode queue without a ring
+    /// writes no log, and gets the buffer with its doorbell.
     pub(crate) fn place_log(&self, args: &SetNativeFenceLogBuffer) -> Result<(), KmdError> {
         let log = LogPlace {
             kind: args.log_type,
@@ -42,10 +42,11 @@ impl ReferenceDriver {
         hardware.map_or(Ok(()), |id| self.mailbox.run(set_log(id, log)))
     }
 
-    /// The hardware puts no barrier between an entry and the index that counts it; it stores both
-    /// in this order. The kernel has loaded the index of each log of these queues, waits and
-    /// signals alike; the register's read brings the entries that those count to memory, and behind
-    /// the barrier the kernel's loads see them.
+    /// Makes log entries visible that the indices loaded by the kernel count.
+    ///
+    /// The hardware stores an entry and then the index that counts it, with no barrier between. The
+    /// kernel has loaded the index of each log of these queues. The register read flushes the
+    /// counted entries to memory, and the barrier orders the kernel's loads after it.
     pub(crate) fn flush_logs(&self, hw_queues: &[DriverHandle]) -> Vec<KmdError> {
         // spec: NF-216
         self.device.read_register(Register::LOG_FLUSH);
@@ -54,8 +55,8 @@ impl ReferenceDriver {
         hw_queues.iter().filter_map(|queue| objects.hw_queues.get(*queue).err()).collect()
     }
 
-    /// GPU and CPU clock at one moment: of several readings the one between whose ends the least
-    /// time went by.
+    /// Returns GPU and CPU time at the same moment: the shortest of several readings, since it has
+    /// the smallest error.
     pub(crate) fn read_clocks(&self) -> GpuClockCalibration {
         let reading = || {
             let before = self.platform.now();

@@ -1,12 +1,12 @@
-//! Owns the mailbox, by which the driver gives commands to the CMP.
+//! Owns the mailbox, through which the driver sends commands to the CMP.
 //!
-//! Order, under one lock: 1. the command's words go to the mailbox registers; 2. a write to
-//! MAILBOX_RUN runs it; 3. the status is read, and the result if there is one. The command is done
-//! when the call returns.
+//! Order, under one lock: 1. the command's words are written to the mailbox registers; 2. a write
+//! to MAILBOX_RUN runs it; 3. the status is read, then the result if there is one. The command is
+//! complete when the call returns.
 //!
-//! The lock orders register accesses and guards no policy state, so it is held while a command
+//! The lock orders register accesses and guards no policy state, so it may be held while a command
 //! waits for the end of an engine's turn. No interrupt path runs inside a command, and the
-//! interrupt routine gives none. A register write is ordered behind earlier stores to memory, so a
+//! interrupt routine issues none. A register write is ordered after earlier stores to memory, so a
 //! ring's packets are visible when the command that announces them arrives.
 
 use crate::KmdError;
@@ -15,11 +15,11 @@ use tidegate_gpu_abi::admin::Mailbox as Words;
 use tidegate_gpu_abi::{AdminCommand, AdminError, Device, QueueId, Register};
 use tidegate_platform::{Mutex, Platform};
 
-/// The way to the CMP.
+/// The connection to the CMP.
 pub(crate) struct Mailbox {
     device: Arc<dyn Device>,
-    /// What the mailbox registers hold; nothing is known before the first command. Registers keep
-    /// what was written, so only words that differ are written: a kick costs two or three register
+    /// The contents of the mailbox registers; `None` before the first command. Registers keep what
+    /// was written, so only words that differ are written: a kick costs two or three register
     /// writes instead of seventeen.
     held: Mutex<Option<Words>>,
 }
@@ -29,7 +29,7 @@ impl Mailbox {
         Mailbox { device, held: platform.mutex("kmd mailbox", None) }
     }
 
-    /// Runs a command that has no result.
+    /// Runs a command without a result.
     pub(crate) fn run(&self, command: AdminCommand) -> Result<(), KmdError> {
         self.exchange(&command, Register::MAILBOX_STATUS).map(|_| ())
     }
@@ -50,8 +50,8 @@ impl Mailbox {
         u32::try_from(number).map(QueueId).map_err(|_| KmdError::Gone(number))
     }
 
-    /// Runs a command, and reads as many registers as `last` says: status, result, and the result's
-    /// second word.
+    /// Runs a command and reads the registers up to `last`: status, result, second word of
+    /// the result.
     fn exchange(&self, command: &AdminCommand, last: Register) -> Result<[u64; 2], KmdError> {
         let words = command.encode();
         let mut held = self.held.lock_device();
@@ -74,7 +74,7 @@ impl Mailbox {
         }
     }
 
-    /// Forgets what the registers hold: the device may have been without power.
+    /// Forgets the register contents, because the device may have lost power.
     pub(crate) fn forget(&self) {
         *self.held.lock_device() = None;
     }

@@ -1,5 +1,5 @@
-//! Owns what the driver keeps about the kernel's objects. Policy state: one lock, held for look-ups
-//! and changes only, never over a register, a callback or a ring.
+//! Owns the driver's records of the kernel's objects. Policy state: one lock, held for look-ups and
+//! changes only, never over a register access, a callback or a ring.
 
 use crate::caps::Negotiated;
 use crate::handle::Table;
@@ -18,7 +18,7 @@ use tidegate_platform::{PhysicalAddress, PhysicalMemory};
 /// A process on the adapter.
 pub(crate) struct DeviceObject {
     pub(crate) address_space: AddressSpaceId,
-    /// Contexts and fence instances that hang on it.
+    /// The number of live contexts and fence instances.
     pub(crate) children: usize,
 }
 
@@ -30,26 +30,26 @@ pub(crate) struct Context {
     pub(crate) address_space: AddressSpaceId,
     pub(crate) hardware_scheduled: bool,
     pub(crate) suspended: bool,
-    /// The suspension that is not complete: its fence, and the hardware's queues that are still on
-    /// the run list.
+    /// The suspension in flight: its fence value, and the hardware queues that are still on the
+    /// run list.
     pub(crate) suspending: Option<(u64, Vec<QueueId>)>,
     pub(crate) scheduling: SchedulingProperties,
     pub(crate) queues: Vec<DriverHandle>,
-    /// Where the state of its packets stands while it is not on an engine; 0 where nothing is
-    /// stopped in the middle.
+    /// The area for the state of preempted packets. Its address is 0 on nodes that do not preempt
+    /// in the middle of a packet.
     pub(crate) save_area: SaveArea,
 }
 
 /// The save area of a context.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SaveArea {
-    /// The kernel's handle, if there is one.
+    /// The kernel's handle, if there is an area.
     pub(crate) os_handle: Option<OsHandle>,
-    /// In the system process's address space.
+    /// The address in the system process's address space.
     pub(crate) system_va: GpuVa,
 }
 
-/// The place of a fence log, as the hardware gets it.
+/// The location of a fence log, as passed to the hardware.
 #[derive(Clone, Copy)]
 pub(crate) struct LogPlace {
     pub(crate) kind: LogType,
@@ -59,34 +59,34 @@ pub(crate) struct LogPlace {
     pub(crate) notify_every: u32,
 }
 
-/// A hardware queue as the kernel made it. The hardware's own queue exists when `hardware` does:
-/// from the start for a kernel-mode queue, with the doorbell (which brings the ring) for a
-/// user-mode one.
+/// A hardware queue as the kernel created it. The hardware's own queue exists while `hardware` is
+/// set: from the start for a kernel-mode queue, with the doorbell (which brings the ring) for a
+/// user-mode queue.
 pub(crate) struct HwQueue {
     pub(crate) os_handle: OsHandle,
     pub(crate) context: DriverHandle,
     pub(crate) engine: EngineId,
     pub(crate) address_space: AddressSpaceId,
     pub(crate) user_mode: bool,
-    /// The native progress fence, if it is one.
+    /// The progress fence, if it is a native fence.
     pub(crate) progress_fence: Option<DriverHandle>,
     pub(crate) progress_current: GpuVa,
     pub(crate) progress_monitored: GpuVa,
     pub(crate) hardware: Option<QueueId>,
     pub(crate) doorbell: Option<DriverHandle>,
     pub(crate) ring: Option<Arc<KernelRing>>,
-    /// Waits, signals, commands.
+    /// The logs of waits, signals and commands.
     pub(crate) logs: [Option<LogPlace>; LogType::ALL.len()],
 }
 
-/// One address at which a fence's CurrentValue stands, and that of its MonitoredValue there.
+/// One address of a fence's CurrentValue, and the matching address of its MonitoredValue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Instance {
     pub(crate) address_space: AddressSpaceId,
     pub(crate) current_value: GpuVa,
     pub(crate) monitored_value: GpuVa,
-    /// Opened instances and progress fences there: several devices of one process share the
-    /// address.
+    /// The number of opened instances and progress fences at this address. Devices of one process
+    /// share it.
     pub(crate) opens: usize,
 }
 
@@ -94,14 +94,15 @@ pub(crate) struct Instance {
 pub(crate) struct Fence {
     pub(crate) os_handle: OsHandle,
     pub(crate) always_signaled: bool,
-    /// INTRA_GPU: no CPU reaches its values, so what the driver does to them it has the CMP do.
+    /// Whether the fence is INTRA_GPU. No CPU reaches its values, so the CMP makes the driver's
+    /// changes to them.
     pub(crate) intra_gpu: bool,
     /// CurrentValue in the system process's address space.
     pub(crate) system_current_value: Option<GpuVa>,
-    /// CurrentValue and MonitoredValue on the bus, for a fence in local memory.
+    /// CurrentValue and MonitoredValue on the bus, if the fence is in local memory.
     pub(crate) stands_at: Option<[PhysicalAddress; 2]>,
     pub(crate) instances: Vec<Instance>,
-    /// Other adapters that the hardware tells of its signals, by number.
+    /// The numbers of the adapters to which the hardware forwards signals.
     pub(crate) peers: Vec<u32>,
 }
 
@@ -113,41 +114,41 @@ pub(crate) struct LocalFence {
     pub(crate) current_value: GpuVa,
 }
 
-/// A doorbell object, with or without hardware behind it.
+/// A doorbell object, with or without hardware.
 pub(crate) struct Doorbell {
     pub(crate) os_handle: OsHandle,
     pub(crate) hw_queue: DriverHandle,
     pub(crate) os_queue: OsHandle,
-    /// Gone when the queue was destroyed first.
+    /// `None` once the queue is destroyed.
     pub(crate) hardware: Option<QueueId>,
     pub(crate) connected: bool,
-    /// A resize made another doorbell for the queue.
+    /// Whether a resize replaced this doorbell.
     pub(crate) superseded: bool,
 }
 
-/// What the kernel gave at start.
+/// What the kernel passed at start.
 pub(crate) struct Started {
     pub(crate) callbacks: Arc<dyn Callbacks>,
     pub(crate) system_memory: PhysicalMemory,
     pub(crate) caps: AdapterCaps,
     pub(crate) negotiated: Negotiated,
-    /// Engines compare with a shadow of MonitoredValue: the CMP gets fences and every
-    /// change.
+    /// Whether engines compare with a shadow of MonitoredValue, so that the CMP is sent fences and
+    /// every change.
     pub(crate) monitored_shadow: bool,
     pub(crate) packets: EngineMap<EnginePackets>,
 }
 
-/// The packets of an engine.
+/// The packet state of an engine.
 pub(crate) struct EnginePackets {
     pub(crate) ring: Arc<NodeRing>,
-    /// The packet that was put there last, 0 before the first.
+    /// The last submitted packet, 0 before the first.
     pub(crate) submitted: u32,
 }
 
-/// All of it.
+/// All objects of the driver.
 pub(crate) struct Objects {
     pub(crate) started: Option<Started>,
-    /// Address spaces that have a root page table, and on which physical GPU.
+    /// Address spaces with a root page table, per physical GPU.
     pub(crate) rooted: BTreeSet<(AddressSpaceId, u32)>,
     pub(crate) devices: Table<DeviceObject>,
     pub(crate) contexts: Table<Context>,
@@ -156,7 +157,7 @@ pub(crate) struct Objects {
     pub(crate) local_fences: Table<LocalFence>,
     pub(crate) doorbells: Table<Doorbell>,
     pub(crate) seats: Seats,
-    /// Engines that were reset for their queues and are not resumed.
+    /// Engines that were reset for hardware queues and are not yet resumed.
     pub(crate) reset_engines: BTreeSet<EngineId>,
 }
 
@@ -180,13 +181,13 @@ impl Objects {
         self.started.as_ref().ok_or(KmdError::NotStarted)
     }
 
-    /// Whether the CMP keeps shadows of MonitoredValue.
+    /// Returns whether the CMP keeps shadows of MonitoredValue.
     pub(crate) fn monitored_shadow(&self) -> bool {
         self.started.as_ref().is_some_and(|s| s.monitored_shadow)
     }
 
-    /// A queue of the context is off the run list. The suspend fence, when it was the last one that
-    /// was waited for.
+    /// Removes a queue that left the run list from the suspension in flight. Returns the suspend
+    /// fence if it was the last queue.
     pub(crate) fn queue_left(&mut self, context: DriverHandle, queue: QueueId) -> Option<u64> {
         let found = self.contexts.get_mut(context).ok()?;
         let (fence, left) = found.suspending.as_mut()?;
@@ -198,7 +199,7 @@ impl Objects {
         fence
     }
 
-    /// How many there are of each kind, address spaces last.
+    /// Returns the number of objects of each kind, address spaces last.
     pub(crate) fn census(&self) -> [usize; 7] {
         [
             self.devices.len(),
@@ -211,7 +212,7 @@ impl Objects {
         ]
     }
 
-    /// Kinds of which objects are alive, and how many; what a stop must not find.
+    /// Returns the kinds of which objects are alive, with their numbers. A stop must find none.
     pub(crate) fn leftovers(&self) -> impl Iterator<Item = (Kind, usize)> {
         [
             (Kind::Doorbell, self.doorbells.len()),

@@ -1,8 +1,8 @@
-//! Owns the packet path: one ring per engine, into which DMA packets of all contexts go in the
-//! order of their submission.
+//! Owns the packet path: one ring per engine, which takes DMA packets of all contexts in
+//! submission order.
 //!
-//! Called at DISPATCH level, so nothing here blocks. The kernel bounds how many packets a node
-//! holds. A full ring is therefore an error, which the kernel treats as a broken driver.
+//! Called at DISPATCH level, so nothing here blocks. The kernel bounds the number of packets on a
+//! node, so a full ring is an error, which the kernel treats as a driver bug.
 
 use crate::kernel_ring::{KernelRing, NodeRing, check_command_bytes};
 use crate::{KmdError, ReferenceDriver};
@@ -16,7 +16,7 @@ use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, QueueKind, QueueShap
 use tidegate_platform::PhysicalMemory;
 
 impl ReferenceDriver {
-    /// Makes the ring and the hardware queue of one engine.
+    /// Creates the ring and the hardware queue of one engine.
     pub(crate) fn create_node_ring(
         &self,
         memory: &PhysicalMemory,
@@ -49,7 +49,7 @@ impl ReferenceDriver {
         }
     }
 
-    /// Puts one DMA packet on its engine.
+    /// Submits one DMA packet to its engine.
     pub(crate) fn submit_packet(&self, args: &SubmitCommandVirtual) -> Result<(), KmdError> {
         let switches = args.flags.contains(SubmitCommandFlags::CONTEXT_SWITCH);
         let bytes = if switches { 0 } else { check_command_bytes(args.dma_buffer_bytes)? };
@@ -58,11 +58,11 @@ impl ReferenceDriver {
         self.put_packet(args, (GpuVa(args.dma_buffer_gpu_va), bytes), flags)
     }
 
-    /// The same for a part of a buffer with physical addresses, which are patched in by now.
+    /// Submits a part of a buffer with physical addresses, which are already patched in.
     pub(crate) fn submit_part(&self, args: &SubmitCommandPhysical) -> Result<(), KmdError> {
         let bytes = args.end_offset.checked_sub(args.start_offset);
         let bytes =
-            bytes.ok_or(KmdError::Argument("a part of a buffer ends behind its beginning"))?;
+            bytes.ok_or(KmdError::Argument("a part of a buffer must end after its start"))?;
         let at = GpuVa(args.dma_buffer.0).plus(u64::from(args.start_offset));
         let packet = SubmitCommandVirtual {
             context: args.context,
@@ -81,7 +81,7 @@ impl ReferenceDriver {
         (commands, bytes): (GpuVa, u32),
         mut flags: DmaFlags,
     ) -> Result<(), KmdError> {
-        // Whether it had been begun the hardware finds in the save area.
+        // The save area records whether the packet had been started.
         flags.set(DmaFlags::RESUME, args.flags.contains(SubmitCommandFlags::RESUBMISSION));
         let (node_ring, packet) = {
             let mut guard = self.objects.lock();

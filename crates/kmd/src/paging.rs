@@ -1,4 +1,4 @@
-//! Owns page tables: the kernel decides what is mapped where, and this room writes it in the
+//! Owns page tables. The kernel decides what is mapped, and this file writes it in the
 //! hardware's format.
 //!
 //! Order: 1. the entries; 2. a barrier; 3. cached translations are invalidated. Stale translations
@@ -13,7 +13,7 @@ use tidegate_platform::PhysicalAddress;
 
 const ENTRY_BYTES: usize = 8;
 
-/// 4 levels of 512 entries, pages of 4 KiB.
+/// Returns the page table shape: 4 levels of 512 entries, pages of 4 KiB.
 pub(crate) fn shape() -> PageTableShape {
     PageTableShape {
         page_bytes: PAGE_BYTES,
@@ -23,7 +23,7 @@ pub(crate) fn shape() -> PageTableShape {
     }
 }
 
-/// One entry of a table of `level`: the last level maps pages, the others point to tables.
+/// Encodes one entry of a table of `level`. The last level maps pages, the others point to tables.
 fn encode(entry: PageTableEntry, level: u32) -> Result<Pte, KmdError> {
     let last = level + 1 == TABLE_LEVELS;
     let aligned = |at: PhysicalAddress| at.0.is_multiple_of(PAGE_BYTES);
@@ -55,7 +55,7 @@ impl ReferenceDriver {
         let end = args.start_index.checked_add(args.entries.len() as u64);
         if args.level >= TABLE_LEVELS || end.is_none_or(|end| end > TABLE_ENTRIES) {
             return Err(KmdError::Argument(
-                "the entries lie outside of a table, or the level is none",
+                "the entries lie outside the table, or the level does not exist",
             ));
         }
         let mut bytes = Vec::with_capacity(args.entries.len() * ENTRY_BYTES);

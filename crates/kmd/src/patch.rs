@@ -1,35 +1,35 @@
-//! Owns buffers with physical addresses. Commands of a process become a DMA buffer without
-//! addresses and a list of the places where addresses go. Before each submission the kernel
-//! supplies them.
+//! Owns buffers with physical addresses. Render turns a process's commands into a DMA buffer
+//! without addresses, and a list of the places that need them. The kernel supplies the addresses
+//! before each submission.
 //!
-//! Every operand must lie inside a listed allocation, and a store inside one that is listed for
-//! stores. Only listed allocations are patched, so a buffer reaches no other memory.
+//! Every operand must lie inside a listed allocation, and stores inside one listed for writing.
+//! Only listed allocations are patched, so a buffer reaches no other memory.
 //!
-//! The binding table has two rows: reads and writes. A command binds its rows, each at a place
-//! where the buffer can be cut, and unbinds them behind it, so no part of a buffer inherits a
-//! binding. The label is the only state that commands leave to later ones. Each part is a packet,
-//! which begins without a label, so every place where the buffer can be cut sets the label again.
+//! The binding table has two rows: reads and writes. A command binds its rows, each at a split
+//! point, and unbinds them afterwards, so no part of a buffer inherits a binding. The label is the
+//! only state that outlives a command. Each part is a packet, which begins without a label, so
+//! every split point sets the label again.
 
 use crate::caps::LAST_SLOT;
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::patch::{Patch, PatchLocation, Render, RenderAllocation};
 use tidegate_gpu_abi::{Command, CommandReader, CommandWriter, GpuVa};
 
-/// What a command reads.
+/// The row of what a command reads.
 const READ_SLOT: u32 = 0;
-/// What a command writes.
+/// The row of what a command writes.
 const WRITE_SLOT: u32 = LAST_SLOT;
 
-/// A DMA buffer in the making.
+/// A DMA buffer under construction.
 struct Translation<'a> {
     allocations: &'a [RenderAllocation],
     writer: CommandWriter,
     list: Vec<PatchLocation>,
-    /// What the next commands are called.
+    /// The label of the next commands.
     label: u32,
 }
 
-/// An operand: where it begins, and how many bytes of it are used.
+/// The start and the length in bytes of an operand.
 type Operand = (GpuVa, u64);
 
 impl Translation<'_> {
@@ -37,7 +37,7 @@ impl Translation<'_> {
         self.writer.bytes() as u32
     }
 
-    /// A place where the buffer can be cut.
+    /// Adds a split point and returns its offset.
     fn place(&mut self) -> u32 {
         let here = self.here();
         // spec: PRE-038
@@ -45,7 +45,7 @@ impl Translation<'_> {
         here
     }
 
-    /// The allocation that an operand lies in as a whole, and where.
+    /// Returns the allocation that contains the whole operand, and the operand's offset in it.
     fn find(&self, (va, bytes): Operand, write: bool) -> Result<(u32, u64), KmdError> {
         let inside = |a: &RenderAllocation| {
             let offset = va.0.checked_sub(a.gpu_va)?;
@@ -54,7 +54,7 @@ impl Translation<'_> {
         };
         let found = (0..).zip(self.allocations).find_map(|(index, a)| Some((index, inside(a)?)));
         found.ok_or(KmdError::Argument(
-            "a command reaches beyond the allocations that are listed for it",
+            "a command accesses memory outside the allocations listed for it",
         ))
     }
 
@@ -81,7 +81,7 @@ impl Translation<'_> {
         self.list.push(none);
     }
 
-    /// A command that writes and does not read; its address is the first operand.
+    /// Adds a command that writes and does not read. Its first operand is the address.
     fn store(&mut self, command: &Command, destination: Operand) -> Result<(), KmdError> {
         let found = self.find(destination, true)?;
         let writes = self.place();
@@ -135,7 +135,7 @@ impl Translation<'_> {
 }
 
 impl ReferenceDriver {
-    /// DxgkDdiRender.
+    /// Carries out DxgkDdiRender.
     pub(crate) fn translate(&self, args: &Render<'_>) -> Result<Vec<PatchLocation>, KmdError> {
         if !self.config.dma_patching {
             return Err(KmdError::NotSupported("packets with physical addresses"));
@@ -143,13 +143,13 @@ impl ReferenceDriver {
         self.objects.lock().contexts.get(args.context)?;
         let (words, rest) = args.commands.as_chunks::<8>();
         if !rest.is_empty() {
-            return Err(KmdError::Argument("commands are whole words of 8 bytes"));
+            return Err(KmdError::Argument("the length of commands is a multiple of 8 bytes"));
         }
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let (allocations, writer) = (args.allocations, CommandWriter::new());
         let mut buffer = Translation { allocations, writer, list: Vec::new(), label: 0 };
         let mut left = &words[..];
-        let bad = |_| KmdError::Argument("commands that make no sense");
+        let bad = |_| KmdError::Argument("invalid commands");
         while let [head, ..] = left {
             let length = CommandReader::words(*head, left.len() as u64).map_err(bad)?;
             let (command, behind) = left.split_at(length);
@@ -160,7 +160,7 @@ impl ReferenceDriver {
         Ok(buffer.list)
     }
 
-    /// DxgkDdiPatch: the operands in the part, wherever their rows were bound.
+    /// Carries out DxgkDdiPatch: patches the operands in the part, wherever their rows were bound.
     // spec: PRE-039
     pub(crate) fn patch_part(&self, args: &Patch<'_>) -> Result<(), KmdError> {
         let part = args.start_offset..args.end_offset;

@@ -1,11 +1,11 @@
-//! Owns the driver's part in signals from GPU to GPU: it connects common doorbells and tells the
-//! hardware which fences other GPUs watch.
+//! Owns the driver's part in signals between GPUs: it connects common doorbells and sets the
+//! hardware's list of GPUs that watch each fence.
 //!
-//! The order of a link:
+//! Order of a link:
 //!
-//! 1. The hardware watches the fence itself, so that a linked GPU may signal it at once.
-//! 2. It is given each other GPU that watches.
-//! 3. GPUs that have stopped watching are removed. With none left, it stops watching itself.
+//! 1. The hardware watches the fence itself, so that a linked GPU may signal it immediately.
+//! 2. Each new watching GPU is added.
+//! 3. GPUs that have stopped watching are removed. With none left, the hardware stops watching.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::{LinkNativeFence, PeerDoorbell};
@@ -13,7 +13,7 @@ use tidegate_gpu_abi::AdminCommand;
 use tidegate_gpu_abi::peer::CommonDoorbell;
 use tidegate_platform::PhysicalAddress;
 
-/// In the place of an address: none.
+/// The physical address that stands for none.
 const NOWHERE: PhysicalAddress = PhysicalAddress(0);
 
 impl ReferenceDriver {
@@ -21,7 +21,7 @@ impl ReferenceDriver {
         let doorbell = self.device.common_doorbell();
         doorbell
             .map(PeerDoorbell::new)
-            .ok_or(KmdError::NotSupported("a common doorbell, which the device has not"))
+            .ok_or(KmdError::NotSupported("a common doorbell on a device without one"))
     }
 
     pub(crate) fn take_doorbell(&self, peer: u32, doorbell: &PeerDoorbell) -> Result<(), KmdError> {

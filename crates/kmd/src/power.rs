@@ -1,13 +1,13 @@
-//! Owns power: the commands to the hardware when the kernel changes power states, and which engines
-//! report that they are idle.
+//! Owns power: the hardware commands for the kernel's power transitions, and the engines' reports
+//! that they are idle.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::{ComponentState, DevicePowerState, EngineId, PowerAction};
 use tidegate_gpu_abi::AdminCommand;
 
 impl ReferenceDriver {
-    /// D3 is refused when it is for idleness alone and the hardware has work. After D0 nothing is
-    /// known of the registers.
+    /// Sets the device's power state. D3 is refused if it is for idleness only and the hardware has
+    /// work. After D0 the register contents are unknown.
     pub(crate) fn power_device(
         &self,
         state: DevicePowerState,
@@ -29,7 +29,7 @@ impl ReferenceDriver {
         self.set_power(engine, state == ComponentState::F0, self.config.idle.looks_at_queues)
     }
 
-    /// Gives an engine its power or takes it, where asked for only from an engine without work.
+    /// Powers an engine on or off. If requested, power is removed only from an engine without work.
     pub(crate) fn set_power(
         &self,
         engine: EngineId,
@@ -40,7 +40,7 @@ impl ReferenceDriver {
         self.mailbox.run(AdminCommand::PowerEngine { engine, on, if_idle })
     }
 
-    /// Has every engine report when it was idle for as long as the policy wants to know.
+    /// Has every engine report once it was idle for the configured time.
     pub(crate) fn watch_idle_engines(&self) -> Result<(), KmdError> {
         let after_ns = self.config.idle.engine_after_ns;
         if after_ns == 0 {

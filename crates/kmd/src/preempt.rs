@@ -1,8 +1,8 @@
-//! Owns the driver's part of preemption: a request for the packets of an engine, its answer, and
+//! Owns the driver's part of preemption: requests for the packets of an engine, their answers, and
 //! the last completed packet.
 //!
-//! Order of a request: 1. with the interrupt view held, if every submitted packet is complete and
-//! reported, the driver answers the request itself; 2. otherwise the hardware gets the request and
+//! Order of a request: 1. with the interrupt view held, the driver answers the request itself if
+//! every submitted packet is complete and reported; 2. otherwise the hardware gets the request and
 //! answers with an interrupt, even if its ring is empty by then. The kernel submits nothing to the
 //! engine in between.
 
@@ -11,7 +11,7 @@ use tidegate_ddi::{CancelCommand, Dispatch, EngineId, InterruptData, PreemptComm
 use tidegate_gpu_abi::{AdminCommand, Register};
 
 impl ReferenceDriver {
-    /// Requests all packets of an engine.
+    /// Requests the preemption of all packets of an engine.
     pub(crate) fn preempt(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), KmdError> {
         let engine = self.engine_number(args.engine)?;
         // 1.
@@ -23,7 +23,7 @@ impl ReferenceDriver {
         self.mailbox.run(AdminCommand::PreemptNode { engine, preemption_fence_id })
     }
 
-    /// Answers a request for packets that are all complete and reported.
+    /// Answers a request if all packets are complete and reported.
     // spec: PRE-023
     fn answer_here(&self, level: &Dispatch, args: PreemptCommand) -> Result<bool, KmdError> {
         let view = self.view.lock_device();
@@ -49,14 +49,14 @@ impl ReferenceDriver {
         Ok(true)
     }
 
-    /// The last packet that the hardware has completed, 0 before the first. The kernel queries it
+    /// Returns the last packet that the hardware completed, 0 before the first. The kernel reads it
     /// before it declares a timeout.
     pub(crate) fn current_fence(&self, engine: EngineId) -> Result<u32, KmdError> {
         let register = Register::COMPLETED_FENCE.offset(self.engine_number(engine)?);
         Ok(self.device.read_register(register) as u32)
     }
 
-    /// A packet that will not be submitted: the driver keeps nothing of it.
+    /// Accepts the cancellation of a packet. The driver keeps no state for it.
     pub(crate) fn cancel(&self, args: CancelCommand) -> Result<(), KmdError> {
         let context = self.objects.lock().contexts.get(args.context)?.engine;
         match context == args.engine {
@@ -66,14 +66,15 @@ impl ReferenceDriver {
     }
 }
 
-/// Preemptions that the hardware has answered, with what is complete by each answer: reported after
-/// completions and faults of the same routine, whose packets the answer counts as settled.
+/// The hardware's answers to preemption requests, each with its last completed packet. They are
+/// reported after the completions and faults of the same routine, because an answer counts those
+/// packets as settled.
 pub(crate) struct Answers {
     answers: Vec<InterruptData>,
 }
 
 impl Answers {
-    /// Takes what an interrupt told of.
+    /// Reads the answers of the current interrupt.
     pub(crate) fn take(driver: &ReferenceDriver) -> Answers {
         let read = |register: Register, number| {
             driver.device.read_register(register.offset(number)) as u32
@@ -87,12 +88,12 @@ impl Answers {
         Answers { answers: answers.collect() }
     }
 
-    /// None.
+    /// Returns an empty set of answers.
     pub(crate) fn none() -> Answers {
         Answers { answers: Vec::new() }
     }
 
-    /// Whether the ring of this engine is back.
+    /// Returns whether the packets of this engine are preempted.
     pub(crate) fn name(&self, engine: EngineId) -> bool {
         self.answers.iter().any(|answer| {
             matches!(*answer, InterruptData::DmaPreempted { engine: of, .. } if of == engine)

@@ -1,12 +1,12 @@
-//! Owns the driver's part of timeout recovery: whether an engine responds, its reset for packets
-//! and for hardware queues, and the reset of the adapter.
+//! Owns the driver's part of timeout recovery: engine state, engine resets for packets and for
+//! hardware queues, and the adapter reset.
 //!
-//! Order of a reset for hardware queues: 1. the engine loses power, so it begins no work; 2. its
-//! present work ends; 3. contexts that the kernel wants suspended are suspended, because the engine
-//! holds none; 4. the kernel receives the contexts whose work was cut off. DxgkDdiResumeHwEngine
-//! restores power. Other queued work is in memory and continues.
+//! Order of a reset for hardware queues: 1. the engine loses power, so it starts no work; 2. its
+//! current work ends; 3. contexts with a pending suspension are suspended, because the engine holds
+//! none; 4. the kernel is told which contexts lost work. DxgkDdiResumeHwEngine restores power.
+//! Other queued work is in memory and continues.
 //!
-//! The engines of this hardware are reset one by one; none depends on another.
+//! The engines of this hardware are reset individually. None depends on another.
 
 use crate::interrupt_view::Owner;
 use crate::{KmdError, ReferenceDriver};
@@ -16,11 +16,11 @@ use tidegate_gpu_abi::admin::EngineAnswer;
 use tidegate_gpu_abi::{AdminCommand, QueueId, QueueState};
 use tidegate_platform::QueueNumber;
 
-/// Queues of which the debug information tells; there may be thousands.
+/// The maximum number of queues in the debug information.
 const QUEUES_TOLD: usize = 24;
 
 impl ReferenceDriver {
-    /// An engine is reset alone.
+    /// Returns the nodes that are reset with an engine: its own only.
     pub(crate) fn dependent_nodes(&self, engine: EngineId) -> Result<u64, KmdError> {
         self.engine_number(engine).map(|_| 1 << engine.node_ordinal)
     }
@@ -30,8 +30,8 @@ impl ReferenceDriver {
         Ok(EngineAnswer::decode(self.mailbox.run_for_pair(AdminCommand::QueryEngine { engine })?))
     }
 
-    /// Ends the engine's present work. Returns the packet that was aborted, or the last complete
-    /// one, and the hardware queue whose work was cut off; see `report_cut_off`.
+    /// Ends the engine's current work. Returns the packet that was aborted, or the last complete
+    /// one, and the hardware queue whose work was cut off (see `report_cut_off`).
     fn end_work(&self, engine: EngineId) -> Result<(u64, u64), KmdError> {
         let engine = self.engine_number(engine)?;
         self.mailbox.run_for_pair(AdminCommand::ResetEngine { engine })
@@ -52,7 +52,7 @@ impl ReferenceDriver {
         })
     }
 
-    /// Queues of an engine whose work may not run.
+    /// Returns the engine's queues whose work may not run.
     fn held_back_on(&self, engine: EngineId) -> Result<Vec<OsHandle>, KmdError> {
         let queues: Vec<(OsHandle, QueueId)> = {
             let objects = self.objects.lock();
@@ -73,8 +73,8 @@ impl ReferenceDriver {
         Ok(held_back)
     }
 
-    /// The kernel's handle of the context that a hardware queue belongs to; `None` for the driver's
-    /// own.
+    /// Returns the kernel's handle of the context that a hardware queue belongs to; `None` for the
+    /// driver's own queue.
     fn context_of(&self, queue: QueueId) -> Option<OsHandle> {
         let owner = self.view.lock_device().queues.get(&queue)?.owner;
         let Owner::Queue { driver, .. } = owner else { return None };
@@ -83,7 +83,7 @@ impl ReferenceDriver {
         Some(objects.contexts.get(context).ok()?.os_handle)
     }
 
-    /// For packets: nothing is on the engine when this returns, and it takes new ones.
+    /// Resets an engine for packets. After this call the engine is idle and accepts new packets.
     pub(crate) fn reset_node(&self, level: &Passive, engine: EngineId) -> Result<u32, KmdError> {
         let (aborted, cut_off) = self.end_work(engine)?;
         self.suspend_again(engine)?;
@@ -91,7 +91,7 @@ impl ReferenceDriver {
         Ok(aborted as u32)
     }
 
-    /// For hardware queues.
+    /// Resets an engine for hardware queues.
     pub(crate) fn reset_queues_of(
         &self,
         level: &Passive,
@@ -113,8 +113,7 @@ impl ReferenceDriver {
         self.set_power(engine, true, false)
     }
 
-    /// Holds and resets every engine. The contexts whose work is cut off are reported as
-    /// bystanders.
+    /// Holds and resets every engine. Contexts whose work is cut off are reported as bystanders.
     pub(crate) fn reset_all(&self, level: &Passive) -> Result<(), KmdError> {
         self.mailbox.run(AdminCommand::HoldEngines)?;
         for engine in self.engines() {
@@ -125,7 +124,7 @@ impl ReferenceDriver {
         Ok(())
     }
 
-    /// Engines go on, those among them that a reset of their own had left without power.
+    /// Releases all engines, including those left without power by a reset of their own.
     pub(crate) fn restart(&self) -> Result<(), KmdError> {
         let unpowered = std::mem::take(&mut self.objects.lock().reset_engines);
         for engine in unpowered {
@@ -134,7 +133,7 @@ impl ReferenceDriver {
         self.mailbox.run(AdminCommand::ReleaseEngines)
     }
 
-    /// Contexts of the engine whose suspension waited for the engine: it holds nothing any more.
+    /// Completes suspensions of contexts that waited for the engine, which now holds no queue.
     fn suspend_again(&self, engine: EngineId) -> Result<(), KmdError> {
         let queues: Vec<QueueId> = {
             let objects = self.objects.lock();
@@ -157,13 +156,13 @@ impl ReferenceDriver {
         let Some(queue) = cut_off.checked_sub(1) else { return Ok(()) };
         let callbacks = std::sync::Arc::clone(&self.objects.lock().started()?.callbacks);
         if let Some(context) = self.context_of(QueueId(queue as u32)) {
-            // An unknown context needs no report: the kernel has destroyed it.
+            // An unknown context needs no report, because the kernel has destroyed it.
             let _known = callbacks.invalidate_hw_context(level, context, loss);
         }
         Ok(())
     }
 
-    /// How engines and their queues stand, in words.
+    /// Returns the state of engines and their queues as text.
     pub(crate) fn debug_info(&self, engine: Option<EngineId>) -> Result<String, KmdError> {
         let engines = engine.map_or_else(|| self.engines().collect(), |engine| vec![engine]);
         let mut text = String::new();
@@ -176,11 +175,11 @@ impl ReferenceDriver {
     fn describe_engine(&self, engine: EngineId, text: &mut String) -> Result<(), KmdError> {
         let answer = self.query_engine(engine)?;
         let stands = match (answer.responsive, answer.queue) {
-            (false, _) => "does not answer",
+            (false, _) => "does not respond",
             (true, Some(_)) => "works",
             (true, None) => "works for no context",
         };
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{engine} {stands}, progress {}", answer.progress);
         let (all, queues): (usize, Vec<(DriverHandle, QueueId, QueueNumber)>) = {
             let objects = self.objects.lock();
@@ -201,18 +200,18 @@ impl ReferenceDriver {
             let (state, taken) =
                 self.mailbox.run_for_pair(AdminCommand::QueryQueue { queue: id })?;
             let state = match QueueState::from_number(state) {
-                Some(QueueState::Idle) => "has nothing to do",
-                Some(QueueState::Ready) => "runs or could run",
+                Some(QueueState::Idle) => "is idle",
+                Some(QueueState::Ready) => "is running or ready",
                 Some(QueueState::Waiting) => "waits for a fence",
                 Some(QueueState::Suspended) => "is suspended",
-                Some(QueueState::Faulted) => "is stopped",
+                Some(QueueState::Faulted) => "is stopped by a fault",
                 None => "is in a state that the driver does not know",
             };
-            let at = if answer.queue == Some(id) { ", the engine is in it" } else { "" };
+            let at = if answer.queue == Some(id) { ", the engine runs it" } else { "" };
             let _ = write!(text, "; queue {queue} {state} at packet {taken}{at}");
         }
         if all > QUEUES_TOLD {
-            let _ = write!(text, "; {} queues more", all - QUEUES_TOLD);
+            let _ = write!(text, "; {} more queues", all - QUEUES_TOLD);
         }
         text.push('\n');
         Ok(())

@@ -1,6 +1,6 @@
-//! Owns the driver's part of priorities: it passes them on to the CMP, for the present and the
-//! later queues of a context. This hardware has no grace period: preempted work stops at the end of
-//! the present part of its packet.
+//! Owns the driver's part of priorities: it passes them to the CMP, for existing and later queues
+//! of a context. This hardware has no grace period: preempted work stops at the end of the current
+//! part of its packet.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::scheduling::{
@@ -8,13 +8,13 @@ use tidegate_ddi::scheduling::{
 };
 use tidegate_gpu_abi::{AdminCommand, QueueId};
 
-/// The hardware counts nanoseconds.
+/// Nanoseconds in a unit of DxgkDdiSetupPriorityBands.
 const UNIT_NS: u64 = 100;
 
 impl ReferenceDriver {
     pub(crate) fn set_bands(&self, args: SetupPriorityBands) -> Result<(), KmdError> {
         args.check()
-            .map_err(|_| KmdError::Argument("NORMAL can be promised 50 percent at most"))?;
+            .map_err(|_| KmdError::Argument("at most 50 percent can be guaranteed to NORMAL"))?;
         self.objects.lock().started()?;
         let process_quantum_ns =
             args.process_quantum_for_band.map(|quantum| quantum.saturating_mul(UNIT_NS));
@@ -43,7 +43,7 @@ impl ReferenceDriver {
     }
 }
 
-/// The command that gives a queue its place.
+/// Returns the command that sets a queue's priority.
 pub(crate) fn schedule(queue: QueueId, properties: &SchedulingProperties) -> AdminCommand {
     AdminCommand::SetScheduling {
         queue,

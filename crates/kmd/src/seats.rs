@@ -1,18 +1,18 @@
-//! Owns the assignment of the physical doorbells. The least recently rung doorbell is victimised.
-//! Pure policy: the caller passes in the times of the last rings, which the hardware keeps.
+//! Owns the assignment of physical doorbells. The least recently rung doorbell is victimised. Pure
+//! policy: the caller passes in the times of the last rings, which the hardware keeps.
 //!
-//! A seat passes from a victim to the doorbell that takes it in one step, so no third doorbell can
-//! take it in between. The hardware follows: the victim's connection ends before the new one is
-//! made (see `doorbell`).
+//! A seat passes from the victim to its successor in one step, so no third doorbell can claim it
+//! in between. The hardware follows: the victim is disconnected before its successor is connected
+//! (see `doorbell`).
 
 use crate::DoorbellModel;
 use tidegate_ddi::DriverHandle;
 
-/// The seats.
+/// The physical doorbells.
 pub(crate) struct Seats {
-    /// `None`: one location for all.
+    /// The number of physical doorbells; `None` if all queues share one location.
     physical: Option<usize>,
-    /// In order of connecting.
+    /// The seated doorbells, in order of connecting.
     taken: Vec<DriverHandle>,
 }
 
@@ -25,15 +25,15 @@ impl Seats {
         Seats { physical, taken: Vec::new() }
     }
 
-    /// The candidates for victimisation at the next claim; empty while a seat is free.
+    /// Returns the candidates for victimisation by the next claim; none while a seat is free.
     pub(crate) fn candidates(&self) -> &[DriverHandle] {
         let full = self.physical.is_some_and(|physical| self.taken.len() >= physical);
         if full { &self.taken } else { &[] }
     }
 
-    /// Seats `doorbell`, which has none. Returns the victim whose seat it gets, if all were taken:
-    /// the one whose last ring or connect, as `last_ring` numbers them, is the oldest; among equals
-    /// the one that connected first.
+    /// Seats `doorbell`, which has no seat. If all are taken, returns the victim whose seat it
+    /// gets: the doorbell with the smallest `last_ring`, the time of its last ring or connect.
+    /// Among equals, the doorbell that connected first is the victim.
     // spec: UMS-007
     pub(crate) fn claim(
         &mut self,
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(seats.candidates(), [bell(1), bell(2)]);
         // 1 connected first, 2 was rung longer ago.
         assert_eq!(seats.claim(bell(3), |d| if d == bell(1) { 9 } else { 4 }), Some(bell(2)));
-        // Among equals the one that has been there longest.
+        // Among equals the doorbell that connected first.
         assert_eq!(seats.claim(bell(4), alike), Some(bell(1)));
         assert_eq!(seats.claim(bell(5), alike), Some(bell(3)));
         // While a seat is free there is no victim.

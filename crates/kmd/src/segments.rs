@@ -1,11 +1,10 @@
-//! Owns the adapter's memory segments, where fence storage may stand in them, its moves, and the
-//! commands of paging operations.
+//! Owns the adapter's memory segments, the placement and moves of fence storage, and the commands
+//! of paging operations.
 //!
-//! Local memory that the CPU sees comes first, a segment for each physical GPU, and last, where the
-//! device has it, local memory that it does not see. Fence storage stands in that of the first
-//! physical GPU: the others reach it. A MonitoredValue that the kernel publishes must stand where
-//! the CPU sees it; the values of INTRA_GPU fences stand where it does not. The kernel calls in;
-//! the mailbox is called.
+//! CPU-visible local memory comes first, one segment per physical GPU. Local memory that the CPU
+//! cannot see comes last, if the device has it. Fence storage is in memory of the first physical
+//! GPU, which the others can reach. A MonitoredValue that the kernel publishes must be CPU-visible.
+//! The values of INTRA_GPU fences are in memory that is not.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::NativeFenceType;
@@ -15,7 +14,7 @@ use tidegate_ddi::memory::{
 };
 use tidegate_gpu_abi::{AdminCommand, Command, CommandWriter, Device, GpuVa};
 
-/// Number of the first physical GPU's visible segment.
+/// The first physical GPU's CPU-visible segment.
 const VISIBLE: u32 = 1;
 
 pub(crate) fn report(device: &dyn Device) -> Vec<Segment> {
@@ -28,7 +27,7 @@ pub(crate) fn report(device: &dyn Device) -> Vec<Segment> {
             bytes: device.local_memory_bytes(),
         })
     };
-    // What stands there is fence storage, which has a budget of its own.
+    // This segment holds only fence storage, which has its own budget.
     let hidden = device.hidden_memory().map(|memory| Segment {
         memory: memory.clone(),
         physical_adapter: 0,
@@ -38,7 +37,7 @@ pub(crate) fn report(device: &dyn Device) -> Vec<Segment> {
     (0..device.physical_gpu_count()).filter_map(visible).chain(hidden).collect()
 }
 
-/// An answer that names one segment, from which storage is evicted to system memory.
+/// Returns a placement in one segment, with eviction to system memory.
 fn only(segment: u32) -> AllocationSegments {
     AllocationSegments {
         supported_write_segment_set: 1 << (segment - 1),
@@ -61,7 +60,7 @@ impl ReferenceDriver {
     ) -> Result<AllocationSegments, KmdError> {
         if surface.physical_adapter_index != 0 {
             return Err(KmdError::Argument(
-                "fence storage stands in the memory of physical adapter 0: ask for that one",
+                "fence storage is in the memory of physical adapter 0: request that one",
             ));
         }
         match (surface.fence_type, surface.value) {
@@ -84,7 +83,7 @@ impl ReferenceDriver {
             PagingOperation::TransferFenceValues { from, to } => {
                 self.mailbox.run(AdminCommand::MoveFencePage { from, to })
             }
-            // Content that a reset has lost is not copied.
+            // The content was lost in a reset, so there is nothing to copy.
             PagingOperation::VirtualTransfer { bytes: 0, .. } => Ok(()),
             PagingOperation::VirtualTransfer {
                 source_gpu_va,
@@ -95,13 +94,13 @@ impl ReferenceDriver {
                 let (source, destination) = (GpuVa(source_gpu_va), GpuVa(destination_gpu_va));
                 write(buffer, &Command::Copy { source, destination, bytes })
             }
-            // The engine fills whole words. Allocations begin at a page of their own, so the rest
-            // of the last page is unused.
+            // The engine fills whole words. Allocations are page-aligned, so the rest of the last
+            // page is unused.
             PagingOperation::VirtualFill { destination_gpu_va, bytes, value, buffer } => {
                 let (destination, bytes) = (GpuVa(destination_gpu_va), bytes.next_multiple_of(4));
                 write(buffer, &Command::Fill { destination, bytes, value })
             }
-            // A state of zeros is invalid: a packet that resumes from it faults.
+            // A zeroed state is invalid: a packet that resumes from it faults.
             PagingOperation::InitContextResource { destination_gpu_va, bytes, buffer, .. } => {
                 let (destination, bytes) = (GpuVa(destination_gpu_va), bytes.next_multiple_of(4));
                 write(buffer, &Command::Fill { destination, bytes, value: 0 })
@@ -112,8 +111,9 @@ impl ReferenceDriver {
         }
     }
 
-    /// Notes where a fence stands. One that no CPU reaches is made by the hardware at its first
-    /// place. A shadow of MonitoredValue goes along to any further one.
+    /// Records the location of a fence. The hardware initialises an INTRA_GPU fence at its first
+    /// location, because no CPU reaches it. At a later location, the shadow of MonitoredValue
+    /// moves along.
     fn note_place(&self, place: &FenceResidency<'_>) -> Result<(), KmdError> {
         let now = [place.current_value, place.monitored_value];
         let (before, intra_gpu) = {

@@ -2,8 +2,8 @@
 //!
 //! Order of a start: 1. the configuration is checked against the device; 2. the kernel's features
 //! and the device's traits are queried; 3. each engine gets its ring and its hardware queue; 4. the
-//! interrupt view gets them and the callbacks; 5. the adapter counts as started. A failure undoes
-//! the steps before it. A stop undoes them in reverse order.
+//! interrupt view gets them and the callbacks; 5. the adapter is marked as started. A failure
+//! undoes the steps before it. A stop undoes them in reverse order.
 
 use crate::caps::{Hardware, Negotiated, declare};
 use crate::interrupt_view::{InterruptView, Owner, QueueView};
@@ -19,7 +19,7 @@ use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
 use tidegate_gpu_abi::{AdminCommand, EngineClass, InterruptSink, Register};
 use tidegate_platform::PhysicalMemory;
 
-/// The driver's end of the interrupt line leads straight to the kernel's dispatch.
+/// Connects the device's interrupt line to the kernel's dispatch.
 struct Line {
     service: Arc<dyn InterruptService>,
 }
@@ -40,12 +40,10 @@ impl ReferenceDriver {
         let device_nodes = self.device.node_count();
         self.config.check(device_nodes, hardware.physical_gpus, hardware.traits)?;
         if hardware.nodes.len() as u64 != u64::from(device_nodes) {
-            return Err(KmdError::NotSupported(
-                "a node of the device has a class that is not known",
-            ));
+            return Err(KmdError::NotSupported("a node of the device has an unknown class"));
         }
         if self.objects.lock().started.is_some() {
-            return Err(KmdError::Argument("the adapter is started already; stop it first"));
+            return Err(KmdError::Argument("the adapter is already started; stop it first"));
         }
         self.mailbox.forget();
         let negotiated = Negotiated::negotiate(level, &self.config, info.features.as_ref())?;
@@ -96,7 +94,7 @@ impl ReferenceDriver {
 
     pub(crate) fn stop(&self) -> Result<(), KmdError> {
         let objects = std::mem::replace(&mut *self.objects.lock(), Objects::new(&self.config));
-        // From here on the interrupt routine reports nothing; a routine under way has ended.
+        // From now on the interrupt routine reports nothing, and a running routine has ended.
         let view = std::mem::replace(&mut *self.view.lock_device(), InterruptView::new());
         let started = objects.started.as_ref().ok_or(KmdError::NotStarted)?;
         let mut left: Vec<_> = view
@@ -128,7 +126,7 @@ impl ReferenceDriver {
         started.unwrap_or_else(|| declare(&self.config, None, &self.hardware()))
     }
 
-    /// Reads what the device says about itself. Nodes of a class that is not known are left out.
+    /// Reads the device's properties. Nodes of an unknown class are left out.
     fn hardware(&self) -> Hardware {
         let node = |n| {
             let read = |first: Register| self.device.read_register(first.offset(n));
@@ -144,7 +142,7 @@ impl ReferenceDriver {
         }
     }
 
-    /// How finely the adapter is preempted: as finely as the engine that does it most coarsely.
+    /// Returns the preemption granularity of the adapter: the coarsest of its engines.
     // spec: PRE-011
     fn preemption(&self) -> PreemptionCaps {
         let nodes = (0..self.device.node_count()).map(|n| {

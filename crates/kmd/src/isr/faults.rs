@@ -1,6 +1,5 @@
-//! Owns fault records: from a stopped hardware queue to the report that names it the kernel's way.
-//!
-//! A record of a destroyed queue is taken and dropped: the kernel has no object for its report.
+//! Translates fault records of stopped hardware queues into reports with the kernel's handles. A
+//! record of a destroyed queue is dropped, because the kernel has no object for it.
 
 use crate::ReferenceDriver;
 use crate::config::FaultNaming;
@@ -11,14 +10,14 @@ use tidegate_ddi::{
 use tidegate_gpu_abi::regs::{FaultInfo, FaultKind};
 use tidegate_gpu_abi::{QueueId, Register};
 
-/// Where a fault happened, as far as only its queue's report has it.
+/// The location details of a fault that only a queue's report carries.
 struct Place {
     position: u64,
     fence_id: u64,
 }
 
 impl ReferenceDriver {
-    /// Empties the list of faults: the reports, oldest first.
+    /// Empties the list of faults and returns their reports, oldest first.
     pub(super) fn take_faults(&self, view: &InterruptView) -> Vec<InterruptData> {
         let mut reports = Vec::new();
         loop {
@@ -32,7 +31,7 @@ impl ReferenceDriver {
                 fence_id: self.device.read_register(Register::FAULT_FENCE),
             };
             let command = self.device.read_register(Register::FAULT_COMMAND);
-            // The last one: reading it takes the record.
+            // Read last: this read pops the record.
             let info = self.device.read_register(Register::FAULT_INFO);
             let fault = describe(gpu_va, command, info);
             let naming = self.config.faults_name;
@@ -111,10 +110,10 @@ fn text(kind: Option<FaultKind>) -> &'static str {
         Some(FaultKind::WriteUnmapped) => {
             "a store to an address that is not mapped or not writable"
         }
-        Some(FaultKind::BadPacket) => "a packet that makes no sense",
-        Some(FaultKind::BadArguments) => "arguments that a program refused",
+        Some(FaultKind::BadPacket) => "an invalid packet",
+        Some(FaultKind::BadArguments) => "arguments that a program rejected",
         Some(FaultKind::WrongEngine) => "a command that this engine cannot run",
-        Some(FaultKind::Incoherent) => "an access past the CPUs' caches",
+        Some(FaultKind::Incoherent) => "an access that bypasses the CPUs' caches",
         None => "a fault of a kind that the driver does not know",
     }
 }

@@ -1,9 +1,10 @@
-//! Owns the interrupt routine: from the cause register to the kernel's handles.
+//! Owns the interrupt routine, which turns the cause register into reports with the
+//! kernel's handles.
 //!
-//! Order: 1. the cause is taken, and the line falls; 2. the lists of that cause are read until they
-//! are empty; 3. their records are reported; 4. the cause is read again, until it is 0, so that no
-//! event in between is lost; 5. the DPC is requested. A cause that comes after step 4 raises the
-//! line again. If the earlier routine has taken its records, the later routine finds none.
+//! Order: 1. the cause is read, which clears it and lowers the line; 2. the lists of that cause are
+//! emptied; 3. their records are reported; 4. the cause is read again until it is 0, so that no
+//! event in between is lost; 5. the DPC is queued. A cause set after step 4 raises the line again.
+//! If an earlier routine has taken its records, the later routine finds none.
 //!
 //! The whole routine runs with the interrupt view held (see `interrupt_view`).
 
@@ -38,8 +39,8 @@ impl ReferenceDriver {
             }
             ours = true;
             synced |= cause.has(Cause::VSYNC);
-            // 2. and 3. What a preemption gives back is what no completion and no fault has
-            //    settled: it is taken first and reported last.
+            // 2. and 3. Preemption answers are read first and reported last: an answer counts all
+            //    packets of earlier completions and faults as settled.
             let preempted =
                 if cause.has(Cause::DMA_PREEMPTED) { Answers::take(self) } else { Answers::none() };
             let faults = self.report_completions(level, callbacks, &mut view, cause, &preempted);
@@ -61,8 +62,8 @@ impl ReferenceDriver {
             let last = faults.into_iter().chain(preempted.into_reports());
             last.for_each(|data| callbacks.notify_interrupt(level, data));
         }
-        // A flip may depend on a packet that is complete: what engines have to say goes first, all
-        // of it.
+        // A flip may depend on a packet that is complete, so vertical syncs are reported after all
+        // engine events.
         // spec: PRE-080
         if synced {
             self.report_vsync(level, callbacks);
@@ -74,11 +75,11 @@ impl ReferenceDriver {
         ours
     }
 
-    /// Reports completions, and returns the faults that are to be reported after everything else.
+    /// Reports completions, and returns the faults to report after everything else.
     ///
-    /// An engine goes on behind a packet that faulted, so what was read as complete may be beyond
-    /// the fault, whose cause came after the causes were read: the list of faults is read behind
-    /// each completion, and a fault that was passed goes before it.
+    /// An engine continues after a faulted packet, so the completed value may already be beyond a
+    /// fault whose cause is not yet read. Therefore the list of faults is read after the completed
+    /// values, and a fault among the completed packets is reported before the completion.
     fn report_completions(
         &self,
         level: &Dirql<'_>,
@@ -106,7 +107,7 @@ impl ReferenceDriver {
         for fault in self.take_faults(view) {
             match passed(&fault, &completed) {
                 Some((engine, faulted_fence_id)) => {
-                    // The packets before it, and it.
+                    // Complete the packets before it, then report the fault.
                     complete(engine, faulted_fence_id.wrapping_sub(1));
                     callbacks.notify_interrupt(level, fault);
                 }
@@ -117,7 +118,7 @@ impl ReferenceDriver {
         later
     }
 
-    /// A vertical sync: which surface it latched.
+    /// Reports a vertical sync and the surface that it latched.
     fn report_vsync(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks) {
         let latched = self.device.read_register(Register::DISPLAY_LATCHED);
         let data = InterruptData::CrtcVsync {
@@ -127,7 +128,7 @@ impl ReferenceDriver {
         callbacks.notify_interrupt(level, data);
     }
 
-    /// Engines that notify of their fence writes made some.
+    /// Reports the engines that wrote monitored fences and notify of their writes.
     fn report_monitored(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks) {
         for (_, engine) in self.read_engines(Register::MONITORED_ENGINES) {
             let data = InterruptData::MonitoredFenceSignaled { engine };
@@ -135,8 +136,8 @@ impl ReferenceDriver {
         }
     }
 
-    /// Queues left the run list after their engines had come to where they may leave them; their
-    /// contexts may be complete by that.
+    /// Reports contexts whose suspension is complete. Their last queue left the run list after its
+    /// engine reached a point where it could be switched.
     fn report_suspended(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks, view: &InterruptView) {
         loop {
             let number = self.device.read_register(Register::SUSPENDED_QUEUE);
@@ -165,7 +166,7 @@ impl ReferenceDriver {
         }
     }
 
-    /// Engines that were idle long enough are offered for F1.
+    /// Offers engines that were idle for the configured time for F1.
     fn report_idle(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks) {
         let new_state = EngineState::TransitionToF1;
         for (_, engine) in self.read_engines(Register::IDLE_ENGINES) {
@@ -192,8 +193,8 @@ impl ReferenceDriver {
     }
 }
 
-/// The engine and the packet, when this is a packet's fault and the packet is among those that
-/// count as complete.
+/// Returns the engine and packet of a packet's fault, if the completed value already covers
+/// the packet.
 fn passed(fault: &InterruptData, completed: &[(EngineId, u32)]) -> Option<(EngineId, u32)> {
     let InterruptData::DmaPageFaulted { engine, faulted_fence_id, .. } = *fault else {
         return None;

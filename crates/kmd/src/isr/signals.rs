@@ -1,8 +1,8 @@
-//! Turns the list of signalled fences into the reports of each interrupt mode. Pure policy.
+//! Turns the list of signalled fences into reports for each interrupt mode. No state, no locks.
 //!
 //! Invariant: a fence whose signal passed an armed MonitoredValue is named, or the report names no
-//! fence, which makes the kernel scan. A signal without a known fence (the list overflowed, its
-//! queue has ended, no open fence has its address) becomes a report without names.
+//! fence, which makes the kernel scan. A signal whose fence is unknown (the list overflowed, its
+//! queue is destroyed, no open fence has its address) becomes a report without names.
 
 use crate::InterruptMode;
 use crate::interrupt_view::{InterruptView, Owner};
@@ -14,22 +14,22 @@ use tidegate_gpu_abi::{AddressSpaceId, GpuVa, QueueId};
 #[derive(Default)]
 struct EngineSignals {
     fences: Vec<OsHandle>,
-    /// `None` is the node's own queue, which the kernel knows no handle of.
+    /// `None` is the node's own queue, for which the kernel has no handle.
     queues: Vec<Option<DriverHandle>>,
-    /// A native fence was signalled.
+    /// Whether a native fence was signalled.
     native: bool,
-    /// A monitored fence was.
+    /// Whether a monitored fence was signalled.
     monitored: bool,
-    /// A fence is not known.
+    /// Whether a signalled fence is unknown.
     unknown: bool,
 }
 
 /// All signals of one pass over the list.
 pub(super) struct Signals {
     engines: BTreeMap<EngineId, EngineSignals>,
-    /// Any fence of any engine may be meant.
+    /// Whether any fence of any engine may be signalled.
     anything: bool,
-    /// A signal that no queue is known of: no log tells which it was, and it may have been any
+    /// Whether a signal has no known queue. No log names its fence, and it may be any
     /// engine's.
     of_no_queue: bool,
 }
@@ -39,9 +39,8 @@ impl Signals {
         Signals { engines: BTreeMap::new(), anything: collapsed, of_no_queue: false }
     }
 
-    /// One record of the list that the CMP made, of a fence that it found above a new
-    /// MonitoredValue. It is reported as the first engine's: a report has one, and the fence is
-    /// what counts.
+    /// Adds a record of the CMP, which found the fence above a new MonitoredValue. It is reported
+    /// for the first engine: a report needs an engine, and only the fence matters.
     pub(super) fn add_of_cmp(
         &mut self,
         view: &InterruptView,
@@ -57,7 +56,7 @@ impl Signals {
         }
     }
 
-    /// One record of the list.
+    /// Adds one record of the list.
     pub(super) fn add(&mut self, view: &InterruptView, id: QueueId, current_value: GpuVa) {
         let Some(queue) = view.queues.get(&id) else {
             self.anything = true;
@@ -114,7 +113,7 @@ fn native(mode: InterruptMode, engine: EngineId, signals: &EngineSignals) -> Int
             [one] => (None, one),
             _ => (None, None),
         },
-        // The node's own queue has no handle and no logs; when it is among them, nothing is named.
+        // The node's own queue has no handle and no logs. If it is among them, no queue is named.
         InterruptMode::HwQueueArray => match distinct(&signals.queues).into_iter().collect() {
             Some(hw_queues) => {
                 return InterruptData::HwQueuesSignaled {
@@ -134,10 +133,12 @@ fn native(mode: InterruptMode, engine: EngineId, signals: &EngineSignals) -> Int
     }
 }
 
-/// Nothing is named. Without an array the kernel scans all native fences of the adapter, so one
-/// report does; a report without a hardware queue is about one engine, and one on monitored fences
-/// too, so each engine gets one. A device that cannot tell fence kinds apart never says more than
-/// this, and means monitored fences as well.
+/// Returns reports that name no fence.
+///
+/// A report without an array makes the kernel scan all native fences of the adapter, so one report
+/// is enough. A report without a hardware queue covers one engine, as does a report of monitored
+/// fences, so each engine gets one. A device that cannot tell fence kinds apart reports only this
+/// way, and includes monitored fences.
 // spec: NF-124, NF-129
 fn reports_of_anything(
     mode: InterruptMode,

@@ -63,7 +63,7 @@ fn a_fault_names_the_queue_or_the_packet() {
         native(1, Some(&[0xF1]), None),
         queue(1, 0x52, 12, store),
         Event::Notify(packet),
-        queue(0, 0x61, 3, fault(0, 30, 2, "arguments that a program refused")),
+        queue(0, 0x61, 3, fault(0, 30, 2, "arguments that a program rejected")),
         queue(
             0,
             0x61,

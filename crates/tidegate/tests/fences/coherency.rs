@@ -105,7 +105,7 @@ fn coherency_that_the_hardware_lacks_stops_the_queue_that_asks_for_it() {
     let w = setup(not_coherent).caps(more).start();
     assert_eq!(
         fault_at(w, |w| w.monitored(0).current_value_gpu_va),
-        "an access past the CPUs' caches"
+        "an access that bypasses the CPUs' caches"
     );
 }
 
@@ -125,7 +125,7 @@ fn an_entry_that_forgets_coherency_stops_the_queue_that_uses_it() {
     let w = setup(|_| ()).overriding(forgetful).start();
     assert_eq!(
         fault_at(w, |w| w.monitored(0).current_value_gpu_va),
-        "an access past the CPUs' caches"
+        "an access that bypasses the CPUs' caches"
     );
 }
 

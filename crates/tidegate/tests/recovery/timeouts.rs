@@ -59,7 +59,7 @@ fn a_queue_that_hangs_is_suspended_first_and_costs_its_device_alone() {
         for part in [
             "hangs in the command buffer that says progress 1",
             "driver: node 0",
-            "does not answer",
+            "does not respond",
             "HUNG",
         ] {
             assert!(text.contains(part), "{part}: {text}");
