@@ -1,5 +1,5 @@
-//! Commands of the driver to the context management processor (CMP), in the mailbox registers. A new
-//! command is one entry of the table of `commands!`.
+//! Owns the commands that the driver sends to the context management processor (CMP) through the
+//! mailbox registers. A new command is one entry of the table of `commands!`.
 
 use crate::log::LogType;
 use crate::regs::MAILBOX_WORDS;
@@ -7,25 +7,25 @@ use crate::{AddressSpaceId, GpuVa};
 use std::slice::{Iter, IterMut};
 use tidegate_platform::PhysicalAddress;
 
-/// Names a hardware queue to the GPU.
+/// The number of a hardware queue on the GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub u32);
 
-/// Which side writes a queue's ring.
+/// The side that writes a queue's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueKind {
-    /// A process; packets are untrusted, a doorbell says that there are new ones.
+    /// A process. Packets are untrusted, and a doorbell announces new ones.
     User,
-    /// The kernel-mode driver, for a queue of one process; it kicks instead of ringing.
+    /// The kernel-mode driver, for a queue of one process. It kicks the queue and has no doorbell.
     Kernel,
     /// The kernel-mode driver, for DMA packets of any context: one per node.
     Node,
 }
 
-/// The mailbox as words.
+/// The words of the mailbox.
 pub type Mailbox = [u64; MAILBOX_WORDS as usize];
 
-/// Declares the commands: the number in word 0, then the fields in their order, a word each.
+/// Declares the commands: the number in word 0, then the fields in order, one word each.
 macro_rules! commands {
     ($($(#[$doc:meta])* $number:literal => $name:ident $({
         $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
@@ -37,7 +37,7 @@ macro_rules! commands {
         }
 
         impl AdminCommand {
-            /// The mailbox words.
+            /// Returns the mailbox words.
             pub fn encode(&self) -> Mailbox {
                 let mut words = Mailbox::default();
                 let mut out = words.iter_mut();
@@ -50,7 +50,7 @@ macro_rules! commands {
                 words
             }
 
-            /// Reads the mailbox.
+            /// Decodes the mailbox.
             pub fn decode(words: &Mailbox) -> Result<AdminCommand, AdminError> {
                 let [number, words @ ..] = words;
                 let mut words = words.iter();
@@ -65,242 +65,243 @@ macro_rules! commands {
 }
 
 commands! {
-    /// Names an address space by its root table. Result: nothing.
+    /// Sets the root table of an address space. Result: nothing.
     1 => SetAddressSpace {
-        /// Which.
+        /// The address space.
         address_space: AddressSpaceId,
-        /// Its root page table; 0 takes it away.
+        /// Its root page table; 0 removes it.
         root: PhysicalAddress,
-        /// On which physical GPU: each has page tables of its own.
+        /// The physical GPU. Each has its own page tables.
         physical_gpu: u32,
     },
-    /// Forgets cached translations of an address space.
+    /// Invalidates cached translations of an address space.
     2 => InvalidateTlb {
-        /// Which.
+        /// The address space.
         address_space: AddressSpaceId,
-        /// On which physical GPU.
+        /// The physical GPU.
         physical_gpu: u32,
     },
-    /// Makes a hardware queue and puts it on its engine's run list. Result: its [`QueueId`].
+    /// Creates a hardware queue and puts it on its engine's run list. Result: its [`QueueId`].
     3 => CreateQueue {
-        /// What never changes about it.
+        /// The properties that never change.
         shape: QueueShape,
-        /// Higher runs first: 0 IDLE, 1 NORMAL, 2 FOCUS, 3 REALTIME.
+        /// Priority band: 0 IDLE, 1 NORMAL, 2 FOCUS, 3 REALTIME. Higher runs first.
         band: u32,
-        /// The kernel's handle of the queue: its work is counted under it. 0 for a queue of the
-        /// driver's own.
+        /// The kernel's handle of the queue, to which its work is attributed; 0 for a queue of
+        /// the driver.
         os_handle: u64,
-        /// Which context it belongs to, by the driver's number; 0 for one of its own. Contexts of a
+        /// The driver's number of the queue's context; 0 for a context of its own. Contexts of a
         /// process take turns.
         context: u32,
     },
-    /// Takes a queue off the run list for good.
+    /// Takes a queue off the run list permanently.
     4 => DestroyQueue {
-        /// Which.
+        /// The queue.
         queue: QueueId,
     },
-    /// Takes a queue off the run list; its ring is not read until it is resumed. An engine that may
-    /// not leave the queue where it stands, as coarsely as it is preempted, or that hangs in it,
-    /// has it refused with [`AdminError::Busy`]: the queue is then suspended when the engine comes
-    /// to a boundary, if it does, and [`crate::Cause::QUEUE_SUSPENDED`] says so.
+    /// Takes a queue off the run list. Its ring is not read until it is resumed. The command is
+    /// refused with [`AdminError::Busy`] if the engine hangs in the queue, or cannot be preempted
+    /// at the present point. The suspension then completes at the engine's next preemption point,
+    /// with [`crate::Cause::QUEUE_SUSPENDED`].
     5 => SuspendQueue {
-        /// Which.
+        /// The queue.
         queue: QueueId,
     },
-    /// Puts a queue back, or takes back that it is to be suspended; its write pointer is read anew.
+    /// Puts a queue back on the run list or cancels its pending suspension, and reloads its
+    /// write pointer.
     6 => ResumeQueue {
-        /// Which.
+        /// The queue.
         queue: QueueId,
     },
-    /// Gives a queue a doorbell. Result: the page is found with `Device::doorbell_page`, and the
+    /// Connects a doorbell to a queue. `Device::doorbell_page` then returns its page. Result: the
     /// doorbell's bit number in its process's summary.
     7 => ConnectDoorbell {
-        /// Which.
+        /// The queue.
         queue: QueueId,
-        /// The location that all queues of its process share, not a fresh page of its own.
+        /// Whether the doorbell is the location that all queues of its process share. Otherwise it
+        /// gets a fresh page.
         global: bool,
-        /// A second page beside it, which rings the same queue.
+        /// Whether to add a second page that rings the same queue.
         secondary: bool,
     },
-    /// Takes the doorbell page away, after reading it a last time.
+    /// Drains the doorbell page a last time and disconnects it.
     8 => DisconnectDoorbell {
-        /// Which.
+        /// The queue.
         queue: QueueId,
     },
-    /// Reads the write pointer in the control area anew.
+    /// Reloads the write pointer from the control area.
     9 => KickQueue {
-        /// Which.
+        /// The queue.
         queue: QueueId,
     },
-    /// Where log entries of a queue go from its next operation on; `entries` 0 takes the log away.
+    /// Sets a log buffer of a queue, starting with its next operation. `entries` 0 removes the log.
     10 => SetLogBuffer {
-        /// Which.
+        /// The queue.
         queue: QueueId,
-        /// What is logged there.
+        /// The kind of log.
         kind: LogType,
-        /// The header's protocol page, by physical address.
+        /// The physical address of the header's protocol page.
         header: PhysicalAddress,
-        /// The entries' bulk bytes, by physical address.
+        /// The physical address of the entries.
         payload: PhysicalAddress,
-        /// How many entries fit.
+        /// The capacity in entries.
         entries: u32,
-        /// Raise an interrupt each time another so many entries are written, with or without a
+        /// The number of entries after which an interrupt is raised each time, with or without a
         /// waiter; 0 for never.
         notify_every: u32,
     },
-    /// CurrentValue at this address was changed by the CPU: look at the queues that wait for it.
+    /// Re-evaluates the queues that wait for a fence, because the CPU changed its CurrentValue.
     11 => NotifyFence {
-        /// In which address space.
+        /// The address space of `current_value`.
         address_space: AddressSpaceId,
-        /// Where CurrentValue stands.
+        /// The address of CurrentValue.
         current_value: GpuVa,
     },
-    /// Some fence was changed: look at all queues that wait.
+    /// Re-evaluates all waiting queues, because some fence changed.
     14 => RescanWaits,
-    /// No engine begins a turn from now on; done when none is in one. Holds count.
+    /// Keeps all engines from starting turns. Done when no engine is in a turn. Holds are counted.
     17 => HoldEngines,
-    /// Ends a hold. After the last one every wait is looked at anew.
+    /// Ends a hold. The last one makes all waits be re-evaluated.
     18 => ReleaseEngines,
-    /// Moves a page of fence values, or of MonitoredValues, to another place on the bus: what
-    /// stands in it, and the waits that are kept by its place. Refused unless engines are held,
-    /// since what they store meanwhile would be lost.
+    /// Moves a page of fence values or MonitoredValues on the bus: its content, and the waits
+    /// that are keyed by its address. Refused unless engines are held, because their stores would
+    /// be lost.
     19 => MoveFencePage {
-        /// Where the page begins.
+        /// The present address of the page.
         from: PhysicalAddress,
-        /// Where it will; a page of as many words.
+        /// The new address of the page; it has the same number of words.
         to: PhysicalAddress,
     },
-    /// A new fence stands here, which no CPU reaches: CurrentValue becomes 0, MonitoredValue the
-    /// maximum, and waits for the fence that stood here before pass.
+    /// Initialises a fence that no CPU reaches: CurrentValue becomes 0 and MonitoredValue the
+    /// maximum. Waits for a previous fence at this address are satisfied.
     22 => RenewFence {
-        /// Where CurrentValue stands on the bus.
+        /// The bus address of CurrentValue.
         current_value: PhysicalAddress,
-        /// Where MonitoredValue stands.
+        /// The bus address of MonitoredValue.
         monitored_value: PhysicalAddress,
-        /// Bytes of its page that the fence has.
+        /// The fence's share of its page in bytes.
         stride_bytes: u64,
     },
-    /// The fence here is over or its device is lost: every wait for it passes, and signals do
-    /// nothing.
+    /// Condemns a fence that is destroyed or whose device is lost. All waits for it are satisfied,
+    /// and signals do nothing.
     23 => CondemnFence {
-        /// Where CurrentValue stands on the bus.
+        /// The bus address of CurrentValue.
         current_value: PhysicalAddress,
     },
-    /// Result: the queue's [`QueueState`] and the slots it has taken.
+    /// Queries a queue. Result: its [`QueueState`] and the number of slots taken.
     12 => QueryQueue {
-        /// Which.
+        /// The queue.
         queue: QueueId,
     },
-    /// Gives an engine power or takes it. Without power it runs nothing; what was rung meanwhile is
-    /// found when it has power again.
+    /// Powers an engine on or off. Without power it runs nothing. Rings in the meantime are found
+    /// when it is powered again.
     30 => PowerEngine {
-        /// Which.
+        /// The engine's number.
         engine: u32,
-        /// Whether it gets power.
+        /// Whether to power the engine on.
         on: bool,
-        /// Refused with [`AdminError::Busy`] when a queue of the engine could go on, or waits.
+        /// Whether to refuse with [`AdminError::Busy`] if a queue of the engine is ready
+        /// or waiting.
         if_idle: bool,
     },
-    /// The same for the device as a whole: without power it obeys this command and no other.
+    /// Powers the device on or off. Without power it accepts only this command.
     31 => PowerDevice {
-        /// Whether it gets power.
+        /// Whether to power the device on.
         on: bool,
-        /// Refused with [`AdminError::Busy`] when a queue has work, also one that is suspended, or
-        /// waits.
+        /// Whether to refuse with [`AdminError::Busy`] if a queue has work, even if suspended,
+        /// or waits.
         if_idle: bool,
     },
-    /// Has an engine raise [`crate::Cause::ENGINE_IDLE`] when it had nothing to do for so long;
-    /// once until it has worked again.
+    /// Makes an engine raise [`crate::Cause::ENGINE_IDLE`] when it has been idle for `after_ns`,
+    /// once per idle period.
     32 => ReportIdle {
-        /// Which.
+        /// The engine's number.
         engine: u32,
-        /// Nanoseconds; 0 for never.
+        /// The idle time in nanoseconds; 0 for never.
         after_ns: u64,
     },
-    /// Changes where a queue stands among the others of its engine. It begins in its band at level,
-    /// priority and quantum 0.
+    /// Sets the priority of a queue among the queues of its engine. A new queue has level, priority
+    /// and quantum 0.
     13 => SetScheduling {
-        /// Which.
+        /// The queue.
         queue: QueueId,
-        /// As in `CreateQueue`.
+        /// The priority band, as in `CreateQueue`.
         band: u32,
-        /// Inside the REALTIME band, from 0 to 31; higher runs first.
+        /// The level inside the REALTIME band, from 0 to 31; higher runs first.
         realtime_level: u32,
-        /// Among the contexts of its process, from -7 to 7; higher runs first.
+        /// The priority among the contexts of its process, from -7 to 7; higher runs first.
         in_process: i32,
-        /// How long its context goes on while others of its process wait, in nanoseconds; 0 for a
-        /// turn.
+        /// The time slice in nanoseconds while other contexts of the process wait; 0 for one turn.
         quantum_ns: u64,
     },
-    /// Changes what holds for all queues of all engines. At first quanta are 0 and the percentage
+    /// Sets the scheduling parameters of all engines. Initially quanta are 0 and the percentage
     /// is 10.
     33 => SetBands {
-        /// By band: how long a process goes on while others wait, in nanoseconds; 0 for a turn.
+        /// By band: the time slice of a process in nanoseconds while others wait; 0 for one turn.
         process_quantum_ns: [u64; 4],
-        /// What NORMAL gets of the time of NORMAL and FOCUS when both want all of it, from 0 to 50.
+        /// The guaranteed share of NORMAL when NORMAL and FOCUS compete, in percent from 0 to 50.
         normal_percent: u32,
     },
-    /// Keeps a shadow of a fence's MonitoredValue, which begins as memory says. A fence that has
-    /// one keeps it. Result: 1 if there is a shadow, 0 if there was no room and its signals are
-    /// compared with memory.
+    /// Creates a shadow of a fence's MonitoredValue, loaded from memory, unless the fence has one.
+    /// Result: 1 if there is a shadow, 0 if there was no room and signals are compared with memory.
     15 => KeepShadow {
-        /// The driver's number for the fence: any, never used again.
+        /// The driver's number for the fence. Never reused.
         fence: u64,
-        /// In which address space the two values are found.
+        /// The address space of the two values.
         address_space: AddressSpaceId,
-        /// Where CurrentValue stands.
+        /// The address of CurrentValue.
         current_value: GpuVa,
-        /// Where MonitoredValue stands.
+        /// The address of MonitoredValue.
         monitored_value: GpuVa,
     },
-    /// The fence is gone, and its shadow with it, if it had one.
+    /// Removes a destroyed fence and its shadow, if it has one.
     16 => DropShadow {
         /// The driver's number for the fence.
         fence: u64,
     },
-    /// Other GPUs will tell this one when a fence was signalled: it then looks at the queues that
-    /// wait for it, and compares with its own MonitoredValue.
+    /// Accepts signals of a fence from other GPUs. Each re-evaluates the queues that wait for the
+    /// fence, and compares with this GPU's MonitoredValue.
     20 => WatchFence {
-        /// Where CurrentValue stands on the bus.
+        /// The bus address of CurrentValue.
         current_value: PhysicalAddress,
-        /// Where this GPU's MonitoredValue stands on the bus; 0 ends the watching.
+        /// The bus address of this GPU's MonitoredValue; 0 stops watching.
         monitored_value: PhysicalAddress,
-        /// Whether a history stands behind the page of CurrentValue.
+        /// Whether the page of CurrentValue is followed by a history.
         history: bool,
     },
-    /// The engine stops what it runs for its node's ring as soon as its granularity allows, keeps
-    /// the state of a packet in the middle in its save area, and drops every packet of the ring
-    /// that is not complete. Answered by [`crate::Cause::DMA_PREEMPTED`]; a second request before
-    /// that is refused with [`AdminError::Busy`].
+    /// Preempts the packets of an engine's node ring as soon as its granularity allows. The state
+    /// of a packet preempted in the middle goes to its save area. All packets of the ring that are
+    /// not complete are dropped. [`crate::Cause::DMA_PREEMPTED`] answers. A second request before
+    /// the answer is refused with [`AdminError::Busy`].
     40 => PreemptNode {
-        /// Which engine.
+        /// The engine's number.
         engine: u32,
-        /// Comes back in [`crate::Register::PREEMPTED_FENCE`].
+        /// Returned in [`crate::Register::PREEMPTED_FENCE`].
         preemption_fence_id: u32,
     },
-    /// Takes an engine out of whatever it is in, also when it hangs, and drops all of its node's
-    /// ring. Done when the engine is empty and takes new work. Result: the submission fence id of
-    /// the packet that was cut off, or of the last complete one; then the queue of a process that
-    /// was cut off plus one, 0 for none. That queue is stopped, as by a fault.
+    /// Resets an engine, even if it hangs, and drops its node's ring. When the command returns, the
+    /// engine is idle and accepts new work. Result: the submission fence id of the packet that was
+    /// cut off, or of the last complete one; then the number plus one of the process's queue that
+    /// was cut off, 0 for none. That queue is stopped as by a fault.
     41 => ResetEngine {
-        /// Which engine.
+        /// The engine's number.
         engine: u32,
     },
-    /// Result: see [`crate::EngineAnswer`].
+    /// Queries an engine. Result: see [`crate::EngineAnswer`].
     42 => QueryEngine {
-        /// Which engine.
+        /// The engine's number.
         engine: u32,
     },
-    /// Another GPU, whose common doorbell was connected, watches a fence.
+    /// Adds or removes another GPU that watches a fence. Its common doorbell must be connected.
     21 => LinkPeer {
-        /// Where CurrentValue stands on the bus.
+        /// The bus address of CurrentValue.
         current_value: PhysicalAddress,
         /// The other GPU's number.
         peer: u32,
-        /// Where its MonitoredValue stands on the bus, if this GPU is to load it; 0 has it told of
+        /// The bus address of its MonitoredValue, if this GPU is to load it. 0 forwards
         /// every signal.
         monitored_value: PhysicalAddress,
-        /// `false` when it watches no more.
+        /// Whether the other GPU watches the fence.
         linked: bool,
     },
 }
@@ -311,7 +312,7 @@ trait Field: Sized {
     fn take(words: &mut Iter<'_, u64>) -> Result<Self, AdminError>;
 }
 
-/// Declares a group of fields that a command holds as one: a word each, in their order.
+/// Declares a group of fields that a command holds together: one word each, in order.
 macro_rules! group {
     ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
@@ -331,29 +332,30 @@ macro_rules! group {
 }
 
 group! {
-    /// What never changes about a hardware queue.
+    /// The properties of a hardware queue that never change.
     QueueShape {
         /// The engine that runs it, by number (see `Device::engine_count`).
         engine: u32,
-        /// Which side writes the ring.
+        /// The side that writes the ring.
         kind: QueueKind,
         /// The process's address space.
         address_space: AddressSpaceId,
-        /// Where the ring stands: in the address space of the queue, or, for kernel rings, on the
-        /// bus (a physical address).
+        /// The address of the ring: in the queue's address space, or a physical address on the bus
+        /// for kernel rings.
         ring: GpuVa,
-        /// How many slots it has; a power of two.
+        /// The number of slots; a power of two.
         slots: u64,
-        /// Where the control area stands, likewise.
+        /// The address of the control area, in the same space as the ring.
         control: GpuVa,
-        /// Progress fence: CurrentValue, in the process's address space; 0 for none.
+        /// The address of the progress fence's CurrentValue in the process's address space; 0
+        /// for none.
         progress_current: GpuVa,
-        /// Progress fence: MonitoredValue; 0 for none.
+        /// The address of the progress fence's MonitoredValue; 0 for none.
         progress_monitored: GpuVa,
     }
 }
 
-/// Fields of one word: how it is made of the value, and read.
+/// Fields of one word, with their conversions.
 macro_rules! fields {
     ($($type:ty: |$value:ident| $put:expr, |$word:ident| $take:expr;)*) => {
         $(impl Field for $type {
@@ -404,20 +406,20 @@ fn narrow<W, N: TryFrom<W>>(word: W) -> Result<N, AdminError> {
     N::try_from(word).map_err(|_| AdminError::BadValue)
 }
 
-/// What `AdminCommand::QueryEngine` answers, in its two results.
+/// The two result words of `AdminCommand::QueryEngine`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineAnswer {
-    /// Whether the engine takes part: not one that hangs in a command.
+    /// Whether the engine responds, as opposed to hanging in a command.
     pub responsive: bool,
-    /// The queue in whose commands it is, a node's ring among them.
+    /// The queue whose commands the engine runs. It may be a node's ring.
     pub queue: Option<QueueId>,
-    /// Rises with every packet, command and part of a command that the engine does: standing still
-    /// while there is a queue, it makes no progress.
+    /// A counter of packets, commands and parts of commands. If it stands still while `queue` is
+    /// set, the engine makes no progress.
     pub progress: u64,
 }
 
 impl EngineAnswer {
-    /// The result words.
+    /// Encodes the result words.
     pub fn encode(self) -> (u64, u64) {
         (
             u64::from(self.responsive) | self.queue.map_or(0, |q| u64::from(q.0) + 1) << 1,
@@ -425,66 +427,66 @@ impl EngineAnswer {
         )
     }
 
-    /// Reads the result words.
+    /// Decodes the result words.
     pub fn decode((low, progress): (u64, u64)) -> EngineAnswer {
         let queue = (low >> 1).checked_sub(1).map(|q| QueueId(q as u32));
         EngineAnswer { responsive: low & 1 != 0, queue, progress }
     }
 }
 
-/// Where a hardware queue stands.
+/// The state of a hardware queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum QueueState {
-    /// Nothing to do.
+    /// The queue has no work.
     Idle = 0,
-    /// Has work, runs or will run.
+    /// The queue has work, and runs or will run.
     Ready = 1,
-    /// Its head is a wait that is not satisfied.
+    /// The queue's next packet is an unsatisfied wait.
     Waiting = 2,
-    /// Off the run list.
+    /// The queue is off the run list.
     Suspended = 3,
-    /// Stopped by a fault.
+    /// A fault stopped the queue.
     Faulted = 4,
 }
 
 impl QueueState {
-    /// The state with this number.
+    /// Returns the state with this number.
     pub fn from_number(number: u64) -> Option<QueueState> {
         use QueueState::{Faulted, Idle, Ready, Suspended, Waiting};
         [Idle, Ready, Waiting, Suspended, Faulted].into_iter().find(|s| *s as u64 == number)
     }
 }
 
-/// Why the CMP refused a command; its number goes to the mailbox status.
+/// Why the CMP refused a command. Its number goes to the mailbox status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[repr(u64)]
 pub enum AdminError {
-    /// The words are no command.
+    /// The words are not a command.
     #[error("the mailbox holds no command")]
     Malformed = 1,
-    /// No such queue.
+    /// The queue does not exist.
     #[error("no such hardware queue")]
     NoSuchQueue = 2,
-    /// No such engine, or no such physical GPU.
+    /// The engine or physical GPU does not exist.
     #[error("no such engine or physical GPU")]
     NoSuchEngine = 3,
-    /// An address in the command is not mapped, or not the right kind of memory.
+    /// An address in the command is not mapped, or is in the wrong kind of memory.
     #[error("an address in the command does not resolve")]
     BadAddress = 4,
     /// The device has no power.
-    #[error("the device has no power; give it some first")]
+    #[error("the device has no power; power it on first")]
     Asleep = 6,
-    /// There is work.
-    #[error("there is work that is not complete")]
+    /// There is incomplete work.
+    #[error("there is incomplete work")]
     Busy = 7,
-    /// A number in the command is out of its range.
+    /// A number in the command is out of range.
     #[error("a number in the command is out of range")]
     BadValue = 5,
 }
 
 impl AdminError {
-    /// The error with this number.
+    /// Returns the error with this number.
     pub fn from_number(number: u64) -> Option<AdminError> {
         use AdminError::{
             Asleep, BadAddress, BadValue, Busy, Malformed, NoSuchEngine, NoSuchQueue,
@@ -494,8 +496,8 @@ impl AdminError {
     }
 }
 
-/// The two result words of a command, or why it was refused.
+/// The two result words of a command, or the error.
 pub type AdminAnswer = Result<(u64, u64), AdminError>;
 
-/// The answer of a command without results.
+/// The result of a command without result words.
 pub const DONE: AdminAnswer = Ok((0, 0));

@@ -1,12 +1,12 @@
 //! Owns command buffers: a stream of 64-bit words. The first word of each command holds its opcode
 //! and its length.
 //!
-//! Command buffers are written by untrusted processes and may change while they are read: the
-//! engine copies a command out once, then decodes its copy.
+//! Command buffers are written by untrusted processes and may change while they are read. The
+//! engine therefore copies each command once and decodes the copy.
 
 use crate::GpuVa;
 
-/// Most words in one command, its head included.
+/// The maximum number of words in one command, its head included.
 pub const MAX_COMMAND_WORDS: usize = 64;
 
 /// One command of a command buffer.
@@ -14,87 +14,87 @@ pub const MAX_COMMAND_WORDS: usize = 64;
 pub enum Command {
     /// Copy bytes.
     Copy {
-        /// From here.
+        /// The source address.
         source: GpuVa,
-        /// To here.
+        /// The destination address.
         destination: GpuVa,
-        /// How many; not 0.
+        /// The length in bytes; not 0.
         bytes: u64,
     },
     /// Fill with a repeated 32-bit value.
     Fill {
-        /// From here on.
+        /// The destination address.
         destination: GpuVa,
-        /// How many bytes; a multiple of 4, not 0.
+        /// The length in bytes; a multiple of 4, not 0.
         bytes: u64,
-        /// With this.
+        /// The value.
         value: u32,
     },
     /// Run a built-in compute program.
     Dispatch {
-        /// Which.
+        /// The program's number.
         program: u32,
         /// Thread groups in x, y, z.
         groups: [u32; 3],
-        /// Its arguments.
+        /// The program's arguments.
         args: Vec<u64>,
     },
     /// Run the rasteriser (3D engine only).
     Draw {
-        /// Which rasteriser program.
+        /// The rasteriser program's number.
         program: u32,
         /// Tiles in x, y, z.
         groups: [u32; 3],
-        /// Its arguments.
+        /// The program's arguments.
         args: Vec<u64>,
     },
-    /// Be busy for a stated time: modelled work.
+    /// Keep the engine busy for a given time: modelled work.
     Timed {
-        /// How long, in nanoseconds.
+        /// The duration in nanoseconds.
         ns: u64,
     },
-    /// Keep the engine without work for a stated time: a gap of a recording that is replayed.
+    /// Keep the engine idle for a given time: a gap in a replayed recording.
     Gap {
-        /// How long, in nanoseconds.
+        /// The duration in nanoseconds.
         ns: u64,
     },
-    /// Stop answering, as an engine does whose program hangs: no preemption ends it, only a reset
-    /// of the engine.
+    /// Stop responding, as when a program hangs. Preemption cannot end it, only a reset of
+    /// the engine.
     Hang,
-    /// Store a 64-bit value (how a GPU signals a monitored fence by itself).
+    /// Store a 64-bit value, which is how an engine signals a monitored fence.
     WriteValue {
-        /// Where.
+        /// The destination address.
         destination: GpuVa,
-        /// What.
+        /// The value.
         value: u64,
     },
-    /// What the following commands are called on a timeline: an interned name plus one, 0 for none.
+    /// Set the label of the following commands on a timeline.
     Label {
-        /// The name's number plus one.
+        /// The interned name's number plus one, 0 for none.
         name: u32,
     },
 }
 
-/// What is wrong with a command.
+/// Why a command is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// The opcode names no command.
     #[error("unknown command {0}")]
     UnknownOpcode(u16),
     /// The head's length does not fit the command or the buffer.
-    #[error("command {opcode} says that it is {words} words long")]
+    #[error("command {opcode} has an invalid length of {words} words")]
     Length {
         /// The opcode.
         opcode: u16,
-        /// The length it claims.
+        /// The length in its head.
         words: u16,
     },
-    /// An operand is out of its range.
+    /// An operand is out of range.
     #[error("command {opcode}: {what}")]
     Operand {
         /// The opcode.
         opcode: u16,
-        /// Which operand, and why.
+        /// The operand and the reason.
         what: &'static str,
     },
 }
@@ -109,7 +109,7 @@ const LABEL: u16 = 7;
 const HANG: u16 = 8;
 const GAP: u16 = 9;
 
-/// Most arguments of a dispatch or a draw.
+/// The maximum number of arguments of a dispatch or a draw.
 pub const MAX_ARGS: usize = MAX_COMMAND_WORDS - 4;
 
 /// Appends commands to a buffer.
@@ -119,12 +119,16 @@ pub struct CommandWriter {
 }
 
 impl CommandWriter {
-    /// An empty buffer.
+    /// Returns an empty buffer.
     pub fn new() -> CommandWriter {
         CommandWriter::default()
     }
 
-    /// Appends `command`. Panics when it has more than [`MAX_ARGS`] arguments.
+    /// Appends `command`.
+    ///
+    /// # Panics
+    ///
+    /// The command has more than [`MAX_ARGS`] arguments.
     pub fn push(&mut self, command: &Command) {
         let start = self.words.len();
         self.words.push(0);
@@ -177,28 +181,29 @@ impl CommandWriter {
         self.words.extend_from_slice(args);
     }
 
-    /// How many bytes were written.
+    /// Returns the length in bytes.
     pub fn bytes(&self) -> u64 {
         self.words.len() as u64 * 8
     }
 
-    /// Whether nothing was written.
+    /// Returns whether the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// The buffer's bytes.
+    /// Returns the buffer's bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.words.iter().flat_map(|w| w.to_le_bytes()).collect()
     }
 }
 
-/// Decodes one command at a time from words that were copied out of a buffer.
+/// Decodes single commands from words that were copied out of a buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandReader;
 
 impl CommandReader {
-    /// How many words the command with this head takes; `left` is how many the buffer still has.
+    /// Returns the length in words of the command with this head. `left` is the number of words
+    /// left in the buffer.
     pub fn words(head: u64, left: u64) -> Result<usize, CommandError> {
         let (opcode, words) = (head as u16, (head >> 16) as u16);
         if words == 0 || usize::from(words) > MAX_COMMAND_WORDS || u64::from(words) > left {

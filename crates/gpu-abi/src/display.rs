@@ -1,29 +1,29 @@
-//! Owns the registers of the display: what is scanned out, from where, and what has been latched.
+//! Owns the registers of the display: the scanned surface, its address, and the latched address.
 //!
-//! Size, pitch and the moment of the flip are written first; the write of the address commits all
-//! four. A commit that waits for the vertical sync is scanned from the next one on; until then the
-//! surface before it is scanned. A commit that does not wait is scanned from the next line on, in
-//! the middle of a refresh too. A commit before the last one was latched replaces it.
+//! Size, pitch and flip mode are written first. The write of the address commits all four. A commit
+//! at vertical sync is scanned from the next sync on; until then the previous surface is scanned.
+//! An immediate commit is scanned from the next line on, even in the middle of a refresh. A commit
+//! replaces an earlier one that was not latched.
 
 use crate::Register;
 use tidegate_d3dukmdt::{PixelFormat, Surface};
 
 impl Register {
-    /// How long a refresh takes, in nanoseconds; 0 where there is no display.
+    /// Refresh period in nanoseconds; 0 without a display.
     pub const DISPLAY_PERIOD: Register = Register(512);
-    /// Width of the next surface in pixels, and in the high half its height.
+    /// Width of the next surface in pixels; height in the high half.
     pub const DISPLAY_SIZE: Register = Register(513);
-    /// Pitch of the next surface in bytes, and in the high half its format.
+    /// Pitch of the next surface in bytes; format in the high half.
     pub const DISPLAY_PITCH: Register = Register(514);
-    /// A write commits the next surface: where it stands on the bus.
+    /// Bus address of the next surface. The write commits the surface.
     pub const DISPLAY_ADDRESS: Register = Register(515);
-    /// What the display does; see [`DisplayControl`].
+    /// See [`DisplayControl`].
     pub const DISPLAY_CONTROL: Register = Register(516);
-    /// Where the surface stands that was latched by the last vertical sync; 0 for none.
+    /// Bus address of the surface latched by the last vertical sync; 0 for none.
     pub const DISPLAY_LATCHED: Register = Register(517);
-    /// Whether the next commit waits for the vertical sync; see [`DisplayFlip`].
+    /// Whether the next commit waits for the vertical sync. See [`DisplayFlip`].
     pub const DISPLAY_FLIP: Register = Register(518);
-    /// The number of registers of a display, from the first one on.
+    /// The number of display registers, starting with `DISPLAY_PERIOD`.
     pub const DISPLAY_REGISTERS: u32 = 7;
 }
 
@@ -31,8 +31,8 @@ bitflags::bitflags! {
     /// Bits of [`Register::DISPLAY_CONTROL`].
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct DisplayControl: u64 {
-        /// The latched surface is scanned out. Without it the screen is dark, and no surface is
-        /// read, latched or pending.
+        /// The latched surface is scanned out. Without this bit the screen is dark, and no surface
+        /// is read, whether latched or pending.
         const SCAN_OUT = 1;
         /// Each vertical sync raises [`crate::Cause::VSYNC`].
         const VSYNC_INTERRUPT = 1 << 1;
@@ -43,19 +43,19 @@ bitflags::bitflags! {
     /// Bits of [`Register::DISPLAY_FLIP`].
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct DisplayFlip: u64 {
-        /// The commit waits for the next vertical sync. Without it the display takes the surface at
-        /// once.
+        /// The commit waits for the next vertical sync. Without this bit the surface is
+        /// taken immediately.
         const AT_VSYNC = 1;
     }
 }
 
-/// A surface as the size and pitch registers hold it.
+/// Encodes a surface for the size and pitch registers.
 pub fn encode_surface(surface: &Surface) -> (u64, u64) {
     let two = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
     (two(surface.width, surface.height), two(surface.pitch_bytes, surface.format as u32))
 }
 
-/// Reads the two registers; `None` when they hold no surface that makes sense.
+/// Decodes the two registers; `None` if the surface is invalid.
 pub fn decode_surface(size: u64, pitch: u64) -> Option<Surface> {
     let surface = Surface {
         width: size as u32,

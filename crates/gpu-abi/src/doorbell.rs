@@ -1,49 +1,46 @@
-//! Owns the doorbell page and how a ring finds an engine that looks elsewhere, or sleeps.
+//! Owns the doorbell page, and the summary by which a busy or sleeping engine finds a ring.
 //!
-//! A doorbell is one word of a page that is fresh for each connect: the write pointer, absolute, so
-//! that ringing twice is harmless. So that an engine need not look at thousands of idle doorbells,
-//! each process has, per engine, a [`Summary`]: a bitmap in two levels that the ringer sets after
-//! its doorbell's store, and a wake word. Order of a ring: 1. doorbell; 2. leaf bit; 3. root bit
-//! (both locked operations, hence barriers); 4. wake word. Order of a look: 1. take the root's
-//! bits;
-//! 2. take the leaves' bits; 3. load the doorbells. A bit that is set after its word was taken is
-//!    found by the next look.
+//! A doorbell is one word of a page that is fresh for each connect. It holds the absolute write
+//! pointer, so ringing twice is harmless. Each process has one [`Summary`] per engine, so that the
+//! engine need not scan idle doorbells: a two-level bitmap and a wake word.
 //!
-//! A global doorbell is one location of a process that all its queues share: the value names the
-//! queue, too. A word of memory keeps the last ring only, where a bus would deliver each; the
-//! summary tells whose ring was written over.
+//! Order of a ring: 1. doorbell; 2. leaf bit; 3. root bit (both locked operations, hence barriers);
+//! 4. wake word. Order of a scan: 1. take the root's bits; 2. take the leaves' bits; 3. load the
+//! doorbells. The next scan finds a bit that is set after its word was taken.
+//!
+//! A global doorbell is one location that all queues of a process share. Its value also names the
+//! queue. Memory keeps only the last ring, where a bus delivers each. The summary names the queues
+//! whose rings were overwritten.
 
 use crate::QueueId;
 use tidegate_platform::{Page, Platform, Step, WakeWord, Word};
 
 /// The word of a doorbell page that holds the write pointer.
 pub const DOORBELL_VALUE_WORD: usize = 0;
-/// Bits of a global doorbell's value that hold the write pointer; the queue's number stands above
-/// them.
+/// Bits of a global doorbell's value that hold the write pointer. The queue's number is above them.
 pub const GLOBAL_POINTER_BITS: u32 = 44;
 
-/// What is added to the write pointer of `queue` to make the value for a global doorbell; `None`
-/// when its number does not fit.
+/// Returns the amount to add to the write pointer of `queue` for a global doorbell; `None` if the
+/// queue's number does not fit.
 // spec: UMS-005
 pub fn global_base(queue: QueueId) -> Option<u64> {
     (queue.0 >> (64 - GLOBAL_POINTER_BITS) == 0).then(|| u64::from(queue.0) << GLOBAL_POINTER_BITS)
 }
 
-/// Queue and write pointer that the value of a global doorbell names.
+/// Returns the queue and write pointer in the value of a global doorbell.
 pub fn global_parts(value: u64) -> (QueueId, u64) {
     (QueueId((value >> GLOBAL_POINTER_BITS) as u32), value & ((1 << GLOBAL_POINTER_BITS) - 1))
 }
 
-/// Doorbells that one summary can tell apart.
+/// The number of doorbells in one summary.
 pub const SUMMARY_BITS: u32 = 64 * 64;
 
-/// Which doorbells of one process and one engine may have been rung, and whether that engine must
-/// be woken for it.
+/// The doorbells of one process and one engine that may have been rung, and the engine's wake word.
 #[derive(Clone, Debug)]
 pub struct Summary {
     root: Word,
-    /// From [`FIRST_LEAF`] on, behind the root: a ring of one of the first doorbells moves one
-    /// cache line for both.
+    /// Starts at [`FIRST_LEAF`], after the root, so that a ring of one of the first doorbells moves
+    /// one cache line for both.
     leaves: Page,
     wake: WakeWord,
 }
@@ -51,13 +48,13 @@ pub struct Summary {
 const FIRST_LEAF: usize = 1;
 
 impl Summary {
-    /// An empty summary for an engine that sleeps on `wake`.
+    /// Returns an empty summary for an engine that sleeps on `wake`.
     pub fn new(platform: &Platform, wake: WakeWord) -> Summary {
         let leaves = platform.page(FIRST_LEAF + 64).named("the doorbell summary");
         Summary { root: leaves.word(0), leaves, wake }
     }
 
-    /// The ringer's steps 2 to 4 for doorbell number `bit`.
+    /// Carries out the ringer's steps 2 to 4 for doorbell number `bit`.
     #[inline]
     pub fn ring(&self, bit: u32) {
         let leaf = bit / 64 % 64;
@@ -66,13 +63,13 @@ impl Summary {
         self.wake.ring(Step::DoorbellToFetch);
     }
 
-    /// Whether a doorbell may have been rung since the last look.
+    /// Returns whether a doorbell may have been rung since the last scan.
     #[inline]
     pub fn is_rung(&self) -> bool {
         self.root.load() != 0
     }
 
-    /// Takes the numbers of all doorbells that were rung since the last look.
+    /// Takes the numbers of all doorbells rung since the last scan.
     #[inline]
     pub fn take(&self, mut rung: impl FnMut(u32)) {
         if self.root.load() == 0 {

@@ -1,11 +1,11 @@
-//! What the engines of a node run, and what nodes are called.
+//! Owns the engine classes and the names of nodes.
 //!
-//! A new kind of engine is a variant here, its [`EngineClass::runs`], and its published engine type
-//! in the driver's caps.
+//! A new kind of engine needs a variant here, its commands in [`EngineClass::runs`], and its
+//! published engine type in the driver's caps.
 
 use crate::command::Command;
 
-/// What the engines of a node run.
+/// The kind of work that the engines of a node run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
 pub enum EngineClass {
@@ -22,12 +22,12 @@ impl EngineClass {
     pub const ALL: [EngineClass; 3] =
         [EngineClass::ThreeD, EngineClass::Compute, EngineClass::Copy];
 
-    /// The class with this number in [`crate::Register::NODE_CLASS`].
+    /// Returns the class with this number in [`crate::Register::NODE_CLASS`].
     pub fn from_number(number: u64) -> Option<EngineClass> {
         EngineClass::ALL.into_iter().find(|class| *class as u64 == number)
     }
 
-    /// Its name for people.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {
             EngineClass::ThreeD => "3D",
@@ -36,12 +36,12 @@ impl EngineClass {
         }
     }
 
-    /// Whether its engines have a rasteriser.
+    /// Returns whether the engines have a rasteriser.
     pub fn draws(self) -> bool {
         self == EngineClass::ThreeD
     }
 
-    /// Whether its engines run the command. Other engines fault.
+    /// Returns whether the engines run the command. Other engines fault.
     pub fn runs(self, command: &Command) -> bool {
         match command {
             Command::Draw { .. } => self.draws(),
@@ -50,7 +50,8 @@ impl EngineClass {
         }
     }
 
-    /// Names of nodes of these classes. Nodes of a class that has several are numbered from 0.
+    /// Returns the names of nodes of these classes. If a class has several nodes, they are numbered
+    /// from 0.
     pub fn node_names(classes: &[EngineClass]) -> Vec<String> {
         let name = |(at, class): (usize, &EngineClass)| {
             let of_class = |nodes: &[EngineClass]| nodes.iter().filter(|c| *c == class).count();

@@ -1,15 +1,14 @@
-//! What software and the software GPU agree on, and nothing else: they meet here.
+//! The contract between software and the software GPU.
 //!
 //! Rooms: [`address`] (GPU addresses, page table entries) · [`ring`] (ring slots, control area) ·
-//! [`command`] (what a command buffer holds) · [`doorbell`] (doorbell page, summary, wake word) ·
-//! [`engine_class`] (what an engine runs) ·
-//! [`regs`] (registers, causes of an interrupt) · [`admin`] (what the driver asks of the context
-//! management processor through the mailbox registers) · [`log`] (the published layout of fence
-//! logs) · [`display`] (what is scanned out) · [`device`] (the trait behind which a GPU stands) ·
-//! [`peer`] (the common doorbell, by which GPUs tell each other).
+//! [`command`] (command buffers) · [`doorbell`] (doorbell page, summary, wake word) ·
+//! [`engine_class`] (engine classes) · [`regs`] (registers, interrupt causes) · [`admin`] (mailbox
+//! commands to the context management processor) · [`log`] (the published layout of fence logs) ·
+//! [`display`] (scan-out) · [`device`] (the trait of a GPU) · [`peer`] (the common doorbell, for
+//! signals between GPUs).
 //!
-//! The published documents leave these formats to the vendor; ours are version 1 and every one is
-//! checked when it is read, because rings and command buffers are written by untrusted processes.
+//! The published documents leave these formats to the vendor. These are version 1. Every format is
+//! checked when read, because rings and command buffers are written by untrusted processes.
 
 pub mod address;
 pub mod admin;

@@ -1,39 +1,38 @@
-//! Owns the common doorbell: memory of one GPU that other GPUs write to when a fence that it
-//! watches was signalled, so that neither side needs the CPU.
-//!
-//! The payload is the place of the fence's CurrentValue on the bus: it means the same to every GPU,
-//! and it is what waiting queues are found by. There is a slot for each hash of it. A writer that
-//! meets another fence's payload in its slot leaves [`ANY_FENCE`] there instead: nothing is lost,
-//! and the reader looks at more than it must.
-//!
-//! Order of a write: 1. CurrentValue is stored, with a full barrier (the stores go to different
-//! memories, which a bus does not order); 2. the payload is exchanged into its slot; 3. the slot's
-//! bit in the summary; 4. the wake. Order of a look: 1. the bits are taken; 2. the payload is
-//! exchanged out of its slot, a full barrier; 3. what it names is looked at. A payload that comes
-//! after step 2 has its bit set after, too, and so another look.
-//!
-//! Beside the slots stand the counts of waiting queues, by the same hash. They are the watching
-//! GPU's; one that shares its fence storage lets others load them, so that they write only when a
-//! queue waits.
-//!
-//! On PCI this is a page of the watching device's BAR: a write is the wake, and 2 to 4 are one
-//! posted write.
+//! Owns the common doorbell: memory of one GPU to which other GPUs write when they signal a fence
+//! that it watches. Neither side needs the CPU. The protocol is below, at [`CommonDoorbell`].
 
 use crate::Summary;
 use tidegate_platform::{Page, PhysicalAddress, Platform, WakeWord, Word};
 
-/// Slots, and words of counts.
+/// The number of slots, and of words of counts.
 pub const COMMON_SLOTS: usize = 64;
-/// In the place of a payload: some fence, or several.
+/// A payload that stands for any fence.
 pub const ANY_FENCE: u64 = u64::MAX;
 
-/// The slot of a fence, by the place of its CurrentValue.
+/// Returns the slot of a fence, by the bus address of its CurrentValue.
 #[inline]
 pub fn slot_of(current_value: PhysicalAddress) -> usize {
     ((current_value.0 >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize % COMMON_SLOTS
 }
 
-/// The common doorbell of a GPU, as others see it.
+/// The common doorbell of a GPU, as other GPUs see it.
+///
+/// The payload is the bus address of the fence's CurrentValue, which is the same for every GPU and
+/// the key of waiting queues. It is hashed to a slot. A writer that finds another fence's payload
+/// in the slot stores [`ANY_FENCE`]: no signal is lost, but the reader re-evaluates more waits
+/// than necessary.
+///
+/// Order of a write: 1. CurrentValue is stored, with a full barrier, because the stores go to
+/// different memories, which a bus does not order; 2. the payload is exchanged into its slot; 3.
+/// the slot's bit is set in the summary; 4. the wake. Order of a scan: 1. the bits are taken; 2.
+/// the payload is exchanged out of its slot, a full barrier; 3. the waits for it are re-evaluated.
+/// A payload written after step 2 also sets its bit afterwards and causes another scan.
+///
+/// The counts of waiting queues use the same hash. They belong to the watching GPU. A GPU that
+/// shares its fence storage lets others load them, so that they write only when a queue waits.
+///
+/// On PCI this is a page of the watching device's BAR: a write is the wake, and steps 2 to 4 are
+/// one posted write.
 #[derive(Clone, Debug)]
 pub struct CommonDoorbell {
     slots: Page,
@@ -42,8 +41,8 @@ pub struct CommonDoorbell {
 }
 
 impl CommonDoorbell {
-    /// For the watching GPU: a doorbell whose look is taken by an agent that sleeps on `wake`;
-    /// `waiting` counts its queues.
+    /// Returns a doorbell for the watching GPU, scanned by an agent that sleeps on `wake`.
+    /// `waiting` counts the GPU's waiting queues.
     pub fn new(platform: &Platform, wake: WakeWord, waiting: Page) -> CommonDoorbell {
         CommonDoorbell {
             slots: platform.page(COMMON_SLOTS).named("the common doorbell"),
@@ -52,12 +51,12 @@ impl CommonDoorbell {
         }
     }
 
-    /// The bits of slots that were written.
+    /// Returns the summary of written slots.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
 
-    /// A signaller's steps 2 to 4.
+    /// Carries out a signaller's steps 2 to 4.
     pub fn ring(&self, current_value: PhysicalAddress) {
         let slot = slot_of(current_value);
         let before = self.slots.exchange(slot, current_value.0);
@@ -67,13 +66,13 @@ impl CommonDoorbell {
         self.summary.ring(slot as u32);
     }
 
-    /// The watching GPU's step 2: the payload of a slot, 0 when there is none.
+    /// Carries out the watching GPU's step 2: returns the payload of a slot, 0 if there is none.
     pub fn take(&self, slot: u32) -> u64 {
         self.slots.exchange(slot as usize % COMMON_SLOTS, 0)
     }
 
-    /// Whether a queue of the watching GPU may wait for the fence. The signaller's store and a full
-    /// barrier come before.
+    /// Returns whether a queue of the watching GPU may wait for the fence. The signaller must have
+    /// stored the value and executed a full barrier.
     pub fn may_hold(&self, current_value: PhysicalAddress) -> bool {
         self.waiting_at(current_value).load() != 0
     }

@@ -1,5 +1,5 @@
-//! Owns the registers by which the driver reaches the GPU, the causes of an interrupt, and what a
-//! GPU says about itself.
+//! Owns the registers through which the driver accesses the GPU, the interrupt causes, and the
+//! traits of devices and nodes. A read described as "takes" also clears what it returns.
 
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption, RenderPipelineStage};
 
@@ -7,7 +7,7 @@ use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption, RenderPipelineSta
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Register(pub u32);
 
-/// Words of the mailbox.
+/// The number of words in the mailbox.
 pub const MAILBOX_WORDS: u32 = 16;
 
 impl Register {
@@ -15,170 +15,169 @@ impl Register {
     pub const MAILBOX: Register = Register(0);
     /// Any write runs the command in the mailbox.
     pub const MAILBOX_RUN: Register = Register(32);
-    /// 0 when the last command succeeded, else the error's number.
+    /// 0 if the last command succeeded, else the error's number.
     pub const MAILBOX_STATUS: Register = Register(33);
     /// First word of the last command's result.
     pub const MAILBOX_RESULT: Register = Register(34);
     /// Second word of the last command's result.
     pub const MAILBOX_RESULT_HIGH: Register = Register(35);
-    /// Reading takes the pending causes (see [`Cause`]); the line falls.
+    /// Reading takes the pending causes (see [`Cause`]) and lowers the line.
     pub const INTERRUPT_CAUSE: Register = Register(40);
-    /// Reading takes the next signalled fence: its queue number plus one in this register (0: none
-    /// left), or [`Register::SIGNALED_BY_CMP`] with an address space ...
+    /// Reading takes the next signalled fence: its queue number plus one, 0 if there
+    /// is none, or [`Register::SIGNALED_BY_CMP`] with an address space. The address is
+    /// in [`Register::SIGNALED_VA`].
     pub const SIGNALED_QUEUE: Register = Register(41);
-    /// ... and the address of its CurrentValue in this one, to be read second.
+    /// The address of the signalled fence's CurrentValue, to be read
+    /// after [`Register::SIGNALED_QUEUE`].
     pub const SIGNALED_VA: Register = Register(42);
     /// The GPU clock, in nanoseconds.
     pub const CLOCK: Register = Register(43);
-    /// Reading takes the next fault record: queue number plus one, 0 for none ...
+    /// Of the next fault record: the queue number plus one, 0 if there is none.
     pub const FAULT_QUEUE: Register = Register(44);
-    /// ... its address ...
+    /// Of the next fault record: the address.
     pub const FAULT_VA: Register = Register(45);
-    /// ... the slot number (user rings) or submission fence id (DMA packets) ...
+    /// Of the next fault record: the slot number (user rings) or submission fence id (DMA packets).
     pub const FAULT_POSITION: Register = Register(46);
-    /// ... and what happened: see [`FaultInfo`]. Reading this one takes the record, with what else
-    /// stands in [`Register::FAULT_FENCE`] and [`Register::FAULT_COMMAND`].
+    /// Of the next fault record: see [`FaultInfo`]. Reading it takes the record, so the other
+    /// `FAULT` registers are read first.
     pub const FAULT_INFO: Register = Register(47);
-    /// Reading makes every log entry visible that the GPU has counted in a log's header. Hardware
-    /// whose entries may come later than the index that counts them keeps the read waiting until
-    /// they are there.
+    /// Reading makes every log entry visible that is counted in a log's header. Hardware whose
+    /// entries may arrive later than their index delays the read until they are visible.
     pub const LOG_FLUSH: Register = Register(48);
-    /// Names the fence that [`Register::SHADOW_VALUE`] is about, as `AdminCommand::KeepShadow` did.
+    /// The fence that [`Register::SHADOW_VALUE`] applies to, by its number
+    /// in `AdminCommand::KeepShadow`.
     pub const SHADOW_FENCE: Register = Register(49);
-    /// A write changes the CMP's shadow of that fence's MonitoredValue. When it is done, every
-    /// signal whose CurrentValue is not in memory yet will be compared with the new value; an
-    /// interrupt comes if CurrentValue was above it already.
+    /// A write changes the CMP's shadow of that fence's MonitoredValue. After it completes, every
+    /// signal whose CurrentValue is not yet in memory is compared with the new value. If
+    /// CurrentValue is already above it, the CMP raises an interrupt.
     pub const SHADOW_VALUE: Register = Register(50);
-    /// Set in [`Register::SIGNALED_QUEUE`] when the CMP found a fence above its new MonitoredValue:
-    /// no queue is known, and the low half is the address space of the address.
+    /// Set in [`Register::SIGNALED_QUEUE`] if the CMP found a fence above its new MonitoredValue.
+    /// No queue is known then. The low half is the address space of the address.
     pub const SIGNALED_BY_CMP: u64 = 1 << 32;
-    /// Of the next fault record: the progress value of the command buffer that faulted; 0 when it
-    /// was none.
+    /// Of the next fault record: the progress value of the command buffer that faulted; 0 if
+    /// none did.
     pub const FAULT_FENCE: Register = Register(51);
-    /// Of the next fault record: the command's number in its buffer, counted from 1 and without
-    /// labels; 0 when it was none.
+    /// Of the next fault record: the command's number in its buffer, counted from 1 without labels;
+    /// 0 if no command faulted.
     pub const FAULT_COMMAND: Register = Register(52);
     /// First of one register per engine: the last completed submission fence id.
     pub const COMPLETED_FENCE: Register = Register(64);
-    /// First of one register per node, the same on every physical GPU: what is particular about it,
+    /// First of one register per node, the same on every physical GPU: its traits,
     /// see [`NodeTraits`].
     pub const NODE_TRAITS: Register = Register(128);
-    /// What is particular about the device, see [`DeviceTraits`].
+    /// The device's traits, see [`DeviceTraits`].
     pub const DEVICE_TRAITS: Register = Register(192);
-    /// Reading takes the engines that wrote to a monitored fence, bit by bit; see
-    /// [`Cause::MONITORED_SIGNALED`].
+    /// Reading takes the bitmap of engines that wrote to a monitored fence.
+    /// See [`Cause::MONITORED_SIGNALED`].
     pub const MONITORED_ENGINES: Register = Register(193);
-    /// Reading takes the engines that were idle as long as they were told to be, bit by bit; see
-    /// [`Cause::ENGINE_IDLE`].
+    /// Reading takes the bitmap of engines that have been idle for their configured time.
+    /// See [`Cause::ENGINE_IDLE`].
     pub const IDLE_ENGINES: Register = Register(194);
 
-    /// Reading takes the engines whose preemption is over, bit by bit; see
-    /// [`Cause::DMA_PREEMPTED`].
+    /// Reading takes the bitmap of engines whose preemption is complete.
+    /// See [`Cause::DMA_PREEMPTED`].
     pub const PREEMPTED_ENGINES: Register = Register(195);
-    /// Reading takes the next queue that was suspended after all, its number plus one; 0: none
-    /// left. See [`Cause::QUEUE_SUSPENDED`].
+    /// Reading takes the next queue whose delayed suspension completed: its number plus one, 0 if
+    /// there is none. See [`Cause::QUEUE_SUSPENDED`].
     pub const SUSPENDED_QUEUE: Register = Register(196);
-    /// First of one register per engine: the preemption fence id of the last request that was
-    /// answered ...
+    /// First of one register per engine: the preemption fence id of the last answered request.
     pub const PREEMPTED_FENCE: Register = Register(256);
-    /// ... and the last submission fence id that was complete then.
+    /// First of one register per engine: the last complete submission fence id at that answer.
     pub const PREEMPTED_COMPLETED: Register = Register(320);
-    /// First of one register per node, the same on every physical GPU: how finely it is preempted.
-    /// Low half: the number of its graphics granularity; high half: that of its compute
-    /// granularity.
+    /// First of one register per node, the same on every physical GPU: its preemption granularity
+    /// for graphics (low half) and compute (high half).
     pub const NODE_PREEMPTION: Register = Register(384);
     /// First of one register per node, the same on every physical GPU: the number of its
     /// [`EngineClass`](crate::EngineClass).
     pub const NODE_CLASS: Register = Register(448);
 
-    /// First of one register per queue: when its doorbell was connected or rung last. The number
-    /// rises with each ring of any queue; 0 for a queue that is not there.
+    /// First of one register per queue: the sequence number of its doorbell's last ring or connect.
+    /// It rises with each ring of any queue; 0 for a queue that does not exist.
     pub const LAST_RING: Register = Register(1 << 24);
 
-    /// The register `by` places further on.
+    /// Returns the register `by` places after this one.
     pub fn offset(self, by: u32) -> Register {
         Register(self.0 + by)
     }
 }
 
-/// Why the line is up; bits of [`Register::INTERRUPT_CAUSE`].
+/// The reasons for an interrupt; bits of [`Register::INTERRUPT_CAUSE`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cause(pub u64);
 
 impl Cause {
-    /// Fences were signalled above their MonitoredValue; they stand in the signalled list.
+    /// Fences were signalled above their MonitoredValue. They are in the signalled list.
     pub const FENCE_SIGNALED: Cause = Cause(1);
-    /// Like [`Cause::FENCE_SIGNALED`], but the list ran over: any fence may be meant.
+    /// Like [`Cause::FENCE_SIGNALED`], but the list overflowed: any fence may be signalled.
     pub const FENCE_COLLAPSED: Cause = Cause(2);
-    /// DMA packets completed; bit 8 + engine.
+    /// DMA packets completed; the first of one bit per engine is bit 8.
     pub const DMA_COMPLETED: Cause = Cause(4);
     /// A queue faulted and was stopped.
     pub const FAULT: Cause = Cause(8);
-    /// An engine that notifies of its fence writes made one; [`Register::MONITORED_ENGINES`] says
-    /// which.
+    /// An engine that notifies of its fence writes wrote to a fence.
+    /// [`Register::MONITORED_ENGINES`] names the engine.
     pub const MONITORED_SIGNALED: Cause = Cause(16);
 
-    /// An engine was idle for the time that it was told; [`Register::IDLE_ENGINES`] says which.
+    /// An engine was idle for its configured time. [`Register::IDLE_ENGINES`] names the engine.
     pub const ENGINE_IDLE: Cause = Cause(32);
 
-    /// A preemption that was asked for is over; [`Register::PREEMPTED_ENGINES`] says where.
+    /// A requested preemption is complete. [`Register::PREEMPTED_ENGINES`] names the engine.
     pub const DMA_PREEMPTED: Cause = Cause(64);
     /// A vertical blank began.
     pub const VSYNC: Cause = Cause(128);
 
-    /// The bit that says that this engine's DMA packets completed.
+    /// Returns the bit for completed DMA packets of this engine.
     pub fn engine(engine: u32) -> Cause {
         Cause(1 << (8 + engine))
     }
 
-    /// A queue that could not be suspended at once is now; [`Register::SUSPENDED_QUEUE`] says
-    /// which.
+    /// A delayed suspension completed. [`Register::SUSPENDED_QUEUE`] names the queue.
     pub const QUEUE_SUSPENDED: Cause = Cause(1 << 56);
 
-    /// Whether any bit of `other` is set.
+    /// Returns whether any bit of `other` is set.
     pub fn has(self, other: Cause) -> bool {
         self.0 & other.0 != 0
     }
 }
 
-/// How a node differs from most; bits of [`Register::NODE_TRAITS`]. 0 is an engine that writes fences
-/// by itself and reports no plain store to a fence.
+/// Traits of a node; bits of [`Register::NODE_TRAITS`]. With 0 an engine writes fences itself and
+/// does not report plain stores to a fence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeTraits(pub u64);
 
 impl NodeTraits {
-    /// Its command streams can store no value and signal no fence: the kernel does it for them.
+    /// Its command streams cannot store values or signal fences. The kernel does so for them.
     pub const NO_FENCE_WRITES: NodeTraits = NodeTraits(1);
-    /// Every store to a page of words, where fences stand, raises [`Cause::MONITORED_SIGNALED`].
+    /// Every store to a page of words, which holds fences, raises [`Cause::MONITORED_SIGNALED`].
     pub const NOTIFIES_FENCE_WRITES: NodeTraits = NodeTraits(2);
 
-    /// Whether any bit of `other` is set.
+    /// Returns whether any bit of `other` is set.
     pub fn has(self, other: NodeTraits) -> bool {
         self.0 & other.0 != 0
     }
 }
 
-/// How finely a node is preempted: what [`Register::NODE_PREEMPTION`] reads as.
+/// The preemption granularity of a node: the value of [`Register::NODE_PREEMPTION`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NodePreemption {
-    /// Draws.
+    /// Granularity of draws.
     pub graphics: GraphicsPreemption,
-    /// Everything else.
+    /// Granularity of all other work.
     pub compute: ComputePreemption,
 }
 
 impl NodePreemption {
-    /// The register.
+    /// Encodes the register.
     pub fn encode(self) -> u64 {
         self.graphics as u64 | (self.compute as u64) << 32
     }
 
-    /// Whether it stops anything before its packet ends.
+    /// Returns whether any work can be preempted before its packet ends.
     pub fn stops_in_the_middle(self) -> bool {
         self.graphics > GraphicsPreemption::DmaBuffer || self.compute > ComputePreemption::DmaBuffer
     }
 
-    /// Reads the register; a number that is not known is the coarsest.
+    /// Decodes the register. An unknown number is the coarsest granularity.
     pub fn decode(word: u64) -> NodePreemption {
         NodePreemption {
             graphics: GraphicsPreemption::from_number(word as u32)
@@ -189,28 +188,28 @@ impl NodePreemption {
     }
 }
 
-/// What a device does otherwise than most; bits of [`Register::DEVICE_TRAITS`].
+/// Traits of a device; bits of [`Register::DEVICE_TRAITS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceTraits(pub u64);
 
 impl DeviceTraits {
-    /// It cannot tell a signal of a native fence from a write to a monitored one: both raise
-    /// [`Cause::FENCE_COLLAPSED`], and no list says more.
+    /// It cannot tell a native fence signal from a write to a monitored fence. Both raise
+    /// [`Cause::FENCE_COLLAPSED`], and no list names the fence.
     pub const FENCE_KINDS_ALIKE: DeviceTraits = DeviceTraits(1);
-    /// Its engines compare with a shadow of MonitoredValue that the CMP keeps: the CMP is to be
-    /// told of every change.
+    /// Its engines compare with a shadow of MonitoredValue that the CMP keeps. The CMP must be sent
+    /// every change.
     pub const MONITORED_SHADOW: DeviceTraits = DeviceTraits(2);
-    /// Its engines update only 32 bits atomically: the store of a fence's value lands as its low
-    /// half, over an upper half of 0.
+    /// Its engines update only 32 bits atomically. A store of a fence value writes the low half and
+    /// sets the upper half to 0.
     pub const NO_64BIT_ATOMICS: DeviceTraits = DeviceTraits(4);
-    /// Its accesses to system memory do not look into the CPUs' caches, whatever a page table entry
-    /// asks for.
+    /// Its accesses to system memory do not snoop the CPUs' caches, whatever the page table
+    /// entry requests.
     pub const NOT_IO_COHERENT: DeviceTraits = DeviceTraits(8);
-    /// It is behind an IoMmu that shares the CPU's page tables: its engines use a process's CPU
-    /// addresses.
+    /// It is behind an IoMmu that shares the CPU's page tables. Its engines use a process's
+    /// CPU addresses.
     pub const IO_MMU: DeviceTraits = DeviceTraits(16);
 
-    /// Whether any bit of `other` is set.
+    /// Returns whether any bit of `other` is set.
     pub fn has(self, other: DeviceTraits) -> bool {
         self.0 & other.0 != 0
     }
@@ -224,20 +223,20 @@ pub enum FaultKind {
     ReadUnmapped = 1,
     /// A store to an address that is not mapped, or not writable.
     WriteUnmapped = 2,
-    /// A ring slot, a command or a pointer that makes no sense.
+    /// A malformed ring slot, command or pointer.
     BadPacket = 3,
-    /// A program refused its arguments.
+    /// A program rejected its arguments.
     BadArguments = 4,
     /// A command that this engine cannot run.
     WrongEngine = 5,
-    /// An access that passes the CPUs' caches by: the page table entry asks for coherency that the
-    /// hardware lacks, or asks for none and CPUs cache the page. Real hardware would now and then
-    /// see or leave old values; this one says so at once.
+    /// An access that bypasses the CPUs' caches: the page table entry requests coherency that the
+    /// hardware lacks, or requests none and CPUs cache the page. Real hardware would occasionally
+    /// read or leave stale values; this hardware faults immediately.
     Incoherent = 6,
 }
 
 impl FaultKind {
-    /// The kind with this number.
+    /// Returns the kind with this number.
     pub fn from_number(number: u64) -> Option<FaultKind> {
         [
             FaultKind::ReadUnmapped,
@@ -252,22 +251,22 @@ impl FaultKind {
     }
 }
 
-/// What [`Register::FAULT_INFO`] says.
+/// The value of [`Register::FAULT_INFO`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultInfo {
-    /// What happened; `None` for a kind that this version does not know.
+    /// The kind of fault; `None` for a kind unknown to this version.
     pub kind: Option<FaultKind>,
-    /// The level of page tables that did not lead on, counted from the last one; 0 where it was not
-    /// that.
+    /// The level of page tables at which translation failed, counted from the last level; 0 if
+    /// translation did not fail.
     pub page_table_level: u32,
-    /// Where in the pipeline of a draw.
+    /// The pipeline stage of a draw.
     pub stage: RenderPipelineStage,
-    /// Which argument of the program led there, counted from 1; 0 when unknown.
+    /// The program argument that caused the fault, counted from 1; 0 if unknown.
     pub argument: u32,
 }
 
 impl FaultInfo {
-    /// The register.
+    /// Encodes the register.
     pub fn encode(self) -> u64 {
         self.kind.map_or(0, |kind| kind as u64)
             | u64::from(self.page_table_level & 0xFF) << 8
@@ -275,7 +274,7 @@ impl FaultInfo {
             | u64::from(self.argument) << 32
     }
 
-    /// Reads the register.
+    /// Decodes the register.
     pub fn decode(word: u64) -> FaultInfo {
         FaultInfo {
             kind: FaultKind::from_number(word & 0xFF),

@@ -1,10 +1,10 @@
-//! Owns the ring: 64-byte slots that an engine takes in order, and the control area with its two
-//! pointers.
+//! Owns the ring: 64-byte slots that an engine takes in order, and the control area with its
+//! two pointers.
 //!
-//! Pointers count slots since the queue's birth and never wrap in practice; slot `n` stands at `n %
-//! slots`. Software fills slots, then stores the write pointer, then rings the doorbell with the
-//! same number. The engine stores the read pointer after a slot is no longer needed. A ring's size
-//! is a power of two.
+//! Pointers count slots since the queue was created and never wrap in practice. Slot `n` is at
+//! index `n % slots`. Software fills slots, stores the write pointer, and rings the doorbell with
+//! the same number. The engine stores the read pointer when a slot is no longer needed. A ring's
+//! size is a power of two.
 
 use crate::{AddressSpaceId, GpuVa};
 
@@ -14,129 +14,128 @@ pub const SLOT_BYTES: u64 = 64;
 pub const CONTROL_WORDS: usize = 16;
 /// Word of the control area that software stores: slots published.
 pub const CONTROL_WRITE_WORD: usize = 0;
-/// Word of the control area that the engine stores: slots taken. In a cache line of its own.
+/// Word of the control area that the engine stores: slots taken. It has its own cache line.
 pub const CONTROL_READ_WORD: usize = 8;
-/// Word of the control area that the hardware stores when a queue of a process is destroyed in the
-/// middle of a command buffer: the number of its slot plus one. A submission of the rest of the
-/// ring to another queue must leave that command buffer out.
+/// Word of the control area that the hardware stores when a process's queue is destroyed in the
+/// middle of a command buffer: the number of its slot plus one. Software that resubmits the rest of
+/// the ring to another queue must skip that command buffer.
 pub const CONTROL_INTERRUPTED_WORD: usize = 9;
-/// Most slots that a ring may have.
+/// The maximum number of slots in a ring.
 pub const MAX_RING_SLOTS: u64 = 1 << 20;
-/// The log entry number that says: write no log entry.
+/// The log entry number for no entry.
 pub const NO_LOG_ENTRY: u32 = u32::MAX;
 
 bitflags::bitflags! {
-    /// What is particular about a DMA packet.
+    /// Flags of a DMA packet.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct DmaFlags: u32 {
-        /// It was preempted: go on from the state in the save area, if there is one. One that had
-        /// not been begun has none.
+        /// The packet was preempted: continue from the state in the save area, if there is one. A
+        /// packet that was not started has none.
         const RESUME = 1;
-        /// It has no commands and is there to have the engine take its context (lazy context
-        /// switch).
+        /// The packet has no commands and only makes the engine switch to its context (lazy
+        /// context switch).
         const CONTEXT_SWITCH = 1 << 1;
-        /// Its addresses are physical ones: the driver has patched them.
+        /// The packet's addresses are physical. The driver has patched them.
         const PHYSICAL = 1 << 2;
     }
 }
 
 /// Bytes of a save area: a page.
 pub const SAVE_AREA_BYTES: u64 = 4096;
-/// The first word of a save area that holds a state: the format is the hardware's own. 0 there says
-/// that it holds none, which is how a save area begins and what it becomes when its state is
-/// loaded.
+/// The first word of a save area that holds a state. The format is private to the hardware. 0 means
+/// that there is no state: the initial value, and the value after the state was loaded.
 pub const SAVED_STATE: u64 = 0x3145_5441_5453_4754;
 
 /// One ring slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingPacket {
-    /// Nothing.
+    /// Do nothing.
     Nop,
-    /// Run a command buffer, then store `progress` to the queue's progress fence; write the log
-    /// entry with the begin and the end of the commands, if there is one.
+    /// Run a command buffer, then store `progress` to the queue's progress fence. If there is a log
+    /// entry, write the start and end time of the commands to it.
     Execute {
-        /// Where the commands stand.
+        /// The address of the commands.
         commands: GpuVa,
-        /// How many bytes they are (a multiple of 8).
+        /// The length in bytes (a multiple of 8).
         bytes: u32,
-        /// The progress fence value that says it is done; 0 for none.
+        /// The value of the progress fence on completion; 0 for none.
         progress: u64,
-        /// Number of the entry in the verbose log of command buffers, as for `Wait`.
+        /// The number of the entry in the verbose log of command buffers, modulo the log's entries.
         log_entry: Option<u32>,
     },
     /// Run a DMA buffer of another process's context, then report `submission_fence_id`. Only in
     /// kernel-owned rings.
     ExecuteDma {
-        /// Where the commands stand.
+        /// The address of the commands.
         commands: GpuVa,
-        /// How many bytes they are (a multiple of 8).
+        /// The length in bytes (a multiple of 8).
         bytes: u32,
         /// The address space of the context.
         address_space: AddressSpaceId,
-        /// Reported with the completion interrupt.
+        /// The id reported with the completion interrupt.
         submission_fence_id: u32,
-        /// The kernel's handle of the context: its work is counted under it.
+        /// The kernel's handle of the context, to which the work is attributed.
         os_handle: u64,
-        /// Where the state of the packet is kept when it is preempted in the middle, in the system
-        /// process's address space: a page. 0: it cannot be kept, and the packet ends before its
-        /// ring is given back.
+        /// The page for the packet's state when it is preempted in the middle, in the system
+        /// process's address space. With 0 the state cannot be saved, and the packet ends before
+        /// its ring is preempted.
         save_area: GpuVa,
-        /// What is particular about it.
+        /// The flags.
         flags: DmaFlags,
     },
     /// Hold the queue until the fence's CurrentValue is at least `value`, or has been since
     /// `epoch`.
     Wait {
-        /// Where CurrentValue stands.
+        /// The address of CurrentValue.
         current_value: GpuVa,
-        /// What is waited for.
+        /// The value to wait for.
         value: u64,
-        /// The epoch of the fence's cell when the wait was called (see `fence_cell`), so that the
-        /// wait latches from then on, also while it stands behind other packets. 0: the value alone
-        /// decides, when the engine looks.
+        /// The epoch of the fence's cell when the wait was issued (see `fence_cell`). The wait
+        /// latches from that epoch, even while it is queued behind other packets. With 0, only the
+        /// value decides when the engine evaluates the wait.
         epoch: u64,
         /// The process's handle of the fence, for the log.
         fence_handle: u32,
-        /// Number of the log entry to write (modulo the log's entries), or [`NO_LOG_ENTRY`].
+        /// The number of the log entry to write (modulo the log's entries), or [`NO_LOG_ENTRY`].
         log_entry: u32,
     },
     /// Store `value` to CurrentValue, write the log entry, then interrupt if the value is above
     /// MonitoredValue.
     Signal {
-        /// Where CurrentValue stands.
+        /// The address of CurrentValue.
         current_value: GpuVa,
-        /// Where MonitoredValue stands.
+        /// The address of MonitoredValue.
         monitored_value: GpuVa,
-        /// What is stored.
+        /// The value to store.
         value: u64,
         /// The process's handle of the fence, for the log.
         fence_handle: u32,
-        /// Number of the log entry to write (modulo the log's entries), or [`NO_LOG_ENTRY`].
+        /// The number of the log entry to write (modulo the log's entries), or [`NO_LOG_ENTRY`].
         log_entry: u32,
     },
 }
 
-/// What is wrong with a ring slot.
+/// Why a ring slot is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
-    /// The first byte names no packet.
+    /// The opcode is unknown.
     #[error("ring slot with unknown opcode {0:#04x}")]
     UnknownOpcode(u8),
-    /// Another version of this format.
+    /// The format version is unknown.
     #[error("ring slot of format version {0}, expected 1")]
     Version(u8),
     /// A command buffer's length is not a multiple of 8, or is 0 or too large.
     #[error("command buffer of {0} bytes: must be a multiple of 8, from 8 to 16 MiB")]
     Length(u32),
-    /// Flags of a DMA packet that mean nothing.
+    /// A DMA packet has unknown flags.
     #[error("a DMA packet with unknown flags {0:#x}")]
     DmaFlags(u32),
-    /// A packet that only kernel-owned rings may hold.
+    /// A user-mode ring holds a packet that only kernel-owned rings may hold.
     #[error("a kernel packet in a user-mode ring")]
     KernelOnly,
 }
 
-/// Most bytes in one command buffer.
+/// The maximum number of bytes in one command buffer.
 pub const MAX_COMMAND_BYTES: u32 = 16 << 20;
 
 const VERSION: u64 = 1;
@@ -148,12 +147,12 @@ const SIGNAL: u8 = 4;
 const EXECUTE_LOGGED: u8 = 5;
 
 impl RingPacket {
-    /// An [`RingPacket::Execute`] without a log entry.
+    /// Returns an [`RingPacket::Execute`] without a log entry.
     pub fn execute(commands: GpuVa, bytes: u32, progress: u64) -> RingPacket {
         RingPacket::Execute { commands, bytes, progress, log_entry: None }
     }
 
-    /// The slot's 64 bytes.
+    /// Encodes the slot.
     pub fn encode(&self) -> [u8; SLOT_BYTES as usize] {
         let mut w = [0u64; 8];
         let head = |opcode: u8| u64::from(opcode) | VERSION << 8;
@@ -218,7 +217,7 @@ impl RingPacket {
         bytes
     }
 
-    /// Reads a slot that an untrusted process may have written.
+    /// Decodes a slot that an untrusted process may have written.
     #[inline]
     pub fn decode(bytes: &[u8; SLOT_BYTES as usize]) -> Result<RingPacket, PacketError> {
         let mut w = [0u64; 8];
