@@ -1,19 +1,19 @@
-//! The bus: which memory stands at a physical address. System memory below, local memory from
-//! its base on, that of one physical GPU behind that of the other, and behind all of them the part
-//! of local memory that the CPU does not see. All physical GPUs see all of it: they are bridged.
+//! Owns the bus, which maps physical addresses to memory. In ascending order: system memory, the
+//! local memory of each physical GPU, and local memory that the CPU cannot see. All physical GPUs
+//! are bridged and reach all of it.
 
 use crate::config::{Config, MAX_PHYSICAL_GPUS};
 use tidegate_gpu_abi::AdminError;
 use tidegate_platform::{CacheType, PhysicalAddress, PhysicalMemory, Platform, Target, Word};
 
-/// Bytes of the bus that the local memory of one physical GPU has for itself; as many has what the
-/// CPU does not see.
+/// Address space on the bus for the local memory of one physical GPU, in bytes. Hidden local memory
+/// gets the same amount.
 const LOCAL_SPAN_BYTES: u64 = 1 << 40;
-/// Which span that is.
+/// The index of the span of hidden local memory.
 const HIDDEN_SPAN: u32 = MAX_PHYSICAL_GPUS;
 
-/// Bytes of the bus from [`Config::local_memory_base`] on that a GPU takes for local memory,
-/// whatever it is linked of. Two GPUs on one bus stand at least so far apart.
+/// Address space that a GPU takes for local memory, in bytes from [`Config::local_memory_base`],
+/// for any number of physical GPUs. Two GPUs on one bus must be at least this far apart.
 pub const LOCAL_WINDOW_BYTES: u64 = (HIDDEN_SPAN as u64 + 1) * LOCAL_SPAN_BYTES;
 
 #[derive(Clone)]
@@ -46,8 +46,8 @@ impl Bus {
         &self.hidden
     }
 
-    /// Whether CPUs keep what stands there in their caches. Local memory they reach over the bus,
-    /// and do not.
+    /// Returns whether CPUs cache the memory at `at`. They access local memory over the
+    /// bus, uncached.
     pub(crate) fn is_cached(&self, at: PhysicalAddress) -> bool {
         at < self.local_base && self.system.cache_type(at) == Some(CacheType::WriteBack)
     }
@@ -62,7 +62,7 @@ impl Bus {
         }
     }
 
-    /// The word that fences are kept in at an address.
+    /// Returns the protocol word at an address, which may hold a fence value.
     pub(crate) fn word(&self, at: PhysicalAddress) -> Result<Word, AdminError> {
         self.resolve(at).and_then(|target| target.word()).ok_or(AdminError::BadAddress)
     }

@@ -1,4 +1,4 @@
-//! The GPU's clock: nanoseconds since the adapter started. CPU time has another zero and
+//! Owns the GPU's clock: nanoseconds since the adapter started. CPU time has another origin and
 //! another type.
 
 use tidegate_gpu_abi::GpuTime;
@@ -14,7 +14,7 @@ impl Clock {
         Clock { platform: platform.clone(), start: platform.now() }
     }
 
-    /// Never goes backwards, so that the times of a fence log do not either.
+    /// Returns the time, which never goes backwards, so the times of a fence log never do either.
     // spec: NF-210
     pub(crate) fn now(&self) -> GpuTime {
         GpuTime(self.platform.now().since(self.start))

@@ -1,19 +1,14 @@
-//! The display: an engine that scans a surface out of memory, line by line, again and again.
+//! Owns the display: an engine that repeatedly scans a surface out of memory, line by line.
 //!
-//! A refresh, in order: 1. the vertical sync: the surface that was committed last is latched, and
-//! the interrupt is raised; 2. the vertical blank, in which nothing is read; 3. the lines from the
-//! first to the last, spread over the rest of the period. So a surface that is changed, or
-//! exchanged, in the middle of a refresh would show: the upper part of one picture over the lower
-//! part of another. That is what latching is for, and a variant that does not latch is there for
-//! tests that must see it.
+//! A refresh: 1. the vertical sync latches the last committed surface and raises the interrupt; 2.
+//! the vertical blank, in which nothing is read; 3. the lines in ascending order, over the rest of
+//! the period. A surface that changes during step 3 tears, which latching prevents.
 //!
-//! Refreshes lie on a grid of whole periods from the platform's start on. One is carried out only
-//! while there is a reason: an interrupt that is enabled, a surface that waits to be latched, or
-//! one that was latched and not scanned yet. Otherwise the panel refreshes itself with what it has,
-//! as real ones do, and the display sleeps.
+//! Refreshes start at multiples of the period since the platform's start. A refresh is carried out
+//! only for an enabled interrupt, a surface to be latched, or a latched surface not yet scanned.
+//! Otherwise the panel refreshes itself and the display sleeps.
 //!
-//! Registers and the agent share one short lock, which is taken alone and dropped before the line
-//! goes up. The driver calls in by registers; a sink is called with every frame.
+//! Registers and the agent share one short lock, which is never held over the interrupt line.
 
 use crate::bus::Bus;
 use crate::config::DisplayConfig;
@@ -27,20 +22,20 @@ use tidegate_platform::{
     Agent, CpuTime, Mutex, PhysicalAddress, Platform, Step, Target, Turn, WakeWord,
 };
 
-/// A picture as the screen showed it in one refresh.
+/// The picture shown in one refresh.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Which refresh, counted in periods from the platform's start.
+    /// The number of the refresh, in periods since the platform's start.
     pub refresh: u64,
-    /// Where the surface stood when the refresh began.
+    /// The address of the surface when the refresh began.
     pub address: PhysicalAddress,
-    /// Pixels in a row.
+    /// Width in pixels.
     pub width: u32,
-    /// Rows.
+    /// Height in rows.
     pub height: u32,
-    /// Whether this is the surface's first refresh since it was latched; the others show it again.
+    /// Whether this is the surface's first refresh since it was latched.
     pub first: bool,
-    /// Red, green, blue and alpha of each pixel, row by row, as they were read.
+    /// Red, green, blue and alpha of each pixel, row by row.
     pub pixels: Vec<u8>,
 }
 
@@ -55,24 +50,23 @@ impl fmt::Debug for Frame {
     }
 }
 
-/// Looks at every frame that was scanned; called by the display between two of its turns, with no
-/// lock held.
+/// Receives every scanned frame. The display calls it between two turns, with no lock held.
 pub type FrameSink = Arc<dyn Fn(Frame) + Send + Sync>;
 
-/// What a display did so far.
+/// Statistics of a display.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DisplayStats {
-    /// Vertical syncs that were carried out.
+    /// Vertical syncs carried out.
     pub vsyncs: u64,
-    /// Surfaces that were latched.
+    /// Surfaces latched.
     pub latched: u64,
-    /// Refreshes that were scanned from the first line to the last.
+    /// Refreshes scanned completely.
     pub scanned: u64,
-    /// Lines that stood nowhere: they were shown black.
+    /// Lines at unmapped addresses, which were shown black.
     pub unreadable_lines: u64,
 }
 
-/// A surface and where it stands.
+/// A surface and its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Placed {
     surface: Surface,
@@ -87,14 +81,14 @@ struct Registers {
     flip: DisplayFlip,
     pending: Option<Placed>,
     active: Option<Placed>,
-    /// The active surface was latched and its scan has not begun.
+    /// Whether the active surface was latched and its scan has not begun.
     fresh: bool,
-    /// What the last vertical sync latched.
+    /// The address that the last vertical sync latched.
     latched: u64,
     stats: DisplayStats,
 }
 
-/// The display's registers, and what wakes it.
+/// The display's registers, and the word that wakes it.
 pub(crate) struct Display {
     pub(crate) config: DisplayConfig,
     pub(crate) wake: WakeWord,
@@ -136,7 +130,7 @@ impl Display {
             Register::DISPLAY_PITCH => registers.pitch = value,
             Register::DISPLAY_FLIP => registers.flip = DisplayFlip::from_bits_truncate(value),
             Register::DISPLAY_ADDRESS => {
-                // What makes no sense as a surface is not shown.
+                // An invalid surface is not shown.
                 let Some(surface) = decode_surface(registers.size, registers.pitch) else { return };
                 let placed = Placed { surface, address: PhysicalAddress(value) };
                 if self.config.latches_at_vsync && registers.flip.contains(DisplayFlip::AT_VSYNC) {
@@ -165,14 +159,14 @@ impl Display {
 }
 
 impl Registers {
-    /// Whether there is a reason to carry out the next refresh.
+    /// Returns whether the next refresh must be carried out.
     fn wants_refresh(&self) -> bool {
         self.control.contains(DisplayControl::VSYNC_INTERRUPT)
             || self.pending.is_some()
             || self.fresh
     }
 
-    /// The vertical sync. Returns the surface to scan with whether it is its first time, and
+    /// Carries out the vertical sync. Returns the surface to scan with whether it is new, and
     /// whether to interrupt.
     fn sync(&mut self) -> (Option<(Placed, bool)>, bool) {
         if let Some(placed) = self.pending.take() {
@@ -183,34 +177,34 @@ impl Registers {
         self.stats.vsyncs += 1;
         let scans = self.active.filter(|_| self.control.contains(DisplayControl::SCAN_OUT));
         let scan = scans.map(|placed| (placed, std::mem::take(&mut self.fresh)));
-        // A dark screen has no first time.
+        // A dark screen shows no surface for the first time.
         self.fresh = false;
         (scan, self.control.contains(DisplayControl::VSYNC_INTERRUPT))
     }
 }
 
-/// Parts of a period: the first is the vertical blank, in each of the others a part of the lines is
-/// read.
+/// The number of slices in a period. The first is the vertical blank. Each of the others reads a
+/// share of the lines.
 const SLICES: u64 = 16;
 
-/// A refresh that is under way.
+/// A refresh in progress.
 struct Scan {
     refresh: u64,
-    /// The next slice to be read.
+    /// The next slice to read.
     slice: u64,
     began: Placed,
     first: bool,
     pixels: Vec<u8>,
 }
 
-/// The agent that scans.
+/// The agent that scans out.
 pub(crate) struct ScanOut {
     platform: Platform,
     bus: Arc<Bus>,
     line: Arc<InterruptLine>,
     display: Arc<Display>,
     scan: Option<Scan>,
-    /// The refresh that comes next, once there is a reason for it.
+    /// The number of the next refresh, once one is needed.
     planned: Option<u64>,
 }
 
@@ -231,14 +225,13 @@ impl ScanOut {
         }
     }
 
-    /// When a slice of a refresh begins.
+    /// Returns the start time of a slice of a refresh.
     fn begin_of(&self, refresh: u64, slice: u64) -> CpuTime {
         let period = self.display.config.refresh_period_ns;
         CpuTime(refresh.saturating_mul(period).saturating_add(slice * period / SLICES))
     }
 
-    /// Nothing is being scanned: waits for the next vertical sync that there is a reason for, and
-    /// carries it out.
+    /// Waits for the next vertical sync that is needed, and carries it out.
     fn next_refresh(&mut self) -> Turn {
         if !self.display.registers.lock().wants_refresh() {
             self.planned = None;
@@ -250,7 +243,7 @@ impl ScanOut {
         if now < due {
             return Turn::Until(due);
         }
-        // Refreshes that are late by whole periods are missed.
+        // Refreshes that are late by whole periods are skipped.
         let refresh = planned.max(now.0 / period);
         self.planned = Some(refresh + 1);
         let looked_at = self.display.sink.lock().is_some();
@@ -270,7 +263,7 @@ impl ScanOut {
         Turn::Again
     }
 
-    /// Reads the lines of the next slice when it is time.
+    /// Reads the lines of the next slice when it is due.
     fn read_slice(&mut self, mut scan: Scan) -> Turn {
         let due = self.begin_of(scan.refresh, scan.slice);
         if self.platform.now() < due {
@@ -278,7 +271,7 @@ impl ScanOut {
             return Turn::Until(due);
         }
         let active = self.display.registers.lock().active;
-        // The screen went dark: the rest is not scanned.
+        // The screen was turned off: the rest is not scanned.
         let Some(active) = active else { return Turn::Again };
         let height = u64::from(scan.began.surface.height);
         let line_of = |slice: u64| height * (slice - 1) / (SLICES - 1);
@@ -302,8 +295,8 @@ impl ScanOut {
         Turn::Again
     }
 
-    /// Appends a line of the frame; a black one, and `false`, where there is no memory to read it
-    /// from.
+    /// Appends a line of the frame. Returns `false` and appends a black line if its address
+    /// is unmapped.
     fn read_line(&self, active: &Placed, line: u64, scan: &mut Scan) -> bool {
         let row = scan.began.surface.width as usize * 4;
         let begin = scan.pixels.len();

@@ -1,11 +1,11 @@
-//! Doorbells: a fresh page for each connect, or the one location of a process that its
-//! queues share, and the summaries by which an engine finds the ones that were rung.
+//! Owns doorbells (a fresh page for each connect, or one location that the queues of a process
+//! share), and the summaries by which an engine finds rung doorbells.
 //!
-//! There is one group of doorbells, with one summary, per address space and node; a further one
-//! when it is full. The groups of an address space that is gone are vacant, and become those of
-//! others, with a new summary. The order that matters is the summary's: bits are taken first,
-//! doorbells are read after. No engine reads the page of a disconnected doorbell, so a ring there
-//! has no effect.
+//! Each address space and node has a group of doorbells with one summary, and another group when it
+//! is full. The groups of a removed address space are vacant and are reused with a new summary.
+//!
+//! Order: the summary's bits are taken before the doorbells are read. No engine reads the page of a
+//! disconnected doorbell, so a ring there has no effect.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tidegate_gpu_abi::peer::CommonDoorbell;
 use tidegate_gpu_abi::{AddressSpaceId, DOORBELL_VALUE_WORD, QueueId, Summary, global_parts};
 use tidegate_platform::{Page, Platform, Untrusted, WakeWord, Word};
 
-/// Where a connected doorbell is.
+/// The location of a connected doorbell.
 #[derive(Clone)]
 pub(crate) struct Seat {
     pub(crate) page: Page,
@@ -24,7 +24,7 @@ pub(crate) struct Seat {
     bit: u32,
 }
 
-/// What the driver asks of a connect.
+/// The driver's parameters of a connect.
 #[derive(Clone, Copy)]
 pub(crate) struct Placement {
     pub(crate) global: bool,
@@ -34,17 +34,16 @@ pub(crate) struct Placement {
 /// The value words of a connected doorbell, as its engine reads them.
 pub(crate) struct Bell {
     words: [Option<Untrusted<Word>>; 2],
-    /// This queue, where other queues store to the same words.
+    /// The queue, if other queues store to the same words.
     among: Option<QueueId>,
 }
 
-/// What a look at a doorbell comes to.
+/// The result of reading a doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// The write pointer that was rung last.
     Pointer(u64),
-    /// Another queue has rung since, over whatever this one rang: its control area has the write
-    /// pointer.
+    /// Another queue's ring has overwritten this queue's. The control area has the write pointer.
     Overwritten,
 }
 
@@ -61,7 +60,7 @@ impl Bell {
 }
 
 impl Seat {
-    /// The words that the engine of `queue` reads.
+    /// Returns the words that the engine of `queue` reads.
     pub(crate) fn bell(&self, queue: QueueId) -> Bell {
         let word = |page: &Page| Untrusted::new(page.word(DOORBELL_VALUE_WORD));
         Bell {
@@ -75,7 +74,7 @@ struct Group {
     address_space: AddressSpaceId,
     node: u32,
     summary: Arc<Summary>,
-    /// By bit number: whose doorbell it is.
+    /// The queue of each doorbell, by bit number.
     seats: Vec<Option<QueueId>>,
     free: Vec<u32>,
 }
@@ -103,13 +102,13 @@ impl Group {
 #[derive(Default)]
 pub(crate) struct Doorbells {
     groups: Vec<Group>,
-    /// By process: its location, and the secondary one.
+    /// The shared locations of each process: primary and secondary.
     global: BTreeMap<AddressSpaceId, [Page; 2]>,
-    /// The common doorbell, and the number of its group.
+    /// The common doorbell and its group's number.
     common: Option<(usize, CommonDoorbell)>,
 }
 
-/// No process's: the group of the common doorbell has no room for queues.
+/// The address space of the common doorbell's group, which takes no queues.
 const NO_PROCESS: AddressSpaceId = AddressSpaceId(u32::MAX);
 /// The address space of a vacant group.
 const VACANT: AddressSpaceId = AddressSpaceId(u32::MAX - 1);
@@ -119,7 +118,7 @@ impl Doorbells {
         self.common.as_ref().map(|(_, doorbell)| doorbell)
     }
 
-    /// The engine of node 0 looks at the common doorbell from now on.
+    /// Has the engine of node 0 read the common doorbell.
     pub(crate) fn add_common(&mut self, doorbell: &CommonDoorbell) {
         let summary = Arc::new(doorbell.summary().clone());
         let (seats, free) = (Vec::new(), Vec::new());
@@ -127,15 +126,14 @@ impl Doorbells {
         self.common = Some((self.groups.len() - 1, doorbell.clone()));
     }
 
-    /// What another GPU wrote, if `group` is the common doorbell's.
+    /// Returns another GPU's payload, if `group` is the common doorbell's.
     pub(crate) fn payload(&self, group: usize, bit: u32) -> Option<u64> {
         let (common, doorbell) = self.common.as_ref()?;
         (*common == group).then(|| doorbell.take(bit))
     }
 
-    /// Gives `queue` a doorbell whose word shows `known` already, so that a look at it before the
-    /// first ring finds nothing new. Returns the seat, and whether the node has a summary more than
-    /// before.
+    /// Connects a doorbell for `queue`. Its word is initialised with `known`, so that a read before
+    /// the first ring finds nothing new. Returns the seat, and whether the node has a new summary.
     // spec: UMS-006, UMS-029
     pub(crate) fn connect(
         &mut self,
@@ -164,8 +162,8 @@ impl Doorbells {
         (Seat { page, secondary, global: placement.global, group, bit }, found.is_none())
     }
 
-    /// A doorbell's page and the secondary one, which is a dead one when it was not placement for. A
-    /// location that a process's queues share stays as it is: only that process reaches it, and a
+    /// Returns a doorbell's page and its secondary page, which is the same page if none was
+    /// requested. A shared location is not reinitialised: only its process can access it, and a
     /// ring there for a queue that is not connected has no effect.
     fn pages(
         &mut self,
@@ -195,7 +193,7 @@ impl Doorbells {
         }
     }
 
-    /// The address space is gone, and with it every queue that had a seat there.
+    /// Removes the doorbells of an address space and its queues.
     pub(crate) fn forget_space(&mut self, id: AddressSpaceId) {
         for group in self.groups.iter_mut().filter(|g| g.address_space == id) {
             group.address_space = VACANT;
@@ -204,23 +202,23 @@ impl Doorbells {
         self.global.remove(&id);
     }
 
-    /// How many groups are not vacant, and how many seats are taken.
+    /// Returns the number of groups in use and of connected doorbells.
     pub(crate) fn in_use(&self) -> (usize, usize) {
         let groups = self.groups.iter().filter(|g| !g.is_vacant()).count();
         (groups, self.groups.iter().flat_map(|g| &g.seats).flatten().count())
     }
 
-    /// What the ringer of a seat needs.
+    /// Returns what the ringer of a seat needs: page, summary and bit.
     pub(crate) fn ringer(&self, seat: &Seat) -> (Page, Summary, u32) {
         (seat.page.clone(), Summary::clone(&self.groups[seat.group].summary), seat.bit)
     }
 
-    /// Whose doorbell has this number now.
+    /// Returns the queue whose doorbell has this number.
     pub(crate) fn owner(&self, group: usize, bit: u32) -> Option<QueueId> {
         self.groups.get(group)?.seats.get(bit as usize).copied().flatten()
     }
 
-    /// The summaries that an engine of `node` looks at, with the numbers of their groups.
+    /// Returns the summaries that an engine of `node` scans, with the numbers of their groups.
     pub(crate) fn of_node(&self, node: u32) -> Vec<(usize, Arc<Summary>)> {
         let all = self.groups.iter().enumerate().filter(|(_, g)| g.node == node && !g.is_vacant());
         all.map(|(index, g)| (index, Arc::clone(&g.summary))).collect()

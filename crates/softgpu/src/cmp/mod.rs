@@ -1,10 +1,9 @@
-//! The context management processor: its state under the `cmp` lock.
+//! Owns the state of the context management processor (CMP), under the `cmp` lock: the queues,
+//! their run state, and their waits. A queue's [`Run`] is here while no engine runs the queue.
 //!
-//! The CMP owns which queues there are, which can go on, and what the others wait for. A queue's
-//! [`Run`] is here while no engine runs the queue.
-//!
-//! Rooms: `node` (an engine) · `waits` (parked queues) · `reports` (what an interrupt fetches) ·
-//! `shadow` (copies of MonitoredValue) · `peers` (other GPUs). [`crate::hardware`] takes the lock
+//! Rooms: `node` (an engine) · `waits` (parked queues) · `reports` (lists for the interrupt
+//! routine) · `shadow` (copies of MonitoredValue) · `peers` (other GPUs). [`crate::hardware`] takes
+//! the lock and wakes engines.
 //! and wakes engines.
 
 pub(crate) mod node;
@@ -29,27 +28,27 @@ use tidegate_gpu_abi::{AddressSpaceId, AdminError, GpuTime, QueueId, QueueKind};
 use tidegate_platform::{PhysicalAddress, Platform, QueueNumber};
 use waits::{Armed, WaitKey, Waits};
 
-/// What the CMP knows of a queue, whether an engine runs it or not.
+/// The CMP's record of a queue, whether or not an engine runs it.
 pub(crate) struct Entry {
     pub(crate) shape: Shape,
     /// `None` while an engine runs the queue.
     pub(crate) run: Option<Box<Run>>,
     pub(crate) place: Place,
     pub(crate) suspended: bool,
-    /// To be suspended as soon as its engine may leave it.
+    /// The queue is suspended as soon as its engine may leave it.
     pub(crate) suspending: bool,
     pub(crate) faulted: bool,
-    /// Mailbox commands that wait for the queue to leave its engine.
+    /// The number of mailbox commands that wait for the queue to leave its engine.
     pub(crate) holds: u32,
-    /// Kicked while an engine ran it: its write pointer is to be read anew.
+    /// The queue was kicked while an engine ran it, so its write pointer must be reloaded.
     pub(crate) kicked: bool,
     pub(crate) waiting: Option<WaitKey>,
-    /// Whether it stands on its node's list.
+    /// Whether the queue is on its node's run list.
     pub(crate) listed: bool,
     pub(crate) seat: Option<Seat>,
-    /// When it was connected or rung last, as counted by `Cmp::rings`.
+    /// The number of its last connect or ring, from `Cmp::rings`.
     pub(crate) last_ring: u64,
-    /// Slots taken, as of the last turn.
+    /// Slots taken by the end of the last turn.
     pub(crate) taken: u64,
 }
 
@@ -72,13 +71,13 @@ impl Entry {
         }
     }
 
-    /// Whether the queue is in the middle of a command buffer.
+    /// Returns whether the queue is in the middle of a command buffer.
     pub(crate) fn is_in_commands(&self) -> bool {
         self.run.as_ref().is_none_or(|run| matches!(run.packet, Some(Packet::Execute(_))))
     }
 }
 
-/// A root table and how often its translations were declared stale.
+/// A root table and its generation, the number of times its translations were invalidated.
 #[derive(Clone, Copy, Default)]
 struct SpaceEntry {
     root: PhysicalAddress,
@@ -89,29 +88,29 @@ struct SpaceEntry {
 pub(crate) struct Cmp {
     queues: Vec<Option<Box<Entry>>>,
     pub(crate) nodes: Vec<Node>,
-    /// Each physical GPU has its own.
+    /// The address spaces of each physical GPU.
     spaces: BTreeMap<(AddressSpaceId, u32), SpaceEntry>,
-    /// Counts generations given out; engines compare it to detect any change.
+    /// Counts generations. Engines compare it to detect any change.
     pub(crate) invalidations: u32,
     pub(crate) waits: Waits,
     pub(crate) signaled: SignaledList,
     pub(crate) faults: FaultList,
     /// Fences whose MonitoredValue has a shadow.
     pub(crate) shadows: ShadowedFences,
-    /// Queues that could not be suspended at once and are now.
+    /// Queues whose delayed suspension completed.
     pub(crate) suspended_late: VecDeque<QueueId>,
-    /// Causes that the CMP leaves to the next engine to raise.
+    /// Causes that the next engine raises for the CMP.
     pub(crate) causes_due: u64,
     pub(crate) doorbells: Doorbells,
-    /// Connects and rings so far; orders doorbells by their last use.
+    /// Counts connects and rings, which orders doorbells by last use.
     rings: u64,
     pub(crate) stats: Stats,
     pub(crate) overlap: Overlap,
-    /// The device has no power.
+    /// Whether the device has no power.
     pub(crate) asleep: bool,
-    /// Mailbox commands that sleep until a turn ends.
+    /// The number of mailbox commands that sleep until a turn ends.
     pub(crate) turn_watchers: u32,
-    /// Holds: while there are any, no engine takes a queue.
+    /// The number of holds. While it is not 0, no engine takes a queue.
     pub(crate) holds: u32,
     /// The clock of the run lists.
     platform: Platform,
@@ -146,7 +145,7 @@ impl Cmp {
         self.queues.get_mut(queue.0 as usize)?.as_deref_mut()
     }
 
-    /// A queue, and the doorbells of all queues.
+    /// Returns a queue and the doorbells of all queues.
     pub(crate) fn queue_and_doorbells(
         &mut self,
         queue: QueueId,
@@ -159,7 +158,7 @@ impl Cmp {
         self.queues.get(queue.0 as usize)?.as_deref()
     }
 
-    /// Adds a queue under the next number, which `entry` is given.
+    /// Adds a queue. `entry` is called with its number.
     pub(crate) fn add_queue(
         &mut self,
         entry: impl FnOnce(QueueId) -> Entry,
@@ -169,7 +168,7 @@ impl Cmp {
         Ok(QueueId(number))
     }
 
-    /// Takes a queue out for good.
+    /// Removes a queue permanently.
     pub(crate) fn remove_queue(&mut self, armed: &Armed, queue: QueueId) -> Option<Box<Entry>> {
         self.withdraw(armed, queue);
         let mut entry = self.queues.get_mut(queue.0 as usize)?.take()?;
@@ -179,7 +178,7 @@ impl Cmp {
         Some(entry)
     }
 
-    /// Notes that `queue` was connected, kicked or rung.
+    /// Records that `queue` was connected, kicked or rung.
     pub(crate) fn note_ring(&mut self, queue: QueueId) {
         self.rings += 1;
         let now = self.rings;
@@ -188,7 +187,7 @@ impl Cmp {
         }
     }
 
-    /// The waits that hold queues back now.
+    /// Returns the waits that currently block queues.
     pub(crate) fn parked_waits(&self) -> Vec<ParkedWait> {
         let parked = self.queues.iter().flatten();
         let parked = parked.filter_map(|entry| Some((entry.shape.number, entry.waiting?)));
@@ -201,7 +200,7 @@ impl Cmp {
             .collect()
     }
 
-    /// The queues that waits hold back now, and since when.
+    /// Returns the queues that are blocked by waits, with the start of each wait.
     pub(crate) fn held_back(&self) -> impl Iterator<Item = (QueueNumber, GpuTime)> {
         let parked = self.queues.iter().flatten().filter(|entry| entry.waiting.is_some());
         parked.filter_map(|entry| match &entry.run.as_ref()?.packet {
@@ -210,20 +209,20 @@ impl Cmp {
         })
     }
 
-    /// Whether an engine may take a queue.
+    /// Returns whether an engine may take a queue.
     pub(crate) fn serves(&self, engine: usize) -> bool {
         !self.asleep && !self.nodes[engine].unpowered && self.nodes[engine].hung.is_none()
     }
 
-    /// The new attention level of an engine, if it differs from the published one.
+    /// Returns the new attention level of an engine if it differs from the published one.
     pub(crate) fn changed_attention(&mut self, engine: usize) -> Option<u64> {
         let node = &mut self.nodes[engine];
         let level = node.attention(self.holds > 0 || self.asleep);
         (std::mem::replace(&mut node.published, level) != level).then_some(level)
     }
 
-    /// Whether a queue of one of `engines` has work or waits. A suspended queue counts where
-    /// `suspended` says so.
+    /// Returns whether a queue of `engines` has work or waits. `suspended` includes
+    /// suspended queues.
     pub(crate) fn has_work(&self, engines: Range<usize>, suspended: bool) -> bool {
         let entries =
             self.queues.iter().flatten().filter(|e| engines.contains(&(e.shape.engine as usize)));
@@ -234,18 +233,18 @@ impl Cmp {
         counted.into_iter().any(|e| works(e))
     }
 
-    /// Whether the engine has nothing that it could do now or after a wait.
+    /// Returns whether the engine has no work, now or after a wait.
     pub(crate) fn is_idle(&self, engine: usize) -> bool {
         !self.has_work(engine..engine + 1, false)
     }
 
-    /// The address space on a physical GPU, as of now; one without a table maps nothing.
+    /// Returns the current address space on a physical GPU. Without a table it maps nothing.
     pub(crate) fn space(&self, id: AddressSpaceId, physical_gpu: u32) -> Space {
         let entry = self.spaces.get(&(id, physical_gpu)).copied().unwrap_or_default();
         Space::new(id, entry.generation, entry.root)
     }
 
-    /// Declares translations of an address space stale, and sets its root table if one is given.
+    /// Invalidates the translations of an address space, and sets its root table if one is given.
     pub(crate) fn renew_space(
         &mut self,
         (id, physical_gpu): (AddressSpaceId, u32),
@@ -257,8 +256,8 @@ impl Cmp {
         entry.root = root.unwrap_or(entry.root);
     }
 
-    /// Removes the address space from a physical GPU: its number maps nothing there. With the last
-    /// of them its doorbells become vacant.
+    /// Removes the address space from a physical GPU, where its number then maps nothing. Removal
+    /// from the last physical GPU makes its doorbell groups vacant.
     pub(crate) fn forget_space(&mut self, (id, physical_gpu): (AddressSpaceId, u32)) {
         self.spaces.remove(&(id, physical_gpu));
         if self.spaces.keys().all(|(other, _)| *other != id) {
@@ -266,7 +265,7 @@ impl Cmp {
         }
     }
 
-    /// Counts what comes and goes with processes.
+    /// Counts the objects that belong to processes.
     pub(crate) fn census(&self) -> Census {
         let queues = self.queues.iter().flatten();
         let (doorbell_groups, doorbells) = self.doorbells.in_use();
@@ -279,8 +278,8 @@ impl Cmp {
         }
     }
 
-    /// Takes the parked queues of an address space that are on `engines` out of the table of waits,
-    /// so that each translates its cell anew. Returns their engines.
+    /// Removes the parked queues of an address space on `engines` from the table of waits, so that
+    /// each translates its cell again. Returns their engines.
     pub(crate) fn unpark(
         &mut self,
         armed: &Armed,
@@ -302,7 +301,7 @@ impl Cmp {
         parked.into_iter().map(|(_, node, _)| node).collect()
     }
 
-    /// Puts a queue on its node's list if it can go on and is not there yet.
+    /// Puts a queue on its node's list if it is ready and not yet on it.
     pub(crate) fn enlist(&mut self, queue: QueueId, in_front: bool) {
         let Some(entry) = self.queues.get_mut(queue.0 as usize).and_then(|e| e.as_deref_mut())
         else {
@@ -319,7 +318,7 @@ impl Cmp {
         list.push(queue, entry.place, in_front, || self.platform.now());
     }
 
-    /// Takes a queue off its node's list.
+    /// Removes a queue from its node's list.
     pub(crate) fn delist(&mut self, queue: QueueId) {
         if let Some(entry) = self.queue(queue)
             && std::mem::take(&mut entry.listed)
@@ -329,7 +328,7 @@ impl Cmp {
         }
     }
 
-    /// The wait of a parked queue is satisfied: it can go on.
+    /// Makes a parked queue ready, because its wait is satisfied.
     pub(crate) fn satisfy(&mut self, queue: QueueId) {
         if let Some(entry) = self.queue(queue) {
             entry.waiting = None;
@@ -340,7 +339,7 @@ impl Cmp {
         self.enlist(queue, false);
     }
 
-    /// The ring of a node.
+    /// Returns the ring of a node.
     pub(crate) fn ring_of(&self, engine: usize) -> Option<QueueId> {
         let shapes = self.queues.iter().flatten().map(|entry| entry.shape);
         let of_engine =
@@ -348,7 +347,7 @@ impl Cmp {
         shapes.into_iter().find(of_engine).map(|shape| shape.id)
     }
 
-    /// The ring of a node whose preemption is requested, if the engine may give it back now.
+    /// Returns the ring of a node whose preemption is requested, if the engine can leave it now.
     pub(crate) fn ring_to_give_back(&self, engine: usize, node: &NodeConfig) -> Option<QueueId> {
         self.nodes[engine].preemption?;
         let ring = self.ring_of(engine)?;
@@ -357,7 +356,7 @@ impl Cmp {
         (entry.faulted || may_give_back(run, node)).then_some(ring)
     }
 
-    /// The queue that an engine may not leave yet.
+    /// Returns the queue that an engine may not leave yet.
     pub(crate) fn committed(&self, engine: usize, node: &NodeConfig) -> Option<QueueId> {
         let queue = self.nodes[engine].current?;
         let entry = self.entry(queue)?;
@@ -365,14 +364,14 @@ impl Cmp {
         (!entry.suspended && !entry.faulted && !may_switch(run, node)).then_some(queue)
     }
 
-    /// Whether an engine is in the middle of this queue, which wants to go on.
+    /// Returns whether an engine is in the middle of this queue and the queue is ready.
     pub(crate) fn is_amid(&self, engine: usize, queue: QueueId, node: &NodeConfig) -> bool {
         let wants = |entry: &Entry| entry.listed && !entry.suspended && !entry.faulted;
         self.entry(queue).is_some_and(|entry| wants(entry) && entry.is_in_commands())
             || self.committed(engine, node) == Some(queue)
     }
 
-    /// Takes a queue from wherever it waits for its turn.
+    /// Removes a queue from the run list and the table of waits.
     pub(crate) fn withdraw(&mut self, armed: &Armed, queue: QueueId) {
         self.delist(queue);
         if let Some(key) = self.queue(queue).and_then(|entry| entry.waiting.take()) {

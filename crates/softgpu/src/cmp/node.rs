@@ -1,4 +1,4 @@
-//! What the CMP knows of an engine, and the level at which an engine's attention word calls it.
+//! Owns the CMP's record of an engine, and the levels of an engine's attention word.
 
 use crate::runlist::RunList;
 use tidegate_gpu_abi::QueueId;
@@ -6,39 +6,40 @@ use tidegate_platform::{CpuTime, QueueNumber};
 
 /// Attention level: the run list has a queue for the engine.
 const RUN_LIST: u64 = 1;
-/// Attention level: timed work that keeps the engine gives way to another queue.
+/// Attention level: another queue outranks the timed work on the engine.
 pub(crate) const OUTRANKED: u64 = 2;
-/// Attention level: the engine reads all of its state anew, whatever it is busy with.
+/// Attention level: the engine reloads all of its state, whatever it runs.
 const RECALL: u64 = u64::MAX;
 
-/// What the CMP knows of an engine: a node of a physical GPU.
+/// The CMP's record of an engine, a node of a physical GPU.
 #[derive(Default)]
 pub(crate) struct Node {
     pub(crate) list: RunList,
     /// Counts turns; odd while the engine is in one.
     pub(crate) turns: u64,
     pub(crate) recall: bool,
-    /// Grows with the number of doorbell summaries.
+    /// The number of doorbell summaries added so far.
     pub(crate) summaries: u64,
-    /// It has no power: its list is not served.
+    /// The engine has no power: its list is not served.
     pub(crate) unpowered: bool,
-    /// The queue that the engine took last, unless it is done with it.
+    /// The queue that the engine took last, unless the engine has left it.
     pub(crate) current: Option<QueueId>,
-    /// The queue in whose command the engine hangs: it takes no other.
+    /// The queue in whose command the engine hangs. The engine takes no other.
     pub(crate) hung: Option<QueueId>,
-    /// The preemption of its ring that is not answered yet.
+    /// The fence id of an unanswered preemption request for its ring.
     pub(crate) preemption: Option<u32>,
-    /// When that was requested; for counting.
+    /// When that was requested, for statistics.
     pub(crate) ring_requested: Option<CpuTime>,
-    /// A queue precedes the one that runs, and the engine has not left that one yet; for counting.
+    /// An unanswered request by a queue that precedes the running one, for statistics.
     pub(crate) requested: Option<PreemptionRequest>,
     /// Counts packets, commands and parts of them.
     pub(crate) progress: u64,
-    /// The timed work that keeps the engine, with the state of the run list when it began to rest.
+    /// The timed work that occupies the engine, with the run list's state when the engine went
+    /// to rest.
     pub(crate) resting: Option<Resting>,
-    /// How long the engine may be idle before it reports that, in nanoseconds; 0 for never.
+    /// Idle time in nanoseconds after which the engine reports it; 0 for never.
     pub(crate) report_idle_ns: u64,
-    /// What the attention word holds.
+    /// The value of the attention word.
     pub(super) published: u64,
 }
 
@@ -50,18 +51,18 @@ pub(crate) struct PreemptionRequest {
     pub(crate) queue: QueueNumber,
 }
 
-/// An engine that rests in timed work.
+/// An engine that is resting in timed work.
 #[derive(Clone, Copy)]
 pub(crate) struct Resting {
     pub(crate) queue: QueueId,
     /// Whether another band waited for its share.
     pub(crate) contended: bool,
-    /// When the queue was to give way.
+    /// When the queue had to give way.
     pub(crate) gives_way_at: Option<CpuTime>,
 }
 
 impl Resting {
-    /// Whether the run list still has the state in which the engine began to rest.
+    /// Returns whether the run list still has the state recorded here.
     fn is_current(&self, list: &RunList) -> bool {
         list.next() == Some(self.queue)
             && list.is_contended() == self.contended
@@ -70,17 +71,18 @@ impl Resting {
 }
 
 impl Node {
-    /// Whether a turn of the engine has begun and not ended.
+    /// Returns whether the engine is in a turn.
     pub(crate) fn is_in_turn(&self) -> bool {
         !self.turns.is_multiple_of(2)
     }
 
-    /// Whether the turn that `turns` counted, if it counted one, has ended.
+    /// Returns whether the turn numbered `turns`, if it was one, has ended.
     pub(crate) fn has_ended(&self, turns: u64) -> bool {
         turns.is_multiple_of(2) || self.turns != turns
     }
 
-    /// The attention level that its state calls for. `held_back`: the CMP lets no engine work.
+    /// Returns the attention level for the engine's state. `held_back`: the CMP lets no
+    /// engine work.
     // spec: PRE-003
     pub(super) fn attention(&self, held_back: bool) -> u64 {
         match self.resting {

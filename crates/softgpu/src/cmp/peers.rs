@@ -1,11 +1,12 @@
-//! Other GPUs: which of them this GPU notifies of a signal, and which fences they notify it of.
+//! Owns the links to other GPUs: those that this GPU notifies of signals, and the fences of which
+//! they notify this GPU.
 //!
-//! Signaller, in order: 1. store CurrentValue, a full barrier; 2. for each GPU that watches the
+//! Order of a signaller: 1. store CurrentValue, a full barrier; 2. for each GPU that watches the
 //! fence and shares its fence storage, load its count of waiting queues and its MonitoredValue, and
-//! skip it when neither calls for a notification; 3. write the payload into its common doorbell.
-//! Watcher, in order: 1. take the payload, a full barrier; 2. unblock the queues that wait for the
-//! fence; 3. load its own MonitoredValue and interrupt if the fence has been above it since the
-//! last load. Why no notification is lost: decision 0015.
+//! skip it if neither calls for a notification; 3. write the payload to its common doorbell. Order
+//! of a watcher: 1. take the payload, a full barrier; 2. unblock the queues that wait for the
+//! fence; 3. load its own MonitoredValue, and interrupt if the fence has been above it since the
+//! last check. Why no notification is lost: decision 0015.
 
 use crate::bus::Bus;
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use tidegate_platform::{Mutex, PhysicalAddress, Platform, Target, Word};
 struct Watcher {
     peer: u32,
     doorbell: CommonDoorbell,
-    /// Its MonitoredValue, where this GPU loads it.
+    /// Its MonitoredValue, if this GPU loads it.
     monitored: Option<Word>,
 }
 
@@ -36,16 +37,16 @@ impl Watcher {
     }
 }
 
-/// A fence that other GPUs notify this one of.
+/// A fence that other GPUs signal to this one.
 struct Watched {
     cell: FenceCell,
     monitored: Word,
-    /// The cell's epoch at the last check: earlier values do not interrupt again.
+    /// The cell's epoch at the last check. Earlier values do not interrupt again.
     seen_epoch: u64,
 }
 
 impl Watched {
-    /// Whether the fence is, or was since the last check, above MonitoredValue.
+    /// Returns whether the fence is above MonitoredValue, or was since the last check.
     fn take_due(&mut self) -> bool {
         let monitored = self.monitored.load();
         let epoch = epoch_of(&self.cell);
@@ -62,10 +63,10 @@ fn epoch_of(cell: &FenceCell) -> u64 {
 
 type Watchers = BTreeMap<PhysicalAddress, Vec<Watcher>>;
 
-/// Other GPUs.
+/// The links to other GPUs.
 pub(crate) struct Peers {
     table: Mutex<Table>,
-    /// Counts changes of the table's watchers.
+    /// Counts changes of the watchers.
     changes: Word,
 }
 
@@ -82,12 +83,12 @@ impl Peers {
         Peers { table: platform.mutex("peers", Table::default()), changes }
     }
 
-    /// Adds another GPU under the number that links name it by.
+    /// Adds another GPU under the number that link commands use.
     pub(crate) fn connect(&self, peer: u32, doorbell: CommonDoorbell) {
         self.table.lock().doorbells.insert(peer, doorbell);
     }
 
-    /// Other GPUs will notify this one of a fence, or will no longer (`monitored` 0).
+    /// Starts or stops (`monitored` 0) the notifications of a fence from other GPUs.
     pub(crate) fn watch(
         &self,
         bus: &Bus,
@@ -108,7 +109,7 @@ impl Peers {
             return Err(AdminError::BadAddress);
         }
         let word = page.word(index);
-        // A history takes the room of a fence page.
+        // Only a fence page has room for histories.
         let cell = match history && page.len() >= PAGE_WORDS {
             true => FenceCell::in_fence_page(word, 0),
             false => FenceCell::plain(word),
@@ -119,7 +120,7 @@ impl Peers {
         Ok(())
     }
 
-    /// Another GPU watches a fence, or no longer does.
+    /// Adds or removes another GPU that watches a fence.
     pub(crate) fn link(
         &self,
         bus: &Bus,
@@ -139,22 +140,23 @@ impl Peers {
             table.watchers.remove(&current);
         }
         drop(table);
-        // A full barrier: a signal that misses the change has stored before what follows.
+        // Full barrier: a signal that misses the change stored its value before the
+        // following loads.
         self.changes.fetch_add(1);
         Ok(())
     }
 
-    /// Whether the watched fence at `at`, or any watched fence, calls for an interrupt.
+    /// Returns whether the watched fence at `at`, or any if `None`, calls for an interrupt.
     pub(crate) fn take_due(&self, at: Option<PhysicalAddress>) -> bool {
         let mut table = self.table.lock();
         let named = table.watched.iter_mut().filter(|(cell, _)| at.is_none_or(|at| **cell == at));
-        // No short circuit: each check also advances the epoch that was seen.
+        // No short circuit: each check also advances the recorded epoch.
         named.fold(false, |due, (_, watched)| watched.take_due() || due)
     }
 }
 
-/// An engine's copy of the watchers, refreshed at every signal. A signal that misses a new link has
-/// stored before the link was made, and the linked GPU reads the value after that.
+/// An engine's copy of the watchers, refreshed at every signal. A signal that misses a new link
+/// stored its value before the link was made, and the linked GPU reads the value after that.
 #[derive(Default)]
 pub(crate) struct Links {
     changes: u64,
@@ -162,7 +164,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Takes over changes of the watchers.
+    /// Refreshes the copy if the watchers have changed.
     pub(crate) fn refresh(&mut self, peers: &Peers) {
         let changes = peers.changes.load();
         if changes != self.changes {
@@ -171,8 +173,8 @@ impl Links {
         }
     }
 
-    /// Notifies other GPUs that this GPU signalled the fence at `at` with `value`. A full barrier
-    /// comes before.
+    /// Notifies other GPUs that this GPU signalled the fence at `at` with `value`. The caller has
+    /// executed a full barrier.
     // spec: NF-166
     pub(crate) fn notify(&mut self, peers: &Peers, at: PhysicalAddress, value: u64) {
         self.refresh(peers);

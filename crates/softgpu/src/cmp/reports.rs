@@ -1,4 +1,4 @@
-//! What the interrupt routine fetches: the bounded lists of signalled fences and of faults.
+//! Owns the bounded lists of signalled fences and of faults that the interrupt routine reads.
 
 use crate::mmu::Fault;
 use crate::queue::{Completion, Execution};
@@ -9,12 +9,12 @@ use tidegate_gpu_abi::regs::{FaultInfo, FaultKind};
 use tidegate_gpu_abi::{AddressSpaceId, Cause, GpuVa, QueueId, Register};
 use tidegate_programs::{Dispatch, buffers};
 
-/// Fences that were signalled above their MonitoredValue: what [`Register::SIGNALED_QUEUE`] says,
-/// and where CurrentValue stands.
+/// Fences signalled above their MonitoredValue: the value for [`Register::SIGNALED_QUEUE`], and the
+/// address of CurrentValue.
 pub(crate) struct SignaledList {
     entries: VecDeque<(u64, GpuVa)>,
     capacity: usize,
-    /// The address that goes with the queue number read last.
+    /// The address of the entry that was taken last.
     address: u64,
 }
 
@@ -23,13 +23,13 @@ impl SignaledList {
         SignaledList { entries: VecDeque::with_capacity(capacity), capacity, address: 0 }
     }
 
-    /// Adds a fence that a queue signalled; returns the cause to raise, which tells whether it
-    /// found room.
+    /// Adds a fence that a queue signalled. Returns the cause to raise, which depends on whether
+    /// the list had room.
     pub(crate) fn add(&mut self, queue: QueueId, current_value: GpuVa) -> Cause {
         self.push(u64::from(queue.0) + 1, current_value)
     }
 
-    /// The same for one that the CMP found above a new MonitoredValue: it knows no queue.
+    /// Adds a fence that the CMP found above a new MonitoredValue. Its queue is unknown.
     pub(crate) fn add_of_cmp(
         &mut self,
         address_space: AddressSpaceId,
@@ -46,35 +46,35 @@ impl SignaledList {
         Cause::FENCE_SIGNALED
     }
 
-    /// Takes the next entry: its signaller, 0 when there is none.
+    /// Takes the next entry and returns its signaller, 0 if there is none.
     pub(crate) fn take(&mut self) -> u64 {
         let next = self.entries.pop_front();
         self.address = next.map_or(0, |(_, at)| at.0);
         next.map_or(0, |(by, _)| by)
     }
 
-    /// The address of the entry that was taken last.
+    /// Returns the address of the entry that was taken last.
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
 }
 
-/// One fault.
+/// A fault record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FaultRecord {
     pub(crate) queue: QueueId,
     pub(crate) va: GpuVa,
-    /// Slot number, or submission fence id.
+    /// The slot number or submission fence id.
     pub(crate) position: u64,
-    /// The progress value of the command buffer; 0 when it was none.
+    /// The progress value of the command buffer; 0 if none faulted.
     pub(crate) progress: u64,
-    /// The command's number in its buffer; 0 when it was none.
+    /// The command's number in its buffer; 0 if no command faulted.
     pub(crate) command: u32,
     pub(crate) info: FaultInfo,
 }
 
 impl FaultRecord {
-    /// A fault outside of any command buffer.
+    /// Returns the record of a fault outside of any command buffer.
     pub(crate) fn of_ring(queue: QueueId, position: u64, fault: Fault) -> FaultRecord {
         let info = FaultInfo {
             kind: Some(fault.kind),
@@ -85,7 +85,7 @@ impl FaultRecord {
         FaultRecord { queue, va: fault.va, position, progress: 0, command: 0, info }
     }
 
-    /// The same of a queue that is in the middle of `work`.
+    /// Adds the details of the command buffer `work` to the record.
     pub(crate) fn of_commands(self, work: &Execution) -> FaultRecord {
         let progress = match work.completion {
             Completion::Progress(value) => value,
@@ -106,20 +106,20 @@ impl FaultRecord {
     }
 }
 
-/// Which argument of a program names the buffer that `va` lies in, counted from 1; 0 when none
-/// does.
+/// Returns the program argument that names the buffer containing `va`, counted from 1; 0 if there
+/// is none.
 fn argument_of(dispatch: &Dispatch<'_>, va: GpuVa) -> u32 {
     let spans = buffers(dispatch).unwrap_or_default();
     let found = spans.iter().find(|span| va.0 >= span.va && va.0 - span.va < span.len);
     found.map_or(0, |span| span.argument as u32 + 1)
 }
 
-/// The stage that uses the buffer which is this argument of the draw program, counted from 1.
+/// Returns the pipeline stage that uses this argument of the draw program, counted from 1.
 fn stage_of(argument: u32) -> RenderPipelineStage {
     match argument {
         // Vertices, indices.
         1 | 3 => RenderPipelineStage::InputAssembler,
-        // Constants: where vertices come to stand.
+        // Constants, which place the vertices.
         6 => RenderPipelineStage::VertexShader,
         // Target, depth.
         7 | 8 => RenderPipelineStage::OutputMerger,
@@ -129,8 +129,8 @@ fn stage_of(argument: u32) -> RenderPipelineStage {
     }
 }
 
-/// Most fault records that wait to be read; what does not fit is only counted, and the queue's
-/// state still says it.
+/// The maximum number of unread fault records. Further faults are only counted. Their queues are
+/// still marked as faulted.
 const FAULT_RECORDS: usize = 64;
 
 #[derive(Default)]
@@ -149,7 +149,7 @@ impl FaultList {
         self.records.front()
     }
 
-    /// Takes the first record.
+    /// Takes the oldest record.
     pub(crate) fn take(&mut self) -> Option<FaultRecord> {
         self.records.pop_front()
     }

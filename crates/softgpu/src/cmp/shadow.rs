@@ -1,22 +1,23 @@
-//! Copies of MonitoredValue that engines compare their signals with, on hardware that keeps them.
+//! Owns the copies of MonitoredValue that engines compare their signals with, on hardware with
+//! shadows. Engines read the copies without a lock.
 //!
-//! A copy and CurrentValue are a store-buffering pair, like MonitoredValue in memory and
-//! CurrentValue. Engine: 1. store CurrentValue; 2. full barrier; 3. load the copy. CMP: 1. store the
-//! copy; 2. full barrier against the engines; 3. load CurrentValue (`mailbox::shadow`).
+//! A copy and CurrentValue are a store-buffering pair. Engine: 1. store CurrentValue; 2. full
+//! barrier; 3. load the copy. CMP: 1. store the copy; 2. full barrier against the engines; 3. load
+//! CurrentValue (`mailbox::shadow`).
 //!
 //! The table is bounded. Signals of a fence without a copy are compared with MonitoredValue in
-//! memory, where the driver stores it in any case. Engines read the copies without a lock.
+//! memory, which the driver always stores too.
 
 use std::collections::BTreeMap;
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa};
 use tidegate_platform::{PhysicalAddress, Platform, Word};
 
-/// Copies of one set: as many places as a fence may stand in.
+/// The number of ways in one set.
 const WAYS: usize = 4;
 
-/// The copies: by the place of MonitoredValue on the bus, in sets of [`WAYS`].
+/// The copies, keyed by the bus address of MonitoredValue, in sets of [`WAYS`].
 pub(crate) struct Shadow {
-    /// In pairs: the owner (the place plus one; 0 for none), and the copy.
+    /// Pairs of the key (the address plus one; 0 for none) and the copy.
     words: Vec<Word>,
     /// The driver's number of the fence that the next value is for.
     pub(crate) chosen: Word,
@@ -31,7 +32,7 @@ impl Shadow {
         Shadow { words, chosen: page.word(0) }
     }
 
-    /// The copies that `place` may stand in.
+    /// Returns the ways that may hold the copy for `place`.
     fn set(&self, place: PhysicalAddress) -> std::ops::Range<usize> {
         let sets = self.words.len() / (WAYS * 2);
         let mixed = (place.0 >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
@@ -43,12 +44,12 @@ impl Shadow {
         &self.words[way * 2]
     }
 
-    /// The copy that a fence was given.
+    /// Returns the copy in a way.
     pub(crate) fn copy(&self, way: usize) -> &Word {
         &self.words[way * 2 + 1]
     }
 
-    /// The copy of the MonitoredValue at `place`, if there is one.
+    /// Returns the copy of the MonitoredValue at `place`, if there is one.
     #[inline]
     pub(crate) fn load(&self, place: PhysicalAddress) -> Option<u64> {
         if self.words.is_empty() {
@@ -58,7 +59,8 @@ impl Shadow {
         Some(self.copy(way).load())
     }
 
-    /// Gives the MonitoredValue at `place` a copy that begins with `value`; `None` without room.
+    /// Adds a copy of the MonitoredValue at `place`, initialised with `value`. Returns its way;
+    /// `None` if there is no room.
     pub(crate) fn add(&self, place: PhysicalAddress, value: impl FnOnce() -> u64) -> Option<usize> {
         let way = self.set(place).find(|way| self.owner(*way).load() == 0)?;
         self.copy(way).store(value());
@@ -66,21 +68,21 @@ impl Shadow {
         Some(way)
     }
 
-    /// Frees a copy.
+    /// Frees a way.
     pub(crate) fn remove(&self, way: usize) {
         self.owner(way).store(0);
     }
 }
 
-/// A fence that has a copy.
+/// A fence with a copy.
 #[derive(Clone)]
 pub(crate) struct ShadowedFence {
     pub(crate) way: usize,
     pub(crate) current: Word,
-    /// How the driver finds the fence that an interrupt is about.
+    /// The address space of the address that an interrupt reports.
     pub(crate) address_space: AddressSpaceId,
     pub(crate) current_value: GpuVa,
 }
 
-/// The fences that have copies, by the driver's number.
+/// The fences with copies, by the driver's number.
 pub(crate) type ShadowedFences = BTreeMap<u64, ShadowedFence>;

@@ -1,15 +1,13 @@
-//! The table of waits that hold queues back, and the words by which a signaller sees that there are
-//! any.
+//! Owns the table of waits that block queues, and the counts that signallers check.
 //!
-//! A store-buffering pair, like MonitoredValue's. Waiting queue: 1. enter the table; 2. count up
-//! its armed word (a locked operation, hence a full barrier); 3. load CurrentValue again.
-//! Signaller: 1. store CurrentValue; 2. full barrier; 3. load the armed word. Either the signaller
-//! sees the count or the queue sees the value. Steps 1 to 3 of the queue happen under the CMP's
-//! lock, which a signaller that saw the count takes, so it finds either the entry or a queue that
-//! went on.
+//! The counts and CurrentValue are a store-buffering pair. Waiting queue: 1. enter the table; 2.
+//! increment the cell's armed word (a locked operation, hence a full barrier); 3. load
+//! CurrentValue again. Signaller: 1. store CurrentValue; 2. full barrier; 3. load the armed word.
+//! Either the signaller sees the count or the queue sees the value. The queue's steps run under
+//! the CMP's lock, which a signaller that saw the count takes. It finds the entry, or the queue
+//! has continued.
 //!
-//! Several cells share an armed word; a signaller that finds nothing in the table lost some time
-//! and nothing else.
+//! Several cells share an armed word. A signaller that finds no entry has lost only time.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,8 +16,7 @@ use tidegate_gpu_abi::QueueId;
 use tidegate_gpu_abi::peer::{COMMON_SLOTS, slot_of};
 use tidegate_platform::{Page, PhysicalAddress, Platform, Word};
 
-/// What a queue waits for: the place of CurrentValue on the bus, the value and the epoch of the
-/// call.
+/// The wait of a queue: the bus address of CurrentValue, the value and the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaitKey {
     pub(crate) cell: PhysicalAddress,
@@ -38,7 +35,7 @@ impl Armed {
         Armed { words: (0..COMMON_SLOTS).map(|i| page.word(i)).collect(), page }
     }
 
-    /// The words, for GPUs that may load them.
+    /// Returns the counts, for GPUs that may load them.
     pub(crate) fn page(&self) -> &Page {
         &self.page
     }
@@ -47,28 +44,29 @@ impl Armed {
         &self.words[slot_of(cell)]
     }
 
-    /// Whether a queue may wait for the cell. The caller's store and a full barrier come before.
+    /// Returns whether a queue may wait for the cell. The caller has stored the value and executed
+    /// a full barrier.
     #[inline]
     pub(crate) fn may_hold(&self, cell: PhysicalAddress) -> bool {
         self.word(cell).load() != 0
     }
 }
 
-/// The waits, in order of cell, value and queue, each with the cell that it is judged by.
+/// The waits, ordered by cell, value and queue, each with the cell that decides it.
 #[derive(Default)]
 pub(crate) struct Waits {
     table: BTreeMap<(WaitKey, QueueId), FenceCell>,
 }
 
 impl Waits {
-    /// Enters a wait and arms its cell: after this, load CurrentValue again.
+    /// Enters a wait and arms its cell. The caller must load CurrentValue again afterwards.
     pub(crate) fn enter(&mut self, armed: &Armed, key: WaitKey, queue: QueueId, cell: &FenceCell) {
         if self.table.insert((key, queue), cell.clone()).is_none() {
             armed.word(key.cell).fetch_add(1);
         }
     }
 
-    /// Whether no queue is parked at a wait.
+    /// Returns whether no queue is parked.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
@@ -79,8 +77,8 @@ impl Waits {
         }
     }
 
-    /// Enters the waits whose cells stand from `from` on anew, as `place` says; returns the queues
-    /// and what they wait for now.
+    /// Moves the waits whose cells start at `from` to the cells that `place` returns. Returns the
+    /// queues and their new waits.
     pub(crate) fn rekey(
         &mut self,
         armed: &Armed,
@@ -99,7 +97,7 @@ impl Waits {
         renewed.collect()
     }
 
-    /// Takes a queue whose wait is satisfied, the smallest wait first; of `cell`, or of any.
+    /// Takes a queue whose wait for `cell`, or for any cell, is satisfied. Smallest wait first.
     pub(crate) fn take(&mut self, armed: &Armed, cell: Option<PhysicalAddress>) -> Option<QueueId> {
         let from = cell.unwrap_or_default();
         let first = (WaitKey { cell: from, wait: FenceWait { value: 0, epoch: 0 } }, QueueId(0));

@@ -1,12 +1,12 @@
-//! Busy time of an engine: one stretch at a time, counted for its queue and drawn as one slice on
+//! Owns the busy time of an engine: stretches that are counted for a queue and drawn as slices on
 //! the engine's lane.
 //!
-//! A stretch begins when a command takes the engine. It ends when the command is done, is left in
-//! the middle, faults, or is cut off by a reset. A command that was left and resumed has one slice
-//! for each stretch; `queued_ns` of each is the start of the first.
+//! A stretch begins when a command takes the engine. It ends when the command completes, is left in
+//! the middle, faults, or is cut off by a reset. Each stretch of a resumed command has a slice,
+//! whose `queued_ns` is the start of the first.
 //!
-//! Invariants: slices of one engine do not overlap, and their sum is the busy time that is counted.
-//! A gap has a slice and is no busy time. An engine that hangs stays busy until it is reset.
+//! Invariants: slices of one engine do not overlap, and their sum is the counted busy time. A gap
+//! has a slice but is not busy time. An engine that hangs stays busy until it is reset.
 
 use crate::cmp::Cmp;
 use crate::hardware::Hardware;
@@ -17,31 +17,31 @@ use tidegate_gpu_abi::QueueId;
 use tidegate_platform::{CpuTime, QueueNumber};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 
-/// The stretch that an engine is in.
+/// The current stretch of an engine.
 pub(super) struct Stretch {
     pub(super) queue: QueueId,
     number: QueueNumber,
     since: CpuTime,
-    /// The command is a gap: the engine is taken and does no work.
+    /// Whether the command is a gap, which occupies the engine without work.
     gap: bool,
-    /// What its slice shows; none without a timeline.
+    /// The slice; `None` without a timeline.
     slice: Option<Slice>,
 }
 
-/// A slice whose end is open.
+/// A slice without its end.
 struct Slice {
     kind: Kind,
     label: NameId,
     /// Bytes or groups of the whole command.
     arg: u64,
     queue_lane: Option<LaneId>,
-    /// When the command began, and when this stretch of it did.
+    /// The start of the command and of this stretch.
     command_ns: u64,
     start_ns: u64,
 }
 
 impl Stretch {
-    /// Begins a stretch of the command that runs.
+    /// Begins a stretch of the current command.
     pub(super) fn begin(gpu: &Hardware, state: &RunState, work: &mut Execution) -> Stretch {
         let platform = &gpu.platform;
         let since = platform.now();
@@ -58,7 +58,7 @@ impl Stretch {
         Stretch { queue: state.shape.id, number: work.queue, since, gap, slice }
     }
 
-    /// Ends the stretch, which is drawn on `lane`.
+    /// Ends the stretch and draws it on `lane`.
     pub(super) fn end(self, gpu: &Hardware, cmp: &mut Cmp, tally: &mut Tally, lane: LaneId) {
         let platform = &gpu.platform;
         let now = platform.now();

@@ -1,8 +1,8 @@
-//! Command buffers: how an engine takes the next command, and what follows when a buffer is done.
+//! Command buffers: how an engine takes the next command, and what follows the last one.
 //!
-//! Commands are written by untrusted processes: each is decoded from a copy (`window`), and one that
-//! is malformed is a fault of its queue. To add a command: its format in `gpu-abi`, its state in
-//! `running_command`, and its parts here.
+//! Commands are written by untrusted processes. Each is decoded from a copy (`window`), and a
+//! malformed command is a fault of its queue. A new command needs its format in `gpu-abi`, its
+//! state in `running_command`, and its parts here.
 
 use super::executor::{Executor, Outcome, Pace};
 use super::fence::Signal;
@@ -32,7 +32,7 @@ impl Executor {
         let words = self.window.fetch(&mut self.port, self.work_space, work, at)?;
         let command = CommandReader::decode(&self.window.from(work.at)[..words]).map_err(bad)?;
         work.at += words as u32 * 8;
-        // Labels are written for a timeline only, which must not change the times.
+        // Labels exist for the timeline only, which must not change the times.
         if !matches!(command, Command::Label { .. }) {
             self.gpu.platform.spend(Step::PacketDecode);
         }
@@ -74,7 +74,7 @@ impl Executor {
         self.advance(state, work)
     }
 
-    /// Goes on with a command that takes time, for a bounded part of it.
+    /// Executes a bounded part of a command that takes time.
     fn advance(&mut self, state: &RunState, work: &mut Execution) -> Result<Pace, Fault> {
         self.begin_busy(state, work);
         let Some(running) = &mut work.running else { return Ok(Pace::Light) };
@@ -109,7 +109,7 @@ impl Executor {
         work.running = None;
     }
 
-    /// A command buffer is done: report it and go to the next slot.
+    /// Reports a completed command buffer and goes to the next slot.
     pub(super) fn complete(&mut self, run: &mut Run) -> Result<(), Fault> {
         let Some(Packet::Execute(work)) = run.packet.take() else { return Ok(()) };
         self.tally.of(work.queue).packets += 1;
@@ -121,7 +121,7 @@ impl Executor {
                     .signal_progress(&run.state, value)
                     .and_then(|()| self.finish_slot(&mut run.state));
                 if ended.is_err() {
-                    // The fault belongs to this packet still.
+                    // The fault still belongs to this packet.
                     run.packet = Some(Packet::Execute(work));
                 }
                 ended
@@ -137,7 +137,7 @@ impl Executor {
         }
     }
 
-    /// The progress fence is signalled like any other, without a log entry.
+    /// Signals the progress fence without a log entry.
     fn signal_progress(&mut self, state: &RunState, value: u64) -> Result<(), Fault> {
         let shape = &state.shape;
         if value == 0 || shape.progress_current.0 == 0 {
@@ -152,7 +152,7 @@ impl Executor {
         };
         self.signal(self.space, shape.id, signal, None)?;
         if shape.progress_monitored.0 == 0 {
-            // No MonitoredValue says whether the value is awaited.
+            // There is no MonitoredValue to compare with, so the write is always reported.
             // spec: NF-301
             self.port.note_progress();
         }

@@ -1,12 +1,12 @@
-//! The copy engine: copies, fills, and timed work. Every engine class can do these.
+//! The copy engine: copies, fills, and timed work. Every engine class supports these.
 //!
-//! A copy goes in ascending chunks, each of which lies in one page of the source and one of the
-//! destination (at most 4 KiB) and is read whole before it is written. Source and destination that
-//! overlap are therefore copied chunk by chunk: the result is that of a move only where the
-//! destination begins below the source or a chunk or more above it.
+//! A copy runs in ascending chunks. Each chunk lies in one source page and one destination page (at
+//! most 4 KiB) and is read completely before it is written. Overlapping source and destination
+//! therefore give the result of a move only if the destination begins below the source or at least
+//! a chunk above it.
 //!
-//! At most [`BYTES_PER_TURN`] are copied or filled in one turn, and fewer when the engine is wanted
-//! for another queue and its granularity allows the switch.
+//! One turn copies or fills at most [`BYTES_PER_TURN`], and less if another queue wants the engine
+//! and the granularity allows the switch.
 
 use super::executor::Executor;
 use crate::granularity::parts_may_stop;
@@ -14,9 +14,9 @@ use crate::mmu::{Fault, piece};
 use tidegate_gpu_abi::{GpuVa, PAGE_BYTES};
 use tidegate_platform::CpuTime;
 
-/// Most bytes that an engine copies or fills in one turn.
+/// The maximum number of bytes that an engine copies or fills in one turn.
 const BYTES_PER_TURN: u64 = 256 << 10;
-/// How many the engine copies or fills between two checks whether it is wanted.
+/// Bytes between two checks whether another queue wants the engine.
 const BYTES_PER_CHECK: u64 = 16 << 10;
 
 impl Executor {
@@ -43,10 +43,10 @@ impl Executor {
         Ok(())
     }
 
-    /// Whether the engine leaves a copy or a fill that is `done` bytes into its turn.
+    /// Returns whether the engine leaves a copy or a fill after `done` bytes of its turn.
     fn leaves_bytes(&self, done: u64) -> bool {
         let config = self.gpu.config.node_of(self.node);
-        // Pieces end where pages do: the first of them behind a boundary checks.
+        // Chunks end at page boundaries. The first one past a multiple of `BYTES_PER_CHECK` checks.
         let checks = done > 0 && done % BYTES_PER_CHECK < PAGE_BYTES;
         checks && parts_may_stop(false, config) && self.is_wanted()
     }
@@ -63,8 +63,8 @@ impl Executor {
         let mut rest = part;
         while rest > 0 && !self.leaves_bytes(part - rest) {
             let len = piece(*destination, rest);
-            // The fill's length is a multiple of 4, so what is left tells where in the pattern this
-            // chunk begins.
+            // The fill's length is a multiple of 4, so the remaining length gives the
+            // pattern's phase.
             let phase = (4 - *left % 4) as usize % 4;
             let pattern = value.to_le_bytes();
             for (number, byte) in bytes[..len as usize].iter_mut().enumerate() {
@@ -79,7 +79,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Begins timed work, or checks whether it is over; returns its end if it is not.
+    /// Begins timed work, or checks whether it is over. Returns its end if it is not.
     pub(super) fn timed_part(
         &mut self,
         left_ns: &mut u64,

@@ -1,4 +1,4 @@
-//! What an engine keeps while it executes packets, and the steps that all kinds of packets share.
+//! Owns the state of an engine that executes packets, and the steps shared by all kinds of packets.
 
 use super::busy_time::Stretch;
 use super::port::Port;
@@ -16,42 +16,42 @@ use tidegate_gpu_abi::{AddressSpaceId, Cause, EngineClass, QueueId, Summary};
 use tidegate_platform::{CpuTime, PhysicalAddress, Step, Word, current};
 use tidegate_trace::{LaneId, LaneKind};
 
-/// How a step on a queue went.
+/// The result of a step on a queue.
 pub(super) enum Pace {
-    /// Done with something small.
+    /// A small step is done.
     Light,
-    /// Done with something that takes time, or with a part of it.
+    /// A step that takes time, or a part of it, is done.
     Heavy,
     /// The turn on the queue ends.
     Ends(Outcome),
 }
 
-/// How a turn on a queue ended.
+/// The result of a turn on a queue.
 pub(super) enum Outcome {
-    /// There may be more.
+    /// The queue may have more work.
     More,
-    /// The ring has nothing more.
+    /// The ring is empty.
     Empty,
-    /// The head is a wait that is not satisfied.
+    /// The queue's next packet is an unsatisfied wait.
     Blocked(WaitKey, Slot),
-    /// Timed work until then.
+    /// The queue is in timed work until this time.
     Until(CpuTime),
-    /// A fault; whether it stops the queue.
+    /// A fault, and whether it stops the queue.
     Faulted(FaultRecord, bool),
-    /// It hangs in a command.
+    /// The queue hangs in a command.
     Hung,
-    /// The ring goes back to the kernel; a packet whose state could not be saved has faulted.
+    /// The ring was preempted. A packet whose state could not be saved has faulted.
     GivenBack(Option<FaultRecord>),
 }
 
 pub(super) struct Executor {
     pub(super) gpu: Arc<Hardware>,
-    /// The engine's number: through the nodes of physical GPU 0 first.
+    /// The engine's number.
     pub(super) node: usize,
     /// The physical GPU whose page tables it walks.
     pub(super) physical_gpu: u32,
     pub(super) class: EngineClass,
-    /// As its node is configured.
+    /// From the configuration of its node.
     pub(super) writes_fences: bool,
     pub(super) attention: Word,
     lane: LaneId,
@@ -59,20 +59,20 @@ pub(super) struct Executor {
     pub(super) summaries: Vec<(usize, Arc<Summary>)>,
     pub(super) tally: Tally,
     busy: Option<Stretch>,
-    /// What was done since the last turn's end.
+    /// Steps since the end of the last turn.
     pub(super) progress: u64,
-    /// Queue and address space that the engine worked for last.
+    /// The context that the engine ran last.
     context: Option<ContextKey>,
-    /// The present queue's own address space, and that of the packet that it is in the middle of.
+    /// The current queue's own address space, and that of its current packet.
     pub(super) space: Space,
     pub(super) work_space: Space,
     pub(super) window: Window,
-    /// Where the present queue's read pointer stands, once it was stored in this turn.
+    /// The current queue's read pointer, once it was stored in this turn.
     read_pointer: Option<Word>,
-    /// Causes to raise once the lock is dropped.
+    /// Causes to raise after the lock is dropped.
     pub(super) causes: u64,
     pub(super) raised: bool,
-    /// When its last signal was stored, for the timeline.
+    /// When the last signal was stored, for the timeline.
     pub(super) signal_ns: u64,
 }
 
@@ -108,23 +108,23 @@ impl Executor {
         }
     }
 
-    /// Drops what belongs to the turn before.
+    /// Drops the state of the previous turn.
     pub(super) fn begin_turn(&mut self) {
         self.window.clear();
         self.read_pointer = None;
     }
 
-    /// Whether the engine is recalled, or a queue precedes the one that it works for.
+    /// Returns whether the engine is recalled, or another queue precedes the current one.
     pub(super) fn is_called(&self) -> bool {
         self.attention.load() >= OUTRANKED
     }
 
-    /// The same, or a doorbell was rung, of whichever queue.
+    /// Returns whether the engine is called, or a doorbell of any queue was rung.
     pub(super) fn is_wanted(&self) -> bool {
         is_wanted(&self.attention, &self.summaries)
     }
 
-    /// The engine works for this context from now on.
+    /// Switches the engine to this context.
     pub(super) fn switch_to(&mut self, context: ContextKey) {
         if self.context.is_some_and(|c| c != context) {
             self.gpu.platform.spend(Step::ContextSwitch);
@@ -132,12 +132,12 @@ impl Executor {
         self.context = Some(context);
     }
 
-    /// Sets a cause. No lock is held.
+    /// Raises a cause. No lock is held.
     pub(super) fn raise(&mut self, cause: Cause) {
         self.raised |= self.gpu.line.set(cause);
     }
 
-    /// Reports a fault; `stops` its queue.
+    /// Reports a fault. `stops`: the fault stops its queue.
     pub(super) fn report_fault(&mut self, cmp: &mut Cmp, record: FaultRecord, stops: bool) {
         cmp.faults.add(record);
         cmp.stats.faults += 1;
@@ -148,7 +148,7 @@ impl Executor {
         }
     }
 
-    /// The slot is no longer needed: store the read pointer.
+    /// Stores the read pointer, because the slot is no longer needed.
     pub(super) fn finish_slot(&mut self, state: &mut RunState) -> Result<(), Fault> {
         state.taken += 1;
         if self.read_pointer.is_none() {
@@ -162,7 +162,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Begins a stretch of busy time for the command that runs, unless one has begun.
+    /// Begins a stretch of busy time for the current command, unless one has begun.
     pub(super) fn begin_busy(&mut self, state: &RunState, work: &mut Execution) {
         if self.busy.is_none() {
             self.busy = Some(Stretch::begin(&self.gpu, state, work));
@@ -176,7 +176,7 @@ impl Executor {
         }
     }
 
-    /// Ends the stretch of a command that this turn does not resume: the engine turns to another
+    /// Ends the stretch of a command that this turn does not resume: the engine switches to another
     /// queue or to none, or a reset cut the command off.
     pub(super) fn leave_previous(&mut self, cmp: &mut Cmp, picked: Option<QueueId>) {
         let Some(previous) = self.busy.as_ref().map(|busy| busy.queue) else { return };
@@ -197,12 +197,13 @@ impl Executor {
     }
 }
 
-/// Whether an engine with this attention word and these summaries is recalled, outranked or rung.
+/// Returns whether an engine with this attention word and these summaries is recalled, outranked
+/// or rung.
 pub(super) fn is_wanted(attention: &Word, summaries: &[(usize, Arc<Summary>)]) -> bool {
     attention.load() >= OUTRANKED || summaries.iter().any(|(_, summary)| summary.is_rung())
 }
 
-/// The stretch of an engine that stops ends there, for the counters and for the timeline.
+/// Ends the stretch of an engine that stops, for the counters and the timeline.
 impl Drop for Executor {
     fn drop(&mut self) {
         if self.busy.is_some() && !current::is_panicking() {

@@ -1,8 +1,8 @@
-//! Fences on an engine: what a wait and a signal do, in their order.
+//! Waits and signals on an engine.
 //!
-//! Stations 1 and 2 of a fence signal are one function, [`Executor::signal`]. A wait that is not
-//! satisfied leaves its engine to other queues; the CMP puts the queue back (`cmp::waits`), and the
-//! wait ends when the engine comes to it again.
+//! Stations 1 and 2 of a fence signal are one function, [`Executor::signal`]. An unsatisfied wait
+//! leaves the engine to other queues. The CMP makes the queue ready (`cmp::waits`), and the wait
+//! completes when the engine runs the queue again.
 
 use super::executor::{Executor, Outcome, Pace};
 use crate::cmp::waits::WaitKey;
@@ -16,34 +16,33 @@ use tidegate_gpu_abi::{Cause, GpuTime, GpuVa, QueueId};
 use tidegate_platform::{Queued, Step, SubmissionKey};
 use tidegate_trace::{FenceId, Kind, NameId, Record};
 
-/// A fence value to be signalled.
+/// A fence signal.
 #[derive(Clone, Copy)]
 pub(super) struct Signal {
     pub(super) current_value: GpuVa,
-    /// 0: no interrupt.
+    /// The address of MonitoredValue; 0 for no interrupt.
     pub(super) monitored_value: GpuVa,
     pub(super) value: u64,
     pub(super) fence_handle: u32,
     pub(super) log_entry: u32,
 }
 
-/// The log that an operation writes, if there is one and it names an entry.
+/// Returns the log that an operation writes, if there is one and the operation has an entry.
 fn log_for(log: Option<&mut LogBuffer>, entry: u32) -> Option<&mut LogBuffer> {
     log.filter(|_| entry != NO_LOG_ENTRY)
 }
 
 impl Executor {
-    /// Signals a fence. All addresses are translated before anything is stored; then, in this
-    /// order:
+    /// Signals a fence. All addresses are translated before anything is stored. Order:
     /// 1. store CurrentValue, which is a full barrier unless the store is posted;
-    /// 2. write the log entry, with the time at which the operation was complete;
+    /// 2. write the log entry, with the time at which the operation completed;
     /// 3. store the log header's index word;
-    /// 4. full barrier behind the log and what is posted;
-    /// 5. unblock the queues that wait for the fence, and tell other GPUs that watch it;
-    /// 6. load MonitoredValue, or its shadow: if the value is above it, or the log asks for an
+    /// 4. full barrier after the log and posted stores;
+    /// 5. unblock the queues that wait for the fence, and notify other GPUs that watch it;
+    /// 6. load MonitoredValue, or its shadow. If the value is above it, or the log requests an
     ///    interrupt, add the fence to the signalled list, set the cause and raise the line, with no
-    ///    lock held; else the suppressed interrupt is counted. A signal without a
-    ///    MonitoredValue is a plain store, which some nodes notify of.
+    ///    lock held. Otherwise count the suppressed interrupt. A signal without a MonitoredValue is
+    ///    a plain store, which some nodes report.
     #[doc(alias = "DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED")]
     // spec: NF-004, NF-006, NF-020, NF-196
     // spec: NF-197, NF-198, NF-199, NF-211, NF-213
@@ -122,7 +121,7 @@ impl Executor {
         cause
     }
 
-    /// The engine wrote to what may be a monitored fence: notes it, and returns the cause to raise.
+    /// Records a write to a possible monitored fence, and returns the cause to raise.
     #[doc(alias = "DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED")]
     pub(super) fn monitored_write(&self) -> Cause {
         if !self.gpu.config.tells_fence_kinds {
@@ -132,7 +131,7 @@ impl Executor {
         Cause::MONITORED_SIGNALED
     }
 
-    /// A signal packet at the head of a queue.
+    /// Executes a signal packet.
     pub(super) fn signal_packet(
         &mut self,
         state: &mut RunState,
@@ -142,7 +141,7 @@ impl Executor {
         let logged = log_for(state.signal_log.as_mut(), signal.log_entry).is_some();
         self.signal(self.space, state.shape.id, signal, state.signal_log.as_mut())?;
         self.tally.of(state.shape.number).signals += 1;
-        // What is logged comes to the timeline by the log's reader.
+        // The log's reader draws logged operations on the timeline.
         if !logged {
             let at_ns = self.signal_ns;
             self.record_fence(state, Kind::Signal, queued, signal.value, (at_ns, Some(at_ns)));
@@ -150,8 +149,7 @@ impl Executor {
         Ok(())
     }
 
-    /// A wait packet comes to the head of its queue: satisfied, it is done; else the queue stays
-    /// with it.
+    /// Executes a wait packet. If the wait is not satisfied, the queue stays at it.
     // spec: NF-189
     pub(super) fn first_wait(
         &mut self,
@@ -171,8 +169,7 @@ impl Executor {
         self.hold_back(run)
     }
 
-    /// The engine comes to a wait again: it was latched, or the queue was suspended, or kicked,
-    /// before it was.
+    /// Executes a wait that was latched, or whose queue was suspended or kicked before that.
     pub(super) fn resume_wait(&mut self, run: &mut Run) -> Result<Pace, Fault> {
         match run.packet.take() {
             Some(Packet::Wait(wait)) if wait.satisfied => {
@@ -197,8 +194,8 @@ impl Executor {
     }
 
     // spec: NF-170
-    /// The wait is satisfied (`at` says when, if the clock was read): write its log entry, record
-    /// it, and go to the next slot.
+    /// Completes a satisfied wait (at `at`, if the clock was read): writes its log entry, records
+    /// it, and goes to the next slot.
     fn end_wait(
         &mut self,
         state: &mut RunState,
@@ -229,7 +226,7 @@ impl Executor {
         Ok(())
     }
 
-    /// A command buffer is done: its entry of the verbose log, if it is to have one.
+    /// Writes the verbose log entry of a completed command buffer, if it has one.
     pub(super) fn log_commands(
         &mut self,
         state: &mut RunState,
@@ -246,22 +243,23 @@ impl Executor {
                 end_ns: self.log_time(self.gpu.clock.now()).0,
                 ..LogEntry::default()
             };
-            // Verbose entries ask for no interrupt: those of the queue's fences come often enough.
+            // Verbose entries request no interrupt, because the queue's fence entries do so
+            // often enough.
             log.write(&self.gpu.posted, number, &entry);
         }
     }
 
-    /// A time as it goes into a log entry: 0 on a physical GPU that skips the write.
+    /// Returns the time for a log entry: 0 on a physical GPU that writes none.
     fn log_time(&self, at: GpuTime) -> GpuTime {
         if self.gpu.config.skips_log_times_on == Some(self.physical_gpu) { GpuTime(0) } else { at }
     }
 
-    /// What the timeline knows of the wait or signal in the slot at hand.
+    /// Takes the timeline's data of the wait or signal in the current slot.
     pub(super) fn take_queued(&self, state: &RunState) -> Queued {
         self.gpu.platform.take_queued(state.shape.number, SubmissionKey::Slot(state.taken))
     }
 
-    /// Records a wait or a signal of a queue; without an end it ends now.
+    /// Records a wait or a signal on the timeline. Without an end it ends now.
     fn record_fence(
         &self,
         state: &RunState,

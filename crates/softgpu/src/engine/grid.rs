@@ -1,9 +1,9 @@
-//! Dispatches and draws: grids of thread groups, or of tiles of the rasteriser, a few per turn.
+//! Dispatches and draws: grids of thread groups or rasteriser tiles, a bounded number per turn.
 //!
-//! A grid is checked when it is decoded, so nothing of a bad one runs. Groups run in ascending
-//! order, x first. Between two of them, or in the middle of one where the node is preempted as
-//! finely as that, the engine may turn to a queue that precedes it and come back. It checks between
-//! pieces of work, so a queue waits for one piece at most.
+//! A grid is validated when it is decoded, so an invalid one does not start. Groups run in
+//! ascending order, x first. Between groups, or inside one if the node's granularity allows it, the
+//! engine may switch to a queue that precedes and come back. It checks between pieces of work, so a
+//! queue waits for at most one piece.
 
 use super::executor::{Executor, is_wanted};
 use super::port::ProgramPort;
@@ -15,7 +15,7 @@ use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_programs::{Cursor, Dispatch, Grain, ProgramFault, ProgramId, run_part, validate};
 
 impl Executor {
-    /// Runs a turn's worth of groups; fewer when the engine is wanted meanwhile.
+    /// Runs the groups of one turn; fewer if another queue wants the engine.
     pub(super) fn run_groups(&mut self, grid: &mut Grid) -> Result<(), Fault> {
         let Grid { draw, program, groups, args, done, cursor } = grid;
         let (config, rates) = (self.gpu.config.node_of(self.node), self.gpu.config.rates);
@@ -29,7 +29,7 @@ impl Executor {
         while *done < end {
             let group = [*done % x, *done / x % y, *done / (x * y)].map(|g| g as u32);
             let before = grains_left;
-            // The first grain of a part is not checked.
+            // The first grain of a part needs no check.
             grains_left -= 1;
             let mut go_on = || {
                 let goes_on = grains_left > 0 && !is_wanted(attention, summaries);
@@ -57,7 +57,7 @@ impl Executor {
     }
 }
 
-/// Checks the grid of the command at `at` and begins it. The draw program runs for draws alone.
+/// Validates the grid of the command at `at` and begins it. The draw program runs for draws only.
 pub(super) fn begin_grid(
     draw: bool,
     (program, groups, args): (u32, [u32; 3], Vec<u64>),

@@ -1,12 +1,12 @@
-//! An engine's way to memory: translated loads and stores of bytes.
+//! Owns an engine's memory access: translated loads and stores of bytes.
 //!
-//! The order that matters: a store to a protocol page is split into words, and after each word's
-//! store come the barrier and the check for queues that wait for it, because a copy onto a
-//! CurrentValue is a signal. A store to bulk memory is one copy. A store to a protocol page that is
-//! not aligned to words is a fault.
+//! A store to a protocol page is split into words. Each word's store is followed by the barrier and
+//! the check for waiting queues, because a copy onto a CurrentValue is a signal. An unaligned store
+//! to a protocol page is a fault. A store to bulk memory is one copy.
 //!
-//! It knows no MonitoredValue: a plain store unblocks queues. A node that notifies of fence writes
-//! also notes stores to protocol pages, where fences stand, and interrupts at the end of its turn.
+//! Plain stores have no MonitoredValue: they only unblock queues. A node that notifies of
+//! fence writes records stores to protocol pages, which hold fences, and interrupts at the end
+//! of its turn.
 
 use crate::cmp::peers::Links;
 use crate::hardware::Hardware;
@@ -21,10 +21,10 @@ pub(super) struct Port {
     gpu: Arc<Hardware>,
     node: usize,
     pub(super) mmu: Mmu,
-    /// The node notifies of fence writes.
+    /// Whether the node notifies of fence writes.
     notifies: bool,
-    /// Stored to a page of words since [`Port::take_fence_write`], on a node that notifies, or
-    /// completed a command whose progress is monitored.
+    /// Whether, since [`Port::take_fence_write`], a notifying node stored to a page of words, or a
+    /// command with a monitored progress fence completed.
     fence_write: bool,
     links: Links,
 }
@@ -42,18 +42,18 @@ impl Port {
         }
     }
 
-    /// Notes a store to a word where a monitored fence may stand.
+    /// Records a store to a word that may hold a monitored fence.
     pub(super) fn note_fence_write(&mut self) {
         self.fence_write |= self.notifies;
     }
 
-    /// Notes that a queue whose progress fence is a monitored one has completed a command; every
-    /// node notifies of that.
+    /// Records that a queue with a monitored progress fence completed a command. Every node
+    /// notifies of this.
     pub(super) fn note_progress(&mut self) {
         self.fence_write = true;
     }
 
-    /// Whether such a store was noted since the last call.
+    /// Returns whether such a store was recorded since the last call.
     pub(super) fn take_fence_write(&mut self) -> bool {
         std::mem::take(&mut self.fence_write)
     }
@@ -70,7 +70,7 @@ impl Port {
         Ok(())
     }
 
-    /// Stores bytes that lie in one page.
+    /// Stores bytes within one page.
     // spec: NF-013
     pub(super) fn write_piece(
         &mut self,
@@ -107,22 +107,21 @@ impl Port {
         }
     }
 
-    /// After a store of `value` at `at`: unblocks the queues that wait for it, here and on other
-    /// GPUs.
+    /// Unblocks the queues, on this GPU and others, that wait for the `value` just stored at `at`.
     #[inline]
     pub(super) fn stored(&mut self, at: PhysicalAddress, value: u64) {
         self.gpu.stored(at, self.node);
         notify_peers(&mut self.links, &self.gpu, at, value);
     }
 
-    /// Takes over changes of the GPUs that watch fences.
+    /// Refreshes the copy of the GPUs that watch fences.
     pub(super) fn refresh_links(&mut self) {
         if let Some(peers) = self.gpu.peers.get() {
             self.links.refresh(peers);
         }
     }
 
-    /// Checks that a range can be written, without writing.
+    /// Checks that a range is writable without writing to it.
     fn check_writable(&mut self, space: Space, va: GpuVa, len: u64) -> Result<(), Fault> {
         let mut done = 0;
         while done < len {
@@ -154,11 +153,11 @@ fn notify_peers(links: &mut Links, gpu: &Hardware, at: PhysicalAddress, value: u
     }
 }
 
-/// Memory as a program of one address space sees it.
+/// Memory access for a program in one address space.
 pub(super) struct ProgramPort<'a> {
     pub(super) port: &'a mut Port,
     pub(super) space: Space,
-    /// What stopped the program, exactly.
+    /// The fault that stopped the program.
     pub(super) fault: Option<Fault>,
 }
 

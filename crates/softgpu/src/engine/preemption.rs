@@ -1,11 +1,10 @@
-//! Preemption on the engine's side: which queue is next, and how a node's ring goes back to the
-//! kernel.
+//! Preemption on the engine: selection of the next queue, and the answer to a ring preemption.
 //!
-//! The order that matters when a ring goes back: 1. the state of a packet in the middle is stored
-//! in its save area; 2. every slot that is published and not complete is dropped, and the read
-//! pointer is stored; 3. under the CMP's lock, the registers name the answered request and the last
-//! completed id, and the request is cleared; 4. with no lock held, the cause is set. A packet that
-//! completed before has raised its cause before.
+//! Order of an answer: 1. the state of a packet in the middle is stored in its save area; 2. every
+//! slot that is published and not complete is dropped, and the read pointer is stored; 3. under the
+//! CMP's lock, the registers get the answered request and the last completed id, and the request is
+//! cleared; 4. with no lock held, the cause is raised. A packet that completed before has already
+//! raised its cause.
 
 use super::executor::{Executor, Outcome};
 use crate::cmp::Cmp;
@@ -19,13 +18,13 @@ use tidegate_gpu_abi::{Cause, QueueId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
     Execute,
-    /// Gives the ring back to the kernel.
+    /// Answer the preemption of the ring.
     GiveBack,
 }
 
 impl Executor {
-    /// The queue whose turn it is: the node's ring, if it is to go back and may; else the one that
-    /// the engine may not leave yet; else the first of the run list.
+    /// Returns the next queue: the node's ring if its preemption is due, else the queue that the
+    /// engine may not leave yet, else the first of the run list.
     pub(super) fn pick(&mut self, cmp: &mut Cmp) -> (Option<QueueId>, Task) {
         let gpu = Arc::clone(&self.gpu);
         let (config, clock) = (gpu.config.node_of(self.node), || gpu.platform.now());
@@ -48,8 +47,8 @@ impl Executor {
         (picked, Task::Execute)
     }
 
-    /// Ends a turn on `queue`: carries out a late suspension if the engine may leave the queue now
-    /// (`leaves`).
+    /// Ends a turn on `queue`. Completes a delayed suspension if the engine may leave the
+    /// queue (`leaves`).
     pub(super) fn end_turn(&mut self, cmp: &mut Cmp, queue: QueueId, leaves: bool) {
         let node = self.gpu.config.node_of(self.node);
         if let Some(entry) = cmp.queue(queue)
@@ -70,7 +69,7 @@ impl Executor {
         }
     }
 
-    /// Steps 1 and 2.
+    /// Carries out steps 1 and 2.
     pub(super) fn give_back(&mut self, run: &mut Run) -> Outcome {
         self.end_busy();
         let gpu = &self.gpu;
@@ -89,7 +88,7 @@ impl Executor {
         Outcome::GivenBack(fault)
     }
 
-    /// Step 3; the turn raises the cause.
+    /// Carries out step 3. The turn raises the cause.
     pub(super) fn answer_preemption(
         &mut self,
         cmp: &mut Cmp,

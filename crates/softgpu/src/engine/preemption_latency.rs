@@ -1,10 +1,10 @@
-//! How often an engine is requested to leave what it runs, by a queue that precedes it or by the
-//! kernel for its ring, and how long it takes until it has. For the timeline also how long work was
+//! Counts preemption requests, by a queue that precedes or by the kernel for its ring, and measures
+//! how long the engine takes to leave its work. For the timeline, also measures how long work was
 //! left in the middle.
 //!
-//! A request begins when the engine sees it: a doorbell that is rung in the middle of a turn is seen
-//! at its end. It is answered when the engine turns to another queue, or gives the ring back. It
-//! lapses when no queue precedes any more.
+//! A request begins when the engine sees it: a doorbell rung during a turn is seen at its end. It
+//! is answered when the engine switches queues or the ring is preempted. It lapses when no queue
+//! precedes any more.
 
 use super::executor::Executor;
 use crate::cmp::Cmp;
@@ -15,8 +15,8 @@ use tidegate_platform::{CpuTime, QueueNumber};
 use tidegate_trace::{Kind, NameId, Record};
 
 impl Executor {
-    /// Before the engine picks: notes whether a queue precedes the one that it is in the middle of.
-    /// Returns the latter.
+    /// Records, before selection, whether a queue precedes the one that the engine is in the middle
+    /// of. Returns the latter.
     pub(super) fn note_request(&self, cmp: &mut Cmp) -> Option<QueueId> {
         let current = cmp.nodes[self.node].current?;
         if !cmp.is_amid(self.node, current, self.gpu.config.node_of(self.node)) {
@@ -36,7 +36,7 @@ impl Executor {
         Some(current)
     }
 
-    /// After it has picked: whether it has left the queue that it was in the middle of.
+    /// Records, after selection, whether the engine has left that queue.
     pub(super) fn note_answer(
         &mut self,
         cmp: &mut Cmp,
@@ -61,8 +61,7 @@ impl Executor {
         }
     }
 
-    /// The engine comes back to a queue that it had left in the middle: its lane says how long that
-    /// was.
+    /// Records on the lane how long a resumed queue was left in the middle.
     pub(super) fn record_return(&self, run: &mut Run) {
         let (Some(left_ns), Some(Packet::Execute(work))) = (run.left_ns.take(), &run.packet) else {
             return;
@@ -74,7 +73,7 @@ impl Executor {
         }
     }
 
-    /// The ring has gone back to the kernel, which asked for it then.
+    /// Records that the ring's preemption, requested at that time, is answered.
     pub(super) fn note_given_back(&mut self, cmp: &mut Cmp) {
         if let Some(since) = cmp.nodes[self.node].ring_requested.take() {
             self.count_answer(cmp, since, None);

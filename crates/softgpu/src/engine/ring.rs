@@ -1,9 +1,9 @@
 //! Ring slots: how an engine takes the next one, and the loop that executes a bounded part of a
 //! queue's packets.
 //!
-//! The order that matters: a slot's 64 bytes are copied out once and decoded from the copy; the read
-//! pointer moves when the slot is no longer needed. Slots are written by untrusted processes and may
-//! change at any moment. One that is malformed is a fault of its queue.
+//! A slot's 64 bytes are copied once and decoded from the copy. The read pointer moves when the
+//! slot is no longer needed. Slots are written by untrusted processes and may change at any time. A
+//! malformed slot is a fault of its queue.
 
 use super::executor::{Executor, Outcome, Pace};
 use super::fence::Signal;
@@ -55,8 +55,8 @@ impl Executor {
         }
     }
 
-    /// A fault stops its queue; a DMA packet that faults is left out, since the fault is its
-    /// context's and not the node's.
+    /// Handles a fault. It stops the queue, except that a faulted DMA packet is skipped: the fault
+    /// belongs to its context and not to the node.
     fn fault(&mut self, run: &mut Run, fault: Fault) -> Outcome {
         self.end_busy();
         let state = &run.state;
@@ -117,7 +117,7 @@ impl Executor {
         RingPacket::decode(&bytes).map_err(|_| Fault::new(FaultKind::BadPacket, at))
     }
 
-    /// Begins a packet that the queue may hold.
+    /// Begins a packet after checking that the queue may hold it.
     fn begin(&mut self, run: &mut Run, packet: RingPacket) -> Result<Pace, Fault> {
         match packet {
             RingPacket::Nop => self.finish_slot(&mut run.state)?,
@@ -181,8 +181,8 @@ impl Executor {
         Ok(Pace::Light)
     }
 
-    /// A DMA packet was begun: its state is loaded if it was preempted. One without commands is
-    /// there for its context alone.
+    /// Enters a DMA packet and loads its state if it was preempted. A packet without commands only
+    /// switches the context.
     fn enter_packet(
         &mut self,
         run: &mut Run,

@@ -1,14 +1,14 @@
-//! The turn of an engine, and which queue it serves.
+//! Owns the turn of an engine, and its choice of queue.
 //!
-//! A turn: 1. take the summaries' bits of doorbells that were rung; 2. if nothing calls the engine,
-//! rest; 3. under the CMP's lock, read the rung doorbells and take the queue whose turn it is; 4.
-//! without a lock, execute a bounded part of its packets; 5. under the lock, give the queue back,
-//! parked, empty or in the middle of a packet; 6. raise the causes that are due; 7. if the line went
-//! up in this turn, let deferred routines run.
+//! A turn: 1. take the bits of rung doorbells from the summaries; 2. rest if nothing calls the
+//! engine; 3. under the CMP's lock, read the rung doorbells and take the next queue; 4. without a
+//! lock, execute a bounded part of its packets; 5. under the lock, return the queue, parked, empty
+//! or in the middle of a packet; 6. raise the pending causes; 7. if the line was raised in this
+//! turn, let DPCs run.
 //!
-//! A turn is bounded: some ring slots and small commands, or a part of one command that takes time.
-//! A queue of higher priority runs between two turns. Timed work keeps the engine, not the turn:
-//! other engines of the service go on.
+//! A turn is bounded: some ring slots and small commands, or a part of one long command. A queue of
+//! higher priority runs between two turns. Timed work occupies the engine but not the service's
+//! thread, so other engines continue.
 
 use super::executor::{Executor, Outcome};
 use super::preemption::Task;
@@ -27,26 +27,26 @@ use std::sync::Arc;
 use tidegate_gpu_abi::{Cause, QueueId};
 use tidegate_platform::{Agent, CpuTime, Step, Turn};
 
-/// Timed work keeps the engine until then, or until a queue that precedes it calls.
+/// Timed work occupies the engine until this time, or until a queue that precedes calls it.
 struct Rest {
     until: CpuTime,
 }
 
-/// Since when the engine has been idle, while the driver wants a report of it.
+/// The start of the engine's idle time, while the driver wants it reported.
 #[derive(Clone, Copy, Default)]
 struct Idle {
-    /// How long it takes until it is reported; 0 for never.
+    /// The idle time in nanoseconds to report; 0 for never.
     report_ns: u64,
     since: Option<CpuTime>,
     reported: bool,
 }
 
-/// An engine: what it executes packets with, and which doorbells and queues it serves.
+/// An engine with its executor, summaries and rung doorbells.
 pub(crate) struct Engine {
     exec: Executor,
     summaries_seen: u64,
     invalidations_seen: u32,
-    /// Doorbells that were rung: their group and bit.
+    /// Rung doorbells: group and bit.
     rung: Vec<(usize, u32)>,
     /// Payloads of other GPUs from the common doorbell.
     payloads: Vec<u64>,
@@ -54,7 +54,7 @@ pub(crate) struct Engine {
     rest: Option<Rest>,
     idle: Idle,
     task: Task,
-    /// Where the queue stood that it has: a planted fault gives it back there.
+    /// The place of the current queue when it was taken. A planted fault returns it there.
     stale_place: Option<Place>,
 }
 
@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// Takes the numbers of the doorbells that were rung.
+    /// Takes the numbers of the rung doorbells.
     // spec: UMS-004
     fn take_rung(&mut self) {
         let rung = &mut self.rung;
@@ -87,7 +87,7 @@ impl Engine {
         }
     }
 
-    /// Whether the engine is called by what it has not seen.
+    /// Returns whether anything that the engine has not seen calls it.
     fn is_called(&self) -> bool {
         let attention = self.exec.attention.load();
         match &self.rest {
@@ -103,7 +103,7 @@ impl Engine {
         }
     }
 
-    /// Nothing calls the engine: parks it, and reports it idle when that has lasted as long as the
+    /// Parks the engine because nothing calls it, and reports it idle after the time that the
     /// driver set.
     fn idle(&mut self) -> Turn {
         if self.idle.report_ns == 0 || self.idle.reported {
@@ -129,7 +129,7 @@ impl Engine {
         Turn::Again
     }
 
-    /// Takes the queue whose turn it is, if there is one. The second value: there are summaries that
+    /// Takes the next queue, if there is one. The second value is whether there are summaries that
     /// this turn has not read.
     fn check_out(&mut self, gpu: &Hardware) -> (Option<Box<Run>>, bool) {
         let mut cmp = gpu.cmp.lock();
@@ -166,8 +166,8 @@ impl Engine {
         (run, has_new_summaries)
     }
 
-    /// Takes over new summaries and settings, and drops stale translations. Returns whether there
-    /// are new summaries.
+    /// Picks up new summaries and settings, and drops stale translations. Returns whether there are
+    /// new summaries.
     fn refresh(&mut self, cmp: &mut Cmp) -> bool {
         let node = &cmp.nodes[self.exec.node];
         let has_new_summaries = self.summaries_seen != node.summaries;
@@ -186,8 +186,8 @@ impl Engine {
         has_new_summaries
     }
 
-    /// Reads the doorbells that were rung and puts their queues on the run list. A suspended
-    /// queue's ring is not read.
+    /// Reads rung doorbells and puts their queues on the run list. A suspended queue's doorbell is
+    /// not read.
     fn read_doorbells(&mut self, cmp: &mut Cmp) {
         let rung = std::mem::take(&mut self.rung);
         self.doorbell_reads += rung.len() as u64;
@@ -225,19 +225,19 @@ impl Engine {
         self.rung.clear();
     }
 
-    /// Handles the payloads of other GPUs; returns whether there were any.
+    /// Handles the payloads of other GPUs. Returns whether there were any.
     fn receive_payloads(&mut self) -> bool {
         let payloads = std::mem::take(&mut self.payloads);
         for payload in &payloads {
             if self.exec.gpu.receive_signal(*payload) {
-                // It names no queue of this GPU, and so no fence: the kernel scans.
+                // It names no queue of this GPU, and therefore no fence: the kernel scans.
                 self.exec.causes |= Cause::FENCE_COLLAPSED.0;
             }
         }
         !payloads.is_empty()
     }
 
-    /// Gives the queue back as the turn left it.
+    /// Returns the queue to the CMP in the state in which the turn left it.
     fn check_in(&mut self, gpu: &Hardware, mut run: Box<Run>, outcome: Outcome) {
         let queue = run.state.shape.id;
         let goes_on = !matches!(outcome, Outcome::Blocked(..) | Outcome::Faulted(..));
@@ -287,8 +287,8 @@ impl Engine {
     }
 
     /// Keeps the engine on timed work that was entered again while no other queue precedes it.
-    /// Otherwise the engine has left the queue. Timed work that may not be left is not checked
-    /// before its end.
+    /// Otherwise the engine leaves the queue. Uninterruptible timed work is checked only at
+    /// its end.
     fn stay(
         &mut self,
         cmp: &mut Cmp,
@@ -347,7 +347,7 @@ impl Agent for Engine {
         if let Some(mut run) = run {
             self.exec.begin_turn();
             self.exec.record_return(&mut run);
-            // A node's own ring has no context of its own: the next DMA packet brings one.
+            // A node's ring has no context of its own: the next DMA packet brings one.
             if self.task == Task::Execute
                 && let Some(context) = run.context()
             {
@@ -361,7 +361,7 @@ impl Agent for Engine {
         }
         self.raise_due_causes();
         if gpu.config.posted_fence_writes && gpu.platform.fault("no signal barrier") {
-            // A store that no barrier made visible still arrives eventually.
+            // A store without a barrier still becomes visible eventually.
             gpu.posted.flush();
         }
         if idle && !has_new_summaries { self.rest() } else { Turn::Again }

@@ -1,5 +1,5 @@
-//! The part of a command buffer that was copied out last. A process may change its commands at any
-//! moment: each is copied out once and decoded from the copy.
+//! Owns the copied-out part of a command buffer. A process may change its commands at any time, so
+//! each is copied once and decoded from the copy.
 
 use super::port::Port;
 use crate::mmu::{Fault, Space};
@@ -10,7 +10,7 @@ use tidegate_gpu_abi::{CommandReader, GpuVa};
 
 pub(super) struct Window {
     words: [u64; MAX_COMMAND_WORDS],
-    /// Byte offset of the first word in its buffer, and how many words there are.
+    /// The byte offset of the first word in its buffer, and the number of words.
     start: u32,
     len: usize,
 }
@@ -22,19 +22,19 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Drops the copy: another buffer, or another turn.
+    /// Drops the copy, for another buffer or another turn.
     pub(super) fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// The words that were copied out from offset `at` on.
+    /// Returns the copied words starting at offset `at`.
     pub(super) fn from(&self, at: u32) -> &[u64] {
         let skip = (at.wrapping_sub(self.start) / 8) as usize;
         if at < self.start || skip >= self.len { &[] } else { &self.words[skip..self.len] }
     }
 
-    /// Copies out the command of `work` at `at` unless it is there already; returns how many words
-    /// it has.
+    /// Copies the command of `work` at `at` unless it is already copied. Returns its length
+    /// in words.
     pub(super) fn fetch(
         &mut self,
         port: &mut Port,
@@ -52,8 +52,8 @@ impl Window {
         }
         let len = left.min(MAX_COMMAND_WORDS as u64) as usize;
         let mut bytes = [0; MAX_COMMAND_WORDS * 8];
-        // A command may end where the mapped memory does, and the window reach beyond: then copy
-        // that command alone, head first.
+        // The window may reach past the end of mapped memory although the command does not. Then
+        // only that command is copied, head first.
         let len = match port.mmu.read(space, at, &mut bytes[..len * 8]) {
             Ok(()) => len,
             Err(_) => {
