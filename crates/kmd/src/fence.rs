@@ -220,9 +220,8 @@ impl ReferenceDriver {
     }
 
     fn condemn(&self, lookup: &Lookup) -> Result<(), KmdError> {
-        let current_value = lookup
-            .at
-            .ok_or(KmdError::Argument("the kernel never reported the fence's location"))?;
+        let current_value =
+            lookup.at.ok_or(KmdError::Argument("the fence has no reported location"))?;
         self.mailbox.run(AdminCommand::CondemnFence { current_value })
     }
 

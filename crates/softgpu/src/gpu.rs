@@ -1,4 +1,4 @@
-//! The GPU as a whole, and the services on which its engines take their turns.
+//! Owns the GPU as a whole, and the services on which its engines take turns.
 
 use crate::bus::Bus;
 use crate::config::{Config, MAX_ENGINES, MAX_PHYSICAL_GPUS, MIN_REFRESH_PERIOD_NS};
@@ -10,20 +10,21 @@ use std::sync::Arc;
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_platform::{Agent, Mutex, PhysicalMemory, Platform, ServiceHandle};
 
-/// The software GPU. Its driver sees it as a [`tidegate_gpu_abi::Device`].
+/// The software GPU. Its driver uses it as a [`tidegate_gpu_abi::Device`].
 ///
-/// It runs nothing before [`SoftGpu::start`]; commands in the mailbox are obeyed before that, too.
+/// Its engines run only after [`SoftGpu::start`]. Mailbox commands are obeyed before that, too.
 pub struct SoftGpu {
     hardware: Arc<Hardware>,
     services: Mutex<Vec<ServiceHandle>>,
 }
 
 impl SoftGpu {
-    /// A GPU on `platform` that reaches `system_memory` and has local memory of its own.
+    /// Creates a GPU on `platform` with access to `system_memory` and with its own local memory.
     ///
     /// # Panics
-    /// When `config` has no engine, or more than 48, or more than 4 physical GPUs, or a display
-    /// that refreshes more often than every microsecond.
+    ///
+    /// `config` has no engine, more than 48 engines, more than 4 physical GPUs, or a display with a
+    /// refresh period below a microsecond.
     pub fn new(
         platform: &Platform,
         system_memory: &PhysicalMemory,
@@ -32,17 +33,17 @@ impl SoftGpu {
         let (engines, gpus) = (config.engines(), config.physical_gpus);
         assert!(
             (1..=MAX_ENGINES).contains(&engines),
-            "a GPU of {engines} engines: give it from 1 to {MAX_ENGINES}"
+            "a GPU with {engines} engines: configure from 1 to {MAX_ENGINES}"
         );
         assert!(
             gpus <= MAX_PHYSICAL_GPUS,
-            "{gpus} physical GPUs: link from 1 to {MAX_PHYSICAL_GPUS}"
+            "{gpus} physical GPUs: configure from 1 to {MAX_PHYSICAL_GPUS}"
         );
         let too_fast =
             config.display.filter(|display| display.refresh_period_ns < MIN_REFRESH_PERIOD_NS);
         assert!(
             too_fast.is_none(),
-            "{too_fast:?}: give it at least {MIN_REFRESH_PERIOD_NS} ns for a refresh"
+            "{too_fast:?}: configure a period of at least {MIN_REFRESH_PERIOD_NS} ns"
         );
         let bus = Bus::new(platform, system_memory.clone(), &config);
         let hardware = Arc::new(Hardware::new(platform, bus, config));
@@ -54,8 +55,8 @@ impl SoftGpu {
     }
 
     // spec: ME-001
-    /// Starts the engines, each with a lane of the group "GPU" on the timeline. A GPU that runs
-    /// already is left alone.
+    /// Starts the engines, each with a lane on the timeline in the configured group. Does nothing
+    /// if the GPU is running.
     pub fn start(&self) {
         let mut services = self.services.lock();
         if !services.is_empty() {
@@ -83,8 +84,8 @@ impl SoftGpu {
         }
     }
 
-    /// Stops the engines after their present turns and waits until they have stopped. What they
-    /// were in the middle of goes on when the GPU is started again.
+    /// Stops the engines after their current turns and waits until they have stopped. Unfinished
+    /// work continues when the GPU is started again.
     pub fn stop(&self) {
         let services = std::mem::take(&mut *self.services.lock());
         for service in services {
@@ -92,42 +93,41 @@ impl SoftGpu {
         }
     }
 
-    /// The waits that hold queues back now.
+    /// Returns the waits that currently block queues.
     pub fn parked_waits(&self) -> Vec<ParkedWait> {
         self.hardware.cmp.lock().parked_waits()
     }
 
-    /// How many queues, address spaces and doorbells there are now.
+    /// Returns the current numbers of queues, address spaces and doorbells.
     pub fn census(&self) -> Census {
         self.hardware.cmp.lock().census()
     }
 
-    /// Calls `sink` with every frame that the display scans from now on. Without a sink nothing is
-    /// scanned.
+    /// Calls `sink` with every frame that the display scans. Without a sink no frame is recorded.
     pub fn show_frames_to(&self, sink: FrameSink) {
         if let Some(display) = &self.hardware.display {
             display.connect(sink);
         }
     }
 
-    /// What the display did so far; nothing without one.
+    /// Returns the display's statistics; all 0 without a display.
     pub fn display_stats(&self) -> DisplayStats {
         self.hardware.display.as_ref().map_or_else(DisplayStats::default, |display| display.stats())
     }
 
-    /// How many nodes each physical GPU has.
+    /// Returns the number of nodes of each physical GPU.
     pub fn nodes_of_each(&self) -> u32 {
         self.hardware.config.nodes.len() as u32
     }
 
-    /// How finely each engine is preempted, by number.
+    /// Returns the preemption granularity of each engine, by number.
     pub fn preemption(&self) -> Vec<NodePreemption> {
         let config = &self.hardware.config;
         (0..config.engines()).map(|engine| config.node_of(engine).preemption).collect()
     }
 
-    /// What was counted so far. An engine hands its counts over before it interrupts and at the end
-    /// of each turn. Waits that head their queues count as blocked time until now.
+    /// Returns all counts so far. An engine adds its counts before it interrupts and at the end of
+    /// each turn. Waits at the head of queues count as blocked time up to now.
     pub fn stats(&self) -> Stats {
         let (now, gpu_now) = (self.hardware.platform.now().0, self.hardware.clock.now());
         let cmp = self.hardware.cmp.lock();

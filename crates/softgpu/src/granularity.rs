@@ -1,17 +1,13 @@
-//! Preemption granularity: where an engine may stop, for switching queues and for giving packets
-//! back to the kernel.
+//! Preemption granularity: where an engine may switch queues, and where a ring may be preempted.
+//! Stateless policy.
 //!
-//! A packet may hold draws and dispatches, so it is stopped in its middle only where both
-//! granularities of its node allow it; then the command that runs decides by its own kind. Timed
-//! work, copies and fills count as one compute command each; they have no groups, and are stopped
-//! anywhere from THREAD_GROUP on. A wait at the head of a queue is always a place to stop: nothing
-//! runs.
+//! A packet may hold draws and dispatches, so it is preempted in its middle only where both
+//! granularities of its node allow it. The running command's own kind then decides. Timed work,
+//! copies and fills count as one compute command each. They have no groups, and stop anywhere with
+//! THREAD_GROUP or finer. A wait at the head of a queue can always be left, since nothing runs.
 //!
-//! Which pieces of a group may be left is the programs' (`Grain`): the table stands there. Programs
-//! whose threads work together are left between groups, and only a program that is interpreted
-//! between two instructions.
-//!
-//! Pure policy of numbers.
+//! The programs' `Grain` defines which parts of a group can be left. Programs with cooperating
+//! threads are left between groups, and only interpreted programs between two instructions.
 
 use crate::config::NodeConfig;
 use crate::queue::{Execution, Packet, Run};
@@ -19,18 +15,19 @@ use crate::running_command::Running;
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate_programs::Grain;
 
-/// What of a packet may be left where it is, the finest last.
+/// How much must complete before a preemption, the finest last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PacketGrain {
-    /// Nothing, and the packets behind it run, too.
+    /// All packets of the ring.
     Ring,
-    /// It ends.
+    /// The current packet.
     Packet,
-    /// The command that runs ends, or less.
+    /// The current command or a part of it.
     Command,
 }
 
-/// The coarser one of the node's granularities; the one for graphics matters where there are draws.
+/// Returns the coarser of the node's granularities. That for graphics matters only if the
+/// node draws.
 fn packet_grain(node: &NodeConfig) -> PacketGrain {
     let compute = match node.preemption.compute {
         ComputePreemption::None => PacketGrain::Ring,
@@ -46,7 +43,7 @@ fn packet_grain(node: &NodeConfig) -> PacketGrain {
     compute.min(graphics)
 }
 
-/// Whether an engine may turn from this queue to another one, now that a turn on it is over.
+/// Returns whether an engine may switch from this queue to another one after a turn on it.
 // spec: PRE-042
 pub(crate) fn may_switch(run: &Run, node: &NodeConfig) -> bool {
     let grain = packet_grain(node);
@@ -59,7 +56,7 @@ pub(crate) fn may_switch(run: &Run, node: &NodeConfig) -> bool {
     }
 }
 
-/// Whether a copy, a fill, a dispatch or a draw may stop between its parts.
+/// Returns whether a copy, a fill, a dispatch or a draw may stop between its parts.
 pub(crate) fn parts_may_stop(draw: bool, node: &NodeConfig) -> bool {
     match draw {
         true => node.preemption.graphics >= GraphicsPreemption::Triangle,
@@ -67,8 +64,7 @@ pub(crate) fn parts_may_stop(draw: bool, node: &NodeConfig) -> bool {
     }
 }
 
-/// How finely a group of a dispatch or a tile of a draw may be left: groups are left in their
-/// middle where the granularity is finer.
+/// Returns the granularity inside a group of a dispatch or a tile of a draw.
 pub(crate) fn grain(draw: bool, node: &NodeConfig) -> Grain {
     match (draw, node.preemption.graphics, node.preemption.compute) {
         (true, GraphicsPreemption::Triangle, _) => Grain::Triangle,
@@ -79,7 +75,7 @@ pub(crate) fn grain(draw: bool, node: &NodeConfig) -> Grain {
     }
 }
 
-/// Whether the command that runs may stop where a turn left it.
+/// Returns whether the current command may stop where a turn left it.
 fn command_may_stop(work: &Execution, node: &NodeConfig) -> bool {
     match &work.running {
         None => true,
@@ -88,8 +84,7 @@ fn command_may_stop(work: &Execution, node: &NodeConfig) -> bool {
     }
 }
 
-/// Whether a node's ring can go back to the kernel now: a packet that was begun needs a place for
-/// its state.
+/// Returns whether a node's ring can be preempted now. A packet that was started needs a save area.
 pub(crate) fn may_give_back(run: &Run, node: &NodeConfig) -> bool {
     let kept = match &run.packet {
         Some(Packet::Execute(work)) => !work.is_begun() || work.save_area.0 != 0,

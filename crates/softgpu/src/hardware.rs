@@ -1,10 +1,9 @@
-//! What engines, registers and the mailbox share: the state of the CMP under its lock, the words
-//! that are read without it, and the steps that take the lock and then wake engines.
+//! Owns the state shared by engines, registers and the mailbox: the CMP under its lock, the words
+//! that are read without it, and the operations that take the lock and then wake engines.
 //!
-//! The order that matters when a queue becomes able to go on: 1. under the lock, put it on its
-//! engine's run list and publish the attention level; 2. drop the lock; 3. ring the service's wake
-//! word (a full barrier). An engine that parks announces its sleep first and reads its attention
-//! word once more after.
+//! Order when a queue becomes ready: 1. under the lock, put it on its engine's run list and publish
+//! the attention level; 2. drop the lock; 3. ring the service's wake word (a full barrier). An
+//! engine that parks announces its sleep first and reads its attention word again afterwards.
 
 use crate::bus::Bus;
 use crate::clock::Clock;
@@ -26,16 +25,16 @@ use tidegate_platform::{
     Bulk, Mutex, MutexGuard, PhysicalAddress, Platform, Step, WaitEnd, WakeWord, Word,
 };
 
-/// What is outside the lock for each engine.
+/// The per-engine state outside the lock.
 pub(crate) struct NodePort {
-    /// The level at which the engine is called (see `cmp::node`).
+    /// The engine's attention level (see `cmp::node`).
     pub(crate) attention: Word,
     /// The last completed submission fence id.
     pub(crate) completed: Word,
-    /// The last preemption that was answered, and what was complete then.
+    /// The last answered preemption, and the last completed id at that time.
     pub(crate) preempted_fence: Word,
     pub(crate) preempted_completed: Word,
-    /// Number of the service that the engine belongs to.
+    /// The number of the engine's service.
     pub(crate) service: usize,
 }
 
@@ -48,22 +47,22 @@ pub(crate) struct Hardware {
     pub(crate) cmp: Mutex<Cmp>,
     pub(crate) armed: Armed,
     pub(crate) nodes: Vec<NodePort>,
-    /// By service number.
+    /// The wake words, by service number.
     pub(crate) wakes: Vec<WakeWord>,
     /// Counts turns whose end a mailbox command waits for.
     pub(crate) turn_ends: Word,
-    /// The mailbox: its words, status and two results. The driver lets one command at a time in.
+    /// The mailbox: words, status and two results. The driver serialises commands.
     pub(crate) mailbox: Bulk,
-    /// Stores on their way to memory.
+    /// Stores that are not yet in memory.
     pub(crate) posted: PostedStores,
     /// The CMP's copies of MonitoredValue.
     pub(crate) shadow: Shadow,
     pub(crate) display: Option<Arc<Display>>,
-    /// Other GPUs, once there are any.
+    /// The links to other GPUs, once there are any.
     pub(crate) peers: OnceLock<Peers>,
 }
 
-/// Services to wake, one bit each.
+/// A bitmap of services to wake.
 #[derive(Clone, Copy, Default)]
 struct Wakes(u64);
 
@@ -104,20 +103,21 @@ impl Hardware {
         }
     }
 
-    /// Publishes the attention level of an engine; called under the lock after any change of it.
+    /// Publishes the attention level of an engine. Called under the lock after any change of it.
     pub(crate) fn publish(&self, cmp: &mut Cmp, engine: u32) {
         if let Some(level) = cmp.changed_attention(engine as usize) {
             self.nodes[engine as usize].attention.store(level);
         }
     }
 
-    /// Publishes, and notes the engine's service among those to wake once the lock is dropped.
+    /// Publishes the level, and adds the engine's service to those to wake after the lock
+    /// is dropped.
     fn call(&self, cmp: &mut Cmp, engine: u32, wakes: &mut Wakes) {
         self.publish(cmp, engine);
         wakes.0 |= 1 << self.nodes[engine as usize].service;
     }
 
-    /// Drops the lock, then wakes the noted services.
+    /// Drops the lock, then wakes the services.
     fn wake(&self, cmp: MutexGuard<'_, Cmp>, wakes: Wakes, step: Step) {
         drop(cmp);
         let mut left = wakes.0;
@@ -139,11 +139,11 @@ impl Hardware {
         self.wake(cmp, wakes, step);
     }
 
-    /// Stores to a protocol word for an engine; a fence's cell keeps its history. A full barrier,
-    /// which [`Hardware::stored`] relies on; hardware that posts the store has its barrier there.
+    /// Stores to a protocol word for an engine, with the history of a fence's cell. A full barrier,
+    /// on which [`Hardware::stored`] relies; if the store is posted, the barrier is there instead.
     #[inline]
     pub(crate) fn store(&self, cell: &FenceCell, value: u64) {
-        // Without 64-bit atomics the upper half of such a word stays 0.
+        // Without 64-bit atomics the upper half of such a word is always 0.
         let value = if self.config.atomics_64bit { value } else { u64::from(value as u32) };
         if self.posted.post_fence(cell, value) {
             return;
@@ -155,7 +155,7 @@ impl Hardware {
         }
     }
 
-    /// After an engine's store to the cell at `at`: flushes what is posted, then unblocks the queues
+    /// Flushes posted stores after an engine's store to the cell at `at`, then unblocks the queues
     /// that wait for the cell.
     #[inline]
     // spec: NF-151
@@ -168,9 +168,9 @@ impl Hardware {
         }
     }
 
-    /// Puts the queues whose waits for the cell at `at`, or for any, are satisfied back on their
-    /// run lists. Their waits are latched: a value that falls again does not undo it. `by` is the
-    /// engine that calls, if one does: its service is awake.
+    /// Puts the queues whose waits for the cell at `at`, or for any cell, are satisfied on their
+    /// run lists. Their waits are latched: a lower value later does not undo this. `by` is the
+    /// calling engine, if any, whose service is awake.
     // spec: NF-005
     pub(crate) fn unblock(&self, at: Option<PhysicalAddress>, by: Option<usize>) {
         let mut wakes = Wakes::default();
@@ -187,14 +187,13 @@ impl Hardware {
         self.wake(cmp, wakes, Step::GpuWaitUnblock);
     }
 
-    /// Unblocks every queue whose wait is satisfied, after a change that no signal notified of.
+    /// Unblocks every queue whose wait is satisfied, after a change without a signal.
     pub(crate) fn rescan_waits(&self) {
         self.platform.fence();
         self.unblock(None, None);
     }
 
-    /// Another GPU wrote that this fence, or some fence, was signalled. Returns whether to
-    /// interrupt.
+    /// Handles another GPU's signal of one fence or of any fence. Returns whether to interrupt.
     pub(crate) fn receive_signal(&self, payload: u64) -> bool {
         if payload == 0 {
             return false;
@@ -204,12 +203,12 @@ impl Hardware {
         self.peers.get().is_some_and(|peers| peers.take_due(at))
     }
 
-    /// The time on the timeline; 0 without a timeline.
+    /// Returns the time on the timeline; 0 without a timeline.
     pub(crate) fn timeline_ns(&self) -> u64 {
         if self.platform.tracing() { self.platform.stamp_ns() } else { 0 }
     }
 
-    /// Sleeps, with the lock dropped, until `done` holds at the end of some turn. Gives up when the
+    /// Sleeps, with the lock dropped, until `done` holds at the end of a turn, or until the
     /// machine stops.
     pub(crate) fn await_turns<'a>(
         &'a self,
@@ -230,13 +229,21 @@ impl Hardware {
         cmp
     }
 
-    /// The lock, on a device that has power.
+    /// Takes the lock.
+    ///
+    /// # Errors
+    ///
+    /// The device has no power.
     pub(crate) fn awake(&self) -> Result<MutexGuard<'_, Cmp>, AdminError> {
         let cmp = self.cmp.lock();
         if cmp.asleep { Err(AdminError::Asleep) } else { Ok(cmp) }
     }
 
-    /// The lock, on a device that has power and has this engine, with its index.
+    /// Takes the lock, and returns it with the engine's index.
+    ///
+    /// # Errors
+    ///
+    /// The device has no power, or no such engine.
     pub(crate) fn awake_engine(
         &self,
         engine: u32,
@@ -248,14 +255,14 @@ impl Hardware {
         Ok((self.awake()?, index))
     }
 
-    /// Enlists a queue if it can go on, and calls its engine.
+    /// Enlists a queue if it is ready, and calls its engine.
     pub(crate) fn release_queue(&self, mut cmp: MutexGuard<'_, Cmp>, queue: QueueId) {
         cmp.enlist(queue, false);
         let engine = cmp.queue(queue).filter(|e| e.listed).map(|e| e.shape.engine);
         self.wake_engines(cmp, engine, Step::DoorbellToFetch);
     }
 
-    /// The common doorbell, which engine 0 reads like the doorbells of its queues.
+    /// Returns the common doorbell, which engine 0 reads like the doorbells of its queues.
     pub(crate) fn common_doorbell(&self) -> CommonDoorbell {
         let mut cmp = self.cmp.lock();
         if let Some(doorbell) = cmp.doorbells.common() {
@@ -269,12 +276,12 @@ impl Hardware {
         doorbell
     }
 
-    /// Has an engine read all of its state anew: what it is busy with may be gone.
+    /// Makes an engine reload all of its state, because its current work may have been removed.
     pub(crate) fn recall(&self, cmp: MutexGuard<'_, Cmp>, engine: u32) {
         self.recall_each(cmp, engine..engine + 1);
     }
 
-    /// The same for every engine.
+    /// Recalls every engine.
     pub(crate) fn recall_all(&self, cmp: MutexGuard<'_, Cmp>) {
         self.recall_each(cmp, 0..self.nodes.len() as u32);
     }

@@ -1,29 +1,28 @@
-//! The interrupt line and its cause register.
+//! Owns the interrupt line and its cause register.
 //!
-//! The order that matters: what a cause reports (list entry, completed id, fault record) is stored
-//! first, then the cause is set by a locked operation, then the line goes up if no cause stood
-//! before. Reading takes all causes and the line falls, so the next cause raises it again:
-//! no cause is left behind.
+//! Order: the data of a cause (list entry, completed id, fault record) is stored before a locked
+//! operation sets the cause. The line is raised if no cause was set before. Reading takes all
+//! causes and lowers the line, so the next cause raises it again.
 //!
-//! Engines that wrote monitored fences, that are idle, and that were preempted are words of bits:
-//! set before the cause, taken by reading.
+//! The engines that wrote monitored fences, are idle, or were preempted are bitmaps, set before the
+//! cause and taken by reading.
 //!
-//! Only engines raise, in their turns; no lock is held over the sink.
+//! Only engines raise causes, in their turns. No lock is held over the sink.
 
 use std::sync::Arc;
 use tidegate_gpu_abi::{Cause, InterruptSink};
 use tidegate_platform::{Mutex, Platform, Word, current};
 
-/// Engines that a cause is about, bit by bit.
+/// A bitmap of the engines that a cause refers to.
 pub(crate) struct EngineBits(Word);
 
 impl EngineBits {
-    /// Notes an engine; the cause is set after.
+    /// Adds an engine. The caller sets the cause afterwards.
     pub(crate) fn note(&self, engine: usize) {
         self.0.fetch_or(1 << engine);
     }
 
-    /// Takes the engines that were noted.
+    /// Takes the recorded engines.
     pub(crate) fn take(&self) -> u64 {
         self.0.exchange(0)
     }
@@ -34,7 +33,7 @@ pub(crate) struct InterruptLine {
     raised: Word,
     /// Engines that wrote to a monitored fence.
     pub(crate) monitored: EngineBits,
-    /// Engines that were idle for as long as the driver set.
+    /// Engines that were idle for the time that the driver set.
     pub(crate) idle: EngineBits,
     /// Engines that answered a preemption.
     pub(crate) preempted: EngineBits,
@@ -62,7 +61,7 @@ impl InterruptLine {
         self.sink.lock().clone()
     }
 
-    /// Sets `cause`; returns whether the line went up for it.
+    /// Sets `cause`. Returns whether this raised the line.
     pub(crate) fn set(&self, cause: Cause) -> bool {
         if self.cause.fetch_or(cause.0) != 0 {
             return false;
@@ -76,7 +75,7 @@ impl InterruptLine {
         true
     }
 
-    /// The raising engine's turn is over.
+    /// Reports that the raising engine's turn has ended.
     pub(crate) fn turn_ended(&self) {
         let sink = self.sink();
         current::assert_no_guards("the end of an interrupting turn");
@@ -85,12 +84,12 @@ impl InterruptLine {
         }
     }
 
-    /// How often the line went up.
+    /// Returns the number of times the line was raised.
     pub(crate) fn times_raised(&self) -> u64 {
         self.raised.load()
     }
 
-    /// Takes the pending causes; the line falls.
+    /// Takes the pending causes and lowers the line.
     pub(crate) fn take(&self) -> u64 {
         self.cause.exchange(0)
     }

@@ -1,12 +1,12 @@
-//! The software GPU: hardware that a driver reaches by registers, memory and an interrupt line
-//! alone. It knows no kernel, no driver and no API; nothing that software writes into packets,
-//! commands or pages can panic or hang it.
+//! The software GPU: hardware that a driver accesses only through registers, memory and an
+//! interrupt line. It does not depend on kernel, driver or API. Nothing that software writes into
+//! packets, commands or pages can panic or hang it.
 //!
 //! From the bottom up: [`config`] (variants) · `clock`, `interrupt`, `bus` · `posted_stores`, `log`
 //! · `mmu` (page tables) · `doorbell` · `running_command`, `queue` · `granularity`, `runlist`
 //! (policy) · `save_area` · [`stats`] · `display` · `cmp` (the context management processor's
-//! state) · `hardware` (what all share) · `mailbox` (the driver's commands) · `engine` (one agent
-//! per node) · `registers`, `gpu`. Locks and how to add an engine: decision 0068.
+//! state) · `hardware` (shared state) · `mailbox` (the driver's commands) · `engine` (one agent per
+//! node) · `registers`, `gpu`. Locks and how to add an engine: decision 0068.
 
 pub mod config;
 pub mod display;

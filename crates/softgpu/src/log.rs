@@ -1,14 +1,12 @@
-//! The engine's side of a native fence log.
+//! Owns the engine's side of a native fence log.
 //!
-//! The order that matters: the entry's bytes first, then the header word. No barrier between the
-//! two: the driver gives one to the log's reader. Hardware with
-//! [`crate::Config::posted_log_entries`] posts the entry (`posted_stores`)
-//! until the next barrier of a signal, or until the driver reads the flush register, while the
-//! index is there at once.
+//! Order: the entry's bytes, then the header word, without a barrier between; the driver executes
+//! one for the reader. Hardware with [`crate::Config::posted_log_entries`] posts the entry
+//! (`posted_stores`) until the next barrier of a signal or the driver's flush, while the index is
+//! visible immediately.
 //!
-//! The process chooses the entry: its number is taken modulo the hardware's own count, never the
-//! header's, so a number that was chosen for another log, or in malice, writes an entry of the
-//! queue's own log and no other memory.
+//! The process chooses the entry's number. It is taken modulo the hardware's own count, never the
+//! header's, so any number writes an entry of the queue's own log and no other memory.
 
 use tidegate_gpu_abi::log::{LOG_ENTRY_BYTES, LOG_INDEX_WORD, LogEntry, LogIndex};
 use tidegate_platform::{Bulk, PhysicalAddress, Target, Word};
@@ -16,20 +14,20 @@ use tidegate_platform::{Bulk, PhysicalAddress, Target, Word};
 use crate::bus::Bus;
 use crate::posted_stores::PostedStores;
 
-/// A log that was set for a queue.
+/// The log buffer of a queue.
 pub(crate) struct LogBuffer {
     header: Word,
     payload: Bulk,
     start: u64,
     entries: u32,
-    /// An interrupt is asked for behind each so many entries; 0 for never.
+    /// The number of entries after which an interrupt is requested each time; 0 for never.
     notify_every: u32,
     written: u32,
 }
 
 impl LogBuffer {
-    /// The log whose header and entries stand at these addresses, or `None` if there is no such
-    /// memory of that kind.
+    /// Returns the log whose header and entries have these addresses; `None` if the memory does not
+    /// exist or has the wrong kind.
     pub(crate) fn find(
         bus: &Bus,
         header: PhysicalAddress,
@@ -56,8 +54,8 @@ impl LogBuffer {
         })
     }
 
-    /// Writes the entry of this number and counts it in the header. Readers that are behind are
-    /// overrun. Returns whether an interrupt is due, with or without a waiter.
+    /// Writes the entry with this number and counts it in the header. A slow reader is overrun.
+    /// Returns whether an interrupt is due, with or without a waiter.
     // spec: NF-171, NF-179, NF-181, NF-200, NF-201
     // spec: NF-212
     pub(crate) fn write(&mut self, posted: &PostedStores, number: u32, entry: &LogEntry) -> bool {
@@ -70,8 +68,8 @@ impl LogBuffer {
         self.notify_every != 0 && self.written.is_multiple_of(self.notify_every)
     }
 
-    /// Counts a signal that interrupts and was not logged: the log is overrun, so that its reader
-    /// reads the fences themselves.
+    /// Counts a signal that interrupts but is not logged. This marks the log as overrun, so that
+    /// its reader checks the fences themselves.
     pub(crate) fn overrun(&self) {
         let word = LogIndex(self.header.load());
         let next = LogIndex::new(word.wraparound_count().wrapping_add(1), word.first_free_entry());

@@ -1,18 +1,15 @@
-//! Translation: page tables walked by physical address, and the translations that one engine keeps.
+//! Owns translation: page tables walked by physical address, and the translation caches of
+//! an engine.
 //!
-//! Two caches, both direct-mapped and tagged with address space and generation: pages (for runs of
-//! bytes) and words (for fence cells and ring pointers, found again without touching a reference
-//! count). A word of a page of fence values is found with its history. Loads and stores keep their
-//! words apart, so that a fence's two cells never push each other out between their translation and
-//! their use.
+//! Two direct-mapped caches are tagged with address space and generation: pages (for byte ranges)
+//! and words (for fence cells and ring pointers, without reference counting). A fence word has its
+//! history. Loads and stores have separate word caches, so a fence's two cells never evict each
+//! other between translation and use.
 //!
-//! The order that matters: the CMP gives an address space a new generation, then waits for the
-//! turns that began before. An engine reads generations at the start of its turn, so that no access
-//! with an old translation follows.
-//!
-//! An entry says whether accesses are coherent with the CPUs' caches; that must fit the hardware and
-//! the page, and is checked when the entry is taken into the cache. Tables, and memory reached by
-//! physical address, are the driver's and not checked. Nothing here stores to memory.
+//! The CMP gives an address space a new generation, then waits for turns that began before. An
+//! engine reads generations at the start of its turn, so it uses no stale translation afterwards.
+//! Coherency is checked when an entry enters the cache, except for tables and physical accesses,
+//! which are the driver's. Nothing here stores to memory.
 
 use crate::bus::Bus;
 use crate::config::Config;
@@ -24,13 +21,13 @@ use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, PAGE_BYTES, Pte};
 use tidegate_platform::{Bulk, Page, PhysicalAddress, Target, Untrusted, Word};
 
-/// What stopped an access.
+/// Why an access failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
     pub(crate) va: GpuVa,
-    /// The level of page tables that did not lead on, counted from the last one; 0 where it was not
-    /// that.
+    /// The level of page tables at which translation failed, counted from the last level; 0 if
+    /// translation did not fail.
     pub(crate) level: u8,
 }
 
@@ -43,13 +40,13 @@ impl Fault {
 /// An address space as an engine sees it during one turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Space {
-    /// Address space and generation in one word; compared on every hit.
+    /// Address space and generation in one word, compared on every hit.
     tag: u64,
     root: PhysicalAddress,
 }
 
 impl Space {
-    /// The bus itself: addresses are physical. Kernel-owned rings stand there.
+    /// The address space of physical addresses, used by kernel-owned rings.
     pub(crate) const PHYSICAL: Space = Space { tag: u64::MAX, root: PhysicalAddress(0) };
 
     pub(crate) fn new(id: AddressSpaceId, generation: u32, root: PhysicalAddress) -> Space {
@@ -57,30 +54,30 @@ impl Space {
     }
 }
 
-/// A page of an address space.
+/// A cached page of an address space.
 pub(crate) struct PageEntry {
     tag: u64,
     page: u64,
     writable: bool,
     fence_values: bool,
-    /// Where the page stands on the bus.
+    /// The bus address of the page.
     pub(crate) physical: PhysicalAddress,
-    /// The memory, at the start of the page.
+    /// The memory from the start of the page.
     pub(crate) target: Target,
 }
 
-/// A word of an address space.
+/// A cached word of an address space.
 pub(crate) struct WordEntry {
     tag: u64,
     va: GpuVa,
-    /// Where it stands on the bus: what waits are kept under.
+    /// The bus address of the word, which is the key of waits.
     pub(crate) physical: PhysicalAddress,
     pub(crate) cell: FenceCell,
 }
 
 impl PageEntry {
-    /// Number `number` of the words of `page`, which begins at `start`, with its history if the
-    /// page has fence values.
+    /// Returns the cell of word `number` of `page`, which begins at `start`. It has a history if
+    /// the page holds fence values.
     pub(crate) fn cell(&self, page: &Page, start: u64, number: usize) -> FenceCell {
         let word = page.word(number);
         if self.fence_values {
@@ -91,7 +88,7 @@ impl PageEntry {
     }
 }
 
-/// A last-level table: the entries of 2 MiB.
+/// A last-level table, which maps 2 MiB.
 struct TableEntry {
     tag: u64,
     region: u64,
@@ -99,7 +96,7 @@ struct TableEntry {
     start: u64,
 }
 
-/// Names a word that was just translated; valid until the next translation of the same kind (load
+/// Names a word that was just translated. Valid until the next translation of the same kind (load
 /// or store).
 #[derive(Clone, Copy)]
 pub(crate) struct Slot(usize);
@@ -118,7 +115,7 @@ fn cache<T>(entries: usize) -> Vec<Option<T>> {
     (0..entries).map(|_| None).collect()
 }
 
-/// The place of `key` in a cache of `entries`; neighbours fall far apart.
+/// Returns the index of `key` in a cache of `entries`. Neighbours are spread apart.
 #[inline]
 fn place(key: u64, tag: u64, entries: usize) -> usize {
     let mixed = (key ^ tag.rotate_left(40)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -138,8 +135,7 @@ impl Mmu {
         }
     }
 
-    /// Drops the translations of address spaces that have another generation by now, so that memory
-    /// that was unmapped is not held on to.
+    /// Drops the translations of stale generations, so that unmapped memory is released.
     pub(crate) fn forget_stale(&mut self, current: impl Fn(AddressSpaceId) -> Space) {
         let stale =
             |tag: u64| tag != Space::PHYSICAL.tag && current(AddressSpaceId(tag as u32)).tag != tag;
@@ -149,7 +145,7 @@ impl Mmu {
         drop_if(&mut self.stores, |e| stale(e.tag));
     }
 
-    /// The page that `va` lies in.
+    /// Returns the page that contains `va`.
     #[inline]
     pub(crate) fn page(
         &mut self,
@@ -187,13 +183,13 @@ impl Mmu {
         Ok(PageEntry { tag: space.tag, page, writable, fence_values, physical, target })
     }
 
-    /// Whether the engine and the CPUs see the same memory through `pte`.
+    /// Returns whether accesses through `pte` are coherent with the CPUs.
     // spec: MF-069, MF-070
     fn is_coherent(&self, pte: Pte) -> bool {
         if pte.is_coherent() { self.io_coherent } else { !self.bus.is_cached(pte.address()) }
     }
 
-    /// The entry that maps `va`, or the level of tables that does not lead on.
+    /// Returns the entry that maps `va`, or the level of tables at which translation failed.
     fn last_entry(&mut self, space: Space, va: GpuVa) -> Result<Pte, u8> {
         let region = va.0 >> 21;
         let index = place(region, space.tag, self.tables.len());
@@ -207,7 +203,7 @@ impl Mmu {
         read_entry(&entry.table, entry.start, va, TABLE_LEVELS - 1).ok_or(0)
     }
 
-    /// Translates a word that will be loaded.
+    /// Translates a word to load.
     #[inline]
     pub(crate) fn load_slot(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
         let index = place(va.0 >> 3, space.tag, self.loads.len());
@@ -217,7 +213,7 @@ impl Mmu {
         Ok(Slot(index))
     }
 
-    /// Translates a word that will be stored to.
+    /// Translates a word to store to.
     #[inline]
     pub(crate) fn store_slot(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
         let index = place(va.0 >> 3, space.tag, self.stores.len());
@@ -227,13 +223,13 @@ impl Mmu {
         Ok(Slot(index))
     }
 
-    /// The word that [`Mmu::load_slot`] translated last.
+    /// Returns the word that [`Mmu::load_slot`] translated last.
     #[inline]
     pub(crate) fn to_load(&self, slot: Slot) -> &WordEntry {
         self.loads[slot.0].as_ref().expect("a slot names a translated word")
     }
 
-    /// The word that [`Mmu::store_slot`] translated last.
+    /// Returns the word that [`Mmu::store_slot`] translated last.
     #[inline]
     pub(crate) fn to_store(&self, slot: Slot) -> &WordEntry {
         self.stores[slot.0].as_ref().expect("a slot names a translated word")
@@ -258,8 +254,8 @@ impl Mmu {
         Ok(())
     }
 
-    /// Copies bytes that lie in one page. Whatever an engine reads for a queue, ring slots and
-    /// commands among it, a process may have written, and may be writing.
+    /// Copies bytes that lie in one page. A process may concurrently write anything that an engine
+    /// reads for a queue, ring slots and commands included.
     #[inline]
     pub(crate) fn read_piece(
         &mut self,
@@ -291,24 +287,24 @@ fn is_word(entry: &Option<WordEntry>, space: Space, va: GpuVa) -> bool {
     matches!(entry, Some(e) if e.tag == space.tag && e.va == va)
 }
 
-/// The fault of an access to an address that is not mapped for it.
+/// Returns the fault of an access to an unmapped address.
 pub(crate) fn unmapped(va: GpuVa, write: bool) -> Fault {
     Fault::new(if write { FaultKind::WriteUnmapped } else { FaultKind::ReadUnmapped }, va)
 }
 
-/// How much of `len` bytes from `va` on lies in the page of `va`.
+/// Returns the part of `len` bytes at `va` that lies in the page of `va`.
 #[inline]
 pub(crate) fn piece(va: GpuVa, len: u64) -> u64 {
     len.min(PAGE_BYTES - va.0 % PAGE_BYTES)
 }
 
-/// Whether histories stand behind the page.
+/// Returns whether the page has histories.
 fn is_fence_page(target: &Target) -> bool {
     matches!(target, Target::Protocol(page, start) if page.len() as u64 * 8 >= start + PAGE_WORDS as u64 * 8)
 }
 
-/// The protocol word at `va`, which lies in the page of `entry`; `None` if it is none, or not
-/// aligned.
+/// Returns the protocol word at `va` in the page of `entry`; `None` if it is bulk memory or `va` is
+/// not aligned.
 fn cell_of(entry: &PageEntry, va: GpuVa) -> Option<FenceCell> {
     let Target::Protocol(page, start) = &entry.target else { return None };
     let offset = start + va.0 % PAGE_BYTES;
@@ -335,8 +331,8 @@ fn read_entry(table: &Bulk, start: u64, va: GpuVa, level: u32) -> Option<Pte> {
     pte.is_valid().then_some(pte)
 }
 
-/// The last-level table of `va`, from the root down, or the level that does not lead on: 0 is the
-/// last one.
+/// Returns the last-level table of `va`, or the level at which translation failed, where 0 is the
+/// last level.
 fn last_table(bus: &Bus, root: PhysicalAddress, va: GpuVa) -> Result<(Bulk, u64), u8> {
     let above_last = |level: u32| (TABLE_LEVELS - 1 - level) as u8;
     if va.0 >= VA_END || root.0 == 0 {
@@ -355,7 +351,7 @@ fn last_table(bus: &Bus, root: PhysicalAddress, va: GpuVa) -> Result<(Bulk, u64)
     Err(0)
 }
 
-/// A protocol word and its place on the bus, without keeping the translation.
+/// Returns a protocol word and its bus address without caching the translation.
 pub(crate) fn find_protocol_word(
     bus: &Bus,
     space: Space,

@@ -1,12 +1,10 @@
-//! Stores that an engine has made and that are not in memory yet: log entries and fence values, in
-//! the order in which they were made.
+//! Owns stores that engines have made and that are not yet in memory: log entries and fence values,
+//! in the order in which they were made.
 //!
-//! The order that matters: everything posted before a barrier is in memory behind it. Barriers are
-//! an engine's own at its signal, the CMP's against the engines when it changes a shadow, and the
-//! flush register. One agent empties the queue at a time, so after [`PostedStores::flush`] everything
-//! that any engine posted before is in memory.
-//!
-//! Hardware that posts nothing goes through here without a step.
+//! Invariant: everything posted before a barrier is in memory after it. Barriers are an engine's at
+//! its signal, the CMP's against the engines when it changes a shadow, and the flush register. One
+//! agent empties the queue at a time, so after [`PostedStores::flush`] everything that any engine
+//! posted before is in memory. Hardware without posted stores skips all of this.
 
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_gpu_abi::log::LOG_ENTRY_BYTES;
@@ -38,7 +36,7 @@ impl PostedStores {
         }
     }
 
-    /// Writes a log entry, or posts it.
+    /// Stores a log entry, directly or posted.
     pub(crate) fn write_entry(&self, bytes: &Bulk, at: u64, entry: EntryBytes) {
         if self.log_entries {
             self.stores.lock_device().push(Store::LogEntry(bytes.clone(), at, entry));
@@ -47,8 +45,8 @@ impl PostedStores {
         }
     }
 
-    /// Posts the store of a fence value; `false` if this hardware does not post them, and nothing
-    /// was done.
+    /// Posts the store of a fence value. Returns `false` without effect if this hardware does not
+    /// post such stores.
     #[inline]
     pub(crate) fn post_fence(&self, cell: &FenceCell, value: u64) -> bool {
         if self.fence_writes {
@@ -57,7 +55,7 @@ impl PostedStores {
         self.fence_writes
     }
 
-    /// Makes all of them visible. A full barrier if there can be any.
+    /// Makes all posted stores visible. A full barrier if the hardware posts stores.
     #[inline]
     pub(crate) fn flush(&self) {
         if self.log_entries || self.fence_writes {
@@ -74,5 +72,5 @@ impl PostedStores {
 }
 
 fn put(bytes: &Bulk, at: u64, entry: &EntryBytes) {
-    bytes.write(at, entry).expect("the log's place was checked when it was set");
+    bytes.write(at, entry).expect("the log's memory was checked when it was set");
 }

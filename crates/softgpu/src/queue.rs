@@ -1,8 +1,7 @@
-//! What the hardware knows of one queue: its shape, its pointers, and the packet that it is in the
-//! middle of.
+//! Owns the hardware's state of a queue: its shape, its pointers, and its current packet.
 //!
-//! A [`Run`] stands in the CMP while no engine runs the queue, and is moved to the engine for a
-//! turn. Whatever a preempted, waiting or suspended queue needs to go on is in it.
+//! A [`Run`] is in the CMP while no engine runs the queue, and moves to the engine for a turn. It
+//! holds everything that a preempted, waiting or suspended queue needs to continue.
 
 use crate::bus::Bus;
 use crate::doorbell::Bell;
@@ -19,24 +18,24 @@ use tidegate_gpu_abi::{
 use tidegate_platform::{CpuTime, PhysicalAddress, QueueNumber, Queued, SubmissionKey, Target};
 use tidegate_trace::NameId;
 
-/// Tells contexts apart, of which an engine has one at a time.
+/// The identity of a context. An engine holds one context at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ContextKey(Result<QueueId, QueueNumber>, AddressSpaceId);
 
 impl ContextKey {
-    /// The context that a DMA packet belongs to.
+    /// Returns the context of a DMA packet.
     pub(crate) fn of_packet(address_space: AddressSpaceId, queue: QueueNumber) -> ContextKey {
         ContextKey(Err(queue), address_space)
     }
 }
 
-/// What never changes about a queue.
+/// The properties of a queue that never change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) id: QueueId,
-    /// The kernel's number of it.
+    /// The kernel's number of the queue.
     pub(crate) number: QueueNumber,
-    /// As the driver made it.
+    /// The shape from the driver.
     pub(crate) made: QueueShape,
 }
 
@@ -49,18 +48,18 @@ impl Deref for Shape {
 }
 
 impl Shape {
-    /// Where ring and control area stand: kernel-owned ones on the bus, user ones in `space`, the
-    /// queue's own.
+    /// Returns the address space of ring and control area: the bus for kernel-owned rings, else
+    /// `space`, the queue's own.
     pub(crate) fn ring_space(&self, space: Space) -> Space {
         if self.kind == QueueKind::User { space } else { Space::PHYSICAL }
     }
 
-    /// Where software stores the write pointer.
+    /// Returns the address of the write pointer, which software stores.
     pub(crate) fn write_pointer(&self) -> GpuVa {
         self.control.plus(CONTROL_WRITE_WORD as u64 * 8)
     }
 
-    /// Where the engine stores the read pointer.
+    /// Returns the address of the read pointer, which the engine stores.
     pub(crate) fn read_pointer(&self) -> GpuVa {
         self.control.plus(CONTROL_READ_WORD as u64 * 8)
     }
@@ -69,27 +68,27 @@ impl Shape {
 /// The part of a queue that its engine works on.
 pub(crate) struct Run {
     pub(crate) state: RunState,
-    /// What the queue is in the middle of.
+    /// The current packet.
     pub(crate) packet: Option<Packet>,
     /// When its engine left it in the middle, for the timeline.
     pub(crate) left_ns: Option<u64>,
 }
 
-/// Pointers and places of a queue.
+/// The pointers and addresses of a queue.
 pub(crate) struct RunState {
     pub(crate) shape: Shape,
-    /// Slots that software is known to have published.
+    /// The number of slots known to be published.
     pub(crate) known: u64,
-    /// Slots that are finished.
+    /// The number of finished slots.
     pub(crate) taken: u64,
-    /// The write pointer in the control area must be read before anything else.
+    /// Whether the write pointer in the control area must be reloaded first.
     pub(crate) reread: bool,
-    /// The last word of a doorbell that was taken away; to be looked at in the engine's turn, which
+    /// The last value of a disconnected doorbell. It is checked in the engine's turn, which
     /// can fault.
     pub(crate) last_ring: Option<u64>,
     /// The connected doorbell.
     pub(crate) doorbell: Option<Bell>,
-    /// Whether a ring brought news since the CMP was told.
+    /// Whether a ring moved the write pointer since the last report to the CMP.
     pub(crate) rung: bool,
     pub(crate) wait_log: Option<LogBuffer>,
     pub(crate) signal_log: Option<LogBuffer>,
@@ -113,7 +112,7 @@ impl Run {
         Run { state, packet: None, left_ns: None }
     }
 
-    /// Whether the engine would find something to do, unless it is a wait that is not satisfied.
+    /// Returns whether the queue has work. That may be an unsatisfied wait.
     pub(crate) fn has_work(&self) -> bool {
         let state = &self.state;
         self.packet.is_some()
@@ -122,12 +121,12 @@ impl Run {
             || state.last_ring.is_some()
     }
 
-    /// Whether the packet that the queue is in the middle of has physical addresses.
+    /// Returns whether the current packet has physical addresses.
     pub(crate) fn is_physical(&self) -> bool {
         matches!(&self.packet, Some(Packet::Execute(work)) if work.physical)
     }
 
-    /// The address space of the packet that the queue is in the middle of, else its own.
+    /// Returns the address space of the current packet, else the queue's own.
     pub(crate) fn work_space(&self) -> AddressSpaceId {
         match &self.packet {
             Some(Packet::Execute(work)) => work.address_space,
@@ -135,8 +134,8 @@ impl Run {
         }
     }
 
-    /// Whose state the engine needs: that of a queue, or, for DMA packets of a node's ring, that of
-    /// the packet's context. `None` between two packets of such a ring.
+    /// Returns the context that the engine needs: the queue's, or for a node's ring that of the
+    /// current DMA packet. `None` between two packets of such a ring.
     pub(crate) fn context(&self) -> Option<ContextKey> {
         let queue = self.state.shape.id;
         match &self.packet {
@@ -158,7 +157,7 @@ impl Run {
         }
     }
 
-    /// Drops every slot of a node's ring that is published, kicked or not.
+    /// Drops every published slot of a node's ring, kicked or not.
     pub(crate) fn empty_ring(&mut self, bus: &Bus) {
         self.packet = None;
         let state = &mut self.state;
@@ -166,13 +165,13 @@ impl Run {
         let control = PhysicalAddress(state.shape.control.0);
         let Some(Target::Protocol(page, start)) = bus.resolve(control) else { return };
         let word = |number: usize| page.word((start / 8) as usize + number);
-        // A write pointer outside the ring stops the ring when the next kick reads it.
+        // An invalid write pointer stops the ring when the next kick reads it.
         let _ = state.publish(word(CONTROL_WRITE_WORD).load());
         state.taken = state.known;
         word(CONTROL_READ_WORD).store(state.taken);
     }
 
-    /// The wait that heads the queue is satisfied; it stays so, whatever becomes of the value.
+    /// Latches the satisfied wait at the head of the queue. Later values do not undo this.
     pub(crate) fn latch_wait(&mut self) {
         if let Some(Packet::Wait(wait)) = &mut self.packet {
             wait.satisfied = true;
@@ -181,7 +180,7 @@ impl Run {
 }
 
 impl RunState {
-    /// Takes over a write pointer that a doorbell shows. A value that is known already is a late or
+    /// Applies a write pointer from a doorbell. A value that is already known is a late or
     /// repeated ring.
     // spec: UMS-008
     pub(crate) fn ring(&mut self, value: u64) -> Result<(), Fault> {
@@ -192,7 +191,7 @@ impl RunState {
         self.publish(value)
     }
 
-    /// Takes over the write pointer that the control area shows; software never moves it back.
+    /// Applies a write pointer from the control area. Software never moves it back.
     pub(crate) fn publish(&mut self, value: u64) -> Result<(), Fault> {
         if value < self.known || value - self.taken > self.shape.slots {
             return Err(Fault::new(FaultKind::BadPacket, self.shape.write_pointer()));
@@ -208,21 +207,21 @@ pub(crate) enum Packet {
     Wait(PendingWait),
 }
 
-/// A wait that heads its queue and was not satisfied when it came there.
+/// A wait at the head of its queue that was not satisfied when first evaluated.
 pub(crate) struct PendingWait {
     pub(crate) current_value: GpuVa,
     pub(crate) wait: FenceWait,
     pub(crate) fence_handle: u32,
     pub(crate) log_entry: u32,
     pub(crate) queued: Queued,
-    /// When it was first seen unsatisfied.
+    /// When it was first evaluated.
     pub(crate) observed: GpuTime,
-    /// The same on the timeline.
+    /// The same time on the timeline.
     pub(crate) head_ns: u64,
     pub(crate) satisfied: bool,
 }
 
-/// What is reported when a command buffer is done.
+/// What is reported when a command buffer completes.
 #[derive(Clone, Copy)]
 pub(crate) enum Completion {
     /// A value for the queue's progress fence; 0 for none.
@@ -232,7 +231,7 @@ pub(crate) enum Completion {
 }
 
 impl Completion {
-    /// The timeline's key of the submission.
+    /// Returns the timeline's key of the submission.
     pub(crate) fn key(self) -> SubmissionKey {
         match self {
             Completion::Progress(value) => SubmissionKey::Completion(value),
@@ -241,18 +240,18 @@ impl Completion {
     }
 }
 
-/// A command buffer that is being executed.
+/// A command buffer in execution.
 pub(crate) struct Execution {
     pub(crate) commands: GpuVa,
     pub(crate) bytes: u32,
-    /// Where the next command begins, in bytes.
+    /// The byte offset of the next command.
     pub(crate) at: u32,
-    /// How many commands were begun, without labels.
+    /// The number of commands begun, without labels.
     pub(crate) number: u32,
     pub(crate) address_space: AddressSpaceId,
-    /// Whether its addresses are physical ones.
+    /// Whether its addresses are physical.
     pub(crate) physical: bool,
-    /// Where its state is kept; 0 for nowhere.
+    /// The address of its save area; 0 for none.
     pub(crate) save_area: GpuVa,
     pub(crate) completion: Completion,
     /// The kernel's number of its context or queue.
@@ -260,28 +259,28 @@ pub(crate) struct Execution {
     pub(crate) queued: Queued,
     /// When the engine took it, on the timeline.
     pub(crate) start_ns: u64,
-    /// What the commands are called.
+    /// The label of the commands.
     pub(crate) label: NameId,
-    /// The command that takes more than one step.
+    /// The current command, if it takes more than one step.
     pub(crate) running: Option<Running>,
-    /// When it began, on the timeline; none before, and without a timeline.
+    /// When that command began, on the timeline; `None` before, and without a timeline.
     pub(crate) command_ns: Option<u64>,
-    /// The entry of the verbose log that is due behind it, and when it began.
+    /// The number of its verbose log entry, and when it began.
     pub(crate) logged: Option<(u32, GpuTime)>,
 }
 
 impl Execution {
-    /// Whether anything of it was executed.
+    /// Returns whether any of it was executed.
     pub(crate) fn is_begun(&self) -> bool {
         self.at != 0 || self.running.is_some()
     }
 
-    /// Whether no command is left.
+    /// Returns whether no command is left.
     pub(crate) fn is_done(&self) -> bool {
         self.at == self.bytes && self.running.is_none()
     }
 
-    /// The id to report for a DMA packet.
+    /// Returns the id to report for a DMA packet.
     pub(crate) fn submission_fence_id(&self) -> Option<u32> {
         match self.completion {
             Completion::Dma(id) => Some(id),

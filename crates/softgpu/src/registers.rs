@@ -1,4 +1,4 @@
-//! What each register does. Some reads take what they report.
+//! Implements the registers. Some reads take what they return.
 
 use crate::cmp::peers::Peers;
 use crate::cmp::reports::FaultRecord;
@@ -11,7 +11,7 @@ use tidegate_gpu_abi::regs::{DeviceTraits, MAILBOX_WORDS, NodeTraits};
 use tidegate_gpu_abi::{Device, InterruptSink, QueueId, Register, Summary};
 use tidegate_platform::{Page, PhysicalMemory};
 
-/// Registers without meaning read as 0 and ignore writes.
+/// Undefined registers read as 0 and ignore writes.
 impl Device for SoftGpu {
     fn read_register(&self, register: Register) -> u64 {
         let gpu = self.hardware();
@@ -76,7 +76,7 @@ impl Device for SoftGpu {
         let gpu = self.hardware();
         match register {
             Register(n) if n < MAILBOX_WORDS => {
-                // The mailbox has these bytes from birth.
+                // The mailbox was created with these bytes.
                 let _ = gpu.mailbox.write_u64(u64::from(n) * 8, value);
             }
             Register(n) if is_display(n) => {
@@ -135,13 +135,13 @@ impl Device for SoftGpu {
     }
 }
 
-/// Whether it is a register of the display.
+/// Returns whether it is a register of the display.
 fn is_display(number: u32) -> bool {
     let first = Register::DISPLAY_PERIOD.0;
     (first..first + Register::DISPLAY_REGISTERS).contains(&number)
 }
 
-/// `of` if it is set.
+/// Returns `of` if `set`, else 0.
 fn bit(set: bool, of: u64) -> u64 {
     if set { of } else { 0 }
 }

@@ -1,15 +1,14 @@
-//! The order in which the queues of one engine run. Pure policy, called under the `cmp` lock, with
-//! times in nanoseconds: decision 0028 (bands and shares), decision 0047 (time slices).
+//! Owns the order in which the queues of one engine run. Policy under the `cmp` lock, in
+//! nanoseconds: decision 0028 (bands and shares), decision 0047 (time slices).
 //!
 //! The next queue: 1. the highest band with a queue, REALTIME by its levels, or NORMAL while it
-//! catches up (`floor`); 2. in it the process with the least time, or the served one until its quantum
-//! is used up; 3. its contexts of the highest in-process priority, in turn; 4. their queues, in turn.
-//! An engine that may not leave a queue stays. A queue stands on the list at most once.
+//! catches up (`floor`); 2. its process with the least time, or the served one until its quantum is
+//! used up; 3. its contexts of the highest in-process priority, in turn; 4. their queues, in turn.
+//! An engine that may not leave a queue keeps it. A queue is on the list at most once.
 //!
-//! Guarantee: two processes that both always want a band get the same time in it, but for 2(Q + M).
-//! Q is the process quantum, at least [`SLICE_NS`] where it is 0; M is the longest time that the
-//! engine may not leave a queue. Time is accounted for while another queue wants what the served
-//! queue has; a queue that is alone reads no clock.
+//! Guarantee: two processes that always want a band get equal time in it, within 2(Q + M). Q is the
+//! process quantum, at least [`SLICE_NS`]; M is the longest time in which the engine may not leave
+//! a queue. Time is counted only while another queue competes, so a lone queue reads no clock.
 
 mod floor;
 mod place;
@@ -25,19 +24,19 @@ use std::collections::VecDeque;
 use tidegate_gpu_abi::QueueId;
 use tidegate_platform::CpuTime;
 
-/// How long a packet keeps its equals waiting where no quantum is set.
+/// The time slice of a packet in nanoseconds, where no quantum is set.
 pub(crate) const SLICE_NS: u64 = 1_000_000;
 
-/// A context with queues that could go on.
+/// A context with ready queues.
 struct ContextSlot {
     context: u64,
     queues: VecDeque<QueueId>,
 }
 
-/// A process with contexts that could go on.
+/// A process with ready contexts.
 #[derive(Default)]
 struct ProcessSlot {
-    /// When it came, or was served; orders equals.
+    /// The arrival number of its entry or last service, which orders equals.
     since: u64,
     /// Its contexts by in-process priority.
     contexts: SortedMap<i32, VecDeque<ContextSlot>>,
@@ -47,14 +46,14 @@ struct ProcessSlot {
 #[derive(Default)]
 struct Tier {
     ready: SortedMap<u32, ProcessSlot>,
-    /// Time had by each process, for those that want more or had more than others.
+    /// Time received by each process that wants more or had more than others, in nanoseconds.
     had_ns: SortedMap<u32, u64>,
-    /// What the process whose quantum began last had had by then, the least of all: a process that
-    /// comes anew begins there.
+    /// The smallest time received by a process when a quantum last began. A process that enters
+    /// starts with it.
     base_ns: u64,
-    /// The process that is served now, and how much of its quantum it has used.
+    /// The process that is served, and the used part of its quantum in nanoseconds.
     current: Option<(u32, u64)>,
-    /// The queue that is in the middle of a packet and has not used up its slice.
+    /// A queue in the middle of a packet whose slice is not used up.
     unfinished: Option<QueueId>,
 }
 
@@ -63,39 +62,37 @@ struct Tier {
 struct Served {
     queue: QueueId,
     place: Place,
-    /// How much of its context's quantum is used.
+    /// The used part of its context's quantum.
     context_used_ns: u64,
-    /// How much of its own slice is used: accounted time since it was taken from among its equals.
+    /// The used part of its slice: counted time since it was taken from among its equals.
     slice_used_ns: u64,
-    /// Its last turn ended in the middle of a packet.
+    /// Whether its last turn ended in the middle of a packet.
     in_packet: bool,
-    /// Its slice is over: it goes behind its equals, in the middle of a packet too.
+    /// Whether its slice is over. It then goes behind its equals, even in the middle of a packet.
     slice_over: bool,
-    /// `false` when it has left the engine, and only its turn counts.
+    /// Whether it is on the engine. If not, only its turn counts.
     on_engine: bool,
-    /// From when on its time is not accounted for yet; `None` while no other queue wants
-    /// what it has.
+    /// The start of its uncounted time; `None` while no other queue competes with it.
     since: Option<CpuTime>,
-    /// The other one of NORMAL and FOCUS wanted the engine when it began.
+    /// Whether both NORMAL and FOCUS wanted the engine when it was taken.
     contended: bool,
 }
 
 pub(crate) struct RunList {
     bands: Bands,
     tiers: Vec<Tier>,
-    /// Tiers with a queue, bit by bit.
+    /// A bitmap of the tiers with a queue.
     occupied: u64,
-    /// Of the queues on the list, by number.
+    /// The places of the queues on the list, by queue number.
     places: Vec<Option<Place>>,
-    /// Emptied, for those that come next: a queue that comes and goes allocates nothing.
+    /// Emptied slots for reuse, so that a queue's entry and removal allocate nothing.
     spare_processes: Vec<ProcessSlot>,
     spare_queues: Vec<VecDeque<QueueId>>,
     served: Option<Served>,
-    /// The queue that the engine may not leave where it stands: no queue precedes it, on the list or
-    /// off it.
+    /// The queue that the engine may not leave. No other queue precedes it.
     kept: Option<QueueId>,
     floor: Floor,
-    /// Counts entries of processes.
+    /// Counts entries and services of processes.
     arrivals: u64,
 }
 
@@ -126,17 +123,17 @@ impl RunList {
         self.occupied == 0
     }
 
-    /// Has the engine stay with `queue` wherever it may not be left.
+    /// Sets the queue that the engine may not leave.
     pub(crate) fn keep(&mut self, queue: Option<QueueId>) {
         self.kept = queue;
     }
 
-    /// Whether the engine has to wait for the queue that it may not leave.
+    /// Returns whether the engine has to wait for the queue that it may not leave.
     pub(crate) fn waits_for_kept(&self) -> bool {
         self.kept.is_some_and(|queue| self.place(queue).is_none())
     }
 
-    /// Enters a queue behind its equals, or, in the middle of a packet, before them.
+    /// Enters a queue behind its equals, or before them if it is in the middle of a packet.
     pub(crate) fn push(
         &mut self,
         queue: QueueId,
@@ -156,7 +153,7 @@ impl RunList {
         let arrival = self.arrivals;
         let tier = &mut self.tiers[tier_number];
         if tier.ready.is_empty() && served_here.is_none() {
-            // The tier was free for all: no process had too much.
+            // All processes of the tier are even.
             tier.had_ns.clear();
             (tier.base_ns, tier.current) = (0, None);
         }
@@ -204,7 +201,7 @@ impl RunList {
         }
     }
 
-    /// Takes the queue whose turn it is, to be served from now on.
+    /// Takes the next queue and serves it.
     pub(crate) fn pop(&mut self, clock: impl Fn() -> CpuTime) -> Option<QueueId> {
         let last = self.account(&clock);
         let Some((tier_number, process_number, queue)) = self.choose() else {
@@ -246,8 +243,8 @@ impl RunList {
     }
 
     // spec: HS-008
-    /// Ends the turn of the served queue: `in_packet` in the middle of a packet, `may_leave` where
-    /// the engine may leave it. Called before the queue is entered again, if it is.
+    /// Ends the turn of the served queue. `in_packet`: it is in the middle of a packet.
+    /// `may_leave`: the engine may leave it. Called before the queue is entered again, if it is.
     pub(crate) fn turn_ended(
         &mut self,
         in_packet: bool,
@@ -278,7 +275,7 @@ impl RunList {
         }
     }
 
-    /// The engine does not work for the served queue any more, or not before it is taken again.
+    /// Records that the engine has left the served queue, at least until it is taken again.
     pub(crate) fn left(&mut self, clock: impl Fn() -> CpuTime) {
         self.account(clock);
         if let Some(served) = &mut self.served {
@@ -286,18 +283,18 @@ impl RunList {
         }
     }
 
-    /// Takes a queue off.
+    /// Removes a queue.
     pub(crate) fn remove(&mut self, queue: QueueId) {
         self.take(queue);
     }
 
-    /// The queue that [`RunList::pop`] would take, as far as time is accounted for.
+    /// Returns the queue that [`RunList::pop`] would take, as of the last counted time.
     pub(crate) fn next(&self) -> Option<QueueId> {
         self.choose().map(|(_, _, queue)| queue)
     }
 
-    /// Whether a queue on the list precedes the one that is on the engine, whatever that is in the
-    /// middle of.
+    /// Returns whether a queue on the list precedes the one on the engine, regardless of what that
+    /// one is in the middle of.
     pub(crate) fn is_outranked(&self) -> bool {
         let Some(served) = self.served.filter(|s| s.on_engine && self.kept.is_none()) else {
             return false;
@@ -312,18 +309,19 @@ impl RunList {
         higher_band || pays || in_process.is_some_and(|priority| priority > place.in_process)
     }
 
-    /// The queue that would be next if the engine could leave what it runs.
+    /// Returns the next queue if the engine could leave its current one.
     pub(crate) fn first_of_all(&self) -> Option<QueueId> {
         self.choose_from_all().map(|(_, _, queue)| queue)
     }
 
-    /// Whether the served queue is of FOCUS or NORMAL, and the other one wants the engine.
+    /// Returns whether the served queue is of FOCUS or NORMAL, and the other of the two bands wants
+    /// the engine.
     pub(crate) fn is_contended(&self) -> bool {
         self.served.is_some_and(|s| self.is_rivalled(s.place.band))
     }
 
-    /// When the served queue gives way, if nothing else changes: its slice is over, or NORMAL's
-    /// share is due.
+    /// Returns when the served queue gives way if nothing else changes: at the end of its slice, or
+    /// when NORMAL's share is due.
     pub(crate) fn gives_way_at(&self) -> Option<CpuTime> {
         let served = self.served.filter(|s| s.on_engine)?;
         let slice = served
@@ -333,7 +331,8 @@ impl RunList {
         slice.into_iter().chain(self.floor_turns_at()).min()
     }
 
-    /// What is left of the served queue's slice; `None` while no equal waits for its end.
+    /// Returns the rest of the served queue's slice in nanoseconds; `None` while no equal waits for
+    /// its end.
     // spec: HS-021
     fn slice_left_ns(&self, served: &Served) -> Option<u64> {
         let place = &served.place;
@@ -365,7 +364,7 @@ impl RunList {
         [against_processes, against_contexts, against_queues].into_iter().flatten().min()
     }
 
-    /// When FOCUS or NORMAL gives way to the other for the sake of NORMAL's share.
+    /// Returns when FOCUS and NORMAL change places for NORMAL's share.
     fn floor_turns_at(&self) -> Option<CpuTime> {
         let served = self.served.filter(|s| self.is_rivalled(s.place.band))?;
         let left_ns = self.floor.turns_after_ns(served.place.band, self.bands.normal_percent)?;
@@ -376,7 +375,7 @@ impl RunList {
         self.occupied & 1 << band != 0
     }
 
-    /// Whether the other one of NORMAL and FOCUS wants the engine.
+    /// Returns whether the other of NORMAL and FOCUS wants the engine.
     fn is_rivalled(&self, band: u32) -> bool {
         match band {
             NORMAL => self.wants(FOCUS),
@@ -385,8 +384,8 @@ impl RunList {
         }
     }
 
-    /// Whether the order of the waiting queues depends on how long a queue of this place has the
-    /// engine. `in_packet`: it is in the middle of a packet.
+    /// Returns whether the order of the waiting queues depends on how long a queue at this place
+    /// has the engine. `in_packet`: it is in the middle of a packet.
     fn is_wanted(&self, place: &Place, in_packet: bool) -> bool {
         let ready = &self.tiers[place.tier()].ready;
         let other_processes = ready.len() > usize::from(ready.contains(place.process));
@@ -395,14 +394,14 @@ impl RunList {
     }
 
     // spec: HS-006
-    /// Accounts for the time since the last account. Returns the queue that the engine serves, or
+    /// Counts the time since the last call. Returns the queue that the engine serves, or
     /// served last.
     fn account(&mut self, clock: impl Fn() -> CpuTime) -> Option<Served> {
         let served = self.served.as_mut()?;
         let Some(since) = served.since else { return Some(*served) };
         let now = clock();
         served.since = Some(now);
-        // A turn costs something, also where the clock stands still.
+        // A turn has a cost even where the clock does not advance.
         let spent_ns = now.since(since).max(1);
         served.context_used_ns += spent_ns;
         served.slice_used_ns += spent_ns;
@@ -428,7 +427,7 @@ impl RunList {
         }
     }
 
-    /// The first queue, also where the engine may not leave what it runs.
+    /// Returns the first queue, even if the engine may not leave its current one.
     fn choose_from_all(&self) -> Option<(usize, u32, QueueId)> {
         let top = (u64::BITS - self.occupied.leading_zeros()).checked_sub(1)? as usize;
         let pays = self.floor.is_paying() && top == FOCUS as usize && self.wants(NORMAL);
@@ -457,7 +456,7 @@ impl RunList {
         self.places.get(queue.0 as usize).copied().flatten()
     }
 
-    /// Takes a queue out, and what stands empty then.
+    /// Removes a queue, and its process and context if they become empty.
     fn take(&mut self, queue: QueueId) -> Option<Place> {
         let place = self.places.get_mut(queue.0 as usize)?.take()?;
         let tier = &mut self.tiers[place.tier()];
@@ -478,8 +477,8 @@ impl RunList {
         Some(place)
     }
 
-    /// Processes come and go: keeps no account of those that want nothing and had no more than
-    /// others.
+    /// Drops the time of processes that want nothing and had no more than others, because processes
+    /// come and go.
     fn drop_even_accounts(&mut self, tier: usize) {
         let Tier { ready, had_ns, base_ns, current, .. } = &mut self.tiers[tier];
         if had_ns.len() > 2 * ready.len() + 8 {
@@ -492,7 +491,7 @@ impl RunList {
 }
 
 impl ProcessSlot {
-    /// Its queue whose turn it is.
+    /// Returns the next queue of the tier.
     fn first(&self) -> Option<QueueId> {
         self.contexts.iter().rev().find_map(|(_, ring)| ring.front()?.queues.front().copied())
     }

@@ -1,7 +1,7 @@
-//! Commands that take more than one step: what is left of each, when it is done, how a timeline
-//! shows it, and how it is saved when its packet is preempted (see `save_area`).
+//! Owns commands that take more than one step: what is left of each, when it is done, its slice on
+//! a timeline, and its saved form when its packet is preempted (see `save_area`).
 //!
-//! The parts are run by `engine::commands`. Entry points: [`Running`], [`save`], [`restore`].
+//! `engine::commands` runs the parts. Entry points: [`Running`], [`save`], [`restore`].
 
 use tidegate_gpu_abi::GpuVa;
 use tidegate_gpu_abi::command::MAX_ARGS;
@@ -24,13 +24,13 @@ pub(crate) enum Running {
         bytes: u64,
     },
     Grid(Grid),
-    /// Timed work, or a gap without work; `until` stands while an engine is in it.
+    /// Timed work, or a gap without work. `until` is set while an engine is in it.
     Timed {
         left_ns: u64,
         until: Option<CpuTime>,
         gap: bool,
     },
-    /// Never done.
+    /// Never completes.
     Hang,
 }
 
@@ -40,9 +40,9 @@ pub(crate) struct Grid {
     pub(crate) program: ProgramId,
     pub(crate) groups: [u32; 3],
     pub(crate) args: Vec<u64>,
-    /// How many groups are done.
+    /// The number of completed groups.
     pub(crate) done: u64,
-    /// Where the next one stands.
+    /// The position of the next group.
     pub(crate) cursor: Cursor,
 }
 
@@ -51,7 +51,7 @@ impl Grid {
         Dispatch { program: self.program, groups: self.groups, args: &self.args }
     }
 
-    /// Groups of the whole grid.
+    /// Returns the number of groups of the whole grid.
     pub(crate) fn len(&self) -> u64 {
         self.groups.iter().map(|count| u64::from(*count)).product()
     }
@@ -62,7 +62,7 @@ impl Running {
         matches!(self, Running::Grid(grid) if grid.draw)
     }
 
-    /// Whether nothing is left, given that timed work is over when its time is.
+    /// Returns whether nothing is left. Timed work is done when its time is over.
     pub(crate) fn is_done(&self) -> bool {
         match self {
             Running::Copy { left, .. } | Running::Fill { left, .. } => *left == 0,
@@ -72,7 +72,8 @@ impl Running {
         }
     }
 
-    /// Kind and extra number of its slices on a timeline. A hang is no work: its slice is a mark.
+    /// Returns kind and extra number of its timeline slices. A hang does no work, so its slice is
+    /// a mark.
     pub(crate) fn slice(&self) -> (Kind, u64) {
         match self {
             Running::Copy { bytes, .. } => (Kind::Copy, *bytes),
@@ -86,7 +87,7 @@ impl Running {
     }
 }
 
-// Numbers of the kinds in a save area.
+// The kinds in a save area.
 const NOTHING: u64 = 0;
 const COPY: u64 = 1;
 const FILL: u64 = 2;
@@ -95,10 +96,10 @@ const DRAW: u64 = 4;
 const TIMED: u64 = 5;
 const GAP: u64 = 6;
 
-/// Appends the state of what runs to the words of a save area. Returns the number of its kind.
+/// Appends the state of the current command to the words of a save area. Returns its kind.
 pub(crate) fn save(running: Option<&Running>, words: &mut Vec<u64>) -> u64 {
     match running {
-        // A hang is no state: only a reset ends it, and that keeps nothing.
+        // A hang has no state: only a reset ends it, and saves nothing.
         None | Some(Running::Hang) => NOTHING,
         Some(Running::Copy { source, destination, left, bytes }) => {
             words.extend([source.0, destination.0, *left, *bytes]);
@@ -122,7 +123,7 @@ pub(crate) fn save(running: Option<&Running>, words: &mut Vec<u64>) -> u64 {
     }
 }
 
-/// Returns what runs, as the words of a save area say; `None` for a state that cannot be.
+/// Returns the command saved in the words of a save area; `None` for an invalid state.
 pub(crate) fn restore(kind: u64, words: &[u64]) -> Option<Option<Running>> {
     Some(Some(match kind {
         NOTHING => return Some(None),

@@ -1,16 +1,15 @@
 //! Layout of a save area: the state of a DMA packet that was preempted in its middle.
 //!
 //! A state is 64-bit words, little endian: 0 [`SAVED_STATE`] · 1 address of the commands · 2 their
-//! bytes (low half) and the offset of the next one (high half) · 3 label (low half) and number
-//! (high half) of the command · 4 kind of the running command · 5 to 7 times on the timeline: start
-//! of the packet, start of the command, preemption · from 8 on the state of that command (`running_command`).
+//! length in bytes (low half) and the offset of the next one (high half) · 3 label (low half) and
+//! number (high half) of the command · 4 kind of the running command · 5 to 7 times on the
+//! timeline: start of the packet, start of the command, preemption · from 8 on the state of that
+//! command (`running_command`).
 //!
-//! Invariants: word 0 is stored last and becomes 0 when the state is loaded; 0 means that the
-//! packet has not begun. A state of another packet, or one that no packet can have, is a fault. A
-//! time in the future is taken as the present.
-//!
-//! Save areas are bulk memory of the system process. Entry points: `store` (engines, reset of an
-//! engine), `load` (engines).
+//! Invariants: word 0 is stored last and cleared when the state is loaded; 0 means that the
+//! packet has not begun. The state of another packet, or an impossible one, is a fault. A time
+//! in the future is taken as the present. Entry points: `store` (engines and their reset),
+//! `load` (engines).
 
 use crate::mmu::{Fault, Mmu, Space, piece};
 use crate::queue::Execution;
@@ -21,13 +20,13 @@ use tidegate_gpu_abi::{AddressSpaceId, GpuVa};
 use tidegate_platform::Target;
 use tidegate_trace::NameId;
 
-/// The address space of save areas.
+/// The address space of save areas, which are bulk memory.
 pub(crate) const SYSTEM_PROCESS: AddressSpaceId = AddressSpaceId(0);
 
 const HEAD_WORDS: usize = 8;
 const MAX_WORDS: usize = SAVE_AREA_BYTES as usize / 8;
 
-/// Stores the state of `work`, which is preempted at `left_ns`; word 0 last. A packet that has not
+/// Stores the state of `work`, which is preempted at `left_ns`, word 0 last. A packet that has not
 /// begun has no state.
 // spec: PRE-020
 pub(crate) fn store(
@@ -48,8 +47,8 @@ pub(crate) fn store(
     write(mmu, system, work.save_area, &[SAVED_STATE])
 }
 
-/// Moves the state from the save area into `work`, which was just begun at `now_ns`. Returns when
-/// it was preempted; `None` of a packet that has not begun.
+/// Moves the state from the save area into `work`, which began at `now_ns`. Returns when it was
+/// preempted; `None` if the packet had not begun.
 // spec: PRE-033
 pub(crate) fn load(
     mmu: &mut Mmu,
@@ -93,7 +92,7 @@ fn write(mmu: &mut Mmu, system: Space, va: GpuVa, words: &[u64]) -> Result<(), F
                 let within = at.0 % tidegate_gpu_abi::PAGE_BYTES;
                 bytes.write(start + within, &data[done..done + len]).map_err(|_| bad)?;
             }
-            // Words, where fences stand: no save area.
+            // A page of words holds fences and cannot be a save area.
             Target::Protocol(..) => return Err(bad),
         }
         done += len;

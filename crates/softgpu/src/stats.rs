@@ -1,86 +1,86 @@
-//! What the hardware counts, for reports and benches. An engine counts for itself and hands over at
-//! the end of a turn.
+//! Owns the hardware's counts for reports and benchmarks. An engine counts locally and adds its
+//! counts at the end of a turn.
 
 use std::collections::BTreeMap;
 use tidegate_platform::{PhysicalAddress, QueueNumber};
 use tidegate_trace::{Durations, WorkStats};
 
-/// A wait that holds a queue back, for reports of machines that stand still.
+/// A wait that blocks a queue, for reports of stalled machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParkedWait {
     /// The queue.
     pub queue: QueueNumber,
-    /// Where CurrentValue stands on the bus.
+    /// The bus address of CurrentValue.
     pub current_value: PhysicalAddress,
-    /// What is waited for.
+    /// The value waited for.
     pub value: u64,
 }
 
-/// How many there are now of what comes and goes with processes.
+/// The numbers of live objects that belong to processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Hardware queues, those of the driver's own among them.
+    /// Hardware queues, including the driver's own.
     pub queues: usize,
-    /// Those of them that a wait holds back.
+    /// Queues blocked by a wait.
     pub parked: usize,
     /// Address spaces with a root page table.
     pub address_spaces: usize,
-    /// Summaries of doorbells that engines look at.
+    /// Doorbell summaries that engines scan.
     pub doorbell_groups: usize,
     /// Connected doorbells.
     pub doorbells: usize,
 }
 
-/// What was counted for one engine: a node of a physical GPU.
+/// The counts of one engine, a node of a physical GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeStats {
-    /// The node's name; with its physical GPU's number where several are linked.
+    /// The node's name, followed by its physical GPU's number if several are linked.
     pub name: String,
-    /// As [`WorkStats::packets`].
+    /// See [`WorkStats::packets`].
     pub packets: u64,
-    /// As [`WorkStats::busy_ns`].
+    /// See [`WorkStats::busy_ns`].
     pub busy_ns: u64,
     /// Preemption requests: by a queue of higher precedence, or by the kernel for its ring.
     pub preemptions_requested: u64,
-    /// Answered requests, from the request until the engine left its work.
+    /// Latencies of answered requests, until the engine left its work.
     pub preemptions: Durations,
 }
 
-/// What was counted since the GPU was made.
+/// All counts since the GPU was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// By queue.
     pub queues: BTreeMap<QueueNumber, WorkStats>,
-    /// By engine, the nodes of physical GPU 0 first.
+    /// By engine number.
     pub nodes: Vec<NodeStats>,
     /// Fence values stored by signals, progress fences included.
     pub signals: u64,
-    /// Times the interrupt line went up.
+    /// Times the interrupt line was raised.
     pub interrupts_raised: u64,
     /// Signals that were compared with MonitoredValue and needed no interrupt.
     pub interrupts_suppressed: u64,
-    /// Waits that headed a queue.
+    /// Waits that reached the head of a queue.
     pub gpu_waits: u64,
-    /// Waits that were not satisfied when they headed their queue.
+    /// Waits that were not satisfied when they reached the head.
     pub gpu_waits_stalled: u64,
     /// Times the signalled list was full.
     pub signals_collapsed: u64,
     /// Times the CMP changed a shadow of MonitoredValue.
     pub shadow_updates: u64,
-    /// Times it found CurrentValue above the new one, and asked for an interrupt.
+    /// Times the CMP found CurrentValue above the new value and requested an interrupt.
     pub shadow_interrupts: u64,
-    /// Payloads of other GPUs that were taken from the common doorbell.
+    /// Payloads of other GPUs taken from the common doorbell.
     pub peer_signals: u64,
-    /// Doorbell words that engines read after a ring.
+    /// Doorbell words read by engines after a ring.
     pub doorbell_reads: u64,
-    /// Faults, those included that found the list of fault records full.
+    /// Faults, including those that found the list of fault records full.
     pub faults: u64,
-    /// Time during which at least two nodes were busy at once, in nanoseconds.
+    /// Time in which at least two nodes were busy, in nanoseconds.
     pub overlap_ns: u64,
 }
 
 impl Stats {
-    /// The counts of several queues together.
+    /// Returns the sum of the counts of several queues.
     pub fn of(&self, queues: &[QueueNumber]) -> WorkStats {
         let mut all = WorkStats::default();
         queues.iter().filter_map(|queue| self.queues.get(queue)).for_each(|one| all += one);
@@ -88,7 +88,7 @@ impl Stats {
     }
 }
 
-/// What one engine counted since it last handed over.
+/// What one engine counted since it last added its counts.
 #[derive(Default)]
 pub(crate) struct Tally {
     queues: Vec<(QueueNumber, WorkStats)>,
@@ -99,7 +99,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// The counts of `queue`. An engine sees few queues between two hand-overs.
+    /// Returns the counts of `queue`. An engine runs few queues between two additions.
     pub(crate) fn of(&mut self, queue: QueueNumber) -> &mut WorkStats {
         let index = match self.queues.iter().position(|(q, _)| *q == queue) {
             Some(index) => index,
@@ -111,7 +111,7 @@ impl Tally {
         &mut self.queues[index].1
     }
 
-    /// Adds everything to `stats` for `node` and starts over.
+    /// Adds all counts to `stats` for `node` and resets them.
     pub(crate) fn hand_over(&mut self, node: usize, stats: &mut Stats) {
         for (queue, counts) in self.queues.drain(..) {
             *stats.queues.entry(queue).or_default() += &counts;
@@ -127,7 +127,7 @@ impl Tally {
     }
 }
 
-/// Adds up the time during which two or more nodes are busy.
+/// Measures the time in which two or more nodes are busy.
 #[derive(Default)]
 pub(crate) struct Overlap {
     busy_nodes: u32,
@@ -136,7 +136,7 @@ pub(crate) struct Overlap {
 }
 
 impl Overlap {
-    /// A node became busy, or idle, at `now_ns`.
+    /// Records that a node became busy or idle at `now_ns`.
     pub(crate) fn changes(&mut self, busy: bool, now_ns: u64) {
         if self.busy_nodes >= 2 {
             self.total_ns += now_ns.saturating_sub(self.since_ns);
@@ -146,7 +146,7 @@ impl Overlap {
             if busy { self.busy_nodes + 1 } else { self.busy_nodes.saturating_sub(1) };
     }
 
-    /// The total as of `now_ns`.
+    /// Returns the total at `now_ns`.
     pub(crate) fn as_of(&self, now_ns: u64) -> u64 {
         let open = if self.busy_nodes >= 2 { now_ns.saturating_sub(self.since_ns) } else { 0 };
         self.total_ns + open

@@ -1,4 +1,4 @@
-//! Address spaces: their root tables, and the end of stale translations.
+//! Address spaces: root tables and the invalidation of stale translations.
 
 use crate::cmp::Cmp;
 use crate::hardware::Hardware;
@@ -7,8 +7,8 @@ use tidegate_gpu_abi::{AddressSpaceId, AdminError};
 use tidegate_platform::{PhysicalAddress, Step};
 
 /// Gives an address space a new generation on a physical GPU, then waits for the turns there that
-/// may still use the old one. Queues there that wait were parked by the old translations: they are
-/// unparked, so that each translates its cell anew.
+/// may still use the old one. Waiting queues there were parked with the old translations, so they
+/// are unparked and translate their cells again.
 // spec: NF-326
 pub(super) fn renew(
     gpu: &Hardware,

@@ -1,4 +1,4 @@
-//! Connecting and disconnecting the doorbell of a queue.
+//! Connect and disconnect of a queue's doorbell.
 
 use super::queues::hold;
 use crate::doorbell::{Placement, Reading};
@@ -49,7 +49,7 @@ pub(super) fn disconnect(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
     {
         gpu.platform.fence();
         match doorbell.read() {
-            // A suspended queue's ring is not read: the resume reads the write pointer anew. Until
+            // A suspended queue's doorbell is not read: the resume reloads the write pointer. Until
             // then the queue counts as having work.
             Reading::Pointer(last) if entry.suspended => run.state.reread |= last > run.state.known,
             Reading::Pointer(last) if last > run.state.known => run.state.last_ring = Some(last),

@@ -1,9 +1,9 @@
-//! Moving a page of fence values, or of MonitoredValues, to another place on the bus.
+//! Moves a page of fence values or MonitoredValues on the bus.
 //!
-//! The order of a move that loses nothing: 1. engines are held, and none is in a turn; 2. the page
-//! is copied, histories and their annexes included; 3. waits are entered under their new place; 4.
-//! the driver writes page tables and invalidates translations; 5. engines are released, and every
-//! wait is checked anew. Until 5 no agent stores to either place.
+//! Order, so that no store is lost: 1. engines are held, and none is in a turn; 2. the page is
+//! copied, histories and their annexes included; 3. waits are re-entered under their new addresses;
+//! 4. the driver writes page tables and invalidates translations; 5. engines are released, and
+//! every wait is re-evaluated. Until step 5 no agent stores to either address.
 
 use super::fences::cell_of;
 use crate::hardware::Hardware;
@@ -66,7 +66,7 @@ pub(super) fn move_page(gpu: &Hardware, from: PhysicalAddress, to: PhysicalAddre
     DONE
 }
 
-/// A page of words that begins at `at`.
+/// Returns the page of words that begins at `at`.
 fn whole_page(gpu: &Hardware, at: PhysicalAddress) -> Result<Page, AdminError> {
     match gpu.bus.resolve(at) {
         Some(Target::Protocol(page, 0)) => Ok(page),

@@ -1,4 +1,4 @@
-//! Fences by their place on the bus, which CPUs may not reach: one begins, changes, or ends.
+//! Fences by bus address, for fences that CPUs may not reach: creation, change, and end.
 
 use crate::hardware::Hardware;
 use crate::mmu::{self, Space};
@@ -14,7 +14,7 @@ pub(super) fn notify(
     address_space: AddressSpaceId,
     current_value: GpuVa,
 ) -> AdminAnswer {
-    // A fence may be mapped on some of the physical GPUs only; all of them map the same cell.
+    // A fence may be mapped on only some of the physical GPUs. All mappings lead to the same cell.
     let spaces: Vec<Space> = {
         let cmp = gpu.awake()?;
         (0..gpu.config.physical_gpus).map(|gpu| cmp.space(address_space, gpu)).collect()
@@ -61,7 +61,7 @@ fn cell_at(gpu: &Hardware, at: PhysicalAddress) -> Result<FenceCell, AdminError>
     }
 }
 
-/// The cell at a byte of a page; a page of fence values has histories behind its values.
+/// Returns the cell at an offset of a page. In a page of fence values it has a history.
 pub(super) fn cell_of(page: &Page, offset: u64) -> FenceCell {
     let word = page.word((offset / 8) as usize);
     if page.len() == PAGE_WORDS {

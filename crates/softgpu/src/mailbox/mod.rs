@@ -1,12 +1,10 @@
-//! The mailbox: commands of the driver to the CMP. A command runs on the agent that writes the run
-//! register.
+//! Owns the mailbox: the driver's commands to the CMP. A command runs on the agent that writes the
+//! run register. The driver's lock over the mailbox registers admits one command at a time.
 //!
-//! The order that matters for a command that changes a queue: 1. hold the queue, so that no engine
-//! takes it again; 2. wait for the end of the turn that it is in; 3. change it; 4. release it. A
-//! turn is bounded, so the wait is. The interrupt routine gives no commands: it runs inside a turn,
-//! for whose end the command would wait.
-//!
-//! One command at a time: the driver holds a lock over the mailbox's registers.
+//! Order of a command that changes a queue: 1. hold the queue, so that no engine takes it again; 2.
+//! wait for the end of its current turn; 3. change it; 4. release it. Turns are bounded, and so is
+//! the wait. The interrupt routine issues no commands: it runs inside a turn, and the command would
+//! wait for the end of that turn.
 
 mod address_spaces;
 mod doorbells;
@@ -25,13 +23,13 @@ use tidegate_gpu_abi::regs::MAILBOX_WORDS;
 use tidegate_gpu_abi::{AdminCommand, AdminError};
 use tidegate_platform::QueueNumber;
 
-/// Where the status stands, in bytes; the results follow.
+/// The byte offset of the status. The results follow it.
 pub(crate) const STATUS_OFFSET: u64 = MAILBOX_WORDS as u64 * 8;
 
-/// Runs the command in the mailbox and leaves status and results.
+/// Runs the command in the mailbox and stores its status and results.
 pub(crate) fn run(gpu: &Hardware) {
     let mut bytes = [0; MAILBOX_WORDS as usize * 8];
-    // The mailbox is made with room for all of them.
+    // The mailbox has room for all of them.
     let _ = gpu.mailbox.read(0, &mut bytes);
     let mut words = Mailbox::default();
     for (word, chunk) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {

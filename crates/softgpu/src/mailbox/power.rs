@@ -1,7 +1,7 @@
-//! Power of one engine and of the device, and how long an engine idles before it reports that.
+//! Power of engines and of the device, and the reports of idle engines.
 //!
-//! Without power an engine takes no queue. Doorbells, run lists and waits keep their state: when
-//! power is back the engine reads all of it anew. Power is taken between two turns.
+//! Without power an engine takes no queue. Doorbells, run lists and waits keep their state, and the
+//! engine reloads all of it when powered again. Power is removed between two turns.
 
 use crate::hardware::Hardware;
 use tidegate_gpu_abi::AdminError;

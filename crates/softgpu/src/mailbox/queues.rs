@@ -1,4 +1,4 @@
-//! Queues: making, destroying, suspending, kicking and scheduling them, and their logs.
+//! Queues: create, destroy, suspend, resume, kick, schedule, and their logs.
 
 use crate::cmp::{Cmp, Entry};
 use crate::granularity::may_switch;
@@ -16,7 +16,7 @@ use tidegate_gpu_abi::{
 };
 use tidegate_platform::{MutexGuard, PhysicalAddress, QueueNumber, Target};
 
-/// The lock, once no engine runs `queue`.
+/// Takes the lock once no engine runs `queue`.
 pub(super) fn hold(gpu: &Hardware, queue: QueueId) -> Result<MutexGuard<'_, Cmp>, AdminError> {
     let mut cmp = gpu.awake()?;
     let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
@@ -32,7 +32,7 @@ pub(super) fn hold(gpu: &Hardware, queue: QueueId) -> Result<MutexGuard<'_, Cmp>
     Ok(cmp)
 }
 
-/// Makes a queue in `band`, of a context by the driver's number, or of one of its own for 0.
+/// Creates a queue in `band`, in the context with the driver's number, or in its own if that is 0.
 pub(super) fn create(
     gpu: &Hardware,
     made: QueueShape,
@@ -55,11 +55,11 @@ pub(super) fn create(
     }
     let mut cmp = gpu.awake()?;
     if made.kind == QueueKind::Node {
-        // A new ring begins its engine's sequence of submission fence ids.
+        // A new ring restarts its engine's sequence of submission fence ids.
         gpu.nodes[made.engine as usize].completed.store(0);
     }
     let id = cmp.add_queue(|id| {
-        // A queue without a context of the driver's has one of its own. Both numbers have 32 bits.
+        // A queue without a driver's context has its own. Both numbers have 32 bits.
         let context = if context == 0 { 1 << 32 | u64::from(id.0) } else { u64::from(context) };
         let place = Place::new(made.address_space, context, band);
         Entry::new(Shape { id, number, made }, place)
@@ -67,7 +67,8 @@ pub(super) fn create(
     Ok((u64::from(id.0), 0))
 }
 
-/// Whether ring and control area of a kernel-owned queue are memory of the right kind and size.
+/// Returns whether ring and control area of a kernel-owned queue are memory of the right kind
+/// and size.
 fn stands_on_bus(gpu: &Hardware, made: &QueueShape) -> bool {
     let ring = gpu.bus.resolve(PhysicalAddress(made.ring.0));
     let control = gpu.bus.resolve(PhysicalAddress(made.control.0));
@@ -84,8 +85,8 @@ pub(super) fn destroy(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
     DONE
 }
 
-/// Stores in the control area which slot's command buffer was begun and is not complete, so that a
-/// submission of the rest of the ring to another queue leaves it out.
+/// Stores in the control area the slot of an incomplete command buffer, so that a resubmission of
+/// the rest of the ring to another queue skips it.
 fn mark_interrupted(gpu: &Hardware, cmp: &Cmp, entry: &Entry) {
     let shape = &entry.shape;
     let Some(run) = entry.run.as_ref().filter(|_| shape.kind == QueueKind::User) else { return };
@@ -133,7 +134,7 @@ pub(super) fn resume(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
     DONE
 }
 
-/// Does not wait for the queue's turn: this is how the kernel submits.
+/// Does not wait for the queue's turn, because the kernel submits this way.
 pub(super) fn kick(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
     let mut cmp = gpu.awake()?;
     cmp.note_ring(queue);
@@ -168,7 +169,7 @@ pub(super) fn set_log(
             LogType::Signals => state.signal_log = log,
             LogType::Commands => state.command_log = log,
         }
-        // The last read of the old log finds every entry that its index counts.
+        // A last reader of the old log finds every entry that its index counts.
         gpu.posted.flush();
     }
     gpu.release_queue(cmp, queue);
@@ -192,7 +193,7 @@ pub(super) fn query(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
     Ok((state as u64, entry.taken))
 }
 
-/// Changes the queue's place; the engine takes it into account at its next turn.
+/// Changes the queue's place. The engine uses it from its next turn on.
 // spec: HS-013
 pub(super) fn set_scheduling(
     gpu: &Hardware,

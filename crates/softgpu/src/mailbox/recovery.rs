@@ -1,12 +1,12 @@
-//! Taking work off an engine: preempting its node's ring, resetting it, querying its progress.
+//! Removes work from an engine: ring preemption, engine reset, and the progress query.
 //!
-//! A preemption is only recorded here; the engine answers it (`engine::preemption`), at once when
-//! nothing of the ring runs. A reset is done here, between two turns: an engine that hangs is in
-//! none, it only takes no more queues.
+//! A preemption is only recorded here. The engine answers it (`engine::preemption`), immediately if
+//! none of the ring's work runs. A reset runs here, between two turns: a hung engine is not in a
+//! turn and takes no queues.
 //!
-//! The order that matters for a reset: 1. wait for the end of the turn; 2. find what is cut off; 3.
-//! stop the queue of a process that is; save a packet that is not; 4. empty the ring; 5. clear the
-//! hang and the request; 6. recall the engine.
+//! Order of a reset: 1. wait for the end of the turn; 2. find the work that is cut off; 3. stop the
+//! process's queue that it belongs to, or save a packet that is not the culprit; 4. empty the ring;
+//! 5. clear the hang and the request; 6. recall the engine.
 
 use crate::cmp::{Cmp, Entry};
 use crate::hardware::Hardware;
@@ -41,7 +41,7 @@ pub(super) fn query_engine(gpu: &Hardware, engine: u32) -> AdminAnswer {
     Ok(EngineAnswer { responsive: hung.is_none(), queue, progress }.encode())
 }
 
-/// Whether the queue is in the middle of a command buffer that wants to go on.
+/// Returns whether the queue is in the middle of a command buffer and ready.
 fn is_amid(entry: &Entry) -> bool {
     !entry.suspended && !entry.faulted && entry.is_in_commands()
 }
@@ -75,8 +75,7 @@ pub(super) fn reset_engine(gpu: &Hardware, engine: u32) -> AdminAnswer {
     Ok((u64::from(last), stopped.map_or(0, |queue| u64::from(queue.0) + 1)))
 }
 
-/// Empties a node's ring; returns the submission fence id of the packet that is lost with it, if
-/// one is.
+/// Empties a node's ring. Returns the submission fence id of the packet that is lost, if any.
 fn reset_ring(gpu: &Hardware, cmp: &mut Cmp, ring: QueueId, is_culprit: bool) -> Option<u32> {
     cmp.withdraw(&gpu.armed, ring);
     let (now, engine) = (gpu.platform.now(), cmp.queue(ring)?.shape.engine as usize);
@@ -87,7 +86,7 @@ fn reset_ring(gpu: &Hardware, cmp: &mut Cmp, ring: QueueId, is_culprit: bool) ->
     run.pause(now);
     let lost = match &run.packet {
         Some(Packet::Execute(work)) if is_culprit => work.submission_fence_id(),
-        // A bystander: its state is saved as in a preemption, if it has a save area.
+        // A bystander's state is saved as in a preemption, if it has a save area.
         Some(Packet::Execute(work)) if work.is_begun() => {
             let mut mmu = Mmu::new(Arc::clone(&gpu.bus), &gpu.config);
             let is_saved = work.save_area.0 != 0

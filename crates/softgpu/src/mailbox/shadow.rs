@@ -1,4 +1,4 @@
-//! Copies of MonitoredValue: which fences have one (by mailbox), and what it holds (by registers).
+//! Copies of MonitoredValue: which fences have one (mailbox), and its value (registers).
 
 use crate::cmp::Cmp;
 use crate::cmp::shadow::ShadowedFence;
@@ -8,8 +8,8 @@ use std::collections::btree_map::Entry;
 use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
 use tidegate_gpu_abi::{AddressSpaceId, AdminError, Cause, GpuVa};
 
-/// Keeps a copy for the driver's fence `number`, which begins with the value in memory. Answers
-/// whether there is a copy now.
+/// Adds a copy for the driver's fence `number`, loaded from memory. The result is whether there is
+/// a copy.
 pub(super) fn keep(
     gpu: &Hardware,
     number: u64,
@@ -32,7 +32,7 @@ pub(super) fn keep(
     Ok((1, 0))
 }
 
-/// The driver's fence `number` is gone, and its copy with it.
+/// Removes the driver's fence `number` and its copy.
 pub(super) fn drop_copy(gpu: &Hardware, number: u64) -> AdminAnswer {
     if let Some(fence) = gpu.cmp.lock().shadows.remove(&number) {
         gpu.shadow.remove(fence.way);
@@ -40,7 +40,8 @@ pub(super) fn drop_copy(gpu: &Hardware, number: u64) -> AdminAnswer {
     DONE
 }
 
-/// Sets MonitoredValue of the driver's fence `number`. A fence without a copy is compared in memory.
+/// Sets MonitoredValue of the driver's fence `number`. A fence without a copy is compared
+/// in memory.
 ///
 /// 1. Store the copy.
 /// 2. Full barrier against the engines: every earlier store to CurrentValue whose signal compared

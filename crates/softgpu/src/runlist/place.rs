@@ -1,4 +1,4 @@
-//! Where a queue stands among the others of its engine, and what holds for the bands.
+//! Owns a queue's place among the queues of its engine, and the parameters of the bands.
 
 use tidegate_gpu_abi::AddressSpaceId;
 
@@ -10,30 +10,30 @@ pub(super) const FOCUS: u32 = 2;
 pub(crate) const MAX_REALTIME_LEVEL: u32 = 31;
 /// In-process priorities go from minus this to this.
 pub(crate) const MAX_IN_PROCESS: i32 = 7;
-/// The highest share that NORMAL can be promised.
+/// The highest percentage that can be guaranteed to NORMAL.
 pub(crate) const MAX_NORMAL_PERCENT: u32 = 50;
 /// IDLE, NORMAL, FOCUS, and the levels of REALTIME.
 pub(super) const TIERS: usize = 3 + MAX_REALTIME_LEVEL as usize + 1;
 
-/// Where a queue stands among the others.
+/// A queue's place among the queues of its engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Its process.
     pub(crate) process: u32,
     /// Its context.
     pub(crate) context: u64,
-    /// Below [`BANDS`].
+    /// The band, below [`BANDS`].
     pub(crate) band: u32,
-    /// Inside the REALTIME band; higher runs first.
+    /// The level inside the REALTIME band; higher runs first.
     pub(crate) realtime_level: u32,
-    /// Among the contexts of its process; higher runs first.
+    /// The priority among the contexts of its process; higher runs first.
     pub(crate) in_process: i32,
-    /// How long its context goes on while others of its process wait; 0 for a turn.
+    /// The time slice of its context in nanoseconds while others of its process wait; 0 for a turn.
     pub(crate) quantum_ns: u64,
 }
 
 impl Place {
-    /// The place of a new queue: at level, priority and quantum 0 of its band.
+    /// Returns the place of a new queue: level, priority and quantum 0 of its band.
     pub(crate) fn new(process: AddressSpaceId, context: u64, band: u32) -> Place {
         let process = process.0;
         Place { process, context, band, realtime_level: 0, in_process: 0, quantum_ns: 0 }
@@ -45,16 +45,16 @@ impl Place {
     }
 }
 
-/// What holds for every queue of an engine.
+/// The scheduling parameters of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bands {
-    /// How long a process goes on while others of its band wait.
+    /// The time slice of a process in nanoseconds while others of its band wait.
     pub(crate) process_quantum_ns: [u64; BANDS as usize],
-    /// What NORMAL is promised under FOCUS load.
+    /// The percentage guaranteed to NORMAL under FOCUS load.
     pub(crate) normal_percent: u32,
 }
 
-/// Until a driver says otherwise: processes take turns at every packet, and NORMAL gets a tenth.
+/// The defaults: processes take turns at every packet, and NORMAL gets a tenth.
 impl Default for Bands {
     fn default() -> Bands {
         Bands { process_quantum_ns: [0; BANDS as usize], normal_percent: 10 }

@@ -1,8 +1,7 @@
-//! Owns a map of few keys in one run of memory, in order of its keys: once it has grown, entering
-//! and taking out allocate nothing. A run list enters and takes out one queue in every turn of its
-//! engine.
+//! Owns a small sorted map in contiguous memory. Once it has grown, insertion and removal allocate
+//! nothing: a run list inserts and removes a queue in every turn of its engine.
 
-/// A map of few keys.
+/// A small sorted map.
 pub(super) struct SortedMap<K, V>(Vec<(K, V)>);
 
 impl<K, V> Default for SortedMap<K, V> {
@@ -36,7 +35,7 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         self.find(key).ok().map(|at| &mut self.0[at].1)
     }
 
-    /// What stands under the key, after `value` was put there if nothing did.
+    /// Returns the value under `key`, after inserting `value` if there was none.
     pub(super) fn get_or_insert_with(&mut self, key: K, value: impl FnOnce() -> V) -> &mut V {
         let at = self.find(key).unwrap_or_else(|at| {
             self.0.insert(at, (key, value()));

@@ -1,16 +1,16 @@
-//! The guarantees of the run list, in virtual time: an engine that always takes the queue that the
+//! The guarantees of the run list in virtual time: an engine that always takes the queue that the
 //! list names, and queues that always want more.
 
 use super::floor::FLOOR_WINDOW_NS;
 use super::*;
 
-/// A queue with endless work: packets of so much time, in parts of so much.
+/// A queue with endless work: packets of `packet_ns`, in parts of `part_ns`.
 #[derive(Clone, Copy)]
 struct Load {
     place: Place,
     packet_ns: u64,
     part_ns: u64,
-    /// What is left of the packet that it is in the middle of.
+    /// The rest of its current packet.
     left_ns: u64,
     had_ns: u64,
 }
@@ -40,7 +40,7 @@ impl Engine {
         Engine { list, loads, now: CpuTime(0), order: Vec::new() }
     }
 
-    /// One turn: a part of a packet.
+    /// Runs one turn, a part of a packet.
     fn turn(&mut self) {
         let queue = self.list.pop(|| self.now).expect("there is always work");
         self.order.push(queue.0);
@@ -70,7 +70,7 @@ impl Engine {
     }
 }
 
-/// Numbers that look random, the same every time.
+/// Reproducible pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -238,12 +238,12 @@ fn a_process_that_was_away_is_owed_nothing_and_still_owes() {
     let away = QueueId(1);
     engine.list.remove(away);
     engine.run_for(100 * MS);
-    // It comes back: for 10 ms it gets, the other one gets 10, and none of the 100.
+    // It returns: for every 10 ms of it, the other one gets 10 ms, and none of the 100.
     engine.list.push(away, engine.loads[1].place, false, || engine.now);
     engine.run_for(100 * MS);
     let (back, other) = (engine.loads[1].had_ns, engine.loads[0].had_ns);
     assert!((40 * MS..=60 * MS).contains(&back), "{back}");
-    // One that leaves after each long packet and comes back at once gets no more by it.
+    // A queue that leaves after each long packet and returns immediately gains nothing.
     for _ in 0..10 {
         engine.list.remove(away);
         engine.turn();
@@ -294,7 +294,7 @@ fn a_packet_keeps_its_equals_waiting_for_a_slice_and_not_where_the_engine_may_no
                 assert_eq!(list.gives_way_at(), None);
                 assert_eq!(list.pop(never), Some(long));
             }
-            // Time counts from the moment at which an equal has come.
+            // Time counts from the arrival of an equal.
             list.turn_ended(true, true, never);
             list.push(long, own, true, never);
             list.push(QueueId(1), rival, false, at(MS));
@@ -312,7 +312,7 @@ fn a_packet_keeps_its_equals_waiting_for_a_slice_and_not_where_the_engine_may_no
     }
 }
 
-/// Whatever is entered and taken off in whatever order, nothing is lost and nothing comes twice.
+/// No order of entries and removals loses or duplicates a queue.
 #[test]
 fn nothing_is_lost_and_nothing_comes_twice() {
     let mut numbers = Numbers(3);
@@ -354,8 +354,8 @@ fn nothing_is_lost_and_nothing_comes_twice() {
     }
 }
 
-/// The clock is read only where the order of waiting queues depends on it, which it does not among
-/// queues of one process.
+/// The clock is read only where the order of waiting queues depends on it. Among queues of one
+/// process it does not.
 #[test]
 fn a_queue_without_a_rival_costs_no_reading_of_the_clock() {
     let never = || -> CpuTime { panic!("the clock was read") };
@@ -377,7 +377,7 @@ fn a_queue_without_a_rival_costs_no_reading_of_the_clock() {
         list.left(never);
     }
     assert_eq!(order, [4, 0, 2, 1, 2, 0, 2, 1]);
-    // Another process of the band, while a queue is served: from now on time counts.
+    // Another process of the band arrives while a queue is served: now time counts.
     let served = list.pop(never).unwrap();
     list.push(QueueId(9), place(9, 9, 1), false, || CpuTime(5));
     list.turn_ended(true, true, || CpuTime(7));
