@@ -1,4 +1,4 @@
-//! Services: agents that take turns. An [`Agent`] moves by itself in bounded turns (an engine: one
+//! Owns services: agents that take turns. An [`Agent`] runs in bounded turns (an engine: one
 //! packet). The agents of a service share a thread or a fiber and park together.
 //!
 //! Order when a service parks (see [`WakeWord`]): 1. announce the sleep; 2. one more turn of each
@@ -8,23 +8,23 @@ use crate::host::SLEEP_SLACK_NS;
 use crate::wait::Deadline;
 use crate::{CpuTime, Event, Platform, PlatformKind, Step, WakeWord, fiber, host, world};
 
-/// What an agent's turn came to.
+/// The result of an agent's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It did something; there may be more.
+    /// The agent did something and may have more to do.
     Again,
-    /// It found nothing to do.
+    /// The agent has nothing to do.
     Park,
-    /// It found nothing to do before this time.
+    /// The agent has nothing to do before this time.
     Until(CpuTime),
-    /// The same, for background work: a machine in which no other agent can move stands still, and
-    /// does not wait for it.
+    /// As `Until`, for background work: a machine in which no other agent can move counts as
+    /// stalled and does not wait for it.
     Background(CpuTime),
 }
 
-/// Anything that moves by itself, in bounded turns.
+/// An agent that runs in bounded turns.
 pub trait Agent: Send {
-    /// One packet, one interrupt, one decision. Must not block for long.
+    /// Handles one packet, one interrupt, or one decision. Must not block for long.
     fn turn(&mut self) -> Turn;
 }
 
@@ -37,11 +37,11 @@ pub struct ServiceHandle {
 }
 
 impl ServiceHandle {
-    /// Asks the service to end after its present turn and waits until it has.
+    /// Stops the service after its current turn and waits until it has ended.
     pub fn stop(&self) {
         self.stop.store(1);
         let platform = self.stop.platform();
-        // Outside a run no agent moves: a cooperative service ends when it is next picked, or has
+        // Outside a run no agent moves. A cooperative service ends when it is next picked, or has
         // ended with its run.
         if platform.is_cooperative() && !fiber::on_fiber() {
             return;
@@ -51,8 +51,8 @@ impl ServiceHandle {
     }
 }
 
-/// How long a host service polls for work before it parks, in nanoseconds. It trades CPU time of an
-/// idle moment against two system calls and a wake-up of some 10 µs for the next ring.
+/// How long a host service polls for work before it parks, in nanoseconds. Polling costs CPU time
+/// while idle, and saves two system calls and a wake-up of about 10 µs for the next ring.
 const SPIN_NS: u64 = 20_000;
 
 pub(crate) fn spawn_service(

@@ -1,39 +1,39 @@
-//! What an explorer decides: at every visible step of an explored machine, which agent moves next.
+//! The decisions of an explorer: at every visible step of an explored machine, which agent moves
+//! next. Caller: `world`. Implementations: the explorer's strategies.
 //!
-//! A *visible step* is a load that memory must answer, a barrier, a locked operation, a lock, a
-//! wait or a wake. A store goes into its agent's own store buffer, which no other agent sees, so it
-//! is no choice; that it leaves the buffer is one ([`Choice::Flush`]). What a read of a hostile
-//! process's memory finds is chosen too ([`Choice::Find`]), and only there: such a choice has no
-//! other kinds beside it, and its first entry is what memory holds. Caller: `world`.
-//! Implementations: the explorer's strategies.
+//! A *visible step* is a load from memory, a barrier, a locked operation, a lock, a wait or a wake.
+//! A store goes to its agent's own store buffer, which no other agent sees, so it is no choice.
+//! Leaving the buffer is one ([`Choice::Flush`]). The value read from a hostile process's memory is
+//! a separate choice ([`Choice::Find`]), offered without other kinds. Its first entry is the value
+//! in memory.
 
-/// Index of an agent in the order of its spawning.
+/// Index of an agent in order of spawning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentIx(pub u16);
 
 /// How stores become visible to other agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryModel {
-    /// Every store is visible at once (cannot see a missing barrier).
+    /// Every store is immediately visible (cannot reveal a missing barrier).
     SequentiallyConsistent,
-    /// Total store order: a first-in first-out store buffer per agent, as x86 has.
+    /// Total store order: a FIFO store buffer per agent, as on x86.
     TotalStoreOrder,
 }
 
-/// One thing that could happen next.
+/// A possible next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The agent takes its pending visible step.
     Run(AgentIx),
     /// The oldest store in the agent's buffer reaches memory.
     Flush(AgentIx),
-    /// The agent's look at what a hostile process writes finds this value (of bytes, the first
-    /// eight).
+    /// The agent's read of a hostile process's memory returns this value (for bytes, the
+    /// first eight).
     Find(AgentIx, u64),
 }
 
 impl Choice {
-    /// The agent that the choice is about.
+    /// Returns the agent of the choice.
     pub fn agent(self) -> AgentIx {
         match self {
             Choice::Run(a) | Choice::Flush(a) | Choice::Find(a, _) => a,
@@ -48,11 +48,11 @@ pub enum OpKind {
     Start,
     /// A load from memory.
     Load,
-    /// A store that goes to memory at once (sequentially consistent model, or through a kernel).
+    /// A store directly to memory (sequentially consistent model, or through a kernel).
     Store,
     /// A locked read-modify-write.
     Exchange,
-    /// A locked addition that does not tell the sum before: two of them commute.
+    /// A locked addition that does not return the previous sum. Two of them commute.
     Add,
     /// A full barrier.
     Fence,
@@ -64,11 +64,11 @@ pub enum OpKind {
     Wait,
     /// Waking sleepers of a word.
     Wake,
-    /// A sleep on the clock.
+    /// A sleep until a time.
     Sleep,
 }
 
-/// What a pending step touches; two steps on different objects commute.
+/// The object of a pending step. Steps on different objects commute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Object {
     /// Nothing shared.
@@ -86,14 +86,14 @@ pub enum Object {
     Mutex(u32),
 }
 
-/// What an agent that has no step to take waits for.
+/// What an agent without a step waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
-    /// It has ended, or it has a step.
+    /// The agent has ended, or has a step.
     Nothing,
     /// A wake on the word that it sleeps on.
     Word(Object),
-    /// Another agent's end.
+    /// The end of another agent.
     End(AgentIx),
     /// A lock that another agent holds.
     Lock(u32),
@@ -101,29 +101,30 @@ pub enum WaitsFor {
     Clock,
 }
 
-/// The agents of a machine at a moment of choice.
+/// The agents of a machine at a choice.
 pub trait Agents {
-    /// Agents so far, ended ones included.
+    /// Returns the number of agents so far, including ended ones.
     fn count(&self) -> usize;
 
-    /// What a choice does to which object.
+    /// Returns the kind and the object of a choice's step.
     fn step(&self, choice: Choice) -> (OpKind, Object);
 
-    /// What `agent` waits for. An agent with a full store buffer may wait for no more than that.
+    /// Returns what `agent` waits for. With a full store buffer, this may be only room in
+    /// the buffer.
     fn waits_for(&self, agent: AgentIx) -> WaitsFor;
 }
 
-/// A moment of choice.
+/// A point at which the controller chooses.
 #[derive(Clone, Copy)]
 pub struct Point<'a> {
-    /// What could happen; at least two entries.
+    /// The possible choices, at least two.
     pub choices: &'a [Choice],
     /// All agents.
     pub agents: &'a dyn Agents,
-    /// The agent that moved last, if it can go on.
+    /// The agent that moved last, if it can continue.
     pub current: Option<AgentIx>,
-    /// Hash of the whole state: memory, store buffers, locks, and each agent's history of observed
-    /// values.
+    /// Hash of the whole state: memory, store buffers, locks, and each agent's history of
+    /// observed values.
     pub state: u64,
     /// Visible steps taken so far in this run.
     pub step: u64,
@@ -134,14 +135,15 @@ pub trait Controller {
     /// Returns an index into `point.choices`; anything beyond the end counts as 0.
     fn choose(&mut self, point: &Point<'_>) -> usize;
 
-    /// Whether it wants to hear of accesses. Asked once.
+    /// Returns whether the controller wants to be notified of accesses. Called once.
     fn observes(&self) -> bool {
         false
     }
 
-    /// `agent` did `op` to `object`. A buffered store is reported when it reaches memory.
+    /// Reports that `agent` did `op` to `object`. A buffered store is reported when it
+    /// reaches memory.
     fn touched(&mut self, _agent: AgentIx, _op: OpKind, _object: Object) {}
 
-    /// `agent` loaded `object` from its own store buffer, which is no step.
+    /// Reports that `agent` loaded `object` from its own store buffer, which is no step.
     fn forwarded(&mut self, _agent: AgentIx, _object: Object) {}
 }

@@ -1,9 +1,7 @@
-//! Purpose: counts for reports, which any agent adds to and no protocol reads.
+//! Owns counts for reports. Any agent adds to them, and no protocol reads them.
 //!
-//! Invariants: adding is no visible step of an explored machine. The sum does not tell the order of
-//! the additions, and each addition is part of its agent's history already.
-//!
-//! Entry points: [`Counters::add`], [`Counters::get`].
+//! Invariant: adding is no visible step of an explored machine. The sum does not depend on the
+//! order of the additions, and each addition is already part of its agent's history.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +12,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// `len` counts.
+    /// Creates `len` counts of 0.
     pub fn new(len: usize) -> Counters {
         Counters { counts: (0..len).map(|_| AtomicU64::new(0)).collect() }
     }
@@ -25,8 +23,8 @@ impl Counters {
         self.counts[index].fetch_add(by, Ordering::Relaxed);
     }
 
-    /// Returns count number `index`, for reports alone: what an agent of an explored machine does
-    /// must not depend on it.
+    /// Returns count number `index`, for reports only: the behaviour of an agent of an explored
+    /// machine must not depend on it.
     pub fn get(&self, index: usize) -> u64 {
         self.counts[index].load(Ordering::Relaxed)
     }

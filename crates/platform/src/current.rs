@@ -1,7 +1,7 @@
-//! Owns what a running agent knows about itself: its name, the locks it holds, its recorder.
+//! Owns the state of the running agent: its name, level, held locks and recorder.
 //!
-//! On the host it is thread-local; in a cooperative machine the world switches it together with the
-//! fiber. Nothing here is shared between agents.
+//! It is thread-local on the host. In a cooperative machine the world switches it together with the
+//! fiber. Agents share none of it.
 
 use std::cell::{Cell, RefCell};
 use tidegate_trace::Recorder;
@@ -20,19 +20,19 @@ pub enum Level {
 
 thread_local! {
     static MINE: RefCell<Belongings> = const { RefCell::new(Belongings::none()) };
-    // Each lock changes the count. A thread-local without a destructor needs no check at an access.
+    // Counted at each lock. A thread-local without a destructor needs no check at an access.
     static GUARDS: Cell<u32> = const { Cell::new(0) };
     static LEVEL: Cell<Level> = const { Cell::new(Level::Passive) };
 }
 
-/// The parts of an agent that travel with it when another fiber takes the thread.
+/// The state of an agent that is switched together with its fiber.
 pub(crate) struct Belongings {
     pub(crate) name: String,
-    /// While the agent does not run.
+    /// Valid while the agent does not run.
     guards: u32,
-    /// While the agent does not run.
+    /// Valid while the agent does not run.
     level: Level,
-    /// Locks that are held, in the order in which they were taken. Kept in debug builds.
+    /// Held locks in the order in which they were taken. Kept in debug builds.
     locks: Vec<HeldLock>,
     pub(crate) recorder: Option<Recorder>,
 }
@@ -52,7 +52,7 @@ fn with<R>(f: impl FnOnce(&mut Belongings) -> R) -> R {
     MINE.with(|m| f(&mut m.borrow_mut()))
 }
 
-/// Puts `mine` in place and what was there into it.
+/// Swaps `mine` with the current state.
 #[inline]
 pub(crate) fn swap(mine: &mut Belongings) {
     with(|m| {
@@ -61,24 +61,24 @@ pub(crate) fn swap(mine: &mut Belongings) {
     });
 }
 
-/// Puts `mine` in place and returns what was there.
+/// Installs `mine` and returns the previous state.
 pub(crate) fn exchange(mut mine: Belongings) -> Belongings {
     swap(&mut mine);
     mine
 }
 
-/// The calling agent's name.
+/// Returns the calling agent's name.
 pub fn name() -> String {
     with(|m| m.name.clone())
 }
 
-/// Whether the calling agent is unwinding from a panic: a destructor that takes locks had better
-/// not.
+/// Returns whether the calling agent is unwinding from a panic. A destructor must then take
+/// no locks.
 pub fn is_panicking() -> bool {
     std::thread::panicking()
 }
 
-/// How many platform locks the calling agent holds.
+/// Returns the number of platform locks that the calling agent holds.
 #[inline]
 pub fn guards_held() -> u32 {
     GUARDS.get()
@@ -100,14 +100,17 @@ pub(crate) fn level() -> Level {
     LEVEL.get()
 }
 
-/// Sets the calling agent's level and returns the level before.
+/// Sets the calling agent's level and returns the previous level.
 #[inline]
 pub(crate) fn exchange_level(level: Level) -> Level {
     LEVEL.replace(level)
 }
 
-/// Panics, with the agent's name, if the calling agent holds a platform lock: no guard of policy
-/// state is held over `what` (a DDI call, a callback).
+/// Checks that no guard of policy state is held over `what` (a DDI call, a callback).
+///
+/// # Panics
+///
+/// The calling agent holds a platform lock.
 #[inline]
 pub fn assert_no_guards(what: &str) {
     let held = guards_held();
@@ -126,8 +129,11 @@ struct HeldLock {
     rank: Option<u32>,
 }
 
-/// The calling agent is about to take a lock. Panics when it holds a lock that stands behind this
-/// one in the platform's lock order.
+/// Records that the calling agent is about to take a lock.
+///
+/// # Panics
+///
+/// The agent holds a lock that comes later in the platform's lock order.
 pub(crate) fn lock_taken(address: usize, name: &'static str, rank: Option<u32>) {
     let held = with(|m| {
         let inner = m.locks.iter().find(|held| rank.is_some() && held.rank >= rank).copied();

@@ -1,8 +1,8 @@
-//! Stackful coroutines. An agent of a cooperative machine is a fiber, so that its blocking calls
+//! Owns stackful coroutines. An agent of a cooperative machine is a fiber, so its blocking calls
 //! are plain calls.
 //!
-//! Invariants: a fiber is never unwound from outside; an abandoned run is finished. Stacks are
-//! pooled for each thread. A switch takes a few nanoseconds.
+//! Invariants: a fiber is never unwound from outside; an abandoned run is finished instead. Stacks
+//! are pooled per thread. A switch takes a few nanoseconds.
 
 #![allow(unsafe_code)]
 
@@ -10,7 +10,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::{Cell, RefCell};
 
-/// Enough for deep call chains of debug builds; untouched pages cost nothing.
+/// Enough for deep call chains of debug builds. Untouched pages cost nothing.
 const STACK_BYTES: usize = 512 * 1024;
 const POOLED_STACKS: usize = 64;
 
@@ -19,15 +19,15 @@ thread_local! {
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A suspended piece of straight-line code with a stack of its own.
+/// A suspended function with its own stack.
 pub(crate) struct Fiber {
     coroutine: Option<Coroutine<(), (), (), DefaultStack>>,
-    /// Null until it has run.
+    /// Null before its first run.
     yielder: *const Yielder<(), ()>,
 }
 
 impl Fiber {
-    /// A fiber that will run `body`; `body` must not panic through.
+    /// Returns a fiber that will run `body`. `body` must not panic.
     pub(crate) fn new(body: impl FnOnce() + 'static) -> Fiber {
         let stack = STACKS.with(|s| s.borrow_mut().pop()).unwrap_or_else(|| {
             DefaultStack::new(STACK_BYTES).expect("no memory for a fiber's stack")
@@ -39,7 +39,7 @@ impl Fiber {
         Fiber { coroutine: Some(coroutine), yielder: std::ptr::null() }
     }
 
-    /// Runs it until it suspends or ends; returns whether it ended.
+    /// Runs the fiber until it suspends or ends. Returns whether it ended.
     pub(crate) fn resume(&mut self) -> bool {
         let Some(coroutine) = self.coroutine.as_mut() else { return true };
         let outer = CURRENT.replace(self.yielder);
@@ -66,20 +66,20 @@ impl Fiber {
     }
 }
 
-/// Whether the caller runs on a fiber.
+/// Returns whether the caller runs on a fiber.
 pub(crate) fn on_fiber() -> bool {
     !CURRENT.get().is_null()
 }
 
-/// Gives the thread back to the fiber that resumed this one, until it is resumed again.
+/// Returns to the fiber or thread that resumed this fiber, until it is resumed again.
 pub(crate) fn suspend() {
     let yielder = CURRENT.get();
     assert!(
         !yielder.is_null(),
         "only an agent of a cooperative machine can block here: call it inside Platform::run"
     );
-    // SAFETY: CURRENT holds the yielder of the fiber that runs now: `resume` sets it on entry and
-    // restores the outer one on return, and the yielder lives on that fiber's stack for as long as
-    // the fiber has not ended.
+    // SAFETY: CURRENT holds the yielder of the running fiber: `resume` sets it on entry and
+    // restores the outer one on return. The yielder lives on that fiber's stack until the
+    // fiber ends.
     unsafe { (*yielder).suspend(()) };
 }

@@ -1,13 +1,12 @@
-//! Purpose: the host back end. Agents are threads that park on futexes, the clock is the wall
-//! clock, and a *closed* host has a watch that ends a run in which no agent can move any more.
+//! Owns the host back end: agents are threads that park on futexes, and the clock is the wall
+//! clock. A *closed* host has a watch that ends a run in which no agent can move.
 //!
-//! Invariants: only a closed host declares standstill. On an open one, a thread that the platform
-//! does not know may still act (decisions/0048). A sleeper registers before it reads `stopped`, and
-//! `stop` wakes until no sleeper is registered.
+//! Invariants: only a closed host detects standstill. On an open host an unknown thread may still
+//! act (decisions/0048). A sleeper registers before it reads `stopped`, and `stop` wakes until no
+//! sleeper is registered.
 //!
-//! The watch sleeps without end while an agent can move. The last agent that sleeps or ends wakes
-//! it. From then on the watch checks periodically, since a woken thread counts as asleep until it
-//! runs.
+//! The watch sleeps without a deadline while an agent can move. The last agent that sleeps or ends
+//! wakes it. It then checks periodically, because a woken thread counts as asleep until it runs.
 
 use crate::cells::{PageCells, WordRef};
 use crate::run_report::{RunReport, panic_text};
@@ -24,11 +23,11 @@ static NEXT_HOST: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
     static THREAD_NUMBER: Cell<u64> = const { Cell::new(0) };
-    /// Number of the host whose agent this thread is; 0 for none.
+    /// The number of the host to which this agent thread belongs; 0 for none.
     static AGENT_OF: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A number of the calling thread, never 0.
+/// Returns a number of the calling thread, never 0.
 #[inline]
 pub(crate) fn thread_number() -> u64 {
     THREAD_NUMBER.with(|n| {
@@ -40,14 +39,14 @@ pub(crate) fn thread_number() -> u64 {
 }
 
 struct Sleeper {
-    /// The page of the word that it sleeps on, and the index of the word.
+    /// The page and index of the word that it sleeps on.
     word: (Arc<PageCells>, u32),
     agent: String,
     what: String,
-    /// It moves again by itself.
+    /// Whether it has a deadline and so moves again by itself.
     deadline: bool,
-    /// The sleeping thread is an agent of this host. The sleep of another thread says nothing about
-    /// standstill.
+    /// Whether the sleeping thread is an agent of this host. Other threads do not matter
+    /// for standstill.
     agent_of_host: bool,
 }
 
@@ -56,12 +55,12 @@ struct Threads {
     /// Agents that have not ended.
     live: u64,
     sleepers: BTreeMap<u64, Sleeper>,
-    /// How many of `sleepers` are agents.
+    /// The number of agents among `sleepers`.
     agents_asleep: u64,
-    /// How many agents among `sleepers` have a deadline, and so move again by themselves.
+    /// The number of agents among `sleepers` with a deadline.
     with_deadline: u64,
-    /// How many agents among `sleepers` say what they wait for. The others are services, which may
-    /// sleep for ever.
+    /// The number of agents among `sleepers` with a stated reason. The others are services, which
+    /// may sleep indefinitely.
     with_reason: u64,
     /// The watch, while it waits for standstill.
     watch: Option<std::thread::Thread>,
@@ -89,12 +88,13 @@ impl Threads {
         }
     }
 
-    /// Every agent is asleep without a deadline, and at least one of them is no idle service.
+    /// Returns whether every agent is asleep without a deadline, and at least one is not an
+    /// idle service.
     fn stands_still(&self) -> bool {
         self.with_deadline == 0 && self.with_reason > 0 && self.agents_asleep >= self.live
     }
 
-    /// To be called when a thread has gone to sleep or ended.
+    /// Notifies the watch after a thread has gone to sleep or ended.
     fn notify_watch(&mut self) {
         if self.watch.is_some()
             && self.stands_still()
@@ -114,23 +114,23 @@ impl Threads {
 }
 
 pub(crate) struct Host {
-    /// Number of this host, never 0.
+    /// The host's number, never 0.
     number: u64,
     start: Instant,
-    /// Every thread that acts on this host is one of its agents.
+    /// Whether every thread that acts on this host is one of its agents.
     closed: bool,
-    /// 1 from `stop` on. A sleep by the clock alone is a sleep on this word.
+    /// 1 after `stop`. A sleep with only a deadline sleeps on this word.
     stopped: AtomicU64,
     sleeps: AtomicU64,
     wakes: AtomicU64,
     threads: Mutex<Threads>,
 }
 
-/// How often the watch checks once no agent can move, and how many checks in a row must find the same:
-/// a second in all.
+/// The period of the watch's checks once no agent can move, and the number of consecutive equal
+/// checks required: one second in total.
 const WATCH_PERIOD: Duration = Duration::from_millis(50);
 const WATCH_QUIET_LOOKS: u32 = 20;
-/// Sleeping is only trusted to this much; the rest of a busy time is spun.
+/// Accuracy of the system's sleep, in nanoseconds. The last part of a busy time is spun.
 pub(crate) const SLEEP_SLACK_NS: u64 = 80_000;
 
 impl Host {
@@ -217,13 +217,13 @@ impl Host {
             deadline: by_itself,
             agent_of_host: AGENT_OF.get() == self.number,
         };
-        // Registered before `stopped` is read: `stop` wakes again until no sleeper is registered.
+        // Registered before `stopped` is read, because `stop` wakes until no sleeper is registered.
         self.threads().insert(me, sleeper);
         let end = if self.is_stopped() {
             WaitEnd::Stopped
         } else {
-            // Only a sleep that ends by itself, or has no deadline, counts as movement for the
-            // watch.
+            // Only a sleep with a deadline of its own, or with none, counts as movement for
+            // the watch.
             self.sleeps.fetch_add(u64::from(by_itself || deadline.is_none()), Ordering::Relaxed);
             os::futex_wait(word.cell(), expected, timeout);
             match deadline {
@@ -251,7 +251,7 @@ impl Host {
         os::futex_wake(&self.stopped, i32::MAX);
     }
 
-    /// Wakes until no sleeper is registered: one that registers later finds `stopped` set.
+    /// Wakes until no sleeper is registered. A sleeper that registers later finds `stopped` set.
     fn release_sleepers(&self) {
         loop {
             let sleeping: Vec<_> =
@@ -266,13 +266,13 @@ impl Host {
         }
     }
 
-    /// Empty on an open host: another thread may still act.
+    /// Returns the blocked agents; none on an open host, where another thread may still act.
     pub(crate) fn blocked_agents(&self) -> Vec<(String, String)> {
         if self.closed { self.threads().blocked() } else { Vec::new() }
     }
 
-    /// Runs `main` here and ends with every agent joined. A closed host is watched for standstill
-    /// meanwhile.
+    /// Runs `main` on this thread and joins every agent. On a closed host the watch detects
+    /// standstill meanwhile.
     pub(crate) fn run(&self, platform: &Platform, main: Box<dyn FnOnce() + Send>) -> RunReport {
         let outer = current::exchange(current::Belongings::named("main".to_owned()));
         let outer_host = AGENT_OF.replace(self.number);
@@ -295,7 +295,7 @@ impl Host {
         self.stop();
         loop {
             let Some(handle) = self.threads().handles.pop() else { break };
-            // A panic of the thread was caught and noted inside it.
+            // A panic of the thread was caught and recorded inside it.
             let _ = handle.join();
         }
         platform.inner.tracing.collect();
@@ -305,8 +305,8 @@ impl Host {
         RunReport { blocked, panics, end: self.now(), ..RunReport::default() }
     }
 
-    /// Whether the machine may yet move; if so, the calling thread is unparked when it stands
-    /// still.
+    /// Returns whether the machine may still move. If so, the calling thread is unparked at
+    /// a standstill.
     fn may_move(&self) -> bool {
         let mut threads = self.threads();
         let may_move = !threads.stands_still();
@@ -324,8 +324,8 @@ impl Host {
             if finished() {
                 break;
             }
-            // A look at once would mostly find a thread that is on its way; a period keeps it off
-            // those that hand work to and fro.
+            // An immediate check would mostly find a thread that is about to move. Waiting a period
+            // avoids disturbing threads that hand work to each other.
             std::thread::park_timeout(WATCH_PERIOD);
             let (blocked, counts) = (self.blocked_agents(), self.parking_counts());
             quiet = if blocked.is_empty() || counts != seen { 0 } else { quiet + 1 };
@@ -358,7 +358,7 @@ pub(crate) fn spawn(platform: &Platform, name: String, body: Box<dyn FnOnce() + 
     let handle = std::thread::Builder::new()
         .name(thread_name)
         .spawn(run)
-        .expect("the system gives no more threads");
+        .expect("the system cannot create another thread");
     platform.host_threads().threads().handles.push(handle);
 }
 
@@ -366,8 +366,8 @@ pub(crate) fn spawn(platform: &Platform, name: String, body: Box<dyn FnOnce() + 
 mod tests {
     use super::*;
 
-    /// Rounds of [`a_sleeper_that_registers_during_a_stop_is_released`]. Most single rounds already
-    /// find a sleeper that reads `stopped` too early.
+    /// Rounds of [`a_sleeper_that_registers_during_a_stop_is_released`]. With the planted bug, most
+    /// single rounds already find a sleeper that reads `stopped` too early.
     const ROUNDS: u32 = 100;
 
     /// The registration lock is held while a thread comes to its sleep, so the stop falls between
@@ -388,14 +388,13 @@ mod tests {
             while !comes.load(Ordering::Acquire) {
                 std::thread::yield_now();
             }
-            // The sleeper reaches the lock meanwhile. The test passes also in a round where it does
-            // not.
+            // The sleeper meanwhile reaches the lock. If it does not, the round passes anyway.
             (0..200).for_each(|_| std::thread::yield_now());
             host.begin_stop();
             drop(registration);
             host.release_sleepers();
             let sleeps = host.parking_counts().sleeps;
-            // A sleeper that was missed is woken here, so that the test ends.
+            // A missed sleeper is woken here, so that the test ends.
             while !sleeper.is_finished() {
                 os::futex_wake(word.cell(), i32::MAX);
                 std::thread::yield_now();

@@ -1,8 +1,8 @@
-//! The interrupt request level of the running agent.
+//! Owns the interrupt request level of the running agent.
 //!
-//! Purpose: an interrupt routine and a DPC run on the agent that raised the interrupt, so a call
-//! that blocks there stops that agent. [`raise`] marks the region; [`assert_may_block`] and
-//! [`assert_at_most`] are the checks. They cost nothing in release builds.
+//! An interrupt routine and a DPC run on the agent that raised the interrupt, so a call that blocks
+//! there stops that agent. [`raise`] marks the region. [`assert_may_block`] and [`assert_at_most`]
+//! check it in debug builds.
 
 pub use crate::current::Level;
 
@@ -12,7 +12,7 @@ use crate::current;
 #[must_use = "the level falls when this is dropped"]
 pub struct Raised(Level);
 
-/// Raises the calling agent's level to `level`, or leaves it where it is higher.
+/// Raises the calling agent's level to `level`. A higher level is kept.
 #[inline]
 pub fn raise(level: Level) -> Raised {
     Raised(current::exchange_level(current::level().max(level)))
@@ -25,14 +25,17 @@ impl Drop for Raised {
     }
 }
 
-/// Whether the calling agent may block: it is at PASSIVE level.
+/// Returns whether the calling agent may block: it is at PASSIVE level.
 #[inline]
 pub fn may_block() -> bool {
     current::level() == Level::Passive
 }
 
-/// Panics, with the agent's name, where the agent waits for `what` in an interrupt routine or a
-/// DPC. Debug builds only.
+/// Checks, in debug builds only, that the agent may wait for `what`.
+///
+/// # Panics
+///
+/// The agent is in an interrupt routine or a DPC.
 #[inline]
 pub fn assert_may_block(what: &str) {
     if cfg!(debug_assertions) && current::level() > Level::Passive {
@@ -44,8 +47,11 @@ pub fn assert_may_block(what: &str) {
     }
 }
 
-/// Panics, with the agent's name, where the agent's level is above `level`, the highest at which
-/// `what` may be called. Debug builds only.
+/// Checks, in debug builds only, that `what` may be called at the agent's level.
+///
+/// # Panics
+///
+/// The agent's level is above `level`.
 #[inline]
 pub fn assert_at_most(level: Level, what: &str) {
     if cfg!(debug_assertions) && current::level() > level {

@@ -64,7 +64,7 @@ pub use window::BulkWindow;
 use std::sync::{Arc, OnceLock};
 use tidegate_trace::ClockName;
 
-/// Which of the three back ends a [`Platform`] is.
+/// The kind of a [`Platform`]'s back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlatformKind {
     /// Threads, real atomics, wall clock.
@@ -75,7 +75,7 @@ pub enum PlatformKind {
     Explored,
 }
 
-/// A machine to run on: memory, agents, clock. Cheap to clone; every part of a machine holds one.
+/// A machine: memory, agents, clock. Cheap to clone; every part of a machine holds one.
 #[derive(Clone)]
 pub struct Platform {
     pub(crate) inner: Arc<Inner>,
@@ -83,7 +83,7 @@ pub struct Platform {
 
 pub(crate) struct Inner {
     pub(crate) kind: PlatformKind,
-    /// Its threads; a cooperative machine has none.
+    /// The host's threads; `None` for a cooperative machine.
     host: Option<host::Host>,
     pub(crate) tracing: tracing::Tracing,
     pub(crate) world: Option<world::WorldId>,
@@ -93,36 +93,39 @@ pub(crate) struct Inner {
 }
 
 impl Platform {
-    /// Threads, real atomics and the wall clock.
+    /// Returns a platform of threads, real atomics and the wall clock.
     ///
-    /// Threads of the application may call in and wait as agents do. A wait never ends with
-    /// [`WaitEnd::Stopped`] because no agent can move, since a thread that the platform does not
-    /// know may still end it.
+    /// Threads of the application may call in and wait as agents do. No standstill is detected:
+    /// a wait returns [`WaitEnd::Stopped`] only on a stop, because an unknown thread may still
+    /// end it.
     pub fn host() -> Platform {
         Platform::new(PlatformKind::Host, None, Some(host::Host::new(false)))
     }
 
-    /// As [`Platform::host`], for programs that start every thread with [`Platform::spawn`] or
-    /// [`Platform::spawn_service`].
+    /// Returns a platform as [`Platform::host`] does, for programs that start every thread with
+    /// [`Platform::spawn`] or [`Platform::spawn_service`].
     ///
-    /// When no agent of such a platform can move any more, [`Platform::run`] ends after a second
-    /// and names the blocked agents, as it does on the cooperative platforms. Other threads that
-    /// act on it go unnoticed: a wait that one of them would end may return [`WaitEnd::Stopped`].
+    /// If no agent can move, [`Platform::run`] ends after a second and names the blocked agents, as
+    /// on the cooperative platforms. Other threads are not considered: a wait that one of them
+    /// would end may return [`WaitEnd::Stopped`].
     pub fn closed_host() -> Platform {
         Platform::new(PlatformKind::Host, None, Some(host::Host::new(true)))
     }
 
-    /// Fibers on the calling thread in order of virtual time; [`Platform::spend`] charges `costs`.
+    /// Returns a platform of fibers on the calling thread, in order of virtual time.
+    /// [`Platform::spend`] charges `costs`. The machine is bound to its thread.
     ///
-    /// A thread holds at most one such machine; making another while one is alive panics. The
-    /// machine stays on its thread: a call from another thread panics there, and changes nothing.
+    /// # Panics
+    ///
+    /// The thread already has a cooperative machine. A call from another thread panics there,
+    /// without effect.
     pub fn virtual_time(costs: StepCosts) -> Platform {
         Platform::cooperative(PlatformKind::Virtual, world::World::open_virtual(costs))
     }
 
-    /// Fibers on the calling thread in the order that `controller` chooses; stores wait in store
-    /// buffers as `model` says. The machine stays on the calling thread, as that of
-    /// [`Platform::virtual_time`].
+    /// Returns a platform of fibers on the calling thread, in the order chosen by
+    /// `controller`, with store buffers as in `model`. The machine is bound to its thread, as
+    /// with [`Platform::virtual_time`].
     pub fn explored(controller: Box<dyn Controller>, model: MemoryModel) -> Platform {
         Platform::cooperative(
             PlatformKind::Explored,
@@ -161,17 +164,17 @@ impl Platform {
         self.inner.host.as_ref().expect("only a host platform has threads")
     }
 
-    /// Which back end this is.
+    /// Returns the kind of back end.
     pub fn kind(&self) -> PlatformKind {
         self.inner.kind
     }
 
-    /// Whether agents are fibers of one thread (virtual and explored).
+    /// Returns whether agents are fibers of one thread (virtual and explored).
     pub fn is_cooperative(&self) -> bool {
         self.inner.kind != PlatformKind::Host
     }
 
-    /// The CPU clock, in nanoseconds since this platform was made.
+    /// Returns CPU time, in nanoseconds since this platform was created.
     pub fn now(&self) -> CpuTime {
         match self.inner.kind {
             PlatformKind::Host => self.host_threads().now(),
@@ -179,9 +182,9 @@ impl Platform {
         }
     }
 
-    /// The time to put on a timeline: the clock, or under exploration, where the clock stands
-    /// still, the number of events in the log of steps ([`Platform::take_steps`]). Without tracing
-    /// that is the count of visible steps.
+    /// Returns the time for a timeline: the clock, or under exploration, where the clock does not
+    /// advance, the number of events in the log of steps ([`Platform::take_steps`]). Without
+    /// tracing that is the number of visible steps.
     pub fn stamp_ns(&self) -> u64 {
         match self.inner.kind {
             PlatformKind::Explored => world::steps(),
@@ -189,7 +192,7 @@ impl Platform {
         }
     }
 
-    /// The clock and [`Platform::stamp_ns`], with one reading of the clock where they are the same.
+    /// Returns the clock and [`Platform::stamp_ns`], reading the clock once if they are the same.
     pub fn now_and_stamp(&self) -> (CpuTime, u64) {
         let now = self.now();
         match self.inner.kind {
@@ -198,15 +201,15 @@ impl Platform {
         }
     }
 
-    /// Whether work takes modelled time, which [`Platform::spend`] charges to the agent that does
-    /// it. Work on behalf of another agent then belongs on an agent of its own.
+    /// Returns whether work takes modelled time, which [`Platform::spend`] charges to the agent
+    /// that does it. Work for another agent then needs its own agent.
     pub fn models_time(&self) -> bool {
         self.inner.kind == PlatformKind::Virtual
     }
 
-    /// Charges the modelled cost of one step to the calling agent. Costs nothing on the host, where
-    /// the step itself takes its time, and under exploration, where time only passes when nothing
-    /// else can happen.
+    /// Charges the modelled cost of one step to the calling agent. No effect on the host, where
+    /// the step itself takes time, and under exploration, where time passes only when no other
+    /// event is possible.
     #[inline]
     pub fn spend(&self, step: Step) {
         if self.inner.kind == PlatformKind::Virtual {
@@ -221,8 +224,8 @@ impl Platform {
         }
     }
 
-    /// Lets the calling agent be busy for `ns` nanoseconds: real time on the host (sleep for the
-    /// most, then spin), modelled time elsewhere.
+    /// Keeps the calling agent busy for `ns` nanoseconds: real time on the host (mostly sleeping,
+    /// then spinning), modelled time elsewhere.
     pub fn busy(&self, ns: u64) {
         match self.inner.kind {
             PlatformKind::Host => self.host_threads().busy(ns),
@@ -251,8 +254,8 @@ impl Platform {
     }
 
     // spec: NF-055
-    /// A full (sequentially consistent) memory barrier: every store of this agent is visible before
-    /// its next load.
+    /// Executes a full (sequentially consistent) memory barrier: every store of this agent is
+    /// visible before its next load.
     #[inline]
     pub fn fence(&self) {
         if self.inner.kind == PlatformKind::Explored {
@@ -262,32 +265,32 @@ impl Platform {
         }
     }
 
-    /// Plants a fault in the machine, for an exploration that must find it: the code that asks
-    /// [`Platform::fault`] for this name makes the mistake from now on. A machine has one fault at
-    /// most; the first stays (decisions/0071).
+    /// Plants a fault for an exploration that must find it: from now on, code that checks
+    /// [`Platform::fault`] for this name makes the mistake. A machine has at most one fault; later
+    /// calls have no effect (decisions/0071).
     pub fn plant(&self, fault: &'static str) {
         self.inner.fault.get_or_init(|| fault);
     }
 
-    /// Whether this fault is planted.
+    /// Returns whether this fault is planted.
     #[inline]
     pub fn fault(&self, name: &str) -> bool {
         self.inner.fault.get().is_some_and(|fault| *fault == name)
     }
 
-    /// A page of `words` protocol words, all zero.
+    /// Creates a page of `words` protocol words, all zero.
     pub fn page(&self, words: usize) -> Page {
         Page::new(self, words)
     }
 
-    /// A zeroed run of bulk bytes.
+    /// Creates a zeroed run of bulk bytes.
     pub fn bulk(&self, bytes: usize) -> Bulk {
         Bulk::new(self, bytes)
     }
 
-    /// Names locks from the outermost to the innermost, once, before they are made. In debug
-    /// builds an agent that takes a lock of the list while it holds the same or a later one panics
-    /// with the names of both. Locks that are not in the list are not ordered.
+    /// Sets the lock order, outermost first, once, before any lock is created. In debug builds an
+    /// agent that takes a lock of the list while it holds the same or a later one panics with both
+    /// names. Locks that are not in the list are not ordered.
     pub fn set_lock_order(&self, order: &'static [&'static str]) {
         let _first = self.inner.lock_order.set(order);
     }
@@ -297,18 +300,19 @@ impl Platform {
         order.iter().position(|other| *other == name).map(|at| at as u32)
     }
 
-    /// A mutex with a name for panics and reports.
+    /// Creates a mutex. The name appears in panics and reports.
     pub fn mutex<T>(&self, name: &'static str, value: T) -> Mutex<T> {
         Mutex::new(self, name, value)
     }
 
-    /// An event; `manual_reset` events stay set until reset, the others release one waiter per set.
+    /// Creates an event. A manual-reset event stays set until reset; any other releases one waiter
+    /// per set.
     pub fn event(&self, manual_reset: bool) -> Event {
         Event::new(self, manual_reset)
     }
 
-    /// Starts a straight-line agent (an application thread). It blocks by calling, and ends by
-    /// returning.
+    /// Starts a straight-line agent (an application thread). It blocks in calls, and ends when
+    /// it returns.
     pub fn spawn(
         &self,
         name: impl Into<String>,
@@ -328,9 +332,8 @@ impl Platform {
         AgentHandle { end: End::Thread(done) }
     }
 
-    /// Starts a straight-line agent that a run does not wait for, as it does not wait for services:
-    /// the thread of a driver. It ends by returning; when the run ends, it is released like every
-    /// blocked agent.
+    /// Starts a straight-line agent that a run does not wait for, such as a driver's thread. It
+    /// ends when it returns. At the end of the run it is released like every blocked agent.
     pub fn spawn_worker(&self, name: impl Into<String>, body: impl FnOnce() + Send + 'static) {
         let (name, body) = (name.into(), Box::new(body));
         match self.inner.kind {
@@ -352,14 +355,13 @@ impl Platform {
         agent::spawn_service(self, name.into(), wake, agents)
     }
 
-    /// Runs `main` as the first agent. On the host it runs on the calling thread; on the others
-    /// this call drives all agents until every straight-line agent has returned, or none can move
-    /// any more.
+    /// Runs `main` as the first agent. On the host it runs on the calling thread. On the others
+    /// this call drives all agents until every straight-line agent has returned, or none can move.
     ///
-    /// When nothing can move, [`RunReport::blocked`] names the blocked agents and what each waits
-    /// for. They are then released with [`WaitEnd::Stopped`] so that their calls return.
-    /// [`Platform::host`] never does this: a thread that it does not know may still act. When
-    /// `main` returns there, every wait on the platform ends, those of other threads included.
+    /// If none can move, [`RunReport::blocked`] names the blocked agents and what each waits for.
+    /// They are then released with [`WaitEnd::Stopped`] so that their calls return.
+    /// [`Platform::host`] never does this, because an unknown thread may still act. There, all
+    /// waits on the platform end when `main` returns, even those of other threads.
     pub fn run(&self, main: impl FnOnce() + Send + 'static) -> RunReport {
         match self.inner.kind {
             PlatformKind::Host => self.host_threads().run(self, Box::new(main)),
@@ -367,8 +369,7 @@ impl Platform {
         }
     }
 
-    /// Releases every blocked agent with [`WaitEnd::Stopped`], and every blocking call made from
-    /// now on.
+    /// Releases every blocked agent, and every later blocking call, with [`WaitEnd::Stopped`].
     pub fn stop(&self) {
         match self.inner.kind {
             PlatformKind::Host => self.host_threads().stop(),
@@ -376,7 +377,7 @@ impl Platform {
         }
     }
 
-    /// Whether [`Platform::stop`] was called, or a cooperative run ended.
+    /// Returns whether [`Platform::stop`] was called, or a cooperative run ended.
     pub fn is_stopped(&self) -> bool {
         match self.inner.kind {
             PlatformKind::Host => self.host_threads().is_stopped(),
@@ -384,8 +385,8 @@ impl Platform {
         }
     }
 
-    /// What each blocked agent waits for, as (agent, what); empty while an agent can move, and
-    /// always on [`Platform::host`].
+    /// Returns what each blocked agent waits for, as (agent, reason). Empty while an agent can
+    /// move, and always on [`Platform::host`].
     pub fn blocked_agents(&self) -> Vec<(String, String)> {
         match self.inner.kind {
             PlatformKind::Host => self.host_threads().blocked_agents(),
@@ -393,8 +394,8 @@ impl Platform {
         }
     }
 
-    /// System calls made so far to put threads to sleep and to wake them (host), or their modelled
-    /// equivalents.
+    /// Returns the number of system calls made so far to put threads to sleep and to wake them
+    /// (host), or of their modelled equivalents.
     pub fn parking_counts(&self) -> ParkingCounts {
         self.inner.host.as_ref().map_or_else(ParkingCounts::default, host::Host::parking_counts)
     }
@@ -408,7 +409,7 @@ impl Drop for Inner {
     }
 }
 
-/// How often threads were put to sleep and woken.
+/// Counts of thread sleeps and wakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ParkingCounts {
     /// Times an agent went to sleep in a wait, except for background work.

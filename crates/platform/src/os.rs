@@ -1,18 +1,18 @@
-//! The system calls: futex wait and wake, CPU clocks, and pinning to a processor. One of the rooms
-//! where `unsafe` is allowed.
+//! Owns the system calls: futex wait and wake, CPU clocks, and pinning to a processor. One of the
+//! rooms that may use `unsafe`.
 
 #![allow(unsafe_code)]
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// The 32-bit half of a word that the kernel compares; low half, little endian.
+/// Returns the 32-bit half of a word that the futex compares: the low half, little endian.
 fn low_half(word: &AtomicU64) -> *const u32 {
     const { assert!(cfg!(target_endian = "little"), "the futex looks at the low half of a word") };
     std::ptr::from_ref(word).cast::<u32>()
 }
 
-/// Sleeps while the low 32 bits of `word` are `expected`; returns early on a wake, a signal or
+/// Sleeps while the low 32 bits of `word` are `expected`. Returns early on a wake, on a signal, or
 /// after `timeout`.
 pub(crate) fn futex_wait(word: &AtomicU64, expected: u32, timeout: Option<Duration>) {
     let spec = timeout.map(|t| libc::timespec {
@@ -48,12 +48,12 @@ pub(crate) fn futex_wake(word: &AtomicU64, count: i32) {
     }
 }
 
-/// CPU time that this process has used so far (all threads), in nanoseconds.
+/// Returns the CPU time used by this process so far (all threads), in nanoseconds.
 pub fn process_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// CPU time that the calling thread has used so far, in nanoseconds.
+/// Returns the CPU time used by the calling thread so far, in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -69,7 +69,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
         + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// Pins the calling thread to one processor; returns whether the kernel agreed.
+/// Pins the calling thread to a processor. Returns whether the system call succeeded.
 pub fn pin_to_cpu(cpu: usize) -> bool {
     // SAFETY: a zeroed cpu_set_t is the empty set; CPU_SET bounds-checks its index; the set lives
     // for the call.

@@ -1,59 +1,57 @@
-//! What happened in an explored machine, in order, while tracing is on: visible steps, stores that
-//! entered a store buffer, and stores that left one. It serves the reader of a replayed
-//! schedule.
+//! Owns the log of an explored machine while tracing is on: visible steps, and stores that entered
+//! or left a store buffer, in order. It explains a replayed schedule.
 //!
-//! Invariants: keeping the log is no step, and nothing in it goes into the state of the machine.
-//! While tracing is off nothing is kept.
+//! Invariants: logging is no step, and the log is not part of the machine's state. Without tracing
+//! no log is kept.
 //!
-//! Entry points: [`crate::Platform::take_steps`], [`StepLog::name_of`],
-//! [`crate::memory::Word::named`].
+//! Entry points: [`crate::Platform::take_steps`],
+//! [`StepLog::name_of`], [`crate::memory::Word::named`].
 
 use crate::controller::{AgentIx, Object, OpKind};
 use std::collections::{HashMap, VecDeque};
 
-/// One thing that happened.
+/// A logged event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepEvent {
-    /// The agent that did it.
+    /// The agent of the event.
     pub agent: AgentIx,
-    /// What it is.
+    /// The kind of event.
     pub what: Happened,
-    /// What it touched.
+    /// The object of the event.
     pub object: Object,
-    /// The word that was loaded or stored, where one was.
+    /// The value of the word that was loaded or stored, if any.
     pub value: Option<u64>,
-    /// Visible steps of the run before it.
+    /// The number of visible steps before it.
     pub step: u64,
 }
 
-/// What happened.
+/// The kind of a logged event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happened {
     /// The agent took a visible step.
     Step(OpKind),
-    /// A store entered the agent's store buffer; the number is the same when it leaves.
+    /// A store entered the agent's store buffer. `Visible` has the same number.
     Buffered(u32),
-    /// A store left the buffer: every agent sees it from now on.
+    /// A store left the buffer and is visible to every agent.
     Visible(u32),
 }
 
-/// The events of a run and the names of what they touched.
+/// The events of a run and the names of their objects.
 #[derive(Clone, Debug, Default)]
 pub struct StepLog {
-    /// In the order in which they happened: the time of a record of the same run is the number of
-    /// events before it.
+    /// The events in order. The time of a record of the same run is the number of events before it.
     pub events: Vec<StepEvent>,
     /// The names of the agents, by number.
     pub agents: Vec<String>,
     names: HashMap<Object, String>,
     pages: HashMap<u32, String>,
-    /// Numbers of the stores in each agent's buffer, the oldest first.
+    /// Numbers of the stores in each agent's buffer, oldest first.
     buffered: HashMap<AgentIx, VecDeque<u32>>,
     stores: u32,
 }
 
 impl StepLog {
-    /// What `object` is called: its own name, else its number within what it belongs to.
+    /// Returns the name of `object`: its own, else its number within its container.
     pub fn name_of(&self, object: Object) -> String {
         if let Some(name) = self.names.get(&object) {
             return name.clone();
@@ -81,7 +79,7 @@ impl StepLog {
         self.events.push(StepEvent { agent, what: Happened::Step(op), object, value: None, step });
     }
 
-    /// The value of the step that was logged last.
+    /// Sets the value of the last logged step.
     pub(crate) fn value(&mut self, value: u64) {
         if let Some(last) = self.events.last_mut() {
             last.value = Some(value);

@@ -1,9 +1,8 @@
-//! Locks and waits: [`Mutex`], [`Event`], [`WakeWord`].
+//! Owns locks and waits: [`Mutex`], [`Event`], [`WakeWord`].
 //!
-//! Invariants: the mutex knows the agent that holds it, so taking it twice is a panic with names
-//! and no hang. No guard is held over a DDI call or a callback
-//! ([`crate::current::assert_no_guards`]). An event and a wake word are made of protocol words, so
-//! their own races are explored.
+//! Invariants: the mutex knows its owner, so taking it twice panics with names and does not hang.
+//! No guard is held over a DDI call or a callback ([`crate::current::assert_no_guards`]). Events
+//! and wake words are made of protocol words, so their own races are explored.
 
 use crate::memory::Word;
 use crate::wait::{Deadline, WaitEnd};
@@ -17,9 +16,9 @@ use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 pub struct Mutex<T> {
     platform: Platform,
     name: &'static str,
-    /// Number in the explored world; 0 elsewhere.
+    /// The number in the explored world; 0 elsewhere.
     id: u32,
-    /// Place in the platform's lock order.
+    /// The position in the platform's lock order.
     rank: Option<u32>,
     owner: AtomicU64,
     value: std::sync::Mutex<T>,
@@ -39,7 +38,11 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Takes the lock. Panics when the calling agent holds it already.
+    /// Takes the lock.
+    ///
+    /// # Panics
+    ///
+    /// The calling agent already holds it.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         let guard = self.take();
@@ -47,15 +50,15 @@ impl<T> Mutex<T> {
         MutexGuard { mutex: self, guard: Some(guard), counted: true }
     }
 
-    /// Takes the lock as one that orders calls rather than guards policy state, so it may be held
-    /// over them: the interrupt lock, a mailbox, the submitter lock of a queue. It does not count
-    /// for [`current::assert_no_guards`].
+    /// Takes a lock that orders calls and guards no policy state, so it may be held over calls:
+    /// the interrupt lock, a mailbox, a queue's submitter lock. [`current::assert_no_guards`]
+    /// ignores it.
     #[inline]
     pub fn lock_device(&self) -> MutexGuard<'_, T> {
         MutexGuard { mutex: self, guard: Some(self.take()), counted: false }
     }
 
-    /// Whether the calling agent holds the lock.
+    /// Returns whether the calling agent holds the lock.
     pub fn is_mine(&self) -> bool {
         self.owner.load(Ordering::Relaxed) == self.me()
     }
@@ -153,14 +156,14 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// Names an [`Event`] for as long as a clone of it is alive.
+/// The identity of an [`Event`] while a clone of it is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId(usize);
 
 const CLEAR: u64 = 0;
 const SET: u64 = 1;
 
-/// Something that happened, or not yet.
+/// An event, which is set or not set.
 #[derive(Clone, Debug)]
 pub struct Event {
     state: Word,
@@ -169,7 +172,7 @@ pub struct Event {
     watchers: Watchers,
 }
 
-/// The wake words of agents that wait for any of several events. Made with the first such wait.
+/// The wake words of agents that wait for any of several events. Allocated by the first such wait.
 #[derive(Clone, Default)]
 struct Watchers(Arc<OnceLock<Mutex<Vec<Word>>>>);
 
@@ -208,13 +211,13 @@ impl Event {
         Event { state: page.word(0), sleepers: page.word(1), manual_reset, watchers }
     }
 
-    /// Names the event among those that are alive; its clones have the same name.
+    /// Returns the identity of the event, which its clones share.
     pub fn id(&self) -> EventId {
         EventId(self.state.address())
     }
 
-    /// Sets the event and wakes its waiters: all of them if it is manual-reset, else one. `step` is
-    /// what their return costs in virtual time. Makes no system call without a sleeper.
+    /// Sets the event and wakes its waiters: all of a manual-reset event, else one. `step` is the
+    /// cost of their return in virtual time. Makes no system call without a sleeper.
     pub fn set(&self, step: Step) {
         self.state.exchange(SET);
         if self.sleepers.load() > 0 {
@@ -228,12 +231,12 @@ impl Event {
         self.state.exchange(CLEAR);
     }
 
-    /// Whether it is set now (an auto-reset event stays set).
+    /// Returns whether the event is set, without taking it.
     pub fn is_set(&self) -> bool {
         self.state.load() == SET
     }
 
-    /// Takes the event if it is set, without waiting.
+    /// Takes the event if it is set, without waiting. Returns whether it was set.
     pub fn try_take(&self) -> bool {
         if self.manual_reset {
             self.is_set()
@@ -247,8 +250,8 @@ impl Event {
         self.wait_for(None, "an event")
     }
 
-    /// Blocks until the event is set or `deadline` has passed; `what` says what for in deadlock
-    /// reports.
+    /// Blocks until the event is set or `deadline` has passed. `what` is the reason in reports of
+    /// blocked agents.
     pub fn wait_for(&self, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
         level::assert_may_block(what);
         if self.try_take() {
@@ -270,17 +273,19 @@ impl Event {
     }
 
     // spec: ME-064
-    /// Blocks until one of `events` is set, and takes that one alone. Returns its index, the lowest
-    /// where several are set.
+    /// Blocks until one of `events` is set, and takes only that event. Returns its index, the
+    /// lowest if several are set.
     ///
-    /// The waiter counts as a sleeper of each event before it checks them for the last time. A set
-    /// after that check finds its wake word.
+    /// The waiter is registered as a sleeper of each event before it checks them for the last time.
+    /// A set after that check finds its wake word.
     ///
     /// # Errors
-    /// How the wait ended otherwise: the machine stopped.
+    ///
+    /// The machine stopped.
     ///
     /// # Panics
-    /// When there are no events.
+    ///
+    /// `events` is empty.
     #[doc(alias = "WaitForMultipleObjects")]
     pub fn wait_any(events: &[&Event], what: &str) -> Result<usize, WaitEnd> {
         level::assert_may_block(what);
@@ -315,23 +320,23 @@ impl Event {
 const AWAKE: u64 = 0;
 const ASLEEP: u64 = 1;
 
-/// Says whether a store to a doorbell must wake an engine (the store alone wakes none).
+/// Whether a store to a doorbell must wake an engine. The store alone wakes none.
 ///
-/// Ringer: store the doorbell, full barrier, load the wake word, wake if it says asleep. Sleeper:
-/// set the wake word, full barrier, one more pass over the doorbells, sleep. Either the ringer sees
-/// "asleep" or the pass sees the ring.
+/// Ringer: store the doorbell, full barrier, load the wake word, wake if it is set to asleep.
+/// Sleeper: set the wake word, full barrier, scan the doorbells again, sleep. Either the ringer
+/// sees "asleep" or the scan sees the ring.
 #[derive(Clone, Debug)]
 pub struct WakeWord {
     word: Word,
 }
 
 impl WakeWord {
-    /// A wake word whose service is awake.
+    /// Returns a wake word whose service is awake.
     pub fn new(platform: &Platform) -> WakeWord {
         WakeWord { word: platform.page(1).word(0).named("a wake word") }
     }
 
-    /// The ringer's second half, to be called after the doorbell's store.
+    /// Wakes the sleeper if it is asleep. Called after the doorbell's store.
     #[inline]
     pub fn ring(&self, step: Step) {
         self.word.platform().fence();
@@ -340,17 +345,18 @@ impl WakeWord {
         }
     }
 
-    /// The sleeper's first half, a full barrier: check the doorbells once more after it.
+    /// Announces the sleep with a full barrier. The caller must scan the doorbells
+    /// again afterwards.
     pub fn announce_sleep(&self) {
         self.word.exchange(ASLEEP);
     }
 
-    /// The sleeper found work after all.
+    /// Retracts the announcement, because the sleeper found work.
     pub fn retract(&self) {
         self.word.exchange(AWAKE);
     }
 
-    /// The sleeper's second half.
+    /// Sleeps after an announcement.
     pub fn sleep(&self, deadline: Option<CpuTime>) -> WaitEnd {
         self.sleep_for(deadline.map(Deadline::at))
     }

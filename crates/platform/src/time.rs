@@ -1,21 +1,21 @@
-//! The CPU clock's type, the steps that cost modelled time, and their prices.
+//! Owns the CPU clock's type, the steps with modelled time, and their costs.
 //!
-//! A [`Step`] takes time on a real machine, and this code takes no modelled time for it by itself:
-//! a kernel call, a doorbell's way to the engine, an interrupt. The cost model of the workloads
-//! owns the prices and their sources. Here is the table that [`crate::Platform::spend`] reads.
+//! A [`Step`] takes time on a real machine but none in virtual time by itself: a kernel call, a
+//! doorbell's way to the engine, an interrupt. The cost model of the workloads owns the costs and
+//! their sources. [`crate::Platform::spend`] reads the table in this file.
 
-/// A point on the CPU clock, in nanoseconds since the platform was made. The GPU clock has a type
-/// of its own.
+/// A time on the CPU clock, in nanoseconds since the platform was created. The GPU clock has a
+/// separate type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CpuTime(pub u64);
 
 impl CpuTime {
-    /// This time plus `ns`, saturating.
+    /// Returns this time plus `ns`, saturating.
     pub fn after(self, ns: u64) -> CpuTime {
         CpuTime(self.0.saturating_add(ns))
     }
 
-    /// Nanoseconds from `earlier` to this time, 0 if it is not later.
+    /// Returns the nanoseconds from `earlier` to this time, 0 if it is not later.
     pub fn since(self, earlier: CpuTime) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -23,17 +23,17 @@ impl CpuTime {
 
 macro_rules! steps {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
-        /// A thing that takes time on a real machine; see [`StepCosts`].
+        /// A step that takes time on a real machine; see [`StepCosts`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Step { $($(#[$doc])* $name),+ }
 
         impl Step {
             /// All steps, in order of their number.
             pub const ALL: &'static [Step] = &[$(Step::$name),+];
-            /// How many there are.
+            /// The number of steps.
             pub const COUNT: usize = Step::ALL.len();
 
-            /// The step's name in the cost model's tables.
+            /// Returns the step's name in the cost model's tables.
             pub fn name(self) -> &'static str {
                 match self { $(Step::$name => stringify!($name)),+ }
             }
@@ -46,7 +46,7 @@ steps! {
     KernelCall,
     /// Kernel to driver: one DDI call.
     DdiCall,
-    /// VidSch picks one packet or one software command of a queue.
+    /// VidSch selects one packet or one software command of a queue.
     VidSchDispatch,
     /// An engine decodes one packet.
     PacketDecode,
@@ -54,7 +54,7 @@ steps! {
     RingFetch,
     /// The CPU's store to a doorbell.
     DoorbellStore,
-    /// From the doorbell's store to the engine's first fetch, when the engine was idle.
+    /// From the doorbell's store to the engine's first fetch, if the engine was idle.
     DoorbellToFetch,
     /// An engine's store of a fence value, with its barrier and comparison.
     FenceStore,
@@ -62,7 +62,7 @@ steps! {
     GpuWaitUnblock,
     /// From the raised line to the first instruction of the interrupt routine.
     InterruptDelivery,
-    /// The deferred routine.
+    /// A DPC.
     Dpc,
     /// From a wake to the first instruction of the thread.
     ThreadWake,
@@ -76,29 +76,29 @@ steps! {
     ConnectDoorbell,
     /// The CPU writes one KiB of a mapped buffer.
     MapWritePerKib,
-    /// An engine changes from one context to another.
+    /// An engine switches contexts.
     ContextSwitch,
 }
 
-/// What each [`Step`] costs in virtual time, in nanoseconds.
+/// The cost of each [`Step`] in virtual time, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepCosts {
     ns: [u64; Step::COUNT],
 }
 
 impl StepCosts {
-    /// Every step for nothing.
+    /// Returns a table of zero costs.
     pub fn free() -> StepCosts {
         StepCosts { ns: [0; Step::COUNT] }
     }
 
-    /// This table with `step` at `ns` nanoseconds.
+    /// Returns this table with `step` costing `ns` nanoseconds.
     pub fn with(mut self, step: Step, ns: u64) -> StepCosts {
         self.ns[step as usize] = ns;
         self
     }
 
-    /// The price of `step` in nanoseconds.
+    /// Returns the cost of `step` in nanoseconds.
     #[inline]
     pub fn ns(&self, step: Step) -> u64 {
         self.ns[step as usize]

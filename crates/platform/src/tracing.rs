@@ -1,5 +1,5 @@
-//! The platform's side of a trace. Lanes, names and fences are registered here. Each agent records
-//! into its own recorder, which is merged when the agent ends or the trace is taken.
+//! Owns the platform's side of a trace: lanes, names and fences. Each agent records into its own
+//! recorder, which is merged when the agent ends or the trace is taken.
 
 use crate::{Platform, PlatformKind, StepLog, current, world};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,11 +11,11 @@ use tidegate_trace::{
 
 pub(crate) struct Tracing {
     on: AtomicBool,
-    /// Made when it is first needed: most explored machines are never traced.
+    /// Created on first use: most explored machines are never traced.
     builder: Mutex<Option<TraceBuilder>>,
     queues: Mutex<QueueTable>,
     clock: ClockName,
-    /// The link given out last.
+    /// The last allocated link.
     links: AtomicU32,
 }
 
@@ -39,22 +39,22 @@ impl Tracing {
         self.queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Takes over what an ending agent recorded.
+    /// Merges the records of the calling agent, which ends.
     pub(crate) fn collect(&self) {
         if let Some(mut recorder) = current::take_recorder() {
             self.append(&mut recorder);
         }
     }
 
-    /// Takes over what an agent recorded that has ended.
+    /// Merges the records of an ended agent.
     pub(crate) fn append(&self, recorder: &mut Recorder) {
         self.with_builder(|b| b.append(recorder.take()));
     }
 }
 
 impl Platform {
-    /// Switches recording on. Lanes registered before stay valid. An explored machine keeps a log
-    /// of its steps from now on.
+    /// Enables recording. Lanes registered before stay valid. An explored machine also starts its
+    /// log of steps.
     pub fn enable_tracing(&self) {
         if self.kind() == PlatformKind::Explored {
             world::log_steps();
@@ -62,7 +62,7 @@ impl Platform {
         self.inner.tracing.on.store(true, Ordering::Relaxed);
     }
 
-    /// Whether records are kept.
+    /// Returns whether recording is enabled.
     #[inline]
     pub fn tracing(&self) -> bool {
         self.inner.tracing.on.load(Ordering::Relaxed)
@@ -73,7 +73,7 @@ impl Platform {
         self.inner.tracing.with_builder(|b| b.add_lane(kind, group, name))
     }
 
-    /// Draws the work of a queue on `lane`.
+    /// Assigns the work of a queue to `lane`.
     pub fn assign_lane(&self, queue: QueueNumber, lane: LaneId) {
         self.inner.tracing.queues().assign_lane(queue, lane);
     }
@@ -94,7 +94,7 @@ impl Platform {
         if self.tracing() { self.lane_of(queue) } else { None }
     }
 
-    /// Enters when a submission was queued; does nothing while tracing is off.
+    /// Records when a submission was queued. No effect while tracing is off.
     #[inline]
     pub fn note_queued(&self, queue: QueueNumber, key: SubmissionKey, queued: Queued) {
         if self.tracing() {
@@ -102,8 +102,7 @@ impl Platform {
         }
     }
 
-    /// Takes what was entered for a submission; the default where nothing was, and while tracing is
-    /// off.
+    /// Takes the record of a submission; the default if there is none or while tracing is off.
     #[inline]
     pub fn take_queued(&self, queue: QueueNumber, key: SubmissionKey) -> Queued {
         if !self.tracing() {
@@ -122,12 +121,13 @@ impl Platform {
         self.inner.tracing.with_builder(|b| b.name(name))
     }
 
-    /// Takes the log of steps of an explored machine; empty of any other, and while tracing is off.
+    /// Takes the log of steps of an explored machine; empty for any other, and while tracing
+    /// is off.
     pub fn take_steps(&self) -> StepLog {
         if self.kind() == PlatformKind::Explored { world::take_log() } else { StepLog::default() }
     }
 
-    /// A link that no record has yet; [`LinkId::NONE`] while tracing is off.
+    /// Returns an unused link; [`LinkId::NONE`] while tracing is off.
     #[inline]
     pub fn new_link(&self) -> LinkId {
         if !self.tracing() {
@@ -136,7 +136,7 @@ impl Platform {
         LinkId(self.inner.tracing.links.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
     }
 
-    /// Appends a record to the calling agent's own buffer; does nothing while tracing is off.
+    /// Appends a record to the calling agent's own buffer. No effect while tracing is off.
     #[inline]
     pub fn record(&self, record: Record) {
         if self.tracing() {
@@ -144,11 +144,11 @@ impl Platform {
         }
     }
 
-    /// Merges what all ended agents (and the caller) recorded. Call it after [`Platform::run`].
+    /// Merges the records of the caller and all ended agents. Called after [`Platform::run`].
     ///
     /// # Panics
-    /// In builds with debug assertions, when records contradict each other
-    /// ([`Trace::contradictions`]).
+    ///
+    /// In debug builds, if records contradict each other ([`Trace::contradictions`]).
     pub fn take_trace(&self, title: &str) -> Trace {
         let tracing = &self.inner.tracing;
         tracing.collect();

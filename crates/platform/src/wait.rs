@@ -1,23 +1,23 @@
-//! How a wait ends: [`Deadline`] is when it ends by itself, [`WaitEnd`] is how it ended.
+//! Owns the deadline ([`Deadline`]) and the result ([`WaitEnd`]) of a wait.
 
 use crate::time::CpuTime;
 
-/// How a wait ended.
+/// The result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitEnd {
-    /// The waiter was woken, or the condition held already.
+    /// The waiter was woken, or the condition was already met.
     Woken,
     /// The deadline passed.
     TimedOut,
-    /// The machine stopped; nothing that is waited for will come.
+    /// The machine stopped, so the condition cannot be met.
     Stopped,
 }
 
-/// When a wait ends by itself.
+/// When a wait times out.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline {
     pub(crate) time: CpuTime,
-    /// No agent depends on it: it comes only while the machine moves for other reasons.
+    /// No agent depends on it: it expires only while the machine moves for other reasons.
     pub(crate) in_background: bool,
 }
 
@@ -30,17 +30,17 @@ impl Deadline {
         Deadline { time, in_background: true }
     }
 
-    /// Whether it is due within `ns`, and an agent depends on it.
+    /// Returns whether it expires within `ns` and an agent depends on it.
     pub(crate) fn is_within(self, ns: u64, now: CpuTime) -> bool {
         !self.in_background && self.time.since(now) <= ns
     }
 
-    /// This deadline `ns` earlier.
+    /// Returns this deadline moved `ns` nanoseconds earlier.
     pub(crate) fn before(self, ns: u64) -> Deadline {
         Deadline { time: CpuTime(self.time.0.saturating_sub(ns)), ..self }
     }
 
-    /// The deadline of a waiter for the earlier of two.
+    /// Returns the deadline of a waiter for the earlier of two.
     pub(crate) fn and(self, other: Deadline) -> Deadline {
         Deadline {
             time: self.time.min(other.time),

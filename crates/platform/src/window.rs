@@ -1,13 +1,12 @@
-//! A window onto bulk bytes that move: the CPU address of an allocation, which stays the same while
-//! its bytes change place.
+//! Owns windows onto bulk bytes that move: the CPU address of an allocation, which stays the same
+//! when its bytes are moved.
 //!
-//! A move: 1. [`BulkWindow::close`]: when it returns, no access is in progress and none begins; 2.
-//! the caller copies the bytes; 3. [`BulkWindow::open`] shows the new place and releases the
-//! accesses that waited. The caller serialises moves.
+//! Order of a move: 1. [`BulkWindow::close`] returns when no access is in progress, and none
+//! starts; 2. the caller copies the bytes; 3. [`BulkWindow::open`] shows the new bytes and releases
+//! waiting accesses. The caller serialises moves.
 //!
-//! An access to a closed window waits, as a thread does that faults on a page which is being paged.
-//! When the machine stops during a move, the access reaches the old place: neither place is read
-//! any more.
+//! An access to a closed window waits, like a thread that faults on a page being paged in. If the
+//! machine stops during a move, the access reaches the old bytes, since neither is read any more.
 
 use crate::memory::{Bulk, OutOfBounds, Word};
 use crate::sync::Mutex;
@@ -18,14 +17,14 @@ use std::sync::Arc;
 struct Shown {
     bulk: Bulk,
     closed: bool,
-    /// An agent wrote through the window.
+    /// Whether an agent wrote through the window.
     written: bool,
 }
 
 struct Inner {
     bytes: u64,
     shown: Mutex<Shown>,
-    /// Counts openings; an access that finds the window closed sleeps on it.
+    /// Counts openings. An access to a closed window sleeps on it.
     openings: Word,
 }
 
@@ -36,7 +35,7 @@ pub struct BulkWindow {
 }
 
 impl BulkWindow {
-    /// A window onto `bulk`, open.
+    /// Returns an open window onto `bulk`.
     pub fn new(platform: &Platform, bulk: Bulk) -> BulkWindow {
         let bytes = bulk.len();
         let shown = platform
@@ -45,17 +44,17 @@ impl BulkWindow {
         BulkWindow { inner: Arc::new(Inner { bytes, shown, openings }) }
     }
 
-    /// How many bytes there are.
+    /// Returns the size in bytes.
     pub fn len(&self) -> u64 {
         self.inner.bytes
     }
 
-    /// Whether there are none.
+    /// Returns whether the size is 0.
     pub fn is_empty(&self) -> bool {
         self.inner.bytes == 0
     }
 
-    /// What is shown, or, while it is closed, was shown last.
+    /// Returns the current bytes. Of a closed window, returns the last ones.
     pub fn bulk(&self) -> Bulk {
         self.inner.shown.lock().bulk.clone()
     }
@@ -79,17 +78,17 @@ impl BulkWindow {
         })
     }
 
-    /// Whether an agent wrote through the window since it was made.
+    /// Returns whether an agent has written through the window.
     pub fn is_written(&self) -> bool {
         self.inner.shown.lock().written
     }
 
     // spec: RES-010
-    /// One access, with no move in between. The lock is held over it: that is what `close` waits
-    /// for.
+    /// Performs one access with no move in between. The lock is held over it, and `close` waits for
+    /// the lock.
     fn access<T>(&self, once: impl FnOnce(&mut Shown) -> T) -> T {
         loop {
-            // Loaded before the window is checked: an opening between the check and the sleep ends
+            // Loaded before the window is checked, so that an opening between check and sleep ends
             // the sleep.
             let openings = self.inner.openings.load();
             let mut shown = self.inner.shown.lock_device();
@@ -104,12 +103,12 @@ impl BulkWindow {
         }
     }
 
-    /// Holds accesses off; none is under way when this returns.
+    /// Closes the window. No access is in progress when this returns.
     pub fn close(&self) {
         self.inner.shown.lock().closed = true;
     }
 
-    /// Shows `bulk` from now on, which must be as long.
+    /// Opens the window onto `bulk`, which must have the same size.
     pub fn open(&self, bulk: Bulk) {
         debug_assert_eq!(bulk.len(), self.len(), "a move keeps the length");
         {

@@ -1,8 +1,7 @@
-//! The cells of a run of bulk bytes.
+//! Owns the cells of a run of bulk bytes.
 //!
-//! They are read and written with relaxed atomics, so that a race between a client and an engine is
-//! a race of values and never undefined behaviour. A write that covers part of a cell replaces only
-//! its bytes.
+//! They are accessed with relaxed atomics, so a race between a client and an engine is a race of
+//! values and never undefined behaviour. A write to a part of a cell replaces only its bytes.
 
 use super::Cells;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +22,7 @@ impl BulkCells {
         BulkCells { id, explored, hostile: AtomicBool::new(false), bytes, cells }
     }
 
-    /// Copies bytes out of memory proper. The range was checked.
+    /// Copies bytes out of real memory. The caller has checked the range.
     #[inline]
     pub(crate) fn copy_out(&self, start: usize, out: &mut [u8]) {
         // Slots, commands and log entries.
@@ -59,7 +58,7 @@ impl BulkCells {
         }
     }
 
-    /// Copies bytes into memory proper. The range was checked.
+    /// Copies bytes into real memory. The caller has checked the range.
     #[inline]
     pub(crate) fn copy_in(&self, start: usize, data: &[u8]) {
         if let (true, (chunks, [])) = (start.is_multiple_of(CELL), data.as_chunks::<CELL>()) {

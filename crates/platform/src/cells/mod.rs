@@ -1,6 +1,6 @@
-//! The 64-bit cells that pages and bulk bytes are made of: zeroed, committed when they are
-//! touched, and from a cache line's worth on placed so that cell 0 begins a line. A ring slot, a
-//! doorbell or a fence that was laid out for one line then has one.
+//! Owns the 64-bit cells of pages and bulk bytes. They are zeroed, and committed when touched. A
+//! run of at least a cache line is aligned, so a ring slot, doorbell or fence laid out for one line
+//! occupies exactly one.
 
 #![allow(unsafe_code)]
 
@@ -18,7 +18,7 @@ const LINE_CELLS: usize = LINE_BYTES / size_of::<AtomicU64>();
 
 /// A run of cells.
 pub(crate) struct Cells {
-    /// With room before them.
+    /// The allocation, with padding before the aligned cells.
     all: Box<[AtomicU64]>,
     start: usize,
     len: usize,
@@ -41,14 +41,14 @@ impl Cells {
         self.len
     }
 
-    /// The cell at `index`, which was checked against the length.
+    /// Returns the cell at `index`, which the caller has checked.
     #[inline]
     pub(crate) fn at(&self, index: usize) -> &AtomicU64 {
         debug_assert!(index < self.len);
         &self.all[self.start + index]
     }
 
-    /// Cells that were checked likewise.
+    /// Returns a range of cells, which the caller has checked.
     #[inline]
     pub(crate) fn range(&self, range: Range<usize>) -> &[AtomicU64] {
         debug_assert!(range.end <= self.len);

@@ -1,4 +1,4 @@
-//! The cells of a protocol page, with what its words share.
+//! Owns the cells of a protocol page, and the state that its words share.
 
 use super::Cells;
 use crate::Platform;
@@ -16,7 +16,7 @@ pub(crate) struct PageCells {
     pub(crate) annexes: OnceLock<Box<Mutex<Annexes>>>,
 }
 
-/// Annexes by the index of their word and their number; most pages have none.
+/// Annexes by the index of their word and their number. Most pages have none.
 pub(crate) type Annexes = BTreeMap<(u32, u32), Arc<PageCells>>;
 
 impl PageCells {
@@ -25,14 +25,18 @@ impl PageCells {
         act(&mut annexes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The cell at `index`; panics beyond the end.
+    /// Returns the cell at `index`.
+    ///
+    /// # Panics
+    ///
+    /// `index` is past the end.
     #[inline]
     pub(crate) fn cell(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.cells.len(), "word {index} of a page of {} words", self.cells.len());
         self.cells.at(index)
     }
 
-    /// Whether an explorer may return any value to a load through [`crate::Untrusted`].
+    /// Returns whether an explorer may return any value to a load through [`crate::Untrusted`].
     pub(crate) fn is_hostile(&self) -> bool {
         self.hostile.load(Ordering::Relaxed)
     }

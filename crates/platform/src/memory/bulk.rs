@@ -9,15 +9,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// An access beyond the end of a run of bulk bytes.
+/// An access past the end of a run of bulk bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("bytes {offset}..{} lie beyond the end ({size} bytes)", u128::from(*.offset) + u128::from(*.len))]
 pub struct OutOfBounds {
-    /// First byte asked for.
+    /// The first byte of the access.
     pub offset: u64,
-    /// How many bytes.
+    /// The length of the access in bytes.
     pub len: u64,
-    /// How many there are.
+    /// The size of the run in bytes.
     pub size: u64,
 }
 
@@ -34,8 +34,7 @@ impl Bulk {
         Bulk { inner: Arc::new(BulkCells::zeroed(id, explored, bytes)) }
     }
 
-    /// Names the bytes in the log of steps ([`Platform::take_steps`]); does nothing while none is
-    /// kept.
+    /// Names the bytes in the log of steps ([`Platform::take_steps`]). No effect without a log.
     pub fn named(self, name: &str) -> Bulk {
         if self.inner.explored {
             world::name(|log| log.name(Object::Bulk(self.inner.id), name));
@@ -43,18 +42,18 @@ impl Bulk {
         self
     }
 
-    /// A hostile process writes them, as [`super::Page::hand_to_hostile`] has it for words.
+    /// Marks the bytes as written by a hostile process; see [`super::Page::hand_to_hostile`].
     pub fn hand_to_hostile(&self) {
         self.inner.hostile.store(true, Ordering::Relaxed);
     }
 
-    /// How many bytes there are.
+    /// Returns the size in bytes.
     #[inline]
     pub fn len(&self) -> u64 {
         self.inner.bytes as u64
     }
 
-    /// Whether there are none.
+    /// Returns whether the size is 0.
     pub fn is_empty(&self) -> bool {
         self.inner.bytes == 0
     }
@@ -80,7 +79,7 @@ impl Bulk {
         Ok(())
     }
 
-    /// The same where a process writes that is not trusted.
+    /// Copies bytes out that an untrusted process may write.
     #[inline]
     pub(super) fn read_untrusted(&self, offset: u64, out: &mut [u8]) -> Result<(), OutOfBounds> {
         if self.inner.explored && self.inner.hostile.load(Ordering::Relaxed) {

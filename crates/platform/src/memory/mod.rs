@@ -1,14 +1,12 @@
-//! Memory that more than one agent accesses: protocol pages made of [`Word`]s, [`Bulk`] bytes, and
+//! Owns memory that several agents access: protocol pages made of [`Word`]s, [`Bulk`] bytes, and
 //! the physical addresses by which devices reach both.
 //!
-//! Invariants: a page is protocol (words: fence cells, status, write pointers, log headers,
-//! doorbells) or bulk (bytes: ring packets, log entries, allocations) from birth. A word loads with
-//! acquire and stores with release; where a store must be visible before a later load, the code
-//! says so with [`Platform::fence`] or a compare-exchange. Callers get copies: no reference into
-//! shared memory leaves this room.
-//!
-//! On the explored platform each access goes to `world`, where a store waits in its agent's store
-//! buffer.
+//! Invariants: a page is created as protocol (words: fence cells, status, write pointers, log
+//! headers, doorbells) or bulk (bytes: ring packets, log entries, allocations). A word loads with
+//! acquire and stores with release. Where a store must be visible before a later load, the code
+//! uses [`Platform::fence`] or a compare-exchange. Callers get copies, never references into
+//! shared memory. On the explored platform each access goes to `world`, which delays stores in
+//! store buffers.
 
 mod bulk;
 mod physical;
@@ -28,9 +26,9 @@ use std::sync::{Arc, OnceLock};
 /// Protocol words or bulk bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageKind {
-    /// An array of 64-bit words; a store to it is split into words.
+    /// An array of 64-bit words. A store to it is split into words.
     Protocol,
-    /// Bytes; a store is one copy.
+    /// Bytes. A store is one copy.
     Bulk,
 }
 
@@ -50,15 +48,18 @@ impl Page {
         Page { inner: Arc::new(PageCells { id, explored, hostile, platform, cells, annexes }) }
     }
 
-    /// Marks the page as written by a hostile process. On an explored platform each load through
-    /// [`Untrusted`] may return any value from now on, as the strategy chooses. Elsewhere nothing
-    /// changes: there the process itself has to write.
+    /// Marks the page as written by a hostile process. On an explored platform each later load
+    /// through [`Untrusted`] may return any value, as the strategy chooses. No effect elsewhere,
+    /// where the process itself has to write.
     pub fn hand_to_hostile(&self) {
         self.inner.hostile.store(true, Ordering::Relaxed);
     }
 
-    /// The word at `index`; panics beyond the end, which is a mistake of the caller and never of a
-    /// client.
+    /// Returns the word at `index`.
+    ///
+    /// # Panics
+    ///
+    /// `index` is past the end, which is a bug of the caller and never of a client.
     #[inline]
     pub fn word(&self, index: usize) -> Word {
         assert!(index < self.len(), "word {index} of a page of {} words", self.len());
@@ -85,7 +86,7 @@ impl Page {
         }
     }
 
-    /// Stores to the word at `index` and returns the value before, as [`Word::exchange`] does.
+    /// Stores to the word at `index` and returns the previous value, as [`Word::exchange`] does.
     #[inline]
     pub fn exchange(&self, index: usize, value: u64) -> u64 {
         if self.inner.explored {
@@ -99,8 +100,7 @@ impl Page {
         self.inner.id
     }
 
-    /// Names the page in the log of steps ([`Platform::take_steps`]); does nothing while none is
-    /// kept.
+    /// Names the page in the log of steps ([`Platform::take_steps`]). No effect without a log.
     #[inline]
     pub fn named(self, name: &str) -> Page {
         if self.inner.explored && self.inner.platform.tracing() {
@@ -109,19 +109,19 @@ impl Page {
         self
     }
 
-    /// How many words there are.
+    /// Returns the number of words.
     #[inline]
     pub fn len(&self) -> usize {
         self.inner.cells.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no words.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Takes over the annexes of all words of `from`, for the words of the same index here. Drops
-    /// those that this page had.
+    /// Shares the annexes of all words of `from` with the words of the same index here, and drops
+    /// the previous annexes of this page.
     pub fn take_annexes(&self, from: &Page) {
         if from.inner.annexes.get().is_some() || self.inner.annexes.get().is_some() {
             let taken = from.inner.annexes(std::mem::take);
@@ -129,7 +129,7 @@ impl Page {
         }
     }
 
-    /// Whether both are the same memory.
+    /// Returns whether both are the same memory.
     pub fn same(&self, other: &Page) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
@@ -141,7 +141,7 @@ impl fmt::Debug for Page {
     }
 }
 
-/// One 64-bit protocol word that several agents load and store. A 64-bit value is never seen torn.
+/// A 64-bit protocol word that several agents load and store. Values are never torn.
 #[derive(Clone)]
 pub struct Word {
     page: Arc<PageCells>,
@@ -163,19 +163,18 @@ impl Word {
         }
     }
 
-    /// The page that it stands in is in hostile hands, as [`Page::hand_to_hostile`] has it.
+    /// Marks the word's page as written by a hostile process; see [`Page::hand_to_hostile`].
     pub fn hand_to_hostile(&self) {
         self.page.hostile.store(true, Ordering::Relaxed);
     }
 
-    /// Names the word in the log of steps ([`Platform::take_steps`]); does nothing while none is
-    /// kept.
+    /// Names the word in the log of steps ([`Platform::take_steps`]). No effect without a log.
     #[inline]
     pub fn named(self, name: &str) -> Word {
         self.named_by(|| name.to_owned())
     }
 
-    /// The same with a name that is only made while a log is kept.
+    /// Names the word as [`Word::named`] does, and makes the name only if there is a log.
     #[inline]
     pub fn named_by(self, name: impl FnOnce() -> String) -> Word {
         if self.page.explored && self.page.platform.tracing() {
@@ -185,19 +184,22 @@ impl Word {
         self
     }
 
-    /// Which word of its page it is.
+    /// Returns the word's index in its page.
     #[inline]
     pub fn index(&self) -> usize {
         self.index as usize
     }
 
-    /// Where it is: no two words that are alive have the same. A number for telling them apart, not
-    /// for reaching them.
+    /// Returns the word's address, which is unique among live words. It serves as an identity only.
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self.cell()) as usize
     }
 
-    /// The word at `index` of the same page; panics beyond its end.
+    /// Returns the word at `index` of the same page.
+    ///
+    /// # Panics
+    ///
+    /// `index` is past the end.
     pub fn sibling(&self, index: usize) -> Word {
         assert!(
             index < self.page.cells.len(),
@@ -207,9 +209,9 @@ impl Word {
         Word { page: Arc::clone(&self.page), index: index as u32 }
     }
 
-    /// An annex of the word: a page of `words` words that belongs to this word alone, zeroed when
-    /// it is made. It is for data that stands beside a word and outgrows the page. Every access by
-    /// the same `number` reaches the same annex.
+    /// Returns an annex of the word: a page of `words` words that belongs to this word, zeroed when
+    /// created. It holds data that does not fit in the word's page. The same `number` always
+    /// returns the same annex.
     pub fn annex(&self, number: u32, words: usize) -> Page {
         let make = || Page::new(&self.page.platform, words).inner;
         let annex = |annexes: &mut Annexes| {
@@ -234,7 +236,7 @@ impl Word {
         }
     }
 
-    /// The same where a process writes that is not trusted.
+    /// Loads a word that an untrusted process may write.
     #[inline]
     fn load_untrusted(&self) -> u64 {
         match self.explored() {
@@ -243,7 +245,7 @@ impl Word {
         }
     }
 
-    /// Stores with release order. It may stay invisible to others beyond this agent's next loads:
+    /// Stores with release order. The store may become visible only after this agent's next loads:
     /// see [`Platform::fence`].
     #[inline]
     pub fn store(&self, value: u64) {
@@ -253,8 +255,8 @@ impl Word {
         }
     }
 
-    /// Replaces `current` by `new`; returns the value that was there, as `Ok` if it was `current`.
-    /// A full barrier.
+    /// Replaces `current` by `new`. Returns the previous value, as `Ok` if it was `current`. A
+    /// full barrier.
     #[inline]
     pub fn compare_exchange(&self, current: u64, new: u64) -> Result<u64, u64> {
         match self.explored() {
@@ -266,7 +268,7 @@ impl Word {
         }
     }
 
-    /// Stores `value` and returns the value before. A full barrier.
+    /// Stores `value` and returns the previous value. A full barrier.
     #[inline]
     pub fn exchange(&self, value: u64) -> u64 {
         match self.explored() {
@@ -275,7 +277,7 @@ impl Word {
         }
     }
 
-    /// Adds (wrapping) and returns the value before. A full barrier.
+    /// Adds (wrapping) and returns the previous value. A full barrier.
     #[inline]
     pub fn fetch_add(&self, value: u64) -> u64 {
         match self.explored() {
@@ -285,7 +287,7 @@ impl Word {
     }
 
     /// Adds (wrapping) and returns whether a bit of `mask` was set before. A full barrier. The
-    /// addition must not carry into `mask`, so the order of two of them cannot be told.
+    /// addition must not carry into `mask`, so that the order of two additions cannot be observed.
     #[inline]
     pub fn add_and_test(&self, value: u64, mask: u64) -> bool {
         match self.explored() {
@@ -294,7 +296,7 @@ impl Word {
         }
     }
 
-    /// Sets bits and returns the value before. A full barrier.
+    /// Sets bits and returns the previous value. A full barrier.
     #[inline]
     pub fn fetch_or(&self, bits: u64) -> u64 {
         match self.explored() {
@@ -303,7 +305,7 @@ impl Word {
         }
     }
 
-    /// Keeps only `bits` and returns the value before. A full barrier.
+    /// Keeps only `bits` and returns the previous value. A full barrier.
     #[inline]
     pub fn fetch_and(&self, bits: u64) -> u64 {
         match self.explored() {
@@ -312,8 +314,8 @@ impl Word {
         }
     }
 
-    /// Sleeps while the low 32 bits are `expected`. May return [`WaitEnd::Woken`] spuriously: look
-    /// again.
+    /// Sleeps while the low 32 bits are `expected`. May return [`WaitEnd::Woken`] spuriously, so
+    /// the caller must check again.
     pub fn wait_while(&self, expected: u32, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
         self.wait_until(expected, deadline.map(Deadline::at), what)
     }
@@ -333,7 +335,7 @@ impl Word {
         }
     }
 
-    /// Wakes up to `count` sleepers; `step` is what their way back costs in virtual time.
+    /// Wakes up to `count` sleepers. `step` is the cost of their return in virtual time.
     pub fn wake(&self, count: u32, step: Step) {
         let platform = &self.page.platform;
         match platform.kind() {
@@ -346,7 +348,7 @@ impl Word {
         WordRef { page: &self.page, index: self.index }
     }
 
-    /// The platform that the word belongs to.
+    /// Returns the platform of the word.
     pub fn platform(&self) -> &Platform {
         &self.page.platform
     }

@@ -1,11 +1,11 @@
-//! A physical address space, in which devices find pages. System memory is one, and each local
+//! Owns physical address spaces, in which devices find pages: system memory and each local
 //! memory segment.
 //!
-//! Invariants: a region keeps its kind. Addresses grow upwards and are never reused, so a stale
-//! translation finds nothing instead of the page of another owner.
+//! Invariants: a region keeps its kind. Addresses increase and are never reused, so a stale
+//! translation resolves to nothing instead of another owner's page.
 //!
-//! The cache type of a region is kept beside it, for devices that do not snoop CPU caches. No cache
-//! is modelled: a device has to refuse an access that bypasses the caches.
+//! Each region records its cache type, for devices that do not snoop CPU caches. Caches are not
+//! modelled: such a device must refuse accesses that bypass them.
 
 use super::{Bulk, Page, PageKind, Word};
 use crate::Platform;
@@ -19,7 +19,7 @@ pub struct PhysicalAddress(pub u64);
 /// Regions start on multiples of this many bytes.
 const REGION_ALIGN: u64 = 0x1000;
 
-/// What stands at a physical address.
+/// The memory at a physical address.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// A protocol page and the byte offset in it.
@@ -29,7 +29,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The kind of memory.
+    /// Returns the kind of memory.
     pub fn kind(&self) -> PageKind {
         match self {
             Target::Protocol(..) => PageKind::Protocol,
@@ -37,7 +37,8 @@ impl Target {
         }
     }
 
-    /// The protocol word at this place, if it is one and the place is aligned to 8 bytes.
+    /// Returns the protocol word at this address, if it is one and the address is aligned to
+    /// 8 bytes.
     pub fn word(&self) -> Option<Word> {
         match self {
             Target::Protocol(page, offset) if offset % 8 == 0 => {
@@ -62,24 +63,24 @@ impl Region {
     }
 }
 
-/// How CPUs have a region mapped.
+/// The cache type of CPU mappings of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheType {
-    /// Cached: what a CPU stored may be in its cache alone, and what it loads may come from there.
+    /// Cached: a CPU's stores may be only in its cache, and its loads may come from there.
     #[default]
     WriteBack,
-    /// Not cached: every load and store goes to memory.
+    /// Uncached: every load and store goes to memory.
     Uncached,
 }
 
 struct Map {
-    /// The regions, and how CPUs have them.
+    /// The regions with their cache types.
     regions: BTreeMap<u64, (Region, CacheType)>,
     next: u64,
 }
 
 impl Map {
-    /// The region at an address, and where it begins.
+    /// Returns the region at an address, and its start.
     fn at(&self, at: PhysicalAddress) -> Option<(u64, &(Region, CacheType))> {
         let (start, found) = self.regions.range(..=at.0).next_back()?;
         (at.0 - start < found.0.bytes()).then_some((*start, found))
@@ -94,13 +95,13 @@ pub struct PhysicalMemory {
 }
 
 impl PhysicalMemory {
-    /// An empty address space whose first region will stand at `base`.
+    /// Returns an empty address space whose first region will be at `base`.
     pub fn new(platform: &Platform, base: PhysicalAddress) -> PhysicalMemory {
         let map = Map { regions: BTreeMap::new(), next: base.0.next_multiple_of(REGION_ALIGN) };
         PhysicalMemory { platform: platform.clone(), map: Arc::new(RwLock::new(map)) }
     }
 
-    /// Whether both are the same address space.
+    /// Returns whether both are the same address space.
     pub fn same(&self, other: &PhysicalMemory) -> bool {
         Arc::ptr_eq(&self.map, &other.map)
     }
@@ -113,36 +114,36 @@ impl PhysicalMemory {
         PhysicalAddress(at)
     }
 
-    /// Makes a protocol page of `words` words and gives it an address.
+    /// Creates a protocol page of `words` words and returns its address.
     pub fn protocol(&self, words: usize) -> (PhysicalAddress, Page) {
         let page = self.platform.page(words);
         (self.place(Region::Protocol(page.clone())), page)
     }
 
-    /// Makes `bytes` bulk bytes and gives them an address.
+    /// Creates `bytes` bulk bytes and returns their address.
     pub fn bulk(&self, bytes: usize) -> (PhysicalAddress, Bulk) {
         let bulk = self.platform.bulk(bytes);
         (self.place(Region::Bulk(bulk.clone())), bulk)
     }
 
-    /// Takes the region at `start` off the bus; its memory lives on while it is held.
+    /// Removes the region at `start` from the bus. Its memory lives on while it is referenced.
     pub fn remove(&self, start: PhysicalAddress) -> bool {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         map.regions.remove(&start.0).is_some()
     }
 
-    /// How many regions stand on the bus: what is not given back shows here.
+    /// Returns the number of regions on the bus, which reveals leaks.
     pub fn regions(&self) -> usize {
         self.map.read().unwrap_or_else(PoisonError::into_inner).regions.len()
     }
 
-    /// How CPUs have the region at `at`; `None` when nothing stands there.
+    /// Returns the cache type of the region at `at`; `None` if there is no region.
     pub fn cache_type(&self, at: PhysicalAddress) -> Option<CacheType> {
         let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
         map.at(at).map(|(_, (_, cached))| *cached)
     }
 
-    /// From now on CPUs have the region at `at` like this. Nothing happens where nothing stands.
+    /// Sets the cache type of the region at `at`. No effect if there is no region.
     pub fn set_cache_type(&self, at: PhysicalAddress, cache_type: CacheType) {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         let start = map.at(at).map(|(start, _)| start);
@@ -151,7 +152,7 @@ impl PhysicalMemory {
         }
     }
 
-    /// What stands at `at`, if anything.
+    /// Returns the memory at `at`, if any.
     pub fn resolve(&self, at: PhysicalAddress) -> Option<Target> {
         let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
         let (start, (region, _)) = map.at(at)?;

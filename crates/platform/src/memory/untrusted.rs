@@ -1,10 +1,9 @@
-//! The type of memory that untrusted processes write: ring slots, write pointers, doorbells,
-//! command buffers, last-queued cells, log payloads. Code reads such memory through [`Untrusted`].
+//! Owns the type of memory that untrusted processes write: ring slots, write pointers, doorbells,
+//! command buffers, last-queued cells, log payloads.
 //!
-//! The rule: load once, then validate and use the copy. The next load may return another value. On
-//! an explored platform the strategy chooses the value of each load from memory that a hostile
-//! process holds ([`Page::hand_to_hostile`], [`Bulk::hand_to_hostile`]), so code that loads twice
-//! is caught.
+//! Rule: load once, then validate and use the copy, because the next load may return another value.
+//! On an explored platform the strategy chooses the value of each load from hostile memory
+//! ([`Page::hand_to_hostile`], [`Bulk::hand_to_hostile`]), so code that loads twice is caught.
 
 use super::{Bulk, OutOfBounds, Page, Word};
 use std::borrow::Borrow;
@@ -21,15 +20,15 @@ impl<T> Untrusted<T> {
         Untrusted(inner)
     }
 
-    /// The memory itself, for its owner, which trusts what it wrote, and for code that only passes it
-    /// on.
+    /// Returns the memory itself, for its owner, which trusts its own writes, and for code that
+    /// only passes it on.
     pub fn trusted(&self) -> &T {
         &self.0
     }
 }
 
 impl<W: Borrow<Word>> Untrusted<W> {
-    /// One load. The next one may say something else.
+    /// Loads the word once. The next load may return another value.
     #[inline]
     pub fn load_once(&self) -> u64 {
         self.0.borrow().load_untrusted()
@@ -37,7 +36,7 @@ impl<W: Borrow<Word>> Untrusted<W> {
 }
 
 impl<P: Borrow<Page>> Untrusted<P> {
-    /// One load of the word at `index`; `None` beyond the end.
+    /// Loads the word at `index` once; `None` past the end.
     #[inline]
     pub fn word_once(&self, index: usize) -> Option<u64> {
         let page: &Page = self.0.borrow();
@@ -46,7 +45,7 @@ impl<P: Borrow<Page>> Untrusted<P> {
 }
 
 impl<B: Borrow<Bulk>> Untrusted<B> {
-    /// Copies bytes out. The next copy may say something else.
+    /// Copies bytes out. The next copy may return other values.
     ///
     /// # Errors
     /// The range lies beyond the end.

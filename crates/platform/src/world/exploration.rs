@@ -1,4 +1,4 @@
-//! What an explored machine keeps beside its agents: the controller, the hashes of memory, the locks.
+//! Owns an explored machine's state besides its agents: controller, memory hashes, locks.
 
 use super::hash::Map;
 use super::slot::{Slot, State};
@@ -7,25 +7,25 @@ use crate::controller::{AgentIx, Choice, Controller, MemoryModel, Object, OpKind
 use crate::steps::StepLog;
 use std::collections::VecDeque;
 
-/// State of the explored discipline.
+/// The state of the explored discipline.
 pub(super) struct Explored {
     pub(super) controller: Box<dyn Controller>,
     pub(super) model: MemoryModel,
     pub(super) memory_hash: u64,
     pub(super) bulk_hashes: Map<u32, u64>,
     pub(super) locks: Map<u32, LockState>,
-    /// Objects that were made before the run.
+    /// The number of objects created before the run.
     pub(super) objects: u32,
     pub(super) last: Option<AgentIx>,
     pub(super) next: Option<AgentIx>,
     pub(super) choices: Vec<Choice>,
     /// Whether accesses are reported to the controller.
     pub(super) is_observed: bool,
-    /// No agent can move, and some wait for locks: they are let through, to panic.
+    /// No agent can move and some wait for locks: these agents are released and panic.
     pub(super) locks_broken: bool,
-    /// What happened, while tracing is on.
+    /// The log of steps, while tracing is on.
     pub(super) log: Option<Box<StepLog>>,
-    /// Empty buffers of ended agents.
+    /// Empty buffers of ended agents, for reuse.
     pub(super) spare_buffers: Vec<VecDeque<Buffered>>,
 }
 
@@ -55,7 +55,7 @@ impl Explored {
         }
     }
 
-    /// Takes over the allocated lists of `old`.
+    /// Takes the allocated lists of `old` for reuse.
     pub(super) fn inherit(&mut self, old: &mut Explored) {
         self.bulk_hashes = std::mem::take(&mut old.bulk_hashes);
         self.bulk_hashes.clear();
@@ -65,7 +65,7 @@ impl Explored {
         self.spare_buffers = std::mem::take(&mut old.spare_buffers);
     }
 
-    /// Whether the agent's pending step can be taken now.
+    /// Returns whether the agent's pending step can be taken now.
     pub(super) fn can_step(&self, slot: &Slot) -> bool {
         if !matches!(slot.state, State::Ready | State::Running) {
             return false;

@@ -1,16 +1,14 @@
 //! Owns the explored discipline: words behind store buffers, and a choice at every visible step.
 //!
-//! The rules. A store goes into its agent's own buffer and is no choice. A load that its own buffer
-//! cannot answer, a locked operation, a lock, a wait and a wake are visible: before one, the
-//! controller chooses the next agent. A locked operation, a barrier, a lock, a wait and a wake need an
-//! empty buffer. Dropping a lock is a store: it leaves in order with the others. Time passes only
-//! when nothing else can happen.
+//! Rules: a store goes to its agent's own buffer and is no choice. A load that this buffer cannot
+//! answer, a locked operation, a lock, a wait and a wake are visible: before one, the controller
+//! chooses the next agent. All of these but the load, and a barrier, need an empty buffer. An
+//! unlock leaves the buffer in order, like a store. Time passes only if nothing else can happen.
 //!
-//! The state of an agent is its history: the hash of all that it observed and did, since between
-//! two observations it is deterministic. Policy state behind a lock is covered by the lock's own
-//! hash, into which each owner's history goes when it drops the lock and which the next owner
-//! observes. Two runs with the same state have the same future, so a strategy need not continue the
-//! second.
+//! The state of an agent is the hash of all that it observed and did, since it is deterministic
+//! between observations. A lock's hash covers its policy state: each owner adds its history at
+//! unlock, and the next owner observes it. Runs in the same state have the same future, so a
+//! strategy may drop one of them.
 
 use super::exploration::Explored;
 use super::hash::{bytes_hash, mix, word_hash};
@@ -25,10 +23,10 @@ use crate::wait::WaitEnd;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-/// Stores that a buffer holds (real ones hold some 50).
+/// The capacity of a store buffer in entries (real ones hold about 50).
 const BUFFER_ENTRIES: usize = 16;
 
-/// Runs longer than this are taken for a loop that no schedule leaves.
+/// The step limit of a run. Reaching it is treated as an endless loop.
 const STEP_LIMIT: u64 = 2_000_000;
 
 impl World {
@@ -39,7 +37,7 @@ impl World {
         }
     }
 
-    /// Adds to the log of steps, if one is kept.
+    /// Appends to the log of steps, if there is one.
     #[inline]
     pub(super) fn log(&mut self, add: impl FnOnce(&mut StepLog, u64)) {
         let steps = self.steps;
@@ -63,7 +61,7 @@ impl World {
         }
     }
 
-    /// The lock that an agent waits for, when no agent can move.
+    /// Returns the lock that an agent waits for when no agent can move.
     pub(super) fn lock_waited_for(&self, slot: &Slot) -> Option<String> {
         let Discipline::Explored(explored) = &self.discipline else { return None };
         match slot.explored.pending {
@@ -75,8 +73,7 @@ impl World {
         }
     }
 
-    /// Lets agents through that wait for locks which are never dropped; returns whether there are
-    /// any.
+    /// Releases agents that wait for locks which are never dropped. Returns whether there were any.
     pub(super) fn break_locks(&mut self) -> bool {
         let waits = self.agents.iter().any(|s| self.lock_waited_for(s).is_some());
         match &mut self.discipline {
@@ -88,8 +85,8 @@ impl World {
         }
     }
 
-    /// Fills in what could happen next: first what lets the last agent go on, then the others, then
-    /// the flushes. Returns an agent whose step is no choice, if there is one.
+    /// Lists the possible choices: first those that continue the last agent, then the other agents,
+    /// then the flushes. Returns an agent whose step is no choice, if there is one.
     fn list_choices(&mut self) -> Option<AgentIx> {
         let Discipline::Explored(e) = &mut self.discipline else { return None };
         e.choices.clear();
@@ -133,7 +130,7 @@ impl World {
         }
     }
 
-    /// The state of a run that is over; 0 where states have no hash.
+    /// Returns the final state of a run; 0 where states have no hash.
     pub(super) fn end_state(&mut self) -> u64 {
         if self.is_explored() { self.state_hash() } else { 0 }
     }
@@ -141,7 +138,8 @@ impl World {
     fn state_hash(&mut self) -> u64 {
         let mut hash = mix(self.explored_mut().memory_hash, self.now);
         for slot in &self.agents {
-            // An agent that asks is no further than one that was switched away from.
+            // A running agent counts as ready: its state is that of an agent that was
+            // switched away.
             let state = if slot.state == State::Running { State::Ready } else { slot.state };
             let end = if slot.wait_over { slot.wait_end as u64 + 1 } else { 0 };
             hash = mix(hash, slot.explored.history ^ (state as u64 | end << 2));
@@ -150,7 +148,7 @@ impl World {
         if self.crowded_words == 0 { hash } else { mix(hash, self.sleep_order_hash()) }
     }
 
-    /// The order of sleepers: a wake of one takes the first.
+    /// Returns a hash of the order of sleepers, because a wake of one takes the first.
     fn sleep_order_hash(&self) -> u64 {
         self.agents.iter().fold(0, |hash, slot| {
             let list = slot.wait.as_ref().and_then(|w| self.sleepers.get(&w.key));
@@ -158,7 +156,7 @@ impl World {
         })
     }
 
-    /// Lets things happen until an agent is to take its pending step.
+    /// Carries out choices until one lets an agent take its pending step.
     fn choose(&mut self) -> Option<AgentIx> {
         loop {
             if let Some(agent) = self.list_choices() {
@@ -180,12 +178,12 @@ impl World {
                     return Some(agent);
                 }
                 Choice::Flush(agent) => self.flush_one(agent),
-                Choice::Find(..) => panic!("what a look finds is no choice between steps"),
+                Choice::Find(..) => panic!("a value that a read finds is no choice between steps"),
             }
         }
     }
 
-    /// Forgets the agents of a run that is over, but keeps the memory of their buffers.
+    /// Removes the agents of a finished run but keeps the memory of their buffers.
     pub(super) fn end_run(&mut self) {
         if let Discipline::Explored(e) = &mut self.discipline {
             e.last = None;
@@ -198,7 +196,7 @@ impl World {
         let state = self.state_hash();
         let step = self.steps;
         let Discipline::Explored(explored) = &mut self.discipline else {
-            panic!("asked outside an exploration")
+            panic!("a choice outside an exploration")
         };
         let current = explored.last.filter(|a| explored.choices.contains(&Choice::Run(*a)));
         let (choices, agents) = (&explored.choices, &self.agents);
@@ -207,8 +205,8 @@ impl World {
         *explored.choices.get(index).unwrap_or(&explored.choices[0])
     }
 
-    /// What the calling agent's look at hostile memory finds, where that holds `actual`: what a
-    /// strategy chooses among the values at which checks turn over.
+    /// Returns the value of the calling agent's read of hostile memory that holds `actual`. The
+    /// strategy chooses it among the values at which checks change their result.
     fn find(&mut self, actual: u64) -> u64 {
         let Some(me) = self.current else { return actual };
         let drawn = mix(self.state_hash(), actual);
@@ -228,8 +226,8 @@ impl World {
         }
     }
 
-    /// Nothing can happen now: the earliest sleeper's time comes. Background work never
-    /// does.
+    /// Advances time to the earliest deadline, because nothing else can happen. Deadlines of
+    /// background work do not count.
     fn pass_time(&mut self) -> Option<()> {
         if self.scripts_live == 0 && !self.stopped {
             return None;
@@ -302,7 +300,7 @@ impl World {
         state.buffer.push_back(entry);
     }
 
-    /// The newest value of the word in the agent's own buffer.
+    /// Returns the newest value of the word in the agent's own buffer.
     fn forwarded(&mut self, agent: AgentIx, word: WordRef<'_>) -> Option<u64> {
         self.agent_state(agent).buffer.iter().rev().find_map(|b| match b {
             Buffered::Word { page, index, value }
@@ -314,13 +312,13 @@ impl World {
         })
     }
 
-    /// The calling agent is at a visible step; returns whether it is its turn now.
+    /// Starts a visible step of the calling agent. Returns whether it is the agent's turn.
     fn comes_to(&mut self, op: OpKind, object: Object) -> bool {
         let Some(me) = self.current else { return true };
         self.agent_state(me).pending = Some((op, object));
         assert!(
             self.steps < STEP_LIMIT,
-            "more than {STEP_LIMIT} steps: some loop waits by looking, not by sleeping"
+            "more than {STEP_LIMIT} steps: some loop polls without sleeping"
         );
         let next = self.choose();
         if next == Some(me) {
@@ -331,8 +329,8 @@ impl World {
         false
     }
 
-    /// The calling agent, if its next store goes into its buffer. A store that finds the buffer
-    /// full waits until it is empty, as a step: what leaves a buffer is chosen.
+    /// Returns the calling agent if its next store goes to its buffer. A store to a full buffer
+    /// waits, as a step, until the buffer is empty, because flushes are choices.
     fn buffering(&mut self) -> Option<AgentIx> {
         let me = self.current?;
         let buffers = self.explored_mut().model == MemoryModel::TotalStoreOrder;
@@ -344,13 +342,13 @@ fn word_object(word: WordRef<'_>) -> Object {
     Object::Word { page: word.page.id, index: word.index }
 }
 
-/// The calling agent takes a visible step: the controller chooses other agents until it is this
-/// agent's turn, then `act` happens.
+/// Takes a visible step of the calling agent: the controller chooses other agents until it is this
+/// agent's turn, then `act` runs.
 fn visible<R>(op: OpKind, object: Object, act: impl FnOnce(&mut World) -> R) -> R {
     visible_unless(op, object, |_| None, act)
 }
 
-/// The same, unless the agent can `answer` by itself.
+/// Takes a visible step as `visible` does, unless the agent can `answer` by itself.
 #[inline]
 fn visible_unless<R>(
     op: OpKind,
@@ -360,7 +358,7 @@ fn visible_unless<R>(
 ) -> R {
     let mut act = Some(act);
     let mut step = |w: &mut World| {
-        // Of a barrier and a store the history tells the same, whether it is a step or not.
+        // The history of a barrier or a store is the same whether or not it is a step.
         if !matches!(op, OpKind::Fence | OpKind::Store) {
             w.absorb(op as u64 + 1);
         }
@@ -378,8 +376,8 @@ fn visible_unless<R>(
     })
 }
 
-/// Numbers a page, a run of bytes, a lock or a window: its maker in the upper half, 0 before the
-/// run, and its number among the maker's in the lower. Agents do not race for numbers.
+/// Returns the number of a new page, run of bytes, lock or window: its maker in the upper half (0
+/// before the run), its number among the maker's in the lower half. Agents do not race for numbers.
 pub(crate) fn next_object_id() -> u32 {
     with(|w| {
         let maker = w.current.map_or(0, |me| u32::from(me.0) + 1);
@@ -393,7 +391,7 @@ pub(crate) fn next_object_id() -> u32 {
     })
 }
 
-/// Visible steps so far, or events in the log of steps, if one is kept.
+/// Returns the number of visible steps so far, or of events in the log of steps, if there is one.
 pub(crate) fn steps() -> u64 {
     with(|w| match &w.explored_mut().log {
         Some(log) => log.events.len() as u64,
@@ -401,7 +399,7 @@ pub(crate) fn steps() -> u64 {
     })
 }
 
-/// Keeps a log of steps from now on.
+/// Starts the log of steps.
 pub(crate) fn log_steps() {
     with(|w| _ = w.explored_mut().log.get_or_insert_default());
 }
@@ -411,20 +409,20 @@ pub(crate) fn take_log() -> StepLog {
     with(|w| w.explored_mut().log.take().map_or_else(StepLog::default, |log| *log))
 }
 
-/// Names what steps touch, if a log of them is kept.
+/// Names objects in the log of steps, if there is one.
 pub(crate) fn name(name: impl FnOnce(&mut StepLog)) {
     with(|w| w.log(|log, _| name(log)));
 }
 
-/// The agent looks at something that is no word: the clock, whether the machine has stopped.
+/// Records that the agent observes something other than a word: the clock, or the stop.
 pub(super) fn observe(w: &mut World, value: u64) {
     if w.is_explored() {
         w.absorb(value);
     }
 }
 
-/// What a new agent's history starts from: with several parents, its number alone does not say
-/// which body it runs.
+/// Returns the initial history of a new agent. With several parents, its number alone does not
+/// identify its body.
 pub(super) fn seed(w: &mut World) -> AgentState {
     observe(w, 0x5A);
     let history = w.current.map_or(0, |parent| w.agent_state(parent).history);
@@ -438,7 +436,7 @@ pub(super) fn seed(w: &mut World) -> AgentState {
 pub(crate) fn load(word: WordRef<'_>) -> u64 {
     let own = |w: &mut World| {
         let value = w.forwarded(w.current?, word)?;
-        // The same as of a load that memory answers: no agent can tell the two apart.
+        // The same as for a load from memory, because no agent can tell the two apart.
         w.absorb(OpKind::Load as u64 + 1);
         w.absorb(value);
         let me = w.current?;
@@ -449,7 +447,7 @@ pub(crate) fn load(word: WordRef<'_>) -> u64 {
         Some(value)
     };
     visible_unless(OpKind::Load, word_object(word), own, |w| {
-        // Others may have run meanwhile, but no other agent fills this one's own buffer.
+        // Other agents may have run meanwhile, but none fills this agent's buffer.
         let value = word.cell().load(Ordering::Relaxed);
         w.absorb(value);
         w.log(|log, _| log.value(value));
@@ -457,8 +455,8 @@ pub(crate) fn load(word: WordRef<'_>) -> u64 {
     })
 }
 
-/// A look at a word that an untrusted process writes. Where that process is hostile, not even the
-/// agent's own store buffer says what is there.
+/// Loads a word that an untrusted process writes. If that process is hostile, even the agent's own
+/// store buffer does not determine the value.
 pub(crate) fn load_untrusted(word: WordRef<'_>) -> u64 {
     if !word.page.is_hostile() {
         return load(word);
@@ -478,7 +476,7 @@ pub(crate) fn store(word: WordRef<'_>, value: u64) {
     });
 }
 
-/// Into the agent's buffer, or to memory as a step. Both are one history.
+/// Stores to the agent's buffer, or to memory as a step. The history is the same.
 fn store_entry(object: Object, entry: impl Fn() -> Buffered) {
     let own = |w: &mut World| {
         let me = w.buffering()?;
@@ -517,7 +515,7 @@ pub(crate) fn add_and_test(word: WordRef<'_>, value: u64, mask: u64) -> bool {
     })
 }
 
-/// A full barrier: goes on when the agent's buffer is empty.
+/// Executes a full barrier, which completes when the agent's buffer is empty.
 pub(crate) fn fence() {
     let drained = |w: &mut World| {
         let waits = w.current.is_some_and(|me| !w.agent_state(me).buffer.is_empty());
@@ -536,8 +534,8 @@ pub(crate) fn bulk_read(bulk: &BulkCells, start: usize, out: &mut [u8]) {
     });
 }
 
-/// A look at bytes that a hostile process writes: what is there, the same with another first word,
-/// or something else altogether.
+/// Reads bytes that a hostile process writes: the actual bytes, the same with another first word,
+/// or entirely different bytes.
 pub(crate) fn bulk_read_untrusted(bulk: &BulkCells, start: usize, out: &mut [u8]) {
     visible(OpKind::Load, Object::Bulk(bulk.id), |w| {
         bulk.copy_out(start, out);
@@ -557,7 +555,7 @@ pub(crate) fn bulk_read_untrusted(bulk: &BulkCells, start: usize, out: &mut [u8]
     });
 }
 
-/// Zeros, ones, or, beginning with any other value, numbers that are drawn from it.
+/// Fills `out` with zeros, ones, or pseudo-random numbers that start with `found`.
 fn fill_from(found: u64, out: &mut [u8]) {
     let mut value = found;
     for chunk in out.chunks_mut(8) {
@@ -610,7 +608,8 @@ pub(crate) fn unlock(mutex: u32) {
             w.buffer(me, Buffered::Unlock { mutex });
         } else {
             w.release_lock(mutex);
-            // One history with and without stores before it: no agent can tell the two apart.
+            // The same history with and without earlier stores, because no agent can tell the
+            // two apart.
             w.absorb(Buffered::Unlock { mutex }.hash());
             if let Some(me) = w.current {
                 w.report_access(me, OpKind::Unlock, Object::Mutex(mutex));
@@ -619,7 +618,7 @@ pub(crate) fn unlock(mutex: u32) {
     });
 }
 
-/// A store through a window, or (with old and new page) its rotation.
+/// Takes the step of a store through a window, or (with old and new page) of its rotation.
 pub(crate) fn mapping_step(mapping: u32, rotation: Option<(u32, u32)>) {
     let op = if rotation.is_some() { OpKind::Exchange } else { OpKind::Load };
     visible(op, Object::Mutex(mapping), |w| {
@@ -632,7 +631,7 @@ pub(crate) fn mapping_step(mapping: u32, rotation: Option<(u32, u32)>) {
     });
 }
 
-/// Does `act`; under exploration it is a visible step.
+/// Runs `act`, under exploration as a visible step.
 fn visible_if_explored<R>(op: OpKind, object: Object, act: impl FnOnce(&mut World) -> R) -> R {
     if with(|w| w.is_explored()) { visible(op, object, act) } else { with(act) }
 }

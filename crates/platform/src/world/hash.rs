@@ -1,9 +1,10 @@
-//! Hashes of a world: the hasher of its maps, and the mixing of an explored machine's state.
+//! Owns the hashes of a world: the hasher of its maps, and the mixing of an explored
+//! machine's state.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Keys are addresses and numbers that this process makes, so the hash need not resist attacks.
+/// Keys are addresses and numbers made by this process, so the hash need not resist attacks.
 pub(super) type Map<K, V> = HashMap<K, V, BuildHasherDefault<Scramble>>;
 
 #[derive(Default)]

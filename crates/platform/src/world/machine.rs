@@ -1,6 +1,5 @@
-//! A cooperative machine, one for each thread: its agents, its clock, the sleeps and their ends.
-//!
-//! Nothing is borrowed from it across a switch of fibers.
+//! Owns a cooperative machine, one per thread: its agents, its clock, and the sleeps. Nothing is
+//! borrowed from it across a switch of fibers.
 
 use super::exploration::Explored;
 use super::hash::Map;
@@ -20,7 +19,7 @@ pub(super) enum Discipline {
 }
 
 impl Discipline {
-    /// Takes over the allocated lists of `old`.
+    /// Takes the allocated lists of `old` for reuse.
     fn inherit(&mut self, old: &mut Discipline) {
         if let (Discipline::Explored(new), Discipline::Explored(old)) = (self, old) {
             new.inherit(old);
@@ -37,7 +36,7 @@ pub(crate) struct World {
     pub(super) scripts_live: usize,
     pub(super) current: Option<AgentIx>,
     pub(super) sleepers: Map<usize, Vec<AgentIx>>,
-    /// Keys on which more than one agent sleeps.
+    /// The number of keys on which more than one agent sleeps.
     pub(super) crowded_words: usize,
     pub(super) stopped: bool,
     pub(super) report: RunReport,
@@ -47,11 +46,11 @@ pub(crate) struct World {
 pub(crate) struct WorldId(u64);
 
 thread_local! {
-    /// A thread-local without a destructor needs no check at each access. [`close`] takes the world
-    /// out.
+    /// A thread-local without a destructor needs no check at an access. [`close`] removes
+    /// the world.
     static WORLD: Cell<ManuallyDrop<Option<Box<World>>>> =
         const { Cell::new(ManuallyDrop::new(None)) };
-    /// An emptied world: explorers make a million of them a second.
+    /// An emptied world for reuse: explorers create a million per second.
     static SPARE: Cell<Option<Box<World>>> = const { Cell::new(None) };
     static NEXT_WORLD: Cell<u64> = const { Cell::new(1) };
 }
@@ -92,7 +91,7 @@ impl World {
         }
     }
 
-    /// Empties a spare world; keeps the allocations of its lists.
+    /// Empties a spare world but keeps the allocations of its lists.
     fn renew(&mut self, id: WorldId, mut discipline: Discipline) {
         discipline.inherit(&mut self.discipline);
         let (mut agents, mut sleepers) =
@@ -172,13 +171,13 @@ impl World {
         }
     }
 
-    /// Whether the agent has ended, and all that it stored can be seen.
+    /// Returns whether the agent has ended and all of its stores are visible.
     pub(super) fn is_over(&self, agent: AgentIx) -> bool {
         let slot = &self.agents[usize::from(agent.0)];
         slot.state == State::Finished && slot.explored.has_drained()
     }
 
-    /// Wakes what waits for the end of `agent`, if it is over.
+    /// Wakes the agents that wait for the end of `agent`, if it is over.
     pub(super) fn wake_joiners(&mut self, agent: AgentIx) {
         if !self.sleepers.is_empty() && self.is_over(agent) {
             let delay = match &self.discipline {
@@ -190,7 +189,7 @@ impl World {
     }
 }
 
-/// Puts the calling agent to sleep on `key`. The caller checked what it waits for.
+/// Puts the calling agent to sleep on `key`. The caller has checked the condition.
 pub(super) fn block(key: usize, deadline: Option<Deadline>, what: &str) -> WaitEnd {
     let agent = with(|w| {
         let agent = w.current.expect("only an agent can block: call it inside Platform::run");
@@ -218,7 +217,7 @@ pub(super) fn block(key: usize, deadline: Option<Deadline>, what: &str) -> WaitE
 pub(crate) fn close(id: WorldId) {
     let mut taken = Taken(WORLD.take());
     if let Some(world) = taken.0.take_if(|world| world.id == id) {
-        // Not kept if the thread is ending.
+        // Dropped instead if the thread is ending.
         let _ = SPARE.try_with(|s| s.set(Some(world)));
     }
 }

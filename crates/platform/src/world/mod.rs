@@ -1,17 +1,17 @@
-//! Cooperative machines: one thread, one fiber per agent, one world per thread at a time.
+//! Owns cooperative machines: one thread, one fiber per agent, one world per thread at a time.
 //!
-//! Two disciplines share the fibers, the waits and the stopping: `virtual_time` (the agent whose
-//! time is earliest runs, until it waits or its time passes another's) and `explored` (at each
-//! visible step a controller chooses). Agents reach their world through a thread-local, so that a
-//! `Word` stays two words long; nothing is borrowed from it across a switch.
+//! Two disciplines share the fibers, the waits and the stop: `virtual_time` (the agent with
+//! the earliest time runs) and `explored` (a controller chooses at each visible step). The
+//! world is a thread-local, so that a `Word` stays two words long. Nothing is borrowed from it
+//! across a switch.
 //!
-//! A run ends when every straight-line agent has returned. When no agent can move before that, the
-//! blocked ones are noted, then released with [`WaitEnd::Stopped`]: a run is always finished, never
-//! unwound.
+//! A run ends when every straight-line agent has returned. If no agent can move before that, the
+//! blocked agents are recorded and released with [`WaitEnd::Stopped`]: a run is always finished,
+//! never unwound.
 //!
-//! Here are the run loop and the waits. Below them, in this order: `explored` and `virtual_time`,
-//! `machine`, the state of each discipline (`exploration`, `run_queue`), `slot`, `store_buffer`,
-//! `hash`.
+//! This file has the run loop and the waits. Below it, in this order: `explored` and
+//! `virtual_time`, `machine`, discipline state (`exploration`, `run_queue`), `slot`,
+//! `store_buffer`, `hash`.
 
 mod exploration;
 mod explored;
@@ -43,7 +43,7 @@ use slot::{CLOCK_KEY, Slot, State, join_key};
 use std::sync::atomic::Ordering;
 use tidegate_trace::Recorder;
 
-/// Adds an agent; it first runs when the discipline picks it.
+/// Adds an agent. It first runs when the discipline picks it.
 pub(crate) fn spawn(name: String, script: bool, body: Box<dyn FnOnce() + Send>) -> AgentIx {
     let fiber = Fiber::new(move || {
         if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
@@ -92,7 +92,7 @@ pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce() + Send>) -> RunRep
         w.end_run();
         (std::mem::take(&mut w.agents), std::mem::take(&mut w.report))
     });
-    // Outside the world, which what an agent leaves behind may enter as it is dropped.
+    // Dropped outside the world, because destructors of the agents' state may enter it.
     agents.clear();
     with(|w| w.agents = agents);
     report
@@ -110,7 +110,7 @@ impl World {
             .collect()
     }
 
-    /// The agent to run next, or `None` when the run is over.
+    /// Returns the agent to run next, or `None` if the run is over.
     fn pick(&mut self) -> Option<AgentIx> {
         loop {
             let next = match &mut self.discipline {
@@ -140,7 +140,7 @@ impl World {
         }
     }
 
-    /// Picks an agent and lets it have the thread.
+    /// Picks an agent and takes its fiber to resume it.
     fn next_fiber(&mut self) -> Option<(AgentIx, Fiber)> {
         let agent = self.pick()?;
         self.current = Some(agent);
@@ -150,7 +150,7 @@ impl World {
         Some((agent, slot.fiber.take().expect("a picked agent has its fiber")))
     }
 
-    /// The agent has given the thread back; returns what it recorded, if it has ended.
+    /// Takes the fiber back from a suspended agent. Returns the recorder if the agent has ended.
     fn back_from(&mut self, agent: AgentIx, fiber: Fiber, ended: bool) -> Option<Recorder> {
         self.current = None;
         let slot = self.slot(agent);
@@ -174,7 +174,7 @@ pub(crate) fn now() -> CpuTime {
     })
 }
 
-/// The calling agent's number, never 0.
+/// Returns the calling agent's number, never 0.
 #[inline]
 pub(crate) fn agent_number() -> u64 {
     with(|w| w.current.map_or(u64::MAX, |a| u64::from(a.0) + 1))
@@ -195,11 +195,11 @@ pub(crate) fn blocked_agents() -> Vec<(String, String)> {
     with(|w| w.blocked())
 }
 
-/// Waits for the end of an agent. No choice under exploration: an end is not taken back, so it does
-/// not matter which comes first, the end or the wait.
+/// Waits for the end of an agent. No choice under exploration: an end is permanent, so its order
+/// relative to the wait does not matter.
 pub(crate) fn join(agent: AgentIx) -> WaitEnd {
     let go = with(|w| {
-        // After the stop agents end in an order that is no choice: none may see it.
+        // After the stop, the order in which agents end is no choice, so no agent may observe it.
         if w.stopped { Some(WaitEnd::Stopped) } else { w.is_over(agent).then_some(WaitEnd::Woken) }
     });
     let what = || with(|w| format!("the end of '{}'", w.slot(agent).belongings.name));
@@ -242,7 +242,7 @@ pub(crate) fn wake_word(word: WordRef<'_>, count: u32, step: Step) {
     });
 }
 
-/// Sleeps on the clock.
+/// Sleeps until `deadline`.
 pub(crate) fn sleep_until(deadline: CpuTime) -> WaitEnd {
     let over = explored::at_sleep(|w| {
         if w.stopped {

@@ -1,4 +1,4 @@
-//! The run queue of a virtual-time machine: agents and timers in order of time.
+//! Owns the run queue of a virtual-time machine: agents and timers in order of time.
 
 use crate::controller::AgentIx;
 use crate::time::StepCosts;
@@ -6,14 +6,14 @@ use crate::wait::Deadline;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// (time, order of entry, agent, the sleep that this timer ends).
+/// (time in nanoseconds, order of entry, agent, the sleep that this timer ends).
 type Entry = (u64, u64, AgentIx, Option<u64>);
 
-/// Agents in order of the time at which they go on.
+/// Agents and timers in order of time.
 pub(super) struct RunQueue {
     pub(super) costs: StepCosts,
     pub(super) queue: BinaryHeap<Reverse<Entry>>,
-    /// Timers that come only when something else comes later: they keep no machine going.
+    /// Timers that expire only if a later event exists. They do not keep a machine running.
     background: BTreeSet<Entry>,
     entries: u64,
     pub(super) lock_waiters: usize,
@@ -36,7 +36,7 @@ impl RunQueue {
         self.queue.push(Reverse((at, self.entries, agent, None)));
     }
 
-    /// Queues the end of that very sleep of `agent`.
+    /// Queues the end of the sleep numbered `sleep` of `agent`.
     pub(super) fn push_timer(&mut self, deadline: Deadline, agent: AgentIx, sleep: u64) {
         self.entries += 1;
         let entry = (deadline.time.0, self.entries, agent, Some(sleep));

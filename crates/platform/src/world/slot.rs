@@ -1,4 +1,5 @@
-//! An agent of a world: its state, its sleep, and under exploration its history and store buffer.
+//! Owns the state of an agent of a world: its sleep, and under exploration its history and
+//! store buffer.
 
 use super::store_buffer::Buffered;
 use crate::controller::{AgentIx, Agents, Choice, Object, OpKind, WaitsFor};
@@ -16,18 +17,19 @@ pub(super) enum State {
 }
 
 pub(super) struct Slot {
-    /// A straight-line agent, which the run waits for; services are stopped at its end.
+    /// Whether it is a straight-line agent, which the run waits for. Services are stopped at
+    /// the end.
     pub(super) script: bool,
     pub(super) state: State,
     pub(super) fiber: Option<Fiber>,
-    /// Its name, locks and recorder; those of the run loop while the agent runs.
+    /// Its name, locks and recorder. While the agent runs, those of the run loop.
     pub(super) belongings: Belongings,
-    /// Where it sleeps, what for, and how the sleep ended.
+    /// The key, the reason and the end of its sleep.
     pub(super) wait: Option<Wait>,
     pub(super) wait_end: WaitEnd,
-    /// Its sleep has ended, but it has not run since.
+    /// Whether its sleep has ended and it has not run since.
     pub(super) wait_over: bool,
-    /// Counts its sleeps, so that an old timer does not end a new sleep.
+    /// Counts its sleeps, so that an old timer cannot end a new sleep.
     pub(super) sleep_number: u64,
     pub(super) explored: AgentState,
 }
@@ -38,7 +40,7 @@ pub(super) struct Wait {
     pub(super) deadline: Option<Deadline>,
 }
 
-/// The key of sleeps that only the clock ends. No word has it.
+/// The key of sleeps that only the clock ends. No word has this address.
 pub(super) const CLOCK_KEY: usize = 0;
 
 impl Wait {
@@ -46,13 +48,13 @@ impl Wait {
         self.key == CLOCK_KEY
     }
 
-    /// The agent whose end is waited for.
+    /// Returns the agent whose end is awaited.
     pub(super) fn joined(&self) -> Option<AgentIx> {
         u16::try_from(usize::MAX - self.key).ok().map(AgentIx)
     }
 }
 
-/// The key of sleeps until `agent` ends. No word has an address so high.
+/// Returns the key of sleeps until `agent` ends. No word has such a high address.
 pub(super) fn join_key(agent: AgentIx) -> usize {
     usize::MAX - usize::from(agent.0)
 }
@@ -62,22 +64,22 @@ pub(super) struct AgentState {
     pub(super) history: u64,
     pub(super) pending: Option<(OpKind, Object)>,
     pub(super) buffer: VecDeque<Buffered>,
-    /// Hash of the buffer's content, in order.
+    /// Hash of the buffer's content in order.
     pub(super) buffer_hash: u64,
-    /// Objects that it has made.
+    /// The number of objects that it has created.
     pub(super) objects: u32,
 }
 
 impl AgentState {
-    /// Whether all its stores have left the buffer.
+    /// Returns whether all its stores have left the buffer.
     pub(super) fn has_drained(&self) -> bool {
         self.buffer.is_empty()
     }
 }
 
-/// Whether an agent's next step touches nothing that others see: its first, a barrier with nothing
-/// left to wait for, the way back from a sleep that has ended. Such a step commutes with all
-/// others, so it is no choice; it does not count as a switch either.
+/// Returns whether an agent's next step is invisible to others: its first step, a barrier with an
+/// empty buffer, or the return from an ended sleep. Such a step commutes with all others, so it is
+/// no choice and no switch.
 pub(super) fn is_local(slot: &Slot) -> bool {
     matches!(slot.state, State::Ready | State::Running)
         && match slot.explored.pending {

@@ -1,4 +1,4 @@
-//! The entries of a store buffer, in which an agent's stores wait until they reach memory.
+//! Owns the entries of a store buffer, which delays an agent's stores on their way to memory.
 
 use super::hash::{bytes_hash, mix};
 use crate::cells::{BulkCells, PageCells};
@@ -6,7 +6,7 @@ use crate::controller::{Object, OpKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A store that only its own agent sees yet.
+/// A store that only its own agent sees.
 pub(super) enum Buffered {
     Word { page: Arc<PageCells>, index: u32, value: u64 },
     Bulk { bulk: Arc<BulkCells>, start: usize, data: Vec<u8> },
@@ -21,7 +21,7 @@ impl Buffered {
         }
     }
 
-    /// What the store touches, and the word that it stores.
+    /// Returns the object of the store and the stored word.
     pub(super) fn touches(&self) -> (Object, Option<u64>) {
         match self {
             Buffered::Word { page, index, value } => {
@@ -45,7 +45,7 @@ impl Buffered {
     }
 }
 
-/// Own buffered stores over what memory holds, oldest first.
+/// Applies the agent's own buffered stores to bytes from memory, oldest first.
 pub(super) fn overlay(buffer: &VecDeque<Buffered>, id: u32, start: usize, out: &mut [u8]) {
     for entry in buffer {
         let Buffered::Bulk { bulk, start: at, data } = entry else { continue };

@@ -1,8 +1,8 @@
-//! Owns the virtual-time discipline: the agent whose time is earliest runs. Equal times run in the
-//! order in which they were made ready, so a run is the same every time.
+//! Owns the virtual-time discipline: the agent with the earliest time runs. Equal times run in the
+//! order in which they became ready, so runs are reproducible.
 //!
-//! Between two charges of time an agent runs alone; other agents see its stores in the order of
-//! time.
+//! Between two charges of time an agent runs alone. Other agents see its stores in the order
+//! of time.
 
 use super::machine::{Discipline, World, block, with};
 use super::run_queue::RunQueue;
@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    /// Charges `ns` to the running agent; returns whether another agent's time comes first.
+    /// Charges `ns` to the running agent. Returns whether another agent's time comes first.
     fn charge(&mut self, ns: u64) -> bool {
         let Some(agent) = self.current else { return false };
         let until = self.now + ns;
@@ -77,7 +77,7 @@ fn spend(cost_ns: impl FnOnce(&RunQueue) -> u64) {
     }
 }
 
-/// The lock at `key` is taken by an agent whose time passed inside it: wait until it is dropped.
+/// Waits until the lock at `key` is dropped. Its owner's time has passed while holding it.
 pub(crate) fn wait_for_lock(key: usize, name: &'static str) {
     with(|w| w.virtual_mut().lock_waiters += 1);
     block(key, None, name);
