@@ -1,11 +1,10 @@
-//! Tables by which an adapter finds its objects. They hold weakly, since processes hold the
-//! objects.
+//! Tables by which an adapter finds its objects. They hold weak references, since processes own
+//! the objects.
 //!
-//! Invariants (decision 51): an object is entered when it is made, retired by the call that
-//! destroys it, and removed when the driver has released it. A retired object is in no list: no
-//! caller that walks the objects holds it any more, so it ends with the calls that held it before.
-//! Its handle stays known until the end, because an answer or an interrupt of the driver may still
-//! name it. No object is dropped under the lock of its table.
+//! Invariants (decision 51): an object is inserted on creation, retired by the call that destroys
+//! it, and removed when the driver has released it. A retired object is in no list, so no further
+//! caller can hold it, and it ends with the calls that already do. Its handle stays valid until
+//! removal, because the driver may still name it. No object is dropped under the lock of its table.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -20,7 +19,7 @@ struct Entry<T> {
 /// Objects of one kind by the kernel's handle, which rises with the order of creation.
 pub(crate) struct Registry<T> {
     entries: BTreeMap<OsHandle, Entry<T>>,
-    /// What a removal waits for; see [`Emptied`].
+    /// The event of a waiting removal; see [`Emptied`].
     emptied: Emptied,
 }
 
@@ -54,7 +53,7 @@ impl<T> Registry<T> {
         self.entries.insert(handle, Entry { object: Arc::downgrade(object), retired: false });
     }
 
-    /// The call that destroys the object begins: from here on the object is in no list.
+    /// Retires an object at the start of its destruction. It is then in no list.
     pub(crate) fn retire(&mut self, handle: OsHandle) {
         if let Some(entry) = self.entries.get_mut(&handle) {
             entry.retired = true;
@@ -106,7 +105,7 @@ impl<T> Registry<T> {
         existing.filter(|object| is_wanted(object)).collect()
     }
 
-    /// How many objects the driver knows.
+    /// Returns the number of objects known to the driver.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

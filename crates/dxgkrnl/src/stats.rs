@@ -59,9 +59,9 @@ pub struct Census {
     pub doorbells: usize,
     /// Fences.
     pub fences: usize,
-    /// Context allocations, those of the memory manager's own context among them ...
+    /// Context allocations, including those of the memory manager's context.
     pub context_allocations: usize,
-    /// ... and how many of them stand in local memory.
+    /// Context allocations in local memory.
     pub local_context_allocations: usize,
     /// Regions of system memory: allocations, page tables, pages of fences, logs, and what driver
     /// and kernel have for themselves.
@@ -126,7 +126,7 @@ counters! {
     /// Fences whose waiters were satisfied and that no interrupt named: the periodic check released
     /// them.
     missed_interrupts,
-    /// Times that reported interrupts stood untaken, and the periodic check took them.
+    /// Times that the periodic check took overdue interrupt reports.
     missed_dpcs,
     /// Command buffers given to kernel-mode hardware queues.
     hw_queue_commands,
@@ -154,7 +154,7 @@ counters! {
     log_time_faults,
     /// Doorbell connects.
     doorbell_connects,
-    /// Doorbells taken away by the driver.
+    /// Doorbells victimised by the driver.
     doorbell_victims,
     /// Suspensions asked of the driver.
     suspensions,
@@ -170,9 +170,9 @@ counters! {
     engines_in_f1,
     /// Times that the adapter lost its power.
     sleeps_in_d3,
-    /// Times that it got it back.
+    /// Times that the adapter regained power.
     wakes_from_d3,
-    /// Times that power was to be taken and there was work, or a call.
+    /// Power-downs aborted because of work or a call.
     power_downs_given_up,
     /// Engines that were to be reset.
     engine_timeouts,
@@ -180,7 +180,7 @@ counters! {
     adapter_resets,
     /// Devices put into error.
     devices_lost,
-    /// Processes that ended in good order: their work was done.
+    /// Processes that ended normally, with their work complete.
     processes_closed,
     /// Processes that were ended with whatever they had queued.
     processes_terminated,
@@ -211,7 +211,7 @@ impl Stats {
         kept.push_back(rewind);
     }
 
-    /// Keeps for a report that a process which could signal a fence is gone.
+    /// Records, for reports, the end of a process that could signal a fence.
     pub(crate) fn note_lost_signal(&self, fence: OsHandle, lost: LostSignal) {
         let mut kept = self.lost_signals.lock();
         if kept.len() == LOST_SIGNALS_KEPT {

@@ -1,7 +1,7 @@
-//! The agent of the timer: runs a watch when its deadline has come, and work items at once.
+//! The timer's agent: runs watches when their deadlines expire, and work items immediately.
 //!
-//! Invariants: no watch runs on an adapter that stopped. A deadline that is due a second time, after
-//! a run that changed nothing, is a bug check.
+//! Invariants: no watch runs on a stopped adapter. A deadline that is due again after a run without
+//! effect is a bug check.
 //!
 //! Order: a caller that changes a policy, under the policy's lock, arms afterwards. The agent (1)
 //! publishes that it has no deadline, (2) reads the deadline of every watch, under their locks, (3)
@@ -20,21 +20,20 @@ use tidegate_platform::{Agent, CpuTime, Turn};
 /// The watches of an adapter.
 pub(crate) struct Watches {
     pub(crate) strict: Vec<Arc<dyn Watch>>,
-    /// Watches that help no other agent on when they run: they keep no machine going in which no
-    /// other agent can run.
+    /// Watches that no other agent depends on. Their deadlines do not keep a machine running.
     pub(crate) background: Vec<Arc<dyn Watch>>,
 }
 
-/// Finds a deadline that will never pass. One run that changes nothing is legal: another agent may
-/// have served the policy between the deadline and the run. A second one at the same deadline is
-/// not: the first run left the policy as it was, so the timer would be due for ever.
+/// Detects a deadline that never passes. One run without effect is legal: another agent may have
+/// served the policy between the deadline and the run. A second such run at the same deadline is
+/// not, because the timer would stay due indefinitely.
 #[derive(Default)]
 struct Repeats {
     idle: Option<(&'static str, CpuTime)>,
 }
 
 impl Repeats {
-    /// A watch ran for this deadline. Returns whether it is stuck.
+    /// Records a run of a watch for this deadline. Returns whether it is stuck.
     // spec: PRE-090
     fn is_stuck(&mut self, watch: &'static str, deadline: CpuTime, changed: bool) -> bool {
         let due = Some((watch, deadline)).filter(|_| !changed);
@@ -91,7 +90,7 @@ impl Agent for TimerAgent {
     }
 }
 
-/// The first of the deadlines of `watches`, and its watch.
+/// Returns the earliest deadline of `watches`, and its watch.
 fn earliest(watches: &[Arc<dyn Watch>]) -> Option<(CpuTime, &dyn Watch)> {
     let deadlines = watches.iter().filter_map(|watch| Some((watch.next_deadline()?, &**watch)));
     deadlines.min_by_key(|(deadline, _)| *deadline)

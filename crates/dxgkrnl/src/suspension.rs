@@ -3,12 +3,13 @@
 //! 1. A context that is not suspended gets the next value of its suspend fence.
 //! 2. The driver is called without the lock of the state. It may be done when the call returns, or
 //!    acknowledge by an interrupt that overtakes the return.
-//! 3. [`hold`] waits for each acknowledgement, for TdrDelay at most. The engine of a context that
-//!    is not acknowledged hangs. A probe waits for nothing: its acknowledgement arms the timer.
+//! 3. [`hold`] waits for each acknowledgement, for TdrDelay at most. The engine of an
+//!    unacknowledged context is treated as hung. A probe waits for nothing: its acknowledgement
+//!    arms the timer.
 //!
-//! Invariants: holds are counted, and the driver sees the first and the end of the last. An
-//! acknowledgement of an older suspend fence than the last counts for nothing. A suspended context
-//! has no reference left on the GPU; its doorbells stay connected and its rings resident.
+//! Invariants: holds are counted, and the driver is called for the first hold and after the last.
+//! An acknowledgement of an older suspend fence is ignored. A suspended context has no reference
+//! left on the GPU; its doorbells stay connected and its rings resident.
 
 use crate::driver::{DdiCall, DriverPort};
 use crate::error::BugCheck;
@@ -24,19 +25,18 @@ pub(crate) struct Suspension {
     /// The kernel's handle and the driver's.
     context: OsHandle,
     driver: DriverHandle,
-    /// Orders the driver's calls for the context; held over them.
+    /// Serialises the driver calls for the context. Held across them.
     calls: Mutex<()>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// How many callers keep it off the run list.
+    /// Number of holds that keep the context off the run list.
     holds: u32,
     /// The suspend fence of the last request; 0 before the first.
     fence: u64,
-    /// Set when that request is acknowledged; `None` once it is, and while the context is on the
-    /// run list.
+    /// Set when the request is acknowledged; `None` if no acknowledgement is pending.
     pending: Option<Event>,
     /// The acknowledgement arms the timer: the request was a probe.
     is_probe: bool,
@@ -44,7 +44,7 @@ struct State {
     since_ns: u64,
 }
 
-/// What has a suspension: a hardware context, which stays while it is held.
+/// An object with a suspension: a hardware context, kept alive while it is held.
 pub(crate) trait Suspendable: Send + Sync {
     fn suspension(&self) -> &Suspension;
 }
@@ -60,15 +60,16 @@ pub struct Suspended {
 struct Held(Vec<Arc<dyn Suspendable>>);
 
 impl Suspended {
-    /// Whether the driver has acknowledged every context. The devices of other contexts are lost.
+    /// Returns whether the driver has acknowledged every context. The devices of other contexts
+    /// are lost.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Puts the contexts back that have no other hold.
+    /// Returns contexts without another hold to the run list.
     pub fn resume(self) {}
 
-    /// Keeps the contexts off the run list for ever: their device is lost, or ends.
+    /// Keeps the contexts off the run list permanently, because their device is lost or ends.
     pub fn keep_off(self) {
         self.held.forget();
     }
@@ -81,7 +82,7 @@ impl EndAtPassive for Held {
 }
 
 /// Takes `contexts` off the run list, and waits until no reference to them is left on the GPU.
-/// Blocks for the TDR delay at most: no lock may be held that the deferred routine needs.
+/// Blocks for at most the TDR delay, so the caller must not hold a lock that the DPC needs.
 #[doc(alias = "DxgkDdiSuspendContext")]
 pub(crate) fn hold(
     port: &DriverPort,
@@ -123,7 +124,7 @@ impl Suspension {
         self.request(level, false);
     }
 
-    /// The same for a probe: the acknowledgement arms the timer.
+    /// Performs steps 1 and 2 for a probe, whose acknowledgement arms the timer.
     pub(crate) fn probe(&self, level: &Passive) {
         self.request(level, true);
     }
@@ -146,25 +147,25 @@ impl Suspension {
         };
         port.count(Count::suspensions);
         let done = port.driver(level).suspend_context(level, self.driver, fence);
-        // A driver that refuses acknowledges nothing, which a waiter finds out by its deadline.
+        // A driver that fails the call never acknowledges, so a waiter times out.
         if let Ok(true) = done {
             self.complete(fence);
         }
     }
 
-    /// The last request that was made of the driver, for a report.
+    /// Returns the last request to the driver, for a report.
     pub(crate) fn last_call(&self) -> Option<DdiCall> {
         let state = self.state.lock();
         let (number, at) = (Some(state.fence), CpuTime(state.since_ns));
         (state.fence > 0).then_some(DdiCall { entry: "DxgkDdiSuspendContext", number, at })
     }
 
-    /// Whether the last request is acknowledged.
+    /// Returns whether the last request is acknowledged.
     pub(crate) fn is_acknowledged(&self) -> bool {
         self.state.lock().pending.is_none()
     }
 
-    /// The engine was reset: no reference to the context is left, so the request is complete.
+    /// Completes the request after an engine reset, which leaves no reference to the context.
     pub(crate) fn complete_by_reset(&self) {
         let fence = self.state.lock().fence;
         self.complete(fence);
@@ -174,11 +175,11 @@ impl Suspension {
     fn wait_acknowledged(&self, deadline: CpuTime) -> bool {
         let pending = self.state.lock().pending.clone();
         let Some(pending) = pending else { return true };
-        let what = "the driver to say that a context is suspended";
+        let what = "the acknowledgement of a context suspension";
         matches!(pending.wait_for(Some(deadline), what), WaitEnd::Woken)
     }
 
-    /// The driver says that a request is complete.
+    /// Handles the driver's acknowledgement of a request.
     // spec: UMS-048
     pub(crate) fn acknowledge(&self, level: Irql<'_>, fence: u64) {
         let requested = self.state.lock().fence;
@@ -194,8 +195,8 @@ impl Suspension {
         }
     }
 
-    /// Completes this request and wakes its waiters. Returns `false` when it is not the last one,
-    /// or was complete.
+    /// Completes this request and wakes its waiters. Returns `false` if it is not the last one or
+    /// was already complete.
     fn complete(&self, fence: u64) -> bool {
         let (pending, since_ns, is_probe) = {
             let mut state = self.state.lock();
@@ -211,7 +212,7 @@ impl Suspension {
         true
     }
 
-    /// Ends one hold; the end of the last puts the context back.
+    /// Ends one hold. The end of the last returns the context to the run list.
     #[doc(alias = "DxgkDdiResumeContext")]
     pub(crate) fn release(&self, level: &Passive) {
         let port = &self.port;

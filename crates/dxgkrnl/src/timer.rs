@@ -15,21 +15,20 @@ use tidegate_platform::{CpuTime, Mutex, Platform, ServiceHandle, Step, WakeWord,
 
 /// A policy with deadlines, and the protocol that acts on them.
 pub(crate) trait Watch: Send + Sync {
-    /// What its deadlines are for.
+    /// Returns the watch's name, for reports.
     fn name(&self) -> &'static str;
 
-    /// The next deadline; `None` while there is nothing to wait for. A time that has passed is due.
+    /// Returns the next deadline, if any. A time in the past is due.
     fn next_deadline(&self) -> Option<CpuTime>;
 
-    /// Acts on what is due. Returns whether anything changed: the deadline that was due must be
-    /// gone then.
+    /// Handles what is due. Returns whether anything changed. If so, the due deadline must be gone.
     fn run(&self, level: &Passive) -> bool;
 }
 
 /// Work of an agent that must not block (IoQueueWorkItem).
 pub(crate) type WorkItem = Box<dyn FnOnce(&Passive) + Send>;
 
-/// The way to the agent that runs watches and work items.
+/// Connection to the agent that runs watches and work items.
 pub(crate) struct Timer {
     /// The deadline that the agent sleeps for, in ns, whether or not another agent can run;
     /// `u64::MAX`: every deadline wakes the agent.
@@ -52,46 +51,46 @@ impl Timer {
         })
     }
 
-    /// Keeps the agent, which has started. Once.
+    /// Stores the started agent. Called once.
     pub(crate) fn attach(&self, agent: ServiceHandle) {
         *self.agent.lock() = Some(agent);
     }
 
-    /// A watch has this deadline now. Called with no lock of policy state held.
+    /// Arms a deadline. Called with no lock of policy state held.
     pub(crate) fn arm(&self, deadline: CpuTime) {
         if deadline.0 < self.until.load() {
             self.wake.ring(Step::ThreadWake);
         }
     }
 
-    /// A background watch that had no deadline has one now.
+    /// Wakes the agent because a background watch without a deadline now has one.
     pub(crate) fn arm_background(&self) {
         self.wake.ring(Step::ThreadWake);
     }
 
-    /// Has `item` run at PASSIVE level. Any level; locks may be held. After [`Timer::stop`] no item
-    /// runs; [`Timer::drop_work`] drops it.
+    /// Queues `item` to run at PASSIVE level. Callable at any level and with locks held. After
+    /// [`Timer::stop`] no item runs; [`Timer::drop_work`] drops it.
     pub(crate) fn queue_work(&self, item: WorkItem) {
         self.work.lock().push_back(item);
         self.wake.ring(Step::ThreadWake);
     }
 
-    /// The next work item, for the agent.
+    /// Takes the next work item.
     pub(crate) fn take_work(&self) -> Option<WorkItem> {
         self.work.lock().pop_front()
     }
 
-    /// The agent sleeps for this deadline from now on.
+    /// Publishes the deadline that the agent sleeps for.
     pub(crate) fn sleep_until(&self, deadline_ns: u64) {
         self.until.store(deadline_ns);
     }
 
-    /// What wakes the agent.
+    /// Returns the word that wakes the agent.
     pub(crate) fn wake_word(&self) -> WakeWord {
         self.wake.clone()
     }
 
-    /// Ends the agent after its present turn, and drops the work items that are left.
+    /// Ends the agent after its present turn, and drops the remaining work items.
     pub(crate) fn stop(&self) {
         let agent = self.agent.lock().take();
         if let Some(service) = agent {
@@ -107,7 +106,7 @@ impl Timer {
     }
 }
 
-/// What an object does when its last reference is gone, before its parts are dropped.
+/// Ends an object after its last reference is dropped, before its parts are.
 pub(crate) trait EndAtPassive: Send + 'static {
     /// Called once.
     fn end(&mut self, level: &Passive);
@@ -126,7 +125,7 @@ impl<T: EndAtPassive> AtPassive<T> {
         AtPassive { object: Some(object), timer: timer.clone() }
     }
 
-    /// Drops the object without its end.
+    /// Drops the object without calling `end`.
     pub(crate) fn forget(mut self) {
         self.object = None;
     }

@@ -1,8 +1,8 @@
-//! The composition root: builds the layers of an adapter and hands each its ports.
+//! The composition root: builds the layers of an adapter and attaches their ports.
 //!
-//! A broken driver contract after the start is a [`BugCheck`](crate::BugCheck): it is kept, devices
-//! are lost, and calls return DEVICE_REMOVED. `report` has the reports, `protocols` the calls of
-//! a system on the whole adapter.
+//! A driver contract violation after the start is a [`BugCheck`](crate::BugCheck): it is recorded,
+//! devices are lost, and calls return DEVICE_REMOVED. `report` has the reports, `protocols` the
+//! system's calls on the whole adapter.
 
 mod protocols;
 mod report;
@@ -31,11 +31,11 @@ use tidegate_platform::{PhysicalMemory, Platform};
 /// One adapter: a driver and the kernel's state for it.
 pub struct Adapter {
     objects: Arc<Objects>,
-    /// `None` for an adapter that only renders.
+    /// `None` for a render-only adapter.
     display: Option<Arc<Display>>,
     power: Arc<PowerTransitions>,
     recovery: Arc<Recovery>,
-    /// Held for the ports of lower layers.
+    /// Keeps alive the target of lower layers' ports.
     _interrupts: Arc<Interrupts>,
     removal: Removal,
 }
@@ -52,8 +52,8 @@ impl Adapter {
         let level = &entered();
         config.tdr.check()?;
         platform.set_lock_order(LOCK_ORDER);
-        // 1. The kernel's side of the callbacks exists before the adapter does: the driver may keep
-        //    it from its first call on.
+        // 1. The callbacks exist before the adapter, because the driver may keep them from its
+        //    first call.
         let callbacks = Arc::new(interrupt::KernelCallbacks::new());
         let started =
             driver::start(level, platform, &driver, system_memory, config, callbacks.clone())?;
@@ -71,7 +71,7 @@ impl Adapter {
         let recovery = Recovery::new(&objects, &power, display.as_ref());
         let interrupts = Interrupts::new(&objects, display.as_ref(), &power, &recovery);
         let removal = Removal::new(&objects, display.as_ref(), &recovery, &interrupts);
-        // 3. What the lower layers need of the upper ones.
+        // 3. The ports of lower layers to upper ones.
         attach_layers(&objects, &interrupts);
         let (to_power, to_recovery) = (Arc::downgrade(&power), Arc::downgrade(&recovery));
         counted.wake.attach(to_power);
@@ -88,12 +88,12 @@ impl Adapter {
             background: vec![Arc::new(ProgressWatch(Arc::downgrade(&power)))],
         };
         supervisor::start(&port, watches);
-        // 4. The driver may interrupt from here on.
+        // 4. The driver may interrupt after this.
         callbacks.attach(&interrupts);
         interrupt::connect(&interrupts, level);
         let _interrupts = interrupts;
         let adapter = Adapter { objects, display, power, recovery, _interrupts, removal };
-        // 5. The kernel's own objects.
+        // 5. Kernel objects.
         if adapter.objects.port.native_fence_caps.map_to_gpu_system_process {
             let space = adapter.objects.memory.system_space(level);
             space.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
@@ -105,13 +105,13 @@ impl Adapter {
         Ok(Arc::new(adapter))
     }
 
-    /// A process opens the adapter.
+    /// Opens the adapter for a process.
     pub fn open(self: &Arc<Adapter>, process_name: &str) -> Result<Arc<Process>, Status> {
         Process::new(&entered(), &self.objects, self.clone(), process_name, false)
     }
 
-    /// The same for a process with the privilege to raise priorities (SE_INC_BASE_PRIORITY): its
-    /// contexts may be in the bands FOCUS and REALTIME.
+    /// Opens the adapter for a process that may raise priorities (SE_INC_BASE_PRIORITY). Its
+    /// contexts may use the FOCUS and REALTIME bands.
     pub fn open_privileged(
         self: &Arc<Adapter>,
         process_name: &str,
@@ -120,12 +120,12 @@ impl Adapter {
     }
 }
 
-/// The level of a call of the system: PASSIVE.
+/// Enters PASSIVE level, at which system calls run.
 fn entered() -> Passive {
     Passive::enter()
 }
 
-/// Leads the ports of the layers below the objects to the rooms above them.
+/// Attaches the ports of the layers below the objects to the rooms above.
 fn attach_layers(objects: &Arc<Objects>, interrupts: &Arc<Interrupts>) {
     let Layers { memory, fences, sched, .. } = &***objects;
     let (to_objects, to_interrupts) = (Arc::downgrade(objects), Arc::downgrade(interrupts));

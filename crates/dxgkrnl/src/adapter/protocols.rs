@@ -8,19 +8,18 @@ use tidegate_calls::{DisplayStats, Status, TdrTest};
 use tidegate_ddi::{ComponentState, DevicePowerState, EngineId};
 
 impl Adapter {
-    /// What became of what was presented; nothing without a display.
+    /// Returns the presentation statistics; all zero without a display.
     pub fn display_stats(&self) -> DisplayStats {
         self.display.as_ref().map_or_else(DisplayStats::default, |display| display.stats())
     }
 
-    /// Whether the device has power now.
+    /// Returns the device's power state.
     pub fn power_state(&self) -> DevicePowerState {
         self.power.device_state()
     }
 
-    /// Takes or gives the power of an adapter for a system that goes to sleep or comes back. The
-    /// content of rings stays there, and runs after D0. Returns the state that the adapter has
-    /// then: D0 in place of D3 where a call was under way, or memory was being paged.
+    /// Changes the power state for system sleep or resume. Ring contents are kept and run after D0.
+    /// Returns the resulting state: D0 instead of D3 if a call or paging was in progress.
     ///
     /// # Errors
     /// NOT_SUPPORTED where power is not managed.
@@ -29,7 +28,7 @@ impl Adapter {
         self.power.set_device_state(&entered(), state)
     }
 
-    /// Takes the power of an idle adapter. Returns the state that it has then: D0 when it had work.
+    /// Powers down an idle adapter. Returns the resulting state: D0 if it had work.
     ///
     /// # Errors
     /// NOT_SUPPORTED where power is not managed.
@@ -37,21 +36,22 @@ impl Adapter {
         self.power.power_down_if_idle(&entered())
     }
 
-    /// Takes the power of every idle engine, as the driver's offer does for one.
+    /// Powers down every idle engine, as the driver's offer does for one.
     pub fn power_down_idle_engines(&self) {
         self.power.power_down_idle_engines(&entered());
     }
 
-    /// The engine's own power state. An engine in F0 has no power while its adapter is in D3.
+    /// Returns the engine's own power state. An engine in F0 has no power while its adapter is
+    /// in D3.
     ///
     /// # Panics
-    /// When there is no such engine.
+    /// If there is no such engine.
     pub fn engine_power_state(&self, engine: EngineId) -> ComponentState {
         self.power.engine_state(engine)
     }
 
-    /// Takes every hardware context off the run list, as power and the end of a process do, until
-    /// the returned hold ends. Blocks until the driver has acknowledged, for the TDR delay at most.
+    /// Takes every hardware context off the run list until the returned hold ends. Blocks until the
+    /// driver has acknowledged, for at most the TDR delay.
     ///
     /// # Errors
     /// DEVICE_REMOVED when a driver contract was broken.
@@ -59,19 +59,19 @@ impl Adapter {
         self.power.suspend_contexts(&entered())
     }
 
-    /// The reports of the last 16 recoveries, the oldest first.
+    /// Returns the reports of the last 16 recoveries, oldest first.
     pub fn recoveries(&self) -> Vec<RecoveryReport> {
         self.recovery.reports()
     }
 
-    /// Names the hook that runs before a recovery begins, where TdrDebugMode or
-    /// [`TdrTest::EnableBreak`] asks for it. The recovery continues when the hook returns.
+    /// Sets the hook that runs before a recovery begins, if TdrDebugMode or
+    /// [`TdrTest::EnableBreak`] enables it. The recovery continues when the hook returns.
     pub fn before_recovery(&self, hook: RecoveryHook) {
         self.recovery.before_recovery(hook);
     }
 
-    /// D3DKMT_TDRDBGCTRLTYPE: has the adapter behave as if it had timed out, or changes how
-    /// timeouts are treated. A forced recovery is over when this returns.
+    /// D3DKMT_TDRDBGCTRLTYPE: forces a timeout of the adapter, or changes how timeouts are handled.
+    /// A forced recovery is complete on return.
     ///
     /// # Errors
     /// NOT_SUPPORTED for tests of displays; INVALID_PARAMETER for an unknown engine; DEVICE_REMOVED
@@ -81,13 +81,12 @@ impl Adapter {
     }
 
     /// Removes the adapter while processes use it, as a surprise removal does. On return every
-    /// device of it reads [`DeviceState::Removed`](tidegate_calls::DeviceState::Removed), its fences
-    /// read `u64::MAX`, everything that waited on it is released, and its driver has stopped. Every
-    /// later call on it returns DEVICE_REMOVED. A second removal waits for the first and does nothing.
+    /// device reads [`DeviceState::Removed`](tidegate_calls::DeviceState::Removed), fences read
+    /// `u64::MAX`, all waiters are released, and the driver has stopped. Later calls return
+    /// DEVICE_REMOVED. A second removal waits for the first and does nothing.
     ///
-    /// A shared fence that is made with NO_SIGNAL_MAX_VALUE_ON_TDR keeps its value on the other
-    /// adapters, where its waiters wait on. Blocks for calls that are under way in the adapter, for
-    /// TdrDdiDelay at most.
+    /// A shared fence created with NO_SIGNAL_MAX_VALUE_ON_TDR keeps its value and its waiters on
+    /// other adapters. Blocks for calls in progress in the adapter, for at most TdrDdiDelay.
     #[doc(alias = "IRP_MN_SURPRISE_REMOVAL")]
     pub fn remove(&self) {
         self.removal.remove(&entered());

@@ -47,17 +47,16 @@ impl Default for FeatureSetting {
 /// Whether an adapter and its engines may lose power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerManagement {
-    /// They have it always. Requests of the driver to take it are declined.
+    /// Always powered. The driver's power-down requests are declined.
     AlwaysOn,
-    /// They lose it when they are idle, and get it back when they are used.
+    /// Powered down when idle, and powered up on use.
     Managed,
 }
 
 /// Where the interrupt routine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptDelivery {
-    /// The interrupt routine on the raising agent at once, the deferred routine at the end of its
-    /// turn.
+    /// The interrupt routine immediately on the raising agent, the DPC at the end of its turn.
     Inline,
     /// Both on an agent of their own, as on another processor.
     Worker,
@@ -96,7 +95,7 @@ pub struct AdapterConfig {
     pub strict_fence_rewind: bool,
     /// Whether adapter and engines may lose power.
     pub power: PowerManagement,
-    /// When a GPU counts as hung, and what is done then.
+    /// Timeout detection and recovery.
     pub tdr: TdrConfig,
     /// The priority bands for the driver.
     pub priority_bands: SetupPriorityBands,

@@ -10,7 +10,7 @@ pub enum TdrLevel {
     /// TdrLevelOff: nothing is detected. What the kernel itself waits for, it still waits for no
     /// longer than the delay.
     Off = 0,
-    /// TdrLevelBugcheck: every timeout stops the adapter at once.
+    /// TdrLevelBugcheck: every timeout stops the adapter immediately.
     BugCheck = 1,
     /// TdrLevelRecoverVGA: there is no VGA to recover to, and no adapter starts with it.
     RecoverVga = 2,
@@ -76,7 +76,7 @@ impl TdrConfig {
         }
     }
 
-    /// Whether timeouts are looked for.
+    /// Returns whether timeouts are detected.
     pub fn is_on(&self) -> bool {
         self.level != TdrLevel::Off
     }

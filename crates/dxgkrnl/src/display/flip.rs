@@ -1,4 +1,4 @@
-//! Flips in queues: from the call to the end of what was queued before them.
+//! Queued flips: from the call to the completion of earlier work.
 //!
 //! Entry point: [`begin`].
 
@@ -12,12 +12,12 @@ use tidegate_ddi::display::VID_PN_SOURCE;
 use tidegate_ddi::{Irql, OsHandle};
 use tidegate_platform::Mutex;
 
-/// Most flips of a display that are queued and not shown yet.
+/// Maximum number of pending flips of a display.
 const MAX_QUEUED_FLIPS: usize = 16;
 /// Longest sync interval (D3DDDI_FLIPINTERVAL_FOUR).
 const MAX_SYNC_INTERVAL: u32 = 4;
 
-/// A flip in a queue. Dropping it before it was rendered gives it up.
+/// A flip in a queue. Dropping it before it is rendered abandons it.
 pub(super) struct QueuedFlip {
     display: Arc<Display>,
     device: OsHandle,
@@ -40,13 +40,12 @@ impl Drop for QueuedFlip {
     }
 }
 
-/// Queues a flip: what the caller puts into a queue, behind what is to be shown.
+/// Creates a flip, which the caller queues behind the work that renders its picture.
 ///
 /// # Errors
-/// INVALID_PARAMETER for a source that is not there, an interval
-/// above 4, a surface that makes no sense or does not fit its allocation, or an allocation that is
-/// not resident or that a paging operation will move; GRAPHICS_VIDPN_SOURCE_IN_USE;
-/// GRAPHICS_TRY_AGAIN_LATER when too many flips are queued.
+/// INVALID_PARAMETER for an unknown source, an interval above 4, an invalid surface or one that
+/// does not fit its allocation, or an allocation that is not resident or will be moved by paging;
+/// GRAPHICS_VIDPN_SOURCE_IN_USE; GRAPHICS_TRY_AGAIN_LATER if too many flips are queued.
 pub(super) fn begin(
     level: Irql<'_>,
     display: &Arc<Display>,
@@ -88,7 +87,7 @@ pub(super) fn begin(
     Ok(Box::new(QueuedFlip { display: display.clone(), device: device.os_handle, flip }))
 }
 
-/// What was queued before a flip is complete.
+/// Marks a flip ready, because earlier work of its queue is complete.
 // spec: PRE-081
 fn rendered(level: Irql<'_>, queued: &QueuedFlip) {
     let (flip, display) = (queued.flip.lock().take(), &queued.display);

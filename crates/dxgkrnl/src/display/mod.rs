@@ -1,25 +1,22 @@
-//! What is on the screen: flips from the call that queues them to the vertical sync that latches
-//! them.
+//! The display: flips from the call that queues them to the vertical sync that latches them.
 //!
 //! A present, in order:
-//! 1. the call pins the surface and queues the flip behind what its queue holds, as a software
-//!    command;
-//! 2. when everything before it is complete the flip is ready (`flip`);
-//! 3. when no other flip is under way and its interval is over, the driver is told (`scanout`): a
-//!    memory-mapped flip;
-//! 4. a vertical sync reports that it was latched (`vsync`): what was shown before is free, and the
-//!    flip's fence says so.
+//! 1. the call pins the surface and queues the flip as a software command;
+//! 2. when all earlier work of the queue is complete, the flip is ready (`flip`);
+//! 3. when no other flip is in flight and the interval has passed, the driver is called (`scanout`)
+//!    for a memory-mapped flip;
+//! 4. a vertical sync reports the latch (`vsync`): the previous surface is free, and the flip's
+//!    fence is signalled.
 //!
-//! Preemption takes packets away from engines and touches neither a flip that waits behind them,
-//! which is no packet, nor one that the display was told of, which is in its registers. So flips
-//! are not lost, not overtaken, and not shown half.
+//! Preemption affects only packets on engines. A queued flip is not a packet, and a flip in flight
+//! is in display registers, so flips are never lost, reordered or torn.
 //!
-//! A surface keeps its place from 1 on: it is pinned, and held with its process's address space,
-//! until another one is latched or the screen is dark. A device that is lost leaves its last
-//! picture; one that ends leaves the dark.
+//! From step 1 a surface is pinned, and held with its process's address space, until another one is
+//! latched or the screen is blanked. A lost device leaves its last picture. The end of a device
+//! blanks the screen.
 //!
-//! Decisions are `tidegate_vidsch::FlipQueue`'s (pure).
-//! Rooms: `state` · `flip`, `vsync` (what happens) · `scanout` (what the driver is told) · `port`.
+//! `tidegate_vidsch::FlipQueue` (pure) decides. Rooms: `state` · `flip`, `vsync` (events) ·
+//! `scanout` (driver calls) · `port`.
 
 mod flip;
 mod port;

@@ -1,9 +1,9 @@
-//! What the driver is told: the steps of flips, and the screen that follows the power.
+//! Driver calls of the display: the steps of flips, and the screen across power changes.
 //!
-//! Invariant: one agent at a time carries steps out, with no lock held.
+//! Invariant: one agent at a time carries out steps, with no lock held.
 //!
-//! Entry points: [`Display::run`], [`Display::screen_off`], [`Display::screen_on`]; devices that are lost
-//! or end.
+//! Entry points: [`Display::run`], [`Display::screen_off`], [`Display::screen_on`]; the loss and
+//! the end of devices.
 
 use super::state::{Display, Flip};
 use crate::error::BugCheck;
@@ -15,12 +15,12 @@ use tidegate_ddi::{
 };
 use tidegate_vidsch::{FlipQueue, FlipStep, PoweredDisplay};
 
-/// What a DDI call of a step returned.
+/// Name and result of a step's DDI call.
 type Done = (&'static str, Result<(), Status>);
 
 impl Display {
-    /// Carries out steps until there are none, unless another agent does. A work item takes over at
-    /// the first step that blocks, unless `blocking` is the level of the caller.
+    /// Carries out steps until none is left, unless another agent does. At the first step that
+    /// blocks, a work item takes over unless `blocking` gives the caller's PASSIVE level.
     pub(super) fn run(self: &Arc<Self>, level: Irql<'_>, blocking: Option<&Passive>) {
         if !self.state.lock().flips.try_take_right() {
             return;
@@ -80,7 +80,7 @@ impl Display {
     }
 
     fn show(&self, level: Irql<'_>, flip: &Flip) -> Done {
-        // Before the interrupt lock: an agent that gives a device its power must be able to interrupt.
+        // Taken before the interrupt lock: a call that wakes the device must be able to interrupt.
         let _awake = self.objects.port.awake(level);
         let held = self.objects.port.interrupt_lock.lock_device();
         let done = self
@@ -91,18 +91,18 @@ impl Display {
         ("DxgkDdiSetVidPnSourceAddress", done)
     }
 
-    /// A device is lost: what it has queued is not shown, and its last picture stays.
+    /// Handles the loss of a device: its queued flips are dropped, and its last picture stays.
     pub(crate) fn device_lost(self: &Arc<Self>, level: &Passive, device: OsHandle) {
         self.take_back(level, |flips| flips.lose(device));
     }
 
-    /// A device ends: the screen goes dark if it shows its pictures.
+    /// Handles the end of a device: blanks the screen if it shows one of its pictures.
     pub(super) fn leave(self: &Arc<Self>, level: &Passive, device: OsHandle) {
         self.take_back(level, |flips| flips.leave(device));
     }
 
-    /// The adapter was reset: its screen was turned off before, and what stood in its memory is lost.
-    /// The picture of a device that goes on is shown again; that of another is not there any more.
+    /// Restores the screen after an adapter reset, before which it was turned off. The picture of a
+    /// surviving device is shown again. Pictures of lost devices are gone.
     pub(crate) fn after_reset(self: &Arc<Self>, level: &Passive) {
         let owner = self.state.lock().flips.owner();
         let device = owner.and_then(|owner| self.objects.devices.lock().get(owner));
@@ -127,20 +127,21 @@ impl Display {
         self.run(level.into(), Some(level));
     }
 
-    /// The power goes away, and the screen with it. The caller keeps other threads from calling the driver.
+    /// Turns the screen off before power is removed. The caller excludes other threads from
+    /// the driver.
     pub(crate) fn screen_off(&self, level: &Passive) {
         if !self.is_on() {
             return;
         }
         self.state.lock().flips.unpowered(|flip| flip.sync_interval);
         let driver = self.objects.port.driver_as_it_is();
-        // What fails here fails in a device that loses its power.
+        // A failure does not matter on a device that loses power.
         let _ = driver.control_interrupt(level, InterruptType::CrtcVsync, false);
         let _ = driver.set_vid_pn_source_visibility(level, VID_PN_SOURCE, false);
     }
 
-    /// The power is there again, and memory in its place: so is the last picture. As for
-    /// [`Display::screen_off`].
+    /// Shows the last picture after power and memory are restored. The caller excludes other
+    /// threads from the driver.
     pub(crate) fn screen_on(&self, level: &Passive) {
         let PoweredDisplay { shown, next, vsync } =
             self.state.lock().flips.powered(|flip| flip.address());
@@ -158,7 +159,7 @@ impl Display {
                 driver.set_vid_pn_source_address(&level.raise_to_dirql(&held), address_of(flip)),
             );
         }
-        debug_assert_eq!(done, Ok(()), "the driver did all of it before");
+        debug_assert_eq!(done, Ok(()), "the driver accepted the same calls before");
     }
 }
 

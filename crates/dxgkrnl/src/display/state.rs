@@ -1,4 +1,4 @@
-//! The display of one adapter: what is queued, what is shown, and the waiters for a vertical sync.
+//! The display of one adapter: queued flips, the picture shown, and vertical sync waiters.
 
 use crate::fence::FenceTarget;
 use crate::memory::Pinned;
@@ -10,7 +10,7 @@ use tidegate_platform::{CpuTime, Event, Mutex, Step};
 use tidegate_trace::{LaneId, LaneKind, Record};
 use tidegate_vidsch::{FlipQueue, LatchedFlip};
 
-/// A flip, and the surface that it keeps in its place.
+/// A flip and its pinned surface.
 pub(super) struct Flip {
     pub(super) device: OsHandle,
     pub(super) allocation: Pinned,
@@ -31,9 +31,9 @@ pub(super) struct State {
     pub(super) flips: FlipQueue<Arc<Flip>>,
     /// The waiters for the next vertical sync.
     pub(super) waiters: Vec<Event>,
-    /// When the first vertical sync was reported: refreshes are counted from it.
+    /// Time of the first reported vertical sync, from which refreshes are counted.
     first_vsync: Option<CpuTime>,
-    /// The last one that was reported.
+    /// Number of the last reported refresh.
     pub(super) refresh: u64,
     pub(super) stats: DisplayStats,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Display {
 }
 
 impl Display {
-    /// `None` for an adapter that only renders.
+    /// Creates the display; `None` for a render-only adapter.
     pub(crate) fn new(objects: &Arc<Objects>) -> Option<Arc<Display>> {
         let caps = objects.port.caps.display?;
         let state = State {
@@ -65,7 +65,7 @@ impl Display {
         }))
     }
 
-    /// Gives up everything: the adapter stops.
+    /// Drops all flips and waiters, because the adapter stops.
     pub(crate) fn forget(&self) {
         let (flips, waiters) = {
             let mut state = self.state.lock();
@@ -75,20 +75,20 @@ impl Display {
         waiters.iter().for_each(|event| event.set(Step::ThreadWake));
     }
 
-    /// Whether something is on the screen, or about to be.
+    /// Returns whether a picture is shown or about to be.
     pub(crate) fn is_on(&self) -> bool {
         self.state.lock().flips.is_on()
     }
 
-    /// The last vertical sync at a time, counted from the first one that was reported, which is
+    /// Returns the number of the last vertical sync before a time. The first reported one is
     /// number 1.
     pub(super) fn refresh_at(&self, state: &State, at: CpuTime) -> u64 {
         let since = state.first_vsync.filter(|first| *first <= at);
         since.map_or(0, |first| at.since(first) / self.caps.refresh_period_ns + 1)
     }
 
-    /// The vertical sync that is reported now. Reports come somewhat late, one later than the
-    /// other, but by less than half a refresh.
+    /// Returns the number of the vertical sync reported now. Report latency varies, but stays below
+    /// half a refresh.
     pub(super) fn refresh_reported(&self, state: &mut State, now: CpuTime) -> u64 {
         let period = self.caps.refresh_period_ns;
         let first = *state.first_vsync.get_or_insert(now);
@@ -96,12 +96,12 @@ impl Display {
         state.refresh
     }
 
-    /// What became of what was presented.
+    /// Returns the presentation statistics.
     pub(crate) fn stats(&self) -> DisplayStats {
         self.state.lock().stats
     }
 
-    /// Counts a flip that was latched.
+    /// Counts a latched flip.
     pub(super) fn count(
         &self,
         state: &mut State,
@@ -115,7 +115,7 @@ impl Display {
         stats.shown += 1;
         stats.latency_ns += latency_ns;
         stats.latency_max_ns = stats.latency_max_ns.max(latency_ns);
-        // The first picture of a device had none before it.
+        // A device's first picture replaces none.
         if latched.replaced.is_some() {
             stats.missed_vsyncs += refresh.saturating_sub(latched.due.max(first_chance));
         }

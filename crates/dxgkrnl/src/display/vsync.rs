@@ -1,4 +1,4 @@
-//! Vertical syncs: what they latch, and their waiters.
+//! Vertical syncs: latched flips and waiters.
 
 use super::state::Display;
 use crate::error::BugCheck;
@@ -12,7 +12,7 @@ use tidegate_trace::{Kind, NameId, Record};
 use tidegate_vidsch::LatchedFlip;
 
 impl Display {
-    /// DXGK_INTERRUPT_CRTC_VSYNC: a vertical sync has latched the surface at `address`.
+    /// DXGK_INTERRUPT_CRTC_VSYNC: a vertical sync latched the surface at `address`.
     pub(crate) fn vsync(self: &Arc<Self>, level: Irql<'_>, target: u32, address: PhysicalAddress) {
         let port = &self.objects.port;
         if target != VID_PN_TARGET {
@@ -35,7 +35,7 @@ impl Display {
             let of =
                 |lane, now_ns| Record::span(lane, Kind::Flip, NameId::NONE, flip.queued_ns, now_ns);
             self.record(of);
-            // Free before it is said so.
+            // Free the surface before the signal that reports it free.
             drop(replaced);
             if let Some(shown) = flip.shown.clone() {
                 signal::signal(level, &[shown], SignalFlags::empty());
@@ -57,7 +57,7 @@ impl Display {
             state.waiters.push(event.clone());
             state.flips.watch(true);
         }
-        // A removal releases the waiters that were there when it began.
+        // A removal releases only the waiters registered before it began.
         port.check()?;
         self.run(level.into(), Some(level));
         match event.wait_for(None, "a vertical sync") {

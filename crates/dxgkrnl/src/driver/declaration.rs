@@ -1,9 +1,8 @@
-//! What a driver declares when its adapter starts, and the rules between declarations: a
-//! contradiction fails the start.
+//! Capabilities that a driver declares at start, and their consistency rules. A contradiction fails
+//! the start.
 //!
 //! Order: 1. each enabled feature's table; 2. DRIVERCAPS, checked against the driver's version and
-//! the features; 3. the caps of the features that are declared, and of no others, checked in their
-//! turn.
+//! the features; 3. the caps of declared features only, checked in turn.
 
 use super::entry::{self, OpenGroups};
 use super::feature::Features;
@@ -18,18 +17,18 @@ use tidegate_ddi::{
 };
 use tidegate_vidmm::fence_window;
 
-/// All that a driver declared, checked.
+/// A driver's declarations, checked.
 pub(crate) struct Declaration {
     pub(crate) caps: AdapterCaps,
     pub(crate) shape: PageTableShape,
     pub(crate) segments: Vec<Segment>,
-    /// The default while native fences are not declared: monitored fences are packed as well.
+    /// The default if native fences are not declared, since monitored fences are packed too.
     pub(crate) native_fence: NativeFenceCaps,
     pub(crate) user_mode_submission: Option<UserModeSubmissionCaps>,
 }
 
 impl Declaration {
-    /// Asks a driver that has started.
+    /// Queries a started driver.
     pub(crate) fn query(
         level: &Passive,
         driver: &Arc<dyn Driver>,
@@ -48,13 +47,13 @@ impl Declaration {
                     .map_err(|status| StartError::FeatureTable { feature, version, status })?;
             }
         }
-        // 2. What the adapter is.
+        // 2. Adapter caps.
         let caps = enabled.query_adapter_caps(level);
         check(&caps, version, features)?;
         check_groups(&caps, &**driver)?;
         let shape = enabled.page_table_shape(level);
         let segments = enabled.query_segments(level);
-        // 3. What it can do of its features.
+        // 3. Feature caps.
         let mut native_fence = NativeFenceCaps::default();
         if declares(&caps, FeatureId::NATIVE_FENCE) {
             native_fence = enabled.query_native_fence_caps(level);
@@ -65,8 +64,8 @@ impl Declaration {
         Ok(Declaration { caps, shape, segments, native_fence, user_mode_submission })
     }
 
-    /// Tells a driver with hardware scheduling what holds for each band. Returns whether its
-    /// hardware knows bands.
+    /// Passes the priority band parameters to a driver with hardware scheduling. Returns whether
+    /// the hardware supports bands.
     pub(crate) fn set_up_priority_bands(
         &self,
         level: &Passive,
@@ -83,14 +82,13 @@ impl Declaration {
         }
     }
 
-    /// The entries that may be called from now on: those of features that are enabled, checked
-    /// above, and declared.
+    /// Returns the entries that may be called: those of enabled, checked and declared features.
     pub(crate) fn open_groups(&self, version: DdiVersion) -> OpenGroups {
         OpenGroups::new(version, |feature| declares(&self.caps, feature))
     }
 }
 
-/// Whether the caps make use of a feature.
+/// Returns whether the caps use a feature.
 fn declares(caps: &AdapterCaps, feature: FeatureId) -> bool {
     match feature {
         FeatureId::HWSCH => caps.nodes.iter().any(|n| n.context_scheduling),
@@ -100,10 +98,10 @@ fn declares(caps: &AdapterCaps, feature: FeatureId) -> bool {
     }
 }
 
-/// Most physical adapters that this kernel links.
+/// Maximum number of linked physical adapters.
 const MAX_PHYSICAL_ADAPTERS: u32 = 4;
 
-/// The rules that declarations must keep.
+/// Checks the consistency rules.
 fn check(caps: &AdapterCaps, version: DdiVersion, features: &Features) -> Result<(), StartError> {
     let has = |flag| caps.scheduling.contains(flag);
     if caps.nodes.is_empty() || caps.nodes.len() > 64 {
@@ -199,7 +197,7 @@ const NEEDED_GROUPS: [Needs; 9] = [
     ("a common doorbell", |caps| caps.peer_signal.common_doorbell, EntryGroup::Peers),
 ];
 
-/// Refuses a capability whose group the driver lacks.
+/// Rejects a capability whose entry group the driver lacks.
 fn check_groups(caps: &AdapterCaps, driver: &dyn Driver) -> Result<(), StartError> {
     for (capability, declared, group) in NEEDED_GROUPS {
         if declared(caps) && !driver.has(group) {
@@ -209,7 +207,7 @@ fn check_groups(caps: &AdapterCaps, driver: &dyn Driver) -> Result<(), StartErro
     Ok(())
 }
 
-/// A declaration whose entries came after the driver's version.
+/// Rejects a declaration whose entries are newer than the driver's version.
 // spec: NF-281
 fn check_versions(caps: &AdapterCaps, version: DdiVersion) -> Result<(), StartError> {
     for feature in [FeatureId::HWSCH, FeatureId::NATIVE_FENCE, FeatureId::USER_MODE_SUBMISSION] {

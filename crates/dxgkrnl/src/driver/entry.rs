@@ -1,9 +1,9 @@
-//! Which entries of a driver may be called.
+//! The driver entries that may be called.
 //!
 //! Invariant: a group is open when the driver's version has it and its feature is in use.
-//! [`admit`] puts a layer that hides closed groups in front of the driver, so no room of the kernel
-//! reaches a closed entry. Rooms refuse at the call surface what needs a closed entry; the layer
-//! makes the rule hold everywhere.
+//! [`admit`] puts a layer that hides closed groups in front of the driver, so the kernel cannot
+//! reach a closed entry. Rooms reject calls that need one at the call surface; the layer enforces
+//! the rule everywhere.
 
 use std::sync::Arc;
 use tidegate_ddi::memory::PagingOperation;
@@ -76,8 +76,8 @@ impl DriverLayer for OpenEntries {
         level: &Passive,
         operation: PagingOperation<'_>,
     ) -> Result<(), Status> {
-        // Operations that move bytes exist since the first version; those that move fence storage
-        // came with it.
+        // Byte transfers exist in the first version. Operations on fence storage came with
+        // native fences.
         let moves_bytes = matches!(
             operation,
             PagingOperation::VirtualTransfer { .. }

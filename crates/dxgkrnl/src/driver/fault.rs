@@ -9,17 +9,17 @@ use std::fmt;
 use tidegate_ddi::{EngineId, OsHandle};
 use tidegate_platform::{CpuTime, QueueNumber};
 
-/// Faults that are kept.
+/// Maximum number of faults kept.
 pub(super) const FAULTS_KEPT: usize = 64;
 
-/// An entry of the driver that did not do what it must, as the kernel found.
+/// A driver entry that violated its contract, as detected by the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverFault {
-    /// When it was found.
+    /// Time of detection.
     pub at: CpuTime,
     /// The entry, by its official name.
     pub entry: &'static str,
-    /// What was seen.
+    /// The observation.
     pub what: String,
 }
 
@@ -29,15 +29,14 @@ impl fmt::Display for DriverFault {
     }
 }
 
-/// A call of a DDI that a report names.
+/// A DDI call named by a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DdiCall {
     /// The entry, by its official name.
     pub entry: &'static str,
-    /// The packet, request, progress value or suspend fence that it named; `None` where it names
-    /// none.
+    /// The packet, request, progress value or suspend fence that it named, if any.
     pub number: Option<u64>,
-    /// When it was made.
+    /// Time of the call.
     pub at: CpuTime,
 }
 
@@ -56,9 +55,9 @@ impl fmt::Display for DdiCall {
 pub struct OutstandingWork {
     /// The context or hardware queue.
     pub queue: QueueNumber,
-    /// Its engine.
+    /// The queue's engine.
     pub engine: EngineId,
-    /// The last calls that were about it, in order.
+    /// The last calls for this work, in order.
     pub calls: Vec<DdiCall>,
     /// The last packet or progress value that was reported as complete.
     pub reported: u64,

@@ -1,10 +1,10 @@
-//! Owns which features are enabled on an adapter, at which version, and the interface by which the
-//! driver learns it.
+//! Feature negotiation: the enabled features and versions of an adapter, and the driver's
+//! query interface.
 //!
-//! Negotiation, once, before the driver starts; for each feature that the kernel knows, those that
-//! it rests on first: 1. the driver says what it supports; 2. the highest version that both sides
-//! support and the settings allow is taken; 3. the feature is enabled when there is one, the
-//! settings say so and the feature below it is enabled. The chain is user-mode submission → native
+//! Negotiation takes place once, before the driver starts, for each known feature after its
+//! prerequisites: 1. the driver reports its supported versions; 2. the highest version that both
+//! sides support and the settings allow is chosen; 3. the feature is enabled if there is one, the
+//! settings allow it and its prerequisite is enabled. The chain is user-mode submission → native
 //! fences → hardware scheduling.
 
 use super::entry;
@@ -28,8 +28,7 @@ struct KnownFeature {
     setting: fn(&AdapterConfig) -> FeatureSetting,
 }
 
-/// In the order of the chain, which is decided here: no public document lists what a feature rests
-/// on.
+/// In prerequisite order, which is defined here because no public document states it.
 const KNOWN: [KnownFeature; 3] = [
     KnownFeature {
         id: FeatureId::HWSCH,
@@ -59,7 +58,7 @@ pub(crate) struct Features {
 }
 
 impl Features {
-    /// Asks the driver and settles every feature.
+    /// Queries the driver and negotiates every feature.
     pub(crate) fn negotiate(
         level: &Passive,
         driver: &dyn Driver,
@@ -68,7 +67,7 @@ impl Features {
         let mut features = Features { states: Vec::new(), os_caps: config.native_fence_os_caps };
         for known in &KNOWN {
             let setting = (known.setting)(config);
-            // Both ends: what the kernel has and the settings allow.
+            // The versions that the kernel has and the settings allow.
             // spec: NF-283
             let offered = (
                 known.versions.0.max(setting.min_version),
@@ -81,7 +80,7 @@ impl Features {
         features
     }
 
-    /// All that is known of a feature.
+    /// Returns the state of a feature.
     pub(crate) fn state(&self, feature: FeatureId) -> FeatureState {
         let found = self.states.iter().find(|(id, _)| *id == feature);
         found.map(|(_, state)| *state).unwrap_or_default()
@@ -91,7 +90,7 @@ impl Features {
         self.state(feature).enabled
     }
 
-    /// The enabled features and their versions.
+    /// Iterates over the enabled features and their versions.
     pub(crate) fn enabled(&self) -> impl Iterator<Item = (FeatureId, u16)> {
         self.states
             .iter()
@@ -100,7 +99,8 @@ impl Features {
     }
 }
 
-/// What the driver says, or, where it has no interface to say it, what its version says.
+/// Returns the support that the driver reports or, without that interface, that its
+/// version implies.
 fn support_of(
     level: &Passive,
     driver: &dyn Driver,
@@ -112,8 +112,8 @@ fn support_of(
     if version < entry::first_version_of(feature) {
         return FeatureSupport::default();
     }
-    // A driver from before the interface shows by its caps alone whether it makes use of a feature
-    // that it has the entries for.
+    // A driver older than the interface shows only by its caps whether it uses a feature whose
+    // entries it has.
     if version < EntryGroup::Features.since() {
         return FeatureSupport::of_versions(1, 1);
     }
@@ -124,8 +124,8 @@ fn support_of(
     )
 }
 
-/// The state that follows from both sides' versions. `allowed`: settings and the feature below
-/// agree.
+/// Computes the state from both sides' versions. `allowed`: settings and prerequisite permit
+/// the feature.
 fn negotiated(offered: Versions, support: FeatureSupport, allowed: bool) -> FeatureState {
     let common = highest_common(offered, (support.min_version, support.max_version));
     let version = common.filter(|_| support.supported_by_driver);

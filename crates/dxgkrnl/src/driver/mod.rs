@@ -1,10 +1,10 @@
-//! One adapter's driver as the kernel may call it, with the facts that every layer reads.
+//! Access to one adapter's driver, with the facts that every layer reads.
 //!
-//! Invariants: a DDI call holds no guard of policy state, goes through the open entries alone
-//! (`entry`), on a device that has power, and never into a driver that has stopped (`removed`).
+//! Invariants: a DDI call holds no guard of policy state, uses only open entries (`entry`), reaches
+//! only a powered device, and never a stopped driver (`removed`).
 //!
-//! Entry points: [`DriverPort::driver`], [`DriverPort::bug_check`], [`DriverPort::check`]. What the
-//! layers above must do for it are the ports [`DevicePower`] and [`FailurePort`].
+//! Entry points: [`DriverPort::driver`], [`DriverPort::bug_check`], [`DriverPort::check`]. Ports to
+//! the layers above: [`DevicePower`] and [`FailurePort`].
 
 mod declaration;
 pub(crate) mod entry;

@@ -1,7 +1,7 @@
-//! The facts and the driver of one adapter, which every layer of the kernel has.
+//! The driver and the facts of one adapter, shared by every layer.
 //!
-//! Invariants: the first broken contract is kept, unless the adapter was removed before. Handles
-//! are never given twice. See `driver` for the rules of a DDI call.
+//! Invariants: the first contract violation is kept, unless the adapter was already removed.
+//! Handles are never reused. See `driver` for the rules of a DDI call.
 
 use super::declaration::Declaration;
 use super::fault::{DriverFault, FAULTS_KEPT};
@@ -25,47 +25,47 @@ use tidegate_platform::current;
 use tidegate_platform::{Mutex, PhysicalMemory, Platform, Word};
 use tidegate_trace::{Kind, LaneId, LaneKind, Record};
 
-/// What `power` does for every DDI call.
+/// The port to `power`, used by every DDI call.
 pub(crate) trait DevicePower: Send + Sync {
-    /// Power until the guard is dropped; wakes a device in D3 as a whole. A DPC runs on a device
-    /// that keeps its power.
+    /// Keeps the device powered until the guard is dropped. Wakes a device in D3 completely. In a
+    /// DPC the device is already powered.
     fn awake(&self, level: Irql<'_>) -> Awake<'_>;
 
-    /// The same, with the contexts suspended until [`Awake::resume`] if this woke the device.
+    /// Like `awake`. If this woke the device, contexts stay suspended until [`Awake::resume`].
     fn awake_but_suspended(&self, level: &Passive) -> Awake<'_>;
 
-    /// A guard that was counted is dropped.
+    /// Releases a counted guard.
     fn release(&self);
 
-    /// Gives an engine its power, and keeps it until [`DevicePower::release_engine`]. A caller that
-    /// may not wait gets [`EngineUse::Changing`] while another agent changes the power.
+    /// Powers an engine until [`DevicePower::release_engine`]. A caller that must not wait gets
+    /// [`EngineUse::Changing`] while another agent changes the power.
     fn use_engine(&self, level: Irql<'_>, port: &DriverPort, engine: EngineId) -> EngineUse;
 
-    /// A DPC begins: the device keeps its power until [`DevicePower::end_dpc`]. Returns `false`
-    /// where the device has none, or is about to lose it.
+    /// Begins a DPC: the device stays powered until [`DevicePower::end_dpc`]. Returns `false` if
+    /// the device has no power or is about to lose it.
     fn begin_dpc(&self) -> bool;
 
     /// A DPC that was begun ends.
     fn end_dpc(&self);
 
-    /// One user of an engine less.
+    /// Releases one use of an engine.
     fn release_engine(&self, engine: EngineId);
 
-    /// A doorbell of the engine was connected.
+    /// Records that a doorbell of the engine was connected.
     fn doorbell_connected(&self, port: &DriverPort, engine: EngineId);
 }
 
-/// What a caller that uses an engine finds.
+/// Result of a request to use an engine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EngineUse {
-    /// It has power until it is released.
+    /// The engine has power until it is released.
     Counted,
-    /// Engines always have power, or the machine stopped.
+    /// Not counted: engines always have power, or the machine stopped.
     Uncounted,
     Changing,
 }
 
-/// The engine has power as long as this lives.
+/// Keeps the engine powered.
 pub(crate) struct EngineInUse<'a> {
     counted: Option<(&'a dyn DevicePower, EngineId)>,
 }
@@ -78,39 +78,39 @@ impl Drop for EngineInUse<'_> {
     }
 }
 
-/// What happens on an adapter whose driver has broken the contract, or whose GPU hangs.
+/// The port to failure handling: contract violations and hangs.
 pub(crate) trait FailurePort: Send + Sync {
     /// Puts every device into error. Any level; the caller holds no lock.
     fn lose_devices(self: Arc<Self>, level: Irql<'_>);
 
-    /// The driver did not take a hardware context off the run list in time: its engine is
-    /// recovered. Returns whether the context's device still works.
+    /// Recovers the engine of a hardware context that the driver did not suspend in time. Returns
+    /// whether the context's device is still usable.
     fn context_not_suspended(self: Arc<Self>, level: &Passive, context: OsHandle) -> bool;
 
-    /// Work may have been announced to a hardware queue: the engines are sampled when the timeout
-    /// delay is over.
+    /// Schedules a sampling of engines after the timeout delay, because work may have been
+    /// announced to a hardware queue.
     fn watch_for_hangs(&self);
 }
 
-/// The device has power as long as this lives.
+/// Keeps the device powered.
 pub(crate) struct Awake<'a> {
     counted: Option<&'a dyn DevicePower>,
-    /// Contexts that stay suspended until this is dropped, when this call woke the device.
+    /// If this call woke the device, the contexts that stay suspended until this is dropped.
     suspended: Option<Box<dyn Any>>,
 }
 
 impl<'a> Awake<'a> {
-    /// Power that nothing counts: it cannot go, or the caller is the one that changes it.
+    /// Creates an uncounted guard: power is permanent, or the caller is the agent that changes it.
     pub(crate) fn uncounted() -> Awake<'a> {
         Awake { counted: None, suspended: None }
     }
 
-    /// Power that `power` has counted.
+    /// Creates a guard counted by `power`.
     pub(crate) fn counted(power: &'a dyn DevicePower, suspended: Option<Box<dyn Any>>) -> Self {
         Awake { counted: Some(power), suspended }
     }
 
-    /// Resumes the contexts of a device that this call woke. The device keeps its power until the
+    /// Resumes the contexts of a device that this call woke. The device stays powered until the
     /// guard is dropped.
     pub(crate) fn resume(mut self) -> Self {
         drop(self.suspended.take());
@@ -120,7 +120,7 @@ impl<'a> Awake<'a> {
 
 impl Drop for Awake<'_> {
     fn drop(&mut self) {
-        // First: the driver is called for it.
+        // First, since it calls the driver.
         drop(self.suspended.take());
         if let Some(power) = self.counted {
             power.release();
@@ -128,7 +128,7 @@ impl Drop for Awake<'_> {
     }
 }
 
-/// The driver of a device that has power.
+/// The driver of a powered device.
 pub(crate) struct Powered<'a> {
     driver: &'a dyn Driver,
     _awake: Awake<'a>,
@@ -143,17 +143,17 @@ impl<'a> Deref for Powered<'a> {
     }
 }
 
-/// Why nothing begins on an adapter any more.
+/// Why an adapter accepts no more work.
 #[derive(Default)]
 struct Condition {
     bug_checks: Vec<BugCheck>,
     removed: bool,
 }
 
-/// What a [`DriverPort`] is made of.
+/// Parts of a new [`DriverPort`].
 pub(crate) struct PortParts {
     pub(crate) platform: Platform,
-    /// With the entries that it lacks closed; see `entry`.
+    /// The driver with missing entries closed; see `entry`.
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) declared: Declaration,
     pub(crate) priority_bands: bool,
@@ -166,7 +166,7 @@ pub(crate) struct PortParts {
 pub(crate) struct DriverPort {
     pub(crate) platform: Platform,
     driver: Arc<dyn Driver>,
-    /// Stands in for the driver once the adapter has stopped.
+    /// Replaces the driver once the adapter has stopped.
     removed: RemovedDriver,
     pub(crate) features: Arc<Features>,
     pub(crate) caps: AdapterCaps,
@@ -184,26 +184,26 @@ pub(crate) struct DriverPort {
     /// Counts the threads that are inside the driver.
     pub(crate) threads: ThreadGate,
     power: Arc<dyn DevicePower>,
-    /// What loses devices and recovers engines.
+    /// Loses devices and recovers engines.
     pub(crate) failures: Port<dyn FailurePort>,
     pub(crate) timer: Arc<Timer>,
     pub(crate) stats: Stats,
-    /// The timeline's lane of suspensions and power states, once there was one.
+    /// Timeline lane of suspensions and power states, created on first use.
     power_lane: OnceLock<LaneId>,
-    /// The timeline's lane of processes that ended, once there was one.
+    /// Timeline lane of ended processes, created on first use.
     process_lane: OnceLock<LaneId>,
-    /// The timeline's lane of interrupt and deferred routines.
+    /// Timeline lane of interrupt and DPC routines.
     pub(crate) interrupt_lane: LaneId,
     next_handle: Word,
     resets: Word,
     condition: Mutex<Condition>,
     faults: Mutex<Vec<DriverFault>>,
-    /// Set when the driver has stopped: it is not called any more.
+    /// Set when the driver has stopped and must not be called.
     stopped: OnceLock<()>,
 }
 
 impl DriverPort {
-    /// The port of a driver that has started.
+    /// Creates the port of a started driver.
     pub(crate) fn new(parts: PortParts, power: Arc<dyn DevicePower>) -> Arc<DriverPort> {
         let PortParts { platform, driver, declared, features, config, .. } = parts;
         Arc::new(DriverPort {
@@ -236,31 +236,31 @@ impl DriverPort {
         })
     }
 
-    /// The engine of a context that was not suspended in time is recovered. Returns whether the
-    /// context's device still works.
+    /// Recovers the engine of a context that was not suspended in time. Returns whether the
+    /// context's device is still usable.
     pub(crate) fn context_not_suspended(&self, level: &Passive, context: OsHandle) -> bool {
         let port = self.failures.get();
         port.is_some_and(|port| port.context_not_suspended(level, context))
     }
 
-    /// Work may have been announced to a hardware queue; see [`FailurePort::watch_for_hangs`].
+    /// Schedules a sampling; see [`FailurePort::watch_for_hangs`].
     pub(crate) fn watch_for_hangs(&self) {
         if let Some(port) = self.failures.get() {
             port.watch_for_hangs();
         }
     }
 
-    /// Changes with the beginning and with the end of each adapter reset; odd in between.
+    /// Returns a counter that changes at the start and end of each adapter reset; odd during one.
     pub(crate) fn resets(&self) -> u64 {
         self.resets.load()
     }
 
-    /// An adapter reset begins or ends.
+    /// Counts the start or end of an adapter reset.
     pub(crate) fn note_reset(&self) {
         self.resets.fetch_add(1);
     }
 
-    /// Whether an interrupt may name this engine.
+    /// Checks that the engine exists, for an interrupt that names it.
     pub(crate) fn check_engine(&self, engine: EngineId) -> Result<(), BugCheck> {
         if engine.node_ordinal as usize >= self.caps.nodes.len() {
             return Err(BugCheck::UnknownNode(engine.node_ordinal));
@@ -271,25 +271,25 @@ impl DriverPort {
         Ok(())
     }
 
-    /// The broken driver contract that stopped the adapter, if one did. What follows from it is not
-    /// a bug check of its own.
+    /// Returns the driver contract violation that stopped the adapter, if any. Its consequences are
+    /// not reported.
     pub(crate) fn bug_checks(&self) -> Vec<BugCheck> {
         self.condition.lock().bug_checks.clone()
     }
 
-    /// The driver, for a DDI call, on a device that has power until the call is over: no guard of
+    /// Returns the driver for a DDI call. The device stays powered until the call ends. No guard of
     /// policy state may be held.
     pub(crate) fn driver<'a>(&self, level: impl Into<Irql<'a>>) -> Powered<'_> {
         let level = level.into();
         current::assert_no_guards("a DDI call");
         let awake = self.awake(level);
-        // The driver is chosen inside the gate, through which DxgkDdiStopDevice goes alone.
+        // The driver is chosen inside the gate, which DxgkDdiStopDevice passes exclusively.
         let inside = self.threads.enter(level);
         Powered { driver: self.present_driver(), _awake: awake, _inside: inside }
     }
 
-    /// The driver, for a call that says itself whether the device has power, or that only comes
-    /// from one that has.
+    /// Returns the driver, for a call that sets the power state or that only a powered
+    /// device causes.
     pub(crate) fn driver_as_it_is(&self) -> &dyn Driver {
         current::assert_no_guards("a DDI call");
         self.present_driver()
@@ -299,23 +299,24 @@ impl DriverPort {
         if self.is_stopped() { &self.removed } else { &*self.driver }
     }
 
-    /// Power for the device until the guard is dropped. Wakes a device in D3.
+    /// Keeps the device powered until the guard is dropped. Wakes a device in D3.
     pub(crate) fn awake<'a>(&self, level: impl Into<Irql<'a>>) -> Awake<'_> {
         self.power.awake(level.into())
     }
 
-    /// The same with the contexts suspended still, if this woke the device.
+    /// Like `awake`, but contexts stay suspended if this woke the device.
     pub(crate) fn awake_but_suspended(&self, level: &Passive) -> Awake<'_> {
         self.power.awake_but_suspended(level)
     }
 
-    /// Power for the engine until the guard is dropped.
+    /// Keeps the engine powered until the guard is dropped.
     pub(crate) fn engine_in_use(&self, level: &Passive, engine: EngineId) -> EngineInUse<'_> {
         let in_use = self.try_engine_in_use(level.into(), engine);
         in_use.unwrap_or(EngineInUse { counted: None })
     }
 
-    /// The same at any level: `None` in a DPC while another agent changes the engine's power.
+    /// Like `engine_in_use`, at any level. Returns `None` in a DPC while another agent changes the
+    /// engine's power.
     pub(crate) fn try_engine_in_use(
         &self,
         level: Irql<'_>,
@@ -338,22 +339,23 @@ impl DriverPort {
         self.power.end_dpc();
     }
 
-    /// A doorbell of the engine was connected: its progress is watched from now on.
+    /// Starts progress checks of an engine after a doorbell connect.
     pub(crate) fn watch_progress(&self, engine: EngineId) {
         self.power.doorbell_connected(self, engine);
     }
 
-    /// Whether the driver has stopped.
+    /// Returns whether the driver has stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.get().is_some()
     }
 
-    /// DxgkDdiStopDevice has returned, or never will: the driver is not called any more.
+    /// Records that DxgkDdiStopDevice has returned or never will. The driver is not
+    /// called afterwards.
     pub(crate) fn note_stopped(&self) {
         let _first = self.stopped.set(());
     }
 
-    /// Faults of the driver, the first 64. The kernel worked around each of them.
+    /// Returns the first 64 driver faults that the kernel worked around.
     pub(crate) fn driver_faults(&self) -> Vec<DriverFault> {
         self.faults.lock().clone()
     }
@@ -366,24 +368,24 @@ impl DriverPort {
         }
     }
 
-    /// Puts something that is about power, and ended now, on the timeline.
+    /// Records on the timeline a power event that ends now.
     pub(crate) fn record_power(&self, what: &str, start_ns: u64, arg: u64) {
         self.record_on((&self.power_lane, "power"), (Kind::Mark, what), start_ns, arg);
     }
 
-    /// The same of an engine's power; the record has the engine's number.
+    /// Records an engine power event, with the engine's number.
     pub(crate) fn record_engine_power(&self, what: &str, start_ns: u64, engine: EngineId) {
         let number = self.caps.engine_number(engine).map_or(u64::MAX, u64::from);
         self.record_power(what, start_ns, number);
     }
 
-    /// Puts the end of a process, which is over now, on the timeline.
+    /// Records on the timeline a process end that completes now.
     pub(crate) fn record_process(&self, what: &str, start_ns: u64) {
         self.record_on((&self.process_lane, "processes"), (Kind::Mark, what), start_ns, 0);
     }
 
-    /// Records what began at `start_ns` and ends now, on a lane of the adapter that is made with
-    /// its first record.
+    /// Records an event from `start_ns` to now, on a lane of the adapter that is created on
+    /// first use.
     pub(crate) fn record_on(
         &self,
         (lane, lane_name): (&OnceLock<LaneId>, &str),
@@ -401,8 +403,8 @@ impl DriverPort {
             .record(Record::span(lane, kind, name, start_ns, platform.stamp_ns()).with_arg(arg));
     }
 
-    /// Keeps a broken contract and stops the adapter. What breaks on an adapter that has stopped
-    /// already is a consequence of that, and is not kept.
+    /// Records a contract violation and stops the adapter. A violation after the stop is a
+    /// consequence and is not recorded.
     // spec: PRE-054
     pub(crate) fn bug_check<'a>(&self, level: impl Into<Irql<'a>>, bug: BugCheck) {
         if self.keep_bug_check(bug)
@@ -412,7 +414,7 @@ impl DriverPort {
         }
     }
 
-    /// The same for a caller that holds locks: the contract counts as broken at once, and a work
+    /// Records a contract violation for a caller that holds locks. Takes effect immediately; a work
     /// item loses the devices.
     pub(crate) fn stop_later(&self, bug: BugCheck) {
         if self.keep_bug_check(bug)
@@ -422,8 +424,8 @@ impl DriverPort {
         }
     }
 
-    /// Keeps the first broken contract of an adapter that was not removed. Returns whether it was
-    /// kept.
+    /// Records the first contract violation of an adapter that is not removed. Returns whether it
+    /// was recorded.
     // spec: PRE-092
     fn keep_bug_check(&self, bug: BugCheck) -> bool {
         let mut condition = self.condition.lock();
@@ -434,37 +436,43 @@ impl DriverPort {
         first
     }
 
-    /// Nothing begins any more: the adapter is being removed.
+    /// Begins a removal: no further work is accepted.
     // spec: PRE-095
     pub(crate) fn begin_removal(&self) {
         self.condition.lock().removed = true;
     }
 
-    /// A call that stays in the driver has kept a removal from stopping it.
+    /// Records that a call stuck in the driver kept a removal from stopping it.
     pub(crate) fn note_stuck_in_driver(&self, bug: BugCheck) {
         self.condition.lock().bug_checks.push(bug);
     }
 
-    /// DEVICE_REMOVED once a driver contract was broken or the adapter was removed.
+    /// Checks that the adapter works.
+    ///
+    /// # Errors
+    /// DEVICE_REMOVED after a driver contract violation or removal.
     pub(crate) fn check(&self) -> Result<(), Status> {
         let condition = self.condition.lock();
         let stands = condition.bug_checks.is_empty() && !condition.removed;
         if stands { Ok(()) } else { Err(Status::DEVICE_REMOVED) }
     }
 
-    /// DEVICE_REMOVED once the adapter was removed.
+    /// Checks that the adapter is present.
+    ///
+    /// # Errors
+    /// DEVICE_REMOVED after its removal.
     pub(crate) fn check_present(&self) -> Result<(), Status> {
         if self.condition.lock().removed { Err(Status::DEVICE_REMOVED) } else { Ok(()) }
     }
 
-    /// A handle that names a kernel object to the driver; never given twice, by no adapter of the
-    /// platform: its upper part is the number of the adapter's timeline lane, which is
-    /// unique, so that a handle of another adapter is a foreign one.
+    /// Creates a handle that names a kernel object to the driver. Handles are unique across
+    /// all adapters of the platform, because the upper part is the number of the adapter's
+    /// timeline lane.
     pub(crate) fn new_handle(&self) -> OsHandle {
         OsHandle(u64::from(self.interrupt_lane.0) << 40 | self.new_number())
     }
 
-    /// A number for an address space of this adapter; `None` when all are used up.
+    /// Allocates a number for an address space; `None` if all are used.
     pub(crate) fn new_address_space(&self) -> Option<u32> {
         u32::try_from(self.new_number()).ok()
     }
@@ -477,7 +485,7 @@ impl DriverPort {
         self.stats.add(count, 1);
     }
 
-    /// The group of the adapter's lanes on the timeline.
+    /// Returns the timeline group of the adapter's lanes.
     pub(crate) fn lane_group(&self) -> String {
         lane_group(self.config)
     }

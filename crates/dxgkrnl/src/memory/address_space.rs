@@ -1,12 +1,12 @@
 //! A process's GPU address space: its addresses and its page tables, which the driver writes.
 //!
-//! Each physical adapter has page tables of its own. An address means the same memory on each where
-//! it is mapped, which an [`Affinity`] says.
+//! Each physical adapter has its own page tables. An address refers to the same memory on every
+//! adapter of its mapping's [`Affinity`].
 //!
 //! Invariants
 //! - The lock orders page table updates. A caller wakes the device before it takes the lock,
-//!   because waking remaps what power had evicted from local memory.
-//! - Where the hardware is not coherent with the CPUs' caches, mapped system memory is uncached.
+//!   because waking remaps memory evicted for power.
+//! - If the hardware is not coherent with CPU caches, mapped system memory is uncached.
 //!
 //! Entry points: [`AddressSpace::map`], [`AddressSpace::remap_on`], [`AddressSpace::unmap`].
 
@@ -20,7 +20,7 @@ use tidegate_ddi::{Passive, Status};
 use tidegate_platform::{Bulk, CacheType, Mutex, PhysicalAddress};
 use tidegate_vidmm::{Access, AddressRanges, Affinity, Cleared, EntryRun, PageTableTree, TableKey};
 
-/// From where, how many bytes, and what engines may do there.
+/// Physical address, size in bytes, and engine access.
 pub(crate) type Region = (PhysicalAddress, u64, Access);
 
 /// The memory of a page table.
@@ -49,13 +49,13 @@ pub(crate) struct AddressSpaceBody {
 const SYSTEM_PROCESS: u32 = 0;
 
 impl AddressSpace {
-    /// The address space of a process.
+    /// Creates the address space of a process.
     pub(crate) fn new(level: &Passive, driver: &Arc<DriverPort>) -> Result<AddressSpace, Status> {
         let number = driver.new_address_space().ok_or(Status::INSUFFICIENT_RESOURCES)?;
         AddressSpace::with_number(level, driver, number)
     }
 
-    /// The address space of the system (paging) process, which the CMP uses.
+    /// Creates the address space of the system (paging) process, which the CMP uses.
     pub(crate) fn of_system_process(
         level: &Passive,
         driver: &Arc<DriverPort>,
@@ -87,7 +87,7 @@ impl AddressSpace {
         Ok(AtPassive::wrap(&driver.timer, body))
     }
 
-    /// Maps `bytes` from physical address `from` and returns their address.
+    /// Maps `bytes` at physical address `from`. Returns the GPU address.
     pub(crate) fn map(
         &self,
         level: &Passive,
@@ -98,7 +98,7 @@ impl AddressSpace {
         self.map_regions(level, &[(from, bytes, access)])
     }
 
-    /// Maps regions one behind the other, each in pages of its own.
+    /// Maps regions consecutively, each in its own pages.
     pub(crate) fn map_regions(&self, level: &Passive, regions: &[Region]) -> Result<u64, Status> {
         let _awake = self.driver.awake(level);
         let mut tables = self.tables.lock_device();
@@ -107,8 +107,8 @@ impl AddressSpace {
         self.write_regions(level, &mut tables, Affinity::ALL, va, regions)
     }
 
-    /// Maps a page of fence values on some physical adapters: between the bounds that the driver
-    /// states, and at its CPU address where engines use those.
+    /// Maps a page of fence values on some physical adapters, within the driver's bounds. Engines
+    /// that use CPU addresses get the page at its CPU address.
     // spec: NF-076, MF-071
     pub(crate) fn map_fence_values(
         &self,
@@ -128,17 +128,17 @@ impl AddressSpace {
         self.write_regions(level, &mut tables, affinity, va, &[(from, bytes, access)])
     }
 
-    /// Takes addresses that nothing is mapped at until [`AddressSpace::remap_on`].
+    /// Reserves addresses, unmapped until [`AddressSpace::remap_on`].
     pub(crate) fn reserve(&self, bytes: u64) -> Result<u64, Status> {
         self.tables.lock_device().ranges.reserve(&[bytes])
     }
 
-    /// Takes an address at which nothing will ever be mapped.
+    /// Returns an address that is never mapped.
     pub(crate) fn unmapped_va(&self) -> u64 {
         self.tables.lock_device().ranges.reserve_unmapped()
     }
 
-    /// Maps another region at `va`. When this returns, no engine reaches the former one.
+    /// Maps another region at `va`. On return, no engine accesses the former region.
     pub(crate) fn remap_on(
         &self,
         level: &Passive,
@@ -155,7 +155,7 @@ impl AddressSpace {
         self.bug_check_refusal(written);
     }
 
-    /// Removes a mapping. When this returns, no engine reaches it. Its addresses stay taken.
+    /// Removes a mapping. On return, no engine accesses it. Its addresses stay reserved.
     pub(crate) fn unmap(&self, level: &Passive, va: u64, bytes: u64) {
         let _awake = self.driver.awake(level);
         let mut tables = self.tables.lock_device();
@@ -165,7 +165,7 @@ impl AddressSpace {
         self.bug_check_refusal(cleared);
     }
 
-    /// A driver writes every entry of the shape that it states: a refusal breaks the contract.
+    /// Reports a failed page table update, which violates the driver contract.
     fn bug_check_refusal(&self, done: Result<(), Status>) {
         if let Err(status) = done {
             self.driver.stop_later(BugCheck::DdiFailed { ddi: "UpdatePageTable", status });
@@ -188,7 +188,7 @@ impl AddressSpace {
             if let Err(status) =
                 self.write_region(level, tables, affinity, at, (from, bytes, access))
             {
-                // A second refusal adds nothing to the status of the first.
+                // The first status is returned, whatever the result of the undo.
                 let _undone = self.clear(level, tables, va, pages);
                 return Err(status);
             }
@@ -226,7 +226,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Writes entries of one table, which is made if it does not exist.
+    /// Writes entries of one table, creating it if needed.
     fn write_run(
         &self,
         level: &Passive,
@@ -251,8 +251,8 @@ impl AddressSpace {
         self.update(level, physical_adapter, tree, (tree.last_level(run.va), run.start), &entries)
     }
 
-    /// Makes entries invalid and frees the tables that are empty then. What the driver refuses
-    /// stays as it is.
+    /// Invalidates entries and frees the emptied tables. Entries that the driver refuses to clear
+    /// are left unchanged.
     // spec: MF-097
     fn clear(
         &self,
@@ -264,7 +264,7 @@ impl AddressSpace {
         let mut all = Ok(());
         for (physical_adapter, tree) in tables.trees.iter_mut().enumerate() {
             for run in PageTableTree::<Table>::entry_runs(self.driver.shape, va, pages) {
-                // Where nothing was mapped there may be no table.
+                // An unmapped range may have no table.
                 let Some(cleared) = tree.clear(run) else { continue };
                 all = all.and(self.clear_run(level, physical_adapter, tree, cleared));
             }
@@ -279,10 +279,10 @@ impl AddressSpace {
         tree: &mut PageTableTree<Table>,
         Cleared { table, start, count, emptied }: Cleared,
     ) -> Result<(), Status> {
-        // 1. When this returns, no engine walks through the emptied tables.
+        // 1. After this, no engine walks the emptied tables.
         let entries = vec![PageTableEntry::Invalid; count as usize];
         self.update(level, physical_adapter, tree, (table, start), &entries)?;
-        // 2. They are unreachable.
+        // 2. The tables are unreachable and can be freed.
         for table in emptied.into_iter().filter_map(|key| tree.remove(key)) {
             self.driver.system_memory.remove(table.at);
         }

@@ -1,12 +1,12 @@
-//! Allocations: their memory, their place on the bus, their GPU address and their CPU window.
+//! Allocations: memory, bus location, GPU address and CPU window.
 //!
-//! Allocations in system memory, of words, or of another physical adapter than the first are fixed.
-//! The others move between system memory and the segment that the CPU reaches. An eviction, in
-//! order: 1. engines lose the address; 2. the CPU window closes; 3. the bytes are carried over;
+//! Allocations in system memory, of words, or on a physical adapter other than the first are fixed.
+//! All others move between system memory and the CPU-visible segment. Eviction order: 1. the GPU
+//! address is unmapped; 2. the CPU window closes; 3. the bytes are copied;
 //! 4. the window opens at the new place; 5. the old place leaves the bus. Paging in is the same the
 //! other way, and the address is mapped last. During a move engines fault and CPUs wait.
 //!
-//! Engines may use an allocation in system memory too, when local memory has no room for it.
+//! Engines may also use an allocation in system memory if local memory has no room for it.
 
 use super::address_space::AddressSpace;
 use super::paging_context::{Carrier, Contents};
@@ -19,23 +19,23 @@ use tidegate_ddi::{OsHandle, Passive};
 use tidegate_platform::{Bulk, BulkWindow, Mutex, PhysicalAddress, PhysicalMemory};
 use tidegate_vidmm::{Access, Affinity, AllocationId};
 
-/// The owner of a new allocation, and where its address is.
+/// The owner of a new allocation, and its address space.
 pub(crate) struct Owner<'a> {
     pub(crate) device: &'a Arc<dyn OwningDevice>,
     pub(crate) space: &'a Arc<AddressSpace>,
-    /// The context whose state it holds, if it is a save area. Engines may use one in system
-    /// memory.
+    /// The context whose state the allocation holds, if it is a save area. Engines may use a save
+    /// area in system memory.
     pub(crate) context: Option<OsHandle>,
 }
 
-/// Where the bytes of a movable allocation are.
+/// Location of a movable allocation.
 struct Location {
     local: bool,
     at: PhysicalAddress,
     bulk: Bulk,
-    /// Engines reach them.
+    /// Whether the GPU address is mapped.
     mapped: bool,
-    /// Engines have reached them, so they may hold anything.
+    /// Whether the address was ever mapped, so engines may have written the bytes.
     was_mapped: bool,
 }
 
@@ -51,7 +51,7 @@ enum Backing {
     Fixed {
         bus: PhysicalMemory,
         at: PhysicalAddress,
-        /// References of MakeResident.
+        /// Number of MakeResident references.
         references: Mutex<u32>,
     },
     Movable(Movable),
@@ -74,7 +74,7 @@ pub(crate) struct AllocationBody {
 }
 
 impl AllocationObject {
-    /// An allocation that never moves, mapped.
+    /// Creates a mapped allocation that never moves.
     pub(super) fn fixed(
         level: &Passive,
         driver: &Arc<DriverPort>,
@@ -100,7 +100,7 @@ impl AllocationObject {
         Ok(Arc::new(Self::of(driver, owner, backing, (gpu_va, bytes), memory)))
     }
 
-    /// An allocation that moves. It begins in system memory, with an address that is not mapped.
+    /// Creates a movable allocation, in system memory with its address unmapped.
     pub(super) fn movable(
         driver: &Arc<DriverPort>,
         owner: Owner<'_>,
@@ -151,22 +151,22 @@ impl AllocationObject {
         }
     }
 
-    /// Its number in VidMm, if it moves.
+    /// Returns the allocation's number in VidMm, if it is movable.
     pub(super) fn id(&self) -> Option<AllocationId> {
         self.as_movable().map(|movable| movable.id)
     }
 
-    /// The context whose state it holds, if it is a save area.
+    /// Returns the context whose state the allocation holds, if it is a save area.
     pub(super) fn context(&self) -> Option<OsHandle> {
         self.context
     }
 
-    /// The device whose memory usage it counts for; 0 for the kernel.
+    /// Returns the device charged for the memory; 0 for the kernel.
     pub(super) fn accounted_to(&self) -> OsHandle {
         if self.context.is_some() { OsHandle(0) } else { self.device.os_handle() }
     }
 
-    /// Where it stands on the bus at this moment.
+    /// Returns the present bus address.
     pub(crate) fn at(&self) -> PhysicalAddress {
         match &self.backing {
             Backing::Fixed { at, .. } => *at,
@@ -174,7 +174,7 @@ impl AllocationObject {
         }
     }
 
-    /// The references of one that does not move.
+    /// Returns the references of a fixed allocation.
     pub(super) fn fixed_references(&self) -> Option<&Mutex<u32>> {
         match &self.backing {
             Backing::Fixed { references, .. } => Some(references),
@@ -182,17 +182,17 @@ impl AllocationObject {
         }
     }
 
-    /// Whether its bytes are in local memory and may leave it.
+    /// Returns whether the allocation is movable and in local memory.
     pub(super) fn is_local(&self) -> bool {
         self.as_movable().is_some_and(|movable| movable.location.lock().local)
     }
 
-    /// Whether engines reach its bytes.
+    /// Returns whether the GPU address is mapped.
     pub(super) fn is_mapped(&self) -> bool {
         self.as_movable().is_none_or(|movable| movable.location.lock().mapped)
     }
 
-    /// Engines reach it where it stands.
+    /// Maps the GPU address to the present location.
     pub(super) fn map(&self, level: &Passive) {
         let Some(Movable { location, .. }) = self.as_movable() else { return };
         let at = {
@@ -203,14 +203,14 @@ impl AllocationObject {
         self.space.remap_on(level, Affinity::ALL, self.gpu_va, at, self.bytes, Access::ReadWrite);
     }
 
-    /// Engines that use its address fault.
+    /// Unmaps the GPU address. Engines that use it fault.
     fn unmap(&self, level: &Passive) {
         let Some(Movable { location, .. }) = self.as_movable() else { return };
         self.space.unmap(level, self.gpu_va, self.bytes);
         location.lock().mapped = false;
     }
 
-    /// Its bytes as the kernel's CPU sees them now; `None` for words.
+    /// Returns the bytes at the present location; `None` for words.
     pub(crate) fn bulk(&self) -> Option<Bulk> {
         match &self.memory {
             AllocationMemory::Bulk(bulk) => Some(bulk.clone()),
@@ -219,7 +219,7 @@ impl AllocationObject {
         }
     }
 
-    /// Begins in local memory, empty: no CPU and no engine has seen it yet.
+    /// Places a new, empty allocation in local memory before any CPU or engine uses it.
     pub(super) fn begin_local(&self, level: &Passive) {
         let Some(movable) = self.as_movable() else { return };
         let old_at = self.replace(movable, &movable.segment, true);
@@ -227,7 +227,7 @@ impl AllocationObject {
         self.map(level);
     }
 
-    /// Stands in system memory, all zero: its content in local memory is lost.
+    /// Moves the allocation to system memory, zeroed, because its content in local memory is lost.
     pub(super) fn lose_content(&self, level: &Passive) {
         let Some(movable) = self.as_movable() else { return };
         self.unmap(level);
@@ -240,7 +240,7 @@ impl AllocationObject {
         }
     }
 
-    /// Opens the window on new and empty memory. Returns where the bytes stood.
+    /// Opens the window on new, zeroed memory. Returns the old address.
     fn replace(&self, movable: &Movable, to: &PhysicalMemory, local: bool) -> PhysicalAddress {
         let (at, bulk) = to.bulk(self.bytes as usize);
         let new = Location { local, at, bulk: bulk.clone(), mapped: false, was_mapped: false };
@@ -249,7 +249,7 @@ impl AllocationObject {
         old.at
     }
 
-    /// Goes to local memory, or to system memory. `false` when the machine stopped meanwhile.
+    /// Moves the bytes to local or to system memory. Returns `false` if the machine stopped.
     pub(super) fn carry(
         &self,
         level: &Passive,
@@ -286,14 +286,14 @@ impl AllocationObject {
             (location.at, location.bulk.clone(), location.was_mapped)
         };
         let (at, bulk) = to.bulk(self.bytes as usize);
-        // What neither an engine nor a CPU has written is all zero.
+        // Memory that neither an engine nor a CPU has written is zero.
         let contents = match was_mapped || window.is_written() {
             true => Contents::From(old_at),
             false => Contents::Zero,
         };
         let carried = by.fill(level, contents, &old_bulk, (at, &bulk));
         if carried != Ok(true) {
-            // It stays where it was.
+            // The allocation stays where it was.
             window.open(old_bulk);
             to.remove(at);
             return carried;

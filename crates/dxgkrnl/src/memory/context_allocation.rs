@@ -1,14 +1,16 @@
-//! Context allocations: memory that drivers keep the states of contexts and devices in, in the
-//! system process's GPU address space.
+//! Context allocations: driver memory for context and device state, in the system process's GPU
+//! address space.
 //!
-//! 1. A context is known here before DxgkDdiCreateContext, in which its driver may create them.
-//! 2. Once the context exists it is held until the paging context has run what the driver wrote for
-//!    their initial content (InitContextResource).
-//! 3. From then on they move as allocations do. Their address stays.
-//! 4. They end by the driver's call or with their context, once no packet of it is on an engine.
+//! 1. A context is registered before DxgkDdiCreateContext, in which its driver may create them.
+//! 2. A created context is held until the paging context has run the driver's commands for their
+//!    initial content (InitContextResource).
+//! 3. Afterwards they move as allocations do. Their address is fixed.
+//! 4. They end by the driver's call or with their context, once none of its packets is on
+//!    an engine.
 //!
-//! Those of the paging context, of hardware contexts and of devices stay in system memory, since
-//! they may be used at any time. One of a device has its content before the driver has its address.
+//! Allocations of the paging context, of hardware contexts and of devices stay in system memory,
+//! since they may be used at any time. A device's allocation is initialised before the driver gets
+//! its address.
 
 use super::allocation::AllocationObject;
 use super::local_memory::Memory;
@@ -24,11 +26,11 @@ use tidegate_platform::WaitEnd;
 /// Largest context allocation, in bytes.
 const MAX_BYTES: u64 = 1 << 24;
 
-/// Most allocations of one context, and of one device.
+/// Maximum number of allocations per context, and per device.
 const MAX_PER_OWNER: usize = 64;
 
 impl Memory {
-    /// A context is about to be created; `stays`: its save areas never move.
+    /// Registers a context before its creation. With `stays`, its save areas never move.
     pub(crate) fn begin_context(
         &self,
         device: Arc<dyn OwningDevice>,
@@ -40,7 +42,7 @@ impl Memory {
         self.save_areas.contexts.lock().insert(context, of_context);
     }
 
-    /// The context exists: its allocations get their initial content.
+    /// Starts the initialisation of a created context's allocations.
     pub(crate) fn initialise_context(self: &Arc<Memory>, context: OsHandle) {
         let areas = {
             let mut contexts = self.save_areas.contexts.lock();
@@ -69,9 +71,9 @@ impl Memory {
     /// DxgkCbCreateContextAllocation.
     ///
     /// # Errors
-    /// INVALID_PARAMETER for a size that is not whole pages, or too large. INVALID_HANDLE for an
-    /// unknown owner. INSUFFICIENT_RESOURCES when it has too many. CANCELLED when the machine
-    /// stopped.
+    /// INVALID_PARAMETER if the size is too large or not a multiple of the page size.
+    /// INVALID_HANDLE for an unknown owner. INSUFFICIENT_RESOURCES if the owner has too many.
+    /// CANCELLED if the machine stopped.
     // spec: PRE-013
     pub(crate) fn create_context_allocation(
         self: &Arc<Memory>,
@@ -110,7 +112,7 @@ impl Memory {
         let (os_handle, system_gpu_va) = (self.driver.new_handle(), area.gpu_va);
         let at_once = {
             let mut contexts = self.save_areas.contexts.lock();
-            // The context may have ended meanwhile.
+            // The context may have ended concurrently.
             let of_context = contexts.get_mut(&context).ok_or(Status::INVALID_HANDLE)?;
             of_context.areas.insert(os_handle, area.clone());
             of_context.made && !of_context.paging
@@ -121,8 +123,8 @@ impl Memory {
         Ok(ContextAllocation { os_handle, system_gpu_va })
     }
 
-    /// Blocks until the allocation has its initial content. The memory manager's own device has no
-    /// allocations: the pager would wait for itself.
+    /// Blocks until the allocation has its initial content. The memory manager's device has none,
+    /// because the pager would wait for itself.
     fn create_of_device(
         self: &Arc<Memory>,
         level: &Passive,
@@ -141,7 +143,7 @@ impl Memory {
         let mut devices = self.save_areas.devices.lock();
         devices.entry(owner).or_default().insert(os_handle, area.clone());
         drop(devices);
-        // A device that ended meanwhile either found this allocation, or is not live.
+        // A device that ended concurrently either released this allocation or is no longer live.
         if work.live_device(owner).is_none() {
             self.end_device(owner);
             return Err(Status::INVALID_HANDLE);
@@ -157,7 +159,7 @@ impl Memory {
     /// DxgkCbDestroyContextAllocation.
     ///
     /// # Errors
-    /// INVALID_HANDLE when it does not exist.
+    /// INVALID_HANDLE if the allocation does not exist.
     pub(crate) fn destroy_context_allocation(&self, allocation: OsHandle) -> Result<(), Status> {
         let found = {
             let mut contexts = self.save_areas.contexts.lock();
@@ -179,14 +181,14 @@ impl Memory {
         Ok(())
     }
 
-    /// The device ends, and with it what its driver has not destroyed.
+    /// Ends the allocations of an ending device that its driver has not destroyed.
     pub(crate) fn end_device(&self, device: OsHandle) {
         let areas = self.save_areas.devices.lock().remove(&device);
         let areas = areas.into_iter().flat_map(Areas::into_values);
         self.drop_when_idle(&self.save_areas.contexts_of(device), areas);
     }
 
-    /// The context has ended, or was never made: what its driver has not destroyed ends with it.
+    /// Ends the allocations of a context that has ended or was never created.
     pub(crate) fn end_context(&self, context: OsHandle) {
         let of_context = self.save_areas.contexts.lock().remove(&context);
         let Some(of_context) = of_context else { return };
@@ -194,7 +196,7 @@ impl Memory {
             let devices = self.save_areas.devices.lock();
             devices.get(&of_context.device.os_handle()).cloned().unwrap_or_default()
         };
-        // Its last packet may use those of its device too.
+        // The last packet may also use the device's allocations.
         let areas = of_context.areas.into_values().chain(of_device.into_values());
         self.drop_when_idle(&[context], areas);
     }

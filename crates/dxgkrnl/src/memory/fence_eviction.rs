@@ -2,9 +2,9 @@
 //!
 //! Invariants
 //! - One lock, [`Memory::hold_fence_pages`], orders moving, mapping, unmapping and notifying of
-//!   pages. It is outside of page tables, of CPU updates and of the interrupt lock. No waiter is
+//!   pages. It is taken before the locks of page tables, CPU updates and interrupts. No waiter is
 //!   released under it.
-//! - A page counts from the moment when its place is decided, so no room is promised twice.
+//! - A page is accounted for as soon as its location is decided, so no space is promised twice.
 //!
 //! Entry points: [`Memory::allocate_fence_page`], [`Memory::trim_fence_storage`].
 
@@ -26,13 +26,13 @@ use tidegate_vidmm::{FencePage, FencePageId, choose_segment};
 const WORD_BYTES: u64 = 8;
 
 impl Memory {
-    /// No page of fence values moves until the guard is dropped.
+    /// Prevents pages of fence values from moving until the guard is dropped.
     pub(crate) fn hold_fence_pages(&self) -> MutexGuard<'_, ()> {
         self.fence_pages.moves.lock_device()
     }
 
-    /// The segment in which a value may stand in local memory. The driver is queried once, before
-    /// the first page of a kind.
+    /// Returns the local memory segment for a value. The driver is queried once per kind, before
+    /// the first page.
     #[doc(alias = "DxgkDdiGetStandardAllocationDriverData")]
     // spec: NF-109
     pub(crate) fn fence_segment(
@@ -71,8 +71,8 @@ impl Memory {
         Ok(segment)
     }
 
-    /// A page in the segment that the driver named. The oldest pages are evicted when the budget is
-    /// used up. A page that is larger than the budget begins in system memory.
+    /// Allocates a page in the driver's segment. Evicts the oldest pages if the budget is
+    /// exhausted. A page larger than the budget starts in system memory.
     // spec: NF-033, NF-036, NF-108
     pub(crate) fn allocate_fence_page(
         self: &Arc<Memory>,
@@ -92,13 +92,13 @@ impl Memory {
         let mut seen = Vec::new();
         let placed = {
             let _still = self.hold_fence_pages();
-            // 1. Others leave.
+            // 1. Evict older pages.
             self.evict_fence_pages(level, keep.unwrap_or(budget), &mut seen).map(|_| {
-                // 2. The page counts, and allocations make room for it.
+                // 2. Account for the page, evicting allocations for it.
                 let page = FencePage { bytes, cpu_visible, local: keep.is_some() };
                 let now_ns = self.driver.platform.stamp_ns();
                 let (id, start) = self.state.lock().vidmm.add_fence_page(page, now_ns);
-                // 3. It stands on the bus.
+                // 3. Place the page on the bus.
                 let location = match keep {
                     // spec: NF-007
                     Some(_) => Location::new(memory, words, cpu_visible),
@@ -117,8 +117,8 @@ impl Memory {
         Ok(page)
     }
 
-    /// Evicts fence storage, the oldest first, until at most `keep_bytes` of it are in local
-    /// memory. Returns how many bytes were evicted.
+    /// Evicts fence storage, oldest first, until at most `keep_bytes` are in local memory. Returns
+    /// the number of bytes evicted.
     ///
     /// # Errors
     /// DEVICE_REMOVED when the driver fails, which is a bug check.
@@ -135,8 +135,8 @@ impl Memory {
         self.end_eviction(level.into(), evicted, seen)
     }
 
-    /// What follows an eviction once no page is held: the last reference to a fence may take that
-    /// lock, and a bug check may.
+    /// Finishes an eviction after the page lock is dropped, since the drop of a fence or a bug
+    /// check may take that lock.
     fn end_eviction<T>(
         &self,
         level: Irql<'_>,
@@ -151,12 +151,12 @@ impl Memory {
         })
     }
 
-    /// Bytes of fence storage in local memory.
+    /// Returns the bytes of fence storage in local memory.
     pub(crate) fn local_fence_storage_bytes(&self) -> u64 {
         self.state.lock().vidmm.fences().local_bytes()
     }
 
-    /// No page is moved by others meanwhile.
+    /// Evicts pages. The caller holds the page lock.
     fn evict_fence_pages(
         &self,
         level: &Passive,
@@ -165,7 +165,7 @@ impl Memory {
     ) -> Result<u64, Status> {
         let mut bytes = 0;
         while let Some((id, page)) = self.next_fence_page(keep_bytes) {
-            // One that has ended leaves nothing to evict.
+            // A page that has ended needs no eviction.
             if let Some(page) = page {
                 self.evict_fence_page(level, &page, seen)?;
             }
@@ -183,15 +183,15 @@ impl Memory {
         Some((id, state.fence_pages.get(&id).and_then(Weak::upgrade)))
     }
 
-    /// Moves a page from local to system memory. No waiter is lost, of the CPU or of a queue:
-    /// 1. engines are held, none is in a turn: only the CPU reads or writes the values;
-    /// 2. the values are carried over. MonitoredValues that the CPU reaches are copied under the
-    ///    interrupt lock, under which they are published, so the next one is published at the new
-    ///    place. Otherwise the hardware carries values, histories and the queues that wait;
-    /// 3. each address of the page leads to the new place, and old translations are forgotten;
+    /// Moves a page from local to system memory, without losing CPU or queue waiters:
+    /// 1. engines are held between turns, so only the CPU accesses the values;
+    /// 2. the values are copied. CPU-visible MonitoredValues are copied under the interrupt lock,
+    ///    so later values are published at the new location. Otherwise the hardware moves values,
+    ///    histories and waiting queues;
+    /// 3. each address of the page is remapped, and old translations are invalidated;
     /// 4. the driver gets the new addresses;
-    /// 5. engines continue and evaluate each wait anew;
-    /// 6. the old place leaves the bus.
+    /// 5. engines continue and re-evaluate each wait;
+    /// 6. the old location leaves the bus.
     fn evict_fence_page(
         &self,
         level: &Passive,
@@ -210,7 +210,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Steps 2 to 4. Returns the old place.
+    /// Performs steps 2 to 4. Returns the old location.
     fn move_fence_page(
         &self,
         level: &Passive,
@@ -224,7 +224,7 @@ impl Memory {
         let old = match (&from.page, &to.page) {
             (Some(old), Some(new)) => {
                 let _not_published = self.driver.interrupt_lock.lock_device();
-                // Values stand at multiples of the stride, and the new page is zero.
+                // Values are stored at multiples of the stride, and the new page is zeroed.
                 let stride = u64::from(self.driver.native_fence_caps.monitored_value_stride);
                 for number in (0..VALUE_WORDS).step_by((stride / WORD_BYTES).max(1) as usize) {
                     new.store(number, old.word(number).load());

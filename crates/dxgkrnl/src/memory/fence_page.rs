@@ -1,8 +1,8 @@
-//! Pages of fence values: where each stands on the bus, and where engines have it mapped.
+//! Pages of fence values: their bus location and their GPU mappings.
 //!
-//! A page in system memory is fixed. A page that begins in local memory is movable, so its address
-//! is valid only while [`super::Memory::hold_fence_pages`] is held. CurrentValues have their
-//! histories behind them where the hardware keeps them.
+//! A page in system memory is fixed. A page that starts in local memory is movable, so its address
+//! is valid only while [`super::Memory::hold_fence_pages`] is held. CurrentValues are followed by
+//! their histories if the hardware keeps histories.
 //!
 //! Invariant: a page leaves the bus with its last holder.
 
@@ -20,15 +20,15 @@ use tidegate_ddi::memory::FenceStorageValueType;
 use tidegate_platform::{Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, Word};
 use tidegate_vidmm::{Access, Affinity, FencePageId};
 
-/// MonitoredValue of a fence that has no waiter.
+/// MonitoredValue of a fence without waiters.
 const NO_WAITER: u64 = u64::MAX;
 
-/// Where a page stands on the bus.
+/// The bus location of a page.
 #[derive(Clone)]
 pub(super) struct Location {
     pub(super) memory: PhysicalMemory,
     pub(super) at: PhysicalAddress,
-    /// As the kernel's CPU reaches it, if it does.
+    /// The CPU's view, if the page is CPU-visible.
     pub(super) page: Option<Page>,
 }
 
@@ -39,8 +39,7 @@ impl Location {
     }
 }
 
-/// Where engines have a page: in which address space, on which physical adapters, and what they may
-/// do there.
+/// A GPU mapping of a page: address space, physical adapters, address and access.
 #[derive(Clone)]
 pub(super) struct Mapping<Space> {
     pub(super) space: Space,
@@ -69,7 +68,7 @@ pub(crate) struct FenceValuePage {
 }
 
 impl FenceValuePage {
-    /// A page in system memory.
+    /// Creates a page in system memory.
     // spec: NF-032, NF-035
     pub(crate) fn fixed(
         memory: &PhysicalMemory,
@@ -96,7 +95,7 @@ impl FenceValuePage {
         FenceValuePage { backing, value, history: value == FenceStorageValueType::CurrentValue }
     }
 
-    /// Words of a page of such values in local memory.
+    /// Returns the number of words of a local memory page for such values.
     pub(super) fn words_of(value: FenceStorageValueType) -> usize {
         words(value == FenceStorageValueType::CurrentValue)
     }
@@ -116,7 +115,7 @@ impl FenceValuePage {
         words(self.history)
     }
 
-    /// Where it stands now.
+    /// Returns the present location.
     pub(super) fn location(&self) -> Location {
         match &self.backing {
             Backing::Fixed(location) => location.clone(),
@@ -131,7 +130,7 @@ impl FenceValuePage {
         }
     }
 
-    /// The value as the kernel's CPU reaches it, if it does.
+    /// Returns the word of a value, if it is CPU-visible.
     pub(crate) fn word(&self, number: usize) -> Option<Word> {
         let word_in = |location: &Location| Some(location.page.as_ref()?.word(number));
         match &self.backing {
@@ -140,19 +139,19 @@ impl FenceValuePage {
         }
     }
 
-    /// The same with its history.
+    /// Returns the cell of a value with its history, if it is CPU-visible.
     pub(crate) fn cell(&self, number: usize) -> Option<FenceCell> {
         let word = self.word(number)?;
         Some(if self.history { FenceCell::in_fence_page(word, 0) } else { FenceCell::plain(word) })
     }
 
-    /// It stands elsewhere from now on. Returns where it stood.
+    /// Sets a new location. Returns the old one.
     pub(super) fn relocate(&self, to: Location) -> Option<Location> {
         let movable = self.as_movable()?;
         Some(std::mem::replace(&mut *movable.location.lock(), to))
     }
 
-    /// Its mappings in address spaces that are alive.
+    /// Returns the mappings in live address spaces.
     pub(super) fn mappings(&self) -> Vec<Mapping<Arc<AddressSpace>>> {
         let Some(Movable { mappings, .. }) = self.as_movable() else { return Vec::new() };
         let mappings = mappings.lock();
@@ -163,7 +162,7 @@ impl FenceValuePage {
         alive.collect()
     }
 
-    /// Engines have it at `va`, with this access.
+    /// Records that engines have the page mapped at `va` with this access.
     pub(crate) fn note_mapped(
         &self,
         space: &Arc<AddressSpace>,
@@ -186,7 +185,7 @@ impl FenceValuePage {
         }
     }
 
-    /// How engines of this adapter may use it. A page that several adapters share may have
+    /// Returns the access of this adapter's engines. A page shared by several adapters may have
     /// histories that this one does not keep.
     pub(crate) fn access(&self, driver: &DriverPort) -> Access {
         let kept = self.history && (self.is_movable() || driver.caps.fence_history);
@@ -212,13 +211,13 @@ impl Drop for FenceValuePage {
     }
 }
 
-/// What is mapped in place of a shareable fence that has ended: a fence that every wait passes. One
-/// for all processes of an adapter, which cannot change it.
+/// The fence mapped in place of ended shareable fences. Every wait on it passes. All processes of
+/// an adapter share it and cannot change it.
 pub(crate) struct EndedFence {
     pub(crate) current: FenceValuePage,
     pub(crate) monitored: FenceValuePage,
-    /// Engines may store where the hardware knows that the fence has ended. Elsewhere other
-    /// processes would see the store.
+    /// Stores are allowed only if the hardware knows that the fence has ended. Otherwise other
+    /// processes would see them.
     pub(crate) access: Access,
 }
 
@@ -239,10 +238,10 @@ impl EndedFence {
     }
 }
 
-/// The fences whose values stand in pages of local memory. Implemented above and set once.
+/// The fences whose values are in pages of local memory. Implemented by an upper room and set once.
 pub(crate) trait FencesInPages: Send + Sync {
-    /// Tells the driver where the fences in `page` stand now. Also returns what the caller drops
-    /// once it holds no lock: the last reference to a fence may be among it.
+    /// Notifies the driver of the location of the fences in `page`. Also returns references for the
+    /// caller to drop without a lock, since one may be the last of a fence.
     fn notify_residency(
         &self,
         level: &Passive,
@@ -250,14 +249,14 @@ pub(crate) trait FencesInPages: Send + Sync {
     ) -> (Result<(), Status>, Box<dyn Any>);
 }
 
-/// A kind of storage: the value, and the type of its fences.
+/// A kind of storage: the value and its fence type.
 type Kind = (FenceStorageValueType, u32);
 
 /// The locks of fence storage of one adapter.
 pub(super) struct FencePages {
-    /// Held over every move, and over what must not happen during one.
+    /// Held during every move, and during operations excluded from a move.
     pub(super) moves: Mutex<()>,
-    /// The driver's segment for each kind, once it was queried.
+    /// The driver's segment for each kind already queried.
     pub(super) segments: Mutex<BTreeMap<Kind, Option<usize>>>,
 }
 

@@ -1,12 +1,13 @@
-//! Local memory of an adapter: VidMm, the objects that stand in it, and the calls that decide.
+//! Local memory of an adapter: VidMm, the objects in local memory, and the deciding calls.
 //!
 //! A call locks VidMm, takes its decision and queues an operation, which `pager` carries out. GPU
 //! work is ordered by the paging fence: work that runs before it, or after an eviction, faults. A
-//! call waits only for an allocation that is to be resident from the start and finds no room.
+//! call blocks only if a new allocation must be resident and has no space.
 //!
 //! Invariants
 //! - No guard of the state is held over a call of another room.
-//! - Operations wake the device before they are queued, since waking pages in what power evicted.
+//! - Operations wake the device before they are queued, since waking pages in memory evicted
+//!   for power.
 
 use super::address_space::AddressSpace;
 use super::allocation::{AllocationObject, Owner};
@@ -29,10 +30,10 @@ use tidegate_platform::{Event, Mutex, PhysicalMemory, Step, WaitEnd};
 use tidegate_trace::LaneId;
 use tidegate_vidmm::{Allocation, AllocationId, FencePageId, Moves, Refusal, Start, VidMm};
 
-/// Largest allocation.
+/// Largest allocation, in bytes.
 const MAX_BYTES: u64 = 1 << 36;
 
-/// What completes with a paging operation.
+/// Completion of a paging operation.
 #[derive(Default)]
 pub(super) struct Completion {
     /// A paging fence and its value.
@@ -43,11 +44,11 @@ pub(super) struct Completion {
 /// A save area without content.
 pub(super) struct Uninitialised {
     pub(super) area: Weak<AllocationObject>,
-    /// Set when it has its content.
+    /// Set once the content is initialised.
     pub(super) done: Option<Event>,
 }
 
-/// VidMm and the objects behind its numbers.
+/// VidMm, and the objects by VidMm number.
 pub(super) struct State {
     pub(super) vidmm: VidMm<UseMark, Completion>,
     pub(super) allocations: BTreeMap<AllocationId, Weak<AllocationObject>>,
@@ -68,18 +69,18 @@ pub(crate) struct Memory {
     pub(crate) work: Port<dyn EngineWork>,
     pub(crate) holds: Port<dyn ContextHolds>,
     pub(crate) fences: Port<dyn FencesInPages>,
-    /// The segment that the CPU reaches, if there is one.
+    /// The CPU-visible segment, if any.
     pub(super) segment: Option<PhysicalMemory>,
     pub(super) state: Mutex<State>,
-    /// Set when anything has changed that the pager may wait for.
+    /// Set on any change that the pager may wait for.
     pub(super) changed: Event,
-    /// Runs operations; made with the first of them, gone after stop.
+    /// Runs paging operations. Created with the first, `None` after the stop.
     pub(super) paging_context: Mutex<Option<PagingContext>>,
-    /// The timeline's lane of paging operations, once there was one.
+    /// The timeline lane of paging operations, created on first use.
     pub(super) lane: OnceLock<LaneId>,
     pub(crate) save_areas: SaveAreas,
     pub(super) fence_pages: FencePages,
-    /// The system process's address space, once anything is mapped there; gone after stop.
+    /// The system process's address space. Created on first use, `None` after the stop.
     system_space: Mutex<Option<Arc<AddressSpace>>>,
     ended_fence: OnceLock<EndedFence>,
 }
@@ -87,15 +88,15 @@ pub(crate) struct Memory {
 /// Capacity and use of an adapter's local memory, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalMemoryUse {
-    /// How much there is.
+    /// Capacity, in bytes.
     pub capacity_bytes: u64,
-    /// The most that allocations used at one moment.
+    /// Peak use by allocations, in bytes.
     pub most_bytes: u64,
-    /// How much allocations use now.
+    /// Present use by allocations, in bytes.
     pub used_bytes: u64,
 }
 
-/// An allocation that a kernel object needs where it is.
+/// An allocation pinned in place for a kernel object.
 pub(crate) struct Pinned {
     memory: Arc<Memory>,
     allocation: Arc<AllocationObject>,
@@ -124,7 +125,7 @@ impl LocalMemoryMembers for Memory {
             state.allocations.remove(&id);
             state.vidmm.remove(id)
         };
-        // The pager may wait for its room, or for the allocation itself.
+        // The pager may wait for the space or for the allocation itself.
         if known {
             self.wake_pager();
         }
@@ -169,17 +170,20 @@ impl Memory {
         })
     }
 
-    /// DEVICE_REMOVED once the adapter is gone.
+    /// Returns the port to engine work.
+    ///
+    /// # Errors
+    /// DEVICE_REMOVED once the adapter has ended.
     pub(super) fn work(&self) -> Result<Arc<dyn EngineWork>, Status> {
         self.work.get().ok_or(Status::DEVICE_REMOVED)
     }
 
-    /// The pager may wait for what has happened.
+    /// Wakes the pager, which may wait for the caller's change.
     pub(crate) fn wake_pager(&self) {
         self.changed.set(Step::ThreadWake);
     }
 
-    /// The adapter stops: no operation begins any more.
+    /// Stops the start of paging operations, because the adapter stops.
     pub(crate) fn stop(&self, level: &Passive) {
         let context = self.paging_context.lock().take();
         let left = self.state.lock().vidmm.take_operations();
@@ -189,19 +193,19 @@ impl Memory {
         drop(left);
     }
 
-    /// The same once no context is left.
+    /// Ends the system process's address space, once no context is left.
     pub(crate) fn end_system_space(&self) {
         let space = self.system_space.lock().take();
         drop(space);
     }
 
-    /// The system process's address space, if the driver has fences mapped there.
+    /// Returns the system process's address space if the driver needs fences mapped there.
     pub(crate) fn system_space_for_fences(&self) -> Option<Arc<AddressSpace>> {
         let wanted = self.driver.native_fence_caps.map_to_gpu_system_process;
         wanted.then(|| self.system_space.lock().clone()).flatten()
     }
 
-    /// The system process's address space, made when it is first wanted.
+    /// Returns the system process's address space, creating it on first use.
     pub(crate) fn system_space(&self, level: &Passive) -> Result<Arc<AddressSpace>, Status> {
         let mut space = self.system_space.lock_device();
         if let Some(space) = &*space {
@@ -212,12 +216,12 @@ impl Memory {
         Ok(new)
     }
 
-    /// What is mapped in place of shareable fences that have ended.
+    /// Returns the fence mapped in place of ended shareable fences.
     pub(crate) fn ended_fence(&self) -> &EndedFence {
         self.ended_fence.get_or_init(|| EndedFence::new(&self.driver))
     }
 
-    /// Local memory now.
+    /// Returns the present use of local memory.
     pub(crate) fn usage(&self) -> LocalMemoryUse {
         let state = self.state.lock();
         let segment = state.vidmm.segment();
@@ -228,7 +232,8 @@ impl Memory {
         }
     }
 
-    /// D3DKMTCreateAllocation2. Unless it is made on demand, it is resident with one reference.
+    /// Creates an allocation (D3DKMTCreateAllocation2). Unless created on demand, it is resident
+    /// with one reference.
     pub(crate) fn create_allocation(
         self: &Arc<Memory>,
         level: &Passive,
@@ -264,8 +269,8 @@ impl Memory {
         }
     }
 
-    /// The save area of a context, in the system process's address space. It is in local memory if
-    /// there is room now, else in system memory. With `stays` it never moves.
+    /// Creates a context's save area in the system process's address space, in local memory if
+    /// space is available, else in system memory. With `stays` it never moves.
     pub(super) fn create_save_area(
         self: &Arc<Memory>,
         level: &Passive,
@@ -314,7 +319,7 @@ impl Memory {
         Ok(made)
     }
 
-    /// The segment of a physical adapter that the CPU reaches.
+    /// Returns the CPU-visible segment of a physical adapter.
     fn segment_of(&self, physical_adapter: u32) -> Result<PhysicalMemory, Status> {
         if physical_adapter >= self.driver.caps.physical_adapters {
             return Err(Status::INVALID_PARAMETER);
@@ -324,8 +329,7 @@ impl Memory {
         Ok(segment.ok_or(Status::NOT_SUPPORTED)?.memory.clone())
     }
 
-    /// A new allocation is resident from the start: at once where there is room, else after
-    /// evictions.
+    /// Makes a new allocation resident, after evictions if space is lacking.
     fn make_new_resident(
         self: &Arc<Memory>,
         level: &Passive,
@@ -348,7 +352,7 @@ impl Memory {
         }
     }
 
-    /// One more reference for each, and the operation that this needs; see
+    /// Adds a reference to each allocation and queues the paging operation; see
     /// [`tidegate_calls::Kernel::make_resident`].
     pub(crate) fn make_resident(
         self: &Arc<Memory>,
@@ -378,14 +382,14 @@ impl Memory {
         Ok(Residency::Pending { paging_fence_value })
     }
 
-    /// Whether these could be resident together.
+    /// Returns whether the allocations fit in local memory together.
     pub(crate) fn can_hold(&self, allocations: &[Arc<AllocationObject>]) -> bool {
         let ids = movable(allocations);
         ids.is_empty() || self.state.lock().vidmm.segment().can_hold(&ids)
     }
 
-    /// Pages these in and gives each a reference, until [`Memory::release_after_use`]. Blocks while
-    /// others are evicted.
+    /// Pages in the allocations and references each until [`Memory::release_after_use`]. Blocks
+    /// while other allocations are evicted.
     pub(crate) fn page_in_and_hold(
         self: &Arc<Memory>,
         level: &Passive,
@@ -402,8 +406,8 @@ impl Memory {
         self.wait_for_operation(done)
     }
 
-    /// Takes the references back. They can be evicted when all that the device has queued is
-    /// complete. Returns the mark of it, if it is not.
+    /// Drops the references. The allocations can be evicted once all queued work of the device is
+    /// complete. Returns the mark of that work, if incomplete.
     pub(crate) fn release_after_use(
         &self,
         level: &Passive,
@@ -411,12 +415,12 @@ impl Memory {
         allocations: &[Arc<AllocationObject>],
     ) -> Option<UseMark> {
         let mark = self.mark_last_use(level, device);
-        // Each has the reference that it was held by.
+        // Each allocation still has the reference from `page_in_and_hold`.
         let _held = self.release(mark.as_ref(), allocations);
         mark
     }
 
-    /// Takes one reference of each, or none at all.
+    /// Drops one reference of each allocation, or of none.
     pub(crate) fn evict(
         &self,
         level: &Passive,
@@ -427,7 +431,7 @@ impl Memory {
         self.release(mark.as_ref(), allocations)
     }
 
-    /// What the device has queued may use an allocation that loses its last reference.
+    /// Marks the device's queued work, which may use an allocation that loses its last reference.
     fn mark_last_use(&self, level: &Passive, device: OsHandle) -> Option<UseMark> {
         self.work().ok()?.mark_last_use(level, device, &self.changed)
     }
@@ -460,8 +464,11 @@ impl Memory {
         Ok(())
     }
 
-    /// Keeps an allocation where it is for a kernel object. INVALID_PARAMETER when its process has
-    /// not made it resident, or has not waited for the paging fence.
+    /// Pins an allocation in place for a kernel object.
+    ///
+    /// # Errors
+    /// INVALID_PARAMETER if the process has not made it resident or has not waited for the
+    /// paging fence.
     pub(crate) fn pin(
         self: &Arc<Memory>,
         level: Irql<'_>,
@@ -480,7 +487,7 @@ impl Memory {
         pinned.then(pin).ok_or(Status::INVALID_PARAMETER)
     }
 
-    /// Budget and usage of these devices. System memory has no budget.
+    /// Returns budget and usage of these devices. System memory has no budget.
     pub(crate) fn info(&self, group: SegmentGroup, owners: &[OsHandle]) -> VideoMemoryInfo {
         let (budget, current_usage) = match group {
             SegmentGroup::NonLocal => (u64::MAX, 0),

@@ -1,13 +1,13 @@
 //! Memory of one adapter: the port to VidMm (`tidegate_vidmm`), which decides, and the protocols
 //! that carry its decisions out.
 //!
-//! From the bottom up: `ports` (what the layers above do for memory) · `address_space` (GPU
-//! addresses and page tables) · `use_mark` · `paging_context` (carries bytes) · `allocation` ·
-//! `fence_page` · `save_areas` · `paging_queue` · `local_memory` (decides; [`Memory`]) · `pager`
-//! (carries out) · `power` · `fence_eviction` · `context_allocation`.
+//! From the bottom up: `ports` (to the layers above) · `address_space` (GPU addresses and page
+//! tables) · `use_mark` · `paging_context` (copies bytes) · `allocation` · `fence_page` ·
+//! `save_areas` · `paging_queue` · `local_memory` (decides; [`Memory`]) · `pager` (carries out) ·
+//! `power` · `fence_eviction` · `context_allocation`.
 //!
 //! Locks: moves of fence storage → page tables of a process. The paging context's lock is held over
-//! an operation. The state is a guard of policy: no call of another room is made under it.
+//! an operation. The state lock guards policy: no call to another room is made under it.
 
 mod address_space;
 mod allocation;

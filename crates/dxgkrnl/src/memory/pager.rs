@@ -1,13 +1,13 @@
-//! The pager: the agent that carries out paging operations, one after the other, with no lock held.
+//! The pager: the agent that carries out paging operations, one at a time, with no lock held.
 //!
 //! An operation, in order:
-//! 1. no engine uses what it evicts, or the wait for engines has timed out;
-//! 2. evictions go to system memory;
-//! 3. the others are paged in;
-//! 4. its paging fence is signalled, or its event set.
+//! 1. no engine uses the allocations to evict, or the wait for engines has timed out;
+//! 2. allocations are evicted to system memory;
+//! 3. allocations are paged in;
+//! 4. the paging fence is signalled or the event set.
 //!
-//! A save area, in order: 1. its context is held; 2. no packet of it is on an engine, by its end or
-//! by a preemption, whose state goes along; 3. the bytes are carried over; 4. the context continues.
+//! A save area, in order: 1. its context is held; 2. its packets complete or are preempted, with
+//! their state saved in the area; 3. the bytes are copied; 4. the context continues.
 
 use super::allocation::AllocationObject;
 use super::local_memory::{Completion, Memory, Uninitialised};
@@ -25,11 +25,11 @@ use tidegate_vidmm::{AllocationId, InitialContent, Next, Start};
 
 type Operation = tidegate_vidmm::Operation<UseMark, Completion>;
 
-/// The machine stopped: the agent ends at once.
+/// The machine stopped, so the agent ends immediately.
 struct Stopped;
 
 impl Memory {
-    /// Starts the pager if VidMm says so, and wakes it.
+    /// Starts the pager if VidMm requests it, and wakes it.
     pub(super) fn start_pager(self: &Arc<Memory>, start: Start) {
         self.wake_pager();
         if start == Start::Now {
@@ -40,8 +40,8 @@ impl Memory {
         }
     }
 
-    /// A save area is to get its initial content. Its context is held until then, and `done` is
-    /// set.
+    /// Queues the initialisation of a save area. Its context is held until then. `done` is
+    /// set afterwards.
     pub(super) fn queue_content(
         self: &Arc<Memory>,
         allocation: OsHandle,
@@ -58,7 +58,7 @@ impl Memory {
         self.start_pager(start);
     }
 
-    /// The pager, until nothing is queued.
+    /// Runs the pager until the queue is empty.
     fn carry_out_all(&self, level: &Passive) -> Result<(), Stopped> {
         loop {
             self.initialise_save_areas(level)?;
@@ -72,15 +72,15 @@ impl Memory {
         }
     }
 
-    /// Waits until anything has changed. When engines keep `in_use` for too long, carries out the
-    /// oldest operation without it.
+    /// Waits for a change. If engines keep `in_use` for too long, carries out the oldest operation
+    /// without evicting it.
     fn wait_for_engines(
         &self,
         level: &Passive,
         in_use: &[AllocationId],
         quiet: &BTreeSet<AllocationId>,
     ) -> Result<(), Stopped> {
-        let what = format!("{} allocations in use, whose room others wait for", in_use.len());
+        let what = format!("{} allocations in use that must be evicted", in_use.len());
         let deadline = self.state.lock().vidmm.deadline(in_use, self.driver.platform.now());
         match self.changed.wait_for(deadline, &what) {
             WaitEnd::Woken => Ok(()),
@@ -103,7 +103,7 @@ impl Memory {
         };
         self.check_moved(level.into(), moved)?;
         self.release_contexts(level, &operation.moves.evict);
-        // 4. In any case, also when the driver failed: waiters must not wait for ever.
+        // 4. Always complete, even if the driver failed, so that waiters do not hang.
         // spec: RES-005
         let Completion { fence, event } = operation.completion;
         if let Some((fence, value)) = fence {
@@ -115,8 +115,8 @@ impl Memory {
         Ok(())
     }
 
-    /// `moved`: whether the machine did not stop. A driver that refuses a paging operation breaks
-    /// its contract.
+    /// Checks the result of a move. `Ok(false)` means that the machine stopped. A driver that fails
+    /// a paging operation violates its contract.
     fn check_moved(&self, level: Irql<'_>, moved: Result<bool, Status>) -> Result<(), Stopped> {
         match moved {
             Ok(true) => Ok(()),
@@ -161,7 +161,7 @@ impl Memory {
         self.state.lock().allocation(id)
     }
 
-    /// Moves one allocation. `false` when the machine stopped meanwhile.
+    /// Moves one allocation. Returns `false` if the machine stopped.
     pub(super) fn carry(
         &self,
         level: &Passive,
@@ -201,7 +201,7 @@ impl Memory {
         }
     }
 
-    /// Gives save areas their initial content, and their contexts continue.
+    /// Initialises save areas and releases their contexts.
     fn initialise_save_areas(&self, level: &Passive) -> Result<(), Stopped> {
         loop {
             let (content, uninitialised) = {
@@ -211,7 +211,7 @@ impl Memory {
                 (content, uninitialised)
             };
             let Some(uninitialised) = uninitialised else { continue };
-            // It may have ended meanwhile.
+            // The area may have ended concurrently.
             if let Some(area) = uninitialised.area.upgrade() {
                 let ended = {
                     let mut context = self.paging_context.lock_device();
@@ -219,7 +219,7 @@ impl Memory {
                         context.initialise(level, content.allocation, area.at(), area.bytes)
                     })
                 };
-                // Once more after the reset, whose end wakes the pager.
+                // Retry after the reset, whose end wakes the pager.
                 if ended == Ok(Ended::CutOff) {
                     let mut state = self.state.lock();
                     state.uninitialised.insert(content.allocation, uninitialised);
@@ -237,8 +237,8 @@ impl Memory {
         }
     }
 
-    /// Holds the contexts whose save areas are to be evicted. Returns the save areas that no packet
-    /// uses.
+    /// Holds the contexts whose save areas must be evicted. Returns the save areas that no
+    /// packet uses.
     // spec: PRE-016
     fn hold_contexts(&self) -> BTreeSet<AllocationId> {
         let areas = self.state.lock().vidmm.save_areas_to_hold();
@@ -249,7 +249,7 @@ impl Memory {
         held.into_iter().flatten().collect()
     }
 
-    /// Save areas have moved, or stay: their contexts continue.
+    /// Releases the contexts of save areas that have moved or will not move.
     fn release_contexts(&self, level: &Passive, ids: &[AllocationId]) {
         let contexts = self.state.lock().vidmm.contexts_of(ids);
         if !contexts.is_empty()
@@ -259,8 +259,8 @@ impl Memory {
         }
     }
 
-    /// The paging context, made when it is first wanted. Its own save areas get their content by
-    /// its first packets.
+    /// Returns the paging context, creating it on first use. Its first packets initialise its own
+    /// save areas.
     fn open_context<'a>(
         &self,
         level: &Passive,
@@ -271,7 +271,7 @@ impl Memory {
             none => {
                 let mut new = PagingContext::new(level, &self.driver, self.work()?)?;
                 for (allocation, area) in self.save_areas.of(new.os_handle()) {
-                    // One that a reset cuts off has no state to lose.
+                    // A save area interrupted by a reset has no state to lose.
                     if let Err(status) = new.initialise(level, allocation, area.at(), area.bytes) {
                         new.end(level);
                         return Err(status);

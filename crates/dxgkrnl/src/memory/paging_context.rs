@@ -1,14 +1,14 @@
-//! Carries bytes between local and system memory: by an engine, or by the CPU.
+//! Copies bytes between local and system memory, by an engine or by the CPU.
 //!
-//! The paging context is one of the kernel's own, on the first copy engine if there is one. Its
-//! address space has two windows, onto source and destination. An operation, in order:
-//! 1. the windows lead to source and destination;
+//! The paging context belongs to the kernel and runs on the first copy engine if there is one. Its
+//! address space has a source and a destination window. An operation, in order:
+//! 1. the windows are mapped to source and destination;
 //! 2. the driver writes the commands (DxgkDdiBuildPagingBuffer);
-//! 3. they are submitted before the packets of other contexts;
+//! 3. they are submitted ahead of packets of other contexts;
 //! 4. they complete;
-//! 5. the windows lead nowhere.
+//! 5. the windows are unmapped.
 //!
-//! Invariant: one operation at a time. The pager's lock of the context sees to it.
+//! Invariant: one operation at a time, ensured by the pager's lock of the context.
 
 use super::address_space::AddressSpace;
 use super::ports::{EngineWork, PagingPackets};
@@ -21,16 +21,16 @@ use tidegate_ddi::{OsHandle, Passive};
 use tidegate_platform::{Bulk, PhysicalAddress, WaitEnd};
 use tidegate_vidmm::{Access, Affinity};
 
-/// Bytes of the DMA buffer that the driver writes an operation into.
+/// Bytes of the DMA buffer for an operation's commands.
 const BUFFER_BYTES: u64 = 0x1000;
 
 /// Bytes that the CPU copies at a time.
 const CPU_PART_BYTES: u64 = 1 << 16;
 
-/// What an operation fills the destination with.
+/// The source of a fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// The bytes at this place.
+    /// The bytes at this address.
     From(PhysicalAddress),
     /// Zeros: the source was never written.
     Zero,
@@ -42,11 +42,11 @@ pub(crate) enum Ended {
     Done,
     /// The machine stopped first.
     Stopped,
-    /// The adapter was reset. What the engine did of it is unknown.
+    /// The adapter was reset. The operation's progress is unknown.
     CutOff,
 }
 
-/// The bytes' carrier.
+/// The agent that copies.
 pub(crate) enum Carrier<'a> {
     /// An engine, ordered with other work by packets.
     Engine(&'a mut PagingContext),
@@ -55,8 +55,8 @@ pub(crate) enum Carrier<'a> {
 }
 
 impl Carrier<'_> {
-    /// Fills `to`, which is new and all zero, with the bytes of `from`. `false` when the machine
-    /// stopped first.
+    /// Fills `to`, which is new and zeroed, with the bytes of `from`. Returns `false` if the
+    /// machine stopped first.
     pub(crate) fn fill(
         self,
         level: &Passive,
@@ -84,7 +84,7 @@ impl Carrier<'_> {
     }
 }
 
-/// The GPU addresses through which an operation sees source and destination.
+/// GPU addresses of an operation's source and destination windows.
 #[derive(Clone, Copy, Default)]
 struct Windows {
     source: u64,
@@ -117,18 +117,18 @@ impl PagingContext {
         Ok(PagingContext { driver, packets, space, buffer, buffer_at, buffer_va, windows })
     }
 
-    /// Its buffer ends.
+    /// Releases the DMA buffer.
     pub(super) fn end(self, level: &Passive) {
         self.space.unmap(level, self.buffer_va, BUFFER_BYTES);
         self.driver.system_memory.remove(self.buffer_at);
     }
 
-    /// The context, as the driver knows it.
+    /// Returns the context's kernel handle.
     pub(crate) fn os_handle(&self) -> OsHandle {
         self.packets.os_handle()
     }
 
-    /// Has the driver write the initial content of a context allocation that stands at `at`.
+    /// Makes the driver write the initial content of a context allocation at `at`.
     // spec: PRE-015
     pub(crate) fn initialise(
         &mut self,
@@ -192,8 +192,8 @@ impl PagingContext {
         // 3.
         let done = self.driver.platform.event(true);
         self.packets.submit(level, (self.buffer_va, buffer.used()), &done);
-        // A reset that has begun since step 1 waits for this operation, and may have searched the
-        // queues before this packet was in one.
+        // A reset begun after step 1 waits for this operation, and may have scanned the queues
+        // before this packet was queued.
         if self.driver.resets() != resets {
             self.packets.give_up(level.into());
         }
@@ -220,7 +220,7 @@ impl PagingContext {
         to: PhysicalAddress,
         bytes: u64,
     ) -> Result<Windows, Status> {
-        // Zeros have no source; the window exists all the same.
+        // A zero fill has no source, but the window exists.
         let from = match contents {
             Contents::From(at) => at,
             Contents::Zero => to,

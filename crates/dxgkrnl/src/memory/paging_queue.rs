@@ -1,5 +1,4 @@
-//! A paging queue, as far as the pager needs it: its operations complete in order, and its fence
-//! counts them.
+//! A paging queue: its operations complete in order, and its fence counts them.
 
 use super::ports::PagingFence;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ pub(crate) struct PagingQueue {
     pub(super) id: OsHandle,
     pub(super) priority: PagingPriority,
     pub(super) fence: Arc<dyn PagingFence>,
-    /// The last value that its fence will reach.
+    /// The fence value of the last queued operation.
     promised: Mutex<u64>,
 }
 
@@ -25,7 +24,7 @@ impl PagingQueue {
         PagingQueue { id, priority, fence, promised: platform.mutex("a paging queue", 0) }
     }
 
-    /// The value of the next operation.
+    /// Allocates the fence value of the next operation.
     pub(super) fn next_value(&self) -> u64 {
         let mut promised = self.promised.lock();
         *promised += 1;

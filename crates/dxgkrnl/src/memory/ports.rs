@@ -1,5 +1,5 @@
-//! What memory needs of the layers above. Each trait is implemented there and attached at
-//! composition ([`super::Memory`] has the ports).
+//! Ports of memory to the layers above, which implement each trait. Ports are attached at
+//! composition ([`super::Memory`] holds them).
 //!
 //! Invariant: no lock of `memory` is held over a call.
 
@@ -40,7 +40,7 @@ pub(crate) trait EngineWork: Send + Sync {
     fn live_device(&self, device: OsHandle) -> Option<Arc<dyn OwningDevice>>;
 }
 
-/// What holds the packets of contexts while their save areas change.
+/// Holds the packets of contexts while their save areas change.
 pub(crate) trait ContextHolds: Send + Sync {
     /// Holds a context until [`ContextHolds::release_initialised`]: its save area has no content.
     fn hold_uninitialised(&self, context: OsHandle);
@@ -52,10 +52,10 @@ pub(crate) trait ContextHolds: Send + Sync {
     /// on an engine. When that changes, [`super::Memory::wake_pager`] is called.
     fn hold_for_move(&self, areas: Vec<(AllocationId, OsHandle)>) -> Vec<AllocationId>;
 
-    /// The save areas of these contexts have moved, or stay.
+    /// Releases contexts whose save areas have moved or will not move.
     fn release_moved(&self, level: &Passive, contexts: &[OsHandle]);
 
-    /// The same during a reset: nothing is submitted before its end.
+    /// Releases contexts during a reset, without submitting packets before its end.
     fn release_moved_in_reset(&self, contexts: &[OsHandle]);
 
     /// Drops `area` once no packet of the context is on an engine.
@@ -67,28 +67,27 @@ pub(crate) trait PagingPackets: Send + Sync {
     /// Its handle.
     fn os_handle(&self) -> OsHandle;
 
-    /// Queues commands at a GPU address, of so many bytes. `done` is set when they are complete, or
-    /// were given up.
+    /// Queues commands: GPU address and bytes. `done` is set when they complete or are abandoned.
     fn submit(&self, level: &Passive, commands: (u64, u32), done: &Event);
 
-    /// Gives up what is queued.
+    /// Abandons queued commands.
     fn give_up(&self, level: Irql<'_>);
 
-    /// Whether its device is lost.
+    /// Returns whether the context's device is lost.
     fn is_lost(&self) -> bool;
 }
 
 /// The fence of a paging queue.
 pub(crate) trait PagingFence: Send + Sync {
-    /// All operations up to `value` are over.
+    /// Signals that all operations up to `value` are over.
     fn signal(self: Arc<Self>, level: Irql<'_>, value: u64);
 }
 
-/// Local memory, as what stands in it knows it.
+/// Local memory as seen by its members.
 pub(crate) trait LocalMemoryMembers: Send + Sync {
-    /// An allocation has ended.
+    /// Removes an allocation that has ended.
     fn remove_allocation(&self, id: AllocationId);
 
-    /// A page of fence values has ended.
+    /// Removes a page of fence values that has ended.
     fn remove_fence_page(&self, id: FencePageId);
 }

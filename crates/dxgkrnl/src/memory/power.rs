@@ -1,9 +1,9 @@
-//! Local memory when its adapter loses power or is reset: everything leaves it, and what is held
-//! comes back.
+//! Local memory across power loss and adapter reset: all content is evicted, and referenced
+//! allocations are paged in afterwards.
 //!
-//! Invariants: no paging operation is under way, and queued ones wait until the power is back or
-//! the reset is over. The CPU of the agent that changes the power carries the bytes, so it waits for
-//! no engine and no interrupt.
+//! Invariants: no paging operation is in progress, and queued ones wait for the end of the
+//! transition or reset. The agent that changes the power copies with its own CPU, so it waits for
+//! no engine or interrupt.
 //!
 //! Entry points: [`Memory::evict_for_power`] and [`Memory::page_in_for_power`] (power),
 //! [`Memory::lose_content`] and [`Memory::end_reset`] (reset).
@@ -16,11 +16,11 @@ use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
 use tidegate_ddi::{OsHandle, Passive};
 use tidegate_vidmm::AllocationId;
 
-/// Allocations that were moved for power. Each may be the last reference. They are dropped once
-/// other agents may call the driver again, since the end of an allocation takes locks that those
-/// agents may hold.
+/// Allocations that were moved for power. Each may be the last reference. Dropped only when other
+/// agents may call the driver again, since the end of an allocation takes locks that those agents
+/// may hold.
 #[derive(Default)]
-#[must_use = "what ends with it must not end in the middle of a change of power"]
+#[must_use = "dropping it may end allocations, which must not happen during a power transition"]
 pub(crate) struct Moved(#[expect(dead_code, reason = "kept, not read")] Vec<Arc<AllocationObject>>);
 
 impl Memory {
@@ -29,8 +29,8 @@ impl Memory {
     /// Returns the devices that lost content, and the allocations to be dropped once other agents
     /// may call the driver again.
     ///
-    /// Blocks until the operation that is under way is over. That operation must not wait for an
-    /// engine.
+    /// Blocks until the operation in progress completes. That operation must not wait for
+    /// an engine.
     pub(crate) fn lose_content(&self, level: &Passive) -> (Vec<OsHandle>, Moved) {
         self.state.lock().vidmm.begin_reset();
         let _no_operation = self.paging_context.lock_device();
@@ -46,14 +46,14 @@ impl Memory {
                 bytes: 0,
                 buffer: &nothing,
             };
-            // A refusal changes nothing: the content is lost in any case.
+            // The content is lost whether the driver succeeds or not.
             let _refused = self.driver.driver(level).build_paging_buffer(level, transfer);
             allocation.lose_content(level);
             self.note_moved((*id, allocation.bytes), false, (start_ns, start_ns));
         }
-        // Operations on save areas are forgotten, and the holds of their contexts with them. A
-        // context with a saved packet is lost because of its work. A save area without a saved
-        // packet has no content to lose.
+        // Pending operations on save areas are dropped, with the holds of their contexts. A context
+        // with a saved packet is lost because of its work. A save area without one has no content
+        // to lose.
         let contexts: Vec<OsHandle> = lost.iter().filter_map(|(_, a)| a.context()).collect();
         if let Some(holds) = self.holds.get() {
             holds.release_moved_in_reset(&contexts);
@@ -63,22 +63,23 @@ impl Memory {
         (devices, Moved(lost.into_iter().map(|(_, allocation)| allocation).collect()))
     }
 
-    /// The reset is over: paging continues.
+    /// Resumes paging after the reset.
     pub(crate) fn end_reset(&self) {
         self.state.lock().vidmm.end_reset();
         self.wake_pager();
     }
 
-    /// Empties local memory before power goes, held allocations included. Returns `None` and moves
-    /// nothing while the pager runs and `waits_for_pager`. The caller has suspended all contexts and
-    /// keeps other agents out of the driver.
+    /// Empties local memory before power is removed, including referenced allocations. Returns
+    /// `None` without effect if the pager is running and `waits_for_pager`. The caller has
+    /// suspended all contexts and keeps other agents out of the driver.
     pub(crate) fn evict_for_power(&self, level: &Passive, waits_for_pager: bool) -> Option<Moved> {
         let evicted = self.state.lock().vidmm.evict_for_power(waits_for_pager)?;
         Some(self.carry_by_cpu(level, &evicted, false))
     }
 
-    /// Pages in, after a loss of power, what is held and what queued work still uses. The caller
-    /// keeps other agents out of the driver, and all contexts off the run list.
+    /// Pages in referenced allocations and those that queued work still uses, after power is
+    /// restored. The caller keeps other agents out of the driver, and all contexts off the
+    /// run list.
     pub(crate) fn page_in_for_power(&self, level: &Passive) -> Moved {
         let page_in = self.state.lock().vidmm.page_in_for_power();
         let Some(page_in) = page_in else { return Moved::default() };

@@ -1,4 +1,4 @@
-//! The context allocations of an adapter, by context and by device.
+//! Context allocations of an adapter, by context and by device.
 
 use super::allocation::AllocationObject;
 use super::ports::OwningDevice;
@@ -13,16 +13,16 @@ pub(super) type Areas = BTreeMap<OsHandle, Arc<AllocationObject>>;
 /// The allocations of one context.
 pub(super) struct OfContext {
     pub(super) device: Arc<dyn OwningDevice>,
-    /// They never move.
+    /// Whether the allocations never move.
     pub(super) stays: bool,
-    /// The memory manager's own context, which gives them their content itself.
+    /// Whether this is the memory manager's context, which initialises its own allocations.
     pub(super) paging: bool,
-    /// The context exists: further allocations get their content at once.
+    /// Whether the context exists, so that new allocations are initialised immediately.
     pub(super) made: bool,
     pub(super) areas: Areas,
 }
 
-/// All of an adapter.
+/// All context allocations of an adapter.
 pub(crate) struct SaveAreas {
     pub(super) contexts: Mutex<BTreeMap<OsHandle, OfContext>>,
     pub(super) devices: Mutex<BTreeMap<OsHandle, Areas>>,
@@ -36,21 +36,21 @@ impl SaveAreas {
         }
     }
 
-    /// Those of a context, with their handles.
+    /// Returns the allocations of a context, with their handles.
     pub(super) fn of(&self, context: OsHandle) -> Vec<(OsHandle, Arc<AllocationObject>)> {
         let contexts = self.contexts.lock();
         let areas = contexts.get(&context).into_iter().flat_map(|of| &of.areas);
         areas.map(|(handle, area)| (*handle, area.clone())).collect()
     }
 
-    /// The contexts of a device.
+    /// Returns the contexts of a device.
     pub(super) fn contexts_of(&self, device: OsHandle) -> Vec<OsHandle> {
         let contexts = self.contexts.lock();
         let of_device = contexts.iter().filter(|(_, of)| of.device.os_handle() == device);
         of_device.map(|(context, _)| *context).collect()
     }
 
-    /// How many there are, and how many of them are in local memory.
+    /// Returns the number of allocations, and how many are in local memory.
     pub(crate) fn census(&self) -> (usize, usize) {
         let mut areas: Vec<Arc<AllocationObject>> = {
             let contexts = self.contexts.lock();

@@ -1,37 +1,37 @@
-//! The mark of all work that a device had queued at one moment.
+//! Marks all work that a device has queued at one moment.
 //!
-//! Packet contexts drop their part by a software signal behind what is queued. Hardware queues do
-//! so by their progress fence; for a user-mode queue, at the value that its process says it queued
-//! last. A process that states too much keeps its memory in use as long as its queue lives. One
-//! that states too little faults.
+//! A packet context drops its part with a software signal behind its queued work. A hardware queue
+//! does so by its progress fence: for a user-mode queue, at the last value announced by the
+//! process. A process that announces too much keeps its memory in use while its queue lives. One
+//! that announces too little faults.
 
 use std::sync::Arc;
 use tidegate_platform::{Event, Platform, Step, Word};
 use tidegate_vidmm::LastUse;
 
 struct Pending {
-    /// Parts that are not over.
+    /// Number of outstanding parts.
     left: Word,
-    /// Set with the last of them.
+    /// Set when the last part is dropped.
     over: Event,
 }
 
-/// All that was queued at one moment.
+/// The work queued at one moment.
 #[derive(Clone)]
 pub(crate) struct UseMark(Arc<Pending>);
 
 impl UseMark {
-    /// A mark that is over; `over` is set when its last part is dropped.
+    /// Creates a mark without parts. `over` is set when its last part is dropped.
     pub(crate) fn new(platform: &Platform, over: &Event) -> UseMark {
         UseMark(Arc::new(Pending { left: platform.page(1).word(0), over: over.clone() }))
     }
 
-    /// Whether all of it is complete.
+    /// Returns whether all marked work is complete.
     pub(crate) fn is_over(&self) -> bool {
         self.0.left.load() == 0
     }
 
-    /// One queue's part.
+    /// Adds one queue's part.
     pub(crate) fn part(&self) -> InUse {
         self.0.left.fetch_add(1);
         InUse(self.clone())
@@ -44,7 +44,7 @@ impl LastUse for UseMark {
     }
 }
 
-/// One queue's part in a mark: dropped when what it had queued is complete, or will never run.
+/// One queue's part in a mark: dropped when that work is complete or will never run.
 pub(crate) struct InUse(UseMark);
 
 impl Drop for InUse {

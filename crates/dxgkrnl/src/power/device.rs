@@ -1,11 +1,10 @@
 //! The power of the device (D-states).
 //!
-//! A screen that shows something keeps an idle device awake. When a system goes to sleep the screen
-//! goes dark before memory is moved out, and shows its last picture again when memory is back.
+//! An active screen keeps an idle device awake. On system sleep the screen is blanked before memory
+//! is evicted, and its last picture is restored after page-in.
 //!
-//! Lock order: the agent that takes the power waits for the acknowledgements of suspensions with
-//! `going_down` held, and for nothing else. The agent that gives it waits for nothing: memory is
-//! moved on its own CPU.
+//! Lock order: the agent that removes power waits only for suspension acknowledgements, with
+//! `going_down` held. The agent that restores power never waits: its own CPU copies memory.
 //!
 //! Entry points: [`PowerTransitions::set_device_state`], [`PowerTransitions::power_down_if_idle`],
 //! [`WakeDevice`].
@@ -23,7 +22,7 @@ use tidegate_ddi::{DevicePowerState, Passive, PowerAction};
 use tidegate_platform::{Event, Step, WaitEnd};
 
 impl WakeDevice for PowerTransitions {
-    // The doorbell or call that woke the device goes on after step 2, and resumes the contexts.
+    // The doorbell or call that woke the device continues after step 2 and resumes the contexts.
     fn wake(&self, level: &Passive, change: &Event) -> Option<Suspended> {
         let port = &self.objects.port;
         let start_ns = port.platform.stamp_ns();
@@ -32,7 +31,7 @@ impl WakeDevice for PowerTransitions {
         // spec: UMS-059
         let state = DevicePowerState::D0;
         let given = port.driver_as_it_is().set_power_state(level, state, PowerAction::None);
-        // 2. Rings that were moved out of the device's memory come back.
+        // 2. Evicted rings are paged in.
         // spec: UMS-060
         let _moved = self.objects.memory.page_in_for_power(level);
         self.screen_on(level);
@@ -54,9 +53,8 @@ impl WakeDevice for PowerTransitions {
 }
 
 impl PowerTransitions {
-    /// Takes or gives the power of an adapter for a system that goes to sleep or comes back. The
-    /// content of rings stays there, and runs after D0. Returns the state that the adapter has
-    /// then: D0 in place of D3 where a call was under way, or memory was being paged.
+    /// Changes the power state for system sleep or resume. Ring contents are kept and run after D0.
+    /// Returns the resulting state: D0 instead of D3 if a call or paging was in progress.
     ///
     /// # Errors
     /// NOT_SUPPORTED where power is not managed.
@@ -76,7 +74,7 @@ impl PowerTransitions {
         }
     }
 
-    /// Takes the power of an idle adapter. Returns the state that it has then: D0 when it had work.
+    /// Powers down an idle adapter. Returns the resulting state: D0 if it had work.
     ///
     /// # Errors
     /// NOT_SUPPORTED where power is not managed.
@@ -88,7 +86,7 @@ impl PowerTransitions {
     fn go_to_d3(&self, level: &Passive, action: PowerAction) -> Result<DevicePowerState, Status> {
         let port = &self.objects.port;
         self.must_be_managed()?;
-        // Before the lock, and so dropped after it.
+        // Declared before the lock guard, so dropped after it.
         let (moved_out, _moved_back);
         let _one_at_a_time = self.power.going_down.lock_device();
         let start_ns = port.platform.stamp_ns();
@@ -109,15 +107,15 @@ impl PowerTransitions {
         // spec: UMS-057
         let doorbells: Vec<Arc<Doorbell>> = self.objects.doorbells_of(|_| true).collect();
         doorbells.iter().for_each(|doorbell| doorbell.disconnect(level, DisconnectReason::Retry));
-        // 3. Work that was rung before its doorbell went.
+        // 3. Work that was rung before its doorbell was disconnected keeps the device in D0.
         let stays = !suspended.is_complete()
             || self.has_packets()
             || (action == PowerAction::None
                 && (self.has_announced_work(|_| true) || self.shows_pictures()));
-        // A doorbell that its process has released meanwhile ends here, before callers wait.
+        // A doorbell released concurrently by its process ends here, before callers wait.
         drop(doorbells);
-        // 4. DPCs that are under way end. Unless the device was called, memory follows: no context
-        //    is on the run list, and callers wait from here on.
+        // 4. DPCs in progress end. Then memory is evicted, unless the device was called: no context
+        //    is on the run list, and later callers wait.
         let change = port.platform.event(true);
         let goes = loop {
             let dpcs_over = {
@@ -166,12 +164,12 @@ impl PowerTransitions {
         Ok(if gone { d3 } else { DevicePowerState::D0 })
     }
 
-    /// Whether a display needs the power for what it shows.
+    /// Returns whether a display needs power for its picture.
     fn shows_pictures(&self) -> bool {
         self.display.as_ref().is_some_and(|display| display.is_on())
     }
 
-    /// Whether an engine has packets, or VidSch has one with addresses of local memory.
+    /// Returns whether an engine has packets, or VidSch holds one with local memory addresses.
     fn has_packets(&self) -> bool {
         self.objects.sched.lock().holds_places()
     }

@@ -1,8 +1,8 @@
-//! The power of engines (F-states): an idle engine goes from F0 to F1, and its next user brings it
-//! back.
+//! The power of engines (F-states): an idle engine goes from F0 to F1, and its next user
+//! restores F0.
 //!
-//! An engine goes down when its driver offers it, or when `progress` finds that it stands still. A
-//! process that rings afterwards reads RETRY and connects, which gives the engine its power.
+//! An engine is powered down when its driver offers it, or when `progress` finds it idle. A process
+//! that rings afterwards reads RETRY and connects, which restores power.
 //!
 //! Entry points: [`PowerTransitions::engine_is_idle`], [`PowerTransitions::power_down_idle_engines`].
 
@@ -14,7 +14,7 @@ use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{ComponentState, EngineId, Passive};
 
 impl PowerTransitions {
-    /// Takes the power of every idle engine, as the driver's offer does for one.
+    /// Powers down every idle engine, as the driver's offer does for one.
     pub(crate) fn power_down_idle_engines(&self, level: &Passive) {
         let engines = self.objects.port.caps.engines();
         engines.for_each(|engine| self.engine_is_idle(level, engine));
@@ -25,7 +25,7 @@ impl PowerTransitions {
         self.power_down_engine(level, engine, Announced::Counts);
     }
 
-    /// F0 to F1, unless the engine has work.
+    /// Moves an engine from F0 to F1, unless it has work.
     pub(super) fn power_down_engine(
         &self,
         level: &Passive,
@@ -51,8 +51,8 @@ impl PowerTransitions {
         for doorbell in self.objects.doorbells_of(|d| d.queue.engine() == engine) {
             doorbell.disconnect(level, DisconnectReason::Retry);
         }
-        // 2. An engine with work that was rung before the disconnect stays in F0. The disconnect told
-        //    the driver of it.
+        // 2. An engine with work rung before the disconnect stays in F0. The disconnect notified
+        //    the driver of that work.
         // spec: UMS-055
         let of = |e: EngineId| e == engine;
         let has_packets = self.objects.sched.lock().has_packets(engine);
@@ -61,7 +61,7 @@ impl PowerTransitions {
                 Announced::Counts => self.has_announced_work(of),
                 Announced::IsStale => self.has_kernel_mode_work(of),
             };
-        // 3. An engine that was used meanwhile stays.
+        // 3. An engine used concurrently stays in F0.
         let change = port.platform.event(true);
         let goes = {
             let mut state = self.power.state.lock();

@@ -1,53 +1,53 @@
-//! Which engines with user-mode queues stand still: pure policy, with the time as an argument.
+//! Detects user-mode engines without progress. Pure policy, with the time as an argument.
 //!
-//! No interrupt says that a user-mode queue has run out of work, so engines are checked once per
-//! timeout delay, from the connect of a doorbell until they lose their power. 1. An engine whose
-//! queues moved since the last check is left alone. 2. One that stood still goes down as if its driver
-//! had offered it; it keeps its power if work is announced. 3. If it stands still one check later,
-//! announced work counts no more: work that was rung before the disconnect is known to the driver,
-//! and a later ring connects first. A driver refuses the power of an engine that has work.
+//! No interrupt reports that a user-mode queue has run dry, so engines are checked once per timeout
+//! delay, from a doorbell connect until they lose power. 1. An engine whose queues moved since the
+//! last check is left alone. 2. An engine without progress is powered down as if its driver had
+//! offered it, unless work is announced. 3. If the next check sees no progress either, announced
+//! work is ignored: the driver knows of work rung before the disconnect, and a later ring connects
+//! first. A driver refuses the power of an engine that has work.
 //!
-//! Whether an engine without progress hangs is not decided here.
+//! Hang detection is separate (`recovery`).
 
 use tidegate_ddi::{EngineId, EngineMap};
 use tidegate_platform::CpuTime;
 
-/// How much the announcements of processes count.
+/// Whether announced work keeps an engine powered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Announced {
     /// An engine with announced work keeps its power.
     Counts,
-    /// It did not change while every ring was seen: the driver knows of all that was submitted.
+    /// Announced work is unchanged since all rings were seen, so the driver knows of all
+    /// submitted work.
     IsStale,
 }
 
-/// When engines are checked, and what a check says.
+/// Schedules and evaluates the checks.
 pub(super) struct ProgressCheck {
     period_ns: u64,
     pub(super) next: Option<CpuTime>,
     engines: EngineMap<Watched>,
 }
 
-/// What the checks of an engine have seen.
+/// Check state of one engine.
 #[derive(Default)]
 pub(super) struct Watched {
-    /// From a connect until the engine loses its power.
+    /// Checks are active: from a connect until the engine loses power.
     on: bool,
     connects: u64,
     seen: Option<Standing>,
-    /// How many checks in a row found the same.
+    /// Number of consecutive checks without progress.
     same: u32,
 }
 
-/// What does not change while an engine does nothing for its user-mode queues.
+/// A sample that is constant while an engine makes no progress for its user-mode queues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Standing {
     progress: UserModeProgress,
     connects: u64,
 }
 
-/// Sums over the user-mode queues of an engine, modulo 2^64: only whether they change is of
-/// interest.
+/// Sums over the user-mode queues of an engine, modulo 2^64: only changes matter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct UserModeProgress {
     pub(super) completed: u64,
@@ -59,7 +59,7 @@ impl ProgressCheck {
         ProgressCheck { period_ns, next: None, engines }
     }
 
-    /// A doorbell of the engine was connected. Returns whether the checks begin with it.
+    /// Records a doorbell connect. Returns whether it starts the checks.
     pub(super) fn connected(&mut self, engine: EngineId, now: CpuTime) -> bool {
         let watched = &mut self.engines[engine];
         watched.on = true;
@@ -69,14 +69,13 @@ impl ProgressCheck {
         begins
     }
 
-    /// The engine has lost its power.
+    /// Records that the engine has lost power.
     pub(super) fn unpowered(&mut self, engine: EngineId) {
         let watched = &mut self.engines[engine];
         *watched = Watched { connects: watched.connects, ..Watched::default() };
     }
 
-    /// A check begins. Returns the engines to check. There is a next check as long as there
-    /// are any.
+    /// Begins a check. Returns the engines to check, and schedules the next check if there are any.
     pub(super) fn begin_check(&mut self, now: CpuTime) -> Vec<EngineId> {
         let watched = self.engines.iter().filter(|(_, watched)| watched.on);
         let watched: Vec<EngineId> = watched.map(|(engine, _)| engine).collect();
@@ -84,8 +83,8 @@ impl ProgressCheck {
         watched
     }
 
-    /// Whether the engine may lose its power, and what then counts of what was announced; `None`
-    /// when it moved.
+    /// Returns whether announced work counts if the engine is powered down; `None` if it made
+    /// progress and stays powered.
     pub(super) fn judge(
         &mut self,
         engine: EngineId,

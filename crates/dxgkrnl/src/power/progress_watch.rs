@@ -1,5 +1,5 @@
-//! The watch of engines that stand still; see `progress`. It runs in the background: a check helps no
-//! other agent on, and so keeps no machine going.
+//! The watch of engines without progress; see `progress`. It runs in the background: no other agent
+//! depends on a check, so pending checks do not keep a machine running.
 
 use super::progress::UserModeProgress;
 use super::transitions::PowerTransitions;

@@ -1,9 +1,8 @@
-//! The power of an adapter and of its engines: states, and the calls that are counted.
+//! Power of an adapter and of its engines: states and counted calls.
 //!
-//! Invariants: every DDI call counts itself, and the first one wakes a device in D3. Calls wait from
-//! the moment at which memory leaves the device; before that they are served, and end the transition.
-//! `going_down` is held by the agent that takes the power, `waking` by the agent that gives it; the
-//! DDI calls of both pass.
+//! Invariants: every DDI call is counted, and the first one wakes a device in D3. Calls made before
+//! memory eviction are served and abort the transition; later calls wait. The agent that removes
+//! power holds `going_down`, the agent that restores it holds `waking`. DDI calls of both pass.
 //!
 //! Entry points: [`DevicePower`].
 
@@ -17,7 +16,7 @@ use std::any::Any;
 use tidegate_ddi::{AdapterCaps, ComponentState, EngineId, EngineMap, Irql, Passive};
 use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd};
 
-/// What the kernel knows about an adapter's power.
+/// The power state of an adapter.
 pub(crate) struct Power {
     platform: Platform,
     pub(crate) wake: Port<dyn WakeDevice>,
@@ -29,15 +28,15 @@ pub(crate) struct Power {
 
 pub(super) struct State {
     pub(super) device: Device,
-    /// Calls of the driver that are under way.
+    /// Number of driver calls in progress.
     pub(super) calls: u64,
-    /// DPCs that are under way. None is while the power changes.
+    /// Number of DPCs in progress; 0 while the power changes.
     pub(super) dpcs: u64,
-    /// Set when the last of them ends.
+    /// Set when the last DPC ends.
     pub(super) dpcs_over: Option<Event>,
-    /// The device was called while its power was being taken.
+    /// The device was called during a power-down, which aborts it.
     pub(super) wanted: bool,
-    /// The contexts that are suspended while the device is in D3.
+    /// The contexts suspended while the device is in D3.
     pub(super) suspended: Option<Suspended>,
     pub(super) engines: EngineMap<Engine>,
     pub(super) check: ProgressCheck,
@@ -78,13 +77,13 @@ impl Power {
         self.management != PowerManagement::AlwaysOn
     }
 
-    /// Whether the caller is the agent that changes the power: its calls pass.
+    /// Returns whether the caller is the agent that changes the power. Its calls pass.
     fn is_mine(&self) -> bool {
         self.going_down.is_mine() || self.waking.is_mine()
     }
 }
 
-/// What a caller finds.
+/// Power state as found by a caller.
 enum Found<'a> {
     Awake,
     Pass,
@@ -152,8 +151,8 @@ impl DevicePower for Power {
 }
 
 impl Power {
-    /// Power until the guard is dropped, with the contexts suspended still, if the device was woken
-    /// for it.
+    /// Keeps the device powered until the guard is dropped. If this woke the device, contexts are
+    /// still suspended.
     fn awake_at(&self, level: Irql<'_>) -> Awake<'_> {
         if !self.is_managed() {
             return Awake::uncounted();
@@ -162,7 +161,7 @@ impl Power {
             match self.find(level) {
                 Found::Awake => return Awake::counted(self, None),
                 Found::Pass => return Awake::uncounted(),
-                // A machine that stops wakes every agent; there is nothing left to be protected.
+                // A stopping machine wakes every agent, and the power state no longer matters.
                 Found::Wait(change) => {
                     if change.wait_for(None, "the power of an adapter") == WaitEnd::Stopped {
                         return Awake::uncounted();
@@ -207,20 +206,20 @@ impl Power {
     }
 }
 
-/// What wakes a device in D3.
+/// Wakes a device in D3.
 pub(crate) trait WakeDevice: Send + Sync {
     /// D3 to D0, but for the contexts: they stay suspended until the result is dropped. Sets
     /// `change`. Counts the caller as a call.
     fn wake(&self, level: &Passive, change: &Event) -> Option<Suspended>;
 }
 
-/// What the kernel knows about one engine's power.
+/// The power state of one engine.
 #[derive(Default)]
 pub(super) struct Engine {
     pub(super) state: EngineState,
-    /// How many callers use it now.
+    /// Number of present users.
     pub(super) users: u64,
-    /// The engine was used while its power was being taken.
+    /// The engine was used during a power-down, which aborts it.
     pub(super) wanted: bool,
 }
 
@@ -235,14 +234,14 @@ pub(super) enum EngineState {
     F1,
 }
 
-/// What a user finds.
+/// Power state as found by a user of the engine.
 enum FoundEngine {
     Powered,
     Wait(Event),
     Unpowered(Event),
 }
 
-/// Power for the engine until its user releases it.
+/// Keeps the engine powered until its user releases it.
 // spec: UMS-054
 fn use_engine(power: &Power, level: Irql<'_>, port: &DriverPort, engine: EngineId) -> EngineUse {
     loop {

@@ -1,4 +1,4 @@
-//! What changes the power of one adapter: its objects, its counted calls, its display.
+//! Power transitions of one adapter, with its objects, counted calls and display.
 
 use super::state::{Device, EngineState, Power};
 use crate::display::Display;
@@ -13,7 +13,7 @@ use tidegate_ddi::{ComponentState, DevicePowerState, EngineId, Passive};
 pub(crate) struct PowerTransitions {
     pub(super) objects: Arc<Objects>,
     pub(super) power: Arc<Power>,
-    /// `None` for an adapter that only renders.
+    /// `None` for a render-only adapter.
     pub(super) display: Option<Arc<Display>>,
 }
 
@@ -27,7 +27,7 @@ impl PowerTransitions {
         Arc::new(PowerTransitions { objects, power, display })
     }
 
-    /// Whether the device has power now.
+    /// Returns the device's power state.
     pub(crate) fn device_state(&self) -> DevicePowerState {
         match self.power.state.lock().device {
             Device::D0 | Device::GoingDown => DevicePowerState::D0,
@@ -35,10 +35,11 @@ impl PowerTransitions {
         }
     }
 
-    /// The engine's own power state. An engine in F0 has no power while its adapter is in D3.
+    /// Returns the engine's own power state. An engine in F0 has no power while its adapter is
+    /// in D3.
     ///
     /// # Panics
-    /// When there is no such engine.
+    /// If there is no such engine.
     pub(crate) fn engine_state(&self, engine: EngineId) -> ComponentState {
         match self.power.state.lock().engines[engine].state {
             EngineState::F0 | EngineState::GoingDown => ComponentState::F0,
@@ -46,8 +47,8 @@ impl PowerTransitions {
         }
     }
 
-    /// Takes every hardware context off the run list, as power and the end of a process do, until
-    /// the returned hold ends. Blocks until the driver has acknowledged, for the TDR delay at most.
+    /// Takes every hardware context off the run list until the returned hold ends. Blocks until the
+    /// driver has acknowledged, for at most the TDR delay.
     ///
     /// # Errors
     /// DEVICE_REMOVED when a driver contract was broken.
@@ -67,7 +68,7 @@ impl PowerTransitions {
         if self.power.is_managed() { Ok(()) } else { Err(Status::NOT_SUPPORTED) }
     }
 
-    /// Whether the engines that `of` picks have announced work that is not complete.
+    /// Returns whether the engines selected by `of` have announced, incomplete work.
     pub(super) fn has_announced_work(&self, of: impl Fn(EngineId) -> bool) -> bool {
         let (objects, platform) = (&self.objects, &self.objects.port.platform);
         if platform.fault("announced work unseen") {
@@ -78,7 +79,7 @@ impl PowerTransitions {
         announced.is_some() || self.has_kernel_mode_work(of)
     }
 
-    /// The same of kernel-mode queues.
+    /// Returns whether the engines selected by `of` have incomplete work of kernel-mode queues.
     pub(super) fn has_kernel_mode_work(&self, of: impl Fn(EngineId) -> bool) -> bool {
         let objects = &self.objects;
         let kernel = |q: &HwQueue| of(q.engine()) && !q.user_mode_submission && q.has_work(objects);

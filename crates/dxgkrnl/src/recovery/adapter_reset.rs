@@ -1,5 +1,5 @@
 //! The reset of an adapter, in the published order. A device without work on an engine and without
-//! content in local memory goes on afterwards; every other device is lost.
+//! content in local memory survives. Every other device is lost.
 //!
 //! Entry point: [`carry_out`].
 
@@ -14,10 +14,10 @@ use tidegate_calls::{DeviceState, Status};
 use tidegate_ddi::{OsHandle, Passive};
 use tidegate_platform::QueueNumber;
 
-/// Resets the adapter. Returns the lost queues, and whether as the guilty.
+/// Resets the adapter. Returns the lost queues, each with whether its device is guilty.
 ///
 /// # Errors
-/// A bug check, when the driver does not come back.
+/// A bug check if the driver does not recover.
 // spec: PRE-052
 pub(super) fn carry_out(
     recovery: &Recovery,
@@ -27,7 +27,7 @@ pub(super) fn carry_out(
 ) -> Result<Vec<(QueueNumber, bool)>, BugCheck> {
     let (recovery, config) = (recovery, &recovery.port.config.tdr);
     recovery.port.note_reset();
-    // 1. All nodes stop: nothing is submitted, and interrupts of engines are ignored.
+    // 1. All nodes stop: submissions end, and engine interrupts are ignored.
     let busy = recovery.objects.sched.stop_all_engines(level);
     // 2. The driver resets the hardware. No other call is inside the driver.
     let exclusive = |call: &mut dyn FnMut() -> Result<(), Status>| {
@@ -38,10 +38,10 @@ pub(super) fn carry_out(
         .losses
         .collect(|| exclusive(&mut || recovery.port.driver(level).reset_from_timeout(level)));
     reset?.map_err(failed("DxgkDdiResetFromTimeout"))?;
-    // No context is left on an engine: every suspension is complete, and every paging packet over.
+    // No context is left on an engine, so every suspension and every paging packet is complete.
     recovery.complete_suspensions(|_| true);
     recovery.objects.sched.end_kernel_packets(level.into());
-    // 3. Everything leaves local memory, where its content is lost. The screen is dark meanwhile.
+    // 3. Local memory is emptied and its content lost. The screen is blank meanwhile.
     if let Some(display) = &recovery.display {
         display.screen_off(level);
     }

@@ -1,6 +1,6 @@
-//! Whose work a reset cut off, as the driver says in DxgkCbInvalidateHwContext.
+//! The devices whose work a reset interrupted, as reported by DxgkCbInvalidateHwContext.
 //!
-//! Invariant: the callback is taken only while a reset collects, which one recovery at a time does.
+//! Invariant: the callback is accepted only while a reset collects, and recoveries are serialised.
 //!
 //! Entry points: [`ContextLosses::collect`] (around the DDI call), [`ContextLosses::note`] (the
 //! callback).
@@ -12,7 +12,7 @@ use tidegate_calls::Status;
 use tidegate_ddi::HwContextLoss;
 use tidegate_platform::{Mutex, Platform};
 
-/// The devices whose work a reset cut off.
+/// The devices whose work a reset interrupted.
 #[derive(Default)]
 pub(super) struct Blame {
     pub(super) culprits: Vec<Arc<Device>>,
@@ -21,7 +21,7 @@ pub(super) struct Blame {
 
 type Losses = Vec<(Arc<Context>, HwContextLoss)>;
 
-/// The contexts that the driver names during a reset; `None` outside of one.
+/// The contexts named by the driver during a reset; `None` outside a reset.
 pub(super) struct ContextLosses(Mutex<Option<Losses>>);
 
 impl ContextLosses {
@@ -29,7 +29,7 @@ impl ContextLosses {
         ContextLosses(platform.mutex("contexts that a reset cut off", None))
     }
 
-    /// Makes the call of a reset, and returns what the driver named in it.
+    /// Runs the reset DDI call and returns the devices named during it.
     pub(super) fn collect<R>(&self, reset: impl FnOnce() -> R) -> (R, Blame) {
         *self.0.lock() = Some(Vec::new());
         let outcome = reset();
@@ -44,10 +44,10 @@ impl ContextLosses {
         (outcome, blame)
     }
 
-    /// Notes what a reset did to a context.
+    /// Records what a reset did to a context.
     ///
     /// # Errors
-    /// INVALID_PARAMETER outside of a reset.
+    /// INVALID_PARAMETER outside a reset.
     pub(super) fn note(&self, context: Arc<Context>, loss: HwContextLoss) -> Result<(), Status> {
         let refused = match &mut *self.0.lock() {
             Some(named) => {

@@ -1,4 +1,4 @@
-//! Collects the report of a recovery that begins.
+//! Collects the report at the start of a recovery.
 
 use super::report::{
     HeldBack, RecoveryOutcome, RecoveryReason, RecoveryReport, TimeoutCause, WorkAtReset,
@@ -11,13 +11,13 @@ use tidegate_calls::PendingWait;
 use tidegate_ddi::{DebugReason, EngineId, Passive};
 use tidegate_vidsch::{Command, CommandKind, PacketInFlight};
 
-/// Pieces of work and waiters that one report names.
+/// Maximum number of work items, and of waiters, in one report.
 const NAMED: usize = 16;
-/// Bytes of the driver's debug text that are kept.
+/// Bytes of driver debug text to keep.
 const DRIVER_BYTES: usize = 4096;
 
-/// The report of a recovery that begins: the work of `engine`, or of the whole adapter. Work of
-/// `suspects` is marked as guilty.
+/// Creates the report of a starting recovery, with the work of `engine` or of the whole adapter.
+/// Work of `suspects` is marked guilty.
 pub(super) fn collect(
     recovery: &Recovery,
     level: &Passive,
@@ -95,7 +95,7 @@ fn named(signals: &[(Arc<Fence>, u64)]) -> Vec<(String, u64)> {
     signals.iter().take(NAMED).map(|(fence, value)| (fence.name.clone(), *value)).collect()
 }
 
-/// Waits of the adapter's queues for what the work would have signalled.
+/// Returns the waits of the adapter's queues on fences that the work would have signalled.
 fn held_back(recovery: &Recovery, work: &[WorkAtReset]) -> Vec<HeldBack> {
     let signaller = |wait: &PendingWait| {
         let reaches = |(fence, value): &(String, u64)| *fence == wait.fence && *value >= wait.value;

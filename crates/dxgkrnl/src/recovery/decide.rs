@@ -1,8 +1,7 @@
-//! What is done about a timeout: pure policy, with the time as an argument.
+//! Decides the response to a timeout. Pure policy, with the time as an argument.
 //!
-//! Invariants: level and debug mode are read before the window, so an ignored timeout counts
-//! nowhere. A timeout of an engine that becomes a reset of the adapter is decided twice, once for
-//! each scope.
+//! Invariants: level and debug mode are checked before the window, so an ignored timeout is not
+//! counted. An engine timeout promoted to an adapter reset is decided twice, once per scope.
 //!
 //! Entry points: [`RecoveryPolicy::decide`], [`engine_action`].
 
@@ -11,7 +10,7 @@ use crate::config::{TdrConfig, TdrDebugMode, TdrLevel};
 use tidegate_platform::CpuTime;
 use tidegate_vidsch::{RecoveryLimits, RecoveryVerdict, RecoveryWindow};
 
-/// What a recovery resets.
+/// The scope of a recovery's reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     Engine,
@@ -22,11 +21,11 @@ pub(super) enum Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Recover,
-    /// It is reported, and nothing is done (TDR_DEBUG_MODE_IGNORE_TIMEOUT).
+    /// Report the timeout and take no action (TDR_DEBUG_MODE_IGNORE_TIMEOUT).
     Ignore,
-    /// The adapter stops: TdrLevel recovers from no timeout.
+    /// Stop the adapter: TdrLevel does not allow recovery.
     StopAtFirst,
-    /// The adapter stops: there were as many recoveries as TdrLimitCount allows in TdrLimitTime.
+    /// Stop the adapter: TdrLimitCount recoveries have taken place within TdrLimitTime.
     StopAtLimit,
 }
 
@@ -35,7 +34,8 @@ pub(super) enum Decision {
 pub(super) enum EngineAction {
     ResetPackets,
     ResetHwQueues,
-    /// The engine does not run the work: a reset would cut off the work of others alone.
+    /// Only lose the devices: the engine does not run their work, so a reset would hit only
+    /// other devices.
     LoseDevices,
 }
 
@@ -43,7 +43,7 @@ pub(super) enum EngineAction {
 pub(super) struct RecoveryPolicy {
     level: TdrLevel,
     debug_mode: TdrDebugMode,
-    /// A debugger is told before a recovery begins.
+    /// Whether the debugger hook runs before a recovery begins.
     breaks: bool,
     window: RecoveryWindow,
 }
@@ -80,8 +80,7 @@ impl RecoveryPolicy {
         }
     }
 
-    /// Counts an engine timeout that a process caused. Returns whether the process is blocked from
-    /// now on.
+    /// Counts an engine timeout that a process caused. Returns whether this blocks the process.
     pub(super) fn blocks_process(&mut self, address_space: u32, now: CpuTime) -> bool {
         self.window.caused_by(address_space, now)
     }
@@ -95,20 +94,21 @@ impl RecoveryPolicy {
         self.breaks = breaks;
     }
 
-    /// TdrTest::Unconditional: no number of timeouts is fatal from now on.
+    /// TdrTest::Unconditional: disables the limit on recoveries.
     pub(super) fn recover_always(&mut self) {
         self.window.disable_limits();
     }
 }
 
-/// Whether a timeout only puts the suspected devices into error. With TdrLevel 0 nothing is reset,
-/// and the waiters of such a device are released all the same.
+/// Returns whether a timeout only puts the suspected devices into error. With TdrLevel 0 nothing is
+/// reset, but the waiters of such devices are still released.
 pub(super) fn only_loses_devices(config: &TdrConfig, cause: &TimeoutCause) -> bool {
     !config.is_on() && *cause != TimeoutCause::AdapterForced
 }
 
-/// What a timeout of an engine needs. An engine that had packets when the timeout was found, or has
-/// some now, is reset for packets: that reset does nothing if all are complete.
+/// Returns the action for an engine timeout. An engine that had packets when the timeout
+/// was detected, or has packets now, is reset for packets. That reset has no effect if all
+/// are complete.
 pub(super) fn engine_action(cause: &TimeoutCause, has_packets: bool) -> EngineAction {
     match cause {
         TimeoutCause::WorkNotServed { .. } => EngineAction::LoseDevices,

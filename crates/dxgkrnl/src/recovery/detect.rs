@@ -1,9 +1,9 @@
-//! Finds that the GPU makes no progress: packets, hardware queues, and what the driver reports.
+//! Detects lack of GPU progress, in packets, in hardware queues and from driver reports.
 //!
 //! Packets time out by VidSch's deadlines. Engines of hardware queues are sampled once per timeout
 //! delay while work may be announced; a sample in doubt preempts a context (a probe), and a probe
-//! without an acknowledgement by the next sample is a timeout. An agent that cannot recover itself
-//! reports its finding, which the timer's agent takes.
+//! without an acknowledgement by the next sample is a timeout. An agent that cannot run a recovery
+//! queues its finding for the timer's agent.
 //!
 //! Order of sampling: 1. `watched` is cleared; 2. the engines are sampled. Work announced after 1
 //! starts the next sampling, and work announced before is seen in 2.
@@ -22,17 +22,17 @@ use tidegate_ddi::{DevicePowerState, EngineId, EngineStatus, Irql, OsHandle, Pas
 use tidegate_platform::{CpuTime, QueueNumber};
 use tidegate_vidsch::{EngineSample, HangVerdict};
 
-/// How long an interrupt may be under way when a satisfied waiter is found that was not released.
+/// Time allowed for an interrupt in flight to release a satisfied waiter, in nanoseconds.
 const GRACE_NS: u64 = 1_000_000;
 
-/// A timeout of an engine. Every device with work on the engine is suspected.
+/// Creates the finding of an engine timeout. Every device with work on the engine is suspected.
 pub(super) fn of_engine(recovery: &Recovery, engine: EngineId, cause: TimeoutCause) -> Finding {
     let (suspects, had_packets) = device_loss::devices_on(recovery, engine);
     Finding { cause, engine: Some(engine), suspects, had_packets }
 }
 
-/// Queues a finding for the timer's agent. Any level. A second finding of the same engine is not
-/// queued.
+/// Queues a finding for the timer's agent. Any level. A second finding for the same engine
+/// is dropped.
 pub(crate) fn report_finding(recovery: &Recovery, cause: TimeoutCause) {
     let engine = cause.engine();
     if engine.is_none() && !recovery.port.config.tdr.is_on() {
@@ -48,7 +48,7 @@ pub(crate) fn report_finding(recovery: &Recovery, cause: TimeoutCause) {
     recovery.port.timer.arm(recovery.port.platform.now());
 }
 
-/// The next reported finding. One of the adapter comes first, and is one of every engine.
+/// Takes the next queued finding. An adapter finding comes first and replaces those of all engines.
 pub(super) fn take_reported(recovery: &Recovery) -> Option<Finding> {
     let cause = {
         let mut state = recovery.detector.state.lock();
@@ -65,7 +65,7 @@ pub(super) fn take_reported(recovery: &Recovery) -> Option<Finding> {
     })
 }
 
-/// When detection runs next.
+/// Returns when detection runs next.
 pub(super) fn next_deadline(recovery: &Recovery) -> Option<CpuTime> {
     let packets = recovery.objects.sched.next_timeout();
     if !answered_probes(recovery).is_empty() {
@@ -79,8 +79,8 @@ pub(super) fn next_deadline(recovery: &Recovery) -> Option<CpuTime> {
     packets.into_iter().chain(state.sampling.deadline()).chain(recheck).min()
 }
 
-/// Engines that did not answer a preemption request in time, or where the driver takes none, ran a
-/// packet for too long.
+/// Returns the engines that did not acknowledge a preemption request in time or, if they cannot
+/// preempt, ran a packet for too long.
 pub(super) fn timed_out_packets(recovery: &Recovery) -> Vec<Finding> {
     if !recovery.port.config.tdr.is_on() {
         return Vec::new();
@@ -103,14 +103,14 @@ pub(super) fn timed_out_packets(recovery: &Recovery) -> Vec<Finding> {
     recovery.objects.sched.take_timed_out().into_iter().map(finding).collect()
 }
 
-/// Ends the probes that the driver has acknowledged. Returns whether there was any.
+/// Ends acknowledged probes. Returns whether there was any.
 pub(super) fn end_answered_probes(recovery: &Recovery, level: &Passive) -> bool {
     let answered = answered_probes(recovery);
     answered.iter().for_each(|engine| end_probe(recovery, level, *engine));
     !answered.is_empty()
 }
 
-/// The engines whose probe was acknowledged.
+/// Returns the engines whose probe is acknowledged.
 fn answered_probes(recovery: &Recovery) -> Vec<EngineId> {
     let probes: Vec<_> = {
         let state = recovery.detector.state.lock();
@@ -133,7 +133,7 @@ fn end_probe(recovery: &Recovery, level: &Passive, engine: EngineId) {
     }
 }
 
-/// Takes a sampling that is due. Returns whether one was.
+/// Starts a sampling if one is due. Returns whether one was.
 pub(super) fn begin_sampling(recovery: &Recovery) -> bool {
     let detector = &recovery.detector;
     if !detector.state.lock().sampling.take_due(recovery.port.platform.now()) {
@@ -145,7 +145,7 @@ pub(super) fn begin_sampling(recovery: &Recovery) -> bool {
     true
 }
 
-/// All engines were sampled: reports and waiters that no interrupt served are looked for as well.
+/// Ends a sampling: checks for reports and waiters that no interrupt served.
 pub(super) fn end_sampling(level: &Passive, recovery: &Recovery) {
     if let Some(reports) = recovery.objects.sched.reports.get() {
         reports.take_overdue_reports(level);
@@ -153,8 +153,8 @@ pub(super) fn end_sampling(level: &Passive, recovery: &Recovery) {
     note_unreleased(recovery);
 }
 
-/// Samples one engine, and acts on what that shows but for a timeout, which is returned. An engine
-/// of a device without power is not sampled: nothing runs there.
+/// Samples one engine and handles the result, except for a timeout, which is returned. A device
+/// without power runs no work and is not sampled.
 pub(super) fn sample(recovery: &Recovery, level: &Passive, engine: EngineId) -> Option<Finding> {
     if recovery.power.device_state() != DevicePowerState::D0 {
         return None;
@@ -192,8 +192,8 @@ pub(super) fn sample(recovery: &Recovery, level: &Passive, engine: EngineId) -> 
     }
 }
 
-/// A finding of [`sample`] was dealt with: its probe ends. A hang that is ignored is not reported
-/// again until the engine makes progress.
+/// Ends the probe after a finding of [`sample`] was handled. An ignored hang is not reported again
+/// until the engine makes progress.
 pub(super) fn end_finding(recovery: &Recovery, level: &Passive, engine: EngineId) {
     end_probe(recovery, level, engine);
     if recovery.ignores_timeouts() {
@@ -202,8 +202,8 @@ pub(super) fn end_finding(recovery: &Recovery, level: &Passive, engine: EngineId
     }
 }
 
-/// Notes the fences that have satisfied waiters, for a second check: the interrupt that releases
-/// them may be under way.
+/// Records the fences with satisfied waiters for a second check, since the interrupt that releases
+/// them may be in flight.
 fn note_unreleased(recovery: &Recovery) {
     let found = signaled::unreleased(&recovery.objects.fences);
     if !found.is_empty() {
@@ -213,8 +213,8 @@ fn note_unreleased(recovery: &Recovery) {
     }
 }
 
-/// Releases waiters that no interrupt has released within the grace. Returns whether a check was
-/// due.
+/// Releases waiters that no interrupt has released within the grace period. Returns whether a check
+/// was due.
 // spec: PRE-097
 pub(super) fn release_missed_waiters(level: Irql<'_>, recovery: &Recovery) -> bool {
     let now = recovery.port.platform.now();
@@ -232,13 +232,14 @@ pub(super) fn release_missed_waiters(level: Irql<'_>, recovery: &Recovery) -> bo
     true
 }
 
-/// Keeps the unserved work for a report, in case the probe makes it run.
+/// Records the unserved work, in case the probe makes it run.
 fn note_unserved(recovery: &Recovery, engine: EngineId, context: OsHandle) {
     let work = recovery.objects.outstanding_work().into_iter().find(|work| work.context == context);
     recovery.detector.engine(engine, |state| state.unserved = work);
 }
 
-/// Notes a driver fault where the probe made unserved work run: the driver had lost track of it.
+/// Records a driver fault if the probe made unserved work run, since the driver had lost track
+/// of it.
 // spec: PRE-099
 fn note_if_served(recovery: &Recovery, engine: EngineId) {
     let unserved = recovery.detector.engine(engine, |state| state.unserved.take());
@@ -257,7 +258,8 @@ fn note_if_served(recovery: &Recovery, engine: EngineId) {
     }
 }
 
-/// Work that the driver accepted, does not run, and does not count as held back.
+/// Returns a finding for work that the driver accepted, does not run, and does not report as
+/// held back.
 fn lost_work(recovery: &Recovery, context: OsHandle) -> Option<Finding> {
     let context = recovery.objects.hw_contexts.lock().get(context)?;
     let work = recovery.objects.outstanding_work().into_iter();
@@ -304,7 +306,7 @@ fn observe(recovery: &Recovery, level: &Passive, engine: EngineId) -> EngineSamp
             unserved: unserved(recovery, &queues, &status),
         },
         // A driver without engine status is probed for the first queue that makes no progress. A
-        // queue that only waits acknowledges the probe at once.
+        // queue that only waits acknowledges the probe immediately.
         Err(_) => {
             let works_for = Some(first.context.os_handle);
             EngineSample { announced, responsive: true, works_for, progress: done, unserved: None }
@@ -312,9 +314,9 @@ fn observe(recovery: &Recovery, level: &Passive, engine: EngineId) -> EngineSamp
     }
 }
 
-/// Returns the context of the first queue that the driver does not count as held back, while the
-/// engine works for no context. All `queues` have work. A ring without a connected doorbell is left
-/// out: its process has to connect and ring again.
+/// Returns the context of the first queue that the driver does not report as held back, if the
+/// engine runs no context. All `queues` have work. A ring without a connected doorbell is skipped,
+/// because its process has to connect and ring again.
 fn unserved(
     recovery: &Recovery,
     queues: &[Arc<HwQueue>],
@@ -330,7 +332,7 @@ fn unserved(
     Some(queue.context.os_handle)
 }
 
-/// The preemption request of hardware queues. Its acknowledgement arms the timer.
+/// Sends the preemption request of hardware queues. Its acknowledgement arms the timer.
 fn begin_probe(recovery: &Recovery, level: &Passive, engine: EngineId, context: OsHandle) {
     let found = recovery.objects.hw_contexts.lock().get(context);
     let Some(context) = found.filter(|c| c.device.check().is_ok()) else { return };
@@ -338,8 +340,8 @@ fn begin_probe(recovery: &Recovery, level: &Passive, engine: EngineId, context: 
     recovery.detector.engine(engine, |state| state.probe = Some(context));
 }
 
-/// Work may have been announced to a hardware queue: the engines are sampled when the timeout delay
-/// is over.
+/// Schedules a sampling after the timeout delay, because work may have been announced to a
+/// hardware queue.
 pub(super) fn watch_for_hangs(recovery: &Recovery) {
     let detector = &recovery.detector;
     let delay_ns = recovery.port.config.tdr.delay_ns;

@@ -1,4 +1,4 @@
-//! What detection finds, and what it keeps between its runs.
+//! Findings of detection, and its state between runs.
 
 use super::report::TimeoutCause;
 use crate::driver::OutstandingWork;
@@ -10,15 +10,15 @@ use tidegate_ddi::{EngineId, OsHandle};
 use tidegate_platform::{CpuTime, Mutex, Platform, Word};
 use tidegate_vidsch::{EngineWatch, SampleTimer};
 
-/// A timeout that was found.
+/// A detected timeout.
 pub(super) struct Finding {
     pub(super) cause: TimeoutCause,
     /// `None` for the adapter as a whole.
     pub(super) engine: Option<EngineId>,
-    /// Devices whose work it is, as far as the kernel knows. The driver knows better.
+    /// Devices suspected by the kernel. Blame reported by the driver takes precedence.
     pub(super) suspects: Vec<Arc<Device>>,
-    /// The engine had packets when this was found. They may be complete by now: then nothing is
-    /// reset.
+    /// Whether the engine had packets at detection. If they are complete by now, no reset
+    /// takes place.
     pub(super) had_packets: bool,
 }
 
@@ -27,7 +27,7 @@ impl Finding {
         Finding { cause, engine: None, suspects: Vec::new(), had_packets: false }
     }
 
-    /// A context was not taken off the run list in time: its suspension was not acknowledged, or
+    /// Creates the finding for a context whose suspension was not acknowledged in time, or
     /// was refused.
     pub(super) fn of_context(context: &Context) -> Finding {
         Finding {
@@ -39,20 +39,20 @@ impl Finding {
     }
 }
 
-/// What detection keeps between its runs.
+/// Detection state kept between runs.
 pub(super) struct Detector {
     pub(super) state: Mutex<State>,
-    /// Sampling is due already.
+    /// Set while a sampling is scheduled.
     pub(super) watched: Word,
 }
 
 #[derive(Default)]
 pub(super) struct State {
-    /// Reports of agents that could not recover themselves, oldest first.
+    /// Findings queued by agents that cannot run a recovery, oldest first.
     pub(super) reported: VecDeque<TimeoutCause>,
     pub(super) sampling: SampleTimer,
     pub(super) engines: BTreeMap<EngineId, EngineState>,
-    /// Fences with satisfied waiters, to check again at this time: the interrupt may be under way.
+    /// Fences with satisfied waiters, and when to check them again: the interrupt may be in flight.
     pub(super) unreleased: Option<(CpuTime, Vec<OsHandle>)>,
 }
 
@@ -73,13 +73,13 @@ impl Detector {
         }
     }
 
-    /// Drops what it holds of processes.
+    /// Drops all references to process objects.
     pub(super) fn forget(&self) {
         let engines = std::mem::take(&mut self.state.lock().engines);
         drop(engines);
     }
 
-    /// Changes what is kept of one engine.
+    /// Updates the state of one engine.
     pub(super) fn engine<R>(
         &self,
         engine: EngineId,

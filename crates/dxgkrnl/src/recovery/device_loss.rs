@@ -1,8 +1,8 @@
-//! The loss of a device whose work faulted, hangs or was reset.
+//! The loss of a device whose work faulted, hung or was reset.
 //!
-//! Invariants: the first reason stays. Doorbells read ABORT before the device's queues leave the
-//! run list, and queued work is given up before the device's fences read as their maximum. So no
-//! waiter hangs, and no later work of the device runs.
+//! Invariants: the first reason is kept. Doorbells read ABORT before the device's queues leave the
+//! run list, and queued work is abandoned before the device's fences read as their maximum.
+//! Therefore no waiter hangs, and no later work of the device runs.
 //!
 //! Entry points: [`lose_device`], [`lose_devices_later`] (any level); [`commands_refused`], [`split_refused`].
 
@@ -23,8 +23,8 @@ use tidegate_ddi::{
 use tidegate_platform::QueueNumber;
 
 // spec: UMS-171
-/// The driver refused commands of a process as malformed (their length, for example). The device of
-/// the process is lost. Any other failure of the driver breaks the contract.
+/// Handles a driver's refusal of malformed commands: the process's device is lost. Any other
+/// failure violates the driver contract.
 pub(super) fn commands_refused(
     recovery: &Arc<Recovery>,
     level: Irql<'_>,
@@ -39,7 +39,7 @@ pub(super) fn commands_refused(
     lose_devices_later(recovery, level, vec![device.clone()], &reason);
 }
 
-/// The rest of a split buffer cannot run, and a part of it has.
+/// Handles a split buffer of which a part was queued and the rest cannot run.
 pub(super) fn split_refused(
     recovery: &Arc<Recovery>,
     level: Irql<'_>,
@@ -58,7 +58,7 @@ pub(super) fn split_refused(
     );
 }
 
-/// The devices of processes that have work on an engine, and whether packets are among it.
+/// Returns the process devices with work on an engine, and whether that includes packets.
 pub(super) fn devices_on(recovery: &Recovery, engine: EngineId) -> (Vec<Arc<Device>>, bool) {
     let mut devices = BTreeMap::new();
     let packets = recovery.objects.sched.lock().contexts_in_flight(engine);
@@ -74,7 +74,7 @@ pub(super) fn devices_on(recovery: &Recovery, engine: EngineId) -> (Vec<Arc<Devi
     (of_processes, !packets.is_empty())
 }
 
-/// The numbers of a device's queues.
+/// Returns the numbers of a device's queues.
 pub(super) fn queues_of(recovery: &Recovery, device: &Device) -> Vec<QueueNumber> {
     let queues = recovery.objects.hw_queues_of(|q| q.device.os_handle == device.os_handle);
     let contexts = recovery.objects.contexts_of(|c| c.device.os_handle == device.os_handle);
@@ -82,7 +82,7 @@ pub(super) fn queues_of(recovery: &Recovery, device: &Device) -> Vec<QueueNumber
     handles.map(QueueNumber::from).collect()
 }
 
-/// Puts a device into error, and ends its work. Returns `false` when it was lost already.
+/// Puts a device into error and ends its work. Returns `false` if it was already lost.
 pub(crate) fn lose_device(
     recovery: &Recovery,
     level: &Passive,
@@ -96,8 +96,8 @@ pub(crate) fn lose_device(
     first
 }
 
-/// The same from any level: the devices are in error at once, and nothing of theirs that waits for
-/// an engine is begun. A work item ends their work.
+/// Puts devices into error at any level. The error takes effect immediately, and queued work is not
+/// started. A work item ends the devices' work.
 pub(crate) fn lose_devices_later(
     recovery: &Arc<Recovery>,
     level: Irql<'_>,
@@ -120,7 +120,7 @@ pub(crate) fn lose_devices_later(
 fn end_work(recovery: &Recovery, level: &Passive, device: &Arc<Device>) {
     recovery.port.count(Count::devices_lost);
     let of_device = |handle: OsHandle| handle == device.os_handle;
-    // 1. Doorbells: a ring from now on reads ABORT.
+    // 1. Doorbells: later rings read ABORT.
     // spec: UMS-040
     let doorbells: Vec<_> =
         recovery.objects.doorbells_of(|d| of_device(d.queue.device.os_handle)).collect();
@@ -128,7 +128,7 @@ fn end_work(recovery: &Recovery, level: &Passive, device: &Arc<Device>) {
         doorbell.disconnect(level, DisconnectReason::Abort);
     }
     // 2. Its hardware queues leave the run list, so that no queue resumes when its fences pass.
-    //    Queued work is given up. No waiter misses the signals in it: step 3 releases them.
+    //    Queued work is abandoned. Step 3 releases the waiters on its signals.
     for context in recovery.objects.hw_contexts_of(|c| of_device(c.device.os_handle)) {
         context.suspension.begin(level);
     }
@@ -136,7 +136,7 @@ fn end_work(recovery: &Recovery, level: &Passive, device: &Arc<Device>) {
     if let Some(display) = &recovery.display {
         display.device_lost(level, device.os_handle);
     }
-    // 3. Fences that it made read as their maximum.
+    // 3. Fences that the device may signal read as their maximum.
     // spec: ME-047
     // spec: MF-048
     let to_maximum = |f: &Fence| {
@@ -147,7 +147,7 @@ fn end_work(recovery: &Recovery, level: &Passive, device: &Arc<Device>) {
     signal::signal_always(level.into(), &fences);
 }
 
-/// Gives up what the device has queued in software. The signals in it are not made.
+/// Abandons the device's work in software queues. Its signals are dropped.
 fn give_up_work(recovery: &Recovery, level: Irql<'_>, device: &Device) {
     let contexts = recovery.objects.contexts_of(|c| c.device.os_handle == device.os_handle);
     let queues = recovery.objects.hw_queues_of(|q| q.device.os_handle == device.os_handle);
@@ -155,7 +155,7 @@ fn give_up_work(recovery: &Recovery, level: Irql<'_>, device: &Device) {
     let _not_made = recovery.objects.sched.give_up(level, &handles.collect::<Vec<_>>());
 }
 
-/// The devices whose work was cut off are lost, and no others.
+/// Loses exactly the devices whose work was interrupted.
 // spec: PRE-053
 pub(super) fn lose_work(
     recovery: &Recovery,
@@ -188,8 +188,8 @@ pub(super) fn lose_work(
 }
 
 impl Recovery {
-    /// The devices that have packets in `contexts`, or work in hardware queues, with the driver or
-    /// held back.
+    /// Returns the devices with packets in `contexts`, or with hardware queue work, with the driver
+    /// or held back.
     pub(crate) fn devices_at_work(&self, contexts: &[OsHandle]) -> Vec<Arc<Device>> {
         let contexts = self.objects.contexts_of(|c| contexts.contains(&c.os_handle));
         let queues = self.objects.hw_queues_of(|q| q.has_work(&self.objects) || q.holds_back());
@@ -197,7 +197,7 @@ impl Recovery {
         devices.chain(queues.iter().map(|q| q.device.clone())).collect()
     }
 
-    /// The devices of all processes. The kernel's own are not lost with them.
+    /// Returns the devices of all processes, without the kernel's devices.
     pub(crate) fn devices_of_processes(&self) -> Vec<Arc<Device>> {
         let mut devices = self.objects.devices.lock().live();
         devices.retain(|device| !device.is_of_kernel());
@@ -206,7 +206,7 @@ impl Recovery {
 }
 
 // spec: HS-020
-/// The report of a device that was removed because of a page fault.
+/// Creates the report of a device removed because of a page fault.
 pub(crate) fn fault_report(
     queue: QueueNumber,
     engine: EngineId,

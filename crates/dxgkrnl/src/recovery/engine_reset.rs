@@ -1,5 +1,5 @@
 //! The recovery of one engine, in the published order: the engine is reset, the devices whose work
-//! was cut off are lost, the engine resumes.
+//! was interrupted are lost, the engine resumes.
 //!
 //! Entry point: [`carry_out`].
 
@@ -14,20 +14,20 @@ use tidegate_ddi::{EngineId, Passive};
 
 /// Why the reset of an engine was not enough.
 pub(super) enum Escalation {
-    /// The adapter is reset.
+    /// The adapter must be reset.
     AdapterReset(Promotion),
-    /// The driver broke the contract.
+    /// The driver violated the contract.
     Stop(BugCheck),
 }
 
 /// The work that an engine is reset for.
 pub(super) enum Work<'a> {
     Packets,
-    /// With the devices to blame if the driver names none.
+    /// Work of hardware queues, with the devices to blame if the driver names none.
     HwQueues(&'a [Arc<Device>]),
 }
 
-/// Resets an engine, loses what that cut off, and resumes the engine.
+/// Resets an engine, loses the devices whose work was interrupted, and resumes the engine.
 pub(super) fn carry_out(
     recovery: &Recovery,
     level: &Passive,
@@ -46,7 +46,7 @@ pub(super) fn carry_out(
         report.outcome = RecoveryOutcome::NothingLeft;
         return Ok(());
     };
-    // 2. The devices whose work was cut off are lost.
+    // 2. The devices whose work was interrupted are lost.
     let lost_ns = recovery.port.platform.stamp_ns();
     lose_work(recovery, level, report, &blame, engine);
     report.outcome = RecoveryOutcome::EngineReset;
@@ -72,7 +72,7 @@ fn failed(ddi: &'static str, status: tidegate_ddi::Status) -> Escalation {
     Escalation::AdapterReset(Promotion::DdiFailed { ddi, status })
 }
 
-/// DxgkDdiResetHwEngine, in which the driver names the contexts whose work was cut off.
+/// Calls DxgkDdiResetHwEngine, during which the driver names the interrupted contexts.
 fn reset_hw_queues(
     recovery: &Recovery,
     level: &Passive,
@@ -82,7 +82,7 @@ fn reset_hw_queues(
     let reset = || recovery.port.driver(level).reset_hw_engine(level, engine);
     let (reset, mut blame) = recovery.losses.collect(reset);
     reset.map_err(|status| failed("DxgkDdiResetHwEngine", status))?;
-    // No context is left on the engine, so every suspension of one is complete.
+    // No context is left on the engine, so all their suspensions are complete.
     recovery.complete_suspensions(|context| context.engine == engine);
     if blame.culprits.is_empty() {
         blame.culprits.extend_from_slice(suspects);
@@ -90,9 +90,9 @@ fn reset_hw_queues(
     Ok(blame)
 }
 
-/// Resets an engine that has packets, and the engines that depend on it but for the nodes in
-/// `seen`, whose reset is under way. Returns `None` when no packet was left. The preemption request
-/// before it was not answered in time.
+/// Resets an engine that has packets and did not acknowledge a preemption request in time. Also
+/// resets the engines that depend on it, except the nodes in `seen`, whose reset is in progress.
+/// Returns `None` if no packet was left.
 fn reset_packets(
     recovery: &Recovery,
     level: &Passive,
@@ -104,21 +104,21 @@ fn reset_packets(
     }
     // 1, 2. No submission to it is under way, and none follows.
     recovery.objects.sched.stop_engine(level, engine);
-    // 3. In one step at interrupt level: the last packet that was submitted, the last one that was
-    //    completed. Interrupts of the engine's packets are ignored from now on.
+    // 3. Atomically at interrupt level: read the last submitted and last completed packets, and
+    //    ignore later interrupts of the engine's packets.
     // spec: PRE-047
     let (completed, submitted) = recovery.objects.sched.snapshot(engine);
-    // 4. With no packet left the engine is as it should be.
+    // 4. With no packet left, no reset is needed.
     // spec: PRE-048
     if completed == submitted {
         recovery.objects.sched.resume_engine(level, engine);
         return Ok(None);
     }
-    // 5. What was reported before is taken.
+    // 5. Earlier reports are taken.
     if let Some(reports) = recovery.objects.sched.reports.get() {
         reports.flush_reports();
     }
-    // 6. The engines that the reset touches give back their packets, or are reset as well.
+    // 6. Dependent engines return their packets or are reset as well.
     // spec: PRE-046
     let group = recovery.port.driver(level).query_dependent_engine_group(level, engine);
     let group = group.map_err(|status| failed("DxgkDdiQueryDependentEngineGroup", status))?;
@@ -140,8 +140,8 @@ fn reset_packets(
         return Err(Escalation::Stop(bug));
     }
     recovery.complete_suspensions(|context| context.engine == engine);
-    // 9. The device of the packet that was cut off is to blame. The packets behind it are submitted
-    //    again when the engine resumes.
+    // 9. The device of the interrupted packet is to blame. Later packets are resubmitted when the
+    //    engine resumes.
     let cut_off = recovery.objects.sched.lock().note_reset(engine, aborted, aborted != completed);
     if let Some((context, pages)) = cut_off {
         let context = recovery.objects.contexts.lock().get(context);
@@ -151,7 +151,7 @@ fn reset_packets(
             return Err(Escalation::AdapterReset(Promotion::PagingCutOff));
         }
     }
-    // 10. In order of their ordinals, the engines that did not give back their packets.
+    // 10. Engines that did not return their packets are reset, in ordinal order.
     for dependent in &dependents.silent {
         if let Some(more) = reset_packets(recovery, level, *dependent, seen)? {
             blame.culprits.extend(more.culprits);
@@ -164,7 +164,7 @@ fn reset_packets(
     Ok(Some(blame))
 }
 
-/// Whether `id` lies on the wrapping line from `first` to `last`, both included.
+/// Returns whether `id` lies in the wrapping range from `first` to `last`, inclusive.
 fn lies_between(first: u32, id: u32, last: u32) -> bool {
     id.wrapping_sub(first) <= last.wrapping_sub(first)
 }

@@ -1,8 +1,8 @@
 //! Timeout detection and recovery (TDR) of an adapter, in one direction:
 //! 1. `detect` finds that the GPU makes no progress, for packets and for hardware queues;
-//! 2. `decide` (pure) says what configuration and recovery window make of a finding;
+//! 2. `decide` (pure) chooses the response from configuration and recovery window;
 //! 3. `engine_reset` or `adapter_reset` carries that out, and `device_loss` ends the work at fault;
-//! 4. `report` keeps what was found and done, as typed facts (`collect`).
+//! 4. `report` records findings and actions as typed facts (`collect`).
 //!
 //! Lock order: `one_at_a_time` comes before every lock but those of a power transition.
 //!

@@ -1,6 +1,6 @@
-//! Recovers from a timeout: decides, and carries the decision out.
+//! Recovers from a timeout: decides and carries out the decision.
 //!
-//! Entry points: [`recover`], and what the rooms below ask of recovery.
+//! Entry points: [`recover`], and the ports that lower rooms call.
 
 use super::blame::Blame;
 use super::decide::{self, Decision, EngineAction, Scope};
@@ -21,7 +21,7 @@ use tidegate_calls::{DeviceState, Status, TdrTest};
 use tidegate_ddi::{DebugReason, EngineId, Irql, OsHandle, Passive};
 use tidegate_platform::QueueNumber;
 
-/// Recovers from a timeout, as it is configured.
+/// Recovers from a timeout as configured.
 pub(super) fn recover(recovery: &Recovery, level: &Passive, finding: Finding) {
     let Finding { cause, engine, suspects, had_packets } = finding;
     if decide::only_loses_devices(&recovery.port.config.tdr, &cause) {
@@ -118,7 +118,7 @@ fn stop_adapter(level: Irql<'_>, recovery: &Recovery, report: &mut RecoveryRepor
     recovery.port.bug_check(level, bug);
 }
 
-/// Whether policy lets a recovery begin. The report says why not.
+/// Returns whether policy allows a recovery. If not, the report gives the reason.
 fn may_begin(
     level: Irql<'_>,
     recovery: &Recovery,
@@ -196,8 +196,8 @@ impl RecoveryPort for Recovery {
 }
 
 impl Recovery {
-    /// D3DKMT_TDRDBGCTRLTYPE: has the adapter behave as if it had timed out, or changes how
-    /// timeouts are treated. A forced recovery is over when this returns.
+    /// D3DKMT_TDRDBGCTRLTYPE: forces a timeout of the adapter, or changes how timeouts are handled.
+    /// A forced recovery is complete on return.
     ///
     /// # Errors
     /// NOT_SUPPORTED for tests of displays; INVALID_PARAMETER for an unknown engine; DEVICE_REMOVED

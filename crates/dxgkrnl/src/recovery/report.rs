@@ -1,9 +1,9 @@
-//! The report of a recovery: why it began, the work on the engine, the waiters that the work held
-//! back, and the outcome.
+//! The report of a recovery: its cause, the work on the engine, the waiters that the work blocked,
+//! and the outcome.
 //!
-//! Invariants: typed facts; text is made in `Display`. Bounded, and made with no lock held.
+//! Invariants: typed facts; `Display` creates the text. Bounded, and created with no lock held.
 //!
-//! `collect` makes one.
+//! `collect` creates a report.
 
 use crate::driver::OutstandingWork;
 use crate::error::BugCheck;
@@ -12,13 +12,13 @@ use tidegate_calls::PendingWait;
 use tidegate_ddi::{EngineId, Status};
 use tidegate_platform::{CpuTime, QueueNumber};
 
-/// Recoveries whose reports are kept.
+/// Number of recovery reports kept.
 pub(crate) const KEPT: usize = 16;
 
 /// Why an engine or an adapter counts as hung.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimeoutCause {
-    /// The engine did not answer a preemption request in time.
+    /// The engine did not acknowledge a preemption request in time.
     PreemptionNotAnswered {
         /// The engine.
         engine: EngineId,
@@ -37,8 +37,8 @@ pub enum TimeoutCause {
         /// The context's engine.
         engine: EngineId,
     },
-    /// The driver accepted work of a hardware queue, does not run it, and does not count it as held
-    /// back.
+    /// The driver accepted work of a hardware queue, does not run it, and does not report it as
+    /// held back.
     WorkNotServed {
         /// The engine.
         engine: EngineId,
@@ -101,7 +101,7 @@ impl fmt::Display for TimeoutCause {
                 list(f, work)
             }
             TimeoutCause::ContextNotSuspended { engine } => {
-                write!(f, "{engine} did not let go of a context that was suspended")
+                write!(f, "{engine} did not suspend a context within TdrDelay")
             }
             TimeoutCause::WorkNotServed { engine, work } => {
                 write!(
@@ -112,13 +112,13 @@ impl fmt::Display for TimeoutCause {
                 list(f, work)
             }
             TimeoutCause::EngineReportedHung { engine } => {
-                write!(f, "{engine} made no progress, says its driver")
+                write!(f, "the driver of {engine} reported that it is hung")
             }
             TimeoutCause::EngineFaulted { engine } => {
-                write!(f, "{engine} faulted, and its driver wants it reset")
+                write!(f, "{engine} faulted, and its driver requested an engine reset")
             }
             TimeoutCause::AdapterFaulted { engine } => {
-                write!(f, "{engine} faulted, and its driver wants the adapter reset")
+                write!(f, "{engine} faulted, and its driver requested an adapter reset")
             }
             TimeoutCause::EngineForced { engine } => write!(f, "a timeout of {engine} was forced"),
             TimeoutCause::AdapterForced => write!(f, "a timeout was forced"),
@@ -126,19 +126,19 @@ impl fmt::Display for TimeoutCause {
     }
 }
 
-/// Why the reset of an engine became one of the adapter.
+/// Why an engine reset was promoted to an adapter reset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Promotion {
-    /// A call of the engine's reset failed.
+    /// A DDI call of the engine reset failed.
     DdiFailed {
         /// The entry, by its official name.
         ddi: &'static str,
         /// What the driver returned.
         status: Status,
     },
-    /// The driver does not reset single engines.
+    /// The driver cannot reset single engines.
     NoEngineReset,
-    /// The reset cut off a paging packet, whose content others need.
+    /// The reset interrupted a paging packet, whose content other work needs.
     PagingCutOff,
 }
 
@@ -146,18 +146,18 @@ impl fmt::Display for Promotion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Promotion::DdiFailed { ddi, status } => write!(f, "{ddi} failed with {status}"),
-            Promotion::NoEngineReset => f.write_str("the driver resets no single engine"),
+            Promotion::NoEngineReset => f.write_str("the driver cannot reset a single engine"),
             Promotion::PagingCutOff => f.write_str("a paging packet was cut off"),
         }
     }
 }
 
-/// Why a recovery began, and why it reset the adapter if it began with an engine.
+/// Why a recovery began and, if it began with an engine, why it reset the adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecoveryReason {
-    /// What was found.
+    /// The detected cause.
     pub cause: TimeoutCause,
-    /// `None` while the engine's reset is enough.
+    /// `None` if the engine reset was sufficient.
     pub promotion: Option<Promotion>,
 }
 
@@ -173,15 +173,15 @@ impl fmt::Display for RecoveryReason {
 pub struct WorkAtReset {
     /// Its context or hardware queue.
     pub queue: QueueNumber,
-    /// What ran, or was next: a packet, a command buffer.
+    /// The running or next work: a packet or a command buffer.
     pub command: String,
-    /// What it would have signalled: fence and value.
+    /// Fences and values that the work would have signalled.
     pub signals: Vec<(String, u64)>,
-    /// Whether it is why the engine was reset.
+    /// Whether this work caused the reset.
     pub guilty: bool,
 }
 
-/// A waiter for what the work would have signalled.
+/// A waiter on a fence that the work would have signalled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldBack {
     /// The wait.
@@ -193,11 +193,11 @@ pub struct HeldBack {
 /// How a recovery ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecoveryOutcome {
-    /// It is under way.
+    /// In progress.
     Begun,
-    /// Nothing was done, as it is configured.
+    /// No action was taken, as configured.
     Ignored,
-    /// The engine was done by itself: nothing was reset.
+    /// The engine had completed its work: no reset.
     NothingLeft,
     /// The engine was reset.
     EngineReset,
@@ -212,11 +212,11 @@ pub enum RecoveryOutcome {
 /// The report of one recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecoveryReport {
-    /// Counts from 1.
+    /// Sequence number, from 1.
     pub number: u64,
     /// When it began.
     pub at: CpuTime,
-    /// Its code: 0x141 for an engine, 0x117 for the adapter, 0x116 for the last one.
+    /// Published code: 0x141 for an engine, 0x117 for the adapter, 0x116 for a fatal recovery.
     pub code: u32,
     /// The engine; `None` when the adapter was reset for no engine in particular.
     pub engine: Option<EngineId>,
@@ -224,15 +224,15 @@ pub struct RecoveryReport {
     pub reason: RecoveryReason,
     /// The work of the engine.
     pub work: Vec<WorkAtReset>,
-    /// The waiters for it.
+    /// The waiters blocked by the work.
     pub held_back: Vec<HeldBack>,
-    /// What the driver says of the engine; empty when it says nothing.
+    /// The driver's debug text about the engine; may be empty.
     pub driver: String,
     /// How it ended.
     pub outcome: RecoveryOutcome,
-    /// Queues whose devices were lost, and whether as the guilty.
+    /// Queues whose devices were lost, each with whether the device was guilty.
     pub lost: Vec<(QueueNumber, bool)>,
-    /// The process that is blocked from the GPU for having caused too many time-outs (0x142).
+    /// Whether the process is blocked from the GPU for causing too many timeouts (0x142).
     pub blocked: bool,
 }
 
@@ -264,9 +264,11 @@ impl fmt::Display for RecoveryReport {
             write!(f, "\n  driver: {}", self.driver.trim_end().replace('\n', "\n    "))?;
         }
         match &self.outcome {
-            RecoveryOutcome::Begun => write!(f, "\n  the recovery is under way"),
-            RecoveryOutcome::Ignored => write!(f, "\n  ignored, as TdrDebugMode says"),
-            RecoveryOutcome::NothingLeft => write!(f, "\n  the engine was done: nothing was reset"),
+            RecoveryOutcome::Begun => write!(f, "\n  the recovery is in progress"),
+            RecoveryOutcome::Ignored => write!(f, "\n  ignored because of TdrDebugMode"),
+            RecoveryOutcome::NothingLeft => {
+                write!(f, "\n  the engine had completed its work: nothing was reset")
+            }
             RecoveryOutcome::EngineReset => write!(f, "\n  the engine was reset"),
             RecoveryOutcome::DeviceLost => {
                 write!(

@@ -1,4 +1,4 @@
-//! What the recoveries of one adapter share: policy, detector, history.
+//! State shared by the recoveries of one adapter: policy, detector, history.
 
 use super::blame::ContextLosses;
 use super::decide::RecoveryPolicy;
@@ -17,7 +17,7 @@ use tidegate_ddi::{HwContextLoss, OsHandle};
 use tidegate_platform::Mutex;
 use tidegate_trace::{Kind, LaneId};
 
-/// What runs before a recovery begins, for a debugger.
+/// A debugger hook that runs before a recovery begins.
 pub type RecoveryHook = Arc<dyn Fn(&RecoveryReport) + Send + Sync>;
 
 /// Timeout detection and recovery of one adapter.
@@ -25,9 +25,9 @@ pub(crate) struct Recovery {
     pub(crate) objects: Arc<Objects>,
     pub(super) port: Arc<DriverPort>,
     pub(super) power: Arc<PowerTransitions>,
-    /// `None` for an adapter that only renders.
+    /// `None` for a render-only adapter.
     pub(super) display: Option<Arc<Display>>,
-    /// Held over all of a recovery.
+    /// Serialises recoveries. Held for a whole recovery.
     pub(super) one_at_a_time: Mutex<()>,
     pub(super) policy: Mutex<RecoveryPolicy>,
     pub(super) detector: Detector,
@@ -36,12 +36,12 @@ pub(crate) struct Recovery {
     pub(super) lane: OnceLock<LaneId>,
 }
 
-/// Past recoveries, and what they left.
+/// Past recoveries and their lasting effects.
 #[derive(Default)]
 pub(super) struct History {
     pub(super) reports: VecDeque<RecoveryReport>,
     count: u64,
-    /// Address spaces of processes that are blocked.
+    /// Address spaces of blocked processes.
     pub(super) blocked: BTreeSet<u32>,
     pub(super) hook: Option<RecoveryHook>,
 }
@@ -67,18 +67,18 @@ impl Recovery {
         })
     }
 
-    /// Whether a process caused too many timeouts (0x142).
+    /// Returns whether a process is blocked for causing too many timeouts (0x142).
     pub(super) fn is_blocked(&self, address_space: u32) -> bool {
         self.history.lock().blocked.contains(&address_space)
     }
 
-    /// Makes `change` after the recovery that is under way and before the next.
+    /// Runs `change` while no recovery is in progress.
     pub(crate) fn between_recoveries(&self, change: impl FnOnce()) {
         let _between_recoveries = self.one_at_a_time.lock_device();
         change();
     }
 
-    /// Drops what it holds of processes: the adapter stops.
+    /// Drops all references to process objects, because the adapter stops.
     pub(crate) fn forget(&self) {
         self.detector.forget();
     }
@@ -86,13 +86,13 @@ impl Recovery {
     /// DxgkCbInvalidateHwContext: what a reset did to a hardware context.
     ///
     /// # Errors
-    /// INVALID_PARAMETER for an unknown context, and outside of a reset.
+    /// INVALID_PARAMETER for an unknown context, or outside a reset.
     pub(crate) fn invalidated(&self, context: OsHandle, loss: HwContextLoss) -> Result<(), Status> {
         let found = self.objects.hw_contexts.lock().get(context);
         self.losses.note(found.ok_or(Status::INVALID_PARAMETER)?, loss)
     }
 
-    /// Keeps the report of a recovery that is over.
+    /// Stores the report of a finished recovery.
     pub(super) fn keep(&self, mut report: RecoveryReport) {
         let mut history = self.history.lock();
         history.count += 1;
@@ -103,18 +103,18 @@ impl Recovery {
         history.reports.push_back(report);
     }
 
-    /// The reports of the last 16 recoveries, the oldest first.
+    /// Returns the reports of the last 16 recoveries, oldest first.
     pub(crate) fn reports(&self) -> Vec<RecoveryReport> {
         self.history.lock().reports.iter().cloned().collect()
     }
 
-    /// Names the hook that runs before a recovery begins, where TdrDebugMode or
-    /// [`TdrTest::EnableBreak`] asks for it. The recovery continues when the hook returns.
+    /// Sets the hook that runs before a recovery begins, if TdrDebugMode or
+    /// [`TdrTest::EnableBreak`] enables it. The recovery continues when the hook returns.
     pub(crate) fn before_recovery(&self, hook: RecoveryHook) {
         self.history.lock().hook = Some(hook);
     }
 
-    /// The TDR mode of debugging says that timeouts are reported and nothing is done.
+    /// Returns whether TdrDebugMode ignores timeouts after reporting them.
     pub(super) fn ignores_timeouts(&self) -> bool {
         self.port.config.tdr.debug_mode == TdrDebugMode::Ignore
     }
@@ -129,8 +129,8 @@ impl Recovery {
         self.port.record_on((&self.lane, "recovery"), (Kind::Mark, what), start_ns, 0);
     }
 
-    /// The engines of these contexts were reset: no reference to the contexts is left, so every
-    /// suspension of one is complete.
+    /// Completes the suspensions of contexts whose engines were reset, since no reference to them
+    /// is left on the GPU.
     pub(crate) fn complete_suspensions(&self, which: impl Fn(&Context) -> bool) {
         for context in self.objects.hw_contexts_of(which) {
             context.suspension.complete_by_reset();

@@ -1,4 +1,4 @@
-//! The watch of timeouts, which the timer's agent runs.
+//! The timeout watch, run by the timer's agent.
 
 use super::detect;
 use super::recover::recover;
@@ -8,7 +8,7 @@ use std::sync::Weak;
 use tidegate_ddi::Passive;
 use tidegate_platform::CpuTime;
 
-/// The deadlines of detection, and the recoveries that are due.
+/// Serves the detection deadlines and the due recoveries.
 pub(crate) struct TimeoutWatch(pub(crate) Weak<Recovery>);
 
 impl Watch for TimeoutWatch {
@@ -25,16 +25,16 @@ impl Watch for TimeoutWatch {
     }
 }
 
-/// Recovers from all timeouts that are found now. Returns whether anything changed.
+/// Recovers from all detected timeouts. Returns whether anything changed.
 fn run_detection(recovery: &Recovery, level: &Passive) -> bool {
-    // 1. Findings of agents that could not recover themselves.
+    // 1. Findings queued by agents that cannot run a recovery.
     let mut changed = recover_reported(recovery, level);
     // 2. Packets.
     for finding in detect::timed_out_packets(recovery) {
         changed = true;
         recover(recovery, level, finding);
     }
-    // 3. Hardware queues: preemption requests that were answered end.
+    // 3. Hardware queues: acknowledged probes end.
     changed |= detect::end_answered_probes(recovery, level);
     changed |= detect::release_missed_waiters(level.into(), recovery);
     // 4. Hardware queues: all engines are sampled.
@@ -51,7 +51,7 @@ fn run_detection(recovery: &Recovery, level: &Passive) -> bool {
     changed
 }
 
-/// Recovers from the findings that were reported. Returns whether there was any.
+/// Recovers from queued findings. Returns whether there was any.
 fn recover_reported(recovery: &Recovery, level: &Passive) -> bool {
     let mut any = false;
     while let Some(finding) = detect::take_reported(recovery) {

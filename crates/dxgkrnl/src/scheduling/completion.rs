@@ -1,4 +1,4 @@
-//! Reports of packets: completed, preempted, overdue.
+//! Handles packet reports and deadlines: completed, preempted, overdue.
 
 use super::scheduler::Scheduling;
 use crate::error::BugCheck;
@@ -11,8 +11,7 @@ use tidegate_vidsch::{Preempted, Submitter};
 
 impl Scheduling {
     /// DXGK_INTERRUPT_DMA_COMPLETED: packets up to this ID are complete. They may have written
-    /// monitored fences of their processes, which are scanned where the engine does not interrupt
-    /// for its writes.
+    /// monitored fences, which are scanned if the engine does not interrupt for its writes.
     pub(crate) fn dma_completed(&self, level: Irql<'_>, engine: EngineId, fence_id: u32) {
         let (completed, emptied) = {
             let mut state = self.lock();
@@ -26,8 +25,8 @@ impl Scheduling {
         self.run(level, Submitter::Packets);
     }
 
-    /// DXGK_INTERRUPT_DMA_PREEMPTED: a request is answered. Packets up to the last completed one
-    /// are complete, whether that was reported before or not; the others came back.
+    /// DXGK_INTERRUPT_DMA_PREEMPTED: a preemption request is acknowledged. Packets up to the last
+    /// completed one are complete, whether already reported or not; the others were returned.
     pub(crate) fn dma_preempted(
         &self,
         level: Irql<'_>,
@@ -53,8 +52,8 @@ impl Scheduling {
         self.run(level, Submitter::Packets);
     }
 
-    /// Scans the monitored fences of contexts whose packets are complete, where their engine does
-    /// not interrupt for its writes.
+    /// Scans the monitored fences of contexts with completed packets, if the engine does not
+    /// interrupt for its writes.
     pub(super) fn scan_after(&self, level: Irql<'_>, engine: EngineId, contexts: &[OsHandle]) {
         let node = &self.port.caps.nodes[engine.node_ordinal as usize];
         // spec: MF-053
@@ -68,7 +67,7 @@ impl Scheduling {
         let Some(objects) = self.objects.get() else { return };
         let mut lists = Vec::with_capacity(contexts.len());
         for context in contexts {
-            // A context may end while its packet runs. Its process is not known then.
+            // A context that ended while its packet ran has no known process.
             let Some(context) = objects.packet_context(*context) else {
                 signaled::scan_monitored(level, &self.fences);
                 return;
@@ -87,9 +86,9 @@ impl Scheduling {
         signaled::scan(level, &fences);
     }
 
-    /// Carries out what is due by time alone: a quantum that is over, a packet that has run too
-    /// long. DxgkDdiQueryCurrentFence comes first, so that a completion counts even if its
-    /// interrupt was lost. Returns whether the deadline has changed.
+    /// Handles expired quanta and packets that have run too long. Calls DxgkDdiQueryCurrentFence
+    /// first, so that a completion counts even if its interrupt was lost. Returns whether the
+    /// deadline has changed.
     pub(crate) fn run_deadlines(&self, level: &Passive) -> bool {
         let Some(reports) = self.reports.get() else { return false };
         let port = &self.port;
@@ -108,7 +107,7 @@ impl Scheduling {
             if self.lock().context_of_packet(engine, fence_id).is_some() {
                 port.count(Count::lost_completions);
                 let what = format!(
-                    "no interrupt reported packet {fence_id} of {engine}, which DxgkDdiQueryCurrentFence says is complete"
+                    "no interrupt reported packet {fence_id} of {engine}, which DxgkDdiQueryCurrentFence reported complete"
                 );
                 port.note_driver_fault("DxgkDdiInterruptRoutine", what);
                 self.dma_completed(level.into(), engine, fence_id);

@@ -1,4 +1,4 @@
-//! DMA buffers with physical addresses, and their parts in queues.
+//! DMA buffers with physical addresses, and their queued parts.
 //!
 //! Invariant: a part is patched again only when one of its allocations has moved since the last
 //! patch, because its contents must not change under an engine.
@@ -36,9 +36,9 @@ impl Drop for DmaBuffer {
 
 /// Whether engines may run a part.
 enum Use {
-    /// It is being queued.
+    /// Being queued.
     Queueing,
-    /// Until this mark is over; `None`: it is over.
+    /// In use until this mark is over; `None` once it is.
     Until(Option<UseMark>),
 }
 
@@ -47,12 +47,12 @@ pub(crate) struct QueuedPart {
     buffer: Arc<DmaBuffer>,
     part: Part,
     use_: Mutex<Use>,
-    /// Where its allocations were when it was patched last.
+    /// Addresses of its allocations at the last patch.
     patched: Mutex<Option<Vec<Option<PhysicalAddress>>>>,
 }
 
 impl QueuedPart {
-    /// A part that is being queued.
+    /// Creates a part that is being queued.
     pub(super) fn new(buffer: &Arc<DmaBuffer>, part: Part) -> QueuedPart {
         let platform = &buffer.port.platform;
         QueuedPart {
@@ -63,12 +63,12 @@ impl QueuedPart {
         }
     }
 
-    /// It is on all its queues; engines may run it until the mark is over.
+    /// Records that the part is on all its queues. Engines may run it until the mark is over.
     pub(super) fn note_queued(&self, mark: Option<UseMark>) {
         *self.use_.lock() = Use::Until(mark);
     }
 
-    /// Whether no engine runs it, now or later.
+    /// Returns whether no engine will run the part any more.
     pub(crate) fn is_over(&self) -> bool {
         match &*self.use_.lock() {
             Use::Queueing => false,
@@ -81,13 +81,13 @@ impl QueuedPart {
         all.map(|(a, index)| self.part.needs.contains(&index).then(|| a.at())).collect()
     }
 
-    /// Whether it must be patched before it is submitted: DxgkDdiPatch is called at PASSIVE level.
+    /// Returns whether the part must be patched before submission, which needs PASSIVE level.
     pub(super) fn needs_patch(&self) -> bool {
         *self.patched.lock() != Some(self.places())
     }
 
-    /// Submits the part, patched for where its allocations are now. Returns `None`, and does
-    /// nothing, where it must be patched in a DPC.
+    /// Submits the part, patched for the current addresses. Returns `None`, without effect, if it
+    /// needs a patch in a DPC.
     pub(super) fn submit(
         &self,
         level: Irql<'_>,
@@ -96,7 +96,7 @@ impl QueuedPart {
     ) -> Option<Result<(), Status>> {
         let QueuedPart { buffer, part, .. } = self;
         if self.needs_patch() {
-            // A DPC leaves such a part to an agent that may block.
+            // A DPC leaves the patch to an agent that may block.
             let level = level.passive()?;
             let places = self.places();
             let patch = Patch {

@@ -1,26 +1,25 @@
-//! What timeout recovery does to packets: engines stop, their packets end or come back, engines go
-//! on.
+//! Packets during timeout recovery: engines stop, packets end or are returned, engines resume.
 //!
-//! Invariant: an engine is stopped by the agent that holds the right of the packets, so no agent is
-//! in the middle of a submission to it.
+//! Invariant: an engine is stopped by the holder of the packet submission right, so no submission
+//! to it is in progress.
 
 use super::scheduler::Scheduling;
 use tidegate_ddi::{EngineId, Irql, OsHandle, Passive};
 use tidegate_platform::{CpuTime, WaitEnd};
 use tidegate_vidsch::{Submitter, WaiterId};
 
-/// Engines that a reset touches besides its own.
+/// Other engines affected by a reset.
 #[derive(Default)]
 pub(crate) struct Dependents {
-    /// Those that gave back their packets, or had none.
+    /// Engines that returned their packets or had none.
     pub(crate) empty: Vec<EngineId>,
-    /// Those that did not, in ordinal order.
+    /// Engines that did not return their packets, in ordinal order.
     pub(crate) silent: Vec<EngineId>,
 }
 
 impl Scheduling {
-    /// Makes `change` while no other agent carries out effects of the packets. Waits for the agent
-    /// that does, but no longer than an agent may stay in the driver.
+    /// Runs `change` under the packet submission right. Waits for the present holder, at most
+    /// for TdrDdiDelay.
     fn with_right(&self, level: &Passive, change: impl FnOnce()) {
         let platform = &self.port.platform;
         let _went_on = self.carry_out_deferred(level);
@@ -38,11 +37,11 @@ impl Scheduling {
             }
         };
         if let Some((waiter, handoff)) = wait {
-            // An agent that is stuck in the driver is found when the adapter is reset. Waiting
-            // longer would stop nothing.
+            // The adapter reset detects an agent stuck in the driver, so a longer wait would
+            // not help.
             let deadline = platform.now().after(self.port.config.tdr.ddi_delay_ns);
             loop {
-                // A DPC that defers an effect wakes the waiter, which goes on in its place.
+                // A DPC that defers an effect wakes this waiter, which continues in its place.
                 let _went_on = self.carry_out_deferred(level);
                 let end = handoff.wait_for(Some(deadline), "the right to submit packets");
                 if end != WaitEnd::Woken && self.cancel_handoff(waiter) {
@@ -66,12 +65,12 @@ impl Scheduling {
         cancelled
     }
 
-    /// Nothing is submitted to the engine from now on, and no agent is in the middle of it.
+    /// Stops submissions to the engine. On return none is in progress.
     pub(crate) fn stop_engine(&self, level: &Passive, engine: EngineId) {
         self.with_right(level, || self.lock().stop(engine));
     }
 
-    /// The same for every engine; their completions are ignored. Returns the contexts that have
+    /// Stops submissions to all engines and ignores their completions. Returns the contexts with
     /// packets queued or in flight.
     pub(crate) fn stop_all_engines(&self, level: &Passive) -> Vec<OsHandle> {
         self.with_right(level, || self.lock().stop_all());
@@ -86,8 +85,8 @@ impl Scheduling {
         self.lock().busy_contexts()
     }
 
-    /// In one step at interrupt level: returns the IDs of the last completed and of the last
-    /// submitted packet, and ignores the engine's completions from then on.
+    /// Returns the IDs of the last completed and last submitted packets, and starts to ignore the
+    /// engine's completions. Atomic at interrupt level.
     pub(crate) fn snapshot(&self, engine: EngineId) -> (u32, u32) {
         let Some(reports) = self.reports.get() else { return (0, 0) };
         let _at_interrupt_level = self.port.interrupt_lock.lock_device();
@@ -98,7 +97,7 @@ impl Scheduling {
     }
 
     /// Stops the engines of the nodes in `group` other than this one, and preempts them. Waits for
-    /// their answers within the delay for dependents.
+    /// their acknowledgements, up to the dependent delay.
     pub(crate) fn preempt_dependents(
         &self,
         level: &Passive,
@@ -136,7 +135,7 @@ impl Scheduling {
         Dependents { empty, silent }
     }
 
-    /// Packets are submitted to the engine again, and its completions count.
+    /// Resumes submissions to the engine, and accepts its completions again.
     pub(crate) fn resume_engine(&self, level: &Passive, engine: EngineId) {
         if let Some(reports) = self.reports.get() {
             reports.heed_packets(engine);
@@ -146,13 +145,13 @@ impl Scheduling {
         self.run(level.into(), Submitter::Packets);
     }
 
-    /// Every engine is resumed.
+    /// Resumes every engine.
     pub(crate) fn resume_all_engines(&self, level: &Passive) {
         self.port.caps.engines().for_each(|engine| self.resume_engine(level, engine));
     }
 
-    /// The adapter was reset: packets of the kernel's own contexts are over, and threads that wait
-    /// for one go on.
+    /// Ends packets of kernel contexts after an adapter reset, and wakes the threads that wait
+    /// for them.
     pub(crate) fn end_kernel_packets(&self, level: Irql<'_>) {
         let Some(objects) = self.objects.get() else { return };
         let busy = self.lock().busy_contexts();
@@ -165,19 +164,19 @@ impl Scheduling {
         self.run(level, Submitter::Packets);
     }
 
-    /// The adapter was reset: every packet is over.
+    /// Ends every packet after an adapter reset.
     pub(crate) fn end_all_packets(&self, level: &Passive) {
         self.lock().end_packets(|_| true, self.now());
         self.run(level.into(), Submitter::Packets);
     }
 
-    /// When the next engine counts as hung.
+    /// Returns when the next engine times out.
     pub(crate) fn next_timeout(&self) -> Option<CpuTime> {
         let config = &self.port.config;
         if config.tdr.is_on() { self.lock().next_timeout(config.tdr.delay_ns) } else { None }
     }
 
-    /// Takes the engines that count as hung by now.
+    /// Takes the engines that have timed out.
     pub(crate) fn take_timed_out(&self) -> Vec<EngineId> {
         let (now, delay_ns) = (self.port.platform.now(), self.port.config.tdr.delay_ns);
         self.lock().take_timed_out(now, delay_ns)

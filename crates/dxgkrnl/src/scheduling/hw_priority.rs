@@ -1,9 +1,9 @@
-//! The scheduling priorities of hardware contexts: requests of processes, their checks, and the
-//! call of the driver.
+//! Scheduling priorities of hardware contexts: requests of processes, their checks, and the
+//! DDI call.
 //!
-//! Order: 1. requests for a context come one after the other; 2. the new properties are checked as
-//! a whole; 3. the driver is called; 4. they count from then on, so a refusal changes nothing. Queues
-//! that are added to the context later take them over.
+//! Order: 1. requests for a context are serialised; 2. the new properties are checked as a whole;
+//! 3. the driver is called; 4. the properties take effect, so a failure changes nothing. Queues
+//! added to the context later inherit them.
 
 use crate::driver::DriverPort;
 use tidegate_calls::{Priority, Status};
@@ -16,7 +16,7 @@ use tidegate_platform::{Mutex, Platform};
 
 /// The properties of one hardware context.
 pub(crate) struct HwPriority {
-    /// Orders the driver's calls for the context; held over them.
+    /// Serialises the driver calls for the context. Held across them.
     calls: Mutex<()>,
     properties: Mutex<SchedulingProperties>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct PriorityRequest<'a> {
     pub(crate) may_raise: bool,
 }
 
-/// The lowest number of D3DKMTSetContextSchedulingPriority that means the REALTIME band.
+/// Lowest priority of D3DKMTSetContextSchedulingPriority in the REALTIME band.
 const FIRST_REALTIME: i32 = 8;
 
 impl HwPriority {
@@ -40,8 +40,8 @@ impl HwPriority {
         }
     }
 
-    /// D3DKMTSetContextSchedulingPriority: below 0 is IDLE, 0 is NORMAL, up to 7 is FOCUS, and the
-    /// numbers above are the levels of REALTIME.
+    /// D3DKMTSetContextSchedulingPriority: negative values are IDLE, 0 is NORMAL, 1 to 7 are FOCUS,
+    /// and higher values are levels of REALTIME.
     pub(crate) fn set(
         &self,
         level: &Passive,
@@ -82,8 +82,8 @@ impl HwPriority {
         self.change(level, request, |now| SchedulingProperties { in_process_priority, ..now })
     }
 
-    /// A queue is made with a priority, which its context gets. Where the hardware has no bands all
-    /// contexts are equal.
+    /// Applies the priority of a new queue to its context. Without hardware bands all contexts
+    /// are equal.
     pub(crate) fn adopt(
         &self,
         level: &Passive,

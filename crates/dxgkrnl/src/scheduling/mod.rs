@@ -1,10 +1,9 @@
-//! The kernel's side of VidSch: it locks the policy, takes its effects, drops the lock and carries
-//! the effects out.
+//! The kernel side of VidSch: locks the policy, takes its effects, drops the lock and carries the
+//! effects out.
 //!
 //! Invariants: no lock is held over a DDI call, a signal or an upper room. One agent at a time
-//! carries out the effects of the packets, and one those of each hardware queue, so commands reach
-//! the driver in the order in which they were decided. All queues of an adapter share the lock
-//! "VidSch" (decision 56).
+//! carries out packet effects, and one the effects of each hardware queue, so commands reach the
+//! driver in the order of decision. All queues of an adapter share the lock "VidSch" (decision 56).
 //!
 //! Files: `scheduler` (queues) · `submit` (effects) · `completion` (reports of packets) ·
 //! `engine_reset` (engines stop and resume) · `render`, `dma_buffer` (physical addresses) ·

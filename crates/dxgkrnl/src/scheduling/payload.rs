@@ -1,4 +1,4 @@
-//! What VidSch's queues carry: fences, events, actions, and objects that engines may still use.
+//! The payload of VidSch's queues: fences, events, actions, and objects that engines may still use.
 
 use crate::fence::FenceTarget;
 use std::any::Any;
@@ -8,7 +8,7 @@ use tidegate_ddi::Irql;
 use tidegate_platform::Event;
 use tidegate_vidsch::{Payload, SignalEffect};
 
-/// What the queues carry.
+/// The payload types.
 pub(crate) struct QueuePayload;
 
 impl Payload for QueuePayload {
@@ -18,19 +18,19 @@ impl Payload for QueuePayload {
     type Kept = Kept;
 }
 
-/// What a signal packet does besides signalling. It is dropped when the packet is abandoned.
+/// An action of a signal packet. Dropped if the packet is abandoned.
 pub(crate) trait SignalAction: Send + Sync {
-    /// Everything that was queued before the packet is complete.
+    /// Called when all earlier work of the queue is complete.
     fn carry_out(self: Box<Self>, level: Irql<'_>);
 }
 
-/// A save area or a DMA buffer that an engine may use after its context is gone.
+/// A save area or a DMA buffer that an engine may use after its context has ended.
 pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
 
 /// A signal packet.
 pub(crate) type Signal = tidegate_vidsch::Signal<QueuePayload>;
 
-/// A signal packet for fences.
+/// Creates a signal packet for fences.
 pub(crate) fn fence_signal(fences: Vec<FenceTarget>, flags: SignalFlags) -> Signal {
     Signal { effect: SignalEffect::Fences(fences), flags }
 }

@@ -1,16 +1,16 @@
-//! What scheduling needs of the rooms above it: [`SchedulingPort`] of objects, [`ReportPort`] of
-//! interrupts.
+//! Ports of scheduling to the rooms above it: [`SchedulingPort`] to objects, [`ReportPort`]
+//! to interrupts.
 
 use super::dma_buffer::QueuedPart;
 use crate::fence::Fence;
 use std::sync::Arc;
 use tidegate_ddi::{DriverHandle, EngineId, Irql, OsHandle, Passive};
 
-/// A packet context, as long as the kernel keeps it.
+/// A packet context.
 pub(crate) trait PacketContext: Send + Sync {
     fn os_handle(&self) -> OsHandle;
 
-    /// The handle of its device.
+    /// Returns the handle of the context's device.
     fn device_handle(&self) -> OsHandle;
 
     /// The driver's handle.
@@ -18,16 +18,16 @@ pub(crate) trait PacketContext: Send + Sync {
 
     fn engine(&self) -> EngineId;
 
-    /// A queued part of a DMA buffer with physical addresses.
+    /// Returns a queued part of a DMA buffer with physical addresses.
     fn part(&self, number: u64) -> Option<Arc<QueuedPart>>;
 
     /// Keeps a queued part until it is over.
     fn keep_part(&self, number: u64, part: Arc<QueuedPart>);
 
-    /// The monitored fences that are open in its process.
+    /// Returns the monitored fences open in the context's process.
     fn monitored_fences(&self) -> Arc<[Arc<Fence>]>;
 
-    /// The context belongs to the kernel, not to a process.
+    /// Returns whether the context belongs to the kernel rather than a process.
     fn is_of_kernel(&self) -> bool;
 }
 
@@ -45,13 +45,14 @@ pub(crate) trait KernelModeQueue: Send + Sync {
 
 /// Contexts and hardware queues.
 pub(crate) trait SchedulingPort: Send + Sync {
-    /// A packet context that still exists.
+    /// Returns a packet context if it still exists.
     fn packet_context(&self, context: OsHandle) -> Option<Arc<dyn PacketContext>>;
 
-    /// A hardware queue that still exists.
+    /// Returns a kernel-mode hardware queue if it still exists.
     fn kernel_mode_queue(&self, queue: OsHandle) -> Option<Arc<dyn KernelModeQueue>>;
 
-    /// Whether a context or hardware queue is neither being destroyed nor of a lost device.
+    /// Returns `false` for a context or hardware queue that is being destroyed or whose device
+    /// is lost.
     fn is_active(&self, queue: OsHandle) -> bool;
 
     /// The driver refused a command: the device of its context or queue is lost. `position` is the
@@ -59,21 +60,21 @@ pub(crate) trait SchedulingPort: Send + Sync {
     fn command_refused(&self, level: Irql<'_>, queue: OsHandle, position: u64, gpu_va: u64);
 }
 
-/// Reports of the driver, as interrupts take them.
+/// The driver's pending reports.
 pub(crate) trait ReportPort: Send + Sync {
-    /// Takes reports that the driver made outside of an interrupt.
+    /// Takes reports that the driver made outside an interrupt.
     fn serve_reports(self: Arc<Self>);
 
-    /// Takes everything that was reported until now.
+    /// Takes all pending reports.
     fn flush_reports(&self);
 
-    /// Takes reports whose deferred routine is overdue.
+    /// Takes reports whose DPC is overdue.
     fn take_overdue_reports(self: Arc<Self>, level: &Passive);
 
-    /// Ignores completions of the engine's packets from now on. The caller holds the interrupt
-    /// lock. Returns the last completion that was reported and not taken.
+    /// Starts to ignore completions of the engine's packets. The caller holds the interrupt lock.
+    /// Returns the last completion still pending.
     fn ignore_packets(&self, engine: EngineId) -> Option<u32>;
 
-    /// Takes completions of the engine's packets again.
+    /// Accepts completions of the engine's packets again.
     fn heed_packets(&self, engine: EngineId);
 }

@@ -1,14 +1,14 @@
-//! Packets with physical addresses: a process gives commands and lists the allocations that they
-//! may use, the driver makes a DMA buffer with a patch list, and the kernel runs it, in parts where
-//! local memory is too small for all of it.
+//! Packets with physical addresses. A process supplies commands and the list of their allocations.
+//! The driver builds a DMA buffer with a patch list. The kernel runs it, in parts if local memory
+//! is too small for the whole.
 //!
 //! Order: 1. commands are copied out of the process's reach; 2. the driver translates and checks
-//! them (DxgkDdiRender), and the kernel checks the list; 3. for each part: its allocations are
-//! paged in and held, it is queued on each context, and its allocations are released with a mark of what
-//! is queued now; 4. when VidSch submits a part, the driver patches its addresses (DxgkDdiPatch)
-//! unless nothing has moved since the last patch, because its contents must not change under an
-//! engine. Between two parts the memory manager's packets may run, and other packets where the
-//! driver can preempt. The caller waits for memory, never for the GPU.
+//! them (DxgkDdiRender), and the kernel checks the list; 3. for each part, its allocations are
+//! paged in and held, the part is queued on each context, and the allocations are released with a
+//! mark of the queued work; 4. when VidSch submits a part, the driver patches its addresses
+//! (DxgkDdiPatch) unless nothing has moved since the last patch, because its contents must not
+//! change under an engine. Between two parts the memory manager's packets may run, and other
+//! packets where the driver can preempt. The caller waits for memory, never for the GPU.
 
 use super::dma_buffer::{DmaBuffer, QueuedPart};
 use super::port::PacketContext;
@@ -24,15 +24,15 @@ use tidegate_ddi::{Passive, VidSchCaps};
 use tidegate_vidsch::CommandKind;
 use tidegate_vidsch::patch_list::{self, BadList, Bindings, Part};
 
-/// Most bytes of commands in one call.
+/// Maximum bytes of commands in one call.
 pub(crate) const MAX_COMMAND_BYTES: usize = 1 << 20;
 
-/// How much larger than its commands a DMA buffer is made, for what a driver adds to each command.
+/// DMA buffer bytes per command byte, to allow for what the driver adds.
 const BUFFER_BYTES_PER_BYTE: usize = 3;
 
 /// Why a DMA buffer was not queued as a whole.
 pub(crate) enum RenderError {
-    /// Nothing of it was queued.
+    /// No part was queued.
     Refused(Status),
     /// Some of its parts were queued, and the one at `offset` could not be.
     Split { offset: u32, reason: String },
@@ -45,8 +45,7 @@ impl From<Status> for RenderError {
 }
 
 impl Scheduling {
-    /// D3DKMTRender: commands for contexts of one device, one on each physical adapter that runs
-    /// them.
+    /// Queues commands on contexts of one device, one context per physical adapter (D3DKMTRender).
     pub(crate) fn render(
         &self,
         level: &Passive,
@@ -63,14 +62,14 @@ impl Scheduling {
         // spec: PRE-036
         let verifies = port.config.verify_split_buffers
             && !port.caps.scheduling.contains(VidSchCaps::NO_DMA_PATCHING);
-        // Nothing was queued yet, so a refusal has no other consequence.
+        // No part is queued yet, so a failure has no side effects.
         patch_list::check_parts(&buffer.list, bytes, verifies, fits).map_err(|bad| match bad {
             BadList::NoRoom(_) => Status::NO_MEMORY,
             _ => Status::INVALID_PARAMETER,
         })?;
         let (mut start, mut bound) = (0, Bindings::new());
         while start < bytes {
-            // 3. Since the rehearsal other references may have been taken on too much memory.
+            // 3. Other references may have taken the memory since the check.
             let part = hold_next_part(level, &self.memory, &buffer, (start, &bound));
             let part = part.map_err(|reason| RenderError::Split { offset: start, reason })?;
             port.stats.add(Count::split_parts, u64::from(start > 0));
@@ -148,6 +147,7 @@ fn hold_next_part(
     let part = patch_list::next_part(&buffer.list, bytes, (start, bound), fits);
     let part = part.map_err(|bad| bad.to_string())?;
     let held = memory.page_in_and_hold(level, &buffer.objects(&part.needs));
-    held.map(|()| part)
-        .map_err(|status| format!("what a part of a buffer needs could not be paged in: {status}"))
+    held.map(|()| part).map_err(|status| {
+        format!("the allocations of a buffer part could not be paged in: {status}")
+    })
 }

@@ -1,4 +1,4 @@
-//! Contexts whose save areas have no content yet, or move: their packets are held.
+//! Holds the packets of contexts whose save areas have no content yet or are being moved.
 
 use super::scheduler::Scheduling;
 use crate::memory::ContextHolds;

@@ -19,19 +19,19 @@ use tidegate_vidsch::{
     WaiterId,
 };
 
-/// VidSch, and the agents that wait for the right to carry out the effects of the packets.
+/// VidSch, and the agents that wait for the packet submission right.
 pub(crate) struct State {
     vidsch: VidSch<QueuePayload>,
     pub(super) handoffs: Vec<(WaiterId, Event)>,
     pub(super) next_waiter: u64,
-    /// An effect of the packets that waits for PASSIVE level, with the right.
+    /// A packet effect that waits for PASSIVE level. It carries the submission right.
     pub(super) deferred: Option<Effect<QueuePayload>>,
-    /// Set when none of these engines has packets.
+    /// Events to set when none of the listed engines has packets.
     pub(super) empty: Vec<(Vec<EngineId>, Event)>,
 }
 
 impl State {
-    /// Takes the events of agents that wait for engines without packets.
+    /// Takes the waits whose engines have no packets left.
     pub(super) fn take_emptied(&mut self) -> Vec<(Vec<EngineId>, Event)> {
         let vidsch = &self.vidsch;
         let is_empty = |engines: &[EngineId]| !engines.iter().any(|e| vidsch.has_packets(*e));
@@ -64,8 +64,8 @@ pub(crate) struct Scheduling {
     pub(super) me: Weak<Scheduling>,
 }
 
-/// A queue's wait as a waiter of a fence. The ticket names the wait; [`PROGRESS`] is for the
-/// progress of a hardware queue.
+/// A queue's wait, registered as a waiter on a fence. The ticket names the wait; [`PROGRESS`] is
+/// for the progress of a hardware queue.
 struct QueueWaiter {
     scheduling: Weak<Scheduling>,
     queue: OsHandle,
@@ -86,7 +86,7 @@ impl Waiter for QueueWaiter {
 }
 
 impl Scheduling {
-    /// The scheduler of a driver. Its ports complete it.
+    /// Creates the scheduler of an adapter. The ports are attached later.
     pub(crate) fn new(
         port: &Arc<DriverPort>,
         memory: &Arc<Memory>,
@@ -110,24 +110,24 @@ impl Scheduling {
         })
     }
 
-    /// The policy. No call of another room is made under its lock.
+    /// Locks the policy. No call to another room is made under this lock.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    /// The time for decisions.
+    /// Returns the time for policy decisions.
     pub(super) fn now(&self) -> Now {
         let (at, stamp_ns) = self.port.platform.now_and_stamp();
         Now { stamp_ns, at }
     }
 
-    /// Removes a queue that is being destroyed, with what it holds.
+    /// Removes a queue that is being destroyed, with its queued work.
     pub(crate) fn remove_queue(&self, level: Irql<'_>, queue: OsHandle) {
         let abandoned = self.lock().remove_queue(queue);
         self.end_abandoned(level, abandoned);
     }
 
-    /// When the process queued the packet of the call at hand, on the timeline.
+    /// Returns the timeline time at which the process made the present call.
     pub(crate) fn queued_ns(&self, context: OsHandle) -> u64 {
         self.port.platform.take_queued(context.into(), SubmissionKey::NextCall).at_ns
     }
@@ -167,7 +167,7 @@ impl Scheduling {
     }
 
     /// Queues a wait for all of `fences` on a context or hardware queue. Each condition latches
-    /// from now on, also while earlier work holds the queue.
+    /// immediately, even while earlier work blocks the queue.
     // spec: MF-030, MF-033
     pub(crate) fn wait(
         &self,
@@ -182,14 +182,14 @@ impl Scheduling {
                 self.lock().wait_satisfied(queue, ticket, self.now());
             }
         }
-        // The queue may have been given up before the waiters were registered.
+        // The queue may have been abandoned before the waiters were registered.
         if self.objects.get().is_some_and(|objects| !objects.is_active(queue)) {
             fences.iter().for_each(|(fence, _)| monitor::forget(level, fence, queue));
         }
         self.run(level, submitter);
     }
 
-    /// Registers a queue as a waiter; `false` when the fence has the value already.
+    /// Registers a queue as a waiter. Returns `false` if the fence has already reached the value.
     pub(super) fn register(
         &self,
         level: Irql<'_>,
@@ -201,12 +201,12 @@ impl Scheduling {
         monitor::wait(level, fence, value, waiter, ticket, WaitOwner::Queue(queue)).is_some()
     }
 
-    /// Queues one signal packet on contexts or hardware queues of one device. It is made when all
-    /// of them have reached it.
+    /// Queues one signal packet on contexts or hardware queues of one device. The signal is made
+    /// when all of them reach it.
     pub(crate) fn signal(&self, level: &Passive, queues: &[(OsHandle, Submitter)], signal: Signal) {
         let handles: Vec<OsHandle> = queues.iter().map(|(queue, _)| *queue).collect();
         let refused = self.lock().push_signal(&handles, signal, self.now());
-        // A thread may wait for the event of a packet whose queues are gone.
+        // A thread may wait for the event of a packet whose queues have ended.
         if let Some(Signal { effect: SignalEffect::Event(event), .. }) = refused {
             event.set(Step::ThreadWake);
         }
@@ -218,22 +218,22 @@ impl Scheduling {
         }
     }
 
-    /// Returns an event that is set when everything that these queues hold now, and what the driver
-    /// has of them, is complete.
+    /// Returns an event that is set when all present work of these queues, queued or in flight,
+    /// is complete.
     pub(crate) fn drained(&self, level: &Passive, queues: &[(OsHandle, Submitter)]) -> Event {
         let event = self.port.platform.event(true);
         self.signal(level, queues, Signal::event(event.clone()));
         event
     }
 
-    /// Gives up everything that these queues hold. Returns the signals that are not made for it.
+    /// Abandons all work of these queues. Returns the dropped signals.
     pub(crate) fn give_up(&self, level: Irql<'_>, queues: &[OsHandle]) -> Vec<FenceTarget> {
         let abandoned = self.lock().abandon(queues);
         self.cancel(level, &abandoned.packets);
         self.end_abandoned(level, abandoned)
     }
 
-    /// Tells a driver that prepares packets when they are made that it will not get these.
+    /// Notifies a driver that prepares packets on creation that these will not be submitted.
     // spec: PRE-071
     fn cancel(&self, level: Irql<'_>, packets: &[(OsHandle, Command)]) {
         let port = &self.port;
@@ -255,7 +255,7 @@ impl Scheduling {
         }
     }
 
-    /// Ends the waits of queues that were given up, and carries out what no longer waits for them.
+    /// Ends the waits of abandoned queues, and carries out work that they blocked.
     fn end_abandoned(
         &self,
         level: Irql<'_>,
@@ -270,7 +270,7 @@ impl Scheduling {
         abandoned.signals.into_iter().flat_map(Signal::into_fences).collect()
     }
 
-    /// The packets of an engine that are not reported, by context, with the DDI calls about them.
+    /// Returns the packets of an engine not reported complete, by context, with their DDI calls.
     pub(crate) fn outstanding_packets(&self, engine: EngineId) -> Vec<OutstandingWork> {
         let Some(in_flight) = self.lock().packets_in_flight(engine) else { return Vec::new() };
         let reported = in_flight.last_completed.into();
@@ -300,7 +300,7 @@ impl Scheduling {
         by_context.into_values().collect()
     }
 
-    /// What each queue did with fences until now.
+    /// Returns the fence operations of each queue so far.
     pub(crate) fn fence_operations(&self) -> BTreeMap<QueueNumber, WorkStats> {
         let now_ns = self.port.platform.stamp_ns();
         let mut all: BTreeMap<QueueNumber, WorkStats> = BTreeMap::new();
@@ -310,19 +310,19 @@ impl Scheduling {
         all
     }
 
-    /// The fences of waits at the heads of their queues, with the queue.
+    /// Returns the fences awaited at the heads of queues, with the queue.
     pub(crate) fn pending_waits(&self) -> Vec<(QueueNumber, FenceTarget)> {
         let state = self.lock();
         state.pending_waits().map(|(queue, fence)| (queue.into(), fence.clone())).collect()
     }
 
-    /// The fences of the signals that are queued on a queue.
+    /// Returns the fences of the signals queued on a queue.
     pub(crate) fn queued_signals(&self, queue: OsHandle) -> Vec<FenceTarget> {
         self.lock().queued_signals(queue).cloned().collect()
     }
 }
 
-/// When packets are preempted.
+/// Returns the preemption configuration.
 // spec: PRE-001, PRE-004, PRE-005, PRE-006
 fn config(caps: &AdapterCaps, port: &DriverPort) -> Config {
     let aware = VidSchCaps::PREEMPTION_AWARE | VidSchCaps::MULTI_ENGINE_AWARE;

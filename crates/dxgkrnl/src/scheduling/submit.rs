@@ -15,8 +15,8 @@ use tidegate_trace::{Kind, NameId, Record};
 use tidegate_vidsch::{Command, CommandKind, Effect, FinishedItem, SignalEffect, Submitter};
 
 impl Scheduling {
-    /// Carries out the effects of a submitter until there are none. Returns at once while another
-    /// agent does.
+    /// Carries out the effects of a submitter until none is left. Returns immediately if another
+    /// agent is doing so.
     pub(super) fn run(&self, level: Irql<'_>, submitter: Submitter) {
         match submitter {
             Submitter::Packets => {
@@ -33,7 +33,7 @@ impl Scheduling {
         }
     }
 
-    /// Carries out the effects of the packets for the agent that holds the right.
+    /// Carries out packet effects. The caller holds the right.
     pub(super) fn carry_out_packets(&self, level: Irql<'_>) {
         let Some(objects) = self.objects.get() else { return };
         loop {
@@ -73,8 +73,8 @@ impl Scheduling {
         }
     }
 
-    /// Leaves an effect that needs PASSIVE level, and the right with it, to an agent that waits for
-    /// the right or to a work item.
+    /// Hands an effect that needs PASSIVE level, with the right, to an agent that waits for the
+    /// right or to a work item.
     fn defer(&self, effect: Effect<QueuePayload>) {
         let waiter = {
             let mut state = self.lock();
@@ -92,8 +92,7 @@ impl Scheduling {
         }));
     }
 
-    /// Carries on from an effect that was deferred, if no other agent has. Returns whether there
-    /// was one.
+    /// Continues from a deferred effect, unless another agent has. Returns whether there was one.
     pub(super) fn carry_out_deferred(&self, level: &Passive) -> bool {
         let Some(effect) = self.lock().deferred.take() else { return false };
         let done =
@@ -122,7 +121,7 @@ impl Scheduling {
             Effect::Signal { queues, signal } => {
                 self.make(level, signal);
                 let submitters = self.lock().signalled(&queues, self.now());
-                // The packets' right is held by this agent.
+                // This agent holds the packet submission right.
                 let hw_queues = submitters.into_iter().filter(|s| *s != Submitter::Packets);
                 hw_queues.for_each(|submitter| self.run(level, submitter));
             }
@@ -132,14 +131,14 @@ impl Scheduling {
         Ok(())
     }
 
-    /// Carries out the effects of a hardware queue until there are none.
+    /// Carries out the effects of a hardware queue until none is left.
     pub(super) fn run_hw_queue(&self, level: Irql<'_>, queue: &dyn KernelModeQueue) {
         if self.lock().try_take_right(Submitter::HwQueue(queue.os_handle())) {
             self.carry_out_hw_queue(level, queue);
         }
     }
 
-    /// The same for the agent that holds the queue's right.
+    /// Carries out a hardware queue's effects. The caller holds the queue's right.
     fn carry_out_hw_queue(&self, level: Irql<'_>, queue: &dyn KernelModeQueue) {
         let handle = queue.os_handle();
         let submitter = Submitter::HwQueue(handle);
@@ -147,8 +146,8 @@ impl Scheduling {
             let now = self.now();
             let (effect, finished) = {
                 let mut state = self.lock();
-                // The progress fence is read under the lock: an agent that saw progress and left,
-                // because this one holds the right, left before this reading.
+                // Progress is read under the lock. An agent that saw progress and found the right
+                // taken did so before this read, so its progress is seen here.
                 let progress = queue.progress_fence().value();
                 (state.next_hw_queue_effect(handle, progress, now), state.take_finished())
             };
@@ -161,7 +160,7 @@ impl Scheduling {
                     }
                 }
                 Some(Effect::AwaitProgress(value)) => {
-                    // A value that the fence has already is seen by the next round.
+                    // The next iteration sees a value that is already reached.
                     let target = (queue.progress_fence(), value);
                     self.register(level, (handle, submitter), target, PROGRESS);
                 }
@@ -179,7 +178,7 @@ impl Scheduling {
         }
     }
 
-    /// Leaves a command that needs PASSIVE level, and the queue's right with it, to a work item.
+    /// Hands a command that needs PASSIVE level, with the queue's right, to a work item.
     fn defer_hw_queue(&self, queue: OsHandle, of: (Command, u64)) {
         let me = self.me.clone();
         self.port.timer.queue_work(Box::new(move |level| {
@@ -207,9 +206,9 @@ impl Scheduling {
         }
     }
 
-    /// DxgkDdiPreemptCommand. The driver may answer before it returns, when nothing is left to
-    /// preempt. Returns `None`, and does nothing, where it must wait for the engine's power in a
-    /// DPC.
+    /// Calls DxgkDdiPreemptCommand. The driver may acknowledge before it returns, if there is no
+    /// packet to preempt. Returns `None`, without effect, in a DPC that would have to wait for the
+    /// engine's power.
     pub(super) fn preempt(
         &self,
         level: Irql<'_>,
@@ -234,7 +233,7 @@ impl Scheduling {
         Some(())
     }
 
-    /// Returns `None`, and does nothing, where the packet needs PASSIVE level in a DPC.
+    /// Submits a packet. Returns `None`, without effect, in a DPC if it needs PASSIVE level.
     fn submit(
         &self,
         level: Irql<'_>,
@@ -243,7 +242,7 @@ impl Scheduling {
         (engine, fence_id): (EngineId, u32),
         (command, flags): (Command, SubmitCommandFlags),
     ) -> Option<()> {
-        // The context may have ended since the decision.
+        // The context may have ended after the decision.
         let Some(packet_context) = objects.packet_context(context) else {
             self.lock().not_accepted(engine, fence_id, self.now());
             return Some(());
@@ -292,7 +291,8 @@ impl Scheduling {
         Some(())
     }
 
-    /// Returns `None`, and does nothing, where it must wait for the engine's power in a DPC.
+    /// Submits a command to a hardware queue. Returns `None`, without effect, in a DPC that would
+    /// have to wait for the engine's power.
     fn submit_to_driver_queue(
         &self,
         level: Irql<'_>,
@@ -326,13 +326,13 @@ impl Scheduling {
         Some(())
     }
 
-    /// When time alone makes an effect due; `None` while an agent carries effects out, which arms
-    /// the timer when it is done.
+    /// Returns the next deadline; `None` while an agent carries out effects, since it arms the
+    /// timer when done.
     pub(crate) fn next_deadline(&self) -> Option<CpuTime> {
         self.lock().next_deadline()
     }
 
-    /// Puts waits and signals that are over on the timeline of their queue.
+    /// Records finished waits and signals on their queue's timeline.
     fn record(&self, finished: Vec<FinishedItem<FenceTarget>>) {
         let platform = &self.port.platform;
         if !platform.tracing() {
@@ -340,7 +340,7 @@ impl Scheduling {
         }
         for item in finished {
             let Some(lane) = platform.lane_of(item.queue.into()) else { continue };
-            // A signal is a mark at the moment at which it was made.
+            // A signal is a mark at its time.
             let (kind, start_ns) = match item.wait {
                 true => (Kind::Wait, item.start_ns),
                 false => (Kind::Signal, item.end_ns),
@@ -353,7 +353,7 @@ impl Scheduling {
     }
 }
 
-/// The same packet with physical addresses, which its part fills in.
+/// Returns the packet in its physical-address form, to be filled in by the part.
 fn physical(args: &SubmitCommandVirtual) -> SubmitCommandPhysical {
     SubmitCommandPhysical {
         context: args.context,

@@ -1,4 +1,4 @@
-//! The scheduler's deadlines: quanta that end and packets that have run for too long.
+//! The scheduler's deadlines: expiring quanta and packets that run too long.
 
 use super::scheduler::Scheduling;
 use crate::timer::Watch;
@@ -6,7 +6,7 @@ use std::sync::Weak;
 use tidegate_ddi::Passive;
 use tidegate_platform::CpuTime;
 
-/// The watch of the timer's agent.
+/// Serves the scheduler's deadlines on the timer's agent.
 pub(crate) struct SchedulerWatch(pub(crate) Weak<Scheduling>);
 
 impl Watch for SchedulerWatch {
