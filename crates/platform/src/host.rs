@@ -366,8 +366,8 @@ pub(crate) fn spawn(platform: &Platform, name: String, body: Box<dyn FnOnce() + 
 mod tests {
     use super::*;
 
-    /// Rounds of [`a_sleeper_that_registers_during_a_stop_is_released`]. With the planted bug, most
-    /// single rounds already find a sleeper that reads `stopped` too early.
+    /// Rounds of [`a_sleeper_that_registers_during_a_stop_is_released`]. One round usually finds a
+    /// sleeper that reads `stopped` too early.
     const ROUNDS: u32 = 100;
 
     /// The registration lock is held while a thread comes to its sleep, so the stop falls between
