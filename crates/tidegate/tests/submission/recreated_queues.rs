@@ -281,7 +281,7 @@ fn a_lost_device_is_no_reason_to_make_a_queue_anew() {
 
 #[test]
 // spec: NF-143
-fn a_queue_made_anew_takes_native_fences_only() {
+fn a_recreated_queue_takes_native_fences_only() {
     world().run(|w| {
         let options = DeviceOptions { fences: FenceChoice::Monitored, ..DeviceOptions::default() };
         let device = w.machine.device(options).unwrap();
@@ -292,7 +292,7 @@ fn a_queue_made_anew_takes_native_fences_only() {
             matches!(&refused, Error::MonitoredFence { fence, .. } if fence == "old"),
             "{refused}"
         );
-        assert!(refused.to_string().contains("native fences only"), "{refused}");
+        assert!(refused.to_string().contains("needs native fences"), "{refused}");
         // By default, fences are native where a queue may need it.
         let native = w.machine.device(DeviceOptions::default()).unwrap();
         assert!(native.makes_native_fences());
