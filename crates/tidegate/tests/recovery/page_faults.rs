@@ -294,7 +294,7 @@ fn an_adapter_that_a_fault_wants_reset_is_reset_unless_recovery_is_off() {
         w.hooked.interrupt(planted(hw_queue, PageFaultFlags::ADAPTER_RESET_REQUIRED));
         w.pass(1_000_000);
         let DeviceState::Reset(what) = idle.state() else { panic!("the adapter was reset") };
-        assert!(what.contains("wants the adapter reset"), "{what}");
+        assert!(what.contains("requested an adapter reset"), "{what}");
         assert_eq!(w.adapter().bug_checks(), []);
         w.stats().adapter_resets
     };
