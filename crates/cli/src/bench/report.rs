@@ -241,8 +241,9 @@ fn machine() -> String {
     let cpus = read("/proc/cpuinfo");
     let models = cpus.lines().filter_map(|line| line.strip_prefix("model name"));
     let model = models.clone().next().map_or("", |line| line.trim_start_matches([':', '\t', ' ']));
-    let kernel = read("/proc/sys/kernel/osrelease");
-    format!("{model}, {} processors, Linux {}", models.count(), kernel.trim())
+    let release = read("/proc/sys/kernel/osrelease");
+    let kernel: Vec<&str> = release.trim().splitn(3, '.').take(2).collect();
+    format!("{model}, {} processors, Linux {}", models.count(), kernel.join("."))
 }
 
 impl RowResult {
