@@ -2,8 +2,7 @@
 //!
 //! | strategy | room | guarantee |
 //! |---|---|---|
-//! | `exhaustive` | [`exhaustive`] | every reachable state, so the absence of failures if there is
-//! none |
+//! | `exhaustive` | [`exhaustive`] | every reachable state |
 //! | `bounded-N` | [`bounded`] | every schedule with at most N forced switches |
 //! | `random` | [`random`] | none, but every schedule has a probability above 0 |
 //! | `pct-N` | [`pct`] | a bug of depth N with a probability of at least 1/(n k^(N-1)) per run |
