@@ -40,8 +40,7 @@ use surface::Surface;
 ///
 /// | mode | target | depth test |
 /// |---|---|---|
-/// | `COLOUR` | RGBA8: vertex colour times texture, times the light buffer if there is one | less
-/// or equal |
+/// | `COLOUR` | RGBA8: vertex colour times texture and the light buffer, if any | less or equal |
 /// | `PRE_PASS` | four `f32`: world normal and distance in view direction (0 if not drawn) | less |
 /// | `DEPTH_ONLY` | none | less |
 ///
