@@ -291,7 +291,7 @@ impl FenceCell {
 
     /// Reads the value alone, for waits that were called before: a wait that comes after a rewind
     /// has a later epoch.
-    pub fn glance(&self) -> Snapshot {
+    pub fn latest(&self) -> Snapshot {
         let epoch = self.epoch_word().map_or(REACHED, |word| word.load());
         // In the middle of a rewind, the value may be that before it, and a wait may have read the
         // very label after it.
@@ -299,10 +299,10 @@ impl FenceCell {
     }
 
     /// Reads value and history if a rewind began since `epoch`: for a wait of that epoch that an
-    /// earlier [`glance`](FenceCell::glance) did not satisfy. Without this, a rewind between the
+    /// earlier [`latest`](FenceCell::latest) did not satisfy. Without this, a rewind between the
     /// two would hide its peak.
     pub fn snapshot_since(&self, epoch: u64) -> Option<Snapshot> {
-        // While the epoch is that of the wait, the value of the glance was the highest since the
+        // While the epoch is that of the wait, the latest value was the highest since the
         // call.
         (self.epoch_word()?.load() > epoch).then(|| self.snapshot())
     }

@@ -91,7 +91,7 @@ mod tests {
         CommonDoorbell::new(&platform, WakeWord::new(&platform), platform.page(COMMON_SLOTS))
     }
 
-    fn heard(doorbell: &CommonDoorbell) -> Vec<u64> {
+    fn received(doorbell: &CommonDoorbell) -> Vec<u64> {
         let mut slots = Vec::new();
         doorbell.summary().take(|slot| slots.push(slot));
         slots.into_iter().map(|slot| doorbell.take(slot)).collect()
@@ -102,8 +102,8 @@ mod tests {
         let doorbell = doorbell();
         doorbell.ring(PhysicalAddress(0x1000));
         doorbell.ring(PhysicalAddress(0x1000));
-        assert_eq!(heard(&doorbell), [0x1000]);
-        assert_eq!(heard(&doorbell), []);
+        assert_eq!(received(&doorbell), [0x1000]);
+        assert_eq!(received(&doorbell), []);
     }
 
     #[test]
@@ -115,6 +115,6 @@ mod tests {
         doorbell.ring(one);
         doorbell.ring(other.unwrap());
         doorbell.ring(one);
-        assert_eq!(heard(&doorbell), [ANY_FENCE]);
+        assert_eq!(received(&doorbell), [ANY_FENCE]);
     }
 }

@@ -248,11 +248,11 @@ impl Side {
 
     /// Reads the fence before the waiters, as the kernel does.
     fn check_as_kernel(&self) -> bool {
-        let glance = self.cell.glance();
+        let latest = self.cell.latest();
         let behind = |wait: FenceWait| {
             self.cell.snapshot_since(wait.epoch).is_some_and(|snapshot| snapshot.satisfies(wait))
         };
-        self.parked().is_some_and(|wait| glance.satisfies(wait) || behind(wait))
+        self.parked().is_some_and(|wait| latest.satisfies(wait) || behind(wait))
     }
 
     fn parked(&self) -> Option<FenceWait> {

@@ -106,7 +106,7 @@ fn is_satisfied(fence: &Fence, wait: FenceWait) -> bool {
     let Some(current) = &fence.current else { return false };
     let behind =
         || current.snapshot_since(wait.epoch).is_some_and(|snapshot| snapshot.satisfies(wait));
-    current.glance().satisfies(wait) || behind()
+    current.latest().satisfies(wait) || behind()
 }
 
 /// Calls UpdateMonitoredValues if the smallest awaited value has changed. Returns whether it did.
@@ -147,11 +147,11 @@ fn release_satisfied(level: Irql<'_>, fence: &Fence) -> bool {
 pub(super) fn collect_satisfied(fence: &Fence, stored: u64) -> Satisfied {
     // A fence that the CPU cannot read has no waiters.
     let Some(current) = &fence.current else { return Vec::new() };
-    let mut glance = current.glance();
-    glance.value = glance.value.max(stored);
+    let mut latest = current.latest();
+    latest.value = latest.value.max(stored);
     let (mut satisfied, left) = {
         let mut waiters = fence.waiters.lock();
-        (waiters.take_satisfied(&glance), waiters.oldest_epoch())
+        (waiters.take_satisfied(&latest), waiters.oldest_epoch())
     };
     // The rest were registered before the fence reached their value, or before it fell below it.
     if let Some(snapshot) = left.and_then(|epoch| current.snapshot_since(epoch)) {

@@ -32,7 +32,7 @@ pub(super) fn relay_if_changed(fence: &Fence) {
     let Some(shared) = fence.cross_adapter.as_ref().filter(|shared| !shared.is_linked()) else {
         return;
     };
-    let Some(seen) = fence.current.as_ref().map(FenceValue::glance) else { return };
+    let Some(seen) = fence.current.as_ref().map(FenceValue::latest) else { return };
     let changed = shared.relayed.lock().replace(seen.clone()).is_none_or(|before| before != seen);
     if changed {
         relay(fence);

@@ -110,8 +110,8 @@ pub(crate) fn unreleased(fences: &Fences) -> Vec<Arc<Fence>> {
     let monitored = fences.port.caps.nodes.iter().all(advanced);
     let mut found = fences.matching(|fence| monitored || fence.native.is_some());
     found.retain(|fence| {
-        let look = fence.current.as_ref().map(|current| current.glance());
-        look.is_some_and(|look| fence.waiters.lock().has_satisfied(&look))
+        let latest = fence.current.as_ref().map(|current| current.latest());
+        latest.is_some_and(|latest| fence.waiters.lock().has_satisfied(&latest))
     });
     found
 }

@@ -78,8 +78,8 @@ impl FenceValue {
     }
 
     /// Loads the value without its history, for comparison with earlier waits.
-    pub(crate) fn glance(&self) -> Snapshot {
-        if self.followed.is_none() { self.cell.glance() } else { Snapshot::at_value(self.load()) }
+    pub(crate) fn latest(&self) -> Snapshot {
+        if self.followed.is_none() { self.cell.latest() } else { Snapshot::at_value(self.load()) }
     }
 
     /// Returns the history of the fence if it was rewound since `epoch`.

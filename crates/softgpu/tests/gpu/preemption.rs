@@ -432,14 +432,14 @@ fn a_packet_whose_state_finds_no_place_faults_and_the_others_come_back() {
 /// In virtual time the packet is stopped a known number of times. On host threads the engine and
 /// the requests race: how often it is stopped is the machine's, and the bytes are the same.
 #[test]
-fn packets_that_are_asked_for_again_and_again_end_in_the_same_bytes() {
-    let stops = asked_for_again_and_again(&Platform::virtual_time(StepCosts::free()));
+fn packets_that_are_preempted_repeatedly_end_in_the_same_bytes() {
+    let stops = preempted_repeatedly(&Platform::virtual_time(StepCosts::free()));
     assert!(stops > 8, "{stops} stops of 8 dispatches, asked for every 50,000 ns");
-    asked_for_again_and_again(&Platform::closed_host());
+    preempted_repeatedly(&Platform::closed_host());
 }
 
 /// Returns how often the packet was stopped before it came to its end.
-fn asked_for_again_and_again(platform: &Platform) -> u32 {
+fn preempted_repeatedly(platform: &Platform) -> u32 {
     use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
     use tidegate_gpu_abi::regs::NodePreemption;
     use tidegate_programs::ProgramId;
