@@ -143,7 +143,7 @@ impl Config {
     }
 
     /// Returns whether hardware queues of this node may be fed from user mode.
-    pub(crate) fn feeds_from_user_mode(&self, node: u32) -> bool {
+    pub fn feeds_from_user_mode(&self, node: u32) -> bool {
         1_u64.checked_shl(node).is_some_and(|bit| self.user_mode_nodes & bit != 0)
     }
 

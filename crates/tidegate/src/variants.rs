@@ -352,7 +352,7 @@ impl Caps {
         let all_write = writing == gpu.nodes.len();
         let user_mode = native_fences
             && kernel.user_mode_submission.enabled
-            && driver.user_mode_nodes == u64::MAX;
+            && (0..gpu.nodes.len() as u32).all(|node| driver.feeds_from_user_mode(node));
         let offered = |submission: &Submission| match submission {
             Submission::Packet => true,
             Submission::Hardware => hardware_scheduling && all_write,
@@ -436,6 +436,15 @@ mod tests {
             assert!(ALL[..number].iter().all(|other| other.name != variant.name));
             assert!(std::ptr::eq(find(variant.name).unwrap(), variant));
         }
+    }
+
+    #[test]
+    fn user_mode_submission_counts_on_the_nodes_that_are_there() {
+        let mut config = MachineConfig::standard(&Platform::host());
+        config.driver.user_mode_nodes = 0b111;
+        assert!(Caps::of(&config).submissions.contains(&Submission::User));
+        config.driver.user_mode_nodes = 0b101;
+        assert!(!Caps::of(&config).submissions.contains(&Submission::User));
     }
 
     #[test]

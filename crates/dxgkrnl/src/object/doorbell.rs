@@ -140,8 +140,8 @@ impl Doorbells {
         std::mem::take(&mut *self.victimised.lock())
     }
 
-    /// DxgkCbDisconnectDoorbell: the driver victimises the doorbell. It disconnects the hardware itself
-    /// after this returns.
+    /// DxgkCbDisconnectDoorbell: the driver victimises the doorbell. It disconnects the hardware
+    /// itself after this returns.
     pub(crate) fn disconnected_by_driver(
         &self,
         _level: &Passive,
