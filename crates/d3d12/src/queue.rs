@@ -157,11 +157,10 @@ impl Queue {
         }
         let Some(first) = lists.first() else { return Ok(()) };
         let call = self.begin_call();
-        let queued_ns = id.queued_ns();
-        let link = self.inner.record_queued(lists, queued_ns);
-        let result = self.inner.execute(lists, queued_ns);
+        let queued = self.inner.record_queued(lists);
+        let result = self.inner.execute(lists, queued);
         self.end_call(call, timeline_name(first), result, |record| {
-            record.linked(link).with_arg(lists.len() as u64)
+            record.linked(queued.link).with_arg(lists.len() as u64)
         })
     }
 
@@ -194,8 +193,8 @@ impl Queue {
     pub fn wait(&self, fence: &Fence, value: u64) -> Result<()> {
         self.check_fence(fence)?;
         let call = self.begin_call();
-        let queued_ns = self.inner.id.queued_ns();
-        let result = self.inner.wait(&fence.object, value, queued_ns);
+        let queued = self.inner.id.queued();
+        let result = self.inner.wait(&fence.object, value, queued);
         let name = self.device.names.wait;
         self.end_call(call, name, result, |record| record.on(fence.on_timeline(value)))
     }
@@ -209,8 +208,8 @@ impl Queue {
     pub fn signal(&self, fence: &Fence, value: u64) -> Result<()> {
         self.check_fence(fence)?;
         let call = self.begin_call();
-        let queued_ns = self.inner.id.queued_ns();
-        let result = self.inner.signal(&fence.object, value, queued_ns);
+        let queued = self.inner.id.queued();
+        let result = self.inner.signal(&fence.object, value, queued);
         let name = self.device.names.signal;
         self.end_call(call, name, result, |record| record.on(fence.on_timeline(value)))
     }

@@ -325,7 +325,7 @@ mod tests {
         b.append(vec![
             span(main, Kind::Submit, 1_000, 3_000).for_queue(queue).linked(LinkId(1)).with_arg(1),
             Record::instant(queue, Kind::ExecuteQueued, list, 2_000).linked(LinkId(1)),
-            span(queue, Kind::Execute, 5_000, 9_000).queued(2_000),
+            span(queue, Kind::Execute, 5_000, 9_000).queued(2_000).linked(LinkId(1)),
             span(engine, Kind::Fill, 6_000, 7_000).for_queue(queue).with_arg(64),
             span(engine, Kind::Copy, 7_000, 9_000).for_queue(queue).with_arg(32),
         ]);

@@ -4,7 +4,7 @@
 //! The creator of a queue enters its lane. The submitter enters a submission before the engine can
 //! read it. The engine takes the entry when it begins.
 
-use crate::model::LaneId;
+use crate::model::{LaneId, LinkId};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -36,6 +36,8 @@ pub struct Queued {
     pub at_ns: u64,
     /// Number of its name or fence plus one; 0 for none.
     pub name: u32,
+    /// The link of the call that queued it.
+    pub link: LinkId,
 }
 
 impl Queued {

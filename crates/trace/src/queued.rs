@@ -2,7 +2,8 @@
 //!
 //! The submitting CPU thread makes the first. The engine, or the reader of the GPU's fence log,
 //! makes the second. They share no number. Waits and signals are joined by lane, fence and value,
-//! command buffers by lane and time of queueing. Equal ones are joined in order.
+//! command buffers by lane and link: calls of several threads may be of one nanosecond. Equal ones
+//! are joined in order.
 //!
 //! Invariants of a finished trace:
 //! - a command buffer on a queue's lane has the name of its list and the link of its submission;
@@ -16,8 +17,8 @@ use crate::model::{Kind, LaneId, LinkId, Record};
 
 /// The key by which the two records of a wait or a signal are joined.
 type FenceKey = (u32, Kind, Option<(u32, u64)>);
-/// The key of a command buffer: lane and time of queueing.
-type BufferKey = (LaneId, u64);
+/// The key of a command buffer: its lane, and the link of the call that queued it.
+type BufferKey = (LaneId, LinkId);
 
 fn fence_key(record: &Record, kind: Kind) -> FenceKey {
     (record.lane.0, kind, record.fence.map(|(fence, value)| (fence.0, value)))
@@ -32,7 +33,7 @@ pub(crate) fn join(records: &mut Vec<Record>) {
         match record.kind {
             Kind::WaitQueued => push(&mut fences, fence_key(record, Kind::Wait), index),
             Kind::SignalQueued => push(&mut fences, fence_key(record, Kind::Signal), index),
-            Kind::ExecuteQueued => push(&mut buffers, (record.lane, record.queued_ns), index),
+            Kind::ExecuteQueued => push(&mut buffers, (record.lane, record.link), index),
             _ => {}
         }
     }
@@ -82,7 +83,7 @@ fn join_fences(
     }
 }
 
-/// Sets the name and the link of each command buffer.
+/// Sets the name of each command buffer.
 fn join_buffers(
     records: &mut [Record],
     mut queued: HashMap<BufferKey, VecDeque<usize>>,
@@ -93,10 +94,9 @@ fn join_buffers(
         if record.kind != Kind::Execute {
             continue;
         }
-        let key = (record.lane, record.queued_ns);
+        let key = (record.lane, record.link);
         let Some(event) = queued.get_mut(&key).and_then(VecDeque::pop_front) else { continue };
-        let Record { name, link, .. } = records[event];
-        (records[index].name, records[index].link) = (name, link);
+        records[index].name = records[event].name;
         joined[event] = true;
     }
 }
@@ -184,15 +184,15 @@ mod tests {
         let list = |name, at, link| {
             Record::instant(lane, Kind::ExecuteQueued, name, at).linked(LinkId(link))
         };
-        let done = |queued, start, end| {
-            Record::span(lane, Kind::Execute, NameId::NONE, start, end).queued(queued)
+        let done = |link, start, end| {
+            Record::span(lane, Kind::Execute, NameId::NONE, start, end).linked(LinkId(link))
         };
         let slice =
             |start, end| Record::span(engine, Kind::Fill, command, start, end).for_queue(lane);
         b.append(vec![slice(11, 19), slice(21, 29), slice(51, 59), slice(92, 93)]);
-        b.append(vec![done(1, 10, 20), done(1, 20, 30), done(90, 91, 94)]);
+        b.append(vec![done(1, 10, 20), done(1, 20, 30), done(0, 91, 94)]);
         // Two lists of the first submission, one of the second, which is cut off in its middle.
-        b.append(vec![list(first, 1, 1), list(second, 1, 2), list(first, 5, 3)]);
+        b.append(vec![list(first, 1, 1), list(second, 1, 1), list(first, 5, 3)]);
         let trace = b.finish();
         let seen = |kind| {
             let of_kind = trace.records.iter().filter(move |r| r.kind == kind);
@@ -200,13 +200,34 @@ mod tests {
         };
         assert_eq!(
             seen(Kind::Execute),
-            [("first", 1, 10, 20), ("second", 2, 20, 30), ("", 0, 91, 94)],
+            [("first", 1, 10, 20), ("second", 1, 20, 30), ("", 0, 91, 94)],
             "a buffer of no list keeps its own"
         );
         assert_eq!(seen(Kind::NeverRan), [("first", 3, 5, 94)], "to the end of the trace");
         let links: Vec<u32> =
             trace.records.iter().filter(|r| r.kind == Kind::Fill).map(|r| r.link.0).collect();
-        assert_eq!(links, [1, 2, 3, 0]);
+        assert_eq!(links, [1, 1, 3, 0]);
+    }
+
+    #[test]
+    fn two_calls_of_one_nanosecond_are_told_apart() {
+        let (mut b, lane, _) = builder();
+        let names = ["late", "early", "after"].map(|name| b.name(name));
+        let list = |call: usize, at| {
+            let link = LinkId(1 + call as u32);
+            Record::instant(lane, Kind::ExecuteQueued, names[call], at).linked(link)
+        };
+        let done = |link, start| {
+            let span = Record::span(lane, Kind::Execute, NameId::NONE, start, start + 5);
+            span.queued(1).linked(LinkId(link))
+        };
+        // The thread that was first to read the clock was last to get the lock of the queue.
+        b.append(vec![list(0, 1)]);
+        b.append(vec![list(1, 1), list(2, 2)]);
+        b.append(vec![done(2, 10), done(3, 20), done(1, 30)]);
+        let trace = b.finish();
+        let seen: Vec<_> = trace.records.iter().map(|record| trace.name_of(record)).collect();
+        assert_eq!(seen, ["early", "after", "late"]);
     }
 
     #[test]

@@ -87,8 +87,8 @@ mod tests {
         let list = |link, at| {
             Record::instant(lane, Kind::ExecuteQueued, NameId::NONE, at).linked(LinkId(link))
         };
-        let done = |queued, start, end| {
-            Record::span(lane, Kind::Execute, NameId::NONE, start, end).queued(queued)
+        let done = |link, start, end| {
+            Record::span(lane, Kind::Execute, NameId::NONE, start, end).linked(LinkId(link))
         };
         let slice =
             |start, end| Record::span(engine, Kind::Fill, NameId::NONE, start, end).for_queue(lane);

@@ -55,6 +55,8 @@ pub struct Command {
     pub bytes: u32,
     /// Timeline time at which it was queued, in nanoseconds.
     pub queued_ns: u64,
+    /// Number of the call that queued it, on the timeline; 0 for none.
+    pub link: u32,
     /// The kind of command.
     pub kind: CommandKind,
 }
@@ -68,7 +70,7 @@ impl CommandKind {
 
 impl Command {
     pub(crate) const CONTEXT_SWITCH: Command =
-        Command { gpu_va: 0, bytes: 0, queued_ns: 0, kind: CommandKind::ContextSwitch };
+        Command { gpu_va: 0, bytes: 0, queued_ns: 0, link: 0, kind: CommandKind::ContextSwitch };
 }
 
 /// The effect of a signal packet when every queue has reached it.

@@ -15,12 +15,12 @@ use crate::umd::submit::Unit;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tidegate_d3dukmdt::fence_cell::FenceWait;
-use tidegate_platform::{CpuTime, Platform};
+use tidegate_platform::{CpuTime, Platform, Queued};
 
 /// A submission that waits for room.
 pub(crate) struct Waiting {
     work: Work,
-    pub(crate) queued_ns: u64,
+    pub(crate) queued: Queued,
 }
 
 enum Work {
@@ -71,7 +71,7 @@ impl Backlog {
     }
 
     /// Puts a submission at the end.
-    pub(crate) fn put(&mut self, platform: &Platform, unit: &Unit<'_>, queued_ns: u64) {
+    pub(crate) fn put(&mut self, platform: &Platform, unit: &Unit<'_>, queued: Queued) {
         let work = match *unit {
             Unit::Execute(lists) => {
                 Work::Execute(lists.iter().map(|list| (*list).clone()).collect())
@@ -83,7 +83,7 @@ impl Backlog {
         // The marker is of `wait_idle`, which waits for the queue anyway.
         self.waits += u64::from(!matches!(work, Work::Marker));
         self.since.get_or_insert_with(|| platform.now());
-        self.waiting.push_back(Waiting { work, queued_ns });
+        self.waiting.push_back(Waiting { work, queued });
     }
 
     /// How many submissions will have left when all that stand in it have.

@@ -67,7 +67,7 @@ impl VerboseLog {
 pub(crate) struct QueuedSlot {
     pub(crate) queue: QueueNumber,
     pub(crate) slot: u64,
-    pub(crate) queued_ns: u64,
+    pub(crate) queued: Queued,
 }
 
 /// A packet of a ring that has ended, for another ring of the same process: with another progress
@@ -104,14 +104,14 @@ fn record_queued(
     kind: Kind,
     (fence, value): (&FenceObject, u64),
     log_entry: u32,
-    QueuedSlot { queue, slot, queued_ns }: QueuedSlot,
+    QueuedSlot { queue, slot, queued }: QueuedSlot,
 ) {
     let (platform, name) = (&id.device.platform, fence.instance.trace_fence);
-    platform.note_queued(queue, SubmissionKey::Slot(slot), Queued { at_ns: queued_ns, name });
+    platform.note_queued(queue, SubmissionKey::Slot(slot), Queued { name, ..queued });
     if log_entry == NO_LOG_ENTRY || !platform.tracing() {
         return;
     }
-    let queued = Record::instant(id.lane, kind, NameId::NONE, queued_ns);
+    let queued = Record::instant(id.lane, kind, NameId::NONE, queued.at_ns);
     platform.record(queued.on(fence.on_timeline(value)));
 }
 

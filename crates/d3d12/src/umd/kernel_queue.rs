@@ -148,7 +148,7 @@ impl KernelQueue {
         self.state.lock_device().stats
     }
 
-    pub(crate) fn execute(&self, lists: &[&ClosedList], queued_ns: u64) -> Result {
+    pub(crate) fn execute(&self, lists: &[&ClosedList], queued: Queued) -> Result {
         let mut state = self.state.lock_device();
         state.in_flight.collect(&self.progress);
         state.stats.executes += 1;
@@ -158,10 +158,10 @@ impl KernelQueue {
                 let progress = progress_va.map(|va| (va, state.progress + 1));
                 let memory = encode::joined(&self.id, packet, progress)
                     .map_err(Failure::of("D3DKMTCreateAllocation2"))?;
-                self.submit(state, &memory, queued_ns)
+                self.submit(state, &memory, queued)
             }),
             Scheduled::Hardware { .. } => {
-                lists.iter().try_for_each(|list| self.submit(state, &list.memory, queued_ns))
+                lists.iter().try_for_each(|list| self.submit(state, &list.memory, queued))
             }
         })
     }
@@ -180,9 +180,9 @@ impl KernelQueue {
     }
 
     /// Submits a unit of the user-mode queue that this queue replaces.
-    pub(crate) fn submit_unit(&self, unit: &Unit<'_>, queued_ns: u64) -> Result {
+    pub(crate) fn submit_unit(&self, unit: &Unit<'_>, queued: Queued) -> Result {
         match unit {
-            Unit::Execute(lists) => self.execute(lists, queued_ns),
+            Unit::Execute(lists) => self.execute(lists, queued),
             Unit::Wait(fence, wait) => self.wait(fence, wait.value),
             Unit::Signal(fence, value) => self.signal(fence, *value),
             Unit::Marker => Ok(()),
@@ -195,7 +195,7 @@ impl KernelQueue {
         &self,
         packet: &RingPacket,
         memory: Option<&Arc<CommandMemory>>,
-        queued_ns: u64,
+        queued: Queued,
     ) -> Result {
         let mut state = self.state.lock_device();
         let at = |handle: u32, value| FenceValue { fence: Handle(handle), value };
@@ -208,7 +208,7 @@ impl KernelQueue {
             }
             (RingPacket::Execute { .. }, Some(memory)) => {
                 self.submit_resident(&mut state, std::iter::once(&**memory), |state| {
-                    self.submit(state, memory, queued_ns)
+                    self.submit(state, memory, queued)
                 })
             }
             _ => Ok(()),
@@ -266,13 +266,12 @@ impl KernelQueue {
         submitted.and(held.release(&self.id))
     }
 
-    fn submit(&self, state: &mut State, memory: &Arc<CommandMemory>, queued_ns: u64) -> Result {
+    fn submit(&self, state: &mut State, memory: &Arc<CommandMemory>, queued: Queued) -> Result {
         let kernel = &self.id.device;
         let progress = state.progress + 1;
         // Held before the call: the engine may run it before the call returns.
         state.in_flight.hold(memory, progress, state.stats.submissions);
         let (commands_gpu_va, command_bytes) = (memory.gpu_va().0, memory.bytes);
-        let queued = Queued { at_ns: queued_ns, name: 0 };
         match &self.scheduled {
             Scheduled::Packet { context, .. } => {
                 let context = context.handle();
@@ -314,7 +313,7 @@ impl KernelQueue {
                 self.signal_progress(state, context, next)
             }
             Scheduled::Hardware { .. } => {
-                self.submit(state, &self.id.device.marker, self.id.queued_ns())
+                self.submit(state, &self.id.device.marker, self.id.queued())
             }
         }
     }

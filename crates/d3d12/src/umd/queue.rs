@@ -11,7 +11,8 @@ use crate::umd::submit::Unit;
 use crate::umd::user_queue::UserQueue;
 use std::sync::Arc;
 use tidegate_calls::{Present, PresentQueue};
-use tidegate_trace::{Kind, LinkId, NameId, Record};
+use tidegate_platform::Queued;
+use tidegate_trace::{Kind, NameId, Record};
 
 enum Path {
     Kernel(Box<KernelQueue>),
@@ -80,24 +81,24 @@ impl UmdQueue {
         }
     }
 
-    pub(crate) fn execute(&self, lists: &[&ClosedList], queued_ns: u64) -> Result {
+    pub(crate) fn execute(&self, lists: &[&ClosedList], queued: Queued) -> Result {
         match &self.path {
-            Path::Kernel(queue) => queue.execute(lists, queued_ns),
-            Path::User(queue) => queue.submit(&Unit::Execute(lists), queued_ns),
+            Path::Kernel(queue) => queue.execute(lists, queued),
+            Path::User(queue) => queue.submit(&Unit::Execute(lists), queued),
         }
     }
 
-    pub(crate) fn wait(&self, fence: &Arc<FenceObject>, value: u64, queued_ns: u64) -> Result {
+    pub(crate) fn wait(&self, fence: &Arc<FenceObject>, value: u64, queued: Queued) -> Result {
         match &self.path {
             Path::Kernel(queue) => queue.wait(fence, value),
-            Path::User(queue) => queue.submit(&Unit::Wait(fence, fence.wait_for(value)), queued_ns),
+            Path::User(queue) => queue.submit(&Unit::Wait(fence, fence.wait_for(value)), queued),
         }
     }
 
-    pub(crate) fn signal(&self, fence: &Arc<FenceObject>, value: u64, queued_ns: u64) -> Result {
+    pub(crate) fn signal(&self, fence: &Arc<FenceObject>, value: u64, queued: Queued) -> Result {
         match &self.path {
             Path::Kernel(queue) => queue.signal(fence, value),
-            Path::User(queue) => queue.submit(&Unit::Signal(fence, value), queued_ns),
+            Path::User(queue) => queue.submit(&Unit::Signal(fence, value), queued),
         }
     }
 
@@ -111,17 +112,18 @@ impl UmdQueue {
     }
 
     /// Records that command buffers are given to the queue, each under the name of its first list.
-    /// Returns the link of the records.
-    pub(crate) fn record_queued(&self, lists: &[&ClosedList], queued_ns: u64) -> LinkId {
+    /// Returns what the records say of the call.
+    pub(crate) fn record_queued(&self, lists: &[&ClosedList]) -> Queued {
         let platform = &self.id.device.platform;
-        let link = platform.new_link();
-        if !link.is_some() {
-            return link;
+        let queued = Queued { link: platform.new_link(), ..self.id.queued() };
+        if !queued.link.is_some() {
+            return queued;
         }
         let record = |list: &ClosedList| {
             let lane = self.id.lane;
-            let queued = Record::instant(lane, Kind::ExecuteQueued, timeline_name(list), queued_ns);
-            platform.record(queued.linked(link));
+            let name = timeline_name(list);
+            let record = Record::instant(lane, Kind::ExecuteQueued, name, queued.at_ns);
+            platform.record(record.linked(queued.link));
         };
         match &self.path {
             Path::Kernel(queue) if queue.submission() == Submission::Packet => {
@@ -129,7 +131,7 @@ impl UmdQueue {
             }
             Path::Kernel(_) | Path::User(_) => lists.iter().for_each(|list| record(list)),
         }
-        link
+        queued
     }
 }
 

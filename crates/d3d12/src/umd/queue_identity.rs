@@ -7,7 +7,7 @@ use crate::umd::failure::Failure;
 use crate::umd::progress::FenceReader;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, FenceValue, Handle, Priority, Status, WaitMode};
-use tidegate_platform::QueueNumber;
+use tidegate_platform::{QueueNumber, Queued};
 use tidegate_trace::{Kind, LaneId, Record};
 
 pub(crate) struct QueueIdentity {
@@ -28,9 +28,10 @@ impl QueueIdentity {
     /// be half the cost of a submission. 0 stands for "no time", so the first nanosecond of a run
     /// is 1.
     #[inline]
-    pub(crate) fn queued_ns(&self) -> u64 {
+    pub(crate) fn queued(&self) -> Queued {
         let platform = &self.device.platform;
-        if platform.tracing() { platform.stamp_ns().max(1) } else { 0 }
+        let at_ns = if platform.tracing() { platform.stamp_ns().max(1) } else { 0 };
+        Queued { at_ns, ..Queued::default() }
     }
 
     /// Something that happened to the queue's doorbell, on its lane of the timeline.

@@ -93,7 +93,7 @@ impl Submitter {
         &mut self,
         id: &QueueIdentity,
         unit: &Unit<'_>,
-        queued_ns: u64,
+        queued: Queued,
     ) -> Result<(), Failure> {
         let platform = &id.device.platform;
         if self.aborted {
@@ -124,22 +124,22 @@ impl Submitter {
         // spec: UMS-078
         if checkpoint || matches!(unit, Unit::Marker) {
             next += 1;
-            self.put_buffer(id, &id.device.marker, next, queued_ns);
+            self.put_buffer(id, &id.device.marker, next, queued);
         }
         for list in lists {
             next += 1;
-            self.put_buffer(id, &list.memory, next, queued_ns);
+            self.put_buffer(id, &list.memory, next, queued);
         }
         match *unit {
             Unit::Wait(fence, wait) => {
                 platform.spend(Step::UmdEncode);
-                let at = self.next_slot(queued_ns);
+                let at = self.next_slot(queued);
                 self.ring.put(&encode::wait(id, fence, wait, &mut self.wait_log, at));
             }
             Unit::Signal(fence, value) => {
                 platform.spend(Step::UmdEncode);
                 self.signalled.hold(fence, self.ring.written() + 1);
-                let at = self.next_slot(queued_ns);
+                let at = self.next_slot(queued);
                 self.ring.put(&encode::signal(id, fence, value, &mut self.signal_log, at));
             }
             Unit::Execute(_) | Unit::Marker => {}
@@ -202,8 +202,8 @@ impl Submitter {
     }
 
     /// The slot that is filled next.
-    pub(crate) fn next_slot(&self, queued_ns: u64) -> QueuedSlot {
-        QueuedSlot { queue: self.number, slot: self.ring.written(), queued_ns }
+    pub(crate) fn next_slot(&self, queued: Queued) -> QueuedSlot {
+        QueuedSlot { queue: self.number, slot: self.ring.written(), queued }
     }
 
     pub(crate) fn put_buffer(
@@ -211,13 +211,13 @@ impl Submitter {
         id: &QueueIdentity,
         memory: &Arc<CommandMemory>,
         progress: u64,
-        queued_ns: u64,
+        queued: Queued,
     ) {
         id.device.platform.spend(Step::UmdEncode);
         self.in_flight.hold(memory, progress, self.ring.written());
         // spec: UMS-076
         let packet = encode::execute(memory, progress, &mut self.verbose_log);
-        let queued = Queued { at_ns: queued_ns, name: memory.trace_name };
+        let queued = Queued { name: memory.trace_name, ..queued };
         let key = SubmissionKey::Completion(progress);
         id.device.platform.note_queued(self.number, key, queued);
         self.ring.put_execute(&packet, progress);

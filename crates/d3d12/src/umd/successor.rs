@@ -93,7 +93,7 @@ pub(crate) fn recreate(
             old.submitter.stats = stats;
             queue.take_over_fences(&mut old.submitter.signalled);
             unfinished.iter().try_for_each(|Unfinished { packet, queued, memory }| {
-                queue.submit_packet(packet, memory.as_ref(), queued.at_ns)
+                queue.submit_packet(packet, memory.as_ref(), *queued)
             })
         }
     };
@@ -159,7 +159,7 @@ fn take_over(
         };
         if let Some((fence, value)) = held.as_ref().and_then(|held| held.wait) {
             put_checkpoint(id, to);
-            let at = to.next_slot(id.queued_ns());
+            let at = to.next_slot(id.queued());
             to.ring.put(&encode::wait(id, fence, fence.wait_for(value), &mut to.wait_log, at));
         }
         match &memory {
@@ -197,7 +197,7 @@ fn queue_next_progress(to: &mut Submitter) {
 fn put_checkpoint(id: &QueueIdentity, to: &mut Submitter) {
     if to.ring.needs_checkpoint() {
         queue_next_progress(to);
-        let (progress, queued_ns) = (to.progress, id.queued_ns());
-        to.put_buffer(id, &id.device.marker, progress, queued_ns);
+        let (progress, queued) = (to.progress, id.queued());
+        to.put_buffer(id, &id.device.marker, progress, queued);
     }
 }

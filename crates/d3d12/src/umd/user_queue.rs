@@ -25,7 +25,7 @@ use crate::umd::thunk::CPU_WAIT_CALL;
 use crate::umd::user_ring::UserRing;
 use std::sync::Arc;
 use tidegate_calls::{FenceValue, Handle, Status, WaitMode};
-use tidegate_platform::Mutex;
+use tidegate_platform::{Mutex, Queued};
 
 pub(crate) struct UserQueue {
     state: Mutex<State>,
@@ -101,7 +101,7 @@ impl UserQueue {
     }
 
     /// Submits `unit`, which is never divided, or puts it behind the backlog.
-    pub(crate) fn submit(self: &Arc<Self>, unit: &Unit<'_>, queued_ns: u64) -> Result {
+    pub(crate) fn submit(self: &Arc<Self>, unit: &Unit<'_>, queued: Queued) -> Result {
         if let Unit::Execute(lists) = unit
             && lists.len() as u64 + self.slots_of_residency(unit) > self.most_lists
         {
@@ -114,7 +114,7 @@ impl UserQueue {
         let mut earlier = backlog.take_failure();
         let placed = match full {
             Some(target) => Placed::Full(target),
-            None => self.place(present, unit, queued_ns, &mut earlier),
+            None => self.place(present, unit, queued, &mut earlier),
         };
         let done = match placed {
             Placed::Done(Err(failure)) => {
@@ -123,7 +123,7 @@ impl UserQueue {
             }
             Placed::Done(Ok(())) => earlier.map_or(Ok(()), Err),
             Placed::Full(_) => {
-                backlog.put(&self.id.device.platform, unit, queued_ns);
+                backlog.put(&self.id.device.platform, unit, queued);
                 earlier.map_or(Ok(()), Err)
             }
         };
@@ -157,8 +157,8 @@ impl UserQueue {
     fn drain(&self, present: &mut Present, backlog: &mut Backlog) -> Option<Target> {
         while let Some(waiting) = backlog.pop() {
             let mut earlier = None;
-            let placed = waiting
-                .with_unit(|unit| self.place(present, unit, waiting.queued_ns, &mut earlier));
+            let placed =
+                waiting.with_unit(|unit| self.place(present, unit, waiting.queued, &mut earlier));
             backlog.keep_failure(earlier);
             match placed {
                 Placed::Full(target) => {
@@ -180,14 +180,14 @@ impl UserQueue {
         &self,
         present: &mut Present,
         unit: &Unit<'_>,
-        queued_ns: u64,
+        queued: Queued,
         lost: &mut Option<Failure>,
     ) -> Placed {
         loop {
             let user = match present {
                 Present::User(user) => user,
                 Present::Hardware(queue, _) => {
-                    return Placed::Done(queue.submit_unit(unit, queued_ns));
+                    return Placed::Done(queue.submit_unit(unit, queued));
                 }
             };
             let (submitter, progress) = (&mut user.submitter, &user.progress);
@@ -202,7 +202,7 @@ impl UserQueue {
                         let (progress, fence) = (progress.clone(), user.progress_fence);
                         return Placed::Full(Target { progress, fence, value });
                     }
-                    Room::Enough => match self.submit_to_ring(present, unit, queued_ns) {
+                    Room::Enough => match self.submit_to_ring(present, unit, queued) {
                         Ok(placed) => return placed,
                         Err(failure) => failure,
                     },
@@ -221,7 +221,7 @@ impl UserQueue {
         &self,
         present: &mut Present,
         unit: &Unit<'_>,
-        queued_ns: u64,
+        queued: Queued,
     ) -> Result<Placed> {
         let Present::User(user) = &mut *present else { return Err(Failure::Aborted) };
         let (id, submitter) = (&*self.id, &mut user.submitter);
@@ -232,7 +232,7 @@ impl UserQueue {
         };
         if let Some((fence, value)) = held.as_ref().and_then(|held| held.wait)
             && let Err(failure) =
-                submitter.submit(id, &Unit::Wait(fence, fence.wait_for(value)), queued_ns)
+                submitter.submit(id, &Unit::Wait(fence, fence.wait_for(value)), queued)
         {
             // Only the wait is in the ring, and it does not need the references. The successor
             // takes new ones.
@@ -240,7 +240,7 @@ impl UserQueue {
             return Err(failure);
         }
         unit.count_in(&mut submitter.stats);
-        let done = submitter.submit(id, unit, queued_ns);
+        let done = submitter.submit(id, unit, queued);
         let released = held.map_or(Ok(()), |held| held.release(id));
         // The unit is in the ring, and is carried over with the rest of it.
         let done = done.or_else(|failure| self.recreate(present, failure));
@@ -310,7 +310,7 @@ impl UserQueue {
         // empty command buffer behind them provides one.
         if full.is_none() && marker.is_none() && needs_marker(present) {
             let mut lost = None;
-            full = match self.place(present, &Unit::Marker, self.id.queued_ns(), &mut lost) {
+            full = match self.place(present, &Unit::Marker, self.id.queued(), &mut lost) {
                 Placed::Full(target) => Some(target),
                 Placed::Done(done) => {
                     backlog.keep_failure(done.err());
@@ -323,7 +323,7 @@ impl UserQueue {
         }
         if full.is_some() && marker.is_none() {
             if !backlog.ends_with_progress() {
-                backlog.put(&self.id.device.platform, &Unit::Marker, self.id.queued_ns());
+                backlog.put(&self.id.device.platform, &Unit::Marker, self.id.queued());
             }
             *marker = Some(Marker { left: backlog.end(), recreations: present.recreations() });
         }

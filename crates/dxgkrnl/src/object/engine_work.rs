@@ -12,7 +12,7 @@ use crate::scheduling::{CommandKind, Signal, SignalAction};
 use std::sync::Arc;
 use tidegate_calls::{Priority, SignalFlags, Status};
 use tidegate_ddi::{EngineType, Irql, OsHandle, Passive};
-use tidegate_platform::{Event, Mutex};
+use tidegate_platform::{Event, Mutex, Queued};
 
 impl OwningDevice for Device {
     fn os_handle(&self) -> OsHandle {
@@ -50,8 +50,9 @@ impl PagingPackets for PagingContextPackets {
 
     fn submit(&self, level: &Passive, commands: (u64, u32), done: &Event) {
         let layers = &self.0.device.layers;
-        let (queue, queued_ns) = (self.0.scheduled(), layers.port.platform.stamp_ns());
-        layers.sched.submit_command(level, queue.0, CommandKind::Paging, commands, queued_ns);
+        let at_ns = layers.port.platform.stamp_ns();
+        let (queue, queued) = (self.0.scheduled(), Queued { at_ns, ..Queued::default() });
+        layers.sched.submit_command(level, queue.0, CommandKind::Paging, commands, queued);
         layers.sched.signal(level, &[queue], Signal::event(done.clone()));
     }
 

@@ -21,6 +21,7 @@ use tidegate_calls::Status;
 use tidegate_ddi::memory::PagingBuffer;
 use tidegate_ddi::patch::{Render, RenderAllocation};
 use tidegate_ddi::{Passive, VidSchCaps};
+use tidegate_platform::Queued;
 use tidegate_vidsch::CommandKind;
 use tidegate_vidsch::patch_list::{self, BadList, Bindings, Part};
 
@@ -54,7 +55,7 @@ impl Scheduling {
         listed: &[(Arc<AllocationObject>, bool)],
     ) -> Result<(), RenderError> {
         let Some(first) = contexts.first() else { return Err(Status::INVALID_PARAMETER.into()) };
-        let (port, queued_ns) = (&self.port, self.queued_ns(first.os_handle()));
+        let (port, queued) = (&self.port, self.queued(first.os_handle()));
         // 1, 2.
         let buffer = Arc::new(self.translate(level, &**first, commands, listed)?);
         let fits = |needs: &BTreeSet<u32>| self.memory.can_hold(&buffer.objects(needs));
@@ -74,7 +75,7 @@ impl Scheduling {
             let part = part.map_err(|reason| RenderError::Split { offset: start, reason })?;
             port.stats.add(Count::split_parts, u64::from(start > 0));
             (start, bound) = (part.bytes.end, part.leaves.clone());
-            self.queue_part(level, contexts, &buffer, part, queued_ns);
+            self.queue_part(level, contexts, &buffer, part, queued);
         }
         Ok(())
     }
@@ -118,20 +119,20 @@ impl Scheduling {
         contexts: &[Arc<dyn PacketContext>],
         buffer: &Arc<DmaBuffer>,
         part: Part,
-        queued_ns: u64,
+        queued: Queued,
     ) {
         let Some(first) = contexts.first() else { return };
         let needs = buffer.objects(&part.needs);
         let bytes = part.bytes.end - part.bytes.start;
         let last = part.bytes.end == buffer.bytes.len() as u32;
-        let queued = Arc::new(QueuedPart::new(buffer, part));
+        let part = Arc::new(QueuedPart::new(buffer, part));
         for context in contexts {
             let id = self.port.new_handle().0;
-            context.keep_part(id, queued.clone());
+            context.keep_part(id, part.clone());
             let kind = CommandKind::Patched { last };
-            self.submit_command(level, context.os_handle(), kind, (id, bytes), queued_ns);
+            self.submit_command(level, context.os_handle(), kind, (id, bytes), queued);
         }
-        queued.note_queued(self.memory.release_after_use(level, first.device_handle(), &needs));
+        part.note_queued(self.memory.release_after_use(level, first.device_handle(), &needs));
     }
 }
 

@@ -13,7 +13,10 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Weak};
 use tidegate_calls::Status;
 use tidegate_ddi::{AdapterCaps, CancelCommand, EngineId, Irql, OsHandle, Passive, VidSchCaps};
-use tidegate_platform::{Event, Mutex, MutexGuard, QueueNumber, Step, SubmissionKey, WorkStats};
+use tidegate_platform::{
+    Event, Mutex, MutexGuard, QueueNumber, Queued, Step, SubmissionKey, WorkStats,
+};
+use tidegate_trace::LinkId;
 use tidegate_vidsch::{
     AbandonedWork, Command, CommandKind, Config, Effect, Now, SignalEffect, Submitter, VidSch,
     WaiterId,
@@ -127,9 +130,9 @@ impl Scheduling {
         self.end_abandoned(level, abandoned);
     }
 
-    /// Returns the timeline time at which the process made the present call.
-    pub(crate) fn queued_ns(&self, context: OsHandle) -> u64 {
-        self.port.platform.take_queued(context.into(), SubmissionKey::NextCall).at_ns
+    /// Returns the timeline's entry of the present call of the process.
+    pub(crate) fn queued(&self, context: OsHandle) -> Queued {
+        self.port.platform.take_queued(context.into(), SubmissionKey::NextCall)
     }
 
     /// Queues a command buffer on a packet context.
@@ -139,9 +142,10 @@ impl Scheduling {
         context: OsHandle,
         kind: CommandKind,
         (gpu_va, bytes): (u64, u32),
-        queued_ns: u64,
+        queued: Queued,
     ) {
-        let command = Command { gpu_va, bytes, queued_ns, kind };
+        let Queued { at_ns: queued_ns, link: LinkId(link), .. } = queued;
+        let command = Command { gpu_va, bytes, queued_ns, link, kind };
         self.lock().push_command(context, command, self.now());
         self.run(level.into(), Submitter::Packets);
     }
@@ -158,7 +162,7 @@ impl Scheduling {
         (gpu_va, bytes): (u64, u32),
     ) -> Result<(), Status> {
         let kind = CommandKind::HwQueue { progress_fence_id };
-        let command = Command { gpu_va, bytes, queued_ns: 0, kind };
+        let command = Command { gpu_va, bytes, queued_ns: 0, link: 0, kind };
         if !self.lock().push_command(queue.os_handle(), command, self.now()) {
             return Err(Status::INVALID_PARAMETER);
         }

@@ -11,7 +11,7 @@ use tidegate_ddi::patch::SubmitCommandPhysical;
 use tidegate_ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
 use tidegate_ddi::{EngineId, Irql, OsHandle, Passive, PreemptCommand, SubmitCommandFlags};
 use tidegate_platform::{CpuTime, PhysicalAddress, Queued, Step, SubmissionKey};
-use tidegate_trace::{Kind, NameId, Record};
+use tidegate_trace::{Kind, LinkId, NameId, Record};
 use tidegate_vidsch::{Command, CommandKind, Effect, FinishedItem, SignalEffect, Submitter};
 
 impl Scheduling {
@@ -263,7 +263,8 @@ impl Scheduling {
             submission_fence_id: fence_id,
             flags,
         };
-        let queued = Queued { at_ns: command.queued_ns, name: 0 };
+        let (at_ns, link) = (command.queued_ns, LinkId(command.link));
+        let queued = Queued { at_ns, name: 0, link };
         let key = SubmissionKey::Completion(fence_id.into());
         port.platform.note_queued(context.into(), key, queued);
         let result = {

@@ -6,7 +6,7 @@ use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate_gpu_abi::{Command, RingPacket};
 use tidegate_platform::{Platform, QueueNumber, Queued, StepCosts, SubmissionKey};
 use tidegate_softgpu::Config;
-use tidegate_trace::{Kind, LaneKind};
+use tidegate_trace::{Kind, LaneKind, LinkId};
 
 #[test]
 fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
@@ -30,7 +30,7 @@ fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
             (SubmissionKey::Completion(1), 60, pass.0 + 1),
             (SubmissionKey::Slot(2), 70, 0),
         ] {
-            owned.note_queued(QueueNumber(9), key, Queued { at_ns, name });
+            owned.note_queued(QueueNumber(9), key, Queued { at_ns, name, link: LinkId(7) });
         }
         let commands = [Command::Label { name: work.0 + 1 }, Command::Timed { ns: 2_000 }];
         let (commands, bytes) = process.commands(&commands);

@@ -59,7 +59,7 @@ fn command(gpu_va: u64) -> Command {
 }
 
 fn of_kind(gpu_va: u64, kind: CommandKind) -> Command {
-    Command { gpu_va, bytes: 8, queued_ns: 0, kind }
+    Command { gpu_va, bytes: 8, queued_ns: 0, link: 0, kind }
 }
 
 fn signal(fence: &'static str, flags: SignalFlags) -> Signal<Names> {

@@ -218,8 +218,8 @@ impl Kernel for Process {
         check_commands(args.commands_gpu_va, args.command_bytes)?;
         let commands = (args.commands_gpu_va, args.command_bytes);
         let sched = &self.objects.sched;
-        let queued_ns = sched.queued_ns(context.os_handle);
-        sched.submit_command(level, context.os_handle, CommandKind::Render, commands, queued_ns);
+        let queued = sched.queued(context.os_handle);
+        sched.submit_command(level, context.os_handle, CommandKind::Render, commands, queued);
         Ok(())
     }
 
