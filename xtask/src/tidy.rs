@@ -1,11 +1,12 @@
 //! `cargo xtask tidy`: the laws that the compiler does not check.
 //!
 //! `layers` and `circles` hold the laws of dependency, `levels` where level tokens are made, `rust`
-//! those of a Rust file, `prose` those of names and documents.
+//! those of a Rust file, `prose` those of names and documents, `links` those of their links.
 
 mod circles;
 mod layers;
 mod levels;
+mod links;
 mod prose;
 mod rust;
 
@@ -27,6 +28,7 @@ pub fn check(root: &Path) -> Result<(), String> {
     }
     findings.extend(circles::check(root)?);
     findings.extend(prose::check(root)?);
+    findings.extend(links::check(root)?);
     findings.extend(performance::check(root)?);
     report("tidy", findings)
 }
