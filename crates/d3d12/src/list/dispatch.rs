@@ -1,0 +1,76 @@
+//! Dispatches and draws: the program, its arguments and its grid.
+
+use super::recording::{CommandList, bad};
+use crate::error::Result;
+use crate::model::CommandListType;
+use crate::resource::Buffer;
+use tidegate_gpu_abi::Command;
+use tidegate_gpu_abi::command::MAX_ARGS;
+
+/// One argument of a dispatch or a draw.
+#[derive(Clone, Copy, Debug)]
+pub enum Arg<'a> {
+    /// The address of a buffer plus an offset in bytes.
+    Buffer(&'a Buffer, u64),
+    /// A 32-bit number.
+    U32(u32),
+    /// A 64-bit number, or a raw GPU address.
+    U64(u64),
+    /// A 32-bit float.
+    F32(f32),
+}
+
+impl CommandList {
+    /// Runs a built-in program, by number, over `groups` thread groups. Compute and direct lists
+    /// take it.
+    ///
+    /// # Errors
+    /// [`Error::NotAccepted`], [`Error::BadValue`] for too many arguments or a grid without groups,
+    /// [`Error::OutOfRange`] for an argument that begins outside its buffer, [`Error::Foreign`].
+    pub fn dispatch(&mut self, program: u32, groups: [u32; 3], args: &[Arg<'_>]) -> Result<()> {
+        self.accepts("dispatch", "compute or direct", self.list_type() != CommandListType::Copy)?;
+        let args = self.arguments("a dispatch", groups, args)?;
+        self.push(&Command::Dispatch { program, groups, args })
+    }
+
+    /// Runs a rasteriser program over `groups` tiles. Direct lists take it.
+    ///
+    /// # Errors
+    /// As [`CommandList::dispatch`].
+    pub fn draw(&mut self, program: u32, groups: [u32; 3], args: &[Arg<'_>]) -> Result<()> {
+        self.accepts("draw", "direct", self.list_type() == CommandListType::Direct)?;
+        let args = self.arguments("a draw", groups, args)?;
+        self.push(&Command::Draw { program, groups, args })
+    }
+
+    fn arguments(
+        &mut self,
+        what: &'static str,
+        groups: [u32; 3],
+        args: &[Arg<'_>],
+    ) -> Result<Vec<u64>> {
+        if groups.contains(&0) {
+            return Err(bad(
+                what,
+                "a dimension of its grid has 0 groups; give at least one in each",
+            ));
+        }
+        if args.len() > MAX_ARGS {
+            return Err(bad(what, "it has more than 60 arguments; put them into a buffer"));
+        }
+        let mut words = Vec::with_capacity(args.len());
+        for arg in args {
+            words.push(match *arg {
+                Arg::Buffer(buffer, offset) => {
+                    buffer.check("an argument", offset, 0)?;
+                    self.name(buffer)?;
+                    buffer.gpu_va() + offset
+                }
+                Arg::U32(value) => u64::from(value),
+                Arg::U64(value) => value,
+                Arg::F32(value) => u64::from(value.to_bits()),
+            });
+        }
+        Ok(words)
+    }
+}

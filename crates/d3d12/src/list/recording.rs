@@ -1,0 +1,169 @@
+//! Owns the recording of a command list: its commands, the buffers that it names, its name, and
+//! closing, which puts the commands into GPU memory.
+//!
+//! Invariant: a buffer is named before a command with its address is appended, so that the list
+//! keeps it alive. Entry points: `accepts`, `name` and `push`, used by the files of the commands.
+
+use crate::error::{Error, Result};
+use crate::model::CommandListType;
+use crate::resource::Buffer;
+use crate::shared_device::SharedDevice;
+use crate::umd::buffer::BufferMemory;
+use crate::umd::command_memory::{ClosedList, CommandMemory};
+use crate::umd::encode::JOINED_EXTRA_BYTES;
+use std::fmt;
+use std::sync::Arc;
+use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
+use tidegate_gpu_abi::{Command, CommandWriter};
+use tidegate_platform::Step;
+
+/// Most bytes of commands in one list.
+const MAX_LIST_BYTES: u32 = MAX_COMMAND_BYTES - JOINED_EXTRA_BYTES;
+
+/// A list that is being recorded.
+pub struct CommandList {
+    device: Arc<SharedDevice>,
+    list_type: CommandListType,
+    writer: CommandWriter,
+    commands: u32,
+    label: Option<String>,
+    trace_name: u32,
+    buffers: Vec<Arc<BufferMemory>>,
+}
+
+impl CommandList {
+    pub(crate) fn new(device: &Arc<SharedDevice>, list_type: CommandListType) -> CommandList {
+        CommandList {
+            device: Arc::clone(device),
+            list_type,
+            writer: CommandWriter::new(),
+            commands: 0,
+            label: None,
+            trace_name: 0,
+            buffers: Vec::new(),
+        }
+    }
+
+    /// Its type.
+    pub fn list_type(&self) -> CommandListType {
+        self.list_type
+    }
+
+    /// How many commands were recorded, labels not counted.
+    pub fn commands(&self) -> u32 {
+        self.commands
+    }
+
+    /// Declares that the list uses `buffer`, whose address a call that takes any address has. The
+    /// list keeps it alive, and resident where submissions manage residency.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`].
+    pub fn uses(&mut self, buffer: &Buffer) -> Result<()> {
+        self.name(buffer)
+    }
+
+    /// Names the list in messages and on the queue's lane of the timeline. It adds no command.
+    #[doc(alias = "ID3D12Object::SetName")]
+    pub fn set_name(&mut self, text: &str) {
+        self.label = Some(text.to_owned());
+        self.trace_name = self.traced_name(text);
+    }
+
+    fn traced_name(&self, text: &str) -> u32 {
+        let platform = &self.device.umd.platform;
+        if platform.tracing() { platform.trace_name(text).0 + 1 } else { 0 }
+    }
+
+    /// What the following commands are called on the timeline. The first label also names a list
+    /// that has no name yet. While tracing is off it leaves no command.
+    ///
+    /// # Errors
+    /// [`Error::BadValue`] when the list is full.
+    pub fn label(&mut self, text: &str) -> Result<()> {
+        let number = self.traced_name(text);
+        if self.label.is_none() {
+            (self.label, self.trace_name) = (Some(text.to_owned()), number);
+        }
+        if number == 0 {
+            return Ok(());
+        }
+        self.write(&Command::Label { name: number })
+    }
+
+    /// Ends the recording and puts the commands into GPU memory.
+    ///
+    /// # Errors
+    /// What the kernel refuses when more command memory is needed.
+    pub fn close(mut self) -> Result<ClosedList> {
+        if self.writer.is_empty() {
+            // A command buffer has at least one command.
+            self.write(&Command::Label { name: 0 })?;
+        }
+        let what = self.label.as_deref().unwrap_or("a command list");
+        let memory = CommandMemory::upload(&self.device.umd.arena, &self.writer.to_bytes());
+        let mut memory =
+            memory.map_err(|s| self.device.error("D3DKMTCreateAllocation2", what, s))?;
+        self.buffers.sort_by_key(Arc::as_ptr);
+        self.buffers.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        memory.buffers = self.buffers;
+        memory.label = self.label;
+        memory.trace_name = self.trace_name;
+        let (list_type, commands) = (self.list_type, self.commands);
+        Ok(ClosedList { memory: Arc::new(memory), list_type, commands })
+    }
+
+    // spec: ME-052
+    /// Refuses a command that lists of this type do not take.
+    pub(super) fn accepts(
+        &self,
+        command: &'static str,
+        takes: &'static str,
+        accepted: bool,
+    ) -> Result<()> {
+        match accepted {
+            true => Ok(()),
+            false => Err(Error::NotAccepted { list_type: self.list_type, command, takes }),
+        }
+    }
+
+    /// Notes that the list names `buffer`.
+    pub(super) fn name(&mut self, buffer: &Buffer) -> Result<()> {
+        self.device
+            .check_owner(buffer.memory.device(), || format!("buffer '{}'", buffer.name()))?;
+        if self.buffers.last().is_none_or(|last| !Arc::ptr_eq(last, &buffer.memory)) {
+            self.buffers.push(Arc::clone(&buffer.memory));
+        }
+        Ok(())
+    }
+
+    /// Appends a command.
+    pub(super) fn push(&mut self, command: &Command) -> Result<()> {
+        self.write(command)?;
+        self.commands += 1;
+        self.device.umd.platform.spend(Step::UmdEncode);
+        Ok(())
+    }
+
+    fn write(&mut self, command: &Command) -> Result<()> {
+        // The longest command has 64 words.
+        if self.writer.bytes() + 512 > u64::from(MAX_LIST_BYTES) {
+            return Err(bad(
+                "a command list",
+                "it holds 16 MiB of commands; close it and record another",
+            ));
+        }
+        self.writer.push(command);
+        Ok(())
+    }
+}
+
+pub(super) fn bad(what: &'static str, why: &'static str) -> Error {
+    Error::BadValue { what: what.to_owned(), why }
+}
+
+impl fmt::Debug for CommandList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CommandList({}, {} commands)", self.list_type, self.commands)
+    }
+}
