@@ -41,7 +41,7 @@ pub use list::{Arg, ClosedList, CommandList};
 pub use model::{
     BufferDesc, CommandListType, DEFAULT_RING_SLOTS, DeviceOptions, FenceChoice, FenceFlags, Heap,
     MAX_RING_SLOTS, MIN_RING_SLOTS, NoQueueOfType, OnAbort, QueueDesc, QueueOptions,
-    ResidencyChoice, Submission, UnknownPriority, queue_priority,
+    ResidencyChoice, Submission, UnknownPriority, Validation, queue_priority,
 };
 pub use queue::Queue;
 pub use resource::Buffer;

@@ -146,6 +146,19 @@ pub struct DeviceOptions {
     /// (SE_INC_BASE_PRIORITY): its queues may be of priority realtime. It says nothing where the
     /// process is there already.
     pub may_raise_priority: bool,
+    /// The checks of the application that run beside it. They change no result and no time.
+    pub validation: Validation,
+}
+
+bitflags::bitflags! {
+    /// Checks of an application's use of the device.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Validation: u32 {
+        /// The states of resources, against each access.
+        const STATES = 1;
+        /// The order of conflicting accesses, by the program's own waits and signals.
+        const HAZARDS = 2;
+    }
 }
 
 impl Default for DeviceOptions {
@@ -156,6 +169,7 @@ impl Default for DeviceOptions {
             ring_slots: DEFAULT_RING_SLOTS,
             residency: ResidencyChoice::Explicit,
             may_raise_priority: false,
+            validation: Validation::empty(),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::machine::{Machine, MachineConfig, MachineError};
 use crate::variants::Variant;
 use std::sync::Arc;
 use tidegate_calls::{DisplayStats, PendingWait};
-use tidegate_d3d12::DeviceOptions;
+use tidegate_d3d12::{DeviceOptions, Validation};
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate_ddi::EngineId;
 use tidegate_dxgkrnl::{HeldBack, RecoveryOutcome, RecoveryReport, WorkAtReset};
@@ -311,6 +311,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
             ring_slots: request.ring_slots.unwrap_or_else(|| runner::ring_slots(workload)),
             // Running a workload grants what it contains.
             may_raise_priority: true,
+            validation: Validation::empty(),
         };
         let device = machine.device(options)?;
         let run_options = RunOptions {
