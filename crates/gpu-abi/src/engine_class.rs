@@ -50,6 +50,34 @@ impl EngineClass {
         }
     }
 
+    /// Returns the class that `command` is made for: the one with the fewest abilities that runs it.
+    /// `None` for a command that every queue may have beside its work. Modelled work stands for
+    /// work of the engine on which it is queued, so it counts as work for all abilities.
+    pub fn made_for(command: &Command) -> Option<EngineClass> {
+        match command {
+            Command::Copy { .. } | Command::Fill { .. } => Some(EngineClass::Copy),
+            Command::Dispatch { .. } => Some(EngineClass::Compute),
+            Command::Draw { .. } | Command::Timed { .. } | Command::Gap { .. } => {
+                Some(EngineClass::ThreeD)
+            }
+            Command::Hang | Command::WriteValue { .. } | Command::Label { .. } => None,
+        }
+    }
+
+    /// Returns the class for `command` and for what `so_far` is made for: the one with the fewest
+    /// abilities that runs both.
+    pub fn made_for_both(so_far: Option<EngineClass>, command: &Command) -> Option<EngineClass> {
+        match (so_far, EngineClass::made_for(command)) {
+            (Some(so_far), Some(class)) if so_far.exceeds(class) => Some(so_far),
+            (so_far, class) => class.or(so_far),
+        }
+    }
+
+    /// Returns whether this class can do more than `other`.
+    pub fn exceeds(self, other: EngineClass) -> bool {
+        (self as u64) < other as u64
+    }
+
     /// Returns the names of nodes of these classes. If a class has several nodes, they are numbered
     /// from 0.
     pub fn node_names(classes: &[EngineClass]) -> Vec<String> {
@@ -68,11 +96,33 @@ impl EngineClass {
 mod tests {
     use super::EngineClass::{Compute, Copy, ThreeD};
     use super::*;
+    use crate::GpuVa;
 
     #[test]
     fn nodes_of_a_class_that_has_several_are_numbered() {
         let names = EngineClass::node_names(&[ThreeD, Compute, Copy, Compute]);
         assert_eq!(names, ["3D", "compute 0", "copy", "compute 1"]);
+    }
+
+    #[test]
+    fn the_class_that_a_command_is_made_for_is_the_least_that_runs_it() {
+        let va = GpuVa(64);
+        let (program, groups, args) = (1, [1, 1, 1], vec![]);
+        for command in [
+            Command::Copy { source: va, destination: va, bytes: 4 },
+            Command::Fill { destination: va, bytes: 4, value: 0 },
+            Command::Dispatch { program, groups, args: args.clone() },
+            Command::Draw { program, groups, args },
+        ] {
+            let least = EngineClass::made_for(&command).unwrap();
+            for class in EngineClass::ALL {
+                assert_eq!(class.runs(&command), !least.exceeds(class), "{class:?} {command:?}");
+                let both = if class.exceeds(least) { class } else { least };
+                assert_eq!(EngineClass::made_for_both(Some(class), &command), Some(both));
+                let label = Command::Label { name: 1 };
+                assert_eq!(EngineClass::made_for_both(Some(class), &label), Some(class));
+            }
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::umd::encode::JOINED_EXTRA_BYTES;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
-use tidegate_gpu_abi::{Command, CommandWriter};
+use tidegate_gpu_abi::{Command, CommandWriter, EngineClass};
 use tidegate_platform::Step;
 
 /// Most bytes of commands in one list.
@@ -26,6 +26,8 @@ pub struct CommandList {
     list_type: CommandListType,
     writer: CommandWriter,
     commands: u32,
+    /// The engine class that the commands so far are made for.
+    made_for: Option<EngineClass>,
     label: Option<String>,
     trace_name: u32,
     buffers: Vec<Arc<BufferMemory>>,
@@ -38,6 +40,7 @@ impl CommandList {
             list_type,
             writer: CommandWriter::new(),
             commands: 0,
+            made_for: None,
             label: None,
             trace_name: 0,
             buffers: Vec::new(),
@@ -109,6 +112,7 @@ impl CommandList {
         memory.buffers = self.buffers;
         memory.label = self.label;
         memory.trace_name = self.trace_name;
+        memory.made_for = self.made_for;
         let (list_type, commands) = (self.list_type, self.commands);
         Ok(ClosedList { memory: Arc::new(memory), list_type, commands })
     }
@@ -153,6 +157,7 @@ impl CommandList {
                 "it holds 16 MiB of commands; close it and record another",
             ));
         }
+        self.made_for = EngineClass::made_for_both(self.made_for, command);
         self.writer.push(command);
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::umd::kernel_object::KernelDevice;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_calls::Status;
-use tidegate_gpu_abi::GpuVa;
+use tidegate_gpu_abi::{EngineClass, GpuVa};
 
 /// Commands in GPU memory, and what they name.
 pub(crate) struct CommandMemory {
@@ -20,6 +20,8 @@ pub(crate) struct CommandMemory {
     pub(crate) trace_name: u32,
     /// The name, else the first label.
     pub(crate) label: Option<String>,
+    /// The engine class that the commands are made for; `None` if each of them is for any queue.
+    pub(crate) made_for: Option<EngineClass>,
     /// Kept alive while the commands may run.
     pub(crate) buffers: Vec<Arc<BufferMemory>>,
     arena: Arc<Arena>,
@@ -35,6 +37,7 @@ impl CommandMemory {
             bytes: commands.len() as u32,
             trace_name: 0,
             label: None,
+            made_for: None,
             buffers: Vec::new(),
             arena: Arc::clone(arena),
         })
