@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tidegate::calls::DeviceState;
 use tidegate::d3d12::{
     Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Fence, FenceChoice,
-    Heap, Queue, QueueDesc,
+    Queue, QueueDesc,
 };
 use tidegate::kmd::DoorbellModel;
 use tidegate::platform::{Step, StepCosts};
@@ -86,11 +86,10 @@ impl Lane {
         let desc = QueueDesc {
             name: "good".to_owned(),
             node: Some(0),
-            ..QueueDesc::new(list_type, submission)
+            ..QueueDesc::new(list_type).submission(submission)
         };
         let buffer = |name: &str| {
-            let desc =
-                BufferDesc { name: name.to_owned(), bytes: BYTES as u64, heap: Heap::Upload };
+            let desc = BufferDesc::upload(name, BYTES as u64);
             device.create_buffer(desc).expect("the neighbour's buffer")
         };
         let (from, to) = (buffer("from"), buffer("to"));

@@ -20,6 +20,18 @@ pub enum DeviceState {
     Removed,
     /// Lost because its process was ended. Its shared fences keep their values.
     ProcessEnded,
+    /// Lost because its user-mode driver marked it ([`crate::Kernel::mark_device_as_error`]).
+    MarkedAsError(DeviceErrorReason),
+}
+
+/// D3DKMT_DEVICE_ERROR_REASON: why a user-mode driver marks its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum DeviceErrorReason {
+    /// The application broke a rule.
+    Generic = 0x8000_0000,
+    /// The driver itself failed.
+    DriverError = 0x8000_0006,
 }
 
 /// A fault that put a device into error.

@@ -8,8 +8,8 @@
 use crate::adapter::AdapterInfo;
 use crate::allocation::{Allocation, AllocationMemory, CreateAllocation};
 use crate::device::{
-    CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceState, HwQueue, Render,
-    SubmitCommand, SubmitCommandToHwQueue, TdrTest,
+    CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceErrorReason, DeviceState, HwQueue,
+    Render, SubmitCommand, SubmitCommandToHwQueue, TdrTest,
 };
 use crate::display::{DisplayInfo, Present};
 use crate::doorbell::{Connection, CreateDoorbell, Doorbell};
@@ -41,6 +41,17 @@ pub trait Kernel: Send + Sync {
     /// Returns the state of the device.
     #[doc(alias = "D3DKMTGetDeviceState")]
     fn device_state(&self, device: Handle) -> Result<DeviceState, Status>;
+
+    /// Puts the device into error: its queued work is given up, and its fences read their maximum.
+    /// A device that was lost before keeps its first reason.
+    #[doc(alias = "D3DKMTMarkDeviceAsError")]
+    fn mark_device_as_error(
+        &self,
+        _device: Handle,
+        _reason: DeviceErrorReason,
+    ) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
 
     /// DisableGpuTimeout, of D3DDDI_CREATECONTEXTFLAGS and of D3DDDI_CREATEHWQUEUEFLAGS: removes
     /// the time limit of a context's packets or a hardware queue's work. Call it before work is

@@ -26,8 +26,8 @@ pub mod view;
 pub use adapter::{AdapterInfo, NodeInfo};
 pub use allocation::{Allocation, AllocationKind, AllocationMemory, CreateAllocation, Placement};
 pub use device::{
-    CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceState, FaultReport, HwQueue,
-    Render, SubmitCommand, SubmitCommandToHwQueue, TdrTest,
+    CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceErrorReason, DeviceState,
+    FaultReport, HwQueue, Render, SubmitCommand, SubmitCommandToHwQueue, TdrTest,
 };
 pub use display::{DisplayInfo, Present, PresentQueue};
 pub use doorbell::{Connection, CreateDoorbell, CreateDoorbellFlags, Doorbell};

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::fence::Fence;
 use crate::list::CommandList;
 use crate::model::{
-    BufferDesc, CommandListType, DeviceOptions, FenceChoice, FenceFlags, QueueDesc, QueueOptions,
+    BufferDesc, CommandListType, DeviceOptions, FenceChoice, FenceDesc, QueueDesc, QueueOptions,
     Submission,
 };
 use crate::queue::Queue;
@@ -134,21 +134,23 @@ impl Device {
 
     /// Returns the queue of normal priority that the components of an application share. Each call
     /// with this type and submission model returns the same queue while a handle of it is held. The
-    /// first call creates it.
+    /// first call creates it. `None` takes the model that [`QueueDesc::submission`] describes.
     ///
     /// # Errors
     /// As [`Device::create_queue`].
     pub fn default_queue(
         &self,
         list_type: CommandListType,
-        submission: Submission,
+        submission: impl Into<Option<Submission>>,
     ) -> Result<Queue> {
+        let desc = QueueDesc::new(list_type).submission(submission);
+        let submission = Queue::submission_for(&self.shared, &desc)?;
         let key = (list_type, submission);
         let inner = match self.shared.default_queue(key) {
             Some(queue) => queue,
             None => {
                 let name = format!("default {list_type} ({submission})");
-                let desc = QueueDesc { name, ..QueueDesc::new(list_type, submission) };
+                let desc = desc.name(name).submission(submission);
                 self.shared.set_default_queue(key, self.create_queue(desc)?.inner)
             }
         };
@@ -223,16 +225,16 @@ impl Device {
     /// # Errors
     /// What the kernel refuses.
     pub fn create_fence(&self, name: &str, initial: u64) -> Result<Fence> {
-        self.create_fence_with(name, initial, FenceFlags::NONE)
+        self.create_fence_with(FenceDesc::new(name).initial_value(initial))
     }
 
-    /// Creates a fence with flags: shared, or for queues only.
+    /// Creates a fence as described: shared, or for queues only.
     ///
     /// # Errors
     /// [`Error::BadValue`] for SHARED_CROSS_ADAPTER without SHARED; what the kernel refuses.
     #[doc(alias = "CreateFence")]
-    pub fn create_fence_with(&self, name: &str, initial: u64, flags: FenceFlags) -> Result<Fence> {
-        Fence::new(&self.shared, name, initial, flags, self.lane)
+    pub fn create_fence_with(&self, desc: FenceDesc) -> Result<Fence> {
+        Fence::new(&self.shared, desc, self.lane)
     }
 
     /// A handle of a fence that was made SHARED. It keeps the fence, and each clone is one more
@@ -342,6 +344,14 @@ impl Device {
     /// [`Error::Stopped`], [`Error::DeviceRemoved`].
     pub fn wait_idle(&self) -> Result<()> {
         self.shared.live_queues().iter().try_for_each(|queue| self.shared.wait_idle(queue))
+    }
+
+    /// Removes the device, as its application asks: its queued work is given up, its fences read
+    /// `u64::MAX`, and every later call answers [`RemovedReason::ByApplication`]. A device that was
+    /// lost before keeps its first reason.
+    #[doc(alias = "RemoveDevice")]
+    pub fn remove(&self) {
+        self.shared.remove(RemovedReason::ByApplication);
     }
 
     /// Returns the reason of the device's loss; `None` while it works.

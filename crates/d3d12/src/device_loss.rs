@@ -1,6 +1,7 @@
 //! Reasons of a device's loss, as data: the kernel's report with the names of user mode. `Display`
 //! makes the text.
 
+use crate::error_code::ErrorCode;
 use std::fmt;
 use tidegate_calls::{FaultReport, Status};
 
@@ -21,6 +22,10 @@ pub enum RemovedReason {
     AdapterRemoved,
     /// Its process was ended (DXGI_ERROR_DEVICE_REMOVED).
     ProcessEnded,
+    /// The application broke a rule of the API (DXGI_ERROR_INVALID_CALL). The call was dropped.
+    InvalidCall(Box<InvalidCall>),
+    /// The application removed it, with [`crate::Device::remove`] (DXGI_ERROR_DEVICE_REMOVED).
+    ByApplication,
     /// The kernel refused a call with a status of a lost device and has no state of the device.
     Refused {
         /// The call's official name.
@@ -30,6 +35,61 @@ pub enum RemovedReason {
         /// The status.
         status: Status,
     },
+}
+
+impl RemovedReason {
+    /// Returns the result code that GetDeviceRemovedReason has for it.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            RemovedReason::Faulted(_) | RemovedReason::Hung(_) => ErrorCode::DeviceHung,
+            RemovedReason::Reset(_) => ErrorCode::DeviceReset,
+            RemovedReason::InvalidCall(_) => ErrorCode::InvalidCall,
+            RemovedReason::AdapterStopped
+            | RemovedReason::AdapterRemoved
+            | RemovedReason::ProcessEnded
+            | RemovedReason::ByApplication
+            | RemovedReason::Refused { .. } => ErrorCode::DeviceRemoved,
+        }
+    }
+}
+
+/// A call of the application that broke a rule, and removed the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidCall {
+    /// The call's official name.
+    pub call: &'static str,
+    /// The name of the queue that it was made on, if it was one.
+    pub queue: Option<String>,
+    /// The label of the list that broke the rule, if it was one that has a label.
+    pub list: Option<String>,
+    /// The number of the command in the list, from 0 on, if it was a command.
+    pub command: Option<u64>,
+    /// The rule, the value seen, and the next step.
+    pub why: String,
+}
+
+impl InvalidCall {
+    /// Describes a call that broke a rule.
+    #[expect(dead_code, reason = "the first rule of this kind comes with command allocators")]
+    pub(crate) fn new(call: &'static str, why: impl Into<String>) -> InvalidCall {
+        InvalidCall { call, queue: None, list: None, command: None, why: why.into() }
+    }
+}
+
+impl fmt::Display for InvalidCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.call)?;
+        if let Some(queue) = &self.queue {
+            write!(f, " on queue '{queue}'")?;
+        }
+        if let Some(list) = &self.list {
+            write!(f, ", list '{list}'")?;
+        }
+        if let Some(command) = self.command {
+            write!(f, ", command {command}")?;
+        }
+        write!(f, ": {}", self.why)
+    }
 }
 
 /// A fault of a queue of the device.
@@ -54,6 +114,10 @@ impl fmt::Display for RemovedReason {
             RemovedReason::AdapterStopped => f.write_str("DEVICE_REMOVED: the adapter stopped"),
             RemovedReason::AdapterRemoved => f.write_str("DEVICE_REMOVED: the adapter was removed"),
             RemovedReason::ProcessEnded => f.write_str("DEVICE_REMOVED: its process was ended"),
+            RemovedReason::InvalidCall(call) => write!(f, "INVALID_CALL: {call}"),
+            RemovedReason::ByApplication => {
+                f.write_str("DEVICE_REMOVED: the application removed it")
+            }
             RemovedReason::Refused { call, object, status } => {
                 write!(f, "{call} for {object}: {status}")
             }

@@ -1,10 +1,12 @@
 //! The errors of this crate: one enum; each message says what failed, where, and what to do.
 
 use crate::device_loss::RemovedReason;
+use crate::error_code::ErrorCode;
 use crate::model::CommandListType;
 use tidegate_calls::Status;
 
-/// Result of a call of this crate.
+/// Result of a call of this crate. Not exported at the root, where a glob import of it would hide
+/// the `Result` of the standard library.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Errors of a call. Unless stated otherwise the call changed nothing.
@@ -130,14 +132,18 @@ pub enum Error {
         /// The missing capability and the next step.
         why: &'static str,
     },
-    /// A realtime priority without the privilege to raise priorities.
+    /// A queue needs the privilege to raise priorities.
     #[error(
-        "queue '{queue}' needs the privilege to raise priorities for realtime; create the device with \
-         may_raise_priority, or the queue with priority high"
+        "queue '{queue}' needs the privilege to raise priorities for {wanted}; create the device with \
+         may_raise_priority, or the queue {instead}"
     )]
     PrivilegeNotHeld {
         /// The queue.
         queue: String,
+        /// What needs the privilege.
+        wanted: &'static str,
+        /// What does not.
+        instead: &'static str,
     },
     /// An object of another device.
     #[error("{what} belongs to another device; create it with the device that uses it")]
@@ -155,4 +161,28 @@ pub enum Error {
         /// The status.
         status: Status,
     },
+}
+
+impl Error {
+    /// Returns the kind of the error. That of a removed device is the code of its reason, as
+    /// GetDeviceRemovedReason returns it.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Error::DeviceRemoved(reason) => reason.code(),
+            Error::Stopped | Error::QueueAborted { .. } | Error::WorkLost { .. } => {
+                ErrorCode::Aborted
+            }
+            Error::MonitoredFence { .. }
+            | Error::NotAccepted { .. }
+            | Error::WrongQueue { .. }
+            | Error::TooManyLists { .. }
+            | Error::OutOfRange { .. }
+            | Error::BadValue { .. }
+            | Error::Foreign { .. } => ErrorCode::InvalidArgument,
+            Error::OverBudget { .. } => ErrorCode::OutOfMemory,
+            Error::NotSupported { .. } => ErrorCode::Unsupported,
+            Error::PrivilegeNotHeld { .. } => ErrorCode::AccessDenied,
+            Error::Call { status, .. } => ErrorCode::of_status(*status),
+        }
+    }
 }

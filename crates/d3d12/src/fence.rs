@@ -2,7 +2,7 @@
 //! Native and monitored fences have the same interface; `queue` checks which queues may use them.
 
 use crate::error::{Error, Result};
-use crate::model::FenceFlags;
+use crate::model::{FenceDesc, FenceFlags};
 use crate::shared_device::{RecordedCall, SharedDevice};
 use crate::umd::fence::FenceObject;
 use crate::umd::thunk::CPU_WAIT_CALL;
@@ -48,11 +48,11 @@ fn kernel_flags(name: &str, flags: FenceFlags) -> Result<SyncObjectFlags> {
 impl Fence {
     pub(crate) fn new(
         device: &Arc<SharedDevice>,
-        name: &str,
-        initial_value: u64,
-        flags: FenceFlags,
+        desc: FenceDesc,
         lane: Option<LaneId>,
     ) -> Result<Fence> {
+        let FenceDesc { name, initial_value, flags } = &desc;
+        let (name, initial_value, flags) = (name.as_str(), *initial_value, *flags);
         let cpu_access = !flags.contains(FenceFlags::NON_MONITORED);
         let (owner, flags) = (device.umd.handle(), kernel_flags(name, flags)?);
         let kernel = device.umd.enter();

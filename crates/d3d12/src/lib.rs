@@ -3,7 +3,7 @@
 //! Rooms, each above the ones that it uses: [`swap_chain`] · [`device`] (where everything is
 //! created) · [`queue`] (execute, wait, signal, in call order) · [`list`] (recording commands) ·
 //! [`fence`], [`resource`] (buffers) · `shared_device` (what the objects of a device share) ·
-//! `umd`, the user-mode driver · [`model`] (the choices of an application), [`error`],
+//! `umd`, the user-mode driver · [`model`] (the choices of an application), [`error`], [`error_code`],
 //! [`device_loss`], [`counters`], [`teardown`].
 //!
 //! An application calls in. This crate calls the graphics kernel alone, through
@@ -22,6 +22,7 @@ pub mod counters;
 pub mod device;
 pub mod device_loss;
 pub mod error;
+pub mod error_code;
 pub mod fence;
 pub mod list;
 pub mod model;
@@ -34,14 +35,16 @@ mod umd;
 
 pub use counters::{Counters, QueueStats};
 pub use device::Device;
-pub use device_loss::{Fault, RemovedReason};
-pub use error::{Error, Result};
+pub use device_loss::{Fault, InvalidCall, RemovedReason};
+pub use error::Error;
+pub use error_code::ErrorCode;
 pub use fence::Fence;
 pub use list::{Arg, ClosedList, CommandList};
 pub use model::{
-    BufferDesc, CommandListType, DEFAULT_RING_SLOTS, DeviceOptions, FenceChoice, FenceFlags, Heap,
-    MAX_RING_SLOTS, MIN_RING_SLOTS, NoQueueOfType, OnAbort, QueueDesc, QueueOptions,
-    ResidencyChoice, Submission, UnknownPriority, Validation, queue_priority,
+    BufferDesc, CommandListType, DEFAULT_RING_SLOTS, DeviceOptions, FenceChoice, FenceDesc,
+    FenceFlags, Heap, MAX_RING_SLOTS, MIN_RING_SLOTS, NoQueueOfType, OnAbort, QueueDesc,
+    QueueFlags, QueueOptions, ResidencyChoice, Submission, UnknownPriority, Validation,
+    queue_priority,
 };
 pub use queue::Queue;
 pub use resource::Buffer;

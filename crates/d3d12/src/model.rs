@@ -174,7 +174,59 @@ impl Default for DeviceOptions {
     }
 }
 
-/// How a queue is made.
+impl DeviceOptions {
+    /// Returns the default options for a process of this name.
+    pub fn new(process_name: impl Into<String>) -> DeviceOptions {
+        DeviceOptions { process_name: process_name.into(), ..DeviceOptions::default() }
+    }
+
+    /// Sets which fences the device makes.
+    pub fn fences(self, fences: FenceChoice) -> DeviceOptions {
+        DeviceOptions { fences, ..self }
+    }
+
+    /// Sets the number of slots in the ring of a user-mode queue.
+    pub fn ring_slots(self, ring_slots: u64) -> DeviceOptions {
+        DeviceOptions { ring_slots, ..self }
+    }
+
+    /// Sets which side manages the residency of buffers.
+    pub fn residency(self, residency: ResidencyChoice) -> DeviceOptions {
+        DeviceOptions { residency, ..self }
+    }
+
+    /// Sets whether the process has the privilege to raise priorities.
+    pub fn may_raise_priority(self, may_raise_priority: bool) -> DeviceOptions {
+        DeviceOptions { may_raise_priority, ..self }
+    }
+
+    /// Sets the checks of the application that run beside it.
+    pub fn validation(self, validation: Validation) -> DeviceOptions {
+        DeviceOptions { validation, ..self }
+    }
+}
+
+bitflags::bitflags! {
+    /// Flags of a queue (D3D12_COMMAND_QUEUE_FLAGS). ALLOW_DYNAMIC_PRIORITY is left out: the
+    /// priority of a queue is that of its creation.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct QueueFlags: u32 {
+        /// No flag.
+        const NONE = 0;
+        /// The work of the queue may run for any time: it is never reset as hung.
+        const DISABLE_GPU_TIMEOUT = 1;
+    }
+}
+
+/// How a queue is made (D3D12_COMMAND_QUEUE_DESC).
+///
+/// ```
+/// use tidegate_d3d12::{Priority, QueueDesc, Submission};
+///
+/// let physics = QueueDesc::compute("physics").priority(Priority::High);
+/// let upload = QueueDesc::copy("upload").submission(Submission::Hardware);
+/// assert_eq!((physics.submission, upload.node), (None, None));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueDesc {
     /// Its name in messages and on the timeline.
@@ -183,8 +235,11 @@ pub struct QueueDesc {
     pub list_type: CommandListType,
     /// Its priority.
     pub priority: Priority,
-    /// How its work reaches the engine.
-    pub submission: Submission,
+    /// How its work reaches the engine; `None` takes the first of these that the node offers:
+    /// user mode, if the device makes native fences; hardware; packet.
+    pub submission: Option<Submission>,
+    /// Its flags.
+    pub flags: QueueFlags,
     /// The node (NodeOrdinal) that runs it; `None` takes the first node made for `list_type`, see
     /// [`crate::Device::nodes_for`].
     pub node: Option<u32>,
@@ -193,17 +248,120 @@ pub struct QueueDesc {
     pub node_mask: u32,
 }
 
+impl Default for QueueDesc {
+    /// Describes a direct queue, as a zeroed D3D12_COMMAND_QUEUE_DESC does.
+    fn default() -> QueueDesc {
+        QueueDesc::new(CommandListType::Direct)
+    }
+}
+
 impl QueueDesc {
-    /// A queue of normal priority on the first node made for `list_type`, named for that type.
-    pub fn new(list_type: CommandListType, submission: Submission) -> QueueDesc {
+    /// Describes a queue of normal priority, named for its type, on the first node made for it.
+    pub fn new(list_type: CommandListType) -> QueueDesc {
         QueueDesc {
             name: list_type.name().to_owned(),
             list_type,
             priority: Priority::Normal,
-            submission,
+            submission: None,
+            flags: QueueFlags::NONE,
             node: None,
             node_mask: 0,
         }
+    }
+
+    /// Describes a queue for direct (3D) lists.
+    pub fn direct(name: impl Into<String>) -> QueueDesc {
+        QueueDesc::new(CommandListType::Direct).name(name)
+    }
+
+    /// Describes a queue for compute lists.
+    pub fn compute(name: impl Into<String>) -> QueueDesc {
+        QueueDesc::new(CommandListType::Compute).name(name)
+    }
+
+    /// Describes a queue for copy lists.
+    pub fn copy(name: impl Into<String>) -> QueueDesc {
+        QueueDesc::new(CommandListType::Copy).name(name)
+    }
+
+    /// Sets its name.
+    pub fn name(self, name: impl Into<String>) -> QueueDesc {
+        QueueDesc { name: name.into(), ..self }
+    }
+
+    /// Sets its priority.
+    pub fn priority(self, priority: Priority) -> QueueDesc {
+        QueueDesc { priority, ..self }
+    }
+
+    /// Sets how its work reaches the engine.
+    pub fn submission(self, submission: impl Into<Option<Submission>>) -> QueueDesc {
+        QueueDesc { submission: submission.into(), ..self }
+    }
+
+    /// Sets its flags.
+    pub fn flags(self, flags: QueueFlags) -> QueueDesc {
+        QueueDesc { flags, ..self }
+    }
+
+    /// Sets the node that runs it.
+    pub fn node(self, node: impl Into<Option<u32>>) -> QueueDesc {
+        QueueDesc { node: node.into(), ..self }
+    }
+
+    /// Sets the physical GPU that runs it, by its bit.
+    pub fn node_mask(self, node_mask: u32) -> QueueDesc {
+        QueueDesc { node_mask, ..self }
+    }
+}
+
+/// How a fence is made.
+///
+/// ```
+/// use tidegate_d3d12::FenceDesc;
+///
+/// let handed_over = FenceDesc::new("handed over").initial_value(1).shared();
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FenceDesc {
+    /// Its name in messages and on the timeline.
+    pub name: String,
+    /// Its value when it has been made.
+    pub initial_value: u64,
+    /// What it is made for.
+    pub flags: FenceFlags,
+}
+
+impl FenceDesc {
+    /// Describes a fence of one device, whose value is 0.
+    pub fn new(name: impl Into<String>) -> FenceDesc {
+        FenceDesc { name: name.into(), ..FenceDesc::default() }
+    }
+
+    /// Sets its first value.
+    pub fn initial_value(self, initial_value: u64) -> FenceDesc {
+        FenceDesc { initial_value, ..self }
+    }
+
+    /// Sets its flags, all at once.
+    pub fn flags(self, flags: FenceFlags) -> FenceDesc {
+        FenceDesc { flags, ..self }
+    }
+
+    /// Lets other devices of the adapter open it.
+    pub fn shared(self) -> FenceDesc {
+        FenceDesc { flags: self.flags | FenceFlags::SHARED, ..self }
+    }
+
+    /// Lets devices on other adapters open it too.
+    pub fn shared_cross_adapter(self) -> FenceDesc {
+        let flags = self.flags | FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER;
+        FenceDesc { flags, ..self }
+    }
+
+    /// Makes it for queues alone: the CPU reads its value and does nothing else with it.
+    pub fn non_monitored(self) -> FenceDesc {
+        FenceDesc { flags: self.flags | FenceFlags::NON_MONITORED, ..self }
     }
 }
 
@@ -245,7 +403,15 @@ pub enum Heap {
 }
 
 /// How a buffer is made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// ```
+/// use tidegate_d3d12::{BufferDesc, Heap};
+///
+/// let particles = BufferDesc::new("particles", 1 << 20);
+/// let staging = BufferDesc::upload("staging", 1 << 16);
+/// assert_eq!((particles.heap, staging.heap), (Heap::Default, Heap::Upload));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BufferDesc {
     /// Its name in messages.
     pub name: String,
@@ -253,6 +419,28 @@ pub struct BufferDesc {
     pub bytes: u64,
     /// Where it stands.
     pub heap: Heap,
+}
+
+impl BufferDesc {
+    /// Describes a buffer in the default heap.
+    pub fn new(name: impl Into<String>, bytes: u64) -> BufferDesc {
+        BufferDesc { name: name.into(), bytes, heap: Heap::Default }
+    }
+
+    /// Describes a buffer in the upload heap.
+    pub fn upload(name: impl Into<String>, bytes: u64) -> BufferDesc {
+        BufferDesc::new(name, bytes).heap(Heap::Upload)
+    }
+
+    /// Describes a buffer in the readback heap.
+    pub fn readback(name: impl Into<String>, bytes: u64) -> BufferDesc {
+        BufferDesc::new(name, bytes).heap(Heap::Readback)
+    }
+
+    /// Sets where it stands.
+    pub fn heap(self, heap: Heap) -> BufferDesc {
+        BufferDesc { heap, ..self }
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::model::{CommandListType, QueueDesc, QueueOptions, Submission};
 use crate::shared_device::{RecordedCall, SharedDevice};
 use crate::umd::failure::Failure;
 use crate::umd::queue::{UmdQueue, timeline_name};
-use crate::umd::queue_identity::QueueIdentity;
+use crate::umd::queue_identity::{DISABLE_GPU_TIMEOUT, QueueIdentity};
 use std::fmt;
 use std::sync::Arc;
 use tidegate_calls::{Priority, Status};
@@ -31,14 +31,17 @@ pub struct Queue {
 
 /// A refusal for want of a privilege names the queue, and what to do.
 fn name_privilege(error: Error, queue: &str, priority: Priority) -> Error {
-    match error {
-        Error::Call { status: Status::ACCESS_DENIED | Status::PRIVILEGE_NOT_HELD, .. }
-            if priority == Priority::Realtime =>
-        {
-            Error::PrivilegeNotHeld { queue: queue.to_owned() }
-        }
-        other => other,
-    }
+    let (wanted, instead) = match &error {
+        Error::Call {
+            call, status: Status::ACCESS_DENIED | Status::PRIVILEGE_NOT_HELD, ..
+        } => match *call {
+            DISABLE_GPU_TIMEOUT => ("DISABLE_GPU_TIMEOUT", "without that flag"),
+            _ if priority == Priority::Realtime => ("realtime", "with priority high"),
+            _ => return error,
+        },
+        _ => return error,
+    };
+    Error::PrivilegeNotHeld { queue: queue.to_owned(), wanted, instead }
 }
 
 impl Queue {
@@ -51,8 +54,8 @@ impl Queue {
         let umd = &device.umd;
         let node_ordinal = node(device, &desc)?;
         check_node_mask(device, &desc)?;
-        check_submission(device, &desc, node_ordinal)?;
-        let QueueDesc { name, list_type, priority, submission, node_mask, .. } = desc;
+        let submission = submission_on(device, &desc, node_ordinal)?;
+        let QueueDesc { name, list_type, priority, flags, node_mask, .. } = desc;
         // spec: ME-018
         let id = QueueIdentity {
             lane: umd.platform.lane(LaneKind::Queue, &umd.options.process_name, &name),
@@ -62,12 +65,18 @@ impl Queue {
             node_ordinal,
             engine_affinity: node_mask,
             priority,
+            flags,
             on_abort: options.on_abort,
         };
         let inner = UmdQueue::new(id, submission).map_err(|failure| {
             name_privilege(device.queue_error(&name, failure), &name, priority)
         })?;
         Ok(Queue::of(Arc::new(inner), device, lane))
+    }
+
+    /// Returns the submission model of a queue of this description.
+    pub(crate) fn submission_for(device: &SharedDevice, desc: &QueueDesc) -> Result<Submission> {
+        submission_on(device, desc, node(device, desc)?)
     }
 
     /// A handle of a queue that exists.
@@ -87,6 +96,22 @@ impl Queue {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.inner.id.name
+    }
+
+    /// Returns its description as it is now: with the node and the submission model that were
+    /// chosen for it.
+    #[doc(alias = "GetDesc")]
+    pub fn desc(&self) -> QueueDesc {
+        let id = &self.inner.id;
+        QueueDesc {
+            name: id.name.clone(),
+            list_type: id.list_type,
+            priority: id.priority,
+            submission: Some(self.submission()),
+            flags: id.flags,
+            node: Some(id.node_ordinal),
+            node_mask: id.engine_affinity,
+        }
     }
 
     /// The kernel's numbers of what runs its work: reports and statistics name it by these. A queue
@@ -259,11 +284,23 @@ fn check_node_mask(device: &SharedDevice, desc: &QueueDesc) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a submission model that the adapter or the node does not offer.
-fn check_submission(device: &SharedDevice, desc: &QueueDesc, node_ordinal: u32) -> Result<()> {
+/// Returns the submission model of a queue: the described one, or the first that the node offers
+/// of user mode, hardware and packet.
+///
+/// # Errors
+/// [`Error::NotSupported`] for a described one that the adapter or the node does not offer.
+fn submission_on(device: &SharedDevice, desc: &QueueDesc, node_ordinal: u32) -> Result<Submission> {
     let info = &device.umd.info;
     let node = &info.nodes[node_ordinal as usize];
-    let why = match desc.submission {
+    let Some(submission) = desc.submission else {
+        return Ok(match (node.user_mode_submission, info.hardware_scheduling) {
+            // A user-mode queue refuses monitored fences.
+            (true, _) if device.native_fences => Submission::User,
+            (_, true) if node.writes_fences => Submission::Hardware,
+            _ => Submission::Packet,
+        });
+    };
+    let why = match submission {
         Submission::User if !node.user_mode_submission => {
             "its node does not offer it; create the queue with packet or hardware submission"
         }
@@ -273,9 +310,9 @@ fn check_submission(device: &SharedDevice, desc: &QueueDesc, node_ordinal: u32) 
         Submission::Hardware if !node.writes_fences => {
             "its node cannot write a progress fence; create the queue with packet submission"
         }
-        _ => return Ok(()),
+        _ => return Ok(submission),
     };
-    let mode = if desc.submission == Submission::User { "user-mode" } else { "hardware" };
+    let mode = if submission == Submission::User { "user-mode" } else { "hardware" };
     Err(Error::NotSupported { what: format!("{mode} submission for queue '{}'", desc.name), why })
 }
 

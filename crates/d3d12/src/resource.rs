@@ -14,6 +14,7 @@ use tidegate_trace::{Kind, LaneId};
 #[derive(Clone)]
 pub struct Buffer {
     pub(crate) memory: Arc<BufferMemory>,
+    heap: Heap,
     platform: Platform,
     lane: Option<LaneId>,
 }
@@ -45,12 +46,18 @@ impl Buffer {
         };
         let memory = BufferMemory::new(&device.umd.kernel, name.clone(), bytes, placement);
         let memory = Arc::new(memory.map_err(refused)?);
-        Ok(Buffer { memory, platform: device.umd.platform.clone(), lane })
+        Ok(Buffer { memory, heap, platform: device.umd.platform.clone(), lane })
     }
 
     /// The same buffer for a CPU thread that is drawn on `lane`.
     pub fn on_lane(&self, lane: LaneId) -> Buffer {
         Buffer { lane: Some(lane), ..self.clone() }
+    }
+
+    /// Returns its description.
+    #[doc(alias = "GetDesc")]
+    pub fn desc(&self) -> BufferDesc {
+        BufferDesc { name: self.name().to_owned(), bytes: self.bytes(), heap: self.heap }
     }
 
     /// Its name.

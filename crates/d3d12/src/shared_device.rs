@@ -5,7 +5,7 @@
 //! A failure becomes an error without any submitter lock held: the reason of a removal names what
 //! the queues were running.
 
-use crate::device_loss::{Fault, RemovedReason};
+use crate::device_loss::{Fault, InvalidCall, RemovedReason};
 use crate::error::{Error, Result};
 use crate::model::{CommandListType, Submission};
 use crate::umd::device::UmdDevice;
@@ -15,7 +15,7 @@ use crate::umd::queue::UmdQueue;
 use crate::umd::thunk::CPU_WAIT_CALL;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use tidegate_calls::{DeviceState, FaultReport, FenceValue, Status, WaitMode};
+use tidegate_calls::{DeviceErrorReason, DeviceState, FaultReport, FenceValue, Status, WaitMode};
 use tidegate_platform::{Mutex, Platform};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 
@@ -24,6 +24,9 @@ pub(crate) struct SharedDevice {
     pub(crate) native_fences: bool,
     pub(crate) names: CallNames,
     queues: Mutex<Queues>,
+    /// Why this crate marked the device as in error. Set before the kernel is told, so that every
+    /// reader of the kernel's state finds it.
+    marked_for: Mutex<Option<RemovedReason>>,
 }
 
 /// Names of queued fence operations on the timeline.
@@ -55,7 +58,8 @@ impl SharedDevice {
         let names =
             CallNames { wait: platform.trace_name("wait"), signal: platform.trace_name("signal") };
         let queues = platform.mutex("queues of a device", Queues::default());
-        SharedDevice { umd: Arc::new(umd), native_fences, names, queues }
+        let marked_for = platform.mutex("why a device was marked as in error", None);
+        SharedDevice { umd: Arc::new(umd), native_fences, names, queues, marked_for }
     }
 
     pub(crate) fn add_queue(&self, queue: &Arc<UmdQueue>) {
@@ -150,6 +154,25 @@ impl SharedDevice {
         queue.wait_idle().map_err(|failure| self.queue_error(&queue.id.name, failure))
     }
 
+    /// Removes the device because the application broke a rule. Returns the error of the call.
+    #[expect(dead_code, reason = "the first rule of this kind comes with command allocators")]
+    pub(crate) fn remove_invalid_call(&self, call: InvalidCall) -> Error {
+        self.remove(RemovedReason::InvalidCall(Box::new(call)))
+    }
+
+    /// Marks the device as in error: its queued work is given up, and its fences read `u64::MAX`.
+    /// Returns the error of this and every later call. The first reason of a removal stays, so it
+    /// may be another than `reason`.
+    pub(crate) fn remove(&self, reason: RemovedReason) -> Error {
+        self.marked_for.lock().get_or_insert(reason);
+        let umd = &self.umd;
+        let marked = umd.enter().mark_device_as_error(umd.handle(), DeviceErrorReason::Generic);
+        match marked {
+            Ok(()) => self.removed_reason().map_or(Error::Stopped, Error::DeviceRemoved),
+            Err(status) => self.error("D3DKMTMarkDeviceAsError", "the device", status),
+        }
+    }
+
     pub(crate) fn removed_reason(&self) -> Option<RemovedReason> {
         self.reason(self.umd.state())
     }
@@ -165,6 +188,10 @@ impl SharedDevice {
             Ok(DeviceState::Stopped) => Some(RemovedReason::AdapterStopped),
             Ok(DeviceState::Removed) => Some(RemovedReason::AdapterRemoved),
             Ok(DeviceState::ProcessEnded) => Some(RemovedReason::ProcessEnded),
+            Ok(DeviceState::MarkedAsError(_)) => {
+                let marked_for = self.marked_for.lock().clone();
+                Some(marked_for.unwrap_or(RemovedReason::ByApplication))
+            }
             Err(Status::CANCELLED) => None,
             Err(status) => {
                 let object = format!("process '{}'", self.umd.options.process_name);

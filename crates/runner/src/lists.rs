@@ -259,7 +259,7 @@ fn record_one(
     workload: &Workload,
     buffers: &[Buffer],
     command: &Evaluated,
-) -> tidegate_d3d12::Result<()> {
+) -> tidegate_d3d12::error::Result<()> {
     let at = |buffer: &BufferId, offset: &u64| {
         buffers[buffer.0 as usize].gpu_va().saturating_add(*offset)
     };

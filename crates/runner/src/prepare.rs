@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use tidegate_d3d12::{
-    Buffer, BufferDesc, Device, Fence, Heap, Queue, QueueDesc, SwapChain, SwapChainDesc,
+    Buffer, BufferDesc, Device, Fence, Queue, QueueDesc, SwapChain, SwapChainDesc,
 };
 use tidegate_platform::{Event, Mutex, Platform, Word};
 use tidegate_trace::{LaneId, LaneKind};
@@ -146,7 +146,7 @@ fn make_queues(
             name: queue.name.clone(),
             priority: queue.priority,
             node: Some(node),
-            ..QueueDesc::new(list_type, submission_of(queue, options.submission))
+            ..QueueDesc::new(list_type).submission(submission_of(queue, options.submission))
         };
         queues
             .push(device.create_queue(desc).map_err(|source| RunError::Object { place, source })?);
@@ -160,8 +160,7 @@ fn make_buffers(workload: &Workload, device: &Device) -> Result<Vec<Buffer>, Run
     let mut buffers = Vec::with_capacity(workload.buffers.len());
     for buffer in &workload.buffers {
         let place = || workload.place(buffer.span);
-        let desc =
-            BufferDesc { name: buffer.name.clone(), bytes: buffer.bytes, heap: Heap::Default };
+        let desc = BufferDesc::new(buffer.name.clone(), buffer.bytes);
         let made = device
             .create_buffer(desc)
             .map_err(|source| RunError::Object { place: place(), source })?;

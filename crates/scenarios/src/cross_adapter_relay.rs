@@ -7,7 +7,7 @@
 use crate::prelude::*;
 use crate::seam::{Seam, Seen};
 use std::sync::Arc;
-use tidegate::d3d12::FenceFlags;
+use tidegate::d3d12::{FenceDesc, FenceFlags};
 use tidegate::{Machine, MachineConfig};
 
 const STALLED: &str = "the queue parked before the signal";
@@ -66,7 +66,8 @@ impl Adapters {
         };
         let devices = [0, 1].map(device);
         let flags = FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER;
-        let made = devices[0].create_fence_with("shared", 0, flags).expect("a fence");
+        let made =
+            devices[0].create_fence_with(FenceDesc::new("shared").flags(flags)).expect("a fence");
         let handle = devices[0].create_shared_handle(&made).expect("a handle");
         let opened = devices[1].open_shared_handle("shared", &handle).expect("the fence");
         let producer = queue_on(&devices[0], "producer", Submission::User);

@@ -6,7 +6,7 @@
 //! process requests the space.
 
 use crate::prelude::*;
-use tidegate::d3d12::{BufferDesc, DeviceOptions, Heap, ResidencyChoice};
+use tidegate::d3d12::{BufferDesc, DeviceOptions, ResidencyChoice};
 
 const GIVEN: &str = "the other process received the space";
 const REFUSED: &str = "the other process requested space while the allocation was held";
@@ -30,7 +30,7 @@ const BYTES: u64 = 64;
 fn prepare(run: &Run<'_>) -> Prepared {
     let world = run.world(|config| config.gpu.local_memory_bytes = BYTES);
     let queue = world.queue("copy", Submission::Hardware);
-    let desc = |name: &str| BufferDesc { name: name.to_owned(), bytes: BYTES, heap: Heap::Default };
+    let desc = |name: &str| BufferDesc::new(name, BYTES);
     let used = world.keep(world.device.create_buffer(desc("used")).expect("a buffer"));
     let list = world.keep(list_of(&world.device, |list| list.fill(&used, 0, BYTES, 7)));
     let options =

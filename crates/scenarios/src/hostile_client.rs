@@ -8,7 +8,7 @@
 use crate::prelude::*;
 use std::sync::Arc;
 use tidegate::calls::{AllocationKind, AllocationMemory, CreateDoorbellFlags, DeviceState};
-use tidegate::d3d12::{Buffer, BufferDesc, Heap};
+use tidegate::d3d12::{Buffer, BufferDesc};
 use tidegate::gpu_abi::{
     AddressSpaceId, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD, GpuVa,
     RingPacket, SLOT_BYTES,
@@ -110,7 +110,7 @@ const KEPT_AT: u64 = 1024;
 /// Returns the neighbour's buffer and a slot that executes its content. With the next opcode in the
 /// same bytes, the slot would execute it in the neighbour's address space.
 fn target(world: &World) -> (Buffer, [u8; SLOT_BYTES as usize]) {
-    let desc = BufferDesc { name: "kept".to_owned(), bytes: 2 * KEPT_AT, heap: Heap::Upload };
+    let desc = BufferDesc::upload("kept", 2 * KEPT_AT);
     let buffer = world.device.create_buffer(desc).expect("a buffer");
     let destination = GpuVa(buffer.gpu_va() + KEPT_AT);
     let harm = commands(&Command::Fill { destination, bytes: 8, value: 7 });

@@ -7,7 +7,7 @@
 //! agent powers down the adapter.
 
 use crate::prelude::*;
-use tidegate::d3d12::{BufferDesc, DeviceOptions, Heap, ResidencyChoice};
+use tidegate::d3d12::{BufferDesc, DeviceOptions, ResidencyChoice};
 use tidegate::ddi::DevicePowerState;
 
 const STAYED: &str = "the work or the paging kept the adapter powered";
@@ -37,7 +37,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
         managed_power(config);
         config.gpu.local_memory_bytes = BYTES;
     });
-    let desc = |name: &str| BufferDesc { name: name.to_owned(), bytes: BYTES, heap: Heap::Default };
+    let desc = |name: &str| BufferDesc::new(name, BYTES);
     let left = world.device.create_buffer(desc("left")).expect("a buffer");
     left.write(0, &[9; BYTES as usize]).expect("a write");
     world.device.evict(&[&left]).expect("an eviction");

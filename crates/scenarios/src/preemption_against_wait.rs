@@ -7,7 +7,7 @@
 //! copies the value written by the first.
 
 use crate::prelude::*;
-use tidegate::d3d12::{BufferDesc, Heap};
+use tidegate::d3d12::BufferDesc;
 
 const BACK_FIRST: &str = "the packet was preempted before the wait was satisfied";
 const BACK_AFTER: &str = "the packet was preempted after the wait was satisfied";
@@ -33,7 +33,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let (low, high) = (world.queue("low", Submission::Packet), world.urgent_queue("high"));
     let [gate, low_done, high_done] = ["gate", "low", "high"].map(|name| world.fence(name));
     let buffer = |name: &str| {
-        let desc = BufferDesc { name: name.to_owned(), bytes: 8, heap: Heap::Default };
+        let desc = BufferDesc::new(name, 8);
         world.keep(world.device.create_buffer(desc).expect("a buffer"))
     };
     let (written, copied) = (buffer("written"), buffer("copied"));

@@ -8,7 +8,7 @@
 use crate::prelude::*;
 use std::sync::Arc;
 use tidegate::calls::SyncObjectFlags;
-use tidegate::d3d12::FenceFlags;
+use tidegate::d3d12::FenceDesc;
 use tidegate::platform::WaitEnd;
 
 const RAN: &str = "the rung work ran before the termination";
@@ -36,7 +36,8 @@ pub(crate) const RACE: Race = Race {
 fn prepare(run: &Run<'_>) -> Prepared {
     let world = run.world(one_doorbell);
     let (theirs, done) = (world.queue("neighbour", Submission::User), world.fence("done"));
-    let shared = world.device.create_fence_with("shared", 0, FenceFlags::SHARED).expect("a fence");
+    let shared =
+        world.device.create_fence_with(FenceDesc::new("shared").shared()).expect("a fence");
     let handle = world.device.create_shared_handle(&shared).expect("a handle");
     // A third process reads the shared fence.
     let watcher = world.client("watcher");

@@ -127,7 +127,7 @@ pub(crate) fn queue_of(
         name: name.to_owned(),
         priority,
         node: Some(node),
-        ..QueueDesc::new(CommandListType::Copy, submission)
+        ..QueueDesc::new(CommandListType::Copy).submission(submission)
     };
     device.create_queue(desc).expect("a queue")
 }

@@ -6,7 +6,8 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use tidegate::calls::NtHandle;
 use tidegate::d3d12::{
-    CommandListType, Device, DeviceOptions, Fence, FenceChoice, FenceFlags, Queue, QueueDesc,
+    CommandListType, Device, DeviceOptions, Fence, FenceChoice, FenceDesc, FenceFlags, Queue,
+    QueueDesc,
 };
 use tidegate::ddi::Recording;
 use tidegate::ddi::fence::UpdateCurrentMode;
@@ -98,7 +99,9 @@ impl Adapters {
     /// adapter, and its handle.
     pub fn fence_from(&self, creator: usize, initial: u64) -> (Vec<Fence>, NtHandle) {
         let flags = FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER;
-        let made = self.devices[creator].create_fence_with("shared", initial, flags).unwrap();
+        let made = self.devices[creator]
+            .create_fence_with(FenceDesc::new("shared").initial_value(initial).flags(flags))
+            .unwrap();
         let handle = self.devices[creator].create_shared_handle(&made).unwrap();
         let open = |(index, device): (usize, &Device)| match index == creator {
             true => made.clone(),
@@ -111,7 +114,7 @@ impl Adapters {
     pub fn queue(&self, adapter: usize, submission: Submission) -> Queue {
         let desc = QueueDesc {
             name: format!("queue of {adapter}"),
-            ..QueueDesc::new(CommandListType::Compute, submission)
+            ..QueueDesc::new(CommandListType::Compute).submission(submission)
         };
         self.devices[adapter].create_queue(desc).unwrap()
     }

@@ -2,9 +2,10 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use tidegate::d3d12::error::Result;
 use tidegate::d3d12::{
     Buffer, BufferDesc, ClosedList, CommandList, CommandListType, Device, DeviceOptions, Fence,
-    Heap, Queue, QueueDesc, Result,
+    Queue, QueueDesc,
 };
 use tidegate::platform::{RunReport, StepCosts};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
@@ -109,7 +110,7 @@ pub trait QueueApi {
 
 impl QueueApi for Device {
     fn queue(&self, list_type: CommandListType, submission: Submission) -> Queue {
-        self.create_queue(QueueDesc::new(list_type, submission)).unwrap()
+        self.create_queue(QueueDesc::new(list_type).submission(submission)).unwrap()
     }
 
     fn fence(&self, initial: u64) -> Fence {
@@ -117,7 +118,7 @@ impl QueueApi for Device {
     }
 
     fn readback(&self, bytes: u64) -> Buffer {
-        let desc = BufferDesc { name: "buffer".to_owned(), bytes, heap: Heap::Readback };
+        let desc = BufferDesc::readback("buffer", bytes);
         self.create_buffer(desc).unwrap()
     }
 

@@ -278,6 +278,7 @@ impl Kernel for RecordedKernel {
         fn create_device() -> Handle;
         fn destroy_device(device: Handle) -> ();
         fn device_state(device: Handle) -> DeviceState;
+        fn mark_device_as_error(device: Handle, reason: DeviceErrorReason) -> ();
         fn disable_gpu_timeout(object: Handle) -> ();
         fn debug_timeouts(test: TdrTest) -> ();
         fn destroy_allocation(allocation: Handle) -> ();

@@ -4,21 +4,14 @@
 //! whole [`Machine`] from them.
 //!
 //! ```
-//! use tidegate::{Machine, MachineConfig, Platform, Submission, d3d12};
+//! use tidegate::d3d12::{DeviceOptions, QueueDesc};
+//! use tidegate::{Machine, MachineConfig, Platform};
 //!
 //! let platform = Platform::host();
 //! let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
-//! let device = machine.device(d3d12::DeviceOptions::default()).unwrap();
-//! let queue = d3d12::QueueDesc {
-//!     name: "compute".into(),
-//!     list_type: d3d12::CommandListType::Compute,
-//!     priority: d3d12::Priority::Normal,
-//!     submission: Submission::User,
-//!     node: None,
-//!     node_mask: 0,
-//! };
+//! let device = machine.device(DeviceOptions::default()).unwrap();
 //! let report = machine.run(move || {
-//!     let queue = device.create_queue(queue).unwrap();
+//!     let queue = device.create_queue(QueueDesc::compute("physics")).unwrap();
 //!     let fence = device.create_fence("done", 0).unwrap();
 //!     queue.signal(&fence, 42).unwrap();
 //!     fence.wait(42).unwrap();

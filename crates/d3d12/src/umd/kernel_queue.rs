@@ -95,6 +95,7 @@ impl KernelQueue {
         let context = device.enter().create_context_virtual(args);
         let context = context.map_err(Failure::of("D3DKMTCreateContextVirtual"))?;
         let context = Owned::new(&device.kernel, Object::Context, context);
+        id.apply_flags(context.handle())?;
         let writes_fences = device.info.nodes[id.node_ordinal as usize].writes_fences;
         let progress_va = writes_fences.then(|| GpuVa(fence.engine_va(&device.info)));
         let scheduled = Scheduled::Packet { context, _progress_fence, progress_va };
@@ -400,6 +401,7 @@ pub(crate) fn create_hw_queue(
     let args = CreateHwQueue { hw_context, user_mode_submission, priority: id.priority };
     let queue = device.enter().create_hw_queue(args).map_err(Failure::of("D3DKMTCreateHwQueue"))?;
     let owned_queue = Owned::new(&device.kernel, Object::HwQueue, queue.handle);
+    id.apply_flags(queue.handle)?;
     Ok((queue, owned_queue, owned_context))
 }
 

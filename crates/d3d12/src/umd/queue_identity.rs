@@ -1,7 +1,7 @@
 //! The identity of a queue: its device, its engine, and the names of its errors, its work and its
 //! timeline.
 
-use crate::model::{CommandListType, OnAbort};
+use crate::model::{CommandListType, OnAbort, QueueFlags};
 use crate::umd::device::UmdDevice;
 use crate::umd::failure::Failure;
 use crate::umd::progress::FenceReader;
@@ -9,6 +9,9 @@ use std::sync::Arc;
 use tidegate_calls::{DeviceState, FenceValue, Handle, Priority, Status, WaitMode};
 use tidegate_platform::{QueueNumber, Queued};
 use tidegate_trace::{Kind, LaneId, Record};
+
+/// What the creation of a queue without a time limit is refused by.
+pub(crate) const DISABLE_GPU_TIMEOUT: &str = "DisableGpuTimeout";
 
 pub(crate) struct QueueIdentity {
     pub(crate) device: Arc<UmdDevice>,
@@ -18,6 +21,7 @@ pub(crate) struct QueueIdentity {
     /// 0 or the bit of one physical GPU.
     pub(crate) engine_affinity: u32,
     pub(crate) priority: Priority,
+    pub(crate) flags: QueueFlags,
     pub(crate) on_abort: OnAbort,
     /// Its own lane of the timeline: no other queue of the machine has it.
     pub(crate) lane: LaneId,
@@ -41,6 +45,15 @@ impl QueueIdentity {
             let (name, now) = (platform.trace_name(what), platform.stamp_ns());
             platform.record(Record::instant(self.lane, Kind::Doorbell, name, now));
         }
+    }
+
+    /// Gives a context or hardware queue, which was just made for the queue, the queue's flags.
+    pub(crate) fn apply_flags(&self, object: Handle) -> Result<(), Failure> {
+        if self.flags.contains(QueueFlags::DISABLE_GPU_TIMEOUT) {
+            let done = self.device.enter().disable_gpu_timeout(object);
+            done.map_err(Failure::of(DISABLE_GPU_TIMEOUT))?;
+        }
+        Ok(())
     }
 
     /// Draws the work of a context or hardware queue, which the kernel made for the queue, on its

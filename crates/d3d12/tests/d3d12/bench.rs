@@ -61,7 +61,7 @@ pub fn ran(trace: &Trace) -> Vec<u64> {
 }
 
 pub fn desc(list_type: CommandListType, submission: Submission) -> QueueDesc {
-    QueueDesc { name: "upload".to_owned(), ..QueueDesc::new(list_type, submission) }
+    QueueDesc { name: "upload".to_owned(), ..QueueDesc::new(list_type).submission(submission) }
 }
 
 impl<'a> Bench<'a> {
@@ -82,9 +82,7 @@ impl<'a> Bench<'a> {
     }
 
     pub fn buffer(&self, bytes: u64) -> Buffer {
-        self.device
-            .create_buffer(BufferDesc { name: "b".to_owned(), bytes, heap: Heap::Default })
-            .unwrap()
+        self.device.create_buffer(BufferDesc::new("b", bytes)).unwrap()
     }
 
     /// A closed copy list that takes `ns`.

@@ -129,7 +129,7 @@ fn bad_descriptions_are_refused() {
             let refused = Device::new(&b.platform, kernel, options).unwrap_err();
             assert!(matches!(refused, Error::BadValue { .. }), "{refused}");
         }
-        let empty = BufferDesc { name: "empty".to_owned(), bytes: 0, heap: Heap::Upload };
+        let empty = BufferDesc::upload("empty", 0);
         let refused = b.device.create_buffer(empty).unwrap_err();
         assert_eq!(refused.to_string(), "buffer 'empty': it has 0 bytes; give it at least one");
     });

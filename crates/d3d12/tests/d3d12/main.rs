@@ -3,6 +3,7 @@
 
 mod arena;
 mod bench;
+mod descriptions;
 mod errors;
 mod fences;
 mod kernel_mode;

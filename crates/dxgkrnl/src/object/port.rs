@@ -6,7 +6,7 @@ use crate::object::context::Context;
 use crate::object::device::Device;
 use crate::scheduling::SignalAction;
 use std::sync::Arc;
-use tidegate_calls::{Status, Surface, TdrTest};
+use tidegate_calls::{DeviceErrorReason, Status, Surface, TdrTest};
 use tidegate_ddi::{EngineId, Irql, OsHandle, Passive};
 use tidegate_platform::QueueNumber;
 
@@ -21,6 +21,9 @@ pub(crate) trait RecoveryPort: Send + Sync {
     /// NOT_SUPPORTED for tests of displays; INVALID_PARAMETER for an unknown engine; DEVICE_REMOVED
     /// when a driver contract was broken.
     fn debug_timeouts(self: Arc<Self>, level: &Passive, test: TdrTest) -> Result<(), Status>;
+
+    /// The user-mode driver marked its device: it is lost, unless it was lost before.
+    fn lose_marked_device(&self, level: &Passive, device: &Arc<Device>, reason: DeviceErrorReason);
 
     /// The driver refused commands of a process as malformed: the device is lost. `of` are the
     /// queue, the fence ID or progress value, and the GPU address.

@@ -17,7 +17,7 @@ use crate::object::context::Context;
 use crate::object::device::Device;
 use crate::stats::Count;
 use std::sync::Arc;
-use tidegate_calls::{DeviceState, Status, TdrTest};
+use tidegate_calls::{DeviceErrorReason, DeviceState, Status, TdrTest};
 use tidegate_ddi::{DebugReason, EngineId, Irql, OsHandle, Passive};
 use tidegate_platform::QueueNumber;
 
@@ -172,6 +172,10 @@ impl RecoveryPort for Recovery {
 
     fn debug_timeouts(self: Arc<Self>, level: &Passive, test: TdrTest) -> Result<(), Status> {
         Recovery::debug_timeouts(&self, level, test)
+    }
+
+    fn lose_marked_device(&self, level: &Passive, device: &Arc<Device>, reason: DeviceErrorReason) {
+        device_loss::lose_device(self, level, device, DeviceState::MarkedAsError(reason));
     }
 
     fn commands_refused(

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tidegate::calls::DisplayStats;
 use tidegate::calls::Status;
 use tidegate::d3d12::{
-    Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, Heap, Priority, Queue,
-    QueueDesc, SwapChain, SwapChainDesc,
+    Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, Priority, Queue, QueueDesc,
+    SwapChain, SwapChainDesc,
 };
 use tidegate::ddi::DevicePowerState;
 use tidegate::dxgkrnl::{Census, PowerManagement};
@@ -75,7 +75,7 @@ fn queue(device: &Device, name: &str, submission: Submission, priority: Priority
     let desc = QueueDesc {
         name: name.to_owned(),
         priority,
-        ..QueueDesc::new(CommandListType::Direct, submission)
+        ..QueueDesc::new(CommandListType::Direct).submission(submission)
     };
     device.create_queue(desc).unwrap()
 }
@@ -317,8 +317,7 @@ fn a_picture_stays_in_its_place_while_others_want_its_memory() {
             painter.show(1..=1, PERIOD / 2, 1);
             let device = &painter.device;
             let local = |name: &str| {
-                let desc =
-                    BufferDesc { name: name.into(), bytes: PICTURE_BYTES, heap: Heap::Default };
+                let desc = BufferDesc::new(name, PICTURE_BYTES);
                 device.create_buffer(desc)
             };
             // The application evicts all its memory, and makes more resident than there is room

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 use tidegate::calls::{NativeFenceType, Status, SyncObjectFlags};
-use tidegate::d3d12::{CommandListType, Device, DeviceOptions, Fence, FenceFlags, Queue};
+use tidegate::d3d12::{
+    CommandListType, Device, DeviceOptions, Fence, FenceDesc, FenceFlags, Queue,
+};
 use tidegate::d3dukmdt::FenceCell;
 use tidegate::ddi::fence::UpdateCurrentMode::{AlwaysSignaled, NotificationOnly, Write};
 use tidegate::ddi::{EngineId, InterruptData, PeerSignalCaps};
@@ -400,7 +402,7 @@ fn the_application_chooses_the_use_of_a_fence() {
         let shared = [FenceFlags::SHARED, FenceFlags::SHARED_CROSS_ADAPTER];
         assert_eq!(shared.map(|flags| flags.bits()), [1, 2]);
         assert_eq!([FenceFlags::NONE, FenceFlags::NON_MONITORED].map(|flags| flags.bits()), [0, 4]);
-        let make = |flags| one.create_fence_with("f", 4, flags);
+        let make = |flags| one.create_fence_with(FenceDesc::new("f").initial_value(4).flags(flags));
         assert!(make(FenceFlags::SHARED_CROSS_ADAPTER).is_err(), "it must be shared");
         let private = make(FenceFlags::NONE).unwrap();
         assert_eq!(private.completed_value(), 4);
@@ -606,7 +608,8 @@ fn an_adapter_that_no_gpu_can_signal_ends_the_link() {
         let kinds = [Kind::CAPABLE, Kind::CAPABLE, Kind::PLAIN];
         linked(&virtual_time(), &kinds, caps).run(|w| {
             let flags = FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER;
-            let one = w.devices[0].create_fence_with("shared", 0, flags).unwrap();
+            let one =
+                w.devices[0].create_fence_with(FenceDesc::new("shared").flags(flags)).unwrap();
             let handle = w.devices[0].create_shared_handle(&one).unwrap();
             let two = w.devices[1].open_shared_handle("shared", &handle).unwrap();
             let event = w.devices[1].create_event(true);
@@ -800,7 +803,7 @@ fn a_lost_device_raises_the_fence_for_all_adapters() {
     Adapters::new(&virtual_time(), &[Kind::CAPABLE; 2]).run(move |w| {
         let faulty: Device = w.machine.device_on(0, options()).unwrap();
         let flags = FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER;
-        let made = faulty.create_fence_with("shared", 0, flags).unwrap();
+        let made = faulty.create_fence_with(FenceDesc::new("shared").flags(flags)).unwrap();
         let handle = faulty.create_shared_handle(&made).unwrap();
         let opened = w.devices[1].open_shared_handle("s", &handle).unwrap();
         let queue = w.queue(1, Submission::User);

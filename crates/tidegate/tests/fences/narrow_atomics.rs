@@ -128,7 +128,7 @@ fn a_fence_that_the_gpu_never_reaches_is_64_bits_there_too() {
 #[test]
 fn the_queue_api_reads_whole_values() {
     App::new(DeviceOptions::default(), narrow).run(|app| {
-        let desc = QueueDesc::new(CommandListType::Copy, Submission::Packet);
+        let desc = QueueDesc::new(CommandListType::Copy).submission(Submission::Packet);
         let queue = app.create_queue(QueueDesc { node: Some(2), ..desc }).unwrap();
         let fence = app.fence(BELOW_WRAP);
         assert_eq!(fence.completed_value(), BELOW_WRAP);

@@ -7,7 +7,7 @@ use tidegate::calls::{
     SegmentGroup, Status, SubmitCommand,
 };
 use tidegate::d3d12::{
-    Arg, Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, Heap, ResidencyChoice,
+    Arg, Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, ResidencyChoice,
 };
 use tidegate::d3dukmdt::{PixelFormat, Surface};
 use tidegate::ddi::DevicePowerState;
@@ -531,7 +531,7 @@ fn every_call_that_wakes_the_device_finds_memory_where_it_was() {
 }
 
 fn buffer(device: &Device, name: &str) -> Buffer {
-    let desc = BufferDesc { name: name.into(), bytes: BYTES, heap: Heap::Default };
+    let desc = BufferDesc::new(name, BYTES);
     device.create_buffer(desc).unwrap()
 }
 

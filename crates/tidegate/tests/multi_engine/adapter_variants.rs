@@ -104,7 +104,7 @@ fn no_waiter_of_a_gpu_signal_is_lost_on_any_adapter() {
 /// The CPU and two engines in turn, on the first and on the last physical GPU.
 fn ping_pong(device: &Device, submission: Submission) {
     let queue = |list_type: CommandListType, node, gpu: u32| {
-        let desc = QueueDesc::new(list_type, submission);
+        let desc = QueueDesc::new(list_type).submission(submission);
         let (node, node_mask) = (Some(node), 1 << gpu);
         device.create_queue(QueueDesc { node, node_mask, ..desc }).unwrap()
     };

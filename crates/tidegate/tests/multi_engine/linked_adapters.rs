@@ -92,14 +92,13 @@ fn linked_device(gpus: u32) -> (Machine, Device) {
 
 fn desc(submission: Submission, list_type: CommandListType, node_mask: u32) -> QueueDesc {
     let name = format!("{list_type} {node_mask}");
-    QueueDesc { name, list_type, priority: Priority::Normal, submission, node: None, node_mask }
+    QueueDesc::new(list_type).name(name).submission(submission).node_mask(node_mask)
 }
 
 /// Fills a buffer on the queue, and returns its last word.
 fn fill(device: &Device, queue: &Queue, value: u32) -> u32 {
     let heap = Heap::Default;
-    let buffer =
-        device.create_buffer(BufferDesc { name: "filled".into(), bytes: 4096, heap }).unwrap();
+    let buffer = device.create_buffer(BufferDesc::new("filled", 4096).heap(heap)).unwrap();
     let done = device.fence(0);
     device.execute(queue, |list| list.fill(&buffer, 0, 4096, value));
     queue.signal(&done, 1).unwrap();

@@ -505,7 +505,8 @@ fn queues_of_each_type_run_on_their_engine_by_priority() {
             for list_type in TYPES {
                 let list = app.list(list_type, |list| list.timed(LONG_NS));
                 let work = |priority| {
-                    let desc = QueueDesc { priority, ..QueueDesc::new(list_type, submission) };
+                    let desc =
+                        QueueDesc { priority, ..QueueDesc::new(list_type).submission(submission) };
                     let (queue, done) = (app.create_queue(desc).unwrap(), app.fence(0));
                     (0..4).for_each(|_| queue.execute(&[&list]).unwrap());
                     queue.signal(&done, 1).unwrap();
@@ -539,7 +540,7 @@ fn priorities_are_had_by_number_and_realtime_is_had_or_refused() {
                 let made = [0, 100, 10_000].map(|number| {
                     app.create_queue(QueueDesc {
                         priority: queue_priority(number).unwrap(),
-                        ..QueueDesc::new(CommandListType::Compute, submission)
+                        ..QueueDesc::new(CommandListType::Compute).submission(submission)
                     })
                 });
                 let held = |queue: &Result<Queue, _>| match queue {

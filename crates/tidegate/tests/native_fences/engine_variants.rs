@@ -207,7 +207,7 @@ fn the_queue_api_signals_by_kernel_call_for_an_engine_that_cannot() {
         let options = DeviceOptions { fences, ..DeviceOptions::default() };
         App::new(options, without_writes).run(|app| {
             let create = |submission| {
-                let desc = QueueDesc::new(CommandListType::Copy, submission);
+                let desc = QueueDesc::new(CommandListType::Copy).submission(submission);
                 app.create_queue(QueueDesc { node: Some(2), ..desc })
             };
             for refused in [Submission::User, Submission::Hardware] {

@@ -27,7 +27,7 @@ fn an_idle_gpu_with_4096_connected_queues_uses_no_cpu() {
         device.create_queue(QueueDesc {
             name: format!("queue {number}"),
             node: Some(number % 3),
-            ..QueueDesc::new(CommandListType::Copy, Submission::User)
+            ..QueueDesc::new(CommandListType::Copy).submission(Submission::User)
         })
     };
     let queues: Vec<Queue> = (0..QUEUES).map(|number| queue(number).unwrap()).collect();

@@ -14,7 +14,10 @@ fn neighbour(w: &World) -> Arc<dyn Fn() + Send + Sync> {
     let queues = [Submission::User, Submission::Packet].map(|submission| {
         let list_type = CommandListType::Copy;
         let queue = device
-            .create_queue(QueueDesc { node: Some(0), ..QueueDesc::new(list_type, submission) })
+            .create_queue(QueueDesc {
+                node: Some(0),
+                ..QueueDesc::new(list_type).submission(submission)
+            })
             .unwrap();
         (queue, device.create_fence("neighbour", 0).unwrap())
     });

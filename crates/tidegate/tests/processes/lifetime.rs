@@ -8,7 +8,7 @@ use tidegate::calls::{
     SyncObjectFlags, WaitMode,
 };
 use tidegate::d3d12::{
-    self, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Heap, Queue, QueueDesc,
+    self, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Queue, QueueDesc,
 };
 use tidegate::dxgkrnl::Process;
 use tidegate::gpu_abi::Command;
@@ -339,18 +339,18 @@ fn census(machine: &Machine) -> (tidegate::dxgkrnl::Census, [usize; 7], tidegate
     (machine.adapter().census(), machine.driver().census(), machine.gpu().census())
 }
 
-fn queue(device: &Device, name: &str, submission: Submission) -> d3d12::Result<Queue> {
-    let desc = QueueDesc::new(CommandListType::Copy, submission);
+fn queue(device: &Device, name: &str, submission: Submission) -> d3d12::error::Result<Queue> {
+    let desc = QueueDesc::new(CommandListType::Copy).submission(submission);
     device.create_queue(QueueDesc { name: name.to_owned(), ..desc })
 }
 
-fn buffer(device: &Device, name: &str) -> d3d12::Result<d3d12::Buffer> {
-    device.create_buffer(BufferDesc { name: name.to_owned(), bytes: 4096, heap: Heap::Upload })
+fn buffer(device: &Device, name: &str) -> d3d12::error::Result<d3d12::Buffer> {
+    device.create_buffer(BufferDesc::upload(name, 4096))
 }
 
 /// A life with everything in it: three models, fences of its own and a shared one, waits on the CPU
 /// and the GPU.
-fn live(machine: &Machine, process: &Arc<Process>, shared: &NtHandle) -> d3d12::Result<()> {
+fn live(machine: &Machine, process: &Arc<Process>, shared: &NtHandle) -> d3d12::error::Result<()> {
     let device =
         machine.device_in(process, DeviceOptions::default()).map_err(|error| match error {
             tidegate::MachineError::Device(error) => error,
@@ -434,7 +434,7 @@ struct Ended {
     lived_ns: u64,
     /// The last driver call before the end.
     last: Option<&'static str>,
-    outcome: d3d12::Result<()>,
+    outcome: d3d12::error::Result<()>,
 }
 
 /// Runs a life that is ended `after_ns` of its time, beside a neighbour; asserts that nothing of it

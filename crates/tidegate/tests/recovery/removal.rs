@@ -6,7 +6,7 @@ use tidegate::calls::{
     AllocationKind, DeviceState, DoorbellStatus, FenceInstance, NtHandle, SignalFlags, Status,
     SyncObjectFlags, TdrTest, WaitMode,
 };
-use tidegate::d3d12::{CommandListType, DeviceOptions, Error, FenceFlags, RemovedReason};
+use tidegate::d3d12::{CommandListType, DeviceOptions, Error, RemovedReason};
 use tidegate::dxgkrnl::Adapter;
 use tidegate::gpu_abi::Command;
 use tidegate::platform::{Step, StepCosts, WaitEnd};
@@ -205,7 +205,7 @@ fn queues_and_fences_of_an_application_say_that_the_adapter_was_removed() {
     App::new(DeviceOptions::default(), |_| ()).run(|app| {
         let queue = app.queue(CommandListType::Copy, Submission::User);
         let (gate, done) = (app.fence(0), app.fence(0));
-        let stays = app.create_fence_with("stays", 0, FenceFlags::NONE).unwrap();
+        let stays = app.create_fence("stays", 0).unwrap();
         queue.wait(&gate, 1).unwrap();
         queue.signal(&done, 1).unwrap();
         let (waited, removed) =

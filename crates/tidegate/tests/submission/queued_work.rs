@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 use tidegate::d3d12::{
-    Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, Heap,
-    OnAbort, Queue, QueueDesc, QueueOptions, ResidencyChoice,
+    Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, OnAbort,
+    Queue, QueueDesc, QueueOptions, ResidencyChoice,
 };
 use tidegate::ddi::{DisconnectReason, Passive};
 use tidegate::platform::StepCosts;
@@ -206,7 +206,7 @@ fn a_lost_device_ends_a_backlog_and_calls_say_so() {
 fn a_queue_that_only_reports_its_end_reports_it_with_a_backlog_too() {
     world().run(|w| {
         let app = Gated::new(w, 8);
-        let desc = QueueDesc::new(CommandListType::Copy, Submission::User);
+        let desc = QueueDesc::new(CommandListType::Copy).submission(Submission::User);
         let on_abort = OnAbort::Report;
         let queue = app.device.create_queue_with(desc, QueueOptions { on_abort }).unwrap();
         queue.wait(&app.gate, 1).unwrap();
@@ -231,7 +231,7 @@ fn a_failure_in_the_backlog_is_returned_by_the_next_call_whose_work_is_queued() 
         (1..=20).for_each(|number| queue.signal(&app.done, number).unwrap());
         let mut list = app.device.create_command_list(CommandListType::Copy);
         for number in 0..3 {
-            let desc = BufferDesc { name: format!("b{number}"), bytes: BYTES, heap: Heap::Default };
+            let desc = BufferDesc::new(format!("b{number}"), BYTES);
             list.fill(&app.device.create_buffer(desc).unwrap(), 0, BYTES, 1).unwrap();
         }
         queue.execute(&[&list.close().unwrap()]).unwrap();

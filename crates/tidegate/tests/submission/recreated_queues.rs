@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate::calls::Status;
 use tidegate::d3d12::{
     Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence,
-    FenceChoice, Heap, OnAbort, Queue, QueueDesc, QueueOptions, ResidencyChoice,
+    FenceChoice, OnAbort, Queue, QueueDesc, QueueOptions, ResidencyChoice,
 };
 use tidegate::ddi::{DisconnectReason, Passive};
 use tidegate::gpu_abi::DOORBELL_VALUE_WORD;
@@ -16,7 +16,7 @@ const SETTLED_NS: u64 = 100_000;
 
 /// A user-mode copy queue.
 fn upload() -> QueueDesc {
-    let desc = QueueDesc::new(CommandListType::Copy, Submission::User);
+    let desc = QueueDesc::new(CommandListType::Copy).submission(Submission::User);
     QueueDesc { name: "upload".to_owned(), ..desc }
 }
 
@@ -121,12 +121,12 @@ fn what_is_submitted_again_finds_its_memory_where_there_is_too_little_of_it() {
             let options = DeviceOptions { ring_slots: 16, residency, ..DeviceOptions::default() };
             let device = w.machine.device(options).unwrap();
             let [other, waits] = [CommandListType::Compute, CommandListType::Copy].map(|of| {
-                let desc = QueueDesc::new(of, Submission::User);
+                let desc = QueueDesc::new(of).submission(Submission::User);
                 device.create_queue_with(desc, QueueOptions { on_abort }).unwrap()
             });
             let gate = device.fence(0);
             let buffers: Vec<Buffer> = (0..6)
-                .map(|n| BufferDesc { name: format!("b{n}"), bytes: BYTES, heap: Heap::Default })
+                .map(|n| BufferDesc::new(format!("b{n}"), BYTES))
                 .map(|desc| device.create_buffer(desc).unwrap())
                 .collect();
             let fill = |queue: &Queue, n: usize| {

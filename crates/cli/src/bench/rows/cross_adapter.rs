@@ -8,7 +8,7 @@
 
 use crate::bench::measure::{Count, CpuMeter, Measured, Samples};
 use tidegate::d3d12::{
-    CommandListType, Device, DeviceOptions, Fence, FenceFlags, Queue, QueueDesc,
+    CommandListType, Device, DeviceOptions, Fence, FenceDesc, FenceFlags, Queue, QueueDesc,
 };
 use tidegate::ddi::PeerSignalCaps;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
@@ -60,7 +60,7 @@ impl Chain {
             Form::SameAdapter => FenceFlags::SHARED,
             Form::ByCpu | Form::GpuToGpu => FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER,
         };
-        let made = devices[0].create_fence_with("chain", 0, flags)?;
+        let made = devices[0].create_fence_with(FenceDesc::new("chain").flags(flags))?;
         let handle = devices[0].create_shared_handle(&made)?;
         let opened = devices[1].open_shared_handle("chain", &handle)?;
         let ends = [
@@ -105,7 +105,7 @@ fn options() -> DeviceOptions {
 }
 
 fn queue(device: &Device, list_type: CommandListType) -> Result<Queue> {
-    let desc = QueueDesc::new(list_type, Submission::User);
+    let desc = QueueDesc::new(list_type).submission(Submission::User);
     Ok(device.create_queue(desc)?)
 }
 

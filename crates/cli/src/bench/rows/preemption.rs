@@ -11,7 +11,7 @@ use crate::bench::measure::{
     Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely,
 };
 use std::hint::spin_loop;
-use tidegate::d3d12::{Arg, BufferDesc, ClosedList, CommandListType, Fence, Heap, Priority, Queue};
+use tidegate::d3d12::{Arg, BufferDesc, ClosedList, CommandListType, Fence, Priority, Queue};
 use tidegate::programs::ProgramId;
 
 type Found<T> = Result<T, Box<dyn std::error::Error>>;
@@ -90,13 +90,7 @@ impl Load {
         let low = setup.queue_of(CommandListType::Compute, Priority::Normal)?;
         let high = setup.queue_of(CommandListType::Compute, Priority::High)?;
         let bytes = GROUPS * GROUP_FLOATS * 4;
-        let vector = |name: &str| {
-            setup.device.create_buffer(BufferDesc {
-                name: name.to_owned(),
-                bytes,
-                heap: Heap::Default,
-            })
-        };
+        let vector = |name: &str| setup.device.create_buffer(BufferDesc::new(name, bytes));
         let vectors = [vector("x")?, vector("y")?];
         let (done, started) =
             (setup.device.create_fence("done", 0)?, setup.device.create_fence("started", 0)?);

@@ -99,7 +99,7 @@ impl Setup {
         let desc = QueueDesc {
             name: list_type.name().to_owned(),
             priority,
-            ..QueueDesc::new(list_type, Submission::User)
+            ..QueueDesc::new(list_type).submission(Submission::User)
         };
         self.device.create_queue(desc).map_err(|e| e.to_string())
     }

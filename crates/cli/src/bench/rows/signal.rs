@@ -47,7 +47,7 @@ impl Rig {
     /// counts from the first one on.
     fn run(
         &mut self,
-        queue_one: impl Fn(&Queue, &Fence, u64) -> tidegate::d3d12::Result<()>,
+        queue_one: impl Fn(&Queue, &Fence, u64) -> tidegate::d3d12::error::Result<()>,
     ) -> Result<(u64, Happened)> {
         let Rig { setup, queue, gate, mark, fence, batch } = self;
         *batch += 1;

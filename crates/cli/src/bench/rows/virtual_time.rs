@@ -64,7 +64,7 @@ fn one_machine() -> Result<(u64, u64, f64), Box<dyn std::error::Error>> {
     Ok((took, report.steps, cpu.per(report.steps)))
 }
 
-fn client(device: &Device, node: u32) -> tidegate::d3d12::Result<()> {
+fn client(device: &Device, node: u32) -> tidegate::d3d12::error::Result<()> {
     let list_type = match node {
         0 => CommandListType::Direct,
         n if n == NODES - 1 => CommandListType::Copy,
@@ -73,7 +73,7 @@ fn client(device: &Device, node: u32) -> tidegate::d3d12::Result<()> {
     let desc = QueueDesc {
         name: format!("queue {node}"),
         node: Some(node),
-        ..QueueDesc::new(list_type, Submission::User)
+        ..QueueDesc::new(list_type).submission(Submission::User)
     };
     let (queue, fence) = (device.create_queue(desc)?, device.create_fence("done", 0)?);
     let mut work = device.create_command_list(list_type);

@@ -27,7 +27,7 @@ pub(super) fn measure() -> Result<Measured, Box<dyn std::error::Error>> {
     let ended: Arc<OnceLock<Result<(), Trouble>>> = Arc::default();
     let (filled, waited) = (Arc::clone(&ended), fence.clone());
     let report = setup.machine.run(move || {
-        let wakes = |queue: &Queue, fence: &Fence| -> tidegate::d3d12::Result<()> {
+        let wakes = |queue: &Queue, fence: &Fence| -> tidegate::d3d12::error::Result<()> {
             for value in 1..=WAKES {
                 queue.execute(&[&work])?;
                 queue.signal(fence, value)?;

@@ -21,11 +21,11 @@ use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
     AdapterInfo, Allocation, AllocationMemory, CreateAllocation, CreateContextVirtual,
     CreateDoorbell, CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence,
-    CreatePagingQueue, DeviceState, DisplayInfo, FenceInstance, FenceValue, Handle, Kernel,
-    LogDetail, MakeResident, NodeInfo, NtHandle, OpenSyncObject, Present, PresentQueue, Priority,
-    ReadOnly, Render, Residency, SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand,
-    SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TdrTest,
-    VideoMemoryInfo, WaitMode,
+    CreatePagingQueue, DeviceErrorReason, DeviceState, DisplayInfo, FenceInstance, FenceValue,
+    Handle, Kernel, LogDetail, MakeResident, NodeInfo, NtHandle, OpenSyncObject, Present,
+    PresentQueue, Priority, ReadOnly, Render, Residency, SegmentGroup, SignalFlags, SignalFromGpu2,
+    Status, SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess,
+    SyncObjectFlags, TdrTest, VideoMemoryInfo, WaitMode,
 };
 use tidegate_d3dukmdt::MAX_BROADCAST_CONTEXTS;
 use tidegate_ddi::{Irql, OsHandle, Passive, VidSchCaps};
@@ -94,6 +94,18 @@ impl Kernel for Process {
             (None, true) => Ok(self.state_after_end(device)),
             _ => Err(Status::INVALID_PARAMETER),
         }
+    }
+
+    fn mark_device_as_error(
+        &self,
+        device: Handle,
+        reason: DeviceErrorReason,
+    ) -> Result<(), Status> {
+        let level = &entered();
+        let device = self.device(device)?;
+        let recovery = self.objects.recovery.get().ok_or(Status::DEVICE_REMOVED)?;
+        recovery.lose_marked_device(level, &device, reason);
+        Ok(())
     }
 
     fn disable_gpu_timeout(&self, object: Handle) -> Result<(), Status> {

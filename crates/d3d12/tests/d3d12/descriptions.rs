@@ -1,0 +1,112 @@
+//! Descriptions: their short forms, what is chosen where they say nothing, and reading them back.
+
+use crate::bench::{bench, bench_on, bench_with};
+use tidegate_d3d12::*;
+use tidegate_platform::{Platform, StepCosts};
+use tidegate_testbed::setup;
+
+/// The glob import above leaves the `Result` of the standard library in place.
+fn parsed(text: &str) -> Result<u64, std::num::ParseIntError> {
+    text.parse()
+}
+
+#[test]
+fn short_forms_say_what_the_long_ones_do() {
+    assert_eq!(parsed("7"), Ok(7));
+    let long = QueueDesc {
+        name: "physics".to_owned(),
+        list_type: CommandListType::Compute,
+        priority: Priority::High,
+        submission: Some(Submission::Hardware),
+        flags: QueueFlags::DISABLE_GPU_TIMEOUT,
+        node: Some(1),
+        node_mask: 1,
+    };
+    let short = QueueDesc::compute("physics")
+        .priority(Priority::High)
+        .submission(Submission::Hardware)
+        .flags(QueueFlags::DISABLE_GPU_TIMEOUT)
+        .node(1)
+        .node_mask(1);
+    assert_eq!(short, long);
+    assert_eq!(QueueDesc::default(), QueueDesc::direct("direct"));
+    let types = [QueueDesc::direct("q"), QueueDesc::compute("q"), QueueDesc::copy("q")];
+    assert_eq!(types.map(|desc| desc.list_type as u32), [0, 2, 3]);
+
+    let heaps = [BufferDesc::new("b", 4), BufferDesc::upload("b", 4), BufferDesc::readback("b", 4)];
+    assert_eq!(heaps.map(|desc| desc.heap), [Heap::Default, Heap::Upload, Heap::Readback]);
+
+    let fence = FenceDesc::new("f").initial_value(3).shared_cross_adapter();
+    assert_eq!(fence.flags, FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER);
+    assert_eq!(FenceDesc::new("f").non_monitored().flags, FenceFlags::NON_MONITORED);
+
+    let options = DeviceOptions::new("game").ring_slots(16).fences(FenceChoice::Monitored);
+    assert_eq!((options.process_name.as_str(), options.ring_slots), ("game", 16));
+    assert_eq!(DeviceOptions::new("app"), DeviceOptions::default());
+}
+
+#[test]
+// spec: ME-018
+fn a_queue_a_buffer_and_a_fence_return_their_descriptions() {
+    bench(|b| {
+        let desc = QueueDesc::compute("physics").priority(Priority::High).node_mask(1);
+        let queue = b.device.create_queue(desc.clone()).unwrap();
+        assert_eq!(queue.desc(), desc.submission(Submission::User).node(1));
+        let desc = BufferDesc::readback("results", 64);
+        assert_eq!(b.device.create_buffer(desc.clone()).unwrap().desc(), desc);
+    });
+}
+
+#[test]
+fn a_queue_takes_the_best_submission_model_of_its_node() {
+    let chosen = |options: DeviceOptions, setup| {
+        let (seen, queues) = std::sync::mpsc::channel();
+        bench_on(&Platform::virtual_time(StepCosts::free()), setup, options, move |b| {
+            for node in 0..3 {
+                let queue = b.device.create_queue(QueueDesc::copy("upload").node(node)).unwrap();
+                seen.send(queue.submission()).unwrap();
+            }
+            let shared = b.device.default_queue(CommandListType::Copy, None).unwrap();
+            assert_eq!(
+                shared.submission(),
+                b.device
+                    .default_queue(CommandListType::Copy, shared.submission())
+                    .unwrap()
+                    .submission()
+            );
+        });
+        queues.iter().collect::<Vec<_>>()
+    };
+    let all = |model| vec![model; 3];
+    assert_eq!(chosen(DeviceOptions::default(), setup(|_| ())), all(Submission::User));
+    let monitored = DeviceOptions::default().fences(FenceChoice::Monitored);
+    assert_eq!(chosen(monitored, setup(|_| ())), all(Submission::Hardware));
+    let one_without = setup(|config| config.driver.user_mode_nodes = !(1 << 1));
+    let (user, hardware) = (Submission::User, Submission::Hardware);
+    assert_eq!(chosen(DeviceOptions::default(), one_without), [user, hardware, user]);
+}
+
+#[test]
+fn a_device_that_the_application_removed_stays_removed() {
+    bench_with(DeviceOptions::default(), |b| {
+        let (queue, gate) = b.gated(Submission::User);
+        let done = b.device.create_fence("done", 0).unwrap();
+        queue.execute(&[&b.list(5)]).unwrap();
+        queue.signal(&done, 1).unwrap();
+        b.device.remove();
+        assert_eq!((done.completed_value(), gate.completed_value()), (u64::MAX, u64::MAX));
+        let reason = RemovedReason::ByApplication;
+        assert_eq!(b.device.removed_reason(), Some(reason.clone()));
+        assert_eq!(reason.code(), ErrorCode::DeviceRemoved);
+        assert_eq!(reason.code().hresult(), 0x887A_0005);
+        for refused in [done.wait(1), gate.signal(1), queue.signal(&done, 2), queue.wait_idle()] {
+            let error = refused.unwrap_err();
+            assert_eq!(error, Error::DeviceRemoved(reason.clone()));
+            assert_eq!(error.code(), ErrorCode::DeviceRemoved);
+        }
+        b.device.remove();
+        assert_eq!(b.device.removed_reason(), Some(reason));
+        // Another device of the machine goes on.
+        assert_eq!(b.another().device.removed_reason(), None);
+    });
+}
