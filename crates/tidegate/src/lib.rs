@@ -31,6 +31,8 @@
 //! Rooms: `machine` (one adapter: platform, memory, GPU, driver, kernel) · `run` (a workload on a
 //! machine of its own) · `variants` (named machines, and what contradicts itself).
 
+#[cfg(doctest)]
+mod guide;
 mod machine;
 mod run;
 pub mod variants;
