@@ -7,7 +7,7 @@ use crate::counters::Counters;
 use crate::device_loss::RemovedReason;
 use crate::error::{Error, Result};
 use crate::fence::Fence;
-use crate::list::CommandList;
+use crate::list::{CommandAllocator, CommandList};
 use crate::model::{
     BufferDesc, CommandListType, DeviceOptions, FenceChoice, FenceDesc, QueueDesc, QueueOptions,
     Submission,
@@ -259,9 +259,32 @@ impl Device {
         Fence::open(&self.shared, name, handle, self.lane)
     }
 
-    /// Creates an open list for queues of this type.
+    /// Creates an allocator for lists of this type.
+    #[doc(alias = "CreateCommandAllocator")]
+    pub fn create_command_allocator(
+        &self,
+        name: &str,
+        list_type: CommandListType,
+    ) -> CommandAllocator {
+        CommandAllocator::new(&self.shared, name, list_type)
+    }
+
+    /// Creates an open list for queues of this type, with command memory of its own.
+    #[doc(alias = "CreateCommandList")]
     pub fn create_command_list(&self, list_type: CommandListType) -> CommandList {
-        CommandList::new(&self.shared, list_type)
+        CommandList::new(&self.shared, list_type, None)
+    }
+
+    /// Creates an open list of the allocator's type, which records from it.
+    ///
+    /// # Errors
+    /// [`Error::AllocatorRecords`] while another list records from it, [`Error::Foreign`].
+    #[doc(alias = "CreateCommandList")]
+    pub fn create_command_list_from(&self, allocator: &CommandAllocator) -> Result<CommandList> {
+        if !allocator.is_of(&self.shared) {
+            return Err(Error::Foreign { what: format!("allocator '{}'", allocator.name()) });
+        }
+        allocator.record()
     }
 
     /// An event for [`Fence::set_event_on_completion`], which is not set. A manual-reset event

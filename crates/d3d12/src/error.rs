@@ -63,6 +63,36 @@ pub enum Error {
         /// The queues that take it.
         takes: &'static str,
     },
+    /// A second list was to record from an allocator, or the allocator was to be reset, while a
+    /// list records from it.
+    #[error("allocator '{allocator}' records a list; close or drop that list first")]
+    AllocatorRecords {
+        /// The allocator.
+        allocator: String,
+    },
+    /// An allocator was to be reset while one of its lists executes.
+    #[error(
+        "allocator '{allocator}' cannot be reset: list '{list}' executes on queue '{queue}'; wait for \
+         a fence that the queue signals behind it"
+    )]
+    AllocatorExecutes {
+        /// The allocator.
+        allocator: String,
+        /// The label of the list; empty without one.
+        list: String,
+        /// The queue.
+        queue: String,
+    },
+    /// A list was to record from an allocator of another type.
+    #[error("allocator '{allocator}' is for {has} lists, not for a {list_type} list")]
+    WrongAllocator {
+        /// The allocator.
+        allocator: String,
+        /// The allocator's list type.
+        has: CommandListType,
+        /// The type of the list.
+        list_type: CommandListType,
+    },
     /// A list was given to a queue of another type.
     #[error(
         "queue '{queue}' runs {queue_type} lists, not a {list_type} list; record it for this type"
@@ -173,12 +203,14 @@ impl Error {
                 ErrorCode::Aborted
             }
             Error::MonitoredFence { .. }
+            | Error::WrongAllocator { .. }
             | Error::NotAccepted { .. }
             | Error::WrongQueue { .. }
             | Error::TooManyLists { .. }
             | Error::OutOfRange { .. }
             | Error::BadValue { .. }
             | Error::Foreign { .. } => ErrorCode::InvalidArgument,
+            Error::AllocatorRecords { .. } | Error::AllocatorExecutes { .. } => ErrorCode::Failed,
             Error::OverBudget { .. } => ErrorCode::OutOfMemory,
             Error::NotSupported { .. } => ErrorCode::Unsupported,
             Error::PrivilegeNotHeld { .. } => ErrorCode::AccessDenied,

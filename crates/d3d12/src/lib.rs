@@ -31,6 +31,7 @@ pub mod resource;
 mod shared_device;
 pub mod swap_chain;
 pub mod teardown;
+pub mod testing;
 mod umd;
 
 pub use counters::{Counters, QueueStats};
@@ -39,7 +40,7 @@ pub use device_loss::{Fault, InvalidCall, RemovedReason};
 pub use error::Error;
 pub use error_code::ErrorCode;
 pub use fence::Fence;
-pub use list::{Arg, ClosedList, CommandList};
+pub use list::{AnyList, Arg, ClosedList, CommandAllocator, CommandList};
 pub use model::{
     BufferDesc, CommandListType, DEFAULT_RING_SLOTS, DeviceOptions, FenceChoice, FenceDesc,
     FenceFlags, Heap, MAX_RING_SLOTS, MIN_RING_SLOTS, NoQueueOfType, OnAbort, QueueDesc,

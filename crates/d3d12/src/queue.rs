@@ -8,14 +8,15 @@
 use crate::counters::QueueStats;
 use crate::error::{Error, Result};
 use crate::fence::Fence;
-use crate::list::ClosedList;
+use crate::list::{AnyList, ClosedList};
 use crate::model::{CommandListType, QueueDesc, QueueOptions, Submission};
 use crate::shared_device::{RecordedCall, SharedDevice};
+use crate::umd::allocator::{Misuse, SubmittedLists};
 use crate::umd::failure::Failure;
 use crate::umd::queue::{UmdQueue, timeline_name};
 use crate::umd::queue_identity::{DISABLE_GPU_TIMEOUT, QueueIdentity};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tidegate_calls::{Priority, Status};
 use tidegate_platform::QueueNumber;
 use tidegate_trace::{Kind, LaneId, LaneKind, NameId, Record};
@@ -181,12 +182,63 @@ impl Queue {
             }
         }
         let Some(first) = lists.first() else { return Ok(()) };
+        let submission = self.begin_submission(lists)?;
         let call = self.begin_call();
         let queued = self.inner.record_queued(lists);
         let result = self.inner.execute(lists, queued);
+        drop(submission);
         self.end_call(call, timeline_name(first), result, |record| {
             record.linked(queued.link).with_arg(lists.len() as u64)
         })
+    }
+
+    /// As [`Queue::execute`], for a program that knows at run time alone whether its lists are
+    /// closed.
+    ///
+    /// # Errors
+    /// As [`Queue::execute`]. A list that is open drops the call.
+    #[doc(alias = "ExecuteCommandLists")]
+    pub fn execute_any(&self, lists: &[AnyList<'_>]) -> Result<()> {
+        let mut closed = Vec::with_capacity(lists.len());
+        for list in lists {
+            match list {
+                AnyList::Closed(list) => closed.push(*list),
+                AnyList::Open(list) => {
+                    let why = "the list is open; close it before it is executed";
+                    return Err(self.remove_for(list.name(), why.to_owned()));
+                }
+            }
+        }
+        self.execute(&closed)
+    }
+
+    /// Begins the submission of the lists that were recorded from allocators.
+    fn begin_submission<'a>(&self, lists: &[&'a ClosedList]) -> Result<SubmittedLists<'a>> {
+        let mut begun = SubmittedLists::default();
+        for list in lists {
+            let Some(link) = &list.allocator else { continue };
+            let queue: Weak<UmdQueue> = Arc::downgrade(&self.inner);
+            if let Err(misuse) = begun.begin(link, queue) {
+                drop(begun);
+                let why = match misuse {
+                    Misuse::AllocatorReset => format!(
+                        "allocator '{}' was reset after the list was closed; record the list again",
+                        link.allocator_name()
+                    ),
+                    Misuse::Executes { queue } => format!(
+                        "it still executes on queue '{queue}'; wait for a fence behind it first"
+                    ),
+                };
+                return Err(self.remove_for(list.label(), why));
+            }
+        }
+        Ok(begun)
+    }
+
+    /// The error of a list that breaks a rule of ExecuteCommandLists.
+    fn remove_for(&self, list: Option<&str>, why: String) -> Error {
+        let what = format!("list '{}' on queue '{}': {why}", list.unwrap_or(""), self.name());
+        Error::BadValue { what, why: "the call was dropped" }
     }
 
     fn begin_call(&self) -> Option<RecordedCall> {

@@ -8,6 +8,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use tidegate_d3d12::testing::TestCommands;
 
 use tidegate_d3d12::{Arg as Word, Buffer, ClosedList, CommandList, CommandListType, Device};
 use tidegate_programs::{ArgumentKind, Dispatch, ProgramId, signature, validate};
@@ -275,8 +276,8 @@ fn record_one(
         Evaluated::Grid { program, draw, groups, words, .. } => {
             let words: Vec<Word<'_>> = words.iter().map(|word| Word::U64(*word)).collect();
             match draw {
-                true => list.draw(program.0, *groups, &words),
-                false => list.dispatch(program.0, *groups, &words),
+                true => list.draw_by_number(program.0, *groups, &words),
+                false => list.dispatch_by_number(program.0, *groups, &words),
             }
         }
         Evaluated::Work { ns, .. } => list.timed(*ns),

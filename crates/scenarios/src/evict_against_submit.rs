@@ -6,6 +6,7 @@
 //! process requests the space.
 
 use crate::prelude::*;
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{BufferDesc, DeviceOptions, ResidencyChoice};
 
 const GIVEN: &str = "the other process received the space";

@@ -7,6 +7,7 @@
 
 use crate::prelude::*;
 use tidegate::calls::TdrTest;
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::dxgkrnl::RecoveryOutcome;
 
 const BEFORE: &str = "the signal came before the reset";

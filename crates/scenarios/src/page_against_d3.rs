@@ -7,6 +7,7 @@
 //! agent powers down the adapter.
 
 use crate::prelude::*;
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{BufferDesc, DeviceOptions, ResidencyChoice};
 use tidegate::ddi::DevicePowerState;
 

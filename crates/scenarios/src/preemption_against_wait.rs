@@ -8,6 +8,7 @@
 
 use crate::prelude::*;
 use tidegate::d3d12::BufferDesc;
+use tidegate::d3d12::testing::TestCommands;
 
 const BACK_FIRST: &str = "the packet was preempted before the wait was satisfied";
 const BACK_AFTER: &str = "the packet was preempted after the wait was satisfied";

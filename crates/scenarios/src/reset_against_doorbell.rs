@@ -12,6 +12,7 @@
 use crate::hang_against_signal::{NOT_BLAMED, note_reset};
 use crate::prelude::*;
 use tidegate::calls::TdrTest;
+use tidegate::d3d12::testing::TestCommands;
 
 const BEFORE: &str = "the process rang before the reset";
 const DURING: &str = "the process rang while the hardware was reset";

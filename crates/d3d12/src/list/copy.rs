@@ -1,4 +1,4 @@
-//! Copies and fills of buffers, which every list takes.
+//! Copies of buffer ranges, which every list takes.
 
 use super::recording::{CommandList, bad};
 use crate::error::Result;
@@ -21,20 +21,17 @@ impl CommandList {
     ) -> Result<()> {
         destination.check("a copy's destination", destination_offset, bytes)?;
         source.check("a copy's source", source_offset, bytes)?;
-        self.name(destination)?;
-        self.name(source)?;
-        self.copy_unchecked(
+        self.name_buffer(destination)?;
+        self.name_buffer(source)?;
+        self.push_copy(
             destination.gpu_va() + destination_offset,
             source.gpu_va() + source_offset,
             bytes,
         )
     }
 
-    /// Copies `bytes` between any two GPU addresses.
-    ///
-    /// # Errors
-    /// [`Error::BadValue`] for 0 bytes.
-    pub fn copy_unchecked(
+    /// Appends a copy of `bytes` between any two GPU addresses.
+    pub(crate) fn push_copy(
         &mut self,
         destination_va: u64,
         source_va: u64,
@@ -48,36 +45,5 @@ impl CommandList {
             destination: GpuVa(destination_va),
             bytes,
         })
-    }
-
-    /// Fills `bytes` of `destination` with a repeated 32-bit value. Every list takes it.
-    ///
-    /// # Errors
-    /// [`Error::OutOfRange`], [`Error::BadValue`] for a length that is 0 or not a multiple of 4,
-    /// [`Error::Foreign`].
-    pub fn fill(
-        &mut self,
-        destination: &Buffer,
-        offset: u64,
-        bytes: u64,
-        value: u32,
-    ) -> Result<()> {
-        destination.check("a fill", offset, bytes)?;
-        self.name(destination)?;
-        self.fill_unchecked(destination.gpu_va() + offset, bytes, value)
-    }
-
-    /// Fills `bytes` from any GPU address on.
-    ///
-    /// # Errors
-    /// [`Error::BadValue`] for a length that is 0 or not a multiple of 4.
-    pub fn fill_unchecked(&mut self, destination_va: u64, bytes: u64, value: u32) -> Result<()> {
-        if bytes == 0 || !bytes.is_multiple_of(4) {
-            return Err(bad(
-                "a fill",
-                "its length is no multiple of 4 above 0; fill whole 32-bit words",
-            ));
-        }
-        self.push(&Command::Fill { destination: GpuVa(destination_va), bytes, value })
     }
 }

@@ -21,23 +21,25 @@ pub enum Arg<'a> {
 }
 
 impl CommandList {
-    /// Runs a built-in program, by number, over `groups` thread groups. Compute and direct lists
-    /// take it.
-    ///
-    /// # Errors
-    /// [`Error::NotAccepted`], [`Error::BadValue`] for too many arguments or a grid without groups,
-    /// [`Error::OutOfRange`] for an argument that begins outside its buffer, [`Error::Foreign`].
-    pub fn dispatch(&mut self, program: u32, groups: [u32; 3], args: &[Arg<'_>]) -> Result<()> {
-        self.accepts("dispatch", "compute or direct", self.list_type() != CommandListType::Copy)?;
+    /// Appends the dispatch of a program that is named by its number.
+    pub(crate) fn push_dispatch(
+        &mut self,
+        program: u32,
+        groups: [u32; 3],
+        args: &[Arg<'_>],
+    ) -> Result<()> {
+        self.accepts_compute("dispatch")?;
         let args = self.arguments("a dispatch", groups, args)?;
         self.push(&Command::Dispatch { program, groups, args })
     }
 
-    /// Runs a rasteriser program over `groups` tiles. Direct lists take it.
-    ///
-    /// # Errors
-    /// As [`CommandList::dispatch`].
-    pub fn draw(&mut self, program: u32, groups: [u32; 3], args: &[Arg<'_>]) -> Result<()> {
+    /// Appends the draw of a program that is named by its number.
+    pub(crate) fn push_draw(
+        &mut self,
+        program: u32,
+        groups: [u32; 3],
+        args: &[Arg<'_>],
+    ) -> Result<()> {
         self.accepts("draw", "direct", self.list_type() == CommandListType::Direct)?;
         let args = self.arguments("a draw", groups, args)?;
         self.push(&Command::Draw { program, groups, args })
@@ -63,7 +65,7 @@ impl CommandList {
             words.push(match *arg {
                 Arg::Buffer(buffer, offset) => {
                     buffer.check("an argument", offset, 0)?;
-                    self.name(buffer)?;
+                    self.name_buffer(buffer)?;
                     buffer.gpu_va() + offset
                 }
                 Arg::U32(value) => u64::from(value),

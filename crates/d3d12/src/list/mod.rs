@@ -1,20 +1,26 @@
 //! Command lists: recording, the rules of what a list takes, and closing.
 //!
-//! Rooms: `copy`, `dispatch` and `modelled` (commands) · `recording` (the open list).
+//! Rooms: `any` · `allocator` · `clear`, `copy` and `dispatch` (commands) · `recording` (the open list).
 //!
 //! A [`CommandList`] is open until [`CommandList::close`] consumes it; only the [`ClosedList`] that
-//! it returns can be executed. A closed list can be executed any number of times, on any queue of
-//! its type, also while it is running. It may be dropped at once after `execute`: the queue keeps
-//! its memory until the GPU is done with it.
+//! it returns can be executed. It may be dropped at once after `execute`: the queue keeps its
+//! memory until the GPU is done with it.
 //!
-//! Ranges are checked against their buffers while recording. The `_unchecked` calls take any
-//! address. An address that is not mapped is a page fault of the GPU, which removes the device.
+//! A list has a command memory of its own, or records from a [`CommandAllocator`]. With memory of
+//! its own it can be executed any number of times, on any queue of its type, also while it is
+//! running. With an allocator it obeys the published rules, see there.
+//!
+//! Ranges are checked against their buffers while recording.
 
+mod allocator;
+mod any;
+mod clear;
 mod copy;
 mod dispatch;
-mod modelled;
 mod recording;
 
-pub use crate::umd::command_memory::ClosedList;
+pub use crate::umd::closed_list::ClosedList;
+pub use allocator::CommandAllocator;
+pub use any::AnyList;
 pub use dispatch::Arg;
 pub use recording::CommandList;

@@ -8,8 +8,10 @@ use crate::error::{Error, Result};
 use crate::model::CommandListType;
 use crate::resource::Buffer;
 use crate::shared_device::SharedDevice;
+use crate::umd::allocator::Recording;
 use crate::umd::buffer::BufferMemory;
-use crate::umd::command_memory::{ClosedList, CommandMemory};
+use crate::umd::closed_list::ClosedList;
+use crate::umd::command_memory::CommandMemory;
 use crate::umd::encode::JOINED_EXTRA_BYTES;
 use std::fmt;
 use std::sync::Arc;
@@ -31,10 +33,16 @@ pub struct CommandList {
     label: Option<String>,
     trace_name: u32,
     buffers: Vec<Arc<BufferMemory>>,
+    /// The allocator that it records from, for this list alone; `None` for one of its own.
+    recording: Option<Recording>,
 }
 
 impl CommandList {
-    pub(crate) fn new(device: &Arc<SharedDevice>, list_type: CommandListType) -> CommandList {
+    pub(crate) fn new(
+        device: &Arc<SharedDevice>,
+        list_type: CommandListType,
+        recording: Option<Recording>,
+    ) -> CommandList {
         CommandList {
             device: Arc::clone(device),
             list_type,
@@ -44,6 +52,7 @@ impl CommandList {
             label: None,
             trace_name: 0,
             buffers: Vec::new(),
+            recording,
         }
     }
 
@@ -52,18 +61,14 @@ impl CommandList {
         self.list_type
     }
 
+    /// Its name, else its first label, if it has one.
+    pub fn name(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
     /// How many commands were recorded, labels not counted.
     pub fn commands(&self) -> u32 {
         self.commands
-    }
-
-    /// Declares that the list uses `buffer`, whose address a call that takes any address has. The
-    /// list keeps it alive, and resident where submissions manage residency.
-    ///
-    /// # Errors
-    /// [`Error::Foreign`].
-    pub fn uses(&mut self, buffer: &Buffer) -> Result<()> {
-        self.name(buffer)
     }
 
     /// Names the list in messages and on the queue's lane of the timeline. It adds no command.
@@ -94,7 +99,8 @@ impl CommandList {
         self.write(&Command::Label { name: number })
     }
 
-    /// Ends the recording and puts the commands into GPU memory.
+    /// Ends the recording and puts the commands into GPU memory. An allocator can then record
+    /// another list; it can also when the open list is dropped.
     ///
     /// # Errors
     /// What the kernel refuses when more command memory is needed.
@@ -114,7 +120,9 @@ impl CommandList {
         memory.trace_name = self.trace_name;
         memory.made_for = self.made_for;
         let (list_type, commands) = (self.list_type, self.commands);
-        Ok(ClosedList { memory: Arc::new(memory), list_type, commands })
+        let memory = Arc::new(memory);
+        let allocator = self.recording.map(|recording| recording.close(&memory));
+        Ok(ClosedList { memory, list_type, commands, allocator })
     }
 
     // spec: ME-052
@@ -132,7 +140,7 @@ impl CommandList {
     }
 
     /// Notes that the list names `buffer`.
-    pub(super) fn name(&mut self, buffer: &Buffer) -> Result<()> {
+    pub(crate) fn name_buffer(&mut self, buffer: &Buffer) -> Result<()> {
         self.device
             .check_owner(buffer.memory.device(), || format!("buffer '{}'", buffer.name()))?;
         if self.buffers.last().is_none_or(|last| !Arc::ptr_eq(last, &buffer.memory)) {
@@ -142,7 +150,7 @@ impl CommandList {
     }
 
     /// Appends a command.
-    pub(super) fn push(&mut self, command: &Command) -> Result<()> {
+    pub(crate) fn push(&mut self, command: &Command) -> Result<()> {
         self.write(command)?;
         self.commands += 1;
         self.device.umd.platform.spend(Step::UmdEncode);

@@ -8,7 +8,8 @@
 //! The error of a submission in the backlog is returned by the next call of the queue.
 
 use crate::counters::QueueStats;
-use crate::umd::command_memory::ClosedList;
+use crate::umd::closed_list::ClosedList;
+use crate::umd::command_memory::CommandMemory;
 use crate::umd::failure::Failure;
 use crate::umd::fence::FenceObject;
 use crate::umd::submit::Unit;
@@ -24,7 +25,11 @@ pub(crate) struct Waiting {
 }
 
 enum Work {
-    Execute(Vec<ClosedList>),
+    /// The lists, and their memory once more: an allocator sees by it that they execute.
+    Execute {
+        lists: Vec<ClosedList>,
+        _memories: Vec<Arc<CommandMemory>>,
+    },
     Wait(Arc<FenceObject>, FenceWait),
     Signal(Arc<FenceObject>, u64),
     Marker,
@@ -34,7 +39,7 @@ impl Waiting {
     /// Acts on the submission as it was made; a wait keeps the epoch of its call.
     pub(crate) fn with_unit<R>(&self, act: impl FnOnce(&Unit<'_>) -> R) -> R {
         match &self.work {
-            Work::Execute(lists) => act(&Unit::Execute(&lists.iter().collect::<Vec<_>>())),
+            Work::Execute { lists, .. } => act(&Unit::Execute(&lists.iter().collect::<Vec<_>>())),
             Work::Wait(fence, wait) => act(&Unit::Wait(fence, *wait)),
             Work::Signal(fence, value) => act(&Unit::Signal(fence, *value)),
             Work::Marker => act(&Unit::Marker),
@@ -74,7 +79,9 @@ impl Backlog {
     pub(crate) fn put(&mut self, platform: &Platform, unit: &Unit<'_>, queued: Queued) {
         let work = match *unit {
             Unit::Execute(lists) => {
-                Work::Execute(lists.iter().map(|list| (*list).clone()).collect())
+                let _memories = lists.iter().map(|list| Arc::clone(&list.memory)).collect();
+                let lists = lists.iter().map(|list| (*list).clone()).collect();
+                Work::Execute { lists, _memories }
             }
             Unit::Wait(fence, wait) => Work::Wait(Arc::clone(fence), wait),
             Unit::Signal(fence, value) => Work::Signal(Arc::clone(fence), value),
@@ -93,7 +100,9 @@ impl Backlog {
 
     /// Whether its last submission has a progress value.
     pub(crate) fn ends_with_progress(&self) -> bool {
-        self.waiting.back().is_some_and(|last| matches!(last.work, Work::Execute(_) | Work::Marker))
+        self.waiting
+            .back()
+            .is_some_and(|last| matches!(last.work, Work::Execute { .. } | Work::Marker))
     }
 
     pub(crate) fn pop(&mut self) -> Option<Waiting> {

@@ -1,13 +1,10 @@
-//! Owns commands in GPU memory, and closed lists, which are commands of a list type.
+//! Owns commands in GPU memory, and what they name.
 //!
-//! Nothing in the memory depends on a submission, so a closed list may run any number of times, on
-//! several queues at once.
+//! Nothing in the memory depends on a submission.
 
-use crate::model::CommandListType;
 use crate::umd::arena::{Arena, Block};
 use crate::umd::buffer::BufferMemory;
 use crate::umd::kernel_object::KernelDevice;
-use std::fmt;
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_gpu_abi::{EngineClass, GpuVa};
@@ -24,6 +21,8 @@ pub(crate) struct CommandMemory {
     pub(crate) made_for: Option<EngineClass>,
     /// Kept alive while the commands may run.
     pub(crate) buffers: Vec<Arc<BufferMemory>>,
+    /// Lists that were joined into these commands, if their allocators must know of their use.
+    pub(crate) parts: Vec<Arc<CommandMemory>>,
     arena: Arc<Arena>,
 }
 
@@ -39,6 +38,7 @@ impl CommandMemory {
             label: None,
             made_for: None,
             buffers: Vec::new(),
+            parts: Vec::new(),
             arena: Arc::clone(arena),
         })
     }
@@ -46,61 +46,14 @@ impl CommandMemory {
     pub(crate) fn gpu_va(&self) -> GpuVa {
         self.block.gpu_va
     }
+
+    pub(crate) fn device(&self) -> &Arc<KernelDevice> {
+        self.arena.device()
+    }
 }
 
 impl Drop for CommandMemory {
     fn drop(&mut self) {
         self.arena.give_back(&self.block);
-    }
-}
-
-/// A list that can be executed.
-#[derive(Clone)]
-pub struct ClosedList {
-    pub(crate) memory: Arc<CommandMemory>,
-    pub(crate) list_type: CommandListType,
-    pub(crate) commands: u32,
-}
-
-impl ClosedList {
-    /// Its type.
-    pub fn list_type(&self) -> CommandListType {
-        self.list_type
-    }
-
-    /// How many commands it holds, labels not counted.
-    pub fn commands(&self) -> u32 {
-        self.commands
-    }
-
-    /// How many bytes of GPU memory its commands take.
-    pub fn bytes(&self) -> u32 {
-        self.memory.bytes
-    }
-
-    /// Where engines find its commands.
-    pub fn gpu_va(&self) -> u64 {
-        self.memory.gpu_va().0
-    }
-
-    /// Its name, else its first label, if it has one.
-    pub fn label(&self) -> Option<&str> {
-        self.memory.label.as_deref()
-    }
-
-    pub(crate) fn device(&self) -> &Arc<KernelDevice> {
-        self.memory.arena.device()
-    }
-}
-
-impl fmt::Debug for ClosedList {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "ClosedList({}, {} commands at {:#x})",
-            self.list_type,
-            self.commands,
-            self.gpu_va()
-        )
     }
 }

@@ -5,7 +5,8 @@
 //! consecutive because the submitter lock is held from the choice to the ring. A log that is not
 //! read is overwritten.
 
-use crate::umd::command_memory::{ClosedList, CommandMemory};
+use crate::umd::closed_list::ClosedList;
+use crate::umd::command_memory::CommandMemory;
 use crate::umd::fence::FenceObject;
 use crate::umd::queue_identity::QueueIdentity;
 use std::sync::Arc;
@@ -185,6 +186,8 @@ pub(crate) fn joined(
     memory.trace_name = first.map_or(0, |m| m.trace_name);
     memory.label = first.and_then(|m| m.label.clone());
     memory.buffers = lists.iter().flat_map(|l| l.memory.buffers.iter().cloned()).collect();
+    let of_allocators = lists.iter().filter(|list| list.allocator.is_some());
+    memory.parts = of_allocators.map(|list| Arc::clone(&list.memory)).collect();
     Ok(Arc::new(memory))
 }
 

@@ -48,7 +48,8 @@ impl InFlight {
         }
     }
 
-    fn collect_now(&mut self, progress: &FenceReader) {
+    /// Releases what `progress` has passed.
+    pub(crate) fn collect_now(&mut self, progress: &FenceReader) {
         let reached = progress.load();
         // UINT64_MAX is what every fence of a lost device reads: it says nothing about what the GPU
         // has done.

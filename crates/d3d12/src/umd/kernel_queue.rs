@@ -11,7 +11,8 @@
 
 use crate::counters::QueueStats;
 use crate::model::Submission;
-use crate::umd::command_memory::{ClosedList, CommandMemory};
+use crate::umd::closed_list::ClosedList;
+use crate::umd::command_memory::CommandMemory;
 use crate::umd::encode::{self, JOINED_EXTRA_BYTES};
 use crate::umd::failure::Failure;
 use crate::umd::fence::FenceObject;
@@ -165,6 +166,11 @@ impl KernelQueue {
                 lists.iter().try_for_each(|list| self.submit(state, &list.memory, queued))
             }
         })
+    }
+
+    /// Releases the command memory that the GPU is done with.
+    pub(crate) fn release_finished(&self) {
+        self.state.lock_device().in_flight.collect_now(&self.progress);
     }
 
     pub(crate) fn wait(&self, fence: &FenceObject, value: u64) -> Result {

@@ -5,15 +5,18 @@
 //! submission models) · [`successor`] (recreating a user-mode queue) · [`user_ring`] (its parts) ·
 //! [`backlog`] (what the ring has no room for) · [`submit`] (the published order of a user-mode
 //! submission) · [`residency`] · [`encode`] (ring packets, log entries) · [`queue_identity`] ·
-//! [`fence`] · [`device`] · [`command_memory`], [`buffer`], [`arena`] · [`in_flight`],
+//! [`fence`] · [`device`] · [`closed_list`], [`allocator`], [`command_memory`],
+//! [`buffer`], [`arena`] · [`in_flight`],
 //! [`signalled_fences`], [`ring`], [`progress`] · [`kernel_object`], [`thunk`], [`failure`].
 //!
 //! Locks: a queue's submitter lock orders calls and may be held over a kernel call. The device's
 //! residency lock comes after it. The arena's lock guards state and comes last.
 
+pub(crate) mod allocator;
 pub(crate) mod arena;
 pub(crate) mod backlog;
 pub(crate) mod buffer;
+pub(crate) mod closed_list;
 pub(crate) mod command_memory;
 pub(crate) mod device;
 pub(crate) mod encode;

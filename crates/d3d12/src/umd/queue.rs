@@ -2,7 +2,8 @@
 
 use crate::counters::QueueStats;
 use crate::model::Submission;
-use crate::umd::command_memory::ClosedList;
+use crate::umd::allocator::RunsLists;
+use crate::umd::closed_list::ClosedList;
 use crate::umd::failure::Failure;
 use crate::umd::fence::FenceObject;
 use crate::umd::kernel_queue::{self, KernelQueue};
@@ -132,6 +133,19 @@ impl UmdQueue {
             Path::Kernel(_) | Path::User(_) => lists.iter().for_each(|list| record(list)),
         }
         queued
+    }
+}
+
+impl RunsLists for UmdQueue {
+    fn release_finished(&self) {
+        match &self.path {
+            Path::Kernel(queue) => queue.release_finished(),
+            Path::User(queue) => queue.release_finished(),
+        }
+    }
+
+    fn queue_name(&self) -> &str {
+        &self.id.name
     }
 }
 

@@ -7,7 +7,8 @@
 //! checked that the ring has room.
 
 use crate::counters::QueueStats;
-use crate::umd::command_memory::{ClosedList, CommandMemory};
+use crate::umd::closed_list::ClosedList;
+use crate::umd::command_memory::CommandMemory;
 use crate::umd::encode::{self, LogCursor, QueuedSlot, VerboseLog};
 use crate::umd::failure::Failure;
 use crate::umd::fence::FenceObject;

@@ -371,6 +371,14 @@ impl UserQueue {
         full
     }
 
+    /// Releases the command memory that the GPU is done with.
+    pub(crate) fn release_finished(&self) {
+        match &mut self.state.lock_device().present {
+            Present::User(user) => user.submitter.in_flight.collect_now(&user.progress),
+            Present::Hardware(queue, _) => queue.release_finished(),
+        }
+    }
+
     pub(crate) fn submission(&self) -> Submission {
         match &self.state.lock_device().present {
             Present::User(_) => Submission::User,

@@ -2,6 +2,7 @@
 
 use crate::bench::{bench, ran};
 use std::collections::HashSet;
+use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
 
 #[test]

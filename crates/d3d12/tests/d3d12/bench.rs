@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
 use tidegate_gpu_abi::{CONTROL_WRITE_WORD, RingPacket, SLOT_BYTES};
 use tidegate_platform::{Platform, StepCosts};

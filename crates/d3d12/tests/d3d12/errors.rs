@@ -2,6 +2,7 @@
 
 use crate::bench::{bench, bench_on, desc};
 use tidegate_calls::Status;
+use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
 use tidegate_platform::{Platform, StepCosts};
 use tidegate_testbed::setup;
@@ -18,13 +19,16 @@ fn a_list_takes_what_its_type_takes() {
             list.fill(&buffer, 0, 64, 7).unwrap();
             list.timed(5).unwrap();
             let args = [Arg::Buffer(&buffer, 8), Arg::U32(1), Arg::U64(2), Arg::F32(3.0)];
-            (list.dispatch(1, [1, 1, 1], &args).is_ok(), list.draw(8, [1, 1, 1], &args).is_ok())
+            (
+                list.dispatch_by_number(1, [1, 1, 1], &args).is_ok(),
+                list.draw_by_number(8, [1, 1, 1], &args).is_ok(),
+            )
         });
         assert_eq!(taken, [(true, true), (true, false), (false, false)]);
         let refused = b
             .device
             .create_command_list(CommandListType::Compute)
-            .draw(8, [1; 3], &[])
+            .draw_by_number(8, [1; 3], &[])
             .unwrap_err();
         assert_eq!(
             refused.to_string(),
@@ -47,13 +51,13 @@ fn ranges_and_numbers_are_checked_while_recording() {
         assert!(matches!(list.copy(&small, 0, &big, 0, 0), Err(Error::BadValue { .. })));
         assert!(matches!(list.copy(&small, 0, &big, 0, 1 << 63), Err(Error::OutOfRange { .. })));
         assert!(matches!(list.fill(&small, 0, 6, 0), Err(Error::BadValue { .. })));
-        assert!(matches!(list.dispatch(1, [1, 0, 1], &[]), Err(Error::BadValue { .. })));
+        assert!(matches!(list.dispatch_by_number(1, [1, 0, 1], &[]), Err(Error::BadValue { .. })));
         assert!(matches!(
-            list.dispatch(1, [1; 3], &[Arg::U32(0); 61]),
+            list.dispatch_by_number(1, [1; 3], &[Arg::U32(0); 61]),
             Err(Error::BadValue { .. })
         ));
         assert!(matches!(
-            list.dispatch(1, [1; 3], &[Arg::Buffer(&small, 65)]),
+            list.dispatch_by_number(1, [1; 3], &[Arg::Buffer(&small, 65)]),
             Err(Error::OutOfRange { .. })
         ));
         assert_eq!(list.commands(), 0, "a refused command leaves nothing");
@@ -172,5 +176,26 @@ fn a_destroy_call_that_is_refused_in_a_drop_is_reported() {
         other.kernel.refuse("destroy", Status::DEVICE_REMOVED);
         drop(other.device);
         assert_eq!(report.refused(), []);
+    });
+}
+
+#[test]
+// spec: ME-052
+fn copy_lists_take_no_clear_and_no_discard() {
+    bench(|b| {
+        let buffer = b.buffer(64);
+        for (list_type, takes) in [
+            (CommandListType::Direct, true),
+            (CommandListType::Compute, true),
+            (CommandListType::Copy, false),
+        ] {
+            let mut list = b.device.create_command_list(list_type);
+            assert_eq!(list.clear_uint(&buffer, 0, 64, 7).is_ok(), takes);
+            assert_eq!(list.clear_float(&buffer, 0, 64, 0.5).is_ok(), takes);
+            assert_eq!(list.discard(&buffer).is_ok(), takes);
+            assert_eq!(list.commands(), if takes { 2 } else { 0 });
+            assert!(list.clear_uint(&buffer, 60, 8, 7).is_err());
+            assert!(list.clear_uint(&buffer, 0, 3, 7).is_err());
+        }
     });
 }

@@ -1,6 +1,7 @@
 //! Fences: CPU waits and signals, events, device loss.
 
 use crate::bench::{bench, bench_on, bench_with, desc};
+use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
 use tidegate_platform::{Platform, StepCosts};
 use tidegate_testbed::{Call, setup};

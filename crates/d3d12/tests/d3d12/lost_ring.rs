@@ -6,6 +6,7 @@ use crate::bench::desc;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tidegate_calls::Kernel;
+use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
 use tidegate_explorer::search;
 use tidegate_explorer::strategy::exhaustive::Exhaustive;

@@ -1,6 +1,7 @@
 //! The queue API and its user-mode driver on a machine whose kernel calls are recorded: what is
 //! called, what is stored, in which order.
 
+mod allocators;
 mod arena;
 mod bench;
 mod descriptions;

@@ -1,6 +1,7 @@
 //! What is recorded for the timeline, and what travels with the work.
 
 use crate::bench::bench_on;
+use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
 use tidegate_platform::{Platform, Step, StepCosts};
 use tidegate_testbed::setup;

@@ -2,6 +2,7 @@
 
 use crate::bench::{Bench, bench, bench_on, bench_with, executed, ran};
 use tidegate_calls::{DoorbellStatus, Status};
+use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
 use tidegate_gpu_abi::RingPacket;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use tidegate::calls::DisplayStats;
 use tidegate::calls::Status;
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
     Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, Priority, Queue, QueueDesc,
     SwapChain, SwapChainDesc,

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use tidegate::calls::{NativeFenceType, Status, SyncObjectFlags};
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
     CommandListType, Device, DeviceOptions, Fence, FenceDesc, FenceFlags, Queue,
 };

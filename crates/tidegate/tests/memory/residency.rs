@@ -6,6 +6,7 @@ use tidegate::calls::{
     Handle, HwQueue, MakeResident, PagingQueue, Placement, Present, PresentQueue, Residency,
     SegmentGroup, Status, SubmitCommand,
 };
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
     Arg, Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, ResidencyChoice,
 };
@@ -598,7 +599,8 @@ fn much_through_little(platform: &Platform, submission: Submission) {
             }
         }
         let all: Vec<Arg<'_>> = buffers.iter().map(|b| Arg::Buffer(b, 0)).collect();
-        let list = device.list(CommandListType::Compute, |list| list.dispatch(0, [1, 1, 1], &all));
+        let list = device
+            .list(CommandListType::Compute, |list| list.dispatch_by_number(0, [1, 1, 1], &all));
         let refused = compute.execute(&[&list]);
         assert!(matches!(refused, Err(Error::OverBudget { .. })), "{refused:?}");
     });

@@ -6,6 +6,7 @@ use tidegate::calls::{
     AllocationKind, AllocationMemory, DeviceState, FaultReport, FenceInstance, Handle, HwQueue,
     Placement, Priority, Status, SyncObjectFlags,
 };
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
     BufferDesc, CommandListType, Device, DeviceOptions, Error, Heap, Queue, QueueDesc, Submission,
 };

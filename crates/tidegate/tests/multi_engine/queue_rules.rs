@@ -3,6 +3,7 @@
 
 use std::ops::Deref;
 use tidegate::calls::{Priority, WaitMode};
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
     Arg, Buffer, ClosedList, CommandListType, DeviceOptions, Error, Fence, FenceChoice, Queue,
     QueueDesc, UnknownPriority, queue_priority,
@@ -622,6 +623,6 @@ fn engines_of_different_kinds_work_at_the_same_time() {
         assert_eq!(api.now() - start, LONG_NS);
         // A list is refused where its queue has no such engine.
         let mut list = api.create_command_list(CommandListType::Copy);
-        assert!(list.dispatch(0, [1; 3], &[Arg::U32(0)]).is_err());
+        assert!(list.dispatch_by_number(0, [1; 3], &[Arg::U32(0)]).is_err());
     });
 }

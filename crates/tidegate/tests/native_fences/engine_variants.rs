@@ -2,6 +2,7 @@
 //! knows their kinds apart.
 
 use tidegate::calls::{DeviceState, FenceInstance, Status};
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{CommandListType, DeviceOptions, Error, FenceChoice, QueueDesc};
 use tidegate::ddi::MonitoredNotification;
 use tidegate::dxgkrnl::StartError;

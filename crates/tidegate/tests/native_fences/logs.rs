@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use tidegate::calls::{DeviceState, FenceInstance, Handle};
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{CommandListType, DeviceOptions};
 use tidegate::ddi::fence::{LogType, SetNativeFenceLogBuffer};
 use tidegate::ddi::{DriverHandle, InterruptData, Overrides};

@@ -7,6 +7,7 @@ use tidegate::calls::{
     DeviceState, FenceInstance, Kernel, NtHandle, SignalFlags, Status, SubmitSignalToHwQueues,
     SyncObjectFlags, WaitMode,
 };
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
     self, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Queue, QueueDesc,
 };

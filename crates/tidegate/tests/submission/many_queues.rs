@@ -1,6 +1,7 @@
 //! What the kernel does for one of many queues does not grow with their number: what it walks is
 //! counted, not timed.
 
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{CommandListType, DeviceOptions, FenceChoice};
 use tidegate::dxgkrnl::KernelStats;
 use tidegate::runner::cost::CostModel;

@@ -3,6 +3,7 @@
 //! on threads and in virtual time.
 
 use std::sync::Arc;
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
     Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, OnAbort,
     Queue, QueueDesc, QueueOptions, ResidencyChoice,

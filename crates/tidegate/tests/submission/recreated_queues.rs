@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use tidegate::calls::Status;
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
     Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence,
     FenceChoice, OnAbort, Queue, QueueDesc, QueueOptions, ResidencyChoice,

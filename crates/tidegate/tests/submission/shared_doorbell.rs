@@ -1,6 +1,7 @@
 //! One physical doorbell, and 64 queues that submit at once: each command buffer runs exactly once,
 //! the last one of each queue too, which no later ring follows. On threads and in virtual time.
 
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{CommandListType, DeviceOptions, Queue};
 use tidegate::kmd::DoorbellModel;
 use tidegate::platform::StepCosts;

@@ -11,6 +11,7 @@ use crate::bench::measure::{
     Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely,
 };
 use std::hint::spin_loop;
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{Arg, BufferDesc, ClosedList, CommandListType, Fence, Priority, Queue};
 use tidegate::programs::ProgramId;
 
@@ -110,7 +111,7 @@ impl Load {
                 Arg::U32((now * GROUP_FLOATS) as u32),
                 Arg::F32(0.5),
             ];
-            list.dispatch(ProgramId::SAXPY.0, [now as u32, 1, 1], &arguments)?;
+            list.dispatch_by_number(ProgramId::SAXPY.0, [now as u32, 1, 1], &arguments)?;
             left -= now;
         }
         Ok(list.close()?)

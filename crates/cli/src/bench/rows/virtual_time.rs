@@ -3,6 +3,7 @@
 
 use crate::bench::measure::{CLIENT_CPU, Count, CpuMeter, Measured, Trouble, on_own_thread, pin};
 use crate::bench::sizes::NODES;
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{CommandListType, Device, DeviceOptions, QueueDesc};
 use tidegate::runner::cost::CostModel;
 use tidegate::{Machine, MachineConfig, Platform, Submission};

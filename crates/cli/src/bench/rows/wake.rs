@@ -10,6 +10,7 @@ use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble};
 use crate::bench::sizes::ASLEEP_NS;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{CommandListType, Fence, Queue};
 use tidegate::trace::{Kind, LaneKind, Trace};
 

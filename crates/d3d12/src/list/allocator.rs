@@ -1,0 +1,111 @@
+//! Command allocators: whose lists execute, and when recording may begin again.
+
+use super::recording::CommandList;
+use crate::error::{Error, Result};
+use crate::model::CommandListType;
+use crate::shared_device::SharedDevice;
+use crate::umd::allocator::{AllocatorState, Busy, Recording};
+use crate::umd::closed_list::ClosedList;
+use std::fmt;
+use std::sync::Arc;
+
+/// A command allocator: the lists of one frame or one job, which are taken back together.
+///
+/// The published rules hold for its lists:
+///
+/// - One list records from it at a time; a second one is [`Error::AllocatorRecords`].
+/// - It is reset when none of its lists executes; before that a reset is
+///   [`Error::AllocatorExecutes`], and changes nothing.
+/// - A list that is executed again while it executes, or after its allocator was reset, drops the
+///   call.
+///
+/// Queued lists keep their memory, so an allocator may be dropped at any time.
+pub struct CommandAllocator {
+    state: Arc<AllocatorState>,
+    device: Arc<SharedDevice>,
+    list_type: CommandListType,
+}
+
+impl CommandAllocator {
+    pub(crate) fn new(
+        device: &Arc<SharedDevice>,
+        name: &str,
+        list_type: CommandListType,
+    ) -> CommandAllocator {
+        let state = Arc::new(AllocatorState::new(&device.umd.platform, name.to_owned()));
+        CommandAllocator { state, device: Arc::clone(device), list_type }
+    }
+
+    /// Returns the name in messages.
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    /// Returns the type of its lists.
+    pub fn list_type(&self) -> CommandListType {
+        self.list_type
+    }
+
+    /// Takes all lists back that were recorded since the last reset: none of them can be executed
+    /// any more.
+    ///
+    /// # Errors
+    /// [`Error::AllocatorRecords`] while a list records from it, [`Error::AllocatorExecutes`] while
+    /// the GPU executes one. It is unchanged then.
+    #[doc(alias = "ID3D12CommandAllocator::Reset")]
+    pub fn reset(&self) -> Result<()> {
+        self.state.reset().map_err(|busy| self.error(busy))
+    }
+
+    pub(crate) fn is_of(&self, device: &Arc<SharedDevice>) -> bool {
+        Arc::ptr_eq(&self.device, device)
+    }
+
+    /// Begins to record a list.
+    ///
+    /// # Errors
+    /// [`Error::AllocatorRecords`] while another list records from it.
+    pub(crate) fn record(&self) -> Result<CommandList> {
+        let recording = Recording::begin(&self.state).map_err(|busy| self.error(busy))?;
+        Ok(CommandList::new(&self.device, self.list_type, Some(recording)))
+    }
+
+    fn error(&self, busy: Busy) -> Error {
+        let allocator = self.name().to_owned();
+        match busy {
+            Busy::Records => Error::AllocatorRecords { allocator },
+            Busy::Executes { list, queue } => Error::AllocatorExecutes { allocator, list, queue },
+        }
+    }
+}
+
+impl ClosedList {
+    /// Turns the list into an open one without commands, which records from `allocator`. The GPU
+    /// may still execute what was recorded before.
+    ///
+    /// # Errors
+    /// [`Error::AllocatorRecords`], [`Error::WrongAllocator`] for one of another list type,
+    /// [`Error::Foreign`].
+    #[doc(alias = "ID3D12GraphicsCommandList::Reset")]
+    pub fn reset(self, allocator: &CommandAllocator) -> Result<CommandList> {
+        let device = &allocator.device;
+        device.check_owner(self.device(), || {
+            format!("the list '{}'", self.label().unwrap_or("without a label"))
+        })?;
+        if allocator.list_type != self.list_type {
+            let (has, list_type) = (allocator.list_type, self.list_type);
+            return Err(Error::WrongAllocator {
+                allocator: allocator.name().to_owned(),
+                has,
+                list_type,
+            });
+        }
+        allocator.record()
+    }
+}
+
+impl fmt::Debug for CommandAllocator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CommandAllocator({:?}, {})", self.name(), self.list_type)
+    }
+}

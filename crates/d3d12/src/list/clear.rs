@@ -1,0 +1,75 @@
+//! Clears of buffers as unordered access views, and discards, which compute and direct lists take.
+
+use super::recording::{CommandList, bad};
+use crate::error::Result;
+use crate::model::CommandListType;
+use crate::resource::Buffer;
+use tidegate_gpu_abi::{Command, GpuVa};
+
+impl CommandList {
+    /// Fills `bytes` of `buffer` from `offset` on with a 32-bit value. Compute and direct lists
+    /// take it.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotAccepted`], [`crate::Error::OutOfRange`], [`crate::Error::BadValue`] for a
+    /// length that is 0 or not a multiple of 4, [`crate::Error::Foreign`].
+    #[doc(alias = "ClearUnorderedAccessViewUint")]
+    pub fn clear_uint(
+        &mut self,
+        buffer: &Buffer,
+        offset: u64,
+        bytes: u64,
+        value: u32,
+    ) -> Result<()> {
+        self.clear(buffer, offset, bytes, value)
+    }
+
+    /// As [`CommandList::clear_uint`], with a 32-bit float.
+    ///
+    /// # Errors
+    /// As [`CommandList::clear_uint`].
+    #[doc(alias = "ClearUnorderedAccessViewFloat")]
+    pub fn clear_float(
+        &mut self,
+        buffer: &Buffer,
+        offset: u64,
+        bytes: u64,
+        value: f32,
+    ) -> Result<()> {
+        self.clear(buffer, offset, bytes, value.to_bits())
+    }
+
+    /// States that the contents of `buffer` do not matter until they are written again. Reads
+    /// before that return any bytes. Compute and direct lists take it. It adds no command.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotAccepted`], [`crate::Error::Foreign`].
+    #[doc(alias = "DiscardResource")]
+    pub fn discard(&mut self, buffer: &Buffer) -> Result<()> {
+        self.accepts_compute("discard")?;
+        self.name_buffer(buffer)
+    }
+
+    fn clear(&mut self, buffer: &Buffer, offset: u64, bytes: u64, value: u32) -> Result<()> {
+        self.accepts_compute("clear")?;
+        buffer.check("a clear", offset, bytes)?;
+        self.name_buffer(buffer)?;
+        self.push_fill(buffer.gpu_va() + offset, bytes, value)
+    }
+
+    /// Refuses a command that compute and direct lists take.
+    pub(crate) fn accepts_compute(&self, command: &'static str) -> Result<()> {
+        self.accepts(command, "compute or direct", self.list_type() != CommandListType::Copy)
+    }
+
+    /// Appends a fill of `bytes` from any GPU address on.
+    pub(crate) fn push_fill(&mut self, destination_va: u64, bytes: u64, value: u32) -> Result<()> {
+        if bytes == 0 || !bytes.is_multiple_of(4) {
+            return Err(bad(
+                "a fill",
+                "its length is no multiple of 4 above 0; fill whole 32-bit words",
+            ));
+        }
+        self.push(&Command::Fill { destination: GpuVa(destination_va), bytes, value })
+    }
+}
