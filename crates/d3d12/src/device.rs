@@ -15,6 +15,7 @@ use crate::model::{
 use crate::queue::Queue;
 use crate::resource::Buffer;
 use crate::shared_device::{RecordedCall, SharedDevice};
+use crate::states::violation::StateViolation;
 use crate::teardown::TeardownReport;
 use crate::umd::device::UmdDevice;
 use crate::umd::failure::Failure;
@@ -335,6 +336,7 @@ impl Device {
         let values: Vec<FenceValue> =
             fences.iter().map(|(fence, value)| fence.object.at(*value)).collect();
         if event.is_some() {
+            fences.iter().for_each(|(fence, value)| fence.arm_states(*value));
             let armed = self.shared.umd.enter().wait_from_cpu(&values, mode, event);
             return armed.map_err(|s| self.shared.error(CPU_WAIT_CALL, "several fences", s));
         }
@@ -350,6 +352,9 @@ impl Device {
         let what = || "several fences".to_owned();
         let result = self.shared.block(&values, mode, what, reached, lost);
         for (fence, value) in fences {
+            if result.is_ok() && fence.object.value.load() >= *value {
+                fence.note_reached(*value);
+            }
             fence.end_call(call, Kind::CpuWait, *value);
         }
         result
@@ -375,6 +380,15 @@ impl Device {
     #[doc(alias = "RemoveDevice")]
     pub fn remove(&self) {
         self.shared.remove(RemovedReason::ByApplication);
+    }
+
+    /// Takes the violations of the rules of resource states that were found since the last call, in
+    /// the order in which they were found: those of a list when it is closed, those between lists
+    /// and queues when the work can run. Empty without [`crate::Validation::STATES`]. Of a long row
+    /// without a call between, the first 1,024 are kept.
+    #[doc(alias = "ID3D12InfoQueue")]
+    pub fn state_violations(&self) -> Vec<StateViolation> {
+        self.shared.states.as_ref().map_or_else(Vec::new, |states| states.take().0)
     }
 
     /// Returns the reason of the device's loss; `None` while it works.

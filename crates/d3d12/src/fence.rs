@@ -54,6 +54,7 @@ impl Fence {
         let FenceDesc { name, initial_value, flags } = &desc;
         let (name, initial_value, flags) = (name.as_str(), *initial_value, *flags);
         let cpu_access = !flags.contains(FenceFlags::NON_MONITORED);
+        let shared = flags.contains(FenceFlags::SHARED);
         let (owner, flags) = (device.umd.handle(), kernel_flags(name, flags)?);
         let kernel = device.umd.enter();
         let (call, made) = if device.native_fences {
@@ -78,7 +79,7 @@ impl Fence {
             };
             ("D3DKMTCreateSynchronizationObject2", kernel.create_monitored_fence(args))
         };
-        Fence::around(device, name, (call, made), (initial_value, cpu_access), lane)
+        Fence::around(device, name, (call, made), (initial_value, cpu_access, shared), lane)
     }
 
     /// Opens a fence that another device shares.
@@ -92,20 +93,29 @@ impl Fence {
         let args = OpenSyncObject { device: owner, nt_handle, flags, engine_affinity: 0 };
         let opened = device.umd.enter().open_sync_object_from_nt_handle(args);
         // Where engines update 32 bits, an opener cannot know how often the value has wrapped.
-        Fence::around(device, name, ("D3DKMTOpenSyncObjectFromNtHandle2", opened), (0, true), lane)
+        Fence::around(
+            device,
+            name,
+            ("D3DKMTOpenSyncObjectFromNtHandle2", opened),
+            (0, true, true),
+            lane,
+        )
     }
 
     fn around(
         device: &Arc<SharedDevice>,
         name: &str,
         (call, made): (&'static str, std::result::Result<FenceInstance, Status>),
-        (initial_value, cpu_access): (u64, bool),
+        (initial_value, cpu_access, external): (u64, bool, bool),
         lane: Option<LaneId>,
     ) -> Result<Fence> {
         let instance = made.map_err(|s| device.error(call, &format!("fence '{name}'"), s))?;
         let what = || format!("fence '{name}', whose value no CPU reaches");
         let object = FenceObject::new(&device.umd, name, instance, initial_value);
         let object = object.ok_or_else(|| device.error(call, &what(), Status::NOT_SUPPORTED))?;
+        if let Some(states) = &device.states {
+            states.add_fence(&object, initial_value, external);
+        }
         Ok(Fence { object: Arc::new(object), device: Arc::clone(device), cpu_access, lane })
     }
 
@@ -151,7 +161,23 @@ impl Fence {
     /// The value now, without a kernel call; `u64::MAX` when the device was lost.
     #[doc(alias = "GetCompletedValue")]
     pub fn completed_value(&self) -> u64 {
-        self.object.value.load()
+        let value = self.object.value.load();
+        self.note_reached(value);
+        value
+    }
+
+    /// Tells the check of states that the CPU has seen the fence at `value`.
+    pub(crate) fn note_reached(&self, value: u64) {
+        if let Some(states) = &self.device.states {
+            states.cpu_reached(&self.object, value);
+        }
+    }
+
+    /// Tells the check of states that an event is set once the fence is at `value`.
+    pub(crate) fn arm_states(&self, value: u64) {
+        if let Some(states) = &self.device.states {
+            states.arm(&self.object, value);
+        }
     }
 
     // spec: ME-035
@@ -163,6 +189,9 @@ impl Fence {
         self.check_cpu_access()?;
         let device = &self.device;
         let call = RecordedCall::begin(&device.umd.platform, self.lane);
+        if let Some(states) = &device.states {
+            states.cpu_signal(&self.object, value);
+        }
         let (fences, flags) = ([self.object.at(value)], SignalFlags::ALLOW_FENCE_REWIND);
         let signalled = device.umd.enter().signal_from_cpu(&fences, flags);
         self.end_call(call, Kind::CpuSignal, value);
@@ -191,10 +220,13 @@ impl Fence {
     pub fn wait(&self, value: u64) -> Result<()> {
         self.check_cpu_access()?;
         let call = RecordedCall::begin(&self.device.umd.platform, self.lane);
-        let reached = || self.completed_value() >= value;
-        let lost = || self.completed_value() == u64::MAX;
+        let reached = || self.object.value.load() >= value;
+        let lost = || self.object.value.load() == u64::MAX;
         let fences = [self.object.at(value)];
         let result = self.device.block(&fences, WaitMode::All, || self.what(), reached, lost);
+        if result.is_ok() {
+            self.note_reached(value);
+        }
         self.end_call(call, Kind::CpuWait, value);
         result
     }
@@ -206,6 +238,7 @@ impl Fence {
     /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
     pub fn set_event_on_completion(&self, value: u64, event: &Event) -> Result<()> {
         self.check_cpu_access()?;
+        self.arm_states(value);
         let fences = [self.object.at(value)];
         let armed =
             self.device.umd.enter().wait_from_cpu(&fences, WaitMode::All, Some(event.clone()));

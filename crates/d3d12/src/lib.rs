@@ -2,8 +2,9 @@
 //!
 //! Rooms, each above the ones that it uses: [`swap_chain`] · [`device`] (where everything is
 //! created) · [`queue`] (execute, wait, signal, in call order) · [`list`] (recording commands) ·
-//! [`fence`], [`resource`] (buffers) · `shared_device` (what the objects of a device share) ·
-//! `umd`, the user-mode driver · [`model`] (the choices of an application), [`error`], [`error_code`],
+//! [`fence`], [`resource`] · [`states`] (the rules of resource states) · `shared_device` (what the
+//! objects of a device share) · `umd`, the user-mode driver · [`model`] (the choices of an
+//! application), [`error`], [`error_code`],
 //! [`device_loss`], [`counters`], [`teardown`].
 //!
 //! An application calls in. This crate calls the graphics kernel alone, through
@@ -15,8 +16,10 @@
 //! calls made through it are drawn there.
 //!
 //! Queued work keeps what it uses: lists, their buffers, and the fences that it signals. A queued
-//! wait keeps no fence: it is released when the fence ends, after the last queued signal. Resource
-//! states are not tracked.
+//! wait keeps no fence: it is released when the fence ends, after the last queued signal.
+//!
+//! [`Validation::STATES`] has the states of resources checked against each access
+//! ([`Device::state_violations`]). The check changes no result.
 
 pub mod counters;
 pub mod device;
@@ -29,6 +32,8 @@ pub mod model;
 pub mod queue;
 pub mod resource;
 mod shared_device;
+mod state_tracker;
+pub mod states;
 pub mod swap_chain;
 pub mod teardown;
 pub mod testing;
@@ -40,7 +45,7 @@ pub use device_loss::{Fault, InvalidCall, RemovedReason};
 pub use error::Error;
 pub use error_code::ErrorCode;
 pub use fence::Fence;
-pub use list::{AnyList, Arg, ClosedList, CommandAllocator, CommandList};
+pub use list::{AnyList, Arg, Barrier, ClosedList, CommandAllocator, CommandList};
 pub use model::{
     BufferDesc, CommandListType, DEFAULT_RING_SLOTS, DeviceOptions, FenceChoice, FenceDesc,
     FenceFlags, Heap, MAX_RING_SLOTS, MIN_RING_SLOTS, NoQueueOfType, OnAbort, QueueDesc,
@@ -48,7 +53,11 @@ pub use model::{
     queue_priority,
 };
 pub use queue::Queue;
-pub use resource::Buffer;
+pub use resource::{Buffer, Resource};
+pub use states::flags::ResourceStates;
+pub use states::policy::{ResourceKind, TypeClass};
+pub use states::subresource::BarrierPhase;
+pub use states::violation::{CommandSite, MissingFence, StateRule, StateViolation};
 pub use swap_chain::{SwapChain, SwapChainDesc};
 pub use teardown::{RefusedDestroy, TeardownReport};
 pub use tidegate_calls::{DisplayInfo, FaultReport, NtHandle, Priority, VideoMemoryInfo, WaitMode};

@@ -11,6 +11,7 @@ use crate::fence::Fence;
 use crate::list::{AnyList, ClosedList};
 use crate::model::{CommandListType, QueueDesc, QueueOptions, Submission};
 use crate::shared_device::{RecordedCall, SharedDevice};
+use crate::state_tracker::StateTracker;
 use crate::umd::allocator::{Misuse, SubmittedLists};
 use crate::umd::failure::Failure;
 use crate::umd::queue::{UmdQueue, timeline_name};
@@ -157,6 +158,10 @@ impl Queue {
         self.device.wait_idle(&self.inner)
     }
 
+    fn states(&self) -> Option<(&StateTracker, &QueueIdentity)> {
+        self.device.states.as_ref().map(|states| (states, &*self.inner.id))
+    }
+
     // spec: ME-021, ME-023, ME-027, ME-022
     /// Submits lists as one ordered unit, behind everything that was queued before. Returns at
     /// once: what the ring of a user-mode queue has no room for is submitted as it drains. An error
@@ -183,6 +188,9 @@ impl Queue {
         }
         let Some(first) = lists.first() else { return Ok(()) };
         let submission = self.begin_submission(lists)?;
+        if let Some((states, id)) = self.states() {
+            states.execute(id, lists.iter().filter_map(|list| list.states.clone()).collect());
+        }
         let call = self.begin_call();
         let queued = self.inner.record_queued(lists);
         let result = self.inner.execute(lists, queued);
@@ -269,6 +277,9 @@ impl Queue {
     /// [`Error::MonitoredFence`] on a user-mode queue, [`Error::Foreign`]; as [`Queue::execute`].
     pub fn wait(&self, fence: &Fence, value: u64) -> Result<()> {
         self.check_fence(fence)?;
+        if let Some((states, id)) = self.states() {
+            states.wait(id, &fence.object, value);
+        }
         let call = self.begin_call();
         let queued = self.inner.id.queued();
         let result = self.inner.wait(&fence.object, value, queued);
@@ -284,6 +295,9 @@ impl Queue {
     /// As [`Queue::wait`].
     pub fn signal(&self, fence: &Fence, value: u64) -> Result<()> {
         self.check_fence(fence)?;
+        if let Some((states, id)) = self.states() {
+            states.signal(id, &fence.object, value);
+        }
         let call = self.begin_call();
         let queued = self.inner.id.queued();
         let result = self.inner.signal(&fence.object, value, queued);

@@ -7,7 +7,8 @@
 
 use crate::device_loss::{Fault, InvalidCall, RemovedReason};
 use crate::error::{Error, Result};
-use crate::model::{CommandListType, Submission};
+use crate::model::{CommandListType, Submission, Validation};
+use crate::state_tracker::StateTracker;
 use crate::umd::device::UmdDevice;
 use crate::umd::failure::Failure;
 use crate::umd::kernel_object::KernelDevice;
@@ -23,6 +24,8 @@ pub(crate) struct SharedDevice {
     pub(crate) umd: Arc<UmdDevice>,
     pub(crate) native_fences: bool,
     pub(crate) names: CallNames,
+    /// The check of resource states, where it is on.
+    pub(crate) states: Option<StateTracker>,
     queues: Mutex<Queues>,
     /// Why this crate marked the device as in error. Set before the kernel is told, so that every
     /// reader of the kernel's state finds it.
@@ -59,7 +62,9 @@ impl SharedDevice {
             CallNames { wait: platform.trace_name("wait"), signal: platform.trace_name("signal") };
         let queues = platform.mutex("queues of a device", Queues::default());
         let marked_for = platform.mutex("why a device was marked as in error", None);
-        SharedDevice { umd: Arc::new(umd), native_fences, names, queues, marked_for }
+        let checks_states = umd.options.validation.contains(Validation::STATES);
+        let states = checks_states.then(|| StateTracker::new(platform));
+        SharedDevice { umd: Arc::new(umd), native_fences, names, states, queues, marked_for }
     }
 
     pub(crate) fn add_queue(&self, queue: &Arc<UmdQueue>) {
@@ -151,7 +156,11 @@ impl SharedDevice {
     }
 
     pub(crate) fn wait_idle(&self, queue: &UmdQueue) -> Result<()> {
-        queue.wait_idle().map_err(|failure| self.queue_error(&queue.id.name, failure))
+        queue.wait_idle().map_err(|failure| self.queue_error(&queue.id.name, failure))?;
+        if let Some(states) = &self.states {
+            states.idle(&queue.id);
+        }
+        Ok(())
     }
 
     /// Removes the device because the application broke a rule. Returns the error of the call.

@@ -238,6 +238,9 @@ impl SwapChain {
             sync_interval,
             shown: Some(self.shown.object.at(number)),
         };
+        if let Some(states) = &self.device.states {
+            states.present(&self.queue.inner.id, &buffer.facts);
+        }
         let queued = self.queue.inner.present(flip);
         queued.map_err(|failure| self.device.queue_error(self.queue.name(), failure))?;
         *presented = number;

@@ -4,6 +4,8 @@ use super::recording::{CommandList, bad};
 use crate::error::Result;
 use crate::model::CommandListType;
 use crate::resource::Buffer;
+use crate::states::flags::ResourceStates;
+use crate::states::recording::Subresources;
 use tidegate_gpu_abi::{Command, GpuVa};
 
 impl CommandList {
@@ -21,7 +23,7 @@ impl CommandList {
         bytes: u64,
         value: u32,
     ) -> Result<()> {
-        self.clear(buffer, offset, bytes, value)
+        self.clear(buffer, offset, (bytes, value), "ClearUnorderedAccessViewUint")
     }
 
     /// As [`CommandList::clear_uint`], with a 32-bit float.
@@ -36,7 +38,8 @@ impl CommandList {
         bytes: u64,
         value: f32,
     ) -> Result<()> {
-        self.clear(buffer, offset, bytes, value.to_bits())
+        let kind = "ClearUnorderedAccessViewFloat";
+        self.clear(buffer, offset, (bytes, value.to_bits()), kind)
     }
 
     /// States that the contents of `buffer` do not matter until they are written again. Reads
@@ -50,10 +53,18 @@ impl CommandList {
         self.name_buffer(buffer)
     }
 
-    fn clear(&mut self, buffer: &Buffer, offset: u64, bytes: u64, value: u32) -> Result<()> {
+    fn clear(
+        &mut self,
+        buffer: &Buffer,
+        offset: u64,
+        (bytes, value): (u64, u32),
+        kind: &'static str,
+    ) -> Result<()> {
         self.accepts_compute("clear")?;
         buffer.check("a clear", offset, bytes)?;
         self.name_buffer(buffer)?;
+        let needed = ResourceStates::UNORDERED_ACCESS;
+        self.access(buffer.into(), &Subresources::All, needed, kind);
         self.push_fill(buffer.gpu_va() + offset, bytes, value)
     }
 

@@ -3,6 +3,8 @@
 use super::recording::{CommandList, bad};
 use crate::error::Result;
 use crate::resource::Buffer;
+use crate::states::flags::ResourceStates;
+use crate::states::recording::Subresources;
 use tidegate_gpu_abi::{Command, GpuVa};
 
 impl CommandList {
@@ -23,6 +25,9 @@ impl CommandList {
         source.check("a copy's source", source_offset, bytes)?;
         self.name_buffer(destination)?;
         self.name_buffer(source)?;
+        let kind = "CopyBufferRegion";
+        self.access(source.into(), &Subresources::All, ResourceStates::COPY_SOURCE, kind);
+        self.access(destination.into(), &Subresources::All, ResourceStates::COPY_DEST, kind);
         self.push_copy(
             destination.gpu_va() + destination_offset,
             source.gpu_va() + source_offset,

@@ -4,6 +4,8 @@ use super::recording::{CommandList, bad};
 use crate::error::Result;
 use crate::model::CommandListType;
 use crate::resource::Buffer;
+use crate::states::flags::ResourceStates;
+use crate::states::recording::Subresources;
 use tidegate_gpu_abi::Command;
 use tidegate_gpu_abi::command::MAX_ARGS;
 
@@ -29,7 +31,7 @@ impl CommandList {
         args: &[Arg<'_>],
     ) -> Result<()> {
         self.accepts_compute("dispatch")?;
-        let args = self.arguments("a dispatch", groups, args)?;
+        let args = self.arguments("a dispatch", "Dispatch", groups, args)?;
         self.push(&Command::Dispatch { program, groups, args })
     }
 
@@ -41,13 +43,14 @@ impl CommandList {
         args: &[Arg<'_>],
     ) -> Result<()> {
         self.accepts("draw", "direct", self.list_type() == CommandListType::Direct)?;
-        let args = self.arguments("a draw", groups, args)?;
+        let args = self.arguments("a draw", "Draw", groups, args)?;
         self.push(&Command::Draw { program, groups, args })
     }
 
     fn arguments(
         &mut self,
         what: &'static str,
+        kind: &'static str,
         groups: [u32; 3],
         args: &[Arg<'_>],
     ) -> Result<Vec<u64>> {
@@ -66,6 +69,7 @@ impl CommandList {
                 Arg::Buffer(buffer, offset) => {
                     buffer.check("an argument", offset, 0)?;
                     self.name_buffer(buffer)?;
+                    self.access(buffer.into(), &Subresources::All, argument_states(buffer), kind);
                     buffer.gpu_va() + offset
                 }
                 Arg::U32(value) => u64::from(value),
@@ -74,5 +78,14 @@ impl CommandList {
             });
         }
         Ok(words)
+    }
+}
+
+/// The states in which a program's argument is used. Programs write through their arguments, but
+/// for those of an upload heap, which the GPU only reads.
+fn argument_states(buffer: &Buffer) -> ResourceStates {
+    match buffer.facts.initial {
+        ResourceStates::GENERIC_READ => ResourceStates::NON_PIXEL_SHADER_RESOURCE,
+        _ => ResourceStates::UNORDERED_ACCESS,
     }
 }

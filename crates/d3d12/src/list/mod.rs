@@ -1,6 +1,6 @@
 //! Command lists: recording, the rules of what a list takes, and closing.
 //!
-//! Rooms: `any` · `allocator` · `clear`, `copy` and `dispatch` (commands) · `recording` (the open list).
+//! Rooms: `any` · `allocator` · `barrier`, `clear`, `copy` and `dispatch` (commands) · `recording` (the open list).
 //!
 //! A [`CommandList`] is open until [`CommandList::close`] consumes it; only the [`ClosedList`] that
 //! it returns can be executed. It may be dropped at once after `execute`: the queue keeps its
@@ -14,6 +14,7 @@
 
 mod allocator;
 mod any;
+mod barrier;
 mod clear;
 mod copy;
 mod dispatch;
@@ -22,5 +23,6 @@ mod recording;
 pub use crate::umd::closed_list::ClosedList;
 pub use allocator::CommandAllocator;
 pub use any::AnyList;
+pub use barrier::Barrier;
 pub use dispatch::Arg;
 pub use recording::CommandList;

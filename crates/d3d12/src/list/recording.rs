@@ -6,8 +6,9 @@
 
 use crate::error::{Error, Result};
 use crate::model::CommandListType;
-use crate::resource::Buffer;
+use crate::resource::{Buffer, Resource};
 use crate::shared_device::SharedDevice;
+use crate::states::recording::StateRecording;
 use crate::umd::allocator::Recording;
 use crate::umd::buffer::BufferMemory;
 use crate::umd::closed_list::ClosedList;
@@ -35,6 +36,8 @@ pub struct CommandList {
     buffers: Vec<Arc<BufferMemory>>,
     /// The allocator that it records from, for this list alone; `None` for one of its own.
     recording: Option<Recording>,
+    /// What the commands use, where states are checked.
+    states: Option<StateRecording>,
 }
 
 impl CommandList {
@@ -53,6 +56,7 @@ impl CommandList {
             trace_name: 0,
             buffers: Vec::new(),
             recording,
+            states: device.states.is_some().then(|| StateRecording::new(list_type)),
         }
     }
 
@@ -122,7 +126,14 @@ impl CommandList {
         let (list_type, commands) = (self.list_type, self.commands);
         let memory = Arc::new(memory);
         let allocator = self.recording.map(|recording| recording.close(&memory));
-        Ok(ClosedList { memory, list_type, commands, allocator })
+        let states = self.states.map(|recording| {
+            let (states, violations) = recording.close(memory.label.as_deref());
+            if let Some(tracker) = &self.device.states {
+                tracker.report(violations);
+            }
+            Arc::new(states)
+        });
+        Ok(ClosedList { memory, list_type, commands, allocator, states })
     }
 
     // spec: ME-052
@@ -141,19 +152,34 @@ impl CommandList {
 
     /// Notes that the list names `buffer`.
     pub(crate) fn name_buffer(&mut self, buffer: &Buffer) -> Result<()> {
-        self.device
-            .check_owner(buffer.memory.device(), || format!("buffer '{}'", buffer.name()))?;
-        if self.buffers.last().is_none_or(|last| !Arc::ptr_eq(last, &buffer.memory)) {
-            self.buffers.push(Arc::clone(&buffer.memory));
+        self.name_resource(Resource::Buffer(buffer))
+    }
+
+    /// Notes that the list names `resource`.
+    pub(super) fn name_resource(&mut self, resource: Resource<'_>) -> Result<()> {
+        let memory = resource.memory();
+        self.device.check_owner(memory.device(), || resource.what())?;
+        if self.buffers.last().is_none_or(|last| !Arc::ptr_eq(last, memory)) {
+            self.buffers.push(Arc::clone(memory));
         }
         Ok(())
+    }
+
+    /// What the commands use, where states are checked.
+    pub(super) fn states(&mut self) -> Option<&mut StateRecording> {
+        self.states.as_mut()
+    }
+
+    /// Counts a command.
+    pub(super) fn count_command(&mut self) {
+        self.commands += 1;
+        self.device.umd.platform.spend(Step::UmdEncode);
     }
 
     /// Appends a command.
     pub(crate) fn push(&mut self, command: &Command) -> Result<()> {
         self.write(command)?;
-        self.commands += 1;
-        self.device.umd.platform.spend(Step::UmdEncode);
+        self.count_command();
         Ok(())
     }
 

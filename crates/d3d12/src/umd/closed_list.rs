@@ -1,6 +1,7 @@
 //! Owns closed lists: commands of a list type that can be executed.
 
 use crate::model::CommandListType;
+use crate::states::recording::ListStates;
 use crate::umd::allocator::Link;
 use crate::umd::command_memory::CommandMemory;
 use crate::umd::kernel_object::KernelDevice;
@@ -15,6 +16,8 @@ pub struct ClosedList {
     pub(crate) commands: u32,
     /// Set for a list that was recorded from a command allocator.
     pub(crate) allocator: Option<Arc<Link>>,
+    /// What its commands use, where states are checked.
+    pub(crate) states: Option<Arc<ListStates>>,
 }
 
 impl ClosedList {

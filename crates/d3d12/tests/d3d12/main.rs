@@ -9,5 +9,6 @@ mod errors;
 mod fences;
 mod kernel_mode;
 mod lost_ring;
+mod states;
 mod timeline;
 mod user_mode;

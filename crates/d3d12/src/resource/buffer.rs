@@ -3,6 +3,9 @@
 use crate::error::{Error, Result};
 use crate::model::{BufferDesc, Heap, ResidencyChoice};
 use crate::shared_device::{RecordedCall, SharedDevice};
+use crate::states::facts::ResourceFacts;
+use crate::states::flags::ResourceStates;
+use crate::states::policy::ResourceKind;
 use crate::umd::buffer::BufferMemory;
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +18,7 @@ use tidegate_trace::{Kind, LaneId};
 pub struct Buffer {
     pub(crate) memory: Arc<BufferMemory>,
     heap: Heap,
+    pub(crate) facts: Arc<ResourceFacts>,
     platform: Platform,
     lane: Option<LaneId>,
 }
@@ -46,7 +50,15 @@ impl Buffer {
         };
         let memory = BufferMemory::new(&device.umd.kernel, name.clone(), bytes, placement);
         let memory = Arc::new(memory.map_err(refused)?);
-        Ok(Buffer { memory, heap, platform: device.umd.platform.clone(), lane })
+        let facts = Arc::new(ResourceFacts {
+            name,
+            kind: ResourceKind::Buffer,
+            subresources: 1,
+            initial: initial_states(heap),
+            fixed: heap != Heap::Default,
+            place: None,
+        });
+        Ok(Buffer { memory, facts, heap, platform: device.umd.platform.clone(), lane })
     }
 
     /// The same buffer for a CPU thread that is drawn on `lane`.
@@ -134,6 +146,15 @@ impl Buffer {
             bytes,
             size: self.bytes(),
         }
+    }
+}
+
+/// The states that a resource of this heap has at its creation.
+pub(crate) fn initial_states(heap: Heap) -> ResourceStates {
+    match heap {
+        Heap::Default => ResourceStates::COMMON,
+        Heap::Upload => ResourceStates::GENERIC_READ,
+        Heap::Readback => ResourceStates::COPY_DEST,
     }
 }
 

@@ -1,0 +1,216 @@
+//! Barriers of lists, and the record of what commands use for the check of resource states.
+//!
+//! An engine runs the commands of a queue one after the other, and each one sees what the one
+//! before has written. A barrier therefore costs no GPU command: it is what the check reads.
+
+use super::recording::{CommandList, bad};
+use crate::error::{Error, Result};
+use crate::resource::Resource;
+use crate::states::flags::ResourceStates;
+use crate::states::policy;
+use crate::states::recording::Subresources;
+use crate::states::subresource::{BarrierPhase, Transition};
+use crate::states::violation::CommandSite;
+
+const KIND: &str = "ResourceBarrier";
+
+/// One barrier of [`CommandList::barrier`] (D3D12_RESOURCE_BARRIER).
+#[derive(Clone, Copy, Debug)]
+pub enum Barrier<'a> {
+    /// The states of a resource change.
+    Transition {
+        /// The resource.
+        resource: Resource<'a>,
+        /// The subresource; `None` is all of them.
+        subresource: Option<u32>,
+        /// The states that it has.
+        before: ResourceStates,
+        /// The states that it shall have.
+        after: ResourceStates,
+        /// Whole, or one half of a split barrier.
+        phase: BarrierPhase,
+    },
+    /// Accesses in UNORDERED_ACCESS before it are complete before those behind it.
+    UnorderedAccess {
+        /// The resource; `None` is all of them.
+        resource: Option<Resource<'a>>,
+    },
+    /// The bytes of a heap change their resource.
+    Aliasing {
+        /// The placed resource that had them; `None` is any.
+        before: Option<Resource<'a>>,
+        /// The placed resource that gets them; `None` is any.
+        after: Option<Resource<'a>>,
+    },
+}
+
+impl<'a> Barrier<'a> {
+    /// Returns a transition of all subresources.
+    #[doc(alias = "D3D12_RESOURCE_TRANSITION_BARRIER")]
+    pub fn transition(
+        resource: impl Into<Resource<'a>>,
+        before: ResourceStates,
+        after: ResourceStates,
+    ) -> Barrier<'a> {
+        let (resource, phase) = (resource.into(), BarrierPhase::Whole);
+        Barrier::Transition { resource, subresource: None, before, after, phase }
+    }
+
+    /// Returns a UAV barrier of one resource.
+    #[doc(alias = "D3D12_RESOURCE_UAV_BARRIER")]
+    pub fn unordered_access(resource: impl Into<Resource<'a>>) -> Barrier<'a> {
+        Barrier::UnorderedAccess { resource: Some(resource.into()) }
+    }
+
+    /// Returns an aliasing barrier between two placed resources.
+    #[doc(alias = "D3D12_RESOURCE_ALIASING_BARRIER")]
+    pub fn aliasing(
+        before: impl Into<Resource<'a>>,
+        after: impl Into<Resource<'a>>,
+    ) -> Barrier<'a> {
+        Barrier::Aliasing { before: Some(before.into()), after: Some(after.into()) }
+    }
+
+    /// Returns the same transition for one subresource.
+    #[must_use]
+    pub fn of_subresource(self, number: u32) -> Barrier<'a> {
+        match self {
+            Barrier::Transition { resource, before, after, phase, .. } => {
+                Barrier::Transition { resource, subresource: Some(number), before, after, phase }
+            }
+            other => other,
+        }
+    }
+
+    /// Returns the half of the transition that begins it.
+    #[doc(alias = "D3D12_RESOURCE_BARRIER_FLAG_BEGIN_ONLY")]
+    #[must_use]
+    pub fn begin(self) -> Barrier<'a> {
+        self.in_phase(BarrierPhase::Begin)
+    }
+
+    /// Returns the half of the transition that ends it.
+    #[doc(alias = "D3D12_RESOURCE_BARRIER_FLAG_END_ONLY")]
+    #[must_use]
+    pub fn end(self) -> Barrier<'a> {
+        self.in_phase(BarrierPhase::End)
+    }
+
+    fn in_phase(self, phase: BarrierPhase) -> Barrier<'a> {
+        match self {
+            Barrier::Transition { resource, subresource, before, after, .. } => {
+                Barrier::Transition { resource, subresource, before, after, phase }
+            }
+            other => other,
+        }
+    }
+}
+
+impl CommandList {
+    /// Records barriers, as one command. Every list takes them; a transition names states that
+    /// queues of the list's type know.
+    ///
+    /// # Errors
+    /// [`Error::BadValue`] for states that do not combine or that the list's type does not set, a
+    /// subresource that is not there, a transition of an upload or readback heap's resource, and
+    /// aliasing of resources that are not placed; [`Error::Foreign`].
+    #[doc(alias = "ResourceBarrier")]
+    pub fn barrier(&mut self, barriers: &[Barrier<'_>]) -> Result<()> {
+        barriers.iter().try_for_each(|barrier| self.check_barrier(barrier))?;
+        if barriers.is_empty() {
+            return Ok(());
+        }
+        let site = CommandSite::in_list(self.commands(), KIND);
+        for barrier in barriers {
+            for resource in resources(barrier) {
+                self.name_resource(resource)?;
+            }
+            let Some(states) = self.states() else { continue };
+            match *barrier {
+                Barrier::Transition { resource, subresource, before, after, phase } => {
+                    let which = subresource.map_or(Subresources::All, Subresources::One);
+                    let transition = Transition { before, after, phase };
+                    states.transition(resource.facts(), &which, transition, &site);
+                }
+                Barrier::UnorderedAccess { resource: Some(resource) } => {
+                    let needed = ResourceStates::UNORDERED_ACCESS;
+                    states.use_in(resource.facts(), &Subresources::All, needed, &site);
+                }
+                Barrier::UnorderedAccess { resource: None } => {}
+                Barrier::Aliasing { before, after } => {
+                    states.alias(before.map(Resource::facts), after.map(Resource::facts), &site);
+                }
+            }
+        }
+        self.count_command();
+        Ok(())
+    }
+
+    fn check_barrier(&self, barrier: &Barrier<'_>) -> Result<()> {
+        let Barrier::Transition { resource, subresource, before, after, .. } = *barrier else {
+            return match barrier {
+                Barrier::Aliasing { before, after } => {
+                    [before, after].into_iter().flatten().try_for_each(|r| placed(*r))
+                }
+                _ => Ok(()),
+            };
+        };
+        let facts = resource.facts();
+        let refuse = |why| {
+            let (what, list_type) = (resource.what(), self.list_type());
+            let what =
+                format!("a barrier of {what} from {before} to {after} in a {list_type} list");
+            Err(Error::BadValue { what, why })
+        };
+        // spec: ME-076
+        if !before.combine() || !after.combine() {
+            return refuse("a write state stands alone; name one write, or reads only");
+        }
+        if before == after {
+            return refuse("its states are the same; leave it out, or record a UAV barrier");
+        }
+        if facts.fixed {
+            return refuse(
+                "upload heaps stay in GENERIC_READ and readback heaps in COPY_DEST; leave it out",
+            );
+        }
+        if !policy::settable(self.list_type()).contains(before | after) {
+            return refuse("queues of this type set no such state; record it in a direct list");
+        }
+        if subresource.is_some_and(|number| number >= facts.subresources) {
+            return refuse("the resource has no such subresource; count mips and slices from 0");
+        }
+        Ok(())
+    }
+
+    /// Notes for the check of states that the next command uses a resource.
+    pub(super) fn access(
+        &mut self,
+        resource: Resource<'_>,
+        which: &Subresources,
+        states: ResourceStates,
+        kind: &'static str,
+    ) {
+        let site = CommandSite::in_list(self.commands(), kind);
+        if let Some(recording) = self.states() {
+            recording.use_in(resource.facts(), which, states, &site);
+        }
+    }
+}
+
+/// The resources that a barrier names.
+fn resources<'a>(barrier: &Barrier<'a>) -> impl Iterator<Item = Resource<'a>> {
+    let named = match *barrier {
+        Barrier::Transition { resource, .. } => [Some(resource), None],
+        Barrier::UnorderedAccess { resource } => [resource, None],
+        Barrier::Aliasing { before, after } => [before, after],
+    };
+    named.into_iter().flatten()
+}
+
+fn placed(resource: Resource<'_>) -> Result<()> {
+    if resource.facts().place.is_some() {
+        return Ok(());
+    }
+    Err(bad("an aliasing barrier", "a committed resource shares its bytes with none; leave it out"))
+}

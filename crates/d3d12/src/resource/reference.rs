@@ -1,0 +1,43 @@
+//! Owns references to resources of any kind.
+
+use crate::resource::buffer::Buffer;
+use crate::states::facts::ResourceFacts;
+use crate::umd::buffer::BufferMemory;
+use std::sync::Arc;
+
+/// A resource, as barriers and copies of whole resources take it.
+#[derive(Clone, Copy, Debug)]
+pub enum Resource<'a> {
+    /// A buffer.
+    Buffer(&'a Buffer),
+}
+
+impl<'a> From<&'a Buffer> for Resource<'a> {
+    fn from(buffer: &'a Buffer) -> Resource<'a> {
+        Resource::Buffer(buffer)
+    }
+}
+
+impl<'a> Resource<'a> {
+    /// Returns its name.
+    pub fn name(self) -> &'a str {
+        &self.facts().name
+    }
+
+    pub(crate) fn facts(self) -> &'a Arc<ResourceFacts> {
+        match self {
+            Resource::Buffer(buffer) => &buffer.facts,
+        }
+    }
+
+    pub(crate) fn memory(self) -> &'a Arc<BufferMemory> {
+        match self {
+            Resource::Buffer(buffer) => &buffer.memory,
+        }
+    }
+
+    /// What messages call it.
+    pub(crate) fn what(self) -> String {
+        format!("{} '{}'", self.facts().kind.name(), self.name())
+    }
+}

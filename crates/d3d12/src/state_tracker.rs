@@ -1,0 +1,80 @@
+//! Owns the check of resource states of a device, where [`crate::Validation::STATES`] asks for it:
+//! the lock around what queues have done, and where violations are collected.
+//!
+//! The lock guards state only: it is held over no call, and is taken before no other lock. Calls of
+//! several threads on one queue are checked in one of the orders in which they can run.
+
+use crate::states::execution::DeviceStates;
+use crate::states::facts::ResourceFacts;
+use crate::states::recording::ListStates;
+use crate::states::violation::StateViolation;
+use crate::umd::fence::FenceObject;
+use crate::umd::queue_identity::QueueIdentity;
+use std::sync::Arc;
+use tidegate_platform::{Mutex, Platform};
+
+pub(crate) struct StateTracker {
+    states: Mutex<DeviceStates>,
+}
+
+fn key(id: &QueueIdentity) -> (u64, &str) {
+    (u64::from(id.lane.0), &id.name)
+}
+
+impl StateTracker {
+    pub(crate) fn new(platform: &Platform) -> StateTracker {
+        StateTracker { states: platform.mutex("resource states", DeviceStates::default()) }
+    }
+
+    pub(crate) fn execute(&self, queue: &QueueIdentity, lists: Vec<Arc<ListStates>>) {
+        self.states.lock().execute(key(queue), lists);
+    }
+
+    pub(crate) fn wait(&self, queue: &QueueIdentity, fence: &FenceObject, value: u64) {
+        self.states.lock().wait(key(queue), fence.handle().0, value);
+    }
+
+    pub(crate) fn signal(&self, queue: &QueueIdentity, fence: &FenceObject, value: u64) {
+        self.states.lock().signal(key(queue), fence.handle().0, value);
+    }
+
+    pub(crate) fn present(&self, queue: &QueueIdentity, back_buffer: &Arc<ResourceFacts>) {
+        self.states.lock().present(key(queue), back_buffer);
+    }
+
+    pub(crate) fn idle(&self, queue: &QueueIdentity) {
+        self.states.lock().cpu_idle(key(queue).0);
+    }
+
+    /// A fence was created or opened; `external` says that other devices may signal it.
+    pub(crate) fn add_fence(&self, fence: &FenceObject, initial: u64, external: bool) {
+        self.states.lock().add_fence(fence.handle().0, initial, external);
+    }
+
+    pub(crate) fn cpu_signal(&self, fence: &FenceObject, value: u64) {
+        self.states.lock().cpu_signal(fence.handle().0, value);
+    }
+
+    /// The CPU has seen `value`, or waited for it.
+    pub(crate) fn cpu_reached(&self, fence: &FenceObject, value: u64) {
+        self.states.lock().cpu_reached(fence.handle().0, value);
+    }
+
+    /// An event is set once the fence is at `value`.
+    pub(crate) fn arm(&self, fence: &Arc<FenceObject>, value: u64) {
+        let weak = Arc::downgrade(fence);
+        let reached = move || {
+            weak.upgrade().is_none_or(|fence: Arc<FenceObject>| fence.value.load() >= value)
+        };
+        self.states.lock().arm(fence.handle().0, value, Box::new(reached));
+    }
+
+    pub(crate) fn report(&self, violations: Vec<StateViolation>) {
+        let mut states = self.states.lock();
+        violations.into_iter().for_each(|violation| states.report(violation));
+    }
+
+    pub(crate) fn take(&self) -> (Vec<StateViolation>, u64) {
+        self.states.lock().take()
+    }
+}

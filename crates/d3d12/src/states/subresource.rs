@@ -1,0 +1,139 @@
+//! Owns the state of one subresource, and what uses and barriers make of it.
+//!
+//! Each change returns the rule that it breaks. The state then is what the command wanted, so that
+//! one mistake is reported once.
+
+use crate::states::facts::ResourceFacts;
+use crate::states::flags::ResourceStates;
+use crate::states::policy::{self, TypeClass};
+use crate::states::violation::{CommandSite, StateRule};
+
+/// Which half of a transition a barrier is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BarrierPhase {
+    /// The whole transition.
+    #[default]
+    Whole,
+    /// BEGIN_ONLY: the subresource is not usable until the end.
+    Begin,
+    /// END_ONLY.
+    End,
+}
+
+/// A transition as a list has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transition {
+    pub(crate) before: ResourceStates,
+    pub(crate) after: ResourceStates,
+    pub(crate) phase: BarrierPhase,
+}
+
+/// The state that a subresource has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) states: ResourceStates,
+    /// Whose states they are.
+    pub(crate) class: TypeClass,
+    /// A use set them, and no barrier.
+    pub(crate) promoted: bool,
+    /// The states after a transition that has begun and not ended.
+    pub(crate) pending: Option<ResourceStates>,
+    /// The command that set the states.
+    pub(crate) by: Option<CommandSite>,
+}
+
+impl Held {
+    // spec: ME-068
+    /// The state of a resource that no command has used: a copy state at creation is one of the
+    /// compute/3D class.
+    pub(crate) fn initial(states: ResourceStates) -> Held {
+        Held { states, class: TypeClass::ComputeAnd3D, promoted: false, pending: None, by: None }
+    }
+
+    /// A command of a queue of `class` uses the subresource in `need`.
+    // spec: ME-066, ME-070
+    pub(crate) fn use_in(
+        &mut self,
+        facts: &ResourceFacts,
+        need: ResourceStates,
+        class: TypeClass,
+        site: &CommandSite,
+    ) -> Result<(), StateRule> {
+        if facts.fixed {
+            let served = self.states.contains(need);
+            return if served { Ok(()) } else { Err(StateRule::FixedState) };
+        }
+        if self.pending.is_some() {
+            return Err(StateRule::SplitPending);
+        }
+        if self.states.is_empty() {
+            let known = policy::promotable(facts.kind).contains(need);
+            self.promote(need, class, site);
+            return if known { Ok(()) } else { Err(StateRule::NotPromoted) };
+        }
+        // A copy queue knows no state of compute/3D but COMMON, and the other way round.
+        // spec: ME-067, ME-069
+        if self.class != class {
+            self.promote(need, class, site);
+            return Err(StateRule::WrongClass);
+        }
+        if self.states.contains(need) {
+            return Ok(());
+        }
+        let more_reads = self.promoted && !self.states.writes() && !need.writes();
+        if more_reads && policy::promotable(facts.kind).contains(need) {
+            self.states |= need;
+            return Ok(());
+        }
+        let rule = if self.promoted { StateRule::NeedsBarrier } else { StateRule::WrongState };
+        Err(rule)
+    }
+
+    fn promote(&mut self, to: ResourceStates, class: TypeClass, site: &CommandSite) {
+        *self = Held { states: to, class, promoted: true, pending: None, by: Some(site.clone()) };
+    }
+
+    /// A barrier in a list of a queue of `class`.
+    pub(crate) fn transition(
+        &mut self,
+        transition: Transition,
+        class: TypeClass,
+        site: &CommandSite,
+    ) -> Result<(), StateRule> {
+        let Transition { before, after, phase } = transition;
+        let found = match (phase, self.pending) {
+            (BarrierPhase::End, Some(begun)) if begun == after && self.states == before => Ok(()),
+            (BarrierPhase::End, _) => Err(StateRule::SplitUnmatched),
+            (_, Some(_)) => Err(StateRule::SplitPending),
+            (_, None) if !self.states.is_empty() && self.class != class => {
+                Err(StateRule::WrongClass)
+            }
+            (_, None) if self.states != before => Err(StateRule::WrongStateBefore),
+            (_, None) => Ok(()),
+        };
+        *self = Held::after(transition, class, site);
+        found
+    }
+
+    /// The state behind a barrier.
+    pub(crate) fn after(transition: Transition, class: TypeClass, site: &CommandSite) -> Held {
+        let Transition { before, after, phase } = transition;
+        let begins = phase == BarrierPhase::Begin;
+        Held {
+            states: if begins { before } else { after },
+            class,
+            promoted: false,
+            pending: begins.then_some(after),
+            by: Some(site.clone()),
+        }
+    }
+
+    /// The end of an ExecuteCommandLists that used the subresource on a queue of `class`.
+    pub(crate) fn complete(&mut self, facts: &ResourceFacts, class: TypeClass) {
+        let decays = policy::decays(facts.kind, class, self.states, self.promoted);
+        if decays && !facts.fixed && self.pending.is_none() {
+            self.states = ResourceStates::COMMON;
+            self.promoted = false;
+        }
+    }
+}

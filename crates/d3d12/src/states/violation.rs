@@ -1,0 +1,157 @@
+//! Owns violations of the state rules: typed facts, and the sentence that each prints as.
+
+use crate::states::flags::ResourceStates;
+use crate::states::policy::{ResourceKind, TypeClass};
+use std::fmt;
+use std::sync::Arc;
+
+/// A recorded command: its list, its number there from 0 on, and its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandSite {
+    /// The queue that runs it; `None` where the list alone was checked.
+    pub queue: Option<Arc<str>>,
+    /// The list's name, if it has one.
+    pub list: Option<Arc<str>>,
+    /// The command's number in its list, from 0 on.
+    pub command: u32,
+    /// The command's official name.
+    pub kind: &'static str,
+}
+
+impl CommandSite {
+    pub(crate) fn in_list(command: u32, kind: &'static str) -> CommandSite {
+        CommandSite { queue: None, list: None, command, kind }
+    }
+}
+
+impl fmt::Display for CommandSite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "command {} ({})", self.command, self.kind)?;
+        match &self.list {
+            Some(list) => write!(f, " of list '{list}'")?,
+            None => f.write_str(" of a list without a name")?,
+        }
+        match &self.queue {
+            Some(queue) => write!(f, " on queue '{queue}'"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The rule that was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StateRule {
+    /// The use is not served by the state that a barrier set.
+    WrongState,
+    /// The state is of the other queue type class.
+    WrongClass,
+    /// COMMON is not promoted to this state for such a resource.
+    NotPromoted,
+    /// The resource was promoted to a state from which this use needs a barrier.
+    NeedsBarrier,
+    /// A barrier's state before is not the state of the resource.
+    WrongStateBefore,
+    /// The resource is used or transitioned between the halves of a split barrier.
+    SplitPending,
+    /// The second half of a split barrier without its first, or with other states.
+    SplitUnmatched,
+    /// A resource of an upload or readback heap is used against its fixed state.
+    FixedState,
+    /// Two queues use the resource, one of them writes or changes its state, and no fence orders
+    /// them.
+    Unordered,
+    /// A placed resource is used while another one owns its bytes.
+    Aliased,
+    /// A back buffer is presented and is not in COMMON.
+    PresentState,
+}
+
+/// The fence edge whose absence is the cause of a violation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingFence {
+    /// The queue that has to signal after the earlier command.
+    pub signal: Arc<str>,
+    /// The queue that has to wait before the later command.
+    pub wait: Arc<str>,
+}
+
+/// A use of a resource against the state rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateViolation {
+    /// The rule.
+    pub rule: StateRule,
+    /// The resource.
+    pub resource: String,
+    /// Buffer or texture.
+    pub kind: ResourceKind,
+    /// The subresource.
+    pub subresource: u32,
+    /// The states that the command needs, or that the barrier names.
+    pub needed: ResourceStates,
+    /// The states that the resource has there.
+    pub found: ResourceStates,
+    /// The class of queues whose states those are.
+    pub class: TypeClass,
+    /// The command.
+    pub command: CommandSite,
+    /// The earlier command that gave the resource its state, or that uses it at the same time.
+    pub earlier: Option<CommandSite>,
+    /// The other placed resource, for [`StateRule::Aliased`].
+    pub other: Option<String>,
+    /// The fence edge that is missing, where that is the cause.
+    pub missing_fence: Option<MissingFence>,
+}
+
+impl StateViolation {
+    fn next_step(&self) -> &'static str {
+        match self.rule {
+            StateRule::WrongState | StateRule::NotPromoted | StateRule::NeedsBarrier => {
+                "record a barrier to that state before the command"
+            }
+            StateRule::WrongClass => {
+                "return it to COMMON on a queue of that class first, and wait for a fence of it"
+            }
+            StateRule::WrongStateBefore => "name that state as the barrier's state before",
+            StateRule::SplitPending => "record the barrier's END_ONLY half first",
+            StateRule::SplitUnmatched => {
+                "record a BEGIN_ONLY half with the same states, and end it once"
+            }
+            StateRule::FixedState => {
+                "an upload heap stays in GENERIC_READ and a readback heap in COPY_DEST: use a \
+                 resource of the default heap"
+            }
+            StateRule::Unordered => "order the two queues with a fence",
+            StateRule::Aliased => "record an aliasing barrier from that resource to this one",
+            StateRule::PresentState => "transition it to PRESENT (COMMON) before the present",
+        }
+    }
+}
+
+impl fmt::Display for StateViolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (resource, needed, found) = (&self.resource, self.needed, self.found);
+        write!(f, "{} '{resource}' subresource {}: ", self.kind.name(), self.subresource)?;
+        write!(f, "{} needs {needed}", self.command)?;
+        match self.rule {
+            StateRule::Unordered => f.write_str(" without an order")?,
+            StateRule::Aliased => {
+                let other = self.other.as_deref().unwrap_or("another resource");
+                write!(f, ", but its bytes belong to '{other}'")?;
+            }
+            _ => {
+                write!(f, ", but it is in {found}")?;
+                if found.intersects(ResourceStates::COPIES) || self.rule == StateRule::WrongClass {
+                    write!(f, " of the {} class", self.class)?;
+                }
+            }
+        }
+        if let Some(earlier) = &self.earlier {
+            let link = if self.rule == StateRule::Unordered { " with" } else { " since" };
+            write!(f, "{link} {earlier}")?;
+        }
+        if let Some(MissingFence { signal, wait }) = &self.missing_fence {
+            write!(f, "; no fence is signalled by '{signal}' after it and waited for by '{wait}'")?;
+        }
+        write!(f, "; {}", self.next_step())
+    }
+}
