@@ -162,7 +162,6 @@ impl CommandList {
                 format!("a barrier of {what} from {before} to {after} in a {list_type} list");
             Err(Error::BadValue { what, why })
         };
-        // spec: ME-076
         if !before.combine() || !after.combine() {
             return refuse("a write state stands alone; name one write, or reads only");
         }

@@ -48,7 +48,6 @@ bitflags::bitflags! {
 }
 
 impl ResourceStates {
-    // spec: ME-076
     /// The states in which the GPU writes. At most one of them is set, and then no read state.
     pub const WRITES: ResourceStates = ResourceStates::RENDER_TARGET
         .union(ResourceStates::UNORDERED_ACCESS)
