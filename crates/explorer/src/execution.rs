@@ -4,7 +4,7 @@
 //! is formed; 4. everything is dropped, because a thread holds one machine at a time. Callers:
 //! `explore`, `verify`, `shrink`, `machine`.
 
-use crate::property::{Failure, Verdict};
+use crate::property::{Failure, Rules, Verdict};
 use crate::quiet::Quiet;
 use crate::scenario::{Prepared, Scenario};
 use crate::sharing::{Sharing, bit};
@@ -196,11 +196,12 @@ impl<S: Strategy + 'static> Runner<S> {
 
     /// Runs a prepared scenario on `platform`.
     pub(crate) fn finish(&mut self, platform: &Platform, prepared: Prepared) -> Ran {
-        let Prepared { main, check, may_block } = prepared;
+        let Prepared { main, check, may_block, of_program } = prepared;
         // The set-up is not silenced: its panics are no failures of a schedule.
-        let _quiet = Quiet::new();
+        let _quiet = if of_program { Quiet::with_places() } else { Quiet::new() };
         let report = platform.run(main);
-        let failure = Verdict::of(&report, may_block, &mut self.reached).judge(check);
+        let rules = Rules { may_block, of_program };
+        let failure = Verdict::of(&report, rules, &mut self.reached).judge(check);
         Ran { failure, steps: report.steps, end: report.state }
     }
 

@@ -24,6 +24,8 @@ pub struct Options<'a> {
     pub model: MemoryModel,
     /// Maximum number of runs.
     pub max_runs: u64,
+    /// Maximum number of visible steps of all runs together.
+    pub max_steps: u64,
     /// Maximum number of distinct states to keep (about 10 bytes each).
     pub max_states: u64,
     /// Seed of the random strategies.
@@ -52,6 +54,7 @@ impl Default for Options<'_> {
             strategy: StrategyKind::Exhaustive,
             model: MemoryModel::TotalStoreOrder,
             max_runs: 10_000_000,
+            max_steps: u64::MAX,
             max_states: 20_000_000,
             seed: 1,
             reduce: true,
@@ -201,6 +204,7 @@ impl<'a> Search<'a> {
 
     fn has_budget(&self) -> bool {
         self.runs < self.options.max_runs
+            && self.steps < self.options.max_steps
             && self.runner.strategy(|s| s.states()) < self.options.max_states
             && (self.options.keep_going)()
     }

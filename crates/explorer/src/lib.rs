@@ -55,4 +55,4 @@ pub use schedule::Schedule;
 pub use strategy::{Coverage, Strategy, StrategyKind};
 pub use verify::{Move, Replayed, replay, replay_observed, step_in_words};
 
-pub use tidegate_platform::{MemoryModel, Platform};
+pub use tidegate_platform::{Choice, MemoryModel, Platform};

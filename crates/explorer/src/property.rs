@@ -2,7 +2,7 @@
 //! least one run, or the scenario is vacuous) or `eventually` (holds at the end of every run that
 //! is not cut short).
 //!
-//! Order: 1. blocked agents; 2. panics; 3. the scenario's own properties, in its order. The first
+//! Order: 1. blocked agents; 2. panics (in a program, a panic before the standstill comes first); 3. the scenario's own properties, in its order. The first
 //! violation is the run's failure.
 
 use std::fmt;
@@ -43,6 +43,15 @@ impl fmt::Display for Failure {
 /// The check of a run, called once after it.
 pub type Check = Box<dyn FnOnce(&mut Verdict<'_>)>;
 
+/// What a run is judged by.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules {
+    /// Agents may be blocked at the end.
+    pub(crate) may_block: bool,
+    /// A panic counts before the standstill that it causes.
+    pub(crate) of_program: bool,
+}
+
 /// A verdict under construction. The scenario's check adds its properties.
 pub struct Verdict<'a> {
     report: &'a RunReport,
@@ -53,10 +62,11 @@ pub struct Verdict<'a> {
 impl<'a> Verdict<'a> {
     pub(crate) fn of(
         report: &'a RunReport,
-        may_block: bool,
+        rules: Rules,
         reached: &'a mut Vec<&'static str>,
     ) -> Verdict<'a> {
-        let failure = if !may_block && !report.blocked.is_empty() {
+        let panicked_first = rules.of_program && report.panicked_first;
+        let failure = if !rules.may_block && !panicked_first && !report.blocked.is_empty() {
             Some(Failure::Blocked(report.blocked.clone()))
         } else {
             report.panics.first().cloned().map(Failure::Panicked)

@@ -3,7 +3,7 @@
 //! A scenario is deterministic except for the platform's choices: it uses no clock, address or hash
 //! map order. Waits must sleep, because a polling loop has infinitely many states.
 
-use crate::property::{Check, Failure, Verdict};
+use crate::property::{Check, Failure, Rules, Verdict};
 use tidegate_platform::{Platform, RunReport};
 
 /// A scenario to explore. One value prepares any number of runs, on any platform.
@@ -53,6 +53,7 @@ pub struct Prepared {
     pub(crate) main: Box<dyn FnOnce() + Send>,
     pub(crate) check: Check,
     pub(crate) may_block: bool,
+    pub(crate) of_program: bool,
 }
 
 impl Prepared {
@@ -62,7 +63,12 @@ impl Prepared {
         main: impl FnOnce() + Send + 'static,
         check: impl FnOnce(&mut Verdict<'_>) + 'static,
     ) -> Prepared {
-        Prepared { main: Box::new(main), check: Box::new(check), may_block: false }
+        Prepared {
+            main: Box::new(main),
+            check: Box::new(check),
+            may_block: false,
+            of_program: false,
+        }
     }
 
     /// Allows agents to be blocked at the end; `check` can inspect [`Verdict::report`].
@@ -71,11 +77,19 @@ impl Prepared {
         self
     }
 
+    /// Marks the run as that of a user's program: a panic counts before the standstill that it
+    /// causes, and says where it is.
+    pub fn of_program(mut self) -> Prepared {
+        self.of_program = true;
+        self
+    }
+
     /// Runs and checks it on `platform` without an exploration (host and virtual time).
     pub fn run(self, platform: &Platform) -> (RunReport, Option<Failure>) {
         let report = platform.run(self.main);
         let mut reached = Vec::new();
-        let failure = Verdict::of(&report, self.may_block, &mut reached).judge(self.check);
+        let rules = Rules { may_block: self.may_block, of_program: self.of_program };
+        let failure = Verdict::of(&report, rules, &mut reached).judge(self.check);
         (report, failure)
     }
 }

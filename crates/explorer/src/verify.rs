@@ -10,7 +10,7 @@ use crate::schedule::Schedule;
 use crate::strategy::Strategy;
 use crate::strategy::replay::Replay;
 use std::fmt;
-use tidegate_platform::{AgentIx, Choice, Object, OpKind, Platform, Point, StepLog};
+use tidegate_platform::{AgentIx, Choice, Object, OpKind, Platform, Point, Site, StepLog};
 
 /// One move of a replayed run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Move {
     pub instead_of: Option<AgentIx>,
     /// Number of visible steps of the run before it.
     pub step: u64,
+    /// The place in the program of the step, if the program named one.
+    pub site: Site,
 }
 
 impl fmt::Display for Move {
@@ -59,6 +61,7 @@ pub fn step_in_words(op: OpKind, object: Object, log: &StepLog) -> String {
         OpKind::Add => "adds to",
         OpKind::Fence => "executes a barrier",
         OpKind::Lock => "takes",
+        OpKind::TryLock => "tries to take",
         OpKind::Unlock => "releases",
         OpKind::Wait => "sleeps on",
         OpKind::Wake => "wakes waiters of",
@@ -177,7 +180,8 @@ impl Strategy for RecordedReplay {
         let (op, object) = point.agents.step(choice);
         let agent = choice.agent();
         let instead_of = point.current.filter(|c| *c != agent);
-        self.moves.push(Move { choice, op, object, instead_of, step: point.step });
+        let site = point.agents.site(choice);
+        self.moves.push(Move { choice, op, object, instead_of, step: point.step, site });
         index
     }
 }

@@ -7,6 +7,8 @@
 //! a separate choice ([`Choice::Find`]), offered without other kinds. Its first entry is the value
 //! in memory.
 
+use crate::site::Site;
+
 /// Index of an agent in order of spawning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentIx(pub u16);
@@ -58,6 +60,8 @@ pub enum OpKind {
     Fence,
     /// Taking a lock.
     Lock,
+    /// Taking a lock if it is free.
+    TryLock,
     /// Releasing a lock. Never pending: it leaves the store buffer in order with the stores.
     Unlock,
     /// Going to sleep on a word.
@@ -108,6 +112,9 @@ pub trait Agents {
 
     /// Returns the kind and the object of a choice's step.
     fn step(&self, choice: Choice) -> (OpKind, Object);
+
+    /// Returns the place in the program of a choice's step, if the program named it.
+    fn site(&self, choice: Choice) -> Site;
 
     /// Returns what `agent` waits for. With a full store buffer, this may be only room in
     /// the buffer.

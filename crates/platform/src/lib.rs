@@ -16,6 +16,7 @@
 //! - [`sync`] (Mutex, Event, WakeWord), [`mapping`] (a window that can be rotated)
 //! - [`memory`] (Word, Page, Bulk, physical addresses)
 //! - `host` and `world`: the two ways to run agents
+//! - [`check`] (types like those of std, for programs to explore), `running`
 //! - `cells` (the storage of pages and bulk bytes), `fiber`, `os`: the rooms with `unsafe`
 //! - [`current`], [`controller`] (what an explorer decides), `steps`, [`time`], `wait`: plain types
 //!
@@ -25,16 +26,20 @@
 
 pub mod agent;
 mod cells;
+pub mod check;
 pub mod controller;
 mod counters;
 pub mod current;
 pub mod fiber;
+mod fiber_scope;
 mod host;
 pub mod level;
 pub mod mapping;
 pub mod memory;
 pub mod os;
 mod run_report;
+mod running;
+mod site;
 mod steps;
 pub mod sync;
 pub mod time;
@@ -53,7 +58,8 @@ pub use memory::{
     Bulk, CacheType, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory, Target,
     Untrusted, Word,
 };
-pub use run_report::RunReport;
+pub use run_report::{RunReport, note_panic_place};
+pub use site::Site;
 pub use steps::{Happened, StepEvent, StepLog};
 pub use sync::{Event, EventId, Mutex, MutexGuard, WakeWord};
 pub use tidegate_trace::{QueueNumber, Queued, SubmissionKey, WorkStats};
@@ -162,6 +168,31 @@ impl Platform {
     #[inline]
     pub(crate) fn host_threads(&self) -> &host::Host {
         self.inner.host.as_ref().expect("only a host platform has threads")
+    }
+
+    /// Starts to look for data races on the cells of [`check::cell`]. Effective on an explored
+    /// platform, before its run.
+    pub fn detect_races(&self) {
+        if self.kind() == PlatformKind::Explored {
+            world::detect_races();
+        }
+    }
+
+    /// Runs `act`, a part of the calling agent's program that is not explored: the agent moves
+    /// while it can, and other agents move in a fixed order. For set-up and teardown.
+    pub fn unexplored<R>(&self, act: impl FnOnce() -> R) -> R {
+        struct Ends;
+        impl Drop for Ends {
+            fn drop(&mut self) {
+                world::unexplored(false);
+            }
+        }
+        if self.kind() != PlatformKind::Explored {
+            return act();
+        }
+        world::unexplored(true);
+        let _ends = Ends;
+        act()
     }
 
     /// Returns the kind of back end.

@@ -1,6 +1,16 @@
 //! Owns the report of a run, and its text for a panic.
 
 use crate::time::CpuTime;
+use std::cell::Cell;
+
+thread_local! {
+    static PANIC_PLACE: Cell<Option<String>> = const { Cell::new(None) };
+}
+
+/// Notes where the calling agent panics, for [`RunReport::panics`]. A panic hook calls it.
+pub fn note_panic_place(place: &str) {
+    PANIC_PLACE.set(Some(place.to_owned()));
+}
 
 /// How a run ended.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +20,8 @@ pub struct RunReport {
     pub blocked: Vec<(String, String)>,
     /// Panics of agents, with their names.
     pub panics: Vec<String>,
+    /// Whether an agent of a cooperative machine panicked before the run stood still or was stopped.
+    pub panicked_first: bool,
     /// The clock at the end.
     pub end: CpuTime,
     /// Visible steps taken (explored), or turns of the run loop (virtual time).
@@ -33,5 +45,8 @@ pub(crate) fn panic_text(agent: &str, payload: &(dyn std::any::Any + Send)) -> S
         .map(String::as_str)
         .or_else(|| payload.downcast_ref::<&str>().copied())
         .unwrap_or("(no message)");
-    format!("agent '{agent}' panicked: {text}")
+    match PANIC_PLACE.take() {
+        Some(place) => format!("agent '{agent}' panicked at {place}: {text}"),
+        None => format!("agent '{agent}' panicked: {text}"),
+    }
 }

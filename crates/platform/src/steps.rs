@@ -8,6 +8,7 @@
 //! [`StepLog::name_of`], [`crate::memory::Word::named`].
 
 use crate::controller::{AgentIx, Object, OpKind};
+use crate::site::Site;
 use std::collections::{HashMap, VecDeque};
 
 /// A logged event.
@@ -23,6 +24,8 @@ pub struct StepEvent {
     pub value: Option<u64>,
     /// The number of visible steps before it.
     pub step: u64,
+    /// Its place in the program.
+    pub site: Site,
 }
 
 /// The kind of a logged event.
@@ -75,8 +78,14 @@ impl StepLog {
         self.pages.insert(page, name.to_owned());
     }
 
-    pub(crate) fn step(&mut self, agent: AgentIx, (op, object): (OpKind, Object), step: u64) {
-        self.events.push(StepEvent { agent, what: Happened::Step(op), object, value: None, step });
+    pub(crate) fn step(
+        &mut self,
+        (agent, site): (AgentIx, Site),
+        (op, object): (OpKind, Object),
+        step: u64,
+    ) {
+        let what = Happened::Step(op);
+        self.events.push(StepEvent { agent, what, object, value: None, step, site });
     }
 
     /// Sets the value of the last logged step.
@@ -88,7 +97,7 @@ impl StepLog {
 
     pub(crate) fn buffered(
         &mut self,
-        agent: AgentIx,
+        (agent, site): (AgentIx, Site),
         (object, value): (Object, Option<u64>),
         step: u64,
     ) {
@@ -100,17 +109,19 @@ impl StepLog {
             object,
             value,
             step,
+            site,
         });
     }
 
     pub(crate) fn visible(
         &mut self,
-        agent: AgentIx,
+        (agent, site): (AgentIx, Site),
         (object, value): (Object, Option<u64>),
         step: u64,
     ) {
         let store = self.buffered.get_mut(&agent).and_then(VecDeque::pop_front);
         let Some(store) = store else { return };
-        self.events.push(StepEvent { agent, what: Happened::Visible(store), object, value, step });
+        let what = Happened::Visible(store);
+        self.events.push(StepEvent { agent, what, object, value, step, site });
     }
 }

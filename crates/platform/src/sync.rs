@@ -58,6 +58,33 @@ impl<T> Mutex<T> {
         MutexGuard { mutex: self, guard: Some(self.take()), counted: false }
     }
 
+    /// Takes the lock as [`Mutex::lock_device`] does, if it is free.
+    pub(crate) fn try_lock_device(&self) -> Option<MutexGuard<'_, T>> {
+        if self.platform.kind() == PlatformKind::Explored && !world::try_lock(self.id, self.name) {
+            return None;
+        }
+        let guard = match self.value.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(p)) => p.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        if cfg!(debug_assertions) {
+            current::lock_taken(self.key(), self.name, self.rank);
+        }
+        self.owner.store(self.me(), Ordering::Relaxed);
+        Some(MutexGuard { mutex: self, guard: Some(guard), counted: false })
+    }
+
+    /// Returns the value.
+    pub(crate) fn into_inner(self) -> T {
+        self.value.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the platform of the lock.
+    pub(crate) fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
     /// Returns whether the calling agent holds the lock.
     pub fn is_mine(&self) -> bool {
         self.owner.load(Ordering::Relaxed) == self.me()
@@ -138,6 +165,13 @@ impl<T> Drop for MutexGuard<'_, T> {
             PlatformKind::Virtual => world::lock_dropped(self.mutex.key()),
             PlatformKind::Explored => world::unlock(self.mutex.id),
         }
+    }
+}
+
+impl<T> MutexGuard<'_, T> {
+    /// Returns the platform of the lock.
+    pub(crate) fn platform(&self) -> &Platform {
+        &self.mutex.platform
     }
 }
 

@@ -28,15 +28,18 @@
 //! for. A machine in virtual time, or under exploration, belongs to the thread that made it: a call
 //! from another thread panics there.
 //!
-//! Rooms: `machine` (one adapter: platform, memory, GPU, driver, kernel) · `run` (a workload on a
-//! machine of its own) · `variants` (named machines, and what contradicts itself).
+//! Rooms: [`mod@check`] (the user's program explored) · `machine` (one adapter: platform, memory,
+//! GPU, driver, kernel) · `run` (a workload on a machine of its own) · `variants` (named machines,
+//! and what contradicts itself).
 
+pub mod check;
 #[cfg(doctest)]
 mod guide;
 mod machine;
 mod run;
 pub mod variants;
 
+pub use check::check;
 pub use machine::{
     AdapterParts, BadConfig, Bus, Hardware, Machine, MachineBuilder, MachineConfig, MachineError,
 };

@@ -9,6 +9,7 @@
 //! store buffers.
 
 mod bulk;
+mod ordered;
 mod physical;
 mod untrusted;
 

@@ -1,5 +1,6 @@
 //! Owns an explored machine's state besides its agents: controller, memory hashes, locks.
 
+use super::happens_before::HappensBefore;
 use super::hash::Map;
 use super::slot::{Slot, State};
 use super::store_buffer::Buffered;
@@ -27,6 +28,13 @@ pub(super) struct Explored {
     pub(super) log: Option<Box<StepLog>>,
     /// Empty buffers of ended agents, for reuse.
     pub(super) spare_buffers: Vec<VecDeque<Buffered>>,
+    /// The clocks of a run in which data races are looked for.
+    pub(super) clocks: Option<Box<HappensBefore>>,
+    /// How often memory has changed, and the number of agents that wait for it to change.
+    pub(super) changes: u64,
+    pub(super) polling: u64,
+    /// The agent that moves as long as it can, and how often it asked for that.
+    pub(super) fixed_order: Option<(AgentIx, u32)>,
 }
 
 #[derive(Default)]
@@ -52,6 +60,10 @@ impl Explored {
             locks_broken: false,
             log: None,
             spare_buffers: Vec::new(),
+            clocks: None,
+            changes: 0,
+            polling: 0,
+            fixed_order: None,
         }
     }
 

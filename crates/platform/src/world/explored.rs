@@ -18,6 +18,7 @@ use super::store_buffer::{Buffered, overlay};
 use crate::cells::{BulkCells, PageCells, WordRef};
 use crate::controller::{AgentIx, Choice, MemoryModel, Object, OpKind, Point};
 use crate::fiber;
+use crate::site::Site;
 use crate::steps::StepLog;
 use crate::wait::WaitEnd;
 use std::collections::VecDeque;
@@ -54,7 +55,7 @@ impl World {
         &mut self.slot(agent).explored
     }
 
-    fn absorb(&mut self, value: u64) {
+    pub(super) fn absorb(&mut self, value: u64) {
         if let Some(agent) = self.current {
             let state = self.agent_state(agent);
             state.history = mix(state.history, value);
@@ -169,7 +170,7 @@ impl World {
                     continue;
                 }
                 1 => self.explored_mut().choices[0],
-                _ => self.choose_next(),
+                _ => self.choose_in_fixed_order().unwrap_or_else(|| self.choose_next()),
             };
             match choice {
                 Choice::Run(agent) => {
@@ -190,6 +191,15 @@ impl World {
             let buffers = self.agents.iter_mut().map(|s| std::mem::take(&mut s.explored.buffer));
             e.spare_buffers.extend(buffers.filter(|b| b.is_empty() && b.capacity() > 0));
         }
+    }
+
+    /// Returns the choice of a part that is not explored: its agent moves if it can.
+    fn choose_in_fixed_order(&mut self) -> Option<Choice> {
+        let explored = self.explored_mut();
+        let (agent, _) = explored.fixed_order?;
+        let own = [Choice::Run(agent), Choice::Flush(agent)];
+        let own = own.into_iter().find(|choice| explored.choices.contains(choice));
+        Some(own.unwrap_or(explored.choices[0]))
     }
 
     fn choose_next(&mut self) -> Choice {
@@ -250,17 +260,24 @@ impl World {
         let state = self.agent_state(agent);
         let Some(entry) = state.buffer.pop_front() else { return };
         state.buffer_hash = state.buffer.iter().fold(0, |h, b| mix(h, b.hash()));
-        self.log(|log, steps| log.visible(agent, entry.touches(), steps));
+        self.log(|log, steps| log.visible((agent, entry.site()), entry.touches(), steps));
         self.report_access(agent, entry.op(), entry.touches().0);
-        self.commit(&entry);
+        self.commit(&entry, Some(agent));
         self.wake_joiners(agent);
     }
 
-    fn commit(&mut self, entry: &Buffered) {
+    /// Carries out a store of `by`.
+    fn commit(&mut self, entry: &Buffered, by: Option<AgentIx>) {
         match entry {
-            Buffered::Word { page, index, value } => self.commit_word(page, *index, *value),
-            Buffered::Bulk { bulk, start, data } => self.commit_bulk(bulk, *start, data),
-            Buffered::Unlock { mutex } => self.release_lock(*mutex),
+            Buffered::Word { page, index, value, released, .. } => {
+                self.commit_word(page, *index, *value, by);
+                self.clock_publish(page, *index, released);
+            }
+            Buffered::Bulk { bulk, start, data } => {
+                self.commit_bulk(bulk, *start, data);
+                self.note_change(by);
+            }
+            Buffered::Unlock { mutex } => self.release_lock(*mutex, by),
         }
     }
 
@@ -272,10 +289,19 @@ impl World {
         }
     }
 
-    fn commit_word(&mut self, page: &PageCells, index: u32, value: u64) {
+    pub(super) fn commit_word(
+        &mut self,
+        page: &PageCells,
+        index: u32,
+        value: u64,
+        by: Option<AgentIx>,
+    ) {
         let old = page.cell(index as usize).swap(value, Ordering::Relaxed);
         self.explored_mut().memory_hash ^=
             word_hash(page.id, index, old) ^ word_hash(page.id, index, value);
+        if old != value {
+            self.note_change(by);
+        }
     }
 
     fn commit_bulk(&mut self, bulk: &BulkCells, start: usize, data: &[u8]) {
@@ -287,13 +313,30 @@ impl World {
         explored.memory_hash ^= old ^ *hash;
     }
 
-    fn release_lock(&mut self, mutex: u32) {
+    fn release_lock(&mut self, mutex: u32, by: Option<AgentIx>) {
         self.explored_mut().locks.entry(mutex).or_default().taken = false;
+        self.note_change(by);
+    }
+
+    /// Takes the lock for the calling agent, unless it is taken.
+    pub(super) fn take_lock(&mut self, mutex: u32, name: &'static str) -> bool {
+        self.log(|log, _| log.name(Object::Mutex(mutex), &format!("the lock '{name}'")));
+        let state = self.explored_mut().locks.entry(mutex).or_default();
+        let is_free = !std::mem::replace(&mut state.taken, true);
+        state.name = name;
+        let hash = state.hash;
+        if is_free {
+            self.absorb(hash);
+            self.clock_lock(mutex);
+        } else {
+            self.absorb(0x7A);
+        }
+        is_free
     }
 
     fn buffer(&mut self, agent: AgentIx, entry: Buffered) {
         let hash = entry.hash();
-        self.log(|log, steps| log.buffered(agent, entry.touches(), steps));
+        self.log(|log, steps| log.buffered((agent, entry.site()), entry.touches(), steps));
         let state = self.agent_state(agent);
         state.history = mix(state.history, hash);
         state.buffer_hash = mix(state.buffer_hash, hash);
@@ -303,7 +346,7 @@ impl World {
     /// Returns the newest value of the word in the agent's own buffer.
     fn forwarded(&mut self, agent: AgentIx, word: WordRef<'_>) -> Option<u64> {
         self.agent_state(agent).buffer.iter().rev().find_map(|b| match b {
-            Buffered::Word { page, index, value }
+            Buffered::Word { page, index, value, .. }
                 if page.id == word.page.id && *index == word.index =>
             {
                 Some(*value)
@@ -318,7 +361,7 @@ impl World {
         self.agent_state(me).pending = Some((op, object));
         assert!(
             self.steps < STEP_LIMIT,
-            "more than {STEP_LIMIT} steps: some loop polls without sleeping"
+            "more than {STEP_LIMIT} steps: some loop polls without sleeping or yielding"
         );
         let next = self.choose();
         if next == Some(me) {
@@ -344,13 +387,13 @@ fn word_object(word: WordRef<'_>) -> Object {
 
 /// Takes a visible step of the calling agent: the controller chooses other agents until it is this
 /// agent's turn, then `act` runs.
-fn visible<R>(op: OpKind, object: Object, act: impl FnOnce(&mut World) -> R) -> R {
+pub(super) fn visible<R>(op: OpKind, object: Object, act: impl FnOnce(&mut World) -> R) -> R {
     visible_unless(op, object, |_| None, act)
 }
 
 /// Takes a visible step as `visible` does, unless the agent can `answer` by itself.
 #[inline]
-fn visible_unless<R>(
+pub(super) fn visible_unless<R>(
     op: OpKind,
     object: Object,
     answer: impl FnOnce(&mut World) -> Option<R>,
@@ -363,7 +406,9 @@ fn visible_unless<R>(
             w.absorb(op as u64 + 1);
         }
         if let Some(me) = w.current {
-            w.log(|log, steps| log.step(me, (op, object), steps.saturating_sub(1)));
+            let site = w.agent_state(me).site;
+            let by = (me, site);
+            w.log(|log, steps| log.step(by, (op, object), steps.saturating_sub(1)));
             w.report_access(me, op, object);
         }
         act.take().map(|act| act(w))
@@ -434,6 +479,11 @@ pub(super) fn seed(w: &mut World) -> AgentState {
 }
 
 pub(crate) fn load(word: WordRef<'_>) -> u64 {
+    load_as(word, Ordering::Acquire)
+}
+
+/// Loads a word; `order` matters to the clocks alone.
+pub(crate) fn load_as(word: WordRef<'_>, order: Ordering) -> u64 {
     let own = |w: &mut World| {
         let value = w.forwarded(w.current?, word)?;
         // The same as for a load from memory, because no agent can tell the two apart.
@@ -450,6 +500,7 @@ pub(crate) fn load(word: WordRef<'_>) -> u64 {
         // Other agents may have run meanwhile, but none fills this agent's buffer.
         let value = word.cell().load(Ordering::Relaxed);
         w.absorb(value);
+        w.clock_load(word, order);
         w.log(|log, _| log.value(value));
         value
     })
@@ -469,37 +520,61 @@ pub(crate) fn load_untrusted(word: WordRef<'_>) -> u64 {
 }
 
 pub(crate) fn store(word: WordRef<'_>, value: u64) {
-    store_entry(word_object(word), || Buffered::Word {
+    store_as(word, value, Ordering::Release);
+}
+
+/// Stores to a word; `order` matters to the clocks alone.
+pub(crate) fn store_as(word: WordRef<'_>, value: u64, order: Ordering) {
+    store_entry(word_object(word), |w| Buffered::Word {
         page: std::sync::Arc::clone(word.page),
         index: word.index,
         value,
+        released: w.clock_release(order),
+        site: w.current.map_or(Site::NONE, |me| w.agent_state(me).site),
     });
 }
 
 /// Stores to the agent's buffer, or to memory as a step. The history is the same.
-fn store_entry(object: Object, entry: impl Fn() -> Buffered) {
+fn store_entry(object: Object, entry: impl Fn(&mut World) -> Buffered) {
     let own = |w: &mut World| {
         let me = w.buffering()?;
-        w.buffer(me, entry());
+        let entry = entry(w);
+        w.buffer(me, entry);
         Some(())
     };
     visible_unless(OpKind::Store, object, own, |w| {
-        let entry = entry();
+        let entry = entry(w);
         w.absorb(entry.hash());
         if let Some(value) = entry.touches().1 {
             w.log(|log, _| log.value(value));
         }
-        w.commit(&entry);
+        w.commit(&entry, w.current);
     });
 }
 
 pub(crate) fn exchange(word: WordRef<'_>, new: impl FnOnce(u64) -> u64) -> u64 {
+    update_as(word, (Ordering::AcqRel, Ordering::Acquire), |old| Some(new(old)))
+}
+
+/// Replaces a word's value unless `new` returns `None`, and returns the previous one. The orders are
+/// those of an update and of a load; they matter to the clocks alone.
+pub(crate) fn update_as(
+    word: WordRef<'_>,
+    (update, load): (Ordering, Ordering),
+    new: impl FnOnce(u64) -> Option<u64>,
+) -> u64 {
     visible(OpKind::Exchange, word_object(word), |w| {
         let old = word.cell().load(Ordering::Relaxed);
         w.absorb(old);
         let new = new(old);
-        w.log(|log, _| log.value(new));
-        w.commit_word(word.page, word.index, new);
+        w.log(|log, _| log.value(new.unwrap_or(old)));
+        match new {
+            Some(new) => {
+                w.commit_word(word.page, word.index, new, w.current);
+                w.clock_update(word, update);
+            }
+            None => w.clock_load(word, load),
+        }
         old
     })
 }
@@ -510,7 +585,8 @@ pub(crate) fn add_and_test(word: WordRef<'_>, value: u64, mask: u64) -> bool {
         let (new, was_set) = (old.wrapping_add(value), old & mask != 0);
         w.absorb(u64::from(was_set));
         w.log(|log, _| log.value(new));
-        w.commit_word(word.page, word.index, new);
+        w.commit_word(word.page, word.index, new, w.current);
+        w.clock_update(word, Ordering::AcqRel);
         was_set
     })
 }
@@ -522,6 +598,7 @@ pub(crate) fn fence() {
         (!waits).then(|| w.absorb(0xFE))
     };
     visible_unless(OpKind::Fence, Object::None, drained, |w| w.absorb(0xFE));
+    with(|w| w.clock_fence(Ordering::SeqCst));
 }
 
 pub(crate) fn bulk_read(bulk: &BulkCells, start: usize, out: &mut [u8]) {
@@ -568,7 +645,7 @@ fn fill_from(found: u64, out: &mut [u8]) {
 }
 
 pub(crate) fn bulk_write(bulk: &std::sync::Arc<BulkCells>, start: usize, data: &[u8]) {
-    store_entry(Object::Bulk(bulk.id), || Buffered::Bulk {
+    store_entry(Object::Bulk(bulk.id), |_| Buffered::Bulk {
         bulk: std::sync::Arc::clone(bulk),
         start,
         data: data.to_vec(),
@@ -580,17 +657,7 @@ pub(crate) fn lock(mutex: u32, name: &'static str) {
         with(|w| w.current.is_none()) || fiber::on_fiber(),
         "lock '{name}' taken outside an agent"
     );
-    let taken = visible(OpKind::Lock, Object::Mutex(mutex), |w| {
-        w.log(|log, _| log.name(Object::Mutex(mutex), &format!("the lock '{name}'")));
-        let state = w.explored_mut().locks.entry(mutex).or_default();
-        if std::mem::replace(&mut state.taken, true) {
-            return false;
-        }
-        state.name = name;
-        let hash = state.hash;
-        w.absorb(hash);
-        true
-    });
+    let taken = visible(OpKind::Lock, Object::Mutex(mutex), |w| w.take_lock(mutex, name));
     assert!(taken, "the lock '{name}' is never dropped: its owner waits as well");
 }
 
@@ -602,12 +669,13 @@ pub(crate) fn unlock(mutex: u32) {
         };
         let state = w.explored_mut().locks.entry(mutex).or_default();
         state.hash = mix(state.hash, history);
+        w.clock_unlock(mutex);
         let waits_in_line =
             w.current.filter(|me| !w.agents[me.0 as usize].explored.buffer.is_empty());
         if let Some(me) = waits_in_line {
             w.buffer(me, Buffered::Unlock { mutex });
         } else {
-            w.release_lock(mutex);
+            w.release_lock(mutex, w.current);
             // The same history with and without earlier stores, because no agent can tell the
             // two apart.
             w.absorb(Buffered::Unlock { mutex }.hash());

@@ -10,24 +10,29 @@
 //! never unwound.
 //!
 //! This file has the run loop and the waits. Below it, in this order: `explored` and
-//! `virtual_time`, `machine`, discipline state (`exploration`, `run_queue`), `slot`,
-//! `store_buffer`, `hash`.
+//! `virtual_time`, `program` (steps of the program's own types), `machine`, discipline state
+//! (`exploration`, `run_queue`), `slot`, `store_buffer`, `happens_before`, `hash`.
 
 mod exploration;
 mod explored;
+mod happens_before;
 mod hash;
 mod machine;
+mod program;
 mod run_queue;
 mod slot;
 mod store_buffer;
 mod virtual_time;
 
 pub(crate) use explored::{
-    add_and_test, bulk_read, bulk_read_untrusted, bulk_write, exchange, fence, load,
-    load_untrusted, lock, log_steps, mapping_step, name, next_object_id, steps, store, take_log,
-    unlock,
+    add_and_test, bulk_read, bulk_read_untrusted, bulk_write, exchange, fence, load, load_as,
+    load_untrusted, lock, log_steps, mapping_step, name, next_object_id, steps, store, store_as,
+    take_log, unlock, update_as,
 };
 pub(crate) use machine::{World, WorldId, close};
+pub(crate) use program::{
+    access_cell, at, detect_races, light_fence, poll, store_through, try_lock, unexplored,
+};
 pub(crate) use virtual_time::{lock_dropped, spend_ns, spend_step, wait_for_lock};
 
 use crate::Platform;
@@ -35,7 +40,8 @@ use crate::cells::WordRef;
 use crate::controller::AgentIx;
 use crate::current::{self, Belongings};
 use crate::fiber::{self, Fiber};
-use crate::run_report::{RunReport, panic_text};
+use crate::run_report::{RunReport, note_panic_place, panic_text};
+use crate::site::Site;
 use crate::time::{CpuTime, Step};
 use crate::wait::{Deadline, WaitEnd};
 use machine::{Discipline, block, with};
@@ -47,8 +53,7 @@ use tidegate_trace::Recorder;
 pub(crate) fn spawn(name: String, script: bool, body: Box<dyn FnOnce() + Send>) -> AgentIx {
     let fiber = Fiber::new(move || {
         if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
-            let text = panic_text(&current::name(), payload.as_ref());
-            with(|w| w.report.panics.push(text));
+            report_panic(payload.as_ref());
         }
     });
     with(|w| {
@@ -64,17 +69,30 @@ pub(crate) fn spawn(name: String, script: bool, body: Box<dyn FnOnce() + Send>) 
             wait_end: WaitEnd::Woken,
             wait_over: false,
             sleep_number: 0,
+            children: 0,
             explored,
         });
         w.scripts_live += usize::from(script);
+        w.clock_spawn(agent);
         w.make_ready(agent, 0);
         agent
     })
 }
 
+/// Records a panic that the calling agent has caught.
+pub(crate) fn report_panic(payload: &(dyn std::any::Any + Send)) {
+    let site = with(|w| w.current.map_or(Site::NONE, |me| w.slot(me).explored.site));
+    if site.is_some() {
+        note_panic_place(&site.place());
+    }
+    let text = panic_text(&current::name(), payload);
+    with(|w| w.report_panic(text));
+}
+
 /// Runs `main` and all agents to the end.
 pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce() + Send>) -> RunReport {
     assert!(!fiber::on_fiber(), "Platform::run inside an agent of the same machine");
+    let _running = crate::running::enter(platform);
     spawn("main".to_owned(), true, main);
     let mut next = with(World::next_fiber);
     while let Some((agent, mut fiber)) = next {
@@ -99,6 +117,11 @@ pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce() + Send>) -> RunRep
 }
 
 impl World {
+    fn report_panic(&mut self, text: String) {
+        self.report.panicked_first |= !self.stopped;
+        self.report.panics.push(text);
+    }
+
     fn blocked(&self) -> Vec<(String, String)> {
         let scripts = self.agents.iter().filter(|a| a.script);
         scripts
@@ -205,7 +228,35 @@ pub(crate) fn join(agent: AgentIx) -> WaitEnd {
     let what = || with(|w| format!("the end of '{}'", w.slot(agent).belongings.name));
     let end = go.unwrap_or_else(|| block(join_key(agent), None, &what()));
     explored::after_wait(end);
+    if end == WaitEnd::Woken {
+        with(|w| w.clock_join(agent));
+    }
     end
+}
+
+/// Waits until an agent has ended, also after the stop. The agent must end by itself then.
+pub(crate) fn join_to_the_end(agent: AgentIx) {
+    while !with(|w| w.is_over(agent)) {
+        let what = with(|w| format!("the end of '{}'", w.slot(agent).belongings.name));
+        let end = block(join_key(agent), None, &what);
+        explored::after_wait(end);
+    }
+    with(|w| w.clock_join(agent));
+}
+
+/// Returns the name of the calling agent's next thread.
+pub(crate) fn name_of_child() -> String {
+    let count = with(|w| {
+        let me = w.current?;
+        let children = &mut w.slot(me).children;
+        *children += 1;
+        Some((me, *children))
+    });
+    match count {
+        Some((AgentIx(0), count)) => format!("thread {count}"),
+        Some((_, count)) => format!("{}.{count}", current::name()),
+        None => "thread".to_owned(),
+    }
 }
 
 /// Sleeps on a word while its low half is `expected`.

@@ -5,6 +5,7 @@ use super::store_buffer::Buffered;
 use crate::controller::{AgentIx, Agents, Choice, Object, OpKind, WaitsFor};
 use crate::current::Belongings;
 use crate::fiber::Fiber;
+use crate::site::Site;
 use crate::wait::{Deadline, WaitEnd};
 use std::collections::VecDeque;
 
@@ -31,6 +32,8 @@ pub(super) struct Slot {
     pub(super) wait_over: bool,
     /// Counts its sleeps, so that an old timer cannot end a new sleep.
     pub(super) sleep_number: u64,
+    /// The number of threads that it has named.
+    pub(super) children: u32,
     pub(super) explored: AgentState,
 }
 
@@ -42,6 +45,9 @@ pub(super) struct Wait {
 
 /// The key of sleeps that only the clock ends. No word has this address.
 pub(super) const CLOCK_KEY: usize = 0;
+
+/// The key of waits of polling loops. No word has this address.
+pub(super) const SPIN_KEY: usize = 1;
 
 impl Wait {
     pub(super) fn deadline_only(&self) -> bool {
@@ -68,6 +74,12 @@ pub(super) struct AgentState {
     pub(super) buffer_hash: u64,
     /// The number of objects that it has created.
     pub(super) objects: u32,
+    /// The place in the program of its step.
+    pub(super) site: Site,
+    /// How often it has changed memory.
+    pub(super) own_changes: u64,
+    /// How often others had changed memory when it last polled.
+    pub(super) polled_changes: u64,
 }
 
 impl AgentState {
@@ -99,6 +111,14 @@ impl Agents for Vec<Slot> {
         let oldest = agent.buffer.front().filter(|_| matches!(choice, Choice::Flush(_)));
         let of_step = || agent.pending.unwrap_or((OpKind::Start, Object::None));
         oldest.map_or_else(of_step, |entry| (entry.op(), entry.touches().0))
+    }
+
+    fn site(&self, choice: Choice) -> Site {
+        let agent = &self[usize::from(choice.agent().0)].explored;
+        match choice {
+            Choice::Flush(_) => agent.buffer.front().map_or(Site::NONE, Buffered::site),
+            _ => agent.site,
+        }
     }
 
     fn waits_for(&self, agent: AgentIx) -> WaitsFor {

@@ -1,14 +1,16 @@
 //! Owns the entries of a store buffer, which delays an agent's stores on their way to memory.
 
+use super::happens_before::Released;
 use super::hash::{bytes_hash, mix};
 use crate::cells::{BulkCells, PageCells};
 use crate::controller::{Object, OpKind};
+use crate::site::Site;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A store that only its own agent sees.
 pub(super) enum Buffered {
-    Word { page: Arc<PageCells>, index: u32, value: u64 },
+    Word { page: Arc<PageCells>, index: u32, value: u64, released: Released, site: Site },
     Bulk { bulk: Arc<BulkCells>, start: usize, data: Vec<u8> },
     Unlock { mutex: u32 },
 }
@@ -24,7 +26,7 @@ impl Buffered {
     /// Returns the object of the store and the stored word.
     pub(super) fn touches(&self) -> (Object, Option<u64>) {
         match self {
-            Buffered::Word { page, index, value } => {
+            Buffered::Word { page, index, value, .. } => {
                 (Object::Word { page: page.id, index: *index }, Some(*value))
             }
             Buffered::Bulk { bulk, .. } => (Object::Bulk(bulk.id), None),
@@ -32,9 +34,17 @@ impl Buffered {
         }
     }
 
+    /// Returns the place in the program of the store.
+    pub(super) fn site(&self) -> Site {
+        match self {
+            Buffered::Word { site, .. } => *site,
+            _ => Site::NONE,
+        }
+    }
+
     pub(super) fn hash(&self) -> u64 {
         match self {
-            Buffered::Word { page, index, value } => {
+            Buffered::Word { page, index, value, .. } => {
                 mix(mix(0xA1, u64::from(page.id) << 32 | u64::from(*index)), *value)
             }
             Buffered::Bulk { bulk, start, data } => {

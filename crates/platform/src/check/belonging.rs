@@ -1,0 +1,66 @@
+//! Owns the side of a value: a cooperative machine, or std.
+//!
+//! Invariant: a value is used on its own side alone, because the explorer cannot see other uses.
+
+use crate::site::Site;
+use crate::{Platform, PlatformKind, running, world};
+use std::collections::BTreeMap;
+use std::sync::{Mutex as StdMutex, PoisonError};
+
+/// Returns the machine on which the caller is an agent, if it is a cooperative one.
+pub(super) fn machine() -> Option<Platform> {
+    running::platform()
+}
+
+/// Runs `act` with `site` as the place of its steps, if `platform` is explored.
+///
+/// # Panics
+/// The caller is no agent of `platform`.
+#[inline]
+pub(super) fn step<R>(platform: &Platform, what: &str, site: Site, act: impl FnOnce() -> R) -> R {
+    if !running::is(platform) {
+        belongs_elsewhere(what, site);
+    }
+    match platform.kind() {
+        PlatformKind::Explored => world::at(site, act),
+        _ => act(),
+    }
+}
+
+/// Checks that no cooperative machine runs the caller, which uses a value of std.
+#[inline]
+pub(super) fn assert_outside(what: &str, site: Site) {
+    if running::is_any() {
+        belongs_elsewhere(what, site);
+    }
+}
+
+#[cold]
+pub(super) fn belongs_elsewhere(what: &str, site: Site) -> ! {
+    panic!(
+        "{what}, which was made outside of this run, is used at {}: make it in the closure",
+        site.place()
+    )
+}
+
+/// Ends the calling agent, whose wait cannot end any more.
+pub(super) fn end_agent() -> ! {
+    std::panic::resume_unwind(Box::new(Stopped))
+}
+
+/// The payload of an agent that ends because its machine has stopped.
+pub(crate) struct Stopped;
+
+static NAMES: StdMutex<BTreeMap<String, &'static str>> = StdMutex::new(BTreeMap::new());
+
+/// Returns `what` with the place where it was made. Each place is kept for the whole process.
+pub(super) fn name_of(what: &str, site: Site) -> &'static str {
+    let name = format!("{what} made at {}", site.place());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(&name) {
+        return known;
+    }
+    let kept: &'static str = Box::leak(name.clone().into_boxed_str());
+    names.insert(name, kept);
+    kept
+}

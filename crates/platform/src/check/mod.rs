@@ -1,0 +1,39 @@
+//! Types like those of std for programs that [`tidegate::check`] explores.
+//!
+//! A value made on an agent of a cooperative machine belongs to that machine: its steps are seen by
+//! the explorer and ordered by virtual time. A value made elsewhere is that of std, behind one
+//! branch, so product code can use these types always. A value of one side that is used on the
+//! other would be invisible to the explorer, so it is a panic that names both places
+//! (decisions/0085).
+//!
+//! Rooms: `belonging` (which side a value is of) · [`atomic`] · [`cell`] · `mutex`, `condvar` ([`sync`]) · [`thread`] · [`hint`]
+//!
+//! [`tidegate::check`]: https://docs.rs/tidegate
+
+pub mod atomic;
+mod belonging;
+pub mod cell;
+mod condvar;
+mod mutex;
+pub mod thread;
+
+/// Locks and what waits with them.
+pub mod sync {
+    pub use super::atomic;
+    pub use super::condvar::{Condvar, WaitTimeoutResult};
+    pub use super::mutex::{Mutex, MutexGuard};
+    pub use std::sync::Arc;
+}
+
+/// Hints of polling loops.
+pub mod hint {
+    /// Tells the processor that the caller polls. In an explored program the caller then runs again
+    /// when another thread has changed memory.
+    #[track_caller]
+    pub fn spin_loop() {
+        match crate::running::platform() {
+            Some(_) => super::thread::yield_now(),
+            None => std::hint::spin_loop(),
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Threads with the functions of std's.
+//!
+//! In a machine a thread is an agent. A panic of any thread is reported as a failure of the run,
+//! also when its `join` handles the error.
+
+use super::belonging::{Stopped, belongs_elsewhere, end_agent, machine, step};
+use crate::fiber_scope::{self, AgentScope};
+use crate::site::Site;
+use crate::{Platform, PlatformKind, WaitEnd, world};
+use crate::{controller::AgentIx, current};
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+pub use std::thread::Result;
+use std::time::Duration;
+
+/// What a poll costs in virtual time, in nanoseconds.
+const POLL_NS: u64 = 1_000;
+
+/// The result of an agent, on its way to the agent that joins it.
+struct Packet<T>(Arc<StdMutex<Option<Result<T>>>>);
+
+impl<T> Packet<T> {
+    fn new() -> Packet<T> {
+        Packet(Arc::default())
+    }
+
+    fn clone(&self) -> Packet<T> {
+        Packet(Arc::clone(&self.0))
+    }
+
+    fn take(&self) -> Option<Result<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Runs the body of an agent and keeps its result.
+    fn fill(self, body: impl FnOnce() -> T) {
+        let result = run_body(body);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    }
+}
+
+/// Runs the body of an agent, and reports its panic unless the stop of the machine caused it.
+fn run_body<T>(body: impl FnOnce() -> T) -> Result<T> {
+    let result = catch_unwind(AssertUnwindSafe(body));
+    if let Err(payload) = &result
+        && !payload.is::<Stopped>()
+    {
+        world::report_panic(payload.as_ref());
+    }
+    result
+}
+
+/// Runs the first agent of an explored program.
+pub fn run_main(body: impl FnOnce()) {
+    // Reported already.
+    let _ = run_body(body);
+}
+
+enum Handle<T, S> {
+    Std(S),
+    Agent { agent: AgentIx, packet: Packet<T> },
+}
+
+/// Waits for the end of an agent, and takes its result.
+fn join_agent<T>(agent: AgentIx, packet: &Packet<T>, site: Site) -> Result<T> {
+    let Some(platform) = machine() else { belongs_elsewhere("a thread's handle", site) };
+    let end = step(&platform, "a thread's handle", site, || world::join(agent));
+    match packet.take() {
+        Some(result) => result,
+        None if end == WaitEnd::Stopped => end_agent(),
+        None => Err(Box::new("the thread ended without a result")),
+    }
+}
+
+/// The right to wait for a thread's end, as [`std::thread::JoinHandle`].
+pub struct JoinHandle<T>(Handle<T, std::thread::JoinHandle<T>>);
+
+impl<T> JoinHandle<T> {
+    /// Waits for the thread's end and returns its result.
+    ///
+    /// # Errors
+    /// The thread panicked.
+    #[track_caller]
+    pub fn join(self) -> Result<T> {
+        match self.0 {
+            Handle::Std(handle) => handle.join(),
+            Handle::Agent { agent, packet } => join_agent(agent, &packet, Site::caller()),
+        }
+    }
+}
+
+/// Names a thread before it is started, as [`std::thread::Builder`].
+#[derive(Debug, Default)]
+pub struct Builder {
+    name: Option<String>,
+}
+
+impl Builder {
+    /// Begins a thread.
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    /// Names the thread, for reports.
+    pub fn name(self, name: impl Into<String>) -> Builder {
+        Builder { name: Some(name.into()) }
+    }
+
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    #[track_caller]
+    pub fn spawn<T: Send + 'static>(
+        self,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        let Some(platform) = machine() else {
+            let mut builder = std::thread::Builder::new();
+            if let Some(name) = self.name {
+                builder = builder.name(name);
+            }
+            return Ok(JoinHandle(Handle::Std(builder.spawn(body)?)));
+        };
+        let packet = Packet::new();
+        let filled = packet.clone();
+        let agent = step(&platform, "a thread", Site::caller(), || {
+            let name = self.name.unwrap_or_else(world::name_of_child);
+            world::spawn(name, true, Box::new(move || filled.fill(body)))
+        });
+        Ok(JoinHandle(Handle::Agent { agent, packet }))
+    }
+}
+
+/// Starts a thread.
+///
+/// # Panics
+/// The system has no thread left.
+#[track_caller]
+pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    Builder::new().spawn(body).expect("the system has no thread left")
+}
+
+/// The threads of a [`scope`].
+pub struct Scope<'scope, 'env: 'scope>(ScopeKind<'scope, 'env>);
+
+enum ScopeKind<'scope, 'env: 'scope> {
+    Std(&'scope std::thread::Scope<'scope, 'env>),
+    Agents(&'scope AgentScope<'scope, 'env>),
+}
+
+/// The right to wait for the end of a scope's thread.
+pub struct ScopedJoinHandle<'scope, T> {
+    handle: Handle<T, std::thread::ScopedJoinHandle<'scope, T>>,
+    scope: PhantomData<&'scope ()>,
+}
+
+impl<'scope, T> ScopedJoinHandle<'scope, T> {
+    /// Waits for the thread's end and returns its result.
+    ///
+    /// # Errors
+    /// The thread panicked.
+    #[track_caller]
+    pub fn join(self) -> Result<T> {
+        match self.handle {
+            Handle::Std(handle) => handle.join(),
+            Handle::Agent { agent, packet } => join_agent(agent, &packet, Site::caller()),
+        }
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Starts a thread that may borrow what lives longer than the scope.
+    #[track_caller]
+    pub fn spawn<T: Send + 'scope>(
+        &self,
+        body: impl FnOnce() -> T + Send + 'scope,
+    ) -> ScopedJoinHandle<'scope, T> {
+        let handle = match self.0 {
+            ScopeKind::Std(scope) => Handle::Std(scope.spawn(body)),
+            ScopeKind::Agents(scope) => {
+                let Some(platform) = machine() else {
+                    belongs_elsewhere("a scope", Site::caller())
+                };
+                let packet = Packet::new();
+                let filled = packet.clone();
+                let agent = step(&platform, "a scope", Site::caller(), || {
+                    scope.spawn(world::name_of_child(), Box::new(move || filled.fill(body)))
+                });
+                Handle::Agent { agent, packet }
+            }
+        };
+        ScopedJoinHandle { handle, scope: PhantomData }
+    }
+}
+
+/// Calls `body` with a scope whose threads may borrow. Returns when all of them have ended.
+pub fn scope<'env, T>(body: impl for<'scope> FnOnce(&Scope<'scope, 'env>) -> T) -> T {
+    match machine() {
+        None => std::thread::scope(|scope| body(&Scope(ScopeKind::Std(scope)))),
+        Some(_) => fiber_scope::scope(|scope| body(&Scope(ScopeKind::Agents(scope)))),
+    }
+}
+
+/// Lets other threads run. In an explored program the caller runs again when another thread has
+/// changed memory, so a loop that polls yields once per turn and is finite.
+#[track_caller]
+pub fn yield_now() {
+    let Some(platform) = machine() else { return std::thread::yield_now() };
+    let site = Site::caller();
+    if platform.kind() != PlatformKind::Explored {
+        let _woken = platform.sleep_until(platform.now().after(POLL_NS));
+        return;
+    }
+    let what = || format!("a change of memory, polling at {}", site.place());
+    if step(&platform, "a thread", site, || world::poll(&what())) == WaitEnd::Stopped {
+        end_agent();
+    }
+}
+
+/// Sleeps: on the clock of the machine in one, where time is virtual.
+#[track_caller]
+pub fn sleep(duration: Duration) {
+    let Some(platform) = machine() else { return std::thread::sleep(duration) };
+    let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 2);
+    let deadline = platform.now().after(ns);
+    let sleep = || platform.sleep_until(deadline);
+    if step(&platform, "a thread", Site::caller(), sleep) == WaitEnd::Stopped {
+        end_agent();
+    }
+}
+
+/// Returns the name of the calling thread, for reports; empty if it has none.
+pub fn name() -> String {
+    match machine() {
+        Some(_) => current::name(),
+        None => std::thread::current().name().unwrap_or_default().to_owned(),
+    }
+}
+
+impl Platform {
+    /// Returns the cooperative machine on which the caller is an agent.
+    pub fn current() -> Option<Platform> {
+        machine()
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JoinHandle(..)")
+    }
+}
+
+impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ScopedJoinHandle(..)")
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Scope(..)")
+    }
+}
