@@ -171,6 +171,26 @@ pub struct ShadeConstants {
     pub lights: Vec<PointLight>,
 }
 
+impl Default for ShadeConstants {
+    /// No light and no shadow, seen from the origin along z with a right angle of view.
+    fn default() -> Self {
+        Self {
+            eye: [0.0; 3],
+            right: [1.0, 0.0, 0.0],
+            up: [0.0, 1.0, 0.0],
+            forward: [0.0, 0.0, 1.0],
+            to_sun: [0.0, 1.0, 0.0],
+            sun: [0.0; 3],
+            sky: [0.0; 3],
+            occlusion_radius: 0.0,
+            ground: [0.0; 3],
+            occlusion_strength: 0.0,
+            shadow_from_world: Matrix::IDENTITY,
+            lights: Vec::new(),
+        }
+    }
+}
+
 impl ShadeConstants {
     /// Returns the bytes of the constants as read by `shade`. Ignores lights after the sixteenth.
     #[must_use]

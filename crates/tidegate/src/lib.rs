@@ -28,6 +28,20 @@
 //! for. A machine in virtual time, or under exploration, belongs to the thread that made it: a call
 //! from another thread panics there.
 //!
+//! # Examples
+//!
+//! Each is one file below `crates/tidegate/examples` and checks its own result. `cargo run -p
+//! tidegate --example ring_buffer` runs one.
+//!
+//! | example | shows |
+//! |---|---|
+//! | `two_queues_and_readback` | upload, compute and readback, on two queues |
+//! | `frame_graph` | one frame on three engines, where each queue waits for what it needs |
+//! | `ring_buffer` | memory for three uploads that serves any number of frames |
+//! | `pipelined_compute_graphics` | compute two frames ahead of graphics, with a throttled CPU |
+//! | `async_compute_graphics` | graphics that uses the newest result and never waits for the next |
+//! | `own_driver` | a driver of your own in front of the reference driver |
+//!
 //! Rooms: [`mod@check`] (the user's program explored) · `machine` (one adapter: platform, memory,
 //! GPU, driver, kernel) · `run` (a workload on a machine of its own) · `variants` (named machines,
 //! and what contradicts itself).
