@@ -9,6 +9,10 @@ pub struct QueueStats {
     pub executes: u64,
     /// Command buffers submitted.
     pub submissions: u64,
+    /// Those of them that were submitted to another engine than the queue's own.
+    pub submissions_elsewhere: u64,
+    /// Times that its work moved on to another engine, behind all work before.
+    pub hand_overs: u64,
     /// Waits queued.
     pub waits: u64,
     /// Signals queued.
@@ -32,6 +36,8 @@ impl AddAssign for QueueStats {
     fn add_assign(&mut self, other: QueueStats) {
         self.executes += other.executes;
         self.submissions += other.submissions;
+        self.submissions_elsewhere += other.submissions_elsewhere;
+        self.hand_overs += other.hand_overs;
         self.waits += other.waits;
         self.signals += other.signals;
         self.doorbell_rings += other.doorbell_rings;
@@ -41,6 +47,17 @@ impl AddAssign for QueueStats {
         self.ring_waits += other.ring_waits;
         self.ring_wait_ns += other.ring_wait_ns;
     }
+}
+
+/// Statistics of one engine that a queue drives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineStats {
+    /// The node (NodeOrdinal).
+    pub node: u32,
+    /// Its name, as of the engine's lane of the timeline.
+    pub name: String,
+    /// Command buffers of the queue that were submitted to it.
+    pub submissions: u64,
 }
 
 /// Statistics of a device and all its queues, including ended ones.

@@ -39,7 +39,7 @@ pub mod teardown;
 pub mod testing;
 mod umd;
 
-pub use counters::{Counters, QueueStats};
+pub use counters::{Counters, EngineStats, QueueStats};
 pub use device::Device;
 pub use device_loss::{Fault, InvalidCall, RemovedReason};
 pub use error::Error;
@@ -47,8 +47,8 @@ pub use error_code::ErrorCode;
 pub use fence::Fence;
 pub use list::{AnyList, Arg, Barrier, ClosedList, CommandAllocator, CommandList};
 pub use model::{
-    BufferDesc, CommandListType, DEFAULT_RING_SLOTS, DeviceOptions, FenceChoice, FenceDesc,
-    FenceFlags, Heap, MAX_RING_SLOTS, MIN_RING_SLOTS, NoQueueOfType, OnAbort, QueueDesc,
+    BufferDesc, CommandListType, DEFAULT_RING_SLOTS, DeviceOptions, EnginePolicy, FenceChoice,
+    FenceDesc, FenceFlags, Heap, MAX_RING_SLOTS, MIN_RING_SLOTS, NoQueueOfType, OnAbort, QueueDesc,
     QueueFlags, QueueOptions, ResidencyChoice, Submission, UnknownPriority, Validation,
     queue_priority,
 };

@@ -218,6 +218,22 @@ bitflags::bitflags! {
     }
 }
 
+/// Which engines run the lists of a queue. A 3D queue can drive the 3D, the compute and the copy
+/// engine, a compute queue the compute and the copy engine. The order of the queue is the same
+/// under each policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EnginePolicy {
+    /// The engine of the queue's node runs all of them.
+    #[default]
+    Own,
+    /// Each list runs on the engine that its commands are made for: a list of copies and fills on
+    /// the copy engine, a list of dispatches and copies on the compute engine, every other list on
+    /// the engine of the queue's node. A list with modelled work stays there too. Where the adapter
+    /// has no such engine, or the engine does not offer the queue's submission model, the lists
+    /// stay on the queue's node.
+    ByCommands,
+}
+
 /// How a queue is made (D3D12_COMMAND_QUEUE_DESC).
 ///
 /// ```
@@ -246,6 +262,8 @@ pub struct QueueDesc {
     /// D3D12's NodeMask: the physical GPU that runs it, by its bit; 0 is the first one. It has
     /// nothing to do with `node`: every physical GPU of a linked adapter has every node.
     pub node_mask: u32,
+    /// Which engines run its lists.
+    pub engines: EnginePolicy,
 }
 
 impl Default for QueueDesc {
@@ -266,6 +284,7 @@ impl QueueDesc {
             flags: QueueFlags::NONE,
             node: None,
             node_mask: 0,
+            engines: EnginePolicy::default(),
         }
     }
 
@@ -312,6 +331,11 @@ impl QueueDesc {
     /// Sets the physical GPU that runs it, by its bit.
     pub fn node_mask(self, node_mask: u32) -> QueueDesc {
         QueueDesc { node_mask, ..self }
+    }
+
+    /// Sets which engines run its lists.
+    pub fn engines(self, engines: EnginePolicy) -> QueueDesc {
+        QueueDesc { engines, ..self }
     }
 }
 

@@ -5,7 +5,7 @@
 //! is submitted before the call returns. When the ring of a user-mode queue is full it goes into
 //! the backlog, before every later wait and signal.
 
-use crate::counters::QueueStats;
+use crate::counters::{EngineStats, QueueStats};
 use crate::error::{Error, Result};
 use crate::fence::Fence;
 use crate::list::{AnyList, ClosedList};
@@ -57,7 +57,7 @@ impl Queue {
         let node_ordinal = node(device, &desc)?;
         check_node_mask(device, &desc)?;
         let submission = submission_on(device, &desc, node_ordinal)?;
-        let QueueDesc { name, list_type, priority, flags, node_mask, .. } = desc;
+        let QueueDesc { name, list_type, priority, flags, node_mask, engines, .. } = desc;
         // spec: ME-018
         let id = QueueIdentity {
             lane: umd.platform.lane(LaneKind::Queue, &umd.options.process_name, &name),
@@ -70,7 +70,7 @@ impl Queue {
             flags,
             on_abort: options.on_abort,
         };
-        let inner = UmdQueue::new(id, submission).map_err(|failure| {
+        let inner = UmdQueue::new(id, submission, engines).map_err(|failure| {
             name_privilege(device.queue_error(&name, failure), &name, priority)
         })?;
         Ok(Queue::of(Arc::new(inner), device, lane))
@@ -101,7 +101,7 @@ impl Queue {
     }
 
     /// Returns its description as it is now: with the node and the submission model that were
-    /// chosen for it.
+    /// chosen for it, and with [`EnginePolicy::Own`] where the adapter has no other engine for it.
     #[doc(alias = "GetDesc")]
     pub fn desc(&self) -> QueueDesc {
         let id = &self.inner.id;
@@ -113,11 +113,12 @@ impl Queue {
             flags: id.flags,
             node: Some(id.node_ordinal),
             node_mask: id.engine_affinity,
+            engines: self.inner.policy(),
         }
     }
 
     /// The kernel's numbers of what runs its work: reports and statistics name it by these. A queue
-    /// that was recreated has several, the present one last.
+    /// has one for each engine that it drives. One that was recreated has more, the newest last.
     pub fn numbers(&self) -> Vec<QueueNumber> {
         self.inner.id.device.platform.queues_on(self.inner.id.lane)
     }
@@ -127,13 +128,18 @@ impl Queue {
         self.inner.id.list_type
     }
 
-    /// How its work reaches the engine now: a user-mode queue may have become a hardware queue, see
-    /// [`crate::OnAbort`].
+    /// How its work reaches the engine of its node now: a user-mode queue may have become a hardware
+    /// queue, see [`crate::OnAbort`].
     pub fn submission(&self) -> Submission {
         self.inner.submission()
     }
 
-    /// Slots of its ring; `None` for a queue that has none: the software queues behind packet and
+    /// Returns the statistics of each engine that it drives, that of its own node first.
+    pub fn engines(&self) -> Vec<EngineStats> {
+        self.inner.engines()
+    }
+
+    /// Slots of the ring on its own engine; `None` for a queue that has none: the software queues behind packet and
     /// hardware queues take any number of submissions.
     pub fn ring_slots(&self) -> Option<u64> {
         self.inner.ring_slots()

@@ -213,7 +213,7 @@ impl SharedDevice {
     fn fault(&self, report: FaultReport) -> Fault {
         let lane = self.umd.platform.lane_of(report.queue);
         let queue = self.live_queues().into_iter().find(|queue| Some(queue.id.lane) == lane);
-        let list = queue.and_then(|queue| queue.label_at(report.position));
+        let list = queue.and_then(|queue| queue.label_at(report.queue, report.position));
         let queues = self.queues.lock();
         let queue = lane.and_then(|lane| queues.names.get(&lane).cloned());
         Fault { queue, list, of_linked_adapter: self.umd.info.physical_adapters > 1, report }

@@ -6,10 +6,11 @@
 use crate::model::{FenceId, Kind, LaneId, LaneKind, Record, Trace};
 
 /// Every name, in the order in which arguments are written.
-pub(crate) const NAMES: [&str; 12] = [
+pub(crate) const NAMES: [&str; 13] = [
     "queued_ns",
     "submission",
     "queue",
+    "engine",
     "fence",
     "value",
     "bytes",
@@ -39,15 +40,17 @@ pub(crate) fn of(trace: &Trace, record: &Record) -> impl Iterator<Item = Argumen
     let queued =
         trace.lanes[record.lane.0 as usize].kind == LaneKind::Queue || record.pending_ns() > 0;
     let number = |name: &str, value: u64| (index(name), Value::Number(value));
+    let has_amount = record.arg != 0 && record.engine().is_none();
     let is_store = matches!(record.kind, Kind::Store | Kind::Flush);
     let linked = record.link.is_some() && !is_store;
     [
         queued.then(|| number("queued_ns", record.queued_ns)),
         linked.then(|| number("submission", u64::from(record.link.0))),
         record.queue.map(|queue| (index("queue"), Value::Lane(queue))),
+        record.engine().map(|engine| (index("engine"), Value::Lane(engine))),
         record.fence.map(|(fence, _)| (index("fence"), Value::Fence(fence))),
         record.fence.map(|(_, value)| number("value", value)),
-        (record.arg != 0 || record.kind == Kind::Lost || is_store)
+        (has_amount || record.kind == Kind::Lost || is_store)
             .then(|| number(amount(record.kind), record.arg)),
     ]
     .into_iter()
@@ -89,6 +92,7 @@ mod tests {
             slice.for_queue(queue).linked(LinkId(3)).with_arg(64),
             wait.queued(2).on_fence(fence, 7),
             Record::instant(engine, Kind::Lost, NameId::NONE, 11),
+            Record::span(queue, Kind::Execute, NameId::NONE, 12, 13).on_engine(engine),
         ]);
         let trace = b.finish();
         let seen: Vec<Vec<(&str, Value)>> = trace
@@ -98,6 +102,7 @@ mod tests {
             .collect();
         let fill = vec![("submission", Number(3)), ("queue", Lane(queue)), ("bytes", Number(64))];
         let wait = vec![("queued_ns", Number(2)), ("fence", Fence(fence)), ("value", Number(7))];
-        assert_eq!(seen, [fill, wait, vec![("records", Number(0))]]);
+        let executed = vec![("queued_ns", Number(12)), ("engine", Lane(engine))];
+        assert_eq!(seen, [fill, wait, vec![("records", Number(0))], executed]);
     }
 }

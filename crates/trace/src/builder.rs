@@ -86,6 +86,7 @@ impl TraceBuilder {
         trace.records.retain(|r| {
             (r.lane.0 as usize) < lanes
                 && r.queue.is_none_or(|queue| (queue.0 as usize) < lanes)
+                && r.engine().is_none_or(|engine| (engine.0 as usize) < lanes)
                 && (r.name.0 as usize) < names
                 && r.fence.is_none_or(|(fence, _)| (fence.0 as usize) < fences)
         });

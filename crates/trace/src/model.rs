@@ -212,7 +212,7 @@ pub struct Record {
     /// The fence it waits for or signals, and the value.
     pub fence: Option<(FenceId, u64)>,
     /// An extra number that depends on the kind, such as bytes of a copy or the count of lost
-    /// records; 0 for none.
+    /// records; 0 for none. For a command buffer it is the number of its engine's lane plus one.
     pub arg: u64,
 }
 
@@ -273,6 +273,17 @@ impl Record {
     pub fn with_arg(mut self, arg: u64) -> Record {
         self.arg = arg;
         self
+    }
+
+    /// The same command buffer, executed by an engine.
+    pub fn on_engine(self, engine: LaneId) -> Record {
+        self.with_arg(u64::from(engine.0) + 1)
+    }
+
+    /// The lane of the engine that executed it, if it is a command buffer.
+    pub fn engine(&self) -> Option<LaneId> {
+        let lane = self.arg.checked_sub(1).filter(|_| self.kind == Kind::Execute)?;
+        u32::try_from(lane).ok().map(LaneId)
     }
 
     /// Its duration; 0 for an instant, and for a record whose clocks disagree.

@@ -2,10 +2,14 @@
 //! address at which engines reach it.
 
 use crate::umd::device::UmdDevice;
+use crate::umd::failure::Failure;
 use crate::umd::kernel_object::{KernelDevice, Object, Owned};
 use crate::umd::progress::FenceReader;
 use std::sync::Arc;
-use tidegate_calls::{FenceInstance, FenceValue, Handle, ReadOnly};
+use tidegate_calls::{
+    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, Handle, NativeFenceType,
+    ReadOnly, Status, SyncObjectFlags,
+};
 use tidegate_d3dukmdt::fence_cell::{FenceWait, NO_EPOCH, REACHED};
 use tidegate_trace::FenceId;
 
@@ -31,6 +35,35 @@ impl FenceObject {
         let value = device.reader(instance.value.read_only().cloned()?, initial_value);
         let (name, engine_va) = (name.to_owned(), instance.engine_va(&device.info));
         Some(FenceObject { name, instance, value, engine_va, owned })
+    }
+
+    /// Creates a fence of the driver itself, at 0, which any queue of the device may use: native
+    /// where the adapter has native fences.
+    pub(crate) fn internal(device: &UmdDevice, name: &str) -> Result<Arc<FenceObject>, Failure> {
+        let (owner, kernel) = (device.handle(), device.enter());
+        let (call, made) = if device.info.native_gpu_fence_supported {
+            let args = CreateNativeFence {
+                device: owner,
+                initial_value: 0,
+                fence_type: NativeFenceType::Default,
+                flags: SyncObjectFlags::empty(),
+                engine_affinity: 0,
+                private_data: [0; 64],
+                name,
+            };
+            ("D3DKMTCreateNativeFence", kernel.create_native_fence(args))
+        } else {
+            let args = CreateMonitoredFence {
+                device: owner,
+                initial_value: 0,
+                flags: SyncObjectFlags::empty(),
+                engine_affinity: 0,
+                name,
+            };
+            ("D3DKMTCreateSynchronizationObject2", kernel.create_monitored_fence(args))
+        };
+        let made = FenceObject::new(device, name, made.map_err(Failure::of(call))?, 0);
+        made.map(Arc::new).ok_or(Failure::Refused(call, Status::NOT_SUPPORTED))
     }
 
     pub(crate) fn handle(&self) -> Handle {

@@ -20,6 +20,7 @@ pub(crate) mod closed_list;
 pub(crate) mod command_memory;
 pub(crate) mod device;
 pub(crate) mod encode;
+pub(crate) mod engine_queue;
 pub(crate) mod failure;
 pub(crate) mod fence;
 pub(crate) mod in_flight;

@@ -1,115 +1,254 @@
-//! Owns a queue as the API holds it: a kernel-mode queue or a user-mode queue.
+//! Owns a queue as the API holds it: its part on its own node and, where its policy gives work to
+//! other engines, a part on each of those.
+//!
+//! Invariant: the parts run in call order. All work is appended to one part, the tail of the queue,
+//! until a list is for another engine. Then the tail signals the hand-over fence, the part of that
+//! engine waits for it and becomes the tail. Waits and signals of the application go to the tail.
+//!
+//! Locks: the order lock comes before the submitter locks of the parts, and is held over a call. A
+//! queue with one part has none (`decisions/0082`).
 
-use crate::counters::QueueStats;
-use crate::model::Submission;
+use crate::counters::{EngineStats, QueueStats};
+use crate::model::{EnginePolicy, Submission};
 use crate::umd::allocator::RunsLists;
 use crate::umd::closed_list::ClosedList;
+use crate::umd::engine_queue::EngineQueue;
 use crate::umd::failure::Failure;
 use crate::umd::fence::FenceObject;
-use crate::umd::kernel_queue::{self, KernelQueue};
+use crate::umd::kernel_queue;
 use crate::umd::queue_identity::QueueIdentity;
-use crate::umd::submit::Unit;
-use crate::umd::user_queue::UserQueue;
+use crate::umd::user_queue::Submitted;
 use std::sync::Arc;
 use tidegate_calls::{Present, PresentQueue};
-use tidegate_platform::Queued;
+use tidegate_gpu_abi::EngineClass;
+use tidegate_platform::{Mutex, QueueNumber, Queued};
 use tidegate_trace::{Kind, NameId, Record};
-
-enum Path {
-    Kernel(Box<KernelQueue>),
-    User(Arc<UserQueue>),
-}
-
-pub(crate) struct UmdQueue {
-    path: Path,
-    pub(crate) id: Arc<QueueIdentity>,
-}
 
 type Result<T = ()> = std::result::Result<T, Failure>;
 
+pub(crate) struct UmdQueue {
+    own: EngineQueue,
+    /// `None` for a queue that runs everything on its own node.
+    spread: Option<Spread>,
+    pub(crate) id: Arc<QueueIdentity>,
+}
+
+/// The parts of a queue on other engines than its own.
+struct Spread {
+    /// With the class of work that goes there.
+    others: Vec<(EngineClass, EngineQueue)>,
+    /// Orders the parts.
+    hand_over: Arc<FenceObject>,
+    order: Mutex<Order>,
+}
+
+/// The index of a part: 0 is the queue's own, n is number n - 1 of the others.
+type Part = usize;
+const OWN: Part = 0;
+
+struct Order {
+    /// Where the last work of the queue is.
+    tail: Part,
+    /// The value of the hand-over fence that was queued last.
+    value: u64,
+    /// For each part, the value that it signals when it is done with its work; 0 for none yet.
+    handed: Vec<u64>,
+    /// The failure that the next call returns.
+    failed: Option<Failure>,
+    /// Executes of the parts beyond the first one of each call.
+    more_executes: u64,
+    /// How often the tail changed.
+    hand_overs: u64,
+}
+
 impl UmdQueue {
-    pub(crate) fn new(id: QueueIdentity, submission: Submission) -> Result<UmdQueue> {
+    pub(crate) fn new(
+        id: QueueIdentity,
+        submission: Submission,
+        policy: EnginePolicy,
+    ) -> Result<UmdQueue> {
         let id = Arc::new(id);
-        let path = match submission {
-            Submission::Packet => Path::Kernel(Box::new(KernelQueue::packet(&id)?)),
-            Submission::Hardware => Path::Kernel(Box::new(KernelQueue::hardware(&id)?)),
-            Submission::User => Path::User(Arc::new(UserQueue::new(&id)?)),
+        let own = EngineQueue::new(Arc::clone(&id), submission)?;
+        let spread = match policy {
+            EnginePolicy::Own => None,
+            EnginePolicy::ByCommands => Spread::new(&id, submission)?,
         };
-        Ok(UmdQueue { path, id })
+        Ok(UmdQueue { own, spread, id })
     }
 
-    /// How its work reaches the engine now: a user-mode queue may have become a hardware queue.
+    /// How its own part reaches the engine now: a user-mode queue may have become a hardware queue.
     pub(crate) fn submission(&self) -> Submission {
-        match &self.path {
-            Path::Kernel(queue) => queue.submission(),
-            Path::User(queue) => queue.submission(),
-        }
+        self.own.submission()
     }
 
     /// Whether it was created as a user-mode queue, which takes native fences only.
     pub(crate) fn is_user_mode(&self) -> bool {
-        matches!(self.path, Path::User(_))
+        self.own.is_user_mode()
+    }
+
+    /// Slots of the ring of its own part; `None` for a queue that has none.
+    pub(crate) fn ring_slots(&self) -> Option<u64> {
+        self.own.ring_slots()
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &EngineQueue> {
+        let others = self.spread.iter().flat_map(|spread| &spread.others);
+        std::iter::once(&self.own).chain(others.map(|(_, queue)| queue))
+    }
+
+    pub(crate) fn policy(&self) -> EnginePolicy {
+        match self.spread {
+            None => EnginePolicy::Own,
+            Some(_) => EnginePolicy::ByCommands,
+        }
     }
 
     pub(crate) fn stats(&self) -> QueueStats {
-        match &self.path {
-            Path::Kernel(queue) => queue.stats(),
-            Path::User(queue) => queue.stats(),
+        let Some(spread) = &self.spread else { return self.own.stats() };
+        let order = spread.order.lock_device();
+        let mut stats = self.own.stats();
+        for (_, other) in &spread.others {
+            let of_other = other.stats();
+            stats += of_other;
+            stats.submissions_elsewhere += of_other.submissions;
         }
+        stats.executes = stats.executes.saturating_sub(order.more_executes);
+        stats.waits = stats.waits.saturating_sub(order.hand_overs);
+        stats.signals = stats.signals.saturating_sub(order.hand_overs);
+        stats.hand_overs = order.hand_overs;
+        stats
     }
 
-    /// Slots of its ring; `None` for a queue that has none.
-    pub(crate) fn ring_slots(&self) -> Option<u64> {
-        match &self.path {
-            Path::Kernel(_) => None,
-            Path::User(queue) => queue.ring_slots(),
-        }
+    /// The statistics of each engine that it drives, its own first.
+    pub(crate) fn engines(&self) -> Vec<EngineStats> {
+        let of_part = |part: &EngineQueue| {
+            let node = part.id.node_ordinal;
+            let name = part.id.device.info.nodes[node as usize].name.clone();
+            EngineStats { node, name, submissions: part.stats().submissions }
+        };
+        self.parts().map(of_part).collect()
     }
 
-    /// The label of the list at a position of the queue. Only user-mode queues know it: the
-    /// scheduler numbers the packets of the others.
-    pub(crate) fn label_at(&self, position: u64) -> Option<String> {
-        match &self.path {
-            Path::Kernel(_) => None,
-            Path::User(queue) => queue.label_at(position),
-        }
+    /// The label of the list at a position of one of the kernel's queues.
+    pub(crate) fn label_at(&self, number: QueueNumber, position: u64) -> Option<String> {
+        self.parts().find_map(|part| part.label_at(number, position))
     }
 
     pub(crate) fn wait_idle(&self) -> Result {
-        match &self.path {
-            Path::Kernel(queue) => queue.wait_idle(),
-            Path::User(queue) => queue.wait_idle(),
-        }
+        let Some(spread) = &self.spread else { return self.own.wait_idle() };
+        let tail = self.in_order(spread, |order, _| Ok(order.tail))?;
+        // The tail last: the other parts do not wait for it.
+        let before = (OWN..=spread.others.len()).filter(|part| *part != tail);
+        before.chain([tail]).try_for_each(|part| self.part(spread, part).wait_idle())
     }
 
     pub(crate) fn execute(&self, lists: &[&ClosedList], queued: Queued) -> Result {
-        match &self.path {
-            Path::Kernel(queue) => queue.execute(lists, queued),
-            Path::User(queue) => queue.submit(&Unit::Execute(lists), queued),
-        }
+        let Some(spread) = &self.spread else { return whole(self.own.execute(lists, queued)) };
+        self.own.check_length(lists)?;
+        self.in_order(spread, |order, earlier| {
+            let mut begun = 0;
+            spread.runs(lists).try_for_each(|(part, run)| {
+                self.hand_over(spread, order, part, queued, earlier)?;
+                order.more_executes += u64::from(begun > 0);
+                begun += 1;
+                keep(earlier, self.part(spread, part).execute(run, queued)?);
+                Ok(())
+            })
+        })
     }
 
     pub(crate) fn wait(&self, fence: &Arc<FenceObject>, value: u64, queued: Queued) -> Result {
-        match &self.path {
-            Path::Kernel(queue) => queue.wait(fence, value),
-            Path::User(queue) => queue.submit(&Unit::Wait(fence, fence.wait_for(value)), queued),
-        }
+        self.on_tail(|tail| tail.wait(fence, value, queued))
     }
 
     pub(crate) fn signal(&self, fence: &Arc<FenceObject>, value: u64, queued: Queued) -> Result {
-        match &self.path {
-            Path::Kernel(queue) => queue.signal(fence, value),
-            Path::User(queue) => queue.submit(&Unit::Signal(fence, value), queued),
+        self.on_tail(|tail| tail.signal(fence, value, queued))
+    }
+
+    /// Queues a flip behind everything that is queued, on the queue's own engine.
+    pub(crate) fn present(&self, args: impl FnOnce(PresentQueue) -> Present) -> Result {
+        let Some(spread) = self.spread.as_ref().filter(|_| !self.is_user_mode()) else {
+            return self.own.present(args);
+        };
+        self.in_order(spread, |order, earlier| {
+            self.hand_over(spread, order, OWN, self.id.queued(), earlier)?;
+            self.own.present(args)
+        })
+    }
+
+    fn on_tail(&self, submit: impl FnOnce(&EngineQueue) -> Submitted) -> Result {
+        let Some(spread) = &self.spread else { return whole(submit(&self.own)) };
+        self.in_order(spread, |order, earlier| {
+            keep(earlier, submit(self.part(spread, order.tail))?);
+            Ok(())
+        })
+    }
+
+    fn part<'a>(&'a self, spread: &'a Spread, part: Part) -> &'a EngineQueue {
+        match part.checked_sub(1) {
+            None => &self.own,
+            Some(other) => &spread.others[other].1,
         }
     }
 
-    /// Queues a flip behind everything that is queued. A user-mode queue that was recreated as a
-    /// hardware queue is refused too.
-    pub(crate) fn present(&self, args: impl FnOnce(PresentQueue) -> Present) -> Result {
-        match &self.path {
-            Path::Kernel(queue) => queue.present(args),
-            Path::User(_) => Err(Failure::PresentOnUserQueue),
+    /// Makes a submission under the order lock. Where it succeeds, returns the failure of an
+    /// earlier one, if there is one to report; else that failure is kept for the next call.
+    fn in_order<T>(
+        &self,
+        spread: &Spread,
+        submit: impl FnOnce(&mut Order, &mut Option<Failure>) -> Result<T>,
+    ) -> Result<T> {
+        let mut order = spread.order.lock_device();
+        let mut earlier = order.failed.take();
+        let done = self.check_doorbells(spread, &order).and_then(|failed| {
+            keep(&mut earlier, failed);
+            submit(&mut order, &mut earlier)
+        });
+        match done {
+            Ok(done) => earlier.map_or(Ok(done), Err),
+            Err(failure) => {
+                order.failed = earlier;
+                Err(failure)
+            }
         }
+    }
+
+    /// Recreates the parts whose doorbell is lost while the tail waits for them: no submission of
+    /// theirs would notice it.
+    fn check_doorbells(&self, spread: &Spread, order: &Order) -> Submitted {
+        let (mut failed, reached) = (None, spread.hand_over.value.load());
+        for part in (OWN..=spread.others.len()).filter(|part| *part != order.tail) {
+            if order.handed[part] > reached {
+                keep(&mut failed, self.part(spread, part).check_doorbell()?);
+            }
+        }
+        Ok(failed)
+    }
+
+    // spec: ME-002
+    /// Makes `to` the tail, behind everything that is queued.
+    fn hand_over(
+        &self,
+        spread: &Spread,
+        order: &mut Order,
+        to: Part,
+        Queued { at_ns, .. }: Queued,
+        earlier: &mut Option<Failure>,
+    ) -> Result {
+        let from = order.tail;
+        if from == to {
+            return Ok(());
+        }
+        let (fence, value) = (&spread.hand_over, order.value + 1);
+        let queued = Queued { at_ns, ..Queued::default() };
+        keep(earlier, self.part(spread, from).signal(fence, value, queued)?);
+        (order.value, order.handed[from]) = (value, value);
+        if !self.id.device.platform.fault("no hand-over between engines") {
+            keep(earlier, self.part(spread, to).wait(fence, value, queued)?);
+        }
+        order.hand_overs += 1;
+        order.tail = to;
+        Ok(())
     }
 
     /// Records that command buffers are given to the queue, each under the name of its first list.
@@ -126,11 +265,13 @@ impl UmdQueue {
             let record = Record::instant(lane, Kind::ExecuteQueued, name, queued.at_ns);
             platform.record(record.linked(queued.link));
         };
-        match &self.path {
-            Path::Kernel(queue) if queue.submission() == Submission::Packet => {
-                kernel_queue::packets(lists).for_each(|packet| record(packet[0]));
-            }
-            Path::Kernel(_) | Path::User(_) => lists.iter().for_each(|list| record(list)),
+        let record_run = |run: &[&ClosedList]| match self.submission() {
+            Submission::Packet => kernel_queue::packets(run).for_each(|packet| record(packet[0])),
+            Submission::Hardware | Submission::User => run.iter().for_each(|list| record(list)),
+        };
+        match &self.spread {
+            None => record_run(lists),
+            Some(spread) => spread.runs(lists).for_each(|(_, run)| record_run(run)),
         }
         queued
     }
@@ -138,15 +279,65 @@ impl UmdQueue {
 
 impl RunsLists for UmdQueue {
     fn release_finished(&self) {
-        match &self.path {
-            Path::Kernel(queue) => queue.release_finished(),
-            Path::User(queue) => queue.release_finished(),
-        }
+        self.parts().for_each(EngineQueue::release_finished);
     }
 
     fn queue_name(&self) -> &str {
         &self.id.name
     }
+}
+
+impl Spread {
+    /// The parts on the other engines that a queue of this type and model can drive; `None` if the
+    /// adapter has none.
+    fn new(id: &Arc<QueueIdentity>, submission: Submission) -> Result<Option<Spread>> {
+        let mut others = Vec::new();
+        for class in [EngineClass::Compute, EngineClass::Copy] {
+            let Some(node_ordinal) = id.other_node_for(class, submission) else { continue };
+            let id = Arc::new(QueueIdentity { node_ordinal, ..QueueIdentity::clone(id) });
+            others.push((class, EngineQueue::new(id, submission)?));
+        }
+        if others.is_empty() {
+            return Ok(None);
+        }
+        let order = Order {
+            tail: OWN,
+            value: 0,
+            handed: vec![0; 1 + others.len()],
+            failed: None,
+            more_executes: 0,
+            hand_overs: 0,
+        };
+        let order = id.device.platform.mutex("order of a queue's engines", order);
+        let name = format!("{} hand-over", id.name);
+        Ok(Some(Spread { others, hand_over: FenceObject::internal(&id.device, &name)?, order }))
+    }
+
+    /// The part that runs a list: that of the engine which its commands are made for, else the
+    /// queue's own.
+    fn part_for(&self, list: &ClosedList) -> Part {
+        let other = self.others.iter().position(|(class, _)| list.memory.made_for == Some(*class));
+        other.map_or(OWN, |other| other + 1)
+    }
+
+    /// `lists` in order, as runs of lists for one part each.
+    fn runs<'a>(
+        &self,
+        lists: &'a [&'a ClosedList],
+    ) -> impl Iterator<Item = (Part, &'a [&'a ClosedList])> {
+        let runs = lists.chunk_by(|one, next| self.part_for(one) == self.part_for(next));
+        runs.map(|run| (self.part_for(run[0]), run))
+    }
+}
+
+/// Keeps the first failure.
+fn keep(earlier: &mut Option<Failure>, failure: Option<Failure>) {
+    *earlier = earlier.take().or(failure);
+}
+
+/// The result of a call that was one submission.
+fn whole(submitted: Submitted) -> Result {
+    submitted?.map_or(Ok(()), Err)
 }
 
 impl Drop for UmdQueue {

@@ -1,18 +1,20 @@
 //! The identity of a queue: its device, its engine, and the names of its errors, its work and its
 //! timeline.
 
-use crate::model::{CommandListType, OnAbort, QueueFlags};
+use crate::model::{CommandListType, OnAbort, QueueFlags, Submission};
 use crate::umd::device::UmdDevice;
 use crate::umd::failure::Failure;
 use crate::umd::progress::FenceReader;
 use std::sync::Arc;
-use tidegate_calls::{DeviceState, FenceValue, Handle, Priority, Status, WaitMode};
+use tidegate_calls::{DeviceState, FenceValue, Handle, NodeInfo, Priority, Status, WaitMode};
+use tidegate_gpu_abi::EngineClass;
 use tidegate_platform::{QueueNumber, Queued};
 use tidegate_trace::{Kind, LaneId, Record};
 
 /// What the creation of a queue without a time limit is refused by.
 pub(crate) const DISABLE_GPU_TIMEOUT: &str = "DisableGpuTimeout";
 
+#[derive(Clone)]
 pub(crate) struct QueueIdentity {
     pub(crate) device: Arc<UmdDevice>,
     pub(crate) name: String,
@@ -28,6 +30,30 @@ pub(crate) struct QueueIdentity {
 }
 
 impl QueueIdentity {
+    // spec: ME-002
+    /// The first node made for `class` that the queue drives beside its own, if the node offers the
+    /// submission model.
+    pub(crate) fn other_node_for(&self, class: EngineClass, submission: Submission) -> Option<u32> {
+        let made_for = match (self.list_type, class) {
+            (CommandListType::Direct, EngineClass::Compute) => CommandListType::Compute,
+            (CommandListType::Direct | CommandListType::Compute, EngineClass::Copy) => {
+                CommandListType::Copy
+            }
+            _ => return None,
+        };
+        let (nodes, engine_type) = (&self.device.info.nodes, made_for.engine_types()[0]);
+        if nodes[self.node_ordinal as usize].engine_type == engine_type {
+            return None;
+        }
+        let offers = |node: &NodeInfo| match submission {
+            Submission::Packet => true,
+            Submission::Hardware => node.writes_fences,
+            Submission::User => node.user_mode_submission,
+        };
+        let fits = |node: &NodeInfo| node.engine_type == engine_type && offers(node);
+        nodes.iter().position(fits).map(|ordinal| ordinal as u32)
+    }
+
     /// The CPU time of a submission for the timeline. While there is none, reading the clock would
     /// be half the cost of a submission. 0 stands for "no time", so the first nanosecond of a run
     /// is 1.

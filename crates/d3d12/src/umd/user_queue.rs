@@ -25,7 +25,7 @@ use crate::umd::thunk::CPU_WAIT_CALL;
 use crate::umd::user_ring::UserRing;
 use std::sync::Arc;
 use tidegate_calls::{FenceValue, Handle, Status, WaitMode};
-use tidegate_platform::{Mutex, Queued};
+use tidegate_platform::{Mutex, QueueNumber, Queued};
 
 pub(crate) struct UserQueue {
     state: Mutex<State>,
@@ -35,6 +35,10 @@ pub(crate) struct UserQueue {
 }
 
 type Result<T = ()> = std::result::Result<T, Failure>;
+
+/// A submission that is queued, with the failure of an earlier one that is to be reported, if there
+/// is one. An error means that it is not queued.
+pub(crate) type Submitted = Result<Option<Failure>>;
 
 /// Guarded by the submitter lock.
 struct State {
@@ -100,13 +104,19 @@ impl UserQueue {
         Ok(UserQueue { state, pager: Pager::for_queue(id)?, most_lists, id: Arc::clone(id) })
     }
 
-    /// Submits `unit`, which is never divided, or puts it behind the backlog.
-    pub(crate) fn submit(self: &Arc<Self>, unit: &Unit<'_>, queued: Queued) -> Result {
+    /// Refuses a unit that the ring does not take in one go.
+    pub(crate) fn check_length(&self, unit: &Unit<'_>) -> Result {
         if let Unit::Execute(lists) = unit
             && lists.len() as u64 + self.slots_of_residency(unit) > self.most_lists
         {
             return Err(Failure::TooManyLists { lists: lists.len(), most: self.most_lists });
         }
+        Ok(())
+    }
+
+    /// Submits `unit`, which is never divided, or puts it behind the backlog.
+    pub(crate) fn submit(self: &Arc<Self>, unit: &Unit<'_>, queued: Queued) -> Submitted {
+        self.check_length(unit)?;
         let mut state = self.state.lock_device();
         let State { present, backlog } = &mut *state;
         let full = self.drain(present, backlog);
@@ -117,14 +127,19 @@ impl UserQueue {
             None => self.place(present, unit, queued, &mut earlier),
         };
         let done = match placed {
+            Placed::Done(Ok(())) => Ok(earlier),
+            // The unit is in the ring of the successor.
+            Placed::Done(Err(failure @ Failure::Interrupted(_))) => {
+                backlog.keep_failure(earlier);
+                Ok(Some(failure))
+            }
             Placed::Done(Err(failure)) => {
                 backlog.keep_failure(earlier);
                 Err(failure)
             }
-            Placed::Done(Ok(())) => earlier.map_or(Ok(()), Err),
             Placed::Full(_) => {
                 backlog.put(&self.id.device.platform, unit, queued);
-                earlier.map_or(Ok(()), Err)
+                Ok(earlier)
             }
         };
         let wants_worker = backlog.wants_worker();
@@ -293,6 +308,20 @@ impl UserQueue {
         }
     }
 
+    /// Recreates the queue if its doorbell is lost for good, as the next submission would.
+    pub(crate) fn check_doorbell(&self) -> Submitted {
+        let mut state = self.state.lock_device();
+        let Present::User(user) = &state.present else { return Ok(None) };
+        if !user.submitter.is_gone() {
+            return Ok(None);
+        }
+        match self.recreate(&mut state.present, Failure::Aborted) {
+            Ok(()) => Ok(None),
+            Err(failure @ Failure::Interrupted(_)) => Ok(Some(failure)),
+            Err(failure) => Err(failure),
+        }
+    }
+
     fn idle_step(&self, state: &mut State, marker: &mut Option<Marker>) -> Idle {
         let State { present, backlog } = state;
         if let Present::User(user) = &*present
@@ -408,10 +437,13 @@ impl UserQueue {
         stats
     }
 
-    pub(crate) fn label_at(&self, position: u64) -> Option<String> {
+    /// The label of the list at a position of the present ring, if this is its number.
+    pub(crate) fn label_at(&self, number: QueueNumber, position: u64) -> Option<String> {
         match &self.state.lock_device().present {
-            Present::User(user) => user.submitter.in_flight.label_at(position),
-            Present::Hardware(..) => None,
+            Present::User(user) if user.submitter.number == number => {
+                user.submitter.in_flight.label_at(position)
+            }
+            Present::User(_) | Present::Hardware(..) => None,
         }
     }
 

@@ -21,13 +21,15 @@ fn short_forms_say_what_the_long_ones_do() {
         flags: QueueFlags::DISABLE_GPU_TIMEOUT,
         node: Some(1),
         node_mask: 1,
+        engines: EnginePolicy::ByCommands,
     };
     let short = QueueDesc::compute("physics")
         .priority(Priority::High)
         .submission(Submission::Hardware)
         .flags(QueueFlags::DISABLE_GPU_TIMEOUT)
         .node(1)
-        .node_mask(1);
+        .node_mask(1)
+        .engines(EnginePolicy::ByCommands);
     assert_eq!(short, long);
     assert_eq!(QueueDesc::default(), QueueDesc::direct("direct"));
     let types = [QueueDesc::direct("q"), QueueDesc::compute("q"), QueueDesc::copy("q")];

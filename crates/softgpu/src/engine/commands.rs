@@ -165,6 +165,7 @@ impl Executor {
         let name = NameId(work.queued.name.saturating_sub(1));
         let now_ns = platform.stamp_ns();
         let span = Record::span(lane, Kind::Execute, name, work.start_ns, now_ns);
-        platform.record(span.queued(work.queued.at_or(work.start_ns)).linked(work.queued.link));
+        let span = span.queued(work.queued.at_or(work.start_ns)).linked(work.queued.link);
+        platform.record(span.on_engine(self.lane));
     }
 }

@@ -54,7 +54,7 @@ pub(super) struct Executor {
     /// From the configuration of its node.
     pub(super) writes_fences: bool,
     pub(super) attention: Word,
-    lane: LaneId,
+    pub(super) lane: LaneId,
     pub(super) port: Port,
     pub(super) summaries: Vec<(usize, Arc<Summary>)>,
     pub(super) tally: Tally,

@@ -35,7 +35,8 @@ function facts(i) {
     list.push([isWait(i) ? "Blocked for" : "Duration", duration(length)]);
   } else list.push(["At", moment(T.start[i])]);
   if (T.fence[i] >= 0) list.push(["Fence", meta.fences[T.fence[i]]], ["Value", valueText(i)]);
-  if (T.arg[i]) list.push([AMOUNTS.get(T.kind[i]) ?? "Amount", argText(i)]);
+  if (T.arg[i] && T.kind[i] === KIND.execute) list.push(["Engine", lanes[T.arg[i] - 1].name]);
+  else if (T.arg[i]) list.push([AMOUNTS.get(T.kind[i]) ?? "Amount", argText(i)]);
   return list;
 }
 

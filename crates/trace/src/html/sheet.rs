@@ -55,16 +55,25 @@ impl Merge {
             trace.fences.iter().map(|f| merged.add_fence(f.name.as_str())).collect();
         self.band_of_lane.resize(self.band_of_lane.len() + lanes.len(), band);
         let (origin, links) = (trace.extent_ns().map_or(0, |(first, _)| first), self.links);
-        self.records.extend(trace.records.iter().map(|record| Record {
-            lane: lanes[record.lane.0 as usize],
-            queue: record.queue.and_then(|queue| lanes.get(queue.0 as usize).copied()),
-            name: names[record.name.0 as usize],
-            link: if record.link.is_some() { LinkId(record.link.0 + links) } else { LinkId::NONE },
-            queued_ns: record.queued_ns.saturating_sub(origin),
-            start_ns: record.start_ns - origin,
-            end_ns: record.end_ns.saturating_sub(origin),
-            fence: record.fence.map(|(fence, value)| (fences[fence.0 as usize], value)),
-            ..*record
+        self.records.extend(trace.records.iter().map(|record| {
+            Record {
+                lane: lanes[record.lane.0 as usize],
+                queue: record.queue.and_then(|queue| lanes.get(queue.0 as usize).copied()),
+                name: names[record.name.0 as usize],
+                link: if record.link.is_some() {
+                    LinkId(record.link.0 + links)
+                } else {
+                    LinkId::NONE
+                },
+                queued_ns: record.queued_ns.saturating_sub(origin),
+                start_ns: record.start_ns - origin,
+                end_ns: record.end_ns.saturating_sub(origin),
+                fence: record.fence.map(|(fence, value)| (fences[fence.0 as usize], value)),
+                arg: record
+                    .engine()
+                    .map_or(record.arg, |engine| u64::from(lanes[engine.0 as usize].0) + 1),
+                ..*record
+            }
         }));
         self.links += trace.records.iter().map(|record| record.link.0).max().unwrap_or(0);
     }
@@ -159,7 +168,8 @@ mod tests {
             let mut b = TraceBuilder::new("t", crate::ClockName::Virtual);
             let lane = b.add_lane(LaneKind::Queue, "app", "q");
             let engine = b.add_lane(LaneKind::Engine, "GPU", "3D");
-            b.append(vec![Record::span(lane, Kind::Execute, NameId::NONE, 5, 9).linked(LinkId(3))]);
+            let executed = Record::span(lane, Kind::Execute, NameId::NONE, 5, 9);
+            b.append(vec![executed.linked(LinkId(3)).on_engine(engine)]);
             b.append(vec![
                 Record::span(engine, Kind::Draw, NameId::NONE, 6, 9)
                     .linked(LinkId(3))
@@ -173,6 +183,8 @@ mod tests {
         assert_eq!(links, [3, 6, 3, 6]);
         let queues: Vec<_> = sheet.trace().records.iter().filter_map(|r| r.queue).collect();
         assert_eq!(queues, [LaneId(0), LaneId(2)]);
+        let engines: Vec<_> = sheet.trace().records.iter().filter_map(Record::engine).collect();
+        assert_eq!(engines, [LaneId(1), LaneId(3)]);
     }
 
     #[test]

@@ -1,0 +1,135 @@
+//! Owns the part of a queue that runs on one node: a kernel-mode queue or a user-mode queue.
+
+use crate::counters::QueueStats;
+use crate::model::Submission;
+use crate::umd::closed_list::ClosedList;
+use crate::umd::failure::Failure;
+use crate::umd::fence::FenceObject;
+use crate::umd::kernel_queue::KernelQueue;
+use crate::umd::queue_identity::QueueIdentity;
+use crate::umd::submit::Unit;
+use crate::umd::user_queue::{Submitted, UserQueue};
+use std::sync::Arc;
+use tidegate_calls::{Present, PresentQueue};
+use tidegate_platform::{QueueNumber, Queued};
+
+enum Path {
+    Kernel(Box<KernelQueue>),
+    User(Arc<UserQueue>),
+}
+
+pub(crate) struct EngineQueue {
+    path: Path,
+    pub(crate) id: Arc<QueueIdentity>,
+}
+
+type Result<T = ()> = std::result::Result<T, Failure>;
+
+impl EngineQueue {
+    pub(crate) fn new(id: Arc<QueueIdentity>, submission: Submission) -> Result<EngineQueue> {
+        let path = match submission {
+            Submission::Packet => Path::Kernel(Box::new(KernelQueue::packet(&id)?)),
+            Submission::Hardware => Path::Kernel(Box::new(KernelQueue::hardware(&id)?)),
+            Submission::User => Path::User(Arc::new(UserQueue::new(&id)?)),
+        };
+        Ok(EngineQueue { path, id })
+    }
+
+    /// How its work reaches the engine now: a user-mode queue may have become a hardware queue.
+    pub(crate) fn submission(&self) -> Submission {
+        match &self.path {
+            Path::Kernel(queue) => queue.submission(),
+            Path::User(queue) => queue.submission(),
+        }
+    }
+
+    /// Whether it was created as a user-mode queue, which takes native fences only.
+    pub(crate) fn is_user_mode(&self) -> bool {
+        matches!(self.path, Path::User(_))
+    }
+
+    pub(crate) fn stats(&self) -> QueueStats {
+        match &self.path {
+            Path::Kernel(queue) => queue.stats(),
+            Path::User(queue) => queue.stats(),
+        }
+    }
+
+    /// Slots of its ring; `None` for a queue that has none.
+    pub(crate) fn ring_slots(&self) -> Option<u64> {
+        match &self.path {
+            Path::Kernel(_) => None,
+            Path::User(queue) => queue.ring_slots(),
+        }
+    }
+
+    /// The label of the list at a position of the kernel's queue with this number, if it is its
+    /// own. Only user-mode queues know it: the scheduler numbers the packets of the others.
+    pub(crate) fn label_at(&self, number: QueueNumber, position: u64) -> Option<String> {
+        match &self.path {
+            Path::Kernel(_) => None,
+            Path::User(queue) => queue.label_at(number, position),
+        }
+    }
+
+    pub(crate) fn wait_idle(&self) -> Result {
+        match &self.path {
+            Path::Kernel(queue) => queue.wait_idle(),
+            Path::User(queue) => queue.wait_idle(),
+        }
+    }
+
+    /// Releases the command memory that the GPU is done with.
+    pub(crate) fn release_finished(&self) {
+        match &self.path {
+            Path::Kernel(queue) => queue.release_finished(),
+            Path::User(queue) => queue.release_finished(),
+        }
+    }
+
+    /// Refuses more lists than are submitted in one go.
+    pub(crate) fn check_length(&self, lists: &[&ClosedList]) -> Result {
+        match &self.path {
+            Path::Kernel(_) => Ok(()),
+            Path::User(queue) => queue.check_length(&Unit::Execute(lists)),
+        }
+    }
+
+    /// Recreates a user-mode queue whose doorbell is lost for good, as its next submission would.
+    pub(crate) fn check_doorbell(&self) -> Submitted {
+        match &self.path {
+            Path::Kernel(_) => Ok(None),
+            Path::User(queue) => queue.check_doorbell(),
+        }
+    }
+
+    pub(crate) fn execute(&self, lists: &[&ClosedList], queued: Queued) -> Submitted {
+        match &self.path {
+            Path::Kernel(queue) => queue.execute(lists, queued).map(|()| None),
+            Path::User(queue) => queue.submit(&Unit::Execute(lists), queued),
+        }
+    }
+
+    pub(crate) fn wait(&self, fence: &Arc<FenceObject>, value: u64, queued: Queued) -> Submitted {
+        match &self.path {
+            Path::Kernel(queue) => queue.wait(fence, value).map(|()| None),
+            Path::User(queue) => queue.submit(&Unit::Wait(fence, fence.wait_for(value)), queued),
+        }
+    }
+
+    pub(crate) fn signal(&self, fence: &Arc<FenceObject>, value: u64, queued: Queued) -> Submitted {
+        match &self.path {
+            Path::Kernel(queue) => queue.signal(fence, value).map(|()| None),
+            Path::User(queue) => queue.submit(&Unit::Signal(fence, value), queued),
+        }
+    }
+
+    /// Queues a flip behind everything that is queued. A user-mode queue that was recreated as a
+    /// hardware queue is refused too.
+    pub(crate) fn present(&self, args: impl FnOnce(PresentQueue) -> Present) -> Result {
+        match &self.path {
+            Path::Kernel(queue) => queue.present(args),
+            Path::User(_) => Err(Failure::PresentOnUserQueue),
+        }
+    }
+}
