@@ -87,6 +87,15 @@ impl EngineQueue {
         }
     }
 
+    /// Returns the failure of an earlier submission, and releases what a part that has become idle
+    /// holds. A kernel-mode queue learns of its progress with its next submission.
+    pub(crate) fn collect_idle(&self) -> Result {
+        match &self.path {
+            Path::Kernel(_) => Ok(()),
+            Path::User(queue) => queue.wait_idle(),
+        }
+    }
+
     /// Refuses more lists than are submitted in one go.
     pub(crate) fn check_length(&self, lists: &[&ClosedList]) -> Result {
         match &self.path {

@@ -1,8 +1,9 @@
 //! The user-mode driver: what stands between the API objects and the kernel or the ring. It names
 //! no API object.
 //!
-//! Rooms, each above the ones that it uses: [`queue`] · [`user_queue`] and [`kernel_queue`] (the
-//! submission models) · [`successor`] (recreating a user-mode queue) · [`user_ring`] (its parts) ·
+//! Rooms, each above the ones that it uses: [`queue`] (the engines of a queue and their order) ·
+//! [`engine_queue`] (a queue on one node) · [`user_queue`] and [`kernel_queue`] (the submission
+//! models) · [`successor`] (recreating a user-mode queue) · [`user_ring`] (its parts) ·
 //! [`backlog`] (what the ring has no room for) · [`submit`] (the published order of a user-mode
 //! submission) · [`residency`] · [`encode`] (ring packets, log entries) · [`queue_identity`] ·
 //! [`fence`] · [`device`] · [`closed_list`], [`allocator`], [`command_memory`],

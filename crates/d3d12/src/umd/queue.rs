@@ -6,7 +6,7 @@
 //! engine waits for it and becomes the tail. Waits and signals of the application go to the tail.
 //!
 //! Locks: the order lock comes before the submitter locks of the parts, and is held over a call. A
-//! queue with one part has none (`decisions/0082`).
+//! queue with one part has none.
 
 use crate::counters::{EngineStats, QueueStats};
 use crate::model::{EnginePolicy, Submission};
@@ -137,9 +137,10 @@ impl UmdQueue {
     pub(crate) fn wait_idle(&self) -> Result {
         let Some(spread) = &self.spread else { return self.own.wait_idle() };
         let tail = self.in_order(spread, |order, _| Ok(order.tail))?;
-        // The tail last: the other parts do not wait for it.
-        let before = (OWN..=spread.others.len()).filter(|part| *part != tail);
-        before.chain([tail]).try_for_each(|part| self.part(spread, part).wait_idle())
+        self.part(spread, tail).wait_idle()?;
+        // The tail was behind all of them.
+        let others = (OWN..=spread.others.len()).filter(|part| *part != tail);
+        others.map(|part| self.part(spread, part)).try_for_each(EngineQueue::collect_idle)
     }
 
     pub(crate) fn execute(&self, lists: &[&ClosedList], queued: Queued) -> Result {
@@ -225,7 +226,6 @@ impl UmdQueue {
         Ok(failed)
     }
 
-    // spec: ME-002
     /// Makes `to` the tail, behind everything that is queued.
     fn hand_over(
         &self,

@@ -5,4 +5,5 @@ mod linked_adapters;
 mod programs;
 mod queue_rules;
 mod run_reports;
+mod several_engines;
 mod stations;
