@@ -13,7 +13,7 @@
 //! Files, each layer over the next:
 //!
 //! - [`Platform`], [`agent`] (turns and services), `tracing`, `window` (onto bytes that move)
-//! - [`sync`] (Mutex, Event, WakeWord), [`mapping`] (a window that can be rotated)
+//! - [`event`] (Event and its descriptor), [`sync`] (Mutex, WakeWord), [`mapping`] (a window that can be rotated)
 //! - [`memory`] (Word, Page, Bulk, physical addresses)
 //! - `host` and `world`: the two ways to run agents
 //! - [`check`] (types like those of std, for programs to explore), `running`
@@ -30,6 +30,7 @@ pub mod check;
 pub mod controller;
 mod counters;
 pub mod current;
+pub mod event;
 pub mod fiber;
 mod fiber_scope;
 mod host;
@@ -53,6 +54,7 @@ pub use controller::{
     AgentIx, Agents, Choice, Controller, MemoryModel, Object, OpKind, Point, WaitsFor,
 };
 pub use counters::Counters;
+pub use event::{DescriptorError, Event, EventFd, EventId};
 pub use mapping::Mapping;
 pub use memory::{
     Bulk, CacheType, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory, Target,
@@ -61,7 +63,7 @@ pub use memory::{
 pub use run_report::{RunReport, note_panic_place};
 pub use site::Site;
 pub use steps::{Happened, StepEvent, StepLog};
-pub use sync::{Event, EventId, Mutex, MutexGuard, WakeWord};
+pub use sync::{Mutex, MutexGuard, WakeWord};
 pub use tidegate_trace::{QueueNumber, Queued, SubmissionKey, WorkStats};
 pub use time::{CpuTime, Step, StepCosts};
 pub use wait::WaitEnd;

@@ -1,8 +1,10 @@
-//! Owns the system calls: futex wait and wake, CPU clocks, and pinning to a processor. One of the
-//! rooms that may use `unsafe`.
+//! Owns the system calls: futex wait and wake, CPU clocks, eventfd, and pinning to a processor. One
+//! of the rooms that may use `unsafe`.
 
 #![allow(unsafe_code)]
 
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -46,6 +48,17 @@ pub(crate) fn futex_wake(word: &AtomicU64, count: i32) {
             count,
         );
     }
+}
+
+/// Creates a descriptor with a counter of 0, which does not block and is not inherited by exec.
+pub(crate) fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: the call takes no pointer.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just created, and nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Returns the CPU time used by this process so far (all threads), in nanoseconds.

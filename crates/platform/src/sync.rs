@@ -1,16 +1,15 @@
-//! Owns locks and waits: [`Mutex`], [`Event`], [`WakeWord`].
+//! Owns locks and the parking of services: [`Mutex`], [`WakeWord`].
 //!
 //! Invariants: the mutex knows its owner, so taking it twice panics with names and does not hang.
-//! No guard is held over a DDI call or a callback ([`crate::current::assert_no_guards`]). Events
-//! and wake words are made of protocol words, so their own races are explored.
+//! No guard is held over a DDI call or a callback ([`crate::current::assert_no_guards`]). A wake
+//! word is a protocol word, so its own races are explored.
 
 use crate::memory::Word;
 use crate::wait::{Deadline, WaitEnd};
-use crate::{CpuTime, Platform, PlatformKind, Step, current, host, level, world};
-use std::fmt;
+use crate::{CpuTime, Platform, PlatformKind, Step, current, host, world};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
+use std::sync::{PoisonError, TryLockError};
 
 /// Mutual exclusion for policy state.
 pub struct Mutex<T> {
@@ -187,167 +186,6 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         self.guard.as_deref_mut().expect("the guard is there until it is dropped")
-    }
-}
-
-/// The identity of an [`Event`] while a clone of it is alive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EventId(usize);
-
-const CLEAR: u64 = 0;
-const SET: u64 = 1;
-
-/// An event, which is set or not set.
-#[derive(Clone, Debug)]
-pub struct Event {
-    state: Word,
-    sleepers: Word,
-    manual_reset: bool,
-    watchers: Watchers,
-}
-
-/// The wake words of agents that wait for any of several events. Allocated by the first such wait.
-#[derive(Clone, Default)]
-struct Watchers(Arc<OnceLock<Mutex<Vec<Word>>>>);
-
-impl fmt::Debug for Watchers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Watchers({})", self.0.get().map_or(0, |list| list.lock().len()))
-    }
-}
-
-impl Watchers {
-    fn add(&self, word: &Word) {
-        let list =
-            self.0.get_or_init(|| word.platform().mutex("waiters for several events", Vec::new()));
-        list.lock().push(word.clone());
-    }
-
-    fn remove(&self, word: &Word) {
-        if let Some(list) = self.0.get() {
-            list.lock().retain(|other| other.address() != word.address());
-        }
-    }
-
-    fn wake(&self, step: Step) {
-        let words = self.0.get().map(|list| list.lock().clone()).unwrap_or_default();
-        for word in words {
-            word.exchange(SET);
-            word.wake(1, step);
-        }
-    }
-}
-
-impl Event {
-    pub(crate) fn new(platform: &Platform, manual_reset: bool) -> Event {
-        let page = platform.page(2).named("an event");
-        let watchers = Watchers::default();
-        Event { state: page.word(0), sleepers: page.word(1), manual_reset, watchers }
-    }
-
-    /// Returns the identity of the event, which its clones share.
-    pub fn id(&self) -> EventId {
-        EventId(self.state.address())
-    }
-
-    /// Sets the event and wakes its waiters: all of a manual-reset event, else one. `step` is the
-    /// cost of their return in virtual time. Makes no system call without a sleeper.
-    pub fn set(&self, step: Step) {
-        self.state.exchange(SET);
-        if self.sleepers.load() > 0 {
-            self.state.wake(if self.manual_reset { u32::MAX } else { 1 }, step);
-            self.watchers.wake(step);
-        }
-    }
-
-    /// Clears the event.
-    pub fn reset(&self) {
-        self.state.exchange(CLEAR);
-    }
-
-    /// Returns whether the event is set, without taking it.
-    pub fn is_set(&self) -> bool {
-        self.state.load() == SET
-    }
-
-    /// Takes the event if it is set, without waiting. Returns whether it was set.
-    pub fn try_take(&self) -> bool {
-        if self.manual_reset {
-            self.is_set()
-        } else {
-            self.state.compare_exchange(SET, CLEAR).is_ok()
-        }
-    }
-
-    /// Blocks until the event is set.
-    pub fn wait(&self) -> WaitEnd {
-        self.wait_for(None, "an event")
-    }
-
-    /// Blocks until the event is set or `deadline` has passed. `what` is the reason in reports of
-    /// blocked agents.
-    pub fn wait_for(&self, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
-        level::assert_may_block(what);
-        if self.try_take() {
-            return WaitEnd::Woken;
-        }
-        self.sleepers.fetch_add(1);
-        let end = loop {
-            if self.try_take() {
-                break WaitEnd::Woken;
-            }
-            match self.state.wait_while(CLEAR as u32, deadline, what) {
-                WaitEnd::Woken => {}
-                WaitEnd::TimedOut if self.try_take() => break WaitEnd::Woken,
-                end => break end,
-            }
-        };
-        self.sleepers.fetch_add(1u64.wrapping_neg());
-        end
-    }
-
-    // spec: ME-064
-    /// Blocks until one of `events` is set, and takes only that event. Returns its index, the
-    /// lowest if several are set.
-    ///
-    /// The waiter is registered as a sleeper of each event before it checks them for the last time.
-    /// A set after that check finds its wake word.
-    ///
-    /// # Errors
-    ///
-    /// The machine stopped.
-    ///
-    /// # Panics
-    ///
-    /// `events` is empty.
-    #[doc(alias = "WaitForMultipleObjects")]
-    pub fn wait_any(events: &[&Event], what: &str) -> Result<usize, WaitEnd> {
-        level::assert_may_block(what);
-        let taken = || events.iter().position(|event| event.try_take());
-        if let Some(index) = taken() {
-            return Ok(index);
-        }
-        let first = events.first().expect("a wait for any of several events names at least one");
-        let word = first.state.platform().page(1).word(0).named("a waiter for several events");
-        for event in events {
-            event.watchers.add(&word);
-            event.sleepers.fetch_add(1);
-        }
-        let end = loop {
-            word.exchange(CLEAR);
-            if let Some(index) = taken() {
-                break Ok(index);
-            }
-            match word.wait_while(CLEAR as u32, None, what) {
-                WaitEnd::Woken => {}
-                end => break Err(end),
-            }
-        };
-        for event in events {
-            event.sleepers.fetch_add(1u64.wrapping_neg());
-            event.watchers.remove(&word);
-        }
-        end
     }
 }
 

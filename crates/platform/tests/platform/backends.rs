@@ -1,13 +1,15 @@
 //! The same straight-line code on the three back ends: events, mutexes, services that park,
 //! deadlines, standing still.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ops::ControlFlow;
+use std::os::fd::AsRawFd;
 use tidegate_explorer::strategy::exhaustive::Exhaustive;
 use tidegate_explorer::strategy::replay::Replay;
 use tidegate_explorer::{Searched, machine, search};
 use tidegate_platform::{
-    Agent, CpuTime, Event, MemoryModel, Mutex, Platform, PlatformKind, Step, StepCosts, Turn,
-    WaitEnd, WakeWord, Word,
+    Agent, CpuTime, DescriptorError, Event, MemoryModel, Mutex, Platform, PlatformKind, Step,
+    StepCosts, Turn, WaitEnd, WakeWord, Word,
 };
 
 fn platforms() -> Vec<fn() -> Platform> {
@@ -89,6 +91,97 @@ fn a_wait_for_any_of_several_events_takes_the_one_that_is_set_and_no_other() {
         assert!(report.completed(), "{:?}: {report:?}", platform.kind());
         assert_eq!(seen.load(), 3, "{:?}", platform.kind());
     }
+}
+
+#[test]
+fn a_wait_for_all_events_takes_every_one_of_them_or_none() {
+    for make in platforms() {
+        let platform = make();
+        let p = platform.clone();
+        let report = platform.run(move || {
+            let events = [p.event(false), p.event(true), p.event(false)];
+            let [first, manual, last] = events.clone();
+            let wait_all = |deadline| Event::wait_all(&events.each_ref(), deadline, "all of three");
+            first.set(Step::ThreadWake);
+            manual.set(Step::ThreadWake);
+            assert_eq!(wait_all(Some(p.now().after(1_000))), WaitEnd::TimedOut);
+            assert!(first.is_set(), "a wait that timed out took nothing");
+            last.set(Step::ThreadWake);
+            assert_eq!(wait_all(None), WaitEnd::Woken);
+            assert!(!first.is_set() && manual.is_set() && !last.is_set());
+            // One event may be named twice.
+            last.set(Step::ThreadWake);
+            assert_eq!(Event::wait_all(&[&last, &last], None, "one"), WaitEnd::Woken);
+            // The last of them ends the wait.
+            let waiter = {
+                let events = events.clone();
+                p.spawn("all", move || {
+                    let end = Event::wait_all(&events.each_ref(), None, "all of three");
+                    assert_eq!(end, WaitEnd::Woken);
+                })
+            };
+            last.set(Step::ThreadWake);
+            first.set(Step::ThreadWake);
+            waiter.join();
+            assert!(!first.is_set() && manual.is_set() && !last.is_set());
+        });
+        assert!(report.completed(), "{:?}: {report:?}", platform.kind());
+    }
+}
+
+#[test]
+fn a_wait_for_any_event_ends_at_its_deadline_and_takes_none() {
+    for make in platforms() {
+        let platform = make();
+        let p = platform.clone();
+        let report = platform.run(move || {
+            let events = [p.event(false), p.event(true)];
+            let any = || {
+                let deadline = Some(p.now().after(1_000));
+                Event::wait_any_for(&events.each_ref(), deadline, "any of two")
+            };
+            assert_eq!(any(), Err(WaitEnd::TimedOut));
+            events[0].set(Step::ThreadWake);
+            assert_eq!((any(), any()), (Ok(0), Err(WaitEnd::TimedOut)));
+        });
+        assert!(report.completed(), "{:?}: {report:?}", platform.kind());
+    }
+}
+
+#[test]
+fn the_descriptor_of_an_event_is_readable_while_the_event_is_set() {
+    let platform = Platform::host();
+    for manual_reset in [false, true] {
+        let event = platform.event(manual_reset);
+        event.set(Step::ThreadWake);
+        let fd = event.fd().unwrap();
+        let is_readable = || {
+            let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+            poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&none)).unwrap() == 1
+        };
+        assert!(is_readable(), "the event was set before it had a descriptor");
+        assert_eq!((event.wait(), is_readable()), (WaitEnd::Woken, manual_reset));
+        event.reset();
+        assert!(!is_readable());
+        event.clone().set(Step::ThreadWake);
+        assert!(is_readable());
+        event.set(Step::ThreadWake);
+        assert!(is_readable() && event.try_take());
+        assert_eq!(is_readable(), manual_reset);
+        event.reset();
+        // All of several events, and any.
+        event.set(Step::ThreadWake);
+        assert_eq!(Event::wait_all(&[&event], None, "all"), WaitEnd::Woken);
+        assert_eq!(is_readable(), manual_reset);
+        event.set(Step::ThreadWake);
+        assert_eq!((Event::wait_any(&[&event], "any"), is_readable()), (Ok(0), manual_reset));
+        assert_eq!(event.fd().unwrap().as_raw_fd(), fd.as_raw_fd(), "one for all clones");
+    }
+    let virtual_event = Platform::virtual_time(StepCosts::free()).event(false);
+    assert!(matches!(
+        virtual_event.fd().unwrap_err(),
+        DescriptorError::NotOnHost(PlatformKind::Virtual)
+    ));
 }
 
 #[test]
