@@ -1,6 +1,8 @@
 //! Arguments of synchronisation object calls.
 
 use crate::{AdapterInfo, Handle, NativeFenceType, ReadOnly, SyncObjectFlags};
+use std::fmt;
+use std::sync::Arc;
 use tidegate_platform::{CacheType, Event};
 
 /// Most fences of a CPU wait. Not published: bounds the copy of the caller's arrays.
@@ -180,6 +182,69 @@ pub enum WaitMode {
     All,
     /// Any.
     Any,
+}
+
+/// A function that the end of a CPU wait calls.
+pub trait WaitCallback: Send + Sync {
+    /// Called at most once, at DISPATCH_LEVEL or below, on any agent of the kernel. It must not
+    /// block, make a call of the kernel, or drop a [`CpuWaitRegistration`].
+    fn wait_is_over(&self);
+}
+
+/// What the end of a registered CPU wait does.
+#[derive(Clone)]
+pub enum WaitNotice {
+    /// Sets the event.
+    Event(Event),
+    /// Calls the function.
+    Callback(Arc<dyn WaitCallback>),
+}
+
+impl fmt::Debug for WaitNotice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WaitNotice::Event(event) => f.debug_tuple("Event").field(event).finish(),
+            WaitNotice::Callback(_) => f.write_str("Callback"),
+        }
+    }
+}
+
+/// For the kernel: a registered CPU wait.
+pub trait RegisteredWait: Send + Sync {
+    /// Returns whether the condition has held.
+    fn is_over(&self) -> bool;
+
+    /// Removes the wait. When it returns, the notice is not given any more.
+    fn cancel(&self);
+}
+
+/// A registered CPU wait. Dropping it cancels the wait: nothing of it stays in the kernel, and once
+/// the drop has returned the notice is not given any more.
+#[must_use = "dropping the registration cancels the wait"]
+pub struct CpuWaitRegistration(Box<dyn RegisteredWait>);
+
+impl CpuWaitRegistration {
+    /// For the kernel: the registration of `wait`.
+    pub fn new(wait: impl RegisteredWait + 'static) -> CpuWaitRegistration {
+        CpuWaitRegistration(Box::new(wait))
+    }
+
+    /// Returns whether the condition has held.
+    pub fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+}
+
+impl Drop for CpuWaitRegistration {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+impl fmt::Debug for CpuWaitRegistration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CpuWaitRegistration")
+    }
 }
 
 // spec: NF-175

@@ -14,8 +14,8 @@ use crate::device::{
 use crate::display::{DisplayInfo, Present};
 use crate::doorbell::{Connection, CreateDoorbell, Doorbell};
 use crate::fence::{
-    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, LogDetail, SignalFlags,
-    SignalFromGpu2, SubmitSignalToHwQueues, WaitMode,
+    CpuWaitRegistration, CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue,
+    LogDetail, SignalFlags, SignalFromGpu2, SubmitSignalToHwQueues, WaitMode, WaitNotice,
 };
 use crate::paging::{
     CreatePagingQueue, MakeResident, PagingQueue, Residency, SegmentGroup, VideoMemoryInfo,
@@ -262,6 +262,17 @@ pub trait Kernel: Send + Sync {
         mode: WaitMode,
         event: Option<Event>,
     ) -> Result<(), Status>;
+
+    /// As [`Kernel::wait_from_cpu`] with an event, for a wait that can be cancelled: dropping the
+    /// result removes what is left of it. Not published. The caller drops it at PASSIVE_LEVEL.
+    fn register_cpu_wait(
+        &self,
+        _fences: &[FenceValue],
+        _mode: WaitMode,
+        _notice: WaitNotice,
+    ) -> Result<CpuWaitRegistration, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
 
     /// Signals 1 to 32 fences from the CPU and releases their waiters.
     ///

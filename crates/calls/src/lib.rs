@@ -32,9 +32,9 @@ pub use device::{
 pub use display::{DisplayInfo, Present, PresentQueue};
 pub use doorbell::{Connection, CreateDoorbell, CreateDoorbellFlags, Doorbell};
 pub use fence::{
-    CreateMonitoredFence, CreateNativeFence, CurrentValueView, FenceInstance, FenceValue,
-    LogDetail, MAX_OBJECTS_PER_CPU_WAIT, SignalFlags, SignalFromGpu2, SubmitSignalToHwQueues,
-    WaitMode,
+    CpuWaitRegistration, CreateMonitoredFence, CreateNativeFence, CurrentValueView, FenceInstance,
+    FenceValue, LogDetail, MAX_OBJECTS_PER_CPU_WAIT, RegisteredWait, SignalFlags, SignalFromGpu2,
+    SubmitSignalToHwQueues, WaitCallback, WaitMode, WaitNotice,
 };
 pub use handle::Handle;
 pub use kernel::Kernel;

@@ -14,28 +14,26 @@ use crate::model::{
 };
 use crate::queue::Queue;
 use crate::resource::Buffer;
-use crate::shared_device::{RecordedCall, SharedDevice};
+use crate::shared_device::SharedDevice;
 use crate::states::violation::StateViolation;
 use crate::teardown::TeardownReport;
 use crate::umd::device::UmdDevice;
 use crate::umd::failure::Failure;
 use crate::umd::ring;
-use crate::umd::thunk::{CPU_WAIT_CALL, Thunk};
+use crate::umd::thunk::Thunk;
 use std::fmt;
 use std::sync::Arc;
-use tidegate_calls::MAX_OBJECTS_PER_CPU_WAIT;
 use tidegate_calls::{
-    AdapterInfo, FenceValue, Handle, Kernel, NtHandle, SegmentGroup, Status, VideoMemoryInfo,
-    WaitMode,
+    AdapterInfo, Handle, Kernel, NtHandle, SegmentGroup, Status, VideoMemoryInfo,
 };
-use tidegate_platform::{Event, Platform, Step};
-use tidegate_trace::{Kind, LaneId};
+use tidegate_platform::Platform;
+use tidegate_trace::LaneId;
 
 /// A device of one process on one adapter.
 #[derive(Clone)]
 pub struct Device {
     pub(crate) shared: Arc<SharedDevice>,
-    lane: Option<LaneId>,
+    pub(crate) lane: Option<LaneId>,
 }
 
 impl Device {
@@ -286,78 +284,6 @@ impl Device {
             return Err(Error::Foreign { what: format!("allocator '{}'", allocator.name()) });
         }
         allocator.record()
-    }
-
-    /// An event for [`Fence::set_event_on_completion`], which is not set. A manual-reset event
-    /// stays set until it is reset; an auto-reset event is reset by the wait that it releases.
-    pub fn create_event(&self, manual_reset: bool) -> Event {
-        self.create_event_with(manual_reset, false)
-    }
-
-    // spec: ME-079
-    /// As [`Device::create_event`], with the event set from the start if `initially_set`.
-    /// [`Event::wait_any`] waits for any of several events.
-    #[doc(alias = "CreateEvent")]
-    pub fn create_event_with(&self, manual_reset: bool, initially_set: bool) -> Event {
-        let event = self.shared.umd.platform.event(manual_reset);
-        if initially_set {
-            event.set(Step::ThreadWake);
-        }
-        event
-    }
-
-    // spec: ME-045
-    /// Waits for all or any of several fences: blocks, or, given an event, returns at once and has
-    /// it set then.
-    ///
-    /// # Errors
-    /// As [`Fence::wait`]; [`Error::BadValue`] for no fences at all, and for more than 4,096.
-    pub fn wait_multiple(
-        &self,
-        fences: &[(&Fence, u64)],
-        mode: WaitMode,
-        event: Option<Event>,
-    ) -> Result<()> {
-        if fences.is_empty() {
-            let what = "a wait for several fences".to_owned();
-            return Err(Error::BadValue { what, why: "it names no fence; name at least one" });
-        }
-        if fences.len() > MAX_OBJECTS_PER_CPU_WAIT {
-            let what = format!("a wait for {} fences", fences.len());
-            return Err(Error::BadValue {
-                what,
-                why: "one wait names at most 4096 fences; divide it",
-            });
-        }
-        for (fence, _) in fences {
-            self.shared
-                .check_owner(fence.object.device(), || format!("fence '{}'", fence.name()))?;
-        }
-        let values: Vec<FenceValue> =
-            fences.iter().map(|(fence, value)| fence.object.at(*value)).collect();
-        if event.is_some() {
-            fences.iter().for_each(|(fence, value)| fence.arm_states(*value));
-            let armed = self.shared.umd.enter().wait_from_cpu(&values, mode, event);
-            return armed.map_err(|s| self.shared.error(CPU_WAIT_CALL, "several fences", s));
-        }
-        let reached = || {
-            let mut states = fences.iter().map(|(fence, value)| fence.completed_value() >= *value);
-            match mode {
-                WaitMode::All => states.all(|s| s),
-                WaitMode::Any => states.any(|s| s),
-            }
-        };
-        let lost = || fences.iter().any(|(fence, _)| fence.completed_value() == u64::MAX);
-        let call = RecordedCall::begin(&self.shared.umd.platform, self.lane);
-        let what = || "several fences".to_owned();
-        let result = self.shared.block(&values, mode, what, reached, lost);
-        for (fence, value) in fences {
-            if result.is_ok() && fence.object.value.load() >= *value {
-                fence.note_reached(*value);
-            }
-            fence.end_call(call, Kind::CpuWait, *value);
-        }
-        result
     }
 
     /// The destroy calls of this device, its queues and its resources that the kernel refused. It

@@ -2,17 +2,19 @@
 //! Native and monitored fences have the same interface; `queue` checks which queues may use them.
 
 use crate::error::{Error, Result};
+use crate::event::{Event, EventRegistration, Waited};
 use crate::model::{FenceDesc, FenceFlags};
-use crate::shared_device::{RecordedCall, SharedDevice};
+use crate::shared_device::{Condition, RecordedCall, SharedDevice};
 use crate::umd::fence::FenceObject;
+use crate::umd::registration::Registration;
 use crate::umd::thunk::CPU_WAIT_CALL;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use tidegate_calls::{
     CreateMonitoredFence, CreateNativeFence, FenceInstance, NativeFenceType, NtHandle,
-    OpenSyncObject, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, WaitMode,
+    OpenSyncObject, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, WaitMode, WaitNotice,
 };
-use tidegate_platform::Event;
 use tidegate_trace::{FenceId, Kind, LaneId, NameId};
 
 /// A fence. Queued signals keep it alive when the last handle is dropped. Waits do not: they are
@@ -127,7 +129,7 @@ impl Fence {
         made.map_err(|s| device.error("D3DKMTShareObjects", &self.what(), s))
     }
 
-    fn check_cpu_access(&self) -> Result<()> {
+    pub(crate) fn check_cpu_access(&self) -> Result<()> {
         if self.cpu_access {
             return Ok(());
         }
@@ -216,15 +218,33 @@ impl Fence {
     /// call.
     ///
     /// # Errors
-    /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
+    /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`]; [`crate::Error::NotSupported`]
+    /// for a fence that was made NON_MONITORED.
     pub fn wait(&self, value: u64) -> Result<()> {
+        self.wait_for(value, None).map(|_| ())
+    }
+
+    /// Blocks as [`Fence::wait`] does, for `limit` at most. A limit of zero makes no kernel call.
+    /// After a time-out nothing of the wait stays with the fence.
+    ///
+    /// # Errors
+    /// As [`Fence::wait`].
+    pub fn wait_timeout(&self, value: u64, limit: Duration) -> Result<Waited> {
+        self.wait_for(value, Some(limit))
+    }
+
+    fn wait_for(&self, value: u64, limit: Option<Duration>) -> Result<Waited> {
         self.check_cpu_access()?;
         let call = RecordedCall::begin(&self.device.umd.platform, self.lane);
-        let reached = || self.object.value.load() >= value;
-        let lost = || self.object.value.load() == u64::MAX;
-        let fences = [self.object.at(value)];
-        let result = self.device.block(&fences, WaitMode::All, || self.what(), reached, lost);
-        if result.is_ok() {
+        let condition = Condition {
+            fences: &[self.object.at(value)],
+            mode: WaitMode::All,
+            what: &|| self.what(),
+            reached: &|| self.object.value.load() >= value,
+            lost: &|| self.object.value.load() == u64::MAX,
+        };
+        let result = self.device.block(&condition, limit);
+        if matches!(result, Ok(Waited::Signalled(()))) {
             self.note_reached(value);
         }
         self.end_call(call, Kind::CpuWait, value);
@@ -232,17 +252,43 @@ impl Fence {
     }
 
     // spec: ME-033
-    /// Has `event` set once the value is at least `value`; returns at once.
+    /// Has `event` set once the value is at least `value`, and returns at once. Without an event it
+    /// blocks until then, as [`Fence::wait`] does. Dropping the last handle of the event cancels
+    /// the registration.
     ///
     /// # Errors
-    /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
-    pub fn set_event_on_completion(&self, value: u64, event: &Event) -> Result<()> {
+    /// As [`Fence::wait`].
+    #[doc(alias = "SetEventOnCompletion")]
+    pub fn set_event_on_completion<'e>(
+        &self,
+        value: u64,
+        event: impl Into<Option<&'e Event>>,
+    ) -> Result<()> {
+        match event.into() {
+            Some(event) => {
+                event.own(self.register_event(value, event)?.0);
+                Ok(())
+            }
+            None => self.wait(value),
+        }
+    }
+
+    /// Has `event` set as [`Fence::set_event_on_completion`] does, until the result is dropped.
+    ///
+    /// # Errors
+    /// As [`Fence::wait`].
+    pub fn register_event(&self, value: u64, event: &Event) -> Result<EventRegistration> {
+        let notice = WaitNotice::Event(event.signal().clone());
+        self.register(value, notice).map(EventRegistration)
+    }
+
+    pub(crate) fn register(&self, value: u64, notice: WaitNotice) -> Result<Registration> {
         self.check_cpu_access()?;
         self.arm_states(value);
+        let thunk = self.device.umd.kernel.thunk();
         let fences = [self.object.at(value)];
-        let armed =
-            self.device.umd.enter().wait_from_cpu(&fences, WaitMode::All, Some(event.clone()));
-        armed.map_err(|s| self.device.error(CPU_WAIT_CALL, &self.what(), s))
+        let registered = Registration::new(thunk, &fences, WaitMode::All, notice);
+        registered.map_err(|s| self.device.error(CPU_WAIT_CALL, &self.what(), s))
     }
 
     fn what(&self) -> String {

@@ -26,6 +26,7 @@ pub mod device;
 pub mod device_loss;
 pub mod error;
 pub mod error_code;
+pub mod event;
 pub mod fence;
 pub mod list;
 pub mod model;
@@ -38,12 +39,14 @@ pub mod swap_chain;
 pub mod teardown;
 pub mod testing;
 mod umd;
+mod waits;
 
 pub use counters::{Counters, EngineStats, QueueStats};
 pub use device::Device;
 pub use device_loss::{Fault, InvalidCall, RemovedReason};
 pub use error::Error;
 pub use error_code::ErrorCode;
+pub use event::{Event, EventDesc, EventRegistration, Waited};
 pub use fence::Fence;
 pub use list::{AnyList, Arg, Barrier, ClosedList, CommandAllocator, CommandList};
 pub use model::{
@@ -61,3 +64,4 @@ pub use states::violation::{CommandSite, MissingFence, StateRule, StateViolation
 pub use swap_chain::{SwapChain, SwapChainDesc};
 pub use teardown::{RefusedDestroy, TeardownReport};
 pub use tidegate_calls::{DisplayInfo, FaultReport, NtHandle, Priority, VideoMemoryInfo, WaitMode};
+pub use tidegate_platform::{DescriptorError, EventFd};

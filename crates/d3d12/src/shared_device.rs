@@ -7,16 +7,21 @@
 
 use crate::device_loss::{Fault, InvalidCall, RemovedReason};
 use crate::error::{Error, Result};
+use crate::event::{Waited, deadline, waited};
 use crate::model::{CommandListType, Submission, Validation};
 use crate::state_tracker::StateTracker;
 use crate::umd::device::UmdDevice;
 use crate::umd::failure::Failure;
 use crate::umd::kernel_object::KernelDevice;
 use crate::umd::queue::UmdQueue;
+use crate::umd::registration::Registration;
 use crate::umd::thunk::CPU_WAIT_CALL;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use tidegate_calls::{DeviceErrorReason, DeviceState, FaultReport, FenceValue, Status, WaitMode};
+use std::time::Duration;
+use tidegate_calls::{
+    DeviceErrorReason, DeviceState, FaultReport, FenceValue, Status, WaitMode, WaitNotice,
+};
 use tidegate_platform::{Mutex, Platform};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 
@@ -220,28 +225,57 @@ impl SharedDevice {
     }
 
     // spec: ME-036, ME-044
-    /// Blocks until `reached`. What user mode can see by itself needs no kernel call. `lost` says
-    /// that a value was seen which the fences of a removed device have.
+    /// Blocks until the condition holds, for `limit` at most. What user mode can see by itself needs
+    /// no kernel call.
     pub(crate) fn block(
         &self,
-        fences: &[FenceValue],
-        mode: WaitMode,
-        what: impl Fn() -> String,
-        reached: impl Fn() -> bool,
-        lost: impl Fn() -> bool,
-    ) -> Result<()> {
+        condition: &Condition<'_>,
+        limit: Option<Duration>,
+    ) -> Result<Waited> {
         let thunk = self.umd.kernel.thunk();
         thunk.cpu_wait_made();
-        if !reached() {
-            thunk
-                .enter()
-                .wait_from_cpu(fences, mode, None)
-                .map_err(|s| self.error(CPU_WAIT_CALL, &what(), s))?;
+        if !(condition.reached)() {
+            let refused = |s| self.error(CPU_WAIT_CALL, &(condition.what)(), s);
+            let waited = match limit {
+                None => {
+                    let waited =
+                        thunk.enter().wait_from_cpu(condition.fences, condition.mode, None);
+                    waited.map(|()| Waited::Signalled(())).map_err(refused)?
+                }
+                Some(Duration::ZERO) => Waited::TimedOut,
+                Some(limit) => self.block_until(condition, limit)?,
+            };
+            if waited.is_timed_out() {
+                return Ok(waited);
+            }
             thunk.cpu_wait_woken();
         }
-        let reason = if lost() { self.removed_reason() } else { None };
-        reason.map_or(Ok(()), |reason| Err(Error::DeviceRemoved(reason)))
+        let reason = if (condition.lost)() { self.removed_reason() } else { None };
+        reason.map_or(Ok(Waited::Signalled(())), |reason| Err(Error::DeviceRemoved(reason)))
     }
+
+    /// Blocks on an event of its own, whose registration ends with the call.
+    fn block_until(&self, condition: &Condition<'_>, limit: Duration) -> Result<Waited> {
+        let platform = &self.umd.platform;
+        let (deadline, event) = (deadline(platform, limit), platform.event(true));
+        let (thunk, what) = (self.umd.kernel.thunk(), (condition.what)());
+        let notice = WaitNotice::Event(event.clone());
+        let _registration = Registration::new(thunk, condition.fences, condition.mode, notice)
+            .map_err(|s| self.error(CPU_WAIT_CALL, &what, s))?;
+        waited(event.wait_for(deadline, &what))
+    }
+}
+
+/// What a CPU wait waits for.
+pub(crate) struct Condition<'a> {
+    pub(crate) fences: &'a [FenceValue],
+    pub(crate) mode: WaitMode,
+    /// Names the fences in errors and reports.
+    pub(crate) what: &'a dyn Fn() -> String,
+    /// Whether user mode sees the condition hold.
+    pub(crate) reached: &'a dyn Fn() -> bool,
+    /// Whether a value was seen which the fences of a removed device have.
+    pub(crate) lost: &'a dyn Fn() -> bool,
 }
 
 pub(crate) const USER_QUEUES_DO_NOT_PRESENT: &str =

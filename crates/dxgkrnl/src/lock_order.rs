@@ -26,6 +26,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "suspensions of a context",
     "exclusive call of the driver",
     "interrupt lock",
+    "delivery of a CPU wait",
     // Guard policy state.
     "handle table",
     "local memory",

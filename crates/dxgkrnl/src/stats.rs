@@ -59,6 +59,8 @@ pub struct Census {
     pub doorbells: usize,
     /// Fences.
     pub fences: usize,
+    /// Waits that are registered with fences: of CPUs, of queues in VidSch and of the kernel.
+    pub fence_waits: usize,
     /// Context allocations, including those of the memory manager's context.
     pub context_allocations: usize,
     /// Context allocations in local memory.

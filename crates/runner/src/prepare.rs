@@ -88,7 +88,7 @@ pub fn prepare(
         buffers,
         screen,
         lists,
-        marks: (0..workload.marks).map(|_| device.create_event(true)).collect(),
+        marks: (0..workload.marks).map(|_| platform.event(true)).collect(),
         lanes: workload.threads.iter().map(|thread| lane(&thread.name)).collect(),
         platform: platform.clone(),
         logs: logs.into_iter().map(|log| platform.mutex("what a queue was given", log)).collect(),

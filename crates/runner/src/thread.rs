@@ -256,7 +256,7 @@ impl ThreadRun<'_> {
                     .map(|(fence, value)| (&fences[fence.0 as usize], *value))
                     .collect();
                 let mode = if any { WaitMode::Any } else { WaitMode::All };
-                self.run.device.with_lane(self.lane).wait_multiple(&all, mode, None)
+                self.run.device.with_lane(self.lane).wait_multiple(&all, mode)
             }
         };
         result

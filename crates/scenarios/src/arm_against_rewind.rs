@@ -66,7 +66,7 @@ fn by_cpu(run: &Run<'_>) -> Prepared {
 }
 
 fn race(world: World, fence: Fence, signaller: Option<Box<dyn FnOnce() + Send>>) -> Prepared {
-    let event = world.machine.platform().event(true);
+    let event = world.device.create_event(EventDesc::manual_reset());
     let (waited, probe, reached) = (fence.clone(), world.probe.clone(), event.clone());
     let main = move |platform: &Platform| {
         if let Some(signaller) = signaller {

@@ -32,7 +32,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let (device, waited) = (world.device.clone(), (first.clone(), second.clone()));
     let main = move |_: &Platform| {
         let both = [(&waited.0, 1), (&waited.1, 1)];
-        assert_ok(device.wait_multiple(&both, WaitMode::Any, None));
+        assert_ok(device.wait_multiple(&both, WaitMode::Any));
     };
     world.race(main, move |world, end| {
         let values = (first.completed_value(), second.completed_value());

@@ -109,7 +109,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
         on_first => [on_first, LeftOut::Nothing],
     };
     let world = Adapters::new(run, left_out, |_| ());
-    let event = world.devices[1].create_event(true);
+    let event = world.devices[1].create_event(EventDesc::manual_reset());
     world.fences[1].set_event_on_completion(1, &event).expect("a registration");
     world.race(run.platform, move |_, end| end.eventually("the event is set", event.is_set()))
 }

@@ -34,14 +34,14 @@ fn prepare(run: &Run<'_>) -> Prepared {
     });
     let (queue, fence) = (world.queue("copy", Submission::User), world.fence("moving"));
     queue.signal(&fence, 1).expect("a submission");
-    let event = world.device.create_event(true);
+    let event = world.device.create_event(EventDesc::manual_reset());
     let (set, adapter) = (event.clone(), world.machine.adapter().clone());
     let main = move |platform: &Platform| {
         let pressure = platform.spawn("memory pressure", move || {
             adapter.trim_fence_storage(0).expect("storage can move");
         });
         assert_ok(fence.set_event_on_completion(1, &event));
-        event.wait();
+        assert_ok(event.wait());
         pressure.join();
     };
     world.race(main, move |world, end| {

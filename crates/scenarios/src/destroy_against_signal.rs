@@ -27,7 +27,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let client = world.client("app");
     let fence = client.native(0);
     client.connected_queue(0).push(&signal_packet(&fence, 1, NO_LOG_ENTRY));
-    let (event, calls) = (world.device.create_event(true), client.kernel.clone());
+    let (event, calls) = (run.platform.event(true), client.kernel.clone());
     let (set, reached) = (event.clone(), at(&fence, 1));
     let main = move |_: &Platform| {
         calls

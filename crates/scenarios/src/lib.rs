@@ -72,7 +72,7 @@ mod prelude {
         sleep_until_idle, sound, worker_interrupts,
     };
     pub(crate) use tidegate::calls::Priority;
-    pub(crate) use tidegate::d3d12::{Device, Error, Fence, FenceChoice, Queue};
+    pub(crate) use tidegate::d3d12::{Device, Error, EventDesc, Fence, FenceChoice, Queue};
     pub(crate) use tidegate::explorer::{Prepared, Probe, Verdict};
     pub(crate) use tidegate::{Platform, Submission};
 }

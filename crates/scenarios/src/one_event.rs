@@ -5,7 +5,7 @@
 //! Both waits are registered before the run begins. At the end the event is not set.
 
 use crate::prelude::*;
-use tidegate::platform::WaitEnd;
+use std::time::Duration;
 
 const SLEPT: &str = "the waiter slept before the signal";
 const AT_ONCE: &str = "the signal came first";
@@ -30,21 +30,21 @@ pub(crate) const RACE: Race = Race {
 
 fn prepare(run: &Run<'_>) -> Prepared {
     let world = run.world(|_| ());
-    let (fence, event) = (world.fence("shared"), run.platform.event(false));
+    let (fence, event) =
+        (world.fence("shared"), world.device.create_event(EventDesc::auto_reset()));
     for value in [1, 2] {
         fence.set_event_on_completion(value, &event).expect("a wait");
     }
     let values: &[u64] = if run.bug.is_some() { &[1, 2] } else { &[2] };
     let (own, probe) = (event.clone(), world.probe.clone());
     let main = move |platform: &Platform| {
-        let clock = platform.clone();
         platform.spawn("waiter", move || {
             if own.is_set() {
                 probe.note(FOUND_SET, 1);
             }
-            own.wait();
+            assert_ok(own.wait());
             // Virtual time advances only when no agent is runnable.
-            if own.wait_for(Some(clock.now().after(1)), "a second wake") == WaitEnd::Woken {
+            if own.wait_timeout(Duration::from_nanos(1)).is_ok_and(|again| again.is_signalled()) {
                 probe.note(TAKEN_AGAIN, 1);
             }
         });

@@ -306,6 +306,11 @@ impl Kernel for RecordedKernel {
         fn open_native_fence_from_nt_handle(args: OpenSyncObject<'_>) -> FenceInstance;
         fn destroy_synchronization_object(fence: Handle) -> ();
         fn wait_from_cpu(fences: &[FenceValue], mode: WaitMode, event: Option<Event>) -> ();
+        fn register_cpu_wait(
+            fences: &[FenceValue],
+            mode: WaitMode,
+            notice: WaitNotice
+        ) -> CpuWaitRegistration;
         fn signal_from_cpu(fences: &[FenceValue], flags: SignalFlags) -> ();
         fn wait_from_gpu(context: Handle, fences: &[FenceValue]) -> ();
         fn signal_from_gpu2(args: SignalFromGpu2<'_>) -> ();

@@ -8,7 +8,8 @@
 //! submission) · [`residency`] · [`encode`] (ring packets, log entries) · [`queue_identity`] ·
 //! [`fence`] · [`device`] · [`closed_list`], [`allocator`], [`command_memory`],
 //! [`buffer`], [`arena`] · [`in_flight`],
-//! [`signalled_fences`], [`ring`], [`progress`] · [`kernel_object`], [`thunk`], [`failure`].
+//! [`signalled_fences`], [`ring`], [`progress`] · [`kernel_object`], [`registration`],
+//! [`thunk`], [`failure`].
 //!
 //! Locks: a queue's submitter lock orders calls and may be held over a kernel call. The device's
 //! residency lock comes after it. The arena's lock guards state and comes last.
@@ -30,6 +31,7 @@ pub(crate) mod kernel_queue;
 pub(crate) mod progress;
 pub(crate) mod queue;
 pub(crate) mod queue_identity;
+pub(crate) mod registration;
 pub(crate) mod residency;
 pub(crate) mod ring;
 pub(crate) mod signalled_fences;

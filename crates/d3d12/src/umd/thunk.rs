@@ -3,8 +3,8 @@
 
 use crate::teardown::TeardownReport;
 use std::sync::Arc;
-use tidegate_calls::{Handle, Kernel};
-use tidegate_platform::{Counters, Platform, QueueNumber, Step};
+use tidegate_calls::{CpuWaitRegistration, Handle, Kernel};
+use tidegate_platform::{Counters, Platform, QueueNumber, Step, current};
 
 pub(crate) struct Thunk {
     kernel: Arc<dyn Kernel>,
@@ -35,6 +35,15 @@ impl Thunk {
         self.platform.spend(Step::KernelCall);
         self.counts.add(KERNEL_CALLS, 1);
         &*self.kernel
+    }
+
+    /// Cancels a registered wait. One that is over needs no call.
+    pub(crate) fn cancel(&self, wait: CpuWaitRegistration) {
+        if !wait.is_over() && !current::is_panicking() {
+            self.platform.spend(Step::KernelCall);
+            self.counts.add(KERNEL_CALLS, 1);
+        }
+        drop(wait);
     }
 
     /// The kernel's number of a queue on the timeline: no call of the published surface, so it costs

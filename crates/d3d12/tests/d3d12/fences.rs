@@ -1,9 +1,10 @@
 //! Fences: CPU waits and signals, events, device loss.
 
-use crate::bench::{bench, bench_on, bench_with, desc};
+use crate::bench::{Bench, bench, bench_on, bench_with, desc};
+use std::time::Duration;
 use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
-use tidegate_platform::{Platform, StepCosts};
+use tidegate_platform::{Platform, PlatformKind, StepCosts};
 use tidegate_testbed::{Call, setup};
 
 #[test]
@@ -37,32 +38,27 @@ fn events_and_several_fences() {
     bench(|b| {
         let (one, two) =
             (b.device.create_fence("one", 1).unwrap(), b.device.create_fence("two", 0).unwrap());
-        let event = b.device.create_event(false);
+        let event = b.device.create_event(EventDesc::auto_reset());
         one.set_event_on_completion(1, &event).unwrap();
         assert!(event.try_take());
         b.kernel.take();
-        b.device.wait_multiple(&[(&one, 1), (&two, 1)], WaitMode::Any, None).unwrap();
+        b.device.wait_multiple(&[(&one, 1), (&two, 1)], WaitMode::Any).unwrap();
         assert_eq!(b.kernel.take(), []);
-        let all = b.device.create_event(false);
-        b.device.wait_multiple(&[(&one, 1), (&two, 1)], WaitMode::All, Some(all.clone())).unwrap();
+        let all = b.device.create_event(EventDesc::auto_reset());
+        let both = [(&one, 1), (&two, 1)];
+        b.device.set_event_on_multiple_fence_completion(&both, WaitMode::All, &all).unwrap();
         b.work();
         assert!(!all.try_take());
         let queue = b.queue(Submission::User);
         queue.signal(&two, 1).unwrap();
-        b.device.wait_multiple(&[(&one, 1), (&two, 1)], WaitMode::All, None).unwrap();
-        b.device
-            .wait_multiple(&[(&one, 1), (&two, 1)], WaitMode::All, Some(event.clone()))
-            .unwrap();
+        b.device.wait_multiple(&[(&one, 1), (&two, 1)], WaitMode::All).unwrap();
+        b.device.set_event_on_multiple_fence_completion(&both, WaitMode::All, &event).unwrap();
         assert!(event.try_take());
         let with_event =
-            |call: &Call| call.name == "wait_from_cpu" && call.args.contains("Some(Event");
+            |call: &Call| call.name == "register_cpu_wait" && call.args.contains("Event(");
         assert!(b.kernel.take().iter().any(with_event));
-        assert!(matches!(
-            b.device.wait_multiple(&[], WaitMode::All, None),
-            Err(Error::BadValue { .. })
-        ));
-        let too_many =
-            b.device.wait_multiple(&vec![(&one, 1); 4097], WaitMode::All, None).unwrap_err();
+        assert!(matches!(b.device.wait_multiple(&[], WaitMode::All), Err(Error::BadValue { .. })));
+        let too_many = b.device.wait_multiple(&vec![(&one, 1); 4097], WaitMode::All).unwrap_err();
         let named = "a wait for 4097 fences: one wait names at most 4096 fences; divide it";
         assert_eq!(too_many.to_string(), named);
     });
@@ -150,5 +146,109 @@ fn queues_of_one_machine_have_different_tags() {
         let (one, other) = (b.queue(Submission::User), b.another().device);
         let two = other.create_queue(desc(CommandListType::Direct, Submission::Packet)).unwrap();
         assert_ne!(one.numbers(), two.numbers());
+    });
+}
+
+/// Returns the number of waits that are registered with the fences of the machine.
+fn registered(b: &Bench<'_>) -> usize {
+    b.machine.adapter().census().fence_waits
+}
+
+#[test]
+fn a_wait_with_a_limit_says_how_it_ended_and_leaves_nothing_behind() {
+    bench(|b| {
+        let [one, two] = ["one", "two"].map(|name| b.device.create_fence(name, 0).unwrap());
+        let (none, start) = (registered(&b), b.platform.now());
+        let limit = Duration::from_millis(3);
+        assert_eq!(one.wait_timeout(1, limit), Ok(Waited::TimedOut));
+        assert_eq!(b.platform.now().since(start), 3_000_000);
+        assert_eq!(registered(&b), none);
+        b.kernel.take();
+        assert_eq!(one.wait_timeout(1, Duration::ZERO), Ok(Waited::TimedOut));
+        assert_eq!(one.wait_timeout(0, Duration::ZERO), Ok(Waited::Signalled(())));
+        assert_eq!(b.kernel.take(), [], "a limit of zero is a look at the value");
+        let both = [(&one, 1), (&two, 1)];
+        for (mode, ends) in
+            [(WaitMode::Any, Waited::Signalled(())), (WaitMode::All, Waited::TimedOut)]
+        {
+            one.signal(0).unwrap();
+            let (signaller, platform) = (one.clone(), b.platform.clone());
+            let thread = b.platform.spawn("signaller", move || {
+                platform.sleep_until(platform.now().after(1_000_000));
+                signaller.signal(1).unwrap();
+            });
+            let start = b.platform.now();
+            assert_eq!(b.device.wait_multiple_timeout(&both, mode, limit), Ok(ends));
+            let waited_ms = b.platform.now().since(start) / 1_000_000;
+            assert_eq!(waited_ms, if ends.is_signalled() { 1 } else { 3 });
+            assert_eq!(registered(&b), none, "{mode:?}");
+            thread.join();
+        }
+        assert_eq!(one.wait_timeout(1, Duration::MAX), Ok(Waited::Signalled(())));
+    });
+}
+
+#[test]
+fn a_registration_ends_with_its_event_or_its_guard() {
+    bench(|b| {
+        let [one, two] = ["one", "two"].map(|name| b.device.create_fence(name, 0).unwrap());
+        let none = registered(&b);
+        let event = b.device.create_event(EventDesc::manual_reset().named("both"));
+        one.set_event_on_completion(5, &event).unwrap();
+        two.set_event_on_completion(6, &event.clone()).unwrap();
+        let both = [(&one, 7), (&two, 7)];
+        b.device.set_event_on_multiple_fence_completion(&both, WaitMode::All, &event).unwrap();
+        assert_eq!(registered(&b), none + 4);
+        drop(event);
+        assert_eq!(registered(&b), none, "the last handle of the event was dropped");
+        // A guard of one registration, among others of the event.
+        let event = b.device.create_event(EventDesc::auto_reset());
+        let guard = one.register_event(1, &event).unwrap();
+        two.set_event_on_completion(1, &event).unwrap();
+        assert_eq!((guard.is_over(), registered(&b)), (false, none + 2));
+        drop(guard);
+        assert_eq!(registered(&b), none + 1);
+        one.signal(1).unwrap();
+        assert!(!event.is_set(), "a cancelled registration sets nothing");
+        two.signal(1).unwrap();
+        assert!(event.try_take());
+        // A long-lived event does not collect what is over.
+        for value in 2..100 {
+            one.set_event_on_completion(value, &event).unwrap();
+            one.signal(value).unwrap();
+            assert_eq!((event.try_take(), registered(&b)), (true, none));
+        }
+        // Without an event the call blocks.
+        one.set_event_on_completion(99, None).unwrap();
+        // The fence may end before the event.
+        two.set_event_on_completion(50, &event).unwrap();
+        drop((one, two));
+        drop(event);
+    });
+}
+
+#[test]
+fn events_are_waited_for_one_by_one_any_and_all_with_limits() {
+    bench(|b| {
+        let limit = Duration::from_micros(5);
+        let [first, second] = [EventDesc::auto_reset(), EventDesc::manual_reset()]
+            .map(|desc| b.device.create_event(desc.initially_set()));
+        let both = [&first, &second];
+        assert_eq!(Event::wait_any(&both), Ok(0));
+        assert_eq!(Event::wait_any_timeout(&both, limit), Ok(Waited::Signalled(1)));
+        assert_eq!(Event::wait_all_timeout(&both, limit), Ok(Waited::TimedOut));
+        first.set();
+        Event::wait_all(&both).unwrap();
+        assert_eq!((first.is_set(), second.is_set()), (false, true));
+        second.reset();
+        let start = b.platform.now();
+        assert_eq!(first.wait_timeout(limit), Ok(Waited::TimedOut));
+        assert_eq!(Event::wait_any_timeout(&both, limit), Ok(Waited::TimedOut));
+        assert_eq!(b.platform.now().since(start), 10_000);
+        assert_eq!(second.wait_timeout(Duration::ZERO), Ok(Waited::TimedOut));
+        let none = Event::wait_any(&[]).unwrap_err().to_string();
+        assert_eq!(none, "a wait for several events: it names no event; name at least one");
+        let refused = first.fd().unwrap_err();
+        assert!(matches!(refused, DescriptorError::NotOnHost(PlatformKind::Virtual)), "{refused}");
     });
 }

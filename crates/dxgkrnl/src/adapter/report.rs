@@ -151,6 +151,7 @@ impl Adapter {
             hw_queues: self.objects.hw_queues.lock().len(),
             doorbells: self.objects.doorbells.len(),
             fences: self.objects.fences.len(),
+            fence_waits: self.objects.fences.waits(),
             memory_regions: self.objects.port.system_memory.regions(),
         }
     }

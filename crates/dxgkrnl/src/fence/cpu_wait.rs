@@ -1,8 +1,9 @@
-//! CPU waits: blocking, or with the caller's event.
+//! CPU waits: blocking, with the caller's event, or registered, so that the caller can cancel them.
 //!
-//! Invariants: each condition latches when it becomes true. The condition that ends the wait sets
-//! its event, once. The remaining registrations are then removed. `event_set` describes how several
-//! waits on one event collapse.
+//! Invariants: each condition latches when it becomes true. The condition that ends the wait gives
+//! its notice, once. The remaining registrations are then removed. `event_set` describes how several
+//! waits on one event collapse. The notice of a registered wait is given under its delivery lock,
+//! which orders it with the cancellation: after a cancellation has returned there is no notice.
 
 use super::event_set::EventSet;
 use super::instance::Instance;
@@ -12,15 +13,17 @@ use super::waiter_set::{WaitOwner, WaiterId};
 use crate::driver::DriverPort;
 use crate::stats::Count;
 use std::sync::{Arc, Weak};
-use tidegate_calls::{Status, WaitMode};
-use tidegate_ddi::Irql;
+use tidegate_calls::{CpuWaitRegistration, RegisteredWait, Status, WaitMode, WaitNotice};
+use tidegate_ddi::{Irql, Passive};
 use tidegate_platform::{Event, Mutex, Step, WaitEnd};
 
 /// One CPU wait.
 pub(crate) struct CpuWait {
     port: Arc<DriverPort>,
-    event: Event,
+    notice: WaitNotice,
     state: Mutex<WaitState>,
+    /// Whether the wait was cancelled; `None` for a wait that no caller can cancel.
+    delivery: Option<Mutex<bool>>,
 }
 
 struct WaitState {
@@ -46,6 +49,21 @@ impl CpuWait {
         state.done = true;
         Some(std::mem::take(&mut state.registered))
     }
+
+    /// Gives the notice, unless the wait was cancelled.
+    fn notify(&self, events: &mut EventSet) {
+        let cancelled = self.delivery.as_ref().map(|delivery| delivery.lock_device());
+        if cancelled.as_ref().is_some_and(|cancelled| **cancelled) {
+            return;
+        }
+        self.port.count(Count::cpu_wakes);
+        match &self.notice {
+            WaitNotice::Event(event) => {
+                events.set(event);
+            }
+            WaitNotice::Callback(callback) => callback.wait_is_over(),
+        }
+    }
 }
 
 fn remove_registrations(level: Irql<'_>, registrations: Vec<(Weak<Fence>, WaiterId)>) {
@@ -59,8 +77,7 @@ fn remove_registrations(level: Irql<'_>, registrations: Vec<(Weak<Fence>, Waiter
 impl Waiter for CpuWait {
     fn wake(&self, level: Irql<'_>, _ticket: u64, events: &mut EventSet) {
         let Some(leftover) = self.satisfied() else { return };
-        self.port.count(Count::cpu_wakes);
-        events.set(&self.event);
+        self.notify(events);
         remove_registrations(level, leftover);
     }
 }
@@ -68,6 +85,7 @@ impl Waiter for CpuWait {
 /// A CPU wait whose conditions are registered.
 pub(crate) struct EnteredWait {
     wait: Arc<CpuWait>,
+    event: Option<Event>,
     /// Whether any condition was unsatisfied when it was registered.
     pub(crate) is_pending: bool,
     mode: WaitMode,
@@ -86,10 +104,36 @@ pub(crate) fn enter<'a>(
     mode: WaitMode,
     event: Option<Event>,
 ) -> EnteredWait {
+    let event = event.unwrap_or_else(|| fences.port.platform.event(true));
+    let notice = WaitNotice::Event(event.clone());
+    EnteredWait { event: Some(event), ..register(level, fences, instances, mode, notice, None) }
+}
+
+/// Registers the conditions of a wait that can be cancelled.
+pub(crate) fn enter_registered<'a>(
+    level: Irql<'_>,
+    fences: &Fences,
+    instances: impl ExactSizeIterator<Item = (&'a Instance, u64)>,
+    mode: WaitMode,
+    notice: WaitNotice,
+) -> EnteredWait {
+    let delivery = fences.port.platform.mutex("delivery of a CPU wait", false);
+    register(level, fences, instances, mode, notice, Some(delivery))
+}
+
+fn register<'a>(
+    level: Irql<'_>,
+    fences: &Fences,
+    instances: impl ExactSizeIterator<Item = (&'a Instance, u64)>,
+    mode: WaitMode,
+    notice: WaitNotice,
+    delivery: Option<Mutex<bool>>,
+) -> EnteredWait {
     let platform = &fences.port.platform;
     let wait = Arc::new(CpuWait {
         port: fences.port.clone(),
-        event: event.unwrap_or_else(|| platform.event(true)),
+        notice,
+        delivery,
         state: platform.mutex(
             "a CPU wait",
             WaitState {
@@ -110,7 +154,10 @@ pub(crate) fn enter<'a>(
             }
             None => {
                 if let Some(leftover) = wait.satisfied() {
-                    wait.event.set(Step::ThreadWake);
+                    match &wait.notice {
+                        WaitNotice::Event(event) => event.set(Step::ThreadWake),
+                        WaitNotice::Callback(callback) => callback.wait_is_over(),
+                    }
                     remove_registrations(level, leftover);
                 }
             }
@@ -126,7 +173,7 @@ pub(crate) fn enter<'a>(
     if is_pending {
         fences.port.count(Count::cpu_waits);
     }
-    EnteredWait { wait, is_pending, mode }
+    EnteredWait { wait, event: None, is_pending, mode }
 }
 
 impl EnteredWait {
@@ -136,20 +183,55 @@ impl EnteredWait {
     /// CANCELLED when the machine stops.
     // spec: MF-039
     pub(crate) fn block(self, level: Irql<'_>, fences: &[(Arc<Fence>, u64)]) -> Result<(), Status> {
-        let wait = self.wait;
-        if wait.event.try_take() {
+        let (wait, Some(event)) = (self.wait, self.event) else { return Ok(()) };
+        if event.try_take() {
             return Ok(());
         }
         let join = if self.mode == WaitMode::All { " and " } else { " or " };
         let what: Vec<String> =
             fences.iter().map(|(fence, value)| fence.wait_text(*value)).collect();
-        match wait.event.wait_for(None, &what.join(join)) {
+        match event.wait_for(None, &what.join(join)) {
             WaitEnd::Woken => Ok(()),
             WaitEnd::TimedOut | WaitEnd::Stopped => {
                 let leftover = std::mem::take(&mut wait.state.lock().registered);
                 remove_registrations(level, leftover);
                 Err(Status::CANCELLED)
             }
+        }
+    }
+}
+
+impl EnteredWait {
+    /// Returns the registration by which the caller cancels the wait.
+    pub(crate) fn into_registration(self) -> CpuWaitRegistration {
+        CpuWaitRegistration::new(Registered(self.wait))
+    }
+}
+
+/// A wait that its caller can cancel.
+struct Registered(Arc<CpuWait>);
+
+impl RegisteredWait for Registered {
+    fn is_over(&self) -> bool {
+        self.0.state.lock().done
+    }
+
+    /// Order: 1. no further condition ends the wait; 2. its registrations leave the fences; 3. a
+    /// notice that is being given ends.
+    fn cancel(&self) {
+        // A destructor of an agent that panics takes no locks.
+        if tidegate_platform::current::is_panicking() {
+            return;
+        }
+        let level = &Passive::enter();
+        let leftover = {
+            let mut state = self.0.state.lock();
+            state.done = true;
+            std::mem::take(&mut state.registered)
+        };
+        remove_registrations(level.into(), leftover);
+        if let Some(delivery) = &self.0.delivery {
+            *delivery.lock_device() = true;
         }
     }
 }

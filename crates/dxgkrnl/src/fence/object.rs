@@ -149,6 +149,11 @@ impl Fences {
         self.table.lock().len()
     }
 
+    /// Returns the number of waits that are registered with fences.
+    pub(crate) fn waits(&self) -> usize {
+        self.matching(|_| true).iter().map(|fence| fence.waiters.lock().len()).sum()
+    }
+
     /// Resolves handles to fences, skipping fences that are being destroyed. Fails with the first
     /// handle that names no fence.
     pub(crate) fn resolve(&self, handles: &[OsHandle]) -> Result<Vec<Arc<Fence>>, OsHandle> {

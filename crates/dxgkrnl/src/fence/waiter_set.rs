@@ -192,6 +192,11 @@ impl<W> WaiterSet<W> {
         })
     }
 
+    /// Returns the number of waiters.
+    pub(crate) fn len(&self) -> usize {
+        self.by_value.len()
+    }
+
     /// Returns whether there are no waiters.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_value.is_empty()

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use tidegate::calls::{NativeFenceType, Status, SyncObjectFlags};
 use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
-    CommandListType, Device, DeviceOptions, Fence, FenceDesc, FenceFlags, Queue,
+    CommandListType, Device, DeviceOptions, EventDesc, Fence, FenceDesc, FenceFlags, Queue,
 };
 use tidegate::d3dukmdt::FenceCell;
 use tidegate::ddi::fence::UpdateCurrentMode::{AlwaysSignaled, NotificationOnly, Write};
 use tidegate::ddi::{EngineId, InterruptData, PeerSignalCaps};
 use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::kmd::InterruptMode;
-use tidegate::platform::{StepCosts, WaitEnd};
+use tidegate::platform::StepCosts;
 use tidegate::runner::cost::CostModel;
 use tidegate::{Machine, MachineConfig, MachineError, Platform, Submission};
 use tidegate_testbed::{Adapters, Client, Kind, QueueApi, native_signalled};
@@ -75,7 +75,7 @@ fn pair_on(
             signal(world, 0, signaller, &fences[0], 10);
         }
         let done = world.devices[1].create_fence("done", 0).unwrap();
-        let event = world.devices[1].create_event(true);
+        let event = world.devices[1].create_event(EventDesc::manual_reset());
         let queue = match waiter {
             Endpoint::Cpu => {
                 fences[1].set_event_on_completion(10, &event).unwrap();
@@ -92,7 +92,7 @@ fn pair_on(
             signal(world, 0, signaller, &fences[0], 10);
         }
         match waiter {
-            Endpoint::Cpu => assert_eq!(event.wait(), WaitEnd::Woken),
+            Endpoint::Cpu => assert_eq!(event.wait(), Ok(())),
             Endpoint::Queue(_) => done.wait(1).unwrap(),
         }
         assert_eq!((fences[0].completed_value(), fences[1].completed_value()), (10, 10));
@@ -199,7 +199,7 @@ fn cpu_waiter_is_held_in_the_list_of(
         let (fences, _handle) = w.fence_from(0, 0);
         let cell = cell_of(w, 0, &fences);
         let [silent, heard] = [10, 20].map(|value| {
-            let event = w.devices[1].create_event(true);
+            let event = w.devices[1].create_event(EventDesc::manual_reset());
             fences[1].set_event_on_completion(value, &event).unwrap();
             event
         });
@@ -213,7 +213,7 @@ fn cpu_waiter_is_held_in_the_list_of(
         w.drivers[1].interrupt(right.clone());
         assert!(silent.is_set() && !heard.is_set());
         signal(w, 0, Endpoint::Queue(Submission::User), &fences[0], 20);
-        assert_eq!(heard.wait(), WaitEnd::Woken, "the propagated signal sets the event");
+        assert_eq!(heard.wait(), Ok(()), "the propagated signal sets the event");
     });
 }
 
@@ -235,7 +235,7 @@ fn only_the_signaller_native_a_cpu_waiter_is_held_in_the_monitored_list() {
 fn both_native_a_cpu_signal_is_stored_by_the_signalling_driver_before_the_event_is_set() {
     Adapters::new(&virtual_time(), &[Kind::CAPABLE; 2]).run(|w| {
         let (fences, _handle) = w.fence_from(0, 0);
-        let event = w.devices[1].create_event(true);
+        let event = w.devices[1].create_event(EventDesc::manual_reset());
         fences[1].set_event_on_completion(10, &event).unwrap();
         let (seen, value) = (event.clone(), fences[1].clone());
         // The end of the machine stores the maximum by the same call.
@@ -252,7 +252,7 @@ fn both_native_a_cpu_signal_is_stored_by_the_signalling_driver_before_the_event_
         fences[0].signal(10).unwrap();
         *signalling.lock() = false;
         assert_eq!((w.updates(0), w.updates(1)), (vec![(Write, 10)], vec![(NotificationOnly, 10)]));
-        assert_eq!(event.wait(), WaitEnd::Woken);
+        assert_eq!(event.wait(), Ok(()));
     });
 }
 
@@ -297,14 +297,14 @@ fn only_the_waiter_native_a_gpu_signal_is_stored_by_the_cpu_when_it_heads_its_co
 fn only_the_waiter_native_a_cpu_signal_is_stored_at_once_and_notifies_the_waiting_driver() {
     Adapters::new(&virtual_time(), &[Kind::PLAIN, Kind::CAPABLE]).run(|w| {
         let (fences, _handle) = w.fence_from(0, 0);
-        let event = w.devices[1].create_event(true);
+        let event = w.devices[1].create_event(EventDesc::manual_reset());
         fences[1].set_event_on_completion(10, &event).unwrap();
         let (_queue, done) = waiting_queue(w, Submission::User, &fences);
         assert_eq!((held(w, 1), w.updates(1)), ((1, 0), vec![]));
         fences[0].signal(10).unwrap();
         assert_eq!(fences[1].completed_value(), 10, "stored when the call returns");
         done.wait(1).unwrap();
-        assert_eq!(event.wait(), WaitEnd::Woken);
+        assert_eq!(event.wait(), Ok(()));
         assert_eq!((held(w, 1), w.updates(1)), ((0, 0), vec![(NotificationOnly, 10)]));
     });
 }
@@ -435,7 +435,7 @@ fn a_pulse_on_one_adapter_releases_the_waiters_of_the_other() {
             Adapters::new(&virtual_time(), &kinds).run(move |w| {
                 let (fences, _handle) = w.fence_from(0, 0);
                 let done = w.devices[1].create_fence("done", 0).unwrap();
-                let event = w.devices[1].create_event(true);
+                let event = w.devices[1].create_event(EventDesc::manual_reset());
                 let queue =
                     w.queue(1, if kinds[1].native { Submission::User } else { Submission::Packet });
                 if let Endpoint::Queue(_) = waiter {
@@ -449,7 +449,7 @@ fn a_pulse_on_one_adapter_releases_the_waiters_of_the_other() {
                 pulse.signal(&fences[0], 5).unwrap();
                 pulse.signal(&fences[0], 0).unwrap();
                 match waiter {
-                    Endpoint::Cpu => assert_eq!(event.wait(), WaitEnd::Woken),
+                    Endpoint::Cpu => assert_eq!(event.wait(), Ok(())),
                     Endpoint::Queue(_) => done.wait(1).unwrap(),
                 }
             });
@@ -581,7 +581,7 @@ fn linked_gpus_interrupt_for_their_own_cpu_waiters_alone() {
         let world = linked(&virtual_time(), &[Kind::CAPABLE; 2], caps).run(|w| {
             let (fences, _handle) = w.fence_from(0, 0);
             let queue = w.queue(0, Submission::User);
-            let event = w.devices[1].create_event(true);
+            let event = w.devices[1].create_event(EventDesc::manual_reset());
             fences[1].set_event_on_completion(3, &event).unwrap();
             let armed = w.drivers[1].calls().monitored.last().unwrap().value;
             assert_eq!(armed, 2, "armed as on a private fence");
@@ -590,12 +590,12 @@ fn linked_gpus_interrupt_for_their_own_cpu_waiters_alone() {
                 queue.signal(&fences[0], value).unwrap();
             }
             // A pulse is no less a signal.
-            event.wait();
-            let pulse = w.devices[1].create_event(true);
+            event.wait().unwrap();
+            let pulse = w.devices[1].create_event(EventDesc::manual_reset());
             fences[1].set_event_on_completion(9, &pulse).unwrap();
             queue.signal(&fences[0], 9).unwrap();
             queue.signal(&fences[0], 0).unwrap();
-            pulse.wait();
+            pulse.wait().unwrap();
             assert_eq!(w.updates(1), [], "the CPU did not notify adapter 1");
         });
         let stats = [0, 1].map(|i| world.machine.adapter_at(i).stats());
@@ -613,17 +613,17 @@ fn an_adapter_that_no_gpu_can_signal_ends_the_link() {
                 w.devices[0].create_fence_with(FenceDesc::new("shared").flags(flags)).unwrap();
             let handle = w.devices[0].create_shared_handle(&one).unwrap();
             let two = w.devices[1].open_shared_handle("shared", &handle).unwrap();
-            let event = w.devices[1].create_event(true);
+            let event = w.devices[1].create_event(EventDesc::manual_reset());
             two.set_event_on_completion(2, &event).unwrap();
             let three = w.devices[2].open_shared_handle("shared", &handle).unwrap();
             assert_eq!(w.drivers[1].calls().monitored.last().unwrap().value, 0);
-            let plain = w.devices[2].create_event(true);
+            let plain = w.devices[2].create_event(EventDesc::manual_reset());
             three.set_event_on_completion(1, &plain).unwrap();
             let queue = w.queue(0, Submission::User);
             queue.signal(&one, 1).unwrap();
-            plain.wait();
+            plain.wait().unwrap();
             queue.signal(&one, 2).unwrap();
-            event.wait();
+            event.wait().unwrap();
             assert_eq!(w.notifications(1), 3, "one for the unlinking, one for each signal");
         });
     }
@@ -734,7 +734,7 @@ fn one_current_value_in_system_memory_and_a_monitored_value_of_0_for_each_adapte
         assert_eq!(values[0], values[1]);
         assert!(values[0].0 < 1 << 40, "system memory lies below all local memory");
         assert_ne!(monitored[0], monitored[1]);
-        let event = w.devices[0].create_event(true);
+        let event = w.devices[0].create_event(EventDesc::manual_reset());
         fences[0].set_event_on_completion(9, &event).unwrap();
         fences[1].set_event_on_completion(8, &event).unwrap();
         // Nothing was armed, and so the cells are what they were made with.

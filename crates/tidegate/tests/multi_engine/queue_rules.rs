@@ -5,10 +5,9 @@ use std::ops::Deref;
 use tidegate::calls::{Priority, WaitMode};
 use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
-    Arg, Buffer, ClosedList, CommandListType, DeviceOptions, Error, Fence, FenceChoice, Queue,
-    QueueDesc, UnknownPriority, queue_priority,
+    Arg, Buffer, ClosedList, CommandListType, DeviceOptions, Error, Event, EventDesc, Fence,
+    FenceChoice, Queue, QueueDesc, UnknownPriority, queue_priority,
 };
-use tidegate::platform::{Event, Step, WaitEnd};
 use tidegate::{Submission, variants};
 use tidegate_testbed::{App, QueueApi, first_word};
 
@@ -187,7 +186,7 @@ fn a_fence_is_64_bits_that_signals_set_and_waits_compare() {
         copy.wait(&fence, 5).unwrap();
         copy.signal(&near, 1).unwrap();
         let events = [value - 1, value, value + 1].map(|v| {
-            let event = api.create_event(true);
+            let event = api.create_event(EventDesc::manual_reset());
             fence.set_event_on_completion(v, &event).unwrap();
             event
         });
@@ -197,7 +196,7 @@ fn a_fence_is_64_bits_that_signals_set_and_waits_compare() {
         far.wait(1).unwrap();
         api.pass(LONG_NS);
         assert_eq!(fence.completed_value(), value);
-        assert_eq!(events.each_ref().map(tidegate::platform::Event::is_set), [true, true, false]);
+        assert_eq!(events.each_ref().map(Event::is_set), [true, true, false]);
     });
 }
 
@@ -244,7 +243,7 @@ fn a_fence_that_was_rewound_is_waited_for_anew() {
             };
             set(10);
             set(3);
-            let event = api.create_event(true);
+            let event = api.create_event(EventDesc::manual_reset());
             fence.set_event_on_completion(8, &event).unwrap();
             let other = api.queue(CommandListType::Compute);
             other.wait(&fence, 8).unwrap();
@@ -276,7 +275,7 @@ fn of_two_signals_that_race_the_last_one_stays_and_either_satisfies() {
         compute.wait_idle().unwrap();
         assert_eq!(fence.completed_value(), 4);
         // And from the CPU, where both come before the waiter has moved.
-        let event = api.create_event(true);
+        let event = api.create_event(EventDesc::manual_reset());
         fence.set_event_on_completion(9, &event).unwrap();
         fence.signal(9).unwrap();
         fence.signal(2).unwrap();
@@ -296,14 +295,14 @@ fn the_cpu_waits_for_one_for_all_and_for_any() {
         compute.execute(&[&api.work(&compute, &buffer, LONG_NS, 2)]).unwrap();
         compute.signal(&fast, 1).unwrap();
         let [all, any] = [WaitMode::All, WaitMode::Any].map(|mode| {
-            let event = api.create_event(true);
-            api.wait_multiple(&both, mode, Some(event.clone())).unwrap();
+            let event = api.create_event(EventDesc::manual_reset());
+            api.set_event_on_multiple_fence_completion(&both, mode, &event).unwrap();
             event
         });
         let start = api.now();
-        api.wait_multiple(&both, WaitMode::Any, None).unwrap();
+        api.wait_multiple(&both, WaitMode::Any).unwrap();
         assert_eq!((api.now() - start, slow.completed_value(), all.is_set()), (LONG_NS, 0, false));
-        api.wait_multiple(&both, WaitMode::All, None).unwrap();
+        api.wait_multiple(&both, WaitMode::All).unwrap();
         assert_eq!(api.now() - start, 2 * LONG_NS);
         slow.wait(1).unwrap();
         api.pass(LONG_NS);
@@ -319,17 +318,18 @@ fn events_reset_themselves_or_not_and_can_be_set_from_the_start() {
         for (manual_reset, initially_set) in
             [(false, false), (false, true), (true, false), (true, true)]
         {
-            let (fence, event) = (api.fence(0), api.create_event_with(manual_reset, initially_set));
+            let desc = EventDesc { manual_reset, initially_set, ..EventDesc::default() };
+            let (fence, event) = (api.fence(0), api.create_event(desc));
             assert_eq!(event.is_set(), initially_set);
             if initially_set {
-                assert_eq!((event.wait(), event.is_set()), (WaitEnd::Woken, manual_reset));
+                assert_eq!((event.wait(), event.is_set()), (Ok(()), manual_reset));
                 event.reset();
             }
             for value in 1..=2 {
                 fence.set_event_on_completion(value, &event).unwrap();
                 assert!(!event.is_set());
                 copy.signal(&fence, value).unwrap();
-                assert_eq!((event.wait(), event.is_set()), (WaitEnd::Woken, manual_reset));
+                assert_eq!((event.wait(), event.is_set()), (Ok(()), manual_reset));
                 event.reset();
             }
         }
@@ -345,7 +345,7 @@ fn a_wait_for_two_events_goes_on_with_whichever_stage_can() {
         let (compute, graphics) =
             (api.queue(CommandListType::Compute), api.queue(CommandListType::Direct));
         let (fences, graphics_compute) = ([api.fence(0), api.fence(0)], api.fence(0));
-        let handles = [0, 1].map(|_| api.create_event_with(false, true));
+        let handles = [0, 1].map(|_| api.create_event(EventDesc::auto_reset().initially_set()));
         let buffer = api.readback(4);
         let (computing, drawing) =
             (api.work(&compute, &buffer, LONG_NS, 1), api.work(&graphics, &buffer, 3 * LONG_NS, 2));
@@ -356,10 +356,10 @@ fn a_wait_for_two_events_goes_on_with_whichever_stage_can() {
             for (stage, handle) in handles.iter().enumerate() {
                 match u64::checked_sub(frames[stage], CPU_LATENCY).filter(|value| *value > 0) {
                     Some(value) => fences[stage].set_event_on_completion(value, handle).unwrap(),
-                    None => handle.set(Step::ThreadWake),
+                    None => handle.set(),
                 }
             }
-            let stage = Event::wait_any(&handles.each_ref(), "a stage that can go on").unwrap();
+            let stage = Event::wait_any(&handles.each_ref()).unwrap();
             let complete = fences.each_ref().map(Fence::completed_value);
             let could = [0, 1].map(|stage| complete[stage] + CPU_LATENCY >= frames[stage]);
             assert!(could[stage], "{frames:?} {complete:?}: stage {stage} was not free");
@@ -594,7 +594,7 @@ fn waiting_for_the_maximum_is_legal_and_ends_with_the_removal() {
         [(Submission::Hardware, FenceChoice::Monitored), (Submission::User, FenceChoice::Native)]
     {
         let (_, report) = app(fences).run_to_report(move |app| {
-            let (fence, removed) = (app.fence(0), app.create_event(true));
+            let (fence, removed) = (app.fence(0), app.create_event(EventDesc::manual_reset()));
             fence.set_event_on_completion(u64::MAX, &removed).unwrap();
             let queue = app.queue(CommandListType::Copy, submission);
             queue.signal(&fence, u64::MAX - 1).unwrap();

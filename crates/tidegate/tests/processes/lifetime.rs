@@ -379,7 +379,7 @@ fn live(machine: &Machine, process: &Arc<Process>, shared: &NtHandle) -> d3d12::
     own.wait(3)?;
     queues[0].wait(&common, 1)?;
     queues[0].signal(&own, 7)?;
-    let event = device.create_event(true);
+    let event = device.create_event(d3d12::EventDesc::manual_reset());
     own.set_event_on_completion(7, &event)?;
     common.signal(1)?;
     own.wait(7)?;

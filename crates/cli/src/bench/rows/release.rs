@@ -9,8 +9,7 @@ use crate::bench::measure::{Count, CpuMeter, Measured, Samples};
 use crate::bench::sizes::{BATCH, shuffled};
 use std::collections::VecDeque;
 use std::hint::spin_loop;
-use tidegate::d3d12::{CommandListType, Fence};
-use tidegate::platform::Event;
+use tidegate::d3d12::{CommandListType, Event, EventDesc, Fence};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -27,7 +26,8 @@ impl Herd {
         let fence = setup.device.create_fence("herd", 0)?;
         let mut waiting: Vec<Option<Event>> = vec![None; count as usize];
         for n in 0..count {
-            let (at, event) = (shuffled(n, count), setup.device.create_event(true));
+            let (at, event) =
+                (shuffled(n, count), setup.device.create_event(EventDesc::manual_reset()));
             fence.set_event_on_completion(1 + at, &event)?;
             waiting[at as usize] = Some(event);
         }
@@ -44,7 +44,7 @@ impl Herd {
     }
 
     fn add(&mut self, setup: &Setup) -> Result<()> {
-        let event = setup.device.create_event(true);
+        let event = setup.device.create_event(EventDesc::manual_reset());
         self.fence.set_event_on_completion(self.first + self.waiting.len() as u64, &event)?;
         self.waiting.push_back(event);
         Ok(())

@@ -19,13 +19,14 @@ use std::sync::{Arc, Weak};
 use tidegate_calls::MAX_OBJECTS_PER_CPU_WAIT;
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
-    AdapterInfo, Allocation, AllocationMemory, CreateAllocation, CreateContextVirtual,
-    CreateDoorbell, CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence,
-    CreatePagingQueue, DeviceErrorReason, DeviceState, DisplayInfo, FenceInstance, FenceValue,
-    Handle, Kernel, LogDetail, MakeResident, NodeInfo, NtHandle, OpenSyncObject, Present,
-    PresentQueue, Priority, ReadOnly, Render, Residency, SegmentGroup, SignalFlags, SignalFromGpu2,
-    Status, SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess,
-    SyncObjectFlags, TdrTest, VideoMemoryInfo, WaitMode,
+    AdapterInfo, Allocation, AllocationMemory, CpuWaitRegistration, CreateAllocation,
+    CreateContextVirtual, CreateDoorbell, CreateHwContext, CreateHwQueue, CreateMonitoredFence,
+    CreateNativeFence, CreatePagingQueue, DeviceErrorReason, DeviceState, DisplayInfo,
+    FenceInstance, FenceValue, Handle, Kernel, LogDetail, MakeResident, NodeInfo, NtHandle,
+    OpenSyncObject, Present, PresentQueue, Priority, ReadOnly, Render, Residency, SegmentGroup,
+    SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
+    SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TdrTest, VideoMemoryInfo, WaitMode,
+    WaitNotice,
 };
 use tidegate_d3dukmdt::MAX_BROADCAST_CONTEXTS;
 use tidegate_ddi::{Irql, OsHandle, Passive, VidSchCaps};
@@ -495,6 +496,29 @@ impl Kernel for Process {
             return Err(Status::DEVICE_REMOVED);
         }
         devices.iter().filter_map(Weak::upgrade).try_for_each(|device| device.check())
+    }
+
+    fn register_cpu_wait(
+        &self,
+        fences: &[FenceValue],
+        mode: WaitMode,
+        notice: WaitNotice,
+    ) -> Result<CpuWaitRegistration, Status> {
+        let level = &entered();
+        let instances =
+            self.instances(fences, MAX_OBJECTS_PER_CPU_WAIT, SyncObjectFlags::NO_WAIT)?;
+        let conditions = instances.iter().map(|(i, value)| (&***i as &Instance, *value));
+        let entered = cpu_wait::enter_registered(
+            level.into(),
+            &self.objects.fences,
+            conditions,
+            mode,
+            notice,
+        );
+        if entered.is_pending {
+            self.objects.port.watch_for_hangs();
+        }
+        Ok(entered.into_registration())
     }
 
     // spec: NF-003

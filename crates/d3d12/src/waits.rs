@@ -1,0 +1,144 @@
+//! Events of a device, and waits for several fences: all of them or any, blocking, with a limit, or
+//! with an event.
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::event::{Event, EventDesc, EventRegistration, Waited};
+use crate::fence::Fence;
+use crate::shared_device::{Condition, RecordedCall};
+use crate::umd::registration::Registration;
+use crate::umd::thunk::CPU_WAIT_CALL;
+use std::time::Duration;
+use tidegate_calls::{FenceValue, MAX_OBJECTS_PER_CPU_WAIT, WaitMode, WaitNotice};
+use tidegate_trace::Kind;
+
+const SEVERAL: &str = "several fences";
+
+impl Device {
+    // spec: ME-079
+    /// Creates an event. It may be used with fences of every device of the machine.
+    #[doc(alias = "CreateEvent")]
+    pub fn create_event(&self, desc: EventDesc) -> Event {
+        Event::new(&self.shared.umd.platform, desc)
+    }
+
+    // spec: ME-045
+    /// Has `event` set once all or any of `fences` have reached their values, and returns at once.
+    /// Without an event it blocks until then, as [`Device::wait_multiple`] does. Dropping the last
+    /// handle of the event cancels the registration.
+    ///
+    /// # Errors
+    /// As [`Device::wait_multiple`].
+    #[doc(alias = "SetEventOnMultipleFenceCompletion")]
+    pub fn set_event_on_multiple_fence_completion<'e>(
+        &self,
+        fences: &[(&Fence, u64)],
+        mode: WaitMode,
+        event: impl Into<Option<&'e Event>>,
+    ) -> Result<()> {
+        match event.into() {
+            Some(event) => {
+                event.own(self.register_event(fences, mode, event)?.0);
+                Ok(())
+            }
+            None => self.wait_multiple(fences, mode),
+        }
+    }
+
+    /// Has `event` set as [`Device::set_event_on_multiple_fence_completion`] does, until the result
+    /// is dropped.
+    ///
+    /// # Errors
+    /// As [`Device::wait_multiple`].
+    pub fn register_event(
+        &self,
+        fences: &[(&Fence, u64)],
+        mode: WaitMode,
+        event: &Event,
+    ) -> Result<EventRegistration> {
+        let values = self.values_of(fences)?;
+        fences.iter().for_each(|(fence, value)| fence.arm_states(*value));
+        let notice = WaitNotice::Event(event.signal().clone());
+        let thunk = self.shared.umd.kernel.thunk();
+        let registered = Registration::new(thunk, &values, mode, notice);
+        registered.map(EventRegistration).map_err(|s| self.shared.error(CPU_WAIT_CALL, SEVERAL, s))
+    }
+
+    /// Blocks until all or any of several fences have reached their values. Each condition latches:
+    /// it counts even if its fence falls again before the wait ends.
+    ///
+    /// # Errors
+    /// As [`Fence::wait`]; [`Error::BadValue`] for no fences at all, and for more than 4,096;
+    /// [`Error::Foreign`] for a fence of another device.
+    pub fn wait_multiple(&self, fences: &[(&Fence, u64)], mode: WaitMode) -> Result<()> {
+        self.wait_for(fences, mode, None).map(|_| ())
+    }
+
+    /// Blocks as [`Device::wait_multiple`] does, for `limit` at most. After a time-out nothing of
+    /// the wait stays with the fences.
+    ///
+    /// # Errors
+    /// As [`Device::wait_multiple`].
+    pub fn wait_multiple_timeout(
+        &self,
+        fences: &[(&Fence, u64)],
+        mode: WaitMode,
+        limit: Duration,
+    ) -> Result<Waited> {
+        self.wait_for(fences, mode, Some(limit))
+    }
+
+    fn wait_for(
+        &self,
+        fences: &[(&Fence, u64)],
+        mode: WaitMode,
+        limit: Option<Duration>,
+    ) -> Result<Waited> {
+        let values = self.values_of(fences)?;
+        let reached = || {
+            let mut states =
+                fences.iter().map(|(fence, value)| fence.object.value.load() >= *value);
+            match mode {
+                WaitMode::All => states.all(|s| s),
+                WaitMode::Any => states.any(|s| s),
+            }
+        };
+        let lost = || fences.iter().any(|(fence, _)| fence.object.value.load() == u64::MAX);
+        let call = RecordedCall::begin(&self.shared.umd.platform, self.lane);
+        let condition = Condition {
+            fences: &values,
+            mode,
+            what: &|| SEVERAL.to_owned(),
+            reached: &reached,
+            lost: &lost,
+        };
+        let result = self.shared.block(&condition, limit);
+        for (fence, value) in fences {
+            if result.is_ok() && fence.object.value.load() >= *value {
+                fence.note_reached(*value);
+            }
+            fence.end_call(call, Kind::CpuWait, *value);
+        }
+        result
+    }
+
+    fn values_of(&self, fences: &[(&Fence, u64)]) -> Result<Vec<FenceValue>> {
+        if fences.is_empty() {
+            let what = "a wait for several fences".to_owned();
+            return Err(Error::BadValue { what, why: "it names no fence; name at least one" });
+        }
+        if fences.len() > MAX_OBJECTS_PER_CPU_WAIT {
+            let what = format!("a wait for {} fences", fences.len());
+            return Err(Error::BadValue {
+                what,
+                why: "one wait names at most 4096 fences; divide it",
+            });
+        }
+        for (fence, _) in fences {
+            fence.check_cpu_access()?;
+            let what = || format!("fence '{}'", fence.name());
+            self.shared.check_owner(fence.object.device(), what)?;
+        }
+        Ok(fences.iter().map(|(fence, value)| fence.object.at(*value)).collect())
+    }
+}
