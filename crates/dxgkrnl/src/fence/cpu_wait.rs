@@ -13,8 +13,8 @@ use super::waiter_set::{WaitOwner, WaiterId};
 use crate::driver::DriverPort;
 use crate::stats::Count;
 use std::sync::{Arc, Weak};
-use tidegate_calls::{CpuWaitRegistration, RegisteredWait, Status, WaitMode, WaitNotice};
-use tidegate_ddi::{Irql, Passive};
+use tidegate_calls::{Status, WaitMode, WaitNotice};
+use tidegate_ddi::Irql;
 use tidegate_platform::{Event, Mutex, Step, WaitEnd};
 
 /// One CPU wait.
@@ -202,34 +202,30 @@ impl EnteredWait {
 }
 
 impl EnteredWait {
-    /// Returns the registration by which the caller cancels the wait.
-    pub(crate) fn into_registration(self) -> CpuWaitRegistration {
-        CpuWaitRegistration::new(Registered(self.wait))
+    /// Returns the wait, for its caller to cancel.
+    pub(crate) fn into_registered(self) -> Registered {
+        Registered(self.wait)
     }
 }
 
 /// A wait that its caller can cancel.
-struct Registered(Arc<CpuWait>);
+pub(crate) struct Registered(Arc<CpuWait>);
 
-impl RegisteredWait for Registered {
-    fn is_over(&self) -> bool {
+impl Registered {
+    /// Returns whether the condition has held.
+    pub(crate) fn is_over(&self) -> bool {
         self.0.state.lock().done
     }
 
-    /// Order: 1. no further condition ends the wait; 2. its registrations leave the fences; 3. a
-    /// notice that is being given ends.
-    fn cancel(&self) {
-        // A destructor of an agent that panics takes no locks.
-        if tidegate_platform::current::is_panicking() {
-            return;
-        }
-        let level = &Passive::enter();
+    /// Cancels the wait. Order: 1. no further condition ends it; 2. its registrations leave the
+    /// fences; 3. a notice that is being given ends.
+    pub(crate) fn cancel(&self, level: Irql<'_>) {
         let leftover = {
             let mut state = self.0.state.lock();
             state.done = true;
             std::mem::take(&mut state.registered)
         };
-        remove_registrations(level.into(), leftover);
+        remove_registrations(level, leftover);
         if let Some(delivery) = &self.0.delivery {
             *delivery.lock_device() = true;
         }

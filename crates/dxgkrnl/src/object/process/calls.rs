@@ -23,14 +23,14 @@ use tidegate_calls::{
     CreateContextVirtual, CreateDoorbell, CreateHwContext, CreateHwQueue, CreateMonitoredFence,
     CreateNativeFence, CreatePagingQueue, DeviceErrorReason, DeviceState, DisplayInfo,
     FenceInstance, FenceValue, Handle, Kernel, LogDetail, MakeResident, NodeInfo, NtHandle,
-    OpenSyncObject, Present, PresentQueue, Priority, ReadOnly, Render, Residency, SegmentGroup,
-    SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
+    OpenSyncObject, Present, PresentQueue, Priority, ReadOnly, RegisteredWait, Render, Residency,
+    SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
     SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TdrTest, VideoMemoryInfo, WaitMode,
     WaitNotice,
 };
 use tidegate_d3dukmdt::MAX_BROADCAST_CONTEXTS;
 use tidegate_ddi::{Irql, OsHandle, Passive, VidSchCaps};
-use tidegate_platform::{Event, QueueNumber};
+use tidegate_platform::{Event, QueueNumber, current};
 
 /// Maximum number of allocations in one call. A limit of this project; the headers state none.
 const MAX_ALLOCATIONS: usize = 4096;
@@ -518,7 +518,7 @@ impl Kernel for Process {
         if entered.is_pending {
             self.objects.port.watch_for_hangs();
         }
-        Ok(entered.into_registration())
+        Ok(CpuWaitRegistration::new(Registration(entered.into_registered())))
     }
 
     // spec: NF-003
@@ -660,6 +660,22 @@ impl Kernel for Process {
     fn wait_for_vertical_blank_event(&self) -> Result<(), Status> {
         let level = &entered();
         self.objects.display.get().ok_or(Status::NOT_SUPPORTED)?.wait_for_vertical_blank(level)
+    }
+}
+
+/// A registered CPU wait of a process.
+struct Registration(cpu_wait::Registered);
+
+impl RegisteredWait for Registration {
+    fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+
+    fn cancel(&self) {
+        // A destructor of an agent that panics takes no locks.
+        if !current::is_panicking() {
+            self.0.cancel((&entered()).into());
+        }
     }
 }
 
