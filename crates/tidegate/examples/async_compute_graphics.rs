@@ -5,8 +5,9 @@
 //! fence of the graphics frames, because frames may use one result twice or skip one.
 
 use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{Arg, BufferDesc, CommandListType, DeviceOptions, QueueDesc};
-use tidegate::platform::Event;
+use tidegate::d3d12::{
+    Arg, BufferDesc, CommandListType, DeviceOptions, Event, EventDesc, QueueDesc,
+};
 use tidegate::programs::ProgramId;
 use tidegate::{Machine, MachineConfig, Platform};
 
@@ -30,13 +31,13 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let frames = device.create_buffer(BufferDesc::readback("frames", STEPS * BYTES))?;
 
     // Each stage has an event, which is set while its newest frame is at most CPU_LEAD frames ahead.
-    let may_simulate = device.create_event_with(false, true);
-    let may_draw = device.create_event_with(false, true);
+    let [may_simulate, may_draw] =
+        [0, 1].map(|_| device.create_event(EventDesc::auto_reset().initially_set()));
     let (mut simulated, mut used) = (0u64, Vec::new());
     // The only wait of the graphics queue: there is a first result.
     graphics.wait(&computed, 1)?;
     for _ in 0..STEPS {
-        if Event::wait_any(&[&may_simulate, &may_draw], "a stage that may go on") == Ok(0) {
+        if Event::wait_any(&[&may_simulate, &may_draw])? == 0 {
             simulated += 1;
             compute.wait(&released, simulated.saturating_sub(BUFFERS))?;
             let target = Arg::Buffer(&pipe, simulated % BUFFERS * BYTES);
