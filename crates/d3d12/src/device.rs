@@ -7,7 +7,7 @@ use crate::counters::Counters;
 use crate::device_loss::RemovedReason;
 use crate::error::{Error, Result};
 use crate::fence::Fence;
-use crate::list::{CommandAllocator, CommandList};
+use crate::list::{CommandAllocator, CommandList, QueryHeap, check_queries};
 use crate::model::{
     BufferDesc, CommandListType, DeviceOptions, FenceChoice, FenceDesc, QueueDesc, QueueOptions,
     Submission,
@@ -154,6 +154,17 @@ impl Device {
             }
         };
         Ok(Queue::of(inner, &self.shared, self.lane))
+    }
+
+    /// Creates a heap of `queries` timestamp queries.
+    ///
+    /// # Errors
+    /// [`Error::BadValue`] for no queries; what the kernel refuses.
+    #[doc(alias = "CreateQueryHeap")]
+    pub fn create_query_heap(&self, name: &str, queries: u32) -> Result<QueryHeap> {
+        check_queries(name, queries)?;
+        let results = self.create_buffer(BufferDesc::new(name, QueryHeap::bytes_for(queries)))?;
+        Ok(QueryHeap::new(results, queries))
     }
 
     /// A buffer, zeroed.

@@ -70,7 +70,6 @@ pub struct InvalidCall {
 
 impl InvalidCall {
     /// Describes a call that broke a rule.
-    #[expect(dead_code, reason = "the first rule of this kind comes with command allocators")]
     pub(crate) fn new(call: &'static str, why: impl Into<String>) -> InvalidCall {
         InvalidCall { call, queue: None, list: None, command: None, why: why.into() }
     }

@@ -48,7 +48,10 @@ pub use error::Error;
 pub use error_code::ErrorCode;
 pub use event::{Event, EventDesc, EventRegistration, Waited};
 pub use fence::Fence;
-pub use list::{AnyList, Arg, Barrier, ClosedList, CommandAllocator, CommandList};
+pub use list::{
+    AnyList, Arg, Barrier, BufferAt, ClosedList, CommandAllocator, CommandList, INDIRECT_BYTES,
+    MAX_INDIRECT, PipelineState, PredicationOp, QueryHeap,
+};
 pub use model::{
     BufferDesc, CommandListType, DEFAULT_RING_SLOTS, DeviceOptions, EnginePolicy, FenceChoice,
     FenceDesc, FenceFlags, Heap, MAX_RING_SLOTS, MIN_RING_SLOTS, NoQueueOfType, OnAbort, QueueDesc,

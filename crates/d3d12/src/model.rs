@@ -60,15 +60,25 @@ impl CommandListType {
     }
 }
 
+/// D3D12_COMMAND_LIST_TYPE_BUNDLE.
+const BUNDLE: u32 = 1;
+
 /// A number of D3D12_COMMAND_LIST_TYPE for which there is no queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no queue takes command lists of type {0}; use 0 (direct), 2 (compute) or 3 (copy)")]
+#[error("no queue takes {}; use 0 (direct), 2 (compute) or 3 (copy)", type_text(*.0))]
 pub struct NoQueueOfType(pub u32);
+
+fn type_text(number: u32) -> String {
+    match number {
+        BUNDLE => "bundles (type 1), which are left out".to_owned(),
+        other => format!("command lists of type {other}"),
+    }
+}
 
 impl TryFrom<u32> for CommandListType {
     type Error = NoQueueOfType;
 
-    // spec: ME-020
+    // spec: ME-020, ME-028, ME-056
     fn try_from(number: u32) -> Result<CommandListType, NoQueueOfType> {
         let types = [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy];
         types.into_iter().find(|of| *of as u32 == number).ok_or(NoQueueOfType(number))
@@ -472,7 +482,7 @@ mod tests {
     use super::*;
 
     #[test]
-    // spec: UMS-003, ME-016, ME-020
+    // spec: UMS-003, ME-016, ME-020, ME-028, ME-056
     fn words_and_numbers_are_the_documents() {
         for submission in Submission::ALL {
             assert_eq!(submission.to_string().parse(), Ok(submission));
@@ -484,7 +494,7 @@ mod tests {
         let bundle = CommandListType::try_from(1).unwrap_err();
         assert_eq!(
             bundle.to_string(),
-            "no queue takes command lists of type 1; use 0 (direct), 2 (compute) or 3 (copy)"
+            "no queue takes bundles (type 1), which are left out; use 0 (direct), 2 (compute) or 3 (copy)"
         );
     }
 }

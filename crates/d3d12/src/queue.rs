@@ -6,6 +6,7 @@
 //! the backlog, before every later wait and signal.
 
 use crate::counters::{EngineStats, QueueStats};
+use crate::device_loss::InvalidCall;
 use crate::error::{Error, Result};
 use crate::fence::Fence;
 use crate::list::{AnyList, ClosedList};
@@ -176,7 +177,8 @@ impl Queue {
     ///
     /// # Errors
     /// [`Error::WrongQueue`], [`Error::Foreign`], [`Error::TooManyLists`];
-    /// [`Error::DeviceRemoved`], [`Error::QueueAborted`], [`Error::WorkLost`], [`Error::Stopped`].
+    /// [`Error::DeviceRemoved`], also for a list that breaks a rule of its
+    /// [`crate::CommandAllocator`]; [`Error::QueueAborted`], [`Error::WorkLost`], [`Error::Stopped`].
     #[doc(alias = "ExecuteCommandLists")]
     pub fn execute(&self, lists: &[&ClosedList]) -> Result<()> {
         let id = &self.inner.id;
@@ -206,11 +208,13 @@ impl Queue {
         })
     }
 
+    // spec: ME-029
     /// As [`Queue::execute`], for a program that knows at run time alone whether its lists are
     /// closed.
     ///
     /// # Errors
-    /// As [`Queue::execute`]. A list that is open drops the call.
+    /// As [`Queue::execute`]. A list that is open drops the call and removes the device:
+    /// [`Error::DeviceRemoved`] with [`crate::RemovedReason::InvalidCall`].
     #[doc(alias = "ExecuteCommandLists")]
     pub fn execute_any(&self, lists: &[AnyList<'_>]) -> Result<()> {
         let mut closed = Vec::with_capacity(lists.len());
@@ -249,10 +253,11 @@ impl Queue {
         Ok(begun)
     }
 
-    /// The error of a list that breaks a rule of ExecuteCommandLists.
+    /// Removes the device, because a list breaks a rule of ExecuteCommandLists.
     fn remove_for(&self, list: Option<&str>, why: String) -> Error {
-        let what = format!("list '{}' on queue '{}': {why}", list.unwrap_or(""), self.name());
-        Error::BadValue { what, why: "the call was dropped" }
+        let (queue, list) = (Some(self.name().to_owned()), list.map(str::to_owned));
+        let call = InvalidCall::new("ExecuteCommandLists", why);
+        self.device.remove_invalid_call(InvalidCall { queue, list, ..call })
     }
 
     fn begin_call(&self) -> Option<RecordedCall> {

@@ -169,7 +169,6 @@ impl SharedDevice {
     }
 
     /// Removes the device because the application broke a rule. Returns the error of the call.
-    #[expect(dead_code, reason = "the first rule of this kind comes with command allocators")]
     pub(crate) fn remove_invalid_call(&self, call: InvalidCall) -> Error {
         self.remove(RemovedReason::InvalidCall(Box::new(call)))
     }

@@ -39,6 +39,21 @@ pub enum Command {
         /// The program's arguments.
         args: Vec<u64>,
     },
+    /// Run a built-in compute program over a grid that is read from memory when the command begins.
+    /// The command does nothing if the number at `count_at` is not above `index`, or if a dimension
+    /// of the grid is 0.
+    DispatchIndirect {
+        /// The program's number.
+        program: u32,
+        /// The address of the thread groups in x, y, z, 32 bits each; a multiple of 4.
+        groups_at: GpuVa,
+        /// The address of a 32-bit number of commands, a multiple of 4; 0 for none.
+        count_at: GpuVa,
+        /// The number of the command among those that `count_at` counts.
+        index: u32,
+        /// The program's arguments.
+        args: Vec<u64>,
+    },
     /// Run the rasteriser (3D engine only).
     Draw {
         /// The rasteriser program's number.
@@ -67,6 +82,29 @@ pub enum Command {
         destination: GpuVa,
         /// The value.
         value: u64,
+    },
+    /// Copy results of queries. As `Copy`, but no predicate skips it.
+    Resolve {
+        /// The source address.
+        source: GpuVa,
+        /// The destination address.
+        destination: GpuVa,
+        /// The length in bytes; not 0.
+        bytes: u64,
+    },
+    /// Store the time of the GPU's clock in nanoseconds, 64 bits.
+    Timestamp {
+        /// The destination address.
+        destination: GpuVa,
+    },
+    /// Read a 64-bit value, and skip the following copies, fills, dispatches and draws, as far as
+    /// the next predicate, if the value is 0 or, with `unless_zero`, if it is another. Each
+    /// command buffer begins without a predicate.
+    Predicate {
+        /// The address of the value; 0 skips nothing.
+        value_at: GpuVa,
+        /// Whether a value other than 0 skips.
+        unless_zero: bool,
     },
     /// Set the label of the following commands on a timeline.
     Label {
@@ -108,9 +146,13 @@ const WRITE_VALUE: u16 = 6;
 const LABEL: u16 = 7;
 const HANG: u16 = 8;
 const GAP: u16 = 9;
+const DISPATCH_INDIRECT: u16 = 10;
+const RESOLVE: u16 = 11;
+const TIMESTAMP: u16 = 12;
+const PREDICATE: u16 = 13;
 
 /// The maximum number of arguments of a dispatch or a draw.
-pub const MAX_ARGS: usize = MAX_COMMAND_WORDS - 4;
+pub const MAX_ARGS: usize = MAX_COMMAND_WORDS - 5;
 
 /// Appends commands to a buffer.
 #[derive(Clone, Debug, Default)]
@@ -145,6 +187,12 @@ impl CommandWriter {
                 self.grid(*program, *groups, args);
                 DISPATCH
             }
+            Command::DispatchIndirect { program, groups_at, count_at, index, args } => {
+                let head = u64::from(*program) | u64::from(*index) << 32;
+                self.words.extend([head, groups_at.0, count_at.0]);
+                self.words.extend_from_slice(args);
+                DISPATCH_INDIRECT
+            }
             Command::Draw { program, groups, args } => {
                 self.grid(*program, *groups, args);
                 DRAW
@@ -161,6 +209,18 @@ impl CommandWriter {
             Command::WriteValue { destination, value } => {
                 self.words.extend([destination.0, *value]);
                 WRITE_VALUE
+            }
+            Command::Resolve { source, destination, bytes } => {
+                self.words.extend([source.0, destination.0, *bytes]);
+                RESOLVE
+            }
+            Command::Timestamp { destination } => {
+                self.words.push(destination.0);
+                TIMESTAMP
+            }
+            Command::Predicate { value_at, unless_zero } => {
+                self.words.extend([value_at.0, u64::from(*unless_zero)]);
+                PREDICATE
             }
             Command::Label { name } => {
                 self.words.push(u64::from(*name));
@@ -243,6 +303,27 @@ impl CommandReader {
                     Command::Draw { program, groups, args }
                 }
             }
+            (DISPATCH_INDIRECT, [head, groups_at, count_at, args @ ..]) => {
+                if !groups_at.is_multiple_of(4) || !count_at.is_multiple_of(4) {
+                    return Err(operand("reads a number at no multiple of 4"));
+                }
+                Command::DispatchIndirect {
+                    program: *head as u32,
+                    groups_at: GpuVa(*groups_at),
+                    count_at: GpuVa(*count_at),
+                    index: (*head >> 32) as u32,
+                    args: args.to_vec(),
+                }
+            }
+            (RESOLVE, &[_, _, 0]) => return Err(operand("copies 0 bytes")),
+            (RESOLVE, &[source, destination, bytes]) => {
+                Command::Resolve { source: GpuVa(source), destination: GpuVa(destination), bytes }
+            }
+            (TIMESTAMP, &[destination]) => Command::Timestamp { destination: GpuVa(destination) },
+            (PREDICATE, &[value_at, unless_zero @ (0 | 1)]) => {
+                Command::Predicate { value_at: GpuVa(value_at), unless_zero: unless_zero == 1 }
+            }
+            (PREDICATE, &[_, _]) => return Err(operand("has an unknown condition")),
             (TIMED, &[ns]) => Command::Timed { ns },
             (GAP, &[ns]) => Command::Gap { ns },
             (HANG, &[]) => Command::Hang,
@@ -250,9 +331,7 @@ impl CommandReader {
                 Command::WriteValue { destination: GpuVa(destination), value }
             }
             (LABEL, &[name]) => Command::Label { name: name as u32 },
-            (COPY | FILL | DISPATCH | DRAW | TIMED | WRITE_VALUE | LABEL | HANG | GAP, _) => {
-                return Err(CommandError::Length { opcode, words: claimed });
-            }
+            (COPY..=PREDICATE, _) => return Err(CommandError::Length { opcode, words: claimed }),
             _ => return Err(CommandError::UnknownOpcode(opcode)),
         })
     }
@@ -269,6 +348,16 @@ mod tests {
             Command::Fill { destination: GpuVa(4), bytes: 8, value: 0xDEAD_BEEF },
             Command::Dispatch { program: 9, groups: [1, 2, 3], args: vec![5, 6] },
             Command::Draw { program: 10, groups: [u32::MAX, 1, 1], args: vec![] },
+            Command::DispatchIndirect {
+                program: 14,
+                groups_at: GpuVa(16),
+                count_at: GpuVa(20),
+                index: 3,
+                args: vec![7],
+            },
+            Command::Resolve { source: GpuVa(1), destination: GpuVa(2), bytes: 3 },
+            Command::Timestamp { destination: GpuVa(24) },
+            Command::Predicate { value_at: GpuVa(32), unless_zero: true },
             Command::Timed { ns: 1_000 },
             Command::Gap { ns: 7 },
             Command::WriteValue { destination: GpuVa(8), value: u64::MAX },
@@ -295,6 +384,9 @@ mod tests {
         assert!(CommandReader::decode(&[u64::from(COPY) | 2 << 16, 1]).is_err());
         assert!(CommandReader::decode(&[u64::from(FILL) | 4 << 16, 0, 3, 0]).is_err());
         assert!(CommandReader::decode(&[u64::from(DISPATCH) | 3 << 16, 0, 0]).is_err());
+        assert!(CommandReader::decode(&[u64::from(DISPATCH_INDIRECT) | 4 << 16, 1, 2, 0]).is_err());
+        assert!(CommandReader::decode(&[u64::from(RESOLVE) | 4 << 16, 8, 8, 0]).is_err());
+        assert!(CommandReader::decode(&[u64::from(PREDICATE) | 3 << 16, 8, 2]).is_err());
         assert_eq!(CommandReader::decode(&[500 | 1 << 16]), Err(CommandError::UnknownOpcode(500)));
     }
 }

@@ -45,7 +45,9 @@ impl EngineClass {
     pub fn runs(self, command: &Command) -> bool {
         match command {
             Command::Draw { .. } => self.draws(),
-            Command::Dispatch { .. } => self != EngineClass::Copy,
+            Command::Dispatch { .. } | Command::DispatchIndirect { .. } => {
+                self != EngineClass::Copy
+            }
             _ => true,
         }
     }
@@ -55,12 +57,20 @@ impl EngineClass {
     /// work of the engine on which it is queued, so it counts as work for all abilities.
     pub fn made_for(command: &Command) -> Option<EngineClass> {
         match command {
-            Command::Copy { .. } | Command::Fill { .. } => Some(EngineClass::Copy),
-            Command::Dispatch { .. } => Some(EngineClass::Compute),
+            Command::Copy { .. } | Command::Fill { .. } | Command::Resolve { .. } => {
+                Some(EngineClass::Copy)
+            }
+            Command::Dispatch { .. } | Command::DispatchIndirect { .. } => {
+                Some(EngineClass::Compute)
+            }
             Command::Draw { .. } | Command::Timed { .. } | Command::Gap { .. } => {
                 Some(EngineClass::ThreeD)
             }
-            Command::Hang | Command::WriteValue { .. } | Command::Label { .. } => None,
+            Command::Hang
+            | Command::WriteValue { .. }
+            | Command::Timestamp { .. }
+            | Command::Predicate { .. }
+            | Command::Label { .. } => None,
         }
     }
 

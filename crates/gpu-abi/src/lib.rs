@@ -18,6 +18,7 @@ pub mod display;
 pub mod doorbell;
 pub mod engine_class;
 pub mod peer;
+pub mod program;
 pub mod regs;
 pub mod ring;
 
@@ -27,6 +28,7 @@ pub use command::{Command, CommandError, CommandReader, CommandWriter};
 pub use device::{Device, InterruptSink};
 pub use doorbell::{DOORBELL_VALUE_WORD, Summary, global_base, global_parts};
 pub use engine_class::EngineClass;
+pub use program::{ComputeProgram, DrawProgram, Program, Shader};
 pub use regs::{Cause, Register};
 pub use ring::{
     CONTROL_INTERRUPTED_WORD, CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, PacketError,

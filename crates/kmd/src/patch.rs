@@ -117,7 +117,14 @@ impl Translation<'_> {
                     (destination, 8),
                 )?;
             }
-            Command::Dispatch { .. } | Command::Draw { .. } => {
+            Command::Timestamp { destination } => {
+                self.store(&Command::Timestamp { destination: GpuVa(0) }, (destination, 8))?;
+            }
+            Command::Dispatch { .. }
+            | Command::DispatchIndirect { .. }
+            | Command::Draw { .. }
+            | Command::Resolve { .. }
+            | Command::Predicate { .. } => {
                 return Err(KmdError::Argument(
                     "arguments of programs are not patched: a buffer with physical addresses copies, fills and stores",
                 ));

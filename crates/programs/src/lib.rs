@@ -5,6 +5,8 @@
 //! 2. [`run_group`] runs the groups in any order, on any thread. Groups share no memory that they
 //!    write, so an engine may stop between them; [`run_part`] stops inside of a group.
 //! 3. A group finishes its reads before its last write, so a faulted group can be run again.
+//! 4. The programs of [`atomics`] share words with other groups and other dispatches, by atomic
+//!    operations alone. Rule 3 is not for them.
 //!
 //! Arithmetic is IEEE single precision in a fixed order without library functions, so results are
 //! the same on every machine.
@@ -14,6 +16,7 @@ mod part;
 mod signature;
 mod thread_state;
 mod tile;
+mod typed;
 
 mod checkerboard;
 mod convolution_2d;
@@ -22,6 +25,7 @@ mod fill_pattern;
 mod image_gradient;
 mod saxpy;
 
+pub mod atomics;
 pub mod camera;
 pub mod draw;
 pub mod frame;
@@ -37,7 +41,13 @@ pub mod texture;
 
 pub use part::{Cursor, Grain};
 pub use signature::{Access, Argument, ArgumentKind, BufferSpan, Signature};
+pub use tidegate_gpu_abi::program::{ComputeProgram, DrawProgram, Program, Shader};
+pub use typed::{
+    AddOffsets, AtomicSteps, Checkerboard, Convolution2d, Count, Downsample, Draw, FillPattern,
+    Histogram, ImageGradient, Interpret, NBody, Reduction, Saxpy, ScanBlocks, Shade,
+};
 
+use atomics::{Atomic, Width};
 use part::Part;
 use signature::Arguments;
 
@@ -82,6 +92,12 @@ impl ProgramId {
     pub const DOWNSAMPLE: Self = Self(12);
     /// A program in a buffer.
     pub const INTERPRET: Self = Self(13);
+    /// Additions to one counter, beside other work.
+    pub const COUNT: Self = Self(14);
+    /// Counts of values, beside other work.
+    pub const HISTOGRAM: Self = Self(15);
+    /// Atomic operations from a buffer.
+    pub const ATOMIC_STEPS: Self = Self(16);
 
     /// Returns its name, such as `saxpy`, or an empty string for a number without a program.
     #[must_use]
@@ -90,7 +106,7 @@ impl ProgramId {
     }
 }
 
-static PROGRAMS: [&Signature; 13] = [
+static PROGRAMS: [&Signature; 16] = [
     &saxpy::SIGNATURE,
     &reduction::SIGNATURE,
     &prefix_sum::SCAN_BLOCKS,
@@ -104,6 +120,9 @@ static PROGRAMS: [&Signature; 13] = [
     &image_gradient::SIGNATURE,
     &downsample::SIGNATURE,
     &interpret::SIGNATURE,
+    &atomics::COUNT,
+    &atomics::HISTOGRAM,
+    &atomics::ATOMIC_STEPS,
 ];
 
 /// The reason why a dispatch could not run or continue.
@@ -150,6 +169,13 @@ pub trait ProgramMemory {
     /// # Errors
     /// [`ProgramFault::Memory`] when any byte of the range cannot be written.
     fn write(&mut self, va: u64, data: &[u8]) -> Result<(), ProgramFault>;
+
+    /// Does `atomic` on the word at `va`, as one step for all engines and the CPU. Returns the value
+    /// before it.
+    ///
+    /// # Errors
+    /// [`ProgramFault::Memory`] when the word cannot be read and written, or is not aligned.
+    fn atomic(&mut self, va: u64, width: Width, atomic: Atomic) -> Result<u64, ProgramFault>;
 }
 
 /// One dispatch as the command stream describes it.

@@ -4,6 +4,7 @@
 //! double precision where the definition permits it. The rasteriser solves for the point on the
 //! triangle instead of walking its edges in fixed point.
 
+mod atomic;
 mod comparison;
 mod interpreter;
 mod light;
@@ -26,6 +27,7 @@ const ROUNDING: f64 = 1.0 / 16_777_216.0;
 /// |---|---|
 /// | saxpy, convolution_2d | exact (a NaN equals a NaN) |
 /// | scan_blocks, add_offsets, fill_pattern, checkerboard, interpret | exact |
+/// | count, histogram, atomic_steps | exact, in the order of the threads and beside no other work |
 /// | reduction | 16 roundings of the largest sum of absolute values in a block |
 /// | n_body | n + 16 roundings of the largest sum of absolute pulls, times `dt` |
 /// | image_gradient, downsample | one step of 255 |
@@ -65,6 +67,9 @@ pub fn expected(
         ProgramId::IMAGE_GRADIENT => image_gradient(args),
         ProgramId::DOWNSAMPLE => downsample(args, inputs),
         ProgramId::INTERPRET => interpreter::interpret(args, inputs),
+        ProgramId::COUNT => atomic::count(args, inputs),
+        ProgramId::HISTOGRAM => atomic::histogram(args, inputs),
+        ProgramId::ATOMIC_STEPS => atomic::atomic_steps(args, inputs)?,
         _ => return Err(ProgramFault::bad("the program has no reference")),
     })
 }

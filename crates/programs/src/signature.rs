@@ -6,83 +6,8 @@
 
 use super::part::Part;
 use super::{MAX_ARGUMENTS, ProgramFault, ProgramId, ProgramMemory};
-
-/// How a program uses a buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Loads only.
-    Read,
-    /// Stores only. The previous content does not matter.
-    Write,
-    /// Loads and stores.
-    ReadWrite,
-}
-
-impl Access {
-    /// Whether the program may store to the buffer.
-    #[must_use]
-    pub const fn writes(self) -> bool {
-        matches!(self, Self::Write | Self::ReadWrite)
-    }
-}
-
-/// The content of an argument word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ArgumentKind {
-    /// GPU virtual address of a buffer, a multiple of 4 bytes.
-    Buffer {
-        /// How the buffer is used.
-        access: Access,
-    },
-    /// A 32-bit number; the high half of the word is zero.
-    U32,
-    /// A 64-bit number.
-    U64,
-    /// The bits of an `f32` in the low half; the high half of the word is zero.
-    F32,
-}
-
-/// One argument of a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Argument {
-    /// Its name in the program's documentation.
-    pub name: &'static str,
-    /// The content of its word.
-    pub kind: ArgumentKind,
-    /// Whether the argument may be omitted by passing 0.
-    pub optional: bool,
-}
-
-impl Argument {
-    pub(super) const fn buffer(name: &'static str, access: Access) -> Self {
-        Self { name, kind: ArgumentKind::Buffer { access }, optional: false }
-    }
-
-    pub(super) const fn read(name: &'static str) -> Self {
-        Self::buffer(name, Access::Read)
-    }
-
-    pub(super) const fn write(name: &'static str) -> Self {
-        Self::buffer(name, Access::Write)
-    }
-
-    pub(super) const fn read_write(name: &'static str) -> Self {
-        Self::buffer(name, Access::ReadWrite)
-    }
-
-    pub(super) const fn optional(mut self) -> Self {
-        self.optional = true;
-        self
-    }
-
-    pub(super) const fn u32(name: &'static str) -> Self {
-        Self { name, kind: ArgumentKind::U32, optional: false }
-    }
-
-    pub(super) const fn f32(name: &'static str) -> Self {
-        Self { name, kind: ArgumentKind::F32, optional: false }
-    }
-}
+use tidegate_gpu_abi::program::Shader;
+pub use tidegate_gpu_abi::program::{Access, Argument, ArgumentKind};
 
 /// Runs a group from the start of its part until it ends or must stop.
 pub(super) type GroupBody =
@@ -106,6 +31,13 @@ pub struct Signature {
 }
 
 impl Signature {
+    /// Returns what user mode knows of the program.
+    #[must_use]
+    pub const fn shader(&self) -> Shader {
+        let draws = self.id.0 == ProgramId::DRAW.0;
+        Shader { number: self.id.0, name: self.name, draws, arguments: self.arguments }
+    }
+
     /// Returns the groups that cover the work of `args`, or `[0, 0, 0]` for arguments that
     /// [`validate`](super::validate) refuses.
     #[must_use]

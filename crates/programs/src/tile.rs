@@ -21,9 +21,10 @@ pub(super) fn check_image(width: u32, height: u32) -> Result<(), ProgramFault> {
     Ok(())
 }
 
-/// Returns the size of an image in bytes; `bytes` is the size of a pixel.
+/// Returns the size of an image in bytes; `bytes` is the size of a pixel. A size that no address
+/// space holds is the largest number.
 pub(super) fn image_len(width: u32, height: u32, bytes: u64) -> u64 {
-    u64::from(width) * u64::from(height) * bytes
+    (u64::from(width) * u64::from(height)).saturating_mul(bytes)
 }
 
 pub(super) fn tile_grid(width: u32, height: u32) -> [u32; 3] {

@@ -2,6 +2,7 @@
 //! boundaries, groups in any order, stops and resumptions, faults, and invalid arguments.
 
 use std::f32::consts::FRAC_PI_6;
+use tidegate_programs::atomics::{Atomic, Step, Width};
 use tidegate_programs::camera::{Camera, Matrix};
 use tidegate_programs::frame::Frame;
 use tidegate_programs::interpret::{Instruction, Operation};
@@ -82,6 +83,16 @@ impl ProgramMemory for Memory {
         let start = self.place(va, data.len(), true)?;
         self.bytes[start..start + data.len()].copy_from_slice(data);
         Ok(())
+    }
+
+    fn atomic(&mut self, va: u64, width: Width, atomic: Atomic) -> Result<u64, ProgramFault> {
+        let start = self.place(va, width.bytes(), true)?;
+        let mut word = [0; 8];
+        word[..width.bytes()].copy_from_slice(&self.bytes[start..start + width.bytes()]);
+        let old = u64::from_le_bytes(word);
+        let new = atomic.apply(old).to_le_bytes();
+        self.bytes[start..start + width.bytes()].copy_from_slice(&new[..width.bytes()]);
+        Ok(old)
     }
 }
 
@@ -273,13 +284,16 @@ fn numbers_and_names_are_stable() {
         (11, "image_gradient"),
         (12, "downsample"),
         (13, "interpret"),
+        (14, "count"),
+        (15, "histogram"),
+        (16, "atomic_steps"),
     ];
     assert_eq!(names, expected);
     for program in all() {
         assert_eq!(by_name(program.name), Some(program.id));
         assert_eq!(signature(program.id).unwrap().name, program.name);
     }
-    assert!(signature(ProgramId(0)).is_none() && signature(ProgramId(14)).is_none());
+    assert!(signature(ProgramId(0)).is_none() && signature(ProgramId(17)).is_none());
     assert!(signature(ProgramId(u32::MAX)).is_none() && by_name("").is_none());
     assert_eq!(signature(ProgramId::DRAW).unwrap().argument("mode"), Some(15));
 }
@@ -556,6 +570,49 @@ fn groups_can_stop_at_every_place() {
     ] {
         let found = left_everywhere(&memory, program, args, grain);
         assert_eq!(found, places, "{program:?}, {grain:?}");
+    }
+}
+
+#[test]
+fn programs_with_atomic_operations_are_their_references() {
+    let (mut memory, mut noise) = (Memory::default(), Noise(7));
+    let counter = memory.put(&(u64::MAX - 5_000).to_le_bytes());
+    let tickets = memory.zeros(4 * 2_500);
+    let src = memory.words(&noise.words(2_500));
+    let bins = memory.words(&noise.words(37));
+    check(&memory, ProgramId::COUNT, &[counter, 0, 2_500, 7]);
+    check(&memory, ProgramId::HISTOGRAM, &[src, bins, 2_500, 37]);
+    // The values that threads find depend on the order of the groups, so there is one group.
+    check(&memory, ProgramId::COUNT, &[counter, tickets, 1_024, 7]);
+    let steps: Vec<u8> = (0..1_000)
+        .flat_map(|_| {
+            let number = noise.word() >> (noise.word() % 64);
+            let atomic = match noise.word() % 5 {
+                0 => Atomic::Add(number),
+                1 => Atomic::Min(number),
+                2 => Atomic::Max(number),
+                3 => Atomic::Exchange(number),
+                _ => Atomic::CompareExchange { expected: number % 2, new: number },
+            };
+            let width = if noise.word().is_multiple_of(2) { Width::W32 } else { Width::W64 };
+            Step { word: noise.word() as u32 % 5, width, atomic }.to_bytes()
+        })
+        .collect();
+    let (words, steps) = (memory.zeros(8 * 5), memory.put(&steps));
+    let results = memory.zeros(8 * 1_000);
+    check(&memory, ProgramId::ATOMIC_STEPS, &[words, steps, results, 1_000, 5]);
+    let few = [words, steps, results, 1_000, 3];
+    let few = dispatch(ProgramId::ATOMIC_STEPS, &few);
+    assert!(matches!(
+        run_group(&few, [0; 3], &mut memory.clone()),
+        Err(ProgramFault::BadArguments { .. })
+    ));
+    for (program, args) in [
+        (ProgramId::COUNT, vec![counter + 4, 0, 1, 1]),
+        (ProgramId::ATOMIC_STEPS, vec![words + 4, steps, 0, 1, 1]),
+        (ProgramId::HISTOGRAM, vec![src, bins, 1, 0]),
+    ] {
+        assert!(validate(&Dispatch { program, groups: [1; 3], args: &args }).is_err());
     }
 }
 

@@ -8,6 +8,7 @@
 //! are the command line and the tests.
 
 mod arm_against_rewind;
+mod atomic_against_atomic;
 mod backlog_against_submit;
 mod broadcast_against_destroy;
 mod cancel_against_signal;
@@ -105,6 +106,7 @@ const RACES: &[&Race] = &[
     &destroy_against_wait::RACE,
     &broadcast_against_destroy::RACE,
     &demote_against_signal::RACE,
+    &atomic_against_atomic::RACE,
     &evict_against_submit::RACE,
     &unmap_against_store::RACE,
     &cross_adapter_relay::RACE,

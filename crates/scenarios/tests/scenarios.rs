@@ -323,6 +323,13 @@ fn the_status_is_written_before_the_remap() {
     finds_its_bugs("doorbell-order");
 }
 
+// spec: ME-008
+#[test]
+fn no_atomic_addition_of_two_engines_is_lost() {
+    is_sampled("atomic-against-atomic");
+    finds_its_bugs("atomic-against-atomic");
+}
+
 // spec: NF-212, NF-216, NF-217
 #[test]
 fn no_waiter_is_lost_when_a_log_is_read_while_written() {

@@ -261,6 +261,8 @@ pub(crate) struct Execution {
     pub(crate) start_ns: u64,
     /// The label of the commands.
     pub(crate) label: NameId,
+    /// Whether the predicate skips commands.
+    pub(crate) skips: bool,
     /// The current command, if it takes more than one step.
     pub(crate) running: Option<Running>,
     /// When that command began, on the timeline; `None` before, and without a timeline.

@@ -2,7 +2,7 @@
 //!
 //! A state is 64-bit words, little endian: 0 [`SAVED_STATE`] · 1 address of the commands · 2 their
 //! length in bytes (low half) and the offset of the next one (high half) · 3 label (low half) and
-//! number (high half) of the command · 4 kind of the running command · 5 to 7 times on the
+//! number (high half) of the command · 4 kind of the running command (low half) and the predicate (high half) · 5 to 7 times on the
 //! timeline: start of the packet, start of the command, preemption · from 8 on the state of that
 //! command (`running_command`).
 //!
@@ -42,7 +42,8 @@ pub(crate) fn store(
     let label = u64::from(work.label.0) | u64::from(work.number) << 32;
     let command_ns = work.command_ns.unwrap_or(0);
     let mut words = vec![0, work.commands.0, next, label, 0, work.start_ns, command_ns, left_ns];
-    words[4] = running_command::save(work.running.as_ref(), &mut words);
+    words[4] =
+        running_command::save(work.running.as_ref(), &mut words) | u64::from(work.skips) << 32;
     write(mmu, system, work.save_area, &words)?;
     write(mmu, system, work.save_area, &[SAVED_STATE])
 }
@@ -71,7 +72,12 @@ pub(crate) fn load(
     if !of_packet || next > bytes || next == 0 || !next.is_multiple_of(8) {
         return Err(bad);
     }
-    let running = running_command::restore(words[4], &words[HEAD_WORDS..]).ok_or(bad)?;
+    let (kind, skips) = (words[4] & u64::from(u32::MAX), words[4] >> 32);
+    let running = running_command::restore(kind, &words[HEAD_WORDS..]).ok_or(bad)?;
+    if skips > 1 {
+        return Err(bad);
+    }
+    work.skips = skips == 1;
     (work.at, work.number) = (next, (words[3] >> 32) as u32);
     (work.label, work.running) = (NameId(words[3] as u32), running);
     let [start_ns, command_ns, left_ns] = [5, 6, 7].map(|word| words[word].min(now_ns));

@@ -2,7 +2,7 @@
 //!
 //! The table is the picture of the architecture. The kernel, the driver, the user-mode side and the
 //! hardware never name each other: they meet in `ddi`, `gpu-abi` and `calls`, so that any of them
-//! can be replaced. `explorer` knows no graphics. Only `cli` and `fuzz` name `scenarios`.
+//! can be replaced. Programs and user mode meet in `gpu-abi` too. `explorer` knows no graphics. Only `cli` and `fuzz` name `scenarios`.
 //! Development dependencies obey the same table, with two exceptions: `explorer` and `testbed` may
 //! be one anywhere, and the crates at the top may use anything.
 
@@ -16,12 +16,12 @@ use crate::finding::Finding;
 /// Each crate and those that it may name.
 const LAYERS: &[(&str, &[&str])] = &[
     ("trace", &[]),
-    ("programs", &[]),
     ("wddm-abi", &[]),
     ("platform", &["trace"]),
     ("d3dukmdt", &["platform", "wddm-abi"]),
     ("ddi", &["d3dukmdt", "platform", "trace", "wddm-abi"]),
     ("gpu-abi", &["d3dukmdt", "platform"]),
+    ("programs", &["gpu-abi"]),
     ("calls", &["d3dukmdt", "platform", "trace", "wddm-abi"]),
     ("softgpu", &["d3dukmdt", "gpu-abi", "platform", "programs", "trace"]),
     ("explorer", &["platform"]),

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// - It is reset when none of its lists executes; before that a reset is
 ///   [`Error::AllocatorExecutes`], and changes nothing.
 /// - A list that is executed again while it executes, or after its allocator was reset, drops the
-///   call.
+///   call and removes the device ([`crate::RemovedReason::InvalidCall`]).
 ///
 /// Queued lists keep their memory, so an allocator may be dropped at any time.
 pub struct CommandAllocator {

@@ -8,8 +8,11 @@ use crate::states::flags::ResourceStates;
 use crate::states::recording::Subresources;
 use tidegate_gpu_abi::Command;
 use tidegate_gpu_abi::command::MAX_ARGS;
+use tidegate_gpu_abi::program::{
+    Access, Argument, ArgumentKind, ComputeProgram, DrawProgram, Program, Value,
+};
 
-/// One argument of a dispatch or a draw.
+/// One argument of a program that is named by its number, see [`crate::testing`].
 #[derive(Clone, Copy, Debug)]
 pub enum Arg<'a> {
     /// The address of a buffer plus an offset in bytes.
@@ -22,7 +25,112 @@ pub enum Arg<'a> {
     F32(f32),
 }
 
+/// A place in a buffer: an argument of a program. Made of `&Buffer`, of a buffer with an offset in
+/// bytes, or by [`Buffer::at`].
+#[derive(Clone, Copy, Debug)]
+pub struct BufferAt<'a> {
+    /// The buffer.
+    pub buffer: &'a Buffer,
+    /// The offset in bytes.
+    pub offset: u64,
+}
+
+impl<'a> From<&'a Buffer> for BufferAt<'a> {
+    fn from(buffer: &'a Buffer) -> BufferAt<'a> {
+        BufferAt { buffer, offset: 0 }
+    }
+}
+
+impl<'a> From<(&'a Buffer, u64)> for BufferAt<'a> {
+    fn from((buffer, offset): (&'a Buffer, u64)) -> BufferAt<'a> {
+        BufferAt { buffer, offset }
+    }
+}
+
+impl Buffer {
+    /// Returns the place at `offset` bytes, for an argument of a program.
+    pub fn at(&self, offset: u64) -> BufferAt<'_> {
+        BufferAt { buffer: self, offset }
+    }
+}
+
 impl CommandList {
+    /// Runs `program` over `groups` thread groups; [`Program::groups`] is the number that covers
+    /// its work. Compute and direct lists take it.
+    ///
+    /// A program is a type with named arguments: `Saxpy { x: &x, y: &y, n: 1_000, a: 0.5 }`. An
+    /// argument within a buffer is [`Buffer::at`].
+    ///
+    /// # Errors
+    /// [`crate::Error::NotAccepted`], [`crate::Error::BadValue`] for a grid without groups,
+    /// [`crate::Error::OutOfRange`] for an argument that begins outside its buffer,
+    /// [`crate::Error::Foreign`].
+    #[doc(alias = "Dispatch")]
+    pub fn dispatch<'b, P>(&mut self, program: &P, groups: [u32; 3]) -> Result<()>
+    where
+        P: ComputeProgram,
+        P::Buffer: Into<BufferAt<'b>>,
+    {
+        self.accepts_compute("dispatch")?;
+        check_grid("a dispatch", groups)?;
+        let args = self.words(program, "Dispatch")?;
+        let program = program.shader().number;
+        self.push(&Command::Dispatch { program, groups, args })
+    }
+
+    /// Runs a rasteriser program over `groups` tiles. Direct lists take it.
+    ///
+    /// # Errors
+    /// As [`CommandList::dispatch`].
+    #[doc(alias = "DrawInstanced")]
+    #[doc(alias = "DrawIndexedInstanced")]
+    pub fn draw<'b, P>(&mut self, program: &P, groups: [u32; 3]) -> Result<()>
+    where
+        P: DrawProgram,
+        P::Buffer: Into<BufferAt<'b>>,
+    {
+        self.accepts("draw", "direct", self.list_type() == CommandListType::Direct)?;
+        check_grid("a draw", groups)?;
+        let args = self.words(program, "Draw")?;
+        let program = program.shader().number;
+        self.push(&Command::Draw { program, groups, args })
+    }
+
+    /// The argument words of a program; its buffers are named.
+    fn words<'b, P>(&mut self, program: &P, kind: &'static str) -> Result<Vec<u64>>
+    where
+        P: Program,
+        P::Buffer: Into<BufferAt<'b>>,
+    {
+        let arguments = program.shader().arguments.iter();
+        let word = |(value, argument): (Value<P::Buffer>, &Argument)| match value {
+            Value::Buffer(place) => self.name_place(place.into(), argument.kind, kind),
+            Value::Omitted => Ok(0),
+            Value::U32(number) => Ok(u64::from(number)),
+            Value::F32(number) => Ok(u64::from(number.to_bits())),
+        };
+        program.values().into_iter().zip(arguments).map(word).collect()
+    }
+
+    /// Names the buffer of an argument and returns its address.
+    pub(super) fn name_place(
+        &mut self,
+        BufferAt { buffer, offset }: BufferAt<'_>,
+        argument: ArgumentKind,
+        kind: &'static str,
+    ) -> Result<u64> {
+        buffer.check("an argument", offset, 0)?;
+        self.name_buffer(buffer)?;
+        let states = match argument {
+            ArgumentKind::Buffer { access: Access::Read } => {
+                ResourceStates::NON_PIXEL_SHADER_RESOURCE
+            }
+            _ => ResourceStates::UNORDERED_ACCESS,
+        };
+        self.access(buffer.into(), &Subresources::All, states, kind);
+        Ok(buffer.gpu_va() + offset)
+    }
+
     /// Appends the dispatch of a program that is named by its number.
     pub(crate) fn push_dispatch(
         &mut self,
@@ -54,14 +162,9 @@ impl CommandList {
         groups: [u32; 3],
         args: &[Arg<'_>],
     ) -> Result<Vec<u64>> {
-        if groups.contains(&0) {
-            return Err(bad(
-                what,
-                "a dimension of its grid has 0 groups; give at least one in each",
-            ));
-        }
+        check_grid(what, groups)?;
         if args.len() > MAX_ARGS {
-            return Err(bad(what, "it has more than 60 arguments; put them into a buffer"));
+            return Err(bad(what, "it has more than 59 arguments; put them into a buffer"));
         }
         let mut words = Vec::with_capacity(args.len());
         for arg in args {
@@ -78,6 +181,13 @@ impl CommandList {
             });
         }
         Ok(words)
+    }
+}
+
+pub(super) fn check_grid(what: &'static str, groups: [u32; 3]) -> Result<()> {
+    match groups.contains(&0) {
+        true => Err(bad(what, "a dimension of its grid has 0 groups; give at least one in each")),
+        false => Ok(()),
     }
 }
 

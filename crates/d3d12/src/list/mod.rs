@@ -1,6 +1,7 @@
 //! Command lists: recording, the rules of what a list takes, and closing.
 //!
-//! Rooms: `any` · `allocator` · `barrier`, `clear`, `copy` and `dispatch` (commands) · `recording` (the open list).
+//! Rooms: `any` · `allocator` · `pipeline`, `query`, `barrier`, `clear`, `copy` and `dispatch`
+//! (commands) · `recording` (the open list) · `root_state`.
 //!
 //! A [`CommandList`] is open until [`CommandList::close`] consumes it; only the [`ClosedList`] that
 //! it returns can be executed. It may be dropped at once after `execute`: the queue keeps its
@@ -18,11 +19,17 @@ mod barrier;
 mod clear;
 mod copy;
 mod dispatch;
+mod pipeline;
+mod query;
 mod recording;
+mod root_state;
 
 pub use crate::umd::closed_list::ClosedList;
 pub use allocator::CommandAllocator;
 pub use any::AnyList;
 pub use barrier::Barrier;
-pub use dispatch::Arg;
+pub use dispatch::{Arg, BufferAt};
+pub use pipeline::{INDIRECT_BYTES, MAX_INDIRECT, PipelineState, PredicationOp};
+pub use query::QueryHeap;
+pub(crate) use query::check_queries;
 pub use recording::CommandList;

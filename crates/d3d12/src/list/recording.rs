@@ -4,6 +4,7 @@
 //! Invariant: a buffer is named before a command with its address is appended, so that the list
 //! keeps it alive. Entry points: `accepts`, `name` and `push`, used by the files of the commands.
 
+use super::root_state::RootState;
 use crate::error::{Error, Result};
 use crate::model::CommandListType;
 use crate::resource::{Buffer, Resource};
@@ -17,7 +18,7 @@ use crate::umd::encode::JOINED_EXTRA_BYTES;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
-use tidegate_gpu_abi::{Command, CommandWriter, EngineClass};
+use tidegate_gpu_abi::{Command, CommandWriter, EngineClass, GpuVa};
 use tidegate_platform::Step;
 
 /// Most bytes of commands in one list.
@@ -38,6 +39,9 @@ pub struct CommandList {
     recording: Option<Recording>,
     /// What the commands use, where states are checked.
     states: Option<StateRecording>,
+    pub(super) root: RootState,
+    /// The last predicate may skip commands.
+    is_predicated: bool,
 }
 
 impl CommandList {
@@ -57,6 +61,8 @@ impl CommandList {
             buffers: Vec::new(),
             recording,
             states: device.states.is_some().then(|| StateRecording::new(list_type)),
+            root: RootState::default(),
+            is_predicated: false,
         }
     }
 
@@ -109,6 +115,10 @@ impl CommandList {
     /// # Errors
     /// What the kernel refuses when more command memory is needed.
     pub fn close(mut self) -> Result<ClosedList> {
+        if self.is_predicated {
+            // Lists can be joined into one command buffer.
+            self.write(&Command::Predicate { value_at: GpuVa(0), unless_zero: false })?;
+        }
         if self.writer.is_empty() {
             // A command buffer has at least one command.
             self.write(&Command::Label { name: 0 })?;
@@ -190,6 +200,9 @@ impl CommandList {
                 "a command list",
                 "it holds 16 MiB of commands; close it and record another",
             ));
+        }
+        if let Command::Predicate { value_at, .. } = command {
+            self.is_predicated = value_at.0 != 0;
         }
         self.made_for = EngineClass::made_for_both(self.made_for, command);
         self.writer.push(command);

@@ -153,6 +153,7 @@ impl Link {
         &self.allocator.name
     }
 
+    // spec: ME-030
     /// Begins a call that executes the list on `queue`. `end_submission` ends it.
     fn begin_submission(&self, queue: Weak<dyn RunsLists>) -> Result<(), Misuse> {
         let last = {

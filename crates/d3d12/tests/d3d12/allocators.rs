@@ -54,6 +54,7 @@ fn lists_and_allocators_of_other_types_and_devices_are_refused() {
 }
 
 #[test]
+// spec: ME-030
 fn an_allocator_is_reset_when_its_lists_have_ended() {
     for submission in Submission::ALL {
         let trace = bench(move |b| {
@@ -90,6 +91,92 @@ fn a_list_runs_again_after_it_has_ended() {
             }
         });
         assert_eq!(ran(&trace), [7; 3], "{submission}");
+    }
+}
+
+/// What `Device::removed_reason` says after a call that `breaks` a rule.
+fn removed_for(
+    submission: Submission,
+    breaks: fn(&Bench<'_>, &Queue, &CommandAllocator) -> std::result::Result<(), Error>,
+) -> String {
+    let (reason, text) = std::sync::mpsc::channel();
+    let trace = bench(move |b| {
+        let (queue, allocator) = (b.queue(submission), allocator(&b));
+        let error = breaks(&b, &queue, &allocator).unwrap_err();
+        let removed = b.device.removed_reason().unwrap();
+        assert!(matches!(removed, RemovedReason::InvalidCall(_)), "{removed:?}");
+        assert_eq!(error, Error::DeviceRemoved(removed.clone()));
+        assert!(queue.execute(&[&b.list(5)]).is_err(), "it stays removed");
+        assert_eq!(b.device.removed_reason(), Some(removed.clone()));
+        reason.send(removed.to_string()).unwrap();
+    });
+    assert!(ran(&trace).iter().all(|ns| *ns != 9), "the call was dropped");
+    text.recv().unwrap()
+}
+
+#[test]
+// spec: ME-030
+fn a_list_that_executes_is_not_executed_again() {
+    for submission in Submission::ALL {
+        let reason = removed_for(submission, |b, queue, allocator| {
+            let gate = b.device.create_fence("gate", 0).unwrap();
+            queue.wait(&gate, 1).unwrap();
+            let list = timed(b, allocator, 7);
+            queue.execute(&[&list]).unwrap();
+            queue.execute(&[&timed(b, allocator, 9), &list])
+        });
+        assert_eq!(
+            reason,
+            "INVALID_CALL: ExecuteCommandLists on queue 'upload', list 'work': it still executes on \
+             queue 'upload'; wait for a fence behind it first"
+        );
+    }
+}
+
+#[test]
+// spec: ME-030
+fn a_list_waits_in_a_full_ring_as_one_that_executes() {
+    let reason = removed_for(Submission::User, |b, queue, allocator| {
+        let gate = b.device.create_fence("gate", 0).unwrap();
+        queue.wait(&gate, 1).unwrap();
+        for _ in 0..DEFAULT_RING_SLOTS {
+            queue.execute(&[&b.list(1)]).unwrap();
+        }
+        let list = timed(b, allocator, 9);
+        queue.execute(&[&list]).unwrap();
+        assert!(allocator.reset().is_err());
+        queue.execute(&[&list])
+    });
+    assert!(reason.contains("still executes"), "{reason}");
+}
+
+#[test]
+// spec: ME-030
+fn a_list_of_an_allocator_that_was_reset_is_not_executed() {
+    let reason = removed_for(Submission::Hardware, |b, queue, allocator| {
+        let list = timed(b, allocator, 9);
+        allocator.reset().unwrap();
+        let _reused = timed(b, allocator, 1);
+        queue.execute(&[&list])
+    });
+    assert!(reason.contains("allocator 'frame' was reset after the list was closed"), "{reason}");
+}
+
+#[test]
+// spec: ME-029
+fn an_open_list_removes_the_device() {
+    for submission in Submission::ALL {
+        let reason = removed_for(submission, |b, queue, allocator| {
+            let closed = timed(b, allocator, 9);
+            let mut open = b.device.create_command_list(CommandListType::Copy);
+            open.set_name("half");
+            queue.execute_any(&[(&closed).into(), (&open).into()])
+        });
+        assert_eq!(
+            reason,
+            "INVALID_CALL: ExecuteCommandLists on queue 'upload', list 'half': the list is open; close \
+             it before it is executed"
+        );
     }
 }
 

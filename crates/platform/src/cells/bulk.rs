@@ -93,6 +93,23 @@ impl BulkCells {
         }
     }
 
+    /// Replaces the little-endian number of `bytes` at `start` by `new` of it, in one atomic step
+    /// with acquire and release order. Returns the old number. The caller has checked the range, and
+    /// that the number lies in one cell.
+    pub(crate) fn update(&self, start: usize, bytes: usize, new: impl Fn(u64) -> u64) -> u64 {
+        let (cell, shift) = (self.cells.at(start / CELL), 8 * (start % CELL));
+        let mask = if bytes == CELL { u64::MAX } else { (1 << (8 * bytes)) - 1 };
+        let mut old = cell.load(Ordering::Relaxed);
+        loop {
+            let number = old >> shift & mask;
+            let next = old & !(mask << shift) | (new(number) & mask) << shift;
+            match cell.compare_exchange_weak(old, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return number,
+                Err(now) => old = now,
+            }
+        }
+    }
+
     fn replace_bytes(&self, index: usize, skip: usize, data: &[u8]) {
         let cell = self.cells.at(index);
         let mut old = cell.load(Ordering::Relaxed);

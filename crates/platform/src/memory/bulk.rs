@@ -102,6 +102,30 @@ impl Bulk {
         Ok(())
     }
 
+    /// Replaces the little-endian number of 4 or 8 bytes at `offset` by `new` of it, as one atomic
+    /// step with a full barrier. Returns the old number. `new` may be called several times.
+    ///
+    /// # Errors
+    ///
+    /// The range leaves the bytes.
+    ///
+    /// # Panics
+    ///
+    /// The number has another width, or `offset` is not a multiple of it.
+    pub fn update(
+        &self,
+        offset: u64,
+        bytes: usize,
+        new: impl Fn(u64) -> u64,
+    ) -> Result<u64, OutOfBounds> {
+        assert!(matches!(bytes, 4 | 8) && offset.is_multiple_of(bytes as u64));
+        let start = self.check(offset, bytes)?;
+        if self.inner.explored {
+            return Ok(world::bulk_update(&self.inner, start, bytes, new));
+        }
+        Ok(self.inner.update(start, bytes, new))
+    }
+
     /// Reads one little-endian 64-bit value.
     #[inline]
     pub fn read_u64(&self, offset: u64) -> Result<u64, OutOfBounds> {

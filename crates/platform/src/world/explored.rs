@@ -652,6 +652,25 @@ pub(crate) fn bulk_write(bulk: &std::sync::Arc<BulkCells>, start: usize, data: &
     });
 }
 
+/// Replaces a number in one step: a locked operation, which drains the agent's store buffer.
+pub(crate) fn bulk_update(
+    bulk: &BulkCells,
+    start: usize,
+    bytes: usize,
+    new: impl Fn(u64) -> u64,
+) -> u64 {
+    visible(OpKind::Exchange, Object::Bulk(bulk.id), |w| {
+        let mut old = [0; 8];
+        bulk.copy_out(start, &mut old[..bytes]);
+        let old = u64::from_le_bytes(old);
+        w.absorb(old);
+        let new = new(old);
+        w.log(|log, _| log.value(new));
+        w.commit_bulk(bulk, start, &new.to_le_bytes()[..bytes]);
+        old
+    })
+}
+
 pub(crate) fn lock(mutex: u32, name: &'static str) {
     assert!(
         with(|w| w.current.is_none()) || fiber::on_fiber(),

@@ -25,9 +25,9 @@ mod store_buffer;
 mod virtual_time;
 
 pub(crate) use explored::{
-    add_and_test, bulk_read, bulk_read_untrusted, bulk_write, exchange, fence, load, load_as,
-    load_untrusted, lock, log_steps, mapping_step, name, next_object_id, steps, store, store_as,
-    take_log, unlock, update_as,
+    add_and_test, bulk_read, bulk_read_untrusted, bulk_update, bulk_write, exchange, fence, load,
+    load_as, load_untrusted, lock, log_steps, mapping_step, name, next_object_id, steps, store,
+    store_as, take_log, unlock, update_as,
 };
 pub(crate) use machine::{World, WorldId, close};
 pub(crate) use program::{

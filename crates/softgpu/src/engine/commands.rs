@@ -12,7 +12,7 @@ use crate::queue::{Completion, Execution, Packet, Run, RunState};
 use crate::running_command::Running;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate_gpu_abi::{Cause, Command, CommandReader};
+use tidegate_gpu_abi::{Cause, Command, CommandReader, GpuVa};
 use tidegate_platform::Step;
 use tidegate_trace::{Kind, NameId, Record};
 
@@ -40,7 +40,9 @@ impl Executor {
         if !self.class.runs(&command) || is_fence_write && !self.writes_fences {
             return Err(Fault::new(FaultKind::WrongEngine, at));
         }
+        let is_skipped = work.skips && is_predicated(&command);
         work.running = match command {
+            _ if is_skipped => None,
             Command::Label { name } => {
                 work.number -= 1;
                 work.label = NameId(name.saturating_sub(1));
@@ -50,7 +52,27 @@ impl Executor {
                 self.port.write(self.work_space, destination, &value.to_le_bytes())?;
                 None
             }
-            Command::Copy { source, destination, bytes } => {
+            Command::Timestamp { destination } => {
+                let now = self.gpu.clock.now().0;
+                self.port.write(self.work_space, destination, &now.to_le_bytes())?;
+                None
+            }
+            Command::Predicate { value_at, unless_zero } => {
+                work.skips = value_at.0 != 0 && {
+                    let mut value = [0; 8];
+                    self.port.mmu.read(self.work_space, value_at, &mut value)?;
+                    (value != [0; 8]) == unless_zero
+                };
+                None
+            }
+            Command::DispatchIndirect { program, groups_at, count_at, index, args } => {
+                match self.indirect_groups(groups_at, count_at, index)? {
+                    Some(groups) => begin_grid(false, (program, groups, args), at)?,
+                    None => None,
+                }
+            }
+            Command::Copy { source, destination, bytes }
+            | Command::Resolve { source, destination, bytes } => {
                 Some(Running::Copy { source, destination, left: bytes, bytes })
             }
             Command::Fill { destination, bytes, value } => {
@@ -72,6 +94,26 @@ impl Executor {
         }
         work.command_ns = None;
         self.advance(state, work)
+    }
+
+    /// Returns the grid of an indirect dispatch; `None` if there is nothing to run.
+    fn indirect_groups(
+        &mut self,
+        groups_at: GpuVa,
+        count_at: GpuVa,
+        index: u32,
+    ) -> Result<Option<[u32; 3]>, Fault> {
+        if count_at.0 != 0 {
+            let mut count = [0; 4];
+            self.port.mmu.read(self.work_space, count_at, &mut count)?;
+            if index >= u32::from_le_bytes(count) {
+                return Ok(None);
+            }
+        }
+        let mut bytes = [[0; 4]; 3];
+        self.port.mmu.read(self.work_space, groups_at, bytes.as_flattened_mut())?;
+        let groups = bytes.map(u32::from_le_bytes);
+        Ok((!groups.contains(&0)).then_some(groups))
     }
 
     /// Executes a bounded part of a command that takes time.
@@ -168,4 +210,16 @@ impl Executor {
         let span = span.queued(work.queued.at_or(work.start_ns)).linked(work.queued.link);
         platform.record(span.on_engine(self.lane));
     }
+}
+
+/// Returns whether a predicate can skip the command.
+fn is_predicated(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Copy { .. }
+            | Command::Fill { .. }
+            | Command::Dispatch { .. }
+            | Command::DispatchIndirect { .. }
+            | Command::Draw { .. }
+    )
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{GpuVa, PAGE_BYTES};
 use tidegate_platform::{PhysicalAddress, Target};
+use tidegate_programs::atomics::{Atomic, Width};
 use tidegate_programs::{ProgramFault, ProgramMemory};
 
 pub(super) struct Port {
@@ -107,6 +108,25 @@ impl Port {
         }
     }
 
+    /// Replaces the number of 4 or 8 bytes at `va` by `new` of it in one step. Returns the old
+    /// number. Fences change by stores alone, so a page of words is a fault.
+    // spec: ME-008
+    fn update(
+        &mut self,
+        space: Space,
+        va: GpuVa,
+        bytes: usize,
+        new: impl Fn(u64) -> u64,
+    ) -> Result<u64, Fault> {
+        let within = va.0 % PAGE_BYTES;
+        match &self.mmu.page(space, va, true)?.target {
+            Target::Bulk(memory, start) if va.0.is_multiple_of(bytes as u64) => {
+                memory.update(start + within, bytes, new).map_err(|_| unmapped(va, true))
+            }
+            _ => Err(Fault::new(FaultKind::BadPacket, va)),
+        }
+    }
+
     /// Unblocks the queues, on this GPU and others, that wait for the `value` just stored at `at`.
     #[inline]
     pub(super) fn stored(&mut self, at: PhysicalAddress, value: u64) {
@@ -180,5 +200,11 @@ impl ProgramMemory for ProgramPort<'_> {
         let checked = self.port.check_writable(space, at, data.len() as u64);
         let written = checked.and_then(|()| self.port.write(space, at, data));
         written.map_err(|fault| self.note(fault, va, data.len(), true))
+    }
+
+    fn atomic(&mut self, va: u64, width: Width, atomic: Atomic) -> Result<u64, ProgramFault> {
+        let (space, at) = (self.space, GpuVa(va));
+        let old = self.port.update(space, at, width.bytes(), |old| atomic.apply(old));
+        old.map_err(|fault| self.note(fault, va, width.bytes(), true))
     }
 }

@@ -225,6 +225,7 @@ impl Executor {
             queue,
             queued: platform.take_queued(queue, completion.key()),
             start_ns: self.gpu.timeline_ns(),
+            skips: false,
             label: NameId::NONE,
             running: None,
             command_ns: None,

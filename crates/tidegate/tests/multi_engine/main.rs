@@ -2,6 +2,7 @@
 
 mod adapter_variants;
 mod linked_adapters;
+mod list_commands;
 mod programs;
 mod queue_rules;
 mod run_reports;

@@ -11,9 +11,8 @@ use crate::bench::measure::{
     Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely,
 };
 use std::hint::spin_loop;
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{Arg, BufferDesc, ClosedList, CommandListType, Fence, Priority, Queue};
-use tidegate::programs::ProgramId;
+use tidegate::d3d12::{BufferDesc, ClosedList, CommandListType, Fence, Priority, Queue};
+use tidegate::programs::Saxpy;
 
 type Found<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -105,13 +104,8 @@ impl Load {
         while left > 0 {
             let now = left.min(GROUPS);
             let [x, y] = &self.vectors;
-            let arguments = [
-                Arg::Buffer(x, 0),
-                Arg::Buffer(y, 0),
-                Arg::U32((now * GROUP_FLOATS) as u32),
-                Arg::F32(0.5),
-            ];
-            list.dispatch_by_number(ProgramId::SAXPY.0, [now as u32, 1, 1], &arguments)?;
+            let saxpy = Saxpy { x, y, n: (now * GROUP_FLOATS) as u32, a: 0.5 };
+            list.dispatch(&saxpy, [now as u32, 1, 1])?;
             left -= now;
         }
         Ok(list.close()?)

@@ -1,0 +1,62 @@
+//! The compute root state of a list: the pipeline state and the arguments set so far.
+
+use crate::error::{Error, Result};
+use tidegate_gpu_abi::program::{Argument, ArgumentKind, Shader};
+
+/// A root parameter is an argument of the pipeline's program, by its place.
+#[derive(Debug, Default)]
+pub(super) struct RootState {
+    shader: Option<Shader>,
+    words: Vec<Option<u64>>,
+}
+
+impl RootState {
+    /// Sets the pipeline. Arguments stay if its program takes the same ones.
+    pub(super) fn set(&mut self, shader: Shader) {
+        if self.shader.is_none_or(|before| before.arguments != shader.arguments) {
+            self.words = vec![None; shader.arguments.len()];
+        }
+        self.shader = Some(shader);
+    }
+
+    /// Returns a parameter of the pipeline's program.
+    pub(super) fn parameter(&self, index: usize) -> Result<&'static Argument> {
+        let Some(shader) = self.shader else { return Err(no_pipeline()) };
+        shader.arguments.get(index).ok_or_else(|| Error::BadValue {
+            what: format!("root parameter {index} of {}", shader.name),
+            why: "the program has fewer parameters; compare with its type",
+        })
+    }
+
+    /// Sets a parameter.
+    pub(super) fn set_word(&mut self, index: usize, word: u64) {
+        self.words[index] = Some(word);
+    }
+
+    /// Returns the program's number and its argument words.
+    pub(super) fn dispatch(&self) -> Result<(u32, Vec<u64>)> {
+        let Some(shader) = self.shader else { return Err(no_pipeline()) };
+        let word = |(argument, word): (&Argument, &Option<u64>)| match word {
+            Some(word) => Ok(*word),
+            None if argument.optional => Ok(0),
+            None => Err(Error::BadValue {
+                what: format!("argument '{}' of {}", argument.name, shader.name),
+                why: "it is not set; set the root parameter before the dispatch",
+            }),
+        };
+        let words = shader.arguments.iter().zip(&self.words).map(word);
+        Ok((shader.number, words.collect::<Result<_>>()?))
+    }
+}
+
+fn no_pipeline() -> Error {
+    Error::BadValue {
+        what: "a dispatch".to_owned(),
+        why: "no pipeline state is set; set one before root parameters and dispatches",
+    }
+}
+
+/// Returns whether a parameter is a 32-bit constant.
+pub(super) fn is_constant(kind: ArgumentKind) -> bool {
+    matches!(kind, ArgumentKind::U32 | ArgumentKind::F32)
+}
