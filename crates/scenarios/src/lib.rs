@@ -23,6 +23,7 @@ mod destroy_against_signal;
 mod destroy_against_victimise;
 mod destroy_against_wait;
 mod doorbell_order;
+mod engine_hand_over;
 mod evict_against_submit;
 mod fence_cell;
 mod gpu_pulse;
@@ -94,6 +95,7 @@ const RACES: &[&Race] = &[
     &arm_against_rewind::BY_ENGINE,
     &arm_against_rewind::BY_CPU,
     &gpu_wait::RACE,
+    &engine_hand_over::RACE,
     &gpu_pulse::BY_ENGINE,
     &gpu_pulse::BY_CPU,
     &cpu_signal_against_park::RACE,

@@ -347,6 +347,13 @@ fn a_wait_latches_over_the_rewinds_of_a_cell() {
     finds_its_bugs("two-rewinders");
 }
 
+// spec: ME-002
+#[test]
+fn a_queue_keeps_its_order_over_its_engines() {
+    is_sampled("engine-hand-over");
+    finds_its_bugs("engine-hand-over");
+}
+
 #[test]
 fn a_backlog_is_submitted_whole_and_in_order() {
     is_sampled("backlog-against-submit");
