@@ -117,6 +117,10 @@ pub(crate) struct Reading {
     pub(crate) adapter: Option<Adapter>,
     #[command(flatten)]
     pub(crate) preempting: Preempting,
+    /// Check that waits and signals order all conflicting accesses of queues, threads and display;
+    /// a pair without a path is a problem of the run
+    #[arg(long)]
+    pub(crate) validate: bool,
     /// No progress bar
     #[arg(long, short)]
     pub(crate) quiet: bool,

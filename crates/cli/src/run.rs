@@ -9,6 +9,8 @@ use crate::tables;
 use crate::{BadInput, End};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tidegate::d3d12::Validation;
+use tidegate::platform::hazard;
 use tidegate::runner::cost::{self, CostModel};
 use tidegate::runner::kernels::{Table, summary};
 use tidegate::runner::report::Report;
@@ -124,6 +126,7 @@ pub(crate) fn run_both(
         hangs: reading.preempting.inject.clone(),
         frames: keep.frames,
         beside: beside.cloned(),
+        validation: if reading.validate { Validation::HAZARDS } else { Validation::empty() },
     };
     let stopwatch = Platform::host();
     let mut result = run_workload(&request).map_err(|e| BadInput(e.to_string()))?;
@@ -239,6 +242,7 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
     }
     if !outputs.take_stdout() {
         print_report(&workload, &result.outcome, &frames);
+        result.hazards.iter().for_each(print_hazards);
         if arguments.summary {
             let table =
                 Table::of_run(std::mem::take(&mut result.outcome.kernels), &result.outcome.report);
@@ -269,6 +273,17 @@ pub(crate) fn print_details(report: &Report) {
     for line in lines {
         outln!("{line}");
     }
+}
+
+/// The summary of the hazard check. The hazards themselves are problems of the run.
+fn print_hazards(report: &hazard::Report) {
+    outln!(
+        "hazard check: {} missing edges, {} pairs that the same edges end, {} hints",
+        report.hazards.len(),
+        report.implied.len(),
+        report.hints.len()
+    );
+    report.hints.iter().for_each(|hint| outln!("hint: {hint}"));
 }
 
 /// Most pictures that are named one by one.

@@ -10,7 +10,7 @@ use crate::fence::Fence;
 use crate::list::{CommandAllocator, CommandList, QueryHeap, check_queries};
 use crate::model::{
     BufferDesc, CommandListType, DeviceOptions, FenceChoice, FenceDesc, QueueDesc, QueueOptions,
-    Submission,
+    Submission, Validation,
 };
 use crate::queue::Queue;
 use crate::resource::Buffer;
@@ -27,6 +27,7 @@ use tidegate_calls::{
     AdapterInfo, Handle, Kernel, NtHandle, SegmentGroup, Status, VideoMemoryInfo,
 };
 use tidegate_platform::Platform;
+use tidegate_platform::hazard::Report;
 use tidegate_trace::LaneId;
 
 /// A device of one process on one adapter.
@@ -54,6 +55,9 @@ impl Device {
                 what,
                 why: "a ring has a power of two of slots, from 8 to 1048576",
             });
+        }
+        if options.validation.contains(Validation::HAZARDS) {
+            platform.enable_hazard_check();
         }
         let thunk = Arc::new(Thunk::new(platform, kernel));
         let info = thunk.enter().query_adapter_info();
@@ -295,6 +299,12 @@ impl Device {
             return Err(Error::Foreign { what: format!("allocator '{}'", allocator.name()) });
         }
         allocator.record()
+    }
+
+    /// Returns what the hazard check of the machine has found so far; `None` while it is off
+    /// ([`Validation::HAZARDS`]).
+    pub fn hazards(&self) -> Option<Report> {
+        self.shared.umd.platform.hazard_report()
     }
 
     /// The destroy calls of this device, its queues and its resources that the kernel refused. It

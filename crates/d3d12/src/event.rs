@@ -127,13 +127,18 @@ impl Event {
     /// Sets the event. Releases all waiters of a manual-reset event, else one.
     #[doc(alias = "SetEvent")]
     pub fn set(&self) {
-        self.inner.signal.set(Step::ThreadWake);
+        let signal = &self.inner.signal;
+        let number = signal.id().number();
+        signal.platform().check_hazards(|checker, thread| checker.event_set(thread, number));
+        signal.set(Step::ThreadWake);
     }
 
     /// Resets the event.
     #[doc(alias = "ResetEvent")]
     pub fn reset(&self) {
-        self.inner.signal.reset();
+        let signal = &self.inner.signal;
+        signal.platform().hazard_checker(|checker| checker.event_reset(signal.id().number()));
+        signal.reset();
     }
 
     /// Returns whether the event is set, and leaves it as it is.
@@ -143,7 +148,11 @@ impl Event {
 
     /// Takes the event if it is set: an auto-reset event is then reset. Returns whether it was set.
     pub fn try_take(&self) -> bool {
-        self.inner.signal.try_take()
+        let taken = self.inner.signal.try_take();
+        if taken {
+            note_taken(&self.inner.signal);
+        }
+        taken
     }
 
     /// Blocks until the event is set.
@@ -168,7 +177,11 @@ impl Event {
             "" => "an event".to_owned(),
             name => format!("event '{name}'"),
         };
-        waited(self.inner.signal.wait_for(deadline, &what))
+        let end = self.inner.signal.wait_for(deadline, &what);
+        if end == WaitEnd::Woken {
+            note_taken(&self.inner.signal);
+        }
+        waited(end)
     }
 
     /// Blocks until one of `events` is set, and takes only that event. Returns its index, the
@@ -194,7 +207,10 @@ impl Event {
         let (signals, deadline) = several(events, limit)?;
         let what = format!("any of {} events", events.len());
         match Signal::wait_any_for(&signals, deadline, &what) {
-            Ok(index) => Ok(Waited::Signalled(index)),
+            Ok(index) => {
+                note_taken(signals[index]);
+                Ok(Waited::Signalled(index))
+            }
             Err(WaitEnd::TimedOut) => Ok(Waited::TimedOut),
             Err(_) => Err(Error::Stopped),
         }
@@ -220,7 +236,11 @@ impl Event {
 
     fn wait_all_until(events: &[&Event], limit: Option<Duration>) -> Result<Waited> {
         let (signals, deadline) = several(events, limit)?;
-        waited(Signal::wait_all(&signals, deadline, &format!("all of {} events", events.len())))
+        let end = Signal::wait_all(&signals, deadline, &format!("all of {} events", events.len()));
+        if end == WaitEnd::Woken {
+            signals.iter().for_each(|signal| note_taken(signal));
+        }
+        waited(end)
     }
 
     /// Returns a file descriptor that is readable while the event is set, for poll, epoll and
@@ -294,6 +314,13 @@ pub(crate) fn waited(end: WaitEnd) -> Result<Waited> {
         WaitEnd::TimedOut => Ok(Waited::TimedOut),
         WaitEnd::Stopped => Err(Error::Stopped),
     }
+}
+
+/// Reports to the hazard check that the calling thread's wait for an event ended.
+fn note_taken(signal: &Signal) {
+    let (number, manual_reset) = (signal.id().number(), signal.is_manual_reset());
+    let platform = signal.platform();
+    platform.check_hazards(|checker, thread| checker.event_wait(thread, number, manual_reset));
 }
 
 fn several<'a>(

@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::event::{Event, EventRegistration, Waited};
+use crate::hazards;
 use crate::model::{FenceDesc, FenceFlags};
 use crate::shared_device::{Condition, RecordedCall, SharedDevice};
 use crate::umd::fence::FenceObject;
@@ -118,6 +119,7 @@ impl Fence {
         if let Some(states) = &device.states {
             states.add_fence(&object, initial_value, external);
         }
+        hazards::add_fence(&device.umd.platform, &object, initial_value);
         Ok(Fence { object: Arc::new(object), device: Arc::clone(device), cpu_access, lane })
     }
 
@@ -164,6 +166,7 @@ impl Fence {
     #[doc(alias = "GetCompletedValue")]
     pub fn completed_value(&self) -> u64 {
         let value = self.object.value.load();
+        hazards::cpu_read(&self.device.umd.platform, &self.object, value);
         self.note_reached(value);
         value
     }
@@ -194,11 +197,19 @@ impl Fence {
         if let Some(states) = &device.states {
             states.cpu_signal(&self.object, value);
         }
+        hazards::cpu_signal(&device.umd.platform, &self.object, value);
         let (fences, flags) = ([self.object.at(value)], SignalFlags::ALLOW_FENCE_REWIND);
         let signalled = device.umd.enter().signal_from_cpu(&fences, flags);
         self.end_call(call, Kind::CpuSignal, value);
         signalled
             .map_err(|s| device.error("D3DKMTSignalSynchronizationObjectFromCpu", &self.what(), s))
+    }
+
+    fn note_waited(&self, value: u64, result: &Result<Waited>) {
+        if matches!(result, Ok(Waited::Signalled(()))) {
+            let one = std::iter::once((&*self.object, value));
+            hazards::cpu_wait(&self.device.umd.platform, WaitMode::All, one);
+        }
     }
 
     /// Records a call that concerned `value` of the fence.
@@ -248,6 +259,7 @@ impl Fence {
             self.note_reached(value);
         }
         self.end_call(call, Kind::CpuWait, value);
+        self.note_waited(value, &result);
         result
     }
 
@@ -278,6 +290,8 @@ impl Fence {
     /// # Errors
     /// As [`Fence::wait`].
     pub fn register_event(&self, value: u64, event: &Event) -> Result<EventRegistration> {
+        let one = std::iter::once((&*self.object, value));
+        hazards::arm_event(event, WaitMode::All, one);
         let notice = WaitNotice::Event(event.signal().clone());
         self.register(value, notice).map(EventRegistration)
     }
@@ -299,6 +313,6 @@ impl Fence {
 impl fmt::Debug for Fence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = if self.is_native() { "native" } else { "monitored" };
-        write!(f, "Fence({:?}, {kind}, {})", self.name(), self.completed_value())
+        write!(f, "Fence({:?}, {kind}, {})", self.name(), self.object.value.load())
     }
 }

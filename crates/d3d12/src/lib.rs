@@ -28,6 +28,7 @@ pub mod error;
 pub mod error_code;
 pub mod event;
 pub mod fence;
+mod hazards;
 pub mod list;
 pub mod model;
 pub mod queue;

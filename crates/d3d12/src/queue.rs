@@ -9,6 +9,7 @@ use crate::counters::{EngineStats, QueueStats};
 use crate::device_loss::InvalidCall;
 use crate::error::{Error, Result};
 use crate::fence::Fence;
+use crate::hazards;
 use crate::list::{AnyList, ClosedList};
 use crate::model::{CommandListType, QueueDesc, QueueOptions, Submission};
 use crate::shared_device::{RecordedCall, SharedDevice};
@@ -20,7 +21,7 @@ use crate::umd::queue_identity::{DISABLE_GPU_TIMEOUT, QueueIdentity};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{Priority, Status};
-use tidegate_platform::QueueNumber;
+use tidegate_platform::{Platform, QueueNumber};
 use tidegate_trace::{Kind, LaneId, LaneKind, NameId, Record};
 
 // spec: ME-004, ME-014, ME-019
@@ -70,6 +71,7 @@ impl Queue {
             priority,
             flags,
             on_abort: options.on_abort,
+            checked: hazards::add_queue(umd, &name),
         };
         let inner = UmdQueue::new(id, submission, engines).map_err(|failure| {
             name_privilege(device.queue_error(&name, failure), &name, priority)
@@ -201,6 +203,7 @@ impl Queue {
         }
         let call = self.begin_call();
         let queued = self.inner.record_queued(lists);
+        hazards::execute(self.platform(), id.checked, queued.link, lists);
         let result = self.inner.execute(lists, queued);
         drop(submission);
         self.end_call(call, timeline_name(first), result, |record| {
@@ -260,6 +263,10 @@ impl Queue {
         self.device.remove_invalid_call(InvalidCall { queue, list, ..call })
     }
 
+    fn platform(&self) -> &Platform {
+        &self.device.umd.platform
+    }
+
     fn begin_call(&self) -> Option<RecordedCall> {
         RecordedCall::begin(&self.device.umd.platform, self.lane)
     }
@@ -293,6 +300,7 @@ impl Queue {
         }
         let call = self.begin_call();
         let queued = self.inner.id.queued();
+        hazards::queue_wait(self.platform(), self.inner.id.checked, &fence.object, value);
         let result = self.inner.wait(&fence.object, value, queued);
         let name = self.device.names.wait;
         self.end_call(call, name, result, |record| record.on(fence.on_timeline(value)))
@@ -311,6 +319,7 @@ impl Queue {
         }
         let call = self.begin_call();
         let queued = self.inner.id.queued();
+        hazards::queue_signal(self.platform(), self.inner.id.checked, &fence.object, value);
         let result = self.inner.signal(&fence.object, value, queued);
         let name = self.device.names.signal;
         self.end_call(call, name, result, |record| record.on(fence.on_timeline(value)))

@@ -8,6 +8,7 @@
 use crate::device_loss::{Fault, InvalidCall, RemovedReason};
 use crate::error::{Error, Result};
 use crate::event::{Waited, deadline, waited};
+use crate::hazards;
 use crate::model::{CommandListType, Submission, Validation};
 use crate::state_tracker::StateTracker;
 use crate::umd::device::UmdDevice;
@@ -165,6 +166,7 @@ impl SharedDevice {
         if let Some(states) = &self.states {
             states.idle(&queue.id);
         }
+        hazards::wait_idle(&self.umd.platform, queue.id.checked);
         Ok(())
     }
 

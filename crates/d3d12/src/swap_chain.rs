@@ -15,6 +15,7 @@
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::fence::Fence;
+use crate::hazards;
 use crate::model::{BufferDesc, Heap, Submission};
 use crate::queue::Queue;
 use crate::resource::Buffer;
@@ -23,6 +24,7 @@ use std::fmt;
 use std::sync::Arc;
 use tidegate_calls::{DisplayInfo, PixelFormat, Present, Surface};
 use tidegate_platform::Mutex;
+use tidegate_platform::hazard::TimelineId;
 
 /// Fewest and most buffers of a chain.
 const BUFFERS: std::ops::RangeInclusive<usize> = 2..=16;
@@ -58,6 +60,8 @@ pub struct SwapChain {
     /// an order.
     presented: Mutex<u64>,
     device: Arc<SharedDevice>,
+    /// The display's reads in the hazard check.
+    checked: Option<TimelineId>,
 }
 
 impl Device {
@@ -141,6 +145,7 @@ impl Device {
             }
         }
         let shown = self.create_fence(&format!("{name} shown"), 0)?;
+        let checked = hazards::add_display(&self.shared.umd, &name);
         self.make_resident(&buffers.iter().collect::<Vec<_>>())?;
         Ok(SwapChain {
             name,
@@ -151,6 +156,7 @@ impl Device {
             shown,
             presented: self.shared.umd.platform.mutex("presents of a swap chain", 0),
             device: Arc::clone(&self.shared),
+            checked,
         })
     }
 
@@ -241,6 +247,13 @@ impl SwapChain {
         if let Some(states) = &self.device.states {
             states.present(&self.queue.inner.id, &buffer.facts);
         }
+        let chain = (self.queue.inner.id.checked, self.checked);
+        hazards::present(
+            &self.device.umd.platform,
+            chain,
+            (&self.shown.object, number),
+            &buffer.memory,
+        );
         let queued = self.queue.inner.present(flip);
         queued.map_err(|failure| self.device.queue_error(self.queue.name(), failure))?;
         *presented = number;

@@ -5,12 +5,18 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventDesc, EventRegistration, Waited};
 use crate::fence::Fence;
+use crate::hazards;
 use crate::shared_device::{Condition, RecordedCall};
+use crate::umd::fence::FenceObject;
 use crate::umd::registration::Registration;
 use crate::umd::thunk::CPU_WAIT_CALL;
 use std::time::Duration;
 use tidegate_calls::{FenceValue, MAX_OBJECTS_PER_CPU_WAIT, WaitMode, WaitNotice};
 use tidegate_trace::Kind;
+
+fn objects<'a>(fences: &'a [(&Fence, u64)]) -> impl Iterator<Item = (&'a FenceObject, u64)> {
+    fences.iter().map(|(fence, value)| (&*fence.object, *value))
+}
 
 const SEVERAL: &str = "several fences";
 
@@ -58,6 +64,7 @@ impl Device {
     ) -> Result<EventRegistration> {
         let values = self.values_of(fences)?;
         fences.iter().for_each(|(fence, value)| fence.arm_states(*value));
+        hazards::arm_event(event, mode, objects(fences));
         let notice = WaitNotice::Event(event.signal().clone());
         let thunk = self.shared.umd.kernel.thunk();
         let registered = Registration::new(thunk, &values, mode, notice);
@@ -113,6 +120,9 @@ impl Device {
             lost: &lost,
         };
         let result = self.shared.block(&condition, limit);
+        if matches!(result, Ok(Waited::Signalled(()))) {
+            hazards::cpu_wait(&self.shared.umd.platform, mode, objects(fences));
+        }
         for (fence, value) in fences {
             if result.is_ok() && fence.object.value.load() >= *value {
                 fence.note_reached(*value);

@@ -4,6 +4,7 @@
 //! fiber. Agents share none of it.
 
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_trace::Recorder;
 
 /// An interrupt request level, lowest first.
@@ -28,6 +29,10 @@ thread_local! {
 /// The state of an agent that is switched together with its fiber.
 pub(crate) struct Belongings {
     pub(crate) name: String,
+    /// The number of the agent or thread, unique in the process; 0 until it is read.
+    number: u64,
+    /// Whether it is an agent of a machine, and not another thread that calls in.
+    is_agent: bool,
     /// Valid while the agent does not run.
     guards: u32,
     /// Valid while the agent does not run.
@@ -40,11 +45,19 @@ pub(crate) struct Belongings {
 impl Belongings {
     const fn none() -> Belongings {
         let level = Level::Passive;
-        Belongings { name: String::new(), guards: 0, level, locks: Vec::new(), recorder: None }
+        Belongings {
+            name: String::new(),
+            number: 0,
+            is_agent: false,
+            guards: 0,
+            level,
+            locks: Vec::new(),
+            recorder: None,
+        }
     }
 
     pub(crate) fn named(name: String) -> Belongings {
-        Belongings { name, ..Belongings::none() }
+        Belongings { name, is_agent: true, ..Belongings::none() }
     }
 }
 
@@ -70,6 +83,17 @@ pub(crate) fn exchange(mut mine: Belongings) -> Belongings {
 /// Returns the calling agent's name.
 pub fn name() -> String {
     with(|m| m.name.clone())
+}
+
+/// Returns the number of the calling agent or thread, and whether it is an agent.
+pub(crate) fn identity() -> (u64, bool) {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    with(|m| {
+        if m.number == 0 {
+            m.number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+        }
+        (m.number, m.is_agent)
+    })
 }
 
 /// Returns whether the calling agent is unwinding from a panic. A destructor must then take

@@ -27,6 +27,13 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId(usize);
 
+impl EventId {
+    /// Returns the identity as a number.
+    pub fn number(self) -> u64 {
+        self.0 as u64
+    }
+}
+
 const CLEAR: u64 = 0;
 const SET: u64 = 1;
 /// The first value of an event that a wait for all holds.

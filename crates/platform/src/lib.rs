@@ -33,6 +33,7 @@ pub mod current;
 pub mod event;
 pub mod fiber;
 mod fiber_scope;
+mod hazards;
 mod host;
 pub mod level;
 pub mod mapping;
@@ -64,6 +65,7 @@ pub use run_report::{RunReport, note_panic_place};
 pub use site::Site;
 pub use steps::{Happened, StepEvent, StepLog};
 pub use sync::{Mutex, MutexGuard, WakeWord};
+pub use tidegate_hazard as hazard;
 pub use tidegate_trace::{QueueNumber, Queued, SubmissionKey, WorkStats};
 pub use time::{CpuTime, Step, StepCosts};
 pub use wait::WaitEnd;
@@ -94,6 +96,7 @@ pub(crate) struct Inner {
     /// The host's threads; `None` for a cooperative machine.
     host: Option<host::Host>,
     pub(crate) tracing: tracing::Tracing,
+    hazards: hazards::Hazards,
     pub(crate) world: Option<world::WorldId>,
     lock_order: OnceLock<&'static [&'static str]>,
     /// The planted fault.
@@ -159,6 +162,7 @@ impl Platform {
             inner: Arc::new(Inner {
                 kind,
                 host,
+                hazards: hazards::Hazards::default(),
                 tracing: tracing::Tracing::new(clock),
                 world,
                 lock_order: OnceLock::new(),
@@ -352,8 +356,17 @@ impl Platform {
         body: impl FnOnce() + Send + 'static,
     ) -> AgentHandle {
         let name = name.into();
+        let (platform, started) = (self.clone(), self.hand_over());
+        let ended = Arc::new(OnceLock::new());
+        let set_ended = Arc::clone(&ended);
+        let body = move || {
+            platform.take_over(&started);
+            body();
+            let _ = set_ended.set(platform.end_agent());
+        };
+        let handle = |end| AgentHandle { end, platform: self.clone(), ended };
         if self.is_cooperative() {
-            return AgentHandle { end: End::Fiber(world::spawn(name, true, Box::new(body))) };
+            return handle(End::Fiber(world::spawn(name, true, Box::new(body))));
         }
         let done = self.event(true);
         let signal_done = done.clone();
@@ -362,7 +375,7 @@ impl Platform {
             signal_done.set(Step::ThreadWake);
         };
         host::spawn(self, name, Box::new(body));
-        AgentHandle { end: End::Thread(done) }
+        handle(End::Thread(done))
     }
 
     /// Starts a straight-line agent that a run does not wait for, such as a driver's thread. It
@@ -396,10 +409,18 @@ impl Platform {
     /// [`Platform::host`] never does this, because an unknown thread may still act. There, all
     /// waits on the platform end when `main` returns, even those of other threads.
     pub fn run(&self, main: impl FnOnce() + Send + 'static) -> RunReport {
-        match self.inner.kind {
+        let (platform, started) = (self.clone(), self.hand_over());
+        let main = move || {
+            platform.take_over(&started);
+            main();
+            platform.end_agent();
+        };
+        let report = match self.inner.kind {
             PlatformKind::Host => self.host_threads().run(self, Box::new(main)),
             _ => world::run(self, Box::new(main)),
-        }
+        };
+        self.take_over_ended();
+        report
     }
 
     /// Releases every blocked agent, and every later blocking call, with [`WaitEnd::Stopped`].
@@ -454,6 +475,9 @@ pub struct ParkingCounts {
 /// A started straight-line agent.
 pub struct AgentHandle {
     end: End,
+    platform: Platform,
+    /// What the agent had done when it ended, for the hazard check.
+    ended: Arc<OnceLock<hazards::Handover>>,
 }
 
 enum End {
@@ -464,9 +488,13 @@ enum End {
 impl AgentHandle {
     /// Blocks until the agent has returned, or the machine is stopped.
     pub fn join(&self) -> WaitEnd {
-        match &self.end {
+        let end = match &self.end {
             End::Thread(done) => done.wait(),
             End::Fiber(agent) => world::join(*agent),
+        };
+        if let Some(ended) = self.ended.get() {
+            self.platform.take_over(ended);
         }
+        end
     }
 }

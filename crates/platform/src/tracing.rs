@@ -94,18 +94,19 @@ impl Platform {
         if self.tracing() { self.lane_of(queue) } else { None }
     }
 
-    /// Records when a submission was queued. No effect while tracing is off.
+    /// Records when a submission was queued. No effect while neither a timeline nor a hazard
+    /// check needs it.
     #[inline]
     pub fn note_queued(&self, queue: QueueNumber, key: SubmissionKey, queued: Queued) {
-        if self.tracing() {
+        if self.tracing() || self.checks_hazards() {
             self.inner.tracing.queues().note_queued(queue, key, queued);
         }
     }
 
-    /// Takes the record of a submission; the default if there is none or while tracing is off.
+    /// Takes the record of a submission; the default if there is none.
     #[inline]
     pub fn take_queued(&self, queue: QueueNumber, key: SubmissionKey) -> Queued {
-        if !self.tracing() {
+        if !self.tracing() && !self.checks_hazards() {
             return Queued::default();
         }
         self.inner.tracing.queues().take_queued(queue, key)
@@ -127,10 +128,11 @@ impl Platform {
         if self.kind() == PlatformKind::Explored { world::take_log() } else { StepLog::default() }
     }
 
-    /// Returns an unused link; [`LinkId::NONE`] while tracing is off.
+    /// Returns an unused link; [`LinkId::NONE`] while neither a timeline nor a hazard check needs
+    /// it.
     #[inline]
     pub fn new_link(&self) -> LinkId {
-        if !self.tracing() {
+        if !self.tracing() && !self.checks_hazards() {
             return LinkId::NONE;
         }
         LinkId(self.inner.tracing.links.fetch_add(1, Ordering::Relaxed).wrapping_add(1))

@@ -64,6 +64,8 @@ pub struct RunRequest {
     /// Another workload that runs on the same machine at the same time, in a process of its own.
     /// Nothing of it hangs.
     pub beside: Option<Arc<Workload>>,
+    /// Check the workload's use of the machine ([`RunResult::hazards`]).
+    pub validation: Validation,
 }
 
 impl RunRequest {
@@ -86,6 +88,7 @@ impl RunRequest {
             hangs: Vec::new(),
             frames: false,
             beside: None,
+            validation: Validation::empty(),
         }
     }
 }
@@ -129,6 +132,8 @@ pub struct RunResult {
     /// The pictures that the display showed, in their order, if they were to be kept; each once,
     /// however many refreshes it stayed.
     pub shown: Vec<Picture>,
+    /// What the hazard check found, if it was asked for.
+    pub hazards: Option<tidegate_platform::hazard::Report>,
 }
 
 struct Probe(Arc<Machine>);
@@ -311,7 +316,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
             ring_slots: request.ring_slots.unwrap_or_else(|| runner::ring_slots(workload)),
             // Running a workload grants what it contains.
             may_raise_priority: true,
-            validation: Validation::empty(),
+            validation: request.validation,
         };
         let device = machine.device(options)?;
         let run_options = RunOptions {
@@ -348,6 +353,8 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
             other.join();
         }
     });
+    // Before the results are read, which is no access of the workload.
+    let hazards = platform.hazard_report();
     prepared.check_hangs()?;
     let trace = tracing.then(|| platform.take_trace(&request.workload.name));
     let origin_ns =
@@ -357,8 +364,10 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         let other = beside.finish(&report, trace.as_ref(), origin_ns);
         outcome.report.beside = Some(Box::new(other.report));
     }
+    let found = hazards.iter().flat_map(|report| &report.hazards);
+    outcome.report.problems.extend(found.map(ToString::to_string));
     let shown = shown.map_or_else(Vec::new, |frames| std::mem::take(&mut *frames.lock()));
-    Ok(RunResult { outcome, trace, shown })
+    Ok(RunResult { outcome, trace, shown, hazards })
 }
 
 /// Keeps each picture that the display shows, from its first refresh.

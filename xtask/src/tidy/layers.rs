@@ -16,24 +16,25 @@ use crate::finding::Finding;
 /// Each crate and those that it may name.
 const LAYERS: &[(&str, &[&str])] = &[
     ("trace", &[]),
+    ("hazard", &[]),
     ("wddm-abi", &[]),
-    ("platform", &["trace"]),
+    ("platform", &["hazard", "trace"]),
     ("d3dukmdt", &["platform", "wddm-abi"]),
     ("ddi", &["d3dukmdt", "platform", "trace", "wddm-abi"]),
     ("gpu-abi", &["d3dukmdt", "platform"]),
     ("programs", &["gpu-abi"]),
     ("calls", &["d3dukmdt", "platform", "trace", "wddm-abi"]),
-    ("softgpu", &["d3dukmdt", "gpu-abi", "platform", "programs", "trace"]),
+    ("softgpu", &["d3dukmdt", "gpu-abi", "platform", "programs", "trace", "hazard"]),
     ("explorer", &["platform"]),
     ("vidsch", &["calls", "ddi", "platform"]),
     ("vidmm", &["calls", "ddi", "platform"]),
     ("dxgkrnl", &["vidmm", "vidsch", "ddi", "calls", "d3dukmdt", "platform", "trace"]),
     ("kmd", &["ddi", "gpu-abi", "d3dukmdt", "platform", "trace"]),
-    ("d3d12", &["calls", "gpu-abi", "d3dukmdt", "platform", "trace"]),
+    ("d3d12", &["calls", "gpu-abi", "d3dukmdt", "platform", "trace", "hazard"]),
     ("d3dkmt", &["calls", "d3dukmdt", "platform", "trace", "wddm-abi"]),
     ("service", &["calls", "dxgkrnl", "d3dukmdt", "platform", "trace"]),
     ("workload", &["d3dukmdt", "programs", "trace"]),
-    ("runner", &["workload", "d3d12", "calls", "platform", "programs", "trace"]),
+    ("runner", &["workload", "d3d12", "calls", "platform", "programs", "trace", "hazard"]),
     ("tidegate", BELOW_THE_FACADE),
     ("testbed", WITH_THE_FACADE),
     ("scenarios", WITH_THE_TESTBED),
@@ -43,22 +44,23 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 const BELOW_THE_FACADE: &[&str] = &[
-    "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer",
-    "dxgkrnl", "kmd", "d3d12", "service", "workload", "runner",
+    "trace", "hazard", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu",
+    "explorer", "dxgkrnl", "kmd", "d3d12", "service", "workload", "runner",
 ];
 
 const WITH_THE_FACADE: &[&str] = &[
-    "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer",
-    "dxgkrnl", "kmd", "d3d12", "service", "workload", "runner", "tidegate",
+    "trace", "hazard", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu",
+    "explorer", "dxgkrnl", "kmd", "d3d12", "service", "workload", "runner", "tidegate",
 ];
 
 const WITH_THE_TESTBED: &[&str] = &[
-    "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer",
-    "dxgkrnl", "kmd", "d3d12", "service", "workload", "tidegate", "testbed",
+    "trace", "hazard", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu",
+    "explorer", "dxgkrnl", "kmd", "d3d12", "service", "workload", "tidegate", "testbed",
 ];
 
 const WITH_SCENARIOS: &[&str] = &[
     "trace",
+    "hazard",
     "d3dukmdt",
     "platform",
     "ddi",

@@ -18,6 +18,7 @@ pub(crate) mod allocator;
 pub(crate) mod arena;
 pub(crate) mod backlog;
 pub(crate) mod buffer;
+pub(crate) mod checked_memory;
 pub(crate) mod closed_list;
 pub(crate) mod command_memory;
 pub(crate) mod device;

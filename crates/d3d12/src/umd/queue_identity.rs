@@ -8,6 +8,7 @@ use crate::umd::progress::FenceReader;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, FenceValue, Handle, NodeInfo, Priority, Status, WaitMode};
 use tidegate_gpu_abi::EngineClass;
+use tidegate_platform::hazard::QueueKey;
 use tidegate_platform::{QueueNumber, Queued};
 use tidegate_trace::{Kind, LaneId, Record};
 
@@ -27,6 +28,8 @@ pub(crate) struct QueueIdentity {
     pub(crate) on_abort: OnAbort,
     /// Its own lane of the timeline: no other queue of the machine has it.
     pub(crate) lane: LaneId,
+    /// The queue in the hazard check.
+    pub(crate) checked: Option<QueueKey>,
 }
 
 impl QueueIdentity {

@@ -30,6 +30,10 @@ impl Thunk {
         }
     }
 
+    pub(crate) fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
     /// Enters the kernel for one call.
     pub(crate) fn enter(&self) -> &dyn Kernel {
         self.platform.spend(Step::KernelCall);

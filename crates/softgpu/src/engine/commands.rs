@@ -14,6 +14,7 @@ use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate_gpu_abi::{Cause, Command, CommandReader, GpuVa};
 use tidegate_platform::Step;
+use tidegate_platform::hazard::AccessKind;
 use tidegate_trace::{Kind, NameId, Record};
 
 impl Executor {
@@ -53,11 +54,15 @@ impl Executor {
                 None
             }
             Command::Timestamp { destination } => {
+                let access = (AccessKind::Write, destination, 8);
+                self.port.accesses.note_single(&self.gpu.platform, work, "timestamp", access);
                 let now = self.gpu.clock.now().0;
                 self.port.write(self.work_space, destination, &now.to_le_bytes())?;
                 None
             }
             Command::Predicate { value_at, unless_zero } => {
+                let access = (AccessKind::Read, value_at, if value_at.0 == 0 { 0 } else { 8 });
+                self.port.accesses.note_single(&self.gpu.platform, work, "predicate", access);
                 work.skips = value_at.0 != 0 && {
                     let mut value = [0; 8];
                     self.port.mmu.read(self.work_space, value_at, &mut value)?;
@@ -66,6 +71,12 @@ impl Executor {
                 None
             }
             Command::DispatchIndirect { program, groups_at, count_at, index, args } => {
+                for (va, bytes) in
+                    [(groups_at, 12), (count_at, if count_at.0 == 0 { 0 } else { 4 })]
+                {
+                    let access = (AccessKind::Read, va, bytes);
+                    self.port.accesses.note_single(&self.gpu.platform, work, "indirect", access);
+                }
                 match self.indirect_groups(groups_at, count_at, index)? {
                     Some(groups) => begin_grid(false, (program, groups, args), at)?,
                     None => None,
@@ -119,6 +130,7 @@ impl Executor {
     /// Executes a bounded part of a command that takes time.
     fn advance(&mut self, state: &RunState, work: &mut Execution) -> Result<Pace, Fault> {
         self.begin_busy(state, work);
+        self.port.accesses.begin(&self.gpu.platform, work);
         let Some(running) = &mut work.running else { return Ok(Pace::Light) };
         let until = match running {
             Running::Copy { source, destination, left, .. } => {
@@ -146,6 +158,7 @@ impl Executor {
     }
 
     fn end_command(&mut self, work: &mut Execution) {
+        self.port.accesses.flush(&self.gpu.platform);
         self.end_busy();
         self.tally.of(work.queue).commands += 1;
         work.running = None;

@@ -13,6 +13,7 @@ use crate::granularity::parts_may_stop;
 use crate::mmu::{Fault, piece};
 use tidegate_gpu_abi::{GpuVa, PAGE_BYTES};
 use tidegate_platform::CpuTime;
+use tidegate_platform::hazard::AccessKind;
 
 /// The maximum number of bytes that an engine copies or fills in one turn.
 const BYTES_PER_TURN: u64 = 256 << 10;
@@ -35,6 +36,8 @@ impl Executor {
             let chunk = &mut bytes[..len as usize];
             self.port.mmu.read_piece(self.work_space, *source, chunk)?;
             self.port.write_piece(self.work_space, *destination, chunk)?;
+            self.port.accesses.note(AccessKind::Read, *source, len);
+            self.port.accesses.note(AccessKind::Write, *destination, len);
             (*source, *destination) = (source.plus(len), destination.plus(len));
             *left -= len;
             rest -= len;
@@ -71,6 +74,7 @@ impl Executor {
                 *byte = pattern[(number + phase) % 4];
             }
             self.port.write_piece(self.work_space, *destination, &bytes[..len as usize])?;
+            self.port.accesses.note(AccessKind::Write, *destination, len);
             *destination = destination.plus(len);
             *left -= len;
             rest -= len;

@@ -187,6 +187,7 @@ impl Executor {
         if cmp.nodes[self.node].hung == Some(previous) || runs && picked == Some(previous) {
             return;
         }
+        self.port.accesses.flush(&self.gpu.platform);
         if let Some(stretch) = self.busy.take() {
             stretch.end(&self.gpu, cmp, &mut self.tally, self.lane);
         }

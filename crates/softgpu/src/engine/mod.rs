@@ -1,11 +1,12 @@
 //! Engines: one agent per node of each physical GPU.
 //!
-//! From the bottom up: `port` (memory access) · `window` (commands copied out) · `busy_time`
+//! From the bottom up: `accesses` (the record of a command's) · `port` (memory access) · `window` (commands copied out) · `busy_time`
 //! (busy time and slices) · `executor` (the state of an executing engine) · `copy` and `grid`
 //! (commands that take time) · `fence` (waits and signals) · `commands` (command buffers) ·
 //! `ring` (ring slots) · `preemption_latency` · `preemption` (queue selection, ring preemption) ·
 //! `turn` (the agent).
 
+mod accesses;
 mod busy_time;
 mod commands;
 mod copy;

@@ -8,12 +8,14 @@
 //! fence writes records stores to protocol pages, which hold fences, and interrupts at the end
 //! of its turn.
 
+use super::accesses::AccessRecorder;
 use crate::cmp::peers::Links;
 use crate::hardware::Hardware;
 use crate::mmu::{Fault, Mmu, Space, piece, unmapped};
 use std::sync::Arc;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{GpuVa, PAGE_BYTES};
+use tidegate_platform::hazard::AccessKind;
 use tidegate_platform::{PhysicalAddress, Target};
 use tidegate_programs::atomics::{Atomic, Width};
 use tidegate_programs::{ProgramFault, ProgramMemory};
@@ -28,6 +30,7 @@ pub(super) struct Port {
     /// command with a monitored progress fence completed.
     fence_write: bool,
     links: Links,
+    pub(super) accesses: AccessRecorder,
 }
 
 impl Port {
@@ -40,6 +43,7 @@ impl Port {
             mmu,
             fence_write: false,
             links: Links::default(),
+            accesses: AccessRecorder::default(),
         }
     }
 
@@ -191,12 +195,14 @@ impl ProgramPort<'_> {
 impl ProgramMemory for ProgramPort<'_> {
     fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), ProgramFault> {
         let len = out.len();
+        self.port.accesses.note(AccessKind::Read, GpuVa(va), len as u64);
         let read = self.port.mmu.read(self.space, GpuVa(va), out);
         read.map_err(|fault| self.note(fault, va, len, false))
     }
 
     fn write(&mut self, va: u64, data: &[u8]) -> Result<(), ProgramFault> {
         let (space, at) = (self.space, GpuVa(va));
+        self.port.accesses.note(AccessKind::Write, at, data.len() as u64);
         let checked = self.port.check_writable(space, at, data.len() as u64);
         let written = checked.and_then(|()| self.port.write(space, at, data));
         written.map_err(|fault| self.note(fault, va, data.len(), true))
@@ -204,6 +210,7 @@ impl ProgramMemory for ProgramPort<'_> {
 
     fn atomic(&mut self, va: u64, width: Width, atomic: Atomic) -> Result<u64, ProgramFault> {
         let (space, at) = (self.space, GpuVa(va));
+        self.port.accesses.note(AccessKind::Atomic, at, width.bytes() as u64);
         let old = self.port.update(space, at, width.bytes(), |old| atomic.apply(old));
         old.map_err(|fault| self.note(fault, va, width.bytes(), true))
     }

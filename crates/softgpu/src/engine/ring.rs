@@ -59,6 +59,7 @@ impl Executor {
     /// belongs to its context and not to the node.
     fn fault(&mut self, run: &mut Run, fault: Fault) -> Outcome {
         self.end_busy();
+        self.port.accesses.flush(&self.gpu.platform);
         let state = &run.state;
         let mut record = FaultRecord::of_ring(state.shape.id, state.taken, fault);
         let work = run.packet.take().and_then(|p| match p {

@@ -2,6 +2,7 @@
 
 mod adapter_variants;
 mod engines_of_a_queue;
+mod hazards;
 mod linked_adapters;
 mod list_commands;
 mod programs;

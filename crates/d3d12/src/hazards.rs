@@ -1,0 +1,151 @@
+//! Reports the calls of the application to the platform's hazard check.
+//!
+//! Each function has no effect while the check is off. A signal is reported before it is made, a
+//! wait of the CPU after it. Waits and signals that the user-mode driver makes for itself are not
+//! reported.
+
+use crate::event::Event;
+use crate::list::ClosedList;
+use crate::umd::buffer::BufferMemory;
+use crate::umd::checked_memory::space;
+use crate::umd::device::UmdDevice;
+use crate::umd::fence::FenceObject;
+use tidegate_calls::WaitMode;
+use tidegate_platform::Platform;
+use tidegate_platform::hazard::{Checker, FenceKey, ListInfo, QueueKey, TimelineId};
+use tidegate_trace::LinkId;
+
+fn key(checker: &mut Checker, fence: &FenceObject) -> FenceKey {
+    checker.fence(fence.instance.trace_fence, 0, || fence.name.clone())
+}
+
+/// Registers a queue.
+pub(crate) fn add_queue(device: &UmdDevice, name: &str) -> Option<QueueKey> {
+    let add = |checker: &mut Checker| checker.add_queue(name.to_owned(), space(&device.kernel));
+    device.platform.hazard_checker(add)
+}
+
+/// Registers a fence whose value is `initial`.
+pub(crate) fn add_fence(platform: &Platform, fence: &FenceObject, initial: u64) {
+    let number = fence.instance.trace_fence;
+    platform.hazard_checker(|checker| checker.fence(number, initial, || fence.name.clone()));
+}
+
+/// Reports a call of ExecuteCommandLists.
+pub(crate) fn execute(
+    platform: &Platform,
+    queue: Option<QueueKey>,
+    link: LinkId,
+    lists: &[&ClosedList],
+) {
+    let Some(queue) = queue else { return };
+    platform.check_hazards(|checker, thread| {
+        let lists = lists.iter().map(|list| ListInfo {
+            gpu_va: list.gpu_va(),
+            label: list.label().map(str::to_owned),
+            commands: list.commands(),
+        });
+        checker.execute(thread, queue, link.0, lists.collect());
+    });
+}
+
+/// Reports a wait of a queue.
+pub(crate) fn queue_wait(
+    platform: &Platform,
+    queue: Option<QueueKey>,
+    fence: &FenceObject,
+    value: u64,
+) {
+    let Some(queue) = queue else { return };
+    platform.check_hazards(|checker, thread| {
+        let fence = key(checker, fence);
+        checker.queue_wait(thread, queue, fence, value);
+    });
+}
+
+/// Reports a signal of a queue.
+pub(crate) fn queue_signal(
+    platform: &Platform,
+    queue: Option<QueueKey>,
+    fence: &FenceObject,
+    value: u64,
+) {
+    let Some(queue) = queue else { return };
+    platform.check_hazards(|checker, thread| {
+        let fence = key(checker, fence);
+        checker.queue_signal(thread, queue, fence, value);
+    });
+}
+
+/// Registers the display's reads of a swap chain.
+pub(crate) fn add_display(device: &UmdDevice, name: &str) -> Option<TimelineId> {
+    let add = |checker: &mut Checker| checker.add_display(name.to_owned(), space(&device.kernel));
+    device.platform.hazard_checker(add)
+}
+
+/// Reports a present, whose fence reaches `value` when it is shown.
+pub(crate) fn present(
+    platform: &Platform,
+    (queue, display): (Option<QueueKey>, Option<TimelineId>),
+    (fence, value): (&FenceObject, u64),
+    buffer: &BufferMemory,
+) {
+    let (Some(queue), Some(display)) = (queue, display) else { return };
+    platform.check_hazards(|checker, thread| {
+        let fence = (key(checker, fence), value);
+        let bytes = buffer.gpu_va..buffer.gpu_va + buffer.bytes;
+        checker.present(thread, queue, display, fence, bytes);
+    });
+}
+
+/// Reports that the CPU has seen that a queue is idle.
+pub(crate) fn wait_idle(platform: &Platform, queue: Option<QueueKey>) {
+    if let Some(queue) = queue {
+        platform.check_hazards(|checker, thread| checker.cpu_wait_idle(thread, queue));
+    }
+}
+
+/// Reports a signal of the CPU.
+pub(crate) fn cpu_signal(platform: &Platform, fence: &FenceObject, value: u64) {
+    platform.check_hazards(|checker, thread| {
+        let fence = key(checker, fence);
+        checker.cpu_signal(thread, fence, value);
+    });
+}
+
+/// Reports that the CPU read the completed value of a fence.
+pub(crate) fn cpu_read(platform: &Platform, fence: &FenceObject, value: u64) {
+    platform.check_hazards(|checker, thread| {
+        let fence = key(checker, fence);
+        checker.cpu_read(thread, fence, value);
+    });
+}
+
+/// Reports that a wait of the CPU for all or any of several fences ended well.
+pub(crate) fn cpu_wait<'a>(
+    platform: &Platform,
+    mode: WaitMode,
+    fences: impl Iterator<Item = (&'a FenceObject, u64)>,
+) {
+    platform.check_hazards(|checker, thread| {
+        let of: Vec<_> = fences.map(|(fence, value)| (key(checker, fence), value)).collect();
+        match mode {
+            WaitMode::All => {
+                of.iter().for_each(|(fence, value)| checker.cpu_wait(thread, *fence, *value));
+            }
+            WaitMode::Any => checker.cpu_wait_any(thread, &of),
+        }
+    });
+}
+
+/// Reports that `event` is set when all or any of several fences are reached.
+pub(crate) fn arm_event<'a>(
+    event: &Event,
+    mode: WaitMode,
+    fences: impl Iterator<Item = (&'a FenceObject, u64)>,
+) {
+    event.platform().hazard_checker(|checker| {
+        let of: Vec<_> = fences.map(|(fence, value)| (key(checker, fence), value)).collect();
+        checker.arm_event(event.signal().id().number(), mode == WaitMode::All, of);
+    });
+}

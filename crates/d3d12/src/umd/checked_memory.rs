@@ -1,0 +1,39 @@
+//! Reports the memory of resources, and the CPU's accesses of it, to the platform's hazard check.
+//! No effect while the check is off.
+
+use crate::umd::kernel_object::KernelDevice;
+use std::ops::Range;
+use std::sync::Arc;
+use tidegate_platform::hazard::{AccessKind, Checker, ResourceKey, SpaceKey};
+
+/// Returns the address space of a device's resources.
+pub(crate) fn space(device: &Arc<KernelDevice>) -> SpaceKey {
+    SpaceKey(Arc::as_ptr(device) as u64)
+}
+
+/// Names a range of GPU addresses.
+pub(crate) fn add(
+    device: &Arc<KernelDevice>,
+    range: Range<u64>,
+    name: &str,
+) -> Option<ResourceKey> {
+    let add = |checker: &mut Checker| checker.add_resource(space(device), range, name.to_owned());
+    device.thunk().platform().hazard_checker(add)
+}
+
+/// Removes the name of a range. `freed`: the memory is freed with it.
+pub(crate) fn remove(device: &KernelDevice, resource: Option<ResourceKey>, freed: bool) {
+    if let Some(resource) = resource {
+        let remove = |checker: &mut Checker| checker.remove_resource(resource, freed);
+        device.thunk().platform().hazard_checker(remove);
+    }
+}
+
+/// Reports an access of the CPU to `bytes` from a GPU address on.
+#[inline]
+pub(crate) fn note_access(device: &Arc<KernelDevice>, kind: AccessKind, start: u64, bytes: u64) {
+    let what = if kind == AccessKind::Read { "map-read" } else { "map-write" };
+    device.thunk().platform().check_hazards(|checker, thread| {
+        checker.cpu_access(thread, space(device), kind, start..start + bytes, what);
+    });
+}

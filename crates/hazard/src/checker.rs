@@ -1,0 +1,819 @@
+//! Owns the state of a check: timelines, fences, address spaces, and the hazards found.
+//!
+//! A queue's calls are advanced on an ideal machine: a wait holds its queue until a signal satisfies
+//! it, everything else takes no time. An access of a submission that is held back shows that the
+//! checker lacks a signal (of another process, say); the queue is then advanced without its edge.
+//!
+//! Invariant: a timeline's tick grows with each release, so what it does later is not covered by
+//! the clock that it released.
+
+use crate::access::{Access, CommandRef, ListInfo, SpaceKey, Submission, Table, side};
+use crate::clock::{Clock, Epoch, Released, TimelineId};
+use crate::fence::{Fence, Signal};
+use crate::finding::{Hazard, Hint, Report, Side, TimelineKind};
+use crate::footprint::AccessKind;
+use crate::groups::{Edge, Groups, Place};
+use crate::shadow::{AccessId, Accesses, Conflict, Order, Shadow};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Accesses in the table before the unused ones are dropped for the first time.
+const FIRST_SWEEP: usize = 1 << 16;
+/// Submissions of a queue whose accesses may still arrive.
+const RECENT_SUBMISSIONS: usize = 4096;
+
+/// A queue of the check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct QueueKey(TimelineId);
+
+impl QueueKey {
+    /// Returns its timeline.
+    pub fn timeline(self) -> TimelineId {
+        self.0
+    }
+}
+
+/// A fence of the check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FenceKey(u32);
+
+/// A named resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ResourceKey(u64);
+
+#[derive(Debug)]
+struct Timeline {
+    name: String,
+    kind: TimelineKind,
+    clock: Clock,
+    /// The clock, shared with what was released, while it is unchanged.
+    snapshot: Option<Arc<Clock>>,
+    /// Whether all of its synchronisation is known.
+    exact: bool,
+    /// Calls behind a wait that no signal satisfies.
+    held: VecDeque<Call>,
+    space: SpaceKey,
+    submissions: u32,
+    recent: VecDeque<u32>,
+    presents: VecDeque<PresentRead>,
+    /// For each fence: waits, and redundant ones with the first value.
+    waits: BTreeMap<u32, (u64, u64, u64)>,
+}
+
+impl Timeline {
+    fn new(kind: TimelineKind, name: String, space: SpaceKey) -> Timeline {
+        Timeline {
+            name,
+            kind,
+            clock: Clock::default(),
+            snapshot: None,
+            exact: true,
+            held: VecDeque::new(),
+            space,
+            submissions: 0,
+            recent: VecDeque::new(),
+            presents: VecDeque::new(),
+            waits: BTreeMap::new(),
+        }
+    }
+
+    fn snapshot(&mut self) -> Arc<Clock> {
+        let clock = &self.clock;
+        Arc::clone(self.snapshot.get_or_insert_with(|| Arc::new(clock.clone())))
+    }
+
+    fn join(&mut self, other: &Clock) -> bool {
+        let changed = self.clock.join(other);
+        if changed {
+            self.snapshot = None;
+        }
+        changed
+    }
+
+    fn advance(&mut self, id: TimelineId) -> u32 {
+        self.snapshot = None;
+        self.clock.advance(id)
+    }
+}
+
+/// A read of the display. It is added when the queue goes on, so that the histories of its bytes
+/// are as far as the run.
+#[derive(Debug)]
+struct PresentRead {
+    /// The queue's last tick before the present.
+    tick: u32,
+    space: SpaceKey,
+    access: Access,
+    bytes: Range<u64>,
+}
+
+/// A call of a queue.
+#[derive(Debug)]
+struct Call {
+    /// What precedes the call on its CPU thread.
+    issued: Arc<Clock>,
+    kind: CallKind,
+}
+
+#[derive(Debug)]
+enum CallKind {
+    Execute { link: u32, sequence: u64, submission: u32, lists: Vec<ListInfo> },
+    Wait { fence: FenceKey, value: u64 },
+    Signal { fence: FenceKey, value: u64 },
+    Present { display: TimelineId, fence: FenceKey, value: u64, bytes: Range<u64>, sequence: u64 },
+}
+
+#[derive(Debug)]
+enum Link {
+    Held(TimelineId),
+    Placed(Arc<Submission>),
+}
+
+#[derive(Debug)]
+struct Resource {
+    key: ResourceKey,
+    space: SpaceKey,
+    bytes: Range<u64>,
+    name: String,
+}
+
+/// What sets an event of the application.
+#[derive(Debug, Default)]
+struct EventState {
+    armed: Vec<Armed>,
+    set: Option<Arc<Clock>>,
+}
+
+/// A registration on fences.
+#[derive(Debug)]
+struct Armed {
+    all: bool,
+    of: Vec<(FenceKey, u64)>,
+}
+
+impl Armed {
+    /// Returns what certainly precedes its end, for a waiter with this clock.
+    fn seen(&self, fences: &[Fence], clock: &Clock) -> Option<Clock> {
+        let mut seen = self
+            .of
+            .iter()
+            .filter_map(|(fence, value)| fences[fence.0 as usize].waited(*value, clock));
+        if self.all {
+            let mut joined = (*seen.next()?).clone();
+            seen.for_each(|other| _ = joined.join(&other));
+            return Some(joined);
+        }
+        meet(seen.map(|seen| (*seen).clone()))
+    }
+}
+
+fn meet(mut of: impl Iterator<Item = Clock>) -> Option<Clock> {
+    let mut common = of.next()?;
+    of.for_each(|other| common.meet(&other));
+    Some(common)
+}
+
+/// The state of a check.
+#[derive(Debug, Default)]
+pub struct Checker {
+    timelines: Vec<Timeline>,
+    threads: HashMap<u64, TimelineId>,
+    /// What threads of unknown synchronisation have done, and what all threads have done before.
+    inexact: Option<(Clock, Clock)>,
+    fences: Vec<Fence>,
+    fence_numbers: HashMap<u32, FenceKey>,
+    links: HashMap<u32, Link>,
+    events: HashMap<u64, EventState>,
+    accesses: Vec<Access>,
+    sweep_at: usize,
+    spaces: BTreeMap<SpaceKey, Shadow>,
+    resources: Vec<Resource>,
+    last_resource: u64,
+    sequence: u64,
+    groups: Groups,
+}
+
+impl Checker {
+    /// Returns a checker that knows of nothing.
+    pub fn new() -> Checker {
+        Checker { sweep_at: FIRST_SWEEP, ..Checker::default() }
+    }
+
+    fn add_timeline(&mut self, kind: TimelineKind, name: String, space: SpaceKey) -> TimelineId {
+        let id = TimelineId(self.timelines.len() as u32);
+        let mut timeline = Timeline::new(kind, name, space);
+        timeline.advance(id);
+        self.timelines.push(timeline);
+        id
+    }
+
+    fn at(&mut self, id: TimelineId) -> &mut Timeline {
+        &mut self.timelines[id.0 as usize]
+    }
+
+    /// Returns the timeline of a CPU thread. `exact`: all that orders the thread is reported to the
+    /// checker. Calls of other threads are taken to be ordered as they were made.
+    pub fn thread(
+        &mut self,
+        number: u64,
+        exact: bool,
+        name: impl FnOnce() -> String,
+    ) -> TimelineId {
+        let id = match self.threads.get(&number) {
+            Some(id) => *id,
+            None => {
+                let id = self.add_timeline(TimelineKind::Thread, name(), SpaceKey(0));
+                self.at(id).exact = exact;
+                self.threads.insert(number, id);
+                if !exact && self.inexact.is_none() {
+                    self.begin_inexact();
+                }
+                id
+            }
+        };
+        if let Some((inexact, all)) = &self.inexact {
+            let timeline = &mut self.timelines[id.0 as usize];
+            timeline.join(if timeline.exact { inexact } else { all });
+        }
+        id
+    }
+
+    /// Takes the calls made so far to be ordered before those of threads that are not exact.
+    fn begin_inexact(&mut self) {
+        let mut all = Clock::default();
+        for (index, timeline) in self.timelines.iter_mut().enumerate() {
+            if timeline.kind == TimelineKind::Thread {
+                all.join(&timeline.clock);
+                timeline.advance(TimelineId(index as u32));
+            }
+        }
+        self.inexact = Some((Clock::default(), all));
+    }
+
+    /// Releases what a thread has done: returns it, and begins its next tick.
+    fn release_clock(&mut self, thread: TimelineId) -> Arc<Clock> {
+        let released = self.at(thread).snapshot();
+        self.at(thread).advance(thread);
+        self.publish(thread, &released);
+        released
+    }
+
+    fn publish(&mut self, thread: TimelineId, released: &Clock) {
+        let exact = self.at(thread).exact;
+        if let Some((inexact, all)) = &mut self.inexact {
+            all.join(released);
+            if !exact {
+                inexact.join(released);
+            }
+        }
+    }
+
+    /// Releases what a thread has done, for a thread that it starts or that waits for its end.
+    pub fn release(&mut self, thread: TimelineId) -> Released {
+        Released((*self.release_clock(thread)).clone())
+    }
+
+    /// Orders what was released before what a thread does from now on.
+    pub fn acquire(&mut self, thread: TimelineId, released: &Released) {
+        self.at(thread).join(&released.0);
+        self.publish_acquired(thread);
+    }
+
+    /// Reports that `event` is set when fences reach their values.
+    ///
+    /// `all`: when all of them are reached, else when the first is.
+    pub fn arm_event(&mut self, event: u64, all: bool, of: Vec<(FenceKey, u64)>) {
+        self.events.entry(event).or_default().armed.push(Armed { all, of });
+    }
+
+    /// Reports that a thread sets an event.
+    pub fn event_set(&mut self, thread: TimelineId, event: u64) {
+        let released = self.release_clock(thread);
+        self.events.entry(event).or_default().set = Some(released);
+    }
+
+    /// Reports that a wait of a thread for an event ended. An event that is armed was set by one of
+    /// its fences.
+    pub fn event_wait(&mut self, thread: TimelineId, event: u64, manual_reset: bool) {
+        let Some(state) = self.events.get(&event) else { return };
+        if state.armed.is_empty() {
+            if let Some(released) = state.set.clone() {
+                self.at(thread).join(&released);
+                self.publish_acquired(thread);
+            }
+        } else {
+            let clock = &self.timelines[thread.0 as usize].clock;
+            let of = state.armed.iter().filter_map(|armed| armed.seen(&self.fences, clock));
+            if let Some(seen) = meet(of) {
+                self.at(thread).join(&seen);
+            }
+            self.publish_acquired(thread);
+        }
+        if manual_reset {
+            return;
+        }
+        // A registration that the thread has seen the signal of sets the event no more.
+        let clock = &self.timelines[thread.0 as usize].clock;
+        if let Some(state) = self.events.get_mut(&event) {
+            state.set = None;
+            state.armed.retain(|armed| {
+                armed.seen(&self.fences, clock).is_none_or(|seen| !clock.covers(&seen))
+            });
+        }
+    }
+
+    /// Reports that a thread reset an event.
+    pub fn event_reset(&mut self, event: u64) {
+        self.events.remove(&event);
+    }
+
+    /// Adds a queue whose commands use `space`.
+    pub fn add_queue(&mut self, name: String, space: SpaceKey) -> QueueKey {
+        QueueKey(self.add_timeline(TimelineKind::Queue, name, space))
+    }
+
+    /// Adds the display's reads of a swap chain.
+    pub fn add_display(&mut self, name: String, space: SpaceKey) -> TimelineId {
+        self.add_timeline(TimelineKind::Display, name, space)
+    }
+
+    /// Adds a fence.
+    pub fn add_fence(&mut self, name: String, initial: u64) -> FenceKey {
+        self.fences.push(Fence::new(name, initial));
+        FenceKey(self.fences.len() as u32 - 1)
+    }
+
+    /// Returns the fence of this number on the machine. The first call adds it.
+    pub fn fence(&mut self, number: u32, initial: u64, name: impl FnOnce() -> String) -> FenceKey {
+        if let Some(key) = self.fence_numbers.get(&number) {
+            return *key;
+        }
+        let key = self.add_fence(name(), initial);
+        self.fence_numbers.insert(number, key);
+        key
+    }
+
+    /// Names a range of an address space.
+    pub fn add_resource(
+        &mut self,
+        space: SpaceKey,
+        bytes: Range<u64>,
+        name: String,
+    ) -> ResourceKey {
+        self.last_resource += 1;
+        let key = ResourceKey(self.last_resource);
+        self.resources.push(Resource { key, space, bytes, name });
+        key
+    }
+
+    /// Removes the name of a range. `freed`: its memory is free too, so its history ends.
+    pub fn remove_resource(&mut self, key: ResourceKey, freed: bool) {
+        let Some(at) = self.resources.iter().position(|resource| resource.key == key) else {
+            return;
+        };
+        let Resource { space, bytes, .. } = self.resources.swap_remove(at);
+        if freed && let Some(shadow) = self.spaces.get_mut(&space) {
+            shadow.remove(bytes);
+        }
+    }
+
+    fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// Reports a call of ExecuteCommandLists. Engines name its commands by `link`.
+    pub fn execute(
+        &mut self,
+        thread: TimelineId,
+        queue: QueueKey,
+        link: u32,
+        lists: Vec<ListInfo>,
+    ) {
+        let sequence = self.next_sequence();
+        let timeline = self.at(queue.0);
+        timeline.submissions += 1;
+        timeline.recent.push_back(link);
+        let submission = timeline.submissions;
+        let old = (timeline.recent.len() > RECENT_SUBMISSIONS).then(|| timeline.recent.pop_front());
+        if let Some(Some(old)) = old {
+            self.links.remove(&old);
+        }
+        self.links.insert(link, Link::Held(queue.0));
+        self.call(thread, queue, CallKind::Execute { link, sequence, submission, lists });
+    }
+
+    /// Reports a wait of a queue.
+    pub fn queue_wait(&mut self, thread: TimelineId, queue: QueueKey, fence: FenceKey, value: u64) {
+        self.call(thread, queue, CallKind::Wait { fence, value });
+    }
+
+    /// Reports a signal of a queue.
+    pub fn queue_signal(
+        &mut self,
+        thread: TimelineId,
+        queue: QueueKey,
+        fence: FenceKey,
+        value: u64,
+    ) {
+        self.call(thread, queue, CallKind::Signal { fence, value });
+    }
+
+    /// Reports a present: behind everything on the queue the display reads `bytes`. `fence` reaches
+    /// `value` when it reads them and no longer those of the present before.
+    pub fn present(
+        &mut self,
+        thread: TimelineId,
+        queue: QueueKey,
+        display: TimelineId,
+        (fence, value): (FenceKey, u64),
+        bytes: Range<u64>,
+    ) {
+        let sequence = self.next_sequence();
+        self.call(thread, queue, CallKind::Present { display, fence, value, bytes, sequence });
+    }
+
+    fn call(&mut self, thread: TimelineId, queue: QueueKey, kind: CallKind) {
+        let issued = self.release_clock(thread);
+        self.at(queue.0).held.push_back(Call { issued, kind });
+        self.advance_from(queue.0);
+    }
+
+    /// Advances a queue, and those that its signals release.
+    fn advance_from(&mut self, queue: TimelineId) {
+        if self.advance(queue) {
+            self.advance_all();
+        }
+    }
+
+    fn advance_all(&mut self) {
+        loop {
+            let mut signalled = false;
+            for index in 0..self.timelines.len() {
+                if !self.timelines[index].held.is_empty() {
+                    signalled |= self.advance(TimelineId(index as u32));
+                }
+            }
+            if !signalled {
+                return;
+            }
+        }
+    }
+
+    /// Advances one queue as far as it can. Returns whether it signalled a fence.
+    fn advance(&mut self, queue: TimelineId) -> bool {
+        let mut signalled = false;
+        while let Some(call) = self.at(queue).held.pop_front() {
+            self.at(queue).join(&call.issued);
+            if let CallKind::Wait { fence, value } = call.kind {
+                if !self.wait(queue, fence, value) {
+                    self.at(queue).held.push_front(call);
+                    break;
+                }
+                continue;
+            }
+            signalled |= self.make(queue, call.kind);
+        }
+        signalled
+    }
+
+    /// Makes a satisfied wait on a timeline. Returns whether it is satisfied.
+    fn wait(&mut self, timeline: TimelineId, fence: FenceKey, value: u64) -> bool {
+        let of = &mut self.timelines[timeline.0 as usize];
+        let Some(seen) = self.fences[fence.0 as usize].waited(value, &of.clock) else {
+            return false;
+        };
+        let redundant = !of.join(&seen);
+        let (waits, redundant_waits, first) = of.waits.entry(fence.0).or_default();
+        *waits += 1;
+        if redundant {
+            if *redundant_waits == 0 {
+                *first = value;
+            }
+            *redundant_waits += 1;
+        }
+        true
+    }
+
+    /// Makes a call that is no wait. Returns whether it signalled a fence.
+    fn make(&mut self, queue: TimelineId, kind: CallKind) -> bool {
+        match kind {
+            CallKind::Wait { .. } => false,
+            CallKind::Execute { link, sequence, submission, lists } => {
+                let timeline = self.at(queue);
+                let tick = timeline.advance(queue);
+                let place =
+                    Place { epoch: Epoch { timeline: queue, tick }, clock: timeline.snapshot() };
+                let space = timeline.space;
+                let placed = Submission { place, space, sequence, number: submission, link, lists };
+                if let Some(entry) = self.links.get_mut(&link) {
+                    *entry = Link::Placed(Arc::new(placed));
+                }
+                false
+            }
+            CallKind::Signal { fence, value } => {
+                let timeline = self.at(queue);
+                let tick = timeline.advance(queue);
+                let (epoch, clock) = (Epoch { timeline: queue, tick }, timeline.snapshot());
+                self.fences[fence.0 as usize].add(Signal { value, epoch: Some(epoch), clock });
+                true
+            }
+            CallKind::Present { display, fence, value, bytes, sequence } => {
+                let shown = self.at(queue).snapshot();
+                let timeline = self.at(display);
+                timeline.join(&shown);
+                // The signal covers the reads of the presents before, and not this one's.
+                let tick = timeline.advance(display);
+                let (epoch, clock) = (Epoch { timeline: display, tick }, timeline.snapshot());
+                timeline.submissions += 1;
+                timeline.advance(display);
+                let (present, space) = (timeline.submissions, timeline.space);
+                self.fences[fence.0 as usize].add(Signal { value, epoch: Some(epoch), clock });
+                let access = self.own_access(display, AccessKind::Read, "scan-out", sequence);
+                let access = Access { present, ..access };
+                let tick = self.at(queue).clock.tick(queue);
+                self.at(queue).presents.push_back(PresentRead { tick, space, access, bytes });
+                true
+            }
+        }
+    }
+
+    /// Reports a signal of a CPU thread. It must be reported before it takes effect.
+    pub fn cpu_signal(&mut self, thread: TimelineId, fence: FenceKey, value: u64) {
+        let tick = self.at(thread).clock.tick(thread);
+        let clock = self.release_clock(thread);
+        let epoch = Some(Epoch { timeline: thread, tick });
+        self.fences[fence.0 as usize].add(Signal { value, epoch, clock });
+        self.advance_all();
+    }
+
+    /// Reports a wait of a CPU thread that is satisfied.
+    pub fn cpu_wait(&mut self, thread: TimelineId, fence: FenceKey, value: u64) {
+        self.wait(thread, fence, value);
+        self.publish_acquired(thread);
+    }
+
+    /// Reports that one of several waits of a CPU thread is satisfied: what all of them would give.
+    pub fn cpu_wait_any(&mut self, thread: TimelineId, of: &[(FenceKey, u64)]) {
+        let any = Armed { all: false, of: of.to_vec() };
+        if let Some(seen) = any.seen(&self.fences, &self.timelines[thread.0 as usize].clock) {
+            self.at(thread).join(&seen);
+        }
+        self.publish_acquired(thread);
+    }
+
+    /// Reports that a CPU thread read the completed value of a fence.
+    pub fn cpu_read(&mut self, thread: TimelineId, fence: FenceKey, value: u64) {
+        let timeline = &mut self.timelines[thread.0 as usize];
+        if let Some(seen) = self.fences[fence.0 as usize].read(value, &timeline.clock) {
+            timeline.join(&seen);
+        }
+        self.publish_acquired(thread);
+    }
+
+    /// Reports that a CPU thread has seen that a queue is idle.
+    pub fn cpu_wait_idle(&mut self, thread: TimelineId, queue: QueueKey) {
+        while !self.at(queue.0).held.is_empty() {
+            self.skip_wait(queue.0);
+        }
+        let done = self.at(queue.0).snapshot();
+        self.at(thread).join(&done);
+        self.publish_acquired(thread);
+    }
+
+    fn publish_acquired(&mut self, thread: TimelineId) {
+        if self.inexact.is_some() {
+            self.release_clock(thread);
+        }
+    }
+
+    /// Ends the wait at which a queue is held, without an edge.
+    fn skip_wait(&mut self, queue: TimelineId) {
+        self.at(queue).held.pop_front();
+        self.advance_from(queue);
+    }
+
+    /// Reports an access of a CPU thread.
+    pub fn cpu_access(
+        &mut self,
+        thread: TimelineId,
+        space: SpaceKey,
+        kind: AccessKind,
+        bytes: Range<u64>,
+        what: &'static str,
+    ) {
+        let sequence = self.next_sequence();
+        let access = self.own_access(thread, kind, what, sequence);
+        self.add_access(space, access, [bytes]);
+    }
+
+    /// Returns an access that a timeline makes now, as no command.
+    fn own_access(
+        &mut self,
+        timeline: TimelineId,
+        kind: AccessKind,
+        what: &'static str,
+        sequence: u64,
+    ) -> Access {
+        let of = self.at(timeline);
+        let epoch = Epoch { timeline, tick: of.clock.tick(timeline) };
+        let place = Place { epoch, clock: of.snapshot() };
+        Access {
+            place,
+            sequence,
+            kind,
+            submission: None,
+            present: 0,
+            buffer: 0,
+            number: 0,
+            what,
+            program: "",
+        }
+    }
+
+    /// Reports accesses that an engine made for a command. Commands without a submission of the
+    /// application are ignored.
+    pub fn gpu_accesses(
+        &mut self,
+        command: CommandRef,
+        accesses: impl IntoIterator<Item = (AccessKind, Range<u64>)>,
+    ) {
+        while let Some(Link::Held(queue)) = self.links.get(&command.link) {
+            let queue = *queue;
+            self.skip_wait(queue);
+        }
+        let Some(Link::Placed(submission)) = self.links.get(&command.link) else { return };
+        let submission = Arc::clone(submission);
+        let Epoch { timeline, tick } = submission.place.epoch;
+        self.add_presents(timeline, tick);
+        let CommandRef { buffer, number, what, program, .. } = command;
+        let mut of_kind: [Vec<Range<u64>>; 3] = Default::default();
+        accesses.into_iter().for_each(|(kind, range)| of_kind[kind as usize].push(range));
+        for (kind, ranges) in AccessKind::ALL.into_iter().zip(of_kind) {
+            if ranges.is_empty() {
+                continue;
+            }
+            let access = Access {
+                place: submission.place.clone(),
+                sequence: submission.sequence,
+                kind,
+                submission: Some(Arc::clone(&submission)),
+                present: 0,
+                buffer,
+                number,
+                what,
+                program,
+            };
+            self.add_access(submission.space, access, ranges);
+        }
+    }
+
+    /// Adds the reads of the presents that precede a tick of a queue.
+    fn add_presents(&mut self, queue: TimelineId, until: u32) {
+        while self.at(queue).presents.front().is_some_and(|present| present.tick < until)
+            && let Some(present) = self.at(queue).presents.pop_front()
+        {
+            self.add_access(present.space, present.access, [present.bytes]);
+        }
+    }
+
+    // spec: ME-071, ME-072, ME-073
+    fn add_access(
+        &mut self,
+        space: SpaceKey,
+        access: Access,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+    ) {
+        if self.accesses.len() >= self.sweep_at {
+            self.sweep();
+        }
+        let (id, kind) = (AccessId(self.accesses.len() as u32), access.kind);
+        self.accesses.push(access);
+        let shadow = self.spaces.entry(space).or_default();
+        let mut conflicts = Vec::new();
+        for range in ranges.into_iter().filter(|range| !range.is_empty()) {
+            shadow.add(id, kind, range, &Table(&self.accesses), |found| conflicts.push(found));
+        }
+        for conflict in conflicts {
+            self.note(space, id, conflict);
+        }
+    }
+
+    /// Drops the accesses that no byte remembers.
+    fn sweep(&mut self) {
+        let mut used = vec![false; self.accesses.len()];
+        self.spaces.values().for_each(|shadow| shadow.each(|id| used[id.0 as usize] = true));
+        let mut new_ids = vec![AccessId(0); used.len()];
+        let mut kept = 0;
+        for (at, used) in used.iter().enumerate() {
+            if *used {
+                new_ids[at] = AccessId(kept);
+                kept += 1;
+            }
+        }
+        let mut at = 0;
+        self.accesses.retain(|_| {
+            at += 1;
+            used[at - 1]
+        });
+        self.spaces.values_mut().for_each(|shadow| shadow.renumber(|id| new_ids[id.0 as usize]));
+        self.sweep_at = FIRST_SWEEP.max(self.accesses.len() * 2);
+    }
+
+    /// Decides which of two unordered accesses should come first.
+    ///
+    /// A read of bytes whose producer precedes it comes before the same timeline's next write. Any
+    /// other pair comes in the order of its calls.
+    fn is_reuse(&self, read: AccessId, write: AccessId, first_write: Option<AccessId>) -> bool {
+        let table = Table(&self.accesses);
+        first_write.is_some_and(|first| {
+            first != write
+                && table.same_timeline(first, write)
+                && table.order(first, read) == Order::Before
+        })
+    }
+
+    // spec: ME-074
+    fn note(&mut self, space: SpaceKey, new: AccessId, conflict: Conflict) {
+        let Conflict { range, earlier, kind, first_write } = conflict;
+        let new_kind = self.accesses[new.0 as usize].kind;
+        let (one, other) =
+            if new_kind == AccessKind::Read && self.is_reuse(new, earlier, first_write) {
+                (new, earlier)
+            } else if kind == AccessKind::Read && self.is_reuse(earlier, new, first_write) {
+                (earlier, new)
+            } else if self.accesses[new.0 as usize].sequence
+                < self.accesses[earlier.0 as usize].sequence
+            {
+                (new, earlier)
+            } else {
+                (earlier, new)
+            };
+        let (first, second) = (&self.accesses[one.0 as usize], &self.accesses[other.0 as usize]);
+        let edge = Edge { from: first.place.clone(), to: second.place.clone() };
+        let (resource, start) = self.resource_at(space, &range);
+        let timelines = &self.timelines;
+        self.groups.add(edge, resource.clone(), || Hazard {
+            first: describe(timelines, first),
+            second: describe(timelines, second),
+            resource,
+            bytes: range.start - start..range.end - start,
+            count: 0,
+        });
+    }
+
+    /// Returns the names of the resources in a range, and the start of the first.
+    fn resource_at(&self, space: SpaceKey, range: &Range<u64>) -> (Option<String>, u64) {
+        let mut names = Vec::new();
+        let mut start = None;
+        for resource in &self.resources {
+            let of = &resource.bytes;
+            if resource.space == space && of.start < range.end && range.start < of.end {
+                start = Some(start.unwrap_or(of.start).min(of.start));
+                names.push(&*resource.name);
+            }
+        }
+        let name = (!names.is_empty()).then(|| names.join("' and '"));
+        (name, start.filter(|start| *start <= range.start).unwrap_or(0))
+    }
+
+    /// Returns what was found so far.
+    pub fn report(&mut self) -> Report {
+        for index in 0..self.timelines.len() {
+            self.add_presents(TimelineId(index as u32), u32::MAX);
+        }
+        let (hazards, implied) = self.groups.reduced();
+        Report { hazards, implied, hints: self.hints() }
+    }
+
+    fn hints(&self) -> Vec<Hint> {
+        let name = |id: TimelineId| self.timelines[id.0 as usize].name.clone();
+        let mut hints = Vec::new();
+        for timeline in &self.timelines {
+            for (fence, (of, count, value)) in &timeline.waits {
+                if count == of {
+                    hints.push(Hint::RedundantWait {
+                        waiter: timeline.name.clone(),
+                        fence: self.fences[*fence as usize].name.clone(),
+                        value: *value,
+                        count: *count,
+                        of: *of,
+                    });
+                }
+            }
+        }
+        for fence in &self.fences {
+            if let Some([one, other]) = fence.unordered_signallers {
+                let timelines = [name(one), name(other)];
+                hints.push(Hint::TwoSignallers { fence: fence.name.clone(), timelines });
+            }
+        }
+        hints
+    }
+}
+
+fn describe(timelines: &[Timeline], access: &Access) -> Side {
+    let timeline = &timelines[access.place.epoch.timeline.0 as usize];
+    side(timeline.kind, &timeline.name, access)
+}

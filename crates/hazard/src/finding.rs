@@ -1,0 +1,216 @@
+//! What the checker reports: pairs of unordered accesses, and the edge that is missing.
+
+use crate::footprint::AccessKind;
+use std::fmt;
+use std::ops::Range;
+
+/// The kind of a timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TimelineKind {
+    /// A CPU thread.
+    Thread,
+    /// A queue.
+    Queue,
+    /// The display, which reads what was presented.
+    Display,
+}
+
+impl fmt::Display for TimelineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TimelineKind::Thread => "thread",
+            TimelineKind::Queue => "queue",
+            TimelineKind::Display => "display of",
+        })
+    }
+}
+
+/// One access of a pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Side {
+    /// The kind of its timeline.
+    pub kind: TimelineKind,
+    /// The name of its queue, thread or swap chain.
+    pub timeline: String,
+    /// What it does.
+    pub access: AccessKind,
+    /// The call of ExecuteCommandLists on its queue, or the present, counted from 1; 0 for a CPU
+    /// access.
+    pub submission: u32,
+    /// The label of the list, if it has one.
+    pub list: Option<String>,
+    /// The number of the command in its list, from 1; 0 if unknown.
+    pub command: u32,
+    /// The command or the call: `copy`, `dispatch of saxpy`, `map-write`.
+    pub what: String,
+    /// The link of its submission on the timeline; 0 for none.
+    pub link: u32,
+}
+
+impl Side {
+    fn place(&self) -> String {
+        match (self.kind, &self.list) {
+            (TimelineKind::Queue, Some(list)) => {
+                format!("list '{list}' (submission {})", self.submission)
+            }
+            (TimelineKind::Queue, None) => format!("submission {}", self.submission),
+            (TimelineKind::Display, _) => format!("present {}", self.submission),
+            (TimelineKind::Thread, _) => self.what.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = match self.access {
+            AccessKind::Read => "reads",
+            AccessKind::Write => "writes",
+            AccessKind::Atomic => "changes atomically",
+        };
+        write!(f, "{} '{}' {verb} in ", self.kind, self.timeline)?;
+        match (self.kind, self.command) {
+            (TimelineKind::Queue, 0) => write!(f, "{} ({})", self.place(), self.what),
+            (TimelineKind::Queue, n) => write!(f, "{}, command {n} ({})", self.place(), self.what),
+            _ => f.write_str(&self.place()),
+        }
+    }
+}
+
+/// Two accesses of the same bytes with no path of waits and signals between them, at least one of
+/// them a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hazard {
+    /// The access that should come first: an earlier submission, or a read before the write that
+    /// reuses its bytes.
+    pub first: Side,
+    /// The other one.
+    pub second: Side,
+    /// The resource, or `None` for bytes of none.
+    pub resource: Option<String>,
+    /// The bytes, from the start of the resource (or GPU addresses).
+    pub bytes: Range<u64>,
+    /// How many such pairs there were of these two timelines and this resource.
+    pub count: u64,
+}
+
+impl Hazard {
+    /// Returns the edge that would order the two.
+    pub fn missing_edge(&self) -> String {
+        let (first, second) = (&self.first, &self.second);
+        let signals = match first.kind {
+            TimelineKind::Queue => {
+                format!("signal a fence on queue '{}' after {}", first.timeline, first.place())
+            }
+            TimelineKind::Thread => {
+                format!("signal a fence on thread '{}' after the {}", first.timeline, first.what)
+            }
+            TimelineKind::Display => {
+                format!("use the fence of swap chain '{}' after {}", first.timeline, first.place())
+            }
+        };
+        let waits = match second.kind {
+            TimelineKind::Queue => {
+                format!("wait for it on queue '{}' before {}", second.timeline, second.place())
+            }
+            TimelineKind::Thread => {
+                format!("wait for it on thread '{}' before the {}", second.timeline, second.what)
+            }
+            TimelineKind::Display => {
+                format!("wait for it before {} of '{}'", second.place(), second.timeline)
+            }
+        };
+        format!("{signals}, and {waits}")
+    }
+}
+
+impl fmt::Display for Hazard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.resource {
+            Some(name) => write!(f, "bytes {}..{} of '{name}'", self.bytes.start, self.bytes.end)?,
+            None => write!(f, "addresses {:#x}..{:#x}", self.bytes.start, self.bytes.end)?,
+        }
+        writeln!(f, " are accessed without a path of waits and signals:")?;
+        writeln!(f, "  {}", self.first)?;
+        writeln!(f, "  {}", self.second)?;
+        write!(f, "  missing: {}", self.missing_edge())?;
+        if self.count > 1 {
+            write!(f, "\n  {} pairs in all", self.count)?;
+        }
+        Ok(())
+    }
+}
+
+/// Something that is no error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// A wait whose predecessors precede its place already.
+    RedundantWait {
+        /// The queue or thread that waits.
+        waiter: String,
+        /// The fence and value.
+        fence: String,
+        /// The value that is waited for.
+        value: u64,
+        /// How many waits of this waiter on this fence were redundant, of how many.
+        count: u64,
+        /// All waits of this waiter on this fence.
+        of: u64,
+    },
+    /// Two timelines signal one fence without an order between their signals.
+    TwoSignallers {
+        /// The fence.
+        fence: String,
+        /// The timelines.
+        timelines: [String; 2],
+    },
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Hint::RedundantWait { waiter, fence, value, count, of } => write!(
+                f,
+                "'{waiter}' waits for fence '{fence}' where earlier waits imply it: {count} of {of} \
+                 waits, first for {value}; leave it out"
+            ),
+            Hint::TwoSignallers { fence, timelines: [one, other] } => write!(
+                f,
+                "fence '{fence}' is signalled from '{one}' and '{other}' without an order; \
+                 use one fence for each timeline"
+            ),
+        }
+    }
+}
+
+/// The result of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The hazards, one for each missing edge and resource.
+    pub hazards: Vec<Hazard>,
+    /// Hazards that the edges of [`Report::hazards`] would end as well.
+    pub implied: Vec<Hazard>,
+    /// Things that are no errors.
+    pub hints: Vec<Hint>,
+}
+
+impl Report {
+    /// Returns whether there is no hazard.
+    pub fn is_clean(&self) -> bool {
+        self.hazards.is_empty()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, hazard) in self.hazards.iter().enumerate() {
+            if number > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{hazard}")?;
+        }
+        if !self.implied.is_empty() {
+            write!(f, "\nthe same edges would end {} more", self.implied.len())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,26 @@
+//! Hazards: conflicting accesses of the same bytes that no path of waits and signals orders.
+//!
+//! The checker is told of the program's calls (execute, wait, signal, CPU accesses) and of the
+//! accesses that engines really made. It runs the calls on an ideal machine in which all work takes
+//! no time, and gives each submission a vector clock. What is ordered there is ordered in every run
+//! (decisions/0083), so one run finds the races of all runs with the same calls and accesses.
+//!
+//! Invariants: it depends on no other crate, takes no lock and reads no clock. Work of drivers and
+//! kernel is no edge, except that a queue is in order.
+//!
+//! Entry point: [`Checker`].
+
+mod access;
+mod checker;
+mod clock;
+mod fence;
+mod finding;
+mod footprint;
+mod groups;
+mod shadow;
+
+pub use access::{CommandRef, ListInfo, SpaceKey};
+pub use checker::{Checker, FenceKey, QueueKey, ResourceKey};
+pub use clock::{Released, TimelineId};
+pub use finding::{Hazard, Hint, Report, Side, TimelineKind};
+pub use footprint::{AccessKind, Footprint};

@@ -1,0 +1,317 @@
+//! Per byte of an address space: the last write, and the reads and atomic operations since.
+//!
+//! A segment is a range with one history. An access splits segments at its ends. A write that
+//! follows everything in its range replaces it by one segment.
+
+use crate::footprint::AccessKind;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The number of an access in the checker's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct AccessId(pub(crate) u32);
+
+/// How an earlier access and a new one of the same bytes are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// The earlier one precedes.
+    Before,
+    /// The new one precedes: it was recorded late.
+    After,
+    /// There is no path between them.
+    None,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Segment {
+    end: u64,
+    write: Option<AccessId>,
+    /// The first write of an unbroken sequence of writes of one timeline that ends with `write`.
+    first_write: Option<AccessId>,
+    reads: Vec<AccessId>,
+    atomics: Vec<AccessId>,
+}
+
+/// The histories of one address space.
+#[derive(Debug, Default)]
+pub(crate) struct Shadow {
+    segments: BTreeMap<u64, Segment>,
+}
+
+/// Two unordered accesses of the same bytes.
+pub(crate) struct Conflict {
+    pub(crate) range: Range<u64>,
+    pub(crate) earlier: AccessId,
+    pub(crate) kind: AccessKind,
+    /// The first write of the sequence that ends with the write of the pair.
+    pub(crate) first_write: Option<AccessId>,
+}
+
+/// What the shadow needs to know of accesses.
+pub(crate) trait Accesses {
+    /// Returns how `earlier` and `new` are ordered.
+    fn order(&self, earlier: AccessId, new: AccessId) -> Order;
+    /// Returns whether both are of one timeline.
+    fn same_timeline(&self, one: AccessId, other: AccessId) -> bool;
+}
+
+impl Shadow {
+    fn split(&mut self, at: u64) {
+        if let Some((_, segment)) = self.segments.range_mut(..at).next_back()
+            && at < segment.end
+        {
+            let right = segment.clone();
+            segment.end = at;
+            self.segments.insert(at, right);
+        }
+    }
+
+    /// Forgets a range.
+    pub(crate) fn remove(&mut self, range: Range<u64>) {
+        self.split_ends(&range);
+        let starts: Vec<u64> = self.segments.range(range).map(|(start, _)| *start).collect();
+        for start in starts {
+            self.segments.remove(&start);
+        }
+    }
+
+    fn split_ends(&mut self, range: &Range<u64>) {
+        self.split(range.end);
+        self.split(range.start);
+    }
+
+    /// Adds an access and reports those that it conflicts with.
+    pub(crate) fn add(
+        &mut self,
+        new: AccessId,
+        kind: AccessKind,
+        range: Range<u64>,
+        accesses: &impl Accesses,
+        mut conflict: impl FnMut(Conflict),
+    ) {
+        self.split_ends(&range);
+        let mut at = range.start;
+        let mut empty = Vec::new();
+        for (start, segment) in self.segments.range_mut(range.clone()) {
+            if at < *start {
+                empty.push(at..*start);
+            }
+            at = segment.end;
+            segment.add(new, kind, *start..segment.end, accesses, &mut conflict);
+        }
+        if at < range.end {
+            empty.push(at..range.end);
+        }
+        if kind == AccessKind::Write && self.replace_whole(new, &range) {
+            return;
+        }
+        for gap in empty {
+            self.segments.insert(gap.start, Segment::of(new, kind, gap.end));
+        }
+    }
+
+    /// Joins the segments of a range that a write has made alike.
+    fn replace_whole(&mut self, write: AccessId, range: &Range<u64>) -> bool {
+        let mut inner = self.segments.range(range.clone());
+        let Some((_, first)) = inner.next() else {
+            self.segments.insert(range.start, Segment::of(write, AccessKind::Write, range.end));
+            return true;
+        };
+        let alike = |segment: &Segment| {
+            segment.write == Some(write)
+                && segment.reads.is_empty()
+                && segment.atomics.is_empty()
+                && segment.first_write == first.first_write
+        };
+        if !alike(first) || !inner.all(|(_, segment)| alike(segment)) {
+            return false;
+        }
+        let whole = Segment { end: range.end, ..first.clone() };
+        let starts: Vec<u64> =
+            self.segments.range(range.clone()).map(|(start, _)| *start).collect();
+        for start in starts {
+            self.segments.remove(&start);
+        }
+        self.segments.insert(range.start, whole);
+        true
+    }
+
+    /// Calls `f` with each access that is in use.
+    pub(crate) fn each(&self, mut f: impl FnMut(AccessId)) {
+        for segment in self.segments.values() {
+            let writes = segment.write.iter().chain(&segment.first_write);
+            writes.chain(&segment.reads).chain(&segment.atomics).for_each(|id| f(*id));
+        }
+    }
+
+    /// Renumbers all accesses.
+    pub(crate) fn renumber(&mut self, f: impl Fn(AccessId) -> AccessId) {
+        for segment in self.segments.values_mut() {
+            let writes = segment.write.iter_mut().chain(&mut segment.first_write);
+            let others = segment.reads.iter_mut().chain(&mut segment.atomics);
+            writes.chain(others).for_each(|id| *id = f(*id));
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.segments.len()
+    }
+}
+
+impl Segment {
+    fn of(access: AccessId, kind: AccessKind, end: u64) -> Segment {
+        let mut segment = Segment { end, ..Segment::default() };
+        match kind {
+            AccessKind::Read => segment.reads.push(access),
+            AccessKind::Atomic => segment.atomics.push(access),
+            AccessKind::Write => {
+                (segment.write, segment.first_write) = (Some(access), Some(access));
+            }
+        }
+        segment
+    }
+
+    fn add(
+        &mut self,
+        new: AccessId,
+        kind: AccessKind,
+        range: Range<u64>,
+        accesses: &impl Accesses,
+        conflict: &mut impl FnMut(Conflict),
+    ) {
+        let first_write = self.first_write;
+        let mut late = false;
+        let write = self.write.iter().map(|id| (AccessKind::Write, *id));
+        let reads = self.reads.iter().map(|id| (AccessKind::Read, *id));
+        let atomics = self.atomics.iter().map(|id| (AccessKind::Atomic, *id));
+        for (of, earlier) in write.chain(reads).chain(atomics) {
+            if !kind.conflicts_with(of) {
+                continue;
+            }
+            match accesses.order(earlier, new) {
+                Order::Before => {}
+                Order::After => late = true,
+                Order::None => {
+                    conflict(Conflict { range: range.clone(), earlier, kind: of, first_write });
+                }
+            }
+        }
+        if late {
+            return;
+        }
+        match kind {
+            AccessKind::Write => {
+                let continues = self.reads.is_empty()
+                    && self.atomics.is_empty()
+                    && self.write.is_some_and(|write| accesses.same_timeline(write, new));
+                if !continues {
+                    self.first_write =
+                        Some(self.write.filter(|w| accesses.same_timeline(*w, new)).unwrap_or(new));
+                }
+                self.write = Some(new);
+                self.reads.clear();
+                self.atomics.clear();
+            }
+            AccessKind::Read => put(&mut self.reads, new, accesses),
+            AccessKind::Atomic => put(&mut self.atomics, new, accesses),
+        }
+    }
+}
+
+/// Adds an access to a list that holds the last one of each timeline.
+fn put(list: &mut Vec<AccessId>, new: AccessId, accesses: &impl Accesses) {
+    match list.iter_mut().find(|id| accesses.same_timeline(**id, new)) {
+        Some(last) if accesses.order(*last, new) == Order::Before => *last = new,
+        Some(_) => {}
+        None => list.push(new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Accesses by number: timeline = number / 100, and numbers of a timeline are in order. Those
+    /// of timeline 0 precede everything.
+    struct Numbers;
+
+    impl Accesses for Numbers {
+        fn order(&self, earlier: AccessId, new: AccessId) -> Order {
+            match (earlier.0 / 100, new.0 / 100) {
+                (a, b) if a == b && earlier.0 > new.0 => Order::After,
+                (a, b) if a == b || a == 0 => Order::Before,
+                (_, 0) => Order::After,
+                _ => Order::None,
+            }
+        }
+
+        fn same_timeline(&self, one: AccessId, other: AccessId) -> bool {
+            one.0 / 100 == other.0 / 100
+        }
+    }
+
+    fn add(
+        shadow: &mut Shadow,
+        new: u32,
+        kind: AccessKind,
+        range: Range<u64>,
+    ) -> Vec<(u32, Range<u64>)> {
+        let mut found = Vec::new();
+        shadow.add(AccessId(new), kind, range, &Numbers, |c| found.push((c.earlier.0, c.range)));
+        found
+    }
+
+    #[test]
+    fn conflicts_have_the_bytes_that_both_touch() {
+        let mut shadow = Shadow::default();
+        assert!(add(&mut shadow, 101, AccessKind::Write, 0..100).is_empty());
+        assert!(add(&mut shadow, 201, AccessKind::Write, 100..200).is_empty());
+        assert_eq!(
+            add(&mut shadow, 301, AccessKind::Read, 90..110),
+            [(101, 90..100), (201, 100..110)]
+        );
+        assert_eq!(
+            add(&mut shadow, 202, AccessKind::Write, 95..100),
+            [(101, 95..100), (301, 95..100)]
+        );
+        assert!(add(&mut shadow, 102, AccessKind::Read, 0..90).is_empty());
+    }
+
+    #[test]
+    fn a_write_joins_what_it_covers() {
+        let mut shadow = Shadow::default();
+        for n in 0..1000 {
+            add(&mut shadow, 101, AccessKind::Read, n * 10..n * 10 + 4);
+        }
+        assert_eq!(shadow.len(), 1000);
+        assert!(add(&mut shadow, 102, AccessKind::Write, 0..10_000).is_empty());
+        assert_eq!(shadow.len(), 1);
+        shadow.remove(10..20);
+        assert_eq!(shadow.len(), 2);
+        assert!(add(&mut shadow, 201, AccessKind::Write, 10..20).is_empty());
+        assert_eq!(add(&mut shadow, 202, AccessKind::Write, 5..15), [(102, 5..10)]);
+    }
+
+    #[test]
+    fn an_access_that_is_recorded_late_is_no_conflict() {
+        let mut shadow = Shadow::default();
+        add(&mut shadow, 105, AccessKind::Write, 0..10);
+        assert!(add(&mut shadow, 102, AccessKind::Read, 0..10).is_empty());
+        assert!(add(&mut shadow, 104, AccessKind::Write, 0..10).is_empty());
+        assert_eq!(add(&mut shadow, 201, AccessKind::Read, 0..10), [(105, 0..10)]);
+    }
+
+    #[test]
+    fn reads_and_atomics_of_several_timelines_do_not_conflict_with_their_like() {
+        let mut shadow = Shadow::default();
+        for timeline in 1..5 {
+            assert!(add(&mut shadow, timeline * 100, AccessKind::Read, 0..10).is_empty());
+        }
+        assert_eq!(add(&mut shadow, 501, AccessKind::Write, 0..10).len(), 4);
+        for timeline in 6..9 {
+            let found = add(&mut shadow, timeline * 100, AccessKind::Atomic, 0..10);
+            assert_eq!(found.len(), 1, "the write alone: {found:?}");
+        }
+    }
+}

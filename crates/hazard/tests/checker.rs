@@ -1,0 +1,430 @@
+//! Programs of queues, fences and threads: which pairs are found, and which are not.
+
+use std::ops::Range;
+use tidegate_hazard::{
+    AccessKind, Checker, CommandRef, FenceKey, Hazard, Hint, ListInfo, QueueKey, Report, SpaceKey,
+    TimelineId, TimelineKind,
+};
+
+const SPACE: SpaceKey = SpaceKey(1);
+const DATA: Range<u64> = 0x1000..0x2000;
+
+struct Program {
+    checker: Checker,
+    main: TimelineId,
+    links: u32,
+}
+
+impl Program {
+    fn new() -> Program {
+        let mut checker = Checker::new();
+        let main = checker.thread(1, true, || "main".into());
+        checker.add_resource(SPACE, DATA, "data".into());
+        Program { checker, main, links: 0 }
+    }
+
+    fn queue(&mut self, name: &str) -> QueueKey {
+        self.checker.add_queue(name.into(), SPACE)
+    }
+
+    fn fence(&mut self, name: &str) -> FenceKey {
+        self.checker.add_fence(name.into(), 0)
+    }
+
+    fn thread(&mut self, number: u64) -> TimelineId {
+        self.checker.thread(number, true, || format!("thread {number}"))
+    }
+
+    /// Submits a list of one command and returns its link.
+    fn execute(&mut self, queue: QueueKey) -> u32 {
+        self.links += 1;
+        let list = ListInfo { gpu_va: u64::from(self.links) << 32, label: None, commands: 1 };
+        self.checker.execute(self.main, queue, self.links, vec![list]);
+        self.links
+    }
+
+    fn runs(&mut self, link: u32, kind: AccessKind, bytes: Range<u64>) {
+        let buffer = u64::from(link) << 32;
+        let command = CommandRef { link, buffer, number: 1, what: "copy", program: "" };
+        self.checker.gpu_accesses(command, [(kind, bytes)]);
+    }
+
+    fn wait(&mut self, queue: QueueKey, fence: FenceKey, value: u64) {
+        self.checker.queue_wait(self.main, queue, fence, value);
+    }
+
+    fn signal(&mut self, queue: QueueKey, fence: FenceKey, value: u64) {
+        self.checker.queue_signal(self.main, queue, fence, value);
+    }
+
+    fn report(&mut self) -> Report {
+        self.checker.report()
+    }
+
+    fn is_clean(&mut self) -> bool {
+        self.report().is_clean()
+    }
+
+    fn only(&mut self) -> Hazard {
+        let report = self.report();
+        assert_eq!(report.hazards.len(), 1, "{report}");
+        report.hazards[0].clone()
+    }
+}
+
+fn order(hazard: &Hazard) -> [&str; 2] {
+    [&hazard.first.timeline, &hazard.second.timeline]
+}
+
+// spec: ME-071, ME-072, ME-073, ME-074
+#[test]
+fn a_write_and_a_read_of_two_queues_need_a_fence_between_them() {
+    for fenced in [true, false] {
+        let mut p = Program::new();
+        let (copy, render, fence) = (p.queue("copy"), p.queue("render"), p.fence("copied"));
+        let write = p.execute(copy);
+        p.signal(copy, fence, 1);
+        if fenced {
+            p.wait(render, fence, 1);
+        }
+        let read = p.execute(render);
+        p.runs(write, AccessKind::Write, 0x1000..0x1800);
+        p.runs(read, AccessKind::Read, 0x1400..0x2000);
+        if fenced {
+            assert!(p.is_clean());
+            continue;
+        }
+        let hazard = p.only();
+        assert_eq!(order(&hazard), ["copy", "render"]);
+        assert_eq!(
+            (hazard.resource.as_deref(), hazard.bytes.clone()),
+            (Some("data"), 0x400..0x800)
+        );
+        assert_eq!(
+            hazard.to_string(),
+            "bytes 1024..2048 of 'data' are accessed without a path of waits and signals:\n  \
+             queue 'copy' writes in submission 1, command 1 (copy)\n  \
+             queue 'render' reads in submission 1, command 1 (copy)\n  \
+             missing: signal a fence on queue 'copy' after submission 1, and wait for it on queue \
+             'render' before submission 1"
+        );
+    }
+}
+
+// spec: ME-072
+#[test]
+fn reads_of_several_queues_and_disjoint_bytes_are_no_hazard() {
+    let mut p = Program::new();
+    let queues = ["a", "b", "c"].map(|name| p.queue(name));
+    for (number, queue) in (0u64..).zip(queues) {
+        let link = p.execute(queue);
+        p.runs(link, AccessKind::Read, 0x1000..0x1400);
+        p.runs(link, AccessKind::Write, 0x1400 + number..0x1400 + number + 1);
+        p.runs(link, AccessKind::Atomic, 0x1800..0x1804);
+    }
+    assert!(p.is_clean(), "{}", p.report());
+}
+
+#[test]
+fn the_order_of_the_run_does_not_matter() {
+    for reversed in [false, true] {
+        let mut p = Program::new();
+        let (a, b, fence) = (p.queue("a"), p.queue("b"), p.fence("f"));
+        let one = p.execute(a);
+        let other = p.execute(b);
+        p.signal(a, fence, 1);
+        let links = if reversed { [other, one] } else { [one, other] };
+        links.into_iter().for_each(|link| p.runs(link, AccessKind::Write, DATA));
+        assert_eq!(order(&p.only()), ["a", "b"], "in the order of the calls");
+    }
+}
+
+#[test]
+fn a_wait_before_its_signal_is_an_edge() {
+    let mut p = Program::new();
+    let (copy, render, fence) = (p.queue("copy"), p.queue("render"), p.fence("copied"));
+    p.wait(render, fence, 1);
+    let read = p.execute(render);
+    let write = p.execute(copy);
+    p.signal(copy, fence, 1);
+    p.runs(write, AccessKind::Write, DATA);
+    p.runs(read, AccessKind::Read, DATA);
+    assert!(p.is_clean(), "{}", p.report());
+}
+
+#[test]
+fn a_later_value_of_the_run_is_no_edge_of_the_program() {
+    // The wait for 1 may pass before the second write, whichever value it saw in this run.
+    let mut p = Program::new();
+    let (copy, render, fence) = (p.queue("copy"), p.queue("render"), p.fence("copied"));
+    let first = p.execute(copy);
+    p.signal(copy, fence, 1);
+    let second = p.execute(copy);
+    p.signal(copy, fence, 2);
+    p.wait(render, fence, 1);
+    let read = p.execute(render);
+    p.runs(first, AccessKind::Write, 0x1000..0x1800);
+    p.runs(second, AccessKind::Write, 0x1800..0x2000);
+    p.runs(read, AccessKind::Read, DATA);
+    assert_eq!(p.only().bytes, 0x800..0x1000);
+}
+
+#[test]
+fn a_ring_of_slots_reused_after_its_reader_is_clean_and_names_the_reuse_without_it() {
+    for fenced in [true, false] {
+        let mut p = Program::new();
+        let (copy, render) = (p.queue("copy"), p.queue("render"));
+        let (copied, drawn) = (p.fence("copied"), p.fence("drawn"));
+        // The copies are submitted first, as a thread of their own would.
+        let mut links = Vec::new();
+        for frame in 1..=12u64 {
+            if frame > 3 && fenced {
+                p.wait(copy, drawn, frame - 3);
+            }
+            links.push(p.execute(copy));
+            p.signal(copy, copied, frame);
+        }
+        let mut reads = Vec::new();
+        for frame in 1..=12u64 {
+            p.wait(render, copied, frame);
+            reads.push(p.execute(render));
+            p.signal(render, drawn, frame);
+        }
+        let slot = |frame: usize| {
+            let start = 0x1000 + (frame as u64 % 3) * 0x100;
+            start..start + 0x100
+        };
+        for (frame, link) in links.iter().enumerate() {
+            p.runs(*link, AccessKind::Write, slot(frame));
+        }
+        for (frame, link) in reads.iter().enumerate() {
+            p.runs(*link, AccessKind::Read, slot(frame));
+        }
+        if fenced {
+            assert!(p.is_clean(), "{}", p.report());
+        } else {
+            assert_eq!(order(&p.only()), ["render", "copy"], "{}", p.report());
+        }
+    }
+}
+
+// A counter that the CPU has read proves that memory is free (validation layers' #7457).
+#[test]
+fn a_completed_value_that_the_cpu_has_read_is_an_edge() {
+    for read in [Some(1), Some(0), None] {
+        let mut p = Program::new();
+        let (a, b, fence) = (p.queue("a"), p.queue("b"), p.fence("timeline"));
+        let first = p.execute(a);
+        p.signal(a, fence, 1);
+        if let Some(value) = read {
+            p.checker.cpu_read(p.main, fence, value);
+        }
+        let second = p.execute(b);
+        p.runs(first, AccessKind::Write, DATA);
+        p.runs(second, AccessKind::Write, DATA);
+        assert_eq!(p.is_clean(), read == Some(1), "{}", p.report());
+    }
+}
+
+#[test]
+fn what_the_cpu_reads_and_writes_counts() {
+    let mut p = Program::new();
+    let (queue, fence) = (p.queue("copy"), p.fence("done"));
+    p.checker.cpu_access(p.main, SPACE, AccessKind::Write, DATA, "map-write");
+    let link = p.execute(queue);
+    p.signal(queue, fence, 1);
+    p.runs(link, AccessKind::Write, DATA);
+    assert!(p.is_clean(), "the write precedes the call");
+    p.checker.cpu_access(p.main, SPACE, AccessKind::Read, 0x1000..0x1004, "map-read");
+    let hazard = p.only();
+    assert_eq!(hazard.second.kind, TimelineKind::Thread);
+    assert_eq!(
+        hazard.missing_edge(),
+        "signal a fence on queue 'copy' after submission 1, and wait for it on thread 'main' before \
+         the map-read"
+    );
+    let mut p = Program::new();
+    let (queue, fence) = (p.queue("copy"), p.fence("done"));
+    let link = p.execute(queue);
+    p.signal(queue, fence, 1);
+    p.checker.cpu_wait(p.main, fence, 1);
+    p.checker.cpu_access(p.main, SPACE, AccessKind::Read, DATA, "map-read");
+    p.runs(link, AccessKind::Write, DATA);
+    assert!(p.is_clean(), "recorded late, and still ordered: {}", p.report());
+}
+
+// Threads that hand work to each other over fences (validation layers' #7250).
+#[test]
+fn threads_are_ordered_by_fences_and_by_joins_alone() {
+    for ordered in [true, false] {
+        let mut p = Program::new();
+        let (left, right) = (p.thread(2), p.thread(3));
+        let fence = p.fence("handed over");
+        for turn in 0..6u64 {
+            let thread = if turn % 2 == 0 { left } else { right };
+            if ordered {
+                p.checker.cpu_wait(thread, fence, turn);
+            }
+            p.checker.cpu_access(thread, SPACE, AccessKind::Write, DATA, "map-write");
+            p.checker.cpu_signal(thread, fence, turn + 1);
+        }
+        assert_eq!(p.is_clean(), ordered, "{}", p.report());
+        let ended = p.checker.release(left);
+        p.checker.acquire(p.main, &ended);
+        if ordered {
+            p.checker.cpu_access(p.main, SPACE, AccessKind::Read, DATA, "map-read");
+            assert!(!p.is_clean(), "the last write was the other thread's");
+        }
+    }
+}
+
+#[test]
+fn threads_of_unknown_synchronisation_are_ordered_as_they_call() {
+    let mut p = Program::new();
+    let foreign = p.checker.thread(9, false, || "pool".into());
+    p.checker.cpu_access(foreign, SPACE, AccessKind::Write, DATA, "map-write");
+    let queue = p.queue("copy");
+    let foreign = p.checker.thread(9, false, || unreachable!());
+    p.checker.execute(foreign, queue, 1, Vec::new());
+    p.main = p.checker.thread(1, true, || unreachable!());
+    p.checker.cpu_access(p.main, SPACE, AccessKind::Read, DATA, "map-read");
+    assert!(p.is_clean(), "{}", p.report());
+    p.runs(1, AccessKind::Write, DATA);
+    assert!(!p.is_clean(), "the queue is ordered by its fences alone");
+}
+
+#[test]
+fn presents_free_a_buffer_one_present_later() {
+    for early in [false, true] {
+        let mut p = Program::new();
+        let (render, shown) = (p.queue("render"), p.fence("shown"));
+        let display = p.checker.add_display("chain".into(), SPACE);
+        let buffer = |n: u64| 0x1000 + n % 2 * 0x800..0x1800 + n % 2 * 0x800;
+        let mut links = Vec::new();
+        for frame in 0..6u64 {
+            if frame >= 2 {
+                // The buffer of frame - 2 is free when the present after it is shown.
+                p.wait(render, shown, if early { frame - 1 } else { frame });
+            }
+            links.push(p.execute(render));
+            p.checker.present(p.main, render, display, (shown, frame + 1), buffer(frame));
+        }
+        for (frame, link) in (0..).zip(links) {
+            p.runs(link, AccessKind::Write, buffer(frame));
+        }
+        assert_eq!(p.is_clean(), !early, "{}", p.report());
+    }
+}
+
+// Two resources in one memory (no "aliased memory of different kinds" in the layers).
+#[test]
+fn aliased_resources_conflict_by_their_bytes_and_both_are_named() {
+    let mut p = Program::new();
+    p.checker.add_resource(SPACE, 0x1800..0x2800, "texture".into());
+    let (a, b) = (p.queue("a"), p.queue("b"));
+    let (one, other) = (p.execute(a), p.execute(b));
+    p.runs(one, AccessKind::Write, 0x1000..0x2000);
+    p.runs(other, AccessKind::Write, 0x1800..0x2800);
+    assert_eq!(p.only().resource.as_deref(), Some("data' and 'texture"));
+}
+
+#[test]
+fn freed_memory_has_no_history() {
+    let mut p = Program::new();
+    let key = p.checker.add_resource(SPACE, 0x8000..0x9000, "old".into());
+    let (a, b) = (p.queue("a"), p.queue("b"));
+    let (one, other) = (p.execute(a), p.execute(b));
+    p.runs(one, AccessKind::Write, 0x8000..0x9000);
+    p.checker.remove_resource(key, true);
+    p.runs(other, AccessKind::Write, 0x8000..0x9000);
+    assert!(p.is_clean());
+}
+
+#[test]
+fn one_missing_edge_is_named_once_however_many_pairs_it_leaves_unordered() {
+    // copy -> compute -> render, without the first edge: both later queues touch the data.
+    let mut p = Program::new();
+    let queues = ["copy", "compute", "render"].map(|name| p.queue(name));
+    let (copied, computed) = (p.fence("copied"), p.fence("computed"));
+    let write = p.execute(queues[0]);
+    p.signal(queues[0], copied, 1);
+    let compute = p.execute(queues[1]);
+    p.signal(queues[1], computed, 1);
+    p.wait(queues[2], computed, 1);
+    let render = p.execute(queues[2]);
+    p.runs(write, AccessKind::Write, DATA);
+    p.runs(compute, AccessKind::Read, DATA);
+    p.runs(render, AccessKind::Read, DATA);
+    let report = p.report();
+    assert_eq!(order(&p.only()), ["copy", "compute"]);
+    assert_eq!((report.implied.len(), order(&report.implied[0])), (1, ["copy", "render"]));
+}
+
+#[test]
+fn hints_name_redundant_waits_and_two_signallers() {
+    let mut p = Program::new();
+    let (a, b, fence) = (p.queue("a"), p.queue("b"), p.fence("shared"));
+    p.signal(a, fence, 1);
+    p.wait(a, fence, 1);
+    assert_eq!(
+        p.report().hints,
+        [Hint::RedundantWait {
+            waiter: "a".into(),
+            fence: "shared".into(),
+            value: 1,
+            count: 1,
+            of: 1
+        }]
+    );
+    p.signal(b, fence, 2);
+    let two = Hint::TwoSignallers { fence: "shared".into(), timelines: ["a".into(), "b".into()] };
+    assert!(p.report().hints.contains(&two), "{:?}", p.report().hints);
+}
+
+#[test]
+fn an_idle_queue_is_an_edge_and_an_unknown_signal_is_none() {
+    let mut p = Program::new();
+    let (queue, fence) = (p.queue("copy"), p.fence("of another process"));
+    p.wait(queue, fence, 7);
+    let link = p.execute(queue);
+    p.runs(link, AccessKind::Write, 0x1000..0x1100);
+    p.checker.cpu_wait_idle(p.main, queue);
+    p.checker.cpu_access(p.main, SPACE, AccessKind::Read, DATA, "map-read");
+    assert!(p.is_clean(), "{}", p.report());
+}
+
+#[test]
+fn the_table_of_accesses_does_not_grow_with_the_run() {
+    let mut p = Program::new();
+    let queue = p.queue("copy");
+    for _ in 0..300_000u32 {
+        let link = p.execute(queue);
+        p.runs(link, AccessKind::Write, DATA);
+    }
+    let other = p.queue("other");
+    let link = p.execute(other);
+    p.runs(link, AccessKind::Read, DATA);
+    assert_eq!(p.only().first.submission, 300_000);
+}
+
+#[test]
+fn an_event_that_is_armed_gives_what_its_fences_give() {
+    let mut p = Program::new();
+    let (queue, fence) = (p.queue("copy"), p.fence("done"));
+    let links = [1, 2].map(|value| {
+        let link = p.execute(queue);
+        p.signal(queue, fence, value);
+        link
+    });
+    p.runs(links[0], AccessKind::Write, 0x1000..0x1800);
+    p.runs(links[1], AccessKind::Write, 0x1800..0x2000);
+    // Armed twice before the first wait: it shows the first signal, the second wait the second.
+    p.checker.arm_event(7, true, vec![(fence, 1)]);
+    p.checker.arm_event(7, true, vec![(fence, 2)]);
+    p.checker.event_wait(p.main, 7, false);
+    p.checker.cpu_access(p.main, SPACE, AccessKind::Read, 0x1000..0x1800, "map-read");
+    assert!(p.is_clean(), "{}", p.report());
+    p.checker.event_wait(p.main, 7, false);
+    p.checker.cpu_access(p.main, SPACE, AccessKind::Read, DATA, "map-read");
+    assert!(p.is_clean(), "{}", p.report());
+}
