@@ -142,6 +142,55 @@ typed! {
     }
 }
 
+impl<B> Draw<B> {
+    /// Returns a draw of triangles, three vertices each, without indices, texture and light. It has
+    /// no target yet, and its mode is [`draw::COLOUR`].
+    pub fn triangles(vertices: B, vertex_count: u32, depth: B, [width, height]: [u32; 2]) -> Self {
+        Draw {
+            vertices,
+            vertex_count,
+            indices: None,
+            first_primitive: 0,
+            primitive_count: vertex_count / 3,
+            constants: None,
+            target: None,
+            depth,
+            width,
+            height,
+            texture: None,
+            tex_width: 0,
+            tex_height: 0,
+            tex_levels: 0,
+            light: None,
+            mode: draw::COLOUR,
+        }
+    }
+
+    /// Sets the render target.
+    #[must_use]
+    pub fn target(self, target: B) -> Self {
+        Draw { target: Some(target), ..self }
+    }
+
+    /// Sets a texture of one mip.
+    #[must_use]
+    pub fn textured(self, texture: B, [tex_width, tex_height]: [u32; 2]) -> Self {
+        Draw { texture: Some(texture), tex_width, tex_height, tex_levels: 1, ..self }
+    }
+
+    /// Sets the light of each pixel, as [`Shade`] leaves it.
+    #[must_use]
+    pub fn lit(self, light: B) -> Self {
+        Draw { light: Some(light), ..self }
+    }
+
+    /// Sets the mode, such as [`draw::PRE_PASS`].
+    #[must_use]
+    pub fn mode(self, mode: u32) -> Self {
+        Draw { mode, ..self }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

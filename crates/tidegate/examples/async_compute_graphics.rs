@@ -4,11 +4,8 @@
 //! A third fence counts the compute results that graphics no longer needs. It is apart from the
 //! fence of the graphics frames, because frames may use one result twice or skip one.
 
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{
-    Arg, BufferDesc, CommandListType, DeviceOptions, Event, EventDesc, QueueDesc,
-};
-use tidegate::programs::ProgramId;
+use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, Event, EventDesc, QueueDesc};
+use tidegate::programs::{FillPattern, Program};
 use tidegate::{Machine, MachineConfig, Platform};
 
 const CPU_LEAD: u64 = 3;
@@ -40,11 +37,10 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
         if Event::wait_any(&[&may_simulate, &may_draw])? == 0 {
             simulated += 1;
             compute.wait(&released, simulated.saturating_sub(BUFFERS))?;
-            let target = Arg::Buffer(&pipe, simulated % BUFFERS * BYTES);
-            let value = Arg::U32(simulated as u32);
-            let arguments = [target, Arg::U32(WORDS as u32), value, Arg::U32(0)];
+            let (dst, first) = (pipe.at(simulated % BUFFERS * BYTES), simulated as u32);
+            let pattern = FillPattern { dst, n: WORDS as u32, first, step: 0 };
             let mut simulate = device.create_command_list(CommandListType::Compute);
-            simulate.dispatch_by_number(ProgramId::FILL_PATTERN.0, [1, 1, 1], &arguments)?;
+            simulate.dispatch(&pattern, pattern.groups())?;
             compute.execute(&[&simulate.close()?])?;
             compute.signal(&computed, simulated)?;
             let value = simulated.saturating_sub(CPU_LEAD);
@@ -70,10 +66,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     frames.read(0, &mut bytes)?;
     let words = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
     assert!(words.eq(used.iter().flat_map(|result| std::iter::repeat_n(*result, WORDS as usize))));
-    println!(
-        "{simulated} compute results, {} graphics frames; no frame read half a result",
-        used.len()
-    );
-    println!("the frames used the results {used:?}");
+    println!("{simulated} compute results; no graphics frame read half of one");
+    println!("the {} frames used the results {used:?}", used.len());
     Ok(())
 }

@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, QueueDesc, Submission};
-use tidegate::ddi::VidSchCaps;
 use tidegate::ddi::feature::{FeatureSupport, QueryFeatureSupport};
-use tidegate::ddi::queue::SubmitCommandVirtual;
+use tidegate::ddi::queue::SubmitCommandVirtual as Packet;
 use tidegate::ddi::{AdapterCaps, Dispatch, Driver, DriverLayer, EntryGroup, Passive, Status};
 use tidegate::platform::Mutex;
 use tidegate::{Machine, MachineConfig, Platform};
@@ -21,9 +20,9 @@ impl DriverLayer for PacketDriver {
         &*self.reference
     }
 
+    /// Hardware queues, their priorities, doorbells and native fences are optional features.
     fn hides(&self, group: EntryGroup) -> bool {
-        use EntryGroup::{HwQueues, NativeFences, PriorityBands, UserModeSubmission};
-        matches!(group, HwQueues | NativeFences | PriorityBands | UserModeSubmission)
+        group.feature().is_some()
     }
 
     /// DXGKDDI_QUERYFEATURESUPPORT: the default is no support.
@@ -34,7 +33,7 @@ impl DriverLayer for PacketDriver {
     /// DxgkDdiQueryAdapterInfo: without the groups, their capabilities must not be declared.
     fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps {
         let mut caps = self.reference.query_adapter_caps(level);
-        caps.scheduling.remove(VidSchCaps::NATIVE_GPU_FENCE);
+        caps.scheduling.remove(tidegate::ddi::VidSchCaps::NATIVE_GPU_FENCE);
         for node in &mut caps.nodes {
             node.context_scheduling = false;
             node.user_mode_submission = false;
@@ -44,22 +43,18 @@ impl DriverLayer for PacketDriver {
     }
 
     /// DxgkDdiSubmitCommandVirtual: a packet for one node.
-    fn submit_command_virtual(
-        &self,
-        level: &Dispatch,
-        args: SubmitCommandVirtual,
-    ) -> Result<(), Status> {
-        self.packets_per_node.lock()[args.engine.node_ordinal as usize] += 1;
-        self.reference.submit_command_virtual(level, args)
+    fn submit_command_virtual(&self, level: &Dispatch, packet: Packet) -> Result<(), Status> {
+        self.packets_per_node.lock()[packet.engine.node_ordinal as usize] += 1;
+        self.reference.submit_command_virtual(level, packet)
     }
 }
 
-/// Copies 4 KiB on an adapter with this driver.
+/// Copies on an adapter with this driver.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let platform = Platform::host();
     let mut own = None;
-    let machine = Machine::builder(&platform);
-    let machine = machine.reference_behind(MachineConfig::standard(&platform), |reference| {
+    let (machine, config) = (Machine::builder(&platform), MachineConfig::standard(&platform));
+    let machine = machine.reference_behind(config, |reference| {
         let packets_per_node = platform.mutex("packets of each node", Vec::new());
         own.insert(Arc::new(PacketDriver { reference, packets_per_node })).clone()
     });
@@ -67,7 +62,6 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = machine.device(DeviceOptions::new("application"))?;
     let queue = device.create_queue(QueueDesc::copy("copy"))?;
     assert_eq!((queue.submission(), device.makes_native_fences()), (Submission::Packet, false));
-
     let result = device.create_buffer(BufferDesc::readback("result", 4096))?;
     let source = device.create_buffer(BufferDesc::upload("source", 4096))?;
     source.write(0, &[7; 4096])?;
@@ -78,7 +72,6 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut seen = [0; 4096];
     result.read(0, &mut seen)?;
     assert_eq!(seen, [7; 4096]);
-
     let packets = own.expect("the machine has started").packets_per_node.lock().clone();
     println!("a copy ran on an adapter that takes {} submission alone", queue.submission());
     println!("packets that the driver received for each node: {packets:?}");

@@ -4,9 +4,8 @@
 //! that many buffers and one more are enough. The CPU records at most `CPU_LEAD` frames ahead of
 //! compute.
 
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{Arg, BufferDesc, CommandListType, DeviceOptions, QueueDesc};
-use tidegate::programs::ProgramId;
+use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, QueueDesc};
+use tidegate::programs::{FillPattern, Program};
 use tidegate::{Machine, MachineConfig, Platform};
 
 const CPU_LEAD: u64 = 3;
@@ -36,11 +35,10 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
             // The buffer is free when the graphics frame that read it is complete. A wait for 0 is
             // satisfied at once.
             compute.wait(&drawn, frame.saturating_sub(BUFFERS))?;
-            let target = Arg::Buffer(&pipe, frame % BUFFERS * BYTES);
-            let first = Arg::U32((frame * WORDS) as u32);
-            let arguments = [target, Arg::U32(WORDS as u32), first, Arg::U32(1)];
+            let (dst, first) = (pipe.at(frame % BUFFERS * BYTES), (frame * WORDS) as u32);
+            let pattern = FillPattern { dst, n: WORDS as u32, first, step: 1 };
             let mut simulate = device.create_command_list(CommandListType::Compute);
-            simulate.dispatch_by_number(ProgramId::FILL_PATTERN.0, [1, 1, 1], &arguments)?;
+            simulate.dispatch(&pattern, pattern.groups())?;
             compute.execute(&[&simulate.close()?])?;
             compute.signal(&computed, frame)?;
         }

@@ -3,9 +3,8 @@
 //! The copy queue fills slot after slot. Before it fills a slot again, it waits until the 3D queue
 //! has used the old content. No CPU wait is needed between the first frame and the last.
 
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{Arg, BufferDesc, CommandListType, DeviceOptions, QueueDesc};
-use tidegate::programs::ProgramId;
+use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, QueueDesc};
+use tidegate::programs::{Program, Saxpy};
 use tidegate::{Machine, MachineConfig, Platform};
 
 const FRAMES: u64 = 24;
@@ -46,10 +45,9 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
 
         // The data is there when the copy of this frame is complete.
         render.wait(&copied, frame)?;
-        let slot = Arg::Buffer(&ring, slot);
-        let arguments = [slot, Arg::Buffer(&sum, 0), Arg::U32(NUMBERS as u32), Arg::F32(1.0)];
+        let add = Saxpy { x: ring.at(slot), y: sum.at(0), n: NUMBERS as u32, a: 1.0 };
         let mut draw = device.create_command_list(CommandListType::Direct);
-        draw.dispatch_by_number(ProgramId::SAXPY.0, [1, 1, 1], &arguments)?;
+        draw.dispatch(&add, add.groups())?;
         if frame == FRAMES {
             draw.copy(&result, 0, &sum, 0, SLOT_BYTES)?;
         }

@@ -4,9 +4,8 @@
 //! Data takes the way that a GPU with memory of its own needs: upload heap, default heap, readback
 //! heap. Each queue waits for the fence of the one before it.
 
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{Arg, BufferDesc, CommandListType, DeviceOptions, QueueDesc};
-use tidegate::programs::ProgramId;
+use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, QueueDesc};
+use tidegate::programs::{Program, Saxpy};
 use tidegate::{Machine, MachineConfig, Platform};
 
 const NUMBERS: u64 = 1024;
@@ -37,10 +36,9 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     copy.execute(&[&upload.close()?])?;
     copy.signal(&uploaded, 1)?;
 
-    let arguments =
-        [Arg::Buffer(&x, 0), Arg::Buffer(&y, 0), Arg::U32(NUMBERS as u32), Arg::F32(2.0)];
+    let saxpy = Saxpy { x: &x, y: &y, n: NUMBERS as u32, a: 2.0 };
     let mut calculate = device.create_command_list(CommandListType::Compute);
-    calculate.dispatch_by_number(ProgramId::SAXPY.0, [1, 1, 1], &arguments)?;
+    calculate.dispatch(&saxpy, saxpy.groups())?;
     calculate.copy(&result, 0, &y, 0, BYTES)?;
     compute.wait(&uploaded, 1)?;
     compute.execute(&[&calculate.close()?])?;

@@ -5,6 +5,7 @@ mod engines_of_a_queue;
 mod hazards;
 mod linked_adapters;
 mod list_commands;
+mod ported;
 mod programs;
 mod queue_rules;
 mod run_reports;
