@@ -31,6 +31,7 @@ use tidegate_platform::hazard::Report;
 use tidegate_trace::LaneId;
 
 /// A device of one process on one adapter.
+#[doc(alias = "ID3D12Device")]
 #[derive(Clone)]
 pub struct Device {
     pub(crate) shared: Arc<SharedDevice>,
@@ -121,6 +122,7 @@ impl Device {
     /// # Errors
     /// [`Error::NotSupported`] when no node, or not this one, can run it; what the kernel refuses,
     /// a priority that cannot be had among it: it is never lowered.
+    #[doc(alias = "CreateCommandQueue")]
     pub fn create_queue(&self, desc: QueueDesc) -> Result<Queue> {
         self.create_queue_with(desc, QueueOptions::default())
     }
@@ -175,6 +177,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::BadValue`] for a length of 0; what the kernel refuses.
+    #[doc(alias = "CreateCommittedResource")]
     pub fn create_buffer(&self, desc: BufferDesc) -> Result<Buffer> {
         Buffer::new(&self.shared, desc, self.lane)
     }

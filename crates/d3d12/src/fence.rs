@@ -20,6 +20,7 @@ use tidegate_trace::{FenceId, Kind, LaneId, NameId};
 
 /// A fence. Queued signals keep it alive when the last handle is dropped. Waits do not: they are
 /// released when it ends.
+#[doc(alias = "ID3D12Fence")]
 #[derive(Clone)]
 pub struct Fence {
     pub(crate) object: Arc<FenceObject>,
@@ -190,6 +191,7 @@ impl Fence {
     ///
     /// # Errors
     /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
+    #[doc(alias = "ID3D12Fence::Signal")]
     pub fn signal(&self, value: u64) -> Result<()> {
         self.check_cpu_access()?;
         let device = &self.device;

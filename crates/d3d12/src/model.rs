@@ -25,6 +25,7 @@ bitflags::bitflags! {
 // spec: ME-016
 /// What a queue runs and a list holds (D3D12_COMMAND_LIST_TYPE). The number 1, bundles, has no
 /// queue and is left out.
+#[doc(alias = "D3D12_COMMAND_LIST_TYPE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum CommandListType {
@@ -253,6 +254,7 @@ pub enum EnginePolicy {
 /// let upload = QueueDesc::copy("upload").submission(Submission::Hardware);
 /// assert_eq!((physics.submission, upload.node), (None, None));
 /// ```
+#[doc(alias = "D3D12_COMMAND_QUEUE_DESC")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueDesc {
     /// Its name in messages and on the timeline.
@@ -425,6 +427,7 @@ pub struct QueueOptions {
 }
 
 /// Where a buffer stands (D3D12_HEAP_TYPE). Every heap can be written and read by the CPU.
+#[doc(alias = "D3D12_HEAP_TYPE")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Heap {
     /// The adapter's local memory.

@@ -26,6 +26,7 @@ use tidegate_trace::{Kind, LaneId, LaneKind, NameId, Record};
 
 // spec: ME-004, ME-014, ME-019
 /// A queue. Calls from several threads are taken one after the other.
+#[doc(alias = "ID3D12CommandQueue")]
 #[derive(Clone)]
 pub struct Queue {
     pub(crate) inner: Arc<UmdQueue>,
@@ -293,6 +294,7 @@ impl Queue {
     ///
     /// # Errors
     /// [`Error::MonitoredFence`] on a user-mode queue, [`Error::Foreign`]; as [`Queue::execute`].
+    #[doc(alias = "ID3D12CommandQueue::Wait")]
     pub fn wait(&self, fence: &Fence, value: u64) -> Result<()> {
         self.check_fence(fence)?;
         if let Some((states, id)) = self.states() {
@@ -312,6 +314,7 @@ impl Queue {
     ///
     /// # Errors
     /// As [`Queue::wait`].
+    #[doc(alias = "ID3D12CommandQueue::Signal")]
     pub fn signal(&self, fence: &Fence, value: u64) -> Result<()> {
         self.check_fence(fence)?;
         if let Some((states, id)) = self.states() {

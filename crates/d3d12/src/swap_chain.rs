@@ -49,6 +49,7 @@ pub struct SwapChainDesc {
 }
 
 /// Buffers that are shown one after the other.
+#[doc(alias = "IDXGISwapChain")]
 pub struct SwapChain {
     name: String,
     queue: Queue,
@@ -83,7 +84,8 @@ impl Device {
         waited.map_err(|s| self.shared.error("D3DKMTWaitForVerticalBlankEvent", "the display", s))
     }
 
-    /// A swap chain on a kernel-mode queue, with buffers of its own.
+    /// A swap chain on a kernel-mode queue, with buffers of its own. Name a submission model in the
+    /// queue's description: without one it is a user-mode queue where the adapter has them.
     ///
     /// # Errors
     /// [`Error::NotSupported`] on a user-mode queue, or without a display; [`Error::BadValue`] for
@@ -189,6 +191,7 @@ impl SwapChain {
     }
 
     /// Its buffers, in the order in which they are shown.
+    #[doc(alias = "IDXGISwapChain::GetBuffer")]
     pub fn buffers(&self) -> &[Buffer] {
         &self.buffers
     }

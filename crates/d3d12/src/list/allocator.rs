@@ -20,6 +20,7 @@ use std::sync::Arc;
 ///   call and removes the device ([`crate::RemovedReason::InvalidCall`]).
 ///
 /// Queued lists keep their memory, so an allocator may be dropped at any time.
+#[doc(alias = "ID3D12CommandAllocator")]
 pub struct CommandAllocator {
     state: Arc<AllocatorState>,
     device: Arc<SharedDevice>,

@@ -25,6 +25,7 @@ use tidegate_platform::Step;
 const MAX_LIST_BYTES: u32 = MAX_COMMAND_BYTES - JOINED_EXTRA_BYTES;
 
 /// A list that is being recorded.
+#[doc(alias = "ID3D12GraphicsCommandList")]
 pub struct CommandList {
     device: Arc<SharedDevice>,
     list_type: CommandListType,
@@ -114,6 +115,7 @@ impl CommandList {
     ///
     /// # Errors
     /// What the kernel refuses when more command memory is needed.
+    #[doc(alias = "ID3D12GraphicsCommandList::Close")]
     pub fn close(mut self) -> Result<ClosedList> {
         if self.is_predicated {
             // Lists can be joined into one command buffer.

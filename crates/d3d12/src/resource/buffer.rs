@@ -14,6 +14,7 @@ use tidegate_platform::{OutOfBounds, Platform, Step};
 use tidegate_trace::{Kind, LaneId};
 
 /// A buffer. Lists that name it keep it alive, and so does the GPU's use of those lists.
+#[doc(alias = "ID3D12Resource")]
 #[derive(Clone)]
 pub struct Buffer {
     pub(crate) memory: Arc<BufferMemory>,
@@ -91,6 +92,7 @@ impl Buffer {
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
+    #[doc(alias = "ID3D12Resource::Map")]
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
         self.check("a map-write", offset, data.len() as u64)?;
         let kib = data.len().div_ceil(1024);
@@ -117,6 +119,7 @@ impl Buffer {
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
+    #[doc(alias = "ID3D12Resource::Map")]
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.check("a map-read", offset, out.len() as u64)?;
         self.bounds("a map-read", self.memory.read(offset, out))
