@@ -298,6 +298,17 @@ impl Fence {
         self.register(value, notice).map(EventRegistration)
     }
 
+    pub(crate) fn device(&self) -> &SharedDevice {
+        &self.device
+    }
+
+    /// Fails if the value is what the fences of a removed device have.
+    pub(crate) fn check_not_lost(&self) -> Result<()> {
+        let lost = self.object.value.load() == u64::MAX;
+        let reason = if lost { self.device.removed_reason() } else { None };
+        reason.map_or(Ok(()), |reason| Err(Error::DeviceRemoved(reason)))
+    }
+
     pub(crate) fn register(&self, value: u64, notice: WaitNotice) -> Result<Registration> {
         self.check_cpu_access()?;
         self.arm_states(value);

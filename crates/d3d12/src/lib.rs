@@ -32,6 +32,7 @@ mod hazards;
 pub mod list;
 pub mod model;
 pub mod queue;
+pub mod reached;
 pub mod resource;
 mod shared_device;
 mod state_tracker;
@@ -41,6 +42,7 @@ pub mod teardown;
 pub mod testing;
 mod umd;
 mod waits;
+mod wakers;
 
 pub use counters::{Counters, EngineStats, QueueStats};
 pub use device::Device;
@@ -60,6 +62,7 @@ pub use model::{
     queue_priority,
 };
 pub use queue::Queue;
+pub use reached::Reached;
 pub use resource::{Buffer, Resource};
 pub use states::flags::ResourceStates;
 pub use states::policy::{ResourceKind, TypeClass};

@@ -17,6 +17,7 @@ use crate::umd::kernel_object::KernelDevice;
 use crate::umd::queue::UmdQueue;
 use crate::umd::registration::Registration;
 use crate::umd::thunk::CPU_WAIT_CALL;
+use crate::wakers::Wakers;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -32,6 +33,8 @@ pub(crate) struct SharedDevice {
     pub(crate) names: CallNames,
     /// The check of resource states, where it is on.
     pub(crate) states: Option<StateTracker>,
+    /// Wakes the tasks that await fences.
+    pub(crate) wakers: Wakers,
     queues: Mutex<Queues>,
     /// Why this crate marked the device as in error. Set before the kernel is told, so that every
     /// reader of the kernel's state finds it.
@@ -70,7 +73,16 @@ impl SharedDevice {
         let marked_for = platform.mutex("why a device was marked as in error", None);
         let checks_states = umd.options.validation.contains(Validation::STATES);
         let states = checks_states.then(|| StateTracker::new(platform));
-        SharedDevice { umd: Arc::new(umd), native_fences, names, states, queues, marked_for }
+        let wakers = Wakers::new(platform);
+        SharedDevice {
+            umd: Arc::new(umd),
+            native_fences,
+            names,
+            states,
+            wakers,
+            queues,
+            marked_for,
+        }
     }
 
     pub(crate) fn add_queue(&self, queue: &Arc<UmdQueue>) {

@@ -7,6 +7,7 @@ mod bench;
 mod descriptions;
 mod errors;
 mod fences;
+mod futures;
 mod kernel_mode;
 mod lost_ring;
 mod states;

@@ -56,6 +56,8 @@ impl CpuWait {
         if cancelled.as_ref().is_some_and(|cancelled| **cancelled) {
             return;
         }
+        // The fault is the mistake that the scenario unregister-against-signal must find.
+        let _until_given = cancelled.filter(|_| !self.port.platform.fault("stale wake"));
         self.port.count(Count::cpu_wakes);
         match &self.notice {
             WaitNotice::Event(event) => {

@@ -1,0 +1,175 @@
+//! Wakes the tasks whose futures await fences: one thread for each device, started by the first of
+//! them (decisions/0084).
+//!
+//! The end of a wait is reported at DISPATCH_LEVEL, where the code of an application must not run: a
+//! waker may drop a task, and with it objects of the device. So the report queues the slot of the
+//! future, and the thread calls its waker.
+//!
+//! Invariant: a waker is stored under the slot's lock, and is in place before its wait is registered,
+//! so each end of a wait either finds it or is found by the poll. Locks: no lock is held while a
+//! waker is called or dropped.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+use tidegate_calls::WaitCallback;
+use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd};
+
+/// The thread of a device that wakes tasks. Dropping it ends the thread.
+pub(crate) struct Wakers {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    platform: Platform,
+    /// Set when a slot is ready, and at the end.
+    event: Event,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Slots whose wait is over and whose waker was not called yet.
+    ready: Vec<Arc<Slot>>,
+    /// Slots that await a fence, by number: a machine that stops wakes them all.
+    waiting: BTreeMap<u64, Weak<Slot>>,
+    last_number: u64,
+    is_running: bool,
+    has_ended: bool,
+}
+
+/// The part of a future that the end of its wait reaches.
+struct Slot {
+    state: Mutex<SlotState>,
+}
+
+struct SlotState {
+    is_over: bool,
+    waker: Option<Waker>,
+}
+
+impl Slot {
+    fn wake(&self, is_over: bool) {
+        let waker = {
+            let mut state = self.state.lock();
+            state.is_over |= is_over;
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// What the kernel calls when the wait of a slot is over.
+struct Report {
+    slot: Arc<Slot>,
+    shared: Arc<Shared>,
+}
+
+impl WaitCallback for Report {
+    fn wait_is_over(&self) {
+        self.shared.state.lock().ready.push(Arc::clone(&self.slot));
+        self.shared.event.set(Step::ThreadWake);
+    }
+}
+
+/// A slot that is entered with the thread. Dropping it removes it.
+pub(crate) struct Entry {
+    slot: Arc<Slot>,
+    number: u64,
+    shared: Arc<Shared>,
+}
+
+impl Entry {
+    /// What a registered wait calls at its end.
+    pub(crate) fn callback(&self) -> Arc<dyn WaitCallback> {
+        Arc::new(Report { slot: Arc::clone(&self.slot), shared: Arc::clone(&self.shared) })
+    }
+
+    /// Returns whether the wait is over. Otherwise `waker` is called when it is.
+    pub(crate) fn poll(&self, waker: &Waker) -> bool {
+        let former = {
+            let mut state = self.slot.state.lock();
+            if state.is_over {
+                return true;
+            }
+            state.waker.replace(waker.clone())
+        };
+        drop(former);
+        false
+    }
+}
+
+impl Entry {
+    /// Stores the waker and asks for nothing: the mistake of a late waker.
+    pub(crate) fn store_waker(&self, waker: &Waker) {
+        self.slot.state.lock().waker = Some(waker.clone());
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.shared.state.lock().waiting.remove(&self.number);
+    }
+}
+
+impl Wakers {
+    pub(crate) fn new(platform: &Platform) -> Wakers {
+        let state = platform.mutex("futures of a device", State::default());
+        let event = platform.event(false);
+        Wakers { shared: Arc::new(Shared { platform: platform.clone(), event, state }) }
+    }
+
+    /// Enters a slot whose waker is `waker`.
+    pub(crate) fn enter(&self, waker: Option<Waker>) -> Entry {
+        let shared = &self.shared;
+        let state = SlotState { is_over: false, waker };
+        let slot = Arc::new(Slot { state: shared.platform.mutex("a future", state) });
+        let mut state = shared.state.lock();
+        state.last_number += 1;
+        let number = state.last_number;
+        state.waiting.insert(number, Arc::downgrade(&slot));
+        drop(state);
+        Entry { slot, number, shared: Arc::clone(shared) }
+    }
+
+    /// Starts the thread, unless it runs. The machine may have stopped it since the last call.
+    pub(crate) fn ensure_running(&self, name: &str) {
+        let was_running = std::mem::replace(&mut self.shared.state.lock().is_running, true);
+        if !was_running {
+            let shared = Arc::clone(&self.shared);
+            self.shared
+                .platform
+                .spawn_worker(format!("futures of '{name}'"), move || while shared.wake_ready() {});
+        }
+    }
+}
+
+impl Drop for Wakers {
+    fn drop(&mut self) {
+        self.shared.state.lock().has_ended = true;
+        self.shared.event.set(Step::ThreadWake);
+    }
+}
+
+impl Shared {
+    /// Waits for slots that are ready, and calls their wakers. Returns whether the thread goes on.
+    fn wake_ready(&self) -> bool {
+        let stopped = self.event.wait_for(None, "the end of a future's wait") == WaitEnd::Stopped;
+        let (ready, others, goes_on) = {
+            let mut state = self.state.lock();
+            let ready = std::mem::take(&mut state.ready);
+            let others: Vec<Arc<Slot>> = match stopped {
+                true => state.waiting.values().filter_map(Weak::upgrade).collect(),
+                false => Vec::new(),
+            };
+            state.is_running = !stopped && !state.has_ended;
+            (ready, others, state.is_running)
+        };
+        ready.iter().for_each(|slot| slot.wake(true));
+        // Their next poll sees that the machine has stopped.
+        others.iter().for_each(|slot| slot.wake(false));
+        goes_on
+    }
+}
