@@ -13,7 +13,7 @@ use crate::model::{
     Submission, Validation,
 };
 use crate::queue::Queue;
-use crate::resource::Buffer;
+use crate::resource::{Buffer, HeapDesc, Resource, ResourceHeap, Texture, TextureDesc};
 use crate::shared_device::SharedDevice;
 use crate::states::violation::StateViolation;
 use crate::teardown::TeardownReport;
@@ -182,48 +182,101 @@ impl Device {
         Buffer::new(&self.shared, desc, self.lane)
     }
 
-    /// Gives each buffer in the default heap a reference, and blocks until all of them are in local
+    /// Creates a texture with memory of its own, zeroed.
+    ///
+    /// # Errors
+    /// [`Error::BadValue`] for a size, a number of mips or slices out of range; what the kernel
+    /// refuses.
+    #[doc(alias = "CreateCommittedResource")]
+    pub fn create_texture(&self, desc: TextureDesc) -> Result<Texture> {
+        Texture::new(&self.shared, desc)
+    }
+
+    /// Creates a heap, zeroed, for placed resources.
+    ///
+    /// # Errors
+    /// [`Error::BadValue`] for a length of 0; what the kernel refuses.
+    #[doc(alias = "CreateHeap")]
+    pub fn create_heap(&self, desc: HeapDesc) -> Result<ResourceHeap> {
+        ResourceHeap::new(&self.shared, desc)
+    }
+
+    /// Creates a buffer in a heap, from `offset` on. It has the bytes that are there. Several
+    /// resources may lie over the same bytes; an aliasing barrier says which one has them.
+    ///
+    /// # Errors
+    /// [`Error::BadValue`] for an offset that is no multiple of 64 KiB, a buffer that leaves the
+    /// heap, and a heap of another type; [`Error::Foreign`].
+    #[doc(alias = "CreatePlacedResource")]
+    pub fn create_placed_buffer(
+        &self,
+        heap: &ResourceHeap,
+        offset: u64,
+        desc: BufferDesc,
+    ) -> Result<Buffer> {
+        self.shared.check_owner(heap.device(), || format!("heap '{}'", heap.name()))?;
+        Buffer::placed(&self.shared, heap, offset, desc, self.lane)
+    }
+
+    /// Creates a texture in a heap, as [`Device::create_placed_buffer`] does a buffer.
+    ///
+    /// # Errors
+    /// As [`Device::create_texture`] and [`Device::create_placed_buffer`].
+    #[doc(alias = "CreatePlacedResource")]
+    pub fn create_placed_texture(
+        &self,
+        heap: &ResourceHeap,
+        offset: u64,
+        desc: TextureDesc,
+    ) -> Result<Texture> {
+        self.shared.check_owner(heap.device(), || format!("heap '{}'", heap.name()))?;
+        Texture::placed(heap, offset, desc)
+    }
+
+    /// Gives each resource in the default heap a reference, and blocks until all of them are in local
     /// memory. They stay there until as many references were taken back by [`Device::evict`].
     ///
     /// # Errors
     /// [`Error::OverBudget`], and nothing was done; [`Error::Foreign`]; as [`Fence::wait`].
     #[doc(alias = "MakeResident")]
-    pub fn make_resident(&self, buffers: &[&Buffer]) -> Result<()> {
-        let allocations = self.movable(buffers)?;
+    pub fn make_resident<'a, R: Into<Resource<'a>> + Copy>(&self, resources: &[R]) -> Result<()> {
+        let allocations = self.movable(resources)?;
         if allocations.is_empty() {
             return Ok(());
         }
         self.shared.umd.make_resident(&allocations).map_err(|failure| match failure {
             Failure::OverBudget(bytes) => {
-                Error::OverBudget { what: "making buffers resident".to_owned(), bytes }
+                Error::OverBudget { what: "making resources resident".to_owned(), bytes }
             }
-            Failure::Refused(call, status) => self.shared.error(call, "several buffers", status),
+            Failure::Refused(call, status) => self.shared.error(call, "several resources", status),
             other => self.shared.queue_error("paging", other),
         })
     }
 
     /// The allocations of those buffers that move between local and system memory.
-    fn movable(&self, buffers: &[&Buffer]) -> Result<Vec<Handle>> {
-        for buffer in buffers {
-            let what = || format!("buffer '{}'", buffer.name());
-            self.shared.check_owner(buffer.memory.device(), what)?;
+    fn movable<'a, R: Into<Resource<'a>> + Copy>(&self, resources: &[R]) -> Result<Vec<Handle>> {
+        let mut movable = Vec::with_capacity(resources.len());
+        for resource in resources {
+            let resource: Resource<'_> = (*resource).into();
+            self.shared.check_owner(resource.memory().device(), || resource.what())?;
+            movable.extend(resource.memory().movable());
         }
-        Ok(buffers.iter().filter_map(|buffer| buffer.memory.movable()).collect())
+        Ok(movable)
     }
 
-    /// Takes a reference of each buffer in the default heap away. One without references may leave
+    /// Takes a reference of each resource in the default heap away. One without references may leave
     /// local memory when its room is needed, and not before what is queued by now is complete.
     ///
     /// # Errors
-    /// What the kernel refuses: a buffer that has no reference; [`Error::Foreign`].
+    /// What the kernel refuses: a resource that has no reference; [`Error::Foreign`].
     #[doc(alias = "Evict")]
-    pub fn evict(&self, buffers: &[&Buffer]) -> Result<()> {
-        let allocations = self.movable(buffers)?;
+    pub fn evict<'a, R: Into<Resource<'a>> + Copy>(&self, resources: &[R]) -> Result<()> {
+        let allocations = self.movable(resources)?;
         if allocations.is_empty() {
             return Ok(());
         }
         let done = self.shared.umd.enter().evict(self.shared.umd.handle(), &allocations);
-        done.map_err(|s| self.shared.error("D3DKMTEvict", "several buffers", s))
+        done.map_err(|s| self.shared.error("D3DKMTEvict", "several resources", s))
     }
 
     /// Returns the budget and the use of the adapter's local memory.

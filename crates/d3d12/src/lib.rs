@@ -53,7 +53,7 @@ pub use event::{Event, EventDesc, EventRegistration, Waited};
 pub use fence::Fence;
 pub use list::{
     AnyList, Arg, Barrier, BufferAt, ClosedList, CommandAllocator, CommandList, INDIRECT_BYTES,
-    MAX_INDIRECT, PipelineState, PredicationOp, QueryHeap,
+    MAX_INDIRECT, PipelineState, PredicationOp, QueryHeap, TexelBox, TextureCopyLocation,
 };
 pub use model::{
     BufferDesc, CommandListType, DEFAULT_RING_SLOTS, DeviceOptions, EnginePolicy, FenceChoice,
@@ -63,7 +63,10 @@ pub use model::{
 };
 pub use queue::Queue;
 pub use reached::Reached;
-pub use resource::{Buffer, Resource};
+pub use resource::{
+    Buffer, CopyableFootprints, Format, HeapDesc, Resource, ResourceHeap, SubresourceFootprint,
+    Texture, TextureDesc, TextureDimension,
+};
 pub use states::flags::ResourceStates;
 pub use states::policy::{ResourceKind, TypeClass};
 pub use states::subresource::BarrierPhase;

@@ -18,7 +18,7 @@ use crate::fence::Fence;
 use crate::hazards;
 use crate::model::{BufferDesc, Heap, Submission};
 use crate::queue::Queue;
-use crate::resource::Buffer;
+use crate::resource::{Buffer, Format, Resource, Texture, TextureDimension};
 use crate::shared_device::{SharedDevice, USER_QUEUES_DO_NOT_PRESENT};
 use std::fmt;
 use std::sync::Arc;
@@ -54,6 +54,7 @@ pub struct SwapChain {
     name: String,
     queue: Queue,
     buffers: Vec<Buffer>,
+    textures: Vec<Texture>,
     surface: Surface,
     frame_latency: u64,
     shown: Fence,
@@ -96,9 +97,7 @@ impl Device {
         let what =
             || format!("swap chain '{}' of {} by {} pixels", desc.name, desc.width, desc.height);
         let bad = |why| Error::BadValue { what: what(), why };
-        let bytes = surface
-            .bytes()
-            .ok_or_else(|| bad("give it from 1 to 16384 pixels in either direction"))?;
+        let bytes = surface.bytes().ok_or_else(|| bad(WRONG_SIZE))?;
         if !BUFFERS.contains(&(desc.buffers as usize)) {
             return Err(bad(WRONG_BUFFERS));
         }
@@ -123,36 +122,79 @@ impl Device {
         buffers: Vec<Buffer>,
         desc: SwapChainDesc,
     ) -> Result<SwapChain> {
-        let SwapChainDesc { name, width, height, frame_latency, .. } = desc;
-        self.presents_on(queue, &name)?;
-        let bad = |why| Error::BadValue { what: format!("swap chain '{name}'"), why };
-        let surface = Surface::packed(width, height, PixelFormat::A8B8G8R8);
-        let bytes = surface
-            .bytes()
-            .ok_or_else(|| bad("give it from 1 to 16384 pixels in either direction"))?;
-        if !BUFFERS.contains(&buffers.len()) {
-            return Err(bad(WRONG_BUFFERS));
-        }
-        if !(1..=MAX_FRAME_LATENCY).contains(&frame_latency) {
-            return Err(bad(
-                "its frame latency is the number of presents under way: give it from 1 to 15",
-            ));
-        }
+        let surface = Surface::packed(desc.width, desc.height, PixelFormat::A8B8G8R8);
+        let bytes = surface.bytes().ok_or_else(|| bad(&desc.name, WRONG_SIZE))?;
         for buffer in &buffers {
-            self.shared
-                .check_owner(buffer.memory.device(), || format!("buffer '{}'", buffer.name()))?;
             if buffer.bytes() < bytes {
                 let (command, name, size) = ("a present", buffer.name().to_owned(), buffer.bytes());
                 return Err(Error::OutOfRange { command, buffer: name, offset: 0, bytes, size });
             }
         }
+        self.chain(queue, BackBuffers { buffers, textures: Vec::new() }, surface, desc)
+    }
+
+    /// The same of textures: of two dimensions, R8G8B8A8_UNORM and the chain's size. They are in
+    /// PRESENT (COMMON) when they are presented.
+    ///
+    /// # Errors
+    /// As [`Device::create_swap_chain`]; [`Error::BadValue`] for a texture of another kind.
+    pub fn create_swap_chain_of_textures(
+        &self,
+        queue: &Queue,
+        textures: Vec<Texture>,
+        desc: SwapChainDesc,
+    ) -> Result<SwapChain> {
+        let mut surface = Surface::packed(desc.width, desc.height, PixelFormat::A8B8G8R8);
+        surface.bytes().ok_or_else(|| bad(&desc.name, WRONG_SIZE))?;
+        for texture in &textures {
+            let of = texture.desc();
+            let fits = of.dimension == TextureDimension::Two
+                && of.format == Format::R8G8B8A8Unorm
+                && (of.width, of.height) == (desc.width, desc.height);
+            let footprint = texture.footprint(0).filter(|_| fits);
+            let Some(footprint) = footprint else { return Err(bad(&desc.name, WRONG_TEXTURE)) };
+            surface.pitch_bytes = footprint.row_pitch as u32;
+        }
+        self.chain(queue, BackBuffers { buffers: Vec::new(), textures }, surface, desc)
+    }
+
+    fn chain(
+        &self,
+        queue: &Queue,
+        back: BackBuffers,
+        surface: Surface,
+        desc: SwapChainDesc,
+    ) -> Result<SwapChain> {
+        let SwapChainDesc { name, frame_latency, .. } = desc;
+        self.presents_on(queue, &name)?;
+        let resources: Vec<Resource<'_>> = back.resources().collect();
+        if !BUFFERS.contains(&resources.len()) {
+            return Err(bad(&name, WRONG_BUFFERS));
+        }
+        if !(1..=MAX_FRAME_LATENCY).contains(&frame_latency) {
+            return Err(bad(
+                &name,
+                "its frame latency is the number of presents under way: give it from 1 to 15",
+            ));
+        }
+        for resource in &resources {
+            self.shared.check_owner(resource.memory().device(), || resource.what())?;
+            if !resource.memory().begins_allocation() {
+                return Err(bad(
+                    &name,
+                    "a back buffer lies inside a heap; give it memory of its own",
+                ));
+            }
+        }
         let shown = self.create_fence(&format!("{name} shown"), 0)?;
         let checked = hazards::add_display(&self.shared.umd, &name);
-        self.make_resident(&buffers.iter().collect::<Vec<_>>())?;
+        self.make_resident(&resources)?;
+        let BackBuffers { buffers, textures } = back;
         Ok(SwapChain {
             name,
             queue: queue.clone(),
             buffers,
+            textures,
             surface,
             frame_latency: u64::from(frame_latency),
             shown,
@@ -177,6 +219,26 @@ impl Device {
     }
 }
 
+/// What a chain shows: buffers, or textures.
+struct BackBuffers {
+    buffers: Vec<Buffer>,
+    textures: Vec<Texture>,
+}
+
+impl BackBuffers {
+    fn resources(&self) -> impl Iterator<Item = Resource<'_>> {
+        let buffers = self.buffers.iter().map(Resource::Buffer);
+        buffers.chain(self.textures.iter().map(Resource::Texture))
+    }
+}
+
+fn bad(chain: &str, why: &'static str) -> Error {
+    Error::BadValue { what: format!("swap chain '{chain}'"), why }
+}
+
+const WRONG_SIZE: &str = "give it from 1 to 16384 pixels in either direction";
+const WRONG_TEXTURE: &str =
+    "its textures are of two dimensions, R8G8B8A8_UNORM and the chain's width and height";
 const WRONG_BUFFERS: &str =
     "a swap chain has from 2 to 16 buffers: one is shown while another is rendered";
 
@@ -190,16 +252,34 @@ impl SwapChain {
         &self.name
     }
 
-    /// Its buffers, in the order in which they are shown.
+    /// Its buffers, in the order in which they are shown; none if it was made of textures.
     #[doc(alias = "IDXGISwapChain::GetBuffer")]
     pub fn buffers(&self) -> &[Buffer] {
         &self.buffers
     }
 
+    /// Its textures, in the order in which they are shown; none if it was made of buffers.
+    pub fn textures(&self) -> &[Texture] {
+        &self.textures
+    }
+
+    fn back_buffers(&self) -> usize {
+        self.buffers.len() + self.textures.len()
+    }
+
+    /// The resource that present number `number` + 1 shows.
+    fn shown_by(&self, number: u64) -> Resource<'_> {
+        let at = (number % self.back_buffers() as u64) as usize;
+        match self.textures.get(at) {
+            Some(texture) => Resource::Texture(texture),
+            None => Resource::Buffer(&self.buffers[at]),
+        }
+    }
+
     /// Which buffer is presented next.
     #[doc(alias = "GetCurrentBackBufferIndex")]
     pub fn current_index(&self) -> usize {
-        (*self.presented.lock_device() % self.buffers.len() as u64) as usize
+        (*self.presented.lock_device() % self.back_buffers() as u64) as usize
     }
 
     /// The fence that reaches p when present number p, from 1 on, is on the screen, and the buffer
@@ -238,30 +318,30 @@ impl SwapChain {
         // 1.
         self.shown.wait(number.saturating_sub(self.frame_latency))?;
         // 2.
-        let buffer = &self.buffers[(*presented % self.buffers.len() as u64) as usize];
+        let shown = self.shown_by(*presented);
         let flip = |queue| Present {
             queue,
-            allocation: buffer.memory.allocation(),
+            allocation: shown.memory().allocation(),
             surface: self.surface,
             vid_pn_source_id: 0,
             sync_interval,
             shown: Some(self.shown.object.at(number)),
         };
         if let Some(states) = &self.device.states {
-            states.present(&self.queue.inner.id, &buffer.facts);
+            states.present(&self.queue.inner.id, shown.facts());
         }
         let chain = (self.queue.inner.id.checked, self.checked);
         hazards::present(
             &self.device.umd.platform,
             chain,
             (&self.shown.object, number),
-            &buffer.memory,
+            shown.memory(),
         );
         let queued = self.queue.inner.present(flip);
         queued.map_err(|failure| self.device.queue_error(self.queue.name(), failure))?;
         *presented = number;
         // 3.
-        match (number + 2).saturating_sub(self.buffers.len() as u64) {
+        match (number + 2).saturating_sub(self.back_buffers() as u64) {
             0 => {}
             frees_next => self.queue.wait(&self.shown, frees_next)?,
         }
@@ -285,13 +365,14 @@ impl SwapChain {
 
 impl fmt::Debug for SwapChain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SwapChain({:?}, {} buffers)", self.name, self.buffers.len())
+        write!(f, "SwapChain({:?}, {} buffers)", self.name, self.back_buffers())
     }
 }
 
 impl Drop for SwapChain {
     fn drop(&mut self) {
-        let movable = self.buffers.iter().filter_map(|buffer| buffer.memory.movable());
+        let resources = (0..self.back_buffers() as u64).map(|number| self.shown_by(number));
+        let movable = resources.filter_map(|resource| resource.memory().movable());
         let allocations: Vec<_> = movable.collect();
         if !allocations.is_empty() {
             let done = self.device.umd.enter().evict(self.device.umd.handle(), &allocations);

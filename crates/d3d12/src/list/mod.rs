@@ -1,7 +1,7 @@
 //! Command lists: recording, the rules of what a list takes, and closing.
 //!
-//! Rooms: `any` · `allocator` · `pipeline`, `query`, `barrier`, `clear`, `copy` and `dispatch`
-//! (commands) · `recording` (the open list) · `root_state`.
+//! Rooms: `any` · `allocator` · `pipeline`, `query`, `barrier`, `clear`, `copy`, `texture` and
+//! `dispatch` (commands) · `recording` (the open list) · `root_state`.
 //!
 //! A [`CommandList`] is open until [`CommandList::close`] consumes it; only the [`ClosedList`] that
 //! it returns can be executed. It may be dropped at once after `execute`: the queue keeps its
@@ -23,6 +23,7 @@ mod pipeline;
 mod query;
 mod recording;
 mod root_state;
+mod texture;
 
 pub use crate::umd::closed_list::ClosedList;
 pub use allocator::CommandAllocator;
@@ -33,3 +34,4 @@ pub use pipeline::{INDIRECT_BYTES, MAX_INDIRECT, PipelineState, PredicationOp};
 pub use query::QueryHeap;
 pub(crate) use query::check_queries;
 pub use recording::CommandList;
+pub use texture::{TexelBox, TextureCopyLocation};

@@ -195,9 +195,15 @@ impl CommandList {
         Ok(())
     }
 
-    fn write(&mut self, command: &Command) -> Result<()> {
+    /// Bytes of commands that the list has room for.
+    pub(super) fn room_bytes(&self) -> u64 {
         // The longest command has 64 words.
-        if self.writer.bytes() + 512 > u64::from(MAX_LIST_BYTES) {
+        u64::from(MAX_LIST_BYTES).saturating_sub(self.writer.bytes() + 512)
+    }
+
+    /// Appends a command, or a part of one, that is counted elsewhere.
+    pub(super) fn write(&mut self, command: &Command) -> Result<()> {
+        if self.room_bytes() == 0 {
             return Err(bad(
                 "a command list",
                 "it holds 16 MiB of commands; close it and record another",

@@ -1,15 +1,15 @@
 //! Owns buffers: GPU memory that lists name, and that the CPU writes and reads through its mapping.
 
 use crate::error::{Error, Result};
-use crate::model::{BufferDesc, Heap, ResidencyChoice};
+use crate::model::{BufferDesc, Heap};
+use crate::resource::heap::{ResourceHeap, placement};
 use crate::shared_device::{RecordedCall, SharedDevice};
-use crate::states::facts::ResourceFacts;
+use crate::states::facts::{HeapRange, ResourceFacts};
 use crate::states::flags::ResourceStates;
 use crate::states::policy::ResourceKind;
 use crate::umd::buffer::BufferMemory;
 use std::fmt;
 use std::sync::Arc;
-use tidegate_calls::Placement;
 use tidegate_platform::{OutOfBounds, Platform, Step};
 use tidegate_trace::{Kind, LaneId};
 
@@ -35,31 +35,48 @@ impl Buffer {
             let what = format!("buffer '{name}'");
             return Err(Error::BadValue { what, why: "it has 0 bytes; give it at least one" });
         }
-        let placement = match heap {
-            Heap::Default if device.umd.options.residency == ResidencyChoice::Automatic => {
-                Placement::LocalOnDemand
-            }
-            Heap::Default => Placement::Local,
-            Heap::Upload | Heap::Readback => Placement::System,
-        };
         let refused = |status| {
-            device.error(
-                "D3DKMTCreateAllocation2",
-                &format!("buffer '{name}' of {bytes} bytes"),
-                status,
-            )
+            let what = format!("buffer '{name}' of {bytes} bytes");
+            device.error("D3DKMTCreateAllocation2", &what, status)
         };
+        let placement = placement(device, heap);
         let memory = BufferMemory::new(&device.umd.kernel, name.clone(), bytes, placement);
         let memory = Arc::new(memory.map_err(refused)?);
+        Ok(Buffer::around(device, memory, heap, None, lane))
+    }
+
+    pub(crate) fn placed(
+        device: &SharedDevice,
+        of: &ResourceHeap,
+        offset: u64,
+        desc: BufferDesc,
+        lane: Option<LaneId>,
+    ) -> Result<Buffer> {
+        let BufferDesc { name, bytes, heap } = desc;
+        let what = format!("buffer '{name}' of {bytes} bytes");
+        if bytes == 0 {
+            return Err(Error::BadValue { what, why: "give it at least one byte" });
+        }
+        let (memory, place) = of.place(&what, &name, heap, offset, bytes)?;
+        Ok(Buffer::around(device, Arc::new(memory), heap, Some(place), lane))
+    }
+
+    fn around(
+        device: &SharedDevice,
+        memory: Arc<BufferMemory>,
+        heap: Heap,
+        place: Option<HeapRange>,
+        lane: Option<LaneId>,
+    ) -> Buffer {
         let facts = Arc::new(ResourceFacts {
-            name,
+            name: memory.name.clone(),
             kind: ResourceKind::Buffer,
             subresources: 1,
             initial: initial_states(heap),
             fixed: heap != Heap::Default,
-            place: None,
+            place,
         });
-        Ok(Buffer { memory, facts, heap, platform: device.umd.platform.clone(), lane })
+        Buffer { memory, facts, heap, platform: device.umd.platform.clone(), lane }
     }
 
     /// The same buffer for a CPU thread that is drawn on `lane`.

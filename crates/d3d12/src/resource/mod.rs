@@ -1,9 +1,18 @@
 //! Resources: memory that lists name.
 //!
-//! Rooms: [`buffer`] · [`reference`] (any resource, as barriers take it).
+//! Rooms: [`buffer`] and [`texture`] · [`mod@reference`] (any of them, as barriers take it) ·
+//! [`heap`] (placed resources) · [`footprint`] (how texels lie in memory) · [`format`].
 
 pub mod buffer;
+pub mod footprint;
+pub mod format;
+pub mod heap;
 pub mod reference;
+pub mod texture;
 
 pub use buffer::Buffer;
+pub use footprint::{CopyableFootprints, SubresourceFootprint};
+pub use format::Format;
+pub use heap::{HeapDesc, ResourceHeap};
 pub use reference::Resource;
+pub use texture::{Texture, TextureDesc, TextureDimension};

@@ -1,6 +1,7 @@
 //! Owns references to resources of any kind.
 
 use crate::resource::buffer::Buffer;
+use crate::resource::texture::Texture;
 use crate::states::facts::ResourceFacts;
 use crate::umd::buffer::BufferMemory;
 use std::sync::Arc;
@@ -10,11 +11,19 @@ use std::sync::Arc;
 pub enum Resource<'a> {
     /// A buffer.
     Buffer(&'a Buffer),
+    /// A texture.
+    Texture(&'a Texture),
 }
 
 impl<'a> From<&'a Buffer> for Resource<'a> {
     fn from(buffer: &'a Buffer) -> Resource<'a> {
         Resource::Buffer(buffer)
+    }
+}
+
+impl<'a> From<&'a Texture> for Resource<'a> {
+    fn from(texture: &'a Texture) -> Resource<'a> {
+        Resource::Texture(texture)
     }
 }
 
@@ -27,12 +36,14 @@ impl<'a> Resource<'a> {
     pub(crate) fn facts(self) -> &'a Arc<ResourceFacts> {
         match self {
             Resource::Buffer(buffer) => &buffer.facts,
+            Resource::Texture(texture) => &texture.facts,
         }
     }
 
     pub(crate) fn memory(self) -> &'a Arc<BufferMemory> {
         match self {
             Resource::Buffer(buffer) => &buffer.memory,
+            Resource::Texture(texture) => &texture.memory,
         }
     }
 

@@ -53,6 +53,27 @@ struct Resource {
     subresources: Vec<Subresource>,
 }
 
+/// The resources that queues have used. Those that are gone are dropped now and then.
+#[derive(Default)]
+struct Resources {
+    by_key: BTreeMap<usize, Resource>,
+    sweep_at: usize,
+}
+
+impl Resources {
+    fn of(&mut self, facts: &Arc<ResourceFacts>) -> &mut Resource {
+        if self.by_key.len() >= self.sweep_at {
+            self.by_key.retain(|_, resource| resource.facts.strong_count() > 0);
+            self.sweep_at = 64.max(2 * self.by_key.len());
+        }
+        self.by_key.entry(key(facts)).or_insert_with(|| {
+            let new = || Subresource { held: Held::initial(facts.initial), accesses: Vec::new() };
+            let subresources = (0..facts.subresources).map(|_| new()).collect();
+            Resource { facts: Arc::downgrade(facts), subresources }
+        })
+    }
+}
+
 /// An event that a CPU thread waits for, with the fence value that sets it.
 struct Armed {
     fence: u32,
@@ -67,8 +88,7 @@ pub(crate) struct DeviceStates {
     numbers: BTreeMap<u64, usize>,
     queues: Vec<QueueWork>,
     fences: BTreeMap<u32, FenceSignals>,
-    resources: BTreeMap<usize, Resource>,
-    sweep_at: usize,
+    resources: Resources,
     heaps: HeapOwners,
     /// What the CPU knows to be complete.
     host: Clock,
@@ -262,7 +282,7 @@ impl DeviceStates {
         }
         let Some(class) = lists.first().map(|list| list.class) else { return };
         for (id, at) in touched {
-            let resource = self.resources.get_mut(&id).expect("it was used just now");
+            let resource = self.resources.by_key.get_mut(&id).expect("it was used just now");
             if let Some(facts) = resource.facts.upgrade() {
                 resource.subresources[at].held.complete(&facts, class);
             }
@@ -291,18 +311,6 @@ impl DeviceStates {
         }
     }
 
-    fn resource(&mut self, facts: &Arc<ResourceFacts>) -> &mut Resource {
-        if self.resources.len() >= self.sweep_at {
-            self.resources.retain(|_, resource| resource.facts.strong_count() > 0);
-            self.sweep_at = 64.max(2 * self.resources.len());
-        }
-        self.resources.entry(key(facts)).or_insert_with(|| {
-            let new = || Subresource { held: Held::initial(facts.initial), accesses: Vec::new() };
-            let subresources = (0..facts.subresources).map(|_| new()).collect();
-            Resource { facts: Arc::downgrade(facts), subresources }
-        })
-    }
-
     /// Applies what a list does with a subresource. Returns the first violation.
     fn run_subresource(
         &mut self,
@@ -312,38 +320,37 @@ impl DeviceStates {
         recorded: &RecordedSubresource,
         class: TypeClass,
     ) -> Option<StateViolation> {
-        let queue = &self.queues[stamp.queue];
-        let (name, known) = (Arc::clone(&queue.name), queue.known.clone());
-        let names: Vec<Arc<str>> = self.queues.iter().map(|q| Arc::clone(&q.name)).collect();
-        let sub = &mut self.resource(facts).subresources[at];
+        let DeviceStates { queues, resources, .. } = self;
+        let (name, known) = (&queues[stamp.queue].name, &queues[stamp.queue].known);
+        let sub = &mut resources.of(facts).subresources[at];
         let mut broken: Option<Broken> = None;
         let exclusive = recorded.exclusive.is_some();
-        let unordered = sub.unordered(facts, &known, exclusive);
+        let unordered = sub.unordered(facts, known, exclusive);
 
         for (need, site) in &recorded.uses {
-            let (site, before) = (on_queue(site, &name), sub.held.clone());
+            let (site, before) = (on_queue(site, name), sub.held.clone());
             if let Err(rule) = sub.held.use_in(facts, *need, class, &site) {
                 broken.get_or_insert(Broken::new(rule, *need, before, site));
             }
         }
         if let Some((transition, site)) = &recorded.first_barrier {
-            let (site, before) = (on_queue(site, &name), sub.held.clone());
+            let (site, before) = (on_queue(site, name), sub.held.clone());
             if let Err(rule) = sub.held.transition(*transition, class, &site) {
                 broken.get_or_insert(Broken::new(rule, transition.before, before, site));
             }
         }
         if let Some(held) = &recorded.held {
             sub.held = held.clone();
-            sub.held.by = held.by.as_ref().map(|site| on_queue(site, &name));
+            sub.held.by = held.by.as_ref().map(|site| on_queue(site, name));
         }
 
         let missing = unordered.as_ref().map(|(from, _)| MissingFence {
-            signal: Arc::clone(&names[from.queue]),
-            wait: Arc::clone(&name),
+            signal: Arc::clone(&queues[from.queue].name),
+            wait: Arc::clone(name),
         });
         if let (None, Some((_, earlier))) = (&broken, &unordered) {
             let first = recorded.exclusive.as_ref().or(recorded.first.as_ref());
-            let site = on_queue(first.expect("the subresource is touched"), &name);
+            let site = on_queue(first.expect("the subresource is touched"), name);
             let need = recorded.uses.first().map(|(need, _)| *need);
             let need = need.or(recorded.first_barrier.as_ref().map(|(t, _)| t.before));
             let mut of =
@@ -351,7 +358,7 @@ impl DeviceStates {
             of.found.by = Some(earlier.clone());
             broken = Some(of);
         }
-        sub.note_access(stamp, &known, recorded, &name);
+        sub.note_access(stamp, known, recorded, name);
         let Broken { rule, needed, found, site } = broken?;
         Some(StateViolation {
             rule,
@@ -371,7 +378,7 @@ impl DeviceStates {
     // spec: ME-075
     fn run_present(&mut self, number: usize, facts: &Arc<ResourceFacts>) {
         let name = Arc::clone(&self.queues[number].name);
-        let held = self.resource(facts).subresources[0].held.clone();
+        let held = self.resources.of(facts).subresources[0].held.clone();
         if held.states.is_empty() && held.pending.is_none() {
             return;
         }

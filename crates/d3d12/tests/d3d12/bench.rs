@@ -24,9 +24,11 @@ impl Deref for Bench<'_> {
     }
 }
 
-/// Runs `body` as the application of a standard machine, and returns the timeline.
+/// Runs `body` as the application of a standard machine, and returns the timeline. The device checks
+/// resource states, and lives until the end.
 pub fn bench(body: impl FnOnce(Bench<'_>) + Send + 'static) -> Trace {
-    bench_with(DeviceOptions::default(), body)
+    let options = DeviceOptions { validation: Validation::STATES, ..DeviceOptions::default() };
+    bench_with(options, body)
 }
 
 /// The same with a device of any options.
@@ -45,7 +47,12 @@ pub fn bench_on(
     setup.on(platform.clone()).start().run(move |world| {
         // A record's time of 0 says that nothing was queued.
         world.pass(1);
-        body(Bench::of(world, options));
+        let validation = options.validation;
+        let bench = Bench::of(world, options);
+        let checked = validation.contains(Validation::STATES).then(|| bench.device.clone());
+        body(bench);
+        // A test that breaks the rules of states takes what was found.
+        assert_eq!(checked.map_or_else(Vec::new, |device| device.state_violations()), []);
     });
     platform.take_trace("a test")
 }

@@ -1,6 +1,6 @@
 //! Typed errors of lists, queues, buffers and devices.
 
-use crate::bench::{bench, bench_on, desc};
+use crate::bench::{bench, bench_on, bench_with, desc};
 use tidegate_calls::Status;
 use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
@@ -142,7 +142,7 @@ fn bad_descriptions_are_refused() {
 // spec: UMS-182
 #[test]
 fn a_destroy_call_that_is_refused_in_a_drop_is_reported() {
-    bench(|b| {
+    bench_with(DeviceOptions::default(), |b| {
         let other = b.another();
         let queue = b.queue(Submission::User);
         let report = b.device.teardown_report();

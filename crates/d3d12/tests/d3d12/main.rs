@@ -11,5 +11,6 @@ mod futures;
 mod kernel_mode;
 mod lost_ring;
 mod states;
+mod textures;
 mod timeline;
 mod user_mode;

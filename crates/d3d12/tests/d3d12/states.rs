@@ -7,12 +7,6 @@ use tidegate_d3d12::*;
 pub const TYPES: [CommandListType; 3] =
     [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy];
 
-/// Runs `body` on a device that checks states.
-pub fn checked(body: impl FnOnce(Bench<'_>) + Send + 'static) {
-    let options = DeviceOptions { validation: Validation::STATES, ..DeviceOptions::default() };
-    bench_with(options, body);
-}
-
 pub fn buffer(b: &Bench<'_>, name: &str, heap: Heap, bytes: u64) -> Buffer {
     b.device.create_buffer(BufferDesc { name: name.to_owned(), bytes, heap }).unwrap()
 }
@@ -49,7 +43,7 @@ fn pass_on(b: &Bench<'_>, list_type: CommandListType, barriers: bool) -> [u8; 64
 #[test]
 fn barriers_change_no_result_and_their_absence_is_reported() {
     for list_type in TYPES {
-        checked(move |b| {
+        bench(move |b| {
             pass_on(&b, list_type, true);
             assert_eq!(b.device.state_violations(), [], "{list_type}");
             pass_on(&b, list_type, false);
@@ -68,7 +62,7 @@ fn barriers_change_no_result_and_their_absence_is_reported() {
             assert_eq!(b.device.state_violations(), [], "they are taken");
         });
         // Without the check the same runs and nothing is kept.
-        bench(move |b| {
+        bench_with(DeviceOptions::default(), move |b| {
             pass_on(&b, list_type, false);
             assert_eq!(b.device.state_violations(), []);
         });

@@ -8,8 +8,9 @@ use tidegate::calls::DisplayStats;
 use tidegate::calls::Status;
 use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
-    Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, Priority, Queue, QueueDesc,
-    SwapChain, SwapChainDesc,
+    Barrier, Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, Format, Heap,
+    Priority, Queue, QueueDesc, ResourceStates, StateRule, SwapChain, SwapChainDesc, Texture,
+    TextureDesc, Validation,
 };
 use tidegate::ddi::DevicePowerState;
 use tidegate::dxgkrnl::{Census, PowerManagement};
@@ -110,6 +111,17 @@ impl Shown {
         assert_eq!(self.machine.adapter().bug_checks(), []);
         assert_eq!(self.machine.driver().violations(), []);
         report
+    }
+
+    /// Runs a program to its end and returns its value.
+    fn run_with<T: Send + 'static>(&self, program: impl FnOnce() -> T + Send + 'static) -> T {
+        let value: Arc<Mutex<Option<T>>> = Arc::new(self.platform.mutex("a value", None));
+        let put = Arc::clone(&value);
+        self.run(move || {
+            let made = program();
+            *put.lock() = Some(made);
+        });
+        value.lock().take().expect("the program has ended")
     }
 
     /// The pictures in the order in which they were first shown, with their refreshes; the error is
@@ -341,6 +353,49 @@ fn a_picture_stays_in_its_place_while_others_want_its_memory() {
         assert!(screen >= 3, "{submission}: the screen was read {screen} times");
         assert_eq!(shown.pictures().unwrap().len(), 1, "{submission}");
     }
+}
+
+// spec: ME-075
+#[test]
+fn textures_are_shown_by_their_rows_and_are_presented_in_common() {
+    let shown = machine(|_| ());
+    let options = DeviceOptions { validation: Validation::STATES, ..DeviceOptions::default() };
+    let device = shown.machine.device(options).unwrap();
+    let queue = queue(&device, "graphics", Submission::Hardware, Priority::Normal);
+    let texture = |name: String| {
+        TextureDesc::new_2d(name, Format::R8G8B8A8Unorm, WIDTH, HEIGHT)
+            .initial(ResourceStates::PRESENT)
+    };
+    let backs = (0..2).map(|n| device.create_texture(texture(format!("back {n}"))).unwrap());
+    let backs: Vec<Texture> = backs.collect();
+    let desc = chain_of(2, 1);
+    let wide = SwapChainDesc { width: WIDTH + 1, ..desc.clone() };
+    let refused = device.create_swap_chain_of_textures(&queue, backs.clone(), wide).unwrap_err();
+    assert!(refused.to_string().contains("R8G8B8A8_UNORM"), "{refused}");
+    let chain = device.create_swap_chain_of_textures(&queue, backs, desc).unwrap();
+    let rules = shown.run_with(move || {
+        for number in 1..=3u32 {
+            let upload = texture(format!("picture {number}")).heap(Heap::Upload);
+            let upload = device.create_texture(upload).unwrap();
+            let texels = number.to_le_bytes().repeat((WIDTH * HEIGHT) as usize);
+            upload.write(0, &texels).unwrap();
+            let back = &chain.textures()[chain.current_index()];
+            let mut list = device.create_command_list(CommandListType::Direct);
+            list.copy_resource(back, &upload).unwrap();
+            // The last picture is presented as it was left by the copy.
+            if number < 3 {
+                let (before, after) = (ResourceStates::COPY_DEST, ResourceStates::PRESENT);
+                list.barrier(&[Barrier::transition(back, before, after)]).unwrap();
+            }
+            queue.execute(&[&list.close().unwrap()]).unwrap();
+            chain.present(1).unwrap();
+        }
+        chain.wait_shown().unwrap();
+        device.state_violations().iter().map(|found| found.rule).collect::<Vec<_>>()
+    });
+    assert_eq!(rules, [StateRule::PresentState]);
+    let numbers: Vec<u32> = shown.pictures().unwrap().into_iter().map(|(n, _)| n).collect();
+    assert_eq!(numbers, [1, 2, 3]);
 }
 
 // spec: PRE-083

@@ -1,0 +1,80 @@
+//! Owns the formats of textures.
+
+use std::fmt;
+
+/// What a texel is (DXGI_FORMAT, with its number).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Format {
+    /// Four 32-bit floats.
+    R32G32B32A32Float = 2,
+    /// Four 16-bit floats.
+    R16G16B16A16Float = 10,
+    /// Two 32-bit floats.
+    R32G32Float = 16,
+    /// Red, green, blue and alpha of 8 bits each, from 0 to 1.
+    R8G8B8A8Unorm = 28,
+    /// One 32-bit float.
+    R32Float = 41,
+    /// One 32-bit number.
+    R32Uint = 42,
+    /// One number of 8 bits, from 0 to 1.
+    R8Unorm = 61,
+    /// Blue, green, red and alpha of 8 bits each, from 0 to 1.
+    B8G8R8A8Unorm = 87,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Format; 8] = [
+        Format::R32G32B32A32Float,
+        Format::R16G16B16A16Float,
+        Format::R32G32Float,
+        Format::R8G8B8A8Unorm,
+        Format::R32Float,
+        Format::R32Uint,
+        Format::R8Unorm,
+        Format::B8G8R8A8Unorm,
+    ];
+
+    /// Returns the format with this number of DXGI_FORMAT, if there is one.
+    pub fn from_number(number: u32) -> Option<Format> {
+        Format::ALL.into_iter().find(|format| *format as u32 == number)
+    }
+
+    /// Returns the length of a texel in bytes.
+    pub fn texel_bytes(self) -> u32 {
+        match self {
+            Format::R32G32B32A32Float => 16,
+            Format::R16G16B16A16Float | Format::R32G32Float => 8,
+            Format::R8G8B8A8Unorm | Format::R32Float | Format::R32Uint | Format::B8G8R8A8Unorm => 4,
+            Format::R8Unorm => 1,
+        }
+    }
+
+    /// Returns whether texels can be copied between the formats: they divide their bits alike.
+    pub fn copies_to(self, other: Format) -> bool {
+        let r32 = |format| matches!(format, Format::R32Float | Format::R32Uint);
+        self == other || (r32(self) && r32(other))
+    }
+
+    /// Returns its published name without the prefix.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::R32G32B32A32Float => "R32G32B32A32_FLOAT",
+            Format::R16G16B16A16Float => "R16G16B16A16_FLOAT",
+            Format::R32G32Float => "R32G32_FLOAT",
+            Format::R8G8B8A8Unorm => "R8G8B8A8_UNORM",
+            Format::R32Float => "R32_FLOAT",
+            Format::R32Uint => "R32_UINT",
+            Format::R8Unorm => "R8_UNORM",
+            Format::B8G8R8A8Unorm => "B8G8R8A8_UNORM",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
