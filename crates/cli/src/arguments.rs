@@ -305,11 +305,16 @@ pub(crate) struct Explore {
 Examples:
   tidegate replay 'LINE' --timeline race.html
   tidegate explore wake-word+no-barrier        prints a LINE to replay
+  tidegate replay --test 'cargo test -p app ring' 'LINE'   replays a check of your own tests
 
 Takes well under a second.")]
 pub(crate) struct Replay {
-    /// The line that `explore` printed
+    /// The line that `explore` or a failed check printed
     pub(crate) line: String,
+    /// The command that runs the test of a `tidegate::check`: its program is in your crate, so the
+    /// command replays the line and this prints the steps
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) test: Option<String>,
     /// Write a timeline of the schedule as one HTML page
     #[arg(long, value_name = "F.html")]
     pub(crate) timeline: Option<PathBuf>,

@@ -9,10 +9,11 @@
 //! is bounded by its plan and by the clock.
 //!
 //! Rooms: `selection` (scenarios) · `outcome` · `lines` (output, progress) · `junit` (XML) ·
-//! `replay`.
+//! `replay` · `of_test` (a check of the user's tests).
 
 mod junit;
 mod lines;
+mod of_test;
 mod outcome;
 pub(crate) mod replay;
 mod selection;

@@ -4,6 +4,7 @@
 //! map order. Waits must sleep, because a polling loop has infinitely many states.
 
 use crate::property::{Check, Failure, Rules, Verdict};
+use crate::quiet::Quiet;
 use tidegate_platform::{Platform, RunReport};
 
 /// A scenario to explore. One value prepares any number of runs, on any platform.
@@ -86,6 +87,7 @@ impl Prepared {
 
     /// Runs and checks it on `platform` without an exploration (host and virtual time).
     pub fn run(self, platform: &Platform) -> (RunReport, Option<Failure>) {
+        let _quiet = self.of_program.then(Quiet::with_places);
         let report = platform.run(self.main);
         let mut reached = Vec::new();
         let rules = Rules { may_block: self.may_block, of_program: self.of_program };

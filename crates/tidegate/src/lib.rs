@@ -41,6 +41,7 @@
 //! | `pipelined_compute_graphics` | compute two frames ahead of graphics, with a throttled CPU |
 //! | `async_compute_graphics` | graphics that uses the newest result and never waits for the next |
 //! | `own_driver` | a driver of your own in front of the reference driver |
+//! | `own_protocol_explored` | a ring between two threads, right in every schedule and then wrong |
 //!
 //! Rooms: [`mod@check`] (the user's program explored) · `machine` (one adapter: platform, memory,
 //! GPU, driver, kernel) · `run` (a workload on a machine of its own) · `variants` (named machines,

@@ -67,7 +67,7 @@ impl Access {
 }
 
 /// Identifies a table by its level and the address bits that lead to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableKey {
     /// Level; 0 is the root.
     pub level: u32,
@@ -233,9 +233,12 @@ impl<T> PageTableTree<T> {
         self.tables.get(&key).map(|table| &table.memory)
     }
 
-    /// Returns the memory of all tables, because the address space ends.
+    /// Returns the memory of all tables, because the address space ends. The order is that of the
+    /// keys, so that it is the same in each run of a program that is explored.
     pub fn into_memory(self) -> impl Iterator<Item = T> {
-        self.tables.into_values().map(|table| table.memory)
+        let mut tables: Vec<_> = self.tables.into_iter().collect();
+        tables.sort_by_key(|(key, _)| *key);
+        tables.into_iter().map(|(_, table)| table.memory)
     }
 
     fn key(&self, va: u64, level: u32) -> TableKey {

@@ -2,34 +2,32 @@
 //! of steps.
 //!
 //! Two more runs with recording make the timeline and the names of agents and of touched objects.
-//! They repeat the choices whatever the state.
+//! They repeat the choices whatever the state. A line of a check is replayed by its test (`of_test`).
 
+use super::of_test;
 use super::selection::{named, unknown_scenario};
 use crate::output::{self, Outputs};
 use crate::streams::{errln, outln};
 use crate::{BadInput, End, arguments};
-use std::collections::HashMap;
-use std::fmt::Write as _;
-use tidegate::Platform;
-use tidegate::explorer::schedule::Schedule;
-use tidegate::explorer::strategy::replay::Replay;
-use tidegate::explorer::{
-    ExplorerError, MemoryModel, Move, Replayed, machine, replay, step_in_words,
-};
-use tidegate::platform::{Happened, StepLog};
-use tidegate::trace::{Kind, LaneId, LaneKind, LinkId, Record, Trace, html};
+use tidegate::check::timeline;
+use tidegate::explorer::{ExplorerError, MemoryModel, Move, Replayed, replay};
+use tidegate::platform::StepLog;
+use tidegate::trace::{Trace, html};
 use tidegate_scenarios::find;
 
 /// `tidegate replay`.
 pub(crate) fn command(arguments: &arguments::Replay) -> Result<End, BadInput> {
     let outputs = Outputs::check(&[("--timeline", arguments.timeline.as_deref())])?;
+    if let Some(command) = &arguments.test {
+        return of_test::replay(arguments, command, &outputs);
+    }
     let replayed = match replay(&arguments.line, &|name| find(name)) {
         Ok(replayed) => replayed,
         Err(error @ ExplorerError::NotDeterministic { .. }) => {
             errln!("{error}");
             return Ok(End::Wrong);
         }
-        Err(ExplorerError::UnknownScenario(name)) => return Err(unknown_scenario(&name)),
+        Err(ExplorerError::UnknownScenario(name)) => return Err(no_scenario(&name)),
         Err(error) => return Err(BadInput(error.to_string())),
     };
     let (trace, log) = traced(&replayed)?;
@@ -43,6 +41,14 @@ pub(crate) fn command(arguments: &arguments::Replay) -> Result<End, BadInput> {
         }
     }
     Ok(if replayed.failure.is_some() { End::Wrong } else { End::Right })
+}
+
+/// A line of a check names no scenario of this program.
+fn no_scenario(name: &str) -> BadInput {
+    let BadInput(text) = unknown_scenario(name);
+    BadInput(format!(
+        "{text}; a line of tidegate::check is replayed by its test: --test 'cargo test NAME'"
+    ))
 }
 
 fn print_replayed(replayed: &Replayed, log: &StepLog) {
@@ -97,37 +103,9 @@ fn what(names: &[String], step: &Move, log: &StepLog) -> String {
 /// with its steps, and the log of steps. The clock counts the events of that log.
 fn traced(replayed: &Replayed) -> Result<(Trace, StepLog), BadInput> {
     let schedule = &replayed.schedule;
-    // The agents' lanes come first, and only a run has the names of agents.
-    let (_, _, named) = recorded(schedule, &[])?;
-    let (platform, lanes, log) = recorded(schedule, &named.agents)?;
-    record_steps(&platform, &lanes, &log);
-    let verdict = verdict_of(replayed);
-    if let Some(last) = log.events.last() {
-        let (lane, name) = (lanes[usize::from(last.agent.0)], platform.trace_name(&verdict));
-        platform.record(Record::instant(lane, Kind::Mark, name, log.events.len() as u64));
-    }
-    let name = schedule.bug.as_ref().map_or_else(String::new, |bug| format!("+{bug}"));
-    let mut trace =
-        platform.take_trace(&format!("{}{name}: {}", schedule.scenario, replayed.about));
-    trace.verdict = vec![verdict, format!("tidegate replay '{schedule}'")];
-    Ok((trace, log))
-}
-
-/// A run of the schedule with recording on: its machine, the lanes of the agents, the log of steps.
-fn recorded(
-    schedule: &Schedule,
-    agents: &[String],
-) -> Result<(Platform, Vec<LaneId>, StepLog), BadInput> {
     let scenario = named(&schedule.scenario, schedule.bug.as_deref())?;
-    let platform = machine(Replay::new(&schedule.choices), schedule.model);
-    platform.enable_tracing();
-    let lane = |name: &String| platform.lane(LaneKind::CpuThread, "schedule", name);
-    let lanes = agents.iter().map(lane).collect();
-    let prepared = scenario.prepare(&platform);
-    // This run is for its records only.
-    let _again = prepared.run(&platform);
-    let log = platform.take_steps();
-    Ok((platform, lanes, log))
+    let command = format!("tidegate replay '{schedule}'");
+    Ok(timeline::record(scenario.as_ref(), schedule, &verdict_of(replayed), &command))
 }
 
 /// The result of the replay, for the last line of the output.
@@ -135,41 +113,6 @@ fn verdict_of(replayed: &Replayed) -> String {
     match &replayed.failure {
         Some(failure) => format!("fails: {failure}"),
         None => "does not fail: nothing is wrong with this schedule".to_owned(),
-    }
-}
-
-/// Puts each event of the log on the lane of its agent. A store and the moment at which every agent
-/// sees it are linked.
-fn record_steps(platform: &Platform, lanes: &[LaneId], log: &StepLog) {
-    let mut links: HashMap<u32, LinkId> = HashMap::new();
-    for (at, event) in (0..).zip(&log.events) {
-        let object = || log.name_of(event.object);
-        let (kind, mut text, link) = match event.what {
-            Happened::Step(op) => (Kind::Step, step_in_words(op, event.object, log), LinkId::NONE),
-            Happened::Buffered(store) => {
-                let link = *links.entry(store).or_insert_with(|| platform.new_link());
-                (Kind::Store, format!("stores {}", object()), link)
-            }
-            Happened::Visible(store) => {
-                let link = links.get(&store).copied().unwrap_or_default();
-                (Kind::Flush, format!("{} is visible", object()), link)
-            }
-        };
-        if let Some(value) = event.value {
-            let _ = write!(text, ": {}", value_in_words(value));
-        }
-        let lane = lanes[usize::from(event.agent.0)];
-        let record = Record::span(lane, kind, platform.trace_name(&text), at, at + 1);
-        platform.record(record.linked(link).with_arg(event.value.unwrap_or(0)));
-    }
-}
-
-/// Small numbers are counts; large ones are bit patterns.
-fn value_in_words(value: u64) -> String {
-    match value {
-        u64::MAX => "maximum".to_owned(),
-        0..=0xFFFF_FFFF => value.to_string(),
-        _ => format!("{value:#x}"),
     }
 }
 

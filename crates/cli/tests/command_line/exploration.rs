@@ -77,3 +77,21 @@ fn a_line_is_printed_as_each_search_ends() {
     drop(lines);
     assert_eq!(child.wait().unwrap().code(), Some(141));
 }
+
+/// A line of a check is replayed by the test that made it: here by a command that stands for it.
+#[test]
+fn a_line_of_a_check_is_replayed_by_its_test() {
+    let place = place("replay of a check");
+    let line = "ring/tso/exhaustive:A";
+    let shown = |command: &str, code: i32| {
+        let output = tidegate(&place, &["replay", line, "--test", command]);
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output));
+        text(&output)
+    };
+    let fails = "echo \"steps of $TIDEGATE_REPLAY\" > $TIDEGATE_REPLAY_REPORT; exit 101";
+    assert!(shown(fails, 1).contains("steps of ring/tso/exhaustive:A"));
+    assert!(shown("echo fine > $TIDEGATE_REPLAY_REPORT", 0).contains("fine"));
+    assert!(shown("true", 2).contains("no check 'ring' ran in 'true'"));
+    let output = tidegate(&place, &["replay", line]);
+    assert!(text(&output).contains("--test 'cargo test NAME'"), "{}", text(&output));
+}

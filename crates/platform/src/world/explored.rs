@@ -193,9 +193,14 @@ impl World {
         }
     }
 
-    /// Returns the choice of a part that is not explored: its agent moves if it can.
+    /// Returns the choice of a part that is not explored: its agent moves if it can. The rest of a
+    /// program's run is such a part once the run has failed.
     fn choose_in_fixed_order(&mut self) -> Option<Choice> {
+        let has_failed = self.has_clocks() && (self.stopped || self.report.panicked_first);
         let explored = self.explored_mut();
+        if has_failed {
+            return Some(explored.choices[0]);
+        }
         let (agent, _) = explored.fixed_order?;
         let own = [Choice::Run(agent), Choice::Flush(agent)];
         let own = own.into_iter().find(|choice| explored.choices.contains(choice));
@@ -586,7 +591,7 @@ pub(crate) fn add_and_test(word: WordRef<'_>, value: u64, mask: u64) -> bool {
         w.absorb(u64::from(was_set));
         w.log(|log, _| log.value(new));
         w.commit_word(word.page, word.index, new, w.current);
-        w.clock_update(word, Ordering::AcqRel);
+        w.clock_add(word);
         was_set
     })
 }

@@ -161,6 +161,12 @@ impl HappensBefore {
     /// the history absorbs, and the change of the memory hash.
     pub(super) fn update(&mut self, me: AgentIx, word: u64, order: Ordering) -> (Option<u64>, u64) {
         let absorbed = self.load(me, word, order);
+        (absorbed, self.add(me, word, order))
+    }
+
+    /// Records an addition whose order relative to others the agent cannot observe. It releases and
+    /// acquires nothing, so that two of them commute. Returns the change of the memory hash.
+    pub(super) fn add(&mut self, me: AgentIx, word: u64, order: Ordering) -> u64 {
         let mine = self.release(me, order);
         let before = self.words.get(&word).cloned().flatten();
         let published = match (before, mine) {
@@ -171,7 +177,7 @@ impl HappensBefore {
             }
             (before, mine) => before.or(mine),
         };
-        (absorbed, self.publish(word, published))
+        self.publish(word, published)
     }
 
     /// Records a fence. Returns what the history absorbs.

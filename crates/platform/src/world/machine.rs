@@ -40,6 +40,9 @@ pub(crate) struct World {
     pub(super) crowded_words: usize,
     pub(super) stopped: bool,
     pub(super) report: RunReport,
+    /// The run of a program is over. An object that the program leaves behind may keep the platform
+    /// alive, but no agent uses it any more.
+    pub(super) is_left_behind: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +91,7 @@ impl World {
             crowded_words: 0,
             stopped: false,
             report: RunReport::default(),
+            is_left_behind: false,
         }
     }
 
@@ -111,6 +115,8 @@ impl World {
             }
         };
         let mut taken = Taken(WORLD.take());
+        let left_behind = taken.0.take_if(|world| world.is_left_behind);
+        drop(left_behind);
         assert!(
             taken.0.is_none(),
             "this thread already has a cooperative machine: drop it before making another"

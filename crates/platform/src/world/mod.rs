@@ -112,7 +112,10 @@ pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce() + Send>) -> RunRep
     });
     // Dropped outside the world, because destructors of the agents' state may enter it.
     agents.clear();
-    with(|w| w.agents = agents);
+    with(|w| {
+        w.agents = agents;
+        w.is_left_behind = w.has_clocks();
+    });
     report
 }
 

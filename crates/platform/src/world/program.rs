@@ -28,6 +28,11 @@ impl World {
         }
     }
 
+    /// Returns whether the run is that of a program.
+    pub(super) fn has_clocks(&self) -> bool {
+        matches!(&self.discipline, Discipline::Explored(e) if e.clocks.is_some())
+    }
+
     fn absorb_clock(&mut self, hash: Option<u64>) {
         if let Some(hash) = hash {
             self.absorb(hash);
@@ -76,6 +81,13 @@ impl World {
         let Some((hash, change)) = update else { return };
         self.absorb_clock(hash);
         self.change_memory_hash(change);
+    }
+
+    #[inline]
+    pub(super) fn clock_add(&mut self, word: WordRef<'_>) {
+        let key = word_key(word.page.id, word.index);
+        let change = self.clocks().map(|(clocks, me)| clocks.add(me, key, Ordering::Release));
+        self.change_memory_hash(change.unwrap_or(0));
     }
 
     #[inline]

@@ -5,13 +5,14 @@
 
 use super::program::{Program, REPLAY};
 use super::report;
+use super::timeline;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::Arc;
 use tidegate_explorer::schedule::Schedule;
 use tidegate_explorer::{
-    Coverage, ExplorerError, MemoryModel, Options, Scenario, StrategyKind, explore,
+    Coverage, ExplorerError, MemoryModel, Options, Report, Scenario, StrategyKind, explore,
 };
 use tidegate_platform::check::thread;
 
@@ -120,16 +121,32 @@ impl Builder {
         if let Some(schedule) = self.line_for(program) {
             return replay(program, &schedule);
         }
-        let Some(strategy) = self.strategy else {
-            let searched = self.search(program, StrategyKind::Exhaustive, EXHAUSTIVE, STEPS)?;
-            if searched.coverage != Coverage::CutShort || self.schedules.is_some() {
-                return Ok(searched);
-            }
-            let sampled = self.search(program, StrategyKind::Pct(DEPTH), SAMPLES, u64::MAX)?;
-            return Ok(Checked { schedules: searched.schedules + sampled.schedules, ..sampled });
-        };
+        let Some(strategy) = self.strategy else { return self.check_by_default(program) };
         let is_sampling = matches!(strategy, StrategyKind::Random | StrategyKind::Pct(_));
-        self.search(program, strategy, if is_sampling { SAMPLES } else { u64::MAX }, u64::MAX)
+        let schedules = if is_sampling { SAMPLES } else { u64::MAX };
+        let searched = self.search(program, strategy, schedules, u64::MAX);
+        found_or(program, searched.unwrap_or_else(|error| cannot(program, &error)))
+    }
+
+    /// Searches exhaustively, and samples a program for which that ends early. A systematic search
+    /// also ends when a prefix of a schedule reaches another state than before. Sampling needs no
+    /// prefix, so such a program is sampled too.
+    fn check_by_default(&self, program: &Program) -> Result<Checked, Box<report::Failed>> {
+        let schedules = match self.search(program, StrategyKind::Exhaustive, EXHAUSTIVE, STEPS) {
+            Ok(report) => {
+                let searched = found_or(program, report)?;
+                if searched.coverage != Coverage::CutShort || self.schedules.is_some() {
+                    return Ok(searched);
+                }
+                searched.schedules
+            }
+            Err(ExplorerError::NotDeterministic { .. }) => 0,
+            Err(error) => cannot(program, &error),
+        };
+        let sampled = self.search(program, StrategyKind::Pct(DEPTH), SAMPLES, u64::MAX);
+        let sampled = sampled.unwrap_or_else(|error| cannot(program, &error));
+        let sampled = found_or(program, sampled)?;
+        Ok(Checked { schedules: schedules + sampled.schedules, ..sampled })
     }
 
     /// Returns the line to replay, if it is one of this check.
@@ -148,7 +165,7 @@ impl Builder {
         strategy: StrategyKind,
         schedules: u64,
         steps: u64,
-    ) -> Result<Checked, Box<report::Failed>> {
+    ) -> Result<Report, ExplorerError> {
         let options = Options {
             strategy,
             max_runs: self.schedules.unwrap_or(schedules),
@@ -157,16 +174,18 @@ impl Builder {
             max_steps: steps,
             ..Options::default()
         };
-        let searched = explore(program, &options);
-        let report = searched.unwrap_or_else(|error| cannot(program, &error));
-        let Some(found) = report.failure else {
-            return Ok(Checked {
-                schedules: report.runs,
-                states: report.states,
-                coverage: report.coverage,
-            });
-        };
-        Err(Box::new(report::Failed::of(program, &found.shrunk, found.failure, report.runs)))
+        explore(program, &options)
+    }
+}
+
+/// Returns what a search has covered, or the failure that it found.
+fn found_or(program: &Program, report: Report) -> Result<Checked, Box<report::Failed>> {
+    let Report { runs, states, coverage, failure, .. } = report;
+    match failure {
+        None => Ok(Checked { schedules: runs, states, coverage }),
+        Some(found) => {
+            Err(Box::new(report::Failed::of(program, &found.shrunk, found.failure, runs)))
+        }
     }
 }
 
@@ -175,7 +194,16 @@ fn replay(program: &Program, schedule: &Schedule) -> Result<Checked, Box<report:
     let line = schedule.to_string();
     let lookup = |_: &str| Some(Box::new(program.clone()) as Box<dyn Scenario>);
     let replayed = tidegate_explorer::replay(&line, &lookup);
-    let replayed = replayed.unwrap_or_else(|error| cannot(program, &error));
+    let replayed = match replayed {
+        Ok(replayed) => replayed,
+        // The states differ. The line is still one of this program if it fails.
+        Err(error) => match timeline::failure_of(program, schedule) {
+            Some(failure) => {
+                return Err(Box::new(report::Failed::of(program, schedule, failure, 1)));
+            }
+            None => cannot(program, &error),
+        },
+    };
     report::write_files(program, &replayed);
     match replayed.failure {
         None => Ok(Checked { schedules: 1, states: 0, coverage: Coverage::Sampled }),

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use tidegate_explorer::schedule::Schedule;
 use tidegate_explorer::strategy::replay::Replay;
-use tidegate_explorer::{Scenario, machine, step_in_words};
+use tidegate_explorer::{Failure, Scenario, machine, step_in_words};
 use tidegate_platform::{Happened, Platform, StepEvent, StepLog};
 use tidegate_trace::{Kind, LaneId, LaneKind, LinkId, Record, Trace};
 
@@ -38,6 +38,12 @@ pub fn record(
 /// Runs `schedule` again and returns its log of steps.
 pub fn steps_of(scenario: &dyn Scenario, schedule: &Schedule) -> StepLog {
     recorded(scenario, schedule, &[]).2
+}
+
+/// Runs `schedule` again, whatever the state, and returns its failure.
+pub fn failure_of(scenario: &dyn Scenario, schedule: &Schedule) -> Option<Failure> {
+    let platform = machine(Replay::new(&schedule.choices), schedule.model);
+    scenario.prepare(&platform).run(&platform).1
 }
 
 /// A run of the schedule with recording on: its machine, the lanes of the agents, the log of steps.

@@ -2,6 +2,7 @@
 //! right program must be found, and the message must name the lines.
 
 mod protocols;
+mod queues;
 
 use std::panic::catch_unwind;
 use tidegate::check::Builder;

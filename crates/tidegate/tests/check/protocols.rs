@@ -256,7 +256,7 @@ fn the_steps_of_a_failure_have_names_lines_and_values() {
         "{found}"
     );
     assert!(found.contains("(in its store buffer)"), "{found}");
-    assert!(found.contains("cargo test -p tidegate "), "{found}");
+    assert!(found.contains("cargo test"), "{found}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ examples! {
     async_compute_graphics in "../../examples/async_compute_graphics.rs",
     frame_graph in "../../examples/frame_graph.rs",
     own_driver in "../../examples/own_driver.rs",
+    own_protocol_explored in "../../examples/own_protocol_explored.rs",
     pipelined_compute_graphics in "../../examples/pipelined_compute_graphics.rs",
     ring_buffer in "../../examples/ring_buffer.rs",
     two_queues_and_readback in "../../examples/two_queues_and_readback.rs",

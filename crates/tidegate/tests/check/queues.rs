@@ -1,0 +1,170 @@
+//! Programs of threads, queues, fences and events on a machine of the check.
+
+use crate::{failure, line_of};
+use tidegate::check::cell::RaceCell;
+use tidegate::check::sync::Arc;
+use tidegate::check::{Builder, StrategyKind, check, machine, thread};
+use tidegate::d3d12::{
+    BufferDesc, CommandListType, Device, DeviceOptions, EventDesc, Queue, QueueDesc,
+};
+
+/// A device whose rings are small, so that it is made quickly for each schedule.
+fn options() -> DeviceOptions {
+    DeviceOptions::default().ring_slots(16)
+}
+
+/// Executes a copy of `value` into a buffer for reading.
+fn upload(device: &Device, queue: &Queue, value: u32) -> tidegate::d3d12::Buffer {
+    let staging = device.create_buffer(BufferDesc::upload("staging", 4)).unwrap();
+    let result = device.create_buffer(BufferDesc::readback("result", 4)).unwrap();
+    staging.write(0, &value.to_le_bytes()).unwrap();
+    let mut list = device.create_command_list(CommandListType::Copy);
+    list.copy(&result, 0, &staging, 0, 4).unwrap();
+    queue.execute(&[&list.close().unwrap()]).unwrap();
+    result
+}
+
+fn word(buffer: &tidegate::d3d12::Buffer) -> u32 {
+    let mut bytes = [0; 4];
+    buffer.read(0, &mut bytes).unwrap();
+    u32::from_le_bytes(bytes)
+}
+
+/// The CPU reads what a queue copied.
+fn read_back(waits: bool) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let machine = machine();
+        let device = machine.device(options()).unwrap();
+        let queue = device.create_queue(QueueDesc::copy("copy")).unwrap();
+        let done = device.create_fence("done", 0).unwrap();
+        let result = upload(&device, &queue, 7);
+        queue.signal(&done, 1).unwrap();
+        if waits {
+            done.wait(1).unwrap();
+        }
+        assert_eq!(word(&result), 7, "the copy is read before it is made");
+        done.wait(1).unwrap();
+    }
+}
+
+#[test]
+fn a_missing_wait_before_a_read_is_found() {
+    let checked = check(read_back(true));
+    assert!(checked.schedules > 100, "{checked:?}");
+    for strategy in [StrategyKind::Random, StrategyKind::Pct(3)] {
+        let found = failure(Builder::new().strategy(strategy), read_back(false));
+        assert!(found.contains("the copy is read before it is made"), "{found}");
+        assert!(found.contains("queues.rs:"), "{found}");
+        let again = failure(Builder::new().replay(line_of(&found)), read_back(false));
+        assert!(again.contains("the copy is read before it is made"), "{again}");
+    }
+}
+
+/// A thread polls a fence that another one signals twice.
+fn poll(is_over: fn(u64) -> bool) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let machine = machine();
+        let device = machine.device(options()).unwrap();
+        let fence = device.create_fence("frame", 0).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                fence.signal(1).unwrap();
+                fence.signal(2).unwrap();
+            });
+            while !is_over(fence.completed_value()) {
+                thread::yield_now();
+            }
+        });
+    }
+}
+
+#[test]
+fn equality_in_a_loop_that_polls_a_fence_is_found() {
+    check(poll(|value| value >= 1));
+    let found = failure(Builder::new(), poll(|value| value == 1));
+    assert!(found.contains("polling at ") && found.contains("queues.rs:"), "{found}");
+}
+
+/// Two threads that each signal the next value of a fence.
+fn next_value(of_fence: bool) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let machine = machine();
+        let device = machine.device(options()).unwrap();
+        let fence = device.create_fence("ticket", 0).unwrap();
+        let tickets = tidegate::check::sync::Mutex::new(0);
+        let step = || {
+            if of_fence {
+                // The value is read a second time by the time that it is used.
+                fence.signal(fence.completed_value() + 1).unwrap();
+            } else {
+                let mut ticket = tickets.lock().unwrap();
+                *ticket += 1;
+                fence.signal(*ticket).unwrap();
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(step);
+            step();
+        });
+        assert_eq!(fence.completed_value(), 2, "both threads signalled the same value");
+    }
+}
+
+#[test]
+fn a_next_value_that_is_taken_from_the_fence_is_found() {
+    check(next_value(false));
+    let found = failure(Builder::new(), next_value(true));
+    assert!(found.contains("both threads signalled the same value"), "{found}");
+}
+
+/// Data of the program, which a queue's fence hands from one thread to another.
+fn behind_a_fence(waits: bool) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let machine = machine();
+        let device = machine.device(options()).unwrap();
+        let queue = device.create_queue(QueueDesc::copy("copy")).unwrap();
+        let done = device.create_fence("done", 0).unwrap();
+        let frame = Arc::new(RaceCell::new(0));
+        // The queue is kept: a queue that is dropped takes its queued signals along.
+        let (written, signalled, signalling) = (Arc::clone(&frame), done.clone(), queue.clone());
+        let producer = thread::spawn(move || {
+            written.set(1);
+            signalling.signal(&signalled, 1).unwrap();
+        });
+        if waits {
+            done.wait(1).unwrap();
+        }
+        assert!(frame.get() <= 1);
+        producer.join().unwrap();
+    }
+}
+
+#[test]
+fn a_fence_of_a_queue_orders_the_data_of_threads() {
+    check(behind_a_fence(true));
+    let found = failure(Builder::new(), behind_a_fence(false));
+    assert!(found.contains("data race on the RaceCell made at "), "{found}");
+}
+
+#[test]
+fn a_wait_that_no_queue_signals_is_a_standstill_with_its_names() {
+    let found = failure(Builder::new(), || {
+        let machine = machine();
+        let device = machine.device(options()).unwrap();
+        let [producer, consumer] = ["producer", "consumer"]
+            .map(|name| device.create_queue(QueueDesc::copy(name)).unwrap());
+        let [ready, free] = ["ready", "free"].map(|name| device.create_fence(name, 0).unwrap());
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                producer.wait(&free, 1).unwrap();
+                producer.signal(&ready, 1).unwrap();
+            });
+            consumer.wait(&ready, 1).unwrap();
+            consumer.signal(&free, 1).unwrap();
+            let event = device.create_event(EventDesc::auto_reset().named("frame"));
+            ready.set_event_on_completion(1, &event).unwrap();
+            event.wait().unwrap();
+        });
+    });
+    assert!(found.contains("'main' waits for ") && found.contains("frame"), "{found}");
+}
