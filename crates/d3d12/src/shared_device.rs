@@ -47,10 +47,16 @@ pub(crate) struct CallNames {
     pub(crate) signal: NameId,
 }
 
+/// Fewest queues that are looked through. The number doubles with that of the live ones, so a
+/// queue costs the same however many there are.
+const COLLECT_FIRST: usize = 64;
+
 #[derive(Default)]
 struct Queues {
     /// By lane, in the order of their creation.
     live: BTreeMap<LaneId, Weak<UmdQueue>>,
+    /// How many of them are looked through for queues that have ended.
+    collect_at: usize,
     /// Queue names by lane, kept for reports on queues that have ended.
     names: BTreeMap<LaneId, String>,
     /// The default queues that exist, by list type and submission model.
@@ -88,8 +94,11 @@ impl SharedDevice {
     pub(crate) fn add_queue(&self, queue: &Arc<UmdQueue>) {
         let mut queues = self.queues.lock();
         queues.names.insert(queue.id.lane, queue.id.name.clone());
-        queues.live.retain(|_, queue| queue.strong_count() > 0);
         queues.live.insert(queue.id.lane, Arc::downgrade(queue));
+        if queues.live.len() >= queues.collect_at {
+            queues.live.retain(|_, queue| queue.strong_count() > 0);
+            queues.collect_at = COLLECT_FIRST.max(2 * queues.live.len());
+        }
     }
 
     pub(crate) fn live_queues(&self) -> Vec<Arc<UmdQueue>> {

@@ -6,7 +6,7 @@
 //! engine waits for it and becomes the tail. Waits and signals of the application go to the tail.
 //!
 //! Locks: the order lock comes before the submitter locks of the parts, and is held over a call. A
-//! queue with one part has none.
+//! queue with one part has none (`decisions/0082`).
 
 use crate::counters::{EngineStats, QueueStats};
 use crate::model::{EnginePolicy, Submission};
