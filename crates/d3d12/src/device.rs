@@ -7,7 +7,7 @@ use crate::counters::Counters;
 use crate::device_loss::RemovedReason;
 use crate::error::{Error, Result};
 use crate::fence::Fence;
-use crate::list::{CommandAllocator, CommandList, QueryHeap, check_queries};
+use crate::list::{CommandAllocator, CommandList, DescriptorHeap, QueryHeap, check_queries};
 use crate::model::{
     BufferDesc, CommandListType, DeviceOptions, FenceChoice, FenceDesc, QueueDesc, QueueOptions,
     Submission, Validation,
@@ -160,6 +160,12 @@ impl Device {
             }
         };
         Ok(Queue::of(inner, &self.shared, self.lane))
+    }
+
+    /// Creates a heap of `descriptors` views of buffers, which are not set.
+    #[doc(alias = "CreateDescriptorHeap")]
+    pub fn create_descriptor_heap(&self, name: &str, descriptors: usize) -> DescriptorHeap {
+        DescriptorHeap::new(name, descriptors)
     }
 
     /// Creates a heap of `queries` timestamp queries.

@@ -18,6 +18,19 @@
 //! Queued work keeps what it uses: lists, their buffers, and the fences that it signals. A queued
 //! wait keeps no fence: it is released when the fence ends, after the last queued signal.
 //!
+//! # Left out
+//!
+//! | of Direct3D 12 | why |
+//! |---|---|
+//! | bundles, `ExecuteBundle` | recorded once per frame or less, they order nothing: type 1 is refused by name |
+//! | vertex and index buffer binding, root state of graphics, `IASet…`, `RSSet…`, `OMSet…` | a draw has its program and buffers as a type, see [`CommandList::draw`]; the rasteriser stands for 3D work |
+//! | root signatures as objects | the root signature of a pipeline state is that of its program |
+//! | descriptors that change behind a recorded list | a list reads a heap when it sets it |
+//! | occlusion and pipeline statistics queries | timestamps alone order work in time |
+//! | tiled resources, `CopyTiles`, `UpdateTileMappings` | they are mapped by the kernel's paging queue, which has no such call here |
+//! | video lists and queues (types 4 to 6) | no engine runs them |
+//! | fence barriers in lists | a preview without published numbers |
+//!
 //! [`Validation::STATES`] has the states of resources checked against each access
 //! ([`Device::state_violations`]). The check changes no result.
 
@@ -52,8 +65,9 @@ pub use error_code::ErrorCode;
 pub use event::{Event, EventDesc, EventRegistration, Waited};
 pub use fence::Fence;
 pub use list::{
-    AnyList, Arg, Barrier, BufferAt, ClosedList, CommandAllocator, CommandList, INDIRECT_BYTES,
-    MAX_INDIRECT, PipelineState, PredicationOp, QueryHeap, TexelBox, TextureCopyLocation,
+    AnyList, Arg, Barrier, BufferAt, ClosedList, CommandAllocator, CommandList, DescriptorHeap,
+    INDIRECT_BYTES, MAX_INDIRECT, PipelineState, PredicationOp, QueryHeap, TexelBox,
+    TextureCopyLocation,
 };
 pub use model::{
     BufferDesc, CommandListType, DEFAULT_RING_SLOTS, DeviceOptions, EnginePolicy, FenceChoice,

@@ -68,6 +68,7 @@ impl CommandList {
         self.push_fill(buffer.gpu_va() + offset, bytes, value)
     }
 
+    // spec: ME-054
     /// Refuses a command that compute and direct lists take.
     pub(crate) fn accepts_compute(&self, command: &'static str) -> Result<()> {
         self.accepts(command, "compute or direct", self.list_type() != CommandListType::Copy)

@@ -1,7 +1,7 @@
 //! Command lists: recording, the rules of what a list takes, and closing.
 //!
-//! Rooms: `any` · `allocator` · `pipeline`, `query`, `barrier`, `clear`, `copy`, `texture` and
-//! `dispatch` (commands) · `recording` (the open list) · `root_state`.
+//! Rooms: `any` · `allocator` · `pipeline`, `descriptors`, `query`, `barrier`, `clear`, `copy`,
+//! `texture` and `dispatch` (commands) · `recording` (the open list) · `root_state`.
 //!
 //! A [`CommandList`] is open until [`CommandList::close`] consumes it; only the [`ClosedList`] that
 //! it returns can be executed. It may be dropped at once after `execute`: the queue keeps its
@@ -18,6 +18,7 @@ mod any;
 mod barrier;
 mod clear;
 mod copy;
+mod descriptors;
 mod dispatch;
 mod pipeline;
 mod query;
@@ -29,6 +30,7 @@ pub use crate::umd::closed_list::ClosedList;
 pub use allocator::CommandAllocator;
 pub use any::AnyList;
 pub use barrier::Barrier;
+pub use descriptors::DescriptorHeap;
 pub use dispatch::{Arg, BufferAt};
 pub use pipeline::{INDIRECT_BYTES, MAX_INDIRECT, PipelineState, PredicationOp};
 pub use query::QueryHeap;

@@ -1,13 +1,20 @@
 //! The compute root state of a list: the pipeline state and the arguments set so far.
 
 use crate::error::{Error, Result};
+use crate::resource::Buffer;
+use std::sync::Arc;
 use tidegate_gpu_abi::program::{Argument, ArgumentKind, Shader};
+
+/// The views of a descriptor heap: a buffer and an offset each.
+pub(super) type Views = Arc<Vec<Option<(Buffer, u64)>>>;
 
 /// A root parameter is an argument of the pipeline's program, by its place.
 #[derive(Debug, Default)]
 pub(super) struct RootState {
     shader: Option<Shader>,
     words: Vec<Option<u64>>,
+    /// The descriptor heap.
+    pub(super) views: Option<Views>,
 }
 
 impl RootState {

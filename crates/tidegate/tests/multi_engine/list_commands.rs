@@ -95,6 +95,38 @@ fn a_pipeline_state_and_root_parameters_are_a_dispatch() {
     });
 }
 
+// spec: ME-054
+#[test]
+fn a_descriptor_table_is_the_buffers_of_a_program() {
+    app().run(|app| {
+        let bits = |values: [f32; 2]| values.map(f32::to_bits);
+        let (x, y) = (buffer(app, "x", &bits([1.0, 2.0])), buffer(app, "y", &bits([3.0, 4.0])));
+        let queue = app.queue(CommandListType::Compute, Submission::User);
+        let mut heap = app.create_descriptor_heap("views", 4);
+        heap.set_view(1, x.at(4)).unwrap();
+        heap.set_view(2, &y).unwrap();
+        assert!(heap.set_view(4, &y).is_err() && heap.set_view(0, y.at(9)).is_err());
+        app.execute(&queue, |list| {
+            list.set_pipeline_state(&PipelineState::new(Saxpy::SHADER))?;
+            assert!(list.set_compute_root_descriptor_table(0, 1, 2).is_err(), "no heap");
+            list.set_descriptor_heap(&heap)?;
+            // The list has the views that the heap had.
+            heap.set_view(1, &x)?;
+            assert!(list.set_compute_root_descriptor_table(0, 2, 2).is_err(), "no view");
+            assert!(list.set_compute_root_descriptor_table(0, 1, 3).is_err(), "two buffers");
+            list.set_compute_root_constants(2, &[1, 2.0f32.to_bits()])?;
+            list.set_compute_root_descriptor_table(0, 1, 2)?;
+            list.dispatch_groups([1; 3])
+        });
+        queue.wait_idle().unwrap();
+        assert_eq!(numbers(&y), bits([7.0, 4.0]));
+        let mut copies = app.create_command_list(CommandListType::Copy);
+        assert!(matches!(copies.set_descriptor_heap(&heap), Err(Error::NotAccepted { .. })));
+        let table = copies.set_compute_root_descriptor_table(0, 0, 1);
+        assert!(matches!(table, Err(Error::NotAccepted { .. })));
+    });
+}
+
 // spec: ME-052, ME-054
 #[test]
 fn copy_lists_take_none_of_it() {
