@@ -52,15 +52,10 @@ impl Reached {
 
     fn register(&mut self, cx: &Context<'_>) -> Result<bool> {
         let device = self.fence.device();
-        // The fault is the mistake that the scenario poll-against-signal must find.
-        let is_late = device.umd.platform.fault("late waker");
-        let entry = device.wakers.enter((!is_late).then(|| cx.waker().clone()));
+        let entry = device.wakers.enter(cx.waker().clone());
         let notice = WaitNotice::Callback(entry.callback());
         let registration = self.fence.register(self.value, notice)?;
         let is_over = registration.is_over();
-        if is_late {
-            entry.store_waker(cx.waker());
-        }
         self.pending = Some(Pending { registration, entry });
         Ok(is_over)
     }

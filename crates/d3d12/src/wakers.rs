@@ -101,13 +101,6 @@ impl Entry {
     }
 }
 
-impl Entry {
-    /// Stores the waker and asks for nothing: the mistake of a late waker.
-    pub(crate) fn store_waker(&self, waker: &Waker) {
-        self.slot.state.lock().waker = Some(waker.clone());
-    }
-}
-
 impl Drop for Entry {
     fn drop(&mut self) {
         self.shared.state.lock().waiting.remove(&self.number);
@@ -122,9 +115,9 @@ impl Wakers {
     }
 
     /// Enters a slot whose waker is `waker`.
-    pub(crate) fn enter(&self, waker: Option<Waker>) -> Entry {
+    pub(crate) fn enter(&self, waker: Waker) -> Entry {
         let shared = &self.shared;
-        let state = SlotState { is_over: false, waker };
+        let state = SlotState { is_over: false, waker: Some(waker) };
         let slot = Arc::new(Slot { state: shared.platform.mutex("a future", state) });
         let mut state = shared.state.lock();
         state.last_number += 1;

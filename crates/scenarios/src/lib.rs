@@ -37,6 +37,7 @@ mod one_event;
 mod packet_against_higher_band;
 mod page_against_d3;
 mod plan;
+mod poll_against_signal;
 mod preemption_against_wait;
 mod priority_against_dispatch;
 mod race;
@@ -52,12 +53,14 @@ mod seven_stations;
 mod seven_stations_hardware;
 mod seven_stations_packet;
 mod shadow_against_signal;
+mod shared_event;
 mod suspend_against_signal;
 mod terminate_against_ring;
 mod two_interrupts;
 mod two_signallers;
 mod two_waiters;
 mod unmap_against_store;
+mod unregister_against_signal;
 mod wake_word;
 mod world;
 
@@ -104,6 +107,9 @@ const RACES: &[&Race] = &[
     &two_waiters::RACE,
     &two_interrupts::RACE,
     &one_event::RACE,
+    &shared_event::RACE,
+    &unregister_against_signal::RACE,
+    &poll_against_signal::RACE,
     &destroy_against_signal::RACE,
     &destroy_against_wait::RACE,
     &broadcast_against_destroy::RACE,

@@ -409,6 +409,23 @@ fn one_signal_sets_an_event_once() {
     finds_its_bugs("one-event");
 }
 
+#[test]
+fn an_auto_reset_event_that_two_threads_share_releases_each() {
+    is_exhausted_up_to(1, "shared-event", 1842);
+    finds_its_bugs("shared-event");
+}
+
+#[test]
+fn an_event_is_not_set_after_its_registration_ended() {
+    is_exhausted_up_to(2, "unregister-against-signal", 75);
+    finds_its_bugs("unregister-against-signal");
+}
+
+#[test]
+fn a_task_that_polls_a_fence_is_woken_by_its_signal() {
+    is_exhausted_up_to(2, "poll-against-signal", 2611);
+}
+
 // spec: MF-047
 #[test]
 fn an_instance_can_be_destroyed_while_a_wait_begins_on_it() {

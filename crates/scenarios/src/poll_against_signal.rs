@@ -1,0 +1,63 @@
+//! The poll of a fence's future against the signal that it awaits. The task's executor parks on an
+//! event, which its waker sets. The end of the wait is reported by the signalling thread; the
+//! device's thread calls the waker.
+//!
+//! At the end the future was ready and no wait is registered.
+
+use crate::prelude::*;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use tidegate::d3d12::Event;
+
+const AT_ONCE: &str = "the first poll found the value";
+const WOKEN: &str = "the task was woken";
+
+/// Set if a poll found the future pending.
+const PENDING: usize = notes::OWN;
+
+pub(crate) const RACE: Race = Race {
+    name: "poll-against-signal",
+    about: "a task polls the future of a fence while a CPU thread signals it: the task is woken",
+    marks: &[AT_ONCE, WOKEN],
+    planted: &[],
+    plans: Plans::of(bounded(2, 1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
+    prepare,
+};
+
+/// Unparks the executor.
+struct Unpark(Event);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.set();
+    }
+}
+
+fn prepare(run: &Run<'_>) -> Prepared {
+    let world = run.world(|_| ());
+    let (fence, event) =
+        (world.fence("awaited"), world.device.create_event(EventDesc::auto_reset()));
+    let (awaited, probe) = (fence.clone(), world.probe.clone());
+    let main = move |platform: &Platform| {
+        let waker = Waker::from(Arc::new(Unpark(event.clone())));
+        platform.spawn("signaller", move || assert_ok(fence.signal(1)));
+        let mut future = pin!(awaited.reached(1));
+        loop {
+            match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(reached) => return assert_ok(reached),
+                Poll::Pending => {
+                    probe.note(PENDING, 1);
+                    assert_ok(event.wait());
+                }
+            }
+        }
+    };
+    world.race(main, move |world, end| {
+        end.always("no wait is registered", world.machine.adapter().census().fence_waits == 0);
+        let was_pending = world.noted(PENDING);
+        end.sometimes(AT_ONCE, !was_pending);
+        end.sometimes(WOKEN, was_pending);
+    })
+}
