@@ -40,6 +40,7 @@
 //! | `ring_buffer` | memory for three uploads that serves any number of frames |
 //! | `pipelined_compute_graphics` | compute two frames ahead of graphics, with a throttled CPU |
 //! | `async_compute_graphics` | graphics that uses the newest result and never waits for the next |
+//! | `tokio_producer_consumer` | tasks that await fences, without a thread for each wait |
 //! | `own_driver` | a driver of your own in front of the reference driver |
 //! | `own_protocol_explored` | a ring between two threads, right in every schedule and then wrong |
 //!

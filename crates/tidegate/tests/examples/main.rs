@@ -22,5 +22,6 @@ examples! {
     own_protocol_explored in "../../examples/own_protocol_explored.rs",
     pipelined_compute_graphics in "../../examples/pipelined_compute_graphics.rs",
     ring_buffer in "../../examples/ring_buffer.rs",
+    tokio_producer_consumer in "../../examples/tokio_producer_consumer.rs",
     two_queues_and_readback in "../../examples/two_queues_and_readback.rs",
 }
