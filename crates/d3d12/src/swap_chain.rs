@@ -329,6 +329,8 @@ impl SwapChain {
         };
         if let Some(states) = &self.device.states {
             states.present(&self.queue.inner.id, shown.facts());
+            // The flip signals when what the queue held is complete.
+            states.signal(&self.queue.inner.id, &self.shown.object, number);
         }
         let chain = (self.queue.inner.id.checked, self.checked);
         hazards::present(
