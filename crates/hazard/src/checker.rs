@@ -13,7 +13,7 @@ use crate::fence::{Fence, Signal};
 use crate::finding::{Hazard, Hint, Report, Side, TimelineKind};
 use crate::footprint::AccessKind;
 use crate::groups::{Edge, Groups, Place};
-use crate::shadow::{AccessId, Accesses, Conflict, Order, Shadow};
+use crate::shadow::{AccessId, Accesses, Conflict, Shadow};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -721,35 +721,35 @@ impl Checker {
         self.sweep_at = FIRST_SWEEP.max(self.accesses.len() * 2);
     }
 
-    /// Decides which of two unordered accesses should come first.
+    /// Returns whether a read should come before the write that is unordered with it.
     ///
-    /// A read of bytes whose producer precedes it comes before the same timeline's next write. Any
+    /// A read that no write precedes wants the data of this one. The first read behind a write of
+    /// the same timeline wants the data of that one, and comes before its bytes are reused. Any
     /// other pair comes in the order of its calls.
-    fn is_reuse(&self, read: AccessId, write: AccessId, first_write: Option<AccessId>) -> bool {
-        let table = Table(&self.accesses);
-        first_write.is_some_and(|first| {
-            first != write
-                && table.same_timeline(first, write)
-                && table.order(first, read) == Order::Before
-        })
+    fn read_is_first(&self, read: AccessId, write: AccessId, conflict: &Conflict) -> bool {
+        let at = |id: AccessId| &self.accesses[id.0 as usize];
+        let Some(producer) = conflict.producer else { return false };
+        let is_first = |first: AccessId| at(first).place.epoch == at(read).place.epoch;
+        if Table(&self.accesses).same_timeline(producer, write)
+            && conflict.first_read.is_none_or(is_first)
+        {
+            return true;
+        }
+        at(read).sequence < at(write).sequence
     }
 
     // spec: ME-074
     fn note(&mut self, space: SpaceKey, new: AccessId, conflict: Conflict) {
-        let Conflict { range, earlier, kind, first_write } = conflict;
-        let new_kind = self.accesses[new.0 as usize].kind;
-        let (one, other) =
-            if new_kind == AccessKind::Read && self.is_reuse(new, earlier, first_write) {
-                (new, earlier)
-            } else if kind == AccessKind::Read && self.is_reuse(earlier, new, first_write) {
-                (earlier, new)
-            } else if self.accesses[new.0 as usize].sequence
-                < self.accesses[earlier.0 as usize].sequence
-            {
-                (new, earlier)
-            } else {
-                (earlier, new)
-            };
+        let (earlier, kind) = (conflict.earlier, conflict.kind);
+        let (new_access, old_access) =
+            (&self.accesses[new.0 as usize], &self.accesses[earlier.0 as usize]);
+        let new_is_first = match (kind, new_access.kind) {
+            (AccessKind::Write, AccessKind::Read) => self.read_is_first(new, earlier, &conflict),
+            (AccessKind::Read, AccessKind::Write) => !self.read_is_first(earlier, new, &conflict),
+            _ => new_access.sequence < old_access.sequence,
+        };
+        let (one, other) = if new_is_first { (new, earlier) } else { (earlier, new) };
+        let range = conflict.range;
         let (first, second) = (&self.accesses[one.0 as usize], &self.accesses[other.0 as usize]);
         let edge = Edge { from: first.place.clone(), to: second.place.clone() };
         let (resource, start) = self.resource_at(space, &range);

@@ -30,6 +30,9 @@ struct Segment {
     first_write: Option<AccessId>,
     reads: Vec<AccessId>,
     atomics: Vec<AccessId>,
+    /// The first read of each timeline between `first_write` and `write`, and since `write`.
+    first_reads: Vec<AccessId>,
+    reads_since: Vec<AccessId>,
 }
 
 /// The histories of one address space.
@@ -43,8 +46,10 @@ pub(crate) struct Conflict {
     pub(crate) range: Range<u64>,
     pub(crate) earlier: AccessId,
     pub(crate) kind: AccessKind,
-    /// The first write of the sequence that ends with the write of the pair.
-    pub(crate) first_write: Option<AccessId>,
+    /// For a read and a write: an earlier write that precedes the read.
+    pub(crate) producer: Option<AccessId>,
+    /// The first read of the reader's timeline behind the producer.
+    pub(crate) first_read: Option<AccessId>,
 }
 
 /// What the shadow needs to know of accesses.
@@ -122,6 +127,7 @@ impl Shadow {
                 && segment.reads.is_empty()
                 && segment.atomics.is_empty()
                 && segment.first_write == first.first_write
+                && segment.first_reads == first.first_reads
         };
         if !alike(first) || !inner.all(|(_, segment)| alike(segment)) {
             return false;
@@ -140,7 +146,9 @@ impl Shadow {
     pub(crate) fn each(&self, mut f: impl FnMut(AccessId)) {
         for segment in self.segments.values() {
             let writes = segment.write.iter().chain(&segment.first_write);
-            writes.chain(&segment.reads).chain(&segment.atomics).for_each(|id| f(*id));
+            let first = segment.first_reads.iter().chain(&segment.reads_since);
+            let others = segment.reads.iter().chain(&segment.atomics).chain(first);
+            writes.chain(others).for_each(|id| f(*id));
         }
     }
 
@@ -149,7 +157,8 @@ impl Shadow {
         for segment in self.segments.values_mut() {
             let writes = segment.write.iter_mut().chain(&mut segment.first_write);
             let others = segment.reads.iter_mut().chain(&mut segment.atomics);
-            writes.chain(others).for_each(|id| *id = f(*id));
+            let first = segment.first_reads.iter_mut().chain(&mut segment.reads_since);
+            writes.chain(others).chain(first).for_each(|id| *id = f(*id));
         }
     }
 
@@ -163,7 +172,10 @@ impl Segment {
     fn of(access: AccessId, kind: AccessKind, end: u64) -> Segment {
         let mut segment = Segment { end, ..Segment::default() };
         match kind {
-            AccessKind::Read => segment.reads.push(access),
+            AccessKind::Read => {
+                segment.reads.push(access);
+                segment.reads_since.push(access);
+            }
             AccessKind::Atomic => segment.atomics.push(access),
             AccessKind::Write => {
                 (segment.write, segment.first_write) = (Some(access), Some(access));
@@ -180,7 +192,6 @@ impl Segment {
         accesses: &impl Accesses,
         conflict: &mut impl FnMut(Conflict),
     ) {
-        let first_write = self.first_write;
         let mut late = false;
         let write = self.write.iter().map(|id| (AccessKind::Write, *id));
         let reads = self.reads.iter().map(|id| (AccessKind::Read, *id));
@@ -193,7 +204,9 @@ impl Segment {
                 Order::Before => {}
                 Order::After => late = true,
                 Order::None => {
-                    conflict(Conflict { range: range.clone(), earlier, kind: of, first_write });
+                    let (producer, first_read) = self.producer_of(earlier, of, new, kind, accesses);
+                    let range = range.clone();
+                    conflict(Conflict { range, earlier, kind: of, producer, first_read });
                 }
             }
         }
@@ -206,15 +219,51 @@ impl Segment {
                     && self.atomics.is_empty()
                     && self.write.is_some_and(|write| accesses.same_timeline(write, new));
                 if !continues {
-                    self.first_write =
-                        Some(self.write.filter(|w| accesses.same_timeline(*w, new)).unwrap_or(new));
+                    self.first_write = Some(self.write.unwrap_or(new));
+                    self.first_reads = std::mem::take(&mut self.reads_since);
                 }
+                self.reads_since.clear();
                 self.write = Some(new);
                 self.reads.clear();
                 self.atomics.clear();
             }
-            AccessKind::Read => put(&mut self.reads, new, accesses),
+            AccessKind::Read => {
+                put(&mut self.reads, new, accesses);
+                if !self.reads_since.iter().any(|id| accesses.same_timeline(*id, new)) {
+                    self.reads_since.push(new);
+                }
+            }
             AccessKind::Atomic => put(&mut self.atomics, new, accesses),
+        }
+    }
+}
+
+impl Segment {
+    /// For a read and a write without an order: a write that precedes the read, and the first read
+    /// of the reader's timeline behind it.
+    fn producer_of(
+        &self,
+        earlier: AccessId,
+        of: AccessKind,
+        new: AccessId,
+        kind: AccessKind,
+        accesses: &impl Accesses,
+    ) -> (Option<AccessId>, Option<AccessId>) {
+        let before = |write: &AccessId, read| accesses.order(*write, read) == Order::Before;
+        let first_of = |reads: &[AccessId], read| {
+            reads.iter().copied().find(|id| accesses.same_timeline(*id, read))
+        };
+        match (of, kind) {
+            (AccessKind::Read, AccessKind::Write) => {
+                let last = self.write.filter(|write| before(write, earlier));
+                let producer = last.or(self.first_write.filter(|write| before(write, earlier)));
+                (producer, first_of(&self.reads_since, earlier))
+            }
+            (AccessKind::Write, AccessKind::Read) => {
+                let producer = self.first_write.filter(|write| before(write, new));
+                (producer, first_of(&self.first_reads, new))
+            }
+            _ => (None, None),
         }
     }
 }

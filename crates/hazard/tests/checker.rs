@@ -428,3 +428,35 @@ fn an_event_that_is_armed_gives_what_its_fences_give() {
     p.checker.cpu_access(p.main, SPACE, AccessKind::Read, DATA, "map-read");
     assert!(p.is_clean(), "{}", p.report());
 }
+
+#[test]
+fn a_reader_that_lacks_its_wait_is_named_behind_its_producer() {
+    // One thread submits frame after frame. The queue of the producer waits for the reader of the
+    // frame before; the reader waits for nothing.
+    let mut p = Program::new();
+    let (compute, graphics, drawn) = (p.queue("compute"), p.queue("graphics"), p.fence("drawn"));
+    let computed = p.fence("computed");
+    for frame in 1..=8u64 {
+        if frame > 1 {
+            p.wait(compute, drawn, frame - 1);
+            p.checker.cpu_wait(p.main, computed, frame - 1);
+        }
+        let write = p.execute(compute);
+        p.signal(compute, computed, frame);
+        let read = p.execute(graphics);
+        p.signal(graphics, drawn, frame);
+        p.runs(write, AccessKind::Write, DATA);
+        p.runs(read, AccessKind::Read, DATA);
+    }
+    assert_eq!(order(&p.only()), ["compute", "graphics"], "{}", p.report());
+}
+
+#[test]
+fn a_read_without_any_producer_comes_behind_the_write() {
+    let mut p = Program::new();
+    let (render, compute) = (p.queue("render"), p.queue("compute"));
+    let (read, write) = (p.execute(compute), p.execute(render));
+    p.runs(read, AccessKind::Read, DATA);
+    p.runs(write, AccessKind::Write, DATA);
+    assert_eq!(order(&p.only()), ["render", "compute"], "{}", p.report());
+}

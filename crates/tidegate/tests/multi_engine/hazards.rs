@@ -42,3 +42,86 @@ fn the_ready_workloads_have_no_hazard() {
         assert!(report.is_clean(), "{}:\n{report}", file.display());
     }
 }
+
+/// A workload, one of its waits, and the timelines of the edge that the wait makes.
+type Removed = (&'static str, &'static str, Option<[&'static str; 2]>);
+
+const WAITS: [Removed; 12] = [
+    ("frame-graph.toml", "wait = \"copy_fence\", value = 101", Some(["copy", "render"])),
+    ("frame-graph.toml", "wait = \"compute_fence\", value = 301", Some(["compute", "render"])),
+    ("frame-graph.toml", "wait = \"copy_fence\", value = 102", Some(["copy", "render"])),
+    ("frame-graph.toml", "wait = \"render_fence\", value = 201", Some(["render", "compute"])),
+    (
+        "pipelined-compute-graphics.toml",
+        "wait = \"graphics_fence\", queue = \"compute\", value = \"frame - compute_graphics_latency\"",
+        Some(["graphics", "compute"]),
+    ),
+    (
+        "pipelined-compute-graphics.toml",
+        "wait = \"compute_fence\", queue = \"graphics\", value = \"frame - compute_graphics_latency\"",
+        Some(["compute", "graphics"]),
+    ),
+    // It limits how far the thread runs ahead, and orders no access.
+    (
+        "pipelined-compute-graphics.toml",
+        "cpu_wait = \"compute_fence\", value = \"frame - cpu_latency\"",
+        None,
+    ),
+    (
+        "async-compute-graphics.toml",
+        "wait = \"graphics_compute_fence\", queue = \"compute\", value = \"compute_frame - compute_graphics_latency\"",
+        Some(["graphics", "compute"]),
+    ),
+    ("ring-buffer.toml", "wait = \"fence1\", value = \"i - length\"", Some(["render", "copy"])),
+    ("ring-buffer.toml", "wait = \"fence2\", value = \"i\"", Some(["copy", "render"])),
+    (
+        "streaming-upload.toml",
+        "cpu_wait = \"uploaded\", value = \"t - slots\"",
+        Some(["copy", "copy"]),
+    ),
+    (
+        "streaming-upload.toml",
+        "wait = \"uploaded\", value = \"frame * (tiles / frames)\"",
+        None, // The renderer's work is timed: it accesses nothing.
+    ),
+];
+
+/// The workload with a wait for 0, which is no edge, in the place of one of its waits.
+fn without(file: &str, wait: &str) -> Workload {
+    let mut text = std::fs::read_to_string(folder().join(file)).unwrap();
+    if let Some(value) = wait.rfind("value = ") {
+        assert_eq!(text.matches(wait).count(), 1, "{file}: {wait}");
+        text = text.replace(wait, &format!("{}value = 0", &wait[..value]));
+    }
+    let text = text.replace("width = 1600", "width = 160").replace("height = 900", "height = 90");
+    load_bytes(text.as_bytes(), file, &LoadOptions::default()).unwrap().0
+}
+
+// spec: ME-073, ME-074
+#[test]
+fn each_wait_that_is_left_out_is_named_and_no_other() {
+    let mut wrong = Vec::new();
+    for (file, wait, edge) in WAITS {
+        for submission in Submission::ALL {
+            let report = check(without(file, wait), Some(submission));
+            let found: Vec<[&str; 2]> = report
+                .hazards
+                .iter()
+                .map(|hazard| [&*hazard.first.timeline, &*hazard.second.timeline])
+                .collect();
+            let right = match edge {
+                None => found.is_empty(),
+                // Its reader reads one result several times, so the pair alone is certain there.
+                Some([from, to]) => {
+                    let either = file.starts_with("async");
+                    let is_edge = |f: &[&str; 2]| *f == [from, to] || either && *f == [to, from];
+                    !found.is_empty() && found.iter().all(is_edge)
+                }
+            };
+            if !right {
+                wrong.push(format!("{file} ({submission}) without {wait}: {found:?}\n{report}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
