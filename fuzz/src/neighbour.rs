@@ -198,7 +198,7 @@ pub(crate) fn unharmed_by(
     };
     let before = kernel.device_state(device);
     assert_eq!(before, Ok(DeviceState::Active));
-    let report = machine.run(main);
+    let (_, report) = machine.run_to_report(main);
     // 5.
     assert_eq!(report.panics, [""; 0], "no thread panics");
     let stuck: Vec<_> = report.blocked.iter().filter(|(name, _)| name != HOSTILE).collect();

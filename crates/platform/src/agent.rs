@@ -7,6 +7,8 @@
 use crate::host::SLEEP_SLACK_NS;
 use crate::wait::Deadline;
 use crate::{CpuTime, Event, Platform, PlatformKind, Step, WakeWord, fiber, host, world};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The result of an agent's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,26 +30,83 @@ pub trait Agent: Send {
     fn turn(&mut self) -> Turn;
 }
 
-/// A running service.
+/// A service: it runs, rests between two runs, or has ended.
 #[derive(Clone)]
-pub struct ServiceHandle {
+pub struct ServiceHandle(Arc<Service>);
+
+struct Service {
+    name: String,
     wake: WakeWord,
     stop: crate::Word,
+    /// Set while it does not run.
     done: Event,
+    /// Its agents while it rests.
+    resting: Mutex<Option<Vec<Box<dyn Agent>>>>,
+}
+
+impl Service {
+    /// Locked for a moment, and never over a call of an agent.
+    fn resting(&self) -> MutexGuard<'_, Option<Vec<Box<dyn Agent>>>> {
+        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The services that a platform starts again after a rest.
+#[derive(Default)]
+pub(crate) struct Services {
+    started: Mutex<Vec<Weak<Service>>>,
+    /// Whether services rest at the end of the run that is under way.
+    rest: AtomicBool,
+}
+
+impl Services {
+    fn started(&self) -> MutexGuard<'_, Vec<Weak<Service>>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_rest(&self, rest: bool) {
+        self.rest.store(rest, Ordering::Release);
+    }
+
+    pub(crate) fn rest(&self) -> bool {
+        self.rest.load(Ordering::Acquire)
+    }
+}
+
+/// Starts the services of `platform` that rest.
+pub(crate) fn restart_services(platform: &Platform) {
+    let known: Vec<_> = {
+        let mut started = platform.inner.services.started();
+        started.retain(|service| service.strong_count() > 0);
+        started.iter().filter_map(Weak::upgrade).collect()
+    };
+    for service in known {
+        let agents = service.resting().take();
+        // One that was stopped meanwhile ends here.
+        if let Some(agents) = agents.filter(|_| service.stop.load() == 0) {
+            service.done.reset();
+            start(platform, &ServiceHandle(service), agents);
+        }
+    }
 }
 
 impl ServiceHandle {
     /// Stops the service after its current turn and waits until it has ended.
     pub fn stop(&self) {
-        self.stop.store(1);
-        let platform = self.stop.platform();
+        let Service { wake, stop, done, .. } = &*self.0;
+        stop.store(1);
+        if let Some(agents) = self.0.resting().take() {
+            drop(agents);
+            return;
+        }
+        let platform = stop.platform();
         // Outside a run no agent moves. A cooperative service ends when it is next picked, or has
         // ended with its run.
         if platform.is_cooperative() && !fiber::on_fiber() {
             return;
         }
-        self.wake.ring(Step::ThreadWake);
-        self.done.wait();
+        wake.ring(Step::ThreadWake);
+        done.wait();
     }
 }
 
@@ -61,26 +120,46 @@ pub(crate) fn spawn_service(
     wake: WakeWord,
     agents: Vec<Box<dyn Agent>>,
 ) -> ServiceHandle {
-    let handle = ServiceHandle {
+    let handle = ServiceHandle(Arc::new(Service {
+        name,
         wake,
         stop: platform.page(1).word(0).named("the stop of a service"),
         done: platform.event(true),
-    };
+        resting: Mutex::new(None),
+    }));
+    platform.inner.services.started().push(Arc::downgrade(&handle.0));
+    start(platform, &handle, agents);
+    handle
+}
+
+fn start(platform: &Platform, handle: &ServiceHandle, agents: Vec<Box<dyn Agent>>) {
     let (own, served) = (handle.clone(), platform.clone());
     let body = Box::new(move || {
-        serve(&served, &own, agents);
-        own.done.set(Step::ThreadWake);
+        let service = &own.0;
+        let agents = serve(&served, service, agents);
+        // Read first: under exploration the word is a step, and no run of a scenario rests.
+        if served.rests() && service.stop.load() == 0 {
+            *service.resting() = Some(agents);
+        } else {
+            drop(agents);
+        }
+        service.done.set(Step::ThreadWake);
     });
+    let name = handle.0.name.clone();
     match platform.kind() {
         PlatformKind::Host => host::spawn(platform, name, body),
         _ => {
             world::spawn(name, false, body);
         }
     }
-    handle
 }
 
-fn serve(platform: &Platform, handle: &ServiceHandle, mut agents: Vec<Box<dyn Agent>>) {
+/// Returns the agents when the service is stopped, or the run ends.
+fn serve(
+    platform: &Platform,
+    handle: &Service,
+    mut agents: Vec<Box<dyn Agent>>,
+) -> Vec<Box<dyn Agent>> {
     let ended = || handle.stop.load() != 0 || platform.is_stopped();
     let is_host = platform.kind() == PlatformKind::Host;
     let mut spin_until = None;
@@ -108,6 +187,7 @@ fn serve(platform: &Platform, handle: &ServiceHandle, mut agents: Vec<Box<dyn Ag
         }
         spin_until = None;
     }
+    agents
 }
 
 enum Pass {

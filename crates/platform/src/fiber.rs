@@ -9,6 +9,7 @@
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 /// Enough for deep call chains of debug builds. Untouched pages cost nothing.
 const STACK_BYTES: usize = 512 * 1024;
@@ -66,6 +67,55 @@ impl Fiber {
     }
 }
 
+/// Lends `body`, which may borrow from the caller, to `run` as a function without borrows.
+///
+/// `body` has ended, or was dropped unrun, when this function returns or unwinds. If `run` breaks
+/// that, the process is aborted: a suspended `body` could otherwise use what the caller has freed.
+pub(crate) fn lend<R>(body: Box<dyn FnOnce() + '_>, run: impl FnOnce(Box<dyn FnOnce()>) -> R) -> R {
+    let ended = Rc::new(Cell::new(false));
+    // SAFETY: the box is only reachable through `lent`. `lent` is consumed by its call or dropped,
+    // and either way `ended` is set after `body` and everything in it is gone. `_check` is dropped
+    // before this function is left, by a return or by a panic, and aborts the process if `ended`
+    // is not set. So `body` is never used or dropped after the borrows in it end. A leak of `lent`
+    // leaves `ended` unset and aborts too.
+    let body = unsafe { std::mem::transmute::<Box<dyn FnOnce() + '_>, Box<dyn FnOnce()>>(body) };
+    let lent = Lent { body, _ended: SetOnDrop(Rc::clone(&ended)) };
+    let _check = AbortUnlessSet(ended);
+    run(Box::new(move || lent.call()))
+}
+
+/// A lent function. Its fields are dropped in their order.
+struct Lent {
+    body: Box<dyn FnOnce()>,
+    _ended: SetOnDrop,
+}
+
+impl Lent {
+    fn call(self) {
+        let Lent { body, _ended } = self;
+        body();
+    }
+}
+
+struct SetOnDrop(Rc<Cell<bool>>);
+
+impl Drop for SetOnDrop {
+    fn drop(&mut self) {
+        self.0.set(true);
+    }
+}
+
+struct AbortUnlessSet(Rc<Cell<bool>>);
+
+impl Drop for AbortUnlessSet {
+    fn drop(&mut self) {
+        if !self.0.get() {
+            eprintln!("the run ended while its main agent is blocked by a lock; aborting");
+            std::process::abort();
+        }
+    }
+}
+
 /// Returns whether the caller runs on a fiber.
 pub(crate) fn on_fiber() -> bool {
     !CURRENT.get().is_null()
@@ -82,4 +132,41 @@ pub(crate) fn suspend() {
     // restores the outer one on return. The yielder lives on that fiber's stack until the
     // fiber ends.
     unsafe { (*yielder).suspend(()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn a_lent_function_ends_before_the_loan_does() {
+        let mut calls = 0;
+        assert_eq!(lend(Box::new(|| calls += 1), |lent| Box::new(lent)()), ());
+        // Dropped unrun, and unwound.
+        lend(Box::new(|| calls += 10), drop);
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            lend(Box::new(|| panic!("a panic of the test")), |lent| lent());
+        }));
+        assert!(unwound.is_err());
+        assert_eq!(calls, 1);
+    }
+
+    const ABORTS: &str = "TIDEGATE_TEST_LEAVES_A_LENT_FUNCTION";
+
+    #[test]
+    fn a_lent_function_that_outlives_the_loan_aborts_the_process() {
+        if std::env::var_os(ABORTS).is_some() {
+            let borrowed = Cell::new(0);
+            return lend(Box::new(|| borrowed.set(1)), std::mem::forget);
+        }
+        let name = "fiber::tests::a_lent_function_that_outlives_the_loan_aborts_the_process";
+        let program = std::env::current_exe().expect("the test program has a path");
+        let mut child = std::process::Command::new(program);
+        child.args([name, "--exact", "--nocapture"]).env(ABORTS, "1");
+        let output = child.output().expect("the test program starts again");
+        const SIGABRT: i32 = 6;
+        assert_eq!(output.status.signal(), Some(SIGABRT), "{output:?}");
+    }
 }

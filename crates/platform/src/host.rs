@@ -241,6 +241,16 @@ impl Host {
         os::futex_wake(word.cell(), i32::try_from(count).unwrap_or(i32::MAX));
     }
 
+    /// Whether threads that are unknown to it may act on it.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.closed
+    }
+
+    /// Lets threads block again after a stop.
+    pub(crate) fn resume(&self) {
+        self.stopped.store(0, Ordering::Release);
+    }
+
     pub(crate) fn stop(&self) {
         self.begin_stop();
         self.release_sleepers();
@@ -273,7 +283,7 @@ impl Host {
 
     /// Runs `main` on this thread and joins every agent. On a closed host the watch detects
     /// standstill meanwhile.
-    pub(crate) fn run(&self, platform: &Platform, main: Box<dyn FnOnce() + Send>) -> RunReport {
+    pub(crate) fn run(&self, platform: &Platform, main: impl FnOnce()) -> RunReport {
         let outer = current::exchange(current::Belongings::named("main".to_owned()));
         let outer_host = AGENT_OF.replace(self.number);
         self.threads().live += 1;

@@ -101,6 +101,7 @@ pub(crate) struct Inner {
     lock_order: OnceLock<&'static [&'static str]>,
     /// The planted fault.
     fault: OnceLock<&'static str>,
+    pub(crate) services: agent::Services,
 }
 
 impl Platform {
@@ -167,6 +168,7 @@ impl Platform {
                 world,
                 lock_order: OnceLock::new(),
                 fault: OnceLock::new(),
+                services: agent::Services::default(),
             }),
         }
     }
@@ -416,11 +418,66 @@ impl Platform {
             platform.end_agent();
         };
         let report = match self.inner.kind {
-            PlatformKind::Host => self.host_threads().run(self, Box::new(main)),
+            PlatformKind::Host => self.host_threads().run(self, main),
             _ => world::run(self, Box::new(main)),
         };
         self.take_over_ended();
         report
+    }
+
+    /// Runs `main` as [`Platform::run`] does. `main` may borrow from the caller, because it has
+    /// ended when this call returns. Services rest at the end of the run with all that they know.
+    /// The next call continues with them, and with the clock, where this one ended.
+    ///
+    /// Between two calls the platform is stopped. [`Platform::host`] goes on instead: other threads
+    /// may act on it at any time.
+    ///
+    /// A service rests until it is stopped, so the owner of a [`ServiceHandle`] stops it.
+    ///
+    /// # Panics
+    /// Aborts the process when `main` is blocked for ever by a [`Mutex`] in virtual time.
+    pub fn run_scoped(&self, main: impl FnOnce()) -> RunReport {
+        self.resume();
+        let services = &self.inner.services;
+        services.set_rest(true);
+        let started = self.hand_over();
+        let main = || {
+            self.take_over(&started);
+            main();
+            self.end_agent();
+        };
+        let report = match &self.inner.host {
+            Some(host) => host.run(self, main),
+            None => fiber::lend(Box::new(main), |main| world::run(self, main)),
+        };
+        self.take_over_ended();
+        services.set_rest(false);
+        if self.inner.host.as_ref().is_some_and(host::Host::is_open) {
+            self.resume();
+        }
+        report
+    }
+
+    /// Returns whether services rest at the end of the run that is under way.
+    pub(crate) fn rests(&self) -> bool {
+        self.inner.services.rest()
+    }
+
+    /// Lets agents block, and starts the services that rest.
+    fn resume(&self) {
+        match &self.inner.host {
+            Some(host) => host.resume(),
+            None => world::resume(),
+        }
+        agent::restart_services(self);
+    }
+
+    /// Lets the services of a cooperative platform that never ran rest, so that their owners can
+    /// stop them. No effect elsewhere, inside an agent, and after a run.
+    pub fn rest_unless_run(&self) {
+        if self.is_cooperative() && !fiber::on_fiber() && !self.is_stopped() {
+            self.run_scoped(|| ());
+        }
     }
 
     /// Releases every blocked agent, and every later blocking call, with [`WaitEnd::Stopped`].

@@ -139,8 +139,7 @@ impl Adapters {
     pub fn run(self, main: impl FnOnce(&Adapters) + Send + 'static) -> Arc<Adapters> {
         let world = Arc::new(self);
         let own = world.clone();
-        let report = world.machine.run(move || main(&own));
-        assert!(report.completed(), "{report:?}");
+        world.machine.run(move || main(&own)).unwrap();
         for adapter in 0..world.machine.adapter_count() {
             assert_eq!(world.machine.adapter_at(adapter).bug_checks(), []);
             let records = world.machine.driver_at(adapter).violations();

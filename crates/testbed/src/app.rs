@@ -79,7 +79,7 @@ impl App {
     pub fn run_to_report(self, main: impl FnOnce(&App) + Send + 'static) -> (Arc<App>, RunReport) {
         let app = Arc::new(self);
         let own = app.clone();
-        let report = app.machine.run(move || main(&own));
+        let (_, report) = app.machine.run_to_report(move || main(&own));
         (app, report)
     }
 }

@@ -46,16 +46,6 @@ impl DerefMut for World {
     }
 }
 
-/// A thread can hold one machine at a time, and a machine's services end with its run. Dropping a
-/// machine that was never run therefore runs it.
-impl Drop for World {
-    fn drop(&mut self) {
-        if !self.platform.is_stopped() {
-            self.machine.run(|| ());
-        }
-    }
-}
-
 /// A machine under construction: the standard configuration with changes, with free steps.
 #[must_use]
 pub struct Setup<'a> {
@@ -258,10 +248,7 @@ impl World {
     /// application. Work that a DPC leaves to the timer's agent is done afterwards.
     pub fn let_agents_work(&self, ns: u64) {
         let platform = self.platform.clone();
-        let report = self.machine.run(move || {
-            platform.sleep_until(platform.now().after(ns));
-        });
-        assert!(report.completed(), "{report:?}");
+        self.machine.run(|| platform.sleep_until(platform.now().after(ns))).unwrap();
     }
 
     /// Runs `main` as the application. Asserts that no agent panicked or stayed blocked, and that
@@ -281,7 +268,7 @@ impl World {
     ) -> (Arc<World>, RunReport) {
         let world = Arc::new(self);
         let own = world.clone();
-        let report = world.machine.run(move || main(&own));
+        let (_, report) = world.machine.run_to_report(move || main(&own));
         (world, report)
     }
 }

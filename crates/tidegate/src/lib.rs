@@ -10,23 +10,27 @@
 //! let platform = Platform::host();
 //! let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
 //! let device = machine.device(DeviceOptions::default()).unwrap();
-//! let report = machine.run(move || {
-//!     let queue = device.create_queue(QueueDesc::compute("physics")).unwrap();
-//!     let fence = device.create_fence("done", 0).unwrap();
-//!     queue.signal(&fence, 42).unwrap();
-//!     fence.wait(42).unwrap();
+//! let done = device.create_fence("done", 0).unwrap();
+//! let value = machine.run(|| {
+//!     let queue = device.create_queue(QueueDesc::compute("physics"))?;
+//!     queue.signal(&done, 42)?;
+//!     done.wait(42)?;
+//!     Ok::<_, tidegate::d3d12::Error>(done.completed_value())
 //! });
-//! assert!(report.completed());
+//! assert_eq!(value.unwrap(), Ok(42));
 //! ```
+//!
+//! [`Machine::run`] returns the value of its closure, which may borrow. The machine can be run again.
 //!
 //! # Threads
 //!
-//! On [`Platform::host`] any thread may use the machine: agents started with [`Platform::spawn`],
-//! threads of `std::thread`, and the calling thread outside of [`Machine::run`]. A wait never ends
-//! because the known agents cannot move. [`Platform::closed_host`] is for programs that start every
-//! thread with [`Platform::spawn`]: it ends a run that stands still and names what each agent waits
-//! for. A machine in virtual time, or under exploration, belongs to the thread that made it: a call
-//! from another thread panics there.
+//! On [`Platform::host`] any thread may use the machine at any time: agents started with
+//! [`Platform::spawn`], threads of `std::thread`, and the calling thread before, between and after
+//! runs. A wait never ends because the known agents cannot move. When a run ends, the waits of all
+//! threads end. [`Platform::closed_host`] is for programs that start every thread with
+//! [`Platform::spawn`]: it ends a run that stands still and names what each agent waits for. A
+//! machine in virtual time, or under exploration, belongs to the thread that made it: a call from
+//! another thread panics there.
 //!
 //! # Examples
 //!
@@ -57,7 +61,8 @@ pub mod variants;
 
 pub use check::check;
 pub use machine::{
-    AdapterParts, BadConfig, Bus, Hardware, Machine, MachineBuilder, MachineConfig, MachineError,
+    AdapterParts, BadConfig, Bus, Hardware, IncompleteRun, Machine, MachineBuilder, MachineConfig,
+    MachineError,
 };
 pub use run::{PreemptionChoice, RunError, RunRequest, RunResult, run_workload};
 pub use tidegate_calls as calls;

@@ -112,6 +112,27 @@ pub enum MachineError {
     Device(#[from] tidegate_d3d12::Error),
 }
 
+/// A run in which an agent panicked, or in which no agent could move before all had ended.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the run did not complete: {}", self.lines().join("; "))]
+pub struct IncompleteRun {
+    /// Blocked agents, panics, and the time of the end.
+    pub report: RunReport,
+    /// The waits of agents, queues and engines at the standstill ([`Machine::standstill`]).
+    pub waits: Vec<String>,
+}
+
+impl IncompleteRun {
+    /// Returns the panics of agents, and then the waits.
+    pub fn lines(&self) -> Vec<String> {
+        let panics = self.report.panics.iter();
+        panics
+            .chain(self.waits.iter().filter(|_| !self.report.blocked.is_empty()))
+            .cloned()
+            .collect()
+    }
+}
+
 /// First address of system memory on the bus; local memory lies far above.
 const SYSTEM_MEMORY_BASE: PhysicalAddress = PhysicalAddress(0x1_0000);
 
@@ -288,6 +309,9 @@ impl Drop for Machine {
     /// In debug builds, when a destroy call of the user-mode driver was refused: that is a leak
     /// which no call has returned.
     fn drop(&mut self) {
+        if !current::is_panicking() {
+            self.platform.rest_unless_run();
+        }
         let refused = self.refused_destroys();
         debug_assert!(refused.is_empty() || current::is_panicking(), "{refused:?}");
     }
@@ -514,13 +538,36 @@ impl Machine {
         Ok(self.reported(Device::new(&self.platform, process, options)?))
     }
 
-    /// Runs `main` as an application on this machine, to its end. What its user-mode queues logged
-    /// is on the timeline by then, if there is one.
-    pub fn run(&self, main: impl FnOnce() + Send + 'static) -> RunReport {
-        let report = self.platform.run(main);
+    /// Runs `main` as an application on this machine, to its end, and returns its value. `main` may
+    /// borrow from the caller. The machine can be run again: work that is queued goes on then, and
+    /// between two runs the machine rests (on [`Platform::host`] it goes on meanwhile). What
+    /// user-mode queues logged is on the timeline when the run ends, if there is one.
+    ///
+    /// # Errors
+    /// [`IncompleteRun`] when an agent panicked, or when no agent could move any more; `main` has
+    /// ended then, too.
+    ///
+    /// # Panics
+    /// On a cooperative platform, inside an agent of the same machine.
+    pub fn run<R>(&self, main: impl FnOnce() -> R) -> Result<R, IncompleteRun> {
+        let (value, report) = self.run_to_report(main);
+        match value {
+            Some(value) if report.completed() => Ok(value),
+            _ => {
+                let waits = self.standstill(&report);
+                Err(IncompleteRun { report, waits })
+            }
+        }
+    }
+
+    /// Runs `main` as [`Machine::run`] does. Returns its value, unless it panicked, and the report of
+    /// the run.
+    pub fn run_to_report<R>(&self, main: impl FnOnce() -> R) -> (Option<R>, RunReport) {
+        let mut value = None;
+        let report = self.platform.run_scoped(|| value = Some(main()));
         for unit in &self.units {
             unit.adapter.read_fence_logs();
         }
-        report
+        (value, report)
     }
 }

@@ -346,7 +346,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     let (main, other) =
         (prepared.main(&platform), beside.as_ref().map(|beside| beside.main(&platform)));
     let spawner = platform.clone();
-    let report = machine.run(move || {
+    let (_, report) = machine.run_to_report(move || {
         let other = other.map(|other| spawner.spawn("beside", other));
         main();
         if let Some(other) = other {

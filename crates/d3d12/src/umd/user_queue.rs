@@ -388,6 +388,12 @@ impl UserQueue {
         if let Some((target, status)) = slept
             && full.as_ref().is_some_and(|next| next.fence == target.fence)
         {
+            // The run has ended. The backlog stays for the next one, whose first call starts another
+            // worker.
+            if status == Status::CANCELLED {
+                backlog.worker_ended();
+                return None;
+            }
             backlog.keep_failure(Some(Failure::Refused(CPU_WAIT_CALL, status)));
             while backlog.pop().is_some() {
                 backlog.count_left(&self.id.device.platform);

@@ -177,6 +177,13 @@ impl World {
         }
     }
 
+    pub(super) fn resume(&mut self) {
+        self.stopped = false;
+        if let Discipline::Explored(explored) = &mut self.discipline {
+            explored.locks_broken = false;
+        }
+    }
+
     /// Returns whether the agent has ended and all of its stores are visible.
     pub(super) fn is_over(&self, agent: AgentIx) -> bool {
         let slot = &self.agents[usize::from(agent.0)];

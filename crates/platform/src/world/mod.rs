@@ -50,7 +50,7 @@ use std::sync::atomic::Ordering;
 use tidegate_trace::Recorder;
 
 /// Adds an agent. It first runs when the discipline picks it.
-pub(crate) fn spawn(name: String, script: bool, body: Box<dyn FnOnce() + Send>) -> AgentIx {
+pub(crate) fn spawn(name: String, script: bool, body: Box<dyn FnOnce()>) -> AgentIx {
     let fiber = Fiber::new(move || {
         if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
             report_panic(payload.as_ref());
@@ -89,8 +89,13 @@ pub(crate) fn report_panic(payload: &(dyn std::any::Any + Send)) {
     with(|w| w.report_panic(text));
 }
 
+/// Lets agents block and services start after a run that only rests.
+pub(crate) fn resume() {
+    with(World::resume);
+}
+
 /// Runs `main` and all agents to the end.
-pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce() + Send>) -> RunReport {
+pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce()>) -> RunReport {
     assert!(!fiber::on_fiber(), "Platform::run inside an agent of the same machine");
     let _running = crate::running::enter(platform);
     spawn("main".to_owned(), true, main);
@@ -110,6 +115,12 @@ pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce() + Send>) -> RunRep
         w.end_run();
         (std::mem::take(&mut w.agents), std::mem::take(&mut w.report))
     });
+    if platform.rests() {
+        // The agents of the next run take other numbers: a timer of this one ends none of their
+        // sleeps, and the log of steps names them.
+        with(|w| w.agents = agents);
+        return report;
+    }
     // Dropped outside the world, because destructors of the agents' state may enter it.
     agents.clear();
     with(|w| {

@@ -106,7 +106,7 @@ impl Shown {
 
     /// Runs a program to its end and asserts that no contract was broken.
     fn run(&self, program: impl FnOnce() + Send + 'static) -> RunReport {
-        let report = self.machine.run(program);
+        let (_, report) = self.machine.run_to_report(program);
         assert!(report.completed(), "{report:?}");
         assert_eq!(self.machine.adapter().bug_checks(), []);
         assert_eq!(self.machine.driver().violations(), []);
@@ -478,12 +478,12 @@ fn a_machine_that_stands_still_is_noticed_although_it_has_a_display() {
     let shown = machine(|_| ());
     let painter = shown.painter(Submission::Packet, chain_of(2, 1));
     let never = painter.device.create_fence("never", 0).unwrap();
-    let report = shown.machine.run(move || {
+    let stopped = shown.machine.run(move || {
         painter.queue.wait(&never, 1).unwrap();
         painter.chain.present(1).unwrap();
         let _stopped = painter.chain.wait_shown();
     });
-    assert!(!report.completed());
+    assert!(!stopped.unwrap_err().report.completed());
     assert_eq!(shown.stats().shown, 0);
 }
 

@@ -5,6 +5,7 @@ mod engines_of_a_queue;
 mod hazards;
 mod linked_adapters;
 mod list_commands;
+mod machine_runs;
 mod ported;
 mod programs;
 mod queue_rules;

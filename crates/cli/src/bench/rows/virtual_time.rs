@@ -42,7 +42,7 @@ fn one_machine() -> Result<(u64, u64, f64), Box<dyn std::error::Error>> {
     let device = machine.device(DeviceOptions::default())?;
     let threads = platform.clone();
     let (start, cpu) = (host.now(), CpuMeter::start());
-    let report = machine.run(move || {
+    let (_, report) = machine.run_to_report(|| {
         let queues = (0..NODES).map(|node| {
             let device = device.clone();
             threads.spawn(format!("thread {node}"), move || {

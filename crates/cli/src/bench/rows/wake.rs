@@ -6,12 +6,11 @@
 //! itself meanwhile.
 
 use super::setup::{Setup, Shape};
-use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble};
+use crate::bench::measure::{Count, CpuMeter, Measured, Samples};
 use crate::bench::sizes::ASLEEP_NS;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use tidegate::d3d12::CommandListType;
 use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{CommandListType, Fence, Queue};
 use tidegate::trace::{Kind, LaneKind, Trace};
 
 const WAKES: u64 = 400;
@@ -25,27 +24,17 @@ pub(super) fn measure() -> Result<Measured, Box<dyn std::error::Error>> {
     work.timed(ASLEEP_NS)?;
     let work = work.close()?;
     let (before, cpu) = (setup.counted(), CpuMeter::start());
-    let ended: Arc<OnceLock<Result<(), Trouble>>> = Arc::default();
-    let (filled, waited) = (Arc::clone(&ended), fence.clone());
-    let report = setup.machine.run(move || {
-        let wakes = |queue: &Queue, fence: &Fence| -> tidegate::d3d12::error::Result<()> {
-            for value in 1..=WAKES {
-                queue.execute(&[&work])?;
-                queue.signal(fence, value)?;
-                fence.wait(value)?;
-            }
-            Ok(())
-        };
-        // The cell was created above; only this closure fills it.
-        let _ = filled.set(wakes(&queue, &waited).map_err(|e| e.to_string()));
-    });
+    let wakes = || -> Result<(), tidegate::d3d12::Error> {
+        for value in 1..=WAKES {
+            queue.execute(&[&work])?;
+            queue.signal(&fence, value)?;
+            fence.wait(value)?;
+        }
+        Ok(())
+    };
+    let ended = setup.machine.run(wakes);
     let (cpu_ns, happened) = (cpu.per(WAKES), setup.counted().since(&before));
-    if let Some(Err(trouble)) = ended.get() {
-        return Err(trouble.clone().into());
-    }
-    if !report.completed() {
-        return Err(format!("the client did not come to its end: {:?}", report.panics).into());
-    }
+    ended??;
     let trace = setup.platform.take_trace("wake of a parked thread");
     let samples = wakes_of(&trace);
     let counts = vec![
