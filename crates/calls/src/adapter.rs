@@ -1,5 +1,7 @@
 //! Facts about the adapter (D3DKMTQueryAdapterInfo and related calls).
 
+use tidegate_platform::CpuTime;
+
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
@@ -34,4 +36,15 @@ pub struct AdapterInfo {
     pub physical_adapters: u32,
     /// Nodes of each physical adapter, by ordinal.
     pub nodes: Vec<NodeInfo>,
+}
+
+/// D3DKMTQueryClockCalibration: the clocks of an engine and of the CPU at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockCalibration {
+    /// GpuFrequency: ticks of the GPU's clock in a second.
+    pub gpu_frequency: u64,
+    /// GpuClockCounter.
+    pub gpu_clock: u64,
+    /// CpuClockCounter: nanoseconds of the platform's clock.
+    pub cpu: CpuTime,
 }

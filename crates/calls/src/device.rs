@@ -10,8 +10,8 @@ pub enum DeviceState {
     Active,
     /// Lost to a GPU page fault or a malformed packet.
     Faulted(FaultReport),
-    /// Lost because the GPU made no progress with its work. The text is the symptom.
-    Hung(String),
+    /// Lost because the GPU made no progress with its work.
+    Hung(HangReport),
     /// Lost because the GPU was reset for another device. The text is the reason.
     Reset(String),
     /// Lost because the adapter stopped with a bug check.
@@ -32,6 +32,19 @@ pub enum DeviceErrorReason {
     Generic = 0x8000_0000,
     /// The driver itself failed.
     DriverError = 0x8000_0006,
+}
+
+/// Work that hung and put its device into error.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HangReport {
+    /// The symptom.
+    pub what: String,
+    /// The number of the queue; 0 if unknown.
+    pub queue: QueueNumber,
+    /// The progress value of the command buffer, or the packet's number; 0 if unknown.
+    pub fence_id: u64,
+    /// The command buffer or packet in words; empty if unknown.
+    pub command: String,
 }
 
 /// A fault that put a device into error.

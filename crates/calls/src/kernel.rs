@@ -5,7 +5,7 @@
 //! instance without the right; NOT_SUPPORTED by the adapter or node; DEVICE_REMOVED for a lost
 //! device; CANCELLED when the machine stopped.
 
-use crate::adapter::AdapterInfo;
+use crate::adapter::{AdapterInfo, ClockCalibration};
 use crate::allocation::{Allocation, AllocationMemory, CreateAllocation};
 use crate::device::{
     CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceErrorReason, DeviceState, HwQueue,
@@ -18,7 +18,8 @@ use crate::fence::{
     LogDetail, SignalFlags, SignalFromGpu2, SubmitSignalToHwQueues, WaitMode, WaitNotice,
 };
 use crate::paging::{
-    CreatePagingQueue, MakeResident, PagingQueue, Residency, SegmentGroup, VideoMemoryInfo,
+    CreatePagingQueue, MakeResident, PagingQueue, Residency, ResidencyPriority, SegmentGroup,
+    VideoMemoryInfo,
 };
 use crate::share::{NtHandle, OpenSyncObject, SyncObjectAccess};
 use crate::{Handle, Status};
@@ -29,6 +30,17 @@ pub trait Kernel: Send + Sync {
     /// Returns the adapter's capabilities.
     #[doc(alias = "D3DKMTQueryAdapterInfo")]
     fn query_adapter_info(&self) -> AdapterInfo;
+
+    /// Reads the clocks of an engine and of the CPU together. INVALID_PARAMETER for an engine that
+    /// is not there.
+    #[doc(alias = "D3DKMTQueryClockCalibration")]
+    fn query_clock_calibration(
+        &self,
+        _node_ordinal: u32,
+        _engine_ordinal: u32,
+    ) -> Result<ClockCalibration, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
 
     /// Creates a device on the adapter.
     #[doc(alias = "D3DKMTCreateDevice")]
@@ -118,6 +130,17 @@ pub trait Kernel: Send + Sync {
     /// faults. INVALID_PARAMETER, without effect, if an allocation has no reference.
     #[doc(alias = "D3DKMTEvict")]
     fn evict(&self, _device: Handle, _allocations: &[Handle]) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Sets how late each allocation leaves local memory. It is in force from the next eviction on.
+    #[doc(alias = "D3DKMTSetAllocationPriority")]
+    fn set_allocation_priority(
+        &self,
+        _device: Handle,
+        _allocations: &[Handle],
+        _priority: ResidencyPriority,
+    ) -> Result<(), Status> {
         Err(Status::NOT_SUPPORTED)
     }
 

@@ -23,11 +23,11 @@ pub mod report;
 pub mod share;
 pub mod view;
 
-pub use adapter::{AdapterInfo, NodeInfo};
+pub use adapter::{AdapterInfo, ClockCalibration, NodeInfo};
 pub use allocation::{Allocation, AllocationKind, AllocationMemory, CreateAllocation, Placement};
 pub use device::{
     CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceErrorReason, DeviceState,
-    FaultReport, HwQueue, Render, SubmitCommand, SubmitCommandToHwQueue, TdrTest,
+    FaultReport, HangReport, HwQueue, Render, SubmitCommand, SubmitCommandToHwQueue, TdrTest,
 };
 pub use display::{DisplayInfo, Present, PresentQueue};
 pub use doorbell::{Connection, CreateDoorbell, CreateDoorbellFlags, Doorbell};
@@ -39,8 +39,8 @@ pub use fence::{
 pub use handle::Handle;
 pub use kernel::Kernel;
 pub use paging::{
-    CreatePagingQueue, MakeResident, PagingPriority, PagingQueue, Residency, SegmentGroup,
-    VideoMemoryInfo,
+    CreatePagingQueue, MakeResident, PagingPriority, PagingQueue, Residency, ResidencyPriority,
+    SegmentGroup, VideoMemoryInfo,
 };
 pub use report::{DisplayStats, PendingWait};
 pub use share::{NtHandle, OpenSyncObject, SyncObjectAccess};

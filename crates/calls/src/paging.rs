@@ -79,3 +79,27 @@ pub struct VideoMemoryInfo {
     /// Resident.
     pub current_usage: u64,
 }
+
+/// How late an allocation leaves local memory, compared with others that may leave: any number, of
+/// which these are published (D3DDDI_ALLOCATIONPRIORITY).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResidencyPriority(pub u32);
+
+impl ResidencyPriority {
+    /// First to leave.
+    pub const MINIMUM: ResidencyPriority = ResidencyPriority(0x2800_0000);
+    /// Leaves before normal ones.
+    pub const LOW: ResidencyPriority = ResidencyPriority(0x5000_0000);
+    /// That of a new allocation.
+    pub const NORMAL: ResidencyPriority = ResidencyPriority(0x7800_0000);
+    /// Leaves after normal ones.
+    pub const HIGH: ResidencyPriority = ResidencyPriority(0xA000_0000);
+    /// Last to leave.
+    pub const MAXIMUM: ResidencyPriority = ResidencyPriority(0xC800_0000);
+}
+
+impl Default for ResidencyPriority {
+    fn default() -> ResidencyPriority {
+        ResidencyPriority::NORMAL
+    }
+}

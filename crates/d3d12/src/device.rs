@@ -13,7 +13,7 @@ use crate::model::{
     Submission, Validation,
 };
 use crate::queue::Queue;
-use crate::resource::{Buffer, HeapDesc, Resource, ResourceHeap, Texture, TextureDesc};
+use crate::resource::{Buffer, HeapDesc, ResourceHeap, Texture, TextureDesc};
 use crate::shared_device::SharedDevice;
 use crate::states::violation::StateViolation;
 use crate::teardown::TeardownReport;
@@ -23,9 +23,7 @@ use crate::umd::ring;
 use crate::umd::thunk::Thunk;
 use std::fmt;
 use std::sync::Arc;
-use tidegate_calls::{
-    AdapterInfo, Handle, Kernel, NtHandle, SegmentGroup, Status, VideoMemoryInfo,
-};
+use tidegate_calls::{AdapterInfo, Kernel, NtHandle, Status};
 use tidegate_platform::Platform;
 use tidegate_platform::hazard::Report;
 use tidegate_trace::LaneId;
@@ -237,62 +235,6 @@ impl Device {
     ) -> Result<Texture> {
         self.shared.check_owner(heap.device(), || format!("heap '{}'", heap.name()))?;
         Texture::placed(heap, offset, desc)
-    }
-
-    /// Gives each resource in the default heap a reference, and blocks until all of them are in local
-    /// memory. They stay there until as many references were taken back by [`Device::evict`].
-    ///
-    /// # Errors
-    /// [`Error::OverBudget`], and nothing was done; [`Error::Foreign`]; as [`Fence::wait`].
-    #[doc(alias = "MakeResident")]
-    pub fn make_resident<'a, R: Into<Resource<'a>> + Copy>(&self, resources: &[R]) -> Result<()> {
-        let allocations = self.movable(resources)?;
-        if allocations.is_empty() {
-            return Ok(());
-        }
-        self.shared.umd.make_resident(&allocations).map_err(|failure| match failure {
-            Failure::OverBudget(bytes) => {
-                Error::OverBudget { what: "making resources resident".to_owned(), bytes }
-            }
-            Failure::Refused(call, status) => self.shared.error(call, "several resources", status),
-            other => self.shared.queue_error("paging", other),
-        })
-    }
-
-    /// The allocations of those buffers that move between local and system memory.
-    fn movable<'a, R: Into<Resource<'a>> + Copy>(&self, resources: &[R]) -> Result<Vec<Handle>> {
-        let mut movable = Vec::with_capacity(resources.len());
-        for resource in resources {
-            let resource: Resource<'_> = (*resource).into();
-            self.shared.check_owner(resource.memory().device(), || resource.what())?;
-            movable.extend(resource.memory().movable());
-        }
-        Ok(movable)
-    }
-
-    /// Takes a reference of each resource in the default heap away. One without references may leave
-    /// local memory when its room is needed, and not before what is queued by now is complete.
-    ///
-    /// # Errors
-    /// What the kernel refuses: a resource that has no reference; [`Error::Foreign`].
-    #[doc(alias = "Evict")]
-    pub fn evict<'a, R: Into<Resource<'a>> + Copy>(&self, resources: &[R]) -> Result<()> {
-        let allocations = self.movable(resources)?;
-        if allocations.is_empty() {
-            return Ok(());
-        }
-        let done = self.shared.umd.enter().evict(self.shared.umd.handle(), &allocations);
-        done.map_err(|s| self.shared.error("D3DKMTEvict", "several resources", s))
-    }
-
-    /// Returns the budget and the use of the adapter's local memory.
-    ///
-    /// # Errors
-    /// What the kernel refuses.
-    #[doc(alias = "QueryVideoMemoryInfo")]
-    pub fn video_memory(&self) -> Result<VideoMemoryInfo> {
-        let queried = self.shared.umd.enter().query_video_memory_info(SegmentGroup::Local);
-        queried.map_err(|s| self.shared.error("D3DKMTQueryVideoMemoryInfo", "local memory", s))
     }
 
     /// Creates a fence whose value is `initial` when the call returns; native or monitored by the

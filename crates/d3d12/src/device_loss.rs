@@ -3,7 +3,7 @@
 
 use crate::error_code::ErrorCode;
 use std::fmt;
-use tidegate_calls::{FaultReport, Status};
+use tidegate_calls::{FaultReport, HangReport, Status};
 
 /// Why a device was removed. It stays removed: drop it with everything in it and create it again.
 #[doc(alias = "GetDeviceRemovedReason")]
@@ -11,8 +11,8 @@ use tidegate_calls::{FaultReport, Status};
 pub enum RemovedReason {
     /// Its work accessed memory without the right, or sent a malformed packet.
     Faulted(Box<Fault>),
-    /// Its work hung (DXGI_ERROR_DEVICE_HUNG), with the symptom.
-    Hung(String),
+    /// Its work hung (DXGI_ERROR_DEVICE_HUNG).
+    Hung(Box<Hang>),
     /// The GPU was reset for another device (DXGI_ERROR_DEVICE_RESET), with the reason.
     Reset(String),
     /// The adapter stopped with a bug check (DXGI_ERROR_DEVICE_REMOVED).
@@ -91,6 +91,34 @@ impl fmt::Display for InvalidCall {
     }
 }
 
+/// Work of the device that hung.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hang {
+    /// The kernel's report: symptom, queue by number, command buffer.
+    pub report: HangReport,
+    /// Name of the queue; `None` if unknown.
+    pub queue: Option<String>,
+    /// Label of the list; known for user-mode and hardware queues only.
+    pub list: Option<String>,
+}
+
+impl fmt::Display for Hang {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let HangReport { what, command, .. } = &self.report;
+        f.write_str(what)?;
+        if let Some(queue) = &self.queue {
+            write!(f, "; queue '{queue}'")?;
+        }
+        if let Some(list) = &self.list {
+            write!(f, ", list '{list}'")?;
+        }
+        match command.is_empty() {
+            true => Ok(()),
+            false => write!(f, ", {command}"),
+        }
+    }
+}
+
 /// A fault of a queue of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -108,7 +136,7 @@ impl fmt::Display for RemovedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RemovedReason::Faulted(fault) => fault.fmt(f),
-            RemovedReason::Hung(what) => write!(f, "DEVICE_HUNG: {what}"),
+            RemovedReason::Hung(hang) => write!(f, "DEVICE_HUNG: {hang}"),
             RemovedReason::Reset(what) => write!(f, "DEVICE_RESET: {what}"),
             RemovedReason::AdapterStopped => f.write_str("DEVICE_REMOVED: the adapter stopped"),
             RemovedReason::AdapterRemoved => f.write_str("DEVICE_REMOVED: the adapter was removed"),

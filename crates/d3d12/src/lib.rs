@@ -34,6 +34,7 @@
 //! [`Validation::STATES`] has the states of resources checked against each access
 //! ([`Device::state_violations`]). The check changes no result.
 
+pub mod clock;
 pub mod counters;
 pub mod device;
 pub mod device_loss;
@@ -46,6 +47,7 @@ pub mod list;
 pub mod model;
 pub mod queue;
 pub mod reached;
+pub mod residency;
 pub mod resource;
 mod shared_device;
 mod state_tracker;
@@ -59,7 +61,7 @@ mod wakers;
 
 pub use counters::{Counters, EngineStats, QueueStats};
 pub use device::Device;
-pub use device_loss::{Fault, InvalidCall, RemovedReason};
+pub use device_loss::{Fault, Hang, InvalidCall, RemovedReason};
 pub use error::Error;
 pub use error_code::ErrorCode;
 pub use event::{Event, EventDesc, EventRegistration, Waited};
@@ -87,5 +89,8 @@ pub use states::subresource::BarrierPhase;
 pub use states::violation::{CommandSite, MissingFence, StateRule, StateViolation};
 pub use swap_chain::{SwapChain, SwapChainDesc};
 pub use teardown::{RefusedDestroy, TeardownReport};
-pub use tidegate_calls::{DisplayInfo, FaultReport, NtHandle, Priority, VideoMemoryInfo, WaitMode};
+pub use tidegate_calls::{
+    ClockCalibration, DisplayInfo, FaultReport, HangReport, NtHandle, Priority, ResidencyPriority,
+    VideoMemoryInfo, WaitMode,
+};
 pub use tidegate_platform::{DescriptorError, EventFd};

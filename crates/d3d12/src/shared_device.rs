@@ -5,7 +5,7 @@
 //! A failure becomes an error without any submitter lock held: the reason of a removal names what
 //! the queues were running.
 
-use crate::device_loss::{Fault, InvalidCall, RemovedReason};
+use crate::device_loss::{Fault, Hang, InvalidCall, RemovedReason};
 use crate::error::{Error, Result};
 use crate::event::{Waited, deadline, waited};
 use crate::hazards;
@@ -14,6 +14,7 @@ use crate::state_tracker::StateTracker;
 use crate::umd::device::UmdDevice;
 use crate::umd::failure::Failure;
 use crate::umd::kernel_object::KernelDevice;
+use crate::umd::paging_signals::PagingSignals;
 use crate::umd::queue::UmdQueue;
 use crate::umd::registration::Registration;
 use crate::umd::thunk::CPU_WAIT_CALL;
@@ -22,9 +23,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tidegate_calls::{
-    DeviceErrorReason, DeviceState, FaultReport, FenceValue, Status, WaitMode, WaitNotice,
+    DeviceErrorReason, DeviceState, FaultReport, FenceValue, HangReport, Status, WaitMode,
+    WaitNotice,
 };
-use tidegate_platform::{Mutex, Platform};
+use tidegate_platform::{Mutex, Platform, QueueNumber};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 
 pub(crate) struct SharedDevice {
@@ -36,6 +38,8 @@ pub(crate) struct SharedDevice {
     /// Wakes the tasks that await fences.
     pub(crate) wakers: Wakers,
     queues: Mutex<Queues>,
+    /// Made with the first of them.
+    pub(crate) paging_signals: Mutex<Option<PagingSignals>>,
     /// Why this crate marked the device as in error. Set before the kernel is told, so that every
     /// reader of the kernel's state finds it.
     marked_for: Mutex<Option<RemovedReason>>,
@@ -76,6 +80,7 @@ impl SharedDevice {
         let names =
             CallNames { wait: platform.trace_name("wait"), signal: platform.trace_name("signal") };
         let queues = platform.mutex("queues of a device", Queues::default());
+        let paging_signals = platform.mutex("signals behind a paging fence", None);
         let marked_for = platform.mutex("why a device was marked as in error", None);
         let checks_states = umd.options.validation.contains(Validation::STATES);
         let states = checks_states.then(|| StateTracker::new(platform));
@@ -87,6 +92,7 @@ impl SharedDevice {
             states,
             wakers,
             queues,
+            paging_signals,
             marked_for,
         }
     }
@@ -219,7 +225,7 @@ impl SharedDevice {
             Ok(DeviceState::Faulted(report)) => {
                 Some(RemovedReason::Faulted(Box::new(self.fault(report))))
             }
-            Ok(DeviceState::Hung(what)) => Some(RemovedReason::Hung(what)),
+            Ok(DeviceState::Hung(report)) => Some(RemovedReason::Hung(Box::new(self.hang(report)))),
             Ok(DeviceState::Reset(what)) => Some(RemovedReason::Reset(what)),
             Ok(DeviceState::Stopped) => Some(RemovedReason::AdapterStopped),
             Ok(DeviceState::Removed) => Some(RemovedReason::AdapterRemoved),
@@ -238,12 +244,24 @@ impl SharedDevice {
 
     /// The report with the names of queue and list.
     fn fault(&self, report: FaultReport) -> Fault {
-        let lane = self.umd.platform.lane_of(report.queue);
-        let queue = self.live_queues().into_iter().find(|queue| Some(queue.id.lane) == lane);
+        let (name, queue) = self.queue_of(report.queue);
         let list = queue.and_then(|queue| queue.label_at(report.queue, report.position));
-        let queues = self.queues.lock();
-        let queue = lane.and_then(|lane| queues.names.get(&lane).cloned());
-        Fault { queue, list, of_linked_adapter: self.umd.info.physical_adapters > 1, report }
+        let of_linked_adapter = self.umd.info.physical_adapters > 1;
+        Fault { queue: name, list, of_linked_adapter, report }
+    }
+
+    /// The report with the names of queue and list.
+    fn hang(&self, report: HangReport) -> Hang {
+        let (name, queue) = self.queue_of(report.queue);
+        let list = queue.and_then(|queue| queue.label_of_progress(report.queue, report.fence_id));
+        Hang { queue: name, list, report }
+    }
+
+    /// The name of a queue, and the queue while it lives.
+    fn queue_of(&self, number: QueueNumber) -> (Option<String>, Option<Arc<UmdQueue>>) {
+        let Some(lane) = self.umd.platform.lane_of(number) else { return (None, None) };
+        let queue = self.live_queues().into_iter().find(|queue| queue.id.lane == lane);
+        (self.queues.lock().names.get(&lane).cloned(), queue)
     }
 
     // spec: ME-036, ME-044

@@ -6,6 +6,7 @@
 
 use crate::host::SLEEP_SLACK_NS;
 use crate::wait::Deadline;
+use crate::world::Role;
 use crate::{CpuTime, Event, Platform, PlatformKind, Step, WakeWord, fiber, host, world};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -147,9 +148,9 @@ fn start(platform: &Platform, handle: &ServiceHandle, agents: Vec<Box<dyn Agent>
     });
     let name = handle.0.name.clone();
     match platform.kind() {
-        PlatformKind::Host => host::spawn(platform, name, body),
+        PlatformKind::Host => host::spawn_service(platform, name, body),
         _ => {
-            world::spawn(name, false, body);
+            world::spawn(name, Role::Service, body);
         }
     }
 }

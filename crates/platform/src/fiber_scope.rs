@@ -25,7 +25,7 @@ impl<'scope> AgentScope<'scope, '_> {
         // SAFETY: only the lifetime changes. `scope` waits for the end of every agent that is
         // added to `agents` here, so the body is dropped before `'scope` ends.
         let body: Box<dyn FnOnce() + Send + 'static> = unsafe { std::mem::transmute(body) };
-        let agent = world::spawn(name, true, body);
+        let agent = world::spawn(name, world::Role::Script, body);
         self.agents.borrow_mut().push(agent);
         agent
     }

@@ -25,6 +25,8 @@ thread_local! {
     static THREAD_NUMBER: Cell<u64> = const { Cell::new(0) };
     /// The number of the host to which this agent thread belongs; 0 for none.
     static AGENT_OF: Cell<u64> = const { Cell::new(0) };
+    /// Whether the thread runs a service.
+    static IS_SERVICE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Returns a number of the calling thread, never 0.
@@ -48,6 +50,8 @@ struct Sleeper {
     /// Whether the sleeping thread is an agent of this host. Other threads do not matter
     /// for standstill.
     agent_of_host: bool,
+    /// Whether it is a service between two turns.
+    idle_service: bool,
 }
 
 #[derive(Default)]
@@ -62,6 +66,12 @@ struct Threads {
     /// The number of agents among `sleepers` with a stated reason. The others are services, which
     /// may sleep indefinitely.
     with_reason: u64,
+    /// Tasks of the machine that have not ended.
+    tasks: u64,
+    /// Services that have not ended.
+    services: u64,
+    /// The number of services among `sleepers` that are between two turns.
+    idle_services: u64,
     /// The watch, while it waits for standstill.
     watch: Option<std::thread::Thread>,
     panics: Vec<String>,
@@ -75,12 +85,14 @@ impl Threads {
             self.with_deadline += u64::from(sleeper.deadline);
             self.with_reason += u64::from(!sleeper.what.is_empty());
         }
+        self.idle_services += u64::from(sleeper.idle_service);
         self.sleepers.insert(thread, sleeper);
         self.notify_watch();
     }
 
     fn remove(&mut self, thread: u64) {
         let Some(sleeper) = self.sleepers.remove(&thread) else { return };
+        self.idle_services -= u64::from(sleeper.idle_service);
         if sleeper.agent_of_host {
             self.agents_asleep -= 1;
             self.with_deadline -= u64::from(sleeper.deadline);
@@ -216,6 +228,7 @@ impl Host {
             what: what.to_owned(),
             deadline: by_itself,
             agent_of_host: AGENT_OF.get() == self.number,
+            idle_service: what.is_empty() && IS_SERVICE.get(),
         };
         // Registered before `stopped` is read, because `stop` wakes until no sleeper is registered.
         self.threads().insert(me, sleeper);
@@ -254,6 +267,21 @@ impl Host {
     pub(crate) fn stop(&self) {
         self.begin_stop();
         self.release_sleepers();
+    }
+
+    /// Stops at a moment at which every service is between two turns and no task runs, so that none
+    /// is cut off. A service checks for the stop before each turn, after it has left the list of sleepers.
+    fn begin_rest(&self) {
+        loop {
+            let threads = self.threads();
+            let all_rest = threads.tasks == 0 && threads.idle_services == threads.services;
+            if all_rest || self.is_stopped() {
+                self.stopped.store(1, Ordering::Release);
+                return;
+            }
+            drop(threads);
+            std::thread::sleep(Duration::from_micros(50));
+        }
     }
 
     fn begin_stop(&self) {
@@ -302,6 +330,9 @@ impl Host {
             }
         });
         self.threads().live -= 1;
+        if platform.rests() {
+            self.begin_rest();
+        }
         self.stop();
         loop {
             let Some(handle) = self.threads().handles.pop() else { break };
@@ -347,6 +378,41 @@ impl Host {
         }
         Vec::new()
     }
+}
+
+/// Starts a task of the machine.
+pub(crate) fn spawn_task(platform: &Platform, name: String, body: Box<dyn FnOnce() + Send>) {
+    struct Ended(Platform);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            self.0.host_threads().threads().tasks -= 1;
+        }
+    }
+    platform.host_threads().threads().tasks += 1;
+    let ended = Ended(platform.clone());
+    let body = move || {
+        let _ended = ended;
+        body();
+    };
+    spawn(platform, name, Box::new(body));
+}
+
+/// Starts the thread of a service.
+pub(crate) fn spawn_service(platform: &Platform, name: String, body: Box<dyn FnOnce() + Send>) {
+    struct Ended(Platform);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            self.0.host_threads().threads().services -= 1;
+        }
+    }
+    platform.host_threads().threads().services += 1;
+    let ended = Ended(platform.clone());
+    let body = move || {
+        let _ended = ended;
+        IS_SERVICE.set(true);
+        body();
+    };
+    spawn(platform, name, Box::new(body));
 }
 
 pub(crate) fn spawn(platform: &Platform, name: String, body: Box<dyn FnOnce() + Send>) {

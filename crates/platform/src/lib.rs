@@ -368,7 +368,7 @@ impl Platform {
         };
         let handle = |end| AgentHandle { end, platform: self.clone(), ended };
         if self.is_cooperative() {
-            return handle(End::Fiber(world::spawn(name, true, Box::new(body))));
+            return handle(End::Fiber(world::spawn(name, world::Role::Script, Box::new(body))));
         }
         let done = self.event(true);
         let signal_done = done.clone();
@@ -387,7 +387,19 @@ impl Platform {
         match self.inner.kind {
             PlatformKind::Host => host::spawn(self, name, body),
             _ => {
-                world::spawn(name, false, body);
+                world::spawn(name, world::Role::Worker, body);
+            }
+        }
+    }
+
+    /// Starts a straight-line agent that does work of the machine itself, and ends without help of
+    /// the application. Every run waits for it, also on the host where it rests.
+    pub fn spawn_task(&self, name: impl Into<String>, body: impl FnOnce() + Send + 'static) {
+        let (name, body) = (name.into(), Box::new(body));
+        match self.inner.kind {
+            PlatformKind::Host => host::spawn_task(self, name, body),
+            _ => {
+                world::spawn(name, world::Role::Script, body);
             }
         }
     }

@@ -287,6 +287,10 @@ impl Kernel for RecordedKernel {
         fn destroy_paging_queue(paging_queue: Handle) -> ();
         fn make_resident(args: MakeResident<'_>) -> Residency;
         fn evict(device: Handle, allocations: &[Handle]) -> ();
+        fn set_allocation_priority(
+            device: Handle, allocations: &[Handle], priority: ResidencyPriority
+        ) -> ();
+        fn query_clock_calibration(node_ordinal: u32, engine_ordinal: u32) -> ClockCalibration;
         fn query_video_memory_info(group: SegmentGroup) -> VideoMemoryInfo;
         fn create_context_virtual(args: CreateContextVirtual) -> Handle;
         fn destroy_context(context: Handle) -> ();

@@ -9,7 +9,7 @@
 //! - An allocation with references or pins stays committed. MakeResident adds a reference and Evict
 //!   removes one. Kernel objects hold pins.
 //! - Other allocations are evicted on demand. Idle ones are evicted before those that engines may
-//!   still use, in LRU order.
+//!   still use; of each kind those of the lowest priority first, and of these in LRU order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_ddi::OsHandle;
@@ -70,6 +70,9 @@ pub enum Refusal {
     },
 }
 
+/// D3DDDI_ALLOCATIONPRIORITY_NORMAL: that of a new allocation.
+const NORMAL_PRIORITY: u32 = 0x7800_0000;
+
 #[derive(Clone, Debug)]
 struct Member<U> {
     allocation: Allocation,
@@ -77,6 +80,8 @@ struct Member<U> {
     pins: u32,
     committed: bool,
     local: bool,
+    /// How late it leaves; lower ones leave first.
+    priority: u32,
     /// Sequence number of the last change of its references.
     used: u64,
     /// Work that may still use it, recorded when it lost its last reference.
@@ -167,6 +172,7 @@ impl<U: LastUse> Commitment<U> {
             pins: 0,
             committed: false,
             local: false,
+            priority: NORMAL_PRIORITY,
             used,
             last_use: None,
         };
@@ -223,6 +229,15 @@ impl<U: LastUse> Commitment<U> {
     /// Returns all local allocations.
     pub fn all_local(&self) -> BTreeSet<AllocationId> {
         self.members.iter().filter(|(_, m)| m.local).map(|(id, _)| *id).collect()
+    }
+
+    /// Sets how late allocations are evicted, compared with others that may be.
+    pub fn set_priority(&mut self, ids: &[AllocationId], priority: u32) {
+        for id in ids {
+            if let Some(member) = self.members.get_mut(id) {
+                member.priority = priority;
+            }
+        }
     }
 
     /// Records that its bytes have entered or left the segment.
@@ -378,19 +393,19 @@ impl<U: LastUse> Commitment<U> {
         mut over: u64,
         stays: impl Fn(AllocationId) -> bool,
     ) -> (Vec<AllocationId>, u64) {
-        let mut candidates: Vec<(bool, u64, AllocationId)> = match over {
+        let mut candidates: Vec<(bool, u32, u64, AllocationId)> = match over {
             0 => Vec::new(),
             _ => {
                 let may_leave = |(id, m): &(&AllocationId, &Member<U>)| {
                     m.committed && !m.is_held() && !stays(**id)
                 };
                 let all = self.members.iter().filter(may_leave);
-                all.map(|(id, m)| (!m.is_idle(), m.used, *id)).collect()
+                all.map(|(id, m)| (!m.is_idle(), m.priority, m.used, *id)).collect()
             }
         };
         candidates.sort_unstable();
         let mut victims = Vec::new();
-        for (_, _, id) in candidates {
+        for (.., id) in candidates {
             if over == 0 {
                 break;
             }
@@ -491,6 +506,23 @@ pub(crate) mod tests {
             (true, false, 30)
         );
         assert_eq!(s.resident(0), Ok(Moves::default()), "it has not been evicted");
+    }
+
+    #[test]
+    fn a_lower_priority_is_evicted_first_and_a_busy_allocation_last() {
+        let mut s = segment(40, &[10, 10, 10, 10, 10, 30]);
+        for number in [0, 1, 2, 3] {
+            s.resident(number).unwrap();
+        }
+        s.release(id(0), Some(&Work::default()));
+        for number in [1, 2, 3] {
+            s.released(number);
+        }
+        s.set_priority(&ids([0, 3]), NORMAL_PRIORITY - 1);
+        s.set_priority(&ids([1]), NORMAL_PRIORITY + 1);
+        assert_eq!(s.resident(4), Ok(moves([3], [4])), "lower, although used last");
+        s.released(4);
+        assert_eq!(s.resident(5), Ok(moves([2, 4, 1], [5])), "the busy one stays");
     }
 
     #[test]

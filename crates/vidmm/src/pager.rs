@@ -85,6 +85,11 @@ impl<U: LastUse, C: Default> VidMm<U, C> {
         self.segment.add(allocation);
     }
 
+    /// Sets how late allocations are evicted, compared with others that may be.
+    pub fn set_priority(&mut self, ids: &[AllocationId], priority: u32) {
+        self.segment.set_priority(ids, priority);
+    }
+
     /// Removes a destroyed allocation. Returns whether it was known.
     pub fn remove(&mut self, id: AllocationId) -> bool {
         self.order.forget(id);

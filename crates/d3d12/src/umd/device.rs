@@ -98,7 +98,7 @@ impl UmdDevice {
 
     /// The paging queue and its fence. Two threads that both find none make two, and one of them is
     /// kept.
-    fn paging_queue(&self) -> Result<(Handle, Handle), Status> {
+    pub(crate) fn paging_queue(&self) -> Result<(Handle, Handle), Status> {
         if let Some((queue, fence)) = &*self.paging.lock() {
             return Ok((queue.handle(), *fence));
         }

@@ -63,6 +63,15 @@ impl EngineQueue {
         }
     }
 
+    /// The label of the list whose command buffer says this progress. Packet queues do not know it:
+    /// the scheduler numbers their packets.
+    pub(crate) fn label_of_progress(&self, number: QueueNumber, value: u64) -> Option<String> {
+        match &self.path {
+            Path::Kernel(queue) => queue.label_of_progress(number, value),
+            Path::User(queue) => queue.label_of_progress(number, value),
+        }
+    }
+
     /// The label of the list at a position of the kernel's queue with this number, if it is its
     /// own. Only user-mode queues know it: the scheduler numbers the packets of the others.
     pub(crate) fn label_at(&self, number: QueueNumber, position: u64) -> Option<String> {

@@ -64,6 +64,11 @@ impl InFlight {
         self.entries.iter().find(|e| e.position >= position).map(|e| &e.memory)
     }
 
+    /// The label of the list whose command buffer says this progress, while it is known.
+    pub(crate) fn label_of_progress(&self, value: u64) -> Option<String> {
+        self.entries.iter().find(|e| e.progress >= value)?.memory.label.clone()
+    }
+
     /// The label of the list at this ring slot or packet number, while it is known.
     pub(crate) fn label_at(&self, position: u64) -> Option<String> {
         self.memory_at(position)?.label.clone()

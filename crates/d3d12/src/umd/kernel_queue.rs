@@ -146,6 +146,16 @@ impl KernelQueue {
         }
     }
 
+    /// The label of the list whose command buffer says this progress. The packets of a context are
+    /// numbered by the scheduler, so there is none for them.
+    pub(crate) fn label_of_progress(&self, number: QueueNumber, value: u64) -> Option<String> {
+        match self.submission() {
+            Submission::Packet => None,
+            _ if self.number != number => None,
+            _ => self.state.lock_device().in_flight.label_of_progress(value),
+        }
+    }
+
     pub(crate) fn stats(&self) -> QueueStats {
         self.state.lock_device().stats
     }

@@ -5,7 +5,7 @@
 //! [`engine_queue`] (a queue on one node) · [`user_queue`] and [`kernel_queue`] (the submission
 //! models) · [`successor`] (recreating a user-mode queue) · [`user_ring`] (its parts) ·
 //! [`backlog`] (what the ring has no room for) · [`submit`] (the published order of a user-mode
-//! submission) · [`residency`] · [`encode`] (ring packets, log entries) · [`queue_identity`] ·
+//! submission) · [`residency`], [`paging_signals`] · [`encode`] (ring packets, log entries) · [`queue_identity`] ·
 //! [`fence`] · [`device`] · [`closed_list`], [`allocator`], [`command_memory`],
 //! [`buffer`], [`arena`] · [`in_flight`],
 //! [`signalled_fences`], [`ring`], [`progress`] · [`kernel_object`], [`registration`],
@@ -29,6 +29,7 @@ pub(crate) mod fence;
 pub(crate) mod in_flight;
 pub(crate) mod kernel_object;
 pub(crate) mod kernel_queue;
+pub(crate) mod paging_signals;
 pub(crate) mod progress;
 pub(crate) mod queue;
 pub(crate) mod queue_identity;

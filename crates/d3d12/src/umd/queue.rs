@@ -134,6 +134,11 @@ impl UmdQueue {
         self.parts().find_map(|part| part.label_at(number, position))
     }
 
+    /// The label of the list whose command buffer says this progress on one of the kernel's queues.
+    pub(crate) fn label_of_progress(&self, number: QueueNumber, value: u64) -> Option<String> {
+        self.parts().find_map(|part| part.label_of_progress(number, value))
+    }
+
     pub(crate) fn wait_idle(&self) -> Result {
         let Some(spread) = &self.spread else { return self.own.wait_idle() };
         let tail = self.in_order(spread, |order, _| Ok(order.tail))?;

@@ -443,6 +443,17 @@ impl UserQueue {
         stats
     }
 
+    /// The label of the list whose command buffer says this progress, if this is the queue's number.
+    pub(crate) fn label_of_progress(&self, number: QueueNumber, value: u64) -> Option<String> {
+        match &self.state.lock_device().present {
+            Present::User(user) if user.submitter.number == number => {
+                user.submitter.in_flight.label_of_progress(value)
+            }
+            Present::User(_) => None,
+            Present::Hardware(queue, _) => queue.label_of_progress(number, value),
+        }
+    }
+
     /// The label of the list at a position of the present ring, if this is its number.
     pub(crate) fn label_at(&self, number: QueueNumber, position: u64) -> Option<String> {
         match &self.state.lock_device().present {

@@ -23,7 +23,8 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{
-    AllocationKind, CreateAllocation, Placement, Residency, SegmentGroup, Status, VideoMemoryInfo,
+    AllocationKind, CreateAllocation, Placement, Residency, ResidencyPriority, SegmentGroup,
+    Status, VideoMemoryInfo,
 };
 use tidegate_ddi::{Irql, OsHandle, Passive};
 use tidegate_platform::{Event, Mutex, PhysicalMemory, Step, WaitEnd};
@@ -429,6 +430,16 @@ impl Memory {
     ) -> Result<(), Status> {
         let mark = self.mark_last_use(level, device);
         self.release(mark.as_ref(), allocations)
+    }
+
+    /// Sets how late the allocations leave local memory.
+    pub(crate) fn set_priority(
+        &self,
+        allocations: &[Arc<AllocationObject>],
+        priority: ResidencyPriority,
+    ) {
+        let ids = movable(allocations);
+        self.state.lock().vidmm.set_priority(&ids, priority.0);
     }
 
     /// Marks the device's queued work, which may use an allocation that loses its last reference.

@@ -36,7 +36,7 @@ impl Memory {
             let memory = self.clone();
             self.driver
                 .platform
-                .spawn("paging", move || _ = memory.carry_out_all(&Passive::enter()));
+                .spawn_task("paging", move || _ = memory.carry_out_all(&Passive::enter()));
         }
     }
 

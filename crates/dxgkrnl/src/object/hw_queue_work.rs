@@ -28,19 +28,17 @@ impl HwQueue {
 
     /// Describes the incomplete work. Returns the text, and the fence name and value that
     /// complete it.
-    pub(crate) fn describe_work(&self, objects: &Objects) -> (String, (String, u64)) {
+    pub(crate) fn describe_work(&self, objects: &Objects) -> (String, u64, (String, u64)) {
         let (done, announced) = (self.progress.fence.value(), self.announced_by_anyone(objects));
-        let command = match self.user_mode_submission {
-            true => format!(
-                "the command buffer of its ring that says progress {}",
-                done.saturating_add(1)
-            ),
+        let (what, next) = match self.user_mode_submission {
+            true => ("the command buffer of its ring that says progress", done.saturating_add(1)),
             false => {
                 let first = objects.sched.lock().oldest_in_flight(self.os_handle, done);
-                format!("the command buffer that says progress {}", first.unwrap_or(announced))
+                ("the command buffer that says progress", first.unwrap_or(announced))
             }
         };
-        (format!("{command}; {announced} was announced last"), ("progress".to_owned(), announced))
+        let command = format!("{what} {next}; {announced} was announced last");
+        (command, next, ("progress".to_owned(), announced))
     }
 
     /// Returns the last driver calls for this queue.

@@ -3,8 +3,8 @@
 //!
 //! Entry point: [`carry_out`].
 
-use super::device_loss::{lose_device, queues_of};
-use super::report::RecoveryReason;
+use super::device_loss::{hang_of, lose_device, queues_of};
+use super::report::RecoveryReport;
 use super::state::Recovery;
 use crate::error::BugCheck;
 use crate::object::device::Device;
@@ -23,9 +23,9 @@ pub(super) fn carry_out(
     recovery: &Recovery,
     level: &Passive,
     guilty: &[Arc<Device>],
-    reason: &RecoveryReason,
+    report: &RecoveryReport,
 ) -> Result<Vec<(QueueNumber, bool)>, BugCheck> {
-    let (recovery, config) = (recovery, &recovery.port.config.tdr);
+    let (config, reason) = (&recovery.port.config.tdr, &report.reason);
     recovery.port.note_reset();
     // 1. All nodes stop: submissions end, and engine interrupts are ignored.
     let busy = recovery.objects.sched.stop_all_engines(level);
@@ -61,11 +61,12 @@ pub(super) fn carry_out(
     let mut lost = Vec::new();
     for (handle, device) in devices.iter().filter(|(_, d)| !d.is_of_kernel()) {
         let is_guilty = hung.contains(handle);
+        let queues = queues_of(recovery, device);
         let state = match is_guilty {
-            true => DeviceState::Hung(reason.to_string()),
+            true => DeviceState::Hung(hang_of(&queues, &report.work, reason.to_string())),
             false => DeviceState::Reset(format!("the adapter was reset: {reason}")),
         };
-        let queue = queues_of(recovery, device).first().copied();
+        let queue = queues.first().copied();
         if lose_device(recovery, level, device, state) {
             lost.extend(queue.map(|queue| (queue, is_guilty)));
         }

@@ -58,11 +58,11 @@ fn work_of(
     for queue in
         recovery.objects.hw_queues_of(|q| here(q.engine()) && q.has_work(&recovery.objects))
     {
-        let (command, progress) = queue.describe_work(&recovery.objects);
+        let (command, fence_id, progress) = queue.describe_work(&recovery.objects);
         let mut signals = vec![progress];
         signals.extend(named(&recovery.objects.sched.queued_signals(queue.os_handle)));
         let (guilty, queue) = (guilty(&queue.device), queue.os_handle.into());
-        work.push(WorkAtReset { queue, command, signals, guilty });
+        work.push(WorkAtReset { queue, command, fence_id, signals, guilty });
     }
     for engine in recovery.port.caps.engines().filter(|engine| here(*engine)) {
         let in_flight = recovery.objects.sched.lock().packets_in_flight(engine);
@@ -71,8 +71,8 @@ fn work_of(
             let guilty = context.as_ref().is_some_and(|c| guilty(&c.device));
             let signals = named(&packet.signals);
             let command = packet_text(&packet);
-            let queue = packet.context.into();
-            work.push(WorkAtReset { queue, command, signals, guilty });
+            let (queue, fence_id) = (packet.context.into(), packet.id.into());
+            work.push(WorkAtReset { queue, command, fence_id, signals, guilty });
         }
     }
     work

@@ -7,7 +7,7 @@
 //! Entry points: [`lose_device`], [`lose_devices_later`] (any level); [`commands_refused`], [`split_refused`].
 
 use super::blame::Blame;
-use super::report::RecoveryReport;
+use super::report::{RecoveryReport, WorkAtReset};
 use super::state::Recovery;
 use crate::fence::{Fence, signal};
 use crate::object::context::Context;
@@ -15,7 +15,7 @@ use crate::object::device::Device;
 use crate::stats::Count;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_calls::{DeviceState, FaultReport, SyncObjectFlags};
+use tidegate_calls::{DeviceState, FaultReport, HangReport, SyncObjectFlags};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{
     EngineId, FaultErrorCode, GeneralErrorCode, Irql, OsHandle, PageFault, PageFaultFlags, Passive,
@@ -168,8 +168,8 @@ pub(super) fn lose_work(
     for device in &blame.culprits {
         let queues = queues_of(recovery, device);
         report.work.iter_mut().filter(|w| queues.contains(&w.queue)).for_each(|w| w.guilty = true);
-        let reason = DeviceState::Hung(report.reason.to_string());
-        if lose_device(recovery, level, device, reason) {
+        let reason = hang_of(&queues, &report.work, report.reason.to_string());
+        if lose_device(recovery, level, device, DeviceState::Hung(reason)) {
             report.lost.extend(queues.first().map(|queue| (*queue, true)));
         }
         let process = device.space.number;
@@ -184,6 +184,16 @@ pub(super) fn lose_work(
         if lose_device(recovery, level, device, DeviceState::Reset(what)) {
             report.lost.extend(queues.first().map(|queue| (*queue, false)));
         }
+    }
+}
+
+/// Creates the report of a device whose work hung: the first work that its queues had.
+pub(super) fn hang_of(queues: &[QueueNumber], work: &[WorkAtReset], what: String) -> HangReport {
+    match work.iter().find(|work| queues.contains(&work.queue)) {
+        Some(WorkAtReset { queue, fence_id, command, .. }) => {
+            HangReport { what, queue: *queue, fence_id: *fence_id, command: command.clone() }
+        }
+        None => HangReport { what, ..HangReport::default() },
     }
 }
 

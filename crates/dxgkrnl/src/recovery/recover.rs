@@ -17,7 +17,7 @@ use crate::object::context::Context;
 use crate::object::device::Device;
 use crate::stats::Count;
 use std::sync::Arc;
-use tidegate_calls::{DeviceErrorReason, DeviceState, Status, TdrTest};
+use tidegate_calls::{DeviceErrorReason, DeviceState, HangReport, Status, TdrTest};
 use tidegate_ddi::{DebugReason, EngineId, Irql, OsHandle, Passive};
 use tidegate_platform::QueueNumber;
 
@@ -25,9 +25,9 @@ use tidegate_platform::QueueNumber;
 pub(super) fn recover(recovery: &Recovery, level: &Passive, finding: Finding) {
     let Finding { cause, engine, suspects, had_packets } = finding;
     if decide::only_loses_devices(&recovery.port.config.tdr, &cause) {
-        let reason = cause.to_string();
         for device in &suspects {
-            device_loss::lose_device(recovery, level, device, DeviceState::Hung(reason.clone()));
+            let hang = HangReport { what: cause.to_string(), ..HangReport::default() };
+            device_loss::lose_device(recovery, level, device, DeviceState::Hung(hang));
         }
         return;
     }
@@ -100,7 +100,7 @@ fn recover_adapter(
     }
     recovery.port.count(Count::adapter_resets);
     let start_ns = recovery.port.platform.stamp_ns();
-    match adapter_reset::carry_out(recovery, level, guilty, &report.reason) {
+    match adapter_reset::carry_out(recovery, level, guilty, report) {
         Ok(lost) => {
             report.lost.extend(lost);
             report.outcome = RecoveryOutcome::AdapterReset;

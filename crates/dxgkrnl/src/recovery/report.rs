@@ -175,6 +175,8 @@ pub struct WorkAtReset {
     pub queue: QueueNumber,
     /// The running or next work: a packet or a command buffer.
     pub command: String,
+    /// The progress value of the command buffer, or the packet's number.
+    pub fence_id: u64,
     /// Fences and values that the work would have signalled.
     pub signals: Vec<(String, u64)>,
     /// Whether this work caused the reset.

@@ -129,7 +129,7 @@ impl Builder {
         let filled = packet.clone();
         let agent = step(&platform, "a thread", Site::caller(), || {
             let name = self.name.unwrap_or_else(world::name_of_child);
-            world::spawn(name, true, Box::new(move || filled.fill(body)))
+            world::spawn(name, world::Role::Script, Box::new(move || filled.fill(body)))
         });
         Ok(JoinHandle(Handle::Agent { agent, packet }))
     }

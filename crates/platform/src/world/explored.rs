@@ -244,7 +244,7 @@ impl World {
     /// Advances time to the earliest deadline, because nothing else can happen. Deadlines of
     /// background work do not count.
     fn pass_time(&mut self) -> Option<()> {
-        if self.scripts_live == 0 && !self.stopped {
+        if self.scripts_live == 0 && !self.stopped && self.may_stop() {
             return None;
         }
         let sleeping = self.agents.iter().enumerate().filter(|(_, s)| s.state == State::Blocked);

@@ -39,6 +39,8 @@ pub(crate) struct World {
     /// The number of keys on which more than one agent sleeps.
     pub(super) crowded_words: usize,
     pub(super) stopped: bool,
+    /// Whether the run rests at its end.
+    pub(super) rests: bool,
     pub(super) report: RunReport,
     /// The run of a program is over. An object that the program leaves behind may keep the platform
     /// alive, but no agent uses it any more.
@@ -90,6 +92,7 @@ impl World {
             sleepers: Map::default(),
             crowded_words: 0,
             stopped: false,
+            rests: false,
             report: RunReport::default(),
             is_left_behind: false,
         }
@@ -175,6 +178,12 @@ impl World {
                 self.end_sleep(AgentIx(index as u16), WaitEnd::Stopped, 0);
             }
         }
+    }
+
+    /// Returns whether the run may end as far as services are concerned: one that rests cuts off no
+    /// turn.
+    pub(super) fn may_stop(&self) -> bool {
+        !self.rests || !self.agents.iter().any(Slot::is_in_turn)
     }
 
     pub(super) fn resume(&mut self) {

@@ -45,12 +45,13 @@ use crate::site::Site;
 use crate::time::{CpuTime, Step};
 use crate::wait::{Deadline, WaitEnd};
 use machine::{Discipline, block, with};
+pub(crate) use slot::Role;
 use slot::{CLOCK_KEY, Slot, State, join_key};
 use std::sync::atomic::Ordering;
 use tidegate_trace::Recorder;
 
 /// Adds an agent. It first runs when the discipline picks it.
-pub(crate) fn spawn(name: String, script: bool, body: Box<dyn FnOnce()>) -> AgentIx {
+pub(crate) fn spawn(name: String, role: Role, body: Box<dyn FnOnce()>) -> AgentIx {
     let fiber = Fiber::new(move || {
         if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
             report_panic(payload.as_ref());
@@ -61,7 +62,7 @@ pub(crate) fn spawn(name: String, script: bool, body: Box<dyn FnOnce()>) -> Agen
         let explored = explored::seed(w);
         w.log(|log, _| log.agents.push(name.clone()));
         w.agents.push(Slot {
-            script,
+            role,
             state: State::Blocked,
             fiber: Some(fiber),
             belongings: Belongings::named(name),
@@ -72,7 +73,7 @@ pub(crate) fn spawn(name: String, script: bool, body: Box<dyn FnOnce()>) -> Agen
             children: 0,
             explored,
         });
-        w.scripts_live += usize::from(script);
+        w.scripts_live += usize::from(role == Role::Script);
         w.clock_spawn(agent);
         w.make_ready(agent, 0);
         agent
@@ -98,7 +99,8 @@ pub(crate) fn resume() {
 pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce()>) -> RunReport {
     assert!(!fiber::on_fiber(), "Platform::run inside an agent of the same machine");
     let _running = crate::running::enter(platform);
-    spawn("main".to_owned(), true, main);
+    with(|w| w.rests = platform.rests());
+    spawn("main".to_owned(), Role::Script, main);
     let mut next = with(World::next_fiber);
     while let Some((agent, mut fiber)) = next {
         let ended = fiber.resume();
@@ -137,7 +139,7 @@ impl World {
     }
 
     fn blocked(&self) -> Vec<(String, String)> {
-        let scripts = self.agents.iter().filter(|a| a.script);
+        let scripts = self.agents.iter().filter(|a| a.role == Role::Script);
         scripts
             .filter_map(|a| {
                 let asleep = a.wait.as_ref().filter(|_| a.state == State::Blocked);
@@ -152,7 +154,7 @@ impl World {
         loop {
             let next = match &mut self.discipline {
                 Discipline::Virtual(_) => {
-                    if self.scripts_live == 0 && !self.stopped {
+                    if self.scripts_live == 0 && !self.stopped && self.may_stop() {
                         self.stop_all();
                     }
                     self.pick_earliest()
@@ -198,7 +200,7 @@ impl World {
         }
         slot.state = State::Finished;
         let recorded = slot.belongings.recorder.take();
-        self.scripts_live -= usize::from(self.agents[agent.0 as usize].script);
+        self.scripts_live -= usize::from(self.agents[agent.0 as usize].role == Role::Script);
         self.wake_joiners(agent);
         recorded
     }

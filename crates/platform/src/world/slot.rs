@@ -17,10 +17,30 @@ pub(super) enum State {
     Finished,
 }
 
+/// What a run does about an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A straight-line agent. The run waits for it.
+    Script,
+    /// A straight-line agent that is stopped at the end of the run.
+    Worker,
+    /// It acts in turns and is stopped at the end of the run; of a run that rests, between two
+    /// turns.
+    Service,
+}
+
+impl Slot {
+    /// Returns whether it is a service inside a turn.
+    pub(super) fn is_in_turn(&self) -> bool {
+        let between = self.wait.as_ref().is_some_and(|wait| wait.what.is_empty());
+        self.role == Role::Service
+            && self.state != State::Finished
+            && !(self.state == State::Blocked && between)
+    }
+}
+
 pub(super) struct Slot {
-    /// Whether it is a straight-line agent, which the run waits for. Services are stopped at
-    /// the end.
-    pub(super) script: bool,
+    pub(super) role: Role,
     pub(super) state: State,
     pub(super) fiber: Option<Fiber>,
     /// Its name, locks and recorder. While the agent runs, those of the run loop.

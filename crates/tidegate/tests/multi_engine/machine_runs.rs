@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use tidegate::d3d12::testing::TestCommands as _;
 use tidegate::d3d12::{CommandListType, DeviceOptions, Error, QueueDesc};
 use tidegate::explorer::machine;
 use tidegate::explorer::strategy::replay::Replay;

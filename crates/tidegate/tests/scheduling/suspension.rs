@@ -193,7 +193,7 @@ fn a_device_whose_suspension_is_not_acknowledged_in_time_is_lost() {
         suspended.resume();
         assert_eq!(w.driver.take_names(), Vec::<&str>::new(), "what is lost does not run again");
         assert_eq!(queue.status(), DoorbellStatus::DisconnectedAbort);
-        assert!(matches!(w.state(), Ok(DeviceState::Hung(what)) if what.contains("node 0")));
+        assert!(matches!(w.state(), Ok(DeviceState::Hung(hang)) if hang.what.contains("node 0")));
         assert_eq!(queue.queue.progress_value.load(), u64::MAX);
     });
 }
@@ -246,7 +246,7 @@ fn an_engine_that_hangs_costs_those_whose_work_it_holds() {
         hung(w, 0);
         assert_eq!(w.state(), Ok(DeviceState::Active), "engine 0 holds nothing");
         hung(w, 1);
-        assert!(matches!(w.state(), Ok(DeviceState::Hung(what)) if what.contains("node 1")));
+        assert!(matches!(w.state(), Ok(DeviceState::Hung(hang)) if hang.what.contains("node 1")));
         assert_eq!([&idle, &busy].map(UserQueue::status), [DoorbellStatus::DisconnectedAbort; 2]);
         assert_eq!(other.state(), Ok(DeviceState::Active));
     });

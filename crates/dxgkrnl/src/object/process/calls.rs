@@ -19,21 +19,24 @@ use std::sync::{Arc, Weak};
 use tidegate_calls::MAX_OBJECTS_PER_CPU_WAIT;
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
-    AdapterInfo, Allocation, AllocationMemory, CpuWaitRegistration, CreateAllocation,
-    CreateContextVirtual, CreateDoorbell, CreateHwContext, CreateHwQueue, CreateMonitoredFence,
-    CreateNativeFence, CreatePagingQueue, DeviceErrorReason, DeviceState, DisplayInfo,
-    FenceInstance, FenceValue, Handle, Kernel, LogDetail, MakeResident, NodeInfo, NtHandle,
-    OpenSyncObject, Present, PresentQueue, Priority, ReadOnly, RegisteredWait, Render, Residency,
-    SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
-    SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TdrTest, VideoMemoryInfo, WaitMode,
-    WaitNotice,
+    AdapterInfo, Allocation, AllocationMemory, ClockCalibration, CpuWaitRegistration,
+    CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext, CreateHwQueue,
+    CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, DeviceErrorReason, DeviceState,
+    DisplayInfo, FenceInstance, FenceValue, Handle, Kernel, LogDetail, MakeResident, NodeInfo,
+    NtHandle, OpenSyncObject, Present, PresentQueue, Priority, ReadOnly, RegisteredWait, Render,
+    Residency, ResidencyPriority, SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand,
+    SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TdrTest,
+    VideoMemoryInfo, WaitMode, WaitNotice,
 };
 use tidegate_d3dukmdt::MAX_BROADCAST_CONTEXTS;
-use tidegate_ddi::{Irql, OsHandle, Passive, VidSchCaps};
+use tidegate_ddi::{EngineId, Irql, OsHandle, Passive, VidSchCaps};
 use tidegate_platform::{Event, QueueNumber, current};
 
 /// Maximum number of allocations in one call. A limit of this project; the headers state none.
 const MAX_ALLOCATIONS: usize = 4096;
+
+/// The GPU's clock counts nanoseconds (`DxgkDdiCalibrateGpuClock`).
+const GPU_CLOCK_HZ: u64 = 1_000_000_000;
 
 impl Kernel for Process {
     fn query_adapter_info(&self) -> AdapterInfo {
@@ -54,6 +57,20 @@ impl Kernel for Process {
             physical_adapters: caps.physical_adapters,
             nodes: nodes.collect(),
         }
+    }
+
+    fn query_clock_calibration(
+        &self,
+        node_ordinal: u32,
+        engine_ordinal: u32,
+    ) -> Result<ClockCalibration, Status> {
+        let (level, port) = (&entered(), &self.objects.port);
+        port.check()?;
+        let engine = EngineId { node_ordinal, engine_ordinal };
+        port.check_engine(engine).map_err(|_| Status::INVALID_PARAMETER)?;
+        let _awake = port.awake(level);
+        let read = port.driver(level).calibrate_gpu_clock(&level.raise(), node_ordinal);
+        Ok(ClockCalibration { gpu_frequency: GPU_CLOCK_HZ, gpu_clock: read.gpu_ns, cpu: read.cpu })
     }
 
     fn create_device(&self) -> Result<Handle, Status> {
@@ -190,6 +207,18 @@ impl Kernel for Process {
         let device = self.device(device)?;
         let allocations = self.allocations_of(&device, allocations)?;
         self.objects.memory.evict(level, device.os_handle, &allocations)
+    }
+
+    fn set_allocation_priority(
+        &self,
+        device: Handle,
+        allocations: &[Handle],
+        priority: ResidencyPriority,
+    ) -> Result<(), Status> {
+        let device = self.live_device(device)?;
+        let allocations = self.allocations_of(&device, allocations)?;
+        self.objects.memory.set_priority(&allocations, priority);
+        Ok(())
     }
 
     fn query_video_memory_info(&self, group: SegmentGroup) -> Result<VideoMemoryInfo, Status> {

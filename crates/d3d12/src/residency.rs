@@ -1,0 +1,123 @@
+//! Residency of resources as an application manages it: references that keep them in local memory,
+//! priorities of those without, and the budget.
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::fence::Fence;
+use crate::resource::Resource;
+use crate::umd::failure::Failure;
+use crate::umd::paging_signals::PagingSignals;
+use tidegate_calls::{Handle, ResidencyPriority, SegmentGroup, VideoMemoryInfo};
+
+impl Device {
+    /// Gives each resource in the default heap a reference, and blocks until all of them are in local
+    /// memory. They stay there until as many references were taken back by [`Device::evict`].
+    ///
+    /// # Errors
+    /// [`Error::OverBudget`], and nothing was done; [`Error::Foreign`]; as [`Fence::wait`].
+    #[doc(alias = "MakeResident")]
+    pub fn make_resident<'a, R: Into<Resource<'a>> + Copy>(&self, buffers: &[R]) -> Result<()> {
+        let allocations = self.movable(buffers)?;
+        if allocations.is_empty() {
+            return Ok(());
+        }
+        self.shared.umd.make_resident(&allocations).map_err(|failure| self.residency_error(failure))
+    }
+
+    /// As [`Device::make_resident`], and returns at once. `fence` is signalled with `value` when all
+    /// of them are in local memory. Work that uses them waits for that: earlier use faults. Calls
+    /// are carried out in their order.
+    ///
+    /// # Errors
+    /// As [`Device::make_resident`]; [`Error::Foreign`] for a fence of another device.
+    #[doc(alias = "EnqueueMakeResident")]
+    pub fn enqueue_make_resident<'a, R: Into<Resource<'a>> + Copy>(
+        &self,
+        buffers: &[R],
+        fence: &Fence,
+        value: u64,
+    ) -> Result<()> {
+        let shared = &self.shared;
+        shared.check_owner(fence.object.device(), || format!("fence '{}'", fence.name()))?;
+        let allocations = self.movable(buffers)?;
+        if allocations.is_empty() {
+            return fence.signal(value);
+        }
+        let mut signals = shared.paging_signals.lock_device();
+        let made = match &mut *signals {
+            Some(made) => Ok(made),
+            none => PagingSignals::new(&shared.umd).map(|made| none.insert(made)),
+        };
+        let umd = &shared.umd;
+        let queued = made.and_then(|made| made.enqueue(umd, &allocations, &fence.object, value));
+        drop(signals);
+        queued.map_err(|failure| self.residency_error(failure))
+    }
+
+    fn residency_error(&self, failure: Failure) -> Error {
+        match failure {
+            Failure::OverBudget(bytes) => {
+                Error::OverBudget { what: "making resources resident".to_owned(), bytes }
+            }
+            Failure::Refused(call, status) => self.shared.error(call, "several resources", status),
+            other => self.shared.queue_error("paging", other),
+        }
+    }
+
+    /// Sets how late each buffer in the default heap leaves local memory when its room is needed
+    /// and it has no reference: those of the lowest priority leave first. A new buffer has
+    /// [`ResidencyPriority::NORMAL`].
+    ///
+    /// # Errors
+    /// [`Error::Foreign`]; what the kernel refuses.
+    #[doc(alias = "SetResidencyPriority")]
+    pub fn set_residency_priority<'a, R: Into<Resource<'a>> + Copy>(
+        &self,
+        buffers: &[R],
+        priority: ResidencyPriority,
+    ) -> Result<()> {
+        let allocations = self.movable(buffers)?;
+        if allocations.is_empty() {
+            return Ok(());
+        }
+        let umd = &self.shared.umd;
+        let set = umd.enter().set_allocation_priority(umd.handle(), &allocations, priority);
+        set.map_err(|s| self.shared.error("D3DKMTSetAllocationPriority", "several resources", s))
+    }
+
+    /// The allocations of those buffers that move between local and system memory.
+    fn movable<'a, R: Into<Resource<'a>> + Copy>(&self, resources: &[R]) -> Result<Vec<Handle>> {
+        let mut movable = Vec::with_capacity(resources.len());
+        for resource in resources {
+            let resource: Resource<'_> = (*resource).into();
+            self.shared.check_owner(resource.memory().device(), || resource.what())?;
+            movable.extend(resource.memory().movable());
+        }
+        Ok(movable)
+    }
+
+    /// Takes a reference of each buffer in the default heap away. One without references may leave
+    /// local memory when its room is needed, and not before what is queued by now is complete.
+    ///
+    /// # Errors
+    /// What the kernel refuses: a buffer that has no reference; [`Error::Foreign`].
+    #[doc(alias = "Evict")]
+    pub fn evict<'a, R: Into<Resource<'a>> + Copy>(&self, buffers: &[R]) -> Result<()> {
+        let allocations = self.movable(buffers)?;
+        if allocations.is_empty() {
+            return Ok(());
+        }
+        let done = self.shared.umd.enter().evict(self.shared.umd.handle(), &allocations);
+        done.map_err(|s| self.shared.error("D3DKMTEvict", "several resources", s))
+    }
+
+    /// Returns the budget and the use of the adapter's local memory.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    #[doc(alias = "QueryVideoMemoryInfo")]
+    pub fn video_memory(&self) -> Result<VideoMemoryInfo> {
+        let queried = self.shared.umd.enter().query_video_memory_info(SegmentGroup::Local);
+        queried.map_err(|s| self.shared.error("D3DKMTQueryVideoMemoryInfo", "local memory", s))
+    }
+}
