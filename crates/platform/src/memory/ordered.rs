@@ -28,13 +28,13 @@ impl Word {
     pub(crate) fn update_as(
         &self,
         (update, load): (Ordering, Ordering),
-        mut new: impl FnMut(u64) -> Option<u64>,
+        new: impl FnMut(u64) -> Option<u64>,
     ) -> u64 {
         match self.explored() {
             None => match self.cell().fetch_update(update, load, new) {
                 Ok(old) | Err(old) => old,
             },
-            Some(word) => world::update_as(word, (update, load), |old| new(old)),
+            Some(word) => world::update_as(word, (update, load), new),
         }
     }
 }

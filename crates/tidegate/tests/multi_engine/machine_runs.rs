@@ -96,6 +96,7 @@ fn a_run_that_fails_says_why_and_another_can_follow() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test is about threads of the standard library")]
 fn threads_of_the_standard_library_use_a_machine_on_the_host() {
     let platform = Platform::host();
     let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
