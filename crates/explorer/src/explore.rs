@@ -278,9 +278,11 @@ impl<'a> Search<'a> {
         let Failed { failure, trail, at_run, steps } = failed;
         let mut again = Runner::new(Replay::new(&trail.choices), self.options.model);
         let ran = again.run(self.scenario);
+        if let Some(choice) = again.trail(|t| t.diverges_from(&trail)) {
+            return Err(self.not_deterministic(choice));
+        }
         if ran.failure.as_ref() != Some(&failure) {
-            let diverged = again.trail(|t| t.diverges_from(&trail));
-            return Err(self.not_deterministic(diverged.unwrap_or(trail.choices.len() as u64)));
+            return Err(self.not_deterministic(trail.choices.len() as u64));
         }
         let blank = Schedule::of(self.scenario, self.options.model, self.options.strategy);
         let found = blank.with(&trail.choices, trail.checksum());

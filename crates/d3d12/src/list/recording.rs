@@ -15,6 +15,7 @@ use crate::umd::buffer::BufferMemory;
 use crate::umd::closed_list::ClosedList;
 use crate::umd::command_memory::CommandMemory;
 use crate::umd::encode::JOINED_EXTRA_BYTES;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
@@ -129,8 +130,10 @@ impl CommandList {
         let memory = CommandMemory::upload(&self.device.umd.arena, &self.writer.to_bytes());
         let mut memory =
             memory.map_err(|s| self.device.error("D3DKMTCreateAllocation2", what, s))?;
-        self.buffers.sort_by_key(Arc::as_ptr);
-        self.buffers.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        // In the order of recording, which is the same in each run: residency is managed and memory
+        // freed in this order.
+        let mut named = BTreeSet::new();
+        self.buffers.retain(|buffer| named.insert(Arc::as_ptr(buffer)));
         memory.buffers = self.buffers;
         memory.label = self.label;
         memory.trace_name = self.trace_name;

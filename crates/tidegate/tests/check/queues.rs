@@ -51,7 +51,7 @@ fn read_back(waits: bool) -> impl Fn() + Send + Sync + 'static {
 fn a_missing_wait_before_a_read_is_found() {
     let checked = check(read_back(true));
     assert!(checked.schedules > 100, "{checked:?}");
-    for strategy in [StrategyKind::Random, StrategyKind::Pct(3)] {
+    for strategy in [StrategyKind::Bounded(1), StrategyKind::Random, StrategyKind::Pct(3)] {
         let found = failure(Builder::new().strategy(strategy), read_back(false));
         assert!(found.contains("the copy is read before it is made"), "{found}");
         assert!(found.contains("queues.rs:"), "{found}");
