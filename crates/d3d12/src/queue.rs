@@ -26,6 +26,9 @@ use tidegate_trace::{Kind, LaneId, LaneKind, NameId, Record};
 
 // spec: ME-004, ME-014, ME-019
 /// A queue. Calls from several threads are taken one after the other.
+///
+/// Dropping the last handle ends the queue. Work that has not run is dropped with it, signals too:
+/// wait for the queue's last signal, or call [`Queue::wait_idle`], before.
 #[doc(alias = "ID3D12CommandQueue")]
 #[derive(Clone)]
 pub struct Queue {

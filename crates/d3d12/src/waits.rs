@@ -123,8 +123,9 @@ impl Device {
         if matches!(result, Ok(Waited::Signalled(()))) {
             hazards::cpu_wait(&self.shared.umd.platform, mode, objects(fences));
         }
+        let checks_states = self.shared.states.is_some();
         for (fence, value) in fences {
-            if result.is_ok() && fence.object.value.load() >= *value {
+            if checks_states && result.is_ok() && fence.object.value.load() >= *value {
                 fence.note_reached(*value);
             }
             fence.end_call(call, Kind::CpuWait, *value);

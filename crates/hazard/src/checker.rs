@@ -744,7 +744,12 @@ impl Checker {
         let (new_access, old_access) =
             (&self.accesses[new.0 as usize], &self.accesses[earlier.0 as usize]);
         let new_is_first = match (kind, new_access.kind) {
-            (AccessKind::Write, AccessKind::Read) => self.read_is_first(new, earlier, &conflict),
+            // A submission that read the bytes before the write wants the same data again.
+            (AccessKind::Write, AccessKind::Read) => {
+                let epoch_of = |id: AccessId| self.accesses[id.0 as usize].place.epoch;
+                conflict.first_read.is_some_and(|first| epoch_of(first) == epoch_of(new))
+                    || self.read_is_first(new, earlier, &conflict)
+            }
             (AccessKind::Read, AccessKind::Write) => !self.read_is_first(earlier, new, &conflict),
             _ => new_access.sequence < old_access.sequence,
         };
