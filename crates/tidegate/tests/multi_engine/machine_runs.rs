@@ -96,38 +96,6 @@ fn a_run_that_fails_says_why_and_another_can_follow() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the test is about threads of the standard library")]
-fn threads_of_the_standard_library_use_a_machine_on_the_host() {
-    let platform = Platform::host();
-    let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
-    let device = machine.device(DeviceOptions::default()).unwrap();
-    let relay = |rounds: std::ops::Range<u64>| {
-        let (ping, pong) = (device.fence(rounds.start), device.fence(rounds.start));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let queue = device.create_queue(QueueDesc::copy("pong")).unwrap();
-                for value in rounds.clone() {
-                    queue.wait(&ping, value + 1).unwrap();
-                    queue.signal(&pong, value + 1).unwrap();
-                }
-                queue.wait_idle().unwrap();
-            });
-            for value in rounds.clone() {
-                ping.signal(value + 1).unwrap();
-                pong.wait(value + 1).unwrap();
-            }
-        });
-        pong.completed_value()
-    };
-    // Before, inside, between and after runs.
-    assert_eq!(relay(0..50), 50);
-    assert_eq!(machine.run(|| relay(50..100)).unwrap(), 100);
-    assert_eq!(relay(100..150), 150);
-    assert_eq!(machine.run(|| relay(150..200)).unwrap(), 200);
-    assert_eq!(relay(200..250), 250);
-}
-
-#[test]
 fn a_cooperative_machine_that_never_ran_can_be_dropped_and_another_made() {
     for _ in 0..3 {
         let platform = Platform::virtual_time(StepCosts::free());

@@ -8,9 +8,9 @@
 )]
 
 use std::thread;
-use tidegate::d3d12::{CommandListType, DeviceOptions, Fence};
+use tidegate::d3d12::{CommandListType, DeviceOptions, Fence, QueueDesc};
 use tidegate::platform::StepCosts;
-use tidegate::{Platform, Submission};
+use tidegate::{Machine, MachineConfig, Platform, Submission};
 use tidegate_testbed::{App, QueueApi};
 
 /// How often a thread polls the agents before it acts: far longer than they need to fall asleep.
@@ -91,4 +91,35 @@ fn a_machine_in_virtual_time_refuses_other_threads_and_goes_on() {
         requested.signal(1).unwrap();
         assert_eq!(requested.wait(1), Ok(()));
     });
+}
+
+#[test]
+fn threads_of_the_standard_library_use_a_machine_on_the_host() {
+    let platform = Platform::host();
+    let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
+    let device = machine.device(DeviceOptions::default()).unwrap();
+    let relay = |rounds: std::ops::Range<u64>| {
+        let (ping, pong) = (device.fence(rounds.start), device.fence(rounds.start));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let queue = device.create_queue(QueueDesc::copy("pong")).unwrap();
+                for value in rounds.clone() {
+                    queue.wait(&ping, value + 1).unwrap();
+                    queue.signal(&pong, value + 1).unwrap();
+                }
+                queue.wait_idle().unwrap();
+            });
+            for value in rounds.clone() {
+                ping.signal(value + 1).unwrap();
+                pong.wait(value + 1).unwrap();
+            }
+        });
+        pong.completed_value()
+    };
+    // Before, inside, between and after runs.
+    assert_eq!(relay(0..50), 50);
+    assert_eq!(machine.run(|| relay(50..100)).unwrap(), 100);
+    assert_eq!(relay(100..150), 150);
+    assert_eq!(machine.run(|| relay(150..200)).unwrap(), 200);
+    assert_eq!(relay(200..250), 250);
 }
