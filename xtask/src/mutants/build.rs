@@ -238,6 +238,13 @@ fn write_copy(
         fs::write(&target, bytes)
             .map_err(|e| format!("{}: cannot write: {e}", target.display()))?;
     }
+    // What the tree has no longer, such as a module that became a folder.
+    for path in tree::paths(copy, ".")? {
+        if !root.join(&path).exists() {
+            fs::remove_file(copy.join(&path))
+                .map_err(|e| format!("{}: cannot remove: {e}", path.display()))?;
+        }
+    }
     Ok(places)
 }
 
@@ -264,6 +271,21 @@ mod tests {
         assert_eq!(compile(), "of the tree");
         fs::write(copy.join("a"), "of the copy").unwrap();
         assert_eq!(compile(), "of the copy");
+    }
+
+    #[test]
+    fn a_file_that_the_tree_has_no_longer_leaves_the_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        let (tree, copy) = (folder.path().join("tree"), folder.path().join("copy"));
+        for folder in [&tree, &copy] {
+            fs::create_dir_all(folder.join("crates/a/src")).unwrap();
+        }
+        fs::write(tree.join("crates/a/src/list.rs"), "// a list").unwrap();
+        write_copy(&tree, &copy, &[]).unwrap();
+        assert!(copy.join("crates/a/src/list.rs").exists());
+        fs::remove_file(tree.join("crates/a/src/list.rs")).unwrap();
+        write_copy(&tree, &copy, &[]).unwrap();
+        assert!(!copy.join("crates/a/src/list.rs").exists());
     }
 
     #[test]
