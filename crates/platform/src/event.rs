@@ -236,7 +236,6 @@ impl Event {
         end
     }
 
-    // spec: ME-064
     /// Blocks until one of `events` is set, and takes only that event. Returns its index, the
     /// lowest if several are set.
     ///
@@ -261,6 +260,7 @@ impl Event {
     /// # Panics
     ///
     /// `events` is empty.
+    // spec: ME-064
     pub fn wait_any_for(
         events: &[&Event],
         deadline: Option<CpuTime>,

@@ -149,6 +149,12 @@ fn copy_states_of_one_class_are_none_of_the_other() {
         let leave = list(class).to(&texture, S::COPY_DEST, S::COMMON);
         assert_eq!(program.run(queue, leave), expected);
     }
+    // A state of the creation was promoted by no use, so it does not decay with the call.
+    let texture = resource(Texture, S::COPY_SOURCE);
+    let mut program = Program::new();
+    assert_eq!(program.run(DIRECT, list(Direct).uses(&texture, S::COPY_SOURCE)), []);
+    let leave = list(Direct).to(&texture, S::COPY_SOURCE, S::COMMON);
+    assert_eq!(program.run(DIRECT, leave), []);
     // A barrier that begins on a copy queue keeps its state over the end of the call.
     let texture = resource(Texture, S::COMMON);
     let mut program = Program::new();

@@ -106,9 +106,14 @@ pub(crate) fn enter<'a>(
     mode: WaitMode,
     event: Option<Event>,
 ) -> EnteredWait {
-    let event = event.unwrap_or_else(|| fences.port.platform.event(true));
+    let event = event.unwrap_or_else(|| own_event(fences));
     let notice = WaitNotice::Event(event.clone());
     EnteredWait { event: Some(event), ..register(level, fences, instances, mode, notice, None) }
+}
+
+/// An event that one caller waits for once, so either way of reset would do.
+fn own_event(fences: &Fences) -> Event {
+    fences.port.platform.event(true)
 }
 
 /// Registers the conditions of a wait that can be cancelled.
