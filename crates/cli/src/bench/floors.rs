@@ -234,52 +234,6 @@ pub(super) fn logged_signal() -> Result<Samples, Trouble> {
     })
 }
 
-/// Floor of a call that submits: a packet of 64 bytes, the write pointer, the doorbell, a full
-/// barrier and the doorbell's status.
-pub(super) fn published_packet() -> Result<Samples, Trouble> {
-    publish_with(0)
-}
-
-/// The same behind a command buffer of `bytes`, copied to where the GPU reads it.
-pub(super) fn published_commands(bytes: usize) -> Result<Samples, Trouble> {
-    publish_with(bytes)
-}
-
-fn publish_with(bytes: usize) -> Result<Samples, Trouble> {
-    let (ring, doorbell, status) = (Ring::new(1024), Line::default(), Line::default());
-    let (commands, mut memory) = (vec![7u8; bytes], vec![0u8; bytes]);
-    batches(CLIENT_CPU, move |number| {
-        let (ring, doorbell, status) = black_box((&ring, &doorbell, &status));
-        memory.copy_from_slice(black_box(&commands));
-        ring.slot(number).write(number);
-        ring.written.0.store(number, Ordering::Release);
-        doorbell.0.store(number, Ordering::Release);
-        fence(Ordering::SeqCst);
-        black_box((status.0.load(Ordering::Acquire), &mut memory));
-    })
-}
-
-/// Floor of a registration: an event in an ordered map, by its value.
-pub(super) fn ordered_insert() -> Result<Samples, Trouble> {
-    let mut waiting = BTreeMap::new();
-    batches(CLIENT_CPU, move |value| {
-        waiting.insert(value, Arc::new(AtomicU64::new(0)));
-    })
-}
-
-/// Floor of an object's life: zeroed memory of `bytes` and a handle in an ordered map, and the end
-/// of both, behind as many others.
-pub(super) fn listed_memory(bytes: usize) -> Result<Samples, Trouble> {
-    const OTHERS: u64 = 10_000;
-    let mut table = BTreeMap::new();
-    batches(CLIENT_CPU, move |handle| {
-        table.insert(handle, black_box(vec![0u8; bytes].into_boxed_slice()));
-        if handle >= OTHERS {
-            black_box(table.remove(&(handle - OTHERS)));
-        }
-    })
-}
-
 /// Floor of one word of the seam: store, full barrier, load of another word.
 pub(super) fn store_fence_load() -> Result<Samples, Trouble> {
     let (own, other) = (Line::default(), Line::default());

@@ -19,15 +19,6 @@ pub(super) const NODES: u32 = 48;
 /// How long a thread sleeps before it is woken.
 pub(super) const ASLEEP_NS: u64 = 70_000;
 
-/// Copies in a list of the API's rows, and the bytes of one in a command buffer.
-pub(super) const COPIES_IN_A_LIST: u64 = 100;
-pub(super) const COPY_COMMAND_BYTES: usize = 32;
-
-/// Queues and fences that exist at the same time.
-pub(super) const QUEUES: u64 = 65_536;
-pub(super) const FENCES: u64 = 1_000_000;
-pub(super) const FEW_FENCES: u64 = 6_400;
-
 #[cfg(test)]
 mod tests {
     use super::shuffled;

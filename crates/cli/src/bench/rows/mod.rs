@@ -1,10 +1,9 @@
 //! The table of rows: measurement, floor and goal of each.
 //!
-//! Rooms: `api` (single calls, many objects) · `submit` (doorbells and streams) · `signal` (signals without a waiter) · `wake` (a parked
+//! Rooms: `submit` (doorbells and streams) · `signal` (signals without a waiter) · `wake` (a parked
 //! thread) · `link` (engine to engine) · `preemption` · `cross_adapter` · `release` (one of many
 //! waiters) · `explore` · `seam` · `virtual_time` · `setup` (the machine under measurement).
 
-mod api;
 mod cross_adapter;
 mod explore;
 mod link;
@@ -19,7 +18,6 @@ mod wake;
 
 use super::floors;
 use super::measure::{Measured, Samples, Trouble, on_own_thread};
-use super::sizes::{COPIES_IN_A_LIST, COPY_COMMAND_BYTES, FENCES, FEW_FENCES};
 use cross_adapter::Form;
 
 /// How a row's figure is shown.
@@ -262,72 +260,6 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("heap_of_48", floors::heap_of_48),
         goal: Goal::TimesFloor(6.0),
         measure: virtual_time::events,
-    },
-    Row {
-        name: "api_list_empty",
-        about: "one call each: record, close and execute an empty list on a user-mode queue",
-        unit: Unit::Time,
-        floor: floor("published_8_bytes", || floors::published_commands(8)),
-        goal: Goal::TimesFloor(10.0),
-        measure: || own(api::empty_list),
-    },
-    Row {
-        name: "api_list_100_copies",
-        about: "the same with 100 copies in the list",
-        unit: Unit::Time,
-        floor: floor("published_3200_bytes", || {
-            floors::published_commands(COPIES_IN_A_LIST as usize * COPY_COMMAND_BYTES)
-        }),
-        goal: Goal::TimesFloor(10.0),
-        measure: || own(api::list_of_copies),
-    },
-    Row {
-        name: "api_queue_signal",
-        about: "a signal of a user-mode queue, until the call returns",
-        unit: Unit::Time,
-        floor: floor("published_packet", floors::published_packet),
-        goal: Goal::TimesFloor(5.0),
-        measure: || own(api::queue_signal),
-    },
-    Row {
-        name: "api_queue_wait",
-        about: "a wait of a user-mode queue, for a value that is reached, until the call returns",
-        unit: Unit::Time,
-        floor: floor("published_packet", floors::published_packet),
-        goal: Goal::TimesFloor(5.0),
-        measure: || own(api::queue_wait),
-    },
-    Row {
-        name: "api_event_registration",
-        about: "an event that a fence is to set at a value, until the call returns",
-        unit: Unit::Time,
-        floor: floor("ordered_insert", floors::ordered_insert),
-        goal: Goal::TimesFloor(10.0),
-        measure: || own(api::event_registration),
-    },
-    Row {
-        name: "api_fence_created",
-        about: "creation and destruction of a fence",
-        unit: Unit::Time,
-        floor: floor("listed_256_bytes", || floors::listed_memory(256)),
-        goal: Goal::TimesFloor(20.0),
-        measure: || own(|| api::fences(FEW_FENCES)),
-    },
-    Row {
-        name: "api_fences_1000000",
-        about: "the same for each of 1,000,000 fences that exist at the same time",
-        unit: Unit::Time,
-        floor: floor("listed_256_bytes", || floors::listed_memory(256)),
-        goal: Goal::TimesFloor(20.0),
-        measure: || own(|| api::fences(FENCES)),
-    },
-    Row {
-        name: "api_queues_65536",
-        about: "creation and destruction of each of 65,536 user-mode queues that exist at the same time",
-        unit: Unit::Time,
-        floor: floor("listed_4096_bytes", || floors::listed_memory(4_096)),
-        goal: Goal::TimesFloor(50.0),
-        measure: || own(api::queues),
     },
 ];
 
