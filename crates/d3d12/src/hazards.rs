@@ -15,8 +15,37 @@ use tidegate_platform::Platform;
 use tidegate_platform::hazard::{Checker, FenceKey, ListInfo, QueueKey, TimelineId};
 use tidegate_trace::LinkId;
 
+/// Returns a fence of the check. The first call adds it with an initial value.
+fn fence_from(checker: &mut Checker, fence: &FenceObject, initial: u64) -> FenceKey {
+    checker.fence(fence.instance.trace_fence, initial, || fence.name.clone())
+}
+
 fn key(checker: &mut Checker, fence: &FenceObject) -> FenceKey {
-    checker.fence(fence.instance.trace_fence, 0, || fence.name.clone())
+    fence_from(checker, fence, 0)
+}
+
+fn queue_call(
+    platform: &Platform,
+    queue: Option<QueueKey>,
+    (fence, value): (&FenceObject, u64),
+    call: fn(&mut Checker, TimelineId, QueueKey, FenceKey, u64),
+) {
+    let Some(queue) = queue else { return };
+    platform.check_hazards(|checker, thread| {
+        let fence = key(checker, fence);
+        call(checker, thread, queue, fence, value);
+    });
+}
+
+fn thread_call(
+    platform: &Platform,
+    (fence, value): (&FenceObject, u64),
+    call: fn(&mut Checker, TimelineId, FenceKey, u64),
+) {
+    platform.check_hazards(|checker, thread| {
+        let fence = key(checker, fence);
+        call(checker, thread, fence, value);
+    });
 }
 
 /// Registers a queue.
@@ -27,8 +56,7 @@ pub(crate) fn add_queue(device: &UmdDevice, name: &str) -> Option<QueueKey> {
 
 /// Registers a fence whose value is `initial`.
 pub(crate) fn add_fence(platform: &Platform, fence: &FenceObject, initial: u64) {
-    let number = fence.instance.trace_fence;
-    platform.hazard_checker(|checker| checker.fence(number, initial, || fence.name.clone()));
+    platform.hazard_checker(|checker| fence_from(checker, fence, initial));
 }
 
 /// Reports a call of ExecuteCommandLists.
@@ -56,11 +84,7 @@ pub(crate) fn queue_wait(
     fence: &FenceObject,
     value: u64,
 ) {
-    let Some(queue) = queue else { return };
-    platform.check_hazards(|checker, thread| {
-        let fence = key(checker, fence);
-        checker.queue_wait(thread, queue, fence, value);
-    });
+    queue_call(platform, queue, (fence, value), Checker::queue_wait);
 }
 
 /// Reports a signal of a queue.
@@ -70,11 +94,7 @@ pub(crate) fn queue_signal(
     fence: &FenceObject,
     value: u64,
 ) {
-    let Some(queue) = queue else { return };
-    platform.check_hazards(|checker, thread| {
-        let fence = key(checker, fence);
-        checker.queue_signal(thread, queue, fence, value);
-    });
+    queue_call(platform, queue, (fence, value), Checker::queue_signal);
 }
 
 /// Registers the display's reads of a swap chain.
@@ -107,18 +127,12 @@ pub(crate) fn wait_idle(platform: &Platform, queue: Option<QueueKey>) {
 
 /// Reports a signal of the CPU.
 pub(crate) fn cpu_signal(platform: &Platform, fence: &FenceObject, value: u64) {
-    platform.check_hazards(|checker, thread| {
-        let fence = key(checker, fence);
-        checker.cpu_signal(thread, fence, value);
-    });
+    thread_call(platform, (fence, value), Checker::cpu_signal);
 }
 
 /// Reports that the CPU read the completed value of a fence.
 pub(crate) fn cpu_read(platform: &Platform, fence: &FenceObject, value: u64) {
-    platform.check_hazards(|checker, thread| {
-        let fence = key(checker, fence);
-        checker.cpu_read(thread, fence, value);
-    });
+    thread_call(platform, (fence, value), Checker::cpu_read);
 }
 
 /// Reports that a wait of the CPU for all or any of several fences ended well.
