@@ -6,15 +6,15 @@ use crate::event::{Event, EventRegistration, Waited};
 use crate::hazards;
 use crate::model::{FenceDesc, FenceFlags};
 use crate::shared_device::{Condition, RecordedCall, SharedDevice};
-use crate::umd::fence::FenceObject;
+use crate::umd::fence::{self, FenceObject};
 use crate::umd::registration::Registration;
 use crate::umd::thunk::CPU_WAIT_CALL;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_calls::{
-    CreateMonitoredFence, CreateNativeFence, FenceInstance, NativeFenceType, NtHandle,
-    OpenSyncObject, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, WaitMode, WaitNotice,
+    FenceInstance, NtHandle, OpenSyncObject, SignalFlags, Status, SyncObjectAccess,
+    SyncObjectFlags, WaitMode, WaitNotice,
 };
 use tidegate_trace::{FenceId, Kind, LaneId, NameId};
 
@@ -59,31 +59,9 @@ impl Fence {
         let (name, initial_value, flags) = (name.as_str(), *initial_value, *flags);
         let cpu_access = !flags.contains(FenceFlags::NON_MONITORED);
         let shared = flags.contains(FenceFlags::SHARED);
-        let (owner, flags) = (device.umd.handle(), kernel_flags(name, flags)?);
-        let kernel = device.umd.enter();
-        let (call, made) = if device.native_fences {
-            let fence_type = NativeFenceType::Default;
-            let args = CreateNativeFence {
-                device: owner,
-                initial_value,
-                fence_type,
-                flags,
-                engine_affinity: 0,
-                private_data: [0; 64],
-                name,
-            };
-            ("D3DKMTCreateNativeFence", kernel.create_native_fence(args))
-        } else {
-            let args = CreateMonitoredFence {
-                device: owner,
-                initial_value,
-                flags,
-                engine_affinity: 0,
-                name,
-            };
-            ("D3DKMTCreateSynchronizationObject2", kernel.create_monitored_fence(args))
-        };
-        Fence::around(device, name, (call, made), (initial_value, cpu_access, shared), lane)
+        let flags = kernel_flags(name, flags)?;
+        let made = fence::create(&device.umd, device.native_fences, name, initial_value, flags);
+        Fence::around(device, name, made, (initial_value, cpu_access, shared), lane)
     }
 
     /// Opens a fence that another device shares.
@@ -249,13 +227,8 @@ impl Fence {
     fn wait_for(&self, value: u64, limit: Option<Duration>) -> Result<Waited> {
         self.check_cpu_access()?;
         let call = RecordedCall::begin(&self.device.umd.platform, self.lane);
-        let condition = Condition {
-            fences: &[self.object.at(value)],
-            mode: WaitMode::All,
-            what: &|| self.what(),
-            reached: &|| self.object.value.load() >= value,
-            lost: &|| self.object.value.load() == u64::MAX,
-        };
+        let fences = &[(&*self.object, value)];
+        let condition = Condition { fences, mode: WaitMode::All, what: &|| self.what() };
         let result = self.device.block(&condition, limit);
         if matches!(result, Ok(Waited::Signalled(()))) {
             self.note_reached(value);

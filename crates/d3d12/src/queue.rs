@@ -146,8 +146,8 @@ impl Queue {
         self.inner.engines()
     }
 
-    /// Slots of the ring on its own engine; `None` for a queue that has none: the software queues behind packet and
-    /// hardware queues take any number of submissions.
+    /// Slots of the ring on its own engine; `None` for a queue that has none: the software queues
+    /// behind packet and hardware queues take any number of submissions.
     pub fn ring_slots(&self) -> Option<u64> {
         self.inner.ring_slots()
     }

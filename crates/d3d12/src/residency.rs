@@ -9,23 +9,25 @@ use crate::umd::failure::Failure;
 use crate::umd::paging_signals::PagingSignals;
 use tidegate_calls::{Handle, ResidencyPriority, SegmentGroup, VideoMemoryInfo};
 
+const SEVERAL: &str = "several resources";
+
 impl Device {
-    /// Gives each resource in the default heap a reference, and blocks until all of them are in local
-    /// memory. They stay there until as many references were taken back by [`Device::evict`].
+    /// Gives each resource in the default heap a reference, and blocks until all of them are in
+    /// local memory. They stay there until as many references were taken back by
+    /// [`Device::evict`].
     ///
     /// # Errors
     /// [`Error::OverBudget`], and nothing was done; [`Error::Foreign`]; as [`Fence::wait`].
     #[doc(alias = "MakeResident")]
     pub fn make_resident<'a, R: Into<Resource<'a>> + Copy>(&self, buffers: &[R]) -> Result<()> {
-        let allocations = self.movable(buffers)?;
-        if allocations.is_empty() {
-            return Ok(());
-        }
-        self.shared.umd.make_resident(&allocations).map_err(|failure| self.residency_error(failure))
+        self.with_movable(buffers, |allocations| {
+            let made = self.shared.umd.make_resident(allocations);
+            made.map_err(|failure| self.residency_error(failure))
+        })
     }
 
-    /// As [`Device::make_resident`], and returns at once. `fence` is signalled with `value` when all
-    /// of them are in local memory. Work that uses them waits for that: earlier use faults. Calls
+    /// As [`Device::make_resident`], and returns at once. `fence` is signalled with `value` when
+    /// all of them are in local memory. Work that uses them waits for that: earlier use faults. Calls
     /// are carried out in their order.
     ///
     /// # Errors
@@ -59,7 +61,7 @@ impl Device {
             Failure::OverBudget(bytes) => {
                 Error::OverBudget { what: "making resources resident".to_owned(), bytes }
             }
-            Failure::Refused(call, status) => self.shared.error(call, "several resources", status),
+            Failure::Refused(call, status) => self.shared.error(call, SEVERAL, status),
             other => self.shared.queue_error("paging", other),
         }
     }
@@ -76,13 +78,11 @@ impl Device {
         buffers: &[R],
         priority: ResidencyPriority,
     ) -> Result<()> {
-        let allocations = self.movable(buffers)?;
-        if allocations.is_empty() {
-            return Ok(());
-        }
-        let umd = &self.shared.umd;
-        let set = umd.enter().set_allocation_priority(umd.handle(), &allocations, priority);
-        set.map_err(|s| self.shared.error("D3DKMTSetAllocationPriority", "several resources", s))
+        self.with_movable(buffers, |allocations| {
+            let umd = &self.shared.umd;
+            let set = umd.enter().set_allocation_priority(umd.handle(), allocations, priority);
+            set.map_err(|s| self.shared.error("D3DKMTSetAllocationPriority", SEVERAL, s))
+        })
     }
 
     /// The allocations of those buffers that move between local and system memory.
@@ -96,6 +96,16 @@ impl Device {
         Ok(movable)
     }
 
+    /// Calls `act` with the allocations of those resources that move, if there are any.
+    fn with_movable<'a, R: Into<Resource<'a>> + Copy>(
+        &self,
+        resources: &[R],
+        act: impl FnOnce(&[Handle]) -> Result<()>,
+    ) -> Result<()> {
+        let movable = self.movable(resources)?;
+        if movable.is_empty() { Ok(()) } else { act(&movable) }
+    }
+
     /// Takes a reference of each buffer in the default heap away. One without references may leave
     /// local memory when its room is needed, and not before what is queued by now is complete.
     ///
@@ -103,12 +113,11 @@ impl Device {
     /// What the kernel refuses: a buffer that has no reference; [`Error::Foreign`].
     #[doc(alias = "Evict")]
     pub fn evict<'a, R: Into<Resource<'a>> + Copy>(&self, buffers: &[R]) -> Result<()> {
-        let allocations = self.movable(buffers)?;
-        if allocations.is_empty() {
-            return Ok(());
-        }
-        let done = self.shared.umd.enter().evict(self.shared.umd.handle(), &allocations);
-        done.map_err(|s| self.shared.error("D3DKMTEvict", "several resources", s))
+        self.with_movable(buffers, |allocations| {
+            let umd = &self.shared.umd;
+            let done = umd.enter().evict(umd.handle(), allocations);
+            done.map_err(|s| self.shared.error("D3DKMTEvict", SEVERAL, s))
+        })
     }
 
     /// Returns the budget and the use of the adapter's local memory.

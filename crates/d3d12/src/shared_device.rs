@@ -13,6 +13,7 @@ use crate::model::{CommandListType, Submission, Validation};
 use crate::state_tracker::StateTracker;
 use crate::umd::device::UmdDevice;
 use crate::umd::failure::Failure;
+use crate::umd::fence::FenceObject;
 use crate::umd::kernel_object::KernelDevice;
 use crate::umd::paging_signals::PagingSignals;
 use crate::umd::queue::UmdQueue;
@@ -265,8 +266,8 @@ impl SharedDevice {
     }
 
     // spec: ME-036, ME-044
-    /// Blocks until the condition holds, for `limit` at most. What user mode can see by itself needs
-    /// no kernel call.
+    /// Blocks until the condition holds, for `limit` at most. What user mode can see by itself
+    /// needs no kernel call.
     pub(crate) fn block(
         &self,
         condition: &Condition<'_>,
@@ -274,12 +275,12 @@ impl SharedDevice {
     ) -> Result<Waited> {
         let thunk = self.umd.kernel.thunk();
         thunk.cpu_wait_made();
-        if !(condition.reached)() {
+        if !condition.is_reached() {
             let refused = |s| self.error(CPU_WAIT_CALL, &(condition.what)(), s);
             let waited = match limit {
                 None => {
-                    let waited =
-                        thunk.enter().wait_from_cpu(condition.fences, condition.mode, None);
+                    let (values, mode) = (condition.values(), condition.mode);
+                    let waited = thunk.enter().wait_from_cpu(&values, mode, None);
                     waited.map(|()| Waited::Signalled(())).map_err(refused)?
                 }
                 Some(Duration::ZERO) => Waited::TimedOut,
@@ -290,7 +291,7 @@ impl SharedDevice {
             }
             thunk.cpu_wait_woken();
         }
-        let reason = if (condition.lost)() { self.removed_reason() } else { None };
+        let reason = if condition.is_lost() { self.removed_reason() } else { None };
         reason.map_or(Ok(Waited::Signalled(())), |reason| Err(Error::DeviceRemoved(reason)))
     }
 
@@ -300,7 +301,7 @@ impl SharedDevice {
         let (deadline, event) = (deadline(platform, limit), platform.event(true));
         let (thunk, what) = (self.umd.kernel.thunk(), (condition.what)());
         let notice = WaitNotice::Event(event.clone());
-        let _registration = Registration::new(thunk, condition.fences, condition.mode, notice)
+        let _registration = Registration::new(thunk, &condition.values(), condition.mode, notice)
             .map_err(|s| self.error(CPU_WAIT_CALL, &what, s))?;
         waited(event.wait_for(deadline, &what))
     }
@@ -308,14 +309,30 @@ impl SharedDevice {
 
 /// What a CPU wait waits for.
 pub(crate) struct Condition<'a> {
-    pub(crate) fences: &'a [FenceValue],
+    pub(crate) fences: &'a [(&'a FenceObject, u64)],
     pub(crate) mode: WaitMode,
     /// Names the fences in errors and reports.
     pub(crate) what: &'a dyn Fn() -> String,
+}
+
+impl Condition<'_> {
+    fn values(&self) -> Vec<FenceValue> {
+        self.fences.iter().map(|(fence, value)| fence.at(*value)).collect()
+    }
+
     /// Whether user mode sees the condition hold.
-    pub(crate) reached: &'a dyn Fn() -> bool,
-    /// Whether a value was seen which the fences of a removed device have.
-    pub(crate) lost: &'a dyn Fn() -> bool,
+    fn is_reached(&self) -> bool {
+        let mut reached = self.fences.iter().map(|(fence, value)| fence.value.load() >= *value);
+        match self.mode {
+            WaitMode::All => reached.all(|s| s),
+            WaitMode::Any => reached.any(|s| s),
+        }
+    }
+
+    /// Whether a fence has the value of those of a removed device.
+    fn is_lost(&self) -> bool {
+        self.fences.iter().any(|(fence, _)| fence.value.load() == u64::MAX)
+    }
 }
 
 pub(crate) const USER_QUEUES_DO_NOT_PRESENT: &str =

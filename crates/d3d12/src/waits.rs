@@ -11,7 +11,7 @@ use crate::umd::fence::FenceObject;
 use crate::umd::registration::Registration;
 use crate::umd::thunk::CPU_WAIT_CALL;
 use std::time::Duration;
-use tidegate_calls::{FenceValue, MAX_OBJECTS_PER_CPU_WAIT, WaitMode, WaitNotice};
+use tidegate_calls::{MAX_OBJECTS_PER_CPU_WAIT, WaitMode, WaitNotice};
 use tidegate_trace::Kind;
 
 fn objects<'a>(fences: &'a [(&Fence, u64)]) -> impl Iterator<Item = (&'a FenceObject, u64)> {
@@ -62,7 +62,8 @@ impl Device {
         mode: WaitMode,
         event: &Event,
     ) -> Result<EventRegistration> {
-        let values = self.values_of(fences)?;
+        self.check_fences(fences)?;
+        let values: Vec<_> = objects(fences).map(|(fence, value)| fence.at(value)).collect();
         fences.iter().for_each(|(fence, value)| fence.arm_states(*value));
         hazards::arm_event(event, mode, objects(fences));
         let notice = WaitNotice::Event(event.signal().clone());
@@ -101,24 +102,11 @@ impl Device {
         mode: WaitMode,
         limit: Option<Duration>,
     ) -> Result<Waited> {
-        let values = self.values_of(fences)?;
-        let reached = || {
-            let mut states =
-                fences.iter().map(|(fence, value)| fence.object.value.load() >= *value);
-            match mode {
-                WaitMode::All => states.all(|s| s),
-                WaitMode::Any => states.any(|s| s),
-            }
-        };
-        let lost = || fences.iter().any(|(fence, _)| fence.object.value.load() == u64::MAX);
+        self.check_fences(fences)?;
+        let objects_waited_for: Vec<_> = objects(fences).collect();
         let call = RecordedCall::begin(&self.shared.umd.platform, self.lane);
-        let condition = Condition {
-            fences: &values,
-            mode,
-            what: &|| SEVERAL.to_owned(),
-            reached: &reached,
-            lost: &lost,
-        };
+        let what = || SEVERAL.to_owned();
+        let condition = Condition { fences: &objects_waited_for, mode, what: &what };
         let result = self.shared.block(&condition, limit);
         if matches!(result, Ok(Waited::Signalled(()))) {
             hazards::cpu_wait(&self.shared.umd.platform, mode, objects(fences));
@@ -133,7 +121,7 @@ impl Device {
         result
     }
 
-    fn values_of(&self, fences: &[(&Fence, u64)]) -> Result<Vec<FenceValue>> {
+    fn check_fences(&self, fences: &[(&Fence, u64)]) -> Result<()> {
         if fences.is_empty() {
             let what = "a wait for several fences".to_owned();
             return Err(Error::BadValue { what, why: "it names no fence; name at least one" });
@@ -150,6 +138,6 @@ impl Device {
             let what = || format!("fence '{}'", fence.name());
             self.shared.check_owner(fence.object.device(), what)?;
         }
-        Ok(fences.iter().map(|(fence, value)| fence.object.at(*value)).collect())
+        Ok(())
     }
 }

@@ -382,34 +382,35 @@ impl Host {
 
 /// Starts a task of the machine.
 pub(crate) fn spawn_task(platform: &Platform, name: String, body: Box<dyn FnOnce() + Send>) {
-    struct Ended(Platform);
-    impl Drop for Ended {
-        fn drop(&mut self) {
-            self.0.host_threads().threads().tasks -= 1;
-        }
-    }
-    platform.host_threads().threads().tasks += 1;
-    let ended = Ended(platform.clone());
-    let body = move || {
-        let _ended = ended;
-        body();
-    };
-    spawn(platform, name, Box::new(body));
+    spawn_counted(platform, name, |threads| &mut threads.tasks, body);
 }
 
 /// Starts the thread of a service.
 pub(crate) fn spawn_service(platform: &Platform, name: String, body: Box<dyn FnOnce() + Send>) {
-    struct Ended(Platform);
+    let body = move || {
+        IS_SERVICE.set(true);
+        body();
+    };
+    spawn_counted(platform, name, |threads| &mut threads.services, Box::new(body));
+}
+
+/// Starts a thread that `count` counts until it ends.
+fn spawn_counted(
+    platform: &Platform,
+    name: String,
+    count: fn(&mut Threads) -> &mut u64,
+    body: Box<dyn FnOnce() + Send>,
+) {
+    struct Ended(Platform, fn(&mut Threads) -> &mut u64);
     impl Drop for Ended {
         fn drop(&mut self) {
-            self.0.host_threads().threads().services -= 1;
+            *self.1(&mut self.0.host_threads().threads()) -= 1;
         }
     }
-    platform.host_threads().threads().services += 1;
-    let ended = Ended(platform.clone());
+    *count(&mut platform.host_threads().threads()) += 1;
+    let ended = Ended(platform.clone(), count);
     let body = move || {
         let _ended = ended;
-        IS_SERVICE.set(true);
         body();
     };
     spawn(platform, name, Box::new(body));

@@ -84,14 +84,23 @@ impl UmdDevice {
     pub(crate) fn make_resident(&self, allocations: &[Handle]) -> Result<(), Failure> {
         let (paging_queue, fence) =
             self.paging_queue().map_err(Failure::of("D3DKMTCreatePagingQueue"))?;
+        let Some(value) = self.add_references(paging_queue, allocations)? else { return Ok(()) };
+        let fences = [FenceValue { fence, value }];
+        let waited = self.enter().wait_from_cpu(&fences, WaitMode::All, None);
+        waited.map_err(Failure::of(CPU_WAIT_CALL))
+    }
+
+    /// Gives each allocation a reference. Returns the value of the paging queue's fence at which
+    /// all of them are in local memory; `None` if they are there now.
+    pub(crate) fn add_references(
+        &self,
+        paging_queue: Handle,
+        allocations: &[Handle],
+    ) -> Result<Option<u64>, Failure> {
         let residency = self.enter().make_resident(MakeResident { paging_queue, allocations });
         match residency.map_err(Failure::of("D3DKMTMakeResident"))? {
-            Residency::Resident => Ok(()),
-            Residency::Pending { paging_fence_value: value } => {
-                let fences = [FenceValue { fence, value }];
-                let waited = self.enter().wait_from_cpu(&fences, WaitMode::All, None);
-                waited.map_err(Failure::of(CPU_WAIT_CALL))
-            }
+            Residency::Resident => Ok(None),
+            Residency::Pending { paging_fence_value } => Ok(Some(paging_fence_value)),
             Residency::OverBudget { bytes_to_trim } => Err(Failure::OverBudget(bytes_to_trim)),
         }
     }

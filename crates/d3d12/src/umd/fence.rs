@@ -40,28 +40,8 @@ impl FenceObject {
     /// Creates a fence of the driver itself, at 0, which any queue of the device may use: native
     /// where the adapter has native fences.
     pub(crate) fn internal(device: &UmdDevice, name: &str) -> Result<Arc<FenceObject>, Failure> {
-        let (owner, kernel) = (device.handle(), device.enter());
-        let (call, made) = if device.info.native_gpu_fence_supported {
-            let args = CreateNativeFence {
-                device: owner,
-                initial_value: 0,
-                fence_type: NativeFenceType::Default,
-                flags: SyncObjectFlags::empty(),
-                engine_affinity: 0,
-                private_data: [0; 64],
-                name,
-            };
-            ("D3DKMTCreateNativeFence", kernel.create_native_fence(args))
-        } else {
-            let args = CreateMonitoredFence {
-                device: owner,
-                initial_value: 0,
-                flags: SyncObjectFlags::empty(),
-                engine_affinity: 0,
-                name,
-            };
-            ("D3DKMTCreateSynchronizationObject2", kernel.create_monitored_fence(args))
-        };
+        let native = device.info.native_gpu_fence_supported;
+        let (call, made) = create(device, native, name, 0, SyncObjectFlags::empty());
         let made = FenceObject::new(device, name, made.map_err(Failure::of(call))?, 0);
         made.map(Arc::new).ok_or(Failure::Refused(call, Status::NOT_SUPPORTED))
     }
@@ -89,4 +69,29 @@ impl FenceObject {
     pub(crate) fn on_timeline(&self, value: u64) -> Option<(FenceId, u64)> {
         self.instance.trace_fence.checked_sub(1).map(|number| (FenceId(number), value))
     }
+}
+
+/// Creates a native or a monitored fence. Returns the official name of the call too.
+pub(crate) fn create(
+    device: &UmdDevice,
+    native: bool,
+    name: &str,
+    initial_value: u64,
+    flags: SyncObjectFlags,
+) -> (&'static str, Result<FenceInstance, Status>) {
+    let (device, kernel, engine_affinity) = (device.handle(), device.enter(), 0);
+    if native {
+        let args = CreateNativeFence {
+            device,
+            initial_value,
+            fence_type: NativeFenceType::Default,
+            flags,
+            engine_affinity,
+            private_data: [0; 64],
+            name,
+        };
+        return ("D3DKMTCreateNativeFence", kernel.create_native_fence(args));
+    }
+    let args = CreateMonitoredFence { device, initial_value, flags, engine_affinity, name };
+    ("D3DKMTCreateSynchronizationObject2", kernel.create_monitored_fence(args))
 }

@@ -13,6 +13,7 @@ use crate::counters::QueueStats;
 use crate::model::Submission;
 use crate::umd::closed_list::ClosedList;
 use crate::umd::command_memory::CommandMemory;
+use crate::umd::context::Context;
 use crate::umd::encode::{self, JOINED_EXTRA_BYTES};
 use crate::umd::failure::Failure;
 use crate::umd::fence::FenceObject;
@@ -25,12 +26,11 @@ use crate::umd::signalled_fences::SignalledFences;
 use crate::umd::submit::Unit;
 use std::sync::Arc;
 use tidegate_calls::{
-    CreateContextVirtual, CreateHwContext, CreateHwQueue, CreateMonitoredFence, FenceValue, Handle,
-    Present, PresentQueue, SignalFlags, SignalFromGpu2, Status, SubmitCommand,
-    SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectFlags,
+    CreateHwContext, CreateHwQueue, FenceValue, Handle, Present, PresentQueue, SignalFlags,
+    SignalFromGpu2, SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues,
 };
+use tidegate_gpu_abi::RingPacket;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
-use tidegate_gpu_abi::{GpuVa, RingPacket};
 use tidegate_platform::{Mutex, QueueNumber, Queued, Step, SubmissionKey};
 
 struct State {
@@ -45,16 +45,8 @@ struct State {
 }
 
 enum Scheduled {
-    Packet {
-        context: Owned,
-        _progress_fence: Owned,
-        /// Where the engine stores progress; `None` when it cannot write a fence.
-        progress_va: Option<GpuVa>,
-    },
-    Hardware {
-        hw_queue: Owned,
-        _hw_context: Owned,
-    },
+    Packet { context: Context },
+    Hardware { hw_queue: Owned, _hw_context: Owned },
 }
 
 pub(crate) struct KernelQueue {
@@ -74,33 +66,12 @@ type Result<T = ()> = std::result::Result<T, Failure>;
 impl KernelQueue {
     pub(crate) fn packet(id: &Arc<QueueIdentity>) -> Result<KernelQueue> {
         let device = &*id.device;
-        let call = "D3DKMTCreateSynchronizationObject2";
-        let args = CreateMonitoredFence {
-            device: device.handle(),
-            initial_value: 0,
-            flags: SyncObjectFlags::empty(),
-            engine_affinity: 0,
-            name: &format!("{} progress", id.name),
-        };
-        let fence = device.enter().create_monitored_fence(args).map_err(Failure::of(call))?;
-        // A monitored fence always has a CPU address.
-        let progress = fence.value.read_only().cloned();
-        let progress = progress.ok_or(Failure::Refused(call, Status::NOT_SUPPORTED))?;
-        let _progress_fence = Owned::new(&device.kernel, Object::Fence, fence.handle);
-        let args = CreateContextVirtual {
-            device: device.handle(),
-            node_ordinal: id.node_ordinal,
-            engine_affinity: id.engine_affinity,
-            priority: id.priority,
-        };
-        let context = device.enter().create_context_virtual(args);
-        let context = context.map_err(Failure::of("D3DKMTCreateContextVirtual"))?;
-        let context = Owned::new(&device.kernel, Object::Context, context);
+        let name = format!("{} progress", id.name);
+        let context =
+            Context::new(device, &name, id.node_ordinal, id.engine_affinity, id.priority)?;
         id.apply_flags(context.handle())?;
-        let writes_fences = device.info.nodes[id.node_ordinal as usize].writes_fences;
-        let progress_va = writes_fences.then(|| GpuVa(fence.engine_va(&device.info)));
-        let scheduled = Scheduled::Packet { context, _progress_fence, progress_va };
-        let progress = (device.reader(progress, 0), fence.handle);
+        let progress = (context.progress.clone(), context.progress_fence());
+        let scheduled = Scheduled::Packet { context };
         KernelQueue::new(id, "submitter of a packet queue", progress, scheduled)
     }
 
@@ -118,7 +89,7 @@ impl KernelQueue {
         scheduled: Scheduled,
     ) -> Result<KernelQueue> {
         let handle = match &scheduled {
-            Scheduled::Packet { context, .. } => context.handle(),
+            Scheduled::Packet { context } => context.handle(),
             Scheduled::Hardware { hw_queue, .. } => hw_queue.handle(),
         };
         let state = State {
@@ -166,8 +137,8 @@ impl KernelQueue {
         state.stats.executes += 1;
         let memories = lists.iter().map(|list| &*list.memory);
         self.submit_resident(&mut state, memories, |state| match &self.scheduled {
-            Scheduled::Packet { progress_va, .. } => packets(lists).try_for_each(|packet| {
-                let progress = progress_va.map(|va| (va, state.progress + 1));
+            Scheduled::Packet { context } => packets(lists).try_for_each(|packet| {
+                let progress = context.progress_va.map(|va| (va, state.progress + 1));
                 let memory = encode::joined(&self.id, packet, progress)
                     .map_err(Failure::of("D3DKMTCreateAllocation2"))?;
                 self.submit(state, &memory, queued)
@@ -242,7 +213,7 @@ impl KernelQueue {
     /// Queues a flip behind everything that is queued.
     pub(crate) fn present(&self, args: impl FnOnce(PresentQueue) -> Present) -> Result {
         let (call, queue) = match &self.scheduled {
-            Scheduled::Packet { context, .. } => {
+            Scheduled::Packet { context } => {
                 ("D3DKMTPresent", PresentQueue::Context(context.handle()))
             }
             Scheduled::Hardware { hw_queue, .. } => {
@@ -290,7 +261,7 @@ impl KernelQueue {
         state.in_flight.hold(memory, progress, state.stats.submissions);
         let (commands_gpu_va, command_bytes) = (memory.gpu_va().0, memory.bytes);
         match &self.scheduled {
-            Scheduled::Packet { context, .. } => {
+            Scheduled::Packet { context } => {
                 let context = context.handle();
                 let args = SubmitCommand { context, commands_gpu_va, command_bytes };
                 kernel.platform.note_queued(self.number, SubmissionKey::NextCall, queued);
@@ -314,7 +285,7 @@ impl KernelQueue {
         state.stats.submissions += 1;
         state.ends_with_progress = matches!(self.scheduled, Scheduled::Hardware { .. });
         match &self.scheduled {
-            Scheduled::Packet { context, progress_va: None, .. } => {
+            Scheduled::Packet { context } if context.progress_va.is_none() => {
                 self.signal_progress(state, context, progress)
             }
             _ => Ok(()),
@@ -325,7 +296,7 @@ impl KernelQueue {
     /// command buffer.
     fn queue_progress(&self, state: &mut State) -> Result {
         match &self.scheduled {
-            Scheduled::Packet { context, .. } => {
+            Scheduled::Packet { context } => {
                 let next = state.progress + 1;
                 self.signal_progress(state, context, next)
             }
@@ -335,8 +306,8 @@ impl KernelQueue {
         }
     }
 
-    fn signal_progress(&self, state: &mut State, context: &Owned, progress: u64) -> Result {
-        let value = FenceValue { fence: self.progress_fence, value: progress };
+    fn signal_progress(&self, state: &mut State, context: &Context, progress: u64) -> Result {
+        let value = context.progress_at(progress);
         let signal = self.id.device.enter().signal_from_gpu(context.handle(), &[value]);
         signal.map_err(Failure::of("D3DKMTSignalSynchronizationObjectFromGpu"))?;
         state.progress = progress;
@@ -367,7 +338,7 @@ impl KernelQueue {
         state.ends_with_progress = false;
         let (kernel, fences) = (self.id.device.enter(), [fence]);
         match &self.scheduled {
-            Scheduled::Packet { context, .. } => kernel
+            Scheduled::Packet { context } => kernel
                 .wait_from_gpu(context.handle(), &fences)
                 .map_err(Failure::of("D3DKMTWaitForSynchronizationObjectFromGpu")),
             Scheduled::Hardware { hw_queue, .. } => kernel
@@ -384,7 +355,7 @@ impl KernelQueue {
         let (kernel, fences) = (self.id.device.enter(), &[fence]);
         let flags = SignalFlags::ALLOW_FENCE_REWIND;
         match &self.scheduled {
-            Scheduled::Packet { context, .. } => {
+            Scheduled::Packet { context } => {
                 let contexts = &[context.handle()];
                 let args = SignalFromGpu2 { contexts, fences, flags, cpu_event: None };
                 let done = kernel.signal_from_gpu2(args);

@@ -2,14 +2,13 @@
 //! no API object.
 //!
 //! Rooms, each above the ones that it uses: [`queue`] (the engines of a queue and their order) ·
-//! [`engine_queue`] (a queue on one node) · [`user_queue`] and [`kernel_queue`] (the submission
-//! models) · [`successor`] (recreating a user-mode queue) · [`user_ring`] (its parts) ·
-//! [`backlog`] (what the ring has no room for) · [`submit`] (the published order of a user-mode
-//! submission) · [`residency`], [`paging_signals`] · [`encode`] (ring packets, log entries) · [`queue_identity`] ·
-//! [`fence`] · [`device`] · [`closed_list`], [`allocator`], [`command_memory`],
-//! [`buffer`], [`arena`] · [`in_flight`],
-//! [`signalled_fences`], [`ring`], [`progress`] · [`kernel_object`], [`registration`],
-//! [`thunk`], [`failure`].
+//! [`engine_queue`] (a queue on one node) · [`user_queue`], [`kernel_queue`] (the submission models)
+//! · [`successor`] (recreating a user-mode queue) · [`user_ring`] (its parts) · [`backlog`] (what the
+//! ring has no room for) · [`submit`] (the published order) · [`residency`], [`paging_signals`] ·
+//! [`encode`] (packets, log entries) · [`queue_identity`], [`context`], [`fence`] · [`device`] ·
+//! [`closed_list`], [`allocator`], [`command_memory`], [`buffer`], [`arena`] · [`in_flight`],
+//! [`signalled_fences`], [`ring`], [`progress`] · [`kernel_object`], [`registration`], [`thunk`],
+//! [`failure`].
 //!
 //! Locks: a queue's submitter lock orders calls and may be held over a kernel call. The device's
 //! residency lock comes after it. The arena's lock guards state and comes last.
@@ -21,6 +20,7 @@ pub(crate) mod buffer;
 pub(crate) mod checked_memory;
 pub(crate) mod closed_list;
 pub(crate) mod command_memory;
+pub(crate) mod context;
 pub(crate) mod device;
 pub(crate) mod encode;
 pub(crate) mod engine_queue;

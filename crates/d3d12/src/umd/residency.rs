@@ -20,9 +20,7 @@ use crate::umd::fence::FenceObject;
 use crate::umd::kernel_object::{Object, Owned};
 use crate::umd::queue_identity::QueueIdentity;
 use std::sync::Arc;
-use tidegate_calls::{
-    CreatePagingQueue, Handle, MakeResident, PagingPriority, Priority, Residency, Status,
-};
+use tidegate_calls::{CreatePagingQueue, Handle, PagingPriority, Priority, Status};
 use tidegate_platform::MutexGuard;
 
 /// Ring slots that a wait for the paging fence may need: itself and a checkpoint.
@@ -81,18 +79,8 @@ impl Pager {
         if held.buffers.is_empty() {
             return Ok(held);
         }
-        let args =
-            MakeResident { paging_queue: self.paging_queue.handle(), allocations: &held.buffers };
-        let residency = id.device.enter().make_resident(args);
-        match residency.map_err(Failure::of("D3DKMTMakeResident"))? {
-            Residency::Resident => {}
-            Residency::Pending { paging_fence_value } => {
-                held.wait = Some((&self.fence, paging_fence_value));
-            }
-            Residency::OverBudget { bytes_to_trim } => {
-                return Err(Failure::OverBudget(bytes_to_trim));
-            }
-        }
+        let value = id.device.add_references(self.paging_queue.handle(), &held.buffers)?;
+        held.wait = value.map(|value| (&self.fence, value));
         Ok(held)
     }
 }
