@@ -8,9 +8,9 @@ use tidegate::calls::DisplayStats;
 use tidegate::calls::Status;
 use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
-    Barrier, Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, Format, Heap,
-    Priority, Queue, QueueDesc, ResourceStates, StateRule, SwapChain, SwapChainDesc, Texture,
-    TextureDesc, Validation,
+    Barrier, Buffer, BufferDesc, CommandListType, Device, DeviceOptions, EnginePolicy, Error,
+    Format, Heap, Priority, Queue, QueueDesc, ResourceStates, StateRule, SwapChain, SwapChainDesc,
+    Texture, TextureDesc, Validation,
 };
 use tidegate::ddi::DevicePowerState;
 use tidegate::dxgkrnl::{Census, PowerManagement};
@@ -211,6 +211,37 @@ fn pictures_are_shown_whole_in_order_and_one_in_each_refresh() {
             assert!(stats.latency_max_ns <= 3 * PERIOD, "{stats:?}");
             assert!(stats.latency_ns >= 12 * PERIOD / 2, "{stats:?}");
         }
+    }
+}
+
+/// The second half of each picture is a fill that runs on the copy engine, for a third of a refresh.
+#[test]
+fn a_flip_waits_for_the_lists_that_other_engines_run_for_its_queue() {
+    const LATE_PS: u64 = PERIOD * 1_000 / 3 / (PICTURE_BYTES / 2);
+    for submission in KERNEL_MODE {
+        let shown = machine(|config| config.gpu.rates.byte_ps = LATE_PS);
+        let device = shown.device();
+        let desc = QueueDesc::direct("graphics").submission(submission);
+        let queue = device.create_queue(desc.engines(EnginePolicy::ByCommands)).unwrap();
+        let chain = device.create_swap_chain(&queue, chain_of(2, 2)).unwrap();
+        let stats = shown.run_with(move || {
+            for number in 1..=12 {
+                let buffer = &chain.buffers()[chain.current_index()];
+                let half = buffer.bytes() / 2;
+                device.execute(&queue, |list| {
+                    list.timed(PERIOD / 100)?;
+                    list.fill(buffer, 0, half, number)
+                });
+                device.execute(&queue, |list| list.fill(buffer, half, half, number));
+                chain.present(1).unwrap();
+            }
+            chain.wait_shown().unwrap();
+            queue.stats()
+        });
+        let (numbers, _): (Vec<u32>, Vec<u64>) = shown.pictures().unwrap().into_iter().unzip();
+        assert_eq!(numbers, (1..=12).collect::<Vec<_>>(), "{submission}");
+        // To the copy engine for the fill, and back for the flip.
+        assert_eq!((stats.submissions_elsewhere, stats.hand_overs), (12, 24), "{submission}");
     }
 }
 

@@ -28,7 +28,7 @@ fn own(device: &Device) -> ClosedList {
 fn fill(device: &Device, buffer: &Buffer, value: u32) -> ClosedList {
     device.list(DIRECT, |list| {
         list.set_name(&format!("fill {value}"));
-        list.fill(buffer, 0, 8, value)
+        list.fill(buffer, 0, buffer.bytes(), value)
     })
 }
 
@@ -161,30 +161,37 @@ fn what_the_rings_of_several_engines_have_no_room_for_is_submitted_in_order() {
     assert_eq!(app.machine.refused_destroys(), []);
 }
 
+/// The fills of two queues meet on the copy engine. Each takes 100 us there, so the first fill of
+/// the urgent queue waits for one of the other queue's at most.
 #[test]
 fn every_engine_of_a_queue_has_its_priority() {
-    app(DeviceOptions::default(), |_| ()).run(|app| {
+    const FILLS: u64 = 20;
+    const BYTES: u64 = 100_000;
+    const FILL_NS: u64 = 100_000;
+    let app = app(DeviceOptions::default(), |config| config.gpu.rates.byte_ps = 1_000);
+    app.run(|app| {
         for submission in Submission::ALL {
             let urgent = desc(submission).priority(Priority::Realtime);
             let refused = app.create_queue(urgent.clone()).unwrap_err();
             assert!(matches!(refused, Error::PrivilegeNotHeld { .. }), "{refused}");
             let options = DeviceOptions::new("urgent").may_raise_priority(true);
             let privileged = app.machine.device(options).unwrap();
-            let queue = privileged.create_queue(urgent).unwrap();
-            let low = app.create_queue(desc(submission).priority(Priority::Idle)).unwrap();
-            // The copy engine has work of both: the urgent queue is first.
-            let [gate, urgent_done, low_done] =
-                [privileged.fence(0), privileged.fence(0), app.fence(0)];
-            let target = app.readback(8);
-            for _ in 0..20 {
+            let urgent = privileged.create_queue(urgent).unwrap();
+            let low = app.create_queue(desc(submission).priority(Priority::Normal)).unwrap();
+            let [urgent_done, low_done] = [privileged.fence(0), app.fence(0)];
+            let [target, other] = [app.readback(BYTES), privileged.readback(BYTES)];
+            for _ in 0..FILLS {
                 low.execute(&[&fill(app, &target, 1)]).unwrap();
             }
             low.signal(&low_done, 1).unwrap();
-            let other = privileged.readback(8);
-            queue.execute(&[&own(&privileged), &fill(&privileged, &other, 2)]).unwrap();
-            queue.signal(&urgent_done, 1).unwrap();
-            gate.signal(1).unwrap();
+            app.pass(FILL_NS * 3 / 2);
+            let start = app.now();
+            urgent.execute(&[&own(&privileged), &fill(&privileged, &other, 2)]).unwrap();
+            urgent.signal(&urgent_done, 1).unwrap();
             urgent_done.wait(1).unwrap();
+            let took = app.now() - start;
+            assert!(took < 3 * FILL_NS, "{submission}: {took} ns");
+            assert_eq!(low_done.completed_value(), 0, "{submission}");
             low_done.wait(1).unwrap();
             assert_eq!((first_word(&other), first_word(&target)), (2, 1));
         }

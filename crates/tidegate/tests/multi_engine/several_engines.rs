@@ -6,6 +6,7 @@ use tidegate::d3d12::{
     Arg, Buffer, ClosedList, CommandListType, Device, DeviceOptions, EnginePolicy, Queue, QueueDesc,
 };
 use tidegate::platform::StepCosts;
+use tidegate::runner::cost::CostModel;
 use tidegate::softgpu::{EngineClass, NodeConfig};
 use tidegate::trace::{Record, Trace};
 use tidegate::{MachineConfig, Platform, Submission};
@@ -36,7 +37,16 @@ fn app_on(platform: &Platform, change: impl FnOnce(&mut MachineConfig)) -> App {
 
 /// A queue that gives its lists to the engines which their commands are made for.
 fn spread(device: &Device, list_type: CommandListType, submission: Submission) -> Queue {
-    let desc = QueueDesc::new(list_type).submission(submission).engines(EnginePolicy::ByCommands);
+    spread_by(device, list_type, submission, EnginePolicy::ByCommands)
+}
+
+fn spread_by(
+    device: &Device,
+    list_type: CommandListType,
+    submission: Submission,
+    policy: EnginePolicy,
+) -> Queue {
+    let desc = QueueDesc::new(list_type).submission(submission).engines(policy);
     device.create_queue(desc).unwrap()
 }
 
@@ -230,33 +240,95 @@ fn an_idle_queue_is_idle_on_every_engine() {
     }
 }
 
+/// Runs the lists of each queue, `rounds` times, and returns the virtual time of the whole.
+fn time_of(
+    platform: &Platform,
+    submission: Submission,
+    policy: EnginePolicy,
+    queues: &'static [&'static [Work]],
+) -> u64 {
+    let app = app_on(platform, |_| ()).case(format!("{submission} {policy:?} {queues:?}"));
+    let (app, report) = app.run_to_report(move |app| {
+        let of = CommandListType::Direct;
+        let [source, target] = [app.readback(BYTES), app.readback(BYTES)];
+        let list = |work: &Work| match work {
+            Work::Draw => app.list(of, |list| list.timed(16_000)),
+            Work::Dispatch => app.list(of, |list| {
+                let args = [Arg::Buffer(&source, 0), Arg::U32(1), Arg::U32(7), Arg::U32(0)];
+                list.dispatch_by_number(FILL_PATTERN, [1; 3], &args)
+            }),
+            Work::Copy => copy(app, of, &target, &source),
+        };
+        let queues: Vec<(Queue, Vec<ClosedList>)> = queues
+            .iter()
+            .map(|works| (spread_by(app, of, submission, policy), works.iter().map(list).collect()))
+            .collect();
+        for _ in 0..ROUNDS {
+            for (queue, lists) in &queues {
+                lists.iter().for_each(|list| queue.execute(&[list]).unwrap());
+            }
+        }
+        app.wait_idle().unwrap();
+    });
+    assert!(report.completed(), "{report:?}");
+    app.now()
+}
+
+/// What a list of a measured program does: 16 us on its engine, the dispatch 40 us.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    Draw,
+    Dispatch,
+    Copy,
+}
+
+const ROUNDS: u64 = 10;
+const WORK_NS: u64 = 16_000;
+
 #[test]
 fn copies_of_one_queue_run_beside_the_dispatches_of_another() {
-    let run = |policy: EnginePolicy, submission| {
-        let app = app(|_| ());
-        let (app, report) = app.run_to_report(move |app| {
-            let of = CommandListType::Direct;
-            let queues = ["draws", "streams"].map(|name| {
-                let desc = QueueDesc::direct(name).submission(submission).engines(policy);
-                app.create_queue(desc).unwrap()
-            });
-            let [source, target] = [app.readback(BYTES), app.readback(BYTES)];
-            let modelled = app.list(of, |list| list.timed(16_000));
-            let copied = copy(app, of, &target, &source);
-            for _ in 0..10 {
-                queues[0].execute(&[&modelled]).unwrap();
-                queues[1].execute(&[&copied]).unwrap();
-            }
-            app.wait_idle().unwrap();
-        });
-        assert!(report.completed(), "{report:?}");
-        app.now()
-    };
+    use Work::{Copy, Draw};
+    let platform = || Platform::virtual_time(StepCosts::free());
     for submission in Submission::ALL {
-        let [own, by_commands] =
-            [EnginePolicy::Own, EnginePolicy::ByCommands].map(|policy| run(policy, submission));
-        assert!(own >= 20 * 16_000, "{submission}: {own} ns");
-        assert!(by_commands < 13 * 16_000, "{submission}: {by_commands} ns");
+        let [own, by_commands] = [EnginePolicy::Own, EnginePolicy::ByCommands]
+            .map(|policy| time_of(&platform(), submission, policy, &[&[Draw], &[Copy]]));
+        assert!(own >= 2 * ROUNDS * WORK_NS, "{submission}: {own} ns");
+        assert!(by_commands < 13 * WORK_NS, "{submission}: {by_commands} ns");
+    }
+}
+
+/// The measurement behind the default of [`EnginePolicy`] (`decisions/0082`), with the modelled
+/// cost of every step.
+#[test]
+fn several_engines_cost_a_lone_queue_time_and_gain_it_for_queues_beside_each_other() {
+    use Work::{Copy, Dispatch, Draw};
+    type Program = &'static [&'static [Work]];
+    // The lists of one queue never overlap, and each change of the engine is an edge.
+    const LONE: [Program; 2] = [&[&[Draw, Copy]], &[&[Draw, Dispatch, Copy]]];
+    const BESIDE: [Program; 3] =
+        [&[&[Draw], &[Copy]], &[&[Draw], &[Dispatch]], &[&[Draw], &[Dispatch], &[Copy]]];
+    const MIXED: Program = &[&[Draw, Copy], &[Draw, Copy]];
+    for submission in Submission::ALL {
+        let measure = |queues: Program| {
+            let times = [EnginePolicy::Own, EnginePolicy::ByCommands].map(|policy| {
+                let platform = Platform::virtual_time(CostModel::nominal().steps);
+                time_of(&platform, submission, policy, queues)
+            });
+            println!("{submission} {queues:?}: {times:?} ns");
+            times
+        };
+        for queues in LONE {
+            let [own, by_commands] = measure(queues);
+            assert!(own < by_commands, "{submission} {queues:?}");
+        }
+        for queues in BESIDE {
+            let [own, by_commands] = measure(queues);
+            assert!(by_commands < own, "{submission} {queues:?}");
+        }
+        // A wait for the other engine is executed in its queue's context. User-mode queues that
+        // take turns on both engines pay for more switches than they gain.
+        let [own, by_commands] = measure(MIXED);
+        assert_eq!(by_commands < own, submission != Submission::User, "{submission}");
     }
 }
 

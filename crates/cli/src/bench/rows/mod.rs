@@ -1,10 +1,12 @@
 //! The table of rows: measurement, floor and goal of each.
 //!
 //! Rooms: `submit` (doorbells and streams) · `signal` (signals without a waiter) · `wake` (a parked
-//! thread) · `link` (engine to engine) · `preemption` · `cross_adapter` · `release` (one of many
-//! waiters) · `explore` · `seam` · `virtual_time` · `setup` (the machine under measurement).
+//! thread) · `link` (engine to engine) · `engines` (queues of several engines) · `preemption` ·
+//! `cross_adapter` · `release` (one of many waiters) · `explore` · `seam` · `virtual_time` ·
+//! `setup` (the machine under measurement).
 
 mod cross_adapter;
+mod engines;
 mod explore;
 mod link;
 mod preemption;
@@ -19,6 +21,8 @@ mod wake;
 use super::floors;
 use super::measure::{Measured, Samples, Trouble, on_own_thread};
 use cross_adapter::Form;
+use engines::Queues;
+use tidegate::d3d12::EnginePolicy;
 
 /// How a row's figure is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,6 +75,14 @@ fn own(
 fn chain(form: Form) -> Result<Measured, Trouble> {
     own(move || cross_adapter::measure(form))
 }
+
+fn engines_of(queues: Queues, policy: EnginePolicy) -> Result<Measured, Trouble> {
+    own(move || engines::measure(queues, policy))
+}
+
+/// Of the rows of several engines: with both met, `EnginePolicy::ByCommands` could be the default
+/// (`decisions/0082`).
+const NO_WORSE: Goal = Goal::TimesFloor(1.0);
 
 /// Of every row that starts beside long packets, however long they are.
 const PREEMPTION: Goal = Goal::TimesFloorOr(4.0, 2_000.0);
@@ -148,6 +160,26 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("gpu_to_gpu_link", || chain(Form::GpuToGpu).map(|m| m.samples)),
         goal: Goal::TimesFloor(10.0),
         measure: || chain(Form::ByCpu),
+    },
+    Row {
+        name: "engines_of_one_queue",
+        about: "a dispatch and a copy of 32 KiB in turn on one queue that gives them to two engines",
+        unit: Unit::Time,
+        floor: floor("on_its_own_engine", || {
+            engines_of(Queues::One, EnginePolicy::Own).map(|m| m.samples)
+        }),
+        goal: NO_WORSE,
+        measure: || engines_of(Queues::One, EnginePolicy::ByCommands),
+    },
+    Row {
+        name: "engines_of_two_queues",
+        about: "the same with a queue for the dispatches and one for the copies",
+        unit: Unit::Time,
+        floor: floor("on_one_engine", || {
+            engines_of(Queues::Two, EnginePolicy::Own).map(|m| m.samples)
+        }),
+        goal: NO_WORSE,
+        measure: || engines_of(Queues::Two, EnginePolicy::ByCommands),
     },
     Row {
         name: "preempt_10us",
