@@ -3,8 +3,9 @@
 //! `spec` compares the requirements of `spec/*.toml` with the tags on tests and code. `tidy` checks
 //! the laws that the compiler does not check. `fuzz` builds and runs the fuzz targets.
 //! `test_programs` runs the tests under a limit. `stages` runs all of these in order. `source`
-//! reads Rust as far as the other rooms need, `performance` writes a table, and `tree` finds files. The product does
-//! not depend on this program, and this program does not depend on the product.
+//! reads Rust as far as the other rooms need, `performance` writes a table, `pictures` draws those
+//! of the documents, and `tree` finds files. The product does not depend on this program, and this
+//! program does not depend on the product.
 
 #![allow(
     clippy::disallowed_types,
@@ -17,6 +18,7 @@ mod finding;
 mod fuzz;
 mod mutants;
 mod performance;
+mod pictures;
 mod setup;
 mod source;
 mod spec;
@@ -42,6 +44,7 @@ tasks:
   fuzz [--target NAME] [--seconds N]
                     run the fuzz targets of fuzz/, or one of them, for so long each
   performance       write the table of docs/performance.md from docs/performance.json
+  pictures          draw the timelines and the frame of the documents again, with chromium
   tests             the test programs alone: each under a limit, printed as it ends
   tables            check the queries of docs/tables.md and scripts/trace_folder.py with DuckDB and Ray
   test              everything that has to pass before a change is merged
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
             None => Err(USAGE.to_owned()),
         },
         ["performance"] => performance::write(&root),
+        ["pictures"] => pictures::draw(&root),
         ["tests"] => stages::tests(&root),
         ["tables"] => tables::check(&root),
         ["test"] => stages::test(&root),

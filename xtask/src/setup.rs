@@ -100,9 +100,18 @@ pub fn python(root: &Path, name: &str, packages: &[&str], test: &str) -> Result<
     }
 }
 
+/// Returns the browser on PATH.
+pub fn browser_on_path() -> Option<PathBuf> {
+    BROWSERS.iter().find_map(|name| file_on_path(name))
+}
+
 fn on_path(name: &str) -> bool {
+    file_on_path(name).is_some()
+}
+
+fn file_on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 fn succeeds(program: &str, arguments: &[&str]) -> bool {
