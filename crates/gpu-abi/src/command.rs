@@ -305,7 +305,9 @@ impl CommandReader {
             }
             (DISPATCH_INDIRECT, [head, groups_at, count_at, args @ ..]) => {
                 if !groups_at.is_multiple_of(4) || !count_at.is_multiple_of(4) {
-                    return Err(operand("reads a number at no multiple of 4"));
+                    return Err(operand(
+                        "reads a number at an address that is not a multiple of 4",
+                    ));
                 }
                 Command::DispatchIndirect {
                     program: *head as u32,

@@ -52,9 +52,9 @@ impl EngineClass {
         }
     }
 
-    /// Returns the class that `command` is made for: the one with the fewest abilities that runs it.
-    /// `None` for a command that every queue may have beside its work. Modelled work stands for
-    /// work of the engine on which it is queued, so it counts as work for all abilities.
+    /// Returns the class with the fewest abilities that runs `command`. `None` for a command that
+    /// accompanies work of any class. Modelled work represents work of the engine on which it is
+    /// queued, so it needs all abilities.
     pub fn made_for(command: &Command) -> Option<EngineClass> {
         match command {
             Command::Copy { .. } | Command::Fill { .. } | Command::Resolve { .. } => {
@@ -74,8 +74,7 @@ impl EngineClass {
         }
     }
 
-    /// Returns the class for `command` and for what `so_far` is made for: the one with the fewest
-    /// abilities that runs both.
+    /// Returns the class with the fewest abilities that runs `command` and the work of `so_far`.
     pub fn made_for_both(so_far: Option<EngineClass>, command: &Command) -> Option<EngineClass> {
         match (so_far, EngineClass::made_for(command)) {
             (Some(so_far), Some(class)) if so_far.exceeds(class) => Some(so_far),

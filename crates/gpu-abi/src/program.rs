@@ -102,7 +102,7 @@ impl Argument {
     }
 }
 
-/// What user mode knows of a program.
+/// The description of a program for user mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shader {
     /// Its number in a dispatch or a draw.
@@ -128,15 +128,15 @@ pub enum Value<B> {
     F32(f32),
 }
 
-/// A program with its arguments. `Buffer` is what names a place in a buffer.
+/// A program with its arguments. `Buffer` is the type that names a place in a buffer.
 pub trait Program {
-    /// What names a place in a buffer.
+    /// The type that names a place in a buffer.
     type Buffer;
 
-    /// Returns which program it is.
+    /// Returns the program's description.
     fn shader(&self) -> Shader;
 
-    /// Returns the arguments in the order of the shader's.
+    /// Returns the arguments in the order of the description.
     fn values(&self) -> Vec<Value<Self::Buffer>>;
 
     /// Returns the thread groups that cover its work.

@@ -1,7 +1,7 @@
 //! Programs as types with named arguments, for a list that records them: `Saxpy { x, y, n, a }`.
 //!
-//! `B` is what names a place in a buffer. Fields are the arguments of the signature, in its order; a
-//! test holds each type against its signature.
+//! `B` is the type that names a place in a buffer. The fields are the arguments of the signature, in
+//! its order. A test compares each type with its signature.
 
 use super::atomics;
 use super::signature::Signature;
@@ -29,7 +29,7 @@ macro_rules! typed {
         }
 
         impl $name<()> {
-            /// What user mode knows of the program: what a pipeline state is made of.
+            /// The description of the program, from which a pipeline state is created.
             pub const SHADER: Shader = $signature.shader();
         }
 
@@ -53,7 +53,7 @@ macro_rules! typed {
     )*};
 }
 
-/// The groups depend on the numbers alone: buffers get places far apart.
+/// The groups depend on the numbers only, so the buffers get any addresses that are far apart.
 fn groups_of<B>(signature: &'static Signature, values: &[Value<B>]) -> [u32; 3] {
     let word = |(at, value): (u64, &Value<B>)| match value {
         Value::Buffer(_) => (at + 1) << 40,
