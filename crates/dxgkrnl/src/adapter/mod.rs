@@ -26,7 +26,7 @@ use crate::scheduling::{SchedulerWatch, Scheduling};
 use crate::supervisor::{self, Watches};
 use std::sync::Arc;
 use tidegate_ddi::{Driver, Passive, Status};
-use tidegate_platform::{PhysicalMemory, Platform};
+use tidegate_platform::{PhysicalMemory, Platform, current};
 
 /// One adapter: a driver and the kernel's state for it.
 pub struct Adapter {
@@ -117,6 +117,17 @@ impl Adapter {
         process_name: &str,
     ) -> Result<Arc<Process>, Status> {
         Process::new(&entered(), &self.objects, self.clone(), process_name, true)
+    }
+}
+
+impl Drop for Adapter {
+    /// A DPC that ended after the removal may have queued the end of an object. Such a work item
+    /// holds the timer that has it, and the driver.
+    fn drop(&mut self) {
+        let port = &self.objects.port;
+        if port.is_stopped() && !current::is_panicking() {
+            port.timer.drop_work();
+        }
     }
 }
 
