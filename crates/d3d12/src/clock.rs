@@ -1,4 +1,4 @@
-//! The GPU's clock as an application reads it.
+//! The clocks that an application reads from a queue.
 
 use crate::error::Result;
 use crate::queue::Queue;
@@ -20,7 +20,7 @@ impl Queue {
         read.map_err(|s| self.device.error("D3DKMTQueryClockCalibration", &what(), s))
     }
 
-    /// Returns the ticks of the queue's timestamps in a second.
+    /// Returns the frequency of the queue's timestamps in ticks per second.
     ///
     /// # Errors
     /// As [`Queue::clock_calibration`].

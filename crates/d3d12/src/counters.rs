@@ -9,9 +9,9 @@ pub struct QueueStats {
     pub executes: u64,
     /// Command buffers submitted.
     pub submissions: u64,
-    /// Those of them that were submitted to another engine than the queue's own.
+    /// Command buffers submitted to another engine than the queue's own.
     pub submissions_elsewhere: u64,
-    /// Times that its work moved on to another engine, behind all work before.
+    /// Changes of the engine, each of which waited for all earlier work of the queue.
     pub hand_overs: u64,
     /// Waits queued.
     pub waits: u64,
@@ -19,14 +19,15 @@ pub struct QueueStats {
     pub signals: u64,
     /// Stores to the doorbell.
     pub doorbell_rings: u64,
-    /// Times the doorbell was connected.
+    /// Connects of the doorbell.
     pub connects: u64,
-    /// Rings that were repeated because the doorbell was disconnected, without the first connect.
+    /// Rings that were repeated because the doorbell was disconnected, not counting the first
+    /// connect.
     pub retries: u64,
-    /// Times it was recreated after DISCONNECTED_ABORT.
+    /// Recreations after DISCONNECTED_ABORT.
     pub recreations: u64,
-    /// Submissions that stood in the backlog because the ring had no room for them. User-mode
-    /// queues only: the software queues behind packet and hardware queues take any number.
+    /// Submissions that went into the backlog because the ring was full. Always 0 for packet and
+    /// hardware queues, whose software queues have no limit.
     pub ring_waits: u64,
     /// Time for which the backlog was not empty, in nanoseconds.
     pub ring_wait_ns: u64,
@@ -54,7 +55,7 @@ impl AddAssign for QueueStats {
 pub struct EngineStats {
     /// The node (NodeOrdinal).
     pub node: u32,
-    /// Its name, as of the engine's lane of the timeline.
+    /// The name of the engine's lane on the timeline.
     pub name: String,
     /// Command buffers of the queue that were submitted to it.
     pub submissions: u64,
@@ -68,21 +69,20 @@ pub struct Counters {
     pub kernel_calls: u64,
     /// Blocking CPU waits of the application. Not counted in an explored machine.
     pub cpu_waits: u64,
-    /// Those of them that were not satisfied when they were made, and came back. Not counted in an
-    /// explored machine.
+    /// CPU waits that blocked and returned. Not counted in an explored machine.
     pub cpu_wakes: u64,
     /// Command buffers submitted.
     pub submissions: u64,
     /// Stores to doorbells.
     pub doorbell_rings: u64,
-    /// Times a doorbell was connected.
+    /// Connects of doorbells.
     pub connects: u64,
     /// Rings that were repeated because the doorbell was disconnected.
     pub retries: u64,
 }
 
 impl Counters {
-    /// The difference from `earlier`.
+    /// Returns the counts since `earlier`.
     pub fn since(&self, earlier: &Counters) -> Counters {
         Counters {
             kernel_calls: self.kernel_calls - earlier.kernel_calls,

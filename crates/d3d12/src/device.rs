@@ -1,7 +1,7 @@
-//! Owns devices: where queues, buffers, fences and lists are created, and waits for several fences.
+//! Owns devices, which create queues, resources, fences and lists.
 //!
-//! A [`Device`] is a cheap handle on one kernel device. Everything created with it holds it, and it
-//! ends with the last of them.
+//! A [`Device`] is a cheap handle of one kernel device. Each object that it creates holds the
+//! kernel device, which ends with the last of them.
 
 use crate::counters::Counters;
 use crate::device_loss::RemovedReason;
@@ -38,16 +38,18 @@ pub struct Device {
 
 impl Device {
     // spec: ME-050
-    /// A device on the adapter behind `kernel`.
+    /// Creates a device on the adapter behind `kernel`.
     ///
     /// # Errors
     /// [`Error::BadValue`] for a ring size out of range, [`Error::NotSupported`] for native fences
     /// on an adapter that has none, and what the kernel refuses.
+    #[track_caller]
     pub fn new(
         platform: &Platform,
         kernel: Arc<dyn Kernel>,
         options: DeviceOptions,
     ) -> Result<Device> {
+        let _call = platform.enter_call("Device::new");
         if !ring::slots_are_valid(options.ring_slots) {
             let what = format!("ring_slots = {}", options.ring_slots);
             return Err(Error::BadValue {
@@ -78,30 +80,31 @@ impl Device {
         Ok(Device { shared: Arc::new(SharedDevice::new(umd, native_fences)), lane: None })
     }
 
-    /// The same device for a CPU thread that is drawn on `lane`: calls through it, and through what
-    /// is made with it, are recorded there.
+    /// Returns a handle of the device for a CPU thread with the timeline lane `lane`. Calls through
+    /// it and through objects that it creates are recorded there.
     pub fn with_lane(&self, lane: LaneId) -> Device {
         Device { lane: Some(lane), ..self.clone() }
     }
 
-    /// The adapter's capabilities.
+    /// Returns the adapter's capabilities.
     pub fn adapter(&self) -> &AdapterInfo {
         &self.shared.umd.info
     }
 
-    /// Whether [`Device::create_fence`] makes native fences.
+    /// Returns whether [`Device::create_fence`] creates native fences.
     pub fn makes_native_fences(&self) -> bool {
         self.shared.native_fences
     }
 
-    /// How many physical GPUs are linked into the adapter (a node mask has a bit for each).
+    /// Returns the number of physical GPUs that are linked into the adapter. A node mask has a bit
+    /// for each.
     #[doc(alias = "GetNodeCount")]
     pub fn physical_gpus(&self) -> u32 {
         self.shared.umd.info.physical_adapters
     }
 
-    /// The nodes for lists of this type, by ordinal; if there are none, other nodes that can run
-    /// them.
+    /// Returns the ordinals of the nodes for lists of this type. If there are none, it returns
+    /// other nodes that can run such lists.
     pub fn nodes_for(&self, list_type: CommandListType) -> Vec<u32> {
         let of_type = |engine_type: u32| -> Vec<u32> {
             let nodes = self.shared.umd.info.nodes.iter().zip(0u32..);
@@ -115,21 +118,25 @@ impl Device {
     }
 
     // spec: ME-015, ME-003
-    /// A queue.
+    /// Creates a queue.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] when no node, or not this one, can run it; what the kernel refuses,
-    /// a priority that cannot be had among it: it is never lowered.
+    /// [`Error::NotSupported`] if the named node, or every node, cannot run such lists; what the
+    /// kernel refuses. A priority that the process may not use is refused, not lowered.
     #[doc(alias = "CreateCommandQueue")]
+    #[track_caller]
     pub fn create_queue(&self, desc: QueueDesc) -> Result<Queue> {
+        let _call = self.shared.umd.platform.enter_call("Device::create_queue");
         self.create_queue_with(desc, QueueOptions::default())
     }
 
-    /// The same with options.
+    /// Creates a queue with options.
     ///
     /// # Errors
     /// As [`Device::create_queue`].
+    #[track_caller]
     pub fn create_queue_with(&self, desc: QueueDesc, options: QueueOptions) -> Result<Queue> {
+        let _call = self.shared.umd.platform.enter_call("Device::create_queue_with");
         let queue = Queue::new(&self.shared, desc, options, self.lane)?;
         self.shared.add_queue(&queue.inner);
         Ok(queue)
@@ -141,11 +148,13 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::create_queue`].
+    #[track_caller]
     pub fn default_queue(
         &self,
         list_type: CommandListType,
         submission: impl Into<Option<Submission>>,
     ) -> Result<Queue> {
+        let _call = self.shared.umd.platform.enter_call("Device::default_queue");
         let desc = QueueDesc::new(list_type).submission(submission);
         let submission = Queue::submission_for(&self.shared, &desc)?;
         let key = (list_type, submission);
@@ -171,18 +180,22 @@ impl Device {
     /// # Errors
     /// [`Error::BadValue`] for no queries; what the kernel refuses.
     #[doc(alias = "CreateQueryHeap")]
+    #[track_caller]
     pub fn create_query_heap(&self, name: &str, queries: u32) -> Result<QueryHeap> {
+        let _call = self.shared.umd.platform.enter_call("Device::create_query_heap");
         check_queries(name, queries)?;
         let results = self.create_buffer(BufferDesc::new(name, QueryHeap::bytes_for(queries)))?;
         Ok(QueryHeap::new(results, queries))
     }
 
-    /// A buffer, zeroed.
+    /// Creates a buffer, zeroed.
     ///
     /// # Errors
     /// [`Error::BadValue`] for a length of 0; what the kernel refuses.
     #[doc(alias = "CreateCommittedResource")]
+    #[track_caller]
     pub fn create_buffer(&self, desc: BufferDesc) -> Result<Buffer> {
+        let _call = self.shared.umd.platform.enter_call("Device::create_buffer");
         Buffer::new(&self.shared, desc, self.lane)
     }
 
@@ -192,7 +205,9 @@ impl Device {
     /// [`Error::BadValue`] for a size, a number of mips or slices out of range; what the kernel
     /// refuses.
     #[doc(alias = "CreateCommittedResource")]
+    #[track_caller]
     pub fn create_texture(&self, desc: TextureDesc) -> Result<Texture> {
+        let _call = self.shared.umd.platform.enter_call("Device::create_texture");
         Texture::new(&self.shared, desc)
     }
 
@@ -201,23 +216,27 @@ impl Device {
     /// # Errors
     /// [`Error::BadValue`] for a length of 0; what the kernel refuses.
     #[doc(alias = "CreateHeap")]
+    #[track_caller]
     pub fn create_heap(&self, desc: HeapDesc) -> Result<ResourceHeap> {
+        let _call = self.shared.umd.platform.enter_call("Device::create_heap");
         ResourceHeap::new(&self.shared, desc)
     }
 
-    /// Creates a buffer in a heap, from `offset` on. It has the bytes that are there. Several
-    /// resources may lie over the same bytes; an aliasing barrier says which one has them.
+    /// Creates a buffer in a heap, from `offset` on, with the bytes that are there. Several
+    /// resources may share bytes. An aliasing barrier activates one of them.
     ///
     /// # Errors
-    /// [`Error::BadValue`] for an offset that is no multiple of 64 KiB, a buffer that leaves the
-    /// heap, and a heap of another type; [`Error::Foreign`].
+    /// [`Error::BadValue`] for an offset that is not a multiple of 64 KiB, a buffer that ends
+    /// outside of the heap, and a heap of another type; [`Error::Foreign`].
     #[doc(alias = "CreatePlacedResource")]
+    #[track_caller]
     pub fn create_placed_buffer(
         &self,
         heap: &ResourceHeap,
         offset: u64,
         desc: BufferDesc,
     ) -> Result<Buffer> {
+        let _call = self.shared.umd.platform.enter_call("Device::create_placed_buffer");
         self.shared.check_owner(heap.device(), || format!("heap '{}'", heap.name()))?;
         Buffer::placed(&self.shared, heap, offset, desc, self.lane)
     }
@@ -227,22 +246,26 @@ impl Device {
     /// # Errors
     /// As [`Device::create_texture`] and [`Device::create_placed_buffer`].
     #[doc(alias = "CreatePlacedResource")]
+    #[track_caller]
     pub fn create_placed_texture(
         &self,
         heap: &ResourceHeap,
         offset: u64,
         desc: TextureDesc,
     ) -> Result<Texture> {
+        let _call = self.shared.umd.platform.enter_call("Device::create_placed_texture");
         self.shared.check_owner(heap.device(), || format!("heap '{}'", heap.name()))?;
         Texture::placed(heap, offset, desc)
     }
 
-    /// Creates a fence whose value is `initial` when the call returns; native or monitored by the
-    /// options of the device.
+    /// Creates a fence with the value `initial`. The options of the device decide whether it is
+    /// native or monitored.
     ///
     /// # Errors
     /// What the kernel refuses.
+    #[track_caller]
     pub fn create_fence(&self, name: &str, initial: u64) -> Result<Fence> {
+        let _call = self.shared.umd.platform.enter_call("Device::create_fence");
         self.create_fence_with(FenceDesc::new(name).initial_value(initial))
     }
 
@@ -251,45 +274,54 @@ impl Device {
     /// # Errors
     /// [`Error::BadValue`] for SHARED_CROSS_ADAPTER without SHARED; what the kernel refuses.
     #[doc(alias = "CreateFence")]
+    #[track_caller]
     pub fn create_fence_with(&self, desc: FenceDesc) -> Result<Fence> {
+        let _call = self.shared.umd.platform.enter_call("Device::create_fence_with");
         Fence::new(&self.shared, desc, self.lane)
     }
 
-    /// A handle of a fence that was made SHARED. It keeps the fence, and each clone is one more
-    /// handle.
+    /// Returns an NT handle of a SHARED fence. The handle and each of its clones keep the fence.
     ///
     /// # Errors
     /// [`Error::Foreign`] for a fence of another device; what the kernel refuses.
     #[doc(alias = "CreateSharedHandle")]
+    #[track_caller]
     pub fn create_shared_handle(&self, fence: &Fence) -> Result<NtHandle> {
+        let _call = self.shared.umd.platform.enter_call("Device::create_shared_handle");
         self.shared.check_owner(fence.object.device(), || format!("fence '{}'", fence.name()))?;
         fence.share()
     }
 
-    /// The fence behind a handle, opened on this device; `name` is what reports of this device call
-    /// it. On another adapter than its creator's it must have been made SHARED_CROSS_ADAPTER. It is
-    /// native where the adapter has native fences.
+    /// Opens the fence of a handle on this device; reports of this device call it `name`. A fence
+    /// of another adapter must be SHARED_CROSS_ADAPTER. The opened fence is native if this adapter
+    /// has native fences.
     ///
     /// # Errors
     /// What the kernel refuses.
     #[doc(alias = "OpenSharedHandle")]
+    #[track_caller]
     pub fn open_shared_handle(&self, name: &str, handle: &NtHandle) -> Result<Fence> {
+        let _call = self.shared.umd.platform.enter_call("Device::open_shared_handle");
         Fence::open(&self.shared, name, handle, self.lane)
     }
 
     /// Creates an allocator for lists of this type.
     #[doc(alias = "CreateCommandAllocator")]
+    #[track_caller]
     pub fn create_command_allocator(
         &self,
         name: &str,
         list_type: CommandListType,
     ) -> CommandAllocator {
+        let _call = self.shared.umd.platform.enter_call("Device::create_command_allocator");
         CommandAllocator::new(&self.shared, name, list_type)
     }
 
     /// Creates an open list for queues of this type, with command memory of its own.
     #[doc(alias = "CreateCommandList")]
+    #[track_caller]
     pub fn create_command_list(&self, list_type: CommandListType) -> CommandList {
+        let _call = self.shared.umd.platform.enter_call("Device::create_command_list");
         CommandList::new(&self.shared, list_type, None)
     }
 
@@ -298,7 +330,9 @@ impl Device {
     /// # Errors
     /// [`Error::AllocatorRecords`] while another list records from it, [`Error::Foreign`].
     #[doc(alias = "CreateCommandList")]
+    #[track_caller]
     pub fn create_command_list_from(&self, allocator: &CommandAllocator) -> Result<CommandList> {
+        let _call = self.shared.umd.platform.enter_call("Device::create_command_list_from");
         if !allocator.is_of(&self.shared) {
             return Err(Error::Foreign { what: format!("allocator '{}'", allocator.name()) });
         }
@@ -311,8 +345,8 @@ impl Device {
         self.shared.umd.platform.hazard_report()
     }
 
-    /// The destroy calls of this device, its queues and its resources that the kernel refused. It
-    /// outlives the device.
+    /// Returns the list of destroy calls of this device, its queues and its resources that the
+    /// kernel refused. The list outlives the device.
     pub fn teardown_report(&self) -> TeardownReport {
         self.shared.umd.kernel.thunk().teardown().clone()
     }
@@ -321,28 +355,32 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Stopped`], [`Error::DeviceRemoved`].
+    #[track_caller]
     pub fn wait_idle(&self) -> Result<()> {
+        let _call = self.shared.umd.platform.enter_call("Device::wait_idle");
         self.shared.live_queues().iter().try_for_each(|queue| self.shared.wait_idle(queue))
     }
 
-    /// Removes the device, as its application asks: its queued work is given up, its fences read
-    /// `u64::MAX`, and every later call answers [`RemovedReason::ByApplication`]. A device that was
-    /// lost before keeps its first reason.
+    /// Removes the device: its queued work is dropped, its fences read `u64::MAX`, and each later
+    /// call fails with [`RemovedReason::ByApplication`]. A device that was removed before keeps its
+    /// first reason.
     #[doc(alias = "RemoveDevice")]
+    #[track_caller]
     pub fn remove(&self) {
+        let _call = self.shared.umd.platform.enter_call("Device::remove");
         self.shared.remove(RemovedReason::ByApplication);
     }
 
-    /// Takes the violations of the rules of resource states that were found since the last call, in
-    /// the order in which they were found: those of a list when it is closed, those between lists
-    /// and queues when the work can run. Empty without [`crate::Validation::STATES`]. Of a long row
-    /// without a call between, the first 1,024 are kept.
+    /// Takes the violations of resource states since the last call, in the order of detection. A
+    /// list is checked when it is closed; lists and queues are checked against each other when the
+    /// work can run. At most 1,024 violations are kept. Empty without
+    /// [`crate::Validation::STATES`].
     #[doc(alias = "ID3D12InfoQueue")]
     pub fn state_violations(&self) -> Vec<StateViolation> {
         self.shared.states.as_ref().map_or_else(Vec::new, |states| states.take().0)
     }
 
-    /// Returns the reason of the device's loss; `None` while it works.
+    /// Returns the reason of the device's removal; `None` for a device that works.
     #[doc(alias = "GetDeviceRemovedReason")]
     pub fn removed_reason(&self) -> Option<RemovedReason> {
         self.shared.removed_reason()
@@ -373,7 +411,7 @@ impl fmt::Debug for Device {
     }
 }
 
-/// The error of a call that failed before there was a device.
+/// Returns the error of a call that failed before the device existed.
 fn without_device(process: &str, failure: Failure) -> Error {
     let Failure::Refused(call, status) = failure else { return Error::Stopped };
     match status {

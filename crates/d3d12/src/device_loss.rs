@@ -1,15 +1,16 @@
-//! Reasons of a device's loss, as data: the kernel's report with the names of user mode. `Display`
-//! makes the text.
+//! The reasons of a device's removal, as data: the kernel's reports with the names of user mode.
+//! `Display` writes the text.
 
 use crate::error_code::ErrorCode;
 use std::fmt;
 use tidegate_calls::{FaultReport, HangReport, Status};
 
-/// Why a device was removed. It stays removed: drop it with everything in it and create it again.
+/// The reason of a device's removal. A removed device stays removed: drop it with all of its
+/// objects and create a new one.
 #[doc(alias = "GetDeviceRemovedReason")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RemovedReason {
-    /// Its work accessed memory without the right, or sent a malformed packet.
+    /// Its work accessed memory that it may not access, or sent a malformed packet.
     Faulted(Box<Fault>),
     /// Its work hung (DXGI_ERROR_DEVICE_HUNG).
     Hung(Box<Hang>),
@@ -58,11 +59,11 @@ impl RemovedReason {
 pub struct InvalidCall {
     /// The call's official name.
     pub call: &'static str,
-    /// The name of the queue that it was made on, if it was one.
+    /// The name of the queue, for a call of a queue.
     pub queue: Option<String>,
-    /// The label of the list that broke the rule, if it was one that has a label.
+    /// The label of the list that broke the rule, if there is one.
     pub list: Option<String>,
-    /// The number of the command in the list, from 0 on, if it was a command.
+    /// The number of the command in the list, from 0 on, for a rule about a command.
     pub command: Option<u64>,
     /// The rule, the value seen, and the next step.
     pub why: String,

@@ -29,8 +29,8 @@ pub enum Error {
         queue: String,
     },
     /// A user-mode queue was recreated (see [`crate::OnAbort`]) while the GPU was in the middle of
-    /// a command buffer: that one does not run to its end. Everything else that was queued was
-    /// submitted again, what the failed call was given too.
+    /// a command buffer, which does not run to its end. All other queued work was submitted again,
+    /// including that of the failed call.
     #[error(
         "queue '{queue}' was recreated without its doorbell; its command buffer{} was interrupted, \
          run it again",
@@ -42,7 +42,7 @@ pub enum Error {
         /// The label of the list, if it had one.
         list: Option<String>,
     },
-    /// A user-mode queue met a monitored fence.
+    /// A wait or signal of a user-mode queue names a monitored fence.
     #[error(
         "fence '{fence}' is monitored, and user-mode queue '{queue}' needs native fences; create the \
          device with native fences, or the queue with packet or hardware submission"
@@ -53,7 +53,7 @@ pub enum Error {
         /// The fence.
         fence: String,
     },
-    /// A command of another list type.
+    /// A command that lists of this type do not take.
     #[error("a {list_type} list takes no {command}; record it in a list of a {takes} queue")]
     NotAccepted {
         /// The list's type.
@@ -63,14 +63,13 @@ pub enum Error {
         /// The queues that take it.
         takes: &'static str,
     },
-    /// A second list was to record from an allocator, or the allocator was to be reset, while a
-    /// list records from it.
+    /// A second list or a reset of an allocator from which a list records.
     #[error("allocator '{allocator}' records a list; close or drop that list first")]
     AllocatorRecords {
         /// The allocator.
         allocator: String,
     },
-    /// An allocator was to be reset while one of its lists executes.
+    /// A reset of an allocator while one of its lists executes.
     #[error(
         "allocator '{allocator}' cannot be reset: list '{list}' executes on queue '{queue}'; wait for \
          a fence that the queue signals behind it"
@@ -83,7 +82,7 @@ pub enum Error {
         /// The queue.
         queue: String,
     },
-    /// A list was to record from an allocator of another type.
+    /// A list of another type than its allocator.
     #[error("allocator '{allocator}' is for {has} lists, not for a {list_type} list")]
     WrongAllocator {
         /// The allocator.
@@ -93,7 +92,7 @@ pub enum Error {
         /// The type of the list.
         list_type: CommandListType,
     },
-    /// A list was given to a queue of another type.
+    /// A list of another type than its queue.
     #[error(
         "queue '{queue}' runs {queue_type} lists, not a {list_type} list; record it for this type"
     )]
@@ -105,7 +104,7 @@ pub enum Error {
         /// The type of the list.
         list_type: CommandListType,
     },
-    /// More lists in one call than fit the ring as one unit.
+    /// More lists in one call than the ring takes as one unit.
     #[error(
         "{lists} lists in one call to queue '{queue}', and its ring takes {most}; split the call, or \
          create the device with more ring_slots"
@@ -118,7 +117,7 @@ pub enum Error {
         /// Number of lists that fit.
         most: u64,
     },
-    /// A range leaves its buffer.
+    /// A range that ends outside of its buffer.
     #[error(
         "{command}: bytes {offset}..{} leave buffer '{buffer}' of {size} bytes; correct offset or length",
         u128::from(*.offset) + u128::from(*.bytes)
@@ -170,9 +169,9 @@ pub enum Error {
     PrivilegeNotHeld {
         /// The queue.
         queue: String,
-        /// What needs the privilege.
+        /// The request that needs the privilege.
         wanted: &'static str,
-        /// What does not.
+        /// The request that needs no privilege.
         instead: &'static str,
     },
     /// An object of another device.

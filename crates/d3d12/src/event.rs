@@ -1,8 +1,8 @@
-//! Owns events as an application sees them: what fences set, and what CPU threads wait for.
+//! Owns events as an application sees them: fences set them, and CPU threads wait for them.
 //!
-//! Invariant: an event owns the registrations that would set it. When its last handle is dropped
-//! they are cancelled, so nothing of them stays with a fence. They are dropped without the lock of
-//! their list, because a cancellation is a kernel call.
+//! Invariant: an event owns the registrations that would set it. Dropping its last handle cancels
+//! them, so no fence keeps a registration. They are dropped without the lock of their list, because
+//! a cancellation is a kernel call.
 //!
 //! Entry points: [`Device::create_event`](crate::Device::create_event), [`Event::wait`],
 //! [`Event::wait_any`], [`Event::wait_all`], [`Event::fd`].
@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_platform::{
-    CpuTime, DescriptorError, Event as Signal, EventFd, Mutex, Platform, Step, WaitEnd,
+    CpuTime, DescriptorError, EnteredCall, Event as Signal, EventFd, Mutex, Platform, Step, WaitEnd,
 };
 
 /// Describes an event to create. The default is an auto-reset event without a name, not set.
@@ -94,7 +94,8 @@ struct Inner {
     registrations: Mutex<Registrations>,
 }
 
-/// The registrations that will set the event. Those that are over leave when the list has doubled.
+/// The registrations that will set the event. Those that are over are removed when the list has
+/// doubled.
 #[derive(Default)]
 struct Registrations {
     live: Vec<Registration>,
@@ -126,7 +127,9 @@ impl Event {
 
     /// Sets the event. Releases all waiters of a manual-reset event, else one.
     #[doc(alias = "SetEvent")]
+    #[track_caller]
     pub fn set(&self) {
+        let _call = self.platform().enter_call("Event::set");
         let signal = &self.inner.signal;
         let number = signal.id().number();
         signal.platform().check_hazards(|checker, thread| checker.event_set(thread, number));
@@ -135,19 +138,25 @@ impl Event {
 
     /// Resets the event.
     #[doc(alias = "ResetEvent")]
+    #[track_caller]
     pub fn reset(&self) {
+        let _call = self.platform().enter_call("Event::reset");
         let signal = &self.inner.signal;
         signal.platform().hazard_checker(|checker| checker.event_reset(signal.id().number()));
         signal.reset();
     }
 
     /// Returns whether the event is set, and leaves it as it is.
+    #[track_caller]
     pub fn is_set(&self) -> bool {
+        let _call = self.platform().enter_call("Event::is_set");
         self.inner.signal.is_set()
     }
 
     /// Takes the event if it is set: an auto-reset event is then reset. Returns whether it was set.
+    #[track_caller]
     pub fn try_take(&self) -> bool {
+        let _call = self.platform().enter_call("Event::try_take");
         let taken = self.inner.signal.try_take();
         if taken {
             note_taken(&self.inner.signal);
@@ -160,7 +169,9 @@ impl Event {
     /// # Errors
     /// [`Error::Stopped`].
     #[doc(alias = "WaitForSingleObject")]
+    #[track_caller]
     pub fn wait(&self) -> Result<()> {
+        let _call = self.platform().enter_call("Event::wait");
         self.wait_until(None).map(|_| ())
     }
 
@@ -168,7 +179,9 @@ impl Event {
     ///
     /// # Errors
     /// [`Error::Stopped`].
+    #[track_caller]
     pub fn wait_timeout(&self, limit: Duration) -> Result<Waited> {
+        let _call = self.platform().enter_call("Event::wait_timeout");
         self.wait_until(deadline(self.platform(), limit))
     }
 
@@ -190,7 +203,9 @@ impl Event {
     /// # Errors
     /// [`Error::BadValue`] for no event; [`Error::Stopped`].
     #[doc(alias = "WaitForMultipleObjects")]
+    #[track_caller]
     pub fn wait_any(events: &[&Event]) -> Result<usize> {
+        let _call = enter_call_for(events, "Event::wait_any");
         let waited = Event::wait_any_until(events, None)?;
         waited.signalled().ok_or(Error::Stopped)
     }
@@ -199,7 +214,9 @@ impl Event {
     ///
     /// # Errors
     /// As [`Event::wait_any`].
+    #[track_caller]
     pub fn wait_any_timeout(events: &[&Event], limit: Duration) -> Result<Waited<usize>> {
+        let _call = enter_call_for(events, "Event::wait_any_timeout");
         Event::wait_any_until(events, Some(limit))
     }
 
@@ -222,7 +239,9 @@ impl Event {
     /// # Errors
     /// [`Error::BadValue`] for no event; [`Error::Stopped`].
     #[doc(alias = "WaitForMultipleObjects")]
+    #[track_caller]
     pub fn wait_all(events: &[&Event]) -> Result<()> {
+        let _call = enter_call_for(events, "Event::wait_all");
         Event::wait_all_until(events, None).map(|_| ())
     }
 
@@ -230,7 +249,9 @@ impl Event {
     ///
     /// # Errors
     /// As [`Event::wait_all`].
+    #[track_caller]
     pub fn wait_all_timeout(events: &[&Event], limit: Duration) -> Result<Waited> {
+        let _call = enter_call_for(events, "Event::wait_all_timeout");
         Event::wait_all_until(events, Some(limit))
     }
 
@@ -321,6 +342,12 @@ fn note_taken(signal: &Signal) {
     let (number, manual_reset) = (signal.id().number(), signal.is_manual_reset());
     let platform = signal.platform();
     platform.check_hazards(|checker, thread| checker.event_wait(thread, number, manual_reset));
+}
+
+/// Makes `call` the place of the steps of a wait for several events.
+#[track_caller]
+fn enter_call_for(events: &[&Event], call: &'static str) -> Option<EnteredCall> {
+    events.first().map(|event| event.platform().enter_call(call))
 }
 
 fn several<'a>(

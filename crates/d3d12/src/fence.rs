@@ -143,7 +143,9 @@ impl Fence {
     // spec: NF-001, ME-034
     /// The value now, without a kernel call; `u64::MAX` when the device was lost.
     #[doc(alias = "GetCompletedValue")]
+    #[track_caller]
     pub fn completed_value(&self) -> u64 {
+        let _call = self.device.umd.platform.enter_call("Fence::completed_value");
         let value = self.object.value.load();
         hazards::cpu_read(&self.device.umd.platform, &self.object, value);
         self.note_reached(value);
@@ -170,7 +172,9 @@ impl Fence {
     /// # Errors
     /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
     #[doc(alias = "ID3D12Fence::Signal")]
+    #[track_caller]
     pub fn signal(&self, value: u64) -> Result<()> {
+        let _call = self.device.umd.platform.enter_call("Fence::signal");
         self.check_cpu_access()?;
         let device = &self.device;
         let call = RecordedCall::begin(&device.umd.platform, self.lane);
@@ -211,7 +215,9 @@ impl Fence {
     /// # Errors
     /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`]; [`crate::Error::NotSupported`]
     /// for a fence that was made NON_MONITORED.
+    #[track_caller]
     pub fn wait(&self, value: u64) -> Result<()> {
+        let _call = self.device.umd.platform.enter_call("Fence::wait");
         self.wait_for(value, None).map(|_| ())
     }
 
@@ -220,7 +226,9 @@ impl Fence {
     ///
     /// # Errors
     /// As [`Fence::wait`].
+    #[track_caller]
     pub fn wait_timeout(&self, value: u64, limit: Duration) -> Result<Waited> {
+        let _call = self.device.umd.platform.enter_call("Fence::wait_timeout");
         self.wait_for(value, Some(limit))
     }
 
@@ -246,11 +254,13 @@ impl Fence {
     /// # Errors
     /// As [`Fence::wait`].
     #[doc(alias = "SetEventOnCompletion")]
+    #[track_caller]
     pub fn set_event_on_completion<'e>(
         &self,
         value: u64,
         event: impl Into<Option<&'e Event>>,
     ) -> Result<()> {
+        let _call = self.device.umd.platform.enter_call("Fence::set_event_on_completion");
         match event.into() {
             Some(event) => {
                 event.own(self.register_event(value, event)?.0);
@@ -264,7 +274,9 @@ impl Fence {
     ///
     /// # Errors
     /// As [`Fence::wait`].
+    #[track_caller]
     pub fn register_event(&self, value: u64, event: &Event) -> Result<EventRegistration> {
+        let _call = self.device.umd.platform.enter_call("Fence::register_event");
         let one = std::iter::once((&*self.object, value));
         hazards::arm_event(event, WaitMode::All, one);
         let notice = WaitNotice::Event(event.signal().clone());

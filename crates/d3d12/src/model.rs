@@ -1,5 +1,5 @@
-//! The choices of an application: submission models, list types, heaps, fences, and the
-//! descriptions of devices, queues and buffers. Plain data.
+//! What an application chooses, as plain data: submission models, list types, heaps, fence flags,
+//! and the descriptions of devices, queues, fences and buffers.
 
 use std::fmt;
 use tidegate_calls::Priority;
@@ -8,28 +8,28 @@ pub use tidegate_d3dukmdt::{Submission, UnknownSubmission};
 pub use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 
 bitflags::bitflags! {
-    /// What a fence is made for (D3D12_FENCE_FLAGS).
+    /// The sharing of a fence (D3D12_FENCE_FLAGS).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct FenceFlags: u32 {
-        /// One device uses it.
+        /// Only its own device uses the fence.
         const NONE = 0;
-        /// Other devices may open it.
+        /// Other devices of the adapter may open the fence.
         const SHARED = 1;
-        /// Devices on other adapters may; only together with SHARED.
+        /// Devices on other adapters may open the fence. Valid together with SHARED only.
         const SHARED_CROSS_ADAPTER = 2;
-        /// Queues alone use it: the CPU reads its value and does nothing else with it.
+        /// Only queues wait for and signal the fence. The CPU can only read its value.
         const NON_MONITORED = 4;
     }
 }
 
 // spec: ME-016
-/// What a queue runs and a list holds (D3D12_COMMAND_LIST_TYPE). The number 1, bundles, has no
-/// queue and is left out.
+/// The type of a queue and of its lists (D3D12_COMMAND_LIST_TYPE). Bundles, number 1, have no queue
+/// and are left out.
 #[doc(alias = "D3D12_COMMAND_LIST_TYPE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum CommandListType {
-    /// 3D: everything.
+    /// Draws, dispatches, copies and fills: a 3D queue.
     Direct = 0,
     /// Dispatches, copies and fills.
     Compute = 2,
@@ -38,7 +38,7 @@ pub enum CommandListType {
 }
 
 impl CommandListType {
-    /// The word used in messages.
+    /// Returns the name in messages.
     pub fn name(self) -> &'static str {
         match self {
             CommandListType::Direct => "direct",
@@ -47,8 +47,8 @@ impl CommandListType {
         }
     }
 
-    /// Engine types (DXGK_ENGINE_TYPE) that can run such work, the one made for it first. A 3D
-    /// engine runs everything, a compute engine copies too.
+    /// Returns the engine types (DXGK_ENGINE_TYPE) that can run such work, the preferred type
+    /// first. A 3D engine runs all work. A compute engine runs dispatches and copies.
     pub(crate) fn engine_types(self) -> &'static [u32] {
         const OTHER: u32 = 0;
         const THREE_D: u32 = 1;
@@ -86,14 +86,14 @@ impl TryFrom<u32> for CommandListType {
     }
 }
 
-/// A number that is no D3D12_COMMAND_QUEUE_PRIORITY.
+/// A number that names no D3D12_COMMAND_QUEUE_PRIORITY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no queue has priority {0}; use 0 (normal), 100 (high) or 10000 (global realtime)")]
 pub struct UnknownPriority(pub i32);
 
 // spec: ME-017
-/// The priority that a number of D3D12_COMMAND_QUEUE_PRIORITY stands for. [`Priority::Idle`] has
-/// none.
+/// Returns the priority of a number of D3D12_COMMAND_QUEUE_PRIORITY. [`Priority::Idle`] has no
+/// number.
 ///
 /// # Errors
 /// [`UnknownPriority`] for every other number.
@@ -112,52 +112,53 @@ impl fmt::Display for CommandListType {
     }
 }
 
-/// Which kind of fence [`crate::Device::create_fence`] makes.
+/// The kind of fence that [`crate::Device::create_fence`] creates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FenceChoice {
-    /// Native where the adapter supports it, monitored elsewhere.
+    /// Native if the adapter supports it, else monitored.
     #[default]
     Auto,
-    /// Native, or an error.
+    /// Native. Creating the device fails on an adapter without native fences.
     Native,
-    /// Monitored.
+    /// Always monitored.
     Monitored,
 }
 
-/// Which side makes buffers resident in local memory before the GPU uses them.
+/// The side that makes buffers resident in local memory before the GPU uses them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResidencyChoice {
-    /// The application: a buffer is resident from its making on, until it is evicted.
+    /// The application. A buffer is resident from its creation until it is evicted.
     #[default]
     Explicit,
-    /// Each submission, for the buffers that its lists name; so there may be more of them than
-    /// local memory holds.
+    /// Each submission, for the buffers that its lists name. All buffers together may then exceed
+    /// local memory.
     Automatic,
 }
 
-/// Fewest slots of a ring: a quarter has room for a checkpoint and something else.
+/// The minimum number of slots of a ring. A quarter of it has room for a checkpoint and one more
+/// packet.
 pub const MIN_RING_SLOTS: u64 = 8;
-/// Slots of a ring where [`DeviceOptions`] says nothing else.
+/// The default number of slots of a ring.
 pub const DEFAULT_RING_SLOTS: u64 = 1024;
 
-/// How a device is made.
+/// Describes a device to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceOptions {
-    /// The process: groups its lanes on the timeline.
+    /// The name of the process, which groups the device's lanes on the timeline.
     pub process_name: String,
-    /// Which fences it makes.
+    /// The kind of its fences.
     pub fences: FenceChoice,
-    /// Slots in the ring of a user-mode queue: a power of two from [`MIN_RING_SLOTS`] to
-    /// [`MAX_RING_SLOTS`]. Each command buffer, wait and signal takes a slot until the engine has
-    /// taken it.
+    /// The number of slots in the ring of a user-mode queue: a power of two from
+    /// [`MIN_RING_SLOTS`] to [`MAX_RING_SLOTS`]. Each command buffer, wait and signal occupies a
+    /// slot until the engine has taken it.
     pub ring_slots: u64,
-    /// Which side manages the residency of buffers.
+    /// The side that manages the residency of buffers.
     pub residency: ResidencyChoice,
-    /// Whether the process that is opened for it has the privilege to raise priorities
-    /// (SE_INC_BASE_PRIORITY): its queues may be of priority realtime. It says nothing where the
-    /// process is there already.
+    /// Whether the process that is opened for the device has the privilege to raise priorities
+    /// (SE_INC_BASE_PRIORITY), which a queue of priority realtime needs. Ignored for a device in a
+    /// process that exists.
     pub may_raise_priority: bool,
-    /// The checks of the application that run beside it. They change no result and no time.
+    /// The checks of the application. They change neither results nor modelled times.
     pub validation: Validation,
 }
 
@@ -165,9 +166,9 @@ bitflags::bitflags! {
     /// Checks of an application's use of the device.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Validation: u32 {
-        /// The states of resources, against each access.
+        /// Resource states: each access needs a state that allows it.
         const STATES = 1;
-        /// The order of conflicting accesses, by the program's own waits and signals.
+        /// Hazards: the program's waits and signals must order conflicting accesses.
         const HAZARDS = 2;
     }
 }
@@ -191,7 +192,7 @@ impl DeviceOptions {
         DeviceOptions { process_name: process_name.into(), ..DeviceOptions::default() }
     }
 
-    /// Sets which fences the device makes.
+    /// Sets the kind of the device's fences.
     pub fn fences(self, fences: FenceChoice) -> DeviceOptions {
         DeviceOptions { fences, ..self }
     }
@@ -201,51 +202,49 @@ impl DeviceOptions {
         DeviceOptions { ring_slots, ..self }
     }
 
-    /// Sets which side manages the residency of buffers.
+    /// Sets the side that manages the residency of buffers.
     pub fn residency(self, residency: ResidencyChoice) -> DeviceOptions {
         DeviceOptions { residency, ..self }
     }
 
-    /// Sets whether the process has the privilege to raise priorities.
+    /// Sets whether the device's process has the privilege to raise priorities.
     pub fn may_raise_priority(self, may_raise_priority: bool) -> DeviceOptions {
         DeviceOptions { may_raise_priority, ..self }
     }
 
-    /// Sets the checks of the application that run beside it.
+    /// Sets the checks of the application.
     pub fn validation(self, validation: Validation) -> DeviceOptions {
         DeviceOptions { validation, ..self }
     }
 }
 
 bitflags::bitflags! {
-    /// Flags of a queue (D3D12_COMMAND_QUEUE_FLAGS). ALLOW_DYNAMIC_PRIORITY is left out: the
-    /// priority of a queue is that of its creation.
+    /// Flags of a queue (D3D12_COMMAND_QUEUE_FLAGS). ALLOW_DYNAMIC_PRIORITY is left out, because
+    /// the priority of a queue never changes.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct QueueFlags: u32 {
         /// No flag.
         const NONE = 0;
-        /// The work of the queue may run for any time: it is never reset as hung.
+        /// The queue's work may run for any length of time and is never reset as hung.
         const DISABLE_GPU_TIMEOUT = 1;
     }
 }
 
-/// Which engines run the lists of a queue. A 3D queue can drive the 3D, the compute and the copy
-/// engine, a compute queue the compute and the copy engine. The order of the queue is the same
-/// under each policy.
+/// The engines that run the lists of a queue. A 3D queue can drive the 3D, compute and copy
+/// engines, a compute queue the compute and copy engines. Each policy keeps the order of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EnginePolicy {
-    /// The engine of the queue's node runs all of them.
+    /// The engine of the queue's node runs all lists.
     #[default]
     Own,
-    /// Each list runs on the engine that its commands are made for: a list of copies and fills on
-    /// the copy engine, a list of dispatches and copies on the compute engine, every other list on
-    /// the engine of the queue's node. A list with modelled work stays there too. Where the adapter
-    /// has no such engine, or the engine does not offer the queue's submission model, the lists
-    /// stay on the queue's node.
+    /// Each list runs on the engine for its commands. A list of copies and fills runs on the copy
+    /// engine, a list of dispatches and copies on the compute engine. The engine of the queue's
+    /// node runs all other lists, lists with modelled work, and lists whose engine is missing or
+    /// does not offer the queue's submission model.
     ByCommands,
 }
 
-/// How a queue is made (D3D12_COMMAND_QUEUE_DESC).
+/// Describes a queue to create (D3D12_COMMAND_QUEUE_DESC).
 ///
 /// ```
 /// use tidegate_d3d12::{Priority, QueueDesc, Submission};
@@ -259,22 +258,22 @@ pub enum EnginePolicy {
 pub struct QueueDesc {
     /// Its name in messages and on the timeline.
     pub name: String,
-    /// What it runs.
+    /// The type of its lists.
     pub list_type: CommandListType,
     /// Its priority.
     pub priority: Priority,
-    /// How its work reaches the engine; `None` takes the first of these that the node offers:
-    /// user mode, if the device makes native fences; hardware; packet.
+    /// The submission model. With `None` the queue gets the first of these that its node offers:
+    /// user mode, if the device has native fences; hardware; packet.
     pub submission: Option<Submission>,
     /// Its flags.
     pub flags: QueueFlags,
-    /// The node (NodeOrdinal) that runs it; `None` takes the first node made for `list_type`, see
+    /// The node (NodeOrdinal) that runs the queue. `None` takes the first node for `list_type`, see
     /// [`crate::Device::nodes_for`].
     pub node: Option<u32>,
-    /// D3D12's NodeMask: the physical GPU that runs it, by its bit; 0 is the first one. It has
-    /// nothing to do with `node`: every physical GPU of a linked adapter has every node.
+    /// D3D12's NodeMask: the bit of the physical GPU that runs the queue, or 0 for the first GPU.
+    /// It is independent of `node`: each physical GPU of a linked adapter has every node.
     pub node_mask: u32,
-    /// Which engines run its lists.
+    /// The engines that run its lists.
     pub engines: EnginePolicy,
 }
 
@@ -286,7 +285,7 @@ impl Default for QueueDesc {
 }
 
 impl QueueDesc {
-    /// Describes a queue of normal priority, named for its type, on the first node made for it.
+    /// Describes a queue of normal priority, named after its type, on the first node for that type.
     pub fn new(list_type: CommandListType) -> QueueDesc {
         QueueDesc {
             name: list_type.name().to_owned(),
@@ -315,17 +314,17 @@ impl QueueDesc {
         QueueDesc::new(CommandListType::Copy).name(name)
     }
 
-    /// Sets its name.
+    /// Sets the name.
     pub fn name(self, name: impl Into<String>) -> QueueDesc {
         QueueDesc { name: name.into(), ..self }
     }
 
-    /// Sets its priority.
+    /// Sets the priority.
     pub fn priority(self, priority: Priority) -> QueueDesc {
         QueueDesc { priority, ..self }
     }
 
-    /// Sets how its work reaches the engine.
+    /// Sets the submission model.
     pub fn submission(self, submission: impl Into<Option<Submission>>) -> QueueDesc {
         QueueDesc { submission: submission.into(), ..self }
     }
@@ -335,23 +334,23 @@ impl QueueDesc {
         QueueDesc { flags, ..self }
     }
 
-    /// Sets the node that runs it.
+    /// Sets the node.
     pub fn node(self, node: impl Into<Option<u32>>) -> QueueDesc {
         QueueDesc { node: node.into(), ..self }
     }
 
-    /// Sets the physical GPU that runs it, by its bit.
+    /// Sets the bit of the physical GPU.
     pub fn node_mask(self, node_mask: u32) -> QueueDesc {
         QueueDesc { node_mask, ..self }
     }
 
-    /// Sets which engines run its lists.
+    /// Sets the engines that run its lists.
     pub fn engines(self, engines: EnginePolicy) -> QueueDesc {
         QueueDesc { engines, ..self }
     }
 }
 
-/// How a fence is made.
+/// Describes a fence to create.
 ///
 /// ```
 /// use tidegate_d3d12::FenceDesc;
@@ -362,84 +361,84 @@ impl QueueDesc {
 pub struct FenceDesc {
     /// Its name in messages and on the timeline.
     pub name: String,
-    /// Its value when it has been made.
+    /// Its initial value.
     pub initial_value: u64,
-    /// What it is made for.
+    /// Its flags.
     pub flags: FenceFlags,
 }
 
 impl FenceDesc {
-    /// Describes a fence of one device, whose value is 0.
+    /// Describes a fence of one device with the value 0.
     pub fn new(name: impl Into<String>) -> FenceDesc {
         FenceDesc { name: name.into(), ..FenceDesc::default() }
     }
 
-    /// Sets its first value.
+    /// Sets the initial value.
     pub fn initial_value(self, initial_value: u64) -> FenceDesc {
         FenceDesc { initial_value, ..self }
     }
 
-    /// Sets its flags, all at once.
+    /// Replaces the flags.
     pub fn flags(self, flags: FenceFlags) -> FenceDesc {
         FenceDesc { flags, ..self }
     }
 
-    /// Lets other devices of the adapter open it.
+    /// Lets other devices of the adapter open the fence.
     pub fn shared(self) -> FenceDesc {
         FenceDesc { flags: self.flags | FenceFlags::SHARED, ..self }
     }
 
-    /// Lets devices on other adapters open it too.
+    /// Lets devices on other adapters open the fence as well.
     pub fn shared_cross_adapter(self) -> FenceDesc {
         let flags = self.flags | FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER;
         FenceDesc { flags, ..self }
     }
 
-    /// Makes it for queues alone: the CPU reads its value and does nothing else with it.
+    /// Restricts the fence to queues: the CPU can only read its value.
     pub fn non_monitored(self) -> FenceDesc {
         FenceDesc { flags: self.flags | FenceFlags::NON_MONITORED, ..self }
     }
 }
 
-/// What a user-mode queue does when it has lost its doorbell for good (DISCONNECTED_ABORT), or
-/// cannot connect it, while its device lives. When the device is lost, nothing helps: calls say so.
+/// What happens to a user-mode queue that has lost its doorbell for good (DISCONNECTED_ABORT) or
+/// cannot connect it. Applies while the device is not removed; calls of a removed device fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnAbort {
-    /// It is recreated from user mode: hardware queue, ring and doorbell. Work that had not run is
-    /// submitted again, in order. An interrupted command buffer is not, and is reported as
+    /// User mode creates the hardware queue, the ring and the doorbell again. Work that had not
+    /// started is submitted again, in order. An interrupted command buffer is lost and reported as
     /// [`crate::Error::WorkLost`].
     #[default]
     RecreateUser,
-    /// The same as a kernel-mode hardware queue, which needs no doorbell. Waits that are submitted
-    /// again latch from then on.
+    /// As [`OnAbort::RecreateUser`], but as a hardware queue that the kernel submits to, without a
+    /// doorbell. Waits that are submitted again latch from then on.
     RecreateHardware,
-    /// It stays as it is and says so: [`crate::Error::QueueAborted`], or what the connect was
-    /// refused with. What it had queued may never run.
+    /// The queue is left unchanged. Its calls fail with [`crate::Error::QueueAborted`] or with the
+    /// error of the connect. Its queued work may never run.
     Report,
 }
 
-/// Options of a queue beside its [`QueueDesc`].
+/// Options of a queue besides its [`QueueDesc`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueOptions {
-    /// For user-mode queues. The loss is noticed by the next call that submits, or that waits for
-    /// the queue to be idle.
+    /// The reaction of a user-mode queue to the loss of its doorbell. The next call that submits or
+    /// waits for the queue to be idle detects the loss.
     pub on_abort: OnAbort,
 }
 
-/// Where a buffer stands (D3D12_HEAP_TYPE). Every heap can be written and read by the CPU.
+/// The memory of a resource (D3D12_HEAP_TYPE). The CPU can read and write every heap.
 #[doc(alias = "D3D12_HEAP_TYPE")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Heap {
     /// The adapter's local memory.
     #[default]
     Default,
-    /// System memory, for data on its way to the GPU.
+    /// System memory, for data that the CPU writes and the GPU reads.
     Upload,
-    /// System memory, for data on its way from the GPU.
+    /// System memory, for data that the GPU writes and the CPU reads.
     Readback,
 }
 
-/// How a buffer is made.
+/// Describes a buffer to create.
 ///
 /// ```
 /// use tidegate_d3d12::{BufferDesc, Heap};
@@ -452,9 +451,9 @@ pub enum Heap {
 pub struct BufferDesc {
     /// Its name in messages.
     pub name: String,
-    /// Its length in bytes, not 0.
+    /// Its length in bytes; at least 1.
     pub bytes: u64,
-    /// Where it stands.
+    /// Its heap.
     pub heap: Heap,
 }
 
@@ -474,7 +473,7 @@ impl BufferDesc {
         BufferDesc::new(name, bytes).heap(Heap::Readback)
     }
 
-    /// Sets where it stands.
+    /// Sets the heap.
     pub fn heap(self, heap: Heap) -> BufferDesc {
         BufferDesc { heap, ..self }
     }

@@ -135,8 +135,8 @@ impl Queue {
         self.inner.id.list_type
     }
 
-    /// How its work reaches the engine of its node now: a user-mode queue may have become a hardware
-    /// queue, see [`crate::OnAbort`].
+    /// How its work reaches the engine of its node now: a user-mode queue may have become a
+    /// hardware queue, see [`crate::OnAbort`].
     pub fn submission(&self) -> Submission {
         self.inner.submission()
     }
@@ -167,7 +167,9 @@ impl Queue {
     /// # Errors
     /// [`Error::Stopped`], [`Error::DeviceRemoved`]; an error of an earlier submission, as
     /// [`Queue::execute`].
+    #[track_caller]
     pub fn wait_idle(&self) -> Result<()> {
+        let _call = self.platform().enter_call("Queue::wait_idle");
         self.device.wait_idle(&self.inner)
     }
 
@@ -184,9 +186,12 @@ impl Queue {
     /// # Errors
     /// [`Error::WrongQueue`], [`Error::Foreign`], [`Error::TooManyLists`];
     /// [`Error::DeviceRemoved`], also for a list that breaks a rule of its
-    /// [`crate::CommandAllocator`]; [`Error::QueueAborted`], [`Error::WorkLost`], [`Error::Stopped`].
+    /// [`crate::CommandAllocator`]; [`Error::QueueAborted`], [`Error::WorkLost`],
+    /// [`Error::Stopped`].
     #[doc(alias = "ExecuteCommandLists")]
+    #[track_caller]
     pub fn execute(&self, lists: &[&ClosedList]) -> Result<()> {
+        let _call = self.platform().enter_call("Queue::execute");
         let id = &self.inner.id;
         for list in lists {
             self.device.check_owner(list.device(), || {
@@ -223,7 +228,9 @@ impl Queue {
     /// As [`Queue::execute`]. A list that is open drops the call and removes the device:
     /// [`Error::DeviceRemoved`] with [`crate::RemovedReason::InvalidCall`].
     #[doc(alias = "ExecuteCommandLists")]
+    #[track_caller]
     pub fn execute_any(&self, lists: &[AnyList<'_>]) -> Result<()> {
+        let _call = self.platform().enter_call("Queue::execute_any");
         let mut closed = Vec::with_capacity(lists.len());
         for list in lists {
             match list {
@@ -298,7 +305,9 @@ impl Queue {
     /// # Errors
     /// [`Error::MonitoredFence`] on a user-mode queue, [`Error::Foreign`]; as [`Queue::execute`].
     #[doc(alias = "ID3D12CommandQueue::Wait")]
+    #[track_caller]
     pub fn wait(&self, fence: &Fence, value: u64) -> Result<()> {
+        let _call = self.platform().enter_call("Queue::wait");
         self.check_fence(fence)?;
         if let Some((states, id)) = self.states() {
             states.wait(id, &fence.object, value);
@@ -318,7 +327,9 @@ impl Queue {
     /// # Errors
     /// As [`Queue::wait`].
     #[doc(alias = "ID3D12CommandQueue::Signal")]
+    #[track_caller]
     pub fn signal(&self, fence: &Fence, value: u64) -> Result<()> {
+        let _call = self.platform().enter_call("Queue::signal");
         self.check_fence(fence)?;
         if let Some((states, id)) = self.states() {
             states.signal(id, &fence.object, value);

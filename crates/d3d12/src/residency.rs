@@ -1,5 +1,5 @@
-//! Residency of resources as an application manages it: references that keep them in local memory,
-//! priorities of those without, and the budget.
+//! Residency that the application manages: references that keep resources in local memory,
+//! priorities of resources without references, and the budget.
 
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -12,12 +12,12 @@ use tidegate_calls::{Handle, ResidencyPriority, SegmentGroup, VideoMemoryInfo};
 const SEVERAL: &str = "several resources";
 
 impl Device {
-    /// Gives each resource in the default heap a reference, and blocks until all of them are in
-    /// local memory. They stay there until as many references were taken back by
-    /// [`Device::evict`].
+    /// Adds a residency reference to each resource in the default heap, and blocks until all of
+    /// them are in local memory. They stay there until [`Device::evict`] has removed all
+    /// references.
     ///
     /// # Errors
-    /// [`Error::OverBudget`], and nothing was done; [`Error::Foreign`]; as [`Fence::wait`].
+    /// [`Error::OverBudget`], without any change; [`Error::Foreign`]; as [`Fence::wait`].
     #[doc(alias = "MakeResident")]
     pub fn make_resident<'a, R: Into<Resource<'a>> + Copy>(&self, buffers: &[R]) -> Result<()> {
         self.with_movable(buffers, |allocations| {
@@ -26,9 +26,9 @@ impl Device {
         })
     }
 
-    /// As [`Device::make_resident`], and returns at once. `fence` is signalled with `value` when
-    /// all of them are in local memory. Work that uses them waits for that: earlier use faults. Calls
-    /// are carried out in their order.
+    /// Adds references as [`Device::make_resident`] does, and returns at once. `fence` is signalled
+    /// with `value` when all resources are in local memory. Work that uses them must wait for that
+    /// value, because earlier use faults. Calls are carried out in order.
     ///
     /// # Errors
     /// As [`Device::make_resident`]; [`Error::Foreign`] for a fence of another device.
@@ -66,9 +66,8 @@ impl Device {
         }
     }
 
-    /// Sets how late each buffer in the default heap leaves local memory when its room is needed
-    /// and it has no reference: those of the lowest priority leave first. A new buffer has
-    /// [`ResidencyPriority::NORMAL`].
+    /// Sets the order in which buffers of the default heap without references are evicted: the
+    /// lowest priority first. A new buffer has [`ResidencyPriority::NORMAL`].
     ///
     /// # Errors
     /// [`Error::Foreign`]; what the kernel refuses.
@@ -85,7 +84,7 @@ impl Device {
         })
     }
 
-    /// The allocations of those buffers that move between local and system memory.
+    /// Returns the allocations of the buffers that move between local and system memory.
     fn movable<'a, R: Into<Resource<'a>> + Copy>(&self, resources: &[R]) -> Result<Vec<Handle>> {
         let mut movable = Vec::with_capacity(resources.len());
         for resource in resources {
@@ -106,8 +105,8 @@ impl Device {
         if movable.is_empty() { Ok(()) } else { act(&movable) }
     }
 
-    /// Takes a reference of each buffer in the default heap away. One without references may leave
-    /// local memory when its room is needed, and not before what is queued by now is complete.
+    /// Removes a residency reference from each buffer in the default heap. A buffer without
+    /// references may be evicted once all work that is queued now is complete.
     ///
     /// # Errors
     /// What the kernel refuses: a buffer that has no reference; [`Error::Foreign`].

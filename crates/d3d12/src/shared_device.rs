@@ -1,9 +1,9 @@
 //! Owns what every object of a device shares: the user-mode driver's device, the list of queues,
 //! the reason of a removal, and the records of calls on the timeline.
 //!
-//! Locks: the list of queues has a lock of its own, never held over a kernel call or another lock.
-//! A failure becomes an error without any submitter lock held: the reason of a removal names what
-//! the queues were running.
+//! Locks: the list of queues has its own lock, which is held over no kernel call and no other lock.
+//! No submitter lock is held when a failure becomes an error, because the reason of a removal reads
+//! the running lists of all queues.
 
 use crate::device_loss::{Fault, Hang, InvalidCall, RemovedReason};
 use crate::error::{Error, Result};
@@ -34,15 +34,15 @@ pub(crate) struct SharedDevice {
     pub(crate) umd: Arc<UmdDevice>,
     pub(crate) native_fences: bool,
     pub(crate) names: CallNames,
-    /// The check of resource states, where it is on.
+    /// The check of resource states; `None` while it is off.
     pub(crate) states: Option<StateTracker>,
     /// Wakes the tasks that await fences.
     pub(crate) wakers: Wakers,
     queues: Mutex<Queues>,
-    /// Made with the first of them.
+    /// Created by the first future.
     pub(crate) paging_signals: Mutex<Option<PagingSignals>>,
-    /// Why this crate marked the device as in error. Set before the kernel is told, so that every
-    /// reader of the kernel's state finds it.
+    /// The reason for which this crate marked the device as in error. Set before the kernel call,
+    /// so that each reader of the kernel's state finds it.
     marked_for: Mutex<Option<RemovedReason>>,
 }
 
@@ -52,15 +52,15 @@ pub(crate) struct CallNames {
     pub(crate) signal: NameId,
 }
 
-/// Fewest queues that are looked through. The number doubles with that of the live ones, so a
-/// queue costs the same however many there are.
+/// The number of queues at which ended ones are first removed. The next is twice the number of live
+/// queues, so the cost of a queue does not depend on their number.
 const COLLECT_FIRST: usize = 64;
 
 #[derive(Default)]
 struct Queues {
     /// By lane, in the order of their creation.
     live: BTreeMap<LaneId, Weak<UmdQueue>>,
-    /// How many of them are looked through for queues that have ended.
+    /// The number of queues at which ended ones are removed.
     collect_at: usize,
     /// Queue names by lane, kept for reports on queues that have ended.
     names: BTreeMap<LaneId, String>,
@@ -148,7 +148,7 @@ impl SharedDevice {
         }
     }
 
-    /// The error of a refused call.
+    /// Returns the error of a refused call.
     pub(crate) fn error(&self, call: &'static str, object: &str, status: Status) -> Error {
         match status {
             Status::CANCELLED => Error::Stopped,
@@ -160,7 +160,7 @@ impl SharedDevice {
         }
     }
 
-    /// The error of a failed call of a queue.
+    /// Returns the error of a queue's failed call.
     pub(crate) fn queue_error(&self, queue: &str, failure: Failure) -> Error {
         let name = queue.to_owned();
         match failure {
@@ -203,9 +203,9 @@ impl SharedDevice {
         self.remove(RemovedReason::InvalidCall(Box::new(call)))
     }
 
-    /// Marks the device as in error: its queued work is given up, and its fences read `u64::MAX`.
-    /// Returns the error of this and every later call. The first reason of a removal stays, so it
-    /// may be another than `reason`.
+    /// Marks the device as in error: its queued work is dropped, and its fences read `u64::MAX`.
+    /// Returns the error of this and each later call. A device that was removed before keeps its
+    /// first reason.
     pub(crate) fn remove(&self, reason: RemovedReason) -> Error {
         self.marked_for.lock().get_or_insert(reason);
         let umd = &self.umd;
@@ -243,7 +243,7 @@ impl SharedDevice {
         }
     }
 
-    /// The report with the names of queue and list.
+    /// Returns the report with the names of queue and list.
     fn fault(&self, report: FaultReport) -> Fault {
         let (name, queue) = self.queue_of(report.queue);
         let list = queue.and_then(|queue| queue.label_at(report.queue, report.position));
@@ -251,14 +251,14 @@ impl SharedDevice {
         Fault { queue: name, list, of_linked_adapter, report }
     }
 
-    /// The report with the names of queue and list.
+    /// Returns the report with the names of queue and list.
     fn hang(&self, report: HangReport) -> Hang {
         let (name, queue) = self.queue_of(report.queue);
         let list = queue.and_then(|queue| queue.label_of_progress(report.queue, report.fence_id));
         Hang { queue: name, list, report }
     }
 
-    /// The name of a queue, and the queue while it lives.
+    /// Returns the name of a queue, and the queue if it has not ended.
     fn queue_of(&self, number: QueueNumber) -> (Option<String>, Option<Arc<UmdQueue>>) {
         let Some(lane) = self.umd.platform.lane_of(number) else { return (None, None) };
         let queue = self.live_queues().into_iter().find(|queue| queue.id.lane == lane);
@@ -266,8 +266,8 @@ impl SharedDevice {
     }
 
     // spec: ME-036, ME-044
-    /// Blocks until the condition holds, for `limit` at most. What user mode can see by itself
-    /// needs no kernel call.
+    /// Blocks until the condition holds, for `limit` at most. A condition that user mode can
+    /// evaluate and that holds already needs no kernel call.
     pub(crate) fn block(
         &self,
         condition: &Condition<'_>,
@@ -295,7 +295,7 @@ impl SharedDevice {
         reason.map_or(Ok(Waited::Signalled(())), |reason| Err(Error::DeviceRemoved(reason)))
     }
 
-    /// Blocks on an event of its own, whose registration ends with the call.
+    /// Blocks on a new event, whose registration ends with the call.
     fn block_until(&self, condition: &Condition<'_>, limit: Duration) -> Result<Waited> {
         let platform = &self.umd.platform;
         let (deadline, event) = (deadline(platform, limit), platform.event(true));
@@ -307,7 +307,7 @@ impl SharedDevice {
     }
 }
 
-/// What a CPU wait waits for.
+/// The condition of a CPU wait.
 pub(crate) struct Condition<'a> {
     pub(crate) fences: &'a [(&'a FenceObject, u64)],
     pub(crate) mode: WaitMode,
@@ -320,7 +320,7 @@ impl Condition<'_> {
         self.fences.iter().map(|(fence, value)| fence.at(*value)).collect()
     }
 
-    /// Whether user mode sees the condition hold.
+    /// Returns whether user mode sees that the condition holds.
     fn is_reached(&self) -> bool {
         let mut reached = self.fences.iter().map(|(fence, value)| fence.value.load() >= *value);
         match self.mode {
@@ -329,7 +329,7 @@ impl Condition<'_> {
         }
     }
 
-    /// Whether a fence has the value of those of a removed device.
+    /// Returns whether a fence has the value of fences of a removed device.
     fn is_lost(&self) -> bool {
         self.fences.iter().any(|(fence, _)| fence.value.load() == u64::MAX)
     }

@@ -1,8 +1,8 @@
-//! Owns the check of resource states of a device, where [`crate::Validation::STATES`] asks for it:
-//! the lock around what queues have done, and where violations are collected.
+//! Owns the check of resource states of a device with [`crate::Validation::STATES`]: the lock
+//! around the record of the queues' work, and the list of violations.
 //!
-//! The lock guards state only: it is held over no call, and is taken before no other lock. Calls of
-//! several threads on one queue are checked in one of the orders in which they can run.
+//! Lock order: the lock is a leaf and is held over no call. Concurrent calls on one queue are
+//! checked in one of the orders in which they can run.
 
 use crate::states::execution::DeviceStates;
 use crate::states::facts::ResourceFacts;
@@ -46,7 +46,7 @@ impl StateTracker {
         self.states.lock().cpu_idle(key(queue).0);
     }
 
-    /// A fence was created or opened; `external` says that other devices may signal it.
+    /// Records that a fence was created or opened. With `external` other devices may signal it.
     pub(crate) fn add_fence(&self, fence: &FenceObject, initial: u64, external: bool) {
         self.states.lock().add_fence(fence.handle().0, initial, external);
     }
@@ -55,12 +55,12 @@ impl StateTracker {
         self.states.lock().cpu_signal(fence.handle().0, value);
     }
 
-    /// The CPU has seen `value`, or waited for it.
+    /// Records that the CPU has read `value` or waited for it.
     pub(crate) fn cpu_reached(&self, fence: &FenceObject, value: u64) {
         self.states.lock().cpu_reached(fence.handle().0, value);
     }
 
-    /// An event is set once the fence is at `value`.
+    /// Records that an event is set when the fence reaches `value`.
     pub(crate) fn arm(&self, fence: &Arc<FenceObject>, value: u64) {
         let weak = Arc::downgrade(fence);
         let reached = move || {

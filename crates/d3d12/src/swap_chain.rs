@@ -1,15 +1,13 @@
-//! Owns swap chains: buffers that are shown one after the other, each when its queue has rendered
-//! it.
+//! Owns swap chains: buffers that the display shows in turn, each after its queue has rendered it.
 //!
 //! Present number p, from 1 on, shows buffer (p - 1) mod n. The kernel signals the chain's fence
-//! with p when a vertical sync has latched it; then the buffer of present p - 1 is free. A present,
-//! in order: 1. the caller waits until fewer presents than the frame latency are under way; 2. the
-//! flip is queued behind what the queue holds; 3. the queue waits for the vertical sync that frees
-//! the buffer which comes next. So work that is queued after a present never touches a picture that
-//! is shown or about to be. Other queues that render into the buffers wait for
-//! [`SwapChain::fence`] themselves.
+//! with p when a vertical sync has latched it. The buffer of present p - 1 is free then. Order of a
+//! present: 1. the caller waits until fewer presents than the frame latency are pending; 2. the
+//! flip is queued behind the queue's work; 3. the queue waits for the vertical sync that frees the
+//! next buffer. Work that is queued after a present therefore never writes a buffer that is shown
+//! or pending. Other queues that render into the buffers wait for [`SwapChain::fence`] themselves.
 //!
-//! It works on kernel-mode queues. The kernel decides when a flip is made; nothing here touches the
+//! Swap chains need a kernel-mode queue, because the kernel times the flips and programs the
 //! display.
 
 use crate::device::Device;
@@ -26,29 +24,29 @@ use tidegate_calls::{DisplayInfo, PixelFormat, Present, Surface};
 use tidegate_platform::Mutex;
 use tidegate_platform::hazard::TimelineId;
 
-/// Fewest and most buffers of a chain.
+/// The minimum and maximum number of buffers of a chain.
 const BUFFERS: std::ops::RangeInclusive<usize> = 2..=16;
-/// Most presents that may be under way.
+/// The maximum frame latency.
 const MAX_FRAME_LATENCY: u32 = 15;
-/// Longest sync interval.
+/// The maximum sync interval.
 const MAX_SYNC_INTERVAL: u32 = 4;
 
-/// How a swap chain is made.
+/// Describes a swap chain to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwapChainDesc {
-    /// Its name in messages and of its fence.
+    /// The name of the chain in messages, and of its fence.
     pub name: String,
-    /// Pixels in a row; 4 bytes each: red, green, blue, alpha.
+    /// Pixels in a row. A pixel has 4 bytes: red, green, blue, alpha.
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// How many buffers it makes, from 2 to 16.
+    /// The number of buffers, from 2 to 16.
     pub buffers: u32,
-    /// How many presents may be under way before [`SwapChain::present`] blocks, from 1 to 15.
+    /// The number of pending presents at which [`SwapChain::present`] blocks, from 1 to 15.
     pub frame_latency: u32,
 }
 
-/// Buffers that are shown one after the other.
+/// Buffers that the display shows in turn.
 #[doc(alias = "IDXGISwapChain")]
 pub struct SwapChain {
     name: String,
@@ -58,16 +56,16 @@ pub struct SwapChain {
     surface: Surface,
     frame_latency: u64,
     shown: Fence,
-    /// How many presents there were. Held over a present, so that presents of several threads have
-    /// an order.
+    /// The number of presents. Locked during a present, which orders the presents of several
+    /// threads.
     presented: Mutex<u64>,
     device: Arc<SharedDevice>,
-    /// The display's reads in the hazard check.
+    /// The display's reads, for the hazard check.
     checked: Option<TimelineId>,
 }
 
 impl Device {
-    /// The adapter's display; `None` where there is none.
+    /// Returns the adapter's display; `None` for a render-only adapter.
     pub fn display(&self) -> Option<DisplayInfo> {
         self.shared.umd.enter().display()
     }
@@ -85,8 +83,8 @@ impl Device {
         waited.map_err(|s| self.shared.error("D3DKMTWaitForVerticalBlankEvent", "the display", s))
     }
 
-    /// A swap chain on a kernel-mode queue, with buffers of its own. Name a submission model in the
-    /// queue's description: without one it is a user-mode queue where the adapter has them.
+    /// Creates a swap chain on a kernel-mode queue, with buffers of its own. The description of the
+    /// queue must name its submission model: the default is user mode where the adapter has it.
     ///
     /// # Errors
     /// [`Error::NotSupported`] on a user-mode queue, or without a display; [`Error::BadValue`] for
@@ -111,8 +109,8 @@ impl Device {
         self.create_swap_chain_of(queue, buffers, desc)
     }
 
-    /// The same of buffers that there are already, in the order in which they are shown; `buffers`
-    /// of `desc` is ignored.
+    /// Creates a swap chain of existing buffers, which are shown in this order. `desc.buffers` is
+    /// ignored.
     ///
     /// # Errors
     /// As [`Device::create_swap_chain`]; [`Error::OutOfRange`] for a buffer that is too short.
@@ -133,8 +131,8 @@ impl Device {
         self.chain(queue, BackBuffers { buffers, textures: Vec::new() }, surface, desc)
     }
 
-    /// The same of textures: of two dimensions, R8G8B8A8_UNORM and the chain's size. They are in
-    /// PRESENT (COMMON) when they are presented.
+    /// Creates a swap chain of existing textures with two dimensions, R8G8B8A8_UNORM, of the
+    /// chain's size. A texture must be in the state PRESENT (COMMON) when it is presented.
     ///
     /// # Errors
     /// As [`Device::create_swap_chain`]; [`Error::BadValue`] for a texture of another kind.
@@ -219,7 +217,7 @@ impl Device {
     }
 }
 
-/// What a chain shows: buffers, or textures.
+/// The resources of a chain.
 struct BackBuffers {
     buffers: Vec<Buffer>,
     textures: Vec<Texture>,
@@ -247,18 +245,18 @@ fn no_display(what: String) -> Error {
 }
 
 impl SwapChain {
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its buffers, in the order in which they are shown; none if it was made of textures.
+    /// Returns the buffers in the order in which they are shown; empty for a chain of textures.
     #[doc(alias = "IDXGISwapChain::GetBuffer")]
     pub fn buffers(&self) -> &[Buffer] {
         &self.buffers
     }
 
-    /// Its textures, in the order in which they are shown; none if it was made of buffers.
+    /// Returns the textures in the order in which they are shown; empty for a chain of buffers.
     pub fn textures(&self) -> &[Texture] {
         &self.textures
     }
@@ -267,7 +265,7 @@ impl SwapChain {
         self.buffers.len() + self.textures.len()
     }
 
-    /// The resource that present number `number` + 1 shows.
+    /// Returns the resource that present number `number` + 1 shows.
     fn shown_by(&self, number: u64) -> Resource<'_> {
         let at = (number % self.back_buffers() as u64) as usize;
         match self.textures.get(at) {
@@ -276,36 +274,37 @@ impl SwapChain {
         }
     }
 
-    /// Which buffer is presented next.
+    /// Returns the index of the buffer that is presented next.
     #[doc(alias = "GetCurrentBackBufferIndex")]
     pub fn current_index(&self) -> usize {
         (*self.presented.lock_device() % self.back_buffers() as u64) as usize
     }
 
-    /// The fence that reaches p when present number p, from 1 on, is on the screen, and the buffer
-    /// before it is free.
+    /// Returns the fence that reaches p when present number p (from 1 on) is on the screen and the
+    /// previous buffer is free.
     pub fn fence(&self) -> &Fence {
         &self.shown
     }
 
-    /// How many presents there were.
+    /// Returns the number of presents.
     #[doc(alias = "GetLastPresentCount")]
     pub fn presented(&self) -> u64 {
         *self.presented.lock_device()
     }
 
-    /// Shows the current buffer when the queue has done all that it holds now, `sync_interval`
-    /// vertical syncs after the buffer before it at the earliest (1 to 4), or as soon as can be and
-    /// only if nothing newer is ready then (0). Blocks while as many presents are under way as the
-    /// frame latency says. Returns the present's number.
+    /// Shows the current buffer when all work of the queue so far is complete. Returns the
+    /// present's number. Blocks while the number of pending presents is the frame latency.
     ///
-    /// With an interval of 0 pictures are left out where there are 4 buffers or more: with fewer,
-    /// rendering waits for the screen.
+    /// `sync_interval` from 1 to 4 is the minimum number of vertical syncs after the previous
+    /// buffer. With 0 the buffer is shown as soon as possible, and not at all if a newer one is
+    /// ready then. That needs 4 buffers: with fewer, rendering waits for the screen.
     ///
     /// # Errors
     /// [`Error::BadValue`] for an interval above 4; as [`Queue::execute`].
     #[doc(alias = "Present")]
+    #[track_caller]
     pub fn present(&self, sync_interval: u32) -> Result<u64> {
+        let _call = self.device.umd.platform.enter_call("SwapChain::present");
         if sync_interval > MAX_SYNC_INTERVAL {
             let what = format!(
                 "a present of swap chain '{}' with sync interval {sync_interval}",
@@ -354,7 +353,9 @@ impl SwapChain {
     ///
     /// # Errors
     /// As [`Fence::wait`].
+    #[track_caller]
     pub fn wait_shown(&self) -> Result<()> {
+        let _call = self.device.umd.platform.enter_call("SwapChain::wait_shown");
         let number = *self.presented.lock_device();
         if number == 0 {
             return Ok(());

@@ -1,16 +1,14 @@
-//! Owns what cannot be returned from a `Drop`: the kernel calls that end an object and were
-//! refused.
+//! Owns the report of refused destroy calls, which a `Drop` cannot return.
 //!
 //! A refusal leaves a kernel object behind, so it is a defect of this crate or of the kernel.
-//! DEVICE_REMOVED does not count as a refusal: the process has ended, and with it all of its
-//! objects.
+//! DEVICE_REMOVED is no refusal: the process has ended together with all of its objects.
 
 use std::fmt;
 use std::sync::Arc;
 use tidegate_calls::{Handle, Status};
 use tidegate_platform::{Mutex, Platform};
 
-/// A call that was to end a kernel object, and was refused.
+/// A destroy call that the kernel refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusedDestroy {
     /// The published name of the call.
@@ -31,7 +29,7 @@ impl fmt::Display for RefusedDestroy {
     }
 }
 
-/// The refused destroy calls of one device; outlives the device.
+/// The refused destroy calls of one device. It outlives the device.
 #[derive(Clone)]
 pub struct TeardownReport(Arc<Mutex<Vec<RefusedDestroy>>>);
 
@@ -40,12 +38,12 @@ impl TeardownReport {
         TeardownReport(Arc::new(platform.mutex("refused destroy calls", Vec::new())))
     }
 
-    /// The calls refused so far, oldest first.
+    /// Returns the calls that were refused so far, oldest first.
     pub fn refused(&self) -> Vec<RefusedDestroy> {
         self.0.lock().clone()
     }
 
-    /// Keeps a refusal.
+    /// Adds a refused call.
     pub(crate) fn note(&self, call: &'static str, object: Handle, done: Result<(), Status>) {
         match done {
             Ok(()) | Err(Status::DEVICE_REMOVED) => {}

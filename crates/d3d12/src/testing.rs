@@ -1,5 +1,5 @@
-//! Commands for tests, benchmarks and replays of recordings. An application has no use for them:
-//! Direct3D 12 has no such commands, and some of them skip the checks that make a list safe.
+//! Commands for tests, benchmarks and replays of recordings. Direct3D 12 has no such commands, and
+//! some of them skip the checks that make a list safe.
 //!
 //! Entry point: [`TestCommands`], which extends [`CommandList`]. An address that is not mapped is a
 //! page fault of the GPU, which removes the device.
@@ -9,7 +9,7 @@ use crate::list::{Arg, CommandList};
 use crate::resource::Buffer;
 use tidegate_gpu_abi::Command;
 
-/// Commands that lists of every type take, as far as the engines run them.
+/// Commands of lists of every type whose engine runs them.
 pub trait TestCommands {
     /// Copies `bytes` between any two GPU addresses.
     ///
@@ -17,15 +17,14 @@ pub trait TestCommands {
     /// [`crate::Error::BadValue`] for 0 bytes.
     fn copy_unchecked(&mut self, destination_va: u64, source_va: u64, bytes: u64) -> Result<()>;
 
-    /// Fills `bytes` of `destination` with a repeated 32-bit value, also in copy lists, which take
-    /// no clear: a copy engine fills too.
+    /// Fills `bytes` of `destination` with a repeated 32-bit value. Lists of every type take it.
     ///
     /// # Errors
     /// [`crate::Error::OutOfRange`], [`crate::Error::BadValue`] for a length that is 0 or not a
     /// multiple of 4, [`crate::Error::Foreign`].
     fn fill(&mut self, destination: &Buffer, offset: u64, bytes: u64, value: u32) -> Result<()>;
 
-    /// Fills `bytes` from any GPU address on.
+    /// Fills `bytes` at any GPU address.
     ///
     /// # Errors
     /// [`crate::Error::BadValue`] for a length that is 0 or not a multiple of 4.
@@ -50,8 +49,8 @@ pub trait TestCommands {
     /// As [`TestCommands::dispatch_by_number`].
     fn draw_by_number(&mut self, program: u32, groups: [u32; 3], args: &[Arg<'_>]) -> Result<()>;
 
-    /// Declares that the list uses `buffer`, whose address a call that takes any address has. The
-    /// list keeps it alive, and resident where submissions manage residency.
+    /// Declares that the list uses `buffer` by its address. The list keeps it alive, and resident
+    /// if submissions manage residency.
     ///
     /// # Errors
     /// [`crate::Error::Foreign`].
@@ -63,14 +62,14 @@ pub trait TestCommands {
     /// [`crate::Error::BadValue`] when the list is full.
     fn timed(&mut self, ns: u64) -> Result<()>;
 
-    /// Keeps the engine without work for `ns` nanoseconds: a gap of a recording that is replayed.
-    /// It is not counted as busy time.
+    /// Keeps the engine idle for `ns` nanoseconds: a gap of a replayed recording. It does not count
+    /// as busy time.
     ///
     /// # Errors
     /// [`crate::Error::BadValue`] when the list is full.
     fn gap(&mut self, ns: u64) -> Result<()>;
 
-    /// Has the engine stop answering, as a program that hangs does: only a reset ends it, and the
+    /// Makes the engine stop responding, as a hung program does. Only a reset ends it, and the
     /// device is lost.
     ///
     /// # Errors

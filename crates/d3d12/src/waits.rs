@@ -24,7 +24,9 @@ impl Device {
     // spec: ME-079
     /// Creates an event. It may be used with fences of every device of the machine.
     #[doc(alias = "CreateEvent")]
+    #[track_caller]
     pub fn create_event(&self, desc: EventDesc) -> Event {
+        let _call = self.shared.umd.platform.enter_call("Device::create_event");
         Event::new(&self.shared.umd.platform, desc)
     }
 
@@ -36,12 +38,15 @@ impl Device {
     /// # Errors
     /// As [`Device::wait_multiple`].
     #[doc(alias = "SetEventOnMultipleFenceCompletion")]
+    #[track_caller]
     pub fn set_event_on_multiple_fence_completion<'e>(
         &self,
         fences: &[(&Fence, u64)],
         mode: WaitMode,
         event: impl Into<Option<&'e Event>>,
     ) -> Result<()> {
+        let _call =
+            self.shared.umd.platform.enter_call("Device::set_event_on_multiple_fence_completion");
         match event.into() {
             Some(event) => {
                 event.own(self.register_event(fences, mode, event)?.0);
@@ -56,12 +61,14 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::wait_multiple`].
+    #[track_caller]
     pub fn register_event(
         &self,
         fences: &[(&Fence, u64)],
         mode: WaitMode,
         event: &Event,
     ) -> Result<EventRegistration> {
+        let _call = self.shared.umd.platform.enter_call("Device::register_event");
         self.check_fences(fences)?;
         let values: Vec<_> = objects(fences).map(|(fence, value)| fence.at(value)).collect();
         fences.iter().for_each(|(fence, value)| fence.arm_states(*value));
@@ -78,7 +85,9 @@ impl Device {
     /// # Errors
     /// As [`Fence::wait`]; [`Error::BadValue`] for no fences at all, and for more than 4,096;
     /// [`Error::Foreign`] for a fence of another device.
+    #[track_caller]
     pub fn wait_multiple(&self, fences: &[(&Fence, u64)], mode: WaitMode) -> Result<()> {
+        let _call = self.shared.umd.platform.enter_call("Device::wait_multiple");
         self.wait_for(fences, mode, None).map(|_| ())
     }
 
@@ -87,12 +96,14 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::wait_multiple`].
+    #[track_caller]
     pub fn wait_multiple_timeout(
         &self,
         fences: &[(&Fence, u64)],
         mode: WaitMode,
         limit: Duration,
     ) -> Result<Waited> {
+        let _call = self.shared.umd.platform.enter_call("Device::wait_multiple_timeout");
         self.wait_for(fences, mode, Some(limit))
     }
 

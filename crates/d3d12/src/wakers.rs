@@ -1,13 +1,13 @@
 //! Wakes the tasks whose futures await fences: one thread for each device, started by the first of
 //! them (decisions/0084).
 //!
-//! The end of a wait is reported at DISPATCH_LEVEL, where the code of an application must not run: a
-//! waker may drop a task, and with it objects of the device. So the report queues the slot of the
-//! future, and the thread calls its waker.
+//! The kernel reports the end of a wait at DISPATCH_LEVEL, where application code must not run: a
+//! waker may drop a task together with objects of the device. The report therefore queues the slot
+//! of the future, and the thread calls its waker.
 //!
-//! Invariant: a waker is stored under the slot's lock, and is in place before its wait is registered,
-//! so each end of a wait either finds it or is found by the poll. Locks: no lock is held while a
-//! waker is called or dropped.
+//! Invariant: a waker is stored under the slot's lock, and is in place before its wait is
+//! registered, so the end of the wait either calls it or is seen by the poll. Locks: no lock is
+//! held while a waker is called or dropped.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -38,7 +38,7 @@ struct State {
     has_ended: bool,
 }
 
-/// The part of a future that the end of its wait reaches.
+/// The part of a future that its kernel wait refers to.
 struct Slot {
     state: Mutex<SlotState>,
 }
@@ -61,7 +61,7 @@ impl Slot {
     }
 }
 
-/// What the kernel calls when the wait of a slot is over.
+/// The kernel's callback for the end of a slot's wait.
 struct Report {
     slot: Arc<Slot>,
     shared: Arc<Shared>,
@@ -74,7 +74,7 @@ impl WaitCallback for Report {
     }
 }
 
-/// A slot that is entered with the thread. Dropping it removes it.
+/// A slot that is registered with the thread. Dropping it removes the slot.
 pub(crate) struct Entry {
     slot: Arc<Slot>,
     number: u64,
@@ -82,7 +82,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// What a registered wait calls at its end.
+    /// Returns the callback for a wait.
     pub(crate) fn callback(&self) -> Arc<dyn WaitCallback> {
         Arc::new(Report { slot: Arc::clone(&self.slot), shared: Arc::clone(&self.shared) })
     }

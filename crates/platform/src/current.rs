@@ -3,7 +3,9 @@
 //! It is thread-local on the host. In a cooperative machine the world switches it together with the
 //! fiber. Agents share none of it.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_trace::Recorder;
 
@@ -40,6 +42,8 @@ pub(crate) struct Belongings {
     /// Held locks in the order in which they were taken. Kept in debug builds.
     locks: Vec<HeldLock>,
     pub(crate) recorder: Option<Recorder>,
+    /// What the types of [`crate::check`] keep with an agent.
+    of_check: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Belongings {
@@ -53,6 +57,7 @@ impl Belongings {
             level,
             locks: Vec::new(),
             recorder: None,
+            of_check: None,
         }
     }
 
@@ -83,6 +88,16 @@ pub(crate) fn exchange(mut mine: Belongings) -> Belongings {
 /// Returns the calling agent's name.
 pub fn name() -> String {
     with(|m| m.name.clone())
+}
+
+/// Returns what the types of [`crate::check`] keep with the calling agent.
+pub(crate) fn of_check() -> Option<Arc<dyn Any + Send + Sync>> {
+    with(|m| m.of_check.clone())
+}
+
+/// Sets what the types of [`crate::check`] keep with the calling agent.
+pub(crate) fn set_of_check(kept: Arc<dyn Any + Send + Sync>) {
+    with(|m| m.of_check = Some(kept));
 }
 
 /// Returns the number of the calling agent or thread, and whether it is an agent.

@@ -7,7 +7,9 @@
 #![allow(unsafe_code)]
 
 use crate::controller::AgentIx;
+use crate::site::Site;
 use crate::world;
+use std::any::Any;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -40,20 +42,25 @@ impl Drop for MustNotUnwind {
     }
 }
 
-/// Calls `body` with a scope, and waits for the scope's agents.
+/// Calls `body` with a scope, and waits for the scope's agents, with `site` as the place of the
+/// wait.
 ///
 /// # Panics
 /// `body` panicked.
 pub(crate) fn scope<'env, R>(
+    site: Site,
+    report_panic: impl FnOnce(&(dyn Any + Send)),
     body: impl for<'scope> FnOnce(&'scope AgentScope<'scope, 'env>) -> R,
 ) -> R {
     let scope = AgentScope { agents: RefCell::default(), scope: PhantomData, env: PhantomData };
     let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
     let guard = MustNotUnwind;
-    let agents = scope.agents.take();
-    for agent in agents {
-        world::join_to_the_end(agent);
+    // The agents may wait for what the body did not do: its panic comes before their standstill.
+    if let Err(payload) = &result {
+        report_panic(payload.as_ref());
     }
+    let agents = scope.agents.take();
+    world::at(site, || agents.into_iter().for_each(world::join_to_the_end));
     std::mem::forget(guard);
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }

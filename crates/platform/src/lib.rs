@@ -70,6 +70,7 @@ pub use tidegate_trace::{QueueNumber, Queued, SubmissionKey, WorkStats};
 pub use time::{CpuTime, Step, StepCosts};
 pub use wait::WaitEnd;
 pub use window::BulkWindow;
+pub use world::EnteredCall;
 
 use std::sync::{Arc, OnceLock};
 use tidegate_trace::ClockName;
@@ -201,6 +202,16 @@ impl Platform {
         world::unexplored(true);
         let _ends = Ends;
         act()
+    }
+
+    /// Makes `call`, the calling function, the place of the agent's steps until the result is
+    /// dropped. Reports of explored machines then name the line from which it was called. A call
+    /// inside of another one is part of that. No effect elsewhere.
+    #[track_caller]
+    #[inline]
+    pub fn enter_call(&self, call: &'static str) -> EnteredCall {
+        let is_explored = self.inner.kind == PlatformKind::Explored;
+        EnteredCall(is_explored && world::enter_call(Site::of_call(call)))
     }
 
     /// Returns the kind of back end.

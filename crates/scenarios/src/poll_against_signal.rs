@@ -21,7 +21,11 @@ pub(crate) const RACE: Race = Race {
     name: "poll-against-signal",
     about: "a task polls the future of a fence while a CPU thread signals it: the task is woken",
     marks: &[AT_ONCE, WOKEN],
-    planted: &[],
+    planted: &[Bug {
+        name: "late-waker",
+        about: "the waker is stored after the wait is registered, without a check whether it is over: the task sleeps for ever",
+        fault: Fault::Product("late waker"),
+    }],
     plans: Plans::of(bounded(2, 1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
     prepare,
 };

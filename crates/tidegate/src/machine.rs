@@ -409,7 +409,9 @@ impl Machine {
     ///
     /// # Errors
     /// What the kernel refuses.
+    #[track_caller]
     pub fn process(&self, name: &str) -> Result<Arc<Process>, MachineError> {
+        let _call = self.platform.enter_call("Machine::process");
         self.process_on(0, name)
     }
 
@@ -417,7 +419,9 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Machine::open_on`].
+    #[track_caller]
     pub fn process_on(&self, index: usize, name: &str) -> Result<Arc<Process>, MachineError> {
+        let _call = self.platform.enter_call("Machine::process_on");
         let unit = self.units.get(index).ok_or(MachineError::NoAdapter)?;
         unit.adapter.open(name).map_err(MachineError::Open)
     }
@@ -448,11 +452,13 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Machine::device`].
+    #[track_caller]
     pub fn device_in(
         &self,
         process: &Arc<Process>,
         options: DeviceOptions,
     ) -> Result<Device, MachineError> {
+        let _call = self.platform.enter_call("Machine::device_in");
         let options = DeviceOptions { process_name: process.name().to_owned(), ..options };
         Ok(self.reported(Device::new(&self.platform, process.clone(), options)?))
     }
@@ -522,7 +528,9 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Machine::open`], and what the device's options ask in vain.
+    #[track_caller]
     pub fn device(&self, options: DeviceOptions) -> Result<Device, MachineError> {
+        let _call = self.platform.enter_call("Machine::device");
         self.device_on(0, options)
     }
 
@@ -530,7 +538,9 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Machine::open_on`] and [`Machine::device`].
+    #[track_caller]
     pub fn device_on(&self, index: usize, options: DeviceOptions) -> Result<Device, MachineError> {
+        let _call = self.platform.enter_call("Machine::device_on");
         let process = match options.may_raise_priority {
             true => self.privileged_process_on(index, &options.process_name)?,
             false => self.process_on(index, &options.process_name)?,
@@ -560,8 +570,8 @@ impl Machine {
         }
     }
 
-    /// Runs `main` as [`Machine::run`] does. Returns its value, unless it panicked, and the report of
-    /// the run.
+    /// Runs `main` as [`Machine::run`] does. Returns its value, unless it panicked, and the report
+    /// of the run.
     pub fn run_to_report<R>(&self, main: impl FnOnce() -> R) -> (Option<R>, RunReport) {
         let mut value = None;
         let report = self.platform.run_scoped(|| value = Some(main()));

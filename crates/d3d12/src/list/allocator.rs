@@ -54,7 +54,9 @@ impl CommandAllocator {
     /// [`Error::AllocatorRecords`] while a list records from it, [`Error::AllocatorExecutes`] while
     /// the GPU executes one. It is unchanged then.
     #[doc(alias = "ID3D12CommandAllocator::Reset")]
+    #[track_caller]
     pub fn reset(&self) -> Result<()> {
+        let _call = self.device.umd.platform.enter_call("CommandAllocator::reset");
         self.state.reset().map_err(|busy| self.error(busy))
     }
 

@@ -110,7 +110,9 @@ impl Buffer {
     /// # Errors
     /// [`Error::OutOfRange`].
     #[doc(alias = "ID3D12Resource::Map")]
+    #[track_caller]
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+        let _call = self.platform.enter_call("Buffer::write");
         self.check("a map-write", offset, data.len() as u64)?;
         let kib = data.len().div_ceil(1024);
         (0..kib).for_each(|_| self.platform.spend(Step::MapWritePerKib));
@@ -121,7 +123,9 @@ impl Buffer {
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
+    #[track_caller]
     pub fn write_traced(&self, offset: u64, data: &[u8]) -> Result<()> {
+        let _call = self.platform.enter_call("Buffer::write_traced");
         let call = RecordedCall::begin(&self.platform, self.lane);
         let written = self.write(offset, data);
         if let Some(call) = call {
@@ -137,7 +141,9 @@ impl Buffer {
     /// # Errors
     /// [`Error::OutOfRange`].
     #[doc(alias = "ID3D12Resource::Map")]
+    #[track_caller]
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let _call = self.platform.enter_call("Buffer::read");
         self.check("a map-read", offset, out.len() as u64)?;
         self.bounds("a map-read", self.memory.read(offset, out))
     }

@@ -258,10 +258,20 @@ integer! {
     AtomicU64, u64;
     /// An atomic `usize`.
     AtomicUsize, usize;
+    /// An atomic `u8`.
+    AtomicU8, u8;
+    /// An atomic `u16`.
+    AtomicU16, u16;
+    /// An atomic `i8`.
+    AtomicI8, i8;
+    /// An atomic `i16`.
+    AtomicI16, i16;
     /// An atomic `i32`.
     AtomicI32, i32;
     /// An atomic `i64`.
     AtomicI64, i64;
+    /// An atomic `isize`.
+    AtomicIsize, isize;
 }
 
 atomic!(
@@ -275,6 +285,8 @@ fetch!(AtomicBool, bool,
     fetch_or: |old, value| old | value;
     /// Sets `true` if exactly one is and returns the previous value.
     fetch_xor: |old, value| old ^ value;
+    /// Sets `true` unless both are and returns the previous value.
+    fetch_nand: |old, value| !(old & value);
 );
 
 impl Word {

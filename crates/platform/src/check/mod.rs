@@ -6,23 +6,35 @@
 //! other would be invisible to the explorer, so it is a panic that names both places
 //! (decisions/0085).
 //!
-//! Rooms: `belonging` (which side a value is of) · [`atomic`] · [`cell`] · `mutex`, `condvar` ([`sync`]) · [`thread`] · [`hint`]
+//! Rooms: `belonging` (the side of a value) · [`atomic`] · [`cell`] · `mutex`, `condvar`,
+//! `rw_lock`, `once`, `barrier`, [`mpsc`] ([`sync`]) · [`thread`], `parking` · [`hint`]
 //!
 //! [`tidegate::check`]: https://docs.rs/tidegate
 
 pub mod atomic;
+mod barrier;
 mod belonging;
 pub mod cell;
 mod condvar;
+pub mod mpsc;
 mod mutex;
+mod once;
+mod parking;
+mod rw_lock;
 pub mod thread;
 
-/// Locks and what waits with them.
+/// Locks, and what waits with them.
+///
+/// `Arc` and `Weak` are those of std: their counters are no steps, and their orders are not seen by
+/// the race detector. A plain cell that the last owner's `drop` accesses needs another order.
 pub mod sync {
-    pub use super::atomic;
+    pub use super::barrier::{Barrier, BarrierWaitResult};
     pub use super::condvar::{Condvar, WaitTimeoutResult};
     pub use super::mutex::{Mutex, MutexGuard};
-    pub use std::sync::Arc;
+    pub use super::once::{Once, OnceLock};
+    pub use super::rw_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+    pub use super::{atomic, mpsc};
+    pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak};
 }
 
 /// Hints of polling loops.

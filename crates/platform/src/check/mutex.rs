@@ -71,6 +71,11 @@ impl<T> Mutex<T> {
         }
     }
 
+    /// Returns whether the mutex is that of a machine.
+    pub(super) fn is_of_machine(&self) -> bool {
+        matches!(self.0, Inner::Machine(_))
+    }
+
     fn guard_of<'a>(
         &'a self,
         held: crate::MutexGuard<'a, Guarded<T>>,

@@ -3,11 +3,15 @@
 //! In a machine a thread is an agent. A panic of any thread is reported as a failure of the run,
 //! also when its `join` handles the error.
 
+pub use super::parking::{Thread, current, park, park_timeout};
+
 use super::belonging::{Stopped, belongs_elsewhere, end_agent, machine, step};
+use super::parking::Parking;
+use crate::controller::AgentIx;
 use crate::fiber_scope::{self, AgentScope};
 use crate::site::Site;
-use crate::{Platform, PlatformKind, WaitEnd, world};
-use crate::{controller::AgentIx, current};
+use crate::{Platform, PlatformKind, WaitEnd, current as agent, world};
+use std::any::Any;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -42,15 +46,20 @@ impl<T> Packet<T> {
     }
 }
 
-/// Runs the body of an agent, and reports its panic unless the stop of the machine caused it.
+/// Runs the body of an agent, and reports its panic.
 fn run_body<T>(body: impl FnOnce() -> T) -> Result<T> {
     let result = catch_unwind(AssertUnwindSafe(body));
-    if let Err(payload) = &result
-        && !payload.is::<Stopped>()
-    {
-        world::report_panic(payload.as_ref());
+    if let Err(payload) = &result {
+        report_panic(payload.as_ref());
     }
     result
+}
+
+/// Reports a panic that the calling agent has caught, unless the stop of the machine caused it.
+fn report_panic(payload: &(dyn Any + Send)) {
+    if !payload.is::<Stopped>() {
+        world::report_panic(payload);
+    }
 }
 
 /// Runs the first agent of an explored program.
@@ -75,8 +84,38 @@ fn join_agent<T>(agent: AgentIx, packet: &Packet<T>, site: Site) -> Result<T> {
     }
 }
 
+/// An agent that is about to start, and what its starter keeps.
+struct New<'a, T> {
+    name: String,
+    body: Box<dyn FnOnce() + Send + 'a>,
+    packet: Packet<T>,
+    thread: Thread,
+}
+
+impl<'a, T: Send + 'a> New<'a, T> {
+    fn of(
+        platform: &Platform,
+        name: Option<String>,
+        body: impl FnOnce() -> T + Send + 'a,
+    ) -> New<'a, T> {
+        let name = name.unwrap_or_else(world::name_of_child);
+        let parking = Parking::new(platform, &name);
+        let thread = Thread::of_agent(parking.clone());
+        let packet = Packet::new();
+        let filled = packet.clone();
+        let body = move || {
+            parking.keep();
+            filled.fill(body);
+        };
+        New { name, body: Box::new(body), packet, thread }
+    }
+}
+
 /// The right to wait for a thread's end, as [`std::thread::JoinHandle`].
-pub struct JoinHandle<T>(Handle<T, std::thread::JoinHandle<T>>);
+pub struct JoinHandle<T> {
+    handle: Handle<T, std::thread::JoinHandle<T>>,
+    thread: Thread,
+}
 
 impl<T> JoinHandle<T> {
     /// Waits for the thread's end and returns its result.
@@ -85,10 +124,15 @@ impl<T> JoinHandle<T> {
     /// The thread panicked.
     #[track_caller]
     pub fn join(self) -> Result<T> {
-        match self.0 {
+        match self.handle {
             Handle::Std(handle) => handle.join(),
             Handle::Agent { agent, packet } => join_agent(agent, &packet, Site::caller()),
         }
+    }
+
+    /// Returns the handle of the thread.
+    pub fn thread(&self) -> &Thread {
+        &self.thread
     }
 }
 
@@ -109,6 +153,14 @@ impl Builder {
         Builder { name: Some(name.into()) }
     }
 
+    fn of_std(self) -> std::thread::Builder {
+        let builder = std::thread::Builder::new();
+        match self.name {
+            Some(name) => builder.name(name),
+            None => builder,
+        }
+    }
+
     /// Starts the thread.
     ///
     /// # Errors
@@ -119,19 +171,45 @@ impl Builder {
         body: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
         let Some(platform) = machine() else {
-            let mut builder = std::thread::Builder::new();
-            if let Some(name) = self.name {
-                builder = builder.name(name);
-            }
-            return Ok(JoinHandle(Handle::Std(builder.spawn(body)?)));
+            let handle = self.of_std().spawn(body)?;
+            let thread = Thread::of_std(handle.thread().clone());
+            return Ok(JoinHandle { handle: Handle::Std(handle), thread });
         };
-        let packet = Packet::new();
-        let filled = packet.clone();
-        let agent = step(&platform, "a thread", Site::caller(), || {
-            let name = self.name.unwrap_or_else(world::name_of_child);
-            world::spawn(name, world::Role::Script, Box::new(move || filled.fill(body)))
+        let (handle, thread) = step(&platform, "a thread", Site::caller(), || {
+            let New { name, body, packet, thread } = New::of(&platform, self.name, body);
+            let agent = world::spawn(name, world::Role::Script, body);
+            (Handle::Agent { agent, packet }, thread)
         });
-        Ok(JoinHandle(Handle::Agent { agent, packet }))
+        Ok(JoinHandle { handle, thread })
+    }
+
+    /// Starts the thread in `scope`.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    #[track_caller]
+    pub fn spawn_scoped<'scope, T: Send + 'scope>(
+        self,
+        scope: &Scope<'scope, '_>,
+        body: impl FnOnce() -> T + Send + 'scope,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>> {
+        let (handle, thread) = match scope.0 {
+            ScopeKind::Std(scope) => {
+                let handle = self.of_std().spawn_scoped(scope, body)?;
+                let thread = Thread::of_std(handle.thread().clone());
+                (Handle::Std(handle), thread)
+            }
+            ScopeKind::Agents(scope) => {
+                let site = Site::caller();
+                let Some(platform) = machine() else { belongs_elsewhere("a scope", site) };
+                step(&platform, "a scope", site, || {
+                    let New { name, body, packet, thread } = New::of(&platform, self.name, body);
+                    let agent = scope.spawn(name, body);
+                    (Handle::Agent { agent, packet }, thread)
+                })
+            }
+        };
+        Ok(ScopedJoinHandle { handle, thread, scope: PhantomData })
     }
 }
 
@@ -155,6 +233,7 @@ enum ScopeKind<'scope, 'env: 'scope> {
 /// The right to wait for the end of a scope's thread.
 pub struct ScopedJoinHandle<'scope, T> {
     handle: Handle<T, std::thread::ScopedJoinHandle<'scope, T>>,
+    thread: Thread,
     scope: PhantomData<&'scope ()>,
 }
 
@@ -170,38 +249,36 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
             Handle::Agent { agent, packet } => join_agent(agent, &packet, Site::caller()),
         }
     }
+
+    /// Returns the handle of the thread.
+    pub fn thread(&self) -> &Thread {
+        &self.thread
+    }
 }
 
 impl<'scope> Scope<'scope, '_> {
     /// Starts a thread that may borrow what lives longer than the scope.
+    ///
+    /// # Panics
+    /// The system has no thread left.
     #[track_caller]
     pub fn spawn<T: Send + 'scope>(
         &self,
         body: impl FnOnce() -> T + Send + 'scope,
     ) -> ScopedJoinHandle<'scope, T> {
-        let handle = match self.0 {
-            ScopeKind::Std(scope) => Handle::Std(scope.spawn(body)),
-            ScopeKind::Agents(scope) => {
-                let Some(platform) = machine() else {
-                    belongs_elsewhere("a scope", Site::caller())
-                };
-                let packet = Packet::new();
-                let filled = packet.clone();
-                let agent = step(&platform, "a scope", Site::caller(), || {
-                    scope.spawn(world::name_of_child(), Box::new(move || filled.fill(body)))
-                });
-                Handle::Agent { agent, packet }
-            }
-        };
-        ScopedJoinHandle { handle, scope: PhantomData }
+        Builder::new().spawn_scoped(self, body).expect("the system has no thread left")
     }
 }
 
 /// Calls `body` with a scope whose threads may borrow. Returns when all of them have ended.
+#[track_caller]
 pub fn scope<'env, T>(body: impl for<'scope> FnOnce(&Scope<'scope, 'env>) -> T) -> T {
     match machine() {
         None => std::thread::scope(|scope| body(&Scope(ScopeKind::Std(scope)))),
-        Some(_) => fiber_scope::scope(|scope| body(&Scope(ScopeKind::Agents(scope)))),
+        Some(_) => {
+            let site = Site::caller();
+            fiber_scope::scope(site, report_panic, |scope| body(&Scope(ScopeKind::Agents(scope))))
+        }
     }
 }
 
@@ -215,8 +292,8 @@ pub fn yield_now() {
         let _woken = platform.sleep_until(platform.now().after(POLL_NS));
         return;
     }
-    let what = || format!("a change of memory, polling at {}", site.place());
-    if step(&platform, "a thread", site, || world::poll(&what())) == WaitEnd::Stopped {
+    let poll = || world::poll("a change of memory, which it polls");
+    if step(&platform, "a thread", site, poll) == WaitEnd::Stopped {
         end_agent();
     }
 }
@@ -236,7 +313,7 @@ pub fn sleep(duration: Duration) {
 /// Returns the name of the calling thread, for reports; empty if it has none.
 pub fn name() -> String {
     match machine() {
-        Some(_) => current::name(),
+        Some(_) => agent::name(),
         None => std::thread::current().name().unwrap_or_default().to_owned(),
     }
 }

@@ -37,4 +37,16 @@ impl Word {
             Some(word) => world::update_as(word, (update, load), new),
         }
     }
+
+    /// Replaces the value and wakes all waiters, without a step: an agent that unwinds must not be
+    /// switched.
+    pub(crate) fn update_at_once(&self, new: impl Fn(u64) -> u64) {
+        match self.explored() {
+            None => {
+                self.update_as((Ordering::AcqRel, Ordering::Acquire), |old| Some(new(old)));
+                self.wake(u32::MAX, crate::Step::ThreadWake);
+            }
+            Some(word) => world::update_at_once(word, new),
+        }
+    }
 }

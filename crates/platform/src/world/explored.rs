@@ -55,6 +55,11 @@ impl World {
         &mut self.slot(agent).explored
     }
 
+    /// Returns the place in the program of the running agent's step.
+    fn site(&mut self) -> Site {
+        self.current.map_or(Site::NONE, |me| self.agent_state(me).site)
+    }
+
     pub(super) fn absorb(&mut self, value: u64) {
         if let Some(agent) = self.current {
             let state = self.agent_state(agent);
@@ -278,11 +283,11 @@ impl World {
                 self.commit_word(page, *index, *value, by);
                 self.clock_publish(page, *index, released);
             }
-            Buffered::Bulk { bulk, start, data } => {
+            Buffered::Bulk { bulk, start, data, .. } => {
                 self.commit_bulk(bulk, *start, data);
                 self.note_change(by);
             }
-            Buffered::Unlock { mutex } => self.release_lock(*mutex, by),
+            Buffered::Unlock { mutex, .. } => self.release_lock(*mutex, by),
         }
     }
 
@@ -535,7 +540,7 @@ pub(crate) fn store_as(word: WordRef<'_>, value: u64, order: Ordering) {
         index: word.index,
         value,
         released: w.clock_release(order),
-        site: w.current.map_or(Site::NONE, |me| w.agent_state(me).site),
+        site: w.site(),
     });
 }
 
@@ -561,8 +566,8 @@ pub(crate) fn exchange(word: WordRef<'_>, new: impl FnOnce(u64) -> u64) -> u64 {
     update_as(word, (Ordering::AcqRel, Ordering::Acquire), |old| Some(new(old)))
 }
 
-/// Replaces a word's value unless `new` returns `None`, and returns the previous one. The orders are
-/// those of an update and of a load; they matter to the clocks alone.
+/// Replaces a word's value unless `new` returns `None`, and returns the previous one. The orders
+/// are those of an update and of a load; they matter to the clocks alone.
 pub(crate) fn update_as(
     word: WordRef<'_>,
     (update, load): (Ordering, Ordering),
@@ -582,6 +587,22 @@ pub(crate) fn update_as(
         }
         old
     })
+}
+
+/// Replaces a word's value and wakes its waiters, without a choice of the controller.
+pub(crate) fn update_at_once(word: WordRef<'_>, new: impl Fn(u64) -> u64) {
+    with(|w| {
+        let Some(me) = w.current else { return };
+        while !w.agent_state(me).buffer.is_empty() {
+            w.flush_one(me);
+        }
+        let old = word.cell().load(Ordering::Relaxed);
+        w.absorb(old);
+        w.report_access(me, OpKind::Exchange, word_object(word));
+        w.commit_word(word.page, word.index, new(old), Some(me));
+        w.clock_update(word, Ordering::AcqRel);
+        w.wake(word.key(), u32::MAX, 0);
+    });
 }
 
 pub(crate) fn add_and_test(word: WordRef<'_>, value: u64, mask: u64) -> bool {
@@ -650,10 +671,11 @@ fn fill_from(found: u64, out: &mut [u8]) {
 }
 
 pub(crate) fn bulk_write(bulk: &std::sync::Arc<BulkCells>, start: usize, data: &[u8]) {
-    store_entry(Object::Bulk(bulk.id), |_| Buffered::Bulk {
+    store_entry(Object::Bulk(bulk.id), |w| Buffered::Bulk {
         bulk: std::sync::Arc::clone(bulk),
         start,
         data: data.to_vec(),
+        site: w.site(),
     });
 }
 
@@ -697,12 +719,13 @@ pub(crate) fn unlock(mutex: u32) {
         let waits_in_line =
             w.current.filter(|me| !w.agents[me.0 as usize].explored.buffer.is_empty());
         if let Some(me) = waits_in_line {
-            w.buffer(me, Buffered::Unlock { mutex });
+            let site = w.site();
+            w.buffer(me, Buffered::Unlock { mutex, site });
         } else {
             w.release_lock(mutex, w.current);
             // The same history with and without earlier stores, because no agent can tell the
             // two apart.
-            w.absorb(Buffered::Unlock { mutex }.hash());
+            w.absorb(Buffered::Unlock { mutex, site: Site::NONE }.hash());
             if let Some(me) = w.current {
                 w.report_access(me, OpKind::Unlock, Object::Mutex(mutex));
             }

@@ -27,11 +27,13 @@ mod virtual_time;
 pub(crate) use explored::{
     add_and_test, bulk_read, bulk_read_untrusted, bulk_update, bulk_write, exchange, fence, load,
     load_as, load_untrusted, lock, log_steps, mapping_step, name, next_object_id, steps, store,
-    store_as, take_log, unlock, update_as,
+    store_as, take_log, unlock, update_as, update_at_once,
 };
 pub(crate) use machine::{World, WorldId, close};
+pub use program::EnteredCall;
 pub(crate) use program::{
-    access_cell, at, detect_races, light_fence, poll, store_through, try_lock, unexplored,
+    access_cell, at, detect_races, enter_call, light_fence, poll, store_through, try_lock,
+    unexplored,
 };
 pub(crate) use virtual_time::{lock_dropped, spend_ns, spend_step, wait_for_lock};
 
@@ -71,6 +73,7 @@ pub(crate) fn spawn(name: String, role: Role, body: Box<dyn FnOnce()>) -> AgentI
             wait_over: false,
             sleep_number: 0,
             children: 0,
+            reported_panic: 0,
             explored,
         });
         w.scripts_live += usize::from(role == Role::Script);
@@ -80,9 +83,22 @@ pub(crate) fn spawn(name: String, role: Role, body: Box<dyn FnOnce()>) -> AgentI
     })
 }
 
-/// Records a panic that the calling agent has caught.
+/// Records a panic that the calling agent has caught, unless it is recorded.
 pub(crate) fn report_panic(payload: &(dyn std::any::Any + Send)) {
-    let site = with(|w| w.current.map_or(Site::NONE, |me| w.slot(me).explored.site));
+    // A panic that leaves a scope is caught again with the same payload.
+    let address = std::ptr::from_ref(payload).addr();
+    let (is_known, site) = with(|w| match w.current {
+        Some(me) => {
+            let slot = w.slot(me);
+            let known = std::mem::replace(&mut slot.reported_panic, address);
+            (known == address, slot.explored.site)
+        }
+        None => (false, Site::NONE),
+    });
+    // The address of a payload without size says nothing.
+    if is_known && std::mem::size_of_val(payload) > 0 {
+        return;
+    }
     if site.is_some() {
         note_panic_place(&site.place());
     }
@@ -144,6 +160,12 @@ impl World {
             .filter_map(|a| {
                 let asleep = a.wait.as_ref().filter(|_| a.state == State::Blocked);
                 let what = asleep.map(|w| w.what.clone()).or_else(|| self.lock_waited_for(a))?;
+                let site = a.explored.site;
+                let what = match (site.is_some(), site.call()) {
+                    (false, _) => what,
+                    (true, "") => format!("{what}, at {}", site.place()),
+                    (true, call) => format!("{what}, in {call} at {}", site.place()),
+                };
                 Some((a.belongings.name.clone(), what))
             })
             .collect()

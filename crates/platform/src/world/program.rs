@@ -2,8 +2,8 @@
 //! loads and stores, plain cells, a lock that is tried, a wait of a polling loop.
 //!
 //! Invariants: an access to a plain cell is no step, because its order relative to other agents
-//! matters only in a race, which the clocks find in any order. A polling agent is not runnable until
-//! another agent has changed memory, so a loop has finitely many states and a loop that polls
+//! matters only in a race, which the clocks find in any order. A polling agent is not runnable
+//! until another agent has changed memory, so a loop has finitely many states and a loop that polls
 //! forever is a standstill.
 
 use super::explored::{visible, visible_unless};
@@ -170,18 +170,44 @@ pub(crate) fn detect_races() {
 /// Runs `act` with `site` as the place of its steps in the program.
 #[inline]
 pub(crate) fn at<R>(site: Site, act: impl FnOnce() -> R) -> R {
-    set_site(site);
+    let before = exchange_site(site);
     let result = act();
-    set_site(Site::NONE);
+    exchange_site(before);
     result
 }
 
-fn set_site(site: Site) {
+fn exchange_site(site: Site) -> Site {
+    with(|w| match w.current {
+        Some(me) => std::mem::replace(&mut w.slot(me).explored.site, site),
+        None => Site::NONE,
+    })
+}
+
+/// Sets `site` as the place of the calling agent's steps, unless it has one. Returns whether it was
+/// set.
+pub(crate) fn enter_call(site: Site) -> bool {
     with(|w| {
-        if let Some(me) = w.current {
-            w.slot(me).explored.site = site;
+        let Some(me) = w.current else { return false };
+        let known = &mut w.slot(me).explored.site;
+        let is_outermost = !known.is_some();
+        if is_outermost {
+            *known = site;
         }
-    });
+        is_outermost
+    })
+}
+
+/// Keeps a call as the place of the calling agent's steps until it is dropped.
+#[must_use = "the steps are those of the call until this is dropped"]
+pub struct EnteredCall(pub(crate) bool);
+
+impl Drop for EnteredCall {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0 {
+            exchange_site(Site::NONE);
+        }
+    }
 }
 
 /// Records an access to a plain cell. Returns the race, in words.

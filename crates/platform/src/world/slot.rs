@@ -54,6 +54,8 @@ pub(super) struct Slot {
     pub(super) sleep_number: u64,
     /// The number of threads that it has named.
     pub(super) children: u32,
+    /// The address of the payload of its last recorded panic; 0 for none.
+    pub(super) reported_panic: usize,
     pub(super) explored: AgentState,
 }
 

@@ -24,7 +24,8 @@
 //! - a standstill: a deadlock, a lost wake-up, a loop that polls memory which no thread changes;
 //! - a data race on a [`cell::UnsafeCell`] or [`cell::RaceCell`]: two accesses, one of them a
 //!   write, without happens-before;
-//! - an object of the machine that a dropped device leaves behind.
+//! - an object of the machine that a dropped device leaves behind, and a driver or GPU that
+//!   outlives its adapter.
 //!
 //! The failing schedule is shrunk and told step by step, with names and source lines. A line of
 //! text replays it through `cargo test` ([`REPLAY`]) and through `tidegate replay`.
@@ -32,8 +33,9 @@
 //! # What is explored
 //!
 //! Without configuration: every schedule, up to a number; a program with more is then sampled by
-//! probabilistic concurrency testing. [`Builder`] has the limits, the other strategies, the seed and
-//! the memory model. A check depends on no clock and no chance: it gives the same answer each time.
+//! probabilistic concurrency testing. [`Builder`] has the limits, the other strategies, the seed
+//! and the memory model. A check depends on no clock and no chance: it gives the same answer each
+//! time.
 //!
 //! Memory is that of x86 (total store order): a store waits in its thread's store buffer until a
 //! sequentially consistent operation drains it. So Dekker's algorithm without such stores fails.
@@ -59,6 +61,7 @@ pub use tidegate_explorer::{Coverage, MemoryModel, StrategyKind};
 pub use tidegate_platform::check::{cell, hint, sync, thread};
 
 use crate::{Machine, MachineConfig, Platform};
+use std::sync::Arc;
 
 /// Explores `program` under many schedules, with the limits of [`Builder::new`]. See
 /// [`mod@crate::check`].
@@ -122,10 +125,26 @@ impl std::ops::Deref for Explored {
 }
 
 impl Drop for Explored {
+    /// # Panics
+    /// The driver or the GPU outlives its adapter.
     fn drop(&mut self) {
-        if let Some(machine) = self.machine.take() {
-            let platform = machine.platform().clone();
-            platform.unexplored(|| drop(machine));
+        let Some(machine) = self.machine.take() else { return };
+        let platform = machine.platform().clone();
+        let adapter = Arc::downgrade(machine.adapter());
+        let (driver, gpu) = (Arc::downgrade(machine.driver()), Arc::downgrade(machine.gpu()));
+        platform.unexplored(|| drop(machine));
+        // A device that is dropped after its machine keeps the whole adapter.
+        let is_whole = adapter.strong_count() > 0;
+        if is_whole || platform.is_stopped() || std::thread::panicking() {
+            return;
+        }
+        let left = [("driver", driver.strong_count()), ("GPU", gpu.strong_count())];
+        for (part, count) in left {
+            assert!(
+                count == 0,
+                "the {part} of a machine outlives its adapter in this schedule: \
+                 drop clones of Machine::driver and Machine::gpu before the machine"
+            );
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The report on a schedule that failed: its steps, with names and source lines, and the commands
 //! that replay it.
 //!
-//! Steps that the program itself took have a line each. Steps below the API have one line for each
-//! run of them. A `*` marks a step before which another thread could have gone on.
+//! Steps that the program itself took have a line each. Steps of a call of the API have one line
+//! until another thread moves, and so have steps of the machine's own agents. A `*` marks a step
+//! before which the schedule switched.
 
 use super::program::{Program, REPLAY, REPORT, TIMELINE};
 use super::timeline;
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use tidegate_explorer::schedule::Schedule;
 use tidegate_explorer::{Choice, Failure, Move, Replayed};
-use tidegate_platform::{AgentIx, Happened, StepEvent, StepLog};
+use tidegate_platform::{AgentIx, Happened, Site, StepEvent, StepLog};
 use tidegate_trace::html;
 
 /// Lines of steps in a message. The last ones are kept.
@@ -98,12 +99,12 @@ fn story(log: &StepLog, schedule: &Schedule, moves: &[Move]) -> String {
     for event in &log.events {
         let agent = &log.agents[usize::from(event.agent.0)];
         let is_turn = turns.contains(&(event.agent, event.step));
-        if event.site.is_some() {
+        if event.site.is_some() && event.site.call().is_empty() {
             lines.push(Line::of(event, log, agent, is_turn));
             continue;
         }
         match lines.last_mut() {
-            Some(last) if last.below > 0 && last.agent == *agent => {
+            Some(last) if last.below > 0 && last.agent == *agent && last.site == event.site => {
                 last.below += 1;
                 last.is_turn |= is_turn;
             }
@@ -128,7 +129,8 @@ struct Line {
     agent: String,
     what: String,
     is_turn: bool,
-    /// The number of steps below the API; 0 for a step of the program.
+    site: Site,
+    /// The number of steps of a call or of an agent of the machine; 0 for a step of the program.
     below: u64,
 }
 
@@ -139,19 +141,24 @@ impl Line {
             what.push_str(" (in its store buffer)");
         }
         let what = format!("{what}, at {}", event.site.place());
-        Line { step: event.step, agent: agent.to_owned(), what, is_turn, below: 0 }
+        let (agent, site) = (agent.to_owned(), event.site);
+        Line { step: event.step, agent, what, is_turn, site, below: 0 }
     }
 
     fn below(event: &StepEvent, agent: &str, is_turn: bool) -> Line {
         let (agent, what) = (agent.to_owned(), String::new());
-        Line { step: event.step, agent, what, is_turn, below: 1 }
+        Line { step: event.step, agent, what, is_turn, site: event.site, below: 1 }
     }
 
     fn what(&self) -> String {
-        match self.below {
-            0 => self.what.clone(),
-            1 => "(a step below the API)".to_owned(),
-            steps => format!("({steps} steps below the API)"),
+        let steps = match self.below {
+            0 => return self.what.clone(),
+            1 => "1 step".to_owned(),
+            steps => format!("{steps} steps"),
+        };
+        match self.site.call() {
+            "" => format!("({steps} below the API)"),
+            call => format!("{call} ({steps}), at {}", self.site.place()),
         }
     }
 }

@@ -79,7 +79,9 @@ fn record_steps(platform: &Platform, lanes: &[LaneId], log: &StepLog) {
         };
         let mut text = event_in_words(event, log);
         if event.site.is_some() {
-            let _ = write!(text, " ({})", event.site.place());
+            let call = event.site.call();
+            let call = if call.is_empty() { String::new() } else { format!("{call}, ") };
+            let _ = write!(text, " ({call}{})", event.site.place());
         }
         let lane = lanes[usize::from(event.agent.0)];
         let record = Record::span(lane, kind, platform.trace_name(&text), at, at + 1);

@@ -1,8 +1,11 @@
-//! `tidegate::check`: programs of threads and of queues, explored. Each mistake that is planted in a
-//! right program must be found, and the message must name the lines.
+//! `tidegate::check`: programs of threads and of queues, explored. Each mistake that is planted in
+//! a right program must be found, and the message must name the lines.
 
+mod classics;
 mod protocols;
 mod queues;
+mod replay;
+mod waiting;
 
 use std::panic::catch_unwind;
 use tidegate::check::Builder;

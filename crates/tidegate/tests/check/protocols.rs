@@ -170,6 +170,23 @@ fn two_mutexes_in_two_orders_deadlock() {
     }
 }
 
+#[test]
+fn a_panic_comes_before_the_standstill_of_the_threads_that_it_leaves() {
+    let found = failure(Builder::new(), || {
+        let flag = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !flag.load(Acquire) {
+                    thread::yield_now();
+                }
+            });
+            panic!("before the flag is set");
+        });
+    });
+    assert!(found.contains("agent 'main' panicked at "), "{found}");
+    assert!(found.contains("before the flag is set"), "{found}");
+}
+
 /// A queue of one place. The consumer tests its condition in a loop, or only before it waits.
 fn one_place(notify: fn(&Condvar), holds_the_lock: bool) -> impl Fn() + Send + Sync + 'static {
     move || {
@@ -209,7 +226,7 @@ fn a_loop_that_polls_forever_is_a_standstill() {
             hint::spin_loop();
         }
     });
-    assert!(found.contains("'main' waits for a change of memory, polling at "), "{found}");
+    assert!(found.contains("'main' waits for a change of memory, which it polls, at "), "{found}");
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn poll(is_over: fn(u64) -> bool) -> impl Fn() + Send + Sync + 'static {
 fn equality_in_a_loop_that_polls_a_fence_is_found() {
     check(poll(|value| value >= 1));
     let found = failure(Builder::new(), poll(|value| value == 1));
-    assert!(found.contains("polling at ") && found.contains("queues.rs:"), "{found}");
+    assert!(found.contains("which it polls, at ") && found.contains("queues.rs:"), "{found}");
 }
 
 /// Two threads that each signal the next value of a fence.
@@ -166,5 +166,37 @@ fn a_wait_that_no_queue_signals_is_a_standstill_with_its_names() {
             event.wait().unwrap();
         });
     });
-    assert!(found.contains("'main' waits for ") && found.contains("frame"), "{found}");
+    let wait =
+        "'main' waits for event 'frame', in Event::wait at crates/tidegate/tests/check/queues.rs:";
+    assert!(found.contains(wait), "{found}");
+    for call in ["Queue::wait (", "Queue::signal (", "Fence::set_event_on_completion ("] {
+        let has_call = |line: &str| line.contains(call) && line.contains("queues.rs:");
+        assert!(found.lines().any(has_call), "{call}: {found}");
+    }
+}
+
+/// A thread that signals a queue's fence for another one.
+fn signalled_by_a_thread() {
+    let machine = machine();
+    let device = machine.device(options()).unwrap();
+    let queue = device.create_queue(QueueDesc::copy("copy")).unwrap();
+    let done = device.create_fence("done", 0).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| queue.signal(&done, 1).unwrap());
+        done.wait(1).unwrap();
+    });
+}
+
+/// Each machine is dropped at the end of its closure. A driver that outlives it is a panic.
+#[test]
+fn a_machine_ends_with_its_driver_and_gpu_in_every_schedule() {
+    let builder = || Builder::new().strategy(StrategyKind::Bounded(1)).schedules(400);
+    builder().check(read_back(true));
+    builder().check(signalled_by_a_thread);
+    let kept = std::sync::Mutex::new(None);
+    let found = failure(Builder::new(), move || {
+        let machine = machine();
+        *kept.lock().unwrap() = Some(machine.gpu().clone());
+    });
+    assert!(found.contains("the GPU of a machine outlives its adapter"), "{found}");
 }
