@@ -42,6 +42,53 @@ pub struct CreateAllocation {
     pub placement: Placement,
 }
 
+/// Size of a tile: what one mapping into reserved addresses covers (64 KiB), in bytes.
+pub const TILE_BYTES: u64 = 64 << 10;
+
+/// D3DKMTReserveGpuVirtualAddress: addresses without memory.
+#[derive(Clone, Copy, Debug)]
+pub struct ReserveGpuVirtualAddress {
+    /// The device.
+    pub device: Handle,
+    /// Size in bytes, a multiple of [`TILE_BYTES`] above 0.
+    pub bytes: u64,
+}
+
+/// Reserved addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReservedAddresses {
+    /// Their handle.
+    pub handle: Handle,
+    /// The first address.
+    pub gpu_va: u64,
+}
+
+/// Memory behind tiles of reserved addresses (D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileOperation {
+    /// The first tile of the reserved addresses.
+    pub first: u64,
+    /// Number of tiles, at least 1.
+    pub count: u64,
+    /// An allocation of bytes, and the offset of the first tile there, a multiple of
+    /// [`TILE_BYTES`]. `None` unmaps the tiles: engines that use them fault.
+    pub memory: Option<(Handle, u64)>,
+}
+
+/// D3DKMTUpdateGpuVirtualAddress: operations in the order of a queue. They are carried out in order
+/// when the fence has reached `value`. The kernel then signals the fence with `value` + 1.
+#[derive(Clone, Copy, Debug)]
+pub struct UpdateGpuVirtualAddress<'a> {
+    /// The reserved addresses.
+    pub reserved: Handle,
+    /// 1 to 4096 operations.
+    pub operations: &'a [TileOperation],
+    /// A fence that the queue signals before the operations and waits for behind them.
+    pub fence: Handle,
+    /// The value that is waited for, below `u64::MAX` - 1.
+    pub value: u64,
+}
+
 /// The memory of an allocation as a process sees it (D3DKMTLock2).
 #[derive(Clone, Debug)]
 pub enum AllocationMemory {

@@ -6,7 +6,10 @@
 //! device; CANCELLED when the machine stopped.
 
 use crate::adapter::{AdapterInfo, ClockCalibration};
-use crate::allocation::{Allocation, AllocationMemory, CreateAllocation};
+use crate::allocation::{
+    Allocation, AllocationMemory, CreateAllocation, ReserveGpuVirtualAddress, ReservedAddresses,
+    UpdateGpuVirtualAddress,
+};
 use crate::device::{
     CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceErrorReason, DeviceState, HwQueue,
     Render, SubmitCommand, SubmitCommandToHwQueue, TdrTest,
@@ -100,6 +103,30 @@ pub trait Kernel: Send + Sync {
     /// device.
     #[doc(alias = "D3DKMTLock2")]
     fn lock2(&self, _device: Handle, _allocation: Handle) -> Result<AllocationMemory, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Reserves GPU addresses. Engines that use them fault until memory is mapped there.
+    #[doc(alias = "D3DKMTReserveGpuVirtualAddress")]
+    fn reserve_gpu_virtual_address(
+        &self,
+        _args: ReserveGpuVirtualAddress,
+    ) -> Result<ReservedAddresses, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Unmaps reserved addresses and frees them. No queued work uses them any more.
+    #[doc(alias = "D3DKMTFreeGpuVirtualAddress")]
+    fn free_gpu_virtual_address(&self, _reserved: Handle) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Queues changes of the memory behind reserved addresses, in the order that a fence gives.
+    /// Memory that is mapped stays until it is unmapped. INVALID_PARAMETER, without effect, for
+    /// tiles outside the reserved addresses or the allocation, and for an allocation of words or of
+    /// another device.
+    #[doc(alias = "D3DKMTUpdateGpuVirtualAddress")]
+    fn update_gpu_virtual_address(&self, _args: UpdateGpuVirtualAddress<'_>) -> Result<(), Status> {
         Err(Status::NOT_SUPPORTED)
     }
 

@@ -24,7 +24,11 @@ pub mod share;
 pub mod view;
 
 pub use adapter::{AdapterInfo, ClockCalibration, NodeInfo};
-pub use allocation::{Allocation, AllocationKind, AllocationMemory, CreateAllocation, Placement};
+pub use allocation::{
+    Allocation, AllocationKind, AllocationMemory, CreateAllocation, Placement,
+    ReserveGpuVirtualAddress, ReservedAddresses, TILE_BYTES, TileOperation,
+    UpdateGpuVirtualAddress,
+};
 pub use device::{
     CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceErrorReason, DeviceState,
     FaultReport, HangReport, HwQueue, Render, SubmitCommand, SubmitCommandToHwQueue, TdrTest,

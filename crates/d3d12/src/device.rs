@@ -199,6 +199,18 @@ impl Device {
         Buffer::new(&self.shared, desc, self.lane)
     }
 
+    /// Creates a buffer without memory: queues map heaps behind its tiles of 64 KiB, see
+    /// [`Queue::update_tile_mappings`]. Its length is rounded up to whole tiles. Using a tile
+    /// without memory is a page fault, which removes the device.
+    ///
+    /// # Errors
+    /// [`Error::BadValue`] for a length of 0 and for another heap than the default one; what the
+    /// kernel refuses.
+    #[doc(alias = "CreateReservedResource")]
+    pub fn create_reserved_buffer(&self, desc: BufferDesc) -> Result<Buffer> {
+        Buffer::reserved(&self.shared, desc, self.lane)
+    }
+
     /// Creates a texture with memory of its own, zeroed.
     ///
     /// # Errors

@@ -27,7 +27,7 @@
 //! | root signatures as objects | the root signature of a pipeline state is that of its program |
 //! | descriptors that change behind a recorded list | a list reads a heap when it sets it |
 //! | occlusion and pipeline statistics queries | timestamps alone order work in time |
-//! | tiled resources, `CopyTiles`, `UpdateTileMappings` | they are mapped by the kernel's paging queue, which has no such call here |
+//! | reserved textures, `CopyTileMappings` | texels lie in rows here, so a tile of a texture has no shape; reserved buffers have tiles |
 //! | video lists and queues (types 4 to 6) | no engine runs them |
 //! | fence barriers in lists | a preview without published numbers |
 //!
@@ -69,7 +69,7 @@ pub use fence::Fence;
 pub use list::{
     AnyList, Arg, Barrier, BufferAt, ClosedList, CommandAllocator, CommandList, DescriptorHeap,
     INDIRECT_BYTES, MAX_INDIRECT, PipelineState, PredicationOp, QueryHeap, TexelBox,
-    TextureCopyLocation,
+    TextureCopyLocation, TileCopy,
 };
 pub use model::{
     BufferDesc, CommandListType, DEFAULT_RING_SLOTS, DeviceOptions, EnginePolicy, FenceChoice,
@@ -81,7 +81,7 @@ pub use queue::Queue;
 pub use reached::Reached;
 pub use resource::{
     Buffer, CopyableFootprints, Format, HeapDesc, Resource, ResourceHeap, SubresourceFootprint,
-    Texture, TextureDesc, TextureDimension,
+    TILE_BYTES, Texture, TextureDesc, TextureDimension, TileMapping,
 };
 pub use states::flags::ResourceStates;
 pub use states::policy::{ResourceKind, TypeClass};

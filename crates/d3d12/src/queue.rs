@@ -11,7 +11,9 @@ use crate::error::{Error, Result};
 use crate::fence::Fence;
 use crate::hazards;
 use crate::list::{AnyList, ClosedList};
-use crate::model::{CommandListType, QueueDesc, QueueOptions, Submission};
+use crate::model::{CommandListType, Heap, QueueDesc, QueueOptions, ResidencyChoice, Submission};
+use crate::resource::tiles::{TILE_BYTES, TileMapping};
+use crate::resource::{Buffer, ResourceHeap};
 use crate::shared_device::{RecordedCall, SharedDevice};
 use crate::state_tracker::StateTracker;
 use crate::umd::allocator::{Misuse, SubmittedLists};
@@ -20,7 +22,7 @@ use crate::umd::queue::{UmdQueue, timeline_name};
 use crate::umd::queue_identity::{DISABLE_GPU_TIMEOUT, QueueIdentity};
 use std::fmt;
 use std::sync::{Arc, Weak};
-use tidegate_calls::{Priority, Status};
+use tidegate_calls::{Priority, Status, TileOperation};
 use tidegate_platform::{Platform, QueueNumber};
 use tidegate_trace::{Kind, LaneId, LaneKind, NameId, Record};
 
@@ -340,6 +342,55 @@ impl Queue {
         let result = self.inner.signal(&fence.object, value, queued);
         let name = self.device.names.signal;
         self.end_call(call, name, result, |record| record.on(fence.on_timeline(value)))
+    }
+
+    /// Maps memory of heaps behind tiles of a reserved buffer, or takes it away, in order: behind
+    /// everything that was queued before, and before everything that is queued after. The caller
+    /// goes on at once. A mapped heap stays in memory until its tiles are unmapped or the buffer ends.
+    ///
+    /// # Errors
+    /// [`Error::BadValue`] for a buffer that is not reserved, tiles that are not there, and heaps of
+    /// another type; [`Error::NotSupported`] on a device whose submissions manage residency;
+    /// [`Error::Foreign`]; as [`Queue::execute`].
+    #[doc(alias = "UpdateTileMappings")]
+    pub fn update_tile_mappings(
+        &self,
+        buffer: &Buffer,
+        mappings: &[TileMapping<'_>],
+    ) -> Result<()> {
+        let bad = |why| {
+            let what = format!("tile mappings of buffer '{}'", buffer.name());
+            Err(Error::BadValue { what, why })
+        };
+        self.device.check_owner(buffer.memory.device(), || format!("'{}'", buffer.name()))?;
+        let (Some(reserved), Some(tiles)) = (buffer.memory.reserved_handle(), buffer.tiles())
+        else {
+            return bad("it has memory of its own; create it as a reserved buffer");
+        };
+        if self.device.umd.options.residency == ResidencyChoice::Automatic {
+            let what = format!("a tile mapping on queue '{}'", self.name());
+            let why = "submissions page whole resources; create the device with residency explicit";
+            return Err(Error::NotSupported { what, why });
+        }
+        let mut operations = Vec::with_capacity(mappings.len());
+        for mapping in mappings {
+            mapping.check(buffer.name(), tiles)?;
+            if let Some((heap, _)) = mapping.memory {
+                self.device.check_owner(heap.device(), || format!("heap '{}'", heap.name()))?;
+                if heap.heap_type() != Heap::Default {
+                    return bad("a heap is of another type; map tiles of a default heap");
+                }
+            }
+            let memory =
+                |(heap, tile): (&ResourceHeap, u64)| (heap.allocation(), tile * TILE_BYTES);
+            let (first, count) = (mapping.tile, mapping.tiles);
+            operations.push(TileOperation { first, count, memory: mapping.memory.map(memory) });
+        }
+        if operations.is_empty() {
+            return Ok(());
+        }
+        let done = self.inner.update_tile_mappings(reserved, &operations);
+        done.map_err(|failure| self.device.queue_error(self.name(), failure))
     }
 
     // spec: NF-143

@@ -177,7 +177,7 @@ impl Device {
         }
         for resource in &resources {
             self.shared.check_owner(resource.memory().device(), || resource.what())?;
-            if !resource.memory().begins_allocation() {
+            if resource.memory().begun_allocation().is_none() {
                 return Err(bad(
                     &name,
                     "a back buffer lies inside a heap; give it memory of its own",
@@ -318,9 +318,11 @@ impl SwapChain {
         self.shown.wait(number.saturating_sub(self.frame_latency))?;
         // 2.
         let shown = self.shown_by(*presented);
+        let begun = shown.memory().begun_allocation();
+        let allocation = begun.expect("a back buffer begins an allocation");
         let flip = |queue| Present {
             queue,
-            allocation: shown.memory().allocation(),
+            allocation,
             surface: self.surface,
             vid_pn_source_id: 0,
             sync_interval,

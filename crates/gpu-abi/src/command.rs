@@ -106,6 +106,9 @@ pub enum Command {
         /// Whether a value other than 0 skips.
         unless_zero: bool,
     },
+    /// Begin no later command before every earlier one of the command buffer is complete. Without
+    /// it an engine may run commands beside each other.
+    Barrier,
     /// Set the label of the following commands on a timeline.
     Label {
         /// The interned name's number plus one, 0 for none.
@@ -150,6 +153,7 @@ const DISPATCH_INDIRECT: u16 = 10;
 const RESOLVE: u16 = 11;
 const TIMESTAMP: u16 = 12;
 const PREDICATE: u16 = 13;
+const BARRIER: u16 = 14;
 
 /// The maximum number of arguments of a dispatch or a draw.
 pub const MAX_ARGS: usize = MAX_COMMAND_WORDS - 5;
@@ -206,6 +210,7 @@ impl CommandWriter {
                 GAP
             }
             Command::Hang => HANG,
+            Command::Barrier => BARRIER,
             Command::WriteValue { destination, value } => {
                 self.words.extend([destination.0, *value]);
                 WRITE_VALUE
@@ -329,11 +334,12 @@ impl CommandReader {
             (TIMED, &[ns]) => Command::Timed { ns },
             (GAP, &[ns]) => Command::Gap { ns },
             (HANG, &[]) => Command::Hang,
+            (BARRIER, &[]) => Command::Barrier,
             (WRITE_VALUE, &[destination, value]) => {
                 Command::WriteValue { destination: GpuVa(destination), value }
             }
             (LABEL, &[name]) => Command::Label { name: name as u32 },
-            (COPY..=PREDICATE, _) => return Err(CommandError::Length { opcode, words: claimed }),
+            (COPY..=BARRIER, _) => return Err(CommandError::Length { opcode, words: claimed }),
             _ => return Err(CommandError::UnknownOpcode(opcode)),
         })
     }
@@ -364,6 +370,7 @@ mod tests {
             Command::Gap { ns: 7 },
             Command::WriteValue { destination: GpuVa(8), value: u64::MAX },
             Command::Label { name: 12 },
+            Command::Barrier,
             Command::Hang,
         ];
         let mut writer = CommandWriter::new();

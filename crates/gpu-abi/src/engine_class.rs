@@ -70,6 +70,7 @@ impl EngineClass {
             | Command::WriteValue { .. }
             | Command::Timestamp { .. }
             | Command::Predicate { .. }
+            | Command::Barrier
             | Command::Label { .. } => None,
         }
     }

@@ -133,9 +133,10 @@ impl Translation<'_> {
                 self.label = name;
                 self.writer.push(&Command::Label { name });
             }
-            other @ (Command::Timed { .. } | Command::Gap { .. } | Command::Hang) => {
-                self.writer.push(&other)
-            }
+            other @ (Command::Timed { .. }
+            | Command::Gap { .. }
+            | Command::Barrier
+            | Command::Hang) => self.writer.push(&other),
         }
         Ok(())
     }

@@ -143,6 +143,10 @@ pub struct Config {
     /// The number of copies of MonitoredValue that the CMP keeps for its engines; 0 for hardware
     /// that compares with memory. A fence without a copy is compared with memory.
     pub shadow_entries: u32,
+    /// The seed of the order in which engines overlap the copies, fills and dispatches of a command
+    /// buffer that no barrier separates; `None` runs them one after the other. Draws are never
+    /// overlapped, and copies and fills keep their order.
+    pub out_of_order: Option<u64>,
     /// The cost of work in virtual time.
     pub rates: WorkRates,
 }
@@ -171,6 +175,7 @@ impl Default for Config {
             posted_log_entries: false,
             posted_fence_writes: false,
             shadow_entries: 0,
+            out_of_order: None,
             rates: WorkRates::default(),
         }
     }

@@ -78,6 +78,8 @@ pub(crate) fn grain(draw: bool, node: &NodeConfig) -> Grain {
 /// Returns whether the current command may stop where a turn left it.
 fn command_may_stop(work: &Execution, node: &NodeConfig) -> bool {
     match &work.running {
+        // A save area holds one command.
+        _ if !work.beside.is_empty() => false,
         None => true,
         Some(Running::Hang) => false,
         Some(running) => parts_may_stop(running.is_draw(), node),

@@ -240,14 +240,26 @@ impl Completion {
     }
 }
 
+/// A command that another one of its command buffer has overtaken.
+pub(crate) struct InFlight {
+    pub(crate) running: Running,
+    pub(crate) number: u32,
+    pub(crate) label: NameId,
+    pub(crate) command_ns: Option<u64>,
+}
+
 /// A command buffer in execution.
 pub(crate) struct Execution {
     pub(crate) commands: GpuVa,
     pub(crate) bytes: u32,
     /// The byte offset of the next command.
     pub(crate) at: u32,
-    /// The number of commands begun, without labels.
+    /// The number of the current command, without labels.
     pub(crate) number: u32,
+    /// Number and label of the command that was begun last.
+    pub(crate) latest: (u32, NameId),
+    /// Commands in flight beside the current one.
+    pub(crate) beside: Vec<InFlight>,
     pub(crate) address_space: AddressSpaceId,
     /// Whether its addresses are physical.
     pub(crate) physical: bool,
@@ -279,7 +291,12 @@ impl Execution {
 
     /// Returns whether no command is left.
     pub(crate) fn is_done(&self) -> bool {
-        self.at == self.bytes && self.running.is_none()
+        self.at == self.bytes && !self.is_in_flight()
+    }
+
+    /// Returns whether a command is begun and not complete.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.running.is_some() || !self.beside.is_empty()
     }
 
     /// Returns the id to report for a DMA packet.

@@ -39,7 +39,8 @@ pub(crate) fn store(
         return Ok(());
     }
     let next = u64::from(work.bytes) | u64::from(work.at) << 32;
-    let label = u64::from(work.label.0) | u64::from(work.number) << 32;
+    let (number, label) = work.latest;
+    let label = u64::from(label.0) | u64::from(number) << 32;
     let command_ns = work.command_ns.unwrap_or(0);
     let mut words = vec![0, work.commands.0, next, label, 0, work.start_ns, command_ns, left_ns];
     words[4] =
@@ -80,6 +81,7 @@ pub(crate) fn load(
     work.skips = skips == 1;
     (work.at, work.number) = (next, (words[3] >> 32) as u32);
     (work.label, work.running) = (NameId(words[3] as u32), running);
+    work.latest = (work.number, work.label);
     let [start_ns, command_ns, left_ns] = [5, 6, 7].map(|word| words[word].min(now_ns));
     (work.start_ns, work.command_ns) = (start_ns, Some(command_ns));
     write(mmu, system, at, &[0])?;

@@ -283,6 +283,9 @@ impl Kernel for RecordedKernel {
         fn debug_timeouts(test: TdrTest) -> ();
         fn destroy_allocation(allocation: Handle) -> ();
         fn lock2(device: Handle, allocation: Handle) -> AllocationMemory;
+        fn reserve_gpu_virtual_address(args: ReserveGpuVirtualAddress) -> ReservedAddresses;
+        fn free_gpu_virtual_address(reserved: Handle) -> ();
+        fn update_gpu_virtual_address(args: UpdateGpuVirtualAddress<'_>) -> ();
         fn create_paging_queue(args: CreatePagingQueue) -> PagingQueue;
         fn destroy_paging_queue(paging_queue: Handle) -> ();
         fn make_resident(args: MakeResident<'_>) -> Residency;

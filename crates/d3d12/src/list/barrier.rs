@@ -1,7 +1,7 @@
 //! Barriers of lists, and the record of what commands use for the check of resource states.
 //!
-//! An engine runs the commands of a queue one after the other, and each one sees what the one
-//! before has written. A barrier therefore costs no GPU command: it is what the check reads.
+//! Every call is one barrier of the engine, whatever it names: commands behind it begin when those
+//! before it are complete (`decisions/0087`). What it names is for the check.
 
 use super::recording::{CommandList, bad};
 use crate::error::{Error, Result};
@@ -11,6 +11,7 @@ use crate::states::policy;
 use crate::states::recording::Subresources;
 use crate::states::subresource::{BarrierPhase, Transition};
 use crate::states::violation::CommandSite;
+use tidegate_gpu_abi::Command;
 
 const KIND: &str = "ResourceBarrier";
 
@@ -142,8 +143,8 @@ impl CommandList {
                 }
             }
         }
-        self.count_command();
-        Ok(())
+        // spec: ME-081
+        self.push(&Command::Barrier)
     }
 
     fn check_barrier(&self, barrier: &Barrier<'_>) -> Result<()> {

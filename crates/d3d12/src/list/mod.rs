@@ -1,7 +1,7 @@
 //! Command lists: recording, the rules of what a list takes, and closing.
 //!
 //! Rooms: `any` · `allocator` · `pipeline`, `descriptors`, `query`, `barrier`, `clear`, `copy`,
-//! `texture` and `dispatch` (commands) · `recording` (the open list) · `root_state`.
+//! `texture`, `tiles` and `dispatch` (commands) · `recording` (the open list) · `root_state`.
 //!
 //! A [`CommandList`] is open until [`CommandList::close`] consumes it; only the [`ClosedList`] that
 //! it returns can be executed. It may be dropped at once after `execute`: the queue keeps its
@@ -25,6 +25,7 @@ mod query;
 mod recording;
 mod root_state;
 mod texture;
+mod tiles;
 
 pub use crate::umd::closed_list::ClosedList;
 pub use allocator::CommandAllocator;
@@ -37,3 +38,4 @@ pub use query::QueryHeap;
 pub(crate) use query::check_queries;
 pub use recording::CommandList;
 pub use texture::{TexelBox, TextureCopyLocation};
+pub use tiles::TileCopy;

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::model::{BufferDesc, Heap};
 use crate::resource::heap::{ResourceHeap, placement};
+use crate::resource::tiles::TILE_BYTES;
 use crate::shared_device::{RecordedCall, SharedDevice};
 use crate::states::facts::{HeapRange, ResourceFacts};
 use crate::states::flags::ResourceStates;
@@ -61,6 +62,23 @@ impl Buffer {
         Ok(Buffer::around(device, Arc::new(memory), heap, Some(place), lane))
     }
 
+    pub(crate) fn reserved(
+        device: &SharedDevice,
+        desc: BufferDesc,
+        lane: Option<LaneId>,
+    ) -> Result<Buffer> {
+        let BufferDesc { name, bytes, heap } = desc;
+        let what = format!("reserved buffer '{name}' of {bytes} bytes");
+        if bytes == 0 || heap != Heap::Default {
+            let why = "give it at least one byte, of the default heap";
+            return Err(Error::BadValue { what, why });
+        }
+        let tiles = bytes.div_ceil(TILE_BYTES);
+        let memory = BufferMemory::reserved(&device.umd.kernel, name, tiles * TILE_BYTES);
+        let refused = |s| device.error("D3DKMTReserveGpuVirtualAddress", &what, s);
+        Ok(Buffer::around(device, Arc::new(memory.map_err(refused)?), heap, None, lane))
+    }
+
     fn around(
         device: &SharedDevice,
         memory: Arc<BufferMemory>,
@@ -103,6 +121,12 @@ impl Buffer {
     /// Where engines find its first byte.
     pub fn gpu_va(&self) -> u64 {
         self.memory.gpu_va
+    }
+
+    /// Returns the number of tiles of a reserved buffer; `None` for every other.
+    #[doc(alias = "GetResourceTiling")]
+    pub fn tiles(&self) -> Option<u64> {
+        self.memory.reserved_handle().map(|_| self.bytes() / TILE_BYTES)
     }
 
     /// Writes through the CPU mapping, at once and in no queue's order.

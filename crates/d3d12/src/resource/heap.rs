@@ -9,7 +9,7 @@ use crate::umd::buffer::{BufferMemory, MappedAllocation};
 use crate::umd::kernel_object::KernelDevice;
 use std::fmt;
 use std::sync::Arc;
-use tidegate_calls::Placement;
+use tidegate_calls::{Handle, Placement};
 
 /// Placed resources begin at multiples of this many bytes
 /// (D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT), and heaps are as long as a multiple of it. There
@@ -79,6 +79,14 @@ impl ResourceHeap {
     /// Returns its length in bytes.
     pub fn bytes(&self) -> u64 {
         self.allocation.bytes()
+    }
+
+    pub(crate) fn heap_type(&self) -> Heap {
+        self.heap
+    }
+
+    pub(crate) fn allocation(&self) -> Handle {
+        self.allocation.handle()
     }
 
     pub(crate) fn device(&self) -> &Arc<KernelDevice> {

@@ -1,7 +1,7 @@
 //! Resources: memory that lists name.
 //!
 //! Rooms: [`buffer`] and [`texture`] · [`mod@reference`] (any of them, as barriers take it) ·
-//! [`heap`] (placed resources) · [`footprint`] (how texels lie in memory) · [`format`].
+//! [`heap`] (placed resources) · [`tiles`] (reserved buffers) · [`footprint`] (how texels lie in memory) · [`format`].
 
 pub mod buffer;
 pub mod footprint;
@@ -9,6 +9,7 @@ pub mod format;
 pub mod heap;
 pub mod reference;
 pub mod texture;
+pub mod tiles;
 
 pub use buffer::Buffer;
 pub use footprint::{CopyableFootprints, SubresourceFootprint};
@@ -16,3 +17,4 @@ pub use format::Format;
 pub use heap::{HeapDesc, ResourceHeap};
 pub use reference::Resource;
 pub use texture::{Texture, TextureDesc, TextureDimension};
+pub use tiles::{TILE_BYTES, TileMapping};

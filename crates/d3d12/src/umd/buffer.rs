@@ -1,11 +1,12 @@
 //! Owns the memory of a resource: a kernel allocation, its own or a part of a heap's, and the window
-//! through which the CPU reaches it.
+//! through which the CPU reaches it; or reserved addresses, behind which a queue maps memory.
 
 use crate::umd::checked_memory;
 use crate::umd::kernel_object::{KernelDevice, Object, Owned};
 use std::sync::Arc;
 use tidegate_calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, Handle, Placement, Status,
+    AllocationKind, AllocationMemory, CreateAllocation, Handle, Placement,
+    ReserveGpuVirtualAddress, ReservedAddresses, Status,
 };
 use tidegate_platform::hazard::{AccessKind, ResourceKey};
 use tidegate_platform::{Bulk, BulkWindow, OutOfBounds};
@@ -16,9 +17,19 @@ pub(crate) struct BufferMemory {
     pub(crate) bytes: u64,
     /// Its name in the hazard check.
     checked: Option<ResourceKey>,
-    /// Where it begins in the allocation.
-    offset: u64,
-    allocation: Arc<MappedAllocation>,
+    backing: Backing,
+}
+
+/// What is behind the addresses of a resource.
+enum Backing {
+    /// A part of an allocation.
+    Allocation {
+        /// Where it begins there.
+        offset: u64,
+        allocation: Arc<MappedAllocation>,
+    },
+    /// Tiles that queues map.
+    Reserved(Owned),
 }
 
 /// An allocation that the CPU reaches.
@@ -58,6 +69,10 @@ impl MappedAllocation {
         self.bytes
     }
 
+    pub(crate) fn handle(&self) -> Handle {
+        self.owned.handle()
+    }
+
     pub(crate) fn device(&self) -> &Arc<KernelDevice> {
         self.owned.device()
     }
@@ -84,34 +99,67 @@ impl BufferMemory {
     ) -> BufferMemory {
         let (gpu_va, allocation) = (allocation.gpu_va + offset, Arc::clone(allocation));
         let checked = checked_memory::add(allocation.device(), gpu_va..gpu_va + bytes, &name);
-        BufferMemory { name, gpu_va, bytes, offset, allocation, checked }
+        let backing = Backing::Allocation { offset, allocation };
+        BufferMemory { name, gpu_va, bytes, backing, checked }
     }
 
-    /// Whether it is the beginning of its allocation.
-    pub(crate) fn begins_allocation(&self) -> bool {
-        self.offset == 0
+    /// Addresses without memory.
+    pub(crate) fn reserved(
+        device: &Arc<KernelDevice>,
+        name: String,
+        bytes: u64,
+    ) -> Result<BufferMemory, Status> {
+        let args = ReserveGpuVirtualAddress { device: device.handle(), bytes };
+        let ReservedAddresses { handle, gpu_va } =
+            device.enter().reserve_gpu_virtual_address(args)?;
+        let backing = Backing::Reserved(Owned::new(device, Object::Reserved, handle));
+        let checked = checked_memory::add(device, gpu_va..gpu_va + bytes, &name);
+        Ok(BufferMemory { name, gpu_va, bytes, backing, checked })
+    }
+
+    /// Its reserved addresses, if it has no memory of its own.
+    pub(crate) fn reserved_handle(&self) -> Option<Handle> {
+        match &self.backing {
+            Backing::Reserved(owned) => Some(owned.handle()),
+            Backing::Allocation { .. } => None,
+        }
+    }
+
+    fn part(&self) -> Option<(&Arc<MappedAllocation>, u64)> {
+        match &self.backing {
+            Backing::Allocation { offset, allocation } => Some((allocation, *offset)),
+            Backing::Reserved(_) => None,
+        }
+    }
+
+    /// The allocation that it begins, if it does.
+    pub(crate) fn begun_allocation(&self) -> Option<Handle> {
+        self.part().filter(|(_, offset)| *offset == 0).map(|(a, _)| a.owned.handle())
     }
 
     /// Its allocation, if it moves between local and system memory.
     pub(crate) fn movable(&self) -> Option<Handle> {
-        matches!(self.allocation.mapping, Mapping::Movable(_)).then(|| self.allocation())
-    }
-
-    pub(crate) fn allocation(&self) -> Handle {
-        self.allocation.owned.handle()
+        let (allocation, _) = self.part()?;
+        matches!(allocation.mapping, Mapping::Movable(_)).then(|| allocation.owned.handle())
     }
 
     pub(crate) fn device(&self) -> &Arc<KernelDevice> {
-        self.allocation.device()
+        match &self.backing {
+            Backing::Allocation { allocation, .. } => allocation.device(),
+            Backing::Reserved(owned) => owned.device(),
+        }
     }
 
     /// The caller has checked that the range lies inside.
     pub(crate) fn write(&self, offset: u64, data: &[u8]) -> Result<(), OutOfBounds> {
         let (start, bytes) = (self.gpu_va + offset, data.len() as u64);
         checked_memory::note_access(self.device(), AccessKind::Write, start, bytes);
-        match &self.allocation.mapping {
-            Mapping::Fixed(bulk) => bulk.write(self.offset + offset, data),
-            Mapping::Movable(window) => window.write(self.offset + offset, data),
+        let Some((allocation, first)) = self.part() else {
+            return Err(OutOfBounds { offset, len: bytes, size: 0 });
+        };
+        match &allocation.mapping {
+            Mapping::Fixed(bulk) => bulk.write(first + offset, data),
+            Mapping::Movable(window) => window.write(first + offset, data),
         }
     }
 
@@ -119,9 +167,12 @@ impl BufferMemory {
     pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), OutOfBounds> {
         let (start, bytes) = (self.gpu_va + offset, out.len() as u64);
         checked_memory::note_access(self.device(), AccessKind::Read, start, bytes);
-        match &self.allocation.mapping {
-            Mapping::Fixed(bulk) => bulk.read(self.offset + offset, out),
-            Mapping::Movable(window) => window.read(self.offset + offset, out),
+        let Some((allocation, first)) = self.part() else {
+            return Err(OutOfBounds { offset, len: bytes, size: 0 });
+        };
+        match &allocation.mapping {
+            Mapping::Fixed(bulk) => bulk.read(first + offset, out),
+            Mapping::Movable(window) => window.read(first + offset, out),
         }
     }
 }

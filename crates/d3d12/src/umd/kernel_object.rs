@@ -47,6 +47,7 @@ pub(crate) enum Object {
     Doorbell,
     Fence,
     PagingQueue,
+    Reserved,
 }
 
 /// An object of a device.
@@ -81,6 +82,9 @@ impl Drop for Owned {
             Object::Doorbell => ("D3DKMTDestroyDoorbell", kernel.destroy_doorbell(handle)),
             Object::PagingQueue => {
                 ("D3DKMTDestroyPagingQueue", kernel.destroy_paging_queue(handle))
+            }
+            Object::Reserved => {
+                ("D3DKMTFreeGpuVirtualAddress", kernel.free_gpu_virtual_address(handle))
             }
             Object::Fence => (
                 "D3DKMTDestroySynchronizationObject",

@@ -40,5 +40,6 @@ pub(crate) mod signalled_fences;
 pub(crate) mod submit;
 pub(crate) mod successor;
 pub(crate) mod thunk;
+pub(crate) mod tile_mappings;
 pub(crate) mod user_queue;
 pub(crate) mod user_ring;

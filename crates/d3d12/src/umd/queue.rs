@@ -17,6 +17,7 @@ use crate::umd::failure::Failure;
 use crate::umd::fence::FenceObject;
 use crate::umd::kernel_queue;
 use crate::umd::queue_identity::QueueIdentity;
+use crate::umd::tile_mappings::TileMappings;
 use crate::umd::user_queue::Submitted;
 use std::sync::Arc;
 use tidegate_calls::{Present, PresentQueue};
@@ -30,6 +31,8 @@ pub(crate) struct UmdQueue {
     own: EngineQueue,
     /// `None` for a queue that runs everything on its own node.
     spread: Option<Spread>,
+    /// Held over the calls of an update.
+    pub(crate) tile_mappings: Mutex<TileMappings>,
     pub(crate) id: Arc<QueueIdentity>,
 }
 
@@ -73,7 +76,9 @@ impl UmdQueue {
             EnginePolicy::Own => None,
             EnginePolicy::ByCommands => Spread::new(&id, submission)?,
         };
-        Ok(UmdQueue { own, spread, id })
+        let tile_mappings = TileMappings::default();
+        let tile_mappings = id.device.platform.mutex("tile mappings of a queue", tile_mappings);
+        Ok(UmdQueue { own, spread, tile_mappings, id })
     }
 
     /// How its own part reaches the engine now: a user-mode queue may have become a hardware queue.
@@ -104,6 +109,14 @@ impl UmdQueue {
     }
 
     pub(crate) fn stats(&self) -> QueueStats {
+        let tiles = self.tile_mappings.lock_device();
+        let mut stats = self.stats_of_parts();
+        stats.signals = stats.signals.saturating_sub(tiles.signals);
+        stats.waits = stats.waits.saturating_sub(tiles.waits);
+        stats
+    }
+
+    fn stats_of_parts(&self) -> QueueStats {
         let Some(spread) = &self.spread else { return self.own.stats() };
         let order = spread.order.lock_device();
         let mut stats = self.own.stats();

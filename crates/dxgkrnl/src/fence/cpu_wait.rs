@@ -13,7 +13,7 @@ use super::waiter_set::{WaitOwner, WaiterId};
 use crate::driver::DriverPort;
 use crate::stats::Count;
 use std::sync::{Arc, Weak};
-use tidegate_calls::{Status, WaitMode, WaitNotice};
+use tidegate_calls::{Status, WaitCallback, WaitMode, WaitNotice};
 use tidegate_ddi::Irql;
 use tidegate_platform::{Event, Mutex, Step, WaitEnd};
 
@@ -114,6 +114,17 @@ pub(crate) fn enter<'a>(
 /// An event that one caller waits for once, so either way of reset would do.
 fn own_event(fences: &Fences) -> Event {
     fences.port.platform.event(true)
+}
+
+/// Registers a wait of the kernel itself for one value, which ends with the instance at the latest.
+pub(crate) fn enter_callback(
+    level: Irql<'_>,
+    fences: &Fences,
+    (instance, value): (&Instance, u64),
+    callback: Arc<dyn WaitCallback>,
+) {
+    let (one, notice) = (std::iter::once((instance, value)), WaitNotice::Callback(callback));
+    let _entered = register(level, fences, one, WaitMode::All, notice, None);
 }
 
 /// Registers the conditions of a wait that can be cancelled.

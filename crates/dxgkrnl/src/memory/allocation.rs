@@ -13,8 +13,9 @@ use super::paging_context::{Carrier, Contents};
 use super::ports::{LocalMemoryMembers, OwningDevice};
 use crate::driver::DriverPort;
 use crate::timer::{AtPassive, EndAtPassive};
-use std::sync::Arc;
-use tidegate_calls::{AllocationKind, AllocationMemory, Status};
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use tidegate_calls::{AllocationKind, AllocationMemory, Status, TILE_BYTES};
 use tidegate_ddi::{OsHandle, Passive};
 use tidegate_platform::{Bulk, BulkWindow, Mutex, PhysicalAddress, PhysicalMemory};
 use tidegate_vidmm::{Access, Affinity, AllocationId};
@@ -71,6 +72,9 @@ pub(crate) struct AllocationBody {
     pub(crate) bytes: u64,
     pub(crate) memory: AllocationMemory,
     pub(crate) device: Arc<dyn OwningDevice>,
+    /// Tiles of reserved addresses that show its bytes: the offset by address. They are mapped
+    /// while the allocation is. Changed under the lock of the paging context, which moves hold.
+    tiles: OnceLock<Mutex<BTreeMap<u64, u64>>>,
 }
 
 impl AllocationObject {
@@ -140,6 +144,7 @@ impl AllocationObject {
             bytes,
             memory,
             device: owner.device.clone(),
+            tiles: OnceLock::new(),
         };
         AtPassive::wrap(&driver.timer, body)
     }
@@ -201,12 +206,43 @@ impl AllocationObject {
             location.at
         };
         self.space.remap_on(level, Affinity::ALL, self.gpu_va, at, self.bytes, Access::ReadWrite);
+        self.tiles().into_iter().for_each(|(va, offset)| self.write_tile(level, va, offset));
+    }
+
+    fn tiles(&self) -> Vec<(u64, u64)> {
+        let tiles = self.tiles.get().map(|tiles| tiles.lock());
+        tiles.map_or_else(Vec::new, |tiles| tiles.iter().map(|(va, at)| (*va, *at)).collect())
+    }
+
+    fn write_tile(&self, level: &Passive, va: u64, offset: u64) {
+        let at = PhysicalAddress(self.at().0 + offset);
+        self.space.remap_on(level, Affinity::ALL, va, at, TILE_BYTES, Access::ReadWrite);
+    }
+
+    /// Shows the tile at `offset` at a reserved address of the same address space too.
+    pub(super) fn map_tile(&self, level: &Passive, va: u64, offset: u64) {
+        let new = || self.driver.platform.mutex("tiles of an allocation", BTreeMap::new());
+        self.tiles.get_or_init(new).lock().insert(va, offset);
+        if self.is_mapped() {
+            self.write_tile(level, va, offset);
+        }
+    }
+
+    /// Ends a mapping of [`AllocationObject::map_tile`]. On return, no engine uses it.
+    pub(super) fn unmap_tile(&self, level: &Passive, va: u64) {
+        if let Some(tiles) = self.tiles.get() {
+            tiles.lock().remove(&va);
+        }
+        self.space.unmap(level, va, TILE_BYTES);
     }
 
     /// Unmaps the GPU address. Engines that use it fault.
     fn unmap(&self, level: &Passive) {
         let Some(Movable { location, .. }) = self.as_movable() else { return };
         self.space.unmap(level, self.gpu_va, self.bytes);
+        for (va, _) in self.tiles() {
+            self.space.unmap(level, va, TILE_BYTES);
+        }
         location.lock().mapped = false;
     }
 

@@ -32,7 +32,7 @@ use tidegate_trace::LaneId;
 use tidegate_vidmm::{Allocation, AllocationId, FencePageId, Moves, Refusal, Start, VidMm};
 
 /// Largest allocation, in bytes.
-const MAX_BYTES: u64 = 1 << 36;
+pub(super) const MAX_BYTES: u64 = 1 << 36;
 
 /// Completion of a paging operation.
 #[derive(Default)]

@@ -20,6 +20,7 @@ mod paging_context;
 mod paging_queue;
 mod ports;
 mod power;
+mod reserved;
 mod save_areas;
 mod use_mark;
 
@@ -30,5 +31,6 @@ pub use local_memory::LocalMemoryUse;
 pub(crate) use local_memory::{Memory, Pinned};
 pub(crate) use paging_queue::PagingQueue;
 pub(crate) use ports::{ContextHolds, EngineWork, OwningDevice, PagingFence, PagingPackets};
+pub(crate) use reserved::{Reserved, TileChange};
 pub(crate) use tidegate_vidmm::{Access, Affinity, cpu_va};
 pub(crate) use use_mark::{InUse, UseMark};

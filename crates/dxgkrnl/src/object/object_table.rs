@@ -5,7 +5,7 @@
 //! table would cost each packet as much as the process has objects. Called under the table's lock.
 
 use crate::fence::Fence;
-use crate::memory::AllocationObject;
+use crate::memory::{AllocationObject, Reserved};
 use crate::object::context::Context;
 use crate::object::device::{Device, MonitoredFences, OpenFences};
 use crate::object::doorbell::Doorbell;
@@ -29,6 +29,7 @@ pub(crate) enum Object {
     Fence(Arc<FenceObject>),
     Doorbell(Arc<Doorbell>),
     PagingQueue(Arc<PagingQueueObject>),
+    Reserved(Arc<Reserved>),
 }
 
 impl Object {
@@ -41,8 +42,11 @@ impl Object {
             Object::Context(context) => context.retire(level.into()),
             Object::HwContext(context) => hw_queue::close_context(level.into(), context, hw_queues),
             Object::Device(device) => device.retire(),
-            // Fences count their holders; allocations and paging queues are in no list.
-            Object::Fence(_) | Object::Allocation(_) | Object::PagingQueue(_) => {}
+            // Fences count their holders; the others are in no list.
+            Object::Fence(_)
+            | Object::Allocation(_)
+            | Object::PagingQueue(_)
+            | Object::Reserved(_) => {}
         }
     }
 
@@ -55,6 +59,7 @@ impl Object {
             Object::Fence(instance) => instance.device.os_handle,
             Object::Allocation(allocation) => allocation.device.os_handle(),
             Object::PagingQueue(queue) => queue.device.os_handle,
+            Object::Reserved(reserved) => reserved.device.os_handle(),
             Object::Device(device) => device.os_handle,
         }
     }
@@ -66,7 +71,7 @@ impl Object {
             Object::HwQueue(_) => 1,
             Object::Context(_) | Object::HwContext(_) | Object::PagingQueue(_) => 2,
             Object::Fence(_) => 3,
-            Object::Allocation(_) => 4,
+            Object::Allocation(_) | Object::Reserved(_) => 4,
             Object::Device(_) => 5,
         }
     }

@@ -7,6 +7,7 @@
 use super::executor::{Executor, Outcome, Pace};
 use super::fence::Signal;
 use super::grid::begin_grid;
+use super::overlap::may_overlap;
 use crate::mmu::Fault;
 use crate::queue::{Completion, Execution, Packet, Run, RunState};
 use crate::running_command::Running;
@@ -24,17 +25,23 @@ impl Executor {
         state: &RunState,
         work: &mut Execution,
     ) -> Result<Pace, Fault> {
-        if work.running.is_some() {
+        if work.is_in_flight() && !self.begins_next(work)? {
             return self.advance(state, work);
         }
         let at = work.commands.plus(u64::from(work.at));
         let bad = |_| Fault::new(FaultKind::BadPacket, at);
+        (work.number, work.label) = work.latest;
         work.number += 1;
         let words = self.window.fetch(&mut self.port, self.work_space, work, at)?;
         let command = CommandReader::decode(&self.window.from(work.at)[..words]).map_err(bad)?;
         work.at += words as u32 * 8;
-        // Labels exist for the timeline only, which must not change the times.
-        if !matches!(command, Command::Label { .. }) {
+        if !work.beside.is_empty() && !may_overlap(&command, work) {
+            // The commands were changed after the engine had read them.
+            return Err(Fault::new(FaultKind::BadPacket, at));
+        }
+        // Labels exist for the timeline only, which must not change the times. A barrier costs what
+        // the engine waits for.
+        if !matches!(command, Command::Label { .. } | Command::Barrier) {
             self.gpu.platform.spend(Step::PacketDecode);
         }
         let is_fence_write = matches!(command, Command::WriteValue { .. });
@@ -49,6 +56,8 @@ impl Executor {
                 work.label = NameId(name.saturating_sub(1));
                 None
             }
+            // Everything before it is complete.
+            Command::Barrier => None,
             Command::WriteValue { destination, value } => {
                 self.port.write(self.work_space, destination, &value.to_le_bytes())?;
                 None
@@ -99,11 +108,15 @@ impl Executor {
                 begin_grid(true, (program, groups, args), at)?
             }
         };
+        work.latest = (work.number, work.label);
         if work.running.is_none() {
             self.tally.of(work.queue).commands += 1;
             return Ok(Pace::Light);
         }
         work.command_ns = None;
+        if self.overlap.is_some() {
+            return Ok(Pace::Light);
+        }
         self.advance(state, work)
     }
 

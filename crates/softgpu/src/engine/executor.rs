@@ -1,6 +1,7 @@
 //! Owns the state of an engine that executes packets, and the steps shared by all kinds of packets.
 
 use super::busy_time::Stretch;
+use super::overlap::Overlap;
 use super::port::Port;
 use super::window::Window;
 use crate::cmp::Cmp;
@@ -74,6 +75,7 @@ pub(super) struct Executor {
     pub(super) raised: bool,
     /// When the last signal was stored, for the timeline.
     pub(super) signal_ns: u64,
+    pub(super) overlap: Option<Overlap>,
 }
 
 impl Executor {
@@ -104,6 +106,7 @@ impl Executor {
             causes: 0,
             raised: false,
             signal_ns: 0,
+            overlap: gpu.config.out_of_order.map(|seed| Overlap::new(seed, node)),
             gpu,
         }
     }

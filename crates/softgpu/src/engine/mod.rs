@@ -2,7 +2,8 @@
 //!
 //! From the bottom up: `accesses` (the record of a command's) · `port` (memory access) · `window` (commands copied out) · `busy_time`
 //! (busy time and slices) · `executor` (the state of an executing engine) · `copy` and `grid`
-//! (commands that take time) · `fence` (waits and signals) · `commands` (command buffers) ·
+//! (commands that take time) · `fence` (waits and signals) · `overlap` (several commands
+//! in flight) · `commands` (command buffers) ·
 //! `ring` (ring slots) · `preemption_latency` · `preemption` (queue selection, ring preemption) ·
 //! `turn` (the agent).
 
@@ -13,6 +14,7 @@ mod copy;
 mod executor;
 mod fence;
 mod grid;
+mod overlap;
 mod port;
 mod preemption;
 mod preemption_latency;

@@ -219,6 +219,8 @@ impl Executor {
             bytes,
             at: 0,
             number: 0,
+            latest: (0, NameId::NONE),
+            beside: Vec::new(),
             address_space,
             physical: false,
             save_area: GpuVa(0),

@@ -198,7 +198,10 @@ impl Process {
                 Object::HwContext(context) => found.hw_contexts.push(context.clone()),
                 Object::Context(context) => found.contexts.push(context.clone()),
                 Object::Fence(instance) => found.fences.push(instance.clone()),
-                Object::Allocation(_) | Object::Doorbell(_) | Object::PagingQueue(_) => {}
+                Object::Allocation(_)
+                | Object::Doorbell(_)
+                | Object::PagingQueue(_)
+                | Object::Reserved(_) => {}
             }
         }
         found

@@ -1,0 +1,66 @@
+//! Updates of reserved addresses in the order of a queue.
+//!
+//! An update, in order: 1. the fence reaches the value of the update; 2. the tiles are mapped and
+//! unmapped; 3. the fence is signalled with the next value. A work item carries out 2 and 3, because
+//! the end of a wait may be at DISPATCH_LEVEL.
+//!
+//! The update holds no instance of the fence: where the fence ends first, step 3 has no effect.
+
+use crate::driver::DriverPort;
+use crate::fence::signal::signal;
+use crate::memory::{Reserved, TileChange};
+use crate::object::fence::FenceObject;
+use std::sync::{Arc, Weak};
+use tidegate_calls::{SignalFlags, WaitCallback};
+use tidegate_ddi::Passive;
+use tidegate_platform::Mutex;
+
+/// What an update does when its turn has come.
+struct Changes {
+    reserved: Arc<Reserved>,
+    changes: Vec<TileChange>,
+    fence: Weak<FenceObject>,
+    /// The value that the fence then gets.
+    value: u64,
+}
+
+/// An update that waits for its turn.
+pub(super) struct TileUpdate {
+    port: Arc<DriverPort>,
+    /// `None` once its turn has come.
+    changes: Mutex<Option<Changes>>,
+}
+
+impl TileUpdate {
+    pub(super) fn new(
+        port: &Arc<DriverPort>,
+        reserved: Arc<Reserved>,
+        changes: Vec<TileChange>,
+        (fence, value): (&Arc<FenceObject>, u64),
+    ) -> Arc<TileUpdate> {
+        let changes = Changes { reserved, changes, fence: Arc::downgrade(fence), value };
+        let changes = port.platform.mutex("a tile update", Some(changes));
+        Arc::new(TileUpdate { port: port.clone(), changes })
+    }
+}
+
+impl WaitCallback for TileUpdate {
+    fn wait_is_over(&self) {
+        let Some(changes) = self.changes.lock().take() else { return };
+        self.port.timer.queue_work(Box::new(move |level| changes.carry_out(level)));
+    }
+}
+
+impl Changes {
+    fn carry_out(self, level: &Passive) {
+        self.reserved.update(level, &self.changes);
+        let Some(fence) = self.fence.upgrade() else { return };
+        let target = (fence.fence.clone(), self.value);
+        let is_lost = fence.device.check().is_err();
+        drop(fence);
+        // The fences of a lost device keep their maximum.
+        if !is_lost {
+            signal(level.into(), &[target], SignalFlags::empty());
+        }
+    }
+}
