@@ -3,6 +3,7 @@
 use crate::device_loss::RemovedReason;
 use crate::error_code::ErrorCode;
 use crate::model::CommandListType;
+use crate::states::violation::StateViolation;
 use tidegate_calls::Status;
 
 /// Result of a call of this crate. Not exported at the root, where a glob import of it would hide
@@ -142,6 +143,10 @@ pub enum Error {
         /// The mistake and the next step.
         why: &'static str,
     },
+    /// A list breaks the rules of resource states, on a device that checks them with errors
+    /// ([`crate::Validation::STATE_ERRORS`]).
+    #[error("the recording of a list failed: {0}")]
+    State(Box<StateViolation>),
     /// Buffers do not fit into local memory at once.
     #[error(
         "{what} needs {bytes} bytes of local memory more than its budget; use fewer buffers in one \
@@ -209,7 +214,9 @@ impl Error {
             | Error::OutOfRange { .. }
             | Error::BadValue { .. }
             | Error::Foreign { .. } => ErrorCode::InvalidArgument,
-            Error::AllocatorRecords { .. } | Error::AllocatorExecutes { .. } => ErrorCode::Failed,
+            Error::AllocatorRecords { .. } | Error::AllocatorExecutes { .. } | Error::State(_) => {
+                ErrorCode::Failed
+            }
             Error::OverBudget { .. } => ErrorCode::OutOfMemory,
             Error::NotSupported { .. } => ErrorCode::Unsupported,
             Error::PrivilegeNotHeld { .. } => ErrorCode::AccessDenied,

@@ -23,16 +23,28 @@
 //! | of Direct3D 12 | why |
 //! |---|---|
 //! | bundles, `ExecuteBundle` | recorded once per frame or less, they order nothing: type 1 is refused by name |
-//! | vertex and index buffer binding, root state of graphics, `IASet…`, `RSSet…`, `OMSet…` | a draw has its program and buffers as a type, see [`CommandList::draw`]; the rasteriser stands for 3D work |
-//! | root signatures as objects | the root signature of a pipeline state is that of its program |
+//! | vertex and index buffer binding, root state of graphics, `IASet…`, `RSSet…`, `OMSet…`, `SOSetTargets` | a draw has its program and buffers as a type, see [`CommandList::draw`]; the rasteriser stands for 3D work |
+//! | root signatures as objects, `SetComputeRootSignature` | the root signature of a pipeline state is that of its program |
 //! | descriptors that change behind a recorded list | a list reads a heap when it sets it |
-//! | occlusion and pipeline statistics queries | timestamps alone order work in time |
+//! | `SetComputeRootConstantBufferView` | constants in a buffer are an argument that the program reads: a shader resource view |
+//! | `BeginQuery`, occlusion and pipeline statistics queries | timestamps alone order work in time, and they have an end only |
+//! | `ClearDepthStencilView` | depth values lie in a buffer: clear it with a float |
+//! | `ResolveSubresource`, `SetSamplePositions` | a texel has one sample |
+//! | `AtomicCopyBufferUINT`, `WriteBufferImmediate` | programs store and exchange words: see `programs::AtomicSteps` |
+//! | render passes, mesh shaders, ray tracing, shading rates, protected sessions, work graphs | no program needs them, and they add no rule of order |
+//! | `BeginEvent`, `SetMarker` | [`CommandList::label`] names commands on the timeline |
 //! | reserved textures, `CopyTileMappings` | texels lie in rows here, so a tile of a texture has no shape; reserved buffers have tiles |
+//! | enhanced barriers | the states of resources say the same |
 //! | video lists and queues (types 4 to 6) | no engine runs them |
 //! | fence barriers in lists | a preview without published numbers |
 //!
+//! A list takes what its type takes: copies and barriers in every list; clears, dispatches,
+//! predicates and queries in compute and direct lists; draws and clears of render targets in direct
+//! lists. Anything else is [`Error::NotAccepted`].
+//!
 //! [`Validation::STATES`] has the states of resources checked against each access
-//! ([`Device::state_violations`]). The check changes no result.
+//! ([`Device::state_violations`]) and changes no result. [`Validation::STATE_ERRORS`] makes each
+//! violation an error.
 
 pub mod clock;
 pub mod counters;

@@ -170,6 +170,10 @@ bitflags::bitflags! {
         const STATES = 1;
         /// Hazards: the program's waits and signals must order conflicting accesses.
         const HAZARDS = 2;
+        /// As STATES, and a violation is an error of the call that makes it: the end of the
+        /// recording fails ([`crate::Error::State`]). ExecuteCommandLists drops the call and removes
+        /// the device with INVALID_CALL. What depends on the order of queues stays a report.
+        const STATE_ERRORS = 4;
     }
 }
 
@@ -425,7 +429,7 @@ pub struct QueueOptions {
     pub on_abort: OnAbort,
 }
 
-/// The memory of a resource (D3D12_HEAP_TYPE). The CPU can read and write every heap.
+/// The memory of a resource (D3D12_HEAP_TYPE). A CPU maps every heap but the default one.
 #[doc(alias = "D3D12_HEAP_TYPE")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Heap {
@@ -436,6 +440,21 @@ pub enum Heap {
     Upload,
     /// System memory, for data that the GPU writes and the CPU reads.
     Readback,
+    /// The adapter's local memory, mapped by the CPU too. Resources have states as in the default
+    /// heap.
+    GpuUpload,
+}
+
+impl Heap {
+    /// Returns whether a CPU maps its resources.
+    pub fn is_mapped(self) -> bool {
+        self != Heap::Default
+    }
+
+    /// Returns whether its resources stay in one state.
+    pub fn has_fixed_states(self) -> bool {
+        matches!(self, Heap::Upload | Heap::Readback)
+    }
 }
 
 /// Describes a buffer to create.
@@ -471,6 +490,12 @@ impl BufferDesc {
     /// Describes a buffer in the readback heap.
     pub fn readback(name: impl Into<String>, bytes: u64) -> BufferDesc {
         BufferDesc::new(name, bytes).heap(Heap::Readback)
+    }
+
+    /// Describes a buffer in local memory that the CPU maps too.
+    #[doc(alias = "D3D12_HEAP_TYPE_GPU_UPLOAD")]
+    pub fn gpu_upload(name: impl Into<String>, bytes: u64) -> BufferDesc {
+        BufferDesc::new(name, bytes).heap(Heap::GpuUpload)
     }
 
     /// Sets the heap.

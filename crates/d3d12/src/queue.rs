@@ -16,6 +16,7 @@ use crate::resource::tiles::{TILE_BYTES, TileMapping};
 use crate::resource::{Buffer, ResourceHeap};
 use crate::shared_device::{RecordedCall, SharedDevice};
 use crate::state_tracker::StateTracker;
+use crate::states::violation::StateViolation;
 use crate::umd::allocator::{Misuse, SubmittedLists};
 use crate::umd::failure::Failure;
 use crate::umd::queue::{UmdQueue, timeline_name};
@@ -210,7 +211,11 @@ impl Queue {
         let Some(first) = lists.first() else { return Ok(()) };
         let submission = self.begin_submission(lists)?;
         if let Some((states, id)) = self.states() {
-            states.execute(id, lists.iter().filter_map(|list| list.states.clone()).collect());
+            let lists = lists.iter().filter_map(|list| list.states.clone()).collect();
+            if let Some(violation) = states.execute(id, lists) {
+                drop(submission);
+                return Err(self.remove_for_state(&violation));
+            }
         }
         let call = self.begin_call();
         let queued = self.inner.record_queued(lists);
@@ -274,6 +279,17 @@ impl Queue {
         let (queue, list) = (Some(self.name().to_owned()), list.map(str::to_owned));
         let call = InvalidCall::new("ExecuteCommandLists", why);
         self.device.remove_invalid_call(InvalidCall { queue, list, ..call })
+    }
+
+    /// Removes the device, because a list breaks the rules of resource states.
+    fn remove_for_state(&self, violation: &StateViolation) -> Error {
+        let command = &violation.command;
+        self.device.remove_invalid_call(InvalidCall {
+            queue: Some(self.name().to_owned()),
+            list: command.list.as_deref().map(str::to_owned),
+            command: Some(u64::from(command.command)),
+            ..InvalidCall::new("ExecuteCommandLists", violation.to_string())
+        })
     }
 
     fn platform(&self) -> &Platform {

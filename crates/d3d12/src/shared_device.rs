@@ -83,8 +83,10 @@ impl SharedDevice {
         let queues = platform.mutex("queues of a device", Queues::default());
         let paging_signals = platform.mutex("signals behind a paging fence", None);
         let marked_for = platform.mutex("why a device was marked as in error", None);
-        let checks_states = umd.options.validation.contains(Validation::STATES);
-        let states = checks_states.then(|| StateTracker::new(platform));
+        let validation = umd.options.validation;
+        let strict = validation.contains(Validation::STATE_ERRORS);
+        let checks_states = strict || validation.contains(Validation::STATES);
+        let states = checks_states.then(|| StateTracker::new(platform, strict));
         let wakers = Wakers::new(platform);
         SharedDevice {
             umd: Arc::new(umd),

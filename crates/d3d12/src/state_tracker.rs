@@ -7,7 +7,7 @@
 use crate::states::execution::DeviceStates;
 use crate::states::facts::ResourceFacts;
 use crate::states::recording::ListStates;
-use crate::states::violation::StateViolation;
+use crate::states::violation::{StateRule, StateViolation};
 use crate::umd::fence::FenceObject;
 use crate::umd::queue_identity::QueueIdentity;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use tidegate_platform::{Mutex, Platform};
 
 pub(crate) struct StateTracker {
     states: Mutex<DeviceStates>,
+    strict: bool,
 }
 
 fn key(id: &QueueIdentity) -> (u64, &str) {
@@ -22,12 +23,32 @@ fn key(id: &QueueIdentity) -> (u64, &str) {
 }
 
 impl StateTracker {
-    pub(crate) fn new(platform: &Platform) -> StateTracker {
-        StateTracker { states: platform.mutex("resource states", DeviceStates::default()) }
+    /// With `strict`, violations are errors of the calls that make them.
+    pub(crate) fn new(platform: &Platform, strict: bool) -> StateTracker {
+        let states = platform.mutex("resource states", DeviceStates::default());
+        StateTracker { states, strict }
     }
 
-    pub(crate) fn execute(&self, queue: &QueueIdentity, lists: Vec<Arc<ListStates>>) {
-        self.states.lock().execute(key(queue), lists);
+    /// Whether violations are errors of the calls that make them.
+    pub(crate) fn is_strict(&self) -> bool {
+        self.strict
+    }
+
+    /// Returns the first violation that is an error of the call.
+    pub(crate) fn execute(
+        &self,
+        queue: &QueueIdentity,
+        lists: Vec<Arc<ListStates>>,
+    ) -> Option<StateViolation> {
+        let mut states = self.states.lock();
+        let before = states.violations().len();
+        states.execute(key(queue), lists);
+        let found = states.violations()[before..].iter();
+        let of_call = |violation: &&StateViolation| {
+            violation.rule != StateRule::Unordered
+                && violation.command.queue.as_deref() == Some(&*queue.name)
+        };
+        found.filter(|_| self.strict).find(of_call).cloned()
     }
 
     pub(crate) fn wait(&self, queue: &QueueIdentity, fence: &FenceObject, value: u64) {

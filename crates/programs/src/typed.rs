@@ -33,6 +33,13 @@ macro_rules! typed {
             pub const SHADER: Shader = $signature.shader();
         }
 
+        impl<B: Copy> $name<B> {
+            /// Returns the thread groups that cover its work.
+            pub fn groups(&self) -> [u32; 3] {
+                Program::groups(self)
+            }
+        }
+
         impl<B: Copy> Program for $name<B> {
             type Buffer = B;
 

@@ -160,7 +160,7 @@ fn make_buffers(workload: &Workload, device: &Device) -> Result<Vec<Buffer>, Run
     let mut buffers = Vec::with_capacity(workload.buffers.len());
     for buffer in &workload.buffers {
         let place = || workload.place(buffer.span);
-        let desc = BufferDesc::new(buffer.name.clone(), buffer.bytes);
+        let desc = BufferDesc::gpu_upload(buffer.name.clone(), buffer.bytes);
         let made = device
             .create_buffer(desc)
             .map_err(|source| RunError::Object { place: place(), source })?;

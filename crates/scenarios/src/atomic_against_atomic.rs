@@ -34,7 +34,8 @@ fn word(buffer: &Buffer) -> u32 {
 fn prepare(run: &Run<'_>) -> Prepared {
     let world =
         run.world(|config| config.gpu.nodes = NodeConfig::of_classes(&[EngineClass::Compute; 2]));
-    let buffer = |name| world.device.create_buffer(BufferDesc::new(name, 8)).expect("a buffer");
+    let buffer =
+        |name| world.device.create_buffer(BufferDesc::gpu_upload(name, 8)).expect("a buffer");
     let [counter, one] = ["counter", "one"].map(|name| world.keep(buffer(name)));
     one.write(0, &1.0f32.to_le_bytes()).expect("a buffer of eight bytes");
     let is_atomic = !run.has("load-add-store");

@@ -31,7 +31,7 @@ const BYTES: u64 = 64;
 fn prepare(run: &Run<'_>) -> Prepared {
     let world = run.world(|config| config.gpu.local_memory_bytes = BYTES);
     let queue = world.queue("copy", Submission::Hardware);
-    let desc = |name: &str| BufferDesc::new(name, BYTES);
+    let desc = |name: &str| BufferDesc::gpu_upload(name, BYTES);
     let used = world.keep(world.device.create_buffer(desc("used")).expect("a buffer"));
     let list = world.keep(list_of(&world.device, |list| list.fill(&used, 0, BYTES, 7)));
     let options =

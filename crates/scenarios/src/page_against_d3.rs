@@ -38,7 +38,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
         managed_power(config);
         config.gpu.local_memory_bytes = BYTES;
     });
-    let desc = |name: &str| BufferDesc::new(name, BYTES);
+    let desc = |name: &str| BufferDesc::gpu_upload(name, BYTES);
     let left = world.device.create_buffer(desc("left")).expect("a buffer");
     left.write(0, &[9; BYTES as usize]).expect("a write");
     world.device.evict(&[&left]).expect("an eviction");

@@ -34,7 +34,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let (low, high) = (world.queue("low", Submission::Packet), world.urgent_queue("high"));
     let [gate, low_done, high_done] = ["gate", "low", "high"].map(|name| world.fence(name));
     let buffer = |name: &str| {
-        let desc = BufferDesc::new(name, 8);
+        let desc = BufferDesc::gpu_upload(name, 8);
         world.keep(world.device.create_buffer(desc).expect("a buffer"))
     };
     let (written, copied) = (buffer("written"), buffer("copied"));

@@ -5,7 +5,7 @@
 //! fence of the graphics frames, because frames may use one result twice or skip one.
 
 use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, Event, EventDesc, QueueDesc};
-use tidegate::programs::{FillPattern, Program};
+use tidegate::programs::FillPattern;
 use tidegate::{Machine, MachineConfig, Platform};
 
 const CPU_LEAD: u64 = 3;

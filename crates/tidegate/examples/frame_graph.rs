@@ -3,7 +3,7 @@
 //! queue waits for what it needs and no more, so the textures travel during the pre-pass.
 
 use tidegate::d3d12::{BufferDesc, CommandListType as Type, DeviceOptions, QueueDesc};
-use tidegate::programs::{Draw, Program, Shade, draw::PRE_PASS, layout::ShadeConstants, mesh};
+use tidegate::programs::{Draw, Shade, draw::PRE_PASS, layout::ShadeConstants, mesh};
 use tidegate::{Machine, MachineConfig, Platform};
 
 const SIDE: u32 = 32;

@@ -5,7 +5,7 @@
 //! compute.
 
 use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, QueueDesc};
-use tidegate::programs::{FillPattern, Program};
+use tidegate::programs::FillPattern;
 use tidegate::{Machine, MachineConfig, Platform};
 
 const CPU_LEAD: u64 = 3;

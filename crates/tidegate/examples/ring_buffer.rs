@@ -4,7 +4,7 @@
 //! has used the old content. No CPU wait is needed between the first frame and the last.
 
 use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, QueueDesc};
-use tidegate::programs::{Program, Saxpy};
+use tidegate::programs::Saxpy;
 use tidegate::{Machine, MachineConfig, Platform};
 
 const FRAMES: u64 = 24;

@@ -5,7 +5,7 @@
 //! heap. Each queue waits for the fence of the one before it.
 
 use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, QueueDesc};
-use tidegate::programs::{Program, Saxpy};
+use tidegate::programs::Saxpy;
 use tidegate::{Machine, MachineConfig, Platform};
 
 const NUMBERS: u64 = 1024;

@@ -29,6 +29,7 @@ const UNSAFE_ROOMS: &[&str] = &[
 const BESIDE_THE_SEAM: &[&str] = &[
     "crates/platform",
     "crates/cli/src/bench/floors.rs",
+    "crates/tidegate/tests/multi_engine/ported_samples.rs",
     "crates/tidegate/tests/processes/foreign_threads.rs",
     "xtask",
 ];

@@ -83,14 +83,14 @@ impl CommandAllocator {
 }
 
 impl ClosedList {
-    /// Turns the list into an open one without commands, which records from `allocator`. The GPU
-    /// may still execute what was recorded before.
+    /// Begins a list of the same type without commands, which records from `allocator`. The GPU may
+    /// still execute what was recorded before.
     ///
     /// # Errors
     /// [`Error::AllocatorRecords`], [`Error::WrongAllocator`] for one of another list type,
     /// [`Error::Foreign`].
     #[doc(alias = "ID3D12GraphicsCommandList::Reset")]
-    pub fn reset(self, allocator: &CommandAllocator) -> Result<CommandList> {
+    pub fn reset(&self, allocator: &CommandAllocator) -> Result<CommandList> {
         let device = &allocator.device;
         device.check_owner(self.device(), || {
             format!("the list '{}'", self.label().unwrap_or("without a label"))

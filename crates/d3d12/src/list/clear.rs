@@ -3,7 +3,7 @@
 use super::recording::{CommandList, bad};
 use crate::error::Result;
 use crate::model::CommandListType;
-use crate::resource::Buffer;
+use crate::resource::{Buffer, Format, Resource};
 use crate::states::flags::ResourceStates;
 use crate::states::recording::Subresources;
 use tidegate_gpu_abi::{Command, GpuVa};
@@ -50,7 +50,44 @@ impl CommandList {
     #[doc(alias = "DiscardResource")]
     pub fn discard(&mut self, buffer: &Buffer) -> Result<()> {
         self.accepts_compute("discard")?;
-        self.name_buffer(buffer)
+        self.name_buffer(buffer)?;
+        let needed = ResourceStates::UNORDERED_ACCESS;
+        self.access(buffer.into(), &Subresources::All, needed, "DiscardResource");
+        Ok(())
+    }
+
+    /// Fills a render target with a colour: all of a texture, or of a buffer that holds pixels of
+    /// R8G8B8A8_UNORM. Direct lists take it.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotAccepted`]; [`crate::Error::BadValue`] for a format whose texels have more
+    /// than 4 bytes, and for a buffer whose length is no multiple of 4; [`crate::Error::Foreign`].
+    #[doc(alias = "ClearRenderTargetView")]
+    pub fn clear_render_target_view<'a>(
+        &mut self,
+        target: impl Into<Resource<'a>>,
+        colour: [f32; 4],
+    ) -> Result<()> {
+        let is_direct = self.list_type() == CommandListType::Direct;
+        self.accepts("clear of a render target", "direct", is_direct)?;
+        let target = target.into();
+        let format = match target {
+            Resource::Buffer(_) => Format::R8G8B8A8Unorm,
+            Resource::Texture(texture) => texture.desc().format,
+        };
+        let Some(value) = format.word_of(colour) else {
+            let what = "a clear of a render target";
+            return Err(bad(what, "its texels have more than 4 bytes; draw over it"));
+        };
+        let bytes = match target {
+            Resource::Buffer(buffer) => buffer.bytes(),
+            // Rows are padded to multiples of 256 bytes.
+            Resource::Texture(texture) => texture.bytes().next_multiple_of(4),
+        };
+        self.name_resource(target)?;
+        let needed = ResourceStates::RENDER_TARGET;
+        self.access(target, &Subresources::All, needed, "ClearRenderTargetView");
+        self.push_fill(target.memory().gpu_va, bytes, value)
     }
 
     fn clear(

@@ -82,19 +82,19 @@ impl CommandList {
         };
         let mut at = parameter;
         for descriptor in (first..).take(count) {
-            let argument = loop {
+            loop {
                 let argument = self.root.parameter(at)?;
                 if matches!(argument.kind, ArgumentKind::Buffer { .. }) {
-                    break argument;
+                    break;
                 }
                 at += 1;
-            };
+            }
             let Some(Some((buffer, offset))) = views.get(descriptor) else {
                 let why = "it has no view; set one before the heap is set";
                 return Err(Error::BadValue { what: format!("descriptor {descriptor}"), why });
             };
-            let word = self.name_place(buffer.at(*offset), argument.kind, "Dispatch")?;
-            self.root.set_word(at, word);
+            let address = self.name_place(buffer.at(*offset))?;
+            self.root.set_address(at, address, buffer);
             at += 1;
         }
         Ok(())

@@ -104,7 +104,12 @@ impl CommandList {
     {
         let arguments = program.shader().arguments.iter();
         let word = |(value, argument): (Value<P::Buffer>, &Argument)| match value {
-            Value::Buffer(place) => self.name_place(place.into(), argument.kind, kind),
+            Value::Buffer(place) => {
+                let place = place.into();
+                let address = self.name_place(place)?;
+                self.use_argument(place.buffer, argument, kind);
+                Ok(address)
+            }
             Value::Omitted => Ok(0),
             Value::U32(number) => Ok(u64::from(number)),
             Value::F32(number) => Ok(u64::from(number.to_bits())),
@@ -113,22 +118,21 @@ impl CommandList {
     }
 
     /// Names the buffer of an argument and returns its address.
-    pub(super) fn name_place(
-        &mut self,
-        BufferAt { buffer, offset }: BufferAt<'_>,
-        argument: ArgumentKind,
-        kind: &'static str,
-    ) -> Result<u64> {
+    pub(super) fn name_place(&mut self, BufferAt { buffer, offset }: BufferAt<'_>) -> Result<u64> {
         buffer.check("an argument", offset, 0)?;
         self.name_buffer(buffer)?;
-        let states = match argument {
-            ArgumentKind::Buffer { access: Access::Read } => {
-                ResourceStates::NON_PIXEL_SHADER_RESOURCE
-            }
-            _ => ResourceStates::UNORDERED_ACCESS,
-        };
-        self.access(buffer.into(), &Subresources::All, states, kind);
         Ok(buffer.gpu_va() + offset)
+    }
+
+    /// Notes the states in which a command uses an argument of its program.
+    pub(super) fn use_argument(
+        &mut self,
+        buffer: &Buffer,
+        argument: &Argument,
+        kind: &'static str,
+    ) {
+        let states = if kind == "Draw" { draw_states(argument) } else { compute_states(argument) };
+        self.access(buffer.into(), &Subresources::All, states, kind);
     }
 
     /// Appends the dispatch of a program that is named by its number.
@@ -188,6 +192,25 @@ pub(super) fn check_grid(what: &'static str, groups: [u32; 3]) -> Result<()> {
     match groups.contains(&0) {
         true => Err(bad(what, "a dimension of its grid has 0 groups; give at least one in each")),
         false => Ok(()),
+    }
+}
+
+fn compute_states(argument: &Argument) -> ResourceStates {
+    match argument.kind {
+        ArgumentKind::Buffer { access: Access::Read } => ResourceStates::NON_PIXEL_SHADER_RESOURCE,
+        _ => ResourceStates::UNORDERED_ACCESS,
+    }
+}
+
+/// The stage of a draw that uses an argument. Depth values lie in a buffer, which has no depth
+/// states.
+fn draw_states(argument: &Argument) -> ResourceStates {
+    match argument.name {
+        "vertices" | "constants" => ResourceStates::VERTEX_AND_CONSTANT_BUFFER,
+        "indices" => ResourceStates::INDEX_BUFFER,
+        "texture" => ResourceStates::PIXEL_SHADER_RESOURCE,
+        "target" => ResourceStates::RENDER_TARGET,
+        _ => compute_states(argument),
     }
 }
 

@@ -144,8 +144,8 @@ impl CommandList {
             (ArgumentKind::Buffer { .. }, _) => {}
             _ => return refused("it is a number; set a root constant"),
         }
-        let word = self.name_place(place, argument.kind, "SetComputeRootView")?;
-        self.root.set_word(parameter, word);
+        let address = self.name_place(place)?;
+        self.root.set_address(parameter, address, place.buffer);
         Ok(())
     }
 
@@ -170,7 +170,17 @@ impl CommandList {
         self.accepts_compute("dispatch")?;
         check_grid("a dispatch", groups)?;
         let (program, args) = self.root.dispatch()?;
+        self.use_root_buffers("Dispatch");
         self.push(&Command::Dispatch { program, groups, args })
+    }
+
+    /// Notes that a command uses the buffers among the root parameters.
+    fn use_root_buffers(&mut self, kind: &'static str) {
+        if self.states().is_some() {
+            for (argument, buffer) in self.root.buffers() {
+                self.use_argument(&buffer, argument, kind);
+            }
+        }
     }
 
     /// Runs the program of the pipeline state once for each of `max` entries of `arguments`
@@ -209,6 +219,7 @@ impl CommandList {
             Some(count) => self.indirect_argument(count.buffer, count.offset, 4, kind)?,
             None => 0,
         };
+        self.use_root_buffers(kind);
         for index in 0..max {
             self.push(&Command::DispatchIndirect {
                 program,

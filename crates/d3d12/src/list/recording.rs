@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::model::CommandListType;
 use crate::resource::{Buffer, Resource};
 use crate::shared_device::SharedDevice;
-use crate::states::recording::StateRecording;
+use crate::states::recording::{ListStates, StateRecording};
 use crate::umd::allocator::Recording;
 use crate::umd::buffer::BufferMemory;
 use crate::umd::closed_list::ClosedList;
@@ -115,7 +115,8 @@ impl CommandList {
     /// another list; it can also when the open list is dropped.
     ///
     /// # Errors
-    /// What the kernel refuses when more command memory is needed.
+    /// [`Error::State`] with [`crate::Validation::STATE_ERRORS`]; what the kernel refuses when more
+    /// command memory is needed.
     #[doc(alias = "ID3D12GraphicsCommandList::Close")]
     pub fn close(mut self) -> Result<ClosedList> {
         if self.is_predicated {
@@ -126,6 +127,7 @@ impl CommandList {
             // A command buffer has at least one command.
             self.write(&Command::Label { name: 0 })?;
         }
+        let states = self.close_states()?;
         let what = self.label.as_deref().unwrap_or("a command list");
         let memory = CommandMemory::upload(&self.device.umd.arena, &self.writer.to_bytes());
         let mut memory =
@@ -141,14 +143,21 @@ impl CommandList {
         let (list_type, commands) = (self.list_type, self.commands);
         let memory = Arc::new(memory);
         let allocator = self.recording.map(|recording| recording.close(&memory));
-        let states = self.states.map(|recording| {
-            let (states, violations) = recording.close(memory.label.as_deref());
-            if let Some(tracker) = &self.device.states {
-                tracker.report(violations);
-            }
-            Arc::new(states)
-        });
         Ok(ClosedList { memory, list_type, commands, allocator, states })
+    }
+
+    /// Ends the check of the list alone.
+    fn close_states(&mut self) -> Result<Option<Arc<ListStates>>> {
+        let (Some(recording), Some(tracker)) = (self.states.take(), &self.device.states) else {
+            return Ok(None);
+        };
+        let (states, violations) = recording.close(self.label.as_deref());
+        let first = violations.first().filter(|_| tracker.is_strict()).cloned();
+        tracker.report(violations);
+        match first {
+            Some(violation) => Err(Error::State(Box::new(violation))),
+            None => Ok(Some(Arc::new(states))),
+        }
     }
 
     // spec: ME-052

@@ -13,6 +13,8 @@ pub(super) type Views = Arc<Vec<Option<(Buffer, u64)>>>;
 pub(super) struct RootState {
     shader: Option<Shader>,
     words: Vec<Option<u64>>,
+    /// The buffer of each word that is an address.
+    buffers: Vec<Option<Buffer>>,
     /// The descriptor heap.
     pub(super) views: Option<Views>,
 }
@@ -22,6 +24,7 @@ impl RootState {
     pub(super) fn set(&mut self, shader: Shader) {
         if self.shader.is_none_or(|before| before.arguments != shader.arguments) {
             self.words = vec![None; shader.arguments.len()];
+            self.buffers = vec![None; shader.arguments.len()];
         }
         self.shader = Some(shader);
     }
@@ -35,9 +38,21 @@ impl RootState {
         })
     }
 
-    /// Sets a parameter.
+    /// Sets a parameter that is a number.
     pub(super) fn set_word(&mut self, index: usize, word: u64) {
         self.words[index] = Some(word);
+    }
+
+    /// Sets a parameter to an address in a buffer.
+    pub(super) fn set_address(&mut self, index: usize, address: u64, buffer: &Buffer) {
+        (self.words[index], self.buffers[index]) = (Some(address), Some(buffer.clone()));
+    }
+
+    /// Returns the arguments that are buffers, with them.
+    pub(super) fn buffers(&self) -> Vec<(&'static Argument, Buffer)> {
+        let arguments = self.shader.iter().flat_map(|shader| shader.arguments);
+        let bound = arguments.zip(&self.buffers);
+        bound.filter_map(|(argument, buffer)| Some((argument, buffer.clone()?))).collect()
     }
 
     /// Returns the program's number and its argument words.

@@ -91,10 +91,20 @@ impl Buffer {
             kind: ResourceKind::Buffer,
             subresources: 1,
             initial: initial_states(heap),
-            fixed: heap != Heap::Default,
+            fixed: heap.has_fixed_states(),
             place,
         });
         Buffer { memory, facts, heap, platform: device.umd.platform.clone(), lane }
+    }
+
+    /// Memory of another resource, with the states of that.
+    pub(crate) fn view_of(
+        memory: &Arc<BufferMemory>,
+        facts: &Arc<ResourceFacts>,
+        heap: Heap,
+    ) -> Buffer {
+        let platform = memory.device().thunk().platform().clone();
+        Buffer { memory: Arc::clone(memory), facts: Arc::clone(facts), heap, platform, lane: None }
     }
 
     /// The same buffer for a CPU thread that is drawn on `lane`.
@@ -132,11 +142,13 @@ impl Buffer {
     /// Writes through the CPU mapping, at once and in no queue's order.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`].
+    /// [`Error::OutOfRange`]; [`Error::BadValue`] for a buffer of the default heap, which no CPU
+    /// maps.
     #[doc(alias = "ID3D12Resource::Map")]
     #[track_caller]
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
         let _call = self.platform.enter_call("Buffer::write");
+        self.check_mapped("a map-write")?;
         self.check("a map-write", offset, data.len() as u64)?;
         let kib = data.len().div_ceil(1024);
         (0..kib).for_each(|_| self.platform.spend(Step::MapWritePerKib));
@@ -146,7 +158,7 @@ impl Buffer {
     /// As [`Buffer::write`], and draws it on the lane that this handle is bound to.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`].
+    /// As [`Buffer::write`].
     #[track_caller]
     pub fn write_traced(&self, offset: u64, data: &[u8]) -> Result<()> {
         let _call = self.platform.enter_call("Buffer::write_traced");
@@ -163,13 +175,23 @@ impl Buffer {
     /// Reads through the CPU mapping.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`].
+    /// As [`Buffer::write`].
     #[doc(alias = "ID3D12Resource::Map")]
     #[track_caller]
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let _call = self.platform.enter_call("Buffer::read");
+        self.check_mapped("a map-read")?;
         self.check("a map-read", offset, out.len() as u64)?;
         self.bounds("a map-read", self.memory.read(offset, out))
+    }
+
+    fn check_mapped(&self, access: &str) -> Result<()> {
+        if self.heap.is_mapped() {
+            return Ok(());
+        }
+        let what = format!("{access} of buffer '{}'", self.name());
+        let why = "no CPU maps the default heap; copy over an upload or readback heap";
+        Err(Error::BadValue { what, why })
     }
 
     /// Refuses a range that leaves the buffer.
@@ -202,7 +224,7 @@ impl Buffer {
 /// The states that a resource of this heap has at its creation.
 pub(crate) fn initial_states(heap: Heap) -> ResourceStates {
     match heap {
-        Heap::Default => ResourceStates::COMMON,
+        Heap::Default | Heap::GpuUpload => ResourceStates::COMMON,
         Heap::Upload => ResourceStates::GENERIC_READ,
         Heap::Readback => ResourceStates::COPY_DEST,
     }

@@ -52,6 +52,21 @@ impl Format {
         }
     }
 
+    /// Returns four bytes of texels of a colour; `None` for longer texels.
+    pub(crate) fn word_of(self, [red, green, blue, alpha]: [f32; 4]) -> Option<u32> {
+        let byte = |part: f32| (part.clamp(0.0, 1.0) * 255.0).round() as u8;
+        Some(match self {
+            Format::R8G8B8A8Unorm => u32::from_le_bytes([red, green, blue, alpha].map(byte)),
+            Format::B8G8R8A8Unorm => u32::from_le_bytes([blue, green, red, alpha].map(byte)),
+            Format::R8Unorm => u32::from_le_bytes([byte(red); 4]),
+            Format::R32Float => red.to_bits(),
+            Format::R32Uint => red as u32,
+            Format::R32G32B32A32Float | Format::R16G16B16A16Float | Format::R32G32Float => {
+                return None;
+            }
+        })
+    }
+
     /// Returns whether texels can be copied between the formats: they divide their bits alike.
     pub fn copies_to(self, other: Format) -> bool {
         let r32 = |format| matches!(format, Format::R32Float | Format::R32Uint);

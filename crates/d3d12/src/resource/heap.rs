@@ -50,10 +50,12 @@ pub struct ResourceHeap {
 /// Where the kernel puts the memory of a heap type.
 pub(crate) fn placement(device: &SharedDevice, heap: Heap) -> Placement {
     match heap {
-        Heap::Default if device.umd.options.residency == ResidencyChoice::Automatic => {
+        Heap::Default | Heap::GpuUpload
+            if device.umd.options.residency == ResidencyChoice::Automatic =>
+        {
             Placement::LocalOnDemand
         }
-        Heap::Default => Placement::Local,
+        Heap::Default | Heap::GpuUpload => Placement::Local,
         Heap::Upload | Heap::Readback => Placement::System,
     }
 }

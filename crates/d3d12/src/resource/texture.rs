@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::model::Heap;
-use crate::resource::buffer::initial_states;
+use crate::resource::buffer::{Buffer, initial_states};
 use crate::resource::footprint::{CopyableFootprints, SubresourceFootprint, lay_out};
 use crate::resource::format::Format;
 use crate::resource::heap::{ResourceHeap, placement};
@@ -217,7 +217,7 @@ impl Texture {
     }
 
     fn around(memory: Arc<BufferMemory>, desc: TextureDesc, place: Option<HeapRange>) -> Texture {
-        let fixed = desc.heap != Heap::Default;
+        let fixed = desc.heap.has_fixed_states();
         let kind = match desc.simultaneous_access {
             true => ResourceKind::SimultaneousTexture,
             false => ResourceKind::Texture,
@@ -247,6 +247,19 @@ impl Texture {
     /// Returns where engines find its first byte.
     pub fn gpu_va(&self) -> u64 {
         self.memory.gpu_va
+    }
+
+    /// Returns the length of all subresources in memory, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.footprints.last().map_or(0, |last| last.offset + last.bytes())
+    }
+
+    /// Returns the texture's memory as programs take it for an argument. Subresources lie there as
+    /// [`Texture::footprint`] says. States are those of the texture.
+    #[doc(alias = "CreateShaderResourceView")]
+    #[doc(alias = "CreateRenderTargetView")]
+    pub fn view(&self) -> Buffer {
+        Buffer::view_of(&self.memory, &self.facts, self.desc.heap)
     }
 
     /// Writes texels of a subresource in an upload or readback heap through the CPU mapping: `data`
@@ -281,7 +294,7 @@ impl Texture {
         mut act: impl FnMut(u64, std::ops::Range<usize>),
     ) -> Result<()> {
         let bad = |why| Err(Error::BadValue { what: format!("a map of {}", self.what()), why });
-        if !self.facts.fixed {
+        if !self.desc.heap.is_mapped() {
             return bad("no CPU maps the default heap; copy over an upload or readback heap");
         }
         let Some(footprint) = self.footprint(subresource) else {

@@ -185,6 +185,11 @@ impl DeviceStates {
         (std::mem::take(&mut self.violations), std::mem::take(&mut self.left_out))
     }
 
+    /// Returns the violations that were found and not taken.
+    pub(crate) fn violations(&self) -> &[StateViolation] {
+        &self.violations
+    }
+
     pub(crate) fn report(&mut self, violation: StateViolation) {
         if self.violations.len() < MOST_VIOLATIONS {
             self.violations.push(violation);
@@ -378,13 +383,20 @@ impl DeviceStates {
     // spec: ME-075
     fn run_present(&mut self, number: usize, facts: &Arc<ResourceFacts>) {
         let name = Arc::clone(&self.queues[number].name);
-        let held = self.resources.of(facts).subresources[0].held.clone();
+        let sub = &self.resources.of(facts).subresources[0];
+        let (mut held, mut rule) = (sub.held.clone(), StateRule::PresentState);
+        let unordered = sub.unordered(facts, &self.queues[number].known, false);
+        let missing_fence = unordered.as_ref().map(|(from, _)| MissingFence {
+            signal: Arc::clone(&self.queues[from.queue].name),
+            wait: Arc::clone(&name),
+        });
         if held.states.is_empty() && held.pending.is_none() {
-            return;
+            let Some((_, earlier)) = unordered else { return };
+            (rule, held.by) = (StateRule::Unordered, Some(earlier));
         }
         let command = CommandSite { queue: Some(name), list: None, command: 0, kind: "Present" };
         self.report(StateViolation {
-            rule: StateRule::PresentState,
+            rule,
             resource: facts.name.clone(),
             kind: facts.kind,
             subresource: 0,
@@ -394,7 +406,7 @@ impl DeviceStates {
             command,
             earlier: held.by,
             other: None,
-            missing_fence: None,
+            missing_fence,
         });
     }
 }

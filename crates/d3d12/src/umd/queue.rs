@@ -20,7 +20,7 @@ use crate::umd::queue_identity::QueueIdentity;
 use crate::umd::tile_mappings::TileMappings;
 use crate::umd::user_queue::Submitted;
 use std::sync::Arc;
-use tidegate_calls::{Present, PresentQueue};
+use tidegate_calls::{Handle, Present, PresentQueue, TileOperation, UpdateGpuVirtualAddress};
 use tidegate_gpu_abi::EngineClass;
 use tidegate_platform::{Mutex, QueueNumber, Queued};
 use tidegate_trace::{Kind, NameId, Record};
@@ -182,6 +182,39 @@ impl UmdQueue {
 
     pub(crate) fn signal(&self, fence: &Arc<FenceObject>, value: u64, queued: Queued) -> Result {
         self.on_tail(|tail| tail.signal(fence, value, queued))
+    }
+
+    /// Changes tile mappings in the queue's order: 1. the queue signals a fence behind everything
+    /// that is queued; 2. the kernel, when it has seen that value, changes the mappings and signals
+    /// the next value; 3. the queue waits for that before everything that follows. Neither counts as
+    /// the application's.
+    pub(crate) fn update_tile_mappings(
+        &self,
+        reserved: Handle,
+        operations: &[TileOperation],
+    ) -> Result {
+        let device = &self.id.device;
+        let mut state = self.tile_mappings.lock_device();
+        let fence = match &state.fence {
+            Some(fence) => Arc::clone(fence),
+            None => {
+                let fence = FenceObject::internal(device, &format!("{} tiles", self.id.name))?;
+                Arc::clone(state.fence.insert(fence))
+            }
+        };
+        let queued = Queued { at_ns: self.id.queued().at_ns, ..Queued::default() };
+        // 1.
+        let value = state.value + 1;
+        self.signal(&fence, value, queued)?;
+        (state.value, state.signals) = (value, state.signals + 1);
+        // 2.
+        let handle = fence.handle();
+        let update = UpdateGpuVirtualAddress { reserved, operations, fence: handle, value };
+        let updated = device.enter().update_gpu_virtual_address(update);
+        updated.map_err(Failure::of("D3DKMTUpdateGpuVirtualAddress"))?;
+        // 3.
+        (state.value, state.waits) = (value + 1, state.waits + 1);
+        self.wait(&fence, value + 1, queued)
     }
 
     /// Queues a flip behind everything that is queued, on the queue's own engine.

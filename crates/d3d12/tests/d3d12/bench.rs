@@ -90,7 +90,7 @@ impl<'a> Bench<'a> {
     }
 
     pub fn buffer(&self, bytes: u64) -> Buffer {
-        self.device.create_buffer(BufferDesc::new("b", bytes)).unwrap()
+        self.device.create_buffer(BufferDesc::gpu_upload("b", bytes)).unwrap()
     }
 
     /// A closed copy list that takes `ns`.

@@ -1,8 +1,8 @@
 //! Owns the state of an engine that executes packets, and the steps shared by all kinds of packets.
 
 use super::busy_time::Stretch;
-use super::overlap::Overlap;
 use super::port::Port;
+use super::random_order::RandomOrder;
 use super::window::Window;
 use crate::cmp::Cmp;
 use crate::cmp::node::OUTRANKED;
@@ -75,7 +75,8 @@ pub(super) struct Executor {
     pub(super) raised: bool,
     /// When the last signal was stored, for the timeline.
     pub(super) signal_ns: u64,
-    pub(super) overlap: Option<Overlap>,
+    /// `None` runs commands one after the other.
+    pub(super) overlap: Option<RandomOrder>,
 }
 
 impl Executor {
@@ -106,7 +107,7 @@ impl Executor {
             causes: 0,
             raised: false,
             signal_ns: 0,
-            overlap: gpu.config.out_of_order.map(|seed| Overlap::new(seed, node)),
+            overlap: gpu.config.out_of_order.map(|seed| RandomOrder::new(seed, node)),
             gpu,
         }
     }

@@ -1,6 +1,6 @@
 //! Engines: one agent per node of each physical GPU.
 //!
-//! From the bottom up: `accesses` (the record of a command's) · `port` (memory access) · `window` (commands copied out) · `busy_time`
+//! From the bottom up: `accesses` (the record of a command's) · `port` (memory access) · `window` (commands copied out) · `random_order` · `busy_time`
 //! (busy time and slices) · `executor` (the state of an executing engine) · `copy` and `grid`
 //! (commands that take time) · `fence` (waits and signals) · `overlap` (several commands
 //! in flight) · `commands` (command buffers) ·
@@ -18,6 +18,7 @@ mod overlap;
 mod port;
 mod preemption;
 mod preemption_latency;
+mod random_order;
 mod ring;
 mod turn;
 mod window;

@@ -18,26 +18,6 @@ use tidegate_gpu_abi::{Command, CommandReader};
 /// Most commands in flight.
 const MOST_IN_FLIGHT: usize = 4;
 
-/// The pseudo-random order of an engine (xorshift).
-pub(super) struct Overlap {
-    state: u64,
-}
-
-impl Overlap {
-    pub(super) fn new(seed: u64, engine: usize) -> Overlap {
-        let spread = (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        Overlap { state: spread.wrapping_add(engine as u64) | 1 }
-    }
-
-    /// Returns a number below `choices`.
-    fn pick(&mut self, choices: usize) -> usize {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        (self.state >> 32) as usize % choices.max(1)
-    }
-}
-
 impl Executor {
     /// Chooses what continues while commands are in flight. Returns whether the next command begins;
     /// else the current command is the one to continue.

@@ -361,7 +361,7 @@ fn a_picture_stays_in_its_place_while_others_want_its_memory() {
             painter.show(1..=1, PERIOD / 2, 1);
             let device = &painter.device;
             let local = |name: &str| {
-                let desc = BufferDesc::new(name, PICTURE_BYTES);
+                let desc = BufferDesc::gpu_upload(name, PICTURE_BYTES);
                 device.create_buffer(desc)
             };
             // The application evicts all its memory, and makes more resident than there is room

@@ -532,7 +532,7 @@ fn every_call_that_wakes_the_device_finds_memory_where_it_was() {
 }
 
 fn buffer(device: &Device, name: &str) -> Buffer {
-    let desc = BufferDesc::new(name, BYTES);
+    let desc = BufferDesc::gpu_upload(name, BYTES);
     device.create_buffer(desc).unwrap()
 }
 

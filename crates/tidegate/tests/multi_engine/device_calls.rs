@@ -115,13 +115,13 @@ fn small(platform: &Platform, buffers: u64) -> App {
 fn buffers_of_the_lowest_priority_leave_local_memory_first() {
     let platform = Platform::virtual_time(StepCosts::free());
     small(&platform, 3).run(|app| {
-        let [a, b, c] =
-            ["a", "b", "c"].map(|name| app.create_buffer(BufferDesc::new(name, BYTES)).unwrap());
+        let [a, b, c] = ["a", "b", "c"]
+            .map(|name| app.create_buffer(BufferDesc::gpu_upload(name, BYTES)).unwrap());
         app.set_residency_priority(&[&a], ResidencyPriority::HIGH).unwrap();
         app.set_residency_priority(&[&c], ResidencyPriority::MINIMUM).unwrap();
         // All of them may leave; `a` was used first, so without priorities it would be the victim.
         app.evict(&[&a, &b, &c]).unwrap();
-        let d = app.create_buffer(BufferDesc::new("d", BYTES)).unwrap();
+        let d = app.create_buffer(BufferDesc::gpu_upload("d", BYTES)).unwrap();
         let paged_out = || app.machine.adapter().stats().allocations_paged_out;
         assert_eq!(paged_out(), 1);
         let paged_in = || app.machine.adapter().stats().allocations_paged_in;
@@ -140,7 +140,7 @@ fn buffers_of_the_lowest_priority_leave_local_memory_first() {
 fn an_enqueued_residency_operation_signals_when_it_is_done_and_blocks_no_thread() {
     for platform in [Platform::virtual_time(StepCosts::free()), Platform::closed_host()] {
         small(&platform, 2).run(|app| {
-            let make = |name| app.create_buffer(BufferDesc::new(name, BYTES)).unwrap();
+            let make = |name| app.create_buffer(BufferDesc::gpu_upload(name, BYTES)).unwrap();
             let (busy, idle) = (make("busy"), make("idle"));
             let (queue, gate) = (app.queue(CommandListType::Copy, Submission::User), app.fence(0));
             let ready = app.fence(0);

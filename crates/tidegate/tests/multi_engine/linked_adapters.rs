@@ -98,7 +98,7 @@ fn desc(submission: Submission, list_type: CommandListType, node_mask: u32) -> Q
 
 /// Fills a buffer on the queue, and returns its last word.
 fn fill(device: &Device, queue: &Queue, value: u32) -> u32 {
-    let heap = Heap::Default;
+    let heap = Heap::GpuUpload;
     let buffer = device.create_buffer(BufferDesc::new("filled", 4096).heap(heap)).unwrap();
     let done = device.fence(0);
     device.execute(queue, |list| list.fill(&buffer, 0, 4096, value));

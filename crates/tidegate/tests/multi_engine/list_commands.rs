@@ -3,11 +3,12 @@
 
 use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
-    Buffer, BufferDesc, CommandListType, DeviceOptions, Error, PipelineState, PredicationOp,
-    QueueDesc,
+    Barrier, Buffer, BufferDesc, CommandListType, DeviceOptions, Error, Format, PipelineState,
+    PredicationOp, QueueDesc, ResourceStates, TILE_BYTES, TextureCopyLocation, TextureDesc,
+    TileCopy,
 };
 use tidegate::programs::atomics::{Atomic, Step, Width};
-use tidegate::programs::{AtomicSteps, Count, Draw, FillPattern, Histogram, Program, Saxpy};
+use tidegate::programs::{AtomicSteps, Count, Draw, FillPattern, Histogram, Saxpy};
 use tidegate::softgpu::{EngineClass, NodeConfig};
 use tidegate::{Platform, Submission};
 use tidegate_testbed::{App, QueueApi};
@@ -29,7 +30,7 @@ fn write(buffer: &Buffer, values: &[u32]) {
 
 fn buffer(app: &App, name: &str, values: &[u32]) -> Buffer {
     let bytes = 4 * values.len() as u64;
-    let buffer = app.create_buffer(BufferDesc::new(name, bytes)).unwrap();
+    let buffer = app.create_buffer(BufferDesc::gpu_upload(name, bytes)).unwrap();
     write(&buffer, values);
     buffer
 }
@@ -173,6 +174,101 @@ fn copy_lists_take_none_of_it() {
     });
 }
 
+/// Every recording method by its published name, with the least able list that takes it.
+#[test]
+fn each_method_is_taken_by_the_lists_of_the_table() {
+    use CommandListType::{Compute, Copy, Direct};
+    app().run(|app| {
+        let of = |desc: BufferDesc| app.create_buffer(desc).unwrap();
+        let (a, b) = (of(BufferDesc::new("a", 4096)), of(BufferDesc::new("b", 4096)));
+        let tile = of(BufferDesc::new("tile", TILE_BYTES));
+        let tiled = app.create_reserved_buffer(BufferDesc::new("tiled", TILE_BYTES)).unwrap();
+        let texture = TextureDesc::new_2d("texture", Format::R8G8B8A8Unorm, 8, 8);
+        let rows = texture.copyable_footprints(0, 1, 0).footprints[0];
+        let texture = app.create_texture(texture).unwrap();
+        let (views, times) =
+            (app.create_descriptor_heap("views", 1), app.create_query_heap("times", 1).unwrap());
+        let views = {
+            let mut views = views;
+            views.set_view(0, &a).unwrap();
+            views
+        };
+        let pattern = PipelineState::new(FillPattern::SHADER);
+        let fill = FillPattern { dst: &a, n: 4, first: 0, step: 1 };
+        let draw = Draw::triangles(a.at(0), 3, b.at(0), [8, 8]).target(b.at(1024));
+        for list_type in [Direct, Compute, Copy] {
+            let mut list = app.create_command_list(list_type);
+            let list = &mut list;
+            let barrier =
+                Barrier::transition(&tile, ResourceStates::COPY_DEST, ResourceStates::COPY_SOURCE);
+            let (texels, in_buffer) = (
+                TextureCopyLocation::Subresource(&texture, 0),
+                TextureCopyLocation::Footprint(&b, rows),
+            );
+            let taken = [
+                ("CopyBufferRegion", Copy, list.copy(&a, 0, &b, 0, 4)),
+                ("CopyResource", Copy, list.copy_resource(&a, &b)),
+                (
+                    "CopyTextureRegion",
+                    Copy,
+                    list.copy_texture_region(texels, [0; 3], in_buffer, None),
+                ),
+                (
+                    "CopyTiles",
+                    Copy,
+                    list.copy_tiles(&tiled, (0, 1), &tile, 0, TileCopy::FromBuffer),
+                ),
+                ("ResourceBarrier", Copy, list.barrier(&[barrier])),
+                ("SetPipelineState", Compute, list.set_pipeline_state(&pattern)),
+                ("SetDescriptorHeaps", Compute, list.set_descriptor_heap(&views)),
+                (
+                    "SetComputeRootDescriptorTable",
+                    Compute,
+                    list.set_compute_root_descriptor_table(0, 0, 1),
+                ),
+                (
+                    "SetComputeRootUnorderedAccessView",
+                    Compute,
+                    list.set_compute_root_unordered_access_view(0, &a),
+                ),
+                ("SetComputeRoot32BitConstant", Compute, list.set_compute_root_constant(1, 4)),
+                (
+                    "SetComputeRoot32BitConstants",
+                    Compute,
+                    list.set_compute_root_constants(2, &[0, 1]),
+                ),
+                ("Dispatch", Compute, list.dispatch_groups([1; 3])),
+                ("Dispatch", Compute, list.dispatch(&fill, fill.groups())),
+                ("ExecuteIndirect", Compute, list.execute_indirect(1, b.at(0), None)),
+                ("SetPredication", Compute, list.set_predication(None, PredicationOp::EqualZero)),
+                ("EndQuery", Compute, list.end_query(&times, 0)),
+                ("ResolveQueryData", Compute, list.resolve_query_data(&times, 0, 1, &b, 0)),
+                ("ClearUnorderedAccessViewUint", Compute, list.clear_uint(&a, 0, 4, 1)),
+                ("ClearUnorderedAccessViewFloat", Compute, list.clear_float(&a, 0, 4, 1.0)),
+                ("DiscardResource", Compute, list.discard(&a)),
+                ("ClearState", Compute, list.clear_state()),
+                ("DrawInstanced", Direct, list.draw(&draw, draw.groups())),
+                (
+                    "ClearRenderTargetView",
+                    Direct,
+                    list.clear_render_target_view(&texture, [0.0; 4]),
+                ),
+            ];
+            let rank = |of| [Copy, Compute, Direct].iter().position(|t| *t == of);
+            for (method, least, result) in taken {
+                let takes = rank(list_type) >= rank(least);
+                let refused = matches!(result, Err(Error::NotAccepted { .. }));
+                assert_eq!((result.is_ok(), refused), (takes, !takes), "{method} in {list_type}");
+            }
+        }
+        let histogram = PipelineState::new(Histogram::SHADER);
+        let mut list = app.create_command_list(Copy);
+        assert!(list.set_pipeline_state(&histogram).is_err());
+        let view = list.set_compute_root_shader_resource_view(0, &a);
+        assert!(matches!(view, Err(Error::NotAccepted { .. })));
+    });
+}
+
 // spec: ME-054
 #[test]
 fn the_gpu_reads_the_arguments_of_indirect_dispatches() {
@@ -273,7 +369,7 @@ fn two_engines(platform: &Platform, submission: Submission) {
             .zip([0, 1])
             .flat_map(|(atomic, word)| Step { word, width: Width::W64, atomic }.to_bytes())
             .collect();
-        let plan = app.create_buffer(BufferDesc::new("steps", steps.len() as u64)).unwrap();
+        let plan = app.create_buffer(BufferDesc::gpu_upload("steps", steps.len() as u64)).unwrap();
         plan.write(0, &steps).unwrap();
         let queues = [0, 1].map(|node| {
             let desc = QueueDesc::new(CommandListType::Compute).submission(submission);

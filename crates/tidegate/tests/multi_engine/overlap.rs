@@ -6,7 +6,7 @@ use tidegate::Submission;
 use tidegate::d3d12::{
     Barrier, Buffer, BufferDesc, CommandListType, DeviceOptions, ResourceStates, Validation,
 };
-use tidegate::programs::{FillPattern, Program, Saxpy};
+use tidegate::programs::{FillPattern, Saxpy};
 use tidegate_testbed::{App, QueueApi};
 
 const SEEDS: u64 = 24;

@@ -22,8 +22,7 @@ struct Renderer {
     queue: Queue,
     swap_chain: SwapChain,
     command_allocators: Vec<CommandAllocator>,
-    /// Closed, but while it is recorded.
-    command_list: Option<ClosedList>,
+    command_list: ClosedList,
     frame_index: usize,
     fence: Fence,
     fence_event: Event,
@@ -49,7 +48,7 @@ impl Renderer {
             .map(|frame| device.create_command_allocator(&format!("frame {frame}"), direct))
             .collect();
         let command_list = device.create_command_list_from(&command_allocators[frame_index])?;
-        let command_list = Some(command_list.close()?);
+        let command_list = command_list.close()?;
         let fence = device.create_fence("frame", 0)?;
         let fence_event = device.create_event(EventDesc::auto_reset());
         let mut fence_values = [0; BACK_BUFFERS];
@@ -71,22 +70,22 @@ impl Renderer {
     fn populate_command_list(&mut self, picture: u32) -> Result<()> {
         let allocator = &self.command_allocators[self.frame_index];
         allocator.reset()?;
-        let list = self.command_list.take().expect("the list is closed");
-        let mut list = list.reset(allocator)?;
+        let mut list = self.command_list.reset(allocator)?;
         let target = &self.swap_chain.buffers()[self.frame_index];
-        let (present, written) = (ResourceStates::PRESENT, ResourceStates::UNORDERED_ACCESS);
-        list.barrier(&[Barrier::transition(target, present, written)])?;
+        let (present, drawn) = (ResourceStates::PRESENT, ResourceStates::RENDER_TARGET);
+        list.barrier(&[Barrier::transition(target, present, drawn)])?;
         list.timed(FRAME_NS)?;
-        list.clear_uint(target, 0, target.bytes(), picture)?;
-        list.barrier(&[Barrier::transition(target, written, present)])?;
-        self.command_list = Some(list.close()?);
+        let red = picture as f32 / 255.0;
+        list.clear_render_target_view(target, [red, 0.0, 0.0, 0.0])?;
+        list.barrier(&[Barrier::transition(target, drawn, present)])?;
+        self.command_list = list.close()?;
         Ok(())
     }
 
     fn render(&mut self, picture: u32) -> Result<()> {
         self.populate_command_list(picture)?;
         // ExecuteCommandLists
-        self.queue.execute(&[self.command_list.as_ref().expect("the list is closed")])?;
+        self.queue.execute(&[&self.command_list])?;
         self.swap_chain.present(1).map(|_| ())
     }
 

@@ -232,7 +232,7 @@ fn a_failure_in_the_backlog_is_returned_by_the_next_call_whose_work_is_queued() 
         (1..=20).for_each(|number| queue.signal(&app.done, number).unwrap());
         let mut list = app.device.create_command_list(CommandListType::Copy);
         for number in 0..3 {
-            let desc = BufferDesc::new(format!("b{number}"), BYTES);
+            let desc = BufferDesc::gpu_upload(format!("b{number}"), BYTES);
             list.fill(&app.device.create_buffer(desc).unwrap(), 0, BYTES, 1).unwrap();
         }
         queue.execute(&[&list.close().unwrap()]).unwrap();

@@ -127,7 +127,7 @@ fn what_is_submitted_again_finds_its_memory_where_there_is_too_little_of_it() {
             });
             let gate = device.fence(0);
             let buffers: Vec<Buffer> = (0..6)
-                .map(|n| BufferDesc::new(format!("b{n}"), BYTES))
+                .map(|n| BufferDesc::gpu_upload(format!("b{n}"), BYTES))
                 .map(|desc| device.create_buffer(desc).unwrap())
                 .collect();
             let fill = |queue: &Queue, n: usize| {

@@ -90,7 +90,7 @@ impl Load {
         let low = setup.queue_of(CommandListType::Compute, Priority::Normal)?;
         let high = setup.queue_of(CommandListType::Compute, Priority::High)?;
         let bytes = GROUPS * GROUP_FLOATS * 4;
-        let vector = |name: &str| setup.device.create_buffer(BufferDesc::new(name, bytes));
+        let vector = |name: &str| setup.device.create_buffer(BufferDesc::gpu_upload(name, bytes));
         let vectors = [vector("x")?, vector("y")?];
         let (done, started) =
             (setup.device.create_fence("done", 0)?, setup.device.create_fence("started", 0)?);

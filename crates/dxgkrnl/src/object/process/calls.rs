@@ -4,7 +4,7 @@
 use super::Process;
 use crate::fence::signal::{check_flags, signal};
 use crate::fence::{CreateFence, FenceTarget, Instance, cpu_wait, sharing};
-use crate::memory::{AllocationObject, Reserved, TileChange};
+use crate::memory::AllocationObject;
 use crate::object::FenceObject;
 use crate::object::context::ContextDesc;
 use crate::object::device::{Device, OpenFences};
@@ -13,7 +13,6 @@ use crate::object::hw_queue::{HwQueue, HwQueueDesc};
 use crate::object::object_table::Object;
 use crate::object::paging_queue::PagingQueueObject;
 use crate::object::port::FlipDesc;
-use crate::object::tile_update::TileUpdate;
 use crate::scheduling::render::{self, RenderError};
 use crate::scheduling::{CommandKind, PacketContext, Signal, SignalAction, fence_signal};
 use std::sync::{Arc, Weak};
@@ -27,8 +26,8 @@ use tidegate_calls::{
     NtHandle, OpenSyncObject, Present, PresentQueue, Priority, ReadOnly, RegisteredWait, Render,
     ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority, SegmentGroup,
     SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
-    SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TILE_BYTES, TdrTest, TileOperation,
-    UpdateGpuVirtualAddress, VideoMemoryInfo, WaitMode, WaitNotice,
+    SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TdrTest, UpdateGpuVirtualAddress,
+    VideoMemoryInfo, WaitMode, WaitNotice,
 };
 use tidegate_d3dukmdt::MAX_BROADCAST_CONTEXTS;
 use tidegate_ddi::{EngineId, Irql, OsHandle, Passive, VidSchCaps};
@@ -178,11 +177,7 @@ impl Kernel for Process {
         &self,
         args: ReserveGpuVirtualAddress,
     ) -> Result<ReservedAddresses, Status> {
-        let level = &entered();
-        let device = self.live_device(args.device)?;
-        let reserved = self.objects.memory.reserve(device.clone(), &device.space, args.bytes)?;
-        let gpu_va = reserved.gpu_va;
-        Ok(ReservedAddresses { handle: self.insert(level, Object::Reserved(reserved))?, gpu_va })
+        self.reserve_addresses(&entered(), args)
     }
 
     fn free_gpu_virtual_address(&self, reserved: Handle) -> Result<(), Status> {
@@ -190,24 +185,8 @@ impl Kernel for Process {
         self.destroy(level, reserved, |o| matches!(o, Object::Reserved(_)))
     }
 
-    fn update_gpu_virtual_address(
-        &self,
-        UpdateGpuVirtualAddress { reserved, operations, fence, value }: UpdateGpuVirtualAddress<'_>,
-    ) -> Result<(), Status> {
-        let level = &entered();
-        let Some(Object::Reserved(reserved)) = self.handles.lock().get(reserved) else {
-            return Err(Status::INVALID_PARAMETER);
-        };
-        let changes = self.tile_changes(&reserved, operations)?;
-        let wanted = [FenceValue { fence, value }];
-        let instances = self.instances(&wanted, 1, SyncObjectFlags::NO_WAIT)?;
-        let (instance, next) = (&instances[0].0, value.saturating_add(1));
-        let done = [FenceValue { fence, value: next }];
-        self.instances(&done, 1, SyncObjectFlags::NO_SIGNAL)?;
-        let update = TileUpdate::new(&self.objects.port, reserved, changes, (instance, next));
-        let waited = (&***instance as &Instance, value);
-        cpu_wait::enter_callback(level.into(), &self.objects.fences, waited, update);
-        Ok(())
+    fn update_gpu_virtual_address(&self, args: UpdateGpuVirtualAddress<'_>) -> Result<(), Status> {
+        self.update_tiles(&entered(), args)
     }
 
     fn create_paging_queue(
@@ -784,35 +763,6 @@ impl Process {
             true => Ok(found),
             false => Err(Status::INVALID_PARAMETER),
         }
-    }
-
-    /// Resolves the operations of one update of reserved addresses.
-    fn tile_changes(
-        &self,
-        reserved: &Reserved,
-        operations: &[TileOperation],
-    ) -> Result<Vec<TileChange>, Status> {
-        if operations.is_empty() || operations.len() > MAX_ALLOCATIONS {
-            return Err(Status::INVALID_PARAMETER);
-        }
-        let resolve = |&TileOperation { first, count, memory }: &TileOperation| {
-            if !reserved.has(first, count) {
-                return Err(Status::INVALID_PARAMETER);
-            }
-            let Some((handle, offset)) = memory else {
-                return Ok(TileChange { first, count, memory: None });
-            };
-            let allocation = self.allocation(handle)?;
-            let is_own = allocation.device.os_handle() == reserved.device.os_handle();
-            let end = offset.checked_add(count * TILE_BYTES);
-            let is_inside = end.is_some_and(|end| end <= allocation.bytes);
-            let is_aligned = offset.is_multiple_of(TILE_BYTES);
-            if !is_own || !is_inside || !is_aligned || allocation.bulk().is_none() {
-                return Err(Status::INVALID_PARAMETER);
-            }
-            Ok(TileChange { first, count, memory: Some((allocation, offset)) })
-        };
-        operations.iter().map(resolve).collect()
     }
 
     /// Resolves a kernel-mode queue whose device is not lost.

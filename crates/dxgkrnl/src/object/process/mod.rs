@@ -6,6 +6,7 @@
 
 mod calls;
 mod teardown;
+mod tiles;
 
 use crate::fence::signal::check_rewinds;
 use crate::fence::storage::FencePool;
