@@ -5,7 +5,7 @@ use super::setup::{Setup, Shape};
 use crate::bench::measure::{CpuMeter, Measured, Samples};
 use tidegate::Submission;
 use tidegate::d3d12::{BufferDesc, CommandListType, EnginePolicy, QueueDesc};
-use tidegate::programs::{Program, Saxpy};
+use tidegate::programs::Saxpy;
 
 const ROUNDS: u64 = 200;
 const BATCHES: u64 = 8;
