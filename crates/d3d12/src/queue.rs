@@ -369,11 +369,13 @@ impl Queue {
     /// another type; [`Error::NotSupported`] on a device whose submissions manage residency;
     /// [`Error::Foreign`]; as [`Queue::execute`].
     #[doc(alias = "UpdateTileMappings")]
+    #[track_caller]
     pub fn update_tile_mappings(
         &self,
         buffer: &Buffer,
         mappings: &[TileMapping<'_>],
     ) -> Result<()> {
+        let _call = self.platform().enter_call("Queue::update_tile_mappings");
         let bad = |why| {
             let what = format!("tile mappings of buffer '{}'", buffer.name());
             Err(Error::BadValue { what, why })
