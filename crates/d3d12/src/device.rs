@@ -137,9 +137,8 @@ impl Device {
     #[track_caller]
     pub fn create_queue_with(&self, desc: QueueDesc, options: QueueOptions) -> Result<Queue> {
         let _call = self.shared.umd.platform.enter_call("Device::create_queue_with");
-        let queue = Queue::new(&self.shared, desc, options, self.lane)?;
-        self.shared.add_queue(&queue.inner);
-        Ok(queue)
+        self.shared.retired.collect();
+        Queue::new(&self.shared, desc, options, self.lane)
     }
 
     /// Returns the queue of normal priority that the components of an application share. Each call
@@ -196,6 +195,7 @@ impl Device {
     #[track_caller]
     pub fn create_buffer(&self, desc: BufferDesc) -> Result<Buffer> {
         let _call = self.shared.umd.platform.enter_call("Device::create_buffer");
+        self.shared.retired.collect();
         Buffer::new(&self.shared, desc, self.lane)
     }
 
@@ -220,6 +220,7 @@ impl Device {
     #[track_caller]
     pub fn create_texture(&self, desc: TextureDesc) -> Result<Texture> {
         let _call = self.shared.umd.platform.enter_call("Device::create_texture");
+        self.shared.retired.collect();
         Texture::new(&self.shared, desc)
     }
 
@@ -231,6 +232,7 @@ impl Device {
     #[track_caller]
     pub fn create_heap(&self, desc: HeapDesc) -> Result<ResourceHeap> {
         let _call = self.shared.umd.platform.enter_call("Device::create_heap");
+        self.shared.retired.collect();
         ResourceHeap::new(&self.shared, desc)
     }
 
@@ -289,6 +291,7 @@ impl Device {
     #[track_caller]
     pub fn create_fence_with(&self, desc: FenceDesc) -> Result<Fence> {
         let _call = self.shared.umd.platform.enter_call("Device::create_fence_with");
+        self.shared.retired.collect();
         Fence::new(&self.shared, desc, self.lane)
     }
 
@@ -363,14 +366,17 @@ impl Device {
         self.shared.umd.kernel.thunk().teardown().clone()
     }
 
-    /// Blocks until the last work submitted to every queue of the device is complete.
+    /// Blocks until the last work submitted to every queue of the device is complete, also to those
+    /// whose last handle was dropped.
     ///
     /// # Errors
     /// [`Error::Stopped`], [`Error::DeviceRemoved`].
     #[track_caller]
     pub fn wait_idle(&self) -> Result<()> {
         let _call = self.shared.umd.platform.enter_call("Device::wait_idle");
-        self.shared.live_queues().iter().try_for_each(|queue| self.shared.wait_idle(queue))
+        let idle = self.shared.live_queues().iter().try_for_each(|q| self.shared.wait_idle(q));
+        self.shared.retired.collect();
+        idle
     }
 
     /// Removes the device: its queued work is dropped, its fences read `u64::MAX`, and each later

@@ -18,8 +18,8 @@ use tidegate_calls::{
 };
 use tidegate_trace::{FenceId, Kind, LaneId, NameId};
 
-/// A fence. Queued signals keep it alive when the last handle is dropped. Waits do not: they are
-/// released when it ends.
+/// A fence. Queued signals and waits keep it alive when the last handle is dropped. A queued wait
+/// whose value no signal reaches then holds its queue back until the device ends.
 #[doc(alias = "ID3D12Fence")]
 #[derive(Clone)]
 pub struct Fence {

@@ -15,8 +15,8 @@
 //! to the timeline lane of a CPU thread ([`Device::with_lane`], [`Queue::on_lane`], ...), so that
 //! calls made through it are drawn there.
 //!
-//! Queued work keeps what it uses: lists, their buffers, and the fences that it signals. A queued
-//! wait keeps no fence: it is released when the fence ends, after the last queued signal.
+//! Queued work keeps what it uses: its queue, lists, their buffers, and the fences that it signals
+//! and waits for. It ends when it is complete, or with its device.
 //!
 //! # Left out
 //!
@@ -61,6 +61,7 @@ pub mod queue;
 pub mod reached;
 pub mod residency;
 pub mod resource;
+mod retired_queues;
 mod shared_device;
 mod state_tracker;
 pub mod states;

@@ -14,6 +14,7 @@ use crate::list::{AnyList, ClosedList};
 use crate::model::{CommandListType, Heap, QueueDesc, QueueOptions, ResidencyChoice, Submission};
 use crate::resource::tiles::{TILE_BYTES, TileMapping};
 use crate::resource::{Buffer, ResourceHeap};
+use crate::retired_queues::QueueHandle;
 use crate::shared_device::{RecordedCall, SharedDevice};
 use crate::state_tracker::StateTracker;
 use crate::states::violation::StateViolation;
@@ -30,12 +31,13 @@ use tidegate_trace::{Kind, LaneId, LaneKind, NameId, Record};
 // spec: ME-004, ME-014, ME-019
 /// A queue. Calls from several threads are taken one after the other.
 ///
-/// Dropping the last handle ends the queue. Work that has not run is dropped with it, signals too:
-/// wait for the queue's last signal, or call [`Queue::wait_idle`], before.
+/// After its last handle is dropped, a queue still runs what was queued: lists, signals and waits.
+/// It ends when that is complete, or with its device: when the last handle of the device and of
+/// everything made with it is gone.
 #[doc(alias = "ID3D12CommandQueue")]
 #[derive(Clone)]
 pub struct Queue {
-    pub(crate) inner: Arc<UmdQueue>,
+    pub(crate) inner: Arc<QueueHandle>,
     pub(crate) device: Arc<SharedDevice>,
     lane: Option<LaneId>,
 }
@@ -83,7 +85,10 @@ impl Queue {
         let inner = UmdQueue::new(id, submission, engines).map_err(|failure| {
             name_privilege(device.queue_error(&name, failure), &name, priority)
         })?;
-        Ok(Queue::of(Arc::new(inner), device, lane))
+        let inner = Arc::new(inner);
+        device.add_queue(&inner);
+        let handle = QueueHandle::new(inner, &device.retired);
+        Ok(Queue::of(Arc::new(handle), device, lane))
     }
 
     /// Returns the submission model of a queue of this description.
@@ -93,7 +98,7 @@ impl Queue {
 
     /// A handle of a queue that exists.
     pub(crate) fn of(
-        inner: Arc<UmdQueue>,
+        inner: Arc<QueueHandle>,
         device: &Arc<SharedDevice>,
         lane: Option<LaneId>,
     ) -> Queue {
@@ -256,7 +261,7 @@ impl Queue {
         let mut begun = SubmittedLists::default();
         for list in lists {
             let Some(link) = &list.allocator else { continue };
-            let queue: Weak<UmdQueue> = Arc::downgrade(&self.inner);
+            let queue: Weak<UmdQueue> = Arc::downgrade(&**self.inner);
             if let Err(misuse) = begun.begin(link, queue) {
                 drop(begun);
                 let why = match misuse {

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::event::{Waited, deadline, waited};
 use crate::hazards;
 use crate::model::{CommandListType, Submission, Validation};
+use crate::retired_queues::{QueueHandle, RetiredQueues};
 use crate::state_tracker::StateTracker;
 use crate::umd::device::UmdDevice;
 use crate::umd::failure::Failure;
@@ -39,6 +40,7 @@ pub(crate) struct SharedDevice {
     /// Wakes the tasks that await fences.
     pub(crate) wakers: Wakers,
     queues: Mutex<Queues>,
+    pub(crate) retired: Arc<RetiredQueues>,
     /// Created by the first future.
     pub(crate) paging_signals: Mutex<Option<PagingSignals>>,
     /// The reason for which this crate marked the device as in error. Set before the kernel call,
@@ -65,12 +67,12 @@ struct Queues {
     /// Queue names by lane, kept for reports on queues that have ended.
     names: BTreeMap<LaneId, String>,
     /// The default queues that exist, by list type and submission model.
-    defaults: Vec<((CommandListType, Submission), Weak<UmdQueue>)>,
+    defaults: Vec<((CommandListType, Submission), Weak<QueueHandle>)>,
 }
 
 impl Queues {
     // spec: ME-080
-    fn default_queue(&self, key: (CommandListType, Submission)) -> Option<Arc<UmdQueue>> {
+    fn default_queue(&self, key: (CommandListType, Submission)) -> Option<Arc<QueueHandle>> {
         self.defaults.iter().find(|(of, _)| *of == key).and_then(|(_, queue)| queue.upgrade())
     }
 }
@@ -88,6 +90,7 @@ impl SharedDevice {
         let checks_states = strict || validation.contains(Validation::STATES);
         let states = checks_states.then(|| StateTracker::new(platform, strict));
         let wakers = Wakers::new(platform);
+        let retired = Arc::new(RetiredQueues::new(platform));
         SharedDevice {
             umd: Arc::new(umd),
             native_fences,
@@ -95,6 +98,7 @@ impl SharedDevice {
             states,
             wakers,
             queues,
+            retired,
             paging_signals,
             marked_for,
         }
@@ -117,7 +121,7 @@ impl SharedDevice {
     pub(crate) fn default_queue(
         &self,
         key: (CommandListType, Submission),
-    ) -> Option<Arc<UmdQueue>> {
+    ) -> Option<Arc<QueueHandle>> {
         self.queues.lock().default_queue(key)
     }
 
@@ -126,8 +130,8 @@ impl SharedDevice {
     pub(crate) fn set_default_queue(
         &self,
         key: (CommandListType, Submission),
-        queue: Arc<UmdQueue>,
-    ) -> Arc<UmdQueue> {
+        queue: Arc<QueueHandle>,
+    ) -> Arc<QueueHandle> {
         let mut queues = self.queues.lock();
         let first = queues.default_queue(key);
         if first.is_none() {

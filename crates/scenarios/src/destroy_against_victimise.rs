@@ -25,16 +25,19 @@ pub(crate) const RACE: Race = Race {
 fn prepare(run: &Run<'_>) -> Prepared {
     let world = Run { first_doorbell_lost: true, ..*run }.world(one_doorbell);
     // Not kept by the world, because the run drops the last handles.
-    let [idle, victim] =
-        ["idle", "victim"].map(|name| queue_on(&world.device, name, Submission::User));
+    let idle = queue_on(&world.device, "idle", Submission::User);
+    // The victim has work, and so ends with its device at the latest.
+    let device = world.machine.device(run.device_options()).expect("a device of the victim");
+    let victim = queue_on(&device, "victim", Submission::User);
+    let before = device.create_fence("before", 0).expect("a fence");
     let second = world.queue("second", Submission::User);
-    let (before, done) = (world.fence("before"), world.fence("done"));
+    let done = world.fence("done");
     victim.signal(&before, 1).expect("a submission");
     let (probe, fence) = (world.probe.clone(), done.clone());
     let main = move |platform: &Platform| {
         let other = platform.spawn("other", move || {
             drop(idle);
-            drop(victim);
+            drop((victim, before, device));
         });
         assert_ok(second.signal(&fence, 1));
         if other.join() == WaitEnd::Woken {

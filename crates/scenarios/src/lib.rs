@@ -23,6 +23,7 @@ mod destroy_against_signal;
 mod destroy_against_victimise;
 mod destroy_against_wait;
 mod doorbell_order;
+mod drop_against_completion;
 mod engine_hand_over;
 mod evict_against_submit;
 mod fence_cell;
@@ -99,6 +100,7 @@ const RACES: &[&Race] = &[
     &arm_against_rewind::BY_CPU,
     &gpu_wait::RACE,
     &engine_hand_over::RACE,
+    &drop_against_completion::RACE,
     &gpu_pulse::BY_ENGINE,
     &gpu_pulse::BY_CPU,
     &cpu_signal_against_park::RACE,

@@ -355,6 +355,12 @@ fn a_queue_keeps_its_order_over_its_engines() {
 }
 
 #[test]
+fn a_queue_without_handles_completes_its_work() {
+    is_sampled("drop-against-completion");
+    finds_its_bugs("drop-against-completion");
+}
+
+#[test]
 fn a_backlog_is_submitted_whole_and_in_order() {
     is_sampled("backlog-against-submit");
     finds_its_bugs("backlog-against-submit");

@@ -93,6 +93,10 @@ impl Backlog {
         self.waiting.push_back(Waiting { work, queued });
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// How many submissions will have left when all that stand in it have.
     pub(crate) fn end(&self) -> u64 {
         self.left + self.waiting.len() as u64

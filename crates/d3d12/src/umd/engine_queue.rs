@@ -88,6 +88,22 @@ impl EngineQueue {
         }
     }
 
+    /// Whether what user mode sees shows that all queued work is complete.
+    pub(crate) fn is_known_idle(&self) -> bool {
+        match &self.path {
+            Path::Kernel(queue) => queue.is_known_idle(),
+            Path::User(queue) => queue.is_known_idle(),
+        }
+    }
+
+    /// Whether queued work is not complete.
+    pub(crate) fn is_pending(&self) -> Result<bool> {
+        match &self.path {
+            Path::Kernel(queue) => queue.is_pending(),
+            Path::User(queue) => queue.is_pending(),
+        }
+    }
+
     /// Releases the command memory that the GPU is done with.
     pub(crate) fn release_finished(&self) {
         match &self.path {

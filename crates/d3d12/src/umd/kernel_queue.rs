@@ -17,12 +17,12 @@ use crate::umd::context::Context;
 use crate::umd::encode::{self, JOINED_EXTRA_BYTES};
 use crate::umd::failure::Failure;
 use crate::umd::fence::FenceObject;
+use crate::umd::held_fences::HeldFences;
 use crate::umd::in_flight::InFlight;
 use crate::umd::kernel_object::{Object, Owned};
 use crate::umd::progress::FenceReader;
 use crate::umd::queue_identity::QueueIdentity;
 use crate::umd::residency::Pager;
-use crate::umd::signalled_fences::SignalledFences;
 use crate::umd::submit::Unit;
 use std::sync::Arc;
 use tidegate_calls::{
@@ -37,8 +37,8 @@ struct State {
     /// The progress value queued last.
     progress: u64,
     in_flight: InFlight,
-    /// Fences that signals are queued for, until the queue has made progress behind them.
-    signalled: SignalledFences,
+    /// Fences that signals and waits are queued for, until the queue has made progress behind them.
+    held: HeldFences,
     stats: QueueStats,
     /// Reaching `progress` shows that the queue is idle: nothing is queued behind it.
     ends_with_progress: bool,
@@ -95,7 +95,7 @@ impl KernelQueue {
         let state = State {
             progress: 0,
             in_flight: InFlight::new(),
-            signalled: SignalledFences::new(),
+            held: HeldFences::new(),
             stats: QueueStats::default(),
             ends_with_progress: true,
         };
@@ -154,9 +154,10 @@ impl KernelQueue {
         self.state.lock_device().in_flight.collect_now(&self.progress);
     }
 
-    pub(crate) fn wait(&self, fence: &FenceObject, value: u64) -> Result {
+    pub(crate) fn wait(&self, fence: &Arc<FenceObject>, value: u64) -> Result {
         let mut state = self.state.lock_device();
         state.stats.waits += 1;
+        self.hold(&mut state, fence)?;
         self.queue_wait(&mut state, fence.at(value))
     }
 
@@ -203,11 +204,12 @@ impl KernelQueue {
         }
     }
 
-    /// Takes over the fences that the replaced queue held.
-    pub(crate) fn take_over_fences(&self, fences: &mut SignalledFences) {
+    /// Takes over the fences that the replaced queue held, until the queue is past its packets,
+    /// which were submitted before.
+    pub(crate) fn take_over_fences(&self, fences: &mut HeldFences) {
         let mut state = self.state.lock_device();
         let until = state.progress + 1;
-        state.signalled.take_over(fences, until);
+        state.held.take_over(fences, until);
     }
 
     /// Queues a flip behind everything that is queued.
@@ -235,8 +237,24 @@ impl KernelQueue {
         };
         self.id.wait_for_progress(self.progress_fence, &self.progress, target)?;
         let reached = self.reached();
-        self.state.lock_device().signalled.collect(reached);
+        self.state.lock_device().held.collect(reached);
         Ok(())
+    }
+
+    /// Whether its progress shows that all queued work is complete.
+    pub(crate) fn is_known_idle(&self) -> bool {
+        let state = self.state.lock_device();
+        state.ends_with_progress && self.progress.load() >= state.progress
+    }
+
+    /// Whether queued work is not complete. It queues a progress value behind it, if there is none.
+    /// The work of a lost device counts as complete.
+    pub(crate) fn is_pending(&self) -> Result<bool> {
+        let mut state = self.state.lock_device();
+        if !state.ends_with_progress {
+            self.queue_progress(&mut state)?;
+        }
+        Ok(self.progress.load() < state.progress)
     }
 
     /// Calls `submit` while the buffers of `memories` are resident, if the queue manages residency.
@@ -315,16 +333,16 @@ impl KernelQueue {
         Ok(())
     }
 
-    /// Keeps `fence` until the queue reaches the progress value behind the signal that is queued
-    /// next. When many fences are kept and nothing follows, a progress value is queued.
+    /// Keeps `fence` until the queue reaches the progress value behind the signal or wait that is
+    /// queued next. When many fences are kept and nothing follows, a progress value is queued.
     fn hold(&self, state: &mut State, fence: &Arc<FenceObject>) -> Result {
-        if state.signalled.is_due() {
-            state.signalled.collect(self.reached());
-            if state.signalled.want_marker(state.progress) {
+        if state.held.is_due() {
+            state.held.collect(self.reached());
+            if state.held.want_marker(state.progress) {
                 self.queue_progress(state)?;
             }
         }
-        state.signalled.hold(fence, state.progress + 1);
+        state.held.hold(fence, state.progress + 1);
         Ok(())
     }
 

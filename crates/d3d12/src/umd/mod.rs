@@ -7,7 +7,7 @@
 //! ring has no room for) · [`submit`] (the published order) · [`residency`], [`paging_signals`] ·
 //! [`encode`] (packets, log entries) · [`queue_identity`], [`context`], [`fence`] · [`device`] ·
 //! [`closed_list`], [`allocator`], [`command_memory`], [`buffer`], [`arena`] · [`in_flight`],
-//! [`signalled_fences`], [`ring`], [`progress`] · [`kernel_object`], [`registration`], [`thunk`],
+//! [`held_fences`], [`ring`], [`progress`] · [`kernel_object`], [`registration`], [`thunk`],
 //! [`failure`].
 //!
 //! Locks: a queue's submitter lock orders calls and may be held over a kernel call. The device's
@@ -26,6 +26,7 @@ pub(crate) mod encode;
 pub(crate) mod engine_queue;
 pub(crate) mod failure;
 pub(crate) mod fence;
+pub(crate) mod held_fences;
 pub(crate) mod in_flight;
 pub(crate) mod kernel_object;
 pub(crate) mod kernel_queue;
@@ -36,7 +37,6 @@ pub(crate) mod queue_identity;
 pub(crate) mod registration;
 pub(crate) mod residency;
 pub(crate) mod ring;
-pub(crate) mod signalled_fences;
 pub(crate) mod submit;
 pub(crate) mod successor;
 pub(crate) mod thunk;

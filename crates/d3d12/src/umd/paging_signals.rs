@@ -8,7 +8,7 @@ use crate::umd::context::Context;
 use crate::umd::device::UmdDevice;
 use crate::umd::failure::Failure;
 use crate::umd::fence::FenceObject;
-use crate::umd::signalled_fences::SignalledFences;
+use crate::umd::held_fences::HeldFences;
 use std::sync::Arc;
 use tidegate_calls::{FenceValue, Handle, Priority};
 
@@ -16,14 +16,14 @@ pub(crate) struct PagingSignals {
     context: Context,
     /// Signals queued so far.
     queued: u64,
-    kept: SignalledFences,
+    held: HeldFences,
 }
 
 impl PagingSignals {
     pub(crate) fn new(device: &UmdDevice) -> Result<PagingSignals, Failure> {
         let name = "signals behind paging";
         let context = Context::new(device, name, 0, 0, Priority::Normal)?;
-        Ok(PagingSignals { context, queued: 0, kept: SignalledFences::new() })
+        Ok(PagingSignals { context, queued: 0, held: HeldFences::new() })
     }
 
     /// Gives each allocation a reference, and has `fence` signalled with `value` when all of them
@@ -49,8 +49,8 @@ impl PagingSignals {
         let signalled = device.enter().signal_from_gpu(context, &values);
         signalled.map_err(Failure::of("D3DKMTSignalSynchronizationObjectFromGpu"))?;
         self.queued = queued;
-        self.kept.collect(self.context.progress.load());
-        self.kept.hold(fence, queued);
+        self.held.collect(self.context.progress.load());
+        self.held.hold(fence, queued);
         Ok(())
     }
 }

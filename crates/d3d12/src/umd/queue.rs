@@ -161,6 +161,16 @@ impl UmdQueue {
         others.map(|part| self.part(spread, part)).try_for_each(EngineQueue::collect_idle)
     }
 
+    /// Whether what user mode sees shows that all queued work is complete.
+    pub(crate) fn is_known_idle(&self) -> bool {
+        self.parts().all(EngineQueue::is_known_idle)
+    }
+
+    /// Whether queued work is not complete.
+    pub(crate) fn is_pending(&self) -> Result<bool> {
+        self.parts().try_fold(false, |pending, part| Ok(part.is_pending()? || pending))
+    }
+
     pub(crate) fn execute(&self, lists: &[&ClosedList], queued: Queued) -> Result {
         let Some(spread) = &self.spread else { return whole(self.own.execute(lists, queued)) };
         self.own.check_length(lists)?;

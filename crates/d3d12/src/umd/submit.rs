@@ -12,11 +12,11 @@ use crate::umd::command_memory::CommandMemory;
 use crate::umd::encode::{self, LogCursor, QueuedSlot, VerboseLog};
 use crate::umd::failure::Failure;
 use crate::umd::fence::FenceObject;
+use crate::umd::held_fences::HeldFences;
 use crate::umd::in_flight::InFlight;
 use crate::umd::progress::FenceReader;
 use crate::umd::queue_identity::QueueIdentity;
 use crate::umd::ring::Ring;
-use crate::umd::signalled_fences::SignalledFences;
 use std::sync::Arc;
 use tidegate_calls::{Connection, Doorbell, DoorbellStatus, Status};
 use tidegate_d3dukmdt::fence_cell::FenceWait;
@@ -67,8 +67,8 @@ pub(crate) struct Submitter {
     pub(crate) signal_log: LogCursor,
     pub(crate) verbose_log: VerboseLog,
     pub(crate) in_flight: InFlight,
-    /// Fences that the ring has signals for, until their slots were taken.
-    pub(crate) signalled: SignalledFences,
+    /// Fences that the ring has signals and waits for, until their slots were taken.
+    pub(crate) held: HeldFences,
     pub(crate) stats: QueueStats,
     /// The last slot stores a progress value: nothing is queued behind it.
     pub(crate) ends_with_progress: bool,
@@ -134,12 +134,13 @@ impl Submitter {
         match *unit {
             Unit::Wait(fence, wait) => {
                 platform.spend(Step::UmdEncode);
+                self.held.hold(fence, self.ring.written() + 1);
                 let at = self.next_slot(queued);
                 self.ring.put(&encode::wait(id, fence, wait, &mut self.wait_log, at));
             }
             Unit::Signal(fence, value) => {
                 platform.spend(Step::UmdEncode);
-                self.signalled.hold(fence, self.ring.written() + 1);
+                self.held.hold(fence, self.ring.written() + 1);
                 let at = self.next_slot(queued);
                 self.ring.put(&encode::signal(id, fence, value, &mut self.signal_log, at));
             }
@@ -229,14 +230,14 @@ impl Submitter {
     #[inline]
     pub(crate) fn collect(&mut self, progress: &FenceReader) {
         self.in_flight.collect(progress);
-        if self.signalled.is_due() {
-            self.collect_signalled();
+        if self.held.is_due() {
+            self.collect_held();
         }
     }
 
     /// Releases the fences of the slots that the engine has taken.
-    pub(crate) fn collect_signalled(&mut self) {
-        self.signalled.collect(self.ring.taken_now());
+    pub(crate) fn collect_held(&mut self) {
+        self.held.collect(self.ring.taken_now());
     }
 
     /// The failure of a call for the doorbell, which a lost device ends for good.

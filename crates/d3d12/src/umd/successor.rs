@@ -86,15 +86,17 @@ pub(crate) fn recreate(
             user.submitter.stats = stats;
             let taken_over = take_over(id, pager, &mut user.submitter, unfinished);
             let written = user.submitter.ring.written();
-            user.submitter.signalled.take_over(&mut old.submitter.signalled, written);
+            user.submitter.held.take_over(&mut old.submitter.held, written);
             taken_over
         }
         Successor::Hardware(queue) => {
             old.submitter.stats = stats;
-            queue.take_over_fences(&mut old.submitter.signalled);
-            unfinished.iter().try_for_each(|Unfinished { packet, queued, memory }| {
-                queue.submit_packet(packet, memory.as_ref(), *queued)
-            })
+            let submitted =
+                unfinished.iter().try_for_each(|Unfinished { packet, queued, memory }| {
+                    queue.submit_packet(packet, memory.as_ref(), *queued)
+                });
+            queue.take_over_fences(&mut old.submitter.held);
+            submitted
         }
     };
     // 4. The value that was queued last is the highest that has a waiter.

@@ -60,6 +60,21 @@ impl Present {
             Present::Hardware(_, before) => before.recreations,
         }
     }
+
+    /// Whether memory shows that everything outside the backlog is complete. The work of a lost
+    /// device counts as complete.
+    fn is_known_idle(&self) -> bool {
+        match self {
+            Present::User(user) => match (user.progress.load(), &user.submitter) {
+                (u64::MAX, _) => true,
+                (reached, submitter) if submitter.ends_with_progress => {
+                    reached >= submitter.progress
+                }
+                (_, submitter) => submitter.ring.is_drained(),
+            },
+            Present::Hardware(queue, _) => queue.is_known_idle(),
+        }
+    }
 }
 
 /// A progress value of the queue, to sleep on.
@@ -300,7 +315,7 @@ impl UserQueue {
             // If the queue was recreated meanwhile, its new ring is waited for.
             match &mut self.state.lock_device().present {
                 Present::User(user) if user.progress_fence == target.fence => {
-                    user.submitter.collect_signalled();
+                    user.submitter.collect_held();
                     return Ok(());
                 }
                 _ => {}
@@ -320,6 +335,31 @@ impl UserQueue {
             Err(failure @ Failure::Interrupted(_)) => Ok(Some(failure)),
             Err(failure) => Err(failure),
         }
+    }
+
+    /// Whether its memory shows that all queued work is complete.
+    pub(crate) fn is_known_idle(&self) -> bool {
+        let state = self.state.lock_device();
+        state.backlog.is_empty() && state.present.is_known_idle()
+    }
+
+    /// Whether queued work is not complete. It submits what fits of the backlog, as a later call
+    /// would. The work of a lost device counts as complete.
+    pub(crate) fn is_pending(self: &Arc<Self>) -> Result<bool> {
+        self.check_doorbell()?;
+        let mut state = self.state.lock_device();
+        let State { present, backlog } = &mut *state;
+        let full = self.drain(present, backlog).is_some();
+        let wants_worker = backlog.wants_worker();
+        let in_ring = match present {
+            Present::User(_) => Ok(!present.is_known_idle()),
+            Present::Hardware(queue, _) => queue.is_pending(),
+        };
+        drop(state);
+        if wants_worker {
+            self.start_worker();
+        }
+        Ok(full || in_ring?)
     }
 
     fn idle_step(&self, state: &mut State, marker: &mut Option<Marker>) -> Idle {
@@ -464,8 +504,8 @@ impl UserQueue {
         }
     }
 
-    /// Starts the worker of the backlog. It holds the queue only while it submits: a queue that is
-    /// dropped drops its backlog and its ring, and ends the fence that the worker sleeps on.
+    /// Starts the worker of the backlog. It holds the queue only while it submits: a queue that ends
+    /// ends the fence that the worker sleeps on.
     fn start_worker(self: &Arc<Self>) {
         let device = &self.id.device;
         let (queue, thunk) = (Arc::downgrade(self), Arc::clone(device.kernel.thunk()));

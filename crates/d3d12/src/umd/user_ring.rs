@@ -10,13 +10,13 @@ use crate::counters::QueueStats;
 use crate::umd::device::UmdDevice;
 use crate::umd::encode::{LogCursor, VerboseLog};
 use crate::umd::failure::Failure;
+use crate::umd::held_fences::HeldFences;
 use crate::umd::in_flight::InFlight;
 use crate::umd::kernel_object::{Object, Owned};
 use crate::umd::kernel_queue::create_hw_queue;
 use crate::umd::progress::FenceReader;
 use crate::umd::queue_identity::QueueIdentity;
 use crate::umd::ring::Ring;
-use crate::umd::signalled_fences::SignalledFences;
 use crate::umd::submit::Submitter;
 use tidegate_calls::{
     AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateDoorbellFlags,
@@ -86,7 +86,7 @@ impl UserRing {
             signal_log: LogCursor::new(logs.numbers),
             verbose_log: VerboseLog::new(logs.verbose, logs.numbers),
             in_flight: InFlight::new(),
-            signalled: SignalledFences::new(),
+            held: HeldFences::new(),
             stats: QueueStats::default(),
             ends_with_progress: true,
             aborted: false,

@@ -148,23 +148,122 @@ fn waiting_for_an_idle_queue_ends_though_others_keep_its_ring_full() {
 }
 
 #[test]
-fn a_queue_that_is_dropped_takes_its_backlog_with_it() {
-    for platform in PLATFORMS {
-        on(platform).run(|w| {
-            let app = Gated::new(w, 8);
-            let buffer = app.buffer();
-            let queue = app.gated(Submission::User);
-            for number in 1..=50 {
-                queue.execute(&[&app.fill(&buffer, 7)]).unwrap();
-                queue.signal(&app.done, number).unwrap();
+fn a_dropped_queue_runs_what_was_queued() {
+    everywhere(|w, submission| {
+        for ring_slots in [1024, 8] {
+            let app = Gated::new(w, ring_slots);
+            let (buffer, queue) = (app.buffer(), app.gated(submission));
+            let between = app.device.fence(0);
+            for number in 1..=50u32 {
+                queue.execute(&[&app.fill(&buffer, number)]).unwrap();
+                queue.signal(&app.done, number.into()).unwrap();
+                queue.wait(&between, number.into()).unwrap();
             }
             drop(queue);
+            // Calls of the device look at queues without handles.
+            let other = app.queue(submission);
             app.gate.signal(1).unwrap();
-            let other = app.queue(Submission::User);
+            for number in 1..=50 {
+                app.done.wait(number.into()).unwrap();
+                assert_eq!(first_word(&buffer), number, "{submission}, {ring_slots} slots");
+                drop(app.buffer());
+                between.signal(number.into()).unwrap();
+            }
+            other.signal(&app.done, 99).unwrap();
+            app.done.wait(99).unwrap();
+            assert_eq!(app.device.removed_reason(), None);
+        }
+    });
+}
+
+/// Counts the kernel's queues of this model that have ended since the last call.
+fn queues_ended(w: &World, submission: Submission) -> usize {
+    let end = match submission {
+        Submission::Packet => "DestroyContext",
+        Submission::Hardware | Submission::User => "DestroyHwQueue",
+    };
+    w.driver.take_names().into_iter().filter(|name| *name == end).count()
+}
+
+#[test]
+fn a_dropped_queue_ends_when_its_work_is_complete() {
+    for submission in Submission::ALL {
+        world().run(move |w| {
+            let app = Gated::new(w, 1024);
+            queues_ended(w, submission);
+            drop(app.queue(submission));
+            assert_eq!(queues_ended(w, submission), 1, "{submission}: it had no work");
+            let queue = app.gated(submission);
+            queue.signal(&app.done, 1).unwrap();
+            drop(queue);
+            (0..4).for_each(|_| drop(app.buffer()));
+            w.pass(SETTLED_NS);
+            (0..4).for_each(|_| drop(app.buffer()));
+            assert_eq!(queues_ended(w, submission), 0, "{submission}: it waits");
+            app.gate.signal(1).unwrap();
+            app.done.wait(1).unwrap();
+            w.pass(SETTLED_NS);
+            drop(app.buffer());
+            assert_eq!(queues_ended(w, submission), 1, "{submission}: its work is complete");
+        });
+    }
+}
+
+#[test]
+fn waiting_for_an_idle_device_waits_for_queues_without_handles() {
+    everywhere(|w, submission| {
+        let app = Gated::new(w, 8);
+        let queue = app.gated(submission);
+        (1..=50).for_each(|number| queue.signal(&app.done, number).unwrap());
+        drop(queue);
+        let gate = app.gate.clone();
+        let opener = w.platform.spawn("opener", move || gate.signal(1).unwrap());
+        app.device.wait_idle().unwrap();
+        assert_eq!(app.done.completed_value(), 50, "{submission}");
+        opener.join();
+    });
+}
+
+#[test]
+fn a_dropped_queue_at_a_wait_that_nothing_ends_ends_with_its_device() {
+    for (submission, ring_slots) in Submission::ALL.into_iter().flat_map(|s| [(s, 1024), (s, 8)]) {
+        world().run(move |w| {
+            let app = Gated::new(w, ring_slots);
+            let queue = app.gated(submission);
+            (1..=50).for_each(|number| queue.signal(&app.done, number).unwrap());
+            drop(queue);
+            let other = app.queue(submission);
             other.signal(&app.done, 99).unwrap();
             other.wait_idle().unwrap();
-            assert_eq!((app.done.completed_value(), first_word(&buffer)), (99, 0));
-            assert_eq!(app.device.removed_reason(), None);
+            w.pass(SETTLED_NS);
+            queues_ended(w, submission);
+            let report = app.device.teardown_report();
+            drop((app, other));
+            assert_eq!((queues_ended(w, submission), report.refused()), (2, vec![]), "{submission}");
+        });
+    }
+}
+
+#[test]
+fn the_default_queue_is_another_one_after_its_last_handle() {
+    for submission in Submission::ALL {
+        world().run(move |w| {
+            let app = Gated::new(w, 1024);
+            let default = || app.device.default_queue(CommandListType::Copy, submission).unwrap();
+            let first = default();
+            let number = first.numbers();
+            assert_eq!(default().numbers(), number);
+            first.wait(&app.gate, 1).unwrap();
+            first.signal(&app.done, 1).unwrap();
+            drop(first);
+            let second = default();
+            assert_ne!(second.numbers(), number, "{submission}");
+            second.signal(&app.done, 5).unwrap();
+            app.done.wait(5).unwrap();
+            app.gate.signal(1).unwrap();
+            second.wait_idle().unwrap();
+            app.device.wait_idle().unwrap();
+            assert_eq!(app.done.completed_value(), 1, "{submission}: the first one ran too");
         });
     }
 }
@@ -289,19 +388,21 @@ fn five_hundred_falling_pulses_lose_no_wait() {
 }
 
 #[test]
-fn queued_work_of_a_dropped_fence_ends_and_leaves_the_next_fence_alone() {
+fn queued_work_keeps_a_dropped_fence_and_leaves_the_next_one_alone() {
     type Call = fn(&Queue, &Fence) -> Result<(), Error>;
     let calls: [Call; 2] =
         [|queue, dropped| queue.signal(dropped, 9), |queue, dropped| queue.wait(dropped, 9)];
     everywhere(move |w, submission| {
         for (call, ring_slots) in calls.into_iter().flat_map(|call| [(call, 1024), (call, 8)]) {
             let app = Gated::new(w, ring_slots);
-            let queue = app.gated(submission);
+            let (queue, signals) = (app.gated(submission), app.gated(submission));
             // Without room in a small ring the call stands in the backlog.
             (1..=20).for_each(|number| queue.signal(&app.done, number).unwrap());
             let dropped = app.device.fence(0);
             call(&queue, &dropped).unwrap();
             queue.signal(&app.done, 21).unwrap();
+            // Another queue ends the wait.
+            signals.signal(&dropped, 9).unwrap();
             drop(dropped);
             let next = app.device.fence(3);
             app.gate.signal(1).unwrap();
@@ -309,6 +410,50 @@ fn queued_work_of_a_dropped_fence_ends_and_leaves_the_next_fence_alone() {
             assert_eq!(next.completed_value(), 3, "{submission}");
         }
     });
+}
+
+#[test]
+fn a_wait_for_a_fence_without_handles_holds_its_queue_until_the_device_ends() {
+    for (submission, ring_slots) in Submission::ALL.into_iter().flat_map(|s| [(s, 1024), (s, 8)]) {
+        let (keep, kept) = std::sync::mpsc::channel();
+        let (w, report) = world().run_to_report(move |w| {
+            let app = Gated::new(w, ring_slots);
+            let fences_ended = || {
+                let calls = w.driver.take_names().into_iter();
+                calls.filter(|name| *name == "DestroyNativeFence").count()
+            };
+            let queue = app.gated(submission);
+            // Without room in a small ring the wait stands in the backlog.
+            (1..=20).for_each(|number| queue.signal(&app.done, number).unwrap());
+            let lonely = app.device.create_fence("lonely", 0).unwrap();
+            queue.wait(&lonely, 9).unwrap();
+            queue.signal(&app.done, 21).unwrap();
+            drop(lonely);
+            fences_ended();
+            app.gate.signal(1).unwrap();
+            app.done.wait(20).unwrap();
+            // A fence of the same storage would have this value.
+            let next = app.device.fence(9);
+            w.pass(SETTLED_NS);
+            assert_eq!((app.done.completed_value(), fences_ended()), (20, 0), "{submission}");
+            let report = app.device.teardown_report();
+            drop((queue, next));
+            let second = Gated::new(w, ring_slots);
+            drop(app);
+            assert!(fences_ended() >= 4, "{submission}: gate, done, next and lonely");
+            assert_eq!(report.refused(), []);
+            let queue = second.queue(submission);
+            let lonely = second.device.create_fence("lonely", 0).unwrap();
+            queue.wait(&lonely, 9).unwrap();
+            drop(lonely);
+            keep.send((second, queue.clone())).unwrap();
+            queue.wait_idle().unwrap_err();
+        });
+        let lines = w.machine.standstill(&report);
+        drop(kept);
+        let named = |line: &&String| line.starts_with("queue ") && line.contains("fence 'lonely'");
+        assert!(lines.iter().any(|line| named(&line)), "{submission}: {lines:?}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! The fences that queued signals are for. Each stays alive until its queue is past the last of
-//! them, so a queued signal never reaches the next fence in the same storage. Queued waits hold no
-//! fence (`decisions/0044`).
+//! The fences that queued signals and waits are for. Each stays alive until its queue is past the
+//! last of them. So a queued signal never reaches the next fence in the same storage, and a queued
+//! wait ends by its value alone (`decisions/0057`).
 //!
 //! The queue numbers each use: by ring slots, or by progress values. Fences are released lazily:
 //! when the list has grown, and when the queue is idle. The caller holds the queue's submitter
@@ -12,15 +12,15 @@ use std::sync::Arc;
 
 const COLLECT_FIRST: usize = 64;
 
-pub(crate) struct SignalledFences {
+pub(crate) struct HeldFences {
     /// By handle, with the number that the queue has to reach.
     fences: BTreeMap<u32, (Arc<FenceObject>, u64)>,
     collect_at: usize,
 }
 
-impl SignalledFences {
-    pub(crate) fn new() -> SignalledFences {
-        SignalledFences { fences: BTreeMap::new(), collect_at: COLLECT_FIRST }
+impl HeldFences {
+    pub(crate) fn new() -> HeldFences {
+        HeldFences { fences: BTreeMap::new(), collect_at: COLLECT_FIRST }
     }
 
     /// Keeps `fence` until the queue has reached `until`, which is not below that of any use
@@ -50,7 +50,7 @@ impl SignalledFences {
     }
 
     /// Takes over what another queue held, until this one has reached `until`.
-    pub(crate) fn take_over(&mut self, from: &mut SignalledFences, until: u64) {
+    pub(crate) fn take_over(&mut self, from: &mut HeldFences, until: u64) {
         for (fence, _) in std::mem::take(&mut from.fences).into_values() {
             self.hold(&fence, until);
         }
