@@ -275,13 +275,25 @@ pub trait Kernel: Send + Sync {
     #[doc(alias = "D3DKMTCreateNativeFence")]
     fn create_native_fence(&self, args: CreateNativeFence<'_>) -> Result<FenceInstance, Status>;
 
-    /// Returns a handle by which other processes can open these objects: one shareable fence.
+    /// Returns a handle by which other processes can open these objects: one shareable fence. Under
+    /// `name` every process of the machine finds it while a handle with this name exists.
     /// INVALID_PARAMETER for a fence that is not shareable; ACCESS_DENIED for rights that this
-    /// instance does not have.
+    /// instance does not have; OBJECT_NAME_COLLISION for a name that is taken; OBJECT_NAME_INVALID
+    /// for an empty one, or one with a backslash.
     #[doc(alias = "D3DKMTShareObjects")]
     fn share_objects(
         &self,
         objects: &[Handle],
+        access: SyncObjectAccess,
+        name: Option<&str>,
+    ) -> Result<NtHandle, Status>;
+
+    /// Returns another handle of the object that was shared under this name. OBJECT_NAME_NOT_FOUND
+    /// if there is none; ACCESS_DENIED for rights that the sharing did not grant.
+    #[doc(alias = "D3DKMTOpenSyncObjectNtHandleFromName")]
+    fn open_sync_object_nt_handle_from_name(
+        &self,
+        name: &str,
         access: SyncObjectAccess,
     ) -> Result<NtHandle, Status>;
 

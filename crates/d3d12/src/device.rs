@@ -86,6 +86,11 @@ impl Device {
         Device { lane: Some(lane), ..self.clone() }
     }
 
+    /// Returns the options that it was created with.
+    pub fn options(&self) -> &DeviceOptions {
+        &self.shared.umd.options
+    }
+
     /// Returns the adapter's capabilities.
     pub fn adapter(&self) -> &AdapterInfo {
         &self.shared.umd.info
@@ -304,7 +309,34 @@ impl Device {
     pub fn create_shared_handle(&self, fence: &Fence) -> Result<NtHandle> {
         let _call = self.shared.umd.platform.enter_call("Device::create_shared_handle");
         self.shared.check_owner(fence.object.device(), || format!("fence '{}'", fence.name()))?;
-        fence.share()
+        fence.share(None)
+    }
+
+    /// As [`Device::create_shared_handle`], under a name by which every process of the machine
+    /// opens it. The name is taken as long as a handle exists that was created with it or opened by
+    /// it. The prefixes `Global\` and `Local\` have no effect.
+    ///
+    /// # Errors
+    /// [`Error::NameTaken`]; [`Error::BadValue`] for an empty name, or one with a backslash; as
+    /// [`Device::create_shared_handle`].
+    #[doc(alias = "CreateSharedHandle")]
+    #[track_caller]
+    pub fn create_named_shared_handle(&self, fence: &Fence, name: &str) -> Result<NtHandle> {
+        let _call = self.shared.umd.platform.enter_call("Device::create_named_shared_handle");
+        self.shared.check_owner(fence.object.device(), || format!("fence '{}'", fence.name()))?;
+        fence.share(Some(name))
+    }
+
+    /// Returns another handle of the fence that was shared under this name. Open it with
+    /// [`Device::open_shared_handle`].
+    ///
+    /// # Errors
+    /// [`Error::NameNotFound`]; [`Error::BadValue`] for an empty name, or one with a backslash.
+    #[doc(alias = "OpenSharedHandleByName")]
+    #[track_caller]
+    pub fn open_shared_handle_by_name(&self, name: &str) -> Result<NtHandle> {
+        let _call = self.shared.umd.platform.enter_call("Device::open_shared_handle_by_name");
+        Fence::handle_from_name(&self.shared, name)
     }
 
     /// Opens the fence of a handle on this device; reports of this device call it `name`. A fence

@@ -185,6 +185,20 @@ pub enum Error {
         /// The object.
         what: String,
     },
+    /// An object was to be shared under a name that another shared object of the machine has.
+    #[error("the shared name '{name}' is taken; choose another, or open the object that has it")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// No shared object of the machine has this name.
+    #[error(
+        "no shared object has the name '{name}'; share it before, and keep a handle with that name"
+    )]
+    NameNotFound {
+        /// The name.
+        name: String,
+    },
     /// The graphics kernel refused a call.
     #[error("{call} for {object}: {status}")]
     Call {
@@ -214,6 +228,8 @@ impl Error {
             | Error::OutOfRange { .. }
             | Error::BadValue { .. }
             | Error::Foreign { .. } => ErrorCode::InvalidArgument,
+            Error::NameTaken { .. } => ErrorCode::InvalidCall,
+            Error::NameNotFound { .. } => ErrorCode::NotFound,
             Error::AllocatorRecords { .. } | Error::AllocatorExecutes { .. } | Error::State(_) => {
                 ErrorCode::Failed
             }

@@ -14,6 +14,8 @@ pub enum ErrorCode {
     DeviceReset,
     /// DXGI_ERROR_INVALID_CALL: the application broke a rule.
     InvalidCall,
+    /// DXGI_ERROR_NOT_FOUND: no object has the name.
+    NotFound,
     /// E_OUTOFMEMORY: memory, or the budget of local memory, is used up.
     OutOfMemory,
     /// E_INVALIDARG: an argument is out of range or does not fit the others.
@@ -37,6 +39,7 @@ impl ErrorCode {
             ErrorCode::DeviceHung => 0x887A_0006,
             ErrorCode::DeviceReset => 0x887A_0007,
             ErrorCode::InvalidCall => 0x887A_0001,
+            ErrorCode::NotFound => 0x887A_0002,
             ErrorCode::OutOfMemory => 0x8007_000E,
             ErrorCode::InvalidArgument => 0x8007_0057,
             ErrorCode::Unsupported => 0x887A_0004,

@@ -89,7 +89,7 @@ pub struct Event {
 }
 
 struct Inner {
-    name: String,
+    desc: EventDesc,
     signal: Signal,
     registrations: Mutex<Registrations>,
 }
@@ -112,12 +112,17 @@ impl Event {
             signal.set(Step::ThreadWake);
         }
         let registrations = platform.mutex("registrations of an event", Registrations::default());
-        Event { inner: Arc::new(Inner { name: desc.name, signal, registrations }) }
+        Event { inner: Arc::new(Inner { desc, signal, registrations }) }
+    }
+
+    /// Returns its description.
+    pub fn desc(&self) -> &EventDesc {
+        &self.inner.desc
     }
 
     /// Returns the name.
     pub fn name(&self) -> &str {
-        &self.inner.name
+        &self.inner.desc.name
     }
 
     /// Returns whether the event stays set until it is reset.

@@ -25,8 +25,8 @@ use tidegate_trace::{FenceId, Kind, LaneId, NameId};
 pub struct Fence {
     pub(crate) object: Arc<FenceObject>,
     device: Arc<SharedDevice>,
-    /// Whether the CPU may wait for it and signal it.
-    cpu_access: bool,
+    initial_value: u64,
+    flags: FenceFlags,
     lane: Option<LaneId>,
 }
 
@@ -49,6 +49,20 @@ fn kernel_flags(name: &str, flags: FenceFlags) -> Result<SyncObjectFlags> {
     Ok(kernel_flags)
 }
 
+/// The error of a status that is about the name of a shared object.
+fn name_error(name: &str, status: Status) -> Option<Error> {
+    let name = name.to_owned();
+    match status {
+        Status::OBJECT_NAME_COLLISION => Some(Error::NameTaken { name }),
+        Status::OBJECT_NAME_NOT_FOUND => Some(Error::NameNotFound { name }),
+        Status::OBJECT_NAME_INVALID => Some(Error::BadValue {
+            what: format!("the shared name '{name}'"),
+            why: "a name is not empty, and has no backslash behind the prefix Global\\ or Local\\",
+        }),
+        _ => None,
+    }
+}
+
 impl Fence {
     pub(crate) fn new(
         device: &Arc<SharedDevice>,
@@ -56,12 +70,9 @@ impl Fence {
         lane: Option<LaneId>,
     ) -> Result<Fence> {
         let FenceDesc { name, initial_value, flags } = &desc;
-        let (name, initial_value, flags) = (name.as_str(), *initial_value, *flags);
-        let cpu_access = !flags.contains(FenceFlags::NON_MONITORED);
-        let shared = flags.contains(FenceFlags::SHARED);
-        let flags = kernel_flags(name, flags)?;
-        let made = fence::create(&device.umd, device.native_fences, name, initial_value, flags);
-        Fence::around(device, name, made, (initial_value, cpu_access, shared), lane)
+        let (umd, native) = (&device.umd, device.native_fences);
+        let made = fence::create(umd, native, name, *initial_value, kernel_flags(name, *flags)?);
+        Fence::around(device, name, made, (*initial_value, *flags), lane)
     }
 
     /// Opens a fence that another device shares.
@@ -79,7 +90,7 @@ impl Fence {
             device,
             name,
             ("D3DKMTOpenSyncObjectFromNtHandle2", opened),
-            (0, true, true),
+            (0, FenceFlags::SHARED),
             lane,
         )
     }
@@ -88,7 +99,7 @@ impl Fence {
         device: &Arc<SharedDevice>,
         name: &str,
         (call, made): (&'static str, std::result::Result<FenceInstance, Status>),
-        (initial_value, cpu_access, external): (u64, bool, bool),
+        (initial_value, flags): (u64, FenceFlags),
         lane: Option<LaneId>,
     ) -> Result<Fence> {
         let instance = made.map_err(|s| device.error(call, &format!("fence '{name}'"), s))?;
@@ -96,22 +107,37 @@ impl Fence {
         let object = FenceObject::new(&device.umd, name, instance, initial_value);
         let object = object.ok_or_else(|| device.error(call, &what(), Status::NOT_SUPPORTED))?;
         if let Some(states) = &device.states {
-            states.add_fence(&object, initial_value, external);
+            states.add_fence(&object, initial_value, flags.contains(FenceFlags::SHARED));
         }
         hazards::add_fence(&device.umd.platform, &object, initial_value);
-        Ok(Fence { object: Arc::new(object), device: Arc::clone(device), cpu_access, lane })
+        let (object, device) = (Arc::new(object), Arc::clone(device));
+        Ok(Fence { object, device, initial_value, flags, lane })
     }
 
     /// A handle by which another device, also of another process or on another adapter, opens the
     /// fence.
-    pub(crate) fn share(&self) -> Result<NtHandle> {
+    pub(crate) fn share(&self, name: Option<&str>) -> Result<NtHandle> {
         let (device, objects) = (&self.device, [self.object.handle()]);
-        let made = device.umd.enter().share_objects(&objects, SyncObjectAccess::all());
-        made.map_err(|s| device.error("D3DKMTShareObjects", &self.what(), s))
+        let made = device.umd.enter().share_objects(&objects, SyncObjectAccess::all(), name);
+        made.map_err(|status| {
+            name_error(name.unwrap_or_default(), status)
+                .unwrap_or_else(|| device.error("D3DKMTShareObjects", &self.what(), status))
+        })
+    }
+
+    /// Another handle of the fence that was shared under a name.
+    pub(crate) fn handle_from_name(device: &SharedDevice, name: &str) -> Result<NtHandle> {
+        let access = SyncObjectAccess::all();
+        let opened = device.umd.enter().open_sync_object_nt_handle_from_name(name, access);
+        opened.map_err(|status| {
+            let call = "D3DKMTOpenSyncObjectNtHandleFromName";
+            let what = || format!("the shared name '{name}'");
+            name_error(name, status).unwrap_or_else(|| device.error(call, &what(), status))
+        })
     }
 
     pub(crate) fn check_cpu_access(&self) -> Result<()> {
-        if self.cpu_access {
+        if !self.flags.contains(FenceFlags::NON_MONITORED) {
             return Ok(());
         }
         Err(Error::NotSupported {
@@ -123,6 +149,14 @@ impl Fence {
     /// The same fence for a CPU thread that is drawn on `lane`.
     pub fn on_lane(&self, lane: LaneId) -> Fence {
         Fence { lane: Some(lane), ..self.clone() }
+    }
+
+    /// Returns its description. That of a fence which was opened by a handle has the name of the
+    /// open, [`FenceFlags::SHARED`], and no initial value: its creator alone knows more.
+    #[doc(alias = "GetCreationFlags")]
+    pub fn desc(&self) -> FenceDesc {
+        let (name, initial_value) = (self.name().to_owned(), self.initial_value);
+        FenceDesc { name, initial_value, flags: self.flags }
     }
 
     /// Its name.

@@ -132,6 +132,11 @@ impl Queue {
         }
     }
 
+    /// Returns the options that it was created with.
+    pub fn options(&self) -> QueueOptions {
+        QueueOptions { on_abort: self.inner.id.on_abort }
+    }
+
     /// The kernel's numbers of what runs its work: reports and statistics name it by these. A queue
     /// has one for each engine that it drives. One that was recreated has more, the newest last.
     pub fn numbers(&self) -> Vec<QueueNumber> {

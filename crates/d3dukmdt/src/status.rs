@@ -41,6 +41,12 @@ statuses! {
     BUFFER_TOO_SMALL = 0xC000_0023, "the table handed in is too small";
     /// The handle is of another kind of object.
     OBJECT_TYPE_MISMATCH = 0xC000_0024, "the handle is of another kind of object";
+    /// The name of an object is not one.
+    OBJECT_NAME_INVALID = 0xC000_0033, "the name is empty or has a backslash";
+    /// No object has the name.
+    OBJECT_NAME_NOT_FOUND = 0xC000_0034, "no object has this name";
+    /// Another object has the name.
+    OBJECT_NAME_COLLISION = 0xC000_0035, "another object has this name";
     /// A privilege is missing.
     PRIVILEGE_NOT_HELD = 0xC000_0061, "a privilege is needed";
     /// A limit was reached.

@@ -46,6 +46,7 @@ pub use config::{
 pub use driver::{DdiCall, DriverFault, OutstandingWork};
 pub use error::{BugCheck, StartError};
 pub use fence::log::LogTimeFault;
+pub use fence::names::ObjectNames;
 pub use memory::LocalMemoryUse;
 pub use object::process::Process;
 pub use recovery::{

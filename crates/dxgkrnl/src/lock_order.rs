@@ -73,6 +73,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "memory of a process",
     "mode of fence logs",
     "openers of a fence",
+    "names of shared objects",
     "opening of the driver's gate",
     "peers of an adapter",
     "place of a fence log",

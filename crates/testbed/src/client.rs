@@ -147,7 +147,7 @@ impl Client {
         fence: &FenceInstance,
         access: SyncObjectAccess,
     ) -> Result<NtHandle, Status> {
-        self.kernel.share_objects(&[fence.handle], access)
+        self.kernel.share_objects(&[fence.handle], access, None)
     }
 
     /// Creates an NT handle of a fence with all access rights.

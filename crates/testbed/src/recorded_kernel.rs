@@ -308,7 +308,12 @@ impl Kernel for RecordedKernel {
         fn submit_command_to_hw_queue(args: SubmitCommandToHwQueue) -> ();
         fn submit_wait_to_hw_queue(hw_queue: Handle, fences: &[FenceValue]) -> ();
         fn submit_signal_to_hw_queues(args: SubmitSignalToHwQueues<'_>) -> ();
-        fn share_objects(objects: &[Handle], access: SyncObjectAccess) -> NtHandle;
+        fn share_objects(
+            objects: &[Handle],
+            access: SyncObjectAccess,
+            name: Option<&str>
+        ) -> NtHandle;
+        fn open_sync_object_nt_handle_from_name(name: &str, access: SyncObjectAccess) -> NtHandle;
         fn open_sync_object_from_nt_handle(args: OpenSyncObject<'_>) -> FenceInstance;
         fn open_native_fence_from_nt_handle(args: OpenSyncObject<'_>) -> FenceInstance;
         fn destroy_synchronization_object(fence: Handle) -> ();

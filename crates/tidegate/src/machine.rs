@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tidegate_calls::{Kernel, Status};
 use tidegate_d3d12::{Device, DeviceOptions, RefusedDestroy, TeardownReport};
 use tidegate_ddi::Driver;
-use tidegate_dxgkrnl::{Adapter, AdapterConfig, Process, StartError};
+use tidegate_dxgkrnl::{Adapter, AdapterConfig, ObjectNames, Process, StartError};
 use tidegate_kmd::ReferenceDriver;
 use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform, RunReport, current};
 use tidegate_softgpu::{EngineClass, LOCAL_WINDOW_BYTES, ParkedWait, SoftGpu};
@@ -259,6 +259,7 @@ impl<'a> MachineBuilder<'a> {
             return Err(MachineError::NoAdapter);
         }
         let system_memory = PhysicalMemory::new(&platform, SYSTEM_MEMORY_BASE);
+        let names = ObjectNames::new(&platform);
         let several = adapters.len() > 1;
         let mut units = Vec::with_capacity(adapters.len());
         for (ordinal, assemble) in (0..).zip(adapters) {
@@ -268,7 +269,7 @@ impl<'a> MachineBuilder<'a> {
             let (AdapterParts { hardware, driver, mut kernel }, reference) = assemble(&bus);
             kernel.ordinal = ordinal;
             // 3.
-            let adapter = Adapter::start(&platform, driver, &system_memory, kernel)?;
+            let adapter = Adapter::start(&platform, driver, &system_memory, &names, kernel)?;
             // 4.
             hardware.start();
             units.push(Unit { hardware, adapter, reference });

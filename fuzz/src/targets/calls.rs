@@ -157,7 +157,14 @@ impl Program {
             }
             8 => {
                 let access = SyncObjectAccess::from_bits_retain(number);
-                self.shared.push(kernel.share_objects(&self.several(input), access)?);
+                let name = ["", "a", "b", "Global\\a", "a\\b"].get(input.below(8)).copied();
+                self.shared.push(match input.flag() {
+                    true => kernel.share_objects(&self.several(input), access, name)?,
+                    false => {
+                        let name = name.unwrap_or_default();
+                        kernel.open_sync_object_nt_handle_from_name(name, access)?
+                    }
+                });
             }
             _ => {
                 let Some(nt_handle) = self.shared.get(input.below(self.shared.len())) else {

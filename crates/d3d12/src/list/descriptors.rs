@@ -22,6 +22,11 @@ impl DescriptorHeap {
         DescriptorHeap { name: name.to_owned(), views: Arc::new(vec![None; descriptors]) }
     }
 
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns the number of descriptors.
     pub fn descriptors(&self) -> usize {
         self.views.len()

@@ -29,6 +29,11 @@ impl QueryHeap {
         u64::from(queries) * RESULT_BYTES
     }
 
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        self.results.name()
+    }
+
     /// Returns the number of queries.
     pub fn queries(&self) -> u32 {
         self.queries

@@ -73,6 +73,12 @@ impl ResourceHeap {
         Ok(ResourceHeap { allocation: Arc::new(made), name: name.into(), heap })
     }
 
+    /// Returns its description, with the length that it has.
+    #[doc(alias = "GetDesc")]
+    pub fn desc(&self) -> HeapDesc {
+        HeapDesc { name: self.name().to_owned(), bytes: self.bytes(), heap: self.heap }
+    }
+
     /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name

@@ -49,13 +49,41 @@ fn short_forms_say_what_the_long_ones_do() {
 
 #[test]
 // spec: ME-018
-fn a_queue_a_buffer_and_a_fence_return_their_descriptions() {
+fn objects_return_their_descriptions() {
     bench(|b| {
         let desc = QueueDesc::compute("physics").priority(Priority::High).node_mask(1);
         let queue = b.device.create_queue(desc.clone()).unwrap();
         assert_eq!(queue.desc(), desc.submission(Submission::User).node(1));
         let desc = BufferDesc::readback("results", 64);
         assert_eq!(b.device.create_buffer(desc.clone()).unwrap().desc(), desc);
+        let on_abort = OnAbort::Report;
+        let with = b.device.create_queue_with(QueueDesc::copy("q"), QueueOptions { on_abort });
+        assert_eq!(
+            (with.unwrap().options(), queue.options().on_abort),
+            (QueueOptions { on_abort }, OnAbort::RecreateUser)
+        );
+        let descs = [
+            FenceDesc::new("plain").initial_value(7),
+            FenceDesc::new("shared").shared(),
+            FenceDesc::new("everywhere").initial_value(1).shared_cross_adapter(),
+            FenceDesc::new("queues").non_monitored(),
+        ];
+        for desc in descs {
+            let fence = b.device.create_fence_with(desc.clone()).unwrap();
+            fence.signal(9).ok();
+            assert_eq!(fence.desc(), desc);
+            if desc.flags.contains(FenceFlags::SHARED) {
+                let handle = b.device.create_shared_handle(&fence).unwrap();
+                let opened = b.device.open_shared_handle("opened", &handle).unwrap();
+                assert_eq!(opened.desc(), FenceDesc::new("opened").shared());
+            }
+        }
+        let desc = HeapDesc::new("heap", 0x2_0000);
+        assert_eq!(b.device.create_heap(desc.clone()).unwrap().desc(), desc);
+        let desc = EventDesc { name: "set".to_owned(), manual_reset: true, initially_set: true };
+        assert_eq!(b.device.create_event(desc.clone()).desc(), &desc);
+        assert_eq!(b.device.create_query_heap("times", 2).unwrap().name(), "times");
+        assert_eq!(b.device.create_descriptor_heap("views", 2).name(), "views");
     });
 }
 

@@ -13,6 +13,7 @@ use crate::driver::{self, DriverPort};
 use crate::error::StartError;
 use crate::fence::Fences;
 use crate::fence::log::LogReader;
+use crate::fence::names::ObjectNames;
 use crate::interrupt::{self, Interrupts};
 use crate::lock_order::LOCK_ORDER;
 use crate::memory::Memory;
@@ -41,12 +42,14 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Starts an adapter on `driver`.
+    /// Starts an adapter on `driver`. The adapters of a machine have one system memory and one
+    /// namespace of shared objects.
     #[doc(alias = "DxgkDdiStartDevice")]
     pub fn start(
         platform: &Platform,
         driver: Arc<dyn Driver>,
         system_memory: &PhysicalMemory,
+        names: &ObjectNames,
         config: AdapterConfig,
     ) -> Result<Arc<Adapter>, StartError> {
         let level = &entered();
@@ -64,8 +67,8 @@ impl Adapter {
         let fences = Fences::new(&memory);
         let sched = Scheduling::new(&port, &memory, &fences);
         let log_reader = LogReader::new(&memory);
-        let objects =
-            Objects::new(Layers { log_reader, port: port.clone(), memory, fences, sched });
+        let layers = Layers { log_reader, port: port.clone(), memory, fences, sched };
+        let objects = Objects::new(layers, names);
         let display = Display::new(&objects);
         let power = PowerTransitions::new(&objects, &counted, display.as_ref());
         let recovery = Recovery::new(&objects, &power, display.as_ref());

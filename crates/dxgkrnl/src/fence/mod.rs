@@ -4,8 +4,8 @@
 //! each using those before it: `waiter_set`, `event_set`, `value` (pure) · `storage`, `residency`,
 //! `log_place` (memory) · `object` (the fences and what they share) · `report` · `monitor`
 //! (MonitoredValue) · `relay` (to members on other adapters) · `signal` · `cpu_wait` · `link`,
-//! `cross_adapter` (members of one fence) · `instance` (create, open, close, destroy) · `sharing`
-//! (NT handles) · `log_timeline`, `log` · `signaled` (what an interrupt releases) · `log_change`.
+//! `cross_adapter` (members of one fence) · `instance` (create, open, close, destroy) · `names`,
+//! `sharing` (NT handles) · `log_timeline`, `log` · `signaled` (what an interrupt releases) · `log_change`.
 //!
 //! Invariants: waiters are released in one place, `monitor::release`. Ports to the rooms above:
 //! [`RelayPort`], [`HardwareWaits`], [`LoggedQueue`], [`Waiter`].
@@ -20,6 +20,7 @@ pub(crate) mod log_change;
 mod log_place;
 mod log_timeline;
 pub(crate) mod monitor;
+pub(crate) mod names;
 mod object;
 mod relay;
 mod report;

@@ -8,6 +8,7 @@
 
 use super::instance::{self, CreateFence, FenceHold, Instance, InstanceOwner};
 use super::link;
+use super::names::{NamedFence, ObjectNames};
 use super::object::{CrossAdapterFence, Fence, Fences};
 use crate::memory::Affinity;
 use std::sync::Arc;
@@ -16,13 +17,33 @@ use tidegate_ddi::{Passive, VidSchCaps};
 
 /// A fence referenced by an NT handle.
 struct SharedFence {
-    hold: FenceHold,
+    held: Held,
     access: SyncObjectAccess,
 }
 
-/// Creates an NT handle of a fence.
+/// What keeps the fence of a handle.
+enum Held {
+    Unnamed(FenceHold),
+    /// Handles with a name share it, and keep the name.
+    Named(Arc<NamedFence>),
+}
+
+impl SharedFence {
+    fn fence(&self) -> &Arc<Fence> {
+        match &self.held {
+            Held::Unnamed(hold) => hold.fence(),
+            Held::Named(named) => named.hold.fence(),
+        }
+    }
+}
+
+/// Creates an NT handle of a fence, with a name if one is given.
 // spec: MF-045
-pub(crate) fn share(instance: &Instance, access: SyncObjectAccess) -> Result<NtHandle, Status> {
+pub(crate) fn share(
+    instance: &Instance,
+    access: SyncObjectAccess,
+    name: Option<(&ObjectNames, &str)>,
+) -> Result<NtHandle, Status> {
     let fence = &instance.fence;
     if !fence.flags.contains(SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING) {
         return Err(Status::INVALID_PARAMETER);
@@ -36,7 +57,28 @@ pub(crate) fn share(instance: &Instance, access: SyncObjectAccess) -> Result<NtH
     }
     // spec: MF-046
     let hold = FenceHold::new(fence).ok_or(Status::INVALID_PARAMETER)?;
-    Ok(NtHandle::new(SharedFence { hold, access }))
+    let held = match name {
+        None => Held::Unnamed(hold),
+        Some((names, name)) => Held::Named(names.add(name, hold, access)?),
+    };
+    Ok(NtHandle::new(SharedFence { held, access }))
+}
+
+/// Returns another NT handle of the fence with this name.
+#[doc(alias = "D3DKMTOpenSyncObjectNtHandleFromName")]
+pub(crate) fn open_name(
+    names: &ObjectNames,
+    name: &str,
+    access: SyncObjectAccess,
+) -> Result<NtHandle, Status> {
+    if access.is_empty() {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let named = names.find(name)?;
+    if !named.access.contains(access) {
+        return Err(Status::ACCESS_DENIED);
+    }
+    Ok(NtHandle::new(SharedFence { held: Held::Named(named), access }))
 }
 
 /// Opens a fence for a device. `native` selects which of the two calls is made.
@@ -56,7 +98,7 @@ pub(crate) fn open(
     if native && !fences.port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
         return Err(Status::NOT_SUPPORTED);
     }
-    let hold = hold_on(level, fences, shared.hold.fence())?;
+    let hold = hold_on(level, fences, shared.fence())?;
     if native && hold.fence().native.is_none() {
         return Err(Status::OBJECT_TYPE_MISMATCH);
     }

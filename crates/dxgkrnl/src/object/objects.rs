@@ -10,6 +10,7 @@ use super::hw_queue::{HwQueue, HwQueueTable};
 use super::layers::Layers;
 use super::port::{DisplayPort, OpenProcess, RecoveryPort};
 use crate::fence::log::LogMode;
+use crate::fence::names::ObjectNames;
 use crate::fence::storage::FencePool;
 use crate::fence::{HardwareWaits, LoggedQueue, log_change};
 use crate::memory::AddressSpace;
@@ -23,6 +24,8 @@ use tidegate_platform::Mutex;
 /// The objects of one adapter.
 pub(crate) struct Objects {
     layers: Arc<Layers>,
+    /// The names of the machine's shared objects.
+    pub(crate) names: ObjectNames,
     /// Devices of all processes and of the kernel.
     pub(crate) devices: Arc<Mutex<Registry<Device>>>,
     /// Contexts of packets.
@@ -50,7 +53,7 @@ impl Deref for Objects {
 
 impl Objects {
     /// Creates the objects on these layers. The ports are attached later.
-    pub(crate) fn new(layers: Layers) -> Arc<Objects> {
+    pub(crate) fn new(layers: Layers, names: &ObjectNames) -> Arc<Objects> {
         let platform = &layers.port.platform;
         Arc::new(Objects {
             devices: Arc::new(platform.mutex("devices", Registry::default())),
@@ -62,6 +65,7 @@ impl Objects {
             processes: platform.mutex("processes of an adapter", Vec::new()),
             recovery: Port::default(),
             display: Port::default(),
+            names: names.clone(),
             layers: Arc::new(layers),
         })
     }

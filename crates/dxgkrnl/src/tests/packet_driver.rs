@@ -1,6 +1,6 @@
 //! A driver of WDDM 2.0 that takes packets and nothing else: the least that a driver writes.
 
-use crate::{Adapter, AdapterConfig};
+use crate::{Adapter, AdapterConfig, ObjectNames};
 use std::sync::Arc;
 use tidegate_calls::{CreateContextVirtual, Kernel, Priority, SubmitCommand};
 use tidegate_ddi::memory::{PageTableShape, PagingOperation, Segment, UpdatePageTable};
@@ -151,7 +151,8 @@ fn a_driver_for_packets_writes_the_base_entries_alone_and_runs_packets() {
     assert!(EntryGroup::ALL.iter().all(|group| !as_driver.has(*group)));
     let memory = PhysicalMemory::new(&platform, PhysicalAddress(0));
     let config = AdapterConfig::standard(&platform);
-    let adapter = Adapter::start(&platform, as_driver, &memory, config).unwrap();
+    let names = ObjectNames::new(&platform);
+    let adapter = Adapter::start(&platform, as_driver, &memory, &names, config).unwrap();
     let process = adapter.open("a process").unwrap();
     let device = process.create_device().unwrap();
     let args = CreateContextVirtual {

@@ -5,6 +5,7 @@ use crate::config::{AdapterConfig, PowerManagement};
 use crate::driver::DriverPort;
 use crate::fence::Fences;
 use crate::fence::log::LogReader;
+use crate::fence::names::ObjectNames;
 use crate::memory::Memory;
 use crate::object::{Layers, Objects};
 use crate::power::{Power, PowerTransitions};
@@ -29,7 +30,8 @@ fn managed_device(platform: &Platform) -> (Arc<DriverPort>, Arc<PowerTransitions
     let fences = Fences::new(&memory);
     let sched = Scheduling::new(&port, &memory, &fences);
     let log_reader = LogReader::new(&memory);
-    let objects = Objects::new(Layers { log_reader, port: port.clone(), memory, fences, sched });
+    let layers = Layers { log_reader, port: port.clone(), memory, fences, sched };
+    let objects = Objects::new(layers, &ObjectNames::new(&port.platform));
     let power = made.get().expect("the port has it");
     (port, PowerTransitions::new(&objects, power, None))
 }

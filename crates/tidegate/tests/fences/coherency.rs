@@ -191,7 +191,8 @@ fn the_separate_gpu_address_faults_behind_an_io_mmu_and_the_cpu_address_elsewher
 fn a_shared_fence_has_one_cpu_address_in_its_process_until_it_ends() {
     world_with(io_mmu).run(|w| {
         let made = w.try_native(0, SHARED).unwrap();
-        let nt_handle = w.kernel.share_objects(&[made.handle], SyncObjectAccess::all()).unwrap();
+        let nt_handle =
+            w.kernel.share_objects(&[made.handle], SyncObjectAccess::all(), None).unwrap();
         let open = |flags| {
             let args = OpenSyncObject {
                 device: w.device,

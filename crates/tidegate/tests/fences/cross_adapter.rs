@@ -415,6 +415,14 @@ fn the_application_chooses_the_use_of_a_fence() {
         let same = one.open_shared_handle("f", &handle).unwrap();
         same.signal(5).unwrap();
         assert_eq!(shared.completed_value(), 5);
+        let both = FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER;
+        let everywhere = make(both).unwrap();
+        let named = one.create_named_shared_handle(&everywhere, "of the machine").unwrap();
+        let found = two.open_shared_handle_by_name("of the machine").unwrap();
+        let opened = two.open_shared_handle("f", &found).unwrap();
+        drop((named, found));
+        everywhere.signal(6).unwrap();
+        opened.wait(6).unwrap();
         let queues_only = make(FenceFlags::NON_MONITORED).unwrap();
         assert!(queues_only.signal(5).is_err() && queues_only.wait(4).is_err());
         let (queue, done) = (w.queue(0, Submission::User), make(FenceFlags::NONE).unwrap());

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tidegate::calls::{
     DeviceState, FenceInstance, NtHandle, Status, SyncObjectAccess, SyncObjectFlags,
 };
+use tidegate::d3d12::{Device, DeviceOptions, Error, FenceDesc};
 use tidegate::platform::PhysicalAddress;
 use tidegate_testbed::{Client, World, signal_packet, wait_packet, world};
 
@@ -129,7 +130,7 @@ fn which_fences_are_shared_and_what_an_instance_may_do() {
             }
         }
         let private = creator.try_native(0, SyncObjectFlags::empty()).unwrap();
-        let shared = creator.kernel.share_objects(&[private.handle], SyncObjectAccess::all());
+        let shared = creator.kernel.share_objects(&[private.handle], SyncObjectAccess::all(), None);
         assert_eq!(shared.unwrap_err(), Status::INVALID_PARAMETER);
         let made = creator.try_native(0, SHARED).unwrap();
         let handle = creator.share_all(&made);
@@ -145,10 +146,10 @@ fn which_fences_are_shared_and_what_an_instance_may_do() {
         // The creator's instance may do both. A duplicated handle never has more rights than its
         // source.
         creator.signal(&made, 2);
-        let given = other.kernel.share_objects(&[listener.handle], SyncObjectAccess::all());
+        let given = other.kernel.share_objects(&[listener.handle], SyncObjectAccess::all(), None);
         assert_eq!(given.unwrap_err(), Status::ACCESS_DENIED);
         let waits_only =
-            other.kernel.share_objects(&[listener.handle], SyncObjectAccess::WAIT).unwrap();
+            other.kernel.share_objects(&[listener.handle], SyncObjectAccess::WAIT, None).unwrap();
         let third = w.client("another");
         let heard = third.open_fence(&waits_only);
         assert_eq!(
@@ -289,5 +290,61 @@ fn engines_store_where_an_instance_may_signal_and_nowhere_else() {
         assert_eq!(made.value.load(), 0);
         let Ok(DeviceState::Faulted(fault)) = w.state() else { panic!("a fault was expected") };
         assert_eq!((fault.gpu_va, fault.write), (listener.current_value_gpu_va, true));
+    });
+}
+
+#[test]
+fn a_fence_is_opened_by_its_name_while_a_handle_has_it() {
+    world().run(|w| {
+        let [one, two] = [(); 2].map(|()| w.machine.device(DeviceOptions::default()).unwrap());
+        let fence = |device: &Device| device.create_fence_with(FenceDesc::new("f").shared());
+        let [first, other] = [fence(&one).unwrap(), fence(&two).unwrap()];
+        let name = || "frame".to_owned();
+        let unknown = Some(Error::NameNotFound { name: name() });
+        assert_eq!(two.open_shared_handle_by_name("frame").err(), unknown);
+        let created = one.create_named_shared_handle(&first, "frame").unwrap();
+        for (device, fence) in [(&one, &first), (&two, &other)] {
+            let taken = device.create_named_shared_handle(fence, "frame").err();
+            assert_eq!(taken, Some(Error::NameTaken { name: name() }));
+        }
+        assert!(two.open_shared_handle_by_name("Frame").is_err(), "names differ by case");
+        let found = two.open_shared_handle_by_name("Global\\frame").unwrap();
+        let opened = two.open_shared_handle("opened", &found).unwrap();
+        opened.signal(5).unwrap();
+        assert_eq!((first.completed_value(), other.completed_value()), (5, 0));
+        drop(created);
+        drop(one.open_shared_handle_by_name("frame").unwrap());
+        drop(found);
+        assert_eq!(two.open_shared_handle_by_name("frame").err(), unknown, "no handle is left");
+        let again = two.create_named_shared_handle(&other, "frame").unwrap();
+        let found = one.open_shared_handle_by_name("Local\\frame").unwrap();
+        one.open_shared_handle("again", &found).unwrap().signal(7).unwrap();
+        assert_eq!((opened.completed_value(), other.completed_value()), (5, 7));
+        drop((again, found));
+        for bad in ["", "a\\b", "Global\\"] {
+            let refused = one.create_named_shared_handle(&first, bad).unwrap_err();
+            assert!(matches!(refused, Error::BadValue { .. }), "{bad}: {refused}");
+        }
+    });
+}
+
+#[test]
+fn a_handle_that_a_name_opens_has_no_more_rights_than_the_first_one() {
+    world().run(|w| {
+        let made = w.try_native(0, SHARED).unwrap();
+        let only_wait = w.kernel.share_objects(&[made.handle], SyncObjectAccess::WAIT, Some("f"));
+        let other = w.client("another");
+        let open = |access| other.kernel.open_sync_object_nt_handle_from_name("f", access);
+        assert_eq!(open(SyncObjectAccess::all()).err(), Some(Status::ACCESS_DENIED));
+        assert_eq!(open(SyncObjectAccess::empty()).err(), Some(Status::INVALID_PARAMETER));
+        let opened = other.open_fence(&open(SyncObjectAccess::WAIT).unwrap());
+        assert_eq!(other.try_signal(&opened, 5), Err(Status::ACCESS_DENIED));
+        // The process that gave the name has ended; the handle keeps it.
+        w.process.terminate();
+        assert!(open(SyncObjectAccess::WAIT).is_ok());
+        let ended = w.kernel.open_sync_object_nt_handle_from_name("f", SyncObjectAccess::WAIT);
+        assert_eq!(ended.err(), Some(Status::DEVICE_REMOVED));
+        drop(only_wait);
+        assert_eq!(open(SyncObjectAccess::WAIT).err(), Some(Status::OBJECT_NAME_NOT_FOUND));
     });
 }

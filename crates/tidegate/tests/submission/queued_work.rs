@@ -239,7 +239,11 @@ fn a_dropped_queue_at_a_wait_that_nothing_ends_ends_with_its_device() {
             queues_ended(w, submission);
             let report = app.device.teardown_report();
             drop((app, other));
-            assert_eq!((queues_ended(w, submission), report.refused()), (2, vec![]), "{submission}");
+            assert_eq!(
+                (queues_ended(w, submission), report.refused()),
+                (2, vec![]),
+                "{submission}"
+            );
         });
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Process;
 use crate::fence::signal::{check_flags, signal};
-use crate::fence::{CreateFence, FenceTarget, Instance, cpu_wait, sharing};
+use crate::fence::{CreateFence, FenceTarget, Instance, cpu_wait};
 use crate::memory::AllocationObject;
 use crate::object::FenceObject;
 use crate::object::context::ContextDesc;
@@ -477,27 +477,34 @@ impl Kernel for Process {
         &self,
         objects: &[Handle],
         access: SyncObjectAccess,
+        name: Option<&str>,
     ) -> Result<NtHandle, Status> {
         match objects {
-            [fence] => sharing::share(&**self.fence(*fence)?, access),
+            [fence] => self.share_fence(*fence, access, name),
             _ => Err(Status::INVALID_PARAMETER),
         }
+    }
+
+    fn open_sync_object_nt_handle_from_name(
+        &self,
+        name: &str,
+        access: SyncObjectAccess,
+    ) -> Result<NtHandle, Status> {
+        self.open_fence_name(name, access)
     }
 
     fn open_sync_object_from_nt_handle(
         &self,
         args: OpenSyncObject<'_>,
     ) -> Result<FenceInstance, Status> {
-        let level = &entered();
-        self.open_fence(level, &args, false)
+        self.open_fence(&entered(), &args, false)
     }
 
     fn open_native_fence_from_nt_handle(
         &self,
         args: OpenSyncObject<'_>,
     ) -> Result<FenceInstance, Status> {
-        let level = &entered();
-        self.open_fence(level, &args, true)
+        self.open_fence(&entered(), &args, true)
     }
 
     // spec: NF-093, MF-051

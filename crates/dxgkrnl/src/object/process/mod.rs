@@ -10,7 +10,7 @@ mod tiles;
 
 use crate::fence::signal::check_rewinds;
 use crate::fence::storage::FencePool;
-use crate::fence::{CreateFence, FenceTarget};
+use crate::fence::{CreateFence, FenceTarget, sharing};
 use crate::memory::{AddressSpace, Affinity, AllocationObject, cpu_va};
 use crate::object::FenceObject;
 use crate::object::context::Context;
@@ -23,8 +23,8 @@ use crate::object::paging_queue::PagingQueueObject;
 use crate::object::port::OpenProcess;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{
-    CurrentValueView, DeviceState, FenceInstance, FenceValue, Handle, OpenSyncObject, ReadOnly,
-    SignalFlags, Status, SyncObjectFlags,
+    CurrentValueView, DeviceState, FenceInstance, FenceValue, Handle, NtHandle, OpenSyncObject,
+    ReadOnly, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags,
 };
 use tidegate_d3dukmdt::{MAX_OBJECTS_SIGNALED, MAX_OBJECTS_WAITED_ON};
 use tidegate_ddi::Passive;
@@ -249,6 +249,25 @@ impl Process {
             return Err(Status::INVALID_PARAMETER);
         }
         self.enter_fence(level, Arc::new(FenceObject::create(level, &device, args)?))
+    }
+
+    /// Creates an NT handle of a fence, with a name if one is given.
+    fn share_fence(
+        &self,
+        fence: Handle,
+        access: SyncObjectAccess,
+        name: Option<&str>,
+    ) -> Result<NtHandle, Status> {
+        let name = name.map(|name| (&self.objects.names, name));
+        sharing::share(&**self.fence(fence)?, access, name)
+    }
+
+    /// Returns an NT handle of the fence with this name.
+    fn open_fence_name(&self, name: &str, access: SyncObjectAccess) -> Result<NtHandle, Status> {
+        if self.handles.lock().is_closed() {
+            return Err(Status::DEVICE_REMOVED);
+        }
+        sharing::open_name(&self.objects.names, name, access)
     }
 
     fn open_fence(
