@@ -387,7 +387,8 @@ impl Device {
     }
 
     /// Returns what the hazard check of the machine has found so far; `None` while it is off
-    /// ([`Validation::HAZARDS`]).
+    /// ([`Validation::HAZARDS`]). Any thread may call it at any time: a circle of waits is in the
+    /// report once its last call was submitted.
     pub fn hazards(&self) -> Option<Report> {
         self.shared.umd.platform.hazard_report()
     }

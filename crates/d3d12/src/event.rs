@@ -8,6 +8,7 @@
 //! [`Event::wait_any`], [`Event::wait_all`], [`Event::fd`].
 
 use crate::error::{Error, Result};
+use crate::hazards;
 use crate::umd::registration::Registration;
 use std::fmt;
 use std::sync::Arc;
@@ -195,7 +196,11 @@ impl Event {
             "" => "an event".to_owned(),
             name => format!("event '{name}'"),
         };
-        let end = self.inner.signal.wait_for(deadline, &what);
+        let block = || self.inner.signal.wait_for(deadline, &what);
+        let end = match deadline {
+            None => hazards::while_blocked_on_event(self, block),
+            Some(_) => block(),
+        };
         if end == WaitEnd::Woken {
             note_taken(&self.inner.signal);
         }

@@ -4,6 +4,7 @@
 //! wait of the CPU after it. Waits and signals that the user-mode driver makes for itself are not
 //! reported.
 
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::list::ClosedList;
 use crate::umd::buffer::BufferMemory;
@@ -11,8 +12,8 @@ use crate::umd::checked_memory::space;
 use crate::umd::device::UmdDevice;
 use crate::umd::fence::FenceObject;
 use tidegate_calls::WaitMode;
-use tidegate_platform::Platform;
 use tidegate_platform::hazard::{Checker, FenceKey, ListInfo, QueueKey, TimelineId};
+use tidegate_platform::{Platform, WaitEnd};
 use tidegate_trace::LinkId;
 
 /// Returns a fence of the check. The first call adds it with an initial value.
@@ -150,6 +151,52 @@ pub(crate) fn cpu_wait<'a>(
             WaitMode::Any => checker.cpu_wait_any(thread, &of),
         }
     });
+}
+
+/// Reports a wait of the CPU without a time limit while `block` makes it.
+pub(crate) fn while_blocked<'a, R>(
+    platform: &Platform,
+    mode: WaitMode,
+    fences: impl Iterator<Item = (&'a FenceObject, u64)>,
+    block: impl FnOnce() -> Result<R>,
+) -> Result<R> {
+    let begin = |checker: &mut Checker, thread| {
+        let of = fences.map(|(fence, value)| (key(checker, fence), value)).collect();
+        checker.cpu_wait_begin(thread, mode == WaitMode::Any, of);
+    };
+    if platform.check_hazards(begin).is_none() {
+        return block();
+    }
+    let result = block();
+    let stopped = matches!(result, Err(Error::Stopped));
+    platform.check_hazards(|checker, thread| checker.cpu_wait_end(thread, stopped));
+    result
+}
+
+/// Reports that the calling thread waits until a queue is idle while `block` does it.
+pub(crate) fn while_waiting_idle(
+    platform: &Platform,
+    queue: Option<QueueKey>,
+    block: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let Some(queue) = queue else { return block() };
+    platform.check_hazards(|checker, thread| checker.idle_wait_begin(thread, queue));
+    let result = block();
+    let stopped = matches!(result, Err(Error::Stopped));
+    platform.check_hazards(|checker, thread| checker.cpu_wait_end(thread, stopped));
+    result
+}
+
+/// Reports that the calling thread blocks on an event while `block` does it.
+pub(crate) fn while_blocked_on_event(event: &Event, block: impl FnOnce() -> WaitEnd) -> WaitEnd {
+    let (platform, number) = (event.platform(), event.signal().id().number());
+    if platform.check_hazards(|c, thread| c.event_wait_begin(thread, number)).is_none() {
+        return block();
+    }
+    let end = block();
+    let stopped = end == WaitEnd::Stopped;
+    platform.check_hazards(|checker, thread| checker.cpu_wait_end(thread, stopped));
+    end
 }
 
 /// Reports that `event` is set when all or any of several fences are reached.

@@ -196,7 +196,9 @@ impl SharedDevice {
     }
 
     pub(crate) fn wait_idle(&self, queue: &UmdQueue) -> Result<()> {
-        queue.wait_idle().map_err(|failure| self.queue_error(&queue.id.name, failure))?;
+        hazards::while_waiting_idle(&self.umd.platform, queue.id.checked, || {
+            queue.wait_idle().map_err(|failure| self.queue_error(&queue.id.name, failure))
+        })?;
         if let Some(states) = &self.states {
             states.idle(&queue.id);
         }
@@ -284,11 +286,16 @@ impl SharedDevice {
         if !condition.is_reached() {
             let refused = |s| self.error(CPU_WAIT_CALL, &(condition.what)(), s);
             let waited = match limit {
-                None => {
-                    let (values, mode) = (condition.values(), condition.mode);
-                    let waited = thunk.enter().wait_from_cpu(&values, mode, None);
-                    waited.map(|()| Waited::Signalled(())).map_err(refused)?
-                }
+                None => hazards::while_blocked(
+                    &self.umd.platform,
+                    condition.mode,
+                    condition.fences.iter().copied(),
+                    || {
+                        let (values, mode) = (condition.values(), condition.mode);
+                        let waited = thunk.enter().wait_from_cpu(&values, mode, None);
+                        waited.map(|()| Waited::Signalled(())).map_err(refused)
+                    },
+                )?,
                 Some(Duration::ZERO) => Waited::TimedOut,
                 Some(limit) => self.block_until(condition, limit)?,
             };

@@ -7,6 +7,8 @@
 //! Invariant: a timeline's tick grows with each release, so what it does later is not covered by
 //! the clock that it released.
 
+mod open_waits;
+
 use crate::access::{Access, CommandRef, ListInfo, SpaceKey, Submission, Table, side};
 use crate::clock::{Clock, Epoch, Released, TimelineId};
 use crate::fence::{Fence, Signal};
@@ -14,6 +16,7 @@ use crate::finding::{Hazard, Hint, Report, Side, TimelineKind};
 use crate::footprint::AccessKind;
 use crate::groups::{Edge, Groups, Place};
 use crate::shadow::{AccessId, Accesses, Conflict, Shadow};
+use open_waits::{CpuWaits, Findings};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -113,6 +116,8 @@ struct PresentRead {
 struct Call {
     /// What precedes the call on its CPU thread.
     issued: Arc<Clock>,
+    /// How many submissions of its queue precede the call.
+    after: u32,
     kind: CallKind,
 }
 
@@ -185,6 +190,7 @@ pub struct Checker {
     fence_numbers: HashMap<u32, FenceKey>,
     links: HashMap<u32, Link>,
     events: HashMap<u64, EventState>,
+    cpu_waits: CpuWaits,
     accesses: Vec<Access>,
     sweep_at: usize,
     spaces: BTreeMap<SpaceKey, Shadow>,
@@ -436,7 +442,8 @@ impl Checker {
 
     fn call(&mut self, thread: TimelineId, queue: QueueKey, kind: CallKind) {
         let issued = self.release_clock(thread);
-        self.at(queue.0).held.push_back(Call { issued, kind });
+        let after = self.at(queue.0).submissions;
+        self.at(queue.0).held.push_back(Call { issued, after, kind });
         self.advance_from(queue.0);
     }
 
@@ -789,7 +796,8 @@ impl Checker {
             self.add_presents(TimelineId(index as u32), u32::MAX);
         }
         let (hazards, implied) = self.groups.reduced();
-        Report { hazards, implied, hints: self.hints() }
+        let Findings { deadlocks, unsignalled } = self.wait_findings();
+        Report { hazards, implied, hints: self.hints(), deadlocks, unsignalled }
     }
 
     fn hints(&self) -> Vec<Hint> {

@@ -59,6 +59,12 @@ impl Fence {
         }
     }
 
+    /// Returns the highest value that was signalled.
+    pub(crate) fn highest(&self) -> Option<u64> {
+        let signals = self.signals.iter().filter(|signal| signal.epoch.is_some());
+        signals.map(|signal| signal.value).max()
+    }
+
     /// Returns what certainly precedes a satisfied wait for `value` whose other predecessors are in
     /// `clock`; `None` while no signal would satisfy it.
     pub(crate) fn waited(&self, value: u64, clock: &Clock) -> Option<Arc<Clock>> {

@@ -1,5 +1,6 @@
 //! What the checker reports: pairs of unordered accesses, and the edge that is missing.
 
+use crate::deadlock::Deadlock;
 use crate::footprint::AccessKind;
 use std::fmt;
 use std::ops::Range;
@@ -191,23 +192,31 @@ pub struct Report {
     pub implied: Vec<Hazard>,
     /// Things that are no errors.
     pub hints: Vec<Hint>,
+    /// Deadlocks: circles of waits that nothing submitted so far ends.
+    ///
+    /// While the program submits, a circle of queues is listed once its last call is submitted: each
+    /// wait of it has a queued signal of its very value, and each such signal stands behind a wait of
+    /// the circle. Only a second signal of such a value, or a higher one, could end it. The finding
+    /// is withdrawn when that is submitted. Once a blocked CPU wait was ended because the machine
+    /// stands still, circles through higher values are listed too, and all of them are kept.
+    pub deadlocks: Vec<Deadlock>,
+    /// Waits that no signal submitted so far ends, with the waits that they hold up. While the
+    /// program submits, each may be a wait before its signal. After the run none should be left.
+    pub unsignalled: Vec<Deadlock>,
 }
 
 impl Report {
-    /// Returns whether there is no hazard.
+    /// Returns whether there is no hazard and no deadlock. [`Report::unsignalled`] does not count.
     pub fn is_clean(&self) -> bool {
-        self.hazards.is_empty()
+        self.hazards.is_empty() && self.deadlocks.is_empty()
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, hazard) in self.hazards.iter().enumerate() {
-            if number > 0 {
-                writeln!(f)?;
-            }
-            write!(f, "{hazard}")?;
-        }
+        let hazards = self.hazards.iter().map(ToString::to_string);
+        let waits = self.deadlocks.iter().chain(&self.unsignalled).map(ToString::to_string);
+        f.write_str(&hazards.chain(waits).collect::<Vec<_>>().join("\n"))?;
         if !self.implied.is_empty() {
             write!(f, "\nthe same edges would end {} more", self.implied.len())?;
         }

@@ -13,6 +13,7 @@
 mod access;
 mod checker;
 mod clock;
+pub mod deadlock;
 mod fence;
 mod finding;
 mod footprint;

@@ -1,10 +1,9 @@
-//! Explains a deadlock: each waiting thread or queue, its fence, and the signaller of the fence.
+//! Explains a deadlock of a workload: its waiting threads and queues, with their lines.
 //!
 //! 1. Waiting parties: threads from where they were stopped, queues from the waits that the machine
 //!    reports as parked.
-//! 2. The party that would release each of them: from the signals queued behind a wait, or from the
-//!    operations after it in the program.
-//! 3. The shortest circle, or the longest chain that ends at a wait without a signal.
+//! 2. The signals behind each wait: those queued, and those of the operations after it in the program.
+//! 3. The search is that of the hazard check ([`tidegate_platform::hazard::deadlock`]).
 //!
 //! Entry point: [`explain`], after a run.
 
@@ -13,12 +12,10 @@ use std::collections::BTreeMap;
 use crate::queue_log::{Entry, QueueLog};
 use crate::run_state::{Largest, Obstacle, StuckThread};
 use tidegate_calls::PendingWait;
+use tidegate_platform::hazard::deadlock::{
+    Awaits, Deadlock, FenceState, Match, Place, QueuedSignal, Waiter, find,
+};
 use tidegate_workload::model::{FenceId, FenceRef, Op, OpKind, QueueId, Span, Workload};
-
-/// Links of a chain that are shown; a longer chain is shown without its middle.
-const SHOWN_LINKS: usize = 8;
-/// Waits beside the chain that are shown.
-const SHOWN_OTHERS: usize = 5;
 
 /// The state of a run that stands still.
 pub(crate) struct Standstill<'a> {
@@ -52,97 +49,18 @@ struct Waiting {
     position: usize,
 }
 
-/// The release of a waiting party.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Release {
-    /// The operation at this place of another waiting party, by index.
-    By { index: usize, span: Span },
-    /// Progress of this queue, which gives the thread room.
-    Room { index: usize },
-    /// No party would signal it.
-    Missing,
-}
-
-// spec: ME-051
 /// The report: a first line, the circle or chain, other waiters, and the next step.
 pub(crate) fn explain(standstill: &Standstill<'_>) -> Option<String> {
     let waiting = standstill.waiting();
-    if waiting.is_empty() {
-        return None;
-    }
-    let releases = standstill.releases(&waiting);
-    let (chain, circle) = chain(&releases);
-    let mut lines =
-        vec![format!("{}: deadlock: nothing can move any more", standstill.workload.file)];
-    let hidden = chain.len().saturating_sub(SHOWN_LINKS);
-    for (number, index) in chain.iter().enumerate() {
-        if hidden > 0 && (SHOWN_LINKS / 2..SHOWN_LINKS / 2 + hidden).contains(&number) {
-            if number == SHOWN_LINKS / 2 {
-                lines.push(format!("  … {hidden} more in the same way"));
-            }
-            continue;
-        }
-        lines.push(format!("  {}", standstill.describe(&waiting[*index])));
-        lines.push(format!(
-            "    {}",
-            standstill.link(&waiting, *index, releases[*index], circle, number, &chain)
-        ));
-    }
-    lines.extend(standstill.others(&waiting, &chain));
-    lines.push(match circle {
-        true => "  break the circle: let one of them signal before it waits".to_owned(),
-        false => {
-            "  add the signal that is missing, or wait for a value that is signalled".to_owned()
-        }
-    });
-    Some(lines.join("\n"))
-}
-
-/// Returns the shortest circle, or else the longest chain that ends at a wait without a signal. The
-/// second value is true for a circle.
-fn chain(releases: &[Release]) -> (Vec<usize>, bool) {
-    let next = |index: usize| match releases[index] {
-        Release::By { index, .. } | Release::Room { index } => Some(index),
-        Release::Missing => None,
-    };
-    // 0: not seen; otherwise the start from which it was seen first, plus one.
-    let mut seen = vec![0usize; releases.len()];
-    let mut circle: Option<Vec<usize>> = None;
-    let mut length = vec![0usize; releases.len()];
-    for start in 0..releases.len() {
-        let mut path = Vec::new();
-        let mut at = Some(start);
-        while let Some(index) = at.filter(|index| seen[*index] == 0) {
-            seen[index] = start + 1;
-            path.push(index);
-            at = next(index);
-        }
-        if let Some(index) = at.filter(|index| seen[*index] == start + 1)
-            && let Some(from) = path.iter().position(|member| *member == index)
-        {
-            let found = path[from..].to_vec();
-            if circle.as_ref().is_none_or(|known| found.len() < known.len()) {
-                circle = Some(found);
-            }
-        }
-        let mut behind = at.map_or(0, |index| length[index]);
-        for index in path.into_iter().rev() {
-            behind += 1;
-            length[index] = behind;
-        }
-    }
-    if let Some(circle) = circle {
-        return (circle, true);
-    }
-    let longest =
-        (0..releases.len()).max_by_key(|index| (length[*index], std::cmp::Reverse(*index)));
-    let mut path = Vec::new();
-    let mut at = longest;
-    while let Some(index) = at {
-        path.push(index);
-        at = next(index);
-    }
-    (path, false)
+    let waiters: Vec<Waiter<Span>> =
+        waiting.iter().map(|party| standstill.waiter(party, &waiting)).collect();
+    let place = |span: &Span| Place::Line(standstill.workload.place(*span));
+    let mut found = find(&waiters, &standstill.fence_states(), Match::Reaches, place).into_iter();
+    let mut worst: Deadlock = found.next()?;
+    found.for_each(|other| worst.others.extend(other.chain.into_iter().chain(other.others)));
+    let first = format!("{}: deadlock: nothing can move any more", standstill.workload.file);
+    let lines = worst.lines().into_iter().map(|line| format!("  {line}"));
+    Some(std::iter::once(first).chain(lines).collect::<Vec<_>>().join("\n"))
 }
 
 impl Standstill<'_> {
@@ -218,166 +136,86 @@ impl Standstill<'_> {
         Some(Waiting { party: Party::Queue(queue), span, need: Some(need), room: None, position })
     }
 
-    fn releases(&self, waiting: &[Waiting]) -> Vec<Release> {
-        // Signals that stand behind the wait of a parked queue: fence → (value, index of the party,
-        // place).
-        let mut behind: BTreeMap<FenceId, Vec<(u64, usize, Span)>> = BTreeMap::new();
-        for (index, party) in waiting.iter().enumerate() {
-            let Party::Queue(queue) = party.party else { continue };
-            for entry in self.logs[queue.0 as usize].entries.iter().skip(party.position) {
-                if let Entry::Signal { fence, value, span } = entry {
-                    behind.entry(*fence).or_default().push((*value, index, *span));
-                }
+    /// Returns a party as the search takes it.
+    fn waiter(&self, of: &Waiting, all: &[Waiting]) -> Waiter<Span> {
+        let (noun, name) = match of.party {
+            Party::Thread(thread) => {
+                let thread = &self.workload.threads[thread];
+                let noun = if thread.queue.is_some() { "the program of queue" } else { "thread" };
+                (noun, &thread.name)
             }
-        }
-        let release = |party: &Waiting| {
-            if let Some(queue) = party.room {
-                let index = waiting.iter().position(|other| other.party == Party::Queue(queue));
-                return index.map_or(Release::Missing, |index| Release::Room { index });
-            }
-            let Some((fence, value)) = party.need else { return Release::Missing };
-            let queued =
-                behind.get(&fence).and_then(|all| all.iter().find(|(signal, ..)| *signal >= value));
-            if let Some((_, index, span)) = queued {
-                return Release::By { index: *index, span: *span };
-            }
-            let threads =
-                waiting.iter().enumerate().filter_map(|(index, other)| match other.party {
-                    Party::Thread(thread) => {
-                        let span = self.would_signal(thread, other.span, fence, value)?;
-                        Some(Release::By { index, span })
-                    }
-                    Party::Queue(_) => None,
-                });
-            threads.into_iter().next().unwrap_or(Release::Missing)
+            Party::Queue(queue) => ("queue", &self.workload.queue(queue).name),
         };
-        waiting.iter().map(release).collect()
+        let awaits = match (of.need, of.room) {
+            (Some((fence, value)), _) => Awaits::Fence(fence.0 as usize, value),
+            (None, Some(queue)) => Awaits::Progress {
+                what: format!("room in queue '{}', which is full", self.workload.queue(queue).name),
+                queue: all.iter().position(|other| other.party == Party::Queue(queue)),
+            },
+            (None, None) => Awaits::Other("another thread of the recording".to_owned()),
+        };
+        let signals = match of.party {
+            Party::Thread(thread) => self.later_signals(thread, of.span),
+            Party::Queue(queue) => {
+                let behind = self.logs[queue.0 as usize].entries.iter().skip(of.position);
+                let signal = |entry: &Entry| match entry {
+                    Entry::Signal { fence, value, span } => Some(QueuedSignal {
+                        fence: fence.0 as usize,
+                        value: *value,
+                        at: *span,
+                        is_the_wait: of.span == *span,
+                    }),
+                    _ => None,
+                };
+                behind.filter_map(signal).collect()
+            }
+        };
+        Waiter { noun, name: name.clone(), at: of.span, awaits, signals }
     }
 
-    /// The place after `at` at which a stopped thread would, or may, signal the fence to the value.
-    fn would_signal(&self, thread: usize, at: Span, fence: FenceId, value: u64) -> Option<Span> {
+    /// The signals that a stopped thread would, or may, make after `at`. One whose value or fence
+    /// is not known counts as each that it may be.
+    fn later_signals(&self, thread: usize, at: Span) -> Vec<QueuedSignal<Span>> {
         let mut ops = Vec::new();
         flatten(&self.workload.threads[thread].body, None, &mut ops);
-        let here = ops
-            .iter()
-            .position(|(op, _)| op.span == at && !matches!(op.kind, OpKind::Loop { .. }))?;
+        let here =
+            ops.iter().position(|(op, _)| op.span == at && !matches!(op.kind, OpKind::Loop { .. }));
+        let Some(here) = here else { return Vec::new() };
         let this_loop = ops[here].1;
         let later = ops
             .iter()
             .enumerate()
             .filter(|(place, (_, of))| *place > here || (this_loop.is_some() && *of == this_loop));
         let signals = |op: &Op| {
-            let (OpKind::Signal { fence: to, value: of, .. }
-            | OpKind::CpuSignal { fence: to, value: of }) = &op.kind
+            let (OpKind::Signal { fence, value, .. } | OpKind::CpuSignal { fence, value }) =
+                &op.kind
             else {
-                return false;
+                return Vec::new();
             };
-            covers(to, fence) && of.constant().is_none_or(|constant| constant >= i128::from(value))
+            let value =
+                value.constant().map_or(u64::MAX, |value| u64::try_from(value).unwrap_or(0));
+            let (at, is_the_wait) = (op.span, op.span == at);
+            let signal = |fence| QueuedSignal { fence, value, at, is_the_wait };
+            fences_of(fence).map(signal).collect()
         };
-        later.map(|(_, (op, _))| *op).find(|op| signals(op)).map(|op| op.span)
+        later.flat_map(|(_, (op, _))| signals(op)).collect()
     }
 
-    fn place(&self, span: Span) -> String {
-        self.workload.place(span)
-    }
-
-    fn name(&self, party: Party) -> String {
-        match party {
-            Party::Thread(thread) => {
-                let thread = &self.workload.threads[thread];
-                let whose = if thread.queue.is_some() { "the program of queue" } else { "thread" };
-                format!("{whose} '{}'", thread.name)
+    fn fence_states(&self) -> Vec<FenceState<Span>> {
+        let mut highest = self.largest.clone();
+        for entry in self.logs.iter().flat_map(|log| &log.entries) {
+            let Entry::Signal { fence, value, span } = entry else { continue };
+            let known = highest.entry(*fence).or_insert((*value, *span));
+            if *value > known.0 {
+                *known = (*value, *span);
             }
-            Party::Queue(queue) => format!("queue '{}'", self.workload.queue(queue).name),
         }
-    }
-
-    fn fence_name(&self, fence: FenceId) -> &str {
-        &self.workload.fence(fence).name
-    }
-
-    fn describe(&self, waiting: &Waiting) -> String {
-        let (place, name) = (self.place(waiting.span), self.name(waiting.party));
-        match (waiting.need, waiting.room) {
-            (Some((fence, value)), _) => {
-                let now = self.fences[fence.0 as usize];
-                format!(
-                    "{place}: {name} waits for fence '{}' to reach {value}; it is at {now}",
-                    self.fence_name(fence)
-                )
-            }
-            (None, Some(queue)) => {
-                let queue = &self.workload.queue(queue).name;
-                format!("{place}: {name} waits for room in queue '{queue}', which is full")
-            }
-            (None, None) => format!("{place}: {name} waits for another thread of the recording"),
-        }
-    }
-
-    fn link(
-        &self,
-        waiting: &[Waiting],
-        index: usize,
-        release: Release,
-        circle: bool,
-        number: usize,
-        chain: &[usize],
-    ) -> String {
-        let closes =
-            if circle && number + 1 == chain.len() { ": the circle is closed" } else { "" };
-        match release {
-            Release::By { index, span } => {
-                let name = self.name(waiting[index].party);
-                let own = if waiting[index].span == span { "" } else { ", after its own wait" };
-                format!("{name} would signal it ({}){own}{closes}", self.place(span))
-            }
-            Release::Room { index } => {
-                let name = self.name(waiting[index].party);
-                format!("{name} cannot go on{closes}")
-            }
-            Release::Missing => match waiting[index].need {
-                Some((fence, value)) => self.missing_signal(fence, value),
-                None => "no party is left to do that".to_owned(),
-            },
-        }
-    }
-
-    fn missing_signal(&self, fence: FenceId, value: u64) -> String {
-        let queued =
-            self.logs.iter().flat_map(|log| log.entries.iter()).filter_map(|entry| match entry {
-                Entry::Signal { fence: of, value, span } if *of == fence => Some((*value, *span)),
-                _ => None,
-            });
-        let all = queued.chain(self.largest.get(&fence).copied());
-        let name = self.fence_name(fence);
-        match all.max_by_key(|(value, _)| *value) {
-            Some((largest, span)) if largest >= value => {
-                format!("it was signalled to {largest} ({}) and set back since", self.place(span))
-            }
-            Some((largest, span)) => format!(
-                "no signal takes '{name}' to {value}; the largest signal is {largest} ({})",
-                self.place(span)
-            ),
-            None => format!("no signal of '{name}' is left"),
-        }
-    }
-
-    fn others(&self, waiting: &[Waiting], chain: &[usize]) -> Vec<String> {
-        let others: Vec<&Waiting> = waiting
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| !chain.contains(index))
-            .map(|(_, w)| w)
-            .collect();
-        let mut lines: Vec<String> = others
-            .iter()
-            .take(SHOWN_OTHERS)
-            .map(|other| format!("  also: {}", self.describe(other)))
-            .collect();
-        if let Some(more) = others.len().checked_sub(SHOWN_OTHERS).filter(|more| *more > 0) {
-            lines.push(format!("  also: {more} more"));
-        }
-        lines
+        let state = |(id, fence): (u32, &tidegate_workload::model::Fence)| FenceState {
+            name: fence.name.clone(),
+            current: self.fences.get(id as usize).copied(),
+            highest: highest.get(&FenceId(id)).copied(),
+        };
+        (0..).zip(&self.workload.fences).map(state).collect()
     }
 }
 
@@ -397,12 +235,11 @@ fn flatten<'a>(ops: &'a [Op], outermost: Option<usize>, into: &mut Vec<(&'a Op, 
     }
 }
 
-/// Whether a reference may mean the fence.
-fn covers(reference: &FenceRef, fence: FenceId) -> bool {
-    match &reference.index {
-        None => reference.first == fence,
-        Some(_) => (reference.first.0..reference.first.0 + reference.count).contains(&fence.0),
-    }
+/// The fences that a reference may mean.
+fn fences_of(reference: &FenceRef) -> impl Iterator<Item = usize> {
+    let (first, count) =
+        (reference.first.0, reference.index.as_ref().map_or(1, |_| reference.count));
+    (first..first + count).map(|fence| fence as usize)
 }
 
 #[cfg(test)]

@@ -485,6 +485,9 @@ impl Machine {
             .iter()
             .map(|(agent, what)| format!("'{agent}' waits for {what}"))
             .collect();
+        if let Some(found) = self.platform.hazard_report() {
+            lines.extend(found.deadlocks.iter().chain(&found.unsignalled).map(ToString::to_string));
+        }
         for unit in &self.units {
             let on_engines = unit.hardware.parked_waits().into_iter();
             let on_engines = on_engines

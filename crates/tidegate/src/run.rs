@@ -366,6 +366,12 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     }
     let found = hazards.iter().flat_map(|report| &report.hazards);
     outcome.report.problems.extend(found.map(ToString::to_string));
+    // A run that stood still has its explanation with the lines of the workload.
+    if report.completed() {
+        let waits =
+            hazards.iter().flat_map(|found| found.deadlocks.iter().chain(&found.unsignalled));
+        outcome.report.problems.extend(waits.map(ToString::to_string));
+    }
     let shown = shown.map_or_else(Vec::new, |frames| std::mem::take(&mut *frames.lock()));
     Ok(RunResult { outcome, trace, shown, hazards })
 }

@@ -1,6 +1,7 @@
 //! Queues on several engines and adapters: the rules of the multi-engine document, its programs, reports of runs.
 
 mod adapter_variants;
+mod deadlocks;
 mod device_calls;
 mod engines_of_a_queue;
 mod hazards;
