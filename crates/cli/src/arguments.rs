@@ -117,8 +117,9 @@ pub(crate) struct Reading {
     pub(crate) adapter: Option<Adapter>,
     #[command(flatten)]
     pub(crate) preempting: Preempting,
-    /// Check that waits and signals order all conflicting accesses of queues, threads and display;
-    /// a pair without a path is a problem of the run
+    /// Check that waits and signals order all conflicting accesses of queues, threads and display,
+    /// and that a signal ends each wait; a pair without a path and a wait without a signal are
+    /// problems of the run, which the timeline shows with the edge that is missing
     #[arg(long)]
     pub(crate) validate: bool,
     /// No progress bar

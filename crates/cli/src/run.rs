@@ -242,7 +242,9 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
     }
     if !outputs.take_stdout() {
         print_report(&workload, &result.outcome, &frames);
-        result.hazards.iter().for_each(print_hazards);
+        if let Some(report) = &result.hazards {
+            print_hazards(report, result.trace.as_ref(), arguments.timeline.as_deref());
+        }
         if arguments.summary {
             let table =
                 Table::of_run(std::mem::take(&mut result.outcome.kernels), &result.outcome.report);
@@ -275,15 +277,35 @@ pub(crate) fn print_details(report: &Report) {
     }
 }
 
-/// The summary of the hazard check. The hazards themselves are problems of the run.
-fn print_hazards(report: &hazard::Report) {
+/// The summary of the hazard check, and the page that shows it. The findings themselves are problems
+/// of the run.
+fn print_hazards(report: &hazard::Report, trace: Option<&Trace>, page: Option<&Path>) {
     outln!(
         "hazard check: {} missing edges, {} pairs that the same edges end, {} hints",
         report.hazards.len(),
         report.implied.len(),
         report.hints.len()
     );
+    if !report.deadlocks.is_empty() || !report.unsignalled.is_empty() {
+        outln!(
+            "waits: {} deadlocks, {} waits that no signal ends",
+            report.deadlocks.len(),
+            report.unsignalled.len()
+        );
+    }
     report.hints.iter().for_each(|hint| outln!("hint: {hint}"));
+    match (trace.filter(|trace| !trace.findings.is_empty()), page) {
+        (Some(trace), Some(page)) => outln!(
+            "findings on the timeline, with their missing edges: {}, {}#finding=1",
+            trace.findings.len(),
+            page.display()
+        ),
+        (Some(_), None) => outln!("--timeline FILE shows the findings with their missing edges"),
+        (None, _) if !report.hazards.is_empty() => {
+            outln!("--timeline FILE shows the findings with their missing edges");
+        }
+        (None, _) => {}
+    }
 }
 
 /// Most pictures that are named one by one.

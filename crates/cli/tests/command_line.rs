@@ -552,6 +552,36 @@ fn a_deadlock_is_reported_with_its_chain_and_ends() {
     }
 }
 
+#[test]
+fn what_validate_finds_is_named_with_the_page_that_shows_it() {
+    let place = place("validate");
+    let ready = std::fs::read_to_string(root().join("workloads/ring-buffer.toml")).unwrap();
+    let wait = "wait = \"fence2\", value = \"i\"";
+    let unordered = ready.replace(wait, "wait = \"fence2\", value = 0");
+    assert_ne!(ready, unordered);
+    std::fs::write(place.join("unordered.toml"), unordered).unwrap();
+    let line = "run unordered.toml --clock virtual --validate";
+    for model in ["packet", "hardware", "user"] {
+        let said = text(&ended(&place, 1, &format!("{line} --submission {model}")));
+        holds(&said, &["missing: signal a fence", "--timeline FILE shows the findings"]);
+        let page = format!("{line} --submission {model} --timeline page.html --chrome run.json");
+        holds(
+            &text(&ended(&place, 1, &page)),
+            &["findings on the timeline", ", page.html#finding=1"],
+        );
+        holds(&file(&place, "page.html"), &["\"findings\":[[\"hazard\""]);
+        let run = json(&place, "run.json");
+        let events = run["traceEvents"].as_array().unwrap();
+        let found: Vec<&Value> = events.iter().filter(|e| e["cat"] == "finding").collect();
+        let arrows = found.iter().filter(|e| e["ph"] == "s").count();
+        let texts = found.iter().filter(|e| e["ph"] == "i").count();
+        assert!(arrows > 0 && texts > 0, "{model}: {arrows} arrows of {texts} findings");
+    }
+    let said = text(&ran(&place, "run workloads/ring-buffer.toml --clock virtual --validate"));
+    holds(&said, &["hazard check: 0 missing edges"]);
+    assert!(!said.contains("--timeline"), "{said}");
+}
+
 /// A workload gets the privileges that it needs: its process is opened with the one for realtime.
 #[test]
 fn a_workload_with_a_realtime_queue_runs() {

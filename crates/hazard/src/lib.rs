@@ -1,4 +1,5 @@
-//! Hazards: conflicting accesses of the same bytes that no path of waits and signals orders.
+//! Hazards: conflicting accesses of the same bytes that no path of waits and signals orders. And
+//! deadlocks: waits that no signal ends.
 //!
 //! The checker is told of the program's calls (execute, wait, signal, CPU accesses) and of the
 //! accesses that engines really made. It runs the calls on an ideal machine in which all work takes
@@ -8,7 +9,7 @@
 //! Invariants: it depends on no other crate, takes no lock and reads no clock. Work of drivers and
 //! kernel is no edge, except that a queue is in order.
 //!
-//! Entry point: [`Checker`].
+//! Entry points: [`Checker`], [`deadlock::find`].
 
 mod access;
 mod checker;

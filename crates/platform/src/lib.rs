@@ -33,6 +33,7 @@ pub mod current;
 pub mod event;
 pub mod fiber;
 mod fiber_scope;
+mod findings;
 mod hazards;
 mod host;
 pub mod level;

@@ -1,7 +1,7 @@
 //! Owns the platform's side of a trace: lanes, names and fences. Each agent records into its own
 //! recorder, which is merged when the agent ends or the trace is taken.
 
-use crate::{Platform, PlatformKind, StepLog, current, world};
+use crate::{Platform, PlatformKind, StepLog, current, findings, world};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use tidegate_trace::{
@@ -146,7 +146,8 @@ impl Platform {
         }
     }
 
-    /// Merges the records of the caller and all ended agents. Called after [`Platform::run`].
+    /// Merges the records of the caller and all ended agents. Called after [`Platform::run`]. What
+    /// the hazard check has found is among [`Trace::findings`].
     ///
     /// # Panics
     ///
@@ -158,6 +159,9 @@ impl Platform {
         let empty = TraceBuilder::new("", tracing.clock);
         let mut trace = tracing.with_builder(|b| std::mem::replace(b, empty)).finish();
         trace.title = title.to_owned();
+        if let Some(report) = self.hazard_report() {
+            findings::add(&mut trace, &report);
+        }
         if cfg!(debug_assertions)
             && let Some(what) = trace.contradictions().first()
         {

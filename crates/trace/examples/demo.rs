@@ -21,8 +21,9 @@ fn main() -> io::Result<()> {
     perfetto::write(&frames, File::create(directory.join("frames.pftrace"))?)?;
     html::write(&sample::large(100_000, 40), File::create(directory.join("large.html"))?)?;
     html::write(&sample::large(100_000, 6), File::create(directory.join("dense.html"))?)?;
+    html::write(&sample::unsynchronised(), File::create(directory.join("findings.html"))?)?;
     html::write(&sample::awkward(), File::create(directory.join("awkward.html"))?)?;
     html::write(&sample::empty(), File::create(directory.join("empty.html"))?)?;
-    println!("seven files in {}", directory.display());
+    println!("eight files in {}", directory.display());
     Ok(())
 }

@@ -25,6 +25,7 @@ impl TraceBuilder {
                 names: Names::new(),
                 records: Vec::new(),
                 lost_records: 0,
+                findings: Vec::new(),
             },
         }
     }

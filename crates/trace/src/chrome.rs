@@ -3,8 +3,9 @@
 //! - Group: process. Lane: thread, with a further one where execution overlaps. Record: complete
 //!   event (`X`) or instant (`i`), from start to end, with its queueing time as an argument,
 //!   because viewers drop events that overlap without nesting. Counter: `C`. Names: `M`. Arrow:
-//!   `s`/`f`. Chain of a submission: `s`, `t` for each step, `f`. `otherData` describes the run and
-//!   the lanes.
+//!   `s`/`f`. Chain of a submission: `s`, `t` for each step, `f`. Missing edge of a finding:
+//!   `s`/`f` of category `finding`, from its earlier record to its later one; its text: `i`.
+//!   `otherData` describes the run and the lanes.
 //! - Times are microseconds with a fraction of nanoseconds.
 //! - An arrow lies within the slices that it binds to, and does not run backwards. The head of an
 //!   arrow to a wait lies one nanosecond before the end of the wait, or on its tail where that is
@@ -14,6 +15,7 @@ use std::io::{self, BufWriter, Write};
 
 use crate::args::{self, Value};
 use crate::counters::Counter;
+use crate::finding::Finding;
 use crate::json;
 use crate::model::{Record, Trace};
 use crate::submission::Chain;
@@ -43,6 +45,13 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     let (flows, chains) = (trace.flows(), trace.chains());
     let mut in_flow = vec![false; trace.records.len()];
     let ends = flows.iter().flat_map(|flow| [flow.from, flow.to]);
+    let missing: Vec<[usize; 2]> = trace
+        .findings
+        .iter()
+        .flat_map(|finding| &finding.edges)
+        .map(|edge| edge.forward(trace))
+        .collect();
+    let ends = ends.chain(missing.iter().flatten().copied());
     ends.chain(chains.iter().flat_map(Chain::records)).for_each(|index| in_flow[index] = true);
     for (index, record) in trace.records.iter().enumerate() {
         event(slice(trace, &tracks, index, record, in_flow[index]))?;
@@ -63,6 +72,17 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
             event(line)?;
         }
     }
+    let first = flows.len() + chains.len();
+    for (number, ends) in missing.iter().enumerate() {
+        for (phase, index) in ["s", "f\",\"bp\":\"e"].into_iter().zip(*ends) {
+            let at_ns = trace.records[index].start_ns;
+            let name = ("missing edge", "finding");
+            event(arrow_end(phase, first + number, name, at_ns, place(trace, &tracks, index)))?;
+        }
+    }
+    for finding in &trace.findings {
+        event(finding_event(trace, finding))?;
+    }
     for counter in &trace.queue_depths() {
         counter_events(trace, &tracks, counter, ("depth", "operations"))
             .try_for_each(&mut event)?;
@@ -72,6 +92,17 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     }
     out.write_all(b"\n]}\n")?;
     out.flush()
+}
+
+/// A finding as an instant of the whole run, with its text.
+fn finding_event(trace: &Trace, finding: &Finding) -> String {
+    let [name, kind, text] =
+        [&finding.title, finding.kind.label(), &finding.text].map(json::string);
+    let ts = micros(finding.at_ns(trace));
+    format!(
+        "{{\"ph\":\"i\",\"s\":\"g\",\"name\":{name},\"cat\":\"finding\",\"ts\":{ts},\"pid\":1,\"tid\":1,\
+         \"args\":{{\"kind\":{kind},\"text\":{text}}}}}"
+    )
 }
 
 /// Describes the run, and the lane of each thread of the file.
@@ -263,6 +294,26 @@ mod tests {
             assert_eq!(head["bp"], "e");
             assert!(tail["ts"].as_f64() <= head["ts"].as_f64());
         }
+    }
+
+    #[test]
+    fn findings_are_instants_and_their_missing_edges_arrows_that_run_forward() {
+        let trace = sample::unsynchronised();
+        let events = events(&trace);
+        let found = |e: &&&Value| e["cat"] == "finding";
+        let instants = of_phase(&events, "i");
+        let texts: Vec<&Value> =
+            instants.iter().filter(found).map(|e| &e["args"]["text"]).collect();
+        assert_eq!(texts, trace.findings.iter().map(|f| &*f.text).collect::<Vec<_>>());
+        let (tails, heads) = (of_phase(&events, "s"), of_phase(&events, "f"));
+        let (tails, heads) = (tails.iter().filter(found), heads.iter().filter(found));
+        let mut arrows = 0;
+        for (tail, head) in tails.zip(heads) {
+            assert_eq!((&tail["id"], &tail["name"]), (&head["id"], &Value::from("missing edge")));
+            assert!(tail["ts"].as_f64() <= head["ts"].as_f64());
+            arrows += 1;
+        }
+        assert_eq!(arrows, 4);
     }
 
     #[test]

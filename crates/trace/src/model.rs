@@ -9,6 +9,7 @@
 //! Entry points: [`Record::span`], [`Record::instant`], and [`crate::TraceBuilder`], which makes a
 //! [`Trace`].
 
+use crate::finding::Finding;
 use crate::names::{NameId, Names};
 
 /// A lane of the timeline: index into [`Trace::lanes`].
@@ -341,6 +342,8 @@ pub struct Trace {
     pub records: Vec<Record>,
     /// Number of missing records (an overrun log, a record of an unknown lane).
     pub lost_records: u64,
+    /// What checks of the run found.
+    pub findings: Vec<Finding>,
 }
 
 impl Trace {

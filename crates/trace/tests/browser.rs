@@ -112,6 +112,20 @@ fn every_width_of_a_window_works() {
 }
 
 #[test]
+fn findings_are_listed_and_their_missing_edges_drawn() {
+    let Some(browser) = browser() else { return };
+    let trace = sample::unsynchronised();
+    let file = page(&trace, &workplace("findings"));
+    for window in WINDOWS {
+        assert_eq!(report_of(&browser, &file, window)["findings"], trace.findings.len());
+    }
+    let traces = [sample::frames(3), trace.clone(), trace];
+    let file = workplace("findings of bands").join("page.html");
+    compare_page::write(&sample::comparison(&traces), File::create(&file).unwrap()).unwrap();
+    assert_eq!(report_of(&browser, &file, "1280,800")["findings"], 8);
+}
+
+#[test]
 fn a_replayed_schedule_counts_steps() {
     let Some(browser) = browser() else { return };
     selftest(&browser, &sample::schedule(), "schedule");

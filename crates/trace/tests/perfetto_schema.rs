@@ -31,16 +31,18 @@ fn check(trace: &Trace, name: &str) {
     assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stdout).unwrap();
     let counts: Vec<usize> = said.split_whitespace().map(|n| n.parse().unwrap()).collect();
-    let events = trace.records.len() + usize::from(trace.lost_records > 0);
+    let events = trace.records.len() + trace.findings.len() + usize::from(trace.lost_records > 0);
+    let missing: usize = trace.findings.iter().map(|finding| finding.edges.len()).sum();
     let chains = trace.chains().iter().filter(|chain| chain.records().count() > 1).count();
     let counters = trace.queue_depths().into_iter().chain(trace.engine_loads());
     let values: usize = counters.map(|counter| counter.samples.len()).sum();
-    assert_eq!(counts, [events, trace.flows().len() + chains, values]);
+    assert_eq!(counts, [events, trace.flows().len() + chains + missing, values]);
 }
 
 #[test]
 fn a_frame_graph_is_a_perfetto_trace() {
     check(&sample::frames(6), "frames");
+    check(&sample::unsynchronised(), "findings");
 }
 
 #[test]

@@ -230,3 +230,28 @@ fn a_wait_with_a_limit_is_no_deadlock() {
         assert_eq!((report.deadlocks, report.unsignalled), (vec![], vec![]));
     });
 }
+
+#[test]
+fn a_circle_is_on_the_timeline() {
+    let workload = "workloads/bad/deadlock.toml";
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(workload);
+    let (workload, _) = tidegate::workload::load(&path, &Default::default()).unwrap();
+    let workload = std::sync::Arc::new(workload);
+    for submission in Submission::ALL {
+        let clock = tidegate::workload::expect::Clock::Virtual;
+        let request = tidegate::RunRequest {
+            submission: Some(submission),
+            validation: Validation::HAZARDS,
+            tracing: true,
+            ..tidegate::RunRequest::new(workload.clone(), clock)
+        };
+        let run = tidegate::run_workload(&request).unwrap();
+        let (report, trace) = (run.hazards.unwrap(), run.trace.unwrap());
+        assert_eq!((report.deadlocks.len(), report.unsignalled.len()), (1, 0), "{submission}");
+        assert_eq!(waiters(&report.deadlocks[0]), ["left", "right"], "{submission}");
+        let [finding] = &trace.findings[..] else { panic!("{submission}: {:?}", trace.findings) };
+        assert_eq!(finding.title, "a circle of 2 waits");
+        assert_eq!(run.outcome.report.problems.len(), 1, "{submission}: it is said once");
+        eprintln!("{submission}: {} records, {} edges", finding.records.len(), finding.edges.len());
+    }
+}

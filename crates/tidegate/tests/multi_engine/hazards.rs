@@ -125,3 +125,29 @@ fn each_wait_that_is_left_out_is_named_and_no_other_queue() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn a_missing_edge_is_on_the_timeline_between_the_two_commands() {
+    let workload = Arc::new(without("ring-buffer.toml", "wait = \"fence2\", value = \"i\""));
+    for submission in Submission::ALL {
+        let request = RunRequest {
+            submission: Some(submission),
+            validation: Validation::HAZARDS,
+            tracing: true,
+            ..RunRequest::new(Arc::clone(&workload), Clock::Virtual)
+        };
+        let run = run_workload(&request).unwrap();
+        let (report, trace) = (run.hazards.unwrap(), run.trace.unwrap());
+        assert_eq!(trace.findings.len(), report.hazards.len(), "{submission}");
+        for (finding, hazard) in trace.findings.iter().zip(&report.hazards) {
+            assert_eq!(finding.text, hazard.to_string());
+            let [edge] = finding.edges[..] else { panic!("{submission}: {finding:?}") };
+            for (index, side) in [(edge.from, &hazard.first), (edge.to, &hazard.second)] {
+                let record = &trace.records[index];
+                assert_eq!(record.link.0, side.link, "{submission}: {finding:?}");
+                let queue = record.queue.unwrap_or(record.lane);
+                assert_eq!(trace.lanes[queue.0 as usize].name, side.timeline, "{submission}");
+            }
+        }
+    }
+}

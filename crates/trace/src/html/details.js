@@ -70,14 +70,19 @@ function links(i) {
     const all = releases(i);
     row(all.length ? `Released ${all.length === 1 ? "one wait" : all.length + " waits"}` : "Released no wait", all);
   }
+  const found = findingsOf.get(i) ?? [];
+  if (found.length) {
+    row(found.length === 1 ? "Finding" : "Findings", []);
+    rows[rows.length - 1].append(...found.slice(0, MOST_JUMPS).map((number) => findingButton(number, findings[number].title)));
+  }
   return rows;
 }
 
 function showDetails() {
   const panel = byId("details"), i = view.selected;
-  panel.hidden = i < 0 && !view.range;
+  panel.hidden = i < 0 && !view.range && view.finding < 0;
   panel.replaceChildren();
-  if (i < 0) return view.range && showRange(panel);
+  if (i < 0) return view.range ? showRange(panel) : view.finding >= 0 && showFinding(panel);
   const top = element("div", "", { class: "top" });
   const close = element("button", "\u00d7", { title: "Close (Esc)", "aria-label": "Close" });
   const zoom = element("button", "Zoom to", { title: "Zoom to this box (Z)" });

@@ -10,7 +10,7 @@ const FONT = 'system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-se
 let LABELS = 190;
 
 /** What is shown: times from `t0` to `t1`, the content scrolled by `y`; `range` is the selected range of time. */
-const view = { t0: 0, t1: 1, y: 0, width: 0, height: 0, selected: -1, hover: -1, hidden: new Uint8Array(meta.kinds.length), arrows: true, range: null };
+const view = { t0: 0, t1: 1, y: 0, width: 0, height: 0, selected: -1, hover: -1, hidden: new Uint8Array(meta.kinds.length), arrows: true, range: null, finding: -1 };
 let hiddenArrows = 0;
 
 const plotWidth = () => Math.max(50, view.width - LABELS - SCROLLBAR);
@@ -41,6 +41,7 @@ function draw() {
   drawRecoveries();
   drawRange();
   drawArrows();
+  drawFindings();
   outline(view.hover, theme.select, 1);
   outline(view.selected, theme.select, 2.5);
   ctx.restore();

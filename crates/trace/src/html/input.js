@@ -223,7 +223,7 @@ const ACTIONS = {
   pageup: () => scrollTo(view.y - (view.height - TOP) * 0.8), pagedown: () => scrollTo(view.y + (view.height - TOP) * 0.8),
   f: fit, 0: fit, home: fit, m: rangeOfSelected, z: () => zoomToRecord(view.selected), "[": () => step(-1), "]": () => step(1),
   enter: () => nextMatch(1), n: () => nextMatch(1), "/": () => byId("query").focus(), "?": () => byId("help").showModal(),
-  escape: () => (view.selected >= 0 ? select(-1) : view.range ? clearRange() : ((byId("query").value = ""), search(""))),
+  escape: () => (view.selected >= 0 ? select(-1) : view.range ? clearRange() : view.finding >= 0 ? revealFinding(-1) : ((byId("query").value = ""), search(""))),
 };
 
 function keyed(event) {

@@ -22,7 +22,7 @@ const PAGE: &str = include_str!("timeline.html");
 const STYLE: &str = include_str!("timeline.css");
 
 /// The parts of the script, in the order in which they use each other.
-const SCRIPTS: [&str; 13] = [
+const SCRIPTS: [&str; 14] = [
     include_str!("data.js"),
     include_str!("sums.js"),
     include_str!("layout.js"),
@@ -30,6 +30,7 @@ const SCRIPTS: [&str; 13] = [
     include_str!("colours.js"),
     include_str!("draw.js"),
     include_str!("arrows.js"),
+    include_str!("findings.js"),
     include_str!("frame.js"),
     include_str!("details.js"),
     include_str!("range.js"),

@@ -305,6 +305,27 @@ const CHECKS = {
   "the verdict is shown"() {
     return meta.verdict.every((sentence) => byId("verdict").textContent.includes(sentence)) && byId("verdict").hidden === !meta.verdict.length;
   },
+  "a finding is listed, leads to its boxes, and its missing edge is drawn"() {
+    if (!findings.length) return byId("findings").hidden;
+    const listed = byId("findings").querySelectorAll("[data-finding]").length === Math.min(findings.length, MOST_FINDINGS);
+    const number = Math.max(0, findings.findIndex(({ edges }) => edges.length)), { text, records, edges } = findings[number];
+    if (!listed || byId("findings").hidden) return "not listed";
+    byId("findings").querySelector(`[data-finding="${number}"]`)?.click();
+    if (view.finding !== number || !byId("details").textContent.includes(text)) return "its text is not shown";
+    const hidden = records.find((i) => T.start[i] < view.t0 || T.end[i] > view.t1 || boxTop(i) < view.y || boxTop(i) > view.y + view.height - TOP);
+    if (hidden !== undefined) return `${label(hidden)} is not in view`;
+    if (edges.length) {
+      const [from, to] = edges[0], ratio = canvas.width / view.width, head = boxPlace(to), red = channels(theme.danger).join();
+      draw();
+      const { data } = ctx.getImageData((xOf(T.start[to]) - 4) * ratio, (head.y + head.h / 2) * ratio, 1, 1);
+      if (`${data[0]},${data[1]},${data[2]}` !== red) return `no head at the start of ${label(to)}`;
+      reveal(from);
+      byId("details").querySelector(`[data-finding="${number}"]`).click();
+      if (view.selected !== -1 || view.finding !== number) return "a box does not lead to its finding";
+    }
+    press("Escape");
+    return view.finding === -1 && byId("details").hidden;
+  },
   "a store leads to its flush"() {
     const store = T.kind.findIndex((k, i) => k === KIND.store && releases(i).length);
     if (store < 0) return !T.kind.includes(KIND.flush);
@@ -360,7 +381,7 @@ const CHECKS = {
     return byId("empty").hidden === T.n > 0;
   },
   "every text of the trace stays text"() {
-    return document.scripts.length === 3 && document.querySelectorAll("#details script, #legend script, #verdict script, #lead script").length === 0;
+    return document.scripts.length === 3 && document.querySelectorAll("#details script, #legend script, #verdict script, #findings script, #lead script").length === 0;
   },
   "help opens and closes"() {
     press("?");
@@ -388,7 +409,7 @@ function selftest() {
   results["no script failed"] = scriptErrors.length === 0 || scriptErrors.join("; ");
   ok &&= results["no script failed"] === true;
   const redraws = redrawMedianMs(100), zooming = zoomMedianMs(100);
-  const report = { ok, records: T.n, arrows: T.flows, bands: meta.bands.length, checks: results, redraws: 100, redraw_median_ms: redraws,
+  const report = { ok, records: T.n, arrows: T.flows, findings: findings.length, bands: meta.bands.length, checks: results, redraws: 100, redraw_median_ms: redraws,
     zoom_redraw_median_ms: zooming, width: view.width, height: view.height };
   document.body.append(element("pre", JSON.stringify(report), { id: "selftest" }));
 }

@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 
 use crate::builder::TraceBuilder;
+use crate::finding::Finding;
 use crate::json;
 use crate::model::{ClockName, FenceId, Kind, Lane, LaneId, LaneKind, LinkId, Record, Trace};
 use crate::names::NameId;
@@ -39,6 +40,7 @@ struct Merge {
     bands: Vec<Band>,
     band_of_lane: Vec<usize>,
     records: Vec<Record>,
+    findings: Vec<Finding>,
     /// The largest link so far.
     links: u32,
 }
@@ -55,6 +57,11 @@ impl Merge {
             trace.fences.iter().map(|f| merged.add_fence(f.name.as_str())).collect();
         self.band_of_lane.resize(self.band_of_lane.len() + lanes.len(), band);
         let (origin, links) = (trace.extent_ns().map_or(0, |(first, _)| first), self.links);
+        let before = self.records.len();
+        self.findings.extend(trace.findings.iter().map(|finding| {
+            let title = format!("{name}: {}", finding.title);
+            Finding { title, ..finding.renumbered(|index| before + index) }
+        }));
         self.records.extend(trace.records.iter().map(|record| {
             Record {
                 lane: lanes[record.lane.0 as usize],
@@ -100,8 +107,13 @@ impl<'a> Sheet<'a> {
         // Records of queueing and execution are joined in each trace already. Here they are only
         // sorted.
         let mut trace = merged.finish();
-        trace.records = sheet.records;
-        trace.records.sort_by_key(|record| record.start_ns);
+        let mut order: Vec<usize> = (0..sheet.records.len()).collect();
+        order.sort_by_key(|index| sheet.records[*index].start_ns);
+        let mut place = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(new, old)| place[*old] = new);
+        trace.records = order.iter().map(|index| sheet.records[*index]).collect();
+        let renumbered = |finding: &Finding| finding.renumbered(|index| place[index]);
+        trace.findings = sheet.findings.iter().map(renumbered).collect();
         trace.lost_records = traces.iter().map(|(_, _, trace)| trace.lost_records).sum();
         Sheet { trace: Cow::Owned(trace), bands: sheet.bands, band_of_lane: sheet.band_of_lane }
     }
@@ -122,15 +134,22 @@ impl<'a> Sheet<'a> {
         let band = |b: &Band| {
             format!("[{},\"{}\",\"{}\"]", json::string(&b.name), b.length_ns, b.makespan_ns)
         };
+        let finding = |finding: &Finding| {
+            let texts = [finding.kind.label(), &finding.title, &finding.text].map(json::string);
+            let edges = finding.edges.iter().map(|edge| format!("[{},{}]", edge.from, edge.to));
+            let records = finding.records.iter().map(ToString::to_string).collect();
+            format!("[{},{},{}]", texts.join(","), list(records), list(edges.collect()))
+        };
         format!(
             "{{\"title\":{},\"clock\":{},\"unit\":\"{}\",\"lost\":\"{}\",\"origin_ns\":\"{first}\",\"records\":{},\
-             \"verdict\":{},\"bands\":{},\"kinds\":{},\"lane_kinds\":{},\"lanes\":{},\"fences\":{},\"names\":{}}}",
+             \"verdict\":{},\"findings\":{},\"bands\":{},\"kinds\":{},\"lane_kinds\":{},\"lanes\":{},\"fences\":{},\"names\":{}}}",
             json::string(&trace.title),
             json::string(trace.clock.label()),
             trace.clock.unit(),
             trace.lost_records,
             trace.records.len(),
             list(trace.verdict.iter().map(|sentence| json::string(sentence)).collect()),
+            list(trace.findings.iter().map(finding).collect()),
             list(self.bands.iter().map(band).collect()),
             list(Kind::ALL.iter().map(|k| json::string(k.label())).collect()),
             list(LaneKind::ALL.iter().map(|k| json::string(k.label())).collect()),
@@ -159,6 +178,22 @@ mod tests {
             let of_band =
                 trace.records.iter().filter(|r| sheet.band_of_lane[r.lane.0 as usize] == band);
             assert_eq!(of_band.map(|r| r.queued_ns).min(), Some(0), "band {band}");
+        }
+    }
+
+    #[test]
+    fn findings_of_bands_keep_their_records() {
+        let (one, two) = (sample::frames(3), sample::unsynchronised());
+        let sheet = Sheet::of_bands("both", &[("packet", 7, &one), ("user", 5, &two)]);
+        let trace = sheet.trace();
+        assert_eq!(trace.findings.len(), two.findings.len());
+        for (merged, own) in trace.findings.iter().zip(&two.findings) {
+            assert_eq!(merged.title, format!("user: {}", own.title));
+            for (there, here) in merged.records.iter().zip(&own.records) {
+                assert_eq!(sheet.band_of_lane[trace.records[*there].lane.0 as usize], 1);
+                let (there, here) = (&trace.records[*there], &two.records[*here]);
+                assert_eq!((there.kind, there.duration_ns()), (here.kind, here.duration_ns()));
+            }
         }
     }
 

@@ -10,6 +10,7 @@ if (meta.lost !== "0") {
 byId("verdict").hidden = !meta.verdict.length;
 byId("verdict").replaceChildren(...meta.verdict.map((sentence) => element("p", sentence)));
 byId("empty").hidden = T.n > 0;
+showFindings();
 buildLegend();
 buildHelp();
 
@@ -46,10 +47,11 @@ draw();
 showNote();
 
 /** For tests: the same doors that the events go through. Times are nanoseconds since the first record. */
-window.tidegate = { redrawMedianMs, search, zoomTo, select: reveal, selectRange, fit, nextMatch, zoomToRecord,
+window.tidegate = { redrawMedianMs, search, zoomTo, select: reveal, selectRange, revealFinding, fit, nextMatch, zoomToRecord,
   view: () => ({ t0: view.t0, t1: view.t1, selected: view.selected, range: view.range, matches: matches.ids.length }) };
 
-/** A page can be opened at a place: `#view=FROM,TO`, `#range=FROM,TO` (since the first record), `#search=TEXT`, `#select=INDEX`. */
+/** A page can be opened at a place: `#view=FROM,TO`, `#range=FROM,TO` (since the first record), `#search=TEXT`,
+ * `#select=INDEX`, `#finding=NUMBER` (from 1). */
 function openAt(place) {
   if (place.has("search")) {
     byId("query").value = place.get("search");
@@ -57,6 +59,7 @@ function openAt(place) {
     nextMatch(1);
   }
   if (place.has("select")) reveal(Number(place.get("select")) || 0);
+  if (place.has("finding")) revealFinding(Number(place.get("finding")) - 1);
   const pair = (name) => (place.get(name) ?? "").split(",").map(Number);
   const [from, to] = pair("view"), [a, b] = pair("range");
   if (b > a) selectRange(a, b);

@@ -8,7 +8,7 @@
 //!
 //! The flow of a release goes from the begin of the signal to the *end* of the wait, because the
 //! wait began earlier. The flow of a command buffer goes through the begins of its call, box and
-//! slices.
+//! slices, that of a missing edge from begin to begin.
 
 mod order;
 pub mod wire;
@@ -21,6 +21,7 @@ use wire::Message;
 use crate::args::{self, Value};
 use crate::chrome::title;
 use crate::counters::Counter;
+use crate::finding::FindingKind;
 use crate::model::{Kind, Record, Trace};
 use crate::tracks::Tracks;
 
@@ -134,6 +135,14 @@ fn sequence_start(p: &mut Message, trace: &Trace) {
         for (index, lane) in trace.lanes.iter().enumerate() {
             intern(data, 29, lane_iid(trace, index), &lane.name);
         }
+        for kind in FindingKind::ALL {
+            intern(data, 1, finding_category_iid(kind), kind.label());
+        }
+        intern(data, 3, args::NAMES.len() as u64 + 1, "text");
+        for (number, finding) in trace.findings.iter().enumerate() {
+            intern(data, 2, finding_name_iid(trace, number), &finding.title);
+            intern(data, 29, finding_text_iid(trace, number), &finding.text);
+        }
     });
 }
 
@@ -158,6 +167,19 @@ fn fence_iid(index: usize) -> u64 {
 
 fn lane_iid(trace: &Trace, index: usize) -> u64 {
     fence_iid(trace.fences.len() + index)
+}
+
+/// Findings have a category for each kind, a name and a string value each.
+fn finding_category_iid(kind: FindingKind) -> u64 {
+    (Kind::ALL.len() + 1) as u64 + kind as u64
+}
+
+fn finding_name_iid(trace: &Trace, number: usize) -> u64 {
+    name_iid(trace.names.len() + number)
+}
+
+fn finding_text_iid(trace: &Trace, number: usize) -> u64 {
+    lane_iid(trace, trace.lanes.len() + number)
 }
 
 fn group_uuid(group: usize) -> u64 {
@@ -206,6 +228,21 @@ fn lost(p: &mut Message, trace: &Trace) {
             .uint(event::NAME, category_iid(Kind::Lost));
         let record = Record::instant(crate::LaneId(0), Kind::Lost, crate::NameId::NONE, at);
         annotations(e, trace, &record.with_arg(trace.lost_records));
+    });
+}
+
+/// A finding as an instant on the track of the run, with its text.
+fn finding(p: &mut Message, trace: &Trace, number: usize) {
+    let finding = &trace.findings[number];
+    p.uint(packet::TIMESTAMP, finding.at_ns(trace))
+        .uint(packet::SEQUENCE_FLAGS, NEEDS_INCREMENTAL_STATE);
+    p.message(packet::TRACK_EVENT, |e| {
+        e.uint(event::TYPE, event::INSTANT).uint(event::TRACK, RUN_UUID);
+        e.uint(event::CATEGORY, finding_category_iid(finding.kind));
+        e.uint(event::NAME, finding_name_iid(trace, number));
+        e.message(event::ANNOTATION, |a| {
+            a.uint(1, args::NAMES.len() as u64 + 1).uint(17, finding_text_iid(trace, number));
+        });
     });
 }
 
@@ -283,10 +320,17 @@ fn write_events<W: Write>(
     let edges = order::Edges::of(trace);
     let arrows = Arrows::of(trace, &edges);
     let mut values = counters.values().into_iter().peekable();
+    let mut findings: Vec<usize> = (0..trace.findings.len()).collect();
+    findings.sort_by_key(|number| trace.findings[*number].at_ns(trace));
+    let mut findings = findings.into_iter().peekable();
     for step in order::steps(trace, tracks, &edges) {
         let at_ns = step.at_ns(trace);
         while let Some(value) = values.next_if(|(at, ..)| *at <= at_ns) {
             packets.put(|p| count(p, value))?;
+        }
+        let is_due = |number: &usize| trace.findings[*number].at_ns(trace) <= at_ns;
+        while let Some(number) = findings.next_if(is_due) {
+            packets.put(|p| finding(p, trace, number))?;
         }
         match step {
             Step::Begin(index) => packets.put(|p| begin(p, trace, tracks, &arrows, index))?,

@@ -39,7 +39,7 @@ impl Step {
 pub(crate) struct Edges {
     /// From the begin of a signal to the end of a wait.
     pub(crate) flows: Vec<Flow>,
-    /// Records of a command buffer, from begin to begin; two at least.
+    /// Records of a command buffer, or the two of a missing edge, from begin to begin.
     pub(crate) chains: Vec<Vec<usize>>,
 }
 
@@ -48,6 +48,8 @@ impl Edges {
         let flows = trace.flows().into_iter().filter(|flow| runs_forward(trace, flow)).collect();
         let start = |index: &usize| trace.records[*index].start_ns;
         let chains = trace.chains().into_iter().map(|chain| chain.records().collect::<Vec<_>>());
+        let missing = trace.findings.iter().flat_map(|finding| &finding.edges);
+        let chains = chains.chain(missing.map(|edge| edge.forward(trace).to_vec()));
         let chains =
             chains.filter(|chain| chain.len() > 1 && chain.is_sorted_by_key(start)).collect();
         Edges { flows, chains }

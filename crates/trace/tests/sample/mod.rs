@@ -7,7 +7,8 @@
 
 use tidegate_trace::compare_page::{ComparePage, ComparedModel};
 use tidegate_trace::{
-    ClockName, FenceId, Kind, LaneId, LaneKind, LinkId, NameId, Record, Trace, TraceBuilder,
+    ClockName, FenceId, Finding, FindingKind, Kind, LaneId, LaneKind, LinkId, MissingEdge, NameId,
+    Record, Trace, TraceBuilder,
 };
 
 /// A trace without lanes or records.
@@ -53,6 +54,54 @@ pub fn troubled() -> Trace {
     b.append(records);
     b.add_verdict("the queue 'graphics queue' was reset once");
     b.finish()
+}
+
+/// The frame graph with findings: a missing edge in each direction of time, one whose records are not
+/// there, and a circle of waits.
+pub fn unsynchronised() -> Trace {
+    let mut trace = frames(4);
+    let named = |name: &str, lane: LaneKind, nth: usize| {
+        let found = trace.records.iter().enumerate().filter(|(_, record)| {
+            trace.name_of(record) == name && trace.lanes[record.lane.0 as usize].kind == lane
+        });
+        found.map(|(index, _)| index).nth(nth).unwrap()
+    };
+    let upload = named("upload textures", LaneKind::Engine, 1);
+    let opaque = named("opaque", LaneKind::Engine, 1);
+    let simulate = named("simulate particles", LaneKind::Engine, 2);
+    let waits: Vec<usize> =
+        (0..trace.records.len()).filter(|at| trace.records[*at].kind == Kind::Wait).collect();
+    let finding = |kind, title: &str, edges: &[(usize, usize)]| Finding {
+        kind,
+        title: title.to_owned(),
+        text: format!(
+            "{title} are accessed without a path of waits and signals:\n  <b>missing</b>"
+        ),
+        records: edges.iter().flat_map(|(from, to)| [*from, *to]).collect(),
+        edges: edges.iter().map(|(from, to)| MissingEdge { from: *from, to: *to }).collect(),
+    };
+    let hazard = FindingKind::Hazard;
+    for finding in [
+        finding(
+            hazard,
+            "bytes 0..4096 of 'textures': 'copy queue', then '3D queue'",
+            &[(upload, opaque)],
+        ),
+        finding(
+            hazard,
+            "bytes 0..64 of 'particles': '3D queue', then 'compute queue'",
+            &[(simulate, opaque)],
+        ),
+        finding(hazard, "bytes 0..64 of '<script>': records that are lost", &[]),
+        finding(
+            FindingKind::Deadlock,
+            "a circle of 2 waits",
+            &[(waits[0], waits[1]), (waits[1], waits[0])],
+        ),
+    ] {
+        trace.add_finding(finding);
+    }
+    trace
 }
 
 /// A replayed schedule: two agents, a store that becomes visible late, a verdict.

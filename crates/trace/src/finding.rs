@@ -1,0 +1,83 @@
+//! Findings of a check: texts, with the records that they concern and the edges that are missing.
+//!
+//! Records are named by their indices in the finished trace, so findings are added after
+//! [`crate::TraceBuilder::finish`]. The form is that of decisions/0065.
+
+use crate::labelled;
+use crate::model::Trace;
+
+labelled! {
+    /// Kinds of findings.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum FindingKind {
+        /// Two accesses without an order.
+        Hazard = "hazard",
+        /// Waits that no signal ends.
+        Deadlock = "deadlock",
+    }
+}
+
+/// Something that a check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Its kind.
+    pub kind: FindingKind,
+    /// One line.
+    pub title: String,
+    /// The whole text.
+    pub text: String,
+    /// The records that it concerns; empty if the timeline has none of them.
+    pub records: Vec<usize>,
+    /// The edges that the program lacks, or that it cannot pass.
+    pub edges: Vec<MissingEdge>,
+}
+
+/// An edge from the end of one record to the start of another; both are indices into
+/// [`Trace::records`]. The second may have run first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MissingEdge {
+    /// The record that should precede.
+    pub from: usize,
+    /// The record that should follow.
+    pub to: usize,
+}
+
+impl MissingEdge {
+    /// Its records in the order of their starts, for files whose arrows run forward in time.
+    pub(crate) fn forward(self, trace: &Trace) -> [usize; 2] {
+        let mut ends = [self.from, self.to];
+        ends.sort_by_key(|index| (trace.records[*index].start_ns, *index));
+        ends
+    }
+}
+
+impl Finding {
+    /// The same with its records renumbered.
+    pub(crate) fn renumbered(&self, number: impl Fn(usize) -> usize) -> Finding {
+        Finding {
+            records: self.records.iter().map(|index| number(*index)).collect(),
+            edges: self
+                .edges
+                .iter()
+                .map(|edge| MissingEdge { from: number(edge.from), to: number(edge.to) })
+                .collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Where it is shown if it is shown at one moment: at its first record.
+    pub(crate) fn at_ns(&self, trace: &Trace) -> u64 {
+        let starts = self.records.iter().map(|index| trace.records[*index].start_ns);
+        starts.min().or_else(|| trace.extent_ns().map(|(first, _)| first)).unwrap_or(0)
+    }
+}
+
+impl Trace {
+    /// Adds a finding; records of other indices are left out of it.
+    pub fn add_finding(&mut self, mut finding: Finding) {
+        let count = self.records.len();
+        finding.records.retain(|index| *index < count);
+        finding.edges.retain(|edge| edge.from < count && edge.to < count);
+        self.findings.push(finding);
+    }
+}
