@@ -8,7 +8,6 @@
 //! [`Event::wait_any`], [`Event::wait_all`], [`Event::fd`].
 
 use crate::error::{Error, Result};
-use crate::hazards;
 use crate::umd::registration::Registration;
 use std::fmt;
 use std::sync::Arc;
@@ -198,7 +197,7 @@ impl Event {
         };
         let block = || self.inner.signal.wait_for(deadline, &what);
         let end = match deadline {
-            None => hazards::while_blocked_on_event(self, block),
+            None => while_blocked(&self.inner.signal, block),
             Some(_) => block(),
         };
         if end == WaitEnd::Woken {
@@ -345,6 +344,18 @@ pub(crate) fn waited(end: WaitEnd) -> Result<Waited> {
         WaitEnd::TimedOut => Ok(Waited::TimedOut),
         WaitEnd::Stopped => Err(Error::Stopped),
     }
+}
+
+/// Reports to the hazard check that the calling thread blocks on an event while `block` does it.
+fn while_blocked(signal: &Signal, block: impl FnOnce() -> WaitEnd) -> WaitEnd {
+    let (platform, number) = (signal.platform(), signal.id().number());
+    if platform.check_hazards(|c, thread| c.event_wait_begin(thread, number)).is_none() {
+        return block();
+    }
+    let end = block();
+    let stopped = end == WaitEnd::Stopped;
+    platform.check_hazards(|checker, thread| checker.cpu_wait_end(thread, stopped));
+    end
 }
 
 /// Reports to the hazard check that the calling thread's wait for an event ended.

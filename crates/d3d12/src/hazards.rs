@@ -12,8 +12,8 @@ use crate::umd::checked_memory::space;
 use crate::umd::device::UmdDevice;
 use crate::umd::fence::FenceObject;
 use tidegate_calls::WaitMode;
+use tidegate_platform::Platform;
 use tidegate_platform::hazard::{Checker, FenceKey, ListInfo, QueueKey, TimelineId};
-use tidegate_platform::{Platform, WaitEnd};
 use tidegate_trace::LinkId;
 
 /// Returns a fence of the check. The first call adds it with an initial value.
@@ -185,18 +185,6 @@ pub(crate) fn while_waiting_idle(
     let stopped = matches!(result, Err(Error::Stopped));
     platform.check_hazards(|checker, thread| checker.cpu_wait_end(thread, stopped));
     result
-}
-
-/// Reports that the calling thread blocks on an event while `block` does it.
-pub(crate) fn while_blocked_on_event(event: &Event, block: impl FnOnce() -> WaitEnd) -> WaitEnd {
-    let (platform, number) = (event.platform(), event.signal().id().number());
-    if platform.check_hazards(|c, thread| c.event_wait_begin(thread, number)).is_none() {
-        return block();
-    }
-    let end = block();
-    let stopped = end == WaitEnd::Stopped;
-    platform.check_hazards(|checker, thread| checker.cpu_wait_end(thread, stopped));
-    end
 }
 
 /// Reports that `event` is set when all or any of several fences are reached.

@@ -7,16 +7,14 @@
 //! Invariant: a timeline's tick grows with each release, so what it does later is not covered by
 //! the clock that it released.
 
-mod open_waits;
-
 use crate::access::{Access, CommandRef, ListInfo, SpaceKey, Submission, Table, side};
 use crate::clock::{Clock, Epoch, Released, TimelineId};
 use crate::fence::{Fence, Signal};
 use crate::finding::{Hazard, Hint, Report, Side, TimelineKind};
 use crate::footprint::AccessKind;
 use crate::groups::{Edge, Groups, Place};
+use crate::open_waits::Findings;
 use crate::shadow::{AccessId, Accesses, Conflict, Shadow};
-use open_waits::{CpuWaits, Findings};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,7 +26,7 @@ const RECENT_SUBMISSIONS: usize = 4096;
 
 /// A queue of the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct QueueKey(TimelineId);
+pub struct QueueKey(pub(crate) TimelineId);
 
 impl QueueKey {
     /// Returns its timeline.
@@ -39,29 +37,29 @@ impl QueueKey {
 
 /// A fence of the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FenceKey(u32);
+pub struct FenceKey(pub(crate) u32);
 
 /// A named resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ResourceKey(u64);
 
 #[derive(Debug)]
-struct Timeline {
-    name: String,
-    kind: TimelineKind,
-    clock: Clock,
+pub(crate) struct Timeline {
+    pub(crate) name: String,
+    pub(crate) kind: TimelineKind,
+    pub(crate) clock: Clock,
     /// The clock, shared with what was released, while it is unchanged.
-    snapshot: Option<Arc<Clock>>,
+    pub(crate) snapshot: Option<Arc<Clock>>,
     /// Whether all of its synchronisation is known.
-    exact: bool,
+    pub(crate) exact: bool,
     /// Calls behind a wait that no signal satisfies.
-    held: VecDeque<Call>,
-    space: SpaceKey,
-    submissions: u32,
-    recent: VecDeque<u32>,
-    presents: VecDeque<PresentRead>,
+    pub(crate) held: VecDeque<Call>,
+    pub(crate) space: SpaceKey,
+    pub(crate) submissions: u32,
+    pub(crate) recent: VecDeque<u32>,
+    pub(crate) presents: VecDeque<PresentRead>,
     /// For each fence: waits, and redundant ones with the first value.
-    waits: BTreeMap<u32, (u64, u64, u64)>,
+    pub(crate) waits: BTreeMap<u32, (u64, u64, u64)>,
 }
 
 impl Timeline {
@@ -103,7 +101,7 @@ impl Timeline {
 /// A read of the display. It is added when the queue goes on, so that the histories of its bytes
 /// are as far as the run.
 #[derive(Debug)]
-struct PresentRead {
+pub(crate) struct PresentRead {
     /// The queue's last tick before the present.
     tick: u32,
     space: SpaceKey,
@@ -113,16 +111,16 @@ struct PresentRead {
 
 /// A call of a queue.
 #[derive(Debug)]
-struct Call {
+pub(crate) struct Call {
     /// What precedes the call on its CPU thread.
-    issued: Arc<Clock>,
+    pub(crate) issued: Arc<Clock>,
     /// How many submissions of its queue precede the call.
-    after: u32,
-    kind: CallKind,
+    pub(crate) after: u32,
+    pub(crate) kind: CallKind,
 }
 
 #[derive(Debug)]
-enum CallKind {
+pub(crate) enum CallKind {
     Execute { link: u32, sequence: u64, submission: u32, lists: Vec<ListInfo> },
     Wait { fence: FenceKey, value: u64 },
     Signal { fence: FenceKey, value: u64 },
@@ -145,16 +143,16 @@ struct Resource {
 
 /// What sets an event of the application.
 #[derive(Debug, Default)]
-struct EventState {
-    armed: Vec<Armed>,
-    set: Option<Arc<Clock>>,
+pub(crate) struct EventState {
+    pub(crate) armed: Vec<Armed>,
+    pub(crate) set: Option<Arc<Clock>>,
 }
 
 /// A registration on fences.
 #[derive(Debug)]
-struct Armed {
-    all: bool,
-    of: Vec<(FenceKey, u64)>,
+pub(crate) struct Armed {
+    pub(crate) all: bool,
+    pub(crate) of: Vec<(FenceKey, u64)>,
 }
 
 impl Armed {
@@ -179,18 +177,34 @@ fn meet(mut of: impl Iterator<Item = Clock>) -> Option<Clock> {
     Some(common)
 }
 
+/// A wait of a CPU thread that blocks.
+#[derive(Debug)]
+pub(crate) struct CpuWait {
+    pub(crate) thread: TimelineId,
+    pub(crate) on: CpuWaitOn,
+}
+
+#[derive(Debug)]
+pub(crate) enum CpuWaitOn {
+    Fences(Armed),
+    Event(u64),
+    Idle(QueueKey),
+}
+
 /// The state of a check.
 #[derive(Debug, Default)]
 pub struct Checker {
-    timelines: Vec<Timeline>,
+    pub(crate) timelines: Vec<Timeline>,
     threads: HashMap<u64, TimelineId>,
     /// What threads of unknown synchronisation have done, and what all threads have done before.
     inexact: Option<(Clock, Clock)>,
-    fences: Vec<Fence>,
+    pub(crate) fences: Vec<Fence>,
     fence_numbers: HashMap<u32, FenceKey>,
     links: HashMap<u32, Link>,
-    events: HashMap<u64, EventState>,
-    cpu_waits: CpuWaits,
+    pub(crate) events: HashMap<u64, EventState>,
+    pub(crate) cpu_waits: Vec<CpuWait>,
+    /// The open waits when the machine stood still.
+    pub(crate) at_stop: Option<Findings>,
     accesses: Vec<Access>,
     sweep_at: usize,
     spaces: BTreeMap<SpaceKey, Shadow>,

@@ -14,11 +14,13 @@
 mod access;
 mod checker;
 mod clock;
+mod cpu_waits;
 pub mod deadlock;
 mod fence;
 mod finding;
 mod footprint;
 mod groups;
+mod open_waits;
 mod shadow;
 
 pub use access::{CommandRef, ListInfo, SpaceKey};

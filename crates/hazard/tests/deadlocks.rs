@@ -222,7 +222,7 @@ fn of_waits_for_any_the_last_alternative_counts_and_of_all_the_first_that_is_mis
 }
 
 #[test]
-fn a_standstill_shows_circles_through_higher_values_and_who_waits_for_them() {
+fn a_standstill_shows_circles_through_higher_values_and_the_threads_behind_them() {
     let mut p = Program::new();
     let [queue] = p.queues(["alone"]);
     let [turn] = p.fences(["turn"]);

@@ -49,7 +49,7 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
         .findings
         .iter()
         .flat_map(|finding| &finding.edges)
-        .map(|edge| edge.forward(trace))
+        .map(|edge| trace.forward(*edge))
         .collect();
     let ends = ends.chain(missing.iter().flatten().copied());
     ends.chain(chains.iter().flat_map(Chain::records)).for_each(|index| in_flow[index] = true);
@@ -98,7 +98,7 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
 fn finding_event(trace: &Trace, finding: &Finding) -> String {
     let [name, kind, text] =
         [&finding.title, finding.kind.label(), &finding.text].map(json::string);
-    let ts = micros(finding.at_ns(trace));
+    let ts = micros(trace.moment_of(finding));
     format!(
         "{{\"ph\":\"i\",\"s\":\"g\",\"name\":{name},\"cat\":\"finding\",\"ts\":{ts},\"pid\":1,\"tid\":1,\
          \"args\":{{\"kind\":{kind},\"text\":{text}}}}}"

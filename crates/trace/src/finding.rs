@@ -4,7 +4,6 @@
 //! [`crate::TraceBuilder::finish`]. The form is that of decisions/0065.
 
 use crate::labelled;
-use crate::model::Trace;
 
 labelled! {
     /// Kinds of findings.
@@ -33,22 +32,13 @@ pub struct Finding {
 }
 
 /// An edge from the end of one record to the start of another; both are indices into
-/// [`Trace::records`]. The second may have run first.
+/// [`crate::Trace::records`]. The second may have run first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MissingEdge {
     /// The record that should precede.
     pub from: usize,
     /// The record that should follow.
     pub to: usize,
-}
-
-impl MissingEdge {
-    /// Its records in the order of their starts, for files whose arrows run forward in time.
-    pub(crate) fn forward(self, trace: &Trace) -> [usize; 2] {
-        let mut ends = [self.from, self.to];
-        ends.sort_by_key(|index| (trace.records[*index].start_ns, *index));
-        ends
-    }
 }
 
 impl Finding {
@@ -63,21 +53,5 @@ impl Finding {
                 .collect(),
             ..self.clone()
         }
-    }
-
-    /// Where it is shown if it is shown at one moment: at its first record.
-    pub(crate) fn at_ns(&self, trace: &Trace) -> u64 {
-        let starts = self.records.iter().map(|index| trace.records[*index].start_ns);
-        starts.min().or_else(|| trace.extent_ns().map(|(first, _)| first)).unwrap_or(0)
-    }
-}
-
-impl Trace {
-    /// Adds a finding; records of other indices are left out of it.
-    pub fn add_finding(&mut self, mut finding: Finding) {
-        let count = self.records.len();
-        finding.records.retain(|index| *index < count);
-        finding.edges.retain(|edge| edge.from < count && edge.to < count);
-        self.findings.push(finding);
     }
 }

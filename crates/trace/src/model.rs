@@ -9,7 +9,7 @@
 //! Entry points: [`Record::span`], [`Record::instant`], and [`crate::TraceBuilder`], which makes a
 //! [`Trace`].
 
-use crate::finding::Finding;
+use crate::finding::{Finding, MissingEdge};
 use crate::names::{NameId, Names};
 
 /// A lane of the timeline: index into [`Trace::lanes`].
@@ -357,5 +357,26 @@ impl Trace {
         let first = self.records.iter().map(|r| r.queued_ns.min(r.start_ns)).min()?;
         let last = self.records.iter().map(|r| r.end_ns.max(r.start_ns)).max()?;
         Some((first, last))
+    }
+
+    /// Adds a finding; records of other indices are left out of it.
+    pub fn add_finding(&mut self, mut finding: Finding) {
+        let count = self.records.len();
+        finding.records.retain(|index| *index < count);
+        finding.edges.retain(|edge| edge.from < count && edge.to < count);
+        self.findings.push(finding);
+    }
+
+    /// The records of an edge in the order of their starts, for files whose arrows run forward.
+    pub(crate) fn forward(&self, edge: MissingEdge) -> [usize; 2] {
+        let mut ends = [edge.from, edge.to];
+        ends.sort_by_key(|index| (self.records[*index].start_ns, *index));
+        ends
+    }
+
+    /// Where a finding is shown if it is shown at one moment: at its first record.
+    pub(crate) fn moment_of(&self, finding: &Finding) -> u64 {
+        let starts = finding.records.iter().map(|index| self.records[*index].start_ns);
+        starts.min().or_else(|| self.extent_ns().map(|(first, _)| first)).unwrap_or(0)
     }
 }

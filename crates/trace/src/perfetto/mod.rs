@@ -234,7 +234,7 @@ fn lost(p: &mut Message, trace: &Trace) {
 /// A finding as an instant on the track of the run, with its text.
 fn finding(p: &mut Message, trace: &Trace, number: usize) {
     let finding = &trace.findings[number];
-    p.uint(packet::TIMESTAMP, finding.at_ns(trace))
+    p.uint(packet::TIMESTAMP, trace.moment_of(finding))
         .uint(packet::SEQUENCE_FLAGS, NEEDS_INCREMENTAL_STATE);
     p.message(packet::TRACK_EVENT, |e| {
         e.uint(event::TYPE, event::INSTANT).uint(event::TRACK, RUN_UUID);
@@ -321,14 +321,14 @@ fn write_events<W: Write>(
     let arrows = Arrows::of(trace, &edges);
     let mut values = counters.values().into_iter().peekable();
     let mut findings: Vec<usize> = (0..trace.findings.len()).collect();
-    findings.sort_by_key(|number| trace.findings[*number].at_ns(trace));
+    findings.sort_by_key(|number| trace.moment_of(&trace.findings[*number]));
     let mut findings = findings.into_iter().peekable();
     for step in order::steps(trace, tracks, &edges) {
         let at_ns = step.at_ns(trace);
         while let Some(value) = values.next_if(|(at, ..)| *at <= at_ns) {
             packets.put(|p| count(p, value))?;
         }
-        let is_due = |number: &usize| trace.findings[*number].at_ns(trace) <= at_ns;
+        let is_due = |number: &usize| trace.moment_of(&trace.findings[*number]) <= at_ns;
         while let Some(number) = findings.next_if(is_due) {
             packets.put(|p| finding(p, trace, number))?;
         }

@@ -1,0 +1,118 @@
+//! Reports of CPU threads that block, and the open waits of a check.
+//!
+//! When the first blocked wait is ended by a stop of the machine, the open waits are those of the
+//! standstill, and their findings are kept.
+
+use crate::checker::{
+    Armed, Call, CallKind, Checker, CpuWait, CpuWaitOn, FenceKey, QueueKey, Timeline,
+};
+use crate::clock::TimelineId;
+use crate::deadlock::FenceState;
+use crate::fence::Fence;
+use crate::open_waits::{
+    BlockedOn, BlockedThread, Findings, HeldCall, HeldQueue, NO_PLACE, OpenWaits,
+};
+
+impl Call {
+    /// Returns the call as one behind a wait that holds its queue, if it waits or signals.
+    pub(crate) fn held(&self) -> Option<HeldCall> {
+        let (waits, fence, value) = match self.kind {
+            CallKind::Execute { .. } => return None,
+            CallKind::Wait { fence, value } => (true, fence, value),
+            CallKind::Signal { fence, value } | CallKind::Present { fence, value, .. } => {
+                (false, fence, value)
+            }
+        };
+        Some(HeldCall { after: self.after, waits, of: (fence.0 as usize, value) })
+    }
+}
+
+impl Checker {
+    /// Reports that a CPU thread begins to block until all or any of several fences are reached.
+    pub fn cpu_wait_begin(&mut self, thread: TimelineId, any: bool, of: Vec<(FenceKey, u64)>) {
+        let on = CpuWaitOn::Fences(Armed { all: !any, of });
+        self.cpu_waits.push(CpuWait { thread, on });
+    }
+
+    /// Reports that a CPU thread begins to block on an event.
+    pub fn event_wait_begin(&mut self, thread: TimelineId, event: u64) {
+        self.cpu_waits.push(CpuWait { thread, on: CpuWaitOn::Event(event) });
+    }
+
+    /// Reports that a CPU thread begins to block until a queue is idle.
+    pub fn idle_wait_begin(&mut self, thread: TimelineId, queue: QueueKey) {
+        self.cpu_waits.push(CpuWait { thread, on: CpuWaitOn::Idle(queue) });
+    }
+
+    /// Reports that a CPU thread blocks no more. `stopped`: because the machine stands still, or
+    /// because its run ends.
+    pub fn cpu_wait_end(&mut self, thread: TimelineId, stopped: bool) {
+        if stopped && self.at_stop.is_none() {
+            self.at_stop = Some(self.open_waits().findings().of_standstill());
+        }
+        if let Some(at) = self.cpu_waits.iter().rposition(|wait| wait.thread == thread) {
+            self.cpu_waits.remove(at);
+        }
+    }
+
+    /// Returns the findings of the standstill, and of the waits that are open now.
+    pub(crate) fn wait_findings(&self) -> Findings {
+        let mut found = self.at_stop.clone().unwrap_or_default();
+        found.add(self.open_waits().findings());
+        found
+    }
+
+    fn open_waits(&self) -> OpenWaits {
+        let is_held = |index: &usize| !self.timelines[*index].held.is_empty();
+        let held: Vec<usize> = (0..self.timelines.len()).filter(is_held).collect();
+        let queue = |index: &usize| {
+            let Timeline { name, held, .. } = &self.timelines[*index];
+            let calls = held.iter().filter_map(Call::held).collect();
+            HeldQueue { name: name.clone(), calls }
+        };
+        let queues: Vec<HeldQueue> = held.iter().map(queue).collect();
+        let thread = |wait: &CpuWait| {
+            let name = self.timelines[wait.thread.0 as usize].name.clone();
+            Some(BlockedThread { name, on: self.blocked_on(wait, &held)? })
+        };
+        let threads = self.cpu_waits.iter().filter_map(thread).collect();
+        let state = |fence: &Fence| FenceState {
+            name: fence.name.clone(),
+            current: None,
+            highest: fence.highest().map(|value| (value, NO_PLACE)),
+        };
+        let mut fences: Vec<FenceState<u32>> = self.fences.iter().map(state).collect();
+        for call in queues.iter().flat_map(|queue| &queue.calls).filter(|call| !call.waits) {
+            let highest = &mut fences[call.of.0].highest;
+            *highest = (*highest).max(Some((call.of.1, NO_PLACE)));
+        }
+        OpenWaits { queues, threads, fences }
+    }
+
+    /// Returns what a thread waits for, if no submitted signal ends its wait. `held`: the queues
+    /// that are held.
+    fn blocked_on(&self, wait: &CpuWait, held: &[usize]) -> Option<BlockedOn> {
+        let clock = &self.timelines[wait.thread.0 as usize].clock;
+        let is_met = |&(fence, value): &(FenceKey, u64)| {
+            self.fences[fence.0 as usize].waited(value, clock).is_some()
+        };
+        let first_unmet = |armed: &Armed| {
+            let unmet = armed.of.iter().copied().find(|need| !is_met(need))?;
+            (armed.all || !armed.of.iter().any(is_met)).then_some(unmet)
+        };
+        let (fence, value) = match &wait.on {
+            CpuWaitOn::Fences(armed) => first_unmet(armed)?,
+            CpuWaitOn::Event(event) => {
+                let state = self.events.get(event).filter(|state| state.set.is_none())?;
+                let mut unmet = state.armed.iter().map(first_unmet);
+                let first = unmet.next()??;
+                unmet.all(|need| need.is_some()).then_some(first)?
+            }
+            CpuWaitOn::Idle(queue) => {
+                let held = held.iter().position(|index| *index == queue.0.0 as usize)?;
+                return Some(BlockedOn::Idle(held));
+            }
+        };
+        Some(BlockedOn::Fence(fence.0 as usize, value))
+    }
+}
