@@ -259,7 +259,10 @@ fn placed_resources_share_the_bytes_of_their_heap() {
         assert_eq!(found[0].other.as_deref(), Some("high"));
         // The resources keep the heap.
         drop(heap);
-        low.write(0, &[1]).unwrap();
+        let mut list = b.device.create_command_list(CommandListType::Copy);
+        list.copy(&low, 0, &upload, 0, 4).unwrap();
+        queue.execute(&[&list.close().unwrap()]).unwrap();
+        queue.wait_idle().unwrap();
     });
 }
 
