@@ -223,11 +223,10 @@ impl Fence {
             .map_err(|s| device.error("D3DKMTSignalSynchronizationObjectFromCpu", &self.what(), s))
     }
 
-    fn note_waited(&self, value: u64, result: &Result<Waited>) {
-        if matches!(result, Ok(Waited::Signalled(()))) {
-            let one = std::iter::once((&*self.object, value));
-            hazards::cpu_wait(&self.device.umd.platform, WaitMode::All, one);
-        }
+    /// Reports to the hazard check that a wait of the CPU for `value` ended well.
+    pub(crate) fn note_waited(&self, value: u64) {
+        let one = std::iter::once((&*self.object, value));
+        hazards::cpu_wait(&self.device.umd.platform, WaitMode::All, one);
     }
 
     /// Records a call that concerned `value` of the fence.
@@ -274,9 +273,9 @@ impl Fence {
         let result = self.device.block(&condition, limit);
         if matches!(result, Ok(Waited::Signalled(()))) {
             self.note_reached(value);
+            self.note_waited(value);
         }
         self.end_call(call, Kind::CpuWait, value);
-        self.note_waited(value, &result);
         result
     }
 

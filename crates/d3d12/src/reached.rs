@@ -51,7 +51,11 @@ impl Reached {
     fn finish(&mut self) -> Poll<Result<()>> {
         self.pending = None;
         self.fence.note_reached(self.value);
-        Poll::Ready(self.fence.check_not_lost())
+        let result = self.fence.check_not_lost();
+        if result.is_ok() {
+            self.fence.note_waited(self.value);
+        }
+        Poll::Ready(result)
     }
 
     fn register(&mut self, cx: &Context<'_>) -> Result<bool> {

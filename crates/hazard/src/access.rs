@@ -40,6 +40,8 @@ pub struct CommandRef {
 #[derive(Debug)]
 pub(crate) struct Submission {
     pub(crate) place: Place,
+    /// The call on its CPU thread.
+    pub(crate) issued: Place,
     pub(crate) space: SpaceKey,
     pub(crate) sequence: u64,
     pub(crate) number: u32,
@@ -51,6 +53,8 @@ pub(crate) struct Submission {
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) place: Place,
+    /// The call of the CPU that caused it, or the access itself.
+    pub(crate) issued: Place,
     pub(crate) sequence: u64,
     pub(crate) kind: AccessKind,
     pub(crate) submission: Option<Arc<Submission>>,

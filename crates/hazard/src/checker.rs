@@ -7,17 +7,23 @@
 //! Invariant: a timeline's tick grows with each release, so what it does later is not covered by
 //! the clock that it released.
 
-use crate::access::{Access, CommandRef, ListInfo, SpaceKey, Submission, Table, side};
+use crate::access::{Access, CommandRef, ListInfo, SpaceKey, Submission, Table};
 use crate::clock::{Clock, Epoch, Released, TimelineId};
 use crate::fence::{Fence, Signal};
-use crate::finding::{Hazard, Hint, Report, Side, TimelineKind};
+use crate::finding::TimelineKind;
 use crate::footprint::AccessKind;
-use crate::groups::{Edge, Groups, Place};
+use crate::groups::{Groups, Place};
 use crate::open_waits::Findings;
-use crate::shadow::{AccessId, Accesses, Conflict, Shadow};
+use crate::resources::{ResourceKey, Resources};
+use crate::shadow::{AccessId, Found, Shadow};
+use crate::waits::{Relay, Waits};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
+
+mod report;
+#[cfg(test)]
+mod tests;
 
 /// Accesses in the table before the unused ones are dropped for the first time.
 const FIRST_SWEEP: usize = 1 << 16;
@@ -39,10 +45,6 @@ impl QueueKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FenceKey(pub(crate) u32);
 
-/// A named resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ResourceKey(u64);
-
 #[derive(Debug)]
 pub(crate) struct Timeline {
     pub(crate) name: String,
@@ -58,8 +60,7 @@ pub(crate) struct Timeline {
     pub(crate) submissions: u32,
     pub(crate) recent: VecDeque<u32>,
     pub(crate) presents: VecDeque<PresentRead>,
-    /// For each fence: waits, and redundant ones with the first value.
-    pub(crate) waits: BTreeMap<u32, (u64, u64, u64)>,
+    pub(crate) waits: Waits,
 }
 
 impl Timeline {
@@ -75,7 +76,7 @@ impl Timeline {
             submissions: 0,
             recent: VecDeque::new(),
             presents: VecDeque::new(),
-            waits: BTreeMap::new(),
+            waits: Waits::default(),
         }
     }
 
@@ -112,8 +113,10 @@ pub(crate) struct PresentRead {
 /// A call of a queue.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// What precedes the call on its CPU thread.
-    pub(crate) issued: Arc<Clock>,
+    /// The call on its CPU thread.
+    pub(crate) issued: Place,
+    /// Its number among all calls.
+    pub(crate) sequence: u64,
     /// How many submissions of its queue precede the call.
     pub(crate) after: u32,
     pub(crate) kind: CallKind,
@@ -121,24 +124,16 @@ pub(crate) struct Call {
 
 #[derive(Debug)]
 pub(crate) enum CallKind {
-    Execute { link: u32, sequence: u64, submission: u32, lists: Vec<ListInfo> },
+    Execute { link: u32, submission: u32, lists: Vec<ListInfo> },
     Wait { fence: FenceKey, value: u64 },
     Signal { fence: FenceKey, value: u64 },
-    Present { display: TimelineId, fence: FenceKey, value: u64, bytes: Range<u64>, sequence: u64 },
+    Present { display: TimelineId, fence: FenceKey, value: u64, bytes: Range<u64> },
 }
 
 #[derive(Debug)]
 enum Link {
     Held(TimelineId),
     Placed(Arc<Submission>),
-}
-
-#[derive(Debug)]
-struct Resource {
-    key: ResourceKey,
-    space: SpaceKey,
-    bytes: Range<u64>,
-    name: String,
 }
 
 /// What sets an event of the application.
@@ -156,6 +151,12 @@ pub(crate) struct Armed {
 }
 
 impl Armed {
+    fn note_waits(&self, fences: &mut [Fence], waiter: TimelineId, clock: &Clock) {
+        for (fence, value) in &self.of {
+            fences[fence.0 as usize].note_wait(*value, waiter, clock);
+        }
+    }
+
     /// Returns what certainly precedes its end, for a waiter with this clock.
     fn seen(&self, fences: &[Fence], clock: &Clock) -> Option<Clock> {
         let mut seen = self
@@ -208,10 +209,11 @@ pub struct Checker {
     accesses: Vec<Access>,
     sweep_at: usize,
     spaces: BTreeMap<SpaceKey, Shadow>,
-    resources: Vec<Resource>,
-    last_resource: u64,
+    resources: Resources,
     sequence: u64,
     groups: Groups,
+    /// How often a queue was advanced.
+    advanced: u64,
 }
 
 impl Checker {
@@ -316,7 +318,9 @@ impl Checker {
     /// Reports that a wait of a thread for an event ended. An event that is armed was set by one of
     /// its fences.
     pub fn event_wait(&mut self, thread: TimelineId, event: u64, manual_reset: bool) {
-        let Some(state) = self.events.get(&event) else { return };
+        let Some(state) = self.events.get(&event) else {
+            return;
+        };
         if state.armed.is_empty() {
             if let Some(released) = state.set.clone() {
                 self.at(thread).join(&released);
@@ -324,7 +328,9 @@ impl Checker {
             }
         } else {
             let clock = &self.timelines[thread.0 as usize].clock;
-            let of = state.armed.iter().filter_map(|armed| armed.seen(&self.fences, clock));
+            let armed = state.armed.iter();
+            armed.clone().for_each(|armed| armed.note_waits(&mut self.fences, thread, clock));
+            let of = armed.filter_map(|armed| armed.seen(&self.fences, clock));
             if let Some(seen) = meet(of) {
                 self.at(thread).join(&seen);
             }
@@ -381,19 +387,18 @@ impl Checker {
         bytes: Range<u64>,
         name: String,
     ) -> ResourceKey {
-        self.last_resource += 1;
-        let key = ResourceKey(self.last_resource);
-        self.resources.push(Resource { key, space, bytes, name });
-        key
+        self.resources.add(space, bytes, name)
     }
 
-    /// Removes the name of a range. `freed`: its memory is free too, so its history ends.
-    pub fn remove_resource(&mut self, key: ResourceKey, freed: bool) {
-        let Some(at) = self.resources.iter().position(|resource| resource.key == key) else {
-            return;
-        };
-        let Resource { space, bytes, .. } = self.resources.swap_remove(at);
-        if freed && let Some(shadow) = self.spaces.get_mut(&space) {
+    /// Ends a resource. What it did to its bytes is remembered, with its name, until they are freed.
+    pub fn remove_resource(&mut self, key: ResourceKey) {
+        self.resources.end(key);
+    }
+
+    /// Ends the history of a range: its memory is freed.
+    pub fn free_memory(&mut self, space: SpaceKey, bytes: Range<u64>) {
+        self.resources.forget_ended(space, &bytes);
+        if let Some(shadow) = self.spaces.get_mut(&space) {
             shadow.remove(bytes);
         }
     }
@@ -411,7 +416,6 @@ impl Checker {
         link: u32,
         lists: Vec<ListInfo>,
     ) {
-        let sequence = self.next_sequence();
         let timeline = self.at(queue.0);
         timeline.submissions += 1;
         timeline.recent.push_back(link);
@@ -421,7 +425,7 @@ impl Checker {
             self.links.remove(&old);
         }
         self.links.insert(link, Link::Held(queue.0));
-        self.call(thread, queue, CallKind::Execute { link, sequence, submission, lists });
+        self.call(thread, queue, CallKind::Execute { link, submission, lists });
     }
 
     /// Reports a wait of a queue.
@@ -450,97 +454,98 @@ impl Checker {
         (fence, value): (FenceKey, u64),
         bytes: Range<u64>,
     ) {
-        let sequence = self.next_sequence();
-        self.call(thread, queue, CallKind::Present { display, fence, value, bytes, sequence });
+        self.call(thread, queue, CallKind::Present { display, fence, value, bytes });
     }
 
     fn call(&mut self, thread: TimelineId, queue: QueueKey, kind: CallKind) {
-        let issued = self.release_clock(thread);
-        let after = self.at(queue.0).submissions;
-        self.at(queue.0).held.push_back(Call { issued, after, kind });
-        self.advance_from(queue.0);
+        let clock = self.release_clock(thread);
+        let epoch = Epoch { timeline: thread, tick: clock.tick(thread) };
+        let (issued, sequence) = (Place { epoch, clock }, self.next_sequence());
+        let of = self.at(queue.0);
+        let after = of.submissions;
+        of.held.push_back(Call { issued, sequence, after, kind });
+        if of.held.len() == 1 {
+            self.advance_from(queue.0);
+        }
     }
 
     /// Advances a queue, and those that its signals release.
     fn advance_from(&mut self, queue: TimelineId) {
-        if self.advance(queue) {
-            self.advance_all();
+        self.advance_all(VecDeque::from([queue]));
+    }
+
+    fn advance_all(&mut self, mut ready: VecDeque<TimelineId>) {
+        while let Some(queue) = ready.pop_front() {
+            self.advance(queue, &mut ready);
         }
     }
 
-    fn advance_all(&mut self) {
-        loop {
-            let mut signalled = false;
-            for index in 0..self.timelines.len() {
-                if !self.timelines[index].held.is_empty() {
-                    signalled |= self.advance(TimelineId(index as u32));
-                }
-            }
-            if !signalled {
-                return;
-            }
-        }
+    /// Adds a signal to a fence, and the queues that are held at a wait for it to `ready`.
+    fn signal(&mut self, fence: FenceKey, signal: Signal, ready: &mut VecDeque<TimelineId>) {
+        let fence = &mut self.fences[fence.0 as usize];
+        fence.add(signal);
+        ready.extend(fence.held.drain(..));
     }
 
-    /// Advances one queue as far as it can. Returns whether it signalled a fence.
-    fn advance(&mut self, queue: TimelineId) -> bool {
-        let mut signalled = false;
+    /// Advances one queue as far as it can. Queues that its signals may release become `ready`.
+    fn advance(&mut self, queue: TimelineId, ready: &mut VecDeque<TimelineId>) {
+        self.advanced += 1;
         while let Some(call) = self.at(queue).held.pop_front() {
-            self.at(queue).join(&call.issued);
+            self.at(queue).join(&call.issued.clock);
             if let CallKind::Wait { fence, value } = call.kind {
-                if !self.wait(queue, fence, value) {
+                if !self.wait(queue, fence, value, call.sequence) {
                     self.at(queue).held.push_front(call);
-                    break;
+                    self.fences[fence.0 as usize].held.push(queue);
+                    return;
                 }
                 continue;
             }
-            signalled |= self.make(queue, call.kind);
+            self.make(queue, call, ready);
         }
-        signalled
     }
 
     /// Makes a satisfied wait on a timeline. Returns whether it is satisfied.
-    fn wait(&mut self, timeline: TimelineId, fence: FenceKey, value: u64) -> bool {
+    fn wait(&mut self, timeline: TimelineId, fence: FenceKey, value: u64, sequence: u64) -> bool {
         let of = &mut self.timelines[timeline.0 as usize];
-        let Some(seen) = self.fences[fence.0 as usize].waited(value, &of.clock) else {
+        let fence_state = &mut self.fences[fence.0 as usize];
+        let Some(seen) = fence_state.waited(value, &of.clock) else {
             return false;
         };
-        let redundant = !of.join(&seen);
-        let (waits, redundant_waits, first) = of.waits.entry(fence.0).or_default();
-        *waits += 1;
-        if redundant {
-            if *redundant_waits == 0 {
-                *first = value;
-            }
-            *redundant_waits += 1;
-        }
+        fence_state.note_wait(value, timeline, &of.clock);
+        let relay = fence_state.relay(value);
+        of.waits.add((fence.0, value), sequence, relay, &of.clock, Arc::clone(&seen));
+        of.join(&seen);
         true
     }
 
-    /// Makes a call that is no wait. Returns whether it signalled a fence.
-    fn make(&mut self, queue: TimelineId, kind: CallKind) -> bool {
+    /// Makes a call that is no wait. Queues that its signal may release become `ready`.
+    fn make(
+        &mut self,
+        queue: TimelineId,
+        Call { issued, sequence, kind, .. }: Call,
+        ready: &mut VecDeque<TimelineId>,
+    ) {
         match kind {
-            CallKind::Wait { .. } => false,
-            CallKind::Execute { link, sequence, submission, lists } => {
+            CallKind::Wait { .. } => {}
+            CallKind::Execute { link, submission, lists } => {
                 let timeline = self.at(queue);
                 let tick = timeline.advance(queue);
                 let place =
                     Place { epoch: Epoch { timeline: queue, tick }, clock: timeline.snapshot() };
                 let space = timeline.space;
-                let placed = Submission { place, space, sequence, number: submission, link, lists };
+                let number = submission;
+                let placed = Submission { place, issued, space, sequence, number, link, lists };
                 if let Some(entry) = self.links.get_mut(&link) {
                     *entry = Link::Placed(Arc::new(placed));
                 }
-                false
             }
             CallKind::Signal { fence, value } => {
                 let timeline = self.at(queue);
                 let tick = timeline.advance(queue);
                 let (epoch, clock) = (Epoch { timeline: queue, tick }, timeline.snapshot());
-                self.fences[fence.0 as usize].add(Signal { value, epoch: Some(epoch), clock });
-                true
+                self.signal(fence, Signal::new(value, sequence, Some(epoch), clock), ready);
             }
-            CallKind::Present { display, fence, value, bytes, sequence } => {
+            CallKind::Present { display, fence, value, bytes } => {
                 let shown = self.at(queue).snapshot();
                 let timeline = self.at(display);
                 timeline.join(&shown);
@@ -550,12 +555,11 @@ impl Checker {
                 timeline.submissions += 1;
                 timeline.advance(display);
                 let (present, space) = (timeline.submissions, timeline.space);
-                self.fences[fence.0 as usize].add(Signal { value, epoch: Some(epoch), clock });
+                self.signal(fence, Signal::new(value, sequence, Some(epoch), clock), ready);
                 let access = self.own_access(display, AccessKind::Read, "scan-out", sequence);
-                let access = Access { present, ..access };
+                let access = Access { present, issued, ..access };
                 let tick = self.at(queue).clock.tick(queue);
                 self.at(queue).presents.push_back(PresentRead { tick, space, access, bytes });
-                true
             }
         }
     }
@@ -565,20 +569,24 @@ impl Checker {
         let tick = self.at(thread).clock.tick(thread);
         let clock = self.release_clock(thread);
         let epoch = Some(Epoch { timeline: thread, tick });
-        self.fences[fence.0 as usize].add(Signal { value, epoch, clock });
-        self.advance_all();
+        let (mut ready, sequence) = (VecDeque::new(), self.next_sequence());
+        self.signal(fence, Signal::new(value, sequence, epoch, clock), &mut ready);
+        self.advance_all(ready);
     }
 
     /// Reports a wait of a CPU thread that is satisfied.
     pub fn cpu_wait(&mut self, thread: TimelineId, fence: FenceKey, value: u64) {
-        self.wait(thread, fence, value);
+        let sequence = self.next_sequence();
+        self.wait(thread, fence, value, sequence);
         self.publish_acquired(thread);
     }
 
     /// Reports that one of several waits of a CPU thread is satisfied: what all of them would give.
     pub fn cpu_wait_any(&mut self, thread: TimelineId, of: &[(FenceKey, u64)]) {
         let any = Armed { all: false, of: of.to_vec() };
-        if let Some(seen) = any.seen(&self.fences, &self.timelines[thread.0 as usize].clock) {
+        let clock = &self.timelines[thread.0 as usize].clock;
+        any.note_waits(&mut self.fences, thread, clock);
+        if let Some(seen) = any.seen(&self.fences, clock) {
             self.at(thread).join(&seen);
         }
         self.publish_acquired(thread);
@@ -587,7 +595,9 @@ impl Checker {
     /// Reports that a CPU thread read the completed value of a fence.
     pub fn cpu_read(&mut self, thread: TimelineId, fence: FenceKey, value: u64) {
         let timeline = &mut self.timelines[thread.0 as usize];
-        if let Some(seen) = self.fences[fence.0 as usize].read(value, &timeline.clock) {
+        let fence = &mut self.fences[fence.0 as usize];
+        if let Some(seen) = fence.read(value, &timeline.clock) {
+            fence.note_wait(value, thread, &timeline.clock);
             timeline.join(&seen);
         }
         self.publish_acquired(thread);
@@ -641,6 +651,7 @@ impl Checker {
         let epoch = Epoch { timeline, tick: of.clock.tick(timeline) };
         let place = Place { epoch, clock: of.snapshot() };
         Access {
+            issued: place.clone(),
             place,
             sequence,
             kind,
@@ -664,7 +675,9 @@ impl Checker {
             let queue = *queue;
             self.skip_wait(queue);
         }
-        let Some(Link::Placed(submission)) = self.links.get(&command.link) else { return };
+        let Some(Link::Placed(submission)) = self.links.get(&command.link) else {
+            return;
+        };
         let submission = Arc::clone(submission);
         let Epoch { timeline, tick } = submission.place.epoch;
         self.add_presents(timeline, tick);
@@ -677,6 +690,7 @@ impl Checker {
             }
             let access = Access {
                 place: submission.place.clone(),
+                issued: submission.issued.clone(),
                 sequence: submission.sequence,
                 kind,
                 submission: Some(Arc::clone(&submission)),
@@ -712,12 +726,49 @@ impl Checker {
         let (id, kind) = (AccessId(self.accesses.len() as u32), access.kind);
         self.accesses.push(access);
         let shadow = self.spaces.entry(space).or_default();
-        let mut conflicts = Vec::new();
+        let (mut conflicts, mut ordered) = (Vec::new(), Vec::new());
         for range in ranges.into_iter().filter(|range| !range.is_empty()) {
-            shadow.add(id, kind, range, &Table(&self.accesses), |found| conflicts.push(found));
+            shadow.add(id, kind, range, &Table(&self.accesses), |found| match found {
+                Found::Unordered(conflict) => conflicts.push(conflict),
+                Found::Ordered { first, second } if ordered.last() != Some(&(first, second)) => {
+                    ordered.push((first, second));
+                }
+                Found::Ordered { .. } => {}
+            });
+        }
+        for (first, second) in ordered {
+            self.note_ordered(first, second);
         }
         for conflict in conflicts {
             self.note(space, id, conflict);
+        }
+    }
+
+    /// Notes that the waits which order two accesses are needed for that.
+    fn note_ordered(&mut self, first: AccessId, second: AccessId) {
+        let epoch = self.accesses[first.0 as usize].place.epoch;
+        let second = &self.accesses[second.0 as usize];
+        let sequence = second.sequence;
+        let own = [second.place.epoch.timeline, second.issued.epoch.timeline];
+        let mut relays: Vec<Relay> = Vec::new();
+        let mut found = false;
+        for timeline in own {
+            found |= self.at(timeline).waits.need(epoch, sequence, |relay| relays.push(relay));
+        }
+        if !found {
+            self.need_anywhere(epoch, sequence, &mut relays);
+        }
+        while let Some(Relay { timeline, sequence }) = relays.pop() {
+            if !self.at(timeline).waits.need(epoch, sequence, |relay| relays.push(relay)) {
+                self.need_anywhere(epoch, sequence, &mut relays);
+            }
+        }
+    }
+
+    /// The same for what CPU threads pass on with their calls, and queues with their presents.
+    fn need_anywhere(&mut self, epoch: Epoch, sequence: u64, relays: &mut Vec<Relay>) {
+        for timeline in &mut self.timelines {
+            timeline.waits.need(epoch, sequence, |relay| relays.push(relay));
         }
     }
 
@@ -741,106 +792,4 @@ impl Checker {
         self.spaces.values_mut().for_each(|shadow| shadow.renumber(|id| new_ids[id.0 as usize]));
         self.sweep_at = FIRST_SWEEP.max(self.accesses.len() * 2);
     }
-
-    /// Returns whether a read should come before the write that is unordered with it.
-    ///
-    /// A read that no write precedes wants the data of this one. The first read behind a write of
-    /// the same timeline wants the data of that one, and comes before its bytes are reused. Any
-    /// other pair comes in the order of its calls.
-    fn read_is_first(&self, read: AccessId, write: AccessId, conflict: &Conflict) -> bool {
-        let at = |id: AccessId| &self.accesses[id.0 as usize];
-        let Some(producer) = conflict.producer else { return false };
-        let is_first = |first: AccessId| at(first).place.epoch == at(read).place.epoch;
-        if Table(&self.accesses).same_timeline(producer, write)
-            && conflict.first_read.is_none_or(is_first)
-        {
-            return true;
-        }
-        at(read).sequence < at(write).sequence
-    }
-
-    // spec: ME-074
-    fn note(&mut self, space: SpaceKey, new: AccessId, conflict: Conflict) {
-        let (earlier, kind) = (conflict.earlier, conflict.kind);
-        let (new_access, old_access) =
-            (&self.accesses[new.0 as usize], &self.accesses[earlier.0 as usize]);
-        let new_is_first = match (kind, new_access.kind) {
-            // A submission that read the bytes before the write wants the same data again.
-            (AccessKind::Write, AccessKind::Read) => {
-                let epoch_of = |id: AccessId| self.accesses[id.0 as usize].place.epoch;
-                conflict.first_read.is_some_and(|first| epoch_of(first) == epoch_of(new))
-                    || self.read_is_first(new, earlier, &conflict)
-            }
-            (AccessKind::Read, AccessKind::Write) => !self.read_is_first(earlier, new, &conflict),
-            _ => new_access.sequence < old_access.sequence,
-        };
-        let (one, other) = if new_is_first { (new, earlier) } else { (earlier, new) };
-        let range = conflict.range;
-        let (first, second) = (&self.accesses[one.0 as usize], &self.accesses[other.0 as usize]);
-        let edge = Edge { from: first.place.clone(), to: second.place.clone() };
-        let (resource, start) = self.resource_at(space, &range);
-        let timelines = &self.timelines;
-        self.groups.add(edge, resource.clone(), || Hazard {
-            first: describe(timelines, first),
-            second: describe(timelines, second),
-            resource,
-            bytes: range.start - start..range.end - start,
-            count: 0,
-        });
-    }
-
-    /// Returns the names of the resources in a range, and the start of the first.
-    fn resource_at(&self, space: SpaceKey, range: &Range<u64>) -> (Option<String>, u64) {
-        let mut names = Vec::new();
-        let mut start = None;
-        for resource in &self.resources {
-            let of = &resource.bytes;
-            if resource.space == space && of.start < range.end && range.start < of.end {
-                start = Some(start.unwrap_or(of.start).min(of.start));
-                names.push(&*resource.name);
-            }
-        }
-        let name = (!names.is_empty()).then(|| names.join("' and '"));
-        (name, start.filter(|start| *start <= range.start).unwrap_or(0))
-    }
-
-    /// Returns what was found so far.
-    pub fn report(&mut self) -> Report {
-        for index in 0..self.timelines.len() {
-            self.add_presents(TimelineId(index as u32), u32::MAX);
-        }
-        let (hazards, implied) = self.groups.reduced();
-        let Findings { deadlocks, unsignalled } = self.wait_findings();
-        Report { hazards, implied, hints: self.hints(), deadlocks, unsignalled }
-    }
-
-    fn hints(&self) -> Vec<Hint> {
-        let name = |id: TimelineId| self.timelines[id.0 as usize].name.clone();
-        let mut hints = Vec::new();
-        for timeline in &self.timelines {
-            for (fence, (of, count, value)) in &timeline.waits {
-                if count == of {
-                    hints.push(Hint::RedundantWait {
-                        waiter: timeline.name.clone(),
-                        fence: self.fences[*fence as usize].name.clone(),
-                        value: *value,
-                        count: *count,
-                        of: *of,
-                    });
-                }
-            }
-        }
-        for fence in &self.fences {
-            if let Some([one, other]) = fence.unordered_signallers {
-                let timelines = [name(one), name(other)];
-                hints.push(Hint::TwoSignallers { fence: fence.name.clone(), timelines });
-            }
-        }
-        hints
-    }
-}
-
-fn describe(timelines: &[Timeline], access: &Access) -> Side {
-    let timeline = &timelines[access.place.epoch.timeline.0 as usize];
-    side(timeline.kind, &timeline.name, access)
 }

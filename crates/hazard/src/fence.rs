@@ -8,6 +8,7 @@
 //! kept signal.
 
 use crate::clock::{Clock, Epoch, TimelineId};
+use crate::waits::Relay;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -21,9 +22,29 @@ pub(crate) struct Signal {
     /// `None` for the initial value, which precedes everything.
     pub(crate) epoch: Option<Epoch>,
     pub(crate) clock: Arc<Clock>,
+    /// The number of its call.
+    pub(crate) sequence: u64,
+    /// The other timelines whose waits it may have satisfied.
+    pub(crate) waiters: Vec<TimelineId>,
 }
 
 impl Signal {
+    pub(crate) fn new(
+        value: u64,
+        sequence: u64,
+        epoch: Option<Epoch>,
+        clock: Arc<Clock>,
+    ) -> Signal {
+        Signal { value, sequence, epoch, clock, waiters: Vec::new() }
+    }
+
+    fn note_waiter(&mut self, waiter: TimelineId) {
+        let own = self.epoch.is_none_or(|epoch| epoch.timeline == waiter);
+        if !own && !self.waiters.contains(&waiter) {
+            self.waiters.push(waiter);
+        }
+    }
+
     fn precedes(&self, clock: &Clock) -> bool {
         self.epoch.is_none_or(|epoch| clock.includes(epoch))
     }
@@ -35,14 +56,25 @@ pub(crate) struct Fence {
     signals: VecDeque<Signal>,
     /// Values increase, and each signal precedes the next.
     ordered: bool,
+    /// The queues that may be held at a wait for it.
+    pub(crate) held: Vec<TimelineId>,
+    /// The timelines that wait for it.
+    pub(crate) waiters: Vec<TimelineId>,
     /// The timelines of the first two signals without an order.
     pub(crate) unordered_signallers: Option<[TimelineId; 2]>,
 }
 
 impl Fence {
     pub(crate) fn new(name: String, initial: u64) -> Fence {
-        let first = Signal { value: initial, epoch: None, clock: Arc::default() };
-        Fence { name, signals: VecDeque::from([first]), ordered: true, unordered_signallers: None }
+        let first = Signal::new(initial, 0, None, Arc::default());
+        Fence {
+            name,
+            signals: VecDeque::from([first]),
+            ordered: true,
+            held: Vec::new(),
+            waiters: Vec::new(),
+            unordered_signallers: None,
+        }
     }
 
     pub(crate) fn add(&mut self, signal: Signal) {
@@ -75,6 +107,45 @@ impl Fence {
         self.common(clock, |signal| signal.value >= value, |signal| signal.value < value)
     }
 
+    /// Reports that a timeline waits for `value`, with its other predecessors in `clock`.
+    pub(crate) fn note_wait(&mut self, value: u64, waiter: TimelineId, clock: &Clock) {
+        if !self.waiters.contains(&waiter) {
+            self.waiters.push(waiter);
+        }
+        if self.ordered {
+            let first = self.signals.partition_point(|signal| signal.value < value);
+            if let Some(signal) = self.signals.get_mut(first) {
+                signal.note_waiter(waiter);
+            }
+            return;
+        }
+        self.unhidden(clock, |signal| signal.value >= value, |signal| signal.value < value)
+            .into_iter()
+            .for_each(|at| self.signals[at].note_waiter(waiter));
+    }
+
+    /// Returns the signal that satisfies a wait for `value`, if it is known.
+    pub(crate) fn relay(&self, value: u64) -> Option<Relay> {
+        let first = self.signals.partition_point(|signal| signal.value < value);
+        let signal = self.signals.get(first).filter(|_| self.ordered)?;
+        signal.epoch.map(|epoch| Relay { timeline: epoch.timeline, sequence: signal.sequence })
+    }
+
+    /// Returns the least value below that of the signal for `value` whose signal covers `needed`.
+    pub(crate) fn enough(&self, value: u64, needed: &[Epoch]) -> Option<u64> {
+        if !self.ordered {
+            return None;
+        }
+        let until = self.signals.partition_point(|signal| signal.value < value);
+        let covers = |signal: &&Signal| needed.iter().all(|epoch| signal.clock.includes(*epoch));
+        self.signals.range(..until).find(covers).map(|signal| signal.value)
+    }
+
+    /// Returns the signals.
+    pub(crate) fn signals(&self) -> impl Iterator<Item = &Signal> {
+        self.signals.iter()
+    }
+
     /// Returns what certainly precedes a read of the completed value that returned `value`.
     pub(crate) fn read(&self, value: u64, clock: &Clock) -> Option<Arc<Clock>> {
         if self.ordered {
@@ -93,6 +164,25 @@ impl Fence {
         satisfies: impl Fn(&Signal) -> bool,
         hides: impl Fn(&Signal) -> bool,
     ) -> Option<Arc<Clock>> {
+        let mut found: Option<Arc<Clock>> = None;
+        for at in self.unhidden(clock, satisfies, hides) {
+            let signal = &self.signals[at];
+            match &mut found {
+                None => found = Some(Arc::clone(&signal.clock)),
+                Some(common) => Arc::make_mut(common).meet(&signal.clock),
+            }
+        }
+        found
+    }
+
+    /// Returns the indices of the signals that `satisfies`, except those that a signal which
+    /// `hides` follows before `clock`.
+    fn unhidden(
+        &self,
+        clock: &Clock,
+        satisfies: impl Fn(&Signal) -> bool,
+        hides: impl Fn(&Signal) -> bool,
+    ) -> Vec<usize> {
         let hiding: Vec<&Signal> = self
             .signals
             .iter()
@@ -103,14 +193,8 @@ impl Fence {
                 !Arc::ptr_eq(&hiding.clock, &signal.clock) && signal.precedes(&hiding.clock)
             })
         };
-        let mut found: Option<Arc<Clock>> = None;
-        for signal in self.signals.iter().filter(|s| satisfies(s) && !is_hidden(s)) {
-            match &mut found {
-                None => found = Some(Arc::clone(&signal.clock)),
-                Some(common) => Arc::make_mut(common).meet(&signal.clock),
-            }
-        }
-        found
+        let signals = self.signals.iter().enumerate();
+        signals.filter(|(_, s)| satisfies(s) && !is_hidden(s)).map(|(at, _)| at).collect()
     }
 }
 
@@ -131,7 +215,7 @@ mod tests {
         fn signal(&mut self, fence: &mut Fence, value: u64) -> Epoch {
             let tick = self.clock.advance(self.id);
             let epoch = Epoch { timeline: self.id, tick };
-            fence.add(Signal { value, epoch: Some(epoch), clock: Arc::new(self.clock.clone()) });
+            fence.add(Signal::new(value, 0, Some(epoch), Arc::new(self.clock.clone())));
             epoch
         }
     }

@@ -77,6 +77,19 @@ impl fmt::Display for Side {
     }
 }
 
+/// A signal of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FenceSignal {
+    /// The fence.
+    pub fence: String,
+    /// The value.
+    pub value: u64,
+    /// The kind of the timeline that signals it.
+    pub kind: TimelineKind,
+    /// The name of that timeline.
+    pub timeline: String,
+}
+
 /// Two accesses of the same bytes with no path of waits and signals between them, at least one of
 /// them a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +101,9 @@ pub struct Hazard {
     pub second: Side,
     /// The resource, or `None` for bytes of none.
     pub resource: Option<String>,
+    /// A signal behind [`Hazard::first`] that the program makes already: waiting for it before
+    /// [`Hazard::second`] would order the two.
+    pub signal: Option<FenceSignal>,
     /// The bytes, from the start of the resource (or GPU addresses).
     pub bytes: Range<u64>,
     /// How many such pairs there were of these two timelines and this resource.
@@ -97,30 +113,47 @@ pub struct Hazard {
 impl Hazard {
     /// Returns the edge that would order the two.
     pub fn missing_edge(&self) -> String {
-        let (first, second) = (&self.first, &self.second);
+        let (first, after) = (&self.first, self.first.place());
+        if let Some(FenceSignal { fence, value, kind, timeline }) = &self.signal {
+            let after = if *timeline == first.timeline {
+                after
+            } else {
+                format!("{} '{}' has ended {after}", first.kind, first.timeline)
+            };
+            return format!(
+                "wait for value {value} of fence '{fence}' {}; {kind} '{timeline}' signals it after \
+                 {after}",
+                self.waiter()
+            );
+        }
         let signals = match first.kind {
             TimelineKind::Queue => {
-                format!("signal a fence on queue '{}' after {}", first.timeline, first.place())
+                format!("signal a fence on queue '{}' after {after}", first.timeline)
             }
             TimelineKind::Thread => {
-                format!("signal a fence on thread '{}' after the {}", first.timeline, first.what)
+                format!("signal a fence on thread '{}' after the {after}", first.timeline)
             }
             TimelineKind::Display => {
-                format!("use the fence of swap chain '{}' after {}", first.timeline, first.place())
+                format!("use the fence of swap chain '{}' after {after}", first.timeline)
             }
         };
-        let waits = match second.kind {
+        format!("{signals}, and wait for it {}", self.waiter())
+    }
+
+    /// Returns where the wait must stand.
+    fn waiter(&self) -> String {
+        let second = &self.second;
+        match second.kind {
             TimelineKind::Queue => {
-                format!("wait for it on queue '{}' before {}", second.timeline, second.place())
+                format!("on queue '{}' before {}", second.timeline, second.place())
             }
             TimelineKind::Thread => {
-                format!("wait for it on thread '{}' before the {}", second.timeline, second.what)
+                format!("on thread '{}' before the {}", second.timeline, second.what)
             }
             TimelineKind::Display => {
-                format!("wait for it before {} of '{}'", second.place(), second.timeline)
+                format!("before {} of '{}'", second.place(), second.timeline)
             }
-        };
-        format!("{signals}, and {waits}")
+        }
     }
 }
 
@@ -157,6 +190,19 @@ pub enum Hint {
         /// All waits of this waiter on this fence.
         of: u64,
     },
+    /// A wait for a later value than its accesses need.
+    OverWideWait {
+        /// The queue or thread that waits.
+        waiter: String,
+        /// The fence.
+        fence: String,
+        /// The value of the first such wait.
+        value: u64,
+        /// The value that orders the same accesses.
+        enough: u64,
+        /// All waits of this waiter on this fence that order accesses.
+        count: u64,
+    },
     /// Two timelines signal one fence without an order between their signals.
     TwoSignallers {
         /// The fence.
@@ -173,6 +219,11 @@ impl fmt::Display for Hint {
                 f,
                 "'{waiter}' waits for fence '{fence}' where earlier waits imply it: {count} of {of} \
                  waits, first for {value}; leave it out"
+            ),
+            Hint::OverWideWait { waiter, fence, value, enough, count } => write!(
+                f,
+                "'{waiter}' waits for a later value of fence '{fence}' than its accesses need, {count} \
+                 times: {enough} is enough where it first waits for {value}"
             ),
             Hint::TwoSignallers { fence, timelines: [one, other] } => write!(
                 f,

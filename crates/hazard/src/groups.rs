@@ -1,13 +1,13 @@
-//! Pairs of conflicting accesses, grouped by their timelines and resource, and reduced to the edges
-//! that end them all.
+//! Pairs of conflicting accesses without an order, grouped by their timelines and resource.
 
+use crate::access::Access;
 use crate::clock::{Clock, Epoch, TimelineId};
-use crate::finding::Hazard;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Pairs that a group remembers beside its count.
-const KEPT_PAIRS: usize = 32;
+const KEPT_PAIRS: usize = 64;
 
 /// The place of an access in the order.
 #[derive(Clone, Debug)]
@@ -17,72 +17,60 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    fn precedes_or_is(&self, other: &Place) -> bool {
+    pub(crate) fn precedes_or_is(&self, other: &Place) -> bool {
         other.clock.includes(self.epoch)
     }
 }
 
-/// The edge that would order a pair.
+/// Two conflicting accesses without an order, that of the lower timeline first.
 #[derive(Clone, Debug)]
-pub(crate) struct Edge {
-    pub(crate) from: Place,
-    pub(crate) to: Place,
+pub(crate) struct Pair {
+    pub(crate) of: [Access; 2],
+    /// From the start of the resource.
+    pub(crate) bytes: Range<u64>,
+    /// The write, if the other is a read that no write precedes.
+    pub(crate) only_producer: Option<usize>,
+    /// Which one comes first where nothing else tells.
+    pub(crate) guess: usize,
 }
 
-impl Edge {
-    /// Returns whether adding this edge orders the pair of `other` too.
-    fn implies(&self, other: &Edge) -> bool {
-        other.from.precedes_or_is(&self.from) && self.to.precedes_or_is(&other.to)
+impl Pair {
+    /// Returns which of the two was issued first, if their calls are ordered on the CPU.
+    pub(crate) fn issued_first(&self) -> Option<usize> {
+        let [one, other] = [&self.of[0].issued, &self.of[1].issued];
+        match (one.precedes_or_is(other), other.precedes_or_is(one)) {
+            (true, false) => Some(0),
+            (false, true) => Some(1),
+            _ => None,
+        }
     }
 }
 
-#[derive(Debug)]
-struct Group {
-    hazard: Hazard,
-    edges: Vec<Edge>,
+/// The pairs of two timelines and a resource.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    pub(crate) count: u64,
+    /// The first pairs of different operations.
+    pub(crate) pairs: Vec<Pair>,
+    seen: HashSet<[u32; 2]>,
 }
 
-/// From, to, and the resource's name.
-type Key = (TimelineId, TimelineId, Option<String>);
+/// Two timelines, the lower first, and the resource's name.
+pub(crate) type Key = ([TimelineId; 2], Option<String>);
 
-/// All hazards of a run.
+/// All pairs of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    of: BTreeMap<Key, Group>,
+    pub(crate) of: BTreeMap<Key, Group>,
 }
 
 impl Groups {
-    pub(crate) fn add(
-        &mut self,
-        edge: Edge,
-        resource: Option<String>,
-        hazard: impl FnOnce() -> Hazard,
-    ) {
-        let key = (edge.from.epoch.timeline, edge.to.epoch.timeline, resource);
-        let group =
-            self.of.entry(key).or_insert_with(|| Group { hazard: hazard(), edges: Vec::new() });
-        group.hazard.count += 1;
-        if group.edges.len() < KEPT_PAIRS {
-            group.edges.push(edge);
+    pub(crate) fn add(&mut self, pair: Pair, resource: Option<String>) {
+        let epochs = [pair.of[0].place.epoch, pair.of[1].place.epoch];
+        let group = self.of.entry((epochs.map(|epoch| epoch.timeline), resource)).or_default();
+        group.count += 1;
+        if group.pairs.len() < KEPT_PAIRS && group.seen.insert(epochs.map(|epoch| epoch.tick)) {
+            group.pairs.push(pair);
         }
-    }
-
-    /// Returns the hazards whose edges no other missing edge implies, and the others.
-    pub(crate) fn reduced(&self) -> (Vec<Hazard>, Vec<Hazard>) {
-        let groups: Vec<&Group> = self.of.values().collect();
-        let first = |group: &Group| group.edges[0].clone();
-        let (mut needed, mut implied) = (Vec::new(), Vec::new());
-        for (at, group) in groups.iter().enumerate() {
-            let edge = first(group);
-            let is_implied = groups.iter().enumerate().any(|(other_at, other)| {
-                other_at != at
-                    && other.edges.iter().any(|other| {
-                        other.implies(&edge) && (!edge.implies(other) || other_at < at)
-                    })
-            });
-            let list = if is_implied { &mut implied } else { &mut needed };
-            list.push(group.hazard.clone());
-        }
-        (needed, implied)
     }
 }

@@ -33,6 +33,11 @@ struct Segment {
     /// The first read of each timeline between `first_write` and `write`, and since `write`.
     first_reads: Vec<AccessId>,
     reads_since: Vec<AccessId>,
+    /// What `write` replaced. An access that is unordered with the accesses above may be so with
+    /// these, and come first.
+    replaced_write: Option<AccessId>,
+    replaced_reads: Vec<AccessId>,
+    replaced_atomics: Vec<AccessId>,
 }
 
 /// The histories of one address space.
@@ -50,6 +55,12 @@ pub(crate) struct Conflict {
     pub(crate) producer: Option<AccessId>,
     /// The first read of the reader's timeline behind the producer.
     pub(crate) first_read: Option<AccessId>,
+}
+
+/// What a new access has to do with one before it, of another timeline.
+pub(crate) enum Found {
+    Unordered(Conflict),
+    Ordered { first: AccessId, second: AccessId },
 }
 
 /// What the shadow needs to know of accesses.
@@ -92,7 +103,7 @@ impl Shadow {
         kind: AccessKind,
         range: Range<u64>,
         accesses: &impl Accesses,
-        mut conflict: impl FnMut(Conflict),
+        mut found: impl FnMut(Found),
     ) {
         self.split_ends(&range);
         let mut at = range.start;
@@ -102,7 +113,7 @@ impl Shadow {
                 empty.push(at..*start);
             }
             at = segment.end;
-            segment.add(new, kind, *start..segment.end, accesses, &mut conflict);
+            segment.add(new, kind, *start..segment.end, accesses, &mut found);
         }
         if at < range.end {
             empty.push(at..range.end);
@@ -132,7 +143,17 @@ impl Shadow {
         if !alike(first) || !inner.all(|(_, segment)| alike(segment)) {
             return false;
         }
-        let whole = Segment { end: range.end, ..first.clone() };
+        let mut whole = Segment { end: range.end, ..first.clone() };
+        let alike = |segment: &Segment| {
+            segment.replaced_write == whole.replaced_write
+                && segment.replaced_reads == whole.replaced_reads
+                && segment.replaced_atomics == whole.replaced_atomics
+        };
+        if !self.segments.range(range.clone()).all(|(_, segment)| alike(segment)) {
+            whole.replaced_write = None;
+            whole.replaced_reads.clear();
+            whole.replaced_atomics.clear();
+        }
         let starts: Vec<u64> =
             self.segments.range(range.clone()).map(|(start, _)| *start).collect();
         for start in starts {
@@ -146,6 +167,8 @@ impl Shadow {
     pub(crate) fn each(&self, mut f: impl FnMut(AccessId)) {
         for segment in self.segments.values() {
             let writes = segment.write.iter().chain(&segment.first_write);
+            let replaced = segment.replaced_reads.iter().chain(&segment.replaced_atomics);
+            let writes = writes.chain(&segment.replaced_write).chain(replaced);
             let first = segment.first_reads.iter().chain(&segment.reads_since);
             let others = segment.reads.iter().chain(&segment.atomics).chain(first);
             writes.chain(others).for_each(|id| f(*id));
@@ -157,6 +180,8 @@ impl Shadow {
         for segment in self.segments.values_mut() {
             let writes = segment.write.iter_mut().chain(&mut segment.first_write);
             let others = segment.reads.iter_mut().chain(&mut segment.atomics);
+            let replaced = segment.replaced_reads.iter_mut().chain(&mut segment.replaced_atomics);
+            let writes = writes.chain(&mut segment.replaced_write).chain(replaced);
             let first = segment.first_reads.iter_mut().chain(&mut segment.reads_since);
             writes.chain(others).chain(first).for_each(|id| *id = f(*id));
         }
@@ -190,9 +215,9 @@ impl Segment {
         kind: AccessKind,
         range: Range<u64>,
         accesses: &impl Accesses,
-        conflict: &mut impl FnMut(Conflict),
+        found: &mut impl FnMut(Found),
     ) {
-        let mut late = false;
+        let (mut late, mut unordered) = (false, false);
         let write = self.write.iter().map(|id| (AccessKind::Write, *id));
         let reads = self.reads.iter().map(|id| (AccessKind::Read, *id));
         let atomics = self.atomics.iter().map(|id| (AccessKind::Atomic, *id));
@@ -201,14 +226,28 @@ impl Segment {
                 continue;
             }
             match accesses.order(earlier, new) {
-                Order::Before => {}
-                Order::After => late = true,
+                Order::Before => {
+                    if !accesses.same_timeline(earlier, new) {
+                        found(Found::Ordered { first: earlier, second: new });
+                    }
+                }
+                Order::After => {
+                    late = true;
+                    if !accesses.same_timeline(earlier, new) {
+                        found(Found::Ordered { first: new, second: earlier });
+                    }
+                }
                 Order::None => {
+                    unordered = true;
                     let (producer, first_read) = self.producer_of(earlier, of, new, kind, accesses);
                     let range = range.clone();
-                    conflict(Conflict { range, earlier, kind: of, producer, first_read });
+                    let conflict = Conflict { range, earlier, kind: of, producer, first_read };
+                    found(Found::Unordered(conflict));
                 }
             }
+        }
+        if unordered {
+            self.conflicts_with_replaced(new, kind, &range, accesses, found);
         }
         if late {
             return;
@@ -223,7 +262,9 @@ impl Segment {
                     self.first_reads = std::mem::take(&mut self.reads_since);
                 }
                 self.reads_since.clear();
-                self.write = Some(new);
+                self.replaced_write = self.write.replace(new);
+                std::mem::swap(&mut self.replaced_reads, &mut self.reads);
+                std::mem::swap(&mut self.replaced_atomics, &mut self.atomics);
                 self.reads.clear();
                 self.atomics.clear();
             }
@@ -239,6 +280,27 @@ impl Segment {
 }
 
 impl Segment {
+    fn conflicts_with_replaced(
+        &self,
+        new: AccessId,
+        kind: AccessKind,
+        range: &Range<u64>,
+        accesses: &impl Accesses,
+        found: &mut impl FnMut(Found),
+    ) {
+        let write = self.replaced_write.iter().map(|id| (AccessKind::Write, *id));
+        let reads = self.replaced_reads.iter().map(|id| (AccessKind::Read, *id));
+        let atomics = self.replaced_atomics.iter().map(|id| (AccessKind::Atomic, *id));
+        for (of, earlier) in write.chain(reads).chain(atomics) {
+            if kind.conflicts_with(of) && accesses.order(earlier, new) == Order::None {
+                let (producer, first_read) = self.producer_of(earlier, of, new, kind, accesses);
+                let range = range.clone();
+                let conflict = Conflict { range, earlier, kind: of, producer, first_read };
+                found(Found::Unordered(conflict));
+            }
+        }
+    }
+
     /// For a read and a write without an order: a write that precedes the read, and the first read
     /// of the reader's timeline behind it.
     fn producer_of(
@@ -307,7 +369,11 @@ mod tests {
         range: Range<u64>,
     ) -> Vec<(u32, Range<u64>)> {
         let mut found = Vec::new();
-        shadow.add(AccessId(new), kind, range, &Numbers, |c| found.push((c.earlier.0, c.range)));
+        shadow.add(AccessId(new), kind, range, &Numbers, |of| {
+            if let Found::Unordered(conflict) = of {
+                found.push((conflict.earlier.0, conflict.range));
+            }
+        });
         found
     }
 
@@ -339,7 +405,9 @@ mod tests {
         shadow.remove(10..20);
         assert_eq!(shadow.len(), 2);
         assert!(add(&mut shadow, 201, AccessKind::Write, 10..20).is_empty());
-        assert_eq!(add(&mut shadow, 202, AccessKind::Write, 5..15), [(102, 5..10)]);
+        // With what the write has replaced.
+        let found = add(&mut shadow, 202, AccessKind::Write, 5..15);
+        assert_eq!(found, [(102, 5..10), (101, 5..10)]);
     }
 
     #[test]
@@ -360,7 +428,7 @@ mod tests {
         assert_eq!(add(&mut shadow, 501, AccessKind::Write, 0..10).len(), 4);
         for timeline in 6..9 {
             let found = add(&mut shadow, timeline * 100, AccessKind::Atomic, 0..10);
-            assert_eq!(found.len(), 1, "the write alone: {found:?}");
+            assert_eq!(found.len(), 5, "the write and the reads before it: {found:?}");
         }
     }
 }

@@ -105,8 +105,8 @@ fn a_write_and_a_read_of_two_queues_need_a_fence_between_them() {
             "bytes 1024..2048 of 'data' are accessed without a path of waits and signals:\n  \
              queue 'copy' writes in submission 1, command 1 (copy)\n  \
              queue 'render' reads in submission 1, command 1 (copy)\n  \
-             missing: signal a fence on queue 'copy' after submission 1, and wait for it on queue \
-             'render' before submission 1"
+             missing: wait for value 1 of fence 'copied' on queue 'render' before submission 1; \
+             queue 'copy' signals it after submission 1"
         );
     }
 }
@@ -240,8 +240,8 @@ fn what_the_cpu_reads_and_writes_counts() {
     assert_eq!(hazard.second.kind, TimelineKind::Thread);
     assert_eq!(
         hazard.missing_edge(),
-        "signal a fence on queue 'copy' after submission 1, and wait for it on thread 'main' before \
-         the map-read"
+        "wait for value 1 of fence 'done' on thread 'main' before the map-read; queue 'copy' signals \
+         it after submission 1"
     );
     let mut p = Program::new();
     let (queue, fence) = (p.queue("copy"), p.fence("done"));
@@ -335,9 +335,26 @@ fn freed_memory_has_no_history() {
     let (a, b) = (p.queue("a"), p.queue("b"));
     let (one, other) = (p.execute(a), p.execute(b));
     p.runs(one, AccessKind::Write, 0x8000..0x9000);
-    p.checker.remove_resource(key, true);
+    p.checker.remove_resource(key);
+    p.checker.free_memory(SPACE, 0x8000..0x9000);
     p.runs(other, AccessKind::Write, 0x8000..0x9000);
     assert!(p.is_clean());
+}
+
+// A pool of memory: one resource after another in the same bytes, without an edge between them.
+#[test]
+fn memory_that_is_used_again_keeps_its_history_and_the_names_of_both() {
+    let mut p = Program::new();
+    let old = p.checker.add_resource(SPACE, 0x8000..0x9000, "old".into());
+    let (a, b) = (p.queue("a"), p.queue("b"));
+    let (one, other) = (p.execute(a), p.execute(b));
+    p.runs(one, AccessKind::Write, 0x8000..0x9000);
+    p.checker.remove_resource(old);
+    p.checker.add_resource(SPACE, 0x8000..0x8800, "new".into());
+    p.runs(other, AccessKind::Write, 0x8000..0x8800);
+    let hazard = p.only();
+    assert_eq!((order(&hazard), hazard.bytes.clone()), (["a", "b"], 0..0x800));
+    assert_eq!(hazard.resource.as_deref(), Some("new' and 'old"));
 }
 
 #[test]
@@ -459,4 +476,119 @@ fn a_read_without_any_producer_comes_behind_the_write() {
     p.runs(read, AccessKind::Read, DATA);
     p.runs(write, AccessKind::Write, DATA);
     assert_eq!(order(&p.only()), ["render", "compute"], "{}", p.report());
+}
+
+/// A ring of slots: `copy` writes three slots ahead of `render`, and waits for `wait_for(frame)`.
+fn ring(wait_for: impl Fn(u64) -> u64) -> Program {
+    let mut p = Program::new();
+    let (copy, render) = (p.queue("copy"), p.queue("render"));
+    let (copied, drawn) = (p.fence("copied"), p.fence("drawn"));
+    for frame in 1..=12u64 {
+        if frame > 3 {
+            p.wait(copy, drawn, wait_for(frame));
+        }
+        let write = p.execute(copy);
+        p.signal(copy, copied, frame);
+        p.wait(render, copied, frame);
+        let read = p.execute(render);
+        p.signal(render, drawn, frame);
+        let slot = 0x1000 + frame % 3 * 0x100..0x1100 + frame % 3 * 0x100;
+        p.runs(write, AccessKind::Write, slot.clone());
+        p.runs(read, AccessKind::Read, slot);
+    }
+    p
+}
+
+#[test]
+fn a_wait_for_a_later_value_than_its_accesses_need_is_a_hint() {
+    let report = ring(|frame| frame - 3).report();
+    assert!(report.is_clean() && report.hints.is_empty(), "{report:?}");
+    // Each slot was read three frames ago; the frame before last is two later.
+    let report = ring(|frame| frame - 1).report();
+    assert!(report.is_clean(), "{report}");
+    let over_wide = Hint::OverWideWait {
+        waiter: "copy".into(),
+        fence: "drawn".into(),
+        value: 3,
+        enough: 1,
+        count: 9,
+    };
+    assert_eq!(report.hints, [over_wide]);
+    assert_eq!(
+        report.hints[0].to_string(),
+        "'copy' waits for a later value of fence 'drawn' than its accesses need, 9 times: 1 is \
+         enough where it first waits for 3"
+    );
+    let hazard = ring(|frame| frame - 4).only();
+    assert_eq!(order(&hazard), ["render", "copy"]);
+}
+
+#[test]
+fn a_wait_that_another_queue_relies_on_is_not_over_wide() {
+    // The relay needs the first copy, and hands the second one on.
+    let mut p = Program::new();
+    let [copy, relay, render] = ["copy", "relay", "render"].map(|name| p.queue(name));
+    let (copied, relayed) = (p.fence("copied"), p.fence("relayed"));
+    let halves = [0x1000..0x1800, 0x1800..0x2000];
+    let writes = [1, 2].map(|value| {
+        let link = p.execute(copy);
+        p.signal(copy, copied, value);
+        link
+    });
+    p.wait(relay, copied, 2);
+    let first = p.execute(relay);
+    p.signal(relay, relayed, 1);
+    p.wait(render, relayed, 1);
+    let second = p.execute(render);
+    for (link, half) in writes.into_iter().zip(halves.clone()) {
+        p.runs(link, AccessKind::Write, half);
+    }
+    p.runs(first, AccessKind::Read, halves[0].clone());
+    p.runs(second, AccessKind::Read, halves[1].clone());
+    let report = p.report();
+    assert!(report.is_clean() && report.hints.is_empty(), "{report:?}");
+}
+
+#[test]
+fn a_wait_of_a_thread_that_orders_its_later_calls_is_not_over_wide() {
+    let mut p = Program::new();
+    let (copy, render, copied) = (p.queue("copy"), p.queue("render"), p.fence("copied"));
+    let halves = [0x1000..0x1800, 0x1800..0x2000];
+    let writes = [1, 2].map(|value| {
+        let link = p.execute(copy);
+        p.signal(copy, copied, value);
+        link
+    });
+    p.checker.cpu_wait(p.main, copied, 2);
+    for (link, half) in writes.into_iter().zip(halves.clone()) {
+        p.runs(link, AccessKind::Write, half);
+    }
+    p.checker.cpu_access(p.main, SPACE, AccessKind::Read, halves[0].clone(), "map-read");
+    let over_wide =
+        |report: &Report| report.hints.iter().any(|hint| matches!(hint, Hint::OverWideWait { .. }));
+    assert!(over_wide(&p.report()), "so far, 1 would do: {:?}", p.report());
+    let read = p.execute(render);
+    p.runs(read, AccessKind::Read, halves[1].clone());
+    let report = p.report();
+    assert!(report.is_clean() && !over_wide(&report), "{report:?}");
+}
+
+#[test]
+fn a_missing_edge_behind_a_relay_names_the_signal_of_the_relay() {
+    // copy -> relay -> render, where the relay touches nothing and render does not wait for it.
+    let mut p = Program::new();
+    let [copy, relay, render] = ["copy", "relay", "render"].map(|name| p.queue(name));
+    let (copied, relayed) = (p.fence("copied"), p.fence("relayed"));
+    let write = p.execute(copy);
+    p.signal(copy, copied, 1);
+    p.wait(relay, copied, 1);
+    p.signal(relay, relayed, 7);
+    let read = p.execute(render);
+    p.runs(write, AccessKind::Write, DATA);
+    p.runs(read, AccessKind::Read, DATA);
+    assert_eq!(
+        p.only().missing_edge(),
+        "wait for value 7 of fence 'relayed' on queue 'render' before submission 1; queue 'relay' \
+         signals it after queue 'copy' has ended submission 1"
+    );
 }

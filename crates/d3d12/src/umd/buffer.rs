@@ -78,6 +78,12 @@ impl MappedAllocation {
     }
 }
 
+impl Drop for MappedAllocation {
+    fn drop(&mut self) {
+        checked_memory::free(self.device(), self.gpu_va..self.gpu_va + self.bytes);
+    }
+}
+
 impl BufferMemory {
     /// Memory with an allocation of its own.
     pub(crate) fn new(
@@ -179,6 +185,6 @@ impl BufferMemory {
 
 impl Drop for BufferMemory {
     fn drop(&mut self) {
-        checked_memory::remove(self.device(), self.checked, true);
+        checked_memory::remove(self.device(), self.checked);
     }
 }

@@ -21,12 +21,18 @@ pub(crate) fn add(
     device.thunk().platform().hazard_checker(add)
 }
 
-/// Removes the name of a range. `freed`: the memory is freed with it.
-pub(crate) fn remove(device: &KernelDevice, resource: Option<ResourceKey>, freed: bool) {
+/// Ends a resource. Its memory keeps its history: another resource may stand there.
+pub(crate) fn remove(device: &KernelDevice, resource: Option<ResourceKey>) {
     if let Some(resource) = resource {
-        let remove = |checker: &mut Checker| checker.remove_resource(resource, freed);
+        let remove = |checker: &mut Checker| checker.remove_resource(resource);
         device.thunk().platform().hazard_checker(remove);
     }
+}
+
+/// Ends the history of memory that is freed.
+pub(crate) fn free(device: &Arc<KernelDevice>, range: Range<u64>) {
+    let free = |checker: &mut Checker| checker.free_memory(space(device), range);
+    device.thunk().platform().hazard_checker(free);
 }
 
 /// Reports an access of the CPU to `bytes` from a GPU address on.

@@ -1,0 +1,126 @@
+//! The hazards of a check: pairs without an order, the resources of their bytes, the report.
+
+use super::{Checker, Timeline};
+use crate::access::{Access, SpaceKey, Table, side};
+use crate::clock::TimelineId;
+use crate::edges::{self, Edge, Signals};
+use crate::finding::{FenceSignal, Hazard, Hint, Report, Side};
+use crate::footprint::AccessKind;
+use crate::groups::Pair;
+use crate::open_waits::Findings;
+use crate::shadow::{AccessId, Accesses, Conflict};
+use crate::waits::Remark;
+
+impl Checker {
+    /// Returns whether a read should come before the write that is unordered with it.
+    ///
+    /// A read that no write precedes wants the data of this one. The first read behind a write of
+    /// the same timeline wants the data of that one, and comes before its bytes are reused. Any
+    /// other pair comes in the order of its calls.
+    fn read_is_first(&self, read: AccessId, write: AccessId, conflict: &Conflict) -> bool {
+        let at = |id: AccessId| &self.accesses[id.0 as usize];
+        let Some(producer) = conflict.producer else {
+            return false;
+        };
+        let is_first = |first: AccessId| at(first).place.epoch == at(read).place.epoch;
+        if Table(&self.accesses).same_timeline(producer, write)
+            && conflict.first_read.is_none_or(is_first)
+        {
+            return true;
+        }
+        at(read).sequence < at(write).sequence
+    }
+
+    pub(super) fn note(&mut self, space: SpaceKey, new: AccessId, conflict: Conflict) {
+        let (earlier, kind) = (conflict.earlier, conflict.kind);
+        let (new_access, old_access) =
+            (&self.accesses[new.0 as usize], &self.accesses[earlier.0 as usize]);
+        let no_producer = conflict.producer.is_none();
+        let (only_producer, new_is_first) = match (kind, new_access.kind) {
+            // A submission that read the bytes before the write wants the same data again.
+            (AccessKind::Write, AccessKind::Read) => {
+                let epoch_of = |id: AccessId| self.accesses[id.0 as usize].place.epoch;
+                let repeats =
+                    conflict.first_read.is_some_and(|first| epoch_of(first) == epoch_of(new));
+                let new_is_first = repeats || self.read_is_first(new, earlier, &conflict);
+                ((no_producer && !repeats).then_some(earlier), new_is_first)
+            }
+            (AccessKind::Read, AccessKind::Write) => {
+                (no_producer.then_some(new), !self.read_is_first(earlier, new, &conflict))
+            }
+            _ => (None, new_access.sequence < old_access.sequence),
+        };
+        let first = if new_is_first { new } else { earlier };
+        let timeline = |id: AccessId| self.accesses[id.0 as usize].place.epoch.timeline;
+        let ids = if timeline(new) < timeline(earlier) { [new, earlier] } else { [earlier, new] };
+        let (resource, start) = self.resources.name_of(space, &conflict.range);
+        let pair = Pair {
+            of: ids.map(|id| self.accesses[id.0 as usize].clone()),
+            bytes: conflict.range.start - start..conflict.range.end - start,
+            only_producer: only_producer.map(|id| usize::from(ids[1] == id)),
+            guess: usize::from(ids[1] == first),
+        };
+        self.groups.add(pair, resource);
+    }
+
+    /// Returns what was found so far.
+    pub fn report(&mut self) -> Report {
+        for index in 0..self.timelines.len() {
+            self.add_presents(TimelineId(index as u32), u32::MAX);
+        }
+        let edges = edges::missing(&self.groups, &Signals::of(&self.fences));
+        let hazards_of = |edges: &[Edge]| edges.iter().map(|edge| self.hazard(edge)).collect();
+        let (hazards, implied) = (hazards_of(&edges.needed), hazards_of(&edges.implied));
+        let Findings { deadlocks, unsignalled } = self.wait_findings();
+        Report { hazards, implied, hints: self.hints(), deadlocks, unsignalled }
+    }
+
+    // spec: ME-074
+    fn hazard(&self, edge: &Edge) -> Hazard {
+        let Pair { of, bytes, .. } = edge.pair;
+        let signal = edge.signal.as_ref().map(|signal| {
+            let of = &self.timelines[signal.timeline.0 as usize];
+            let (fence, timeline) = (signal.fence.clone(), of.name.clone());
+            FenceSignal { fence, value: signal.value, kind: of.kind, timeline }
+        });
+        Hazard {
+            first: describe(&self.timelines, &of[edge.first]),
+            second: describe(&self.timelines, &of[1 - edge.first]),
+            resource: edge.resource.clone(),
+            signal,
+            bytes: bytes.clone(),
+            count: edge.group.count,
+        }
+    }
+
+    fn hints(&self) -> Vec<Hint> {
+        let name = |id: TimelineId| self.timelines[id.0 as usize].name.clone();
+        let mut hints = Vec::new();
+        for timeline in &self.timelines {
+            for (fence, remark) in timeline.waits.remarks(&self.fences) {
+                let waiter = timeline.name.clone();
+                let fence = self.fences[fence as usize].name.clone();
+                hints.push(match remark {
+                    Remark::Redundant { first: value, count } => {
+                        Hint::RedundantWait { waiter, fence, value, count, of: count }
+                    }
+                    Remark::OverWide { value, enough, count } => {
+                        Hint::OverWideWait { waiter, fence, value, enough, count }
+                    }
+                });
+            }
+        }
+        for fence in &self.fences {
+            if let Some([one, other]) = fence.unordered_signallers {
+                let timelines = [name(one), name(other)];
+                hints.push(Hint::TwoSignallers { fence: fence.name.clone(), timelines });
+            }
+        }
+        hints
+    }
+}
+
+fn describe(timelines: &[Timeline], access: &Access) -> Side {
+    let timeline = &timelines[access.place.epoch.timeline.0 as usize];
+    side(timeline.kind, &timeline.name, access)
+}

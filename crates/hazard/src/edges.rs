@@ -1,0 +1,283 @@
+//! From pairs without an order to the edges that are missing.
+//!
+//! The direction of a pair is that of the intended program, of which one edge is missing. In this
+//! order, the evidence is:
+//!
+//! 1. signals: one side signals a fence behind its access and the other never waits for it, while
+//!    the other's own signal is waited for. All pairs of a group follow, if those with this evidence
+//!    agree, and each pair that such an edge ends. Else a signal without a waiter that covers one
+//!    side alone;
+//! 2. data: a read that no write precedes comes behind the write, unless the calls of the other
+//!    pairs of the group say the contrary;
+//! 3. calls: the order in which the CPU made the two calls, if they have one;
+//! 4. the guess of the history of the bytes.
+//!
+//! An edge begins at the signal that a wait could use. It ends all pairs that the wait would order.
+
+use crate::clock::{Clock, Epoch, TimelineId};
+use crate::fence::Fence;
+use crate::groups::{Group, Groups, Pair, Place};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Edges that are compared with each other.
+const COMPARED: usize = 4096;
+
+/// A signal of a timeline.
+struct Made<'a> {
+    fence: &'a Fence,
+    value: u64,
+    tick: u32,
+    clock: &'a Arc<Clock>,
+    waiters: &'a [TimelineId],
+}
+
+impl Made<'_> {
+    fn is_unused(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    /// Returns whether no timeline but `to` waits for it, for an access of `to` that it does not
+    /// precede: that wait comes too late.
+    fn is_late(&self, to: &Place) -> bool {
+        self.waiters.iter().all(|waiter| *waiter == to.epoch.timeline)
+    }
+}
+
+/// All signals of a run by their timelines.
+pub(crate) struct Signals<'a>(BTreeMap<TimelineId, Vec<Made<'a>>>);
+
+impl<'a> Signals<'a> {
+    pub(crate) fn of(fences: &'a [Fence]) -> Signals<'a> {
+        let mut all: BTreeMap<TimelineId, Vec<Made<'a>>> = BTreeMap::new();
+        for fence in fences {
+            for signal in fence.signals() {
+                let Some(Epoch { timeline, tick }) = signal.epoch else {
+                    continue;
+                };
+                let (value, clock, waiters) = (signal.value, &signal.clock, &signal.waiters);
+                let made = Made { fence, value, tick, clock, waiters };
+                all.entry(timeline).or_default().push(made);
+            }
+        }
+        all.values_mut().for_each(|made| made.sort_by_key(|made| made.tick));
+        Signals(all)
+    }
+
+    /// Returns the first signal behind a place, and those that follow it directly.
+    fn behind(&self, place: &Place) -> &[Made<'a>] {
+        let Some(made) = self.0.get(&place.epoch.timeline) else {
+            return &[];
+        };
+        let made = &made[made.partition_point(|made| made.tick < place.epoch.tick)..];
+        let run = made.windows(2).take_while(|two| two[1].tick <= two[0].tick + 1).count();
+        &made[..made.len().min(run + 1)]
+    }
+
+    /// Returns whether `from` signals what `to` never waits for, while what `to` signals is waited
+    /// for.
+    fn lacks_wait(&self, from: &Place, to: &Place) -> bool {
+        let (ends, begins) = (self.behind(from), self.behind(to));
+        let [from, to] = [from.epoch.timeline, to.epoch.timeline];
+        let unused = ends.iter().any(Made::is_unused);
+        let is_used = begins.iter().any(|made| !made.is_unused());
+        let unused_here = !ends.is_empty() && ends.iter().all(|made| !made.waiters.contains(&to));
+        let is_used_there = begins.iter().any(|made| made.waiters.contains(&from));
+        unused && is_used || unused_here && is_used_there
+    }
+
+    /// Returns the first signal of each timeline but `to` that covers `from`, does not need `to`, and
+    /// has no waiter; or, if `late`, none but one that is too late.
+    fn unused(
+        &self,
+        from: &Place,
+        to: &Place,
+        late: bool,
+    ) -> impl Iterator<Item = (TimelineId, &Made<'a>)> {
+        let others = self.0.iter().filter(|(timeline, _)| **timeline != to.epoch.timeline);
+        others.filter_map(move |(timeline, made)| {
+            let mut covering = made.iter().filter(|made| made.clock.includes(from.epoch));
+            let is_free = |made: &Made| {
+                if late { made.is_late(to) } else { made.is_unused() }
+            };
+            let unused = covering.find(|made| is_free(made) && !made.clock.includes(to.epoch));
+            unused.map(|made| (*timeline, made))
+        })
+    }
+
+    /// Returns the signal that a wait before `to` could use. In this order: one directly behind
+    /// `from` without a waiter; a later one without a waiter, of a fence for which only `to` waits;
+    /// one without a waiter of another timeline that covers `from`; any directly behind `from`. A
+    /// signal that needs `to` would never come.
+    fn usable(&self, from: &Place, to: &Place) -> Option<(TimelineId, &Made<'a>)> {
+        let own = from.epoch.timeline;
+        let made = self.behind(from).iter().filter(|made| !made.clock.includes(to.epoch));
+        let unused = made.clone().find(|made| made.is_unused());
+        let direct = unused.or_else(|| made.clone().find(|made| made.is_late(to)));
+        let direct = direct.map(|made| (own, made));
+        let is_of_to = |made: &Made| made.fence.waiters.iter().all(|by| *by == to.epoch.timeline);
+        let mut unused = self.unused(from, to, false).chain(self.unused(from, to, true));
+        let is_better = |(by, made): &(TimelineId, &Made)| *by != own || is_of_to(made);
+        let any = || made.clone().next().map(|made| (own, made));
+        direct.or_else(|| unused.find(is_better)).or_else(any)
+    }
+
+    /// Returns the access of a pair that alone has a signal without a waiter behind it.
+    fn first_by_unused(&self, pair: &Pair) -> Option<usize> {
+        let [one, other] = [&pair.of[0].place, &pair.of[1].place];
+        [false, true].into_iter().find_map(|late| {
+            let any = |from, to| self.unused(from, to, late).next().is_some();
+            match (any(one, other), any(other, one)) {
+                (true, false) => Some(0),
+                (false, true) => Some(1),
+                _ => None,
+            }
+        })
+    }
+
+    /// Returns which access of a pair lacks the signal's wait behind it.
+    fn first_by_signals(&self, pair: &Pair) -> Option<usize> {
+        let [one, other] = [&pair.of[0].place, &pair.of[1].place];
+        match (self.lacks_wait(one, other), self.lacks_wait(other, one)) {
+            (true, false) => Some(0),
+            (false, true) => Some(1),
+            _ => None,
+        }
+    }
+}
+
+/// Returns what all of `votes` say; `None` if there are none or they differ.
+fn unanimous(mut votes: impl Iterator<Item = usize>) -> Option<usize> {
+    let first = votes.next()?;
+    votes.all(|vote| vote == first).then_some(first)
+}
+
+/// Returns for each pair of a group which of its accesses comes first, as far as signals tell.
+fn by_signals(group: &Group, signals: &Signals, kept: usize) -> Vec<Option<usize>> {
+    let pairs = group.pairs.iter().take(kept);
+    let each: Vec<_> = pairs.map(|pair| signals.first_by_signals(pair)).collect();
+    match unanimous(each.iter().copied().flatten()) {
+        Some(first) => vec![Some(first); each.len()],
+        None => each,
+    }
+}
+
+/// Returns which access of a pair comes first where signals do not tell.
+fn without_signals(group: &Group, pair: &Pair, signals: &Signals) -> usize {
+    let others = group.pairs.iter().filter(|pair| pair.only_producer.is_none());
+    let of_calls = unanimous(others.filter_map(Pair::issued_first));
+    let by_data = pair.only_producer.map(|producer| of_calls.unwrap_or(producer));
+    let by_unused = signals.first_by_unused(pair);
+    let by_calls = by_unused.or(by_data).or_else(|| pair.issued_first()).or(of_calls);
+    by_calls.unwrap_or(pair.guess)
+}
+
+/// An edge that is missing.
+pub(crate) struct Edge<'a> {
+    pub(crate) resource: &'a Option<String>,
+    pub(crate) group: &'a Group,
+    pub(crate) pair: &'a Pair,
+    /// Which access of the pair comes first.
+    pub(crate) first: usize,
+    /// What a wait for the signal would give.
+    source: Arc<Clock>,
+    pub(crate) signal: Option<UsableSignal>,
+}
+
+/// A signal that a wait could use.
+pub(crate) struct UsableSignal {
+    pub(crate) timeline: TimelineId,
+    pub(crate) fence: String,
+    pub(crate) value: u64,
+}
+
+impl<'a> Edge<'a> {
+    fn of(
+        resource: &'a Option<String>,
+        group: &'a Group,
+        pair: &'a Pair,
+        first: usize,
+        signals: &Signals,
+    ) -> Edge<'a> {
+        let (from, to) = (&pair.of[first].place, &pair.of[1 - first].place);
+        let usable = signals.usable(from, to);
+        let source = usable.map_or(&from.clock, |(_, made)| made.clock).clone();
+        let signal = usable.map(|(timeline, made)| UsableSignal {
+            timeline,
+            fence: made.fence.name.clone(),
+            value: made.value,
+        });
+        Edge { resource, group, pair, first, source, signal }
+    }
+
+    fn to(&self) -> &Place {
+        &self.pair.of[1 - self.first].place
+    }
+
+    /// Returns whether adding this edge orders the pair of `other` too.
+    fn implies(&self, other: &Edge) -> bool {
+        self.source.includes(other.pair.of[other.first].place.epoch)
+            && self.to().precedes_or_is(other.to())
+    }
+}
+
+/// The edges of a run.
+pub(crate) struct Edges<'a> {
+    /// One for each group and direction, whose pairs no other edge ends.
+    pub(crate) needed: Vec<Edge<'a>>,
+    /// One for each other group.
+    pub(crate) implied: Vec<Edge<'a>>,
+}
+
+pub(crate) fn missing<'a>(groups: &'a Groups, signals: &Signals) -> Edges<'a> {
+    let kept = (COMPARED / groups.of.len().max(1)).max(1);
+    let mut edges: Vec<Edge> = Vec::new();
+    let mut open = Vec::new();
+    for ((_, resource), group) in &groups.of {
+        for (pair, first) in group.pairs.iter().zip(by_signals(group, signals, kept)) {
+            match first {
+                Some(first) => edges.push(Edge::of(resource, group, pair, first, signals)),
+                None => open.push((resource, group, pair)),
+            }
+        }
+    }
+    // A pair that an edge found so far ends comes in its order.
+    let found = edges.len();
+    for (resource, group, pair) in open {
+        let ways = [0, 1].map(|first| Edge::of(resource, group, pair, first, signals));
+        let ended = ways.each_ref().map(|way| edges[..found].iter().any(|of| of.implies(way)));
+        let first = match ended {
+            [true, false] => 0,
+            [false, true] => 1,
+            _ => without_signals(group, pair, signals),
+        };
+        edges.extend(ways.into_iter().nth(first));
+    }
+    // From the last one on, so that of two equal edges the first remains.
+    let mut is_needed = vec![true; edges.len()];
+    for at in (0..edges.len()).rev() {
+        let others = edges.iter().zip(&is_needed).enumerate();
+        let mut stronger = others.filter(|(other, (_, needed))| *other != at && **needed);
+        is_needed[at] = !stronger.any(|(_, (other, _))| other.implies(&edges[at]));
+    }
+    one_for_each_group(edges, &is_needed)
+}
+
+fn one_for_each_group<'a>(edges: Vec<Edge<'a>>, is_needed: &[bool]) -> Edges<'a> {
+    let same = |one: &Edge, other: &Edge| std::ptr::eq(one.group, other.group);
+    let (mut needed, mut implied): (Vec<Edge>, Vec<Edge>) = (Vec::new(), Vec::new());
+    let mut others = Vec::new();
+    for (edge, is_needed) in edges.into_iter().zip(is_needed) {
+        if !is_needed {
+            others.push(edge);
+        } else if !needed.iter().any(|of| same(of, &edge) && of.first == edge.first) {
+            needed.push(edge);
+        }
+    }
+    for edge in others {
+        if !needed.iter().chain(&implied).any(|of| same(of, &edge)) {
+            implied.push(edge);
+        }
+    }
+    Edges { needed, implied }
+}

@@ -1,0 +1,126 @@
+//! The waits of a timeline: those that earlier waits imply, and those for a later value than any
+//! access needs.
+
+use crate::clock::{Clock, Epoch, TimelineId};
+use crate::fence::Fence;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Waits of a timeline on one fence that are compared with the accesses behind them.
+const KEPT: usize = 1024;
+
+/// The signal that satisfies a wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Relay {
+    pub(crate) timeline: TimelineId,
+    pub(crate) sequence: u64,
+}
+
+/// A wait that gave something new.
+#[derive(Debug)]
+struct Edge {
+    value: u64,
+    sequence: u64,
+    relay: Option<Relay>,
+    seen: Arc<Clock>,
+    /// For each timeline, its last access that this wait orders before an access behind it.
+    needed: Vec<Epoch>,
+}
+
+/// The waits of a timeline on one fence.
+#[derive(Debug, Default)]
+struct OnFence {
+    count: u64,
+    redundant: u64,
+    first_redundant: u64,
+    edges: VecDeque<Edge>,
+}
+
+/// The waits of a timeline.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    of: BTreeMap<u32, OnFence>,
+}
+
+/// What can be said of all waits of a timeline on a fence.
+pub(crate) enum Remark {
+    /// All of them are redundant.
+    Redundant { first: u64, count: u64 },
+    /// All that order accesses could wait for an earlier value.
+    OverWide { value: u64, enough: u64, count: u64 },
+}
+
+impl Waits {
+    /// Adds the `sequence`th call, a wait that is satisfied. `before` and `seen` are what preceded
+    /// without it and what it gives.
+    pub(crate) fn add(
+        &mut self,
+        (fence, value): (u32, u64),
+        sequence: u64,
+        relay: Option<Relay>,
+        before: &Clock,
+        seen: Arc<Clock>,
+    ) {
+        let waits = self.of.entry(fence).or_default();
+        waits.count += 1;
+        if before.covers(&seen) {
+            if waits.redundant == 0 {
+                waits.first_redundant = value;
+            }
+            waits.redundant += 1;
+            return;
+        }
+        waits.edges.push_back(Edge { value, sequence, relay, seen, needed: Vec::new() });
+        if waits.edges.len() > KEPT {
+            waits.edges.pop_front();
+        }
+    }
+
+    /// Notes that the call `before` needs `epoch` to precede: the last wait on each fence that gives
+    /// it is needed for that. Calls `relay` with each signal that passes it on, unless that was
+    /// known. Returns whether there is such a wait.
+    pub(crate) fn need(&mut self, epoch: Epoch, before: u64, mut relay: impl FnMut(Relay)) -> bool {
+        let mut found = false;
+        for waits in self.of.values_mut() {
+            let until = waits.edges.partition_point(|edge| edge.sequence < before);
+            let Some(edge) = until.checked_sub(1).and_then(|last| waits.edges.get_mut(last)) else {
+                continue;
+            };
+            if !edge.seen.includes(epoch) {
+                continue;
+            }
+            found = true;
+            match edge.needed.iter_mut().find(|needed| needed.timeline == epoch.timeline) {
+                Some(needed) if needed.tick >= epoch.tick => continue,
+                Some(needed) => needed.tick = epoch.tick,
+                None => edge.needed.push(epoch),
+            }
+            edge.relay.filter(|by| by.timeline != epoch.timeline).into_iter().for_each(&mut relay);
+        }
+        found
+    }
+
+    /// Returns the fences of which something can be said.
+    pub(crate) fn remarks(&self, fences: &[Fence]) -> Vec<(u32, Remark)> {
+        let mut remarks = Vec::new();
+        for (fence, waits) in &self.of {
+            if waits.count == waits.redundant {
+                let (first, count) = (waits.first_redundant, waits.count);
+                remarks.push((*fence, Remark::Redundant { first, count }));
+                continue;
+            }
+            let mut of_use = waits.edges.iter().filter(|edge| !edge.needed.is_empty()).peekable();
+            let Some(first) = of_use.peek() else { continue };
+            let enough = |edge: &Edge| fences[*fence as usize].enough(edge.value, &edge.needed);
+            let Some(value) = enough(first) else { continue };
+            let (mut count, wide) = (0, first.value);
+            if of_use.all(|edge| {
+                count += 1;
+                enough(edge).is_some()
+            }) {
+                remarks.push((*fence, Remark::OverWide { value: wide, enough: value, count }));
+            }
+        }
+        remarks
+    }
+}
