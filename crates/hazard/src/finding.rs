@@ -113,9 +113,13 @@ pub struct Hazard {
 impl Hazard {
     /// Returns the edge that would order the two.
     pub fn missing_edge(&self) -> String {
-        let (first, after) = (&self.first, self.first.place());
+        let first = &self.first;
+        let after = match first.kind {
+            TimelineKind::Thread => format!("the {}", first.place()),
+            _ => first.place(),
+        };
         if let Some(FenceSignal { fence, value, kind, timeline }) = &self.signal {
-            let after = if *timeline == first.timeline {
+            let after = if *kind == first.kind && *timeline == first.timeline {
                 after
             } else {
                 format!("{} '{}' has ended {after}", first.kind, first.timeline)
@@ -131,7 +135,7 @@ impl Hazard {
                 format!("signal a fence on queue '{}' after {after}", first.timeline)
             }
             TimelineKind::Thread => {
-                format!("signal a fence on thread '{}' after the {after}", first.timeline)
+                format!("signal a fence on thread '{}' after {after}", first.timeline)
             }
             TimelineKind::Display => {
                 format!("use the fence of swap chain '{}' after {after}", first.timeline)

@@ -60,7 +60,10 @@ impl Program {
             if let Op::Wait { fence, value } = op
                 && without != Some(at)
             {
-                let is_signal = |(_, op): &(usize, Op)| matches!(op, Op::Signal { fence: f, value: v } if f == fence && v >= value);
+                let is_signal = |(_, op): &(usize, Op)| match op {
+                    Op::Signal { fence: of, value: signalled } => of == fence && signalled >= value,
+                    _ => false,
+                };
                 direct.push(self.calls.iter().position(is_signal).unwrap());
             }
             let mut of = BTreeSet::new();

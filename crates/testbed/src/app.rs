@@ -5,18 +5,20 @@ use std::sync::Arc;
 use tidegate::d3d12::error::Result;
 use tidegate::d3d12::{
     Buffer, BufferDesc, ClosedList, CommandList, CommandListType, Device, DeviceOptions, Fence,
-    Queue, QueueDesc,
+    Queue, QueueDesc, Validation,
 };
 use tidegate::platform::{RunReport, StepCosts};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
-/// A machine with one adapter, and a device of one process. Dereferences to the device.
+/// A machine with one adapter, and a device of one process. Dereferences to the device. The hazard
+/// check is on: [`App::run`] asserts that it finds nothing.
 pub struct App {
     /// The device.
     pub device: Device,
     /// The machine. Dropped after the device, because it stops when its last process ends.
     pub machine: Machine,
     case: String,
+    races: bool,
 }
 
 impl Deref for App {
@@ -42,7 +44,14 @@ impl App {
         let mut config = MachineConfig::standard(platform);
         change(&mut config);
         let machine = Machine::new(platform, config).unwrap();
-        App { device: machine.device(options).unwrap(), machine, case: String::new() }
+        let validation = options.validation | Validation::HAZARDS;
+        let device = machine.device(options.validation(validation)).unwrap();
+        App { device, machine, case: String::new(), races: false }
+    }
+
+    /// Accepts what the hazard check finds: the program leaves accesses without an order.
+    pub fn racing(self) -> App {
+        App { races: true, ..self }
     }
 
     /// Names the test case, for failures of [`App::run`].
@@ -65,13 +74,17 @@ impl App {
         self.platform().sleep_until(self.platform().now().after(ns));
     }
 
-    /// Runs `main` as the application. Asserts that no agent panicked or stayed blocked, and that
-    /// no contract was broken.
+    /// Runs `main` as the application. Asserts that no agent panicked or stayed blocked, that no
+    /// contract was broken, and that all conflicting accesses have an order.
     pub fn run(self, main: impl FnOnce(&App) + Send + 'static) -> Arc<App> {
         let (app, report) = self.run_to_report(main);
         assert!(report.completed(), "{}: {report:?}", app.case);
         assert_eq!(app.machine.adapter().bug_checks(), [], "{}", app.case);
         assert_eq!(app.machine.driver().violations(), [], "{}", app.case);
+        if !app.races {
+            let hazards = app.device.hazards().expect("the check is on");
+            assert!(hazards.is_clean(), "{}:\n{hazards}", app.case);
+        }
         app
     }
 

@@ -138,7 +138,7 @@ fn a_part_that_lost_its_doorbell_for_good_is_reported_by_a_call_that_submits_els
 fn what_the_rings_of_several_engines_have_no_room_for_is_submitted_in_order() {
     const LISTS: u32 = 60;
     let options = DeviceOptions::new("app").ring_slots(8);
-    let app = app(options, |_| ()).run(|app| {
+    let app = app(options, |_| ()).racing().run(|app| {
         let queue = app.create_queue(desc(Submission::User)).unwrap();
         let [gate, done] = [app.fence(0), app.fence(0)];
         let target = app.readback(8);

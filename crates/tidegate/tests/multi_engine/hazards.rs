@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tidegate::platform::hazard::Report;
+use tidegate::platform::hazard::{Hazard, Report};
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Workload;
 use tidegate::workload::{LoadOptions, load_bytes};
@@ -13,113 +13,267 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads")
 }
 
-fn load(file: &Path) -> Workload {
-    let bytes = std::fs::read(file).unwrap();
-    let name = file.file_name().unwrap().to_string_lossy();
-    let loaded = load_bytes(&bytes, &name, &LoadOptions::default());
-    loaded.unwrap_or_else(|error| panic!("{}: {error}", file.display())).0
+fn workloads() -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
+    files.sort();
+    assert!(files.len() > 10);
+    files
 }
 
-fn check(workload: Workload, submission: Option<Submission>) -> Report {
+fn name_of(file: &Path) -> &str {
+    file.file_name().unwrap().to_str().unwrap()
+}
+
+/// The text of a workload. The pictures of the frame graph are small.
+fn text_of(file: &Path) -> String {
+    let text = std::fs::read_to_string(file).unwrap();
+    text.replace("width = 1600", "width = 160").replace("height = 900", "height = 90")
+}
+
+fn load(text: &str, name: &str) -> Workload {
+    let loaded = load_bytes(text.as_bytes(), name, &LoadOptions::default());
+    loaded.unwrap_or_else(|error| panic!("{name}: {error}")).0
+}
+
+/// The models that a workload runs in. A user-mode queue presents nothing.
+fn models(name: &str) -> impl Iterator<Item = Submission> {
+    let presents = name == "presenting.toml";
+    Submission::ALL.into_iter().filter(move |model| !presents || *model != Submission::User)
+}
+
+fn check(workload: Workload, submission: Submission) -> Report {
     let request = RunRequest {
-        submission,
+        submission: Some(submission),
         validation: Validation::HAZARDS,
         ..RunRequest::new(Arc::new(workload), Clock::Virtual)
     };
     run_workload(&request).unwrap().hazards.expect("the check was on")
 }
 
+/// The true hints on the ready workloads.
+const HINTS: [(&str, &str); 0] = [];
+
 #[test]
-fn the_ready_workloads_have_no_hazard() {
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
-    files.sort();
-    assert!(files.len() > 10);
-    for file in files {
-        let report = check(load(&file), None);
-        eprintln!("{}: {} hints: {:#?}", file.display(), report.hazards.len(), report.hints);
-        assert!(report.is_clean(), "{}:\n{report}", file.display());
+fn the_ready_workloads_have_no_hazard_and_no_hint_that_is_not_true() {
+    let mut wrong = Vec::new();
+    for file in workloads() {
+        let name = name_of(&file);
+        for submission in models(name) {
+            let report = check(load(&text_of(&file), name), submission);
+            let hints: Vec<String> = report.hints.iter().map(ToString::to_string).collect();
+            let expected: Vec<&str> =
+                HINTS.iter().filter(|(of, _)| *of == name).map(|(_, hint)| *hint).collect();
+            if !report.is_clean() || hints != expected {
+                wrong.push(format!("{name} ({submission}): {hints:#?}\n{report}"));
+            }
+        }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A workload, one of its waits, and the timelines of the edge that the wait makes.
-type Removed = (&'static str, &'static str, Option<[&'static str; 2]>);
+// Recordings have no buffers: nothing of them may look like an access.
+#[test]
+fn imported_traces_have_no_hazard() {
+    let Some(folder) = std::env::var_os("TIDEGATE_TRACES").map(PathBuf::from) else {
+        println!("skipped: TIDEGATE_TRACES is not set, so there are no recorded traces to check");
+        return;
+    };
+    let (mut checked, mut wrong) = (0, Vec::new());
+    for folder in [folder.clone(), folder.join("../trace-samples")] {
+        for file in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            // Some samples are of formats that no importer reads.
+            let Ok((workload, _)) = tidegate::workload::load(&file, &LoadOptions::default()) else {
+                println!("skipped: {} is no recording that is read", file.display());
+                continue;
+            };
+            checked += 1;
+            for submission in Submission::ALL {
+                let report = check(workload.clone(), submission);
+                if !report.is_clean() {
+                    wrong.push(format!("{} ({submission}):\n{report}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(checked >= 14, "{checked} recordings");
+}
 
-const WAITS: [Removed; 12] = [
-    ("frame-graph.toml", "wait = \"copy_fence\", value = 101", Some(["copy", "render"])),
-    ("frame-graph.toml", "wait = \"compute_fence\", value = 301", Some(["compute", "render"])),
-    ("frame-graph.toml", "wait = \"copy_fence\", value = 102", Some(["copy", "render"])),
-    ("frame-graph.toml", "wait = \"render_fence\", value = 201", Some(["render", "compute"])),
-    (
-        "pipelined-compute-graphics.toml",
-        "wait = \"graphics_fence\", queue = \"compute\", value = \"frame - compute_graphics_latency\"",
-        Some(["graphics", "compute"]),
-    ),
-    (
-        "pipelined-compute-graphics.toml",
-        "wait = \"compute_fence\", queue = \"graphics\", value = \"frame - compute_graphics_latency\"",
-        Some(["compute", "graphics"]),
-    ),
-    // It limits how far the thread runs ahead, and orders no access.
-    (
-        "pipelined-compute-graphics.toml",
-        "cpu_wait = \"compute_fence\", value = \"frame - cpu_latency\"",
-        None,
-    ),
+/// What the check must say when a wait is left out.
+#[derive(Clone, Copy, Debug)]
+enum Says {
+    /// Each finding names a wait of the second for a signal of the first, on the fence of the wait.
+    Missing(&'static str, &'static str),
+    /// Nothing: no access depends on the wait, for this reason.
+    Nothing(&'static str),
+}
+use Says::{Missing, Nothing};
+
+const PACE: &str = "it limits how far the thread runs ahead, and its own work touches no bytes";
+const END: &str = "nothing comes behind it";
+
+/// Each wait of each ready workload, in the order of the files: its fence and value.
+const WAITS: [(&str, &[(&str, Says)]); 15] = [
     (
         "async-compute-graphics.toml",
-        "wait = \"graphics_compute_fence\", queue = \"compute\", value = \"compute_frame - compute_graphics_latency\"",
-        Some(["graphics", "compute"]),
+        &[
+            ("compute_fence 1", Missing("compute", "graphics")),
+            (
+                "graphics_compute_fence compute_frame - compute_graphics_latency",
+                Missing("graphics", "compute"),
+            ),
+            ("compute_fence compute_frame", Nothing(END)),
+            ("graphics_fence graphics_frame", Nothing(END)),
+        ],
     ),
-    ("ring-buffer.toml", "wait = \"fence1\", value = \"i - length\"", Some(["render", "copy"])),
-    ("ring-buffer.toml", "wait = \"fence2\", value = \"i\"", Some(["copy", "render"])),
+    ("async-low-priority.toml", &[("rendered frame - 2", Nothing(PACE))]),
+    ("background-compute.toml", &[("rendered frame", Nothing(PACE))]),
+    ("decode-deep-queues.toml", &[("presented frame", Nothing(PACE))]),
+    (
+        "frame-graph.toml",
+        &[
+            ("copy_fence 101", Missing("copy", "render")),
+            ("compute_fence 301", Missing("compute", "render")),
+            ("copy_fence 102", Missing("copy", "render")),
+            ("render_fence 201", Missing("render", "compute")),
+        ],
+    ),
+    ("hello.toml", &[("done 1", Nothing(END))]),
+    (
+        "high-priority-compute.toml",
+        &[("rendered frame - 3", Nothing(PACE)), ("answered k", Nothing(PACE))],
+    ),
+    (
+        "larger-than-memory.toml",
+        &[
+            ("mirrored tiles", Missing("mirror", "fill")),
+            ("filled k + 1", Missing("fill", "mirror")),
+            ("filled 2 * tiles", Nothing("the copies behind it read what the same queue wrote")),
+        ],
+    ),
+    (
+        "pipelined-compute-graphics.toml",
+        &[
+            ("graphics_fence frame - compute_graphics_latency", Missing("graphics", "compute")),
+            ("compute_fence frame - cpu_latency", Nothing(PACE)),
+            ("compute_fence frame - compute_graphics_latency", Missing("compute", "graphics")),
+        ],
+    ),
+    ("presenting.toml", &[("bursts burst", Nothing(PACE)), ("done 1", Nothing(END))]),
+    ("priorities.toml", &[("drawn frame - 3", Nothing(PACE)), ("answered k", Nothing(PACE))]),
+    (
+        "ring-buffer.toml",
+        &[
+            ("fence1 i - length", Missing("render", "copy")),
+            ("fence2 i", Missing("copy", "render")),
+        ],
+    ),
     (
         "streaming-upload.toml",
-        "cpu_wait = \"uploaded\", value = \"t - slots\"",
-        Some(["copy", "copy"]),
+        &[
+            ("uploaded t - slots", Missing("copy", "copy")),
+            ("uploaded frame * (tiles / frames)", Nothing("the frames are timed work")),
+        ],
     ),
     (
-        "streaming-upload.toml",
-        "wait = \"uploaded\", value = \"frame * (tiles / frames)\"",
-        None, // The renderer's work is timed: it accesses nothing.
+        "stress-many-queues.toml",
+        &[
+            ("link[index] round", Nothing("each queue has a word of its own")),
+            ("link[0] rounds + 1", Nothing(END)),
+        ],
+    ),
+    (
+        "wait-before-signal.toml",
+        &[
+            ("chained 20", Missing("second", "third")),
+            ("chained 10", Missing("first", "second")),
+            ("link 1", Missing("bystander", "first")),
+            ("permission 1", Nothing("the thread that signals it touches no bytes")),
+            ("free 1", Nothing("the signal behind it is of the queue that it waits for")),
+            ("chained 30", Nothing(END)),
+        ],
     ),
 ];
 
-/// The workload with a wait for 0, which is no edge, in the place of one of its waits.
-fn without(file: &str, wait: &str) -> Workload {
-    let mut text = std::fs::read_to_string(folder().join(file)).unwrap();
-    if let Some(value) = wait.rfind("value = ") {
-        assert_eq!(text.matches(wait).count(), 1, "{file}: {wait}");
-        text = text.replace(wait, &format!("{}value = 0", &wait[..value]));
+/// A wait in the text of a workload.
+struct Wait {
+    fence: String,
+    value: String,
+    /// Where its value stands, with the quotes of an expression.
+    at: std::ops::Range<usize>,
+}
+
+/// Finds the waits of queues and threads in a text. A wait for any of several fences is no certain
+/// edge of one of them, and is left as it is.
+fn waits(text: &str) -> Vec<Wait> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    let mut any = false;
+    for line in text.split_inclusive('\n') {
+        let code = line.split_once('#').map_or(line, |(code, _)| code);
+        any = (any || code.contains("cpu_wait_any")) && !code.contains("],");
+        let key = ["wait = \"", "{ fence = \""].iter().find_map(|key| {
+            let at = code.find(key)?;
+            Some(at + key.len())
+        });
+        if let Some(at) = key.filter(|_| !any) {
+            let fence = code[at..].split('"').next().unwrap().to_owned();
+            let value_at = at + code[at..].find("value = ").unwrap() + "value = ".len();
+            let rest = &code[value_at..];
+            let length = match rest.strip_prefix('"') {
+                Some(expression) => expression.find('"').unwrap() + 2,
+                None => rest.find(|c: char| !c.is_ascii_digit()).unwrap(),
+            };
+            let value = rest[..length].trim_matches('"').to_owned();
+            let at = start + value_at..start + value_at + length;
+            found.push(Wait { fence, value, at });
+        }
+        start += line.len();
     }
-    let text = text.replace("width = 1600", "width = 160").replace("height = 900", "height = 90");
-    load_bytes(text.as_bytes(), file, &LoadOptions::default()).unwrap().0
+    found
+}
+
+/// The timelines between which a finding misses a wait, and the fence that it would use.
+fn edge_of(hazard: &Hazard) -> (&str, &str, Option<&str>) {
+    let signal = hazard.signal.as_ref();
+    let from = signal.map_or(&hazard.first.timeline, |signal| &signal.timeline);
+    (from, &hazard.second.timeline, signal.map(|signal| &*signal.fence))
 }
 
 // spec: ME-073, ME-074
 #[test]
-fn each_wait_that_is_left_out_is_named_and_no_other_queue() {
+fn each_wait_that_is_left_out_is_named_and_no_other() {
     let mut wrong = Vec::new();
-    for (file, wait, edge) in WAITS {
-        for submission in Submission::ALL {
-            let report = check(without(file, wait), Some(submission));
-            let found: Vec<[&str; 2]> = report
-                .hazards
-                .iter()
-                .map(|hazard| [&*hazard.first.timeline, &*hazard.second.timeline])
-                .collect();
-            let right = match edge {
-                None => found.is_empty(),
-                // Without the wait a writer may run several rounds ahead, so a pair of the two queues
-                // is also reported with the other direction.
-                Some([from, to]) => {
-                    found.contains(&[from, to])
-                        && found.iter().all(|f| *f == [from, to] || *f == [to, from])
+    for file in workloads() {
+        let (name, text) = (name_of(&file), text_of(&file));
+        let of_file = WAITS.iter().find(|(of, _)| *of == name);
+        let expected = of_file.unwrap_or_else(|| panic!("no waits of {name} are listed")).1;
+        let found = waits(&text);
+        let listed: Vec<String> =
+            found.iter().map(|wait| format!("{} {}", wait.fence, wait.value)).collect();
+        let names: Vec<&str> = expected.iter().map(|(wait, _)| *wait).collect();
+        assert_eq!(listed, names, "{name}");
+        for (wait, (_, says)) in found.iter().zip(expected) {
+            // A wait for 0 is no edge.
+            let mut without = text.clone();
+            without.replace_range(wait.at.clone(), "0");
+            for submission in models(name) {
+                let report = check(load(&without, name), submission);
+                let right = match says {
+                    Nothing(_) => report.is_clean(),
+                    Missing(from, to) => {
+                        let fence = Some(&*wait.fence);
+                        let edge = (*from, *to, fence);
+                        !report.is_clean() && report.hazards.iter().all(|of| edge_of(of) == edge)
+                    }
+                };
+                if !right {
+                    let (fence, value) = (&wait.fence, &wait.value);
+                    let which = format!("{name} ({submission}) without {fence} {value}");
+                    wrong.push(format!("{which}: {says:?}\n{report}"));
                 }
-            };
-            if !right {
-                wrong.push(format!("{file} ({submission}) without {wait}: {found:?}\n{report}"));
             }
         }
     }

@@ -35,6 +35,16 @@ fn app(fences: FenceChoice) -> App {
 
 /// Runs `program` in every model that there is, with each kind of fence that the model takes.
 fn in_every_model(program: impl Fn(&Api<'_>) + Clone + Send + 'static) {
+    run_in_every_model(|app| app, program);
+}
+
+/// The same for a program that looks at its buffers while queues write them, or lets two queues
+/// write one.
+fn racing_in_every_model(program: impl Fn(&Api<'_>) + Clone + Send + 'static) {
+    run_in_every_model(App::racing, program);
+}
+
+fn run_in_every_model(change: fn(App) -> App, program: impl Fn(&Api<'_>) + Clone + Send + 'static) {
     for (submission, fences) in [
         (Submission::Packet, FenceChoice::Monitored),
         (Submission::Packet, FenceChoice::Native),
@@ -44,7 +54,7 @@ fn in_every_model(program: impl Fn(&Api<'_>) + Clone + Send + 'static) {
     ] {
         let program = program.clone();
         let app = app(fences).case(format!("{submission} {fences:?}"));
-        app.run(move |app| program(&Api { app, submission }));
+        change(app).run(move |app| program(&Api { app, submission }));
     }
 }
 
@@ -94,7 +104,7 @@ fn queues_have_no_order_among_each_other_but_by_fences() {
 // spec: ME-014, ME-022
 #[test]
 fn a_queue_is_one_line_of_work() {
-    in_every_model(|api| {
+    racing_in_every_model(|api| {
         for queue in api.queues() {
             let buffer = api.readback(4);
             let start = api.now();
@@ -115,7 +125,7 @@ fn a_queue_is_one_line_of_work() {
 // spec: ME-024, ME-025, ME-026, ME-027
 #[test]
 fn executes_waits_and_signals_of_a_queue_take_effect_in_call_order() {
-    in_every_model(|api| {
+    racing_in_every_model(|api| {
         for queue in api.queues() {
             let (gate, buffer) = (api.fence(0), api.readback(4));
             let steps = [api.fence(0), api.fence(0), api.fence(0)];
@@ -262,7 +272,7 @@ fn a_fence_that_was_rewound_is_waited_for_anew() {
 // spec: ME-041
 #[test]
 fn of_two_signals_that_race_the_last_one_stays_and_either_satisfies() {
-    in_every_model(|api| {
+    racing_in_every_model(|api| {
         let [direct, compute, copy] = api.queues();
         let (fence, done, buffer) = (api.fence(0), api.fence(0), api.readback(4));
         copy.wait(&fence, 5).unwrap();
@@ -286,7 +296,7 @@ fn of_two_signals_that_race_the_last_one_stays_and_either_satisfies() {
 // spec: ME-036, ME-044, ME-045
 #[test]
 fn the_cpu_waits_for_one_for_all_and_for_any() {
-    in_every_model(|api| {
+    racing_in_every_model(|api| {
         let [direct, compute, _] = api.queues();
         let (slow, fast, buffer) = (api.fence(0), api.fence(0), api.readback(4));
         let both = [(&slow, 1), (&fast, 1)];
@@ -341,7 +351,7 @@ fn events_reset_themselves_or_not_and_can_be_set_from_the_start() {
 fn a_wait_for_two_events_goes_on_with_whichever_stage_can() {
     const CPU_LATENCY: u64 = 3;
     const COMPUTE_GRAPHICS_LATENCY: u64 = 2;
-    in_every_model(|api| {
+    racing_in_every_model(|api| {
         let (compute, graphics) =
             (api.queue(CommandListType::Compute), api.queue(CommandListType::Direct));
         let (fences, graphics_compute) = ([api.fence(0), api.fence(0)], api.fence(0));
@@ -613,7 +623,7 @@ fn waiting_for_the_maximum_is_legal_and_ends_with_the_removal() {
 // spec: ME-001
 #[test]
 fn engines_of_different_kinds_work_at_the_same_time() {
-    in_every_model(|api| {
+    racing_in_every_model(|api| {
         let queues = api.queues();
         let (start, buffer) = (api.now(), api.readback(4));
         for queue in &queues {

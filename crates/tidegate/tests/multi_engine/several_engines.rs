@@ -187,7 +187,7 @@ fn lists_that_depend_on_each_other_run_in_order_over_all_engines() {
 #[test]
 fn waits_hold_the_list_behind_them_and_signals_follow_the_lists_before_them() {
     for submission in Submission::ALL {
-        app(|_| ()).case(submission).run(move |app| {
+        app(|_| ()).case(submission).racing().run(move |app| {
             let of = CommandListType::Direct;
             let queue = spread(app, of, submission);
             let [source, target] = [app.readback(BYTES), app.readback(BYTES)];
@@ -393,7 +393,7 @@ fn without_the_edge_between_the_engines_a_list_reads_too_early() {
     for submission in Submission::ALL {
         let platform = Platform::virtual_time(StepCosts::free());
         platform.plant("no hand-over between engines");
-        app_on(&platform, |_| ()).case(submission).run(move |app| {
+        app_on(&platform, |_| ()).case(submission).racing().run(move |app| {
             let of = CommandListType::Direct;
             let queue = spread(app, of, submission);
             let [source, target] = [app.readback(BYTES), app.readback(BYTES)];
