@@ -397,6 +397,15 @@ impl Checker {
 
     /// Ends the history of a range: its memory is freed.
     pub fn free_memory(&mut self, space: SpaceKey, bytes: Range<u64>) {
+        for index in 0..self.timelines.len() {
+            let reads = self.timelines[index].presents.iter();
+            let of_range = |read: &PresentRead| {
+                read.space == space && read.bytes.start < bytes.end && bytes.start < read.bytes.end
+            };
+            if reads.clone().any(of_range) {
+                self.add_presents(TimelineId(index as u32), u32::MAX);
+            }
+        }
         self.resources.forget_ended(space, &bytes);
         if let Some(shadow) = self.spaces.get_mut(&space) {
             shadow.remove(bytes);

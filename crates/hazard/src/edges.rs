@@ -33,14 +33,18 @@ struct Made<'a> {
 }
 
 impl Made<'_> {
-    fn is_unused(&self) -> bool {
+    /// Returns whether it has no waiter although `to` alone waits for its fence, if any timeline
+    /// does. Not each value of a fence that limits how far a thread runs ahead has a waiter.
+    fn is_unused(&self, to: &Place) -> bool {
         self.waiters.is_empty()
+            && self.fence.waiters.iter().all(|waiter| *waiter == to.epoch.timeline)
     }
 
     /// Returns whether no timeline but `to` waits for it, for an access of `to` that it does not
     /// precede: that wait comes too late.
     fn is_late(&self, to: &Place) -> bool {
         self.waiters.iter().all(|waiter| *waiter == to.epoch.timeline)
+            && self.fence.waiters.iter().all(|waiter| *waiter == to.epoch.timeline)
     }
 }
 
@@ -51,7 +55,7 @@ impl<'a> Signals<'a> {
     pub(crate) fn of(fences: &'a [Fence]) -> Signals<'a> {
         let mut all: BTreeMap<TimelineId, Vec<Made<'a>>> = BTreeMap::new();
         for fence in fences {
-            for signal in fence.signals() {
+            for signal in fence.signals().filter(|signal| signal.raises) {
                 let Some(Epoch { timeline, tick }) = signal.epoch else {
                     continue;
                 };
@@ -78,9 +82,9 @@ impl<'a> Signals<'a> {
     /// for.
     fn lacks_wait(&self, from: &Place, to: &Place) -> bool {
         let (ends, begins) = (self.behind(from), self.behind(to));
+        let unused = ends.iter().any(|made| made.is_unused(to));
+        let is_used = begins.iter().any(|made| !made.waiters.is_empty());
         let [from, to] = [from.epoch.timeline, to.epoch.timeline];
-        let unused = ends.iter().any(Made::is_unused);
-        let is_used = begins.iter().any(|made| !made.is_unused());
         let unused_here = !ends.is_empty() && ends.iter().all(|made| !made.waiters.contains(&to));
         let is_used_there = begins.iter().any(|made| made.waiters.contains(&from));
         unused && is_used || unused_here && is_used_there
@@ -98,7 +102,7 @@ impl<'a> Signals<'a> {
         others.filter_map(move |(timeline, made)| {
             let mut covering = made.iter().filter(|made| made.clock.includes(from.epoch));
             let is_free = |made: &Made| {
-                if late { made.is_late(to) } else { made.is_unused() }
+                if late { made.is_late(to) } else { made.is_unused(to) }
             };
             let unused = covering.find(|made| is_free(made) && !made.clock.includes(to.epoch));
             unused.map(|made| (*timeline, made))
@@ -112,14 +116,12 @@ impl<'a> Signals<'a> {
     fn usable(&self, from: &Place, to: &Place) -> Option<(TimelineId, &Made<'a>)> {
         let own = from.epoch.timeline;
         let made = self.behind(from).iter().filter(|made| !made.clock.includes(to.epoch));
-        let unused = made.clone().find(|made| made.is_unused());
+        let unused = made.clone().find(|made| made.is_unused(to));
         let direct = unused.or_else(|| made.clone().find(|made| made.is_late(to)));
         let direct = direct.map(|made| (own, made));
-        let is_of_to = |made: &Made| made.fence.waiters.iter().all(|by| *by == to.epoch.timeline);
         let mut unused = self.unused(from, to, false).chain(self.unused(from, to, true));
-        let is_better = |(by, made): &(TimelineId, &Made)| *by != own || is_of_to(made);
         let any = || made.clone().next().map(|made| (own, made));
-        direct.or_else(|| unused.find(is_better)).or_else(any)
+        direct.or_else(|| unused.next()).or_else(any)
     }
 
     /// Returns the access of a pair that alone has a signal without a waiter behind it.

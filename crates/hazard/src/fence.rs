@@ -24,6 +24,8 @@ pub(crate) struct Signal {
     pub(crate) clock: Arc<Clock>,
     /// The number of its call.
     pub(crate) sequence: u64,
+    /// Whether the value is above that of the signal before.
+    pub(crate) raises: bool,
     /// The other timelines whose waits it may have satisfied.
     pub(crate) waiters: Vec<TimelineId>,
 }
@@ -35,7 +37,7 @@ impl Signal {
         epoch: Option<Epoch>,
         clock: Arc<Clock>,
     ) -> Signal {
-        Signal { value, sequence, epoch, clock, waiters: Vec::new() }
+        Signal { value, sequence, epoch, clock, raises: true, waiters: Vec::new() }
     }
 
     fn note_waiter(&mut self, waiter: TimelineId) {
@@ -77,7 +79,8 @@ impl Fence {
         }
     }
 
-    pub(crate) fn add(&mut self, signal: Signal) {
+    pub(crate) fn add(&mut self, mut signal: Signal) {
+        signal.raises = self.signals.back().is_none_or(|last| last.value < signal.value);
         if let (Some(last), Some(epoch)) = (self.signals.back(), signal.epoch) {
             let follows = last.precedes(&signal.clock);
             self.ordered &= follows && last.value <= signal.value;

@@ -565,7 +565,9 @@ fn an_application_can_manage_residency_itself() {
 /// writing in between.
 fn much_through_little(platform: &Platform, submission: Submission) {
     const BUFFERS: usize = 12;
-    let app = app(platform, 3, ResidencyChoice::Automatic).run(move |device| {
+    // The CPU writes while the first buffer is filled.
+    let app = app(platform, 3, ResidencyChoice::Automatic).racing();
+    let app = app.run(move |device| {
         let [compute, copy] = [CommandListType::Compute, CommandListType::Copy]
             .map(|list_type| device.queue(list_type, submission));
         let filled = device.fence(0);

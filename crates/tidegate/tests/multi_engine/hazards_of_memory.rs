@@ -98,7 +98,7 @@ fn a_place_of_a_heap_that_is_used_again_without_an_edge_is_a_hazard() {
         app.execute(&compute, |list| list.clear_uint(&new, 0, UNIT, 2));
     }
     let hazard = only(hazards_of(&Submission::ALL, program));
-    assert_eq!(hazard.resource.as_deref(), Some("new' and 'old"));
+    assert_eq!(hazard.resource.as_deref(), Some("old' and 'new"));
     assert_eq!((&*hazard.first.timeline, &*hazard.second.timeline), ("graphics", "compute"));
 }
 
