@@ -117,7 +117,9 @@ impl<'a> Signals<'a> {
         let own = from.epoch.timeline;
         let made = self.behind(from).iter().filter(|made| !made.clock.includes(to.epoch));
         let unused = made.clone().find(|made| made.is_unused(to));
-        let direct = unused.or_else(|| made.clone().find(|made| made.is_late(to)));
+        let direct = unused
+            .or_else(|| made.clone().find(|made| made.is_late(to)))
+            .or_else(|| made.clone().find(|made| made.waiters.is_empty()));
         let direct = direct.map(|made| (own, made));
         let mut unused = self.unused(from, to, false).chain(self.unused(from, to, true));
         let any = || made.clone().next().map(|made| (own, made));

@@ -24,7 +24,7 @@ pub(crate) struct Signal {
     pub(crate) clock: Arc<Clock>,
     /// The number of its call.
     pub(crate) sequence: u64,
-    /// Whether the value is above that of the signal before.
+    /// Whether the value is above that of the signal before, if that precedes.
     pub(crate) raises: bool,
     /// The other timelines whose waits it may have satisfied.
     pub(crate) waiters: Vec<TimelineId>,
@@ -80,7 +80,8 @@ impl Fence {
     }
 
     pub(crate) fn add(&mut self, mut signal: Signal) {
-        signal.raises = self.signals.back().is_none_or(|last| last.value < signal.value);
+        let lowers = |last: &Signal| last.value >= signal.value && last.precedes(&signal.clock);
+        signal.raises = !self.signals.back().is_some_and(lowers);
         if let (Some(last), Some(epoch)) = (self.signals.back(), signal.epoch) {
             let follows = last.precedes(&signal.clock);
             self.ordered &= follows && last.value <= signal.value;

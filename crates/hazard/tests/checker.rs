@@ -592,3 +592,55 @@ fn a_missing_edge_behind_a_relay_names_the_signal_of_the_relay() {
          signals it after queue 'copy' has ended submission 1"
     );
 }
+
+#[test]
+fn of_a_fence_of_three_queues_the_signal_behind_the_access_is_named() {
+    // first -> second -> third, submitted from the last to the first, all on one fence.
+    for left_out in [10, 20] {
+        let mut p = Program::new();
+        let [third, second, first] = ["third", "second", "first"].map(|name| p.queue(name));
+        let chained = p.fence("chained");
+        let mut links = Vec::new();
+        for (queue, waits, signals) in [(third, 20, 30), (second, 10, 20), (first, 0, 10)] {
+            if waits != 0 && waits != left_out {
+                p.wait(queue, chained, waits);
+            }
+            links.push(p.execute(queue));
+            p.signal(queue, chained, signals);
+        }
+        p.checker.cpu_wait(p.main, chained, 30);
+        let step = |n: u64| 0x1000 + n * 0x100..0x1100 + n * 0x100;
+        for (link, n) in links.into_iter().zip([2, 1, 0]) {
+            p.runs(link, AccessKind::Read, step(n));
+            p.runs(link, AccessKind::Write, step(n + 1));
+        }
+        let hazard = p.only();
+        // Without the wait for 20, 30 satisfies the wait for 10 before the first queue is done.
+        assert_eq!(order(&hazard), ["first", "second"], "{left_out}: {hazard}");
+        let signal = hazard.signal.unwrap();
+        assert_eq!((&*signal.fence, signal.value), ("chained", 10), "{left_out}");
+    }
+}
+
+#[test]
+fn the_signal_behind_an_access_is_named_before_that_of_a_queue_that_waits_for_it() {
+    // A renderer waits for each fourth tile. The thread that writes the tiles waits for none.
+    let mut p = Program::new();
+    let (copy, render) = (p.queue("copy"), p.queue("render"));
+    let (uploaded, rendered) = (p.fence("uploaded"), p.fence("rendered"));
+    for tile in 1..=16u64 {
+        let slot = 0x1000 + tile % 4 * 0x100..0x1100 + tile % 4 * 0x100;
+        p.checker.cpu_access(p.main, SPACE, AccessKind::Write, slot.clone(), "map-write");
+        let link = p.execute(copy);
+        p.signal(copy, uploaded, tile);
+        p.runs(link, AccessKind::Read, slot);
+        if tile % 4 == 0 {
+            p.wait(render, uploaded, tile);
+            p.signal(render, rendered, tile / 4);
+        }
+    }
+    let hazard = p.only();
+    assert_eq!(order(&hazard), ["copy", "main"], "{hazard}");
+    let signal = hazard.signal.unwrap();
+    assert_eq!((&*signal.fence, signal.value), ("uploaded", 1));
+}
