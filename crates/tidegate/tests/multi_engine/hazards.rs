@@ -267,18 +267,18 @@ fn each_wait_that_is_left_out_is_named_and_no_other() {
             without.replace_range(wait.at.clone(), "0");
             for submission in models(name) {
                 let report = check(load(&without, name), submission);
-                let right = match says {
-                    Nothing(_) => report.is_clean(),
+                let (right, why) = match says {
+                    Nothing(why) => (report.is_clean(), *why),
                     Missing(from, to) => {
-                        let fence = Some(&*wait.fence);
-                        let edge = (*from, *to, fence);
-                        !report.is_clean() && report.hazards.iter().all(|of| edge_of(of) == edge)
+                        let edge = (*from, *to, Some(&*wait.fence));
+                        let all = report.hazards.iter().all(|of| edge_of(of) == edge);
+                        (all && !report.is_clean(), "it is an edge")
                     }
                 };
                 if !right {
                     let (fence, value) = (&wait.fence, &wait.value);
                     let which = format!("{name} ({submission}) without {fence} {value}");
-                    wrong.push(format!("{which}: {says:?}\n{report}"));
+                    wrong.push(format!("{which}: {why}, {says:?}\n{report}"));
                 }
             }
         }
