@@ -288,7 +288,11 @@ fn each_wait_that_is_left_out_is_named_and_no_other() {
 
 #[test]
 fn a_missing_edge_is_on_the_timeline_between_the_two_commands() {
-    let workload = Arc::new(without("ring-buffer.toml", "wait = \"fence2\", value = \"i\""));
+    let text = text_of(&folder().join("ring-buffer.toml"));
+    let wait = waits(&text).into_iter().find(|wait| wait.fence == "fence2").unwrap();
+    let mut without = text.clone();
+    without.replace_range(wait.at, "0");
+    let workload = Arc::new(load(&without, "ring-buffer.toml"));
     for submission in Submission::ALL {
         let request = RunRequest {
             submission: Some(submission),
