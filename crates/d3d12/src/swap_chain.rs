@@ -31,7 +31,15 @@ const MAX_FRAME_LATENCY: u32 = 15;
 /// The maximum sync interval.
 const MAX_SYNC_INTERVAL: u32 = 4;
 
-/// Describes a swap chain to create.
+/// Describes a swap chain to create (DXGI_SWAP_CHAIN_DESC1). The default has two buffers without a
+/// size.
+///
+/// ```
+/// use tidegate_d3d12::SwapChainDesc;
+///
+/// let desc = SwapChainDesc::new("screen", 1280, 720).buffers(3);
+/// assert_eq!((desc.buffers, desc.frame_latency), (3, 2));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwapChainDesc {
     /// The name of the chain in messages, and of its fence.
@@ -44,6 +52,29 @@ pub struct SwapChainDesc {
     pub buffers: u32,
     /// The number of pending presents at which [`SwapChain::present`] blocks, from 1 to 15.
     pub frame_latency: u32,
+}
+
+impl SwapChainDesc {
+    /// Describes a chain of two buffers with at most two presents under way.
+    pub fn new(name: impl Into<String>, width: u32, height: u32) -> SwapChainDesc {
+        SwapChainDesc { name: name.into(), width, height, buffers: 2, frame_latency: 2 }
+    }
+
+    /// Sets the number of buffers.
+    pub fn buffers(self, buffers: u32) -> SwapChainDesc {
+        SwapChainDesc { buffers, ..self }
+    }
+
+    /// Sets how many presents may be under way.
+    pub fn frame_latency(self, frame_latency: u32) -> SwapChainDesc {
+        SwapChainDesc { frame_latency, ..self }
+    }
+}
+
+impl Default for SwapChainDesc {
+    fn default() -> SwapChainDesc {
+        SwapChainDesc::new("", 0, 0)
+    }
 }
 
 /// Buffers that the display shows in turn.

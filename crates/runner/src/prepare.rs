@@ -184,13 +184,9 @@ fn make_screen(
     buffers: &[Buffer],
 ) -> Result<Option<SwapChain>, RunError> {
     let Some(display) = &workload.display else { return Ok(None) };
-    let desc = SwapChainDesc {
-        name: "display".to_owned(),
-        width: display.width,
-        height: display.height,
-        buffers: display.count,
-        frame_latency: display.latency,
-    };
+    let desc = SwapChainDesc::new("display", display.width, display.height)
+        .buffers(display.count)
+        .frame_latency(display.latency);
     let first = display.first.0 as usize;
     let shown = buffers[first..first + display.count as usize].to_vec();
     let made = device.create_swap_chain_of(&queues[display.queue.0 as usize], shown, desc);

@@ -16,8 +16,8 @@ use tidegate_calls::{Handle, Placement};
 /// are no resources of several samples, which would need 4 MiB.
 pub const PLACEMENT_ALIGNMENT: u64 = 64 << 10;
 
-/// How a heap is made (D3D12_HEAP_DESC).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How a heap is made (D3D12_HEAP_DESC). The default is in local memory, without a length.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeapDesc {
     /// Its name in messages.
     pub name: String,

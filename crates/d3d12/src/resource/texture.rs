@@ -65,6 +65,13 @@ pub struct TextureDesc {
     pub simultaneous_access: bool,
 }
 
+impl Default for TextureDesc {
+    /// One texel of [`Format::R8G8B8A8Unorm`].
+    fn default() -> TextureDesc {
+        TextureDesc::new_2d("", Format::R8G8B8A8Unorm, 1, 1)
+    }
+}
+
 impl TextureDesc {
     /// Describes a texture of two dimensions in the default heap, in COMMON, with one subresource.
     pub fn new_2d(name: impl Into<String>, format: Format, width: u32, height: u32) -> TextureDesc {

@@ -38,6 +38,12 @@ fn short_forms_say_what_the_long_ones_do() {
     let heaps = [BufferDesc::new("b", 4), BufferDesc::upload("b", 4), BufferDesc::readback("b", 4)];
     assert_eq!(heaps.map(|desc| desc.heap), [Heap::Default, Heap::Upload, Heap::Readback]);
 
+    assert_eq!(TextureDesc::default().subresources(), 1);
+    assert_eq!(HeapDesc::default(), HeapDesc::new("", 0));
+    let chain = SwapChainDesc::new("s", 64, 48).buffers(3).frame_latency(1);
+    assert_eq!((chain.width, chain.height, chain.buffers, chain.frame_latency), (64, 48, 3, 1));
+    assert_eq!(SwapChainDesc { name: "s".to_owned(), ..SwapChainDesc::default() }.buffers, 2);
+
     let fence = FenceDesc::new("f").initial_value(3).shared_cross_adapter();
     assert_eq!(fence.flags, FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER);
     assert_eq!(FenceDesc::new("f").non_monitored().flags, FenceFlags::NON_MONITORED);

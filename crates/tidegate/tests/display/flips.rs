@@ -83,13 +83,7 @@ fn queue(device: &Device, name: &str, submission: Submission, priority: Priority
 }
 
 fn chain_of(buffers: u32, frame_latency: u32) -> SwapChainDesc {
-    SwapChainDesc {
-        name: "screen".to_owned(),
-        width: WIDTH,
-        height: HEIGHT,
-        buffers,
-        frame_latency,
-    }
+    SwapChainDesc::new("screen", WIDTH, HEIGHT).buffers(buffers).frame_latency(frame_latency)
 }
 
 impl Shown {
