@@ -2,8 +2,8 @@
 //! drops the table's lock, and calls the room that does the work.
 
 use super::Process;
+use crate::fence::CreateFence;
 use crate::fence::signal::{check_flags, signal};
-use crate::fence::{CreateFence, FenceTarget, Instance, cpu_wait};
 use crate::memory::AllocationObject;
 use crate::object::FenceObject;
 use crate::object::context::ContextDesc;
@@ -16,22 +16,21 @@ use crate::object::port::FlipDesc;
 use crate::scheduling::render::{self, RenderError};
 use crate::scheduling::{CommandKind, PacketContext, Signal, SignalAction, fence_signal};
 use std::sync::{Arc, Weak};
-use tidegate_calls::MAX_OBJECTS_PER_CPU_WAIT;
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
     AdapterInfo, Allocation, AllocationMemory, ClockCalibration, CpuWaitRegistration,
     CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext, CreateHwQueue,
     CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, DeviceErrorReason, DeviceState,
     DisplayInfo, FenceInstance, FenceValue, Handle, Kernel, LogDetail, MakeResident, NodeInfo,
-    NtHandle, OpenSyncObject, Present, PresentQueue, Priority, ReadOnly, RegisteredWait, Render,
+    NtHandle, OpenSyncObject, Present, PresentQueue, Priority, ReadOnly, Render,
     ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority, SegmentGroup,
     SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
-    SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TdrTest, UpdateGpuVirtualAddress,
-    VideoMemoryInfo, WaitMode, WaitNotice,
+    SubmitSignalToHwQueues, SyncObjectAccess, TdrTest, UpdateGpuVirtualAddress, VideoMemoryInfo,
+    WaitMode, WaitNotice,
 };
 use tidegate_d3dukmdt::MAX_BROADCAST_CONTEXTS;
 use tidegate_ddi::{EngineId, Irql, OsHandle, Passive, VidSchCaps};
-use tidegate_platform::{Event, QueueNumber, current};
+use tidegate_platform::{Event, QueueNumber};
 
 /// Maximum number of allocations in one call. A limit of this project; the headers state none.
 const MAX_ALLOCATIONS: usize = 4096;
@@ -519,36 +518,7 @@ impl Kernel for Process {
         mode: WaitMode,
         event: Option<Event>,
     ) -> Result<(), Status> {
-        let level = &entered();
-        let instances =
-            self.instances(fences, MAX_OBJECTS_PER_CPU_WAIT, SyncObjectFlags::NO_WAIT)?;
-        let blocking = event.is_none();
-        let entered = {
-            let conditions = instances.iter().map(|(i, value)| (&***i as &Instance, *value));
-            cpu_wait::enter(level.into(), &self.objects.fences, conditions, mode, event)
-        };
-        if entered.is_pending {
-            // The wait may depend on a ring submission that no kernel call announced.
-            self.objects.port.watch_for_hangs();
-        }
-        if !blocking {
-            return Ok(());
-        }
-        let devices: Vec<_> =
-            instances.iter().map(|(instance, _)| Arc::downgrade(&instance.device)).collect();
-        let fences: Vec<FenceTarget> =
-            instances.iter().map(|(i, value)| (i.fence.clone(), *value)).collect();
-        // A blocked wait must not keep its instances alive.
-        drop(instances);
-        entered.block(level.into(), &fences)?;
-        drop(fences);
-        // spec: MF-050
-        // The fences of a lost device or an ended process read as their maximum, so the wait
-        // returns the reason.
-        if self.final_states.get().is_some() {
-            return Err(Status::DEVICE_REMOVED);
-        }
-        devices.iter().filter_map(Weak::upgrade).try_for_each(|device| device.check())
+        self.wait_on_cpu(&entered(), fences, mode, event)
     }
 
     fn register_cpu_wait(
@@ -557,21 +527,7 @@ impl Kernel for Process {
         mode: WaitMode,
         notice: WaitNotice,
     ) -> Result<CpuWaitRegistration, Status> {
-        let level = &entered();
-        let instances =
-            self.instances(fences, MAX_OBJECTS_PER_CPU_WAIT, SyncObjectFlags::NO_WAIT)?;
-        let conditions = instances.iter().map(|(i, value)| (&***i as &Instance, *value));
-        let entered = cpu_wait::enter_registered(
-            level.into(),
-            &self.objects.fences,
-            conditions,
-            mode,
-            notice,
-        );
-        if entered.is_pending {
-            self.objects.port.watch_for_hangs();
-        }
-        Ok(CpuWaitRegistration::new(Registration(entered.into_registered())))
+        self.register_wait(&entered(), fences, mode, notice)
     }
 
     // spec: NF-003
@@ -713,22 +669,6 @@ impl Kernel for Process {
     fn wait_for_vertical_blank_event(&self) -> Result<(), Status> {
         let level = &entered();
         self.objects.display.get().ok_or(Status::NOT_SUPPORTED)?.wait_for_vertical_blank(level)
-    }
-}
-
-/// A registered CPU wait of a process.
-struct Registration(cpu_wait::Registered);
-
-impl RegisteredWait for Registration {
-    fn is_over(&self) -> bool {
-        self.0.is_over()
-    }
-
-    fn cancel(&self) {
-        // A destructor of an agent that panics takes no locks.
-        if !current::is_panicking() {
-            self.0.cancel((&entered()).into());
-        }
     }
 }
 

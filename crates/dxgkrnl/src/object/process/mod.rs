@@ -5,6 +5,7 @@
 //! with DEVICE_REMOVED.
 
 mod calls;
+mod cpu_waits;
 mod teardown;
 mod tiles;
 
