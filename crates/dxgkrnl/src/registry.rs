@@ -53,11 +53,11 @@ impl<T> Registry<T> {
         self.entries.insert(handle, Entry { object: Arc::downgrade(object), retired: false });
     }
 
-    /// Retires an object at the start of its destruction. It is then in no list.
-    pub(crate) fn retire(&mut self, handle: OsHandle) {
-        if let Some(entry) = self.entries.get_mut(&handle) {
-            entry.retired = true;
-        }
+    /// Retires an object at the start of its destruction. It is then in no list. Returns whether
+    /// it was in the lists before.
+    pub(crate) fn retire(&mut self, handle: OsHandle) -> bool {
+        let entry = self.entries.get_mut(&handle);
+        entry.is_some_and(|entry| !std::mem::replace(&mut entry.retired, true))
     }
 
     /// Removes an object that the driver has released. Returns an event to set without the lock of
@@ -123,7 +123,7 @@ mod tests {
         registry.insert(handle, &held);
         registry.insert(other, &kept);
         assert!(registry.is_live(handle));
-        registry.retire(handle);
+        assert_eq!([registry.retire(handle), registry.retire(handle)], [true, false]);
         assert_eq!((registry.live(), registry.is_live(handle)), (vec![kept.clone()], false));
         // The driver may still name it, until the driver has released it.
         assert_eq!((registry.get(handle), registry.len()), (Some(held.clone()), 2));
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_name_that_nothing_has_is_not_known() {
         let mut registry: Registry<u32> = Registry::default();
-        registry.retire(OsHandle(7));
+        assert!(!registry.retire(OsHandle(7)));
         registry.remove(OsHandle(7));
         assert!(registry.named(OsHandle(7)).is_none() && !registry.is_live(OsHandle(7)));
         assert_eq!((registry.live(), registry.len()), (Vec::new(), 0));

@@ -1,7 +1,7 @@
 //! Fences of one adapter: one object for both kinds, their values, waiters and logs.
 //!
 //! A native fence has two cells, CurrentValue and MonitoredValue. A monitored fence has one. Files,
-//! each using those before it: `waiter_set`, `event_set`, `value` (pure) · `storage`, `residency`,
+//! each using those before it: `waiter_set`, `event_set`, `free_slots`, `value` (pure) · `storage`, `residency`,
 //! `log_place` (memory) · `object` (the fences and what they share) · `report` · `monitor`
 //! (MonitoredValue) · `relay` (to members on other adapters) · `signal` · `cpu_wait` · `link`,
 //! `cross_adapter` (members of one fence) · `instance` (create, open, close, destroy) · `names`,
@@ -13,6 +13,7 @@
 pub(crate) mod cpu_wait;
 pub(crate) mod cross_adapter;
 mod event_set;
+mod free_slots;
 pub(crate) mod instance;
 mod link;
 pub(crate) mod log;

@@ -11,6 +11,7 @@
 //! mapped until it ends, since rings may hold waits for it longer than a process holds the
 //! instance. Then [`crate::memory::Memory::ended_fence`] is mapped there.
 
+use super::free_slots::{FreeSlots, SlotAt};
 use crate::memory::{Access, AddressSpace, Affinity, FenceValuePage, Memory};
 use crate::timer::{AtPassive, EndAtPassive};
 use std::collections::BTreeMap;
@@ -240,11 +241,15 @@ impl EndAtPassive for MappedPagesBody {
 }
 
 struct PackedPage {
-    kind: StorageKind,
     pages: Pages,
     mapped: MappedPages,
     in_system_process: Option<MappedPages>,
-    free: Vec<usize>,
+}
+
+/// The packed pages of a pool, and their free slots.
+struct Packed {
+    pages: Vec<PackedPage>,
+    free: FreeSlots<StorageKind>,
 }
 
 /// The fence pages of one process on one adapter, mapped on the same physical adapters.
@@ -254,18 +259,29 @@ pub(crate) struct FencePool {
     affinity: Affinity,
     /// The pools of other affinities. Used only in the pool of all physical adapters.
     others: Mutex<BTreeMap<Affinity, Arc<FencePool>>>,
-    packed: Mutex<Vec<PackedPage>>,
+    packed: Mutex<Packed>,
     /// Serialises the mapping of shareable fences: where engines use CPU addresses, two mappings of
     /// one fence would coincide.
     mapping_own: Mutex<()>,
     /// The mappings of shareable fences in this process.
-    own: Mutex<BTreeMap<OsHandle, Weak<Mapping>>>,
+    own: Mutex<OwnMappings>,
+}
+
+/// Fewest mappings that are looked through for ended ones. The number doubles with that of the
+/// live ones, so a mapping costs the same however many there are.
+const COLLECT_FIRST: usize = 64;
+
+#[derive(Default)]
+struct OwnMappings {
+    of: BTreeMap<OsHandle, Weak<Mapping>>,
+    /// How many of them are looked through.
+    collect_at: usize,
 }
 
 struct PackedSlot {
     pool: Weak<FencePool>,
-    page: usize,
-    index: usize,
+    kind: StorageKind,
+    at: SlotAt,
     current_va: u64,
     monitored_va: u64,
 }
@@ -454,8 +470,9 @@ impl FencePool {
     ) -> Arc<FencePool> {
         let platform = &memory.driver.platform;
         let others = platform.mutex("fence pages of other affinities", BTreeMap::new());
-        let packed = platform.mutex("fence pages", Vec::new());
-        let own = platform.mutex("mappings of shareable fences", BTreeMap::new());
+        let packed = Packed { pages: Vec::new(), free: FreeSlots::new() };
+        let packed = platform.mutex("fence pages", packed);
+        let own = platform.mutex("mappings of shareable fences", OwnMappings::default());
         let mapping_own = platform.mutex("mapping of a shareable fence", ());
         let (memory, space) = (memory.clone(), space.clone());
         Arc::new(FencePool { memory, space, affinity, others, packed, mapping_own, own })
@@ -478,18 +495,20 @@ impl FencePool {
                 return Ok(slot);
             }
             let page = self.new_page(level, kind)?;
-            self.packed.lock().push(page);
+            let mut packed = self.packed.lock();
+            let (number, slots) = (packed.pages.len(), VALUE_WORDS / self.stride_words());
+            packed.pages.push(page);
+            packed.free.add_page(kind, number as u32, slots as u32);
         }
     }
 
     fn take_free(self: &Arc<FencePool>, kind: StorageKind) -> Option<FenceStorage> {
         let stride = self.stride_words();
         let mut packed = self.packed.lock();
-        let has_room = |page: &PackedPage| page.kind == kind && !page.free.is_empty();
-        let (number, page) = packed.iter_mut().enumerate().find(|(_, page)| has_room(page))?;
-        let index = page.free.pop()?;
+        let at = packed.free.take(kind)?;
+        let page = &packed.pages[at.page as usize];
         // spec: NF-027
-        let offset = (index * stride) as u64 * WORD_BYTES;
+        let offset = (at.index as usize * stride) as u64 * WORD_BYTES;
         Some(FenceStorage {
             pages: page.pages.clone(),
             offset,
@@ -500,8 +519,8 @@ impl FencePool {
                 .map(|m| (m.current_va + offset, m.monitored_va + offset)),
             slot: Slot::Packed(PackedSlot {
                 pool: Arc::downgrade(self),
-                page: number,
-                index,
+                kind,
+                at,
                 current_va: page.mapped.current_va + offset,
                 monitored_va: page.mapped.monitored_va + offset,
             }),
@@ -514,8 +533,7 @@ impl FencePool {
         let mapped =
             MappedPages::new(level, &self.memory, here, &pages, true, Afterwards::Nothing)?;
         let in_system_process = MappedPages::in_system_process(level, &self.memory, &pages)?;
-        let free = (0..VALUE_WORDS / self.stride_words()).rev().collect();
-        Ok(PackedPage { kind, pages, mapped, in_system_process, free })
+        Ok(PackedPage { pages, mapped, in_system_process })
     }
 
     fn map_own(
@@ -527,7 +545,7 @@ impl FencePool {
     ) -> Result<Arc<Mapping>, Status> {
         let _one_at_a_time = self.mapping_own.lock_device();
         // spec: NF-103
-        let known = self.own.lock().get(&fence).and_then(Weak::upgrade);
+        let known = self.own.lock().of.get(&fence).and_then(Weak::upgrade);
         let mapping = match known {
             Some(known) => known,
             None => self.keep_own(fence, self.new_own(level, pages, may_signal)?),
@@ -553,8 +571,11 @@ impl FencePool {
 
     fn keep_own(&self, fence: OsHandle, mapping: Arc<Mapping>) -> Arc<Mapping> {
         let mut own = self.own.lock();
-        own.retain(|_, mapping| mapping.strong_count() > 0);
-        own.insert(fence, Arc::downgrade(&mapping));
+        own.of.insert(fence, Arc::downgrade(&mapping));
+        if own.of.len() >= own.collect_at {
+            own.of.retain(|_, mapping| mapping.strong_count() > 0);
+            own.collect_at = COLLECT_FIRST.max(2 * own.of.len());
+        }
         mapping
     }
 }
@@ -562,8 +583,8 @@ impl FencePool {
 impl Drop for FencePool {
     fn drop(&mut self) {
         // Mappings must end while their address space exists.
-        let packed = std::mem::take(&mut *self.packed.lock());
-        drop(packed);
+        let pages = std::mem::take(&mut self.packed.lock().pages);
+        drop(pages);
     }
 }
 
@@ -573,7 +594,7 @@ impl Drop for FenceStorage {
             && let Some(pool) = slot.pool.upgrade()
         {
             // spec: NF-042
-            pool.packed.lock()[slot.page].free.push(slot.index);
+            pool.packed.lock().free.free(slot.kind, slot.at);
         }
     }
 }

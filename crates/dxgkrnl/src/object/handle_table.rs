@@ -1,17 +1,21 @@
 //! A process's handle table: typed, generation-checked, and slow to reuse a value.
 //!
-//! A handle's low six bits are 0 and its upper two are 01. Between them are 6 bits of generation
-//! and 18 of index. A freed entry is reused after [`REUSE_DISTANCE`] others, with another
-//! generation. A closed table admits nothing.
+//! A handle's low six bits are 0, and its upper two are not both 0. Between them are 3 bits of
+//! generation and 21 of index; the upper two are the generation's upper part. A freed entry is
+//! reused after [`REUSE_DISTANCE`] others, with another generation, so a value returns after
+//! `GENERATIONS * REUSE_DISTANCE` others (decisions/0088). A closed table admits nothing.
 
 use std::collections::VecDeque;
 use tidegate_calls::Handle;
 
-const INDEX_BITS: u32 = 18;
-const GENERATION_BITS: u32 = 6;
+const LOW_BITS: u32 = 6;
+const INDEX_BITS: u32 = 21;
 const MAX_ENTRIES: usize = 1 << INDEX_BITS;
+/// The upper part of a handle, above its index, counts from here: its upper two bits are 01.
+const FIRST_GENERATION: u32 = 1 << (30 - LOW_BITS - INDEX_BITS);
+const GENERATIONS: u32 = (1 << (32 - LOW_BITS - INDEX_BITS)) - FIRST_GENERATION;
 /// Freed entries that must be waiting before the oldest is used again.
-const REUSE_DISTANCE: usize = 128;
+const REUSE_DISTANCE: usize = 1_024;
 
 struct Entry<T> {
     generation: u32,
@@ -23,6 +27,10 @@ pub(crate) struct HandleTable<T> {
     entries: Vec<Entry<T>>,
     free: VecDeque<u32>,
     closed: bool,
+}
+
+fn handle_of(generation: u32, index: u32) -> Handle {
+    Handle((FIRST_GENERATION + generation) << (LOW_BITS + INDEX_BITS) | index << LOW_BITS)
 }
 
 impl<T: Clone> HandleTable<T> {
@@ -57,15 +65,15 @@ impl<T: Clone> HandleTable<T> {
         };
         let entry = &mut self.entries[index as usize];
         entry.object = Some(object);
-        Ok(Handle(1 << 30 | entry.generation << (6 + INDEX_BITS) | index << 6))
+        Ok(handle_of(entry.generation, index))
     }
 
     fn index(&self, handle: Handle) -> Option<usize> {
-        let (mark, low) = (handle.0 >> 30, handle.0 & 0x3F);
-        let generation = handle.0 >> (6 + INDEX_BITS) & ((1 << GENERATION_BITS) - 1);
-        let index = (handle.0 >> 6 & ((1 << INDEX_BITS) - 1)) as usize;
+        let generation = (handle.0 >> (LOW_BITS + INDEX_BITS)).checked_sub(FIRST_GENERATION)?;
+        let low = handle.0 & ((1 << LOW_BITS) - 1);
+        let index = (handle.0 >> LOW_BITS) as usize & (MAX_ENTRIES - 1);
         let entry = self.entries.get(index)?;
-        (mark == 1 && low == 0 && entry.generation == generation).then_some(index)
+        (low == 0 && entry.generation == generation).then_some(index)
     }
 
     /// Returns the object of a live handle.
@@ -78,7 +86,7 @@ impl<T: Clone> HandleTable<T> {
         let index = self.index(handle)?;
         let entry = &mut self.entries[index];
         let object = entry.object.take()?;
-        entry.generation = (entry.generation + 1) & ((1 << GENERATION_BITS) - 1);
+        entry.generation = (entry.generation + 1) % GENERATIONS;
         self.free.push_back(index as u32);
         Some(object)
     }
@@ -87,10 +95,7 @@ impl<T: Clone> HandleTable<T> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
         self.entries.iter().enumerate().filter_map(|(index, entry)| {
             let object = entry.object.as_ref()?;
-            Some((
-                Handle(1 << 30 | entry.generation << (6 + INDEX_BITS) | (index as u32) << 6),
-                object,
-            ))
+            Some((handle_of(entry.generation, index as u32), object))
         })
     }
 }
@@ -119,12 +124,41 @@ mod tests {
             let handle = table.insert("b").unwrap();
             assert_ne!(handle, first, "handle reused too soon or with the same generation");
             table.remove(handle);
-            if handle.0 >> 6 & 0x3FFFF == 0 {
+            if handle.0 >> LOW_BITS & (MAX_ENTRIES as u32 - 1) == 0 {
                 break;
             }
         }
         for hostile in [0, 1, u32::MAX, 1 << 30 | 0x3F, 1 << 30 | 0x3FFF << 6] {
             assert_eq!(table.get(Handle(hostile)), None);
         }
+    }
+
+    #[test]
+    fn a_value_returns_behind_all_generations_of_its_entry() {
+        let mut table = HandleTable::new();
+        let first = table.insert("a").unwrap();
+        table.remove(first);
+        let others = GENERATIONS as usize * REUSE_DISTANCE;
+        for other in 0..others {
+            let handle = table.insert("b").unwrap();
+            assert_ne!(handle, first, "after {other} others");
+            assert!(handle.0 >> 30 != 0, "{handle:?}");
+            table.remove(handle);
+        }
+        assert_eq!(table.get(first), None);
+    }
+
+    #[test]
+    fn a_table_holds_a_million_objects_and_65536_queues_with_theirs() {
+        let mut table = HandleTable::new();
+        let handles: Vec<Handle> = (0..MAX_ENTRIES).map_while(|n| table.insert(n).ok()).collect();
+        assert!(handles.len() >= 1_000_000 + 65_536 * 11 && handles.len() == MAX_ENTRIES);
+        assert_eq!(table.insert(0), Err(0), "the table is full");
+        let last = handles[MAX_ENTRIES - 1];
+        assert_eq!(
+            (table.get(last), table.remove(last)),
+            (Some(MAX_ENTRIES - 1), Some(MAX_ENTRIES - 1))
+        );
+        assert!(table.insert(7).is_ok_and(|again| again != last), "a full table reuses an entry");
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct HwQueueTable {
     by_driver: BTreeMap<DriverHandle, OsHandle>,
     /// Live queues, by hardware context and queue.
     of_contexts: BTreeSet<(OsHandle, OsHandle)>,
+    /// Number of live user-mode queues. Each end of a fence reads it.
+    user_mode: usize,
 }
 
 impl HwQueueTable {
@@ -43,21 +45,31 @@ impl HwQueueTable {
         self.by_kernel.insert(queue.os_handle, queue);
         self.by_driver.insert(queue.driver, queue.os_handle);
         self.of_contexts.insert((queue.context.os_handle, queue.os_handle));
+        self.user_mode += usize::from(queue.user_mode_submission);
     }
 
-    /// Removes a retired queue that the driver has released.
-    fn remove(&mut self, os_handle: OsHandle, driver: DriverHandle) {
+    /// Removes a queue that the driver has released.
+    fn remove(&mut self, queue: &HwQueueBody) {
+        // A creation that failed late retires nothing.
+        self.retire(queue);
         // A removal never waits for queues alone.
-        let _emptied = self.by_kernel.remove(os_handle);
-        if self.by_driver.get(&driver) == Some(&os_handle) {
-            self.by_driver.remove(&driver);
+        let _emptied = self.by_kernel.remove(queue.os_handle);
+        if self.by_driver.get(&queue.driver) == Some(&queue.os_handle) {
+            self.by_driver.remove(&queue.driver);
         }
     }
 
     /// See [`Registry::retire`].
-    fn retire(&mut self, context: OsHandle, os_handle: OsHandle) {
-        self.by_kernel.retire(os_handle);
-        self.of_contexts.remove(&(context, os_handle));
+    fn retire(&mut self, queue: &HwQueueBody) {
+        if self.by_kernel.retire(queue.os_handle) {
+            self.user_mode -= usize::from(queue.user_mode_submission);
+        }
+        self.of_contexts.remove(&(queue.context.os_handle, queue.os_handle));
+    }
+
+    /// Returns whether a user-mode queue is live.
+    pub(super) fn has_user_mode_queues(&self) -> bool {
+        self.user_mode > 0
     }
 
     /// Returns whether the hardware context has a live queue.
@@ -252,7 +264,7 @@ impl HwQueueBody {
 
     /// Removes the queue from all lists.
     pub(crate) fn unlist(&self) {
-        self.table.lock().retire(self.context.os_handle, self.os_handle);
+        self.table.lock().retire(self);
     }
 
     /// Removes the queue from all lists at the start of its destruction. Queued work is
@@ -318,7 +330,7 @@ impl EndAtPassive for HwQueueBody {
         // An interrupt may name the queue until the driver has released it, so the queue stays in
         // the table until then.
         layers.port.driver(level).destroy_hw_queue(level, self.driver);
-        self.table.lock().remove(self.os_handle, self.driver);
+        self.table.lock().remove(self);
         layers.log_reader.read_last(level, self);
         signaled::queue_ended(level.into(), &layers.fences, self);
         // A concurrent call may have queued work after the queue was retired.

@@ -158,6 +158,6 @@ impl Objects {
 
 impl HardwareWaits for Objects {
     fn has_user_mode_queues(&self) -> bool {
-        !self.hw_queues_of(|queue| queue.user_mode_submission).is_empty()
+        self.hw_queues.lock().has_user_mode_queues()
     }
 }
