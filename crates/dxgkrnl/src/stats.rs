@@ -141,6 +141,8 @@ counters! {
     /// Doorbells that were taken out of the adapter's table to find those of a queue, an engine, or
     /// all.
     doorbells_walked,
+    /// Hardware queues that were taken out of the adapter's table to find those of a kind.
+    queues_walked,
     /// Signalled interrupts (types 11 and 19) that were served: one routine may report several, or
     /// none.
     fence_interrupts,

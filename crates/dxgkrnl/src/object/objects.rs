@@ -16,6 +16,7 @@ use crate::fence::{HardwareWaits, LoggedQueue, log_change};
 use crate::memory::AddressSpace;
 use crate::port::Port;
 use crate::registry::Registry;
+use crate::stats::Count;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use tidegate_ddi::{Irql, Passive, Status};
@@ -97,6 +98,7 @@ impl Objects {
     /// Returns the live hardware queues for which `is_wanted` holds, in order of creation.
     pub(crate) fn hw_queues_of(&self, is_wanted: impl Fn(&HwQueue) -> bool) -> Vec<Arc<HwQueue>> {
         let live = self.hw_queues.lock().live();
+        self.port.stats.add(Count::queues_walked, live.len() as u64);
         live.into_iter().filter(|queue| is_wanted(queue)).collect()
     }
 
