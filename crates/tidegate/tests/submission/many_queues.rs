@@ -1,8 +1,9 @@
 //! What the kernel does for one of many queues does not grow with their number: what it walks is
 //! counted, not timed.
 
+use std::sync::Arc;
 use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{CommandListType, DeviceOptions, FenceChoice};
+use tidegate::d3d12::{CommandListType, DeviceOptions, Fence, FenceChoice, MIN_RING_SLOTS, Queue};
 use tidegate::dxgkrnl::KernelStats;
 use tidegate::runner::cost::CostModel;
 use tidegate::{Platform, Submission};
@@ -43,4 +44,57 @@ fn a_doorbell_is_found_without_the_others() {
     let (few, many) =
         [40, 160].map(|count| pass_token(Submission::User, count).doorbells_walked).into();
     assert!(many <= 5 * few.max(40), "{few} for 40 queues and {many} for 160");
+}
+
+/// Two lives of `queues` queues that wait for one of `fences` fences. Nothing of the first is left
+/// beside the second. Returns how many queues were walked while the fences of the last life ended.
+fn two_lives(queues: u64, fences: u64) -> u64 {
+    let options = DeviceOptions { ring_slots: MIN_RING_SLOTS, ..DeviceOptions::default() };
+    let app = App::new(options, |_| ());
+    let walked = Arc::new(app.platform().mutex("queues walked", 0));
+    let last_walked = walked.clone();
+    app.run(move |app| {
+        let census = || {
+            let machine = &app.machine;
+            (machine.adapter().census(), machine.driver().census(), machine.gpu().census())
+        };
+        let live = || {
+            let made: Vec<Queue> = (0..queues)
+                .map(|_| app.queue(CommandListType::Compute, Submission::User))
+                .collect();
+            let named: Vec<Fence> = (0..fences).map(|_| app.fence(0)).collect();
+            let (first, last) = (named.first().unwrap(), named.last().unwrap());
+            made.iter().for_each(|queue| queue.wait(last, 1).unwrap());
+            made.last().unwrap().signal(first, 1).unwrap();
+            last.signal(1).unwrap();
+            first.wait(1).unwrap();
+            let alive = census();
+            made.iter().for_each(|queue| queue.wait_idle().unwrap());
+            let before = app.machine.adapter().stats().queues_walked;
+            drop(named);
+            *walked.lock() = app.machine.adapter().stats().queues_walked - before;
+            drop(made);
+            (alive, census(), app.counters().kernel_calls)
+        };
+        let (_, first, calls) = live();
+        let (alive, second, all_calls) = live();
+        // A queue has a progress fence. Pages of fences stay for the next ones.
+        assert_eq!(second, first, "what the second life leaves");
+        assert_eq!((alive.0.fences - second.0.fences) as u64, queues + fences);
+        assert_eq!([second.0.hw_queues, second.0.doorbells, second.0.fence_waits], [0; 3]);
+        assert!(all_calls <= 2 * calls, "{all_calls} after {calls}");
+        assert_eq!(app.teardown_report().refused(), [], "no destroy call was refused");
+    });
+    *last_walked.lock()
+}
+
+#[test]
+fn the_end_of_a_fence_walks_no_queue_and_nothing_is_left() {
+    assert_eq!(two_lives(150, 1_000), 0);
+}
+
+#[test]
+#[ignore = "a minute: 65,536 queues and 1,000,000 fences, twice"]
+fn a_million_fences_and_65536_queues_leave_nothing() {
+    assert_eq!(two_lives(65_536, 1_000_000), 0);
 }
