@@ -258,7 +258,9 @@ impl CommandWriter {
 
     /// Returns the buffer's bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.words.iter().flat_map(|w| w.to_le_bytes()).collect()
+        let mut bytes = Vec::with_capacity(8 * self.words.len());
+        self.words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        bytes
     }
 }
 

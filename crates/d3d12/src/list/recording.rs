@@ -25,6 +25,10 @@ use tidegate_platform::Step;
 /// Most bytes of commands in one list.
 const MAX_LIST_BYTES: u32 = MAX_COMMAND_BYTES - JOINED_EXTRA_BYTES;
 
+/// Buffers named last that a command is compared with. Commands that follow each other name the
+/// same few, and closing removes what is named twice.
+const RECENT: usize = 4;
+
 /// A list that is being recorded.
 #[doc(alias = "ID3D12GraphicsCommandList")]
 pub struct CommandList {
@@ -134,8 +138,10 @@ impl CommandList {
             memory.map_err(|s| self.device.error("D3DKMTCreateAllocation2", what, s))?;
         // In the order of recording, which is the same in each run: residency is managed and memory
         // freed in this order.
-        let mut named = BTreeSet::new();
-        self.buffers.retain(|buffer| named.insert(Arc::as_ptr(buffer)));
+        if self.buffers.len() > 1 {
+            let mut named = BTreeSet::new();
+            self.buffers.retain(|buffer| named.insert(Arc::as_ptr(buffer)));
+        }
         memory.buffers = self.buffers;
         memory.label = self.label;
         memory.trace_name = self.trace_name;
@@ -183,7 +189,8 @@ impl CommandList {
     pub(super) fn name_resource(&mut self, resource: Resource<'_>) -> Result<()> {
         let memory = resource.memory();
         self.device.check_owner(memory.device(), || resource.what())?;
-        if self.buffers.last().is_none_or(|last| !Arc::ptr_eq(last, memory)) {
+        let mut recent = self.buffers.iter().rev().take(RECENT);
+        if !recent.any(|named| Arc::ptr_eq(named, memory)) {
             self.buffers.push(Arc::clone(memory));
         }
         Ok(())
