@@ -4,6 +4,7 @@
 //! - `tidy` fails when the table differs from the JSON, and when the text around it names a figure.
 //! - Figures of other programs stand in sections whose heading ends in [`OTHER_FIGURES`].
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -23,6 +24,8 @@ const OTHER_FIGURES: &str = "cost model uses";
 struct Results {
     machine: String,
     passes: u32,
+    /// The peer of the rows that have one.
+    peer: Option<String>,
     rows: Vec<Row>,
 }
 
@@ -32,6 +35,18 @@ struct Row {
     floor: Floor,
     times_off_goal: f64,
     shown: Shown,
+    #[serde(default)]
+    counts: BTreeMap<String, u64>,
+    peer: Option<Peer>,
+}
+
+/// The same calls of the peer.
+#[derive(Deserialize)]
+struct Peer {
+    calls: String,
+    median_ns: f64,
+    times_faster: f64,
+    bytes_each: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -93,7 +108,7 @@ fn table(results: &Results) -> String {
         results.passes,
         results.rows.len()
     );
-    for Row { name, floor, times_off_goal: off, shown } in &results.rows {
+    for Row { name, floor, times_off_goal: off, shown, .. } in &results.rows {
         let verdict = match off {
             ..=1.0 => "met".to_owned(),
             ..=3.0 => format!("within 3x ({off:.1}x)"),
@@ -105,6 +120,38 @@ fn table(results: &Results) -> String {
         let _ = writeln!(
             text,
             "| `{name}` | {median} | {p99} | `{floor}` | {floor_time} | {ratio} | {goal} | {verdict} |"
+        );
+    }
+    if let Some(peer) = &results.peer {
+        text += &peer_table(peer, &results.rows);
+    }
+    text
+}
+
+/// Name of the count of an object's memory.
+const BYTES_EACH: &str = "bytes of resident memory each";
+
+fn peer_table(name: &str, rows: &[Row]) -> String {
+    let with_peer = || rows.iter().filter_map(|row| Some((row, row.peer.as_ref()?)));
+    let faster = with_peer().filter(|(_, peer)| peer.times_faster >= 1.0).count();
+    let mut text = format!(
+        "\nBeside {name}, measured directly behind each row: {faster} of {} rows are faster. Bytes are resident\n\
+         memory of an object.\n\n\
+         | row | median | bytes | calls of the peer | median | bytes | the row is |\n\
+         |---|---|---|---|---|---|---|\n",
+        with_peer().count()
+    );
+    for (row, Peer { calls, median_ns, times_faster, bytes_each }) in with_peer() {
+        let bytes = |bytes: Option<&u64>| bytes.map_or_else(String::new, u64::to_string);
+        let (own, other) = (bytes(row.counts.get(BYTES_EACH)), bytes(bytes_each.as_ref()));
+        let speed = match times_faster {
+            times @ 1.0.. => format!("{times:.1}x faster"),
+            times => format!("{:.1}x slower", 1.0 / times),
+        };
+        let (row_name, median) = (&row.name, &row.shown.median);
+        let _ = writeln!(
+            text,
+            "| `{row_name}` | {median} | {own} | {calls} | {median_ns:.0} ns | {other} | {speed} |"
         );
     }
     text
@@ -164,6 +211,30 @@ mod tests {
         let new = with_table(&document, &table).unwrap();
         assert!(new.starts_with("head\n") && new.contains(&table) && new.ends_with("\ntail"));
         assert!(with_table("no place", &table).is_err());
+    }
+
+    #[test]
+    fn a_peer_has_a_table_of_its_own() {
+        let row = |name: &str, peer: &str| {
+            format!(
+                r#"{{"name":"{name}","floor":{{"name":"b"}},"times_off_goal":1,"counts":{{"{BYTES_EACH}":7}},
+                   "shown":{{"median":"5 ns","p99":"","floor":"","ratio":"","goal":""}}{peer}}}"#
+            )
+        };
+        let peer = |faster: f64| {
+            format!(r#","peer":{{"calls":"vkX","median_ns":12,"times_faster":{faster}}}"#)
+        };
+        let rows = [row("quick", &peer(2.0)), row("slow", &peer(0.5)), row("alone", "")].join(",");
+        let json = format!(r#"{{"machine":"m","passes":3,"peer":"pipe","rows":[{rows}]}}"#);
+        let table = table(&serde_json::from_str(&json).unwrap());
+        let (_, beside) = table.split_once("Beside pipe").unwrap();
+        assert!(beside.contains(": 1 of 2 rows are faster"), "{beside}");
+        assert!(
+            beside.contains("| `quick` | 5 ns | 7 | vkX | 12 ns |  | 2.0x faster |"),
+            "{beside}"
+        );
+        assert!(beside.contains("| `slow` |") && beside.contains("2.0x slower"), "{beside}");
+        assert!(!beside.contains("alone"), "{beside}");
     }
 
     #[test]

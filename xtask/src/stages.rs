@@ -54,6 +54,10 @@ const LONG: &[Stage] = &[
     own("mutants", |root| mutants::run(root, &[])),
     own("fuzz, long", fuzz::long),
     own("tables", tables::check),
+    cargo_line(
+        "peers",
+        "clippy --package tidegate-peers --features vulkan --all-targets --quiet -- -D warnings",
+    ),
     cargo_line("bench", "run --release --quiet --package tidegate-cli -- bench"),
 ];
 

@@ -339,7 +339,9 @@ pub(crate) struct Adapters {
 Examples:
   tidegate bench signal
   tidegate bench --passes 5 --json bench.json
+  tidegate bench api --peers
 
+The rows api_… are single calls of the queue API, and 65,536 queues and 1,000,000 fences.
 Takes about a minute a pass; build with --release and leave the machine at rest.")]
 pub(crate) struct Bench {
     /// Rows whose name contains this (default: all)
@@ -350,6 +352,12 @@ pub(crate) struct Bench {
     /// Passes; the median pass counts
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) passes: u32,
+    /// Time the same calls on lavapipe through Vulkan beside the rows api_…, where installed
+    #[arg(long)]
+    pub(crate) peers: bool,
+    /// Divide the calls and objects of the rows api_… by this
+    #[arg(long, value_name = "N", default_value_t = 1, hide = true)]
+    pub(crate) divide: u64,
 }
 
 #[derive(Args)]

@@ -6,11 +6,12 @@
 //! is measured directly before the row. Of all passes the one with the median ratio counts.
 //! `docs/performance.md` says what the rows mean and why some are off their goals.
 //!
-//! Rooms: `rows` (what is measured) · `floors` (beside what) · `measure` (samples, counts, threads)
-//! · `report`. A goal that is missed is no failure of a run; a count that must not happen is.
+//! Rooms: `rows` (what is measured) · `floors` (beside what) · `peer` (the same calls of another
+//! implementation) · `measure` (samples, counts, threads) · `report`. A goal that is missed is no failure of a run; a count that must not happen is.
 
 mod floors;
 mod measure;
+mod peer;
 mod report;
 mod rows;
 mod sizes;
@@ -20,8 +21,10 @@ use crate::streams::{errln, outln};
 use crate::{BadInput, End, arguments};
 use indicatif::{ProgressBar, ProgressStyle};
 use measure::{CLIENT_CPU, SERVICE_CPU, Trouble, on_own_thread, pin};
+use peer::Peer;
 use report::{Finished, Pass, Results};
-use rows::{ROWS, Row};
+use rows::{Counterpart, ROWS, Row};
+use sizes::Scale;
 
 /// Most passes. More take the better part of an hour.
 const MOST_PASSES: u32 = 99;
@@ -37,8 +40,11 @@ pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
     if cfg!(debug_assertions) {
         errln!("tidegate: this is a debug build; its figures say nothing: build with --release");
     }
+    let mut peer = if arguments.peers { peer_or_line() } else { None };
+    let scale = Scale(arguments.divide.max(1));
     let mut passes: Vec<Vec<Pass>> = wanted.iter().map(|_| Vec::new()).collect();
-    if let Err(trouble) = measure_all(&wanted, arguments.passes, &mut passes) {
+    let measured = measure_all(&wanted, arguments.passes, scale, peer.as_mut(), &mut passes);
+    if let Err(trouble) = measured {
         errln!("tidegate: {trouble}");
         return Ok(End::Wrong);
     }
@@ -48,10 +54,14 @@ pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
         .filter_map(|(row, passes)| Finished::new(row, passes))
         .collect();
     if let Some(path) = &arguments.json {
-        output::write_json(path, &Results::of(&finished, arguments.passes))?;
+        let name = peer.as_ref().map(Peer::name);
+        output::write_json(path, &Results::of(&finished, arguments.passes, name))?;
     }
     if !outputs.take_stdout() {
         outln!("{}\n\n{}", report::table(&finished), report::remarks(&finished));
+        if let Some(peer) = &peer {
+            outln!("{}\n{}", peer.name(), report::peer_table(&finished));
+        }
     }
     let mut end = End::Right;
     for row in &finished {
@@ -80,6 +90,12 @@ fn chosen(filter: &str) -> Result<Vec<&'static Row>, BadInput> {
     Ok(wanted)
 }
 
+/// Starts the peer, or says in a line what is missing.
+fn peer_or_line() -> Option<Peer> {
+    let started = Peer::start();
+    started.inspect_err(|missing| errln!("tidegate: no peer: {missing}")).ok()
+}
+
 /// Rows put the client on one processor and the engines on another: on one processor, polling only
 /// waits for the scheduler.
 fn needs_two_processors() -> Result<(), BadInput> {
@@ -92,6 +108,8 @@ fn needs_two_processors() -> Result<(), BadInput> {
 fn measure_all(
     wanted: &[&'static Row],
     count: u32,
+    scale: Scale,
+    mut peer: Option<&mut Peer>,
     passes: &mut [Vec<Pass>],
 ) -> Result<(), Trouble> {
     let bar = ProgressBar::new(u64::from(count) * wanted.len() as u64);
@@ -103,7 +121,14 @@ fn measure_all(
             bar.set_message(row.name);
             let said = |trouble: Trouble| format!("{}: {trouble}", row.name);
             let floor = (row.floor.measure)().map_err(said)?;
-            passes.push(Pass { floor, row: (row.measure)().map_err(said)? });
+            let measured = (row.measure)(scale).map_err(said)?;
+            let peer = match (row.peer, &mut peer) {
+                (Some(Counterpart::Call { calls, .. }), Some(peer)) => {
+                    Some(peer.measure(row.name, calls.scaled(scale)).map_err(said)?)
+                }
+                _ => None,
+            };
+            passes.push(Pass { floor, row: measured, peer });
             bar.inc(1);
         }
     }

@@ -5,6 +5,8 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+#[path = "command_line/bench.rs"]
+mod bench;
 #[path = "command_line/exploration.rs"]
 mod exploration;
 #[path = "command_line/kernels.rs"]

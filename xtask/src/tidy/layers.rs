@@ -40,6 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("scenarios", WITH_THE_TESTBED),
     ("cli", WITH_SCENARIOS),
     ("fuzz", WITH_SCENARIOS),
+    ("peers", &["platform"]),
     ("xtask", &[]),
 ];
 

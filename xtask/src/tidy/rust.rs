@@ -22,13 +22,16 @@ const UNSAFE_ROOMS: &[&str] = &[
     "crates/platform/src/cells",
     "crates/platform/src/os",
     "crates/platform/src/fiber",
+    "crates/peers/src/vulkan.rs",
     "fuzz/bin/libfuzzer.rs",
 ];
 /// Files that may name threads, clocks, locks and atomics: the seam, the floors of the benchmark
-/// that it is measured against, and the tests of threads that the platform does not know.
+/// that it is measured against and its peers, and the tests of threads that the platform does not
+/// know.
 const BESIDE_THE_SEAM: &[&str] = &[
     "crates/platform",
     "crates/cli/src/bench/floors.rs",
+    "crates/peers",
     "crates/tidegate/tests/multi_engine/ported_samples.rs",
     "crates/tidegate/tests/processes/foreign_threads.rs",
     "xtask",

@@ -234,6 +234,96 @@ pub(super) fn logged_signal() -> Result<Samples, Trouble> {
     })
 }
 
+/// Floor of a call that submits: a packet of 64 bytes, the write pointer, the doorbell, a full
+/// barrier and the doorbell's status.
+pub(super) fn published_packet() -> Result<Samples, Trouble> {
+    publish_with(0)
+}
+
+/// The same behind a command buffer of `bytes`, copied to where the GPU reads it.
+pub(super) fn published_commands(bytes: usize) -> Result<Samples, Trouble> {
+    publish_with(bytes)
+}
+
+fn publish_with(bytes: usize) -> Result<Samples, Trouble> {
+    let (ring, doorbell, status) = (Ring::new(1024), Line::default(), Line::default());
+    let (commands, mut memory) = (vec![7u8; bytes], vec![0u8; bytes]);
+    batches(CLIENT_CPU, move |number| {
+        let (ring, doorbell, status) = black_box((&ring, &doorbell, &status));
+        memory.copy_from_slice(black_box(&commands));
+        ring.slot(number).write(number);
+        ring.written.0.store(number, Ordering::Release);
+        doorbell.0.store(number, Ordering::Release);
+        fence(Ordering::SeqCst);
+        black_box((status.0.load(Ordering::Acquire), &mut memory));
+    })
+}
+
+/// Floor of a read: one word that another thread may store.
+pub(super) fn loaded_word() -> Result<Samples, Trouble> {
+    let word = Line::default();
+    batches(CLIENT_CPU, |_| {
+        black_box(black_box(&word).0.load(Ordering::Acquire));
+    })
+}
+
+/// Floor of a wake-up through a helper thread: a thread of the same processor that sleeps is
+/// woken, and wakes the sleeping caller.
+pub(super) fn unpark_there_and_back() -> Result<Samples, Trouble> {
+    const WAKES: u64 = 2_000;
+    let (wanted, done) = (Line::default(), Line::default());
+    let (wanted, done) = (&wanted, &done);
+    thread::scope(|scope| {
+        let measure = move || {
+            pin(CLIENT_CPU)?;
+            let client = thread::current();
+            // Starts on the processor of the thread that makes it.
+            let helper = scope.spawn(move || {
+                for turn in 1..=WAKES {
+                    while wanted.0.load(Ordering::Acquire) < turn {
+                        thread::park();
+                    }
+                    done.0.store(turn, Ordering::Release);
+                    client.unpark();
+                }
+            });
+            let mut samples = Samples::default();
+            for turn in 1..=WAKES {
+                let start = Instant::now();
+                wanted.0.store(turn, Ordering::Release);
+                helper.thread().unpark();
+                while done.0.load(Ordering::Acquire) < turn {
+                    thread::park();
+                }
+                samples.push(ns(start) as f64);
+            }
+            Ok(samples)
+        };
+        scope.spawn(measure).join().map_err(|_| "a floor panicked".to_owned())?
+    })
+}
+
+/// Floor of a registration: an event in an ordered map, by its value.
+pub(super) fn ordered_insert() -> Result<Samples, Trouble> {
+    let mut waiting = BTreeMap::new();
+    batches(CLIENT_CPU, move |value| {
+        waiting.insert(value, Arc::new(AtomicU64::new(0)));
+    })
+}
+
+/// Floor of an object's life: zeroed memory of `bytes` and a handle in an ordered map, and the end
+/// of both, behind as many others.
+pub(super) fn listed_memory(bytes: usize) -> Result<Samples, Trouble> {
+    const OTHERS: u64 = 10_000;
+    let mut table = BTreeMap::new();
+    batches(CLIENT_CPU, move |handle| {
+        table.insert(handle, black_box(vec![0u8; bytes].into_boxed_slice()));
+        if handle >= OTHERS {
+            black_box(table.remove(&(handle - OTHERS)));
+        }
+    })
+}
+
 /// Floor of one word of the seam: store, full barrier, load of another word.
 pub(super) fn store_fence_load() -> Result<Samples, Trouble> {
     let (own, other) = (Line::default(), Line::default());

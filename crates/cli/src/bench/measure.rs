@@ -30,6 +30,10 @@ impl Samples {
         self.0.push(ns as f64 / operations.max(1) as f64);
     }
 
+    pub(crate) fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
     /// The sample below which `part` (0 to 1) of all lie; 0 without samples.
     fn at(&self, part: f64) -> f64 {
         let mut sorted = self.0.clone();

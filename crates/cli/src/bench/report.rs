@@ -2,16 +2,18 @@
 //! as JSON. `docs/performance.json` is such a JSON; `cargo xtask performance` reads it.
 
 use super::measure::{Count, Measured, Samples};
-use super::rows::{Goal, Row, Unit};
+use super::peer::PeerMeasured;
+use super::rows::{Counterpart, Goal, Row, Unit};
 use crate::tables;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// One pass of one row, with the floor that was measured just before it.
+/// One pass of one row, with the floor that was measured just before it and the peer just behind.
 pub(super) struct Pass {
     pub(super) row: Measured,
     pub(super) floor: Samples,
+    pub(super) peer: Option<PeerMeasured>,
 }
 
 impl Pass {
@@ -76,6 +78,21 @@ impl Finished {
 
     pub(super) fn name(&self) -> &'static str {
         self.row.name
+    }
+
+    /// The peer's figures of the pass that counts.
+    fn peer(&self) -> Option<PeerResult> {
+        let Some(Counterpart::Call { name, .. }) = self.row.peer else { return None };
+        let pass = self.median_pass();
+        let peer = pass.peer.as_ref()?;
+        let median_ns = peer.samples.median();
+        Some(PeerResult {
+            calls: name,
+            median_ns,
+            p99_ns: peer.samples.p99(),
+            times_faster: median_ns / pass.row.samples.median().max(f64::MIN_POSITIVE),
+            bytes_each: peer.bytes_each,
+        })
     }
 
     /// How many times worse than the goal; at most 1 is met.
@@ -155,6 +172,32 @@ pub(super) fn table(rows: &[Finished]) -> Table {
     table
 }
 
+/// The rows that have a counterpart, beside it. The pass is that of [`table`].
+pub(super) fn peer_table(rows: &[Finished]) -> Table {
+    let mut table = tables::table(["row", "median", "calls of the peer", "median", "row is"]);
+    for finished in rows {
+        let Some(counterpart) = finished.row.peer else { continue };
+        let median = finished.cells().median;
+        let cells = match (counterpart, finished.peer()) {
+            (Counterpart::Call { name, .. }, Some(PeerResult { median_ns, .. })) => {
+                let speed = finished.peer().map_or_else(String::new, |peer| peer.shown());
+                [finished.name().to_owned(), median, name.to_owned(), time(median_ns), speed]
+            }
+            (Counterpart::None(why), _) => {
+                [finished.name().to_owned(), median, format!("none: {why}"), "".into(), "".into()]
+            }
+            _ => continue,
+        };
+        table.add_row(cells);
+    }
+    for column in [1, 3, 4] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
 /// What was counted, and what there is to say: one paragraph for each row.
 pub(super) fn remarks(rows: &[Finished]) -> String {
     let mut text = String::new();
@@ -175,8 +218,30 @@ pub(super) struct Results {
     /// Processor and kernel.
     machine: String,
     passes: u32,
+    /// The peer that was measured beside the rows.
+    peer: Option<String>,
     right: bool,
     rows: Vec<RowResult>,
+}
+
+/// The same calls of the peer.
+#[derive(Serialize)]
+struct PeerResult {
+    calls: &'static str,
+    median_ns: f64,
+    p99_ns: f64,
+    /// The peer's time in times of the row's.
+    times_faster: f64,
+    bytes_each: Option<u64>,
+}
+
+impl PeerResult {
+    fn shown(&self) -> String {
+        match self.times_faster {
+            times @ 1.0.. => format!("{times:.2}x faster"),
+            times => format!("{:.2}x slower", 1.0 / times),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -196,6 +261,7 @@ struct RowResult {
     verdict: &'static str,
     counts: BTreeMap<&'static str, u64>,
     note: Option<String>,
+    peer: Option<PeerResult>,
     passes: Vec<PassResult>,
 }
 
@@ -224,11 +290,12 @@ struct PassResult {
 }
 
 impl Results {
-    pub(super) fn of(rows: &[Finished], passes: u32) -> Results {
+    pub(super) fn of(rows: &[Finished], passes: u32, peer: Option<&str>) -> Results {
         let right = rows.iter().all(|row| row.wrong_counts().is_empty());
         Results {
             machine: machine(),
             passes,
+            peer: peer.map(str::to_owned),
             right,
             rows: rows.iter().map(RowResult::of).collect(),
         }
@@ -274,6 +341,7 @@ impl RowResult {
             verdict: finished.verdict().words(),
             counts: pass.row.counts.iter().map(|c| (c.name, c.value)).collect(),
             note: pass.row.note.clone(),
+            peer: finished.peer(),
             passes: finished.passes.iter().map(PassResult::of).collect(),
         }
     }
@@ -295,7 +363,7 @@ mod tests {
     use crate::bench::rows::ROWS;
 
     fn pass(row_ns: f64, floor_ns: f64) -> Pass {
-        let mut pass = Pass { row: Measured::default(), floor: Samples::default() };
+        let mut pass = Pass { row: Measured::default(), floor: Samples::default(), peer: None };
         pass.row.samples.push(row_ns);
         pass.floor.push(floor_ns);
         pass
@@ -317,7 +385,7 @@ mod tests {
         let finished =
             Finished::new(&ROWS[0], vec![pass(100.0, 100.0), bad, pass(100.0, 100.0)]).unwrap();
         assert_eq!(finished.verdict(), Verdict::Wrong);
-        assert!(!Results::of(&[finished], 3).right);
+        assert!(!Results::of(&[finished], 3, None).right);
     }
 
     #[test]

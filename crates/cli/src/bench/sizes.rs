@@ -19,9 +19,59 @@ pub(super) const NODES: u32 = 48;
 /// How long a thread sleeps before it is woken.
 pub(super) const ASLEEP_NS: u64 = 70_000;
 
+/// Copies in a list of the API's rows, and the bytes of one in a command buffer.
+pub(super) const COPIES_IN_A_LIST: u64 = 100;
+pub(super) const COPY_COMMAND_BYTES: usize = 32;
+
+/// By what the calls and objects of the group `api` are divided: 1, except in tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Scale(pub(super) u64);
+
+/// The size of a row of the group `api`: operations that are timed together, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Calls {
+    pub(super) batch: u64,
+    pub(super) batches: u64,
+}
+
+impl Calls {
+    const fn new(batch: u64, batches: u64) -> Calls {
+        Calls { batch, batches }
+    }
+
+    /// Fewer batches, and smaller ones where that is not enough.
+    pub(super) fn scaled(self, Scale(divisor): Scale) -> Calls {
+        let batches = (self.batches / divisor).max(1);
+        let all = (self.batch * self.batches / divisor).max(1);
+        Calls { batch: all.div_ceil(batches).min(self.batch), batches }
+    }
+
+    pub(super) fn all(self) -> u64 {
+        self.batch * self.batches
+    }
+}
+
+pub(super) const CALLS: Calls = Calls::new(500, 200);
+pub(super) const LISTS: Calls = CALLS;
+pub(super) const LONG_LISTS: Calls = Calls::new(50, 200);
+pub(super) const WAKES: Calls = Calls::new(1, 2_000);
+/// Queues and fences that exist at the same time.
+pub(super) const QUEUES: Calls = Calls::new(1_024, 64);
+pub(super) const FENCES: Calls = Calls::new(15_625, 64);
+pub(super) const FEW_FENCES: Calls = Calls::new(100, 64);
+
 #[cfg(test)]
 mod tests {
-    use super::shuffled;
+    use super::{CALLS, Calls, FENCES, QUEUES, Scale, shuffled};
+
+    #[test]
+    fn a_scale_divides_all_calls() {
+        assert_eq!((FENCES.all(), QUEUES.all()), (1_000_000, 65_536));
+        assert_eq!(CALLS.scaled(Scale(1)), CALLS);
+        assert_eq!(CALLS.scaled(Scale(100)), Calls { batch: 500, batches: 2 });
+        assert_eq!(FENCES.scaled(Scale(1_000)).all(), 1_000);
+        assert_eq!(CALLS.scaled(Scale(1 << 40)), Calls { batch: 1, batches: 1 });
+    }
 
     #[test]
     fn every_waiter_comes_once() {

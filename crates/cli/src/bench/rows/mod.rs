@@ -2,9 +2,10 @@
 //!
 //! Rooms: `submit` (doorbells and streams) · `signal` (signals without a waiter) · `wake` (a parked
 //! thread) · `link` (engine to engine) · `engines` (queues of several engines) · `preemption` ·
-//! `cross_adapter` · `release` (one of many waiters) · `explore` · `seam` · `virtual_time` ·
-//! `setup` (the machine under measurement).
+//! `cross_adapter` · `release` (one of many waiters) · `explore` · `seam` · `virtual_time` · `api`
+//! (single calls, many objects) · `setup` (the machine under measurement).
 
+mod api;
 mod cross_adapter;
 mod engines;
 mod explore;
@@ -20,6 +21,10 @@ mod wake;
 
 use super::floors;
 use super::measure::{Measured, Samples, Trouble, on_own_thread};
+use super::sizes::{
+    CALLS, COPIES_IN_A_LIST, COPY_COMMAND_BYTES, Calls, FENCES, FEW_FENCES, LISTS, LONG_LISTS,
+    QUEUES, Scale, WAKES,
+};
 use cross_adapter::Form;
 use engines::Queues;
 use tidegate::d3d12::EnginePolicy;
@@ -58,7 +63,22 @@ pub(super) struct Row {
     pub(super) unit: Unit,
     pub(super) floor: Floor,
     pub(super) goal: Goal,
-    pub(super) measure: fn() -> Result<Measured, Trouble>,
+    pub(super) measure: fn(Scale) -> Result<Measured, Trouble>,
+    /// What `--peers` times beside it.
+    pub(super) peer: Option<Counterpart>,
+}
+
+/// What a peer has in place of the calls of a row.
+#[derive(Clone, Copy)]
+pub(super) enum Counterpart {
+    /// The same call, in as many batches of as many calls.
+    Call { name: &'static str, calls: Calls },
+    /// No such call, and why.
+    None(&'static str),
+}
+
+const fn counterpart(name: &'static str, calls: Calls) -> Option<Counterpart> {
+    Some(Counterpart::Call { name, calls })
 }
 
 const fn floor(name: &'static str, measure: fn() -> Result<Samples, Trouble>) -> Floor {
@@ -95,7 +115,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("doorbell_round_trip", floors::doorbell_round_trip),
         goal: Goal::TimesFloor(1.5),
-        measure: || own(submit::measure_doorbell),
+        measure: |_| own(submit::measure_doorbell),
+        peer: None,
     },
     Row {
         name: "submissions_streamed",
@@ -103,7 +124,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("streamed_packet", floors::streamed_packet),
         goal: Goal::TimesFloor(5.0),
-        measure: || own(submit::measure_stream),
+        measure: |_| own(submit::measure_stream),
+        peer: None,
     },
     Row {
         name: "signal_unwaited",
@@ -111,7 +133,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("unlogged_signal", floors::unlogged_signal),
         goal: Goal::TimesFloor(1.5),
-        measure: || own(|| signal::measure(false)),
+        measure: |_| own(|| signal::measure(false)),
+        peer: None,
     },
     Row {
         name: "signal_unwaited_logged",
@@ -119,7 +142,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("logged_signal", floors::logged_signal),
         goal: Goal::TimesFloor(1.5),
-        measure: || own(|| signal::measure(true)),
+        measure: |_| own(|| signal::measure(true)),
+        peer: None,
     },
     Row {
         name: "wake_parked_thread",
@@ -127,7 +151,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("wake_to_run", floors::wake_to_run),
         goal: Goal::TimesFloor(1.15),
-        measure: || own(wake::measure),
+        measure: |_| own(wake::measure),
+        peer: None,
     },
     Row {
         name: "link_one_thread",
@@ -135,7 +160,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("logged_signal", floors::logged_signal),
         goal: Goal::TimesFloor(6.0),
-        measure: || own(|| link::measure(1)),
+        measure: |_| own(|| link::measure(1)),
+        peer: None,
     },
     Row {
         name: "link_two_threads",
@@ -143,7 +169,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("line_one_way", floors::line_one_way),
         goal: Goal::TimesFloor(3.0),
-        measure: || own(|| link::measure(2)),
+        measure: |_| own(|| link::measure(2)),
+        peer: None,
     },
     Row {
         name: "cross_adapter_gpu_to_gpu",
@@ -151,7 +178,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("same_adapter_link", || chain(Form::SameAdapter).map(|m| m.samples)),
         goal: Goal::TimesFloor(1.5),
-        measure: || chain(Form::GpuToGpu),
+        measure: |_| chain(Form::GpuToGpu),
+        peer: None,
     },
     Row {
         name: "cross_adapter_by_cpu",
@@ -159,7 +187,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("gpu_to_gpu_link", || chain(Form::GpuToGpu).map(|m| m.samples)),
         goal: Goal::TimesFloor(10.0),
-        measure: || chain(Form::ByCpu),
+        measure: |_| chain(Form::ByCpu),
+        peer: None,
     },
     Row {
         name: "engines_of_one_queue",
@@ -169,7 +198,8 @@ pub(super) const ROWS: &[Row] = &[
             engines_of(Queues::One, EnginePolicy::Own).map(|m| m.samples)
         }),
         goal: NO_WORSE,
-        measure: || engines_of(Queues::One, EnginePolicy::ByCommands),
+        measure: |_| engines_of(Queues::One, EnginePolicy::ByCommands),
+        peer: None,
     },
     Row {
         name: "engines_of_two_queues",
@@ -179,7 +209,8 @@ pub(super) const ROWS: &[Row] = &[
             engines_of(Queues::Two, EnginePolicy::Own).map(|m| m.samples)
         }),
         goal: NO_WORSE,
-        measure: || engines_of(Queues::Two, EnginePolicy::ByCommands),
+        measure: |_| engines_of(Queues::Two, EnginePolicy::ByCommands),
+        peer: None,
     },
     Row {
         name: "preempt_10us",
@@ -187,7 +218,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("idle_doorbell_to_start", preemption::idle_doorbell_to_start),
         goal: PREEMPTION,
-        measure: || own(|| preemption::start_beside(10_000)),
+        measure: |_| own(|| preemption::start_beside(10_000)),
+        peer: None,
     },
     Row {
         name: "preempt_100us",
@@ -195,7 +227,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("idle_doorbell_to_start", preemption::idle_doorbell_to_start),
         goal: PREEMPTION,
-        measure: || own(|| preemption::start_beside(100_000)),
+        measure: |_| own(|| preemption::start_beside(100_000)),
+        peer: None,
     },
     Row {
         name: "preempt_1ms",
@@ -203,7 +236,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("idle_doorbell_to_start", preemption::idle_doorbell_to_start),
         goal: PREEMPTION,
-        measure: || own(|| preemption::start_beside(1_000_000)),
+        measure: |_| own(|| preemption::start_beside(1_000_000)),
+        peer: None,
     },
     Row {
         name: "preempt_1s",
@@ -211,7 +245,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("idle_doorbell_to_start", preemption::idle_doorbell_to_start),
         goal: PREEMPTION,
-        measure: || own(|| preemption::start_beside(1_000_000_000)),
+        measure: |_| own(|| preemption::start_beside(1_000_000_000)),
+        peer: None,
     },
     Row {
         name: "preempted_1000_times_a_second",
@@ -219,7 +254,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("undisturbed_packet", preemption::undisturbed),
         goal: Goal::TimesFloor(1.05),
-        measure: preemption::loss,
+        measure: |_| preemption::loss(),
+        peer: None,
     },
     Row {
         name: "release_1_of_10",
@@ -227,7 +263,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("ordered_release_of_10", || floors::ordered_release(10)),
         goal: Goal::TimesFloor(1.5),
-        measure: || own(|| release::by_cpu(10)),
+        measure: |_| own(|| release::by_cpu(10)),
+        peer: None,
     },
     Row {
         name: "release_1_of_100000",
@@ -235,7 +272,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("ordered_release_of_100000", || floors::ordered_release(100_000)),
         goal: Goal::TimesFloor(1.5),
-        measure: || own(|| release::by_cpu(100_000)),
+        measure: |_| own(|| release::by_cpu(100_000)),
+        peer: None,
     },
     Row {
         name: "interrupt_release_1_of_10",
@@ -243,7 +281,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("doorbell_and_release_of_10", || floors::round_trip_with_release(10)),
         goal: Goal::TimesFloor(1.5),
-        measure: || own(|| release::by_interrupt(10)),
+        measure: |_| own(|| release::by_interrupt(10)),
+        peer: None,
     },
     Row {
         name: "interrupt_release_1_of_100000",
@@ -251,7 +290,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("doorbell_and_release_of_100000", || floors::round_trip_with_release(100_000)),
         goal: Goal::TimesFloor(1.5),
-        measure: || own(|| release::by_interrupt(100_000)),
+        measure: |_| own(|| release::by_interrupt(100_000)),
+        peer: None,
     },
     Row {
         name: "litmus_schedules",
@@ -259,7 +299,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Rate,
         floor: floor("empty_schedule", explore::empty_schedules),
         goal: Goal::PerSecond(2_000_000.0),
-        measure: explore::litmus_schedules,
+        measure: |_| explore::litmus_schedules(),
+        peer: None,
     },
     Row {
         name: "seven_stations_schedules",
@@ -267,7 +308,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Rate,
         floor: floor("empty_schedule", explore::empty_schedules),
         goal: Goal::PerSecond(50_000.0),
-        measure: explore::seven_stations_schedules,
+        measure: |_| explore::seven_stations_schedules(),
+        peer: None,
     },
     Row {
         name: "litmus_verdict",
@@ -275,7 +317,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("packed_search", floors::packed_search),
         goal: Goal::TimesFloor(0.4),
-        measure: explore::litmus_verdict,
+        measure: |_| explore::litmus_verdict(),
+        peer: None,
     },
     Row {
         name: "seam_word",
@@ -283,7 +326,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("store_fence_load", floors::store_fence_load),
         goal: Goal::TimesFloor(1.1),
-        measure: seam::word,
+        measure: |_| seam::word(),
+        peer: None,
     },
     Row {
         name: "virtual_time_events",
@@ -291,7 +335,127 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Rate,
         floor: floor("heap_of_48", floors::heap_of_48),
         goal: Goal::TimesFloor(6.0),
-        measure: virtual_time::events,
+        measure: |_| virtual_time::events(),
+        peer: None,
+    },
+    Row {
+        name: "api_list_empty",
+        about: "one call each: record, close and execute an empty list on a user-mode queue",
+        unit: Unit::Time,
+        floor: floor("published_8_bytes", || floors::published_commands(8)),
+        goal: Goal::TimesFloor(10.0),
+        measure: |scale| own(move || api::empty_list(LISTS.scaled(scale))),
+        peer: counterpart("vkBeginCommandBuffer, vkEndCommandBuffer, vkQueueSubmit", LISTS),
+    },
+    Row {
+        name: "api_list_100_copies",
+        about: "the same with 100 copies in the list",
+        unit: Unit::Time,
+        floor: floor("published_3200_bytes", || {
+            floors::published_commands(COPIES_IN_A_LIST as usize * COPY_COMMAND_BYTES)
+        }),
+        goal: Goal::TimesFloor(10.0),
+        measure: |scale| own(move || api::list_of_copies(LONG_LISTS.scaled(scale))),
+        peer: counterpart("the same with 100 vkCmdCopyBuffer", LONG_LISTS),
+    },
+    Row {
+        name: "api_queue_signal",
+        about: "a signal of a user-mode queue, until the call returns",
+        unit: Unit::Time,
+        floor: floor("published_packet", floors::published_packet),
+        goal: Goal::TimesFloor(5.0),
+        measure: |scale| own(move || api::queue_signal(CALLS.scaled(scale))),
+        peer: counterpart("vkQueueSubmit that signals a timeline semaphore", CALLS),
+    },
+    Row {
+        name: "api_queue_wait",
+        about: "a wait of a user-mode queue, for a value that is reached, until the call returns",
+        unit: Unit::Time,
+        floor: floor("published_packet", floors::published_packet),
+        goal: Goal::TimesFloor(5.0),
+        measure: |scale| own(move || api::queue_wait(CALLS.scaled(scale))),
+        peer: counterpart("vkQueueSubmit that waits for a timeline semaphore", CALLS),
+    },
+    Row {
+        name: "api_cpu_signal",
+        about: "a signal of a fence by the CPU, for which nothing waits",
+        unit: Unit::Time,
+        floor: floor("unlogged_signal", floors::unlogged_signal),
+        goal: Goal::TimesFloor(50.0),
+        measure: |scale| own(move || api::cpu_signal(CALLS.scaled(scale))),
+        peer: counterpart("vkSignalSemaphore", CALLS),
+    },
+    Row {
+        name: "api_cpu_wait_reached",
+        about: "a wait of a thread for a value that is reached",
+        unit: Unit::Time,
+        floor: floor("loaded_word", floors::loaded_word),
+        goal: Goal::TimesFloor(20.0),
+        measure: |scale| own(move || api::cpu_wait(CALLS.scaled(scale))),
+        peer: counterpart("vkWaitSemaphores", CALLS),
+    },
+    Row {
+        name: "api_completed_value",
+        about: "a read of a fence's value",
+        unit: Unit::Time,
+        floor: floor("loaded_word", floors::loaded_word),
+        goal: Goal::TimesFloor(10.0),
+        measure: |scale| own(move || api::completed_value(CALLS.scaled(scale))),
+        peer: counterpart("vkGetSemaphoreCounterValue", CALLS),
+    },
+    Row {
+        name: "api_event_registration",
+        about: "an event that a fence is to set at a value, until the call returns",
+        unit: Unit::Time,
+        floor: floor("ordered_insert", floors::ordered_insert),
+        goal: Goal::TimesFloor(10.0),
+        measure: |scale| own(move || api::event_registration(CALLS.scaled(scale))),
+        peer: Some(Counterpart::None("a wait of Vulkan blocks its thread")),
+    },
+    Row {
+        name: "api_future_poll",
+        about: "a poll of a registered future whose value is not reached",
+        unit: Unit::Time,
+        floor: floor("loaded_word", floors::loaded_word),
+        goal: Goal::TimesFloor(50.0),
+        measure: |scale| own(move || api::future_poll(CALLS.scaled(scale))),
+        peer: Some(Counterpart::None("Vulkan has no futures")),
+    },
+    Row {
+        name: "api_future_wake",
+        about: "from a CPU signal to the thread that slept until the future's waker was called",
+        unit: Unit::Time,
+        floor: floor("unpark_there_and_back", floors::unpark_there_and_back),
+        goal: Goal::TimesFloor(2.0),
+        measure: |scale| own(move || api::future_wake(WAKES.scaled(scale))),
+        peer: Some(Counterpart::None("Vulkan has no futures")),
+    },
+    Row {
+        name: "api_fence_created",
+        about: "creation and destruction of a fence, of 6,400 that exist at the same time",
+        unit: Unit::Time,
+        floor: floor("listed_256_bytes", || floors::listed_memory(256)),
+        goal: Goal::TimesFloor(20.0),
+        measure: |scale| own(move || api::fences(FEW_FENCES.scaled(scale))),
+        peer: counterpart("vkCreateSemaphore, vkDestroySemaphore", FEW_FENCES),
+    },
+    Row {
+        name: "api_fences_1000000",
+        about: "the same of 1,000,000 fences",
+        unit: Unit::Time,
+        floor: floor("listed_256_bytes", || floors::listed_memory(256)),
+        goal: Goal::TimesFloor(20.0),
+        measure: |scale| own(move || api::fences(FENCES.scaled(scale))),
+        peer: counterpart("vkCreateSemaphore, vkDestroySemaphore", FENCES),
+    },
+    Row {
+        name: "api_queues_65536",
+        about: "creation and destruction of a user-mode queue, of 65,536 that exist at the same time",
+        unit: Unit::Time,
+        floor: floor("listed_4096_bytes", || floors::listed_memory(4_096)),
+        goal: Goal::TimesFloor(50.0),
+        measure: |scale| own(move || api::queues(QUEUES.scaled(scale))),
+        peer: Some(Counterpart::None("lavapipe has one queue")),
     },
 ];
 
