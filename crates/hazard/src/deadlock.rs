@@ -8,7 +8,7 @@
 //!
 //! Entry points: [`find`] with the rule of [`Match`]; [`Deadlock`], the finding.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 /// Links of a chain that are shown. A longer chain is shown without its middle.
@@ -269,12 +269,11 @@ fn releases<P>(waiters: &[Waiter<P>], rule: Match) -> Vec<Next> {
 
 /// The parts of the graph: for each its kind, its chain, and the waiters beside the chain.
 fn parts(next: &[Next]) -> Vec<(DeadlockKind, Vec<usize>, Vec<usize>)> {
-    let roots = roots(next);
     let mut steps = vec![0usize; next.len()];
     let mut in_circle = vec![false; next.len()];
-    let mut members: HashMap<usize, Vec<usize>> = HashMap::new();
-    for index in 0..next.len() {
-        members.entry(roots[index]).or_default().push(index);
+    let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (index, root) in roots(next).into_iter().enumerate() {
+        members.entry(root).or_default().push(index);
     }
     let mut found = Vec::new();
     for (root, members) in members {

@@ -202,6 +202,7 @@ impl RunState {
 }
 
 /// A packet that takes more than one step.
+#[expect(clippy::large_enum_variant, reason = "a queue has one, inside of its boxed `Run`")]
 pub(crate) enum Packet {
     Execute(Execution),
     Wait(PendingWait),

@@ -235,6 +235,7 @@ const CONTEXTS: u32 = 4;
 
 /// Multithreading: each thread records a list of the frame, and one call executes them in order.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "threads of std record lists")]
 fn threads_record_the_lists_of_one_call() {
     let options = DeviceOptions::new("threads").validation(Validation::STATES);
     App::on(&Platform::host(), options, |_| ()).racing().run(|app| {
