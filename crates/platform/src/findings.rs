@@ -1,5 +1,6 @@
 //! Puts what the hazard check found on the timeline: finds the records of each finding.
 //!
+//! The waits of packet and hardware queues are recorded when they end, so an open one has no record.
 //! A side of a hazard is the engine's record of its command where that is the only one of its kind
 //! in the submission, else the queue's record of the submission. A side whose record was not kept
 //! has none, and then there is no edge. Form: decisions/0065.
@@ -121,7 +122,7 @@ impl Index<'_> {
             _ => "a wait that no signal ends".to_owned(),
         };
         let (mut records, mut edges) = (Vec::new(), Vec::new());
-        for link in &found.chain {
+        for link in found.chain.iter().chain(&found.others) {
             let Awaited::Fence { fence, value, .. } = &link.awaits else { continue };
             let waits = [Kind::Wait, Kind::WaitQueued, Kind::CpuWait];
             let wait = self.operation(&link.waiter, fence, *value, &waits);
@@ -129,7 +130,7 @@ impl Index<'_> {
             let Release::Signal { signaller, value, .. } = &link.release else { continue };
             let signal =
                 self.operation(signaller, fence, *value, &[Kind::Signal, Kind::SignalQueued]);
-            records.extend(signal);
+            records.extend(signal.filter(|signal| !records.contains(signal)));
             if let (Some(from), Some(to)) = (signal, wait) {
                 edges.push(MissingEdge { from, to });
             }

@@ -20,7 +20,8 @@ function drawFindings() {
 function missingEdge(from, to, width, said) {
   if (boxTop(from) < 0 || boxTop(to) < 0) return;
   const tail = boxPlace(from), head = boxPlace(to), size = width > 2 ? 9 : 6;
-  const a = { x: xOf(T.end[from]), y: tail.y + tail.h / 2 }, b = { x: xOf(T.start[to]), y: head.y + head.h / 2 };
+  // What was not done when the run ended has no end.
+  const a = { x: xOf(isUnfinished(from) ? left[from] : T.end[from]), y: tail.y + tail.h / 2 }, b = { x: xOf(T.start[to]), y: head.y + head.h / 2 };
   if (Math.max(a.x, b.x) < LABELS || Math.min(a.x, b.x) > view.width || Math.max(a.y, b.y) < TOP || Math.min(a.y, b.y) > view.height) return;
   // It leaves to the right and arrives from the left, whichever of the two comes first.
   const bend = Math.max(30, Math.abs(b.x - a.x) * 0.4), lift = tail.y === head.y ? 26 : 0;
