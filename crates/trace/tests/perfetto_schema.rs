@@ -32,7 +32,9 @@ fn check(trace: &Trace, name: &str) {
     let said = String::from_utf8(output.stdout).unwrap();
     let counts: Vec<usize> = said.split_whitespace().map(|n| n.parse().unwrap()).collect();
     let events = trace.records.len() + trace.findings.len() + usize::from(trace.lost_records > 0);
-    let missing: usize = trace.findings.iter().map(|finding| finding.edges.len()).sum();
+    let start = |index: usize| trace.records[index].start_ns;
+    let missing = trace.findings.iter().flat_map(|finding| &finding.edges);
+    let missing = missing.filter(|edge| start(edge.from) != start(edge.to)).count();
     let chains = trace.chains().iter().filter(|chain| chain.records().count() > 1).count();
     let counters = trace.queue_depths().into_iter().chain(trace.engine_loads());
     let values: usize = counters.map(|counter| counter.samples.len()).sum();

@@ -325,12 +325,17 @@ fn write_events<W: Write>(
     let mut findings = findings.into_iter().peekable();
     for step in order::steps(trace, tracks, &edges) {
         let at_ns = step.at_ns(trace);
-        while let Some(value) = values.next_if(|(at, ..)| *at <= at_ns) {
-            packets.put(|p| count(p, value))?;
-        }
-        let is_due = |number: &usize| trace.moment_of(&trace.findings[*number]) <= at_ns;
-        while let Some(number) = findings.next_if(is_due) {
-            packets.put(|p| finding(p, trace, number))?;
+        // Findings and values of counters are written in the order of time.
+        loop {
+            let until = values.peek().map_or(at_ns, |(at, ..)| at_ns.min(*at));
+            let is_due = |number: &usize| trace.moment_of(&trace.findings[*number]) <= until;
+            if let Some(number) = findings.next_if(is_due) {
+                packets.put(|p| finding(p, trace, number))?;
+            } else if let Some(value) = values.next_if(|(at, ..)| *at <= at_ns) {
+                packets.put(|p| count(p, value))?;
+            } else {
+                break;
+            }
         }
         match step {
             Step::Begin(index) => packets.put(|p| begin(p, trace, tracks, &arrows, index))?,
@@ -464,6 +469,17 @@ mod tests {
 
     fn child(message: &[u8], number: u32) -> Option<&[u8]> {
         of(message, number).next().map(Value::bytes)
+    }
+
+    #[test]
+    fn packets_of_findings_stand_in_the_order_of_time() {
+        let stamps: Vec<u64> = packets(&sample::unsynchronised())
+            .iter()
+            .filter(|packet| of(packet, packet::TRACK_EVENT).next().is_some())
+            .flat_map(|packet| uints(packet, packet::TIMESTAMP))
+            .collect();
+        let falls: Vec<_> = stamps.windows(2).filter(|w| w[0] > w[1]).collect();
+        assert_eq!(falls, Vec::<&[u64]>::new());
     }
 
     #[test]
