@@ -126,7 +126,7 @@ pub fn current() -> Thread {
 pub fn park() {
     match machine() {
         None => std::thread::park(),
-        Some(platform) => _ = park_on(&platform, None, Site::caller()),
+        Some(platform) => park_on(&platform, None, Site::caller()),
     }
 }
 
