@@ -146,7 +146,7 @@ impl Fence {
         })
     }
 
-    /// The same fence for a CPU thread that is drawn on `lane`.
+    /// Returns a handle of the fence for a CPU thread with the timeline lane `lane`.
     pub fn on_lane(&self, lane: LaneId) -> Fence {
         Fence { lane: Some(lane), ..self.clone() }
     }
@@ -159,17 +159,17 @@ impl Fence {
         FenceDesc { name, initial_value, flags: self.flags }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.object.name
     }
 
-    /// Whether it is a native fence.
+    /// Returns whether it is a native fence.
     pub fn is_native(&self) -> bool {
         self.object.instance.native
     }
 
-    /// Its number on the timeline, if it has one.
+    /// Returns its number on the timeline; `None` without a timeline.
     pub fn trace_id(&self) -> Option<FenceId> {
         self.object.on_timeline(0).map(|(id, _)| id)
     }
@@ -201,7 +201,7 @@ impl Fence {
     }
 
     // spec: ME-035
-    /// Signals from the CPU, at once; the value may go down as well as up.
+    /// Signals from the CPU, at once. The value may rise or fall.
     ///
     /// # Errors
     /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].

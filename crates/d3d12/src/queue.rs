@@ -1,5 +1,5 @@
-//! Owns queues as an application sees them: execute, wait and signal take effect in call order, and
-//! each returns at once.
+//! Owns queues as an application sees them: execute, wait and signal return at once and take effect
+//! in call order.
 //!
 //! The checks, the lane and the records of calls are here; `umd::queue` submits. What was executed
 //! is submitted before the call returns. When the ring of a user-mode queue is full it goes into
@@ -29,7 +29,7 @@ use tidegate_platform::{Platform, QueueNumber};
 use tidegate_trace::{Kind, LaneId, LaneKind, NameId, Record};
 
 // spec: ME-004, ME-014, ME-019
-/// A queue. Calls from several threads are taken one after the other.
+/// A queue. Concurrent calls are carried out one after the other.
 ///
 /// After its last handle is dropped, a queue still runs what was queued: lists, signals and waits.
 /// It ends when that is complete, or with its device: when the last handle of the device and of
@@ -42,7 +42,7 @@ pub struct Queue {
     lane: Option<LaneId>,
 }
 
-/// A refusal for want of a privilege names the queue, and what to do.
+/// Returns the error of a missing privilege with the name of the queue and the next step.
 fn name_privilege(error: Error, queue: &str, priority: Priority) -> Error {
     let (wanted, instead) = match &error {
         Error::Call {
@@ -96,7 +96,7 @@ impl Queue {
         submission_on(device, desc, node(device, desc)?)
     }
 
-    /// A handle of a queue that exists.
+    /// Returns a handle of an existing queue.
     pub(crate) fn of(
         inner: Arc<QueueHandle>,
         device: &Arc<SharedDevice>,
@@ -105,12 +105,13 @@ impl Queue {
         Queue { inner, device: Arc::clone(device), lane }
     }
 
-    /// The same queue for a CPU thread that is drawn on `lane`: its calls are recorded there.
+    /// Returns a handle of the queue for a CPU thread with the timeline lane `lane`, which records
+    /// the thread's calls.
     pub fn on_lane(&self, lane: LaneId) -> Queue {
         Queue { lane: Some(lane), ..self.clone() }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.inner.id.name
     }
@@ -143,7 +144,7 @@ impl Queue {
         self.inner.id.device.platform.queues_on(self.inner.id.lane)
     }
 
-    /// What it runs.
+    /// Returns the type of its lists.
     pub fn list_type(&self) -> CommandListType {
         self.inner.id.list_type
     }
@@ -165,12 +166,12 @@ impl Queue {
         self.inner.ring_slots()
     }
 
-    /// Its own lane of the timeline.
+    /// Returns its lane of the timeline.
     pub fn timeline_lane(&self) -> LaneId {
         self.inner.id.lane
     }
 
-    /// What it did so far.
+    /// Returns its statistics.
     pub fn stats(&self) -> QueueStats {
         self.inner.stats()
     }
@@ -432,7 +433,7 @@ impl Queue {
     }
 }
 
-/// The node that shall run lists of a type.
+/// Returns the node of a queue.
 fn node(device: &SharedDevice, desc: &QueueDesc) -> Result<u32> {
     let refused = |why| Err(Error::NotSupported { what: format!("queue '{}'", desc.name), why });
     let kinds = desc.list_type.engine_types();
@@ -453,7 +454,7 @@ fn node(device: &SharedDevice, desc: &QueueDesc) -> Result<u32> {
     }
 }
 
-/// Refuses a node mask that names more than one physical GPU, or one that is not there.
+/// Refuses a node mask that names several physical GPUs, or a GPU that does not exist.
 fn check_node_mask(device: &SharedDevice, desc: &QueueDesc) -> Result<()> {
     let mask = desc.node_mask;
     let there = mask.checked_shr(device.umd.info.physical_adapters).unwrap_or(0) == 0;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tidegate_platform::{OutOfBounds, Platform, Step};
 use tidegate_trace::{Kind, LaneId};
 
-/// A buffer. Lists that name it keep it alive, and so does the GPU's use of those lists.
+/// A buffer. Lists that name it keep it alive, also while the GPU runs them.
 #[doc(alias = "ID3D12Resource")]
 #[derive(Clone)]
 pub struct Buffer {
@@ -107,7 +107,7 @@ impl Buffer {
         Buffer { memory: Arc::clone(memory), facts: Arc::clone(facts), heap, platform, lane: None }
     }
 
-    /// The same buffer for a CPU thread that is drawn on `lane`.
+    /// Returns a handle of the buffer for a CPU thread with the timeline lane `lane`.
     pub fn on_lane(&self, lane: LaneId) -> Buffer {
         Buffer { lane: Some(lane), ..self.clone() }
     }
@@ -118,17 +118,17 @@ impl Buffer {
         BufferDesc { name: self.name().to_owned(), bytes: self.bytes(), heap: self.heap }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.memory.name
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub fn bytes(&self) -> u64 {
         self.memory.bytes
     }
 
-    /// Where engines find its first byte.
+    /// Returns the GPU virtual address of its first byte.
     pub fn gpu_va(&self) -> u64 {
         self.memory.gpu_va
     }
@@ -139,7 +139,8 @@ impl Buffer {
         self.memory.reserved_handle().map(|_| self.bytes() / TILE_BYTES)
     }
 
-    /// Writes through the CPU mapping, at once and in no queue's order.
+    /// Writes through the CPU mapping. The write takes effect at once and is not ordered with
+    /// queues.
     ///
     /// # Errors
     /// [`Error::OutOfRange`]; [`Error::BadValue`] for a buffer of the default heap, which no CPU
@@ -155,7 +156,7 @@ impl Buffer {
         self.bounds("a map-write", self.memory.write(offset, data))
     }
 
-    /// As [`Buffer::write`], and draws it on the lane that this handle is bound to.
+    /// Writes as [`Buffer::write`] does, and records the write on the lane of this handle.
     ///
     /// # Errors
     /// As [`Buffer::write`].
@@ -194,7 +195,7 @@ impl Buffer {
         Err(Error::BadValue { what, why })
     }
 
-    /// Refuses a range that leaves the buffer.
+    /// Refuses a range that ends outside of the buffer.
     pub(crate) fn check(&self, command: &'static str, offset: u64, bytes: u64) -> Result<()> {
         match offset.checked_add(bytes) {
             Some(end) if end <= self.bytes() => Ok(()),

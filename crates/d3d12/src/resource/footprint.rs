@@ -1,8 +1,8 @@
-//! Owns the layout of textures in memory: where each subresource lies and how long its rows are.
+//! Owns the layout of textures in memory: the place of each subresource and the pitch of its rows.
 //!
-//! A texture lies in memory as its copyable footprints do in a buffer: subresources in their order,
-//! each at a multiple of 512 bytes, its rows one after the other at a pitch of a multiple of 256
-//! bytes, its slices behind each other. So the layout is row-major and the same for every adapter.
+//! The memory of a texture has the layout of its copyable footprints. Subresources follow each
+//! other at multiples of 512 bytes. The pitch of rows is a multiple of 256 bytes, and slices follow
+//! each other. The layout is therefore row-major and the same on every adapter.
 
 use crate::resource::format::Format;
 
@@ -11,7 +11,7 @@ pub const PITCH_ALIGNMENT: u64 = 256;
 /// Subresources begin at multiples of this many bytes (D3D12_TEXTURE_DATA_PLACEMENT_ALIGNMENT).
 pub const PLACEMENT_ALIGNMENT: u64 = 512;
 
-/// How a subresource lies in a buffer (D3D12_PLACED_SUBRESOURCE_FOOTPRINT).
+/// The layout of a subresource in a buffer (D3D12_PLACED_SUBRESOURCE_FOOTPRINT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubresourceFootprint {
     /// Its first byte.
@@ -29,14 +29,14 @@ pub struct SubresourceFootprint {
 }
 
 impl SubresourceFootprint {
-    /// Returns the footprint of texels without gaps between their rows but those of the alignment.
+    /// Returns the footprint with the smallest aligned pitch.
     pub fn new(offset: u64, format: Format, [width, height, depth]: [u32; 3]) -> Self {
         let row_pitch =
             (u64::from(width) * u64::from(format.texel_bytes())).next_multiple_of(PITCH_ALIGNMENT);
         SubresourceFootprint { offset, format, width, height, depth, row_pitch }
     }
 
-    /// Returns the bytes of a row without what the alignment adds.
+    /// Returns the bytes of a row without padding.
     pub fn row_bytes(&self) -> u64 {
         u64::from(self.width) * u64::from(self.format.texel_bytes())
     }
@@ -46,8 +46,7 @@ impl SubresourceFootprint {
         self.row_pitch * u64::from(self.height)
     }
 
-    /// Returns the bytes from its first to its last; what the alignment adds behind the last row is
-    /// not among them.
+    /// Returns the bytes from its first to its last, without the padding of the last row.
     pub fn bytes(&self) -> u64 {
         self.slice_pitch() * u64::from(self.depth) - self.row_pitch + self.row_bytes()
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a texel is (DXGI_FORMAT, with its number).
+/// The format of texels (DXGI_FORMAT, with its number).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Format {
@@ -67,7 +67,8 @@ impl Format {
         })
     }
 
-    /// Returns whether texels can be copied between the formats: they divide their bits alike.
+    /// Returns whether texels can be copied between the formats, because their components have the
+    /// same sizes.
     pub fn copies_to(self, other: Format) -> bool {
         let r32 = |format| matches!(format, Format::R32Float | Format::R32Uint);
         self == other || (r32(self) && r32(other))

@@ -1,5 +1,4 @@
-//! Owns heaps: memory in which an application places resources itself, also several over the same
-//! bytes.
+//! Owns heaps: memory in which an application places resources, which may share bytes.
 
 use crate::error::{Error, Result};
 use crate::model::{Heap, ResidencyChoice};
@@ -11,19 +10,19 @@ use std::fmt;
 use std::sync::Arc;
 use tidegate_calls::{Handle, Placement};
 
-/// Placed resources begin at multiples of this many bytes
-/// (D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT), and heaps are as long as a multiple of it. There
-/// are no resources of several samples, which would need 4 MiB.
+/// The alignment of placed resources and of the lengths of heaps in bytes
+/// (D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT). Multisampled resources, which need 4 MiB, do not
+/// exist here.
 pub const PLACEMENT_ALIGNMENT: u64 = 64 << 10;
 
-/// How a heap is made (D3D12_HEAP_DESC). The default is in local memory, without a length.
+/// Describes a heap to create (D3D12_HEAP_DESC). The default is in local memory, without a length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeapDesc {
     /// Its name in messages.
     pub name: String,
     /// Its length in bytes; it is rounded up to a multiple of [`PLACEMENT_ALIGNMENT`].
     pub bytes: u64,
-    /// Where it stands.
+    /// Its memory.
     pub heap: Heap,
 }
 
@@ -33,7 +32,7 @@ impl HeapDesc {
         HeapDesc { name: name.into(), bytes, heap: Heap::Default }
     }
 
-    /// Sets where it stands.
+    /// Sets the memory.
     pub fn heap(self, heap: Heap) -> HeapDesc {
         HeapDesc { heap, ..self }
     }
@@ -47,7 +46,7 @@ pub struct ResourceHeap {
     heap: Heap,
 }
 
-/// Where the kernel puts the memory of a heap type.
+/// Returns the placement of a heap type for the kernel.
 pub(crate) fn placement(device: &SharedDevice, heap: Heap) -> Placement {
     match heap {
         Heap::Default | Heap::GpuUpload

@@ -1,7 +1,8 @@
 //! Resources: memory that lists name.
 //!
 //! Rooms: [`buffer`] and [`texture`] · [`mod@reference`] (any of them, as barriers take it) ·
-//! [`heap`] (placed resources) · [`tiles`] (reserved buffers) · [`footprint`] (how texels lie in memory) · [`format`].
+//! [`heap`] (placed resources) · [`tiles`] (reserved buffers) · [`footprint`] (how texels lie in
+//! memory) · [`format`].
 
 pub mod buffer;
 pub mod footprint;

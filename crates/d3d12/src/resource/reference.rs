@@ -6,7 +6,7 @@ use crate::states::facts::ResourceFacts;
 use crate::umd::buffer::BufferMemory;
 use std::sync::Arc;
 
-/// A resource, as barriers and copies of whole resources take it.
+/// A resource of either kind, for barriers and copies of whole resources.
 #[derive(Clone, Copy, Debug)]
 pub enum Resource<'a> {
     /// A buffer.
@@ -47,7 +47,7 @@ impl<'a> Resource<'a> {
         }
     }
 
-    /// What messages call it.
+    /// Returns its name in messages.
     pub(crate) fn what(self) -> String {
         format!("{} '{}'", self.facts().kind.name(), self.name())
     }

@@ -1,5 +1,5 @@
 //! Owns textures: texels in one, two or three dimensions, with mips and array slices as
-//! subresources. How they lie in memory is said in [`crate::resource::footprint`].
+//! subresources. [`crate::resource::footprint`] defines their layout in memory.
 
 use crate::error::{Error, Result};
 use crate::model::Heap;
@@ -15,12 +15,13 @@ use crate::umd::buffer::BufferMemory;
 use std::fmt;
 use std::sync::Arc;
 
-/// Most texels in one direction of a texture of one or two dimensions.
+/// The maximum size of a texture of one or two dimensions, in texels per direction.
 pub const MAX_TEXTURE_SIZE: u32 = 16_384;
-/// Most texels in one direction of a texture of three dimensions, and most array slices.
+/// The maximum size of a texture of three dimensions, in texels per direction. Also the maximum
+/// number of array slices.
 pub const MAX_DEPTH_OR_ARRAY_SIZE: u32 = 2_048;
 
-/// The directions of a texture (D3D12_RESOURCE_DIMENSION).
+/// The dimension of a texture (D3D12_RESOURCE_DIMENSION).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TextureDimension {
     /// A row of texels.
@@ -31,7 +32,7 @@ pub enum TextureDimension {
     Three,
 }
 
-/// How a texture is made (D3D12_RESOURCE_DESC).
+/// Describes a texture to create (D3D12_RESOURCE_DESC).
 ///
 /// ```
 /// use tidegate_d3d12::{Format, TextureDesc};
@@ -43,9 +44,9 @@ pub enum TextureDimension {
 pub struct TextureDesc {
     /// Its name in messages.
     pub name: String,
-    /// Its directions.
+    /// Its dimension.
     pub dimension: TextureDimension,
-    /// What its texels are.
+    /// Its format.
     pub format: Format,
     /// Texels in a row.
     pub width: u32,
@@ -53,12 +54,11 @@ pub struct TextureDesc {
     pub height: u32,
     /// Slices for three dimensions; array slices for others.
     pub depth_or_array: u32,
-    /// Mips, each half as large as the one before.
+    /// The number of mips. Each has half the size of the previous one.
     pub mips: u32,
-    /// Where it stands.
+    /// Its heap.
     pub heap: Heap,
-    /// Its states at its creation. A texture of an upload or readback heap has the states of that
-    /// heap.
+    /// Its initial states. Ignored in an upload or readback heap, which has states of its own.
     pub initial: ResourceStates,
     /// Whether several queues may use it at once while one of them writes other texels
     /// (ALLOW_SIMULTANEOUS_ACCESS).
@@ -116,12 +116,12 @@ impl TextureDesc {
         TextureDesc { depth_or_array: slices, ..self }
     }
 
-    /// Sets where it stands.
+    /// Sets the heap.
     pub fn heap(self, heap: Heap) -> TextureDesc {
         TextureDesc { heap, ..self }
     }
 
-    /// Sets its states at its creation.
+    /// Sets the initial states.
     pub fn initial(self, initial: ResourceStates) -> TextureDesc {
         TextureDesc { initial, ..self }
     }
@@ -135,7 +135,7 @@ impl TextureDesc {
         if self.dimension == TextureDimension::Three { 1 } else { self.depth_or_array }
     }
 
-    /// Returns how many subresources it has: mips times array slices.
+    /// Returns the number of subresources: mips times array slices.
     pub fn subresources(&self) -> u32 {
         self.mips * self.slices()
     }
@@ -153,8 +153,8 @@ impl TextureDesc {
         [self.width, self.height, depth].map(|texels| (texels >> mip).max(1))
     }
 
-    /// Returns how `count` subresources from `first` on lie in a buffer from `base` on. From 0 and
-    /// with all subresources, this is how the texture itself lies in memory.
+    /// Returns the layout of `count` subresources from `first` on in a buffer from `base` on. With
+    /// all subresources and a base of 0, this is the layout of the texture in memory.
     #[doc(alias = "GetCopyableFootprints")]
     pub fn copyable_footprints(&self, first: u32, count: u32, base: u64) -> CopyableFootprints {
         let sizes = (first..first + count).map(|number| self.size_of(number));
@@ -198,7 +198,7 @@ impl TextureDesc {
     }
 }
 
-/// A texture. Lists that name it keep it alive, and so does the GPU's use of those lists.
+/// A texture. Lists that name it keep it alive, also while the GPU runs them.
 #[derive(Clone)]
 pub struct Texture {
     pub(crate) memory: Arc<BufferMemory>,
@@ -241,17 +241,17 @@ impl Texture {
         &self.facts.name
     }
 
-    /// Returns what it was made from.
+    /// Returns its description.
     pub fn desc(&self) -> &TextureDesc {
         &self.desc
     }
 
-    /// Returns how a subresource lies in the texture's memory; `None` for one that is not there.
+    /// Returns the layout of a subresource in the texture's memory; `None` if it does not exist.
     pub fn footprint(&self, subresource: u32) -> Option<SubresourceFootprint> {
         self.footprints.get(subresource as usize).copied()
     }
 
-    /// Returns where engines find its first byte.
+    /// Returns the GPU virtual address of its first byte.
     pub fn gpu_va(&self) -> u64 {
         self.memory.gpu_va
     }
