@@ -45,6 +45,11 @@ pub struct HangReport {
     pub fence_id: u64,
     /// The command buffer or packet in words; empty if unknown.
     pub command: String,
+    /// GPU address of the packet's commands; 0 if unknown. The progress value names the command
+    /// buffer of a hardware queue.
+    pub commands_gpu_va: u64,
+    /// Number of the command that ran in its buffer, counted from 1 without labels; 0 if unknown.
+    pub command_number: u64,
 }
 
 /// A fault that put a device into error.
@@ -60,13 +65,16 @@ pub struct FaultReport {
     pub position: u64,
     /// The progress value of the command buffer, or the packet's number; 0 for none or unknown.
     pub fence_id: u64,
+    /// GPU address of the packet's commands; 0 for a hardware queue, whose command buffer the
+    /// progress value names.
+    pub commands_gpu_va: u64,
     /// The faulting address.
     pub gpu_va: u64,
     /// Whether it was a store: [`PageFaultFlags::WRITE`].
     pub write: bool,
     /// The driver's flags.
     pub flags: PageFaultFlags,
-    /// Number of the primitive, counted by the API; 0 when unknown.
+    /// Number of the command in its buffer, counted from 1 without labels; 0 when unknown.
     pub primitive_api_sequence_number: u64,
     /// Stage of the pipeline of a draw.
     pub pipeline_stage: RenderPipelineStage,

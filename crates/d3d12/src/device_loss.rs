@@ -92,6 +92,21 @@ impl fmt::Display for InvalidCall {
     }
 }
 
+/// The command of a list at which an engine stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReportedCommand {
+    /// Its number in the list, from 0 on, labels not counted.
+    pub number: u64,
+    /// Its kind, as `copy` or `dispatch`.
+    pub kind: &'static str,
+}
+
+impl fmt::Display for ReportedCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "command {} ({})", self.number, self.kind)
+    }
+}
+
 /// Work of the device that hung.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hang {
@@ -99,8 +114,10 @@ pub struct Hang {
     pub report: HangReport,
     /// Name of the queue; `None` if unknown.
     pub queue: Option<String>,
-    /// Label of the list; known for user-mode and hardware queues only.
+    /// Label of the list; `None` without one, or if unknown.
     pub list: Option<String>,
+    /// The command of the list that ran; `None` if unknown.
+    pub command: Option<ReportedCommand>,
 }
 
 impl fmt::Display for Hang {
@@ -112,6 +129,9 @@ impl fmt::Display for Hang {
         }
         if let Some(list) = &self.list {
             write!(f, ", list '{list}'")?;
+        }
+        if let Some(reported) = &self.command {
+            write!(f, ", {reported}")?;
         }
         match command.is_empty() {
             true => Ok(()),
@@ -127,8 +147,10 @@ pub struct Fault {
     pub report: FaultReport,
     /// Name of the queue; `None` if unknown.
     pub queue: Option<String>,
-    /// Label of the list; known for user-mode queues only.
+    /// Label of the list; `None` without one, or if unknown.
     pub list: Option<String>,
+    /// The command of the list that faulted; `None` if unknown.
+    pub command: Option<ReportedCommand>,
     /// Whether the adapter has several physical GPUs, so that the text names the one of the report.
     pub of_linked_adapter: bool,
 }
@@ -166,6 +188,9 @@ impl fmt::Display for Fault {
         write!(f, ", packet {position}")?;
         if let Some(list) = &self.list {
             write!(f, " ('{list}')")?;
+        }
+        if let Some(command) = &self.command {
+            write!(f, ", {command}")?;
         }
         let access = if *write { "store to" } else { "load from" };
         write!(f, ", {access} {gpu_va:#x}: {what}")

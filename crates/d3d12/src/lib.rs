@@ -74,7 +74,7 @@ mod wakers;
 
 pub use counters::{Counters, EngineStats, QueueStats};
 pub use device::Device;
-pub use device_loss::{Fault, Hang, InvalidCall, RemovedReason};
+pub use device_loss::{Fault, Hang, InvalidCall, RemovedReason, ReportedCommand};
 pub use error::Error;
 pub use error_code::ErrorCode;
 pub use event::{Event, EventDesc, EventRegistration, Waited};

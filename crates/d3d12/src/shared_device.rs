@@ -5,13 +5,14 @@
 //! No submitter lock is held when a failure becomes an error, because the reason of a removal reads
 //! the running lists of all queues.
 
-use crate::device_loss::{Fault, Hang, InvalidCall, RemovedReason};
+use crate::device_loss::{Fault, Hang, InvalidCall, RemovedReason, ReportedCommand};
 use crate::error::{Error, Result};
 use crate::event::{Waited, deadline, waited};
 use crate::hazards;
 use crate::model::{CommandListType, Submission, Validation};
 use crate::retired_queues::{QueueHandle, RetiredQueues};
 use crate::state_tracker::StateTracker;
+use crate::umd::command_memory::{CommandMemory, FoundCommand, ReportedBuffer};
 use crate::umd::device::UmdDevice;
 use crate::umd::failure::Failure;
 use crate::umd::fence::FenceObject;
@@ -251,19 +252,36 @@ impl SharedDevice {
         }
     }
 
-    /// Returns the report with the names of queue and list.
+    /// Returns the report with the names of queue and list, and the command.
     fn fault(&self, report: FaultReport) -> Fault {
-        let (name, queue) = self.queue_of(report.queue);
-        let list = queue.and_then(|queue| queue.label_at(report.queue, report.position));
+        let FaultReport { fence_id, commands_gpu_va, .. } = report;
+        let (queue, buffer) = self.reported(report.queue, fence_id, commands_gpu_va);
+        let (list, command) = found(buffer.as_deref(), report.primitive_api_sequence_number);
         let of_linked_adapter = self.umd.info.physical_adapters > 1;
-        Fault { queue: name, list, of_linked_adapter, report }
+        Fault { queue, list, command, of_linked_adapter, report }
     }
 
-    /// Returns the report with the names of queue and list.
+    /// Returns the report with the names of queue and list, and the command.
     fn hang(&self, report: HangReport) -> Hang {
-        let (name, queue) = self.queue_of(report.queue);
-        let list = queue.and_then(|queue| queue.label_of_progress(report.queue, report.fence_id));
-        Hang { queue: name, list, report }
+        let HangReport { fence_id, commands_gpu_va, .. } = report;
+        let (queue, buffer) = self.reported(report.queue, fence_id, commands_gpu_va);
+        let (list, command) = found(buffer.as_deref(), report.command_number);
+        Hang { queue, list, command, report }
+    }
+
+    /// The name of the queue of a report, and its command buffer while it is known.
+    fn reported(
+        &self,
+        number: QueueNumber,
+        progress: u64,
+        gpu_va: u64,
+    ) -> (Option<String>, Option<Arc<CommandMemory>>) {
+        let (name, queue) = self.queue_of(number);
+        // A fault outside of every command buffer has no progress value.
+        let known = progress != 0 || gpu_va != 0;
+        let buffer = ReportedBuffer { progress, gpu_va };
+        let found = queue.filter(|_| known).and_then(|queue| queue.reported(number, buffer));
+        (name, found)
     }
 
     /// Returns the name of a queue, and the queue if it has not ended.
@@ -317,6 +335,16 @@ impl SharedDevice {
         let _registration = Registration::new(thunk, &condition.values(), condition.mode, notice)
             .map_err(|s| self.error(CPU_WAIT_CALL, &what, s))?;
         waited(event.wait_for(deadline, &what))
+    }
+}
+
+/// The label of the list with command `number` of a command buffer, and the command. 0 is unknown.
+fn found(buffer: Option<&CommandMemory>, number: u64) -> (Option<String>, Option<ReportedCommand>) {
+    let Some(buffer) = buffer else { return (None, None) };
+    match buffer.command(number) {
+        Some(FoundCommand { list, number, kind }) => (list, Some(ReportedCommand { number, kind })),
+        None if buffer.joined.is_empty() => (buffer.label.clone(), None),
+        None => (None, None),
     }
 }
 

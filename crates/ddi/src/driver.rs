@@ -39,7 +39,7 @@ use crate::table::{
     ddi_table, declare_entries, enter_entries, forward_entries, list_entries, number_entries,
     override_entries, reach_entries, recorded,
 };
-use crate::timeout::{DebugReason, EngineStatus};
+use crate::timeout::{DebugInfo, DebugReason, EngineStatus};
 use crate::{DdiVersion, Dirql, Dispatch, DriverHandle, Passive, Status};
 use std::fmt;
 use std::sync::Arc;
@@ -362,11 +362,11 @@ trait AdapterResetDdi = AdapterReset, fn adapter_reset, WDDM_2_0, None;
     RestartFromTimeout "DxgkDdiRestartFromTimeout"
     fn restart_from_timeout(&self, level: &Passive) -> Result<(), Status>;
 
-    /// Returns the driver's description of the state at a recovery, as text; at most 4 KiB are
+    /// Returns the driver's description of the state at a recovery. At most 4 KiB of its text are
     /// kept.
     CollectDbgInfo "DxgkDdiCollectDbgInfo"
     fn collect_debug_info(&self, level: &Passive, engine: Option<EngineId>, reason: DebugReason)
-        -> Result<String, Status>;
+        -> Result<DebugInfo, Status>;
 }
 
 /// Recovery of one engine, for drivers with SupportPerEngineTDR.

@@ -67,5 +67,5 @@ pub use tidegate_d3dukmdt::{
     NativeFenceType, PageFaultFlags, PixelFormat, Priority, RenderPipelineStage, RingHint, Status,
     Surface,
 };
-pub use timeout::{DebugReason, EngineStatus, HwContextLoss};
+pub use timeout::{DebugInfo, DebugReason, EngineStatus, HwContextLoss, RunningCommand};
 pub use version::DdiVersion;

@@ -1,6 +1,6 @@
 //! Arguments of the entries for timeout detection and recovery.
 
-use crate::OsHandle;
+use crate::{EngineId, OsHandle};
 
 /// DXGKARG_QUERYENGINESTATUS, what comes out.
 #[doc(alias = "DXGK_ENGINESTATUS")]
@@ -41,4 +41,24 @@ pub enum DebugReason {
     EngineTimeoutDetected = 0x141,
     /// VIDEO_TDR_FAILURE: the recovery failed, or there were too many.
     TimeoutFailure = 0x116,
+}
+
+/// The command that an engine ran at a recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunningCommand {
+    /// The engine.
+    pub engine: EngineId,
+    /// The hardware queue; `None` for the first packet that is in flight on the engine.
+    pub hw_queue: Option<OsHandle>,
+    /// Its number in its command buffer, counted from 1 without labels.
+    pub number: u64,
+}
+
+/// The driver's description of the state at a recovery. Kept in the report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DebugInfo {
+    /// As text.
+    pub text: String,
+    /// The commands that engines ran, as far as they are known.
+    pub commands: Vec<RunningCommand>,
 }

@@ -416,21 +416,30 @@ pub struct EngineAnswer {
     /// A counter of packets, commands and parts of commands. If it stands still while `queue` is
     /// set, the engine makes no progress.
     pub progress: u64,
+    /// The number of the command that runs in its buffer, counted from 1 without labels; 0 if none
+    /// does, or if it is unknown. At most [`EngineAnswer::MAX_COMMAND`].
+    pub command: u32,
 }
 
 impl EngineAnswer {
+    /// The highest number of a command that is reported.
+    pub const MAX_COMMAND: u32 = (1 << 30) - 1;
+    const COMMAND_SHIFT: u32 = 34;
+
     /// Encodes the result words.
     pub fn encode(self) -> (u64, u64) {
-        (
-            u64::from(self.responsive) | self.queue.map_or(0, |q| u64::from(q.0) + 1) << 1,
-            self.progress,
-        )
+        let queue = self.queue.map_or(0, |q| u64::from(q.0) + 1);
+        let command = u64::from(self.command.min(EngineAnswer::MAX_COMMAND));
+        let low = u64::from(self.responsive) | queue << 1 | command << EngineAnswer::COMMAND_SHIFT;
+        (low, self.progress)
     }
 
     /// Decodes the result words.
     pub fn decode((low, progress): (u64, u64)) -> EngineAnswer {
-        let queue = (low >> 1).checked_sub(1).map(|q| QueueId(q as u32));
-        EngineAnswer { responsive: low & 1 != 0, queue, progress }
+        let command = (low >> EngineAnswer::COMMAND_SHIFT) as u32;
+        let queue = low % (1 << EngineAnswer::COMMAND_SHIFT) >> 1;
+        let queue = queue.checked_sub(1).map(|q| QueueId(q as u32));
+        EngineAnswer { responsive: low & 1 != 0, queue, progress, command }
     }
 }
 

@@ -25,11 +25,12 @@ use tidegate_ddi::queue::{
 };
 use tidegate_ddi::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
 use tidegate_ddi::{
-    AdapterResetDdi, CancelCommand, CancellationDdi, ComponentState, DdiVersion, DebugReason,
-    DevicePowerState, Dirql, Dispatch, DisplayDdi, Driver, DriverHandle, EngineId, EngineResetDdi,
-    EngineStatus, FeatureDdi, HwQueueDdi, InterruptService, LinkNativeFence, NativeFenceDdi,
-    Passive, PatchDdi, PeerDdi, PeerDoorbell, PowerAction, PowerDdi, PreemptCommand, PreemptionDdi,
-    PriorityBandDdi, SetVidPnSourceAddress, StartInfo, Status, UserModeSubmissionDdi,
+    AdapterResetDdi, CancelCommand, CancellationDdi, ComponentState, DdiVersion, DebugInfo,
+    DebugReason, DevicePowerState, Dirql, Dispatch, DisplayDdi, Driver, DriverHandle, EngineId,
+    EngineResetDdi, EngineStatus, FeatureDdi, HwQueueDdi, InterruptService, LinkNativeFence,
+    NativeFenceDdi, Passive, PatchDdi, PeerDdi, PeerDoorbell, PowerAction, PowerDdi,
+    PreemptCommand, PreemptionDdi, PriorityBandDdi, SetVidPnSourceAddress, StartInfo, Status,
+    UserModeSubmissionDdi,
 };
 
 /// The entries of a trait: published name, signature, body.
@@ -282,7 +283,7 @@ entries! { AdapterResetDdi []
     fn restart_from_timeout(self, _level: &Passive) -> Result<(), Status>, { Ok(self.restart()?) }
     "DxgkDdiCollectDbgInfo"
     fn collect_debug_info(self, _level: &Passive, engine: Option<EngineId>, _reason: DebugReason)
-        -> Result<String, Status>, { Ok(self.debug_info(engine)?) }
+        -> Result<DebugInfo, Status>, { Ok(self.debug_info(engine)?) }
 }
 
 entries! { EngineResetDdi []

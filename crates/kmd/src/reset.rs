@@ -11,7 +11,10 @@
 use crate::interrupt_view::Owner;
 use crate::{KmdError, ReferenceDriver};
 use std::fmt::Write;
-use tidegate_ddi::{DriverHandle, EngineId, EngineStatus, HwContextLoss, OsHandle, Passive};
+use tidegate_ddi::{
+    DebugInfo, DriverHandle, EngineId, EngineStatus, HwContextLoss, OsHandle, Passive,
+    RunningCommand,
+};
 use tidegate_gpu_abi::admin::EngineAnswer;
 use tidegate_gpu_abi::{AdminCommand, QueueId, QueueState};
 use tidegate_platform::QueueNumber;
@@ -162,18 +165,30 @@ impl ReferenceDriver {
         Ok(())
     }
 
-    /// Returns the state of engines and their queues as text.
-    pub(crate) fn debug_info(&self, engine: Option<EngineId>) -> Result<String, KmdError> {
-        let engines = engine.map_or_else(|| self.engines().collect(), |engine| vec![engine]);
-        let mut text = String::new();
-        for engine in engines {
-            self.describe_engine(engine, &mut text)?;
-        }
-        Ok(text)
+    /// Returns the kernel's handle of a hardware queue; `None` for the ring of a node.
+    fn os_handle_of(&self, queue: QueueId) -> Option<OsHandle> {
+        let objects = self.objects.lock();
+        let mut all = objects.hw_queues.handles().filter_map(|h| objects.hw_queues.get(h).ok());
+        all.find(|q| q.hardware == Some(queue)).map(|q| q.os_handle)
     }
 
-    fn describe_engine(&self, engine: EngineId, text: &mut String) -> Result<(), KmdError> {
+    /// Returns the state of engines and their queues.
+    pub(crate) fn debug_info(&self, engine: Option<EngineId>) -> Result<DebugInfo, KmdError> {
+        let engines = engine.map_or_else(|| self.engines().collect(), |engine| vec![engine]);
+        let mut info = DebugInfo::default();
+        for engine in engines {
+            self.describe_engine(engine, &mut info)?;
+        }
+        Ok(info)
+    }
+
+    fn describe_engine(&self, engine: EngineId, info: &mut DebugInfo) -> Result<(), KmdError> {
+        let DebugInfo { text, commands } = info;
         let answer = self.query_engine(engine)?;
+        if answer.command > 0 {
+            let hw_queue = answer.queue.and_then(|queue| self.os_handle_of(queue));
+            commands.push(RunningCommand { engine, hw_queue, number: answer.command.into() });
+        }
         let stands = match (answer.responsive, answer.queue) {
             (false, _) => "does not respond",
             (true, Some(_)) => "works",

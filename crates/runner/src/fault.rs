@@ -155,8 +155,13 @@ mod tests {
         let workload = load_bytes(text.as_bytes(), "w.toml", &LoadOptions::default()).unwrap().0;
         let report =
             FaultReport { gpu_va: 0x2_2010, what: "not mapped".into(), ..FaultReport::default() };
-        let fault =
-            Fault { report, queue: Some("copy".into()), list: None, of_linked_adapter: false };
+        let fault = Fault {
+            report,
+            queue: Some("copy".into()),
+            list: None,
+            command: None,
+            of_linked_adapter: false,
+        };
         let text = explain(&workload, &fault, Some(&QueueLog::default()), &placed());
         assert_eq!(
             text,

@@ -49,8 +49,14 @@ impl<P: Payload> VidSch<P> {
 
     /// Returns the context of a packet in flight.
     pub fn context_of_packet(&self, engine: EngineId, fence_id: u32) -> Option<OsHandle> {
+        self.packet_in_flight(engine, fence_id).map(|(context, _)| context)
+    }
+
+    /// Returns the context of a packet in flight, and the GPU address of its commands.
+    pub fn packet_in_flight(&self, engine: EngineId, fence_id: u32) -> Option<(OsHandle, u64)> {
         let mut packets = self.engines.get(engine)?.in_flight.iter();
-        packets.find(|packet| packet.id == fence_id).map(|packet| packet.context)
+        let packet = packets.find(|packet| packet.id == fence_id)?;
+        Some((packet.context, packet.command.address()))
     }
 
     /// Whether memory must stay in place, because a packet is in flight or a patched packet was

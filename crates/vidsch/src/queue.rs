@@ -61,6 +61,13 @@ pub struct Command {
     pub kind: CommandKind,
 }
 
+impl Command {
+    /// Returns the GPU virtual address of its commands; 0 if they have none.
+    pub fn address(&self) -> u64 {
+        if matches!(self.kind, CommandKind::Render) { self.gpu_va } else { 0 }
+    }
+}
+
 impl CommandKind {
     /// Whether packets of other contexts may run before it finishes.
     pub(crate) fn is_preemptible(self) -> bool {

@@ -7,7 +7,25 @@ use crate::umd::buffer::BufferMemory;
 use crate::umd::kernel_object::KernelDevice;
 use std::sync::Arc;
 use tidegate_calls::Status;
-use tidegate_gpu_abi::{EngineClass, GpuVa};
+use tidegate_gpu_abi::{Command, CommandReader, EngineClass, GpuVa};
+
+/// What a report of the kernel says of the command buffer that ran.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReportedBuffer {
+    /// Its progress value, in hardware and user-mode queues.
+    pub(crate) progress: u64,
+    /// Its address, in packet queues; 0 if unknown.
+    pub(crate) gpu_va: u64,
+}
+
+/// A command, and the list that it is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FoundCommand {
+    pub(crate) list: Option<String>,
+    /// From 0 on, labels not counted.
+    pub(crate) number: u64,
+    pub(crate) kind: &'static str,
+}
 
 /// Commands in GPU memory, and what they name.
 pub(crate) struct CommandMemory {
@@ -21,6 +39,8 @@ pub(crate) struct CommandMemory {
     pub(crate) made_for: Option<EngineClass>,
     /// Kept alive while the commands may run.
     pub(crate) buffers: Vec<Arc<BufferMemory>>,
+    /// The lists, if several were joined into these commands: where each ends, and its label.
+    pub(crate) joined: Vec<(usize, Option<String>)>,
     /// Lists that were joined into these commands, if their allocators must know of their use.
     pub(crate) parts: Vec<Arc<CommandMemory>>,
     arena: Arc<Arena>,
@@ -38,9 +58,37 @@ impl CommandMemory {
             label: None,
             made_for: None,
             buffers: Vec::new(),
+            joined: Vec::new(),
             parts: Vec::new(),
             arena: Arc::clone(arena),
         })
+    }
+
+    /// The command with this number, counted from 1 without labels, as engines count.
+    pub(crate) fn command(&self, number: u64) -> Option<FoundCommand> {
+        if number == 0 {
+            return None;
+        }
+        let mut bytes = vec![0; self.bytes as usize];
+        self.block.read(&mut bytes);
+        let words: Vec<u64> =
+            bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let (mut at, mut list, mut before, mut count) = (0, 0, 0, 0);
+        while let Some(head) = words.get(at) {
+            if self.joined.get(list).is_some_and(|(end, _)| 8 * at >= *end) {
+                (list, before) = (list + 1, count);
+            }
+            let length = CommandReader::words(*head, (words.len() - at) as u64).ok()?;
+            let command = CommandReader::decode(&words[at..at + length]).ok()?;
+            count += u64::from(!matches!(command, Command::Label { .. }));
+            if count == number {
+                let label = self.joined.get(list).map_or(&self.label, |(_, label)| label);
+                let (number, kind) = (count - 1 - before, kind_of(&command));
+                return Some(FoundCommand { list: label.clone(), number, kind });
+            }
+            at += length;
+        }
+        None
     }
 
     pub(crate) fn gpu_va(&self) -> GpuVa {
@@ -55,5 +103,25 @@ impl CommandMemory {
 impl Drop for CommandMemory {
     fn drop(&mut self) {
         self.arena.give_back(&self.block);
+    }
+}
+
+/// The name of a kind of command in reports.
+fn kind_of(command: &Command) -> &'static str {
+    match command {
+        Command::Copy { .. } => "copy",
+        Command::Fill { .. } => "fill",
+        Command::Dispatch { .. } => "dispatch",
+        Command::DispatchIndirect { .. } => "indirect dispatch",
+        Command::Draw { .. } => "draw",
+        Command::Resolve { .. } => "resolve",
+        Command::Timestamp { .. } => "timestamp",
+        Command::Predicate { .. } => "predication",
+        Command::WriteValue { .. } => "write of a value",
+        Command::Timed { .. } => "timed work",
+        Command::Gap { .. } => "gap",
+        Command::Hang => "hang",
+        Command::Barrier => "barrier",
+        Command::Label { .. } => "label",
     }
 }

@@ -164,7 +164,7 @@ pub(crate) fn joined(
     progress: Option<(GpuVa, u64)>,
 ) -> Result<Arc<CommandMemory>, Status> {
     let length: usize = lists.iter().map(|list| list.memory.bytes as usize).sum();
-    let mut bytes = Vec::with_capacity(length + 64);
+    let (mut bytes, mut joined) = (Vec::with_capacity(length + 64), Vec::new());
     let encoded = |command| {
         let mut writer = CommandWriter::new();
         writer.push(&command);
@@ -176,6 +176,9 @@ pub(crate) fn joined(
         list.memory.block.read(&mut bytes[start..]);
         // A label holds to the end of its list, not into the next one.
         bytes.extend(encoded(Command::Label { name: 0 }));
+        if lists.len() > 1 {
+            joined.push((bytes.len(), list.memory.label.clone()));
+        }
     }
     if let Some((destination, value)) = progress {
         bytes.extend(encoded(Command::WriteValue { destination, value }));
@@ -185,6 +188,7 @@ pub(crate) fn joined(
     let mut memory = CommandMemory::upload(&id.device.arena, &bytes)?;
     memory.trace_name = first.map_or(0, |m| m.trace_name);
     memory.label = first.and_then(|m| m.label.clone());
+    memory.joined = joined;
     memory.buffers = lists.iter().flat_map(|l| l.memory.buffers.iter().cloned()).collect();
     let of_allocators = lists.iter().filter(|list| list.allocator.is_some());
     memory.parts = of_allocators.map(|list| Arc::clone(&list.memory)).collect();

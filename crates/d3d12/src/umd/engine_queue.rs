@@ -3,6 +3,7 @@
 use crate::counters::QueueStats;
 use crate::model::Submission;
 use crate::umd::closed_list::ClosedList;
+use crate::umd::command_memory::{CommandMemory, ReportedBuffer};
 use crate::umd::failure::Failure;
 use crate::umd::fence::FenceObject;
 use crate::umd::kernel_queue::KernelQueue;
@@ -63,21 +64,15 @@ impl EngineQueue {
         }
     }
 
-    /// The label of the list whose command buffer says this progress. Packet queues do not know it:
-    /// the scheduler numbers their packets.
-    pub(crate) fn label_of_progress(&self, number: QueueNumber, value: u64) -> Option<String> {
+    /// The command buffer of a report on the kernel's queue with this number, while it is known.
+    pub(crate) fn reported(
+        &self,
+        number: QueueNumber,
+        buffer: ReportedBuffer,
+    ) -> Option<Arc<CommandMemory>> {
         match &self.path {
-            Path::Kernel(queue) => queue.label_of_progress(number, value),
-            Path::User(queue) => queue.label_of_progress(number, value),
-        }
-    }
-
-    /// The label of the list at a position of the kernel's queue with this number, if it is its
-    /// own. Only user-mode queues know it: the scheduler numbers the packets of the others.
-    pub(crate) fn label_at(&self, number: QueueNumber, position: u64) -> Option<String> {
-        match &self.path {
-            Path::Kernel(_) => None,
-            Path::User(queue) => queue.label_at(number, position),
+            Path::Kernel(queue) => queue.reported(number, buffer),
+            Path::User(queue) => queue.reported(number, buffer),
         }
     }
 

@@ -64,13 +64,13 @@ impl InFlight {
         self.entries.iter().find(|e| e.position >= position).map(|e| &e.memory)
     }
 
-    /// The label of the list whose command buffer says this progress, while it is known.
-    pub(crate) fn label_of_progress(&self, value: u64) -> Option<String> {
-        self.entries.iter().find(|e| e.progress >= value)?.memory.label.clone()
+    /// The command buffer with this progress value, while it is known.
+    pub(crate) fn memory_of_progress(&self, value: u64) -> Option<&Arc<CommandMemory>> {
+        self.entries.iter().find(|e| e.progress >= value).map(|e| &e.memory)
     }
 
-    /// The label of the list at this ring slot or packet number, while it is known.
-    pub(crate) fn label_at(&self, position: u64) -> Option<String> {
-        self.memory_at(position)?.label.clone()
+    /// The command buffer at this GPU address, while it is known.
+    pub(crate) fn memory_at_address(&self, gpu_va: u64) -> Option<&Arc<CommandMemory>> {
+        self.entries.iter().map(|e| &e.memory).find(|memory| memory.gpu_va().0 == gpu_va)
     }
 }

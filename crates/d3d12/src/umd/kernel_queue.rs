@@ -12,7 +12,7 @@
 use crate::counters::QueueStats;
 use crate::model::Submission;
 use crate::umd::closed_list::ClosedList;
-use crate::umd::command_memory::CommandMemory;
+use crate::umd::command_memory::{CommandMemory, ReportedBuffer};
 use crate::umd::context::Context;
 use crate::umd::encode::{self, JOINED_EXTRA_BYTES};
 use crate::umd::failure::Failure;
@@ -117,14 +117,22 @@ impl KernelQueue {
         }
     }
 
-    /// The label of the list whose command buffer says this progress. The packets of a context are
-    /// numbered by the scheduler, so there is none for them.
-    pub(crate) fn label_of_progress(&self, number: QueueNumber, value: u64) -> Option<String> {
-        match self.submission() {
-            Submission::Packet => None,
-            _ if self.number != number => None,
-            _ => self.state.lock_device().in_flight.label_of_progress(value),
+    /// The command buffer of a report on the kernel's queue with this number, while it is known.
+    pub(crate) fn reported(
+        &self,
+        number: QueueNumber,
+        buffer: ReportedBuffer,
+    ) -> Option<Arc<CommandMemory>> {
+        if self.number != number {
+            return None;
         }
+        let in_flight = &self.state.lock_device().in_flight;
+        let found = match &self.scheduled {
+            // The scheduler numbers the packets of a context.
+            Scheduled::Packet { .. } => in_flight.memory_at_address(buffer.gpu_va),
+            Scheduled::Hardware { .. } => in_flight.memory_of_progress(buffer.progress),
+        };
+        found.cloned()
     }
 
     pub(crate) fn stats(&self) -> QueueStats {

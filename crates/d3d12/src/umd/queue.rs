@@ -12,6 +12,7 @@ use crate::counters::{EngineStats, QueueStats};
 use crate::model::{EnginePolicy, Submission};
 use crate::umd::allocator::RunsLists;
 use crate::umd::closed_list::ClosedList;
+use crate::umd::command_memory::{CommandMemory, ReportedBuffer};
 use crate::umd::engine_queue::EngineQueue;
 use crate::umd::failure::Failure;
 use crate::umd::fence::FenceObject;
@@ -142,14 +143,13 @@ impl UmdQueue {
         self.parts().map(of_part).collect()
     }
 
-    /// The label of the list at a position of one of the kernel's queues.
-    pub(crate) fn label_at(&self, number: QueueNumber, position: u64) -> Option<String> {
-        self.parts().find_map(|part| part.label_at(number, position))
-    }
-
-    /// The label of the list whose command buffer says this progress on one of the kernel's queues.
-    pub(crate) fn label_of_progress(&self, number: QueueNumber, value: u64) -> Option<String> {
-        self.parts().find_map(|part| part.label_of_progress(number, value))
+    /// The command buffer of a report on one of the kernel's queues, while it is known.
+    pub(crate) fn reported(
+        &self,
+        number: QueueNumber,
+        buffer: ReportedBuffer,
+    ) -> Option<Arc<CommandMemory>> {
+        self.parts().find_map(|part| part.reported(number, buffer))
     }
 
     pub(crate) fn wait_idle(&self) -> Result {

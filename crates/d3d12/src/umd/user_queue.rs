@@ -13,6 +13,7 @@
 use crate::counters::QueueStats;
 use crate::model::{OnAbort, Submission};
 use crate::umd::backlog::Backlog;
+use crate::umd::command_memory::{CommandMemory, ReportedBuffer};
 use crate::umd::failure::Failure;
 use crate::umd::kernel_queue::KernelQueue;
 use crate::umd::progress::FenceReader;
@@ -483,24 +484,18 @@ impl UserQueue {
         stats
     }
 
-    /// The label of the list whose command buffer says this progress, if this is the queue's number.
-    pub(crate) fn label_of_progress(&self, number: QueueNumber, value: u64) -> Option<String> {
+    /// The command buffer of a report on the kernel's queue with this number, while it is known.
+    pub(crate) fn reported(
+        &self,
+        number: QueueNumber,
+        buffer: ReportedBuffer,
+    ) -> Option<Arc<CommandMemory>> {
         match &self.state.lock_device().present {
             Present::User(user) if user.submitter.number == number => {
-                user.submitter.in_flight.label_of_progress(value)
+                user.submitter.in_flight.memory_of_progress(buffer.progress).cloned()
             }
             Present::User(_) => None,
-            Present::Hardware(queue, _) => queue.label_of_progress(number, value),
-        }
-    }
-
-    /// The label of the list at a position of the present ring, if this is its number.
-    pub(crate) fn label_at(&self, number: QueueNumber, position: u64) -> Option<String> {
-        match &self.state.lock_device().present {
-            Present::User(user) if user.submitter.number == number => {
-                user.submitter.in_flight.label_at(position)
-            }
-            Present::User(_) | Present::Hardware(..) => None,
+            Present::Hardware(queue, _) => queue.reported(number, buffer),
         }
     }
 

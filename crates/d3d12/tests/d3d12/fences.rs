@@ -113,13 +113,12 @@ fn a_lost_device_names_queue_list_and_address() {
             assert_eq!(b.device.removed_reason(), None);
             gate.signal(1).unwrap();
             b.work();
-            let list = if submission == Submission::User { " ('second')" } else { "" };
             let removed = b.device.removed_reason().unwrap();
             let RemovedReason::Faulted(fault) = &removed else { panic!("{removed:?}") };
             let packet = fault.report.position;
             let what = "a store to an address that is not mapped or not writable";
-            let reason =
-                format!("queue 'upload', packet {packet}{list}, store to 0xdead0000: {what}");
+            let place = format!("queue 'upload', packet {packet} ('second'), command 0 (copy)");
+            let reason = format!("{place}, store to 0xdead0000: {what}");
             assert_eq!(removed.to_string(), reason);
             assert!(
                 packet == 3 || submission != Submission::User,
@@ -127,7 +126,7 @@ fn a_lost_device_names_queue_list_and_address() {
             );
             assert_eq!((fault.report.gpu_va, fault.report.write), (0xdead_0000, true));
             assert_eq!(fault.queue.as_deref(), Some("upload"));
-            assert_eq!(fault.list.as_deref(), (submission == Submission::User).then_some("second"));
+            assert_eq!(fault.list.as_deref(), Some("second"));
             let lost = Err(Error::DeviceRemoved(removed));
             assert_eq!(queue.execute(&[&b.list(1)]), lost);
             assert_eq!(fence.wait(2), lost);

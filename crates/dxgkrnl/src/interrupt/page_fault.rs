@@ -162,12 +162,14 @@ pub(super) fn packet_faulted(
     fence_id: u32,
     fault: PageFault,
 ) {
-    let Some(context) = recovery.objects.sched.lock().context_of_packet(engine, fence_id) else {
+    let packet = recovery.objects.sched.lock().packet_in_flight(engine, fence_id);
+    let Some((context, commands_gpu_va)) = packet else {
         return recovery.objects.port.bug_check(level, BugCheck::unknown_packet(engine, fence_id));
     };
     let context = recovery.objects.contexts.lock().get(context);
     if let Some(context) = context {
         let report = fault_report(context.os_handle.into(), engine, fence_id.into(), &fault);
+        let report = FaultReport { commands_gpu_va, ..report };
         let device = context.device.clone();
         lose_devices_later(recovery, level, vec![device], &DeviceState::Faulted(report));
     }

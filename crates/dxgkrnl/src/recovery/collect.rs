@@ -8,7 +8,7 @@ use crate::fence::{Fence, FenceTarget};
 use crate::object::device::Device;
 use std::sync::Arc;
 use tidegate_calls::PendingWait;
-use tidegate_ddi::{DebugReason, EngineId, Passive};
+use tidegate_ddi::{DebugInfo, DebugReason, EngineId, OsHandle, Passive, RunningCommand};
 use tidegate_vidsch::{Command, CommandKind, PacketInFlight};
 
 /// Maximum number of work items, and of waiters, in one report.
@@ -30,7 +30,8 @@ pub(super) fn collect(
         None => DebugReason::TimeoutDetected,
     };
     let guilty = |device: &Device| suspects.iter().any(|s| s.os_handle == device.os_handle);
-    let mut work = work_of(recovery, engine, guilty);
+    let DebugInfo { text: driver, commands } = driver_info(recovery, level, engine, reason);
+    let mut work = work_of(recovery, engine, guilty, &commands);
     let held_back = held_back(recovery, &work);
     work.truncate(NAMED);
     RecoveryReport {
@@ -41,7 +42,7 @@ pub(super) fn collect(
         reason: RecoveryReason { cause, promotion: None },
         work,
         held_back,
-        driver: driver_text(recovery, level, engine, reason),
+        driver,
         outcome: RecoveryOutcome::Begun,
         lost: Vec::new(),
         blocked: false,
@@ -52,27 +53,54 @@ fn work_of(
     recovery: &Recovery,
     engine: Option<EngineId>,
     guilty: impl Fn(&Device) -> bool,
+    commands: &[RunningCommand],
 ) -> Vec<WorkAtReset> {
+    let number = |of: EngineId, hw_queue: Option<OsHandle>| {
+        let running = |c: &&RunningCommand| c.engine == of && c.hw_queue == hw_queue;
+        commands.iter().find(running).map_or(0, |c| c.number)
+    };
     let here = |of: EngineId| engine.is_none_or(|e| e == of);
     let mut work = Vec::new();
     for queue in
         recovery.objects.hw_queues_of(|q| here(q.engine()) && q.has_work(&recovery.objects))
     {
         let (command, fence_id, progress) = queue.describe_work(&recovery.objects);
+        let command_number = number(queue.engine(), Some(queue.os_handle));
         let mut signals = vec![progress];
         signals.extend(named(&recovery.objects.sched.queued_signals(queue.os_handle)));
         let (guilty, queue) = (guilty(&queue.device), queue.os_handle.into());
-        work.push(WorkAtReset { queue, command, fence_id, signals, guilty });
+        let commands_gpu_va = 0;
+        work.push(WorkAtReset {
+            queue,
+            command,
+            fence_id,
+            commands_gpu_va,
+            command_number,
+            signals,
+            guilty,
+        });
     }
     for engine in recovery.port.caps.engines().filter(|engine| here(*engine)) {
         let in_flight = recovery.objects.sched.lock().packets_in_flight(engine);
-        for packet in in_flight.into_iter().flat_map(|in_flight| in_flight.packets) {
+        let packets = in_flight.into_iter().flat_map(|in_flight| in_flight.packets);
+        for (at, packet) in packets.enumerate() {
+            // The engine runs the first of them.
+            let command_number = if at == 0 { number(engine, None) } else { 0 };
             let context = recovery.objects.contexts_of(|c| c.os_handle == packet.context).pop();
             let guilty = context.as_ref().is_some_and(|c| guilty(&c.device));
             let signals = named(&packet.signals);
             let command = packet_text(&packet);
             let (queue, fence_id) = (packet.context.into(), packet.id.into());
-            work.push(WorkAtReset { queue, command, fence_id, signals, guilty });
+            let commands_gpu_va = packet.command.address();
+            work.push(WorkAtReset {
+                queue,
+                command,
+                fence_id,
+                commands_gpu_va,
+                command_number,
+                signals,
+                guilty,
+            });
         }
     }
     work
@@ -107,14 +135,14 @@ fn held_back(recovery: &Recovery, work: &[WorkAtReset]) -> Vec<HeldBack> {
 }
 
 #[doc(alias = "DxgkDdiCollectDbgInfo")]
-fn driver_text(
+fn driver_info(
     recovery: &Recovery,
     level: &Passive,
     engine: Option<EngineId>,
     reason: DebugReason,
-) -> String {
-    let mut text =
-        recovery.port.driver(level).collect_debug_info(level, engine, reason).unwrap_or_default();
-    text.truncate(text.floor_char_boundary(DRIVER_BYTES));
-    text
+) -> DebugInfo {
+    let driver = recovery.port.driver(level);
+    let mut info = driver.collect_debug_info(level, engine, reason).unwrap_or_default();
+    info.text.truncate(info.text.floor_char_boundary(DRIVER_BYTES));
+    info
 }

@@ -190,9 +190,14 @@ pub(super) fn lose_work(
 /// Creates the report of a device whose work hung: the first work that its queues had.
 pub(super) fn hang_of(queues: &[QueueNumber], work: &[WorkAtReset], what: String) -> HangReport {
     match work.iter().find(|work| queues.contains(&work.queue)) {
-        Some(WorkAtReset { queue, fence_id, command, .. }) => {
-            HangReport { what, queue: *queue, fence_id: *fence_id, command: command.clone() }
-        }
+        Some(work) => HangReport {
+            what,
+            queue: work.queue,
+            fence_id: work.fence_id,
+            command: work.command.clone(),
+            commands_gpu_va: work.commands_gpu_va,
+            command_number: work.command_number,
+        },
         None => HangReport { what, ..HangReport::default() },
     }
 }
@@ -229,6 +234,7 @@ pub(crate) fn fault_report(
         engine_ordinal: engine.engine_ordinal,
         position,
         fence_id: position,
+        commands_gpu_va: 0,
         gpu_va: fault.gpu_va,
         write: fault.flags.contains(PageFaultFlags::WRITE),
         flags: fault.flags,

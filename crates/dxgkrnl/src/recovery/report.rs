@@ -177,6 +177,10 @@ pub struct WorkAtReset {
     pub command: String,
     /// The progress value of the command buffer, or the packet's number.
     pub fence_id: u64,
+    /// GPU address of the packet's commands; 0 for a hardware queue.
+    pub commands_gpu_va: u64,
+    /// Number of the command that ran, counted from 1 without labels; 0 if unknown.
+    pub command_number: u64,
     /// Fences and values that the work would have signalled.
     pub signals: Vec<(String, u64)>,
     /// Whether this work caused the reset.

@@ -75,6 +75,15 @@ impl Entry {
     pub(crate) fn is_in_commands(&self) -> bool {
         self.run.as_ref().is_none_or(|run| matches!(run.packet, Some(Packet::Execute(_))))
     }
+
+    /// Returns the number of the command that was begun last in the current command buffer; `None`
+    /// if there is none, or while an engine runs the queue.
+    pub(crate) fn command_number(&self) -> Option<u32> {
+        match &self.run.as_ref()?.packet {
+            Some(Packet::Execute(work)) => Some(work.number),
+            _ => None,
+        }
+    }
 }
 
 /// A root table and its generation, the number of times its translations were invalidated.

@@ -38,7 +38,8 @@ pub(super) fn query_engine(gpu: &Hardware, engine: u32) -> AdminAnswer {
     let node = &cmp.nodes[index];
     let (hung, current, progress) = (node.hung, node.current, node.progress);
     let queue = hung.or_else(|| current.filter(|q| cmp.queue(*q).is_some_and(|e| is_amid(e))));
-    Ok(EngineAnswer { responsive: hung.is_none(), queue, progress }.encode())
+    let command = queue.and_then(|queue| cmp.queue(queue)?.command_number()).unwrap_or(0);
+    Ok(EngineAnswer { responsive: hung.is_none(), queue, progress, command }.encode())
 }
 
 /// Returns whether the queue is in the middle of a command buffer and ready.

@@ -1,10 +1,10 @@
 //! Calls of a device and its queues beside submission: time limits and their loss reports, clocks,
 //! residency.
 
-use tidegate::d3d12::testing::TestCommands as _;
+use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
-    BufferDesc, CommandListType, DeviceOptions, Error, ErrorCode, QueueDesc, QueueFlags,
-    RemovedReason, ResidencyPriority,
+    BufferDesc, CommandList, CommandListType, DeviceOptions, Error, ErrorCode, QueueDesc,
+    QueueFlags, RemovedReason, ReportedCommand, ResidencyPriority,
 };
 use tidegate::d3dukmdt::ComputePreemption;
 use tidegate::platform::StepCosts;
@@ -59,10 +59,64 @@ fn the_time_limit_is_off_for_the_queues_that_say_so_and_no_others() {
         let Error::DeviceRemoved(RemovedReason::Hung(hang)) = &error else { panic!("{error}") };
         assert_eq!(hang.queue.as_deref(), Some("march"), "{submission}");
         assert!(hang.report.fence_id >= 1 && !hang.report.command.is_empty(), "{hang}");
-        // The scheduler numbers the packets of a context, so no list is known for them.
-        let list = (submission != Submission::Packet).then_some("20 seconds");
-        assert_eq!(hang.list.as_deref(), list, "{submission}: {hang}");
+        assert_eq!(hang.list.as_deref(), Some("20 seconds"), "{submission}: {hang}");
+        let command = ReportedCommand { number: 0, kind: "timed work" };
+        assert_eq!(hang.command, Some(command), "{submission}: {hang}");
         assert!(error.to_string().contains("queue 'march'"), "{error}");
+    }
+}
+
+/// The reason of a device's loss by the third list of a call, whose second command is `bad`.
+fn loss_by(
+    submission: Submission,
+    bad: impl Fn(&mut CommandList) -> Result<(), Error> + Send,
+) -> RemovedReason {
+    let app = App::new(DeviceOptions::default(), |_| ());
+    let reason = app.machine.run(|| {
+        let queue = app.queue(CommandListType::Compute, submission);
+        let words = app.readback(64);
+        let list = |name: &str, bad: &dyn Fn(&mut CommandList) -> Result<(), Error>| {
+            app.list(CommandListType::Compute, |list| {
+                list.label(name)?;
+                list.fill(&words, 0, 64, 1)?;
+                list.label("within")?;
+                bad(list)?;
+                list.fill(&words, 0, 64, 2)
+            })
+        };
+        let good = |list: &mut CommandList| list.fill(&words, 0, 4, 3);
+        let lists = [list("first", &good), list("second", &good), list("third", &bad)];
+        let done = app.fence(0);
+        queue.execute(&[&lists[0]]).unwrap();
+        queue.execute(&lists.each_ref()).unwrap();
+        queue.signal(&done, 1).unwrap();
+        let _lost = done.wait(1);
+        app.removed_reason()
+    });
+    reason.unwrap().expect("the device is lost")
+}
+
+#[test]
+fn a_loss_names_the_queue_the_list_and_the_command() {
+    for submission in Submission::ALL {
+        let reason = loss_by(submission, |list| list.copy_unchecked(0x10, 0x20, 64));
+        let RemovedReason::Faulted(fault) = &reason else { panic!("{reason}") };
+        assert_eq!(fault.queue.as_deref(), Some("compute"), "{submission}: {reason}");
+        assert_eq!(fault.list.as_deref(), Some("third"), "{submission}: {reason}");
+        let command = ReportedCommand { number: 1, kind: "copy" };
+        assert_eq!(fault.command, Some(command), "{submission}: {reason}");
+        assert_eq!(fault.report.gpu_va, 0x20, "{submission}: {reason}");
+        let text = reason.to_string();
+        assert!(text.contains("('third'), command 1 (copy), load from 0x20"), "{text}");
+
+        let reason = loss_by(submission, TestCommands::hang);
+        let RemovedReason::Hung(hang) = &reason else { panic!("{reason}") };
+        assert_eq!(hang.queue.as_deref(), Some("compute"), "{submission}: {reason}");
+        assert_eq!(hang.list.as_deref(), Some("third"), "{submission}: {reason}");
+        let command = ReportedCommand { number: 1, kind: "hang" };
+        assert_eq!(hang.command, Some(command), "{submission}: {reason}");
+        let text = reason.to_string();
+        assert!(text.contains("queue 'compute', list 'third', command 1 (hang)"), "{text}");
     }
 }
 
