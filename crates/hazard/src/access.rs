@@ -1,8 +1,8 @@
 //! Accesses, and the submissions and commands that made them.
 
+use crate::clock::Place;
 use crate::finding::{Side, TimelineKind};
 use crate::footprint::AccessKind;
-use crate::groups::Place;
 use crate::shadow::{AccessId, Accesses, Order};
 use std::sync::Arc;
 

@@ -8,15 +8,15 @@
 //! the clock that it released.
 
 use crate::access::{Access, CommandRef, ListInfo, SpaceKey, Submission, Table};
-use crate::clock::{Clock, Epoch, Released, TimelineId};
-use crate::fence::{Fence, Signal};
+use crate::clock::{Clock, Epoch, Place, Released, TimelineId};
+use crate::fence::{Fence, Relay, Signal};
 use crate::finding::TimelineKind;
 use crate::footprint::AccessKind;
-use crate::groups::{Groups, Place};
+use crate::groups::Groups;
 use crate::open_waits::Findings;
 use crate::resources::{ResourceKey, Resources};
 use crate::shadow::{AccessId, Found, Shadow};
-use crate::waits::{Relay, Waits};
+use crate::waits::Waits;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;

@@ -2,6 +2,8 @@
 //!
 //! Ticks of a timeline count from 1. A clock that lacks a timeline has seen none of its operations.
 
+use std::sync::Arc;
+
 /// The number of a timeline: a queue, a CPU thread or the display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TimelineId(pub u32);
@@ -67,6 +69,19 @@ impl Clock {
         for (mine, theirs) in self.ticks.iter_mut().zip(&other.ticks) {
             *mine = (*mine).min(*theirs);
         }
+    }
+}
+
+/// The place of an access in the order.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) epoch: Epoch,
+    pub(crate) clock: Arc<Clock>,
+}
+
+impl Place {
+    pub(crate) fn precedes_or_is(&self, other: &Place) -> bool {
+        other.clock.includes(self.epoch)
     }
 }
 

@@ -14,9 +14,9 @@
 //!
 //! An edge begins at the signal that a wait could use. It ends all pairs that the wait would order.
 
-use crate::clock::{Clock, Epoch, TimelineId};
+use crate::clock::{Clock, Epoch, Place, TimelineId};
 use crate::fence::Fence;
-use crate::groups::{Group, Groups, Pair, Place};
+use crate::groups::{Group, Groups, Pair};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -8,12 +8,18 @@
 //! kept signal.
 
 use crate::clock::{Clock, Epoch, TimelineId};
-use crate::waits::Relay;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Most signals that a fence remembers.
 const KEPT: usize = 4096;
+
+/// The signal that satisfies a wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Relay {
+    pub(crate) timeline: TimelineId,
+    pub(crate) sequence: u64,
+}
 
 /// A signal, as queued or as made by a CPU thread.
 #[derive(Clone, Debug)]

@@ -1,26 +1,12 @@
 //! Pairs of conflicting accesses without an order, grouped by their timelines and resource.
 
 use crate::access::Access;
-use crate::clock::{Clock, Epoch, TimelineId};
+use crate::clock::TimelineId;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Pairs that a group remembers beside its count.
 const KEPT_PAIRS: usize = 64;
-
-/// The place of an access in the order.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) epoch: Epoch,
-    pub(crate) clock: Arc<Clock>,
-}
-
-impl Place {
-    pub(crate) fn precedes_or_is(&self, other: &Place) -> bool {
-        other.clock.includes(self.epoch)
-    }
-}
 
 /// Two conflicting accesses without an order, that of the lower timeline first.
 #[derive(Clone, Debug)]

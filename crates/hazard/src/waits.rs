@@ -1,20 +1,13 @@
 //! The waits of a timeline: those that earlier waits imply, and those for a later value than any
 //! access needs.
 
-use crate::clock::{Clock, Epoch, TimelineId};
-use crate::fence::Fence;
+use crate::clock::{Clock, Epoch};
+use crate::fence::{Fence, Relay};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Waits of a timeline on one fence that are compared with the accesses behind them.
 const KEPT: usize = 1024;
-
-/// The signal that satisfies a wait.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Relay {
-    pub(crate) timeline: TimelineId,
-    pub(crate) sequence: u64,
-}
 
 /// A wait that gave something new.
 #[derive(Debug)]

@@ -155,7 +155,7 @@ impl Program {
     }
 }
 
-/// Who makes the calls.
+/// The threads that make the calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Threads {
     One,
@@ -241,7 +241,7 @@ fn run(program: &Program, without: Option<usize>, checker: &mut Checker, chance:
     }
 }
 
-/// Calls `check` with each program, who makes its calls, and each of its waits.
+/// Calls `check` with each program and each of its waits, for each choice of threads.
 fn for_each_wait(redundant: bool, mut check_one: impl FnMut(&Program, usize, &Found, &str)) {
     for seed in 0..60 {
         let mut chance = Chance(seed);
