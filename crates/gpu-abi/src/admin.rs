@@ -437,7 +437,7 @@ impl EngineAnswer {
     /// Decodes the result words.
     pub fn decode((low, progress): (u64, u64)) -> EngineAnswer {
         let command = (low >> EngineAnswer::COMMAND_SHIFT) as u32;
-        let queue = low % (1 << EngineAnswer::COMMAND_SHIFT) >> 1;
+        let queue = (low % (1 << EngineAnswer::COMMAND_SHIFT)) >> 1;
         let queue = queue.checked_sub(1).map(|q| QueueId(q as u32));
         EngineAnswer { responsive: low & 1 != 0, queue, progress, command }
     }
